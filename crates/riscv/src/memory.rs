@@ -1,0 +1,192 @@
+//! Memory as a hart sees it: the one door between the instruction set and the machine.
+//!
+//! The engine (plain or fast) is generic over [`Memory`], so that a machine's hit path is inlined
+//! into the instruction handlers. Addresses are virtual; translation, caches, coherence and time
+//! are the implementer's business.
+//!
+//! # Time
+//! The engine counts retired instructions and nothing else. `retired` in every call is the number
+//! of instructions that this hart has retired before the one that makes the access. The
+//! implementer keeps the hart's stall cycles; under a 1-CPI core the local clock is then
+//! `retired + stalls`, computed only when somebody needs it. [`Memory::limit`] is a bound on
+//! `retired`: the engine compares it once per block. An access that stalls lowers it.
+
+/// An integer as wide as one memory access.
+pub trait Scalar: Copy {
+    /// Width in bytes: 1, 2, 4 or 8.
+    const BYTES: usize;
+    /// Little-endian bytes to value.
+    fn from_le(bytes: &[u8]) -> Self;
+    /// The value as its low bits, zero-extended.
+    fn to_u64(self) -> u64;
+    /// The low bits of `value`.
+    fn from_u64(value: u64) -> Self;
+}
+
+macro_rules! scalar {
+    ($($t:ty),*) => {$(
+        impl Scalar for $t {
+            const BYTES: usize = size_of::<$t>();
+            #[inline(always)]
+            fn from_le(bytes: &[u8]) -> Self {
+                let mut raw = [0; size_of::<$t>()];
+                raw.copy_from_slice(bytes);
+                Self::from_le_bytes(raw)
+            }
+            #[inline(always)]
+            fn to_u64(self) -> u64 { u64::from(self) }
+            #[inline(always)]
+            fn from_u64(value: u64) -> Self { value as Self }
+        }
+    )*};
+}
+scalar!(u8, u16, u32, u64);
+
+/// What an access was for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub enum Access {
+    /// Instruction fetch.
+    Fetch,
+    /// Data read.
+    Load,
+    /// Data write, read-modify-write, or a cache-block operation that needs write permission.
+    Store,
+}
+
+/// An access that could not be done. The hart's state is as before the instruction; the kernel
+/// either mends the mapping and lets the instruction run again, or raises a signal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fault {
+    /// What the access was for.
+    pub access: Access,
+    /// The virtual address that faulted (the exact byte, not the line).
+    pub address: u64,
+}
+
+/// The read-modify-write operations of the A extension.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum Amo {
+    Swap,
+    Add,
+    Xor,
+    And,
+    Or,
+    Min,
+    Max,
+    MinUnsigned,
+    MaxUnsigned,
+}
+
+/// The cache-block operations of Zicbom and Zicboz. The block is 64 bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum CacheBlock {
+    Invalidate,
+    Clean,
+    Flush,
+    Zero,
+}
+
+/// The line that an instruction fetch delivered.
+#[derive(Clone, Copy, Debug)]
+pub struct FetchedLine<H> {
+    /// The 64 bytes of the line that holds the program counter.
+    pub bytes: [u8; 64],
+    /// Where the line sits in the instruction cache, for [`Memory::fetch_again`].
+    pub hint: H,
+}
+
+/// Memory as a hart sees it. See the module's documentation for the meaning of `retired`.
+pub trait Memory {
+    /// A place in the instruction cache; small, copied into every decoded block.
+    type FetchHint: Copy + Default;
+
+    /// The engine returns [`crate::Exit::Limit`] at the first block boundary at which
+    /// `retired >= limit()`.
+    fn limit(&self) -> u64;
+
+    /// Reads a value. Misaligned addresses are legal, also across lines and pages.
+    fn load<T: Scalar>(&mut self, address: u64, retired: u64) -> Result<T, Fault>;
+
+    /// Writes a value. Misaligned addresses are legal, also across lines and pages.
+    fn store<T: Scalar>(&mut self, address: u64, value: T, retired: u64) -> Result<(), Fault>;
+
+    /// Fetches the line that holds `pc`, charging the instruction cache.
+    fn fetch(&mut self, pc: u64, retired: u64) -> Result<FetchedLine<Self::FetchHint>, Fault>;
+
+    /// True if the line once fetched for `pc` at `hint` is still there unchanged; charges the
+    /// hit exactly as [`Memory::fetch`] would. False charges nothing: call `fetch` then.
+    fn fetch_again(&mut self, pc: u64, hint: Self::FetchHint, retired: u64) -> bool;
+
+    /// LR: loads and reserves the 64-byte line of `address`, which is naturally aligned.
+    fn load_reserved<T: Scalar>(&mut self, address: u64, retired: u64) -> Result<T, Fault>;
+
+    /// SC: stores if this hart's reservation on that line still stands; true on success.
+    /// The reservation is gone afterwards either way.
+    fn store_conditional<T: Scalar>(
+        &mut self,
+        address: u64,
+        value: T,
+        retired: u64,
+    ) -> Result<bool, Fault>;
+
+    /// AMO: one atomic read-modify-write at a naturally aligned address; returns the old value.
+    /// [`Amo::apply`] is the arithmetic.
+    fn atomic<T: Scalar>(
+        &mut self,
+        operation: Amo,
+        address: u64,
+        operand: T,
+        retired: u64,
+    ) -> Result<T, Fault>;
+
+    /// A cache-block operation on the block that holds `address`.
+    fn cache_block(
+        &mut self,
+        operation: CacheBlock,
+        address: u64,
+        retired: u64,
+    ) -> Result<(), Fault>;
+
+    /// FENCE with its predecessor and successor sets (bits I=8, O=4, R=2, W=1).
+    fn fence(&mut self, predecessor: u8, successor: u8, retired: u64);
+
+    /// FENCE.I: later fetches see this hart's earlier stores.
+    fn fence_instruction(&mut self, retired: u64);
+
+    /// One of Perdure's own persistence instructions (opcode custom-1, see `docs/machine.md`).
+    /// `function` is funct7 and funct3 as `funct7 << 3 | funct3`; returns the value for `rd`, or
+    /// `None` where the machine knows no such function, which makes the instruction illegal.
+    fn persistence(&mut self, function: u16, operands: [u64; 2], retired: u64) -> Option<u64>;
+
+    /// The `cycle` CSR.
+    fn cycle(&self, retired: u64) -> u64;
+
+    /// The `time` CSR.
+    fn time(&self, retired: u64) -> u64;
+}
+
+impl Amo {
+    /// The new value from the old one and the operand, in the width of `T`.
+    #[inline]
+    pub fn apply<T: Scalar>(self, old: T, operand: T) -> T {
+        let signed = |value: T| {
+            let unused_bits = 64 - 8 * T::BYTES as u32;
+            ((value.to_u64() << unused_bits) as i64) >> unused_bits
+        };
+        let (a, b) = (old.to_u64(), operand.to_u64());
+        let first = |first_wins| if first_wins { a } else { b };
+        T::from_u64(match self {
+            Self::Swap => b,
+            Self::Add => a.wrapping_add(b),
+            Self::Xor => a ^ b,
+            Self::And => a & b,
+            Self::Or => a | b,
+            Self::Min => first(signed(old) < signed(operand)),
+            Self::Max => first(signed(old) > signed(operand)),
+            Self::MinUnsigned => first(a < b),
+            Self::MaxUnsigned => first(a > b),
+        })
+    }
+}
