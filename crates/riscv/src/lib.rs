@@ -1,4 +1,30 @@
 //! RV64GC and friends: one table for decode, execution and disassembly.
+//!
+//! ```text
+//! RV64I M A F D C  Zicsr Zifencei  Zba Zbb Zbs  Zicbom Zicboz  Zihintntl Zihintpause
+//! and custom-1 (opcode 0x2b): Perdure's own persistence instructions
+//! ```
+//!
+//! A [`Hart`] is plain data. Memory is behind the trait [`Memory`]; the crate knows nothing of
+//! caches, kernels or designs. Two engines run a hart, and agree on every register, on every
+//! retired count and on every call to memory:
+//!
+//! - [`plain::run`]`(&mut hart, &mut memory) -> Exit`: fetch, decode, execute, one at a time;
+//! - [`fast::run`]`(&mut hart, &mut memory, &mut blocks) -> Exit`: pre-decoded blocks, kept in a
+//!   [`fast::BlockCache`], one per hart.
+//!
+//! Both return an [`Exit`] with `pc` and `retired` exact, and can be called again at once.
+pub mod exit;
+pub mod fast;
+pub mod hart;
 pub mod memory;
+pub mod plain;
 
+pub use exit::Exit;
+pub use hart::{CONTEXT_BYTES, ContextError, Hart};
 pub use memory::{Access, Amo, CacheBlock, Fault, FetchedLine, Memory, Scalar};
+
+/// The instruction `bits` (a compressed one in the low half) at `pc`, in the assembler's words.
+pub fn disassemble(bits: u32, _pc: u64) -> String {
+    format!(".4byte {bits:#x}")
+}
