@@ -1,0 +1,75 @@
+//! What the guest is told about its world: everything that a program can observe and that does
+//! not follow from its own instructions stands here, so no host detail reaches it.
+
+use std::ops::Range;
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+/// The guest path at which the host's working directory appears, and the guest's first directory.
+pub const WORK_DIRECTORY: &str = "/work";
+
+/// A host directory that the guest sees at an absolute guest path.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Mount {
+    /// The directory on the host. It is read when the guest reads it, and never written here.
+    pub host: PathBuf,
+    /// Where the guest sees it, for instance `/data`.
+    pub guest: String,
+}
+
+/// Everything the kernel needs to start a program.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Configuration {
+    /// The program: a host path, or, with a sysroot, also an absolute guest path or a bare name
+    /// looked up in the guest's `PATH`.
+    pub program: PathBuf,
+    /// Its arguments, without `argv[0]`, which is always the program's guest path.
+    pub arguments: Vec<String>,
+    /// Environment variables set on top of the fixed ones; a later one wins.
+    pub environment: Vec<(String, String)>,
+    /// Physical byte addresses of the frames that the kernel may hand out; whole pages.
+    pub frames: Range<u64>,
+    /// How many harts run threads.
+    pub harts: usize,
+    /// The guest's root directory; an almost empty one without it.
+    pub sysroot: Option<PathBuf>,
+    /// The host directory at [`WORK_DIRECTORY`]; an empty directory without it.
+    pub work_directory: Option<PathBuf>,
+    /// Further host directories.
+    pub mounts: Vec<Mount>,
+    /// All that standard input will ever hold.
+    pub stdin: Vec<u8>,
+    /// Seed of the guest's random numbers.
+    pub random_seed: u64,
+    /// The real-time clock when the machine starts, nanoseconds since 1970.
+    pub clock_start_ns: u64,
+    /// Standard output and error that may wait for an epoch together before
+    /// [`crate::Outcome::Commit`] asks for one.
+    pub output_limit_bytes: usize,
+    /// Size of the first thread's stack.
+    pub stack_bytes: u64,
+}
+
+impl Default for Configuration {
+    fn default() -> Self {
+        Self {
+            program: PathBuf::new(),
+            arguments: Vec::new(),
+            environment: Vec::new(),
+            frames: 0..256 << 20,
+            harts: 1,
+            sysroot: None,
+            work_directory: None,
+            mounts: Vec::new(),
+            stdin: Vec::new(),
+            random_seed: 1,
+            // 2026-01-01T00:00:00Z.
+            clock_start_ns: 1_767_225_600_000_000_000,
+            output_limit_bytes: 64 << 10,
+            stack_bytes: 8 << 20,
+        }
+    }
+}

@@ -1,0 +1,56 @@
+//! The machine as the kernel sees it.
+//!
+//! Always true: the kernel holds no guest bytes of its own except bytes on their way in or out
+//! (standard output that no epoch has released yet, pipes). Everything else that a program can
+//! read lies in physical frames and is reached through [`Machine`], so that a persistence design
+//! protects it like any other memory and every access is paid for.
+
+use std::ops::Range;
+
+use serde::{Deserialize, Serialize};
+
+/// Bytes in a page and in a frame.
+pub const PAGE_BYTES: u64 = 4096;
+
+/// Names one address space.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct SpaceId(pub u32);
+
+/// Names one thread; it is the number that the guest sees from `gettid`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct ThreadId(pub u32);
+
+/// The machine as the kernel sees it while it runs on behalf of one hart. Reads and writes go
+/// through that hart's caches and are charged.
+pub trait Machine {
+    /// Reads bytes at a physical address, within one frame or contiguous frames.
+    fn read(&mut self, physical: u64, buffer: &mut [u8]);
+
+    /// Writes bytes at a physical address, within one frame or contiguous frames.
+    fn write(&mut self, physical: u64, bytes: &[u8]);
+
+    /// Zeroes the frame that starts at `physical`. Called for recycled frames only: a frame that
+    /// was never used is known to be zero.
+    fn zero_frame(&mut self, physical: u64);
+
+    /// Charges the kernel's own work to the hart.
+    fn charge(&mut self, cycles: u64);
+
+    /// The virtual clock in nanoseconds: monotonic, never host time.
+    fn clock_ns(&self) -> u64;
+
+    /// Translations of these virtual page numbers are no longer what [`crate::Kernel::translate`]
+    /// said before: drop them on every hart, and decoded code too if `executable`.
+    fn mappings_changed(&mut self, space: SpaceId, pages: Range<u64>, executable: bool);
+}
+
+/// Where a virtual page lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Translation {
+    /// The physical frame's number: its first byte's physical address divided by 4096.
+    pub physical_frame: u64,
+    /// Stores are allowed now. A copy-on-write page is not writable until a fault copies it.
+    pub writable: bool,
+    /// Instruction fetch is allowed.
+    pub executable: bool,
+}
