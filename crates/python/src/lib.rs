@@ -1,0 +1,84 @@
+//! The Python module `perdure._core`: the core's functions, JSON text in and
+//! out, and nothing else. What the JSON means is said in `perdure::api` and,
+//! typed, in `python/perdure/api.py`.
+//!
+//! Always true here: the core runs in a thread of its own without the GIL, and
+//! the calling thread waits for it, awake a few times a second. So the core's
+//! [`Observer`] costs two plain memory accesses and never waits for Python,
+//! progress reaches Python in the thread that asked for the work, and Ctrl-C is
+//! seen (`CPython` runs signal handlers in its main thread only) however many
+//! threads the core has started.
+
+mod task;
+
+use perdure::Error;
+use perdure::api::{self, Observer};
+use pyo3::prelude::*;
+
+pyo3::create_exception!(
+    perdure,
+    PerdureError,
+    pyo3::exceptions::PyException,
+    "A request that cannot be carried out. Its text is one message for the \
+     user: what is wrong, where, and what to do."
+);
+
+/// Runs a program. `request` and the result are JSON; `progress` is called as
+/// `progress(done, total, unit, message)`, `total` being 0 when unknown.
+#[pyfunction]
+#[pyo3(signature = (request, progress=None))]
+fn run(py: Python<'_>, request: String, progress: Option<Py<PyAny>>) -> PyResult<String> {
+    task::wait_for(py, progress, move |observer| api::run(&request, observer))
+}
+
+/// Runs a program, cuts its power, and judges every recovery.
+#[pyfunction]
+#[pyo3(signature = (request, progress=None))]
+fn cut(py: Python<'_>, request: String, progress: Option<Py<PyAny>>) -> PyResult<String> {
+    task::wait_for(py, progress, move |observer| api::cut(&request, observer))
+}
+
+/// Repeats the one power cut that a token names.
+#[pyfunction]
+#[pyo3(signature = (token, progress=None))]
+fn replay(py: Python<'_>, token: String, progress: Option<Py<PyAny>>) -> PyResult<String> {
+    task::wait_for(py, progress, move |observer| api::replay(&token, observer))
+}
+
+/// Checks that every planted bug is caught and no clean design accused.
+#[pyfunction]
+#[pyo3(signature = (request, progress=None))]
+fn mutants(py: Python<'_>, request: String, progress: Option<Py<PyAny>>) -> PyResult<String> {
+    task::wait_for(py, progress, move |observer| {
+        api::mutants(&request, observer)
+    })
+}
+
+/// The effective configuration of a machine under a design, with its hash.
+#[pyfunction]
+fn configuration(request: &str) -> PyResult<String> {
+    api::configuration(request).map_err(|error| refusal(&error))
+}
+
+/// The designs and machines that this build knows.
+#[pyfunction]
+fn catalogue() -> String {
+    api::catalogue()
+}
+
+/// The core's error as Python sees it.
+fn refusal(error: &Error) -> PyErr {
+    PerdureError::new_err(error.to_string())
+}
+
+#[pymodule]
+fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add("PerdureError", module.py().get_type::<PerdureError>())?;
+    module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    module.add_function(wrap_pyfunction!(run, module)?)?;
+    module.add_function(wrap_pyfunction!(cut, module)?)?;
+    module.add_function(wrap_pyfunction!(replay, module)?)?;
+    module.add_function(wrap_pyfunction!(mutants, module)?)?;
+    module.add_function(wrap_pyfunction!(configuration, module)?)?;
+    module.add_function(wrap_pyfunction!(catalogue, module)?)
+}

@@ -1,0 +1,46 @@
+"""Perdure: a computer whose memory survives losing power, simulated fast enough to run programs.
+
+The command `perdure` and this package do the same things:
+
+>>> import perdure
+>>> machine = perdure.Machine(design="picl")
+>>> result = machine.run(["./program", "argument"])
+>>> result.sim.cycles                           # doctest: +SKIP
+>>> report = machine.cut(["./program"], cuts=1000, seed=7)
+>>> report.verified == report.cuts              # doctest: +SKIP
+"""
+
+from perdure._core import PerdureError, __version__
+from perdure.api import (
+    BugReport,
+    Catalogue,
+    Configuration,
+    CutReport,
+    CutResult,
+    Machine,
+    MutantsReport,
+    Named,
+    RunResult,
+    Statistic,
+    catalogue,
+    mutants,
+    replay,
+)
+
+__all__ = [
+    "BugReport",
+    "Catalogue",
+    "Configuration",
+    "CutReport",
+    "CutResult",
+    "Machine",
+    "MutantsReport",
+    "Named",
+    "PerdureError",
+    "RunResult",
+    "Statistic",
+    "__version__",
+    "catalogue",
+    "mutants",
+    "replay",
+]

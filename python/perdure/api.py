@@ -1,0 +1,434 @@
+"""What Perdure does, as plain calls that return plain data.
+
+Always true here: a call builds one JSON request, the core answers with one JSON result, and the
+dataclasses below are that result with names and units; `raw` keeps the whole of it. Every refusal
+is a `PerdureError` whose text says what is wrong, where, and what to do.
+
+Ctrl-C stops a call early: it returns what is finished, with `interrupted` set. A second Ctrl-C
+raises `KeyboardInterrupt` at once.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from os import PathLike, fspath
+from typing import Any, Literal, TypeAlias
+
+from perdure import _core
+
+Json: TypeAlias = Mapping[str, Any]
+Path: TypeAlias = str | PathLike[str]
+Schedule: TypeAlias = Literal["random", "every-event", "stratified"]
+Resume: TypeAlias = Literal["all", "sample", "none"]
+Engine: TypeAlias = Literal["fast", "plain"]
+Value: TypeAlias = str | int | float | bool
+
+Progress: TypeAlias = Callable[[int, int, str, str], object]
+"""Called as `progress(done, total, unit, message)`; `total` is 0 while it is not known."""
+
+
+@dataclass(frozen=True)
+class Statistic:
+    """One counter of a run."""
+
+    value: int | float
+    unit: str
+    meaning: str
+
+
+@dataclass(frozen=True)
+class Simulated:
+    """What the simulated machine did: `instructions` retired, on all harts, in `cycles`."""
+
+    instructions: int
+    cycles: int
+
+
+@dataclass(frozen=True)
+class Host:
+    """What the simulation cost: wall-clock `seconds`, and million instructions a second."""
+
+    seconds: float
+    mips: float
+
+
+@dataclass(frozen=True)
+class WrittenBytes:
+    """Bytes written to the NVM media, by what they were for. `total` is the sum of the others."""
+
+    data: int
+    log: int
+    metadata: int
+    context: int
+    total: int
+
+
+@dataclass(frozen=True)
+class Nvm:
+    """Traffic of the NVM media, in bytes."""
+
+    written_bytes: WrittenBytes
+    read_bytes: int
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """One program, run on one machine under one design.
+
+    `exit_code` is the program's exit status, or 128 + signal where a signal ended it. Equal
+    configurations and programs give equal `config_hash`, `state_hash` and `statistics`.
+    """
+
+    design: str
+    machine: str
+    config_hash: str
+    state_hash: str
+    exit_code: int
+    sim: Simulated
+    host: Host
+    nvm: Nvm
+    statistics: Mapping[str, Statistic]
+    interrupted: bool
+    raw: Json = field(repr=False)
+
+    @classmethod
+    def from_json(cls, result: Json) -> RunResult:
+        """Reads the core's result."""
+        return cls(
+            design=result["design"],
+            machine=result["machine"],
+            config_hash=result["config_hash"],
+            state_hash=result["state_hash"],
+            exit_code=result["exit_code"],
+            sim=_simulated(result),
+            host=_host(result),
+            nvm=_nvm(result),
+            statistics=_statistics(result),
+            interrupted=result.get("interrupted", False),
+            raw=result,
+        )
+
+
+@dataclass(frozen=True)
+class CutResult:
+    """One power cut: when (`cycle`), what came back, and whether the design kept its promise.
+
+    `recovered_epoch` is the epoch to which memory came back (None where nothing did), `resumed`
+    whether the program was then run to its end, and `token` repeats exactly this cut.
+    """
+
+    cycle: int
+    recovered_epoch: int | None
+    resumed: bool
+    verdict: str
+    token: str
+    raw: Json = field(repr=False)
+
+    @property
+    def verified(self) -> bool:
+        """Whether the design kept its promise at this cut."""
+        return self.verdict == "verified"
+
+    @classmethod
+    def from_json(cls, result: Json) -> CutResult:
+        """Reads one of the core's results."""
+        return cls(
+            cycle=result["cycle"],
+            recovered_epoch=result["recovered_epoch"],
+            resumed=result["resumed"],
+            verdict=result["verdict"],
+            token=result["token"],
+            raw=result,
+        )
+
+
+@dataclass(frozen=True)
+class CutReport:
+    """Power cuts of one program: `cuts` made, of them `verified` and `failed`.
+
+    `coverage` counts how often the cuts hit each design state and overflow path.
+    """
+
+    design: str
+    machine: str
+    config_hash: str
+    cuts: int
+    verified: int
+    failed: int
+    coverage: Json
+    results: Sequence[CutResult]
+    interrupted: bool
+    raw: Json = field(repr=False)
+
+    @property
+    def failures(self) -> list[CutResult]:
+        """The cuts at which the design broke its promise."""
+        return [result for result in self.results if not result.verified]
+
+    @classmethod
+    def from_json(cls, report: Json) -> CutReport:
+        """Reads the core's report."""
+        return cls(
+            design=report["design"],
+            machine=report["machine"],
+            config_hash=report["config_hash"],
+            cuts=report["cuts"],
+            verified=report["verified"],
+            failed=report["failed"],
+            coverage=report["coverage"],
+            results=[CutResult.from_json(result) for result in report["results"]],
+            interrupted=report.get("interrupted", False),
+            raw=report,
+        )
+
+
+@dataclass(frozen=True)
+class BugReport:
+    """One planted bug: whether verification caught it, by what, after how many cuts."""
+
+    name: str
+    summary: str
+    caught: bool
+    by: str | None
+    cuts: int
+    token: str | None
+
+
+@dataclass(frozen=True)
+class MutantsReport:
+    """A design's planted bugs, and the design without any of them for comparison.
+
+    `false_alarms` counts the cuts, out of `clean_cuts`, at which the clean design was accused.
+    """
+
+    design: str
+    mutants: Sequence[BugReport]
+    clean_cuts: int
+    false_alarms: int
+    interrupted: bool
+    raw: Json = field(repr=False)
+
+    @property
+    def passed(self) -> bool:
+        """Whether every bug was caught, the clean design never accused, and nothing cut short."""
+        caught = all(bug.caught for bug in self.mutants)
+        return caught and self.false_alarms == 0 and not self.interrupted
+
+    @classmethod
+    def from_json(cls, report: Json) -> MutantsReport:
+        """Reads the core's report."""
+        return cls(
+            design=report["design"],
+            mutants=[
+                BugReport(
+                    name=bug["name"],
+                    summary=bug["summary"],
+                    caught=bug["caught"],
+                    by=bug.get("by"),
+                    cuts=bug["cuts"],
+                    token=bug.get("token"),
+                )
+                for bug in report["mutants"]
+            ],
+            clean_cuts=report["clean"]["cuts"],
+            false_alarms=report["clean"]["false_alarms"],
+            interrupted=report.get("interrupted", False),
+            raw=report,
+        )
+
+
+@dataclass(frozen=True)
+class Configuration:
+    """The effective configuration: as TOML, with its hash, and value by value with units."""
+
+    toml: str
+    hash: str
+    values: Json
+    raw: Json = field(repr=False)
+
+
+@dataclass(frozen=True)
+class Named:
+    """Something that has a name and one line about it."""
+
+    name: str
+    summary: str
+    raw: Json = field(repr=False)
+
+
+@dataclass(frozen=True)
+class Catalogue:
+    """The designs and machines that this build knows."""
+
+    designs: Sequence[Named]
+    machines: Sequence[Named]
+
+
+@dataclass(frozen=True)
+class Machine:
+    """A machine under a crash-consistency design, ready to run programs.
+
+    `machine` is a preset's name or the path of a TOML file; `set` overrides single values, for
+    instance `{"picl.acs_gap": 2}`; `harts` is the number of hardware threads; `sysroot` is the
+    folder in which a dynamically linked program finds its interpreter and libraries; `mounts`
+    are further `HOST:GUEST` folders; `environment` is the guest's whole environment beyond the
+    configured one; `stdin` is a file. Nothing is checked before the first call.
+    """
+
+    machine: str = "picl"
+    design: str = "picl"
+    set: Mapping[str, Value] | Sequence[str] = ()
+    harts: int = 1
+    sysroot: Path | None = None
+    mounts: Sequence[str] = ()
+    environment: Mapping[str, str] | Sequence[str] = ()
+    stdin: Path | None = None
+    engine: Engine = "fast"
+
+    def configuration(self) -> Configuration:
+        """The effective configuration, as every run stores it beside its results."""
+        result = json.loads(_core.configuration(json.dumps(self._request())))
+        return Configuration(result["toml"], result["hash"], result["values"], result)
+
+    def run(
+        self,
+        program: Sequence[Path],
+        *,
+        stop_after: int | None = None,
+        out: Path | None = None,
+        passthrough: bool = False,
+        progress: Progress | None = None,
+    ) -> RunResult:
+        """Runs `program` (path and arguments) to its end, or for `stop_after` instructions.
+
+        `out` is a folder for results, the effective configuration and the guest's files. With
+        `passthrough`, the guest's output goes to this process's, as the design releases it.
+        """
+        request = self._request(program, stop_after=stop_after, out=out, passthrough=passthrough)
+        return RunResult.from_json(json.loads(_core.run(json.dumps(request), progress)))
+
+    def cut(
+        self,
+        program: Sequence[Path],
+        *,
+        at: int | None = None,
+        cuts: int = 100,
+        schedule: Schedule = "random",
+        seed: int = 1,
+        during_recovery: bool = False,
+        resume: Resume = "sample",
+        jobs: int = 1,
+        planted_bug: str | None = None,
+        stop_after: int | None = None,
+        out: Path | None = None,
+        progress: Progress | None = None,
+    ) -> CutReport:
+        """Runs `program`, cuts its power, recovers from what survived, and judges it.
+
+        One cut at cycle `at`, or `cuts` of them by `schedule` and `seed`; cuts also strike
+        recovery itself with `during_recovery`. `resume` says after which cuts the program is run
+        to its end, its output and exit status compared with an uninterrupted run's. `jobs` host
+        threads share the work and change no result.
+        """
+        request = self._request(
+            program,
+            at=at,
+            cuts=cuts,
+            schedule=schedule,
+            seed=seed,
+            during_recovery=during_recovery,
+            resume=resume,
+            jobs=jobs,
+            planted_bug=planted_bug,
+            stop_after=stop_after,
+            out=out,
+        )
+        return CutReport.from_json(json.loads(_core.cut(json.dumps(request), progress)))
+
+    def _request(
+        self,
+        program: Sequence[Path] = (),
+        *,
+        out: Path | None = None,
+        **more: object,
+    ) -> dict[str, object]:
+        """The request that this machine makes of the core."""
+        return {
+            "machine": self.machine,
+            "design": self.design,
+            "set": _assignments(self.set),
+            "harts": self.harts,
+            "sysroot": None if self.sysroot is None else fspath(self.sysroot),
+            "mounts": list(self.mounts),
+            "environment": _assignments(self.environment),
+            "stdin": None if self.stdin is None else fspath(self.stdin),
+            "engine": self.engine,
+            "program": [fspath(word) for word in program],
+            "out": None if out is None else fspath(out),
+            **more,
+        }
+
+
+def replay(token: str, *, progress: Progress | None = None) -> CutReport:
+    """Repeats the one power cut that `token` names."""
+    return CutReport.from_json(json.loads(_core.replay(token, progress)))
+
+
+def mutants(
+    design: str = "picl", *, jobs: int = 1, progress: Progress | None = None
+) -> MutantsReport:
+    """Plants each of the design's known bugs in turn and checks that verification catches it."""
+    request = json.dumps({"design": design, "jobs": jobs})
+    return MutantsReport.from_json(json.loads(_core.mutants(request, progress)))
+
+
+def catalogue() -> Catalogue:
+    """The designs and machines that this build knows."""
+    known = json.loads(_core.catalogue())
+    return Catalogue(designs=_named(known["designs"]), machines=_named(known["machines"]))
+
+
+def _named(entries: Sequence[Json]) -> list[Named]:
+    return [Named(entry["name"], entry["summary"], entry) for entry in entries]
+
+
+def _assignments(values: Mapping[str, Value] | Sequence[str]) -> list[str]:
+    """`key=value` texts, as a configuration file would spell the values."""
+    if not isinstance(values, Mapping):
+        return list(values)
+    return [f"{key}={_spelled(value)}" for key, value in values.items()]
+
+
+def _spelled(value: Value) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _simulated(result: Json) -> Simulated:
+    return Simulated(result["sim"]["instructions"], result["sim"]["cycles"])
+
+
+def _host(result: Json) -> Host:
+    return Host(result["host"]["seconds"], result["host"]["mips"])
+
+
+def _nvm(result: Json) -> Nvm:
+    written = result["nvm"]["written_bytes"]
+    return Nvm(
+        WrittenBytes(
+            data=written["data"],
+            log=written["log"],
+            metadata=written["metadata"],
+            context=written["context"],
+            total=written["total"],
+        ),
+        result["nvm"]["read_bytes"],
+    )
+
+
+def _statistics(result: Json) -> dict[str, Statistic]:
+    return {
+        name: Statistic(entry["value"], entry["unit"], entry["meaning"])
+        for name, entry in result["statistics"].items()
+    }
