@@ -1,1 +1,39 @@
-//! Perdure: hardware.
+//! The substrate of Perdure's machine: simulated time, caches that hold data, the coherence
+//! directory, the memory controller, NVM and links, and what each of them loses at power-off.
+//!
+//! It knows no instruction set, no Linux and no design. A design is a [`policy::Policy`] over it.
+//! Reading order: [`line`], [`cache`], [`coherence`], [`hierarchy`], [`memory`], [`policy`].
+//!
+//! # What survives a power-off
+//! | component | survives |
+//! |---|---|
+//! | cores, store buffers, L1, L2, last-level cache, lookaside | nothing |
+//! | controller queues, link | nothing |
+//! | a write between its start and its end at the media | any of its 8-byte words |
+//! | the NVM array | everything |
+
+pub mod arena;
+pub mod cache;
+pub mod coherence;
+pub mod event;
+pub mod hierarchy;
+pub mod line;
+pub mod link;
+pub mod lookaside;
+pub mod memory;
+pub mod policy;
+pub mod specification;
+pub mod statistics;
+pub mod time;
+
+/// Asks the host to load a cache line that will be read soon.
+#[inline(always)]
+pub(crate) fn prefetch<T>(address: *const T) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: a prefetch never faults, whatever the address.
+    unsafe {
+        core::arch::x86_64::_mm_prefetch::<{ core::arch::x86_64::_MM_HINT_T0 }>(address.cast());
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = address;
+}

@@ -1,0 +1,296 @@
+//! A set-associative array of lines that hold data: {tag, state, dirty, version, 64 bytes}.
+//!
+//! The array is storage and exact least-recently-used replacement, nothing more: who may hold a
+//! line in which state is the hierarchy's and the coherence protocol's business. A way's word and
+//! stamp lie side by side: an eight-way set is one record of 128 bytes.
+
+use crate::line::{LINE_BYTES, Line, LineNumber, Version};
+
+/// The coherence state of a cached line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum State {
+    /// Not here.
+    Invalid = 0,
+    /// Readable, others may hold it too.
+    Shared = 1,
+    /// The only private copy, unwritten since it came.
+    Exclusive = 2,
+    /// The only private copy, written.
+    Modified = 3,
+}
+
+/// One way's word: line number in bits 24 and up, version in 8–23, dirty in 2, state in 0–1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Word(u64);
+
+const TAG_SHIFT: u32 = 24;
+const VERSION_SHIFT: u32 = 8;
+const DIRTY: u64 = 1 << 2;
+const STATE_MASK: u64 = 3;
+const INVALID: u64 = u64::MAX << TAG_SHIFT;
+
+/// Line numbers must fit the tag: 40 bits, 64 TiB of physical memory.
+pub const LINE_NUMBER_LIMIT: LineNumber = (1 << (64 - TAG_SHIFT)) - 1;
+
+impl Word {
+    /// A valid word.
+    #[inline(always)]
+    pub fn new(line: LineNumber, state: State, dirty: bool, version: Version) -> Self {
+        Self(
+            line << TAG_SHIFT
+                | u64::from(version.0) << VERSION_SHIFT
+                | if dirty { DIRTY } else { 0 }
+                | state as u64,
+        )
+    }
+
+    /// The line number.
+    #[inline(always)]
+    pub fn line(self) -> LineNumber {
+        self.0 >> TAG_SHIFT
+    }
+
+    /// The state.
+    #[inline(always)]
+    pub fn state(self) -> State {
+        match self.0 & STATE_MASK {
+            0 => State::Invalid,
+            1 => State::Shared,
+            2 => State::Exclusive,
+            _ => State::Modified,
+        }
+    }
+
+    /// True if the bytes differ from the next level's.
+    #[inline(always)]
+    pub fn dirty(self) -> bool {
+        self.0 & DIRTY != 0
+    }
+
+    /// The version tag.
+    #[inline(always)]
+    pub fn version(self) -> Version {
+        Version((self.0 >> VERSION_SHIFT) as u16)
+    }
+
+    /// The same line in another state.
+    #[inline(always)]
+    #[must_use]
+    pub fn with_state(self, state: State) -> Self {
+        Self(self.0 & !STATE_MASK | state as u64)
+    }
+
+    /// The same line, dirty or not.
+    #[inline(always)]
+    #[must_use]
+    pub fn with_dirty(self, dirty: bool) -> Self {
+        Self(self.0 & !DIRTY | if dirty { DIRTY } else { 0 })
+    }
+
+    /// The same line with another version tag.
+    #[inline(always)]
+    #[must_use]
+    pub fn with_version(self, version: Version) -> Self {
+        Self(self.0 & !(0xffff << VERSION_SHIFT) | u64::from(version.0) << VERSION_SHIFT)
+    }
+}
+
+/// A place in a cache: set × ways + way. Stays valid until the way is refilled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct Slot(pub u32);
+
+/// The array.
+#[derive(Clone, Debug)]
+pub struct Cache {
+    ways: usize,
+    sets_per_slice: usize,
+    slices: usize,
+    /// Per slot: its word, then its stamp (the time of last use, in accesses).
+    records: Vec<[u64; 2]>,
+    data: Vec<Line>,
+    accesses: u64,
+}
+
+impl Cache {
+    /// An empty cache of `slices` slices of `bytes` each. Geometry was checked with the
+    /// specification: sets per slice are a power of two and at least one.
+    pub fn new(bytes: usize, ways: usize, slices: usize) -> Self {
+        let sets_per_slice = bytes / LINE_BYTES / ways;
+        debug_assert!(sets_per_slice.is_power_of_two());
+        let sets = sets_per_slice * slices;
+        Self {
+            ways,
+            sets_per_slice,
+            slices,
+            records: vec![[INVALID, 0]; sets * ways],
+            data: vec![Line::ZERO; sets * ways],
+            accesses: 0,
+        }
+    }
+
+    /// Number of sets over all slices.
+    pub fn sets(&self) -> usize {
+        self.sets_per_slice * self.slices
+    }
+
+    /// Number of ways.
+    pub fn ways(&self) -> usize {
+        self.ways
+    }
+
+    /// The set of a line. Slices are chosen by a hash, so that strides spread over them.
+    #[inline(always)]
+    pub fn set_of(&self, line: LineNumber) -> usize {
+        let within = line as usize & (self.sets_per_slice - 1);
+        if self.slices == 1 {
+            return within;
+        }
+        let hash = (line / self.sets_per_slice as u64 ^ line).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let slice = ((hash >> 32) * self.slices as u64 >> 32) as usize;
+        slice * self.sets_per_slice + within
+    }
+
+    /// Where a line is, if here. Does not count as a use.
+    #[inline(always)]
+    pub fn find(&self, line: LineNumber) -> Option<Slot> {
+        let set = self.set_of(line);
+        let record = &self.records[set * self.ways..][..self.ways];
+        let way = record
+            .iter()
+            .position(|&[word, _]| word >> TAG_SHIFT == line)?;
+        Some(Slot((set * self.ways + way) as u32))
+    }
+
+    /// The word of a slot.
+    #[inline(always)]
+    pub fn word(&self, slot: Slot) -> Word {
+        Word(self.records[slot.0 as usize][0])
+    }
+
+    /// Replaces the word of a slot.
+    #[inline(always)]
+    pub fn set_word(&mut self, slot: Slot, word: Word) {
+        self.records[slot.0 as usize][0] = word.0;
+    }
+
+    /// Marks a slot as just used.
+    #[inline(always)]
+    pub fn touch(&mut self, slot: Slot) {
+        self.accesses += 1;
+        self.records[slot.0 as usize][1] = self.accesses;
+    }
+
+    /// Where the time of a slot's last use is kept, for a cache whose user keeps the time itself
+    /// (see the lookaside).
+    #[inline(always)]
+    pub fn stamp_mut(&mut self, slot: Slot) -> &mut u64 {
+        &mut self.records[slot.0 as usize][1]
+    }
+
+    /// The slot that a line would take: a free one, else the least recently used of its set.
+    #[inline(always)]
+    pub fn victim(&self, line: LineNumber) -> Slot {
+        let set = self.set_of(line);
+        let mut best = 0;
+        let mut best_stamp = u64::MAX;
+        for (way, &[word, stamp]) in self.records[set * self.ways..][..self.ways]
+            .iter()
+            .enumerate()
+        {
+            if word == INVALID {
+                best = way;
+                break;
+            }
+            if stamp < best_stamp {
+                best = way;
+                best_stamp = stamp;
+            }
+        }
+        Slot((set * self.ways + best) as u32)
+    }
+
+    /// True if the slot holds a line.
+    #[inline(always)]
+    pub fn occupied(&self, slot: Slot) -> bool {
+        self.records[slot.0 as usize][0] != INVALID
+    }
+
+    /// Empties a slot.
+    #[inline(always)]
+    pub fn invalidate(&mut self, slot: Slot) {
+        self.records[slot.0 as usize][0] = INVALID;
+    }
+
+    /// The bytes of a slot.
+    #[inline(always)]
+    pub fn data(&self, slot: Slot) -> &Line {
+        &self.data[slot.0 as usize]
+    }
+
+    /// The bytes of a slot, to change.
+    #[inline(always)]
+    pub fn data_mut(&mut self, slot: Slot) -> &mut Line {
+        &mut self.data[slot.0 as usize]
+    }
+
+    /// Starts loading the host's lines of a set's record: the look-up follows soon.
+    #[inline(always)]
+    pub fn prefetch(&self, line: LineNumber) {
+        let record = &self.records[self.set_of(line) * self.ways..][..self.ways];
+        crate::prefetch(&raw const record[0]);
+        crate::prefetch(&raw const record[self.ways / 2]);
+    }
+
+    /// The occupied slots of one set with their words.
+    pub fn set(&self, set: usize) -> impl Iterator<Item = (Slot, Word)> + '_ {
+        let record = &self.records[set * self.ways..][..self.ways];
+        record
+            .iter()
+            .enumerate()
+            .filter(|(_, way)| way[0] != INVALID)
+            .map(move |(way, &[word, _])| (Slot((set * self.ways + way) as u32), Word(word)))
+    }
+
+    /// Every occupied slot, in set order.
+    pub fn iter(&self) -> impl Iterator<Item = (Slot, Word)> + '_ {
+        (0..self.sets()).flat_map(|set| self.set(set))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn word_keeps_every_field_apart() {
+        let word = Word::new(0x12_3456_789a, State::Modified, true, Version(0xbeef));
+        assert_eq!(word.line(), 0x12_3456_789a);
+        assert_eq!(word.state(), State::Modified);
+        assert_eq!(word.version(), Version(0xbeef));
+        assert!(word.dirty());
+        let changed = word
+            .with_state(State::Exclusive)
+            .with_dirty(false)
+            .with_version(Version::NONE);
+        assert_eq!(
+            changed,
+            Word::new(word.line(), State::Exclusive, false, Version::NONE)
+        );
+    }
+
+    #[test]
+    fn the_victim_is_free_or_least_recently_used() {
+        let mut cache = Cache::new(4 * LINE_BYTES, 4, 1);
+        for line in 0..4 {
+            let slot = cache.victim(line);
+            assert!(!cache.occupied(slot));
+            cache.set_word(slot, Word::new(line, State::Shared, false, Version::NONE));
+            cache.touch(slot);
+        }
+        cache.touch(cache.find(0).unwrap());
+        assert_eq!(cache.word(cache.victim(9)).line(), 1);
+        cache.invalidate(cache.find(3).unwrap());
+        assert!(!cache.occupied(cache.victim(9)));
+    }
+}

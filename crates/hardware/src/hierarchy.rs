@@ -1,0 +1,776 @@
+//! The cache hierarchy: how a transaction walks L1 → L2 → last-level cache → memory, moving real
+//! bytes and gathering time.
+//!
+//! Always true between transactions:
+//! - Inclusion: a line in an L1 is in its hart's L2; a line in an L2 is in the last-level cache.
+//! - The directory (holders and exclusivity of each last-level line) is exact.
+//! - An L1 or L2 word in state Modified means that its bytes are newer than the next level's; the
+//!   last-level word's dirty bit means that they are newer than memory's.
+//! - The newest bytes of a line are, in this order: the Modified L1D's, the Modified L2's, the
+//!   last-level cache's, memory's.
+//! - A lookaside entry is never more permissive than the L1 line behind it.
+
+use std::collections::VecDeque;
+use std::ops::Range;
+
+use crate::arena::{Arena, Digest};
+use crate::cache::{Cache, Slot, State, Word};
+use crate::coherence::{Directory, Request, Snoop, transition};
+use crate::event::EventQueue;
+use crate::line::{LINE_BYTES, Line, LineNumber, Version};
+use crate::lookaside::Lookaside;
+use crate::memory::Memory;
+use crate::policy::{Cause, CrossVersionStore, Evicted, Eviction, Policy, PolicyFailure, Transfer};
+use crate::specification::{CoreModel, Specification};
+use crate::statistics::Statistics;
+use crate::time::Cycles;
+
+/// One hart's private part of the machine. All of it is lost at power-off.
+#[derive(Debug)]
+pub struct Core {
+    /// Instruction cache.
+    pub l1i: Cache,
+    /// Data cache.
+    pub l1d: Cache,
+    /// Second level, inclusive of both.
+    pub l2: Cache,
+    /// The hit path's table.
+    pub lookaside: Lookaside,
+    /// Time that the core did not retire instructions. Local time is `retired + stalls`.
+    pub stalls: Cycles,
+    /// Data accesses so far: statistic and clock of L1D replacement in one.
+    pub accesses: u64,
+    /// Of these, writes.
+    pub stores: u64,
+    /// The line reserved by LR.
+    pub reservation: Option<LineNumber>,
+    /// Stores that wait for their line: when each will be done, in order.
+    store_buffer: VecDeque<Cycles>,
+    /// When the last store will be done.
+    stores_done: Cycles,
+    /// When everything that this hart's cache-block instructions wrote will be durable.
+    cleans_durable: Cycles,
+}
+
+/// The substrate: cores, shared cache, memory, events and counters.
+#[derive(Debug)]
+pub struct Hardware {
+    /// What it was built from.
+    pub specification: Specification,
+    /// Private parts, one for each hart.
+    pub cores: Vec<Core>,
+    /// Shared cache. A word in state Exclusive has one holder that owns the line.
+    pub llc: Cache,
+    holders: Vec<u64>,
+    ports_free: Vec<Cycles>,
+    /// Controller and media.
+    pub memory: Memory,
+    /// Timed events.
+    pub events: EventQueue,
+    /// Counters.
+    pub statistics: Statistics,
+    /// Set by a policy that cannot go on.
+    pub failure: Option<PolicyFailure>,
+}
+
+/// A line that a request brought to a hart.
+struct Granted {
+    bytes: Line,
+    state: State,
+    version: Version,
+    ready: Cycles,
+}
+
+impl Hardware {
+    /// Cold caches over the given bytes.
+    pub fn new(specification: Specification, arena: Arena, context_range: Range<u64>) -> Self {
+        let cores = (0..specification.harts)
+            .map(|_| {
+                let private =
+                    |cache: &crate::specification::Private| Cache::new(cache.bytes, cache.ways, 1);
+                let l1d = private(&specification.l1d);
+                Core {
+                    l1i: private(&specification.l1i),
+                    l2: private(&specification.l2),
+                    lookaside: Lookaside::new(l1d.sets() * l1d.ways()),
+                    l1d,
+                    stalls: 0,
+                    accesses: 0,
+                    stores: 0,
+                    reservation: None,
+                    store_buffer: VecDeque::new(),
+                    stores_done: 0,
+                    cleans_durable: 0,
+                }
+            })
+            .collect();
+        let shared = &specification.llc;
+        let llc = Cache::new(shared.bytes_per_hart, shared.ways, specification.harts);
+        Self {
+            cores,
+            holders: vec![0; llc.sets() * llc.ways()],
+            ports_free: vec![0; specification.harts],
+            llc,
+            memory: Memory::new(&specification, arena, context_range),
+            events: EventQueue::default(),
+            statistics: Statistics::default(),
+            failure: None,
+            specification,
+        }
+    }
+
+    // ---- Data accesses ---------------------------------------------------------------------
+
+    /// Brings a line into a hart's L1D with the right to read or write it. For a write the line is
+    /// afterwards Modified and carries the current version; the caller changes the bytes. Returns
+    /// where the line is and when the access is done.
+    pub fn access<P: Policy>(
+        &mut self,
+        policy: &mut P,
+        hart: usize,
+        line: LineNumber,
+        write: bool,
+        now: Cycles,
+    ) -> (Slot, Cycles) {
+        let core = &mut self.cores[hart];
+        core.accesses += 1;
+        core.stores += u64::from(write);
+        let stamp = core.accesses;
+        let (slot, mut ready) = match core.l1d.find(line) {
+            Some(slot) => (slot, now),
+            None => self.fill_l1d(policy, hart, line, write, now),
+        };
+        *self.cores[hart].l1d.stamp_mut(slot) = stamp;
+        if write {
+            ready = self.make_writable(policy, hart, line, slot, ready);
+        }
+        (slot, ready)
+    }
+
+    /// Ownership, then version, then Modified: the order in which a store needs them.
+    fn make_writable<P: Policy>(
+        &mut self,
+        policy: &mut P,
+        hart: usize,
+        line: LineNumber,
+        slot: Slot,
+        now: Cycles,
+    ) -> Cycles {
+        let mut ready = now;
+        let mut word = self.cores[hart].l1d.word(slot);
+        if word.state() == State::Shared {
+            self.statistics.l1d_upgrades += 1;
+            let (version, done) = self.upgrade(policy, hart, line, now);
+            word = word.with_state(State::Exclusive).with_version(version);
+            self.cores[hart].l1d.set_word(slot, word);
+            ready = done;
+        }
+        if word.version() != policy.current_version(hart) {
+            self.statistics.cross_version_stores += 1;
+            let store = CrossVersionStore {
+                domain: hart,
+                line,
+                version: word.version(),
+                old: *self.cores[hart].l1d.data(slot),
+            };
+            ready = policy.store(self, &store, ready);
+        }
+        let word = word
+            .with_state(State::Modified)
+            .with_version(policy.current_version(hart));
+        self.cores[hart].l1d.set_word(slot, word);
+        ready
+    }
+
+    fn fill_l1d<P: Policy>(
+        &mut self,
+        policy: &mut P,
+        hart: usize,
+        line: LineNumber,
+        write: bool,
+        now: Cycles,
+    ) -> (Slot, Cycles) {
+        self.statistics.l1d_misses += 1;
+        let request = if write { Request::Write } else { Request::Read };
+        let granted = self.from_l2(policy, hart, line, request, now);
+        let core = &mut self.cores[hart];
+        let slot = core.l1d.victim(line);
+        core.evict_l1d(slot);
+        core.l1d
+            .set_word(slot, Word::new(line, granted.state, false, granted.version));
+        *core.l1d.data_mut(slot) = granted.bytes;
+        (slot, granted.ready)
+    }
+
+    /// Fetches an instruction line into a hart's L1I.
+    pub fn fetch<P: Policy>(
+        &mut self,
+        policy: &mut P,
+        hart: usize,
+        line: LineNumber,
+        now: Cycles,
+    ) -> (Slot, Cycles) {
+        self.statistics.l1i_accesses += 1;
+        if let Some(slot) = self.cores[hart].l1i.find(line) {
+            self.cores[hart].l1i.touch(slot);
+            return (slot, now);
+        }
+        self.statistics.l1i_misses += 1;
+        self.cores[hart].push_down_l1d(line);
+        let granted = self.from_l2(policy, hart, line, Request::Fetch, now);
+        let l1i = &mut self.cores[hart].l1i;
+        let slot = l1i.victim(line);
+        l1i.set_word(slot, Word::new(line, State::Shared, false, Version::NONE));
+        *l1i.data_mut(slot) = granted.bytes;
+        l1i.touch(slot);
+        (slot, granted.ready)
+    }
+
+    /// A line as the L2 can give it to an L1, filling the L2 on a miss.
+    fn from_l2<P: Policy>(
+        &mut self,
+        policy: &mut P,
+        hart: usize,
+        line: LineNumber,
+        request: Request,
+        now: Cycles,
+    ) -> Granted {
+        self.statistics.l2_accesses += 1;
+        let ready = now + self.specification.l2.latency_cycles;
+        if let Some(slot) = self.cores[hart].l2.find(line) {
+            self.cores[hart].l2.touch(slot);
+            let mut word = self.cores[hart].l2.word(slot);
+            let mut ready = ready;
+            if request == Request::Write && word.state() == State::Shared {
+                let (version, done) = self.upgrade(policy, hart, line, ready);
+                word = self.cores[hart].l2.word(slot).with_version(version);
+                ready = done;
+            }
+            // An L1 copy starts clean: Modified in the L2 is Exclusive above it.
+            let state = word.state().min(State::Exclusive);
+            let bytes = *self.cores[hart].l2.data(slot);
+            return Granted {
+                bytes,
+                state,
+                version: word.version(),
+                ready,
+            };
+        }
+        self.statistics.l2_misses += 1;
+        self.llc.prefetch(line);
+        let granted = self.from_llc(policy, hart, line, request, ready);
+        let slot = self.cores[hart].l2.victim(line);
+        if self.cores[hart].l2.occupied(slot) {
+            self.evict_l2(hart, slot, granted.ready);
+        }
+        let l2 = &mut self.cores[hart].l2;
+        l2.set_word(slot, Word::new(line, granted.state, false, granted.version));
+        *l2.data_mut(slot) = granted.bytes;
+        l2.touch(slot);
+        granted
+    }
+
+    /// Ownership of a line that the hart holds shared. Returns the line's version and when.
+    fn upgrade<P: Policy>(
+        &mut self,
+        policy: &mut P,
+        hart: usize,
+        line: LineNumber,
+        now: Cycles,
+    ) -> (Version, Cycles) {
+        let granted = self.from_llc(policy, hart, line, Request::Write, now);
+        let l2 = &mut self.cores[hart].l2;
+        let slot = l2
+            .find(line)
+            .expect("inclusion: a line shared in a domain is in its L2");
+        let word = l2
+            .word(slot)
+            .with_state(State::Exclusive)
+            .with_version(granted.version);
+        l2.set_word(slot, word);
+        (granted.version, granted.ready)
+    }
+
+    // ---- The shared cache ------------------------------------------------------------------
+
+    /// Takes the port of the slice that holds a set; returns when it was free.
+    pub fn take_llc_port(&mut self, set: usize, now: Cycles, cycles: Cycles) -> Cycles {
+        let slice = set * self.ports_free.len() / self.llc.sets();
+        let start = now.max(self.ports_free[slice]);
+        self.ports_free[slice] = start + cycles;
+        self.statistics.llc_port_wait_cycles += start - now;
+        start
+    }
+
+    fn from_llc<P: Policy>(
+        &mut self,
+        policy: &mut P,
+        hart: usize,
+        line: LineNumber,
+        request: Request,
+        now: Cycles,
+    ) -> Granted {
+        self.statistics.llc_accesses += 1;
+        let port_cycles = self.specification.llc.port_cycles;
+        let start = self.take_llc_port(self.llc.set_of(line), now, port_cycles);
+        let mut ready = start + self.specification.llc.latency_cycles;
+        let slot = if let Some(slot) = self.llc.find(line) {
+            slot
+        } else {
+            let (slot, arrived) = self.fill_llc(policy, line, ready);
+            ready = arrived;
+            slot
+        };
+        self.llc.touch(slot);
+        let change = transition(self.directory(slot), request, hart as u32);
+        ready = self.snoop(policy, slot, change.snoop, Some(hart), ready);
+        self.set_directory(slot, change.next);
+        Granted {
+            bytes: *self.llc.data(slot),
+            state: change.grant,
+            version: self.llc.word(slot).version(),
+            ready,
+        }
+    }
+
+    fn fill_llc<P: Policy>(
+        &mut self,
+        policy: &mut P,
+        line: LineNumber,
+        now: Cycles,
+    ) -> (Slot, Cycles) {
+        self.statistics.llc_misses += 1;
+        let slot = self.llc.victim(line);
+        // The read goes out first; the victim leaves through a buffer behind it.
+        let (bytes, arrived) = policy.fill(self, line, now);
+        let mut ready = arrived;
+        if self.llc.occupied(slot) {
+            ready = ready.max(self.evict_llc(policy, slot, now));
+        }
+        self.llc
+            .set_word(slot, Word::new(line, State::Shared, false, Version::NONE));
+        *self.llc.data_mut(slot) = bytes;
+        self.holders[slot.0 as usize] = 0;
+        (slot, ready)
+    }
+
+    fn evict_llc<P: Policy>(&mut self, policy: &mut P, slot: Slot, now: Cycles) -> Cycles {
+        let recall = transition(self.directory(slot), Request::Recall, 0);
+        let now = self.snoop(policy, slot, recall.snoop, None, now);
+        let word = self.llc.word(slot);
+        let mut free = now;
+        if word.dirty() {
+            self.statistics.llc_write_backs += 1;
+            let eviction = Eviction {
+                line: word.line(),
+                bytes: *self.llc.data(slot),
+                version: word.version(),
+                cause: Cause::Replacement,
+            };
+            free = policy.evict(self, &eviction, now).accepted;
+        }
+        self.llc.invalidate(slot);
+        self.holders[slot.0 as usize] = 0;
+        free
+    }
+
+    fn directory(&self, slot: Slot) -> Directory {
+        Directory {
+            holders: self.holders[slot.0 as usize],
+            exclusive: self.llc.word(slot).state() == State::Exclusive,
+        }
+    }
+
+    fn set_directory(&mut self, slot: Slot, directory: Directory) {
+        self.holders[slot.0 as usize] = directory.holders;
+        let state = if directory.exclusive {
+            State::Exclusive
+        } else {
+            State::Shared
+        };
+        self.llc
+            .set_word(slot, self.llc.word(slot).with_state(state));
+    }
+
+    /// Carries a snoop out: private copies change state, the newest bytes come to the shared cache.
+    fn snoop<P: Policy>(
+        &mut self,
+        policy: &mut P,
+        slot: Slot,
+        snoop: Snoop,
+        requester: Option<usize>,
+        now: Cycles,
+    ) -> Cycles {
+        let (targets, after) = match snoop {
+            Snoop::None => return now,
+            Snoop::Invalidate(holders) => (holders, State::Invalid),
+            Snoop::Downgrade(owner) => (1 << owner, State::Shared),
+            Snoop::Clean(owner) => (1 << owner, State::Exclusive),
+        };
+        let mut ready = now + self.specification.llc.snoop_cycles;
+        let line = self.llc.word(slot).line();
+        for hart in (0..self.cores.len()).filter(|hart| targets >> hart & 1 != 0) {
+            self.statistics.snoops += 1;
+            if let Some((bytes, version)) = self.cores[hart].surrender(line, after) {
+                *self.llc.data_mut(slot) = bytes;
+                let word = self.llc.word(slot).with_dirty(true).with_version(version);
+                self.llc.set_word(slot, word);
+                let transfer = Transfer {
+                    from: hart,
+                    to: requester,
+                    line,
+                    version,
+                };
+                ready = policy.transfer(self, &transfer, ready);
+            }
+        }
+        ready
+    }
+
+    /// A line leaves a hart's L2, and with it the domain.
+    fn evict_l2(&mut self, hart: usize, slot: Slot, now: Cycles) {
+        let line = self.cores[hart].l2.word(slot).line();
+        let surrendered = self.cores[hart].surrender(line, State::Invalid);
+        let shared = self
+            .llc
+            .find(line)
+            .expect("inclusion: a line in an L2 is in the shared cache");
+        if let Some((bytes, version)) = surrendered {
+            self.statistics.l2_write_backs += 1;
+            let port_cycles = self.specification.llc.port_cycles;
+            self.take_llc_port(self.llc.set_of(line), now, port_cycles);
+            *self.llc.data_mut(shared) = bytes;
+            let word = self.llc.word(shared).with_dirty(true).with_version(version);
+            self.llc.set_word(shared, word);
+        }
+        let change = transition(self.directory(shared), Request::Evict, hart as u32);
+        self.set_directory(shared, change.next);
+    }
+
+    // ---- What designs drive ----------------------------------------------------------------
+
+    /// Reads a line at its home address: bytes and time of arrival.
+    #[inline(always)]
+    pub fn read_memory(&mut self, line: LineNumber, now: Cycles) -> (Line, Cycles) {
+        let arrived = self.memory.read(line, now, &mut self.statistics);
+        (*self.memory.arena.line(line * LINE_BYTES as u64), arrived)
+    }
+
+    /// Sets the version tag of a line in the shared cache, which holds it by inclusion whenever a
+    /// domain does.
+    pub fn set_llc_version(&mut self, line: LineNumber, version: Version) {
+        if let Some(slot) = self.llc.find(line) {
+            self.llc
+                .set_word(slot, self.llc.word(slot).with_version(version));
+        }
+    }
+
+    /// Makes a line of the shared cache and its private copies clean; holders keep their copies.
+    /// Returns the newest bytes if they were newer than memory's, whether a private cache had
+    /// them, and when they were at hand. The caller writes them.
+    pub fn clean<P: Policy>(
+        &mut self,
+        policy: &mut P,
+        slot: Slot,
+        snoop_private: bool,
+        now: Cycles,
+    ) -> (Option<Line>, bool, Cycles) {
+        let version_before = self.llc.word(slot).version();
+        let mut ready = now;
+        let mut from_private = false;
+        if snoop_private {
+            let change = transition(self.directory(slot), Request::Clean, 0);
+            let word = self.llc.word(slot).with_dirty(false);
+            let was_dirty = self.llc.word(slot).dirty();
+            self.llc.set_word(slot, word);
+            ready = self.snoop(policy, slot, change.snoop, None, now);
+            from_private = self.llc.word(slot).dirty();
+            if was_dirty {
+                self.llc
+                    .set_word(slot, self.llc.word(slot).with_dirty(true));
+            }
+        }
+        let word = self.llc.word(slot);
+        self.llc
+            .set_word(slot, word.with_dirty(false).with_version(Version::NONE));
+        let newer = word.dirty() || version_before != Version::NONE;
+        (newer.then(|| *self.llc.data(slot)), from_private, ready)
+    }
+
+    /// A cache-block instruction: writes the block back if dirty, and drops all copies if asked.
+    pub fn cache_block<P: Policy>(
+        &mut self,
+        policy: &mut P,
+        hart: usize,
+        line: LineNumber,
+        drop_copies: bool,
+        now: Cycles,
+    ) -> Cycles {
+        let port_cycles = self.specification.llc.port_cycles;
+        let start = self.take_llc_port(self.llc.set_of(line), now, port_cycles);
+        let mut ready = start + self.specification.llc.latency_cycles;
+        let Some(slot) = self.llc.find(line) else {
+            return ready;
+        };
+        let version = self.llc.word(slot).version();
+        let (newer, _, at_hand) = self.clean(policy, slot, true, ready);
+        ready = at_hand;
+        if let Some(bytes) = newer {
+            self.statistics.cleaned_lines += 1;
+            let eviction = Eviction {
+                line,
+                bytes,
+                version,
+                cause: Cause::CacheBlock,
+            };
+            let Evicted { accepted, durable } = policy.evict(self, &eviction, ready);
+            let core = &mut self.cores[hart];
+            core.cleans_durable = core.cleans_durable.max(durable);
+            ready = accepted;
+        }
+        if drop_copies {
+            let recall = transition(self.directory(slot), Request::Recall, 0);
+            ready = self.snoop(policy, slot, recall.snoop, None, ready);
+            self.llc.invalidate(slot);
+            self.holders[slot.0 as usize] = 0;
+        }
+        ready
+    }
+
+    // ---- Core timing -----------------------------------------------------------------------
+
+    /// Charges a hart for a load, fetch or atomic that is done at `ready`.
+    #[inline]
+    pub fn stall_until(&mut self, hart: usize, now: Cycles, ready: Cycles) {
+        let stall = ready.saturating_sub(now);
+        self.cores[hart].stalls += stall;
+        self.statistics.memory_stall_cycles += stall;
+    }
+
+    /// Charges a hart for a store whose line is there at `ready`: it waits in the store buffer,
+    /// which drains in order, and the core only waits for a free entry. A load that follows takes
+    /// its bytes from the line at once (store-to-load forwarding).
+    pub fn post_store(&mut self, hart: usize, now: Cycles, ready: Cycles) {
+        if self.specification.core.model == CoreModel::TimingSimple {
+            return self.stall_until(hart, now, ready);
+        }
+        if ready <= now {
+            return;
+        }
+        let entries = self.specification.core.store_buffer_entries;
+        let core = &mut self.cores[hart];
+        while core.store_buffer.front().is_some_and(|&done| done <= now) {
+            core.store_buffer.pop_front();
+        }
+        if core.store_buffer.len() == entries {
+            let free = core
+                .store_buffer
+                .pop_front()
+                .expect("entries is at least one");
+            core.stalls += free - now;
+            self.statistics.store_buffer_stall_cycles += free - now;
+        }
+        let core = &mut self.cores[hart];
+        core.stores_done = core.stores_done.max(ready);
+        core.store_buffer.push_back(core.stores_done);
+    }
+
+    /// Waits until earlier stores are done and earlier cleans are durable.
+    pub fn drain(&mut self, hart: usize, now: Cycles) {
+        let core = &mut self.cores[hart];
+        let stall = core
+            .stores_done
+            .max(core.cleans_durable)
+            .saturating_sub(now);
+        core.stalls += stall;
+        core.store_buffer.clear();
+        self.statistics.fence_stall_cycles += stall;
+    }
+
+    // ---- For verifiers and reports ---------------------------------------------------------
+
+    /// The newest bytes of a line, wherever they are. Charges nothing and changes nothing.
+    pub fn peek(&self, line: LineNumber) -> Line {
+        let Some(slot) = self.llc.find(line) else {
+            return *self.memory.arena.line(line * LINE_BYTES as u64);
+        };
+        if self.llc.word(slot).state() == State::Exclusive {
+            let core = &self.cores[self.holders[slot.0 as usize].trailing_zeros() as usize];
+            for cache in [&core.l1d, &core.l2] {
+                if let Some(slot) = cache.find(line)
+                    && cache.word(slot).state() == State::Modified
+                {
+                    return *cache.data(slot);
+                }
+            }
+        }
+        *self.llc.data(slot)
+    }
+
+    /// Every cached line whose newest bytes differ from memory's, with those bytes.
+    pub fn newer_lines(&self) -> impl Iterator<Item = (LineNumber, Line)> + '_ {
+        self.llc.iter().filter_map(|(_, word)| {
+            let newest = self.peek(word.line());
+            let home = self.memory.arena.line(word.line() * LINE_BYTES as u64);
+            (&newest != home).then_some((word.line(), newest))
+        })
+    }
+
+    /// The digest of memory as programs see it: the kept digest of the array, with what the caches
+    /// hold laid over it.
+    pub fn coherent_digest(&self, range: &Range<u64>) -> Digest {
+        let mut digest = self
+            .memory
+            .arena
+            .digest()
+            .unwrap_or_else(|| self.memory.arena.compute_digest(range.clone()));
+        for (line, newest) in self.newer_lines() {
+            let address = line * LINE_BYTES as u64;
+            if range.contains(&address) {
+                digest.replace(address, &self.memory.arena.line(address).0, &newest.0);
+            }
+        }
+        digest
+    }
+
+    /// The counters, those kept by the cores included.
+    pub fn statistics(&self) -> Statistics {
+        let mut statistics = self.statistics.clone();
+        statistics.l1d_accesses = self.cores.iter().map(|core| core.accesses).sum();
+        statistics.l1d_stores = self.cores.iter().map(|core| core.stores).sum();
+        statistics
+    }
+
+    /// Checks inclusion, directory and single ownership over the whole hierarchy; for tests.
+    pub fn audit(&self) -> Result<(), String> {
+        for (hart, core) in self.cores.iter().enumerate() {
+            for (name, cache) in [("l1d", &core.l1d), ("l1i", &core.l1i)] {
+                for (_, word) in cache.iter() {
+                    if core.l2.find(word.line()).is_none() {
+                        return Err(format!(
+                            "hart {hart}: line {:#x} in {name}, not in l2",
+                            word.line()
+                        ));
+                    }
+                }
+            }
+            for (_, word) in core.l2.iter() {
+                let Some(slot) = self.llc.find(word.line()) else {
+                    return Err(format!(
+                        "hart {hart}: line {:#x} in l2, not in llc",
+                        word.line()
+                    ));
+                };
+                let directory = self.directory(slot);
+                let owns = directory.exclusive && directory.holders == 1 << hart;
+                if directory.holders >> hart & 1 == 0 || owns != (word.state() > State::Shared) {
+                    return Err(format!(
+                        "hart {hart}: line {:#x} is {:?} in l2, directory says {directory:?}",
+                        word.line(),
+                        word.state()
+                    ));
+                }
+            }
+        }
+        for (slot, word) in self.llc.iter() {
+            for hart in 0..self.cores.len() {
+                let held = self.cores[hart].l2.find(word.line()).is_some();
+                if held != (self.holders[slot.0 as usize] >> hart & 1 != 0) {
+                    return Err(format!(
+                        "line {:#x}: directory wrong about hart {hart}",
+                        word.line()
+                    ));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Core {
+    /// Writes a Modified L1D line down to the L2 and leaves it Exclusive: the L2's bytes are then
+    /// the newest.
+    fn push_down_l1d(&mut self, line: LineNumber) {
+        let Some(slot) = self.l1d.find(line) else {
+            return;
+        };
+        let word = self.l1d.word(slot);
+        if word.state() != State::Modified {
+            return;
+        }
+        self.write_down(slot, word);
+        self.l1d.set_word(slot, word.with_state(State::Exclusive));
+        self.lookaside.revoke_write(slot);
+    }
+
+    fn write_down(&mut self, slot: Slot, word: Word) {
+        let below = self
+            .l2
+            .find(word.line())
+            .expect("inclusion: a line in the L1D is in the L2");
+        *self.l2.data_mut(below) = *self.l1d.data(slot);
+        let below_word = self.l2.word(below);
+        self.l2.set_word(
+            below,
+            below_word
+                .with_state(State::Modified)
+                .with_version(word.version()),
+        );
+    }
+
+    /// Frees an L1D slot.
+    fn evict_l1d(&mut self, slot: Slot) {
+        if !self.l1d.occupied(slot) {
+            return;
+        }
+        self.lookaside.kill(slot);
+        let word = self.l1d.word(slot);
+        if word.state() == State::Modified {
+            self.write_down(slot, word);
+        }
+        self.l1d.invalidate(slot);
+    }
+
+    /// Changes the domain's copy of a line to `after` (Invalid, Shared, or Exclusive and clean)
+    /// and hands over bytes and version if they were modified here.
+    fn surrender(&mut self, line: LineNumber, after: State) -> Option<(Line, Version)> {
+        let below = self.l2.find(line)?;
+        let mut newest = None;
+        if self.l2.word(below).state() == State::Modified {
+            newest = Some((*self.l2.data(below), self.l2.word(below).version()));
+        }
+        if let Some(slot) = self.l1d.find(line) {
+            let word = self.l1d.word(slot);
+            if word.state() == State::Modified {
+                newest = Some((*self.l1d.data(slot), word.version()));
+                *self.l2.data_mut(below) = *self.l1d.data(slot);
+            }
+            if after == State::Invalid {
+                self.lookaside.kill(slot);
+                self.l1d.invalidate(slot);
+            } else {
+                self.lookaside.revoke_write(slot);
+                self.l1d
+                    .set_word(slot, word.with_state(after).with_version(Version::NONE));
+            }
+        }
+        if after == State::Invalid {
+            if let Some(slot) = self.l1i.find(line) {
+                self.l1i.invalidate(slot);
+            }
+            if self.reservation == Some(line) {
+                self.reservation = None;
+            }
+            self.l2.invalidate(below);
+        } else {
+            self.l2.set_word(
+                below,
+                self.l2
+                    .word(below)
+                    .with_state(after)
+                    .with_version(Version::NONE),
+            );
+        }
+        newest
+    }
+}

@@ -1,0 +1,33 @@
+//! The unit of everything in the substrate: the 64-byte line, its number and its version tag.
+
+/// Bytes in a line, everywhere.
+pub const LINE_BYTES: usize = 64;
+
+/// The bytes of one line, aligned as a host cache line so that a copy touches one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C, align(64))]
+pub struct Line(pub [u8; LINE_BYTES]);
+
+impl Line {
+    /// A line of zeros, the content of memory never written.
+    pub const ZERO: Self = Self([0; LINE_BYTES]);
+}
+
+/// A physical address divided by the line size.
+pub type LineNumber = u64;
+
+/// The line that holds a physical address.
+#[inline(always)]
+pub const fn line_of(physical: u64) -> LineNumber {
+    physical / LINE_BYTES as u64
+}
+
+/// The version tag of a cached line. What a version means (epoch, overlay, strand) belongs to the
+/// design; the substrate only carries it along and compares it for equality.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Version(pub u16);
+
+impl Version {
+    /// No version: the line is as memory has it. A design's versions must be below this.
+    pub const NONE: Self = Self(u16::MAX);
+}

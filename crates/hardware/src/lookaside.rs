@@ -1,0 +1,134 @@
+//! The lookaside: a small direct-mapped table in front of each L1 data cache that makes a hit one
+//! compare.
+//!
+//! An entry folds translation, tag match, coherence state, version and alignment into its two
+//! tags. `read_tag` is the virtual address of a line that the L1 holds; `write_tag` equals it only
+//! while the line is also Modified *and* carries the domain's current version. Whatever changes one
+//! of these facts must make the compare fail: the hierarchy kills an entry on eviction,
+//! invalidation and mapping changes, and revokes write tags on downgrades, cleans and epoch ends.
+//! The lookaside is an accelerator of the simulator, not a modelled structure: with it or without
+//! it, every statistic and every cycle is the same.
+
+use crate::cache::{Cache, Slot};
+use crate::line::Line;
+
+/// Entries; a power of two.
+pub const ENTRIES: usize = 256;
+
+/// A tag that no aligned access can match.
+const NEVER: u64 = u64::MAX;
+
+/// One entry.
+#[derive(Clone, Copy, Debug)]
+#[repr(C, align(32))]
+pub struct Entry {
+    /// Virtual address of the line, if loads may hit.
+    pub read_tag: u64,
+    /// Virtual address of the line, if stores may hit.
+    pub write_tag: u64,
+    /// The line's bytes in the L1.
+    pub bytes: *mut u8,
+    /// The line's time of last use in the L1.
+    pub stamp: *mut u64,
+}
+
+const EMPTY: Entry = Entry {
+    read_tag: NEVER,
+    write_tag: NEVER,
+    bytes: std::ptr::null_mut(),
+    stamp: std::ptr::null_mut(),
+};
+
+const NO_ENTRY: u16 = u16::MAX;
+const NO_SLOT: u32 = u32::MAX;
+
+/// The table of one hart.
+#[derive(Debug)]
+pub struct Lookaside {
+    entries: Box<[Entry; ENTRIES]>,
+    /// Entry → L1 slot.
+    slots: Box<[u32; ENTRIES]>,
+    /// L1 slot → entry.
+    entry_of_slot: Vec<u16>,
+}
+
+// SAFETY: the pointers point into the L1 cache of the same `Core`, which moves between threads as a
+// whole and keeps its buffers on the heap; nothing is shared.
+unsafe impl Send for Lookaside {}
+
+/// The entry for a virtual address. Hashed, because power-of-two strides would otherwise share one
+/// entry.
+#[inline(always)]
+pub fn index_of(address: u64) -> usize {
+    let line = address >> 6;
+    ((line ^ (line >> 8) ^ (line >> 17)) as usize) & (ENTRIES - 1)
+}
+
+impl Lookaside {
+    /// An empty table for an L1 of so many slots.
+    pub fn new(slots: usize) -> Self {
+        Self {
+            entries: Box::new([EMPTY; ENTRIES]),
+            slots: Box::new([NO_SLOT; ENTRIES]),
+            entry_of_slot: vec![NO_ENTRY; slots],
+        }
+    }
+
+    /// Where the entries are, for the hit path.
+    #[inline(always)]
+    pub fn entries_mut(&mut self) -> *mut Entry {
+        self.entries.as_mut_ptr()
+    }
+
+    /// Lets accesses to the line at a virtual address hit an L1 slot.
+    pub fn install(&mut self, address: u64, l1: &mut Cache, slot: Slot, writable: bool) {
+        let index = index_of(address);
+        self.kill(slot); // The same line under another virtual address.
+        if self.slots[index] != NO_SLOT {
+            self.entry_of_slot[self.slots[index] as usize] = NO_ENTRY;
+        }
+        let tag = address & !63;
+        let bytes: *mut Line = l1.data_mut(slot);
+        self.entries[index] = Entry {
+            read_tag: tag,
+            write_tag: if writable { tag } else { NEVER },
+            bytes: bytes.cast(),
+            stamp: l1.stamp_mut(slot),
+        };
+        self.slots[index] = slot.0;
+        self.entry_of_slot[slot.0 as usize] = index as u16;
+    }
+
+    /// No access may hit this slot any more.
+    #[inline(always)]
+    pub fn kill(&mut self, slot: Slot) {
+        let index = std::mem::replace(&mut self.entry_of_slot[slot.0 as usize], NO_ENTRY);
+        if index != NO_ENTRY {
+            self.entries[index as usize] = EMPTY;
+            self.slots[index as usize] = NO_SLOT;
+        }
+    }
+
+    /// No store may hit this slot any more.
+    #[inline(always)]
+    pub fn revoke_write(&mut self, slot: Slot) {
+        let index = self.entry_of_slot[slot.0 as usize];
+        if index != NO_ENTRY {
+            self.entries[index as usize].write_tag = NEVER;
+        }
+    }
+
+    /// No store may hit anything any more: the current version changed.
+    pub fn revoke_all_writes(&mut self) {
+        for entry in self.entries.iter_mut() {
+            entry.write_tag = NEVER;
+        }
+    }
+
+    /// Nothing may hit any more: mappings changed.
+    pub fn kill_all(&mut self) {
+        self.entries.fill(EMPTY);
+        self.slots.fill(NO_SLOT);
+        self.entry_of_slot.fill(NO_ENTRY);
+    }
+}

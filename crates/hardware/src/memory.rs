@@ -1,0 +1,341 @@
+//! The memory controller, its queues, and the NVM behind it: when bytes become durable.
+//!
+//! Always true here:
+//! - The arena holds the newest bytes that the controller has accepted, so that a read sees writes
+//!   that still wait (a real controller snoops its write queue). Each write that is not durable
+//!   yet stands in `waiting` with the bytes that it displaced: queue and array have swapped
+//!   contents, nothing is stored twice, and cutting the power is swapping back.
+//! - Under FCFS with one row-write latency, writes become durable in the order of acceptance.
+//! - A write is in flight from `start` to `done`. A cut between the two may tear it at the
+//!   granularity of eight bytes; a cut before `start` loses it, because the queue is volatile.
+
+use std::collections::VecDeque;
+use std::ops::Range;
+
+use crate::arena::Arena;
+use crate::line::{LINE_BYTES, Line, LineNumber};
+use crate::link::Link;
+use crate::specification::Specification;
+use crate::statistics::Statistics;
+use crate::time::Cycles;
+
+/// What a write's bytes are for, as the statistics count them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Traffic {
+    /// Program and kernel data at home addresses (and contexts, told apart by address).
+    Data,
+    /// Undo or redo log.
+    Log,
+    /// Epoch registers, tables and other metadata of a design.
+    Metadata,
+}
+
+#[derive(Clone, Debug)]
+enum Displaced {
+    Line(Line),
+    Block(Box<[u8]>),
+}
+
+impl Displaced {
+    fn bytes(&self) -> &[u8] {
+        match self {
+            Self::Line(line) => &line.0,
+            Self::Block(bytes) => bytes,
+        }
+    }
+}
+
+#[derive(Clone, Debug)]
+struct Waiting {
+    start: Cycles,
+    done: Cycles,
+    address: u64,
+    displaced: Displaced,
+}
+
+/// When an accepted write passed its stations.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Accepted {
+    /// The queue had room and took it; the sender may go on.
+    pub accepted: Cycles,
+    /// It is durable.
+    pub durable: Cycles,
+}
+
+/// What a power cut took away or tore: enough to give it back, so that one run can be cut many
+/// times.
+#[derive(Debug, Default)]
+pub struct Lost {
+    /// Address and bytes as they were before the cut, in the order in which they were taken.
+    restore: Vec<(u64, Box<[u8]>)>,
+    /// Writes that had been accepted and are gone.
+    pub writes_lost: usize,
+    /// Writes that were in flight.
+    pub writes_in_flight: usize,
+}
+
+/// Chooses, word by word, which parts of a torn write reached the media.
+#[derive(Clone, Debug)]
+pub struct Tear(u64);
+
+impl Tear {
+    /// A deterministic chooser.
+    pub fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    /// splitmix64.
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    /// Mixes `new` into `old`: nothing, everything, a prefix, or any subset of the 8-byte words.
+    pub fn apply(&mut self, old: &mut [u8], new: &[u8]) {
+        let words = new.len().div_ceil(8);
+        let kind = self.next() % 4;
+        let prefix = self.next() as usize % (words + 1);
+        for (index, (old, new)) in old.chunks_mut(8).zip(new.chunks(8)).enumerate() {
+            let arrived = match kind {
+                0 => false,
+                1 => index < prefix,
+                2 => index >= prefix,
+                _ => self.next() & 1 == 1,
+            };
+            if arrived {
+                old.copy_from_slice(new);
+            }
+        }
+    }
+}
+
+/// The controller and the media.
+#[derive(Debug)]
+pub struct Memory {
+    /// The media's bytes with every accepted write applied.
+    pub arena: Arena,
+    waiting: VecDeque<Waiting>,
+    /// Nothing that was durable at this time will be asked for again.
+    horizon: Cycles,
+    /// Lines here hold processor and kernel contexts; only statistics care.
+    context_range: Range<u64>,
+    bank_free: Vec<Cycles>,
+    last_start: Cycles,
+    read_queue: VecDeque<Cycles>,
+    write_queue: VecDeque<Cycles>,
+    link: Link,
+    row_bytes: u64,
+    row_read: Cycles,
+    row_write: Cycles,
+    read_queue_entries: usize,
+    write_queue_entries: usize,
+}
+
+impl Memory {
+    /// Memory after the specification over the given bytes.
+    pub fn new(specification: &Specification, arena: Arena, context_range: Range<u64>) -> Self {
+        let clock = specification.clock();
+        let nvm = &specification.nvm;
+        let link = &specification.link;
+        Self {
+            arena,
+            waiting: VecDeque::new(),
+            horizon: 0,
+            context_range,
+            bank_free: vec![0; nvm.banks],
+            last_start: 0,
+            read_queue: VecDeque::with_capacity(nvm.read_queue_entries + 1),
+            write_queue: VecDeque::with_capacity(nvm.write_queue_entries + 1),
+            link: Link::new(
+                link.width_bits / 8 * link.frequency_mhz * 1_000_000,
+                clock.frequency_mhz,
+            ),
+            row_bytes: nvm.row_bytes as u64,
+            row_read: clock.cycles(nvm.row_read_ns),
+            row_write: clock.cycles(nvm.row_write_ns),
+            read_queue_entries: nvm.read_queue_entries,
+            write_queue_entries: nvm.write_queue_entries,
+        }
+    }
+
+    fn bank(&self, address: u64) -> usize {
+        ((address / self.row_bytes) % self.bank_free.len() as u64) as usize
+    }
+
+    /// Waits for a free entry of a bounded queue, then returns when that is.
+    fn admit(queue: &mut VecDeque<Cycles>, entries: usize, now: Cycles) -> Cycles {
+        if queue.len() < entries {
+            return now;
+        }
+        // Entries leave in order of completion, which FCFS makes the order of arrival.
+        now.max(
+            queue
+                .pop_front()
+                .expect("a full queue of at least one entry is not empty"),
+        )
+    }
+
+    /// Times the read of a line; its bytes are in the arena. Returns when they arrive.
+    pub fn read(&mut self, line: LineNumber, now: Cycles, statistics: &mut Statistics) -> Cycles {
+        let address = line * LINE_BYTES as u64;
+        let admitted = Self::admit(&mut self.read_queue, self.read_queue_entries, now);
+        let bank = self.bank(address);
+        let start = admitted.max(self.last_start).max(self.bank_free[bank]);
+        self.last_start = start;
+        self.bank_free[bank] = start + self.row_read;
+        let done = self.link.reserve(start + self.row_read, LINE_BYTES);
+        self.read_queue.push_back(done);
+        statistics.nvm_reads += 1;
+        statistics.nvm_read_bytes += LINE_BYTES as u64;
+        statistics.nvm_read_wait_cycles += start - now;
+        done
+    }
+
+    /// Accepts the write of a line. It starts at the media no earlier than `not_before`, for
+    /// designs that order one write behind another.
+    pub fn write_line(
+        &mut self,
+        line: LineNumber,
+        bytes: &Line,
+        traffic: Traffic,
+        now: Cycles,
+        not_before: Cycles,
+        statistics: &mut Statistics,
+    ) -> Accepted {
+        let address = line * LINE_BYTES as u64;
+        let displaced = Displaced::Line(*self.arena.line(address));
+        self.arena.write(address, &bytes.0);
+        self.accept(
+            address, LINE_BYTES, displaced, traffic, now, not_before, statistics,
+        )
+    }
+
+    /// Accepts the write of a block that lies within one row: one row operation.
+    pub fn write_block(
+        &mut self,
+        address: u64,
+        bytes: &[u8],
+        traffic: Traffic,
+        now: Cycles,
+        not_before: Cycles,
+        statistics: &mut Statistics,
+    ) -> Accepted {
+        debug_assert!(
+            address / self.row_bytes == (address + bytes.len() as u64 - 1) / self.row_bytes
+        );
+        let displaced = Displaced::Block(self.arena.slice(address, bytes.len()).into());
+        self.arena.write(address, bytes);
+        self.accept(
+            address,
+            bytes.len(),
+            displaced,
+            traffic,
+            now,
+            not_before,
+            statistics,
+        )
+    }
+
+    #[allow(
+        clippy::too_many_arguments,
+        reason = "one place for both kinds of write"
+    )]
+    fn accept(
+        &mut self,
+        address: u64,
+        length: usize,
+        displaced: Displaced,
+        traffic: Traffic,
+        now: Cycles,
+        not_before: Cycles,
+        statistics: &mut Statistics,
+    ) -> Accepted {
+        let accepted = Self::admit(&mut self.write_queue, self.write_queue_entries, now);
+        let arrived = self.link.reserve(accepted, length);
+        let bank = self.bank(address);
+        let start = arrived
+            .max(self.last_start)
+            .max(self.bank_free[bank])
+            .max(not_before);
+        let done = start + self.row_write;
+        self.last_start = start;
+        self.bank_free[bank] = done;
+        self.write_queue.push_back(done);
+        while self
+            .waiting
+            .front()
+            .is_some_and(|write| write.done <= self.horizon)
+        {
+            self.waiting.pop_front();
+        }
+        self.waiting.push_back(Waiting {
+            start,
+            done,
+            address,
+            displaced,
+        });
+        let bytes = length as u64;
+        statistics.nvm_writes += 1;
+        statistics.nvm_written_bytes_total += bytes;
+        statistics.nvm_write_queue_wait_cycles += accepted - now;
+        *match traffic {
+            Traffic::Data if self.context_range.contains(&address) => {
+                &mut statistics.nvm_written_bytes_context
+            }
+            Traffic::Data => &mut statistics.nvm_written_bytes_data,
+            Traffic::Log => &mut statistics.nvm_written_bytes_log,
+            Traffic::Metadata => &mut statistics.nvm_written_bytes_metadata,
+        } += bytes;
+        Accepted {
+            accepted,
+            durable: done,
+        }
+    }
+
+    /// Promises that no cut will come at or before `time` any more.
+    pub fn forget_until(&mut self, time: Cycles) {
+        self.horizon = time;
+    }
+
+    /// When the last accepted write will be durable.
+    pub fn quiet_at(&self) -> Cycles {
+        self.waiting.back().map_or(0, |write| write.done)
+    }
+
+    /// Times in the future at which what a cut leaves behind changes: every write's start and end.
+    pub fn persistence_times(&self) -> impl Iterator<Item = Cycles> + '_ {
+        self.waiting
+            .iter()
+            .flat_map(|write| [write.start, write.done])
+    }
+
+    /// Cuts the power at `at`: the arena then holds what survived.
+    pub fn power_off(&mut self, at: Cycles, tear: &mut Tear) -> Lost {
+        let mut lost = Lost::default();
+        for write in self.waiting.iter().rev().filter(|write| write.done > at) {
+            let displaced = write.displaced.bytes();
+            let newest: Box<[u8]> = self.arena.slice(write.address, displaced.len()).into();
+            if write.start <= at {
+                let mut torn = displaced.to_vec();
+                tear.apply(&mut torn, &newest);
+                self.arena.write(write.address, &torn);
+                lost.writes_in_flight += 1;
+            } else {
+                self.arena.write(write.address, displaced);
+                lost.writes_lost += 1;
+            }
+            lost.restore.push((write.address, newest));
+        }
+        lost
+    }
+
+    /// Undoes a cut.
+    pub fn power_back(&mut self, lost: &Lost) {
+        for (address, bytes) in lost.restore.iter().rev() {
+            self.arena.write(*address, bytes);
+        }
+    }
+}

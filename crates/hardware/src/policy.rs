@@ -1,0 +1,117 @@
+//! The contract between the substrate and a crash-consistency design.
+//!
+//! The hierarchy walks its transactions and calls a [`Policy`] at the points where designs differ.
+//! A policy gets the hardware to drive: it may read and write memory through the controller, look
+//! at and clean cached lines through the ports, schedule its own wake-ups, and delay whoever
+//! caused the call by answering with a later time. Dispatch is static; the common case (a store
+//! whose line already carries the current version) never gets here.
+//!
+//! What the substrate leaves to a design: what a version means and who shares one (PiCL has one
+//! version for the whole machine, NVOverlay one for each domain, SPMS one for each strand), where
+//! a line's home is (`fill` and `evict` may redirect), and what its persistence instructions do.
+
+use crate::hierarchy::Hardware;
+use crate::line::{Line, LineNumber, Version};
+use crate::time::Cycles;
+
+/// A write to a line whose version is not the domain's current one. The bytes are still the old.
+#[derive(Clone, Copy, Debug)]
+pub struct CrossVersionStore {
+    /// The domain (hart) that writes.
+    pub domain: usize,
+    /// The line.
+    pub line: LineNumber,
+    /// The version that the line carries; [`Version::NONE`] if memory has the same bytes.
+    pub version: Version,
+    /// The bytes before the store.
+    pub old: Line,
+}
+
+/// Why a line travels to memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cause {
+    /// Replacement in the last-level cache.
+    Replacement,
+    /// A cache-block instruction of the program.
+    CacheBlock,
+}
+
+/// A dirty line on its way to memory.
+#[derive(Clone, Copy, Debug)]
+pub struct Eviction {
+    /// The line.
+    pub line: LineNumber,
+    /// Its newest bytes.
+    pub bytes: Line,
+    /// The version it carried.
+    pub version: Version,
+    /// Why.
+    pub cause: Cause,
+}
+
+/// A line that moves from one domain to another or to the shared cache.
+#[derive(Clone, Copy, Debug)]
+pub struct Transfer {
+    /// The domain that hands it over.
+    pub from: usize,
+    /// The domain that asked; `None` if the shared cache itself did.
+    pub to: Option<usize>,
+    /// The line.
+    pub line: LineNumber,
+    /// The version it carried.
+    pub version: Version,
+}
+
+/// What a policy cannot go on from; the run ends with this message.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct PolicyFailure(pub String);
+
+/// A design's hooks. Every time is in cycles; a returned time is never before `now`.
+pub trait Policy {
+    /// The version that a store in this domain leaves in its line now.
+    fn current_version(&self, domain: usize) -> Version;
+
+    /// A store found another version. Returns when the store may complete.
+    fn store(&mut self, hardware: &mut Hardware, store: &CrossVersionStore, now: Cycles) -> Cycles;
+
+    /// A dirty line leaves the caches. Returns when the way is free again.
+    fn evict(&mut self, hardware: &mut Hardware, eviction: &Eviction, now: Cycles) -> Evicted;
+
+    /// A line is needed from memory. Returns its bytes and when they arrive. The default reads the
+    /// home address.
+    #[inline(always)]
+    fn fill(&mut self, hardware: &mut Hardware, line: LineNumber, now: Cycles) -> (Line, Cycles) {
+        hardware.read_memory(line, now)
+    }
+
+    /// A modified line moves between domains. Returns when the transfer may go on.
+    #[inline(always)]
+    fn transfer(&mut self, _hardware: &mut Hardware, _transfer: &Transfer, now: Cycles) -> Cycles {
+        now
+    }
+
+    /// One of the policy's own events is due.
+    fn fired(&mut self, hardware: &mut Hardware, event: u32, now: Cycles);
+
+    /// One of Perdure's persistence instructions; `None` if the design has no such function.
+    fn instruction(
+        &mut self,
+        _hardware: &mut Hardware,
+        _domain: usize,
+        _function: u16,
+        _operands: [u64; 2],
+        _now: Cycles,
+    ) -> Option<(u64, Cycles)> {
+        None
+    }
+}
+
+/// When an eviction let go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Evicted {
+    /// The way is free and the requester may go on.
+    pub accepted: Cycles,
+    /// The bytes are durable, for fences after cache-block instructions.
+    pub durable: Cycles,
+}

@@ -1,0 +1,326 @@
+//! What a machine is made of: plain, immutable data, one struct per component, units in the names.
+//!
+//! A specification comes from a TOML preset in `machines/` plus the user's overrides and is
+//! validated once, before anything is built.
+
+use serde::{Deserialize, Serialize};
+
+use crate::cache::LINE_NUMBER_LIMIT;
+use crate::line::LINE_BYTES;
+use crate::time::Clock;
+
+/// How a core turns instructions and memory latencies into time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum CoreModel {
+    /// One cycle per instruction; a load miss stalls; stores drain through a store buffer.
+    InOrder,
+    /// One cycle per instruction; every miss, of loads and stores alike, stalls.
+    TimingSimple,
+}
+
+/// The cores.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Core {
+    /// Timing model.
+    pub model: CoreModel,
+    /// Clock in megahertz; every cycle count is in this clock.
+    pub frequency_mhz: u64,
+    /// Stores that may wait for their line while the core goes on.
+    pub store_buffer_entries: usize,
+}
+
+/// A private cache.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Private {
+    /// Capacity in bytes.
+    pub bytes: usize,
+    /// Associativity.
+    pub ways: usize,
+    /// Cycles that a hit here adds to what the level above already took.
+    pub latency_cycles: u64,
+}
+
+/// The shared, inclusive last-level cache with its directory.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Shared {
+    /// Capacity in bytes for each hart; there is one slice per hart.
+    pub bytes_per_hart: usize,
+    /// Associativity.
+    pub ways: usize,
+    /// Cycles that a hit here adds.
+    pub latency_cycles: u64,
+    /// Cycles for which an access occupies its slice's port.
+    pub port_cycles: u64,
+    /// Cycles that a snoop of a private cache adds.
+    pub snoop_cycles: u64,
+}
+
+/// The link between the memory controller and the memory module.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Link {
+    /// Data width in bits.
+    pub width_bits: u64,
+    /// Transfers per microsecond (MHz of the data clock).
+    pub frequency_mhz: u64,
+}
+
+/// In which order the controller starts requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Scheduling {
+    /// First come, first served: no request starts before an earlier one has started.
+    Fcfs,
+}
+
+/// What a bank does with its row after an access.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum PagePolicy {
+    /// Closes it: every request pays the full row access.
+    Closed,
+}
+
+/// The memory controller and the NVM behind it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Nvm {
+    /// Capacity in bytes: the physical address space.
+    pub bytes: u64,
+    /// Request order.
+    pub scheduling: Scheduling,
+    /// Row policy.
+    pub page_policy: PagePolicy,
+    /// Banks that work in parallel; consecutive rows lie in consecutive banks.
+    pub banks: usize,
+    /// Bytes of a row. One write of up to a whole row is one row operation.
+    pub row_bytes: usize,
+    /// A row read, in nanoseconds.
+    pub row_read_ns: f64,
+    /// A row write, in nanoseconds.
+    pub row_write_ns: f64,
+    /// Reads that may wait at the controller.
+    pub read_queue_entries: usize,
+    /// Writes that may wait at the controller. It is volatile: what waits is lost at power-off.
+    pub write_queue_entries: usize,
+}
+
+/// The substrate's specification.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Specification {
+    /// Number of harts, each with its private caches.
+    pub harts: usize,
+    /// Cores.
+    pub core: Core,
+    /// First-level instruction cache.
+    pub l1i: Private,
+    /// First-level data cache.
+    pub l1d: Private,
+    /// Second-level cache, inclusive of both first levels.
+    pub l2: Private,
+    /// Last-level cache.
+    pub llc: Shared,
+    /// Link.
+    pub link: Link,
+    /// Memory.
+    pub nvm: Nvm,
+}
+
+/// A geometry that cannot be built.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{key} = {value}: {problem}")]
+pub struct ImpossibleGeometry {
+    /// The configuration key.
+    pub key: String,
+    /// Its value.
+    pub value: String,
+    /// What is wrong and what would be right.
+    pub problem: String,
+}
+
+fn require(
+    good: bool,
+    key: &str,
+    value: impl ToString,
+    problem: &str,
+) -> Result<(), ImpossibleGeometry> {
+    if good {
+        return Ok(());
+    }
+    Err(ImpossibleGeometry {
+        key: key.into(),
+        value: value.to_string(),
+        problem: problem.into(),
+    })
+}
+
+impl Specification {
+    /// The core clock.
+    pub fn clock(&self) -> Clock {
+        Clock {
+            frequency_mhz: self.core.frequency_mhz,
+        }
+    }
+
+    /// Refuses what cannot be built, naming the key.
+    pub fn validate(&self) -> Result<(), ImpossibleGeometry> {
+        let harts = self.harts;
+        require(
+            (1..=64).contains(&harts),
+            "harts",
+            harts,
+            "must be 1 to 64, the width of the directory's holder vector",
+        )?;
+        let core = &self.core;
+        require(
+            (1..=100_000).contains(&core.frequency_mhz),
+            "core.frequency_mhz",
+            core.frequency_mhz,
+            "must be 1 to 100000",
+        )?;
+        require(
+            (1..=1024).contains(&core.store_buffer_entries),
+            "core.store_buffer_entries",
+            core.store_buffer_entries,
+            "must be 1 to 1024",
+        )?;
+        let caches = [
+            ("l1i", "bytes", self.l1i.bytes, self.l1i.ways),
+            ("l1d", "bytes", self.l1d.bytes, self.l1d.ways),
+            ("l2", "bytes", self.l2.bytes, self.l2.ways),
+            (
+                "llc",
+                "bytes_per_hart",
+                self.llc.bytes_per_hart,
+                self.llc.ways,
+            ),
+        ];
+        for (cache, key, bytes, ways) in caches {
+            require(
+                (1..=64).contains(&ways),
+                &format!("{cache}.ways"),
+                ways,
+                "must be 1 to 64",
+            )?;
+            let key = format!("{cache}.{key}");
+            let set_bytes = ways * LINE_BYTES;
+            require(
+                bytes >= set_bytes,
+                &key,
+                bytes,
+                &format!("is smaller than one set of {ways} ways × 64 bytes = {set_bytes} bytes"),
+            )?;
+            require(
+                bytes % set_bytes == 0 && (bytes / set_bytes).is_power_of_two() && bytes <= 1 << 32,
+                &key,
+                bytes,
+                &format!(
+                    "must be a power of two times {set_bytes} (ways × 64 bytes), at most 4 GiB"
+                ),
+            )?;
+        }
+        // Inclusion with room for replacement: the outer level must hold what the inner ones may.
+        require(
+            self.l2.bytes >= self.l1d.bytes + self.l1i.bytes,
+            "l2.bytes",
+            self.l2.bytes,
+            "must be at least l1i.bytes + l1d.bytes, because the L2 is inclusive",
+        )?;
+        require(
+            self.llc.bytes_per_hart >= self.l2.bytes,
+            "llc.bytes_per_hart",
+            self.llc.bytes_per_hart,
+            "must be at least l2.bytes, because the last-level cache is inclusive",
+        )?;
+        require(
+            (1..=1000).contains(&self.llc.port_cycles),
+            "llc.port_cycles",
+            self.llc.port_cycles,
+            "must be 1 to 1000",
+        )?;
+        for (key, value) in [
+            ("l1d.latency_cycles", self.l1d.latency_cycles),
+            ("l1i.latency_cycles", self.l1i.latency_cycles),
+            ("l2.latency_cycles", self.l2.latency_cycles),
+            ("llc.latency_cycles", self.llc.latency_cycles),
+            ("llc.snoop_cycles", self.llc.snoop_cycles),
+        ] {
+            require(value <= 1_000_000, key, value, "must be at most 1000000")?;
+        }
+        for (key, latency) in [
+            ("l1d.latency_cycles", &self.l1d),
+            ("l1i.latency_cycles", &self.l1i),
+        ] {
+            require(
+                latency.latency_cycles == 1,
+                key,
+                latency.latency_cycles,
+                "must be 1: an L1 hit is part of the core's one cycle per instruction",
+            )?;
+        }
+        let link = &self.link;
+        require(
+            link.width_bits >= 8 && link.width_bits % 8 == 0 && link.width_bits <= 4096,
+            "link.width_bits",
+            link.width_bits,
+            "must be a multiple of 8, 8 to 4096",
+        )?;
+        require(
+            (1..=1_000_000).contains(&link.frequency_mhz),
+            "link.frequency_mhz",
+            link.frequency_mhz,
+            "must be 1 to 1000000",
+        )?;
+        let nvm = &self.nvm;
+        require(
+            nvm.bytes >= 64 << 20
+                && nvm.bytes % 4096 == 0
+                && nvm.bytes / LINE_BYTES as u64 <= LINE_NUMBER_LIMIT
+                && nvm.bytes <= 1 << 42,
+            "nvm.bytes",
+            nvm.bytes,
+            "must be a multiple of 4096, 64 MiB to 4 TiB",
+        )?;
+        require(
+            (1..=4096).contains(&nvm.banks),
+            "nvm.banks",
+            nvm.banks,
+            "must be 1 to 4096",
+        )?;
+        require(
+            nvm.row_bytes.is_power_of_two() && (64..=65536).contains(&nvm.row_bytes),
+            "nvm.row_bytes",
+            nvm.row_bytes,
+            "must be a power of two, 64 to 65536",
+        )?;
+        for (key, value) in [
+            ("nvm.row_read_ns", nvm.row_read_ns),
+            ("nvm.row_write_ns", nvm.row_write_ns),
+        ] {
+            require(
+                value > 0.0 && value <= 1e9,
+                key,
+                value,
+                "must be above 0 and at most 1e9",
+            )?;
+        }
+        require(
+            (1..=4096).contains(&nvm.read_queue_entries),
+            "nvm.read_queue_entries",
+            nvm.read_queue_entries,
+            "must be 1 to 4096",
+        )?;
+        require(
+            (1..=4096).contains(&nvm.write_queue_entries),
+            "nvm.write_queue_entries",
+            nvm.write_queue_entries,
+            "must be 1 to 4096",
+        )?;
+        Ok(())
+    }
+}

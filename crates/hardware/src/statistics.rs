@@ -1,0 +1,148 @@
+//! Every counter of the machine: one line each, with its public name, unit and meaning.
+
+use serde::Serialize;
+
+/// A counter's value beside what it means.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Described {
+    /// Public, dotted name.
+    pub name: &'static str,
+    /// Value.
+    pub value: u64,
+    /// Unit.
+    pub unit: &'static str,
+    /// One line.
+    pub meaning: &'static str,
+}
+
+macro_rules! statistics {
+    ($($field:ident, $name:literal, $unit:literal, $meaning:literal;)*) => {
+        /// The counters, all zero at the start of a run.
+        #[derive(Clone, Debug, Default, PartialEq, Eq)]
+        pub struct Statistics { $(#[doc = $meaning] pub $field: u64,)* }
+
+        impl Statistics {
+            /// All counters in a fixed order.
+            pub fn describe(&self) -> Vec<Described> {
+                vec![$(Described { name: $name, value: self.$field, unit: $unit, meaning: $meaning },)*]
+            }
+        }
+    };
+}
+
+statistics! {
+    l1i_accesses, "l1i.accesses", "accesses", "instruction-cache accesses: one for each basic block or line entered";
+    l1i_misses, "l1i.misses", "accesses", "instruction-cache accesses that missed";
+    l1d_accesses, "l1d.accesses", "accesses", "data-cache accesses by loads, stores and atomics, those of the kernel included";
+    l1d_stores, "l1d.stores", "accesses", "data-cache accesses that wrote";
+    l1d_misses, "l1d.misses", "accesses", "data-cache accesses whose line was not in the L1";
+    l1d_upgrades, "l1d.upgrades", "accesses", "writes to a line held shared, which asked the directory for ownership";
+    l2_accesses, "l2.accesses", "accesses", "L1 misses, instruction and data, that looked into the L2";
+    l2_misses, "l2.misses", "accesses", "of these, the ones that missed";
+    llc_accesses, "llc.accesses", "accesses", "requests that reached the last-level cache";
+    llc_misses, "llc.misses", "accesses", "of these, the ones that missed";
+    llc_port_wait_cycles, "llc.port_wait", "cycles", "time that requests waited for a last-level cache port";
+    snoops, "coherence.snoops", "snoops", "private copies asked to give up, share or clean a line";
+    l2_write_backs, "l2.write_backs", "lines", "dirty lines that left a private cache for the last-level cache";
+    llc_write_backs, "llc.write_backs", "lines", "dirty lines evicted from the last-level cache to memory";
+    cross_version_stores, "versions.cross_stores", "stores", "stores that found their line with an older version, or none";
+    cleaned_lines, "cache_block.cleaned", "lines", "dirty lines written to memory by cache-block instructions";
+    store_buffer_stall_cycles, "core.store_buffer_stall", "cycles", "time that cores waited for a free store-buffer entry";
+    memory_stall_cycles, "core.memory_stall", "cycles", "time that cores waited for loads, fetches and atomics";
+    fence_stall_cycles, "core.fence_stall", "cycles", "time that cores waited at fences";
+    kernel_cycles, "kernel.work", "cycles", "the kernel's own work, its memory accesses apart";
+    persist_stall_cycles, "core.persist_stall", "cycles", "time that harts waited for an epoch to be persisted (output commit)";
+    epochs_committed, "epoch.committed", "epochs", "epochs that ended";
+    epochs_forced, "epoch.forced", "epochs", "of these, the ones ended early for output commit";
+    epochs_persisted, "epoch.persisted", "epochs", "epochs announced as persisted";
+    epoch_wait_cycles, "epoch.wait", "cycles", "time that the machine stood still because too many epochs were outstanding";
+    context_lines, "epoch.context_lines", "lines", "lines stored to save processor and kernel contexts at epoch ends";
+    undo_entries, "picl.undo_entries", "entries", "undo entries created";
+    undo_entries_from_clean, "picl.undo_entries.from_clean", "entries", "of these, for lines that were clean (ValidFrom is PersistedEID)";
+    undo_flushes, "picl.undo_flushes", "blocks", "undo-buffer flushes: sequential block writes to the log";
+    undo_flushes_forced, "picl.undo_flushes.forced", "blocks", "of these, flushed early because an eviction matched the bloom filter";
+    undo_flushes_partial, "picl.undo_flushes.partial", "blocks", "of these, flushed before they were full";
+    undo_buffer_wait_cycles, "picl.undo_buffer_wait", "cycles", "time that stores waited because both undo buffers were busy";
+    bloom_false_matches, "picl.bloom_false_matches", "evictions", "evictions that matched a filter although no undo entry was for their line";
+    log_acknowledgements, "picl.log_acknowledgements", "records", "register records written to acknowledge log blocks";
+    acs_scans, "picl.acs_scans", "scans", "asynchronous cache scans finished";
+    acs_lines, "picl.acs_lines", "lines", "lines that the scans wrote in place";
+    acs_snoops, "picl.acs_snoops", "snoops", "of these, the ones whose newest bytes were in a private cache";
+    log_bytes_live_peak, "picl.log_live_peak", "bytes", "most bytes of log that were live at once";
+    log_super_blocks_collected, "picl.super_blocks_collected", "blocks", "super-blocks that expired and were reclaimed";
+    log_extents, "picl.log_extents", "extents", "log regions handed out by the kernel";
+    nvm_reads, "nvm.reads", "operations", "line reads at the NVM, one row operation each";
+    nvm_read_bytes, "nvm.read_bytes", "bytes", "bytes read from the NVM";
+    nvm_read_wait_cycles, "nvm.read_wait", "cycles", "time that reads waited in the controller";
+    nvm_writes, "nvm.writes", "operations", "row writes at the NVM";
+    nvm_write_queue_wait_cycles, "nvm.write_queue_wait", "cycles", "time that senders waited for a write-queue entry";
+    nvm_written_bytes_data, "nvm.written_bytes.data", "bytes", "bytes written in place for program and kernel data";
+    nvm_written_bytes_log, "nvm.written_bytes.log", "bytes", "bytes written to a log";
+    nvm_written_bytes_metadata, "nvm.written_bytes.metadata", "bytes", "bytes written to registers and tables of a design";
+    nvm_written_bytes_context, "nvm.written_bytes.context", "bytes", "bytes written in place for saved contexts";
+    nvm_written_bytes_total, "nvm.written_bytes.total", "bytes", "all bytes written to the NVM";
+}
+
+impl Statistics {
+    /// Sums that must add up; returns what doesn't.
+    pub fn check_conservation(&self) -> Result<(), String> {
+        let sums = [
+            (
+                "nvm.written_bytes.total = data + log + metadata + context",
+                self.nvm_written_bytes_total,
+                self.nvm_written_bytes_data
+                    + self.nvm_written_bytes_log
+                    + self.nvm_written_bytes_metadata
+                    + self.nvm_written_bytes_context,
+            ),
+            (
+                "nvm.read_bytes = 64 × nvm.reads",
+                self.nvm_read_bytes,
+                64 * self.nvm_reads,
+            ),
+            (
+                "l2.accesses = l1i.misses + l1d.misses",
+                self.l2_accesses,
+                self.l1i_misses + self.l1d_misses,
+            ),
+        ];
+        for (rule, left, right) in sums {
+            if left != right {
+                return Err(format!(
+                    "statistics do not add up: {rule}: {left} ≠ {right}"
+                ));
+            }
+        }
+        let bounds = [
+            (
+                "l1d.misses ≤ l1d.accesses",
+                self.l1d_misses,
+                self.l1d_accesses,
+            ),
+            (
+                "l1d.stores ≤ l1d.accesses",
+                self.l1d_stores,
+                self.l1d_accesses,
+            ),
+            (
+                "l1i.misses ≤ l1i.accesses",
+                self.l1i_misses,
+                self.l1i_accesses,
+            ),
+            ("l2.misses ≤ l2.accesses", self.l2_misses, self.l2_accesses),
+            (
+                "llc.misses ≤ llc.accesses",
+                self.llc_misses,
+                self.llc_accesses,
+            ),
+        ];
+        for (rule, left, right) in bounds {
+            if left > right {
+                return Err(format!(
+                    "statistics do not add up: {rule}: {left} > {right}"
+                ));
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,41 @@
+//! Simulated time. Everything is in core clock cycles; the specification is in nanoseconds where
+//! the papers give nanoseconds, and is converted once, here.
+
+/// A point in time or a duration, in core clock cycles.
+pub type Cycles = u64;
+
+/// The core clock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Clock {
+    /// Frequency in megahertz.
+    pub frequency_mhz: u64,
+}
+
+impl Clock {
+    /// Nanoseconds to cycles, rounded up: hardware waits for the next edge.
+    pub fn cycles(self, nanoseconds: f64) -> Cycles {
+        // A hair below the next integer is floating-point noise, not another cycle.
+        (nanoseconds * self.frequency_mhz as f64 / 1000.0 - 1e-9).ceil() as Cycles
+    }
+
+    /// Cycles to nanoseconds.
+    pub fn nanoseconds(self, cycles: Cycles) -> f64 {
+        cycles as f64 * 1000.0 / self.frequency_mhz as f64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn table_iv_latencies_are_whole_cycles() {
+        let clock = Clock {
+            frequency_mhz: 2000,
+        };
+        assert_eq!(clock.cycles(128.0), 256);
+        assert_eq!(clock.cycles(368.0), 736);
+        assert_eq!(clock.cycles(0.3), 1);
+        assert!((clock.nanoseconds(736) - 368.0).abs() < 1e-9);
+    }
+}
