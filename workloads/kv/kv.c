@@ -349,7 +349,7 @@ int main(int argc, char **argv)
                    ACCOUNTS * OPENING_BALANCE, ACCOUNTS);
         }
     }
-    printf("kv: %u puts, %u of %u gets found, %u deletes, %u transfers, %u compactions\n",
+    printf("kv: %u puts, %u of %u gets found, %u deletes, %u transfers, compacted %u times\n",
            tally.puts, tally.hits, tally.gets, tally.deletes, tally.transfers, store.compactions);
     printf("kv: done, %zu records, digest %016" PRIx64 "\n", store.records, store.digest);
     return EXIT_SUCCESS;

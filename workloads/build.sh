@@ -1,0 +1,153 @@
+#!/bin/sh
+# Compiles the guest programs of this repository for riscv64 Linux.
+#
+#   workloads/build.sh OUTDIR [--compiler gcc|zig] [--dynamic] [--guests]
+#
+#   --compiler   gcc: riscv64-linux-gnu-gcc (glibc); zig: the ziglang package of the
+#                Python in $PYTHON, default python3 (musl). Without it: gcc if it is
+#                there, else zig.
+#   --dynamic    link dynamically (gcc only); the default is a static program.
+#   --guests     also the end-to-end test programs of tests/guests, in OUTDIR/guests.
+#                The Go ones need `go`, and are skipped with a notice where it is missing.
+#
+# Always true: a program is written under another name and renamed, so that OUTDIR never
+# holds half a program; what is newer than its sources, and was built with the same
+# compiler and flags, is left alone; warnings are errors.
+set -eu
+
+fail() {
+    echo "build.sh: $*" >&2
+    exit 2
+}
+
+usage="usage: build.sh OUTDIR [--compiler gcc|zig] [--dynamic] [--guests]"
+out=""
+compiler=""
+link=static
+guests=no
+while [ $# -gt 0 ]; do
+    case $1 in
+    --compiler)
+        [ $# -ge 2 ] || fail "--compiler needs a value: gcc or zig"
+        compiler=$2
+        shift
+        ;;
+    --dynamic) link=dynamic ;;
+    --guests) guests=yes ;;
+    -h | --help)
+        echo "$usage"
+        exit 0
+        ;;
+    -*) fail "unknown option $1; $usage" ;;
+    *)
+        [ -z "$out" ] || fail "one OUTDIR only, but got $out and $1; $usage"
+        out=$1
+        ;;
+    esac
+    shift
+done
+[ -n "$out" ] || fail "$usage"
+
+here=$(cd "$(dirname "$0")" && pwd)
+repository=$(dirname "$here")
+python=${PYTHON:-python3}
+
+has_gcc() { command -v riscv64-linux-gnu-gcc >/dev/null 2>&1; }
+has_zig() { "$python" -c 'import ziglang' >/dev/null 2>&1; }
+
+if [ -z "$compiler" ]; then
+    if has_gcc; then
+        compiler=gcc
+    elif has_zig; then
+        compiler=zig
+    else
+        fail "no compiler for riscv64 found. Install Debian's gcc-riscv64-linux-gnu" \
+            "(and g++-riscv64-linux-gnu), or ziglang from PyPI: $python -m pip install ziglang"
+    fi
+fi
+case $compiler in
+gcc)
+    has_gcc || fail "riscv64-linux-gnu-gcc is not on the PATH; install gcc-riscv64-linux-gnu"
+    cc() { riscv64-linux-gnu-gcc -march=rv64gc "$@"; }
+    cxx() { riscv64-linux-gnu-g++ -march=rv64gc "$@"; }
+    ;;
+zig)
+    has_zig || fail "$python has no module ziglang; install it: $python -m pip install ziglang"
+    [ "$link" = static ] || fail "--dynamic needs --compiler gcc"
+    cc() { "$python" -m ziglang cc -target riscv64-linux-musl "$@"; }
+    cxx() { "$python" -m ziglang c++ -target riscv64-linux-musl "$@"; }
+    ;;
+*) fail "--compiler is \"$compiler\", but must be gcc or zig" ;;
+esac
+
+flags="-O2 -g -pthread -Wall -Wextra -Wpedantic -Werror"
+[ "$link" = dynamic ] || flags="$flags -static"
+
+# compile COMPILER ARGUMENT...: with the flags of every program. The prefix map keeps the
+# repository's place on this machine out of the programs.
+compile() {
+    compile_with=$1
+    shift
+    # shellcheck disable=SC2086  # the flags are a list of words
+    "$compile_with" $flags "-I$repository/guest" "-ffile-prefix-map=$repository=." "$@"
+}
+
+mkdir -p "$out"
+stamp="$out/.built-with"
+built_with="$compiler $flags"
+if [ ! -f "$stamp" ] || [ "$(cat "$stamp")" != "$built_with" ]; then
+    rm -f "$stamp"
+    rebuild=yes
+else
+    rebuild=no
+fi
+
+# build SOURCE PROGRAM: compiles one source file, unless the program is up to date.
+build() {
+    source=$1
+    program=$2
+    if [ $rebuild = no ] && [ -f "$program" ] &&
+        [ -z "$(find "$(dirname "$source")" "$repository/guest" "$here/build.sh" \
+            -type f -newer "$program" \( -name '*.h' -o -path "$source" -o -name build.sh \))" ]; then
+        return
+    fi
+    echo "  $(basename "$program")"
+    mkdir -p "$(dirname "$program")"
+    case $source in
+    *.c) compile cc -std=c11 -D_GNU_SOURCE -o "$program.new" "$source" -lm ;;
+    *.cpp) compile cxx -std=c++17 -o "$program.new" "$source" ;;
+    *.go)
+        CGO_ENABLED=0 GOOS=linux GOARCH=riscv64 \
+            go build -trimpath -o "$program.new" "$source"
+        ;;
+    esac
+    mv "$program.new" "$program"
+}
+
+for source in "$here"/bench/*.c "$here"/kv/*.c; do
+    build "$source" "$out/$(basename "$source" .c)"
+done
+
+if [ $guests = yes ]; then
+    for source in "$repository"/tests/guests/*.c "$repository"/tests/guests/*.cpp \
+        "$repository"/tests/guests/*.go; do
+        [ -f "$source" ] || continue
+        name=$(basename "$source")
+        case $source in
+        *.cpp)
+            if [ $compiler = gcc ] && ! command -v riscv64-linux-gnu-g++ >/dev/null 2>&1; then
+                echo "build.sh: skipped $name: g++-riscv64-linux-gnu is not installed" >&2
+                continue
+            fi
+            ;;
+        *.go)
+            if ! command -v go >/dev/null 2>&1; then
+                echo "build.sh: skipped $name: go is not installed" >&2
+                continue
+            fi
+            ;;
+        esac
+        build "$source" "$out/guests/${name%.*}"
+    done
+fi
+echo "$built_with" >"$stamp"
