@@ -11,6 +11,7 @@ raises `KeyboardInterrupt` at once.
 from __future__ import annotations
 
 import json
+import pathlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from os import PathLike, fspath
@@ -307,7 +308,9 @@ class Machine:
         `passthrough`, the guest's output goes to this process's, as the design releases it.
         """
         request = self._request(program, stop_after=stop_after, out=out, passthrough=passthrough)
-        return RunResult.from_json(json.loads(_core.run(json.dumps(request), progress)))
+        text = _core.run(json.dumps(request), progress)
+        self._store(out, text)
+        return RunResult.from_json(json.loads(text))
 
     def cut(
         self,
@@ -345,7 +348,16 @@ class Machine:
             stop_after=stop_after,
             out=out,
         )
-        return CutReport.from_json(json.loads(_core.cut(json.dumps(request), progress)))
+        text = _core.cut(json.dumps(request), progress)
+        self._store(out, text)
+        return CutReport.from_json(json.loads(text))
+
+    def _store(self, out: Path | None, result: str) -> None:
+        """Keeps a result with its effective configuration in the folder `out`."""
+        if out is not None:
+            store(out, "result.json", json.dumps(json.loads(result), indent=2))
+            effective = self.configuration()
+            store(out, "configuration.toml", f"# {effective.hash}\n{effective.toml}")
 
     def _request(
         self,
@@ -388,6 +400,17 @@ def catalogue() -> Catalogue:
     """The designs and machines that this build knows."""
     known = json.loads(_core.catalogue())
     return Catalogue(designs=_named(known["designs"]), machines=_named(known["machines"]))
+
+
+def store(folder: Path, name: str, text: str) -> None:
+    """Writes one file of results into `folder`, which is made if need be."""
+    try:
+        pathlib.Path(folder).mkdir(parents=True, exist_ok=True)
+        (pathlib.Path(folder) / name).write_text(text)
+    except OSError as error:
+        raise _core.PerdureError(
+            f"cannot write {name} into {fspath(folder)}: {error.strerror}"
+        ) from error
 
 
 def _named(entries: Sequence[Json]) -> list[Named]:

@@ -21,7 +21,7 @@ SUITE = "trixie"
 """The first Debian release that carries riscv64 on the ordinary mirrors."""
 
 DEBIAN_SUITES = frozenset(
-    "oldoldstable oldstable stable testing unstable sid bullseye bookworm trixie forky duke".split()
+    ("stable", "testing", "unstable", "sid", "bullseye", "bookworm", "trixie", "forky", "duke")
 )
 KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 MERGED_FOLDERS = ("bin", "sbin", "lib")
@@ -289,7 +289,9 @@ def _call(command: Sequence[str], environment: dict[str, str] | None = None) -> 
     except FileNotFoundError as error:
         raise PerdureError(f"{command[0]} is not installed: install apt and dpkg") from error
     # `apt-get update` exits 0 although it fetched nothing, with the failure as a warning.
-    failures = re.findall(r"^(?:E:|W: Failed|Err:).*", f"{done.stderr}\n{done.stdout}", re.MULTILINE)
+    failures = re.findall(
+        r"^(?:E:|W: Failed|Err:).*", f"{done.stderr}\n{done.stdout}", re.MULTILINE
+    )
     if done.returncode != 0 or any("Failed to fetch" in line for line in failures):
         said = "\n  ".join(dict.fromkeys(failures)) or done.stderr.strip() or "no reason given"
         raise PerdureError(

@@ -1,0 +1,259 @@
+"""How fast the simulator is: simulated instructions per host second, beside plain qemu-riscv64.
+
+Always true here: every figure of one report was measured in one call, on the same binaries; the
+fastest of the repeats counts; a figure that could not be measured is absent, never guessed.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console, Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from perdure import PerdureError, api, progress, render, toolchain, workloads
+
+MACHINE = "picl"
+QEMU = "qemu-riscv64"
+RATIO_LIMIT = 1.25
+"""The host time of picl may be at most so many times that of ideal."""
+MISS_FLOOR_NS, MISS_AIM_NS = 400.0, 250.0
+"""Host nanoseconds per L1 miss: at most, and hoped for."""
+HARTS = 8
+
+
+@dataclass(frozen=True)
+class Case:
+    """One measurement: a program, its harts, and the MIPS under picl that it must reach."""
+
+    name: str
+    source: str
+    arguments: tuple[str, ...]
+    harts: int
+    floor_mips: float
+    aim_mips: float
+
+
+CASES = (
+    Case("integer compute", "bench/compute.c", (), 1, 150, 400),
+    Case("streaming updates, 32 MB", "bench/stream.c", (), 1, 60, 150),
+    Case("B+tree, 1 M random inserts", "bench/btree.c", (), 1, 45, 100),
+    Case("hash table, 64 MB, random", "bench/hash.c", (), 1, 22, 45),
+    Case("compute on each of 8 harts", "bench/mixed.c", (str(HARTS), "compute"), HARTS, 120, 250),
+    Case("the four mixed twice, 8 harts", "bench/mixed.c", (str(HARTS), "mixed"), HARTS, 35, 60),
+)
+
+
+@dataclass(frozen=True)
+class Speed:
+    """One case under one design: host seconds and what they come to."""
+
+    design: str
+    instructions: int
+    seconds: float
+    l1_misses: int
+
+    @property
+    def mips(self) -> float:
+        """Million simulated instructions per host second."""
+        return self.instructions / self.seconds / 1e6
+
+    @property
+    def ns_per_instruction(self) -> float:
+        """Host nanoseconds per simulated instruction."""
+        return self.seconds * 1e9 / self.instructions
+
+    @property
+    def ns_per_l1_miss(self) -> float | None:
+        """Host nanoseconds of the whole run per L1 miss, instruction and data."""
+        return self.seconds * 1e9 / self.l1_misses if self.l1_misses else None
+
+
+@dataclass(frozen=True)
+class Row:
+    """One case, measured. `qemu_seconds` is None where qemu is not installed."""
+
+    case: Case
+    ideal: Speed
+    picl: Speed
+    qemu_seconds: float | None
+
+    @property
+    def ratio(self) -> float:
+        """Host time of picl over that of ideal."""
+        return self.picl.seconds / self.ideal.seconds
+
+    @property
+    def qemu_mips(self) -> float | None:
+        """What plain qemu-riscv64 reaches on the same binary."""
+        if self.qemu_seconds is None:
+            return None
+        return self.ideal.instructions / self.qemu_seconds / 1e6
+
+    def as_json(self) -> dict[str, Any]:
+        """The row as plain data."""
+        return {
+            **asdict(self.case),
+            **{
+                speed.design: {
+                    "instructions": speed.instructions,
+                    "seconds": speed.seconds,
+                    "mips": speed.mips,
+                    "ns_per_instruction": speed.ns_per_instruction,
+                    "l1_misses": speed.l1_misses,
+                    "ns_per_l1_miss": speed.ns_per_l1_miss,
+                }
+                for speed in (self.ideal, self.picl)
+            },
+            "qemu": None
+            if self.qemu_seconds is None
+            else {"seconds": self.qemu_seconds, "mips": self.qemu_mips},
+            "picl_over_ideal": self.ratio,
+            "floor_reached": self.picl.mips >= self.case.floor_mips,
+            "aim_reached": self.picl.mips >= self.case.aim_mips,
+        }
+
+
+@dataclass(frozen=True)
+class SpeedReport:
+    """All cases measured in one call."""
+
+    machine: str
+    compiler: str
+    repeat: int
+    rows: Sequence[Row]
+    interrupted: bool
+
+    def as_json(self) -> dict[str, Any]:
+        """The report as plain data."""
+        return {
+            "machine": self.machine,
+            "compiler": self.compiler,
+            "repeat": self.repeat,
+            "interrupted": self.interrupted,
+            "cases": [row.as_json() for row in self.rows],
+        }
+
+
+def speed(out: Path, *, repeat: int, console: Console) -> SpeedReport:
+    """Builds the benchmark programs in `out` and measures every case."""
+    compiler = toolchain.find(lambda line: console.print(line, markup=False))
+    qemu = shutil.which(QEMU)
+    rows: list[Row] = []
+    interrupted = False
+    for case in CASES:
+        source = workloads.source(case.source)
+        binary = out / source.stem
+        compiler.build(source, binary)
+        command = [str(binary), *case.arguments]
+        speeds: list[Speed] = []
+        for design in ("ideal", "picl"):
+            measured = _measured(case, design, command, repeat, console)
+            if measured is None:
+                interrupted = True
+                break
+            speeds.append(measured)
+        if interrupted:
+            break
+        qemu_seconds = _qemu_seconds(qemu, command, repeat) if qemu else None
+        rows.append(Row(case, speeds[0], speeds[1], qemu_seconds))
+    return SpeedReport(MACHINE, compiler.name, repeat, rows, interrupted)
+
+
+def _measured(
+    case: Case, design: str, command: Sequence[str], repeat: int, console: Console
+) -> Speed | None:
+    """The fastest of some runs; None if interrupted."""
+    machine = api.Machine(machine=MACHINE, design=design, harts=case.harts)
+    best: Speed | None = None
+    for _ in range(repeat):
+        with progress.bar(console, f"{case.name} under {design}") as show:
+            result = machine.run(command, progress=show)
+        if result.interrupted:
+            return None
+        if result.exit_code != 0:
+            raise PerdureError(
+                f"the benchmark {case.name} failed under {design}: exit status {result.exit_code}"
+            )
+        if best is None or result.host.seconds < best.seconds:
+            best = Speed(
+                design=design,
+                instructions=result.sim.instructions,
+                seconds=result.host.seconds,
+                l1_misses=sum(
+                    int(result.statistics[name].value)
+                    for name in ("l1d.misses", "l1i.misses")
+                    if name in result.statistics
+                ),
+            )
+    return best
+
+
+def _qemu_seconds(qemu: str, command: Sequence[str], repeat: int) -> float:
+    """The shortest of some runs under plain qemu, its start included."""
+    times = []
+    for _ in range(repeat):
+        started = time.perf_counter()
+        done = subprocess.run([qemu, *command], capture_output=True, check=False)
+        times.append(time.perf_counter() - started)
+        if done.returncode != 0:
+            raise PerdureError(f"{command[0]} failed under {qemu}: exit status {done.returncode}")
+    return min(times)
+
+
+def tables(report: SpeedReport) -> RenderableType:
+    """The report for people."""
+    with_qemu = any(row.qemu_seconds is not None for row in report.rows)
+    columns: list[tuple[str, Callable[[Row], str | Text]]] = [
+        ("instructions (M)", lambda row: f"{row.picl.instructions / 1e6:,.0f}"),
+        ("ideal (MIPS)", lambda row: f"{row.ideal.mips:.0f}"),
+        ("picl (MIPS)", lambda row: f"{row.picl.mips:.0f}"),
+        ("floor (MIPS)", lambda row: _mark(row.case.floor_mips, row.picl.mips)),
+        ("aim (MIPS)", lambda row: _mark(row.case.aim_mips, row.picl.mips)),
+        ("picl (ns/instruction)", lambda row: f"{row.picl.ns_per_instruction:.2f}"),
+        ("ideal (ns/L1 miss)", lambda row: _ns(row.ideal.ns_per_l1_miss)),
+        ("picl (ns/L1 miss)", lambda row: _ns(row.picl.ns_per_l1_miss)),
+        ("picl/ideal host time", _ratio),
+    ]
+    if with_qemu:
+        columns.insert(3, ("qemu (MIPS)", lambda row: f"{row.qemu_mips or 0:.0f}"))
+    made = Table(
+        title=f"host speed, machine {report.machine}, fastest of {report.repeat}",
+        title_justify="left",
+        title_style="bold",
+    )
+    made.add_column("program")
+    for name, _ in columns:
+        made.add_column(name, justify="right")
+    for row in report.rows:
+        made.add_row(row.case.name, *(cell(row) for _, cell in columns))
+    notes = [
+        f"✓ reached, ✗ not. picl's host time may be {RATIO_LIMIT} times ideal's; ns per L1 miss "
+        f"is all host time over all misses (floor {MISS_FLOOR_NS:.0f}, aim {MISS_AIM_NS:.0f}, "
+        "for miss-heavy programs)."
+    ]
+    if report.rows and not with_qemu:
+        notes.append(f"{QEMU} is not installed, so its column is absent (Debian: qemu-user).")
+    return Group(made, *(Text(note, style="dim") for note in notes))
+
+
+def _mark(limit: float, value: float) -> Text:
+    reached = value >= limit
+    return Text(f"{limit:.0f} {'✓' if reached else '✗'}", style="green" if reached else "red")
+
+
+def _ratio(row: Row) -> Text:
+    reached = row.ratio <= RATIO_LIMIT
+    text = f"{row.ratio:.3f} × {'✓' if reached else '✗'}"
+    return Text(text, style="green" if reached else "red")
+
+
+def _ns(value: float | None) -> str:
+    return "–" if value is None else render.number(round(value, 1))

@@ -1,0 +1,494 @@
+"""The command `perdure`.
+
+Always true here: a command parses its options, makes one call of `perdure.api`, and prints what
+came back. Exit status 0 means that all is well, 1 that a promise was broken, 2 that the request
+cannot be carried out (one message on standard error), 130 that Ctrl-C ended it after the finished
+results were written; `run` exits as the guest's program did.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import sys
+import tempfile
+from collections.abc import Sequence
+from enum import Enum
+from pathlib import Path
+from typing import Annotated, NoReturn
+
+import typer
+from rich.console import Console
+from rich.syntax import Syntax
+
+import perdure
+from perdure import PerdureError, api, progress, render, workloads
+
+INTERRUPTED = 130
+
+app = typer.Typer(
+    help="A computer whose memory survives losing power: run a program on it, cut the power, and "
+    "see what comes back.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+bench_app = typer.Typer(help="Measure the simulator itself.", no_args_is_help=True)
+app.add_typer(bench_app, name="bench")
+
+stderr = Console(stderr=True)
+
+
+class Engine(str, Enum):
+    """Which interpreter runs the guest."""
+
+    fast = "fast"
+    plain = "plain"
+
+
+class Schedule(str, Enum):
+    """How the moments of power cuts are chosen."""
+
+    random = "random"
+    every_event = "every-event"
+    stratified = "stratified"
+
+
+class Resume(str, Enum):
+    """After which cuts the program is run to its end."""
+
+    all = "all"
+    sample = "sample"
+    none = "none"
+
+
+class Listed(str, Enum):
+    """What can be listed."""
+
+    designs = "designs"
+    machines = "machines"
+    workloads = "workloads"
+
+
+Program = Annotated[
+    list[str], typer.Argument(metavar="-- PROGRAM ARG...", help="A RISC-V Linux program.")
+]
+MachineOption = Annotated[
+    str, typer.Option("--machine", metavar="NAME|FILE", help="A preset, or a TOML file.")
+]
+DesignOption = Annotated[
+    str, typer.Option("--design", metavar="NAME", help="The crash-consistency design.")
+]
+SetOption = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="Override one value of the configuration."),
+]
+HartsOption = Annotated[int, typer.Option("--harts", min=1, help="Hardware threads.")]
+SysrootOption = Annotated[
+    Path | None,
+    typer.Option("--sysroot", metavar="DIR", help="Where dynamic programs find their libraries."),
+]
+MountOption = Annotated[
+    list[str] | None,
+    typer.Option("--mount", metavar="HOST:GUEST", help="Show the guest a folder of the host."),
+]
+EnvironmentOption = Annotated[
+    list[str] | None,
+    typer.Option("--env", metavar="KEY=VALUE", help="Set one of the guest's variables."),
+]
+StdinOption = Annotated[
+    str | None,
+    typer.Option("--stdin", metavar="FILE|-", help="The guest's standard input; - is this one's."),
+]
+StopAfterOption = Annotated[
+    int | None,
+    typer.Option("--stop-after", min=1, metavar="INSTRUCTIONS", help="End the run there."),
+]
+EngineOption = Annotated[
+    Engine, typer.Option("--engine", help="The fast interpreter, or its plain reference.")
+]
+JsonOption = Annotated[
+    str | None, typer.Option("--json", metavar="FILE|-", help="Write the result as JSON.")
+]
+OutOption = Annotated[
+    Path | None,
+    typer.Option("--out", metavar="DIR", help="Keep results, configuration and guest files."),
+]
+JobsOption = Annotated[
+    int | None,
+    typer.Option("--jobs", min=1, help="Host threads (all processors); changes no result."),
+]
+
+GUEST_CONTEXT = {"allow_interspersed_args": False}
+
+
+@app.command(context_settings=GUEST_CONTEXT)
+def run(
+    program: Program,
+    machine: MachineOption = "picl",
+    design: DesignOption = "picl",
+    set_: SetOption = None,
+    harts: HartsOption = 1,
+    sysroot: SysrootOption = None,
+    mount: MountOption = None,
+    env: EnvironmentOption = None,
+    stdin: StdinOption = None,
+    stop_after: StopAfterOption = None,
+    engine: EngineOption = Engine.fast,
+    json_file: JsonOption = None,
+    out: OutOption = None,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", "-v", help="Print every statistic at the end.")
+    ] = False,
+) -> None:
+    """Run a program; its output and exit status are passed through."""
+    chosen = _machine(machine, design, set_, harts, sysroot, mount, env, stdin, engine)
+    with progress.status_line() as show:
+        result = chosen.run(
+            program, stop_after=stop_after, out=out, passthrough=True, progress=show
+        )
+    _write_json(result.raw, json_file)
+    if verbose:
+        stderr.print(render.run(result), render.statistics(result))
+    _exit(result.exit_code, result.interrupted)
+
+
+@app.command(context_settings=GUEST_CONTEXT)
+def cut(
+    program: Program,
+    machine: MachineOption = "picl",
+    design: DesignOption = "picl",
+    set_: SetOption = None,
+    harts: HartsOption = 1,
+    sysroot: SysrootOption = None,
+    mount: MountOption = None,
+    env: EnvironmentOption = None,
+    stdin: StdinOption = None,
+    stop_after: StopAfterOption = None,
+    engine: EngineOption = Engine.fast,
+    json_file: JsonOption = None,
+    out: OutOption = None,
+    at: Annotated[
+        int | None, typer.Option("--at", min=0, metavar="CYCLE", help="Cut once, exactly here.")
+    ] = None,
+    cuts: Annotated[
+        int | None, typer.Option("--cuts", min=1, help="How many cuts.  [default: 100]")
+    ] = None,
+    schedule: Annotated[
+        Schedule, typer.Option("--schedule", help="How their moments are chosen.")
+    ] = Schedule.random,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Of every random choice.")] = 1,
+    during_recovery: Annotated[
+        bool, typer.Option("--during-recovery", help="Cut recovery itself, too.")
+    ] = False,
+    resume: Annotated[
+        Resume, typer.Option("--resume", help="After which cuts the program is run to its end.")
+    ] = Resume.sample,
+    jobs: JobsOption = None,
+    planted_bug: Annotated[
+        str | None, typer.Option("--planted-bug", metavar="NAME", help="Plant this bug first.")
+    ] = None,
+) -> None:
+    """Cut the power, recover from what survived, and judge; exit 0 only if all was verified."""
+    if at is not None and cuts is not None:
+        raise PerdureError("--at names the one cut and --cuts a number of them: give one of both")
+    chosen = _machine(machine, design, set_, harts, sysroot, mount, env, stdin, engine)
+    with progress.bar(stderr, "power cuts") as show:
+        report = chosen.cut(
+            program,
+            at=at,
+            cuts=cuts or 100,
+            schedule=schedule.value,
+            seed=seed,
+            during_recovery=during_recovery,
+            resume=resume.value,
+            jobs=jobs or _processors(),
+            planted_bug=planted_bug,
+            stop_after=stop_after,
+            out=out,
+            progress=show,
+        )
+    _finish_cut(report, json_file)
+
+
+@app.command()
+def replay(
+    token: Annotated[str, typer.Argument(help="The token that a report printed for a cut.")],
+    json_file: JsonOption = None,
+) -> None:
+    """Repeat exactly the power cut that a token names."""
+    with progress.bar(stderr, "replay") as show:
+        report = api.replay(token, progress=show)
+    _finish_cut(report, json_file)
+
+
+@app.command(context_settings=GUEST_CONTEXT)
+def compare(
+    program: Program,
+    designs: Annotated[
+        str, typer.Option("--designs", metavar="A,B,...", help="The first is the measure.")
+    ] = "ideal,picl",
+    machine: MachineOption = "picl",
+    set_: SetOption = None,
+    harts: HartsOption = 1,
+    sysroot: SysrootOption = None,
+    mount: MountOption = None,
+    env: EnvironmentOption = None,
+    stdin: StdinOption = None,
+    stop_after: StopAfterOption = None,
+    engine: EngineOption = Engine.fast,
+    json_file: JsonOption = None,
+    out: OutOption = None,
+) -> None:
+    """Run one program under several designs; exit 1 if its exit status differs between them."""
+    names = [name for name in designs.split(",") if name]
+    if not names:
+        raise PerdureError("--designs names no design: give some, as in --designs ideal,picl")
+    results: list[api.RunResult] = []
+    with progress.bar(stderr, "compare") as show:
+        for name in names:
+            chosen = _machine(machine, name, set_, harts, sysroot, mount, env, stdin, engine)
+            folder = None if out is None else out / name
+            results.append(chosen.run(program, stop_after=stop_after, out=folder, progress=show))
+            if results[-1].interrupted:
+                break
+    _console(json_file).print(render.compare(results))
+    document = {"program": program, "results": [result.raw for result in results]}
+    _write_json(document, json_file)
+    if out is not None:
+        from perdure import figures
+
+        api.store(out, "result.json", json.dumps(document, indent=2))
+        paths = figures.save(figures.cost(results, Path(program[0]).name), out / "compare")
+        stderr.print("figure: " + " and ".join(map(str, paths)), highlight=False)
+    differ = len({result.exit_code for result in results}) > 1
+    _exit(int(differ), results[-1].interrupted)
+
+
+@app.command()
+def mutants(
+    design: Annotated[
+        str | None, typer.Option("--design", metavar="NAME", help="Only this design's bugs.")
+    ] = None,
+    jobs: JobsOption = None,
+    json_file: JsonOption = None,
+) -> None:
+    """Plant known bugs; exit 0 only if every one is caught and no clean design accused."""
+    known = [entry.name for entry in api.catalogue().designs if entry.raw.get("planted_bugs")]
+    reports: list[api.MutantsReport] = []
+    for name in [design] if design is not None else known:
+        with progress.bar(stderr, f"planted bugs of {name}") as show:
+            reports.append(api.mutants(name, jobs=jobs or _processors(), progress=show))
+        _console(json_file).print(render.mutants(reports[-1]))
+        if reports[-1].interrupted:
+            break
+    raw = [report.raw for report in reports]
+    _write_json(raw[0] if design is not None else {"designs": raw}, json_file)
+    passed = all(report.passed for report in reports)
+    _exit(int(not passed), any(report.interrupted for report in reports))
+
+
+@app.command("list")
+def list_(
+    what: Annotated[Listed, typer.Argument(help="What to list.")],
+    json_file: JsonOption = None,
+) -> None:
+    """List designs, machines or workloads."""
+    console = _console(json_file)
+    if what is Listed.workloads:
+        found = workloads.catalogue()
+        console.print(render.workloads(found))
+        rows = [{"name": w.name, "summary": w.summary, "source": str(w.source)} for w in found]
+        _write_json({"workloads": rows}, json_file)
+        return
+    known = api.catalogue()
+    entries = known.designs if what is Listed.designs else known.machines
+    show = render.designs if what is Listed.designs else render.machines
+    console.print(show(known))
+    _write_json({what.value: [entry.raw for entry in entries]}, json_file)
+
+
+@app.command()
+def config(
+    machine: MachineOption = "picl",
+    design: DesignOption = "picl",
+    set_: SetOption = None,
+    harts: HartsOption = 1,
+    json_file: JsonOption = None,
+) -> None:
+    """Print the effective configuration and its hash."""
+    chosen = api.Machine(machine=machine, design=design, set=set_ or (), harts=harts)
+    effective = chosen.configuration()
+    if json_file != "-":
+        # The plain text can be saved and used as --machine.
+        text = f"# configuration {effective.hash}\n{effective.toml.rstrip()}\n"
+        if sys.stdout.isatty():
+            Console().print(Syntax(text, "toml", background_color="default"))
+        else:
+            sys.stdout.write(text)
+    _write_json(effective.raw, json_file)
+
+
+@app.command("sysroot")
+def sysroot_(
+    directory: Annotated[Path, typer.Argument(metavar="DIR", help="The folder to fill.")],
+    packages: Annotated[
+        str, typer.Option("--packages", metavar="A,B,...", help="Debian package names.")
+    ],
+    mirror: Annotated[
+        str | None,
+        typer.Option("--mirror", metavar="URI", help="Instead of the configured Debian mirror."),
+    ] = None,
+    suite: Annotated[
+        str | None, typer.Option("--suite", help="The Debian release.  [default: trixie]")
+    ] = None,
+) -> None:
+    """Fill a folder with unmodified Debian riscv64 packages, for --sysroot."""
+    from perdure import sysroot
+
+    names = [name for name in packages.split(",") if name]
+    if not names:
+        raise PerdureError("--packages names no package: give some, as in --packages sqlite3,xz")
+    fresh = sysroot.make(
+        directory,
+        names,
+        mirror=mirror,
+        suite=suite or sysroot.SUITE,
+        report=lambda line: stderr.print(line, highlight=False, markup=False),
+    )
+    stderr.print(f"{len(fresh)} packages unpacked into {directory}", highlight=False, markup=False)
+
+
+@bench_app.command("speed")
+def bench_speed(
+    json_file: JsonOption = None,
+    repeat: Annotated[
+        int, typer.Option("--repeat", min=1, help="Runs of each; the fastest counts.")
+    ] = 1,
+    out: Annotated[
+        Path, typer.Option("--out", metavar="DIR", help="Where the programs are built.")
+    ] = Path("out/bench"),
+) -> None:
+    """Measure host speed under ideal and picl, beside plain qemu-riscv64."""
+    from perdure import bench
+
+    report = bench.speed(out, repeat=repeat, console=stderr)
+    _console(json_file).print(bench.tables(report))
+    _write_json(report.as_json(), json_file)
+    _exit(0, report.interrupted)
+
+
+@app.command()
+def demo(
+    out: Annotated[
+        Path, typer.Option("--out", metavar="DIR", help="Where the figure and results go.")
+    ] = Path("out/demo"),
+    seed: Annotated[
+        int | None, typer.Option("--seed", min=0, help="Of the cut's moment; else chosen.")
+    ] = None,
+    sqlite: Annotated[
+        bool, typer.Option(help="Also with Debian's sqlite3, where a mirror is configured.")
+    ] = True,
+) -> None:
+    """Show the whole story: a program, a power cut, and the machine coming back."""
+    from perdure import demo as story
+
+    _exit(story.tell(out, seed=seed, sqlite=sqlite))
+
+
+@app.callback(invoke_without_command=True)
+def common(
+    version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
+) -> None:
+    """Options of every command."""
+    if version:
+        typer.echo(f"perdure {perdure.__version__}")
+        raise typer.Exit
+
+
+def main() -> NoReturn:
+    """The entry point: a refusal is one message and status 2, never a traceback."""
+    try:
+        app(prog_name="perdure")
+    except PerdureError as error:
+        sys.stdout.flush()
+        print(f"perdure: {error}", file=sys.stderr)
+        sys.exit(2)
+    except KeyboardInterrupt:
+        sys.exit(INTERRUPTED)
+    sys.exit(0)
+
+
+def _machine(
+    machine: str,
+    design: str,
+    set_: Sequence[str] | None,
+    harts: int,
+    sysroot: Path | None,
+    mount: Sequence[str] | None,
+    env: Sequence[str] | None,
+    stdin: str | None,
+    engine: Engine,
+) -> api.Machine:
+    """The machine that the options describe."""
+    return api.Machine(
+        machine=machine,
+        design=design,
+        set=set_ or (),
+        harts=harts,
+        sysroot=sysroot,
+        mounts=mount or (),
+        environment=env or (),
+        stdin=_spooled() if stdin == "-" else stdin,
+        engine=engine.value,
+    )
+
+
+def _spooled() -> str:
+    """Standard input as a file that outlives this command, so that tokens can repeat its cuts."""
+    content = sys.stdin.buffer.read()
+    digest = hashlib.sha256(content).hexdigest()[:16]
+    path = Path(tempfile.gettempdir()) / f"perdure-stdin-{digest}"
+    path.write_bytes(content)
+    return str(path)
+
+
+def _finish_cut(report: api.CutReport, json_file: str | None) -> NoReturn:
+    """Prints and writes a report of cuts and exits accordingly."""
+    _console(json_file).print(render.cut(report))
+    _write_json(report.raw, json_file)
+    _exit(int(report.failed > 0 or report.verified < report.cuts), report.interrupted)
+
+
+def _write_json(document: api.Json, file: str | None) -> None:
+    """Writes a result where --json says; `-` is standard output."""
+    if file is None:
+        return
+    text = json.dumps(document, indent=2) + "\n"
+    if file == "-":
+        sys.stdout.write(text)
+        return
+    try:
+        Path(file).write_text(text)
+    except OSError as error:
+        raise PerdureError(f"--json cannot write {file}: {error.strerror}") from error
+
+
+def _console(json_file: str | None) -> Console:
+    """Where tables go: to standard error while standard output carries JSON."""
+    return stderr if json_file == "-" else Console()
+
+
+def _processors() -> int:
+    return len(os.sched_getaffinity(0))
+
+
+def _exit(status: int, interrupted: bool = False) -> NoReturn:
+    sys.stdout.flush()
+    raise typer.Exit(INTERRUPTED if interrupted else status)
+
+
+if __name__ == "__main__":
+    main()

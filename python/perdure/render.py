@@ -1,0 +1,322 @@
+"""Results as tables for people.
+
+Always true here: every function takes a result and returns something that rich can print; every
+number stands with its unit; nothing is computed that the result does not say.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from rich.console import Group, RenderableType
+from rich.markup import escape
+from rich.table import Table
+from rich.text import Text
+
+from perdure.api import (
+    Catalogue,
+    CutReport,
+    CutResult,
+    MutantsReport,
+    RunResult,
+)
+from perdure.workloads import Workload
+
+FAILURES_SHOWN = 10
+
+
+def number(value: int | float) -> str:
+    """A number in full, thousands separated; fractions with four significant digits."""
+    if isinstance(value, int) or float(value).is_integer():
+        return f"{int(value):,}"
+    return f"{value:,.4g}"
+
+
+def size(count: int | float) -> str:
+    """A number of bytes, in the largest decimal unit that keeps a leading digit."""
+    for factor, unit in ((1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
+        if count >= factor:
+            return f"{count / factor:,.1f} {unit}"
+    return f"{count:,.0f} B"
+
+
+def table(title: str, *columns: str, left: int = 1) -> Table:
+    """An empty table whose first `left` columns are text and the others numbers."""
+    made = Table(title=title, title_justify="left", title_style="bold", header_style="bold")
+    for index, column in enumerate(columns):
+        made.add_column(column, justify="left" if index < left else "right")
+    return made
+
+
+def run(result: RunResult) -> Table:
+    """What one run did and cost."""
+    made = table(f"{result.design} on {result.machine}", "what", "value", "unit")
+    written = result.nvm.written_bytes
+    for name, value, unit in (
+        ("exit status", str(result.exit_code), ""),
+        ("instructions", number(result.sim.instructions), ""),
+        ("simulated time", number(result.sim.cycles), "cycles"),
+        ("NVM written", number(written.total), "bytes"),
+        ("  data", number(written.data), "bytes"),
+        ("  log", number(written.log), "bytes"),
+        ("  metadata", number(written.metadata), "bytes"),
+        ("  context", number(written.context), "bytes"),
+        ("NVM read", number(result.nvm.read_bytes), "bytes"),
+        ("host time", f"{result.host.seconds:.3f}", "s"),
+        ("host speed", f"{result.host.mips:.1f}", "MIPS"),
+        ("configuration", result.config_hash, ""),
+        ("final state", result.state_hash, ""),
+    ):
+        made.add_row(name, value, unit)
+    return made
+
+
+def statistics(result: RunResult) -> Table:
+    """Every statistic of a run."""
+    made = Table(title="statistics", title_justify="left", title_style="bold")
+    made.add_column("name")
+    made.add_column("value", justify="right")
+    made.add_column("unit")
+    made.add_column("meaning")
+    for name, entry in result.statistics.items():
+        made.add_row(escape(name), number(entry.value), escape(entry.unit), escape(entry.meaning))
+    return made
+
+
+def cut(report: CutReport) -> RenderableType:
+    """A report of power cuts: by place, coverage, and what failed."""
+    parts: list[RenderableType] = [_cuts_by_place(report)]
+    coverage = list(_flattened(report.coverage))
+    if coverage:
+        made = table("coverage: what the cuts hit", "design state or path", "count")
+        for name, value in coverage:
+            made.add_row(escape(name), value)
+        parts.append(made)
+    for failure in report.failures[:FAILURES_SHOWN]:
+        parts.append(_failure(failure))
+    if len(report.failures) > FAILURES_SHOWN:
+        parts.append(Text(f"… and {len(report.failures) - FAILURES_SHOWN} more failures"))
+    parts.append(cut_verdict(report))
+    return Group(*parts)
+
+
+def cut_verdict(report: CutReport) -> Text:
+    """The last line of a report: whether the promise held."""
+    if report.interrupted:
+        return Text(f"interrupted after {report.cuts} cuts", style="bold yellow")
+    resumed = sum(result.resumed for result in report.results)
+    if report.failed == 0:
+        return Text(
+            f"{report.design}: all {report.cuts:,} cuts verified, {resumed:,} of them resumed to "
+            "the program's end with identical output",
+            style="bold green",
+        )
+    return Text(
+        f"{report.design}: {report.failed:,} of {report.cuts:,} cuts broke the promise",
+        style="bold red",
+    )
+
+
+def _cuts_by_place(report: CutReport) -> Table:
+    """Cuts counted by where the power went away."""
+    made = table(
+        f"power cuts: {report.design} on {report.machine}",
+        "where the cut struck",
+        "cuts",
+        "verified",
+        "failed",
+        "resumed",
+    )
+    cuts: Counter[str] = Counter()
+    verified: Counter[str] = Counter()
+    resumed: Counter[str] = Counter()
+    for result in report.results:
+        place = place_of(result)
+        cuts[place] += 1
+        verified[place] += result.verified
+        resumed[place] += result.resumed
+    for place, count in sorted(cuts.items(), key=lambda item: (-item[1], item[0])):
+        made.add_row(
+            escape(place),
+            number(count),
+            number(verified[place]),
+            number(count - verified[place]),
+            number(resumed[place]),
+        )
+    if len(cuts) > 1:
+        made.add_section()
+    if len(cuts) != 1:
+        total = sum(resumed.values())
+        made.add_row(
+            "all", *(number(n) for n in (report.cuts, report.verified, report.failed, total))
+        )
+    return made
+
+
+def place_of(result: CutResult) -> str:
+    """Where a cut struck, in words: the design's state and the code that was running."""
+    known = (result.raw.get("design_state"), result.raw.get("location"))
+    return ", in ".join(str(part) for part in known if part) or "anywhere"
+
+
+def _failure(result: CutResult) -> Text:
+    """One broken promise: what was wrong first, and how to see it again."""
+    text = Text()
+    text.append(f"cycle {result.cycle:,}: {result.verdict}", style="bold red")
+    epoch = "nothing" if result.recovered_epoch is None else f"epoch {result.recovered_epoch}"
+    text.append(f" (recovered {epoch})\n")
+    for line in difference(result.raw):
+        text.append(f"  {line}\n")
+    text.append(f"  again: perdure replay {result.token}")
+    return text
+
+
+def difference(result: Mapping[str, Any]) -> Iterator[str]:
+    """The first lost or mixed line of a failed cut, in words."""
+    if result.get("message"):
+        yield str(result["message"])
+    first = result.get("first_difference")
+    if isinstance(first, Mapping):
+        symbol = f" ({first['symbol']})" if first.get("symbol") else ""
+        kind = first.get("kind") or "first wrong line"
+        yield f"{kind} at {_address(first.get('address'))}{symbol}"
+        for name in ("expected", "found"):
+            if first.get(name) is not None:
+                yield f"  {name + ':':<10}{first[name]}"
+
+
+def _address(value: object) -> str:
+    return f"{value:#x}" if isinstance(value, int) else str(value)
+
+
+def _flattened(value: object, name: str = "") -> Iterator[tuple[str, str]]:
+    """Nested counts as rows: `outer · inner` and the number."""
+    if isinstance(value, Mapping):
+        if isinstance(value.get("count"), int):
+            yield name, number(value["count"])
+            return
+        for key, inner in value.items():
+            yield from _flattened(inner, f"{name} · {key}" if name else str(key))
+    elif isinstance(value, bool):
+        yield name, "hit" if value else "not hit"
+    elif isinstance(value, int | float):
+        yield name, number(value)
+    elif isinstance(value, Iterable) and not isinstance(value, str):
+        yield name, ", ".join(map(str, value))
+    elif value is not None:
+        yield name, str(value)
+
+
+def compare(results: Sequence[RunResult]) -> RenderableType:
+    """Designs side by side: what they cost the simulated machine, and what that cost the host."""
+    made = table("the simulation itself", "design", "host time (s)", "host speed (MIPS)")
+    for result in results:
+        made.add_row(escape(result.design), f"{result.host.seconds:.2f}", f"{result.host.mips:.1f}")
+    return Group(cost(results), made)
+
+
+def cost(results: Sequence[RunResult]) -> Table:
+    """Time and NVM traffic of designs, relative to the first."""
+    first = results[0]
+    made = table(
+        f"{first.sim.instructions:,} instructions on {first.machine}, relative to {first.design}",
+        "design",
+        "time (cycles)",
+        "relative",
+        "NVM written",
+        "relative",
+        "data",
+        "log",
+        "metadata",
+        "context",
+        "NVM read",
+    )
+    for result in results:
+        written, base = result.nvm.written_bytes, first.nvm.written_bytes
+        made.add_row(
+            escape(result.design),
+            number(result.sim.cycles),
+            ratio(result.sim.cycles, first.sim.cycles),
+            size(written.total),
+            ratio(written.total, base.total),
+            size(written.data),
+            size(written.log),
+            size(written.metadata),
+            size(written.context),
+            size(result.nvm.read_bytes),
+        )
+    return made
+
+
+def ratio(value: float, base: float) -> str:
+    """How many times `base` a value is."""
+    return f"{value / base:.3f} ×" if base else "–"
+
+
+def mutants(report: MutantsReport) -> RenderableType:
+    """Planted bugs, caught or not."""
+    made = Table(title=f"planted bugs of {report.design}", title_justify="left", title_style="bold")
+    for column in ("bug", "what it does", "caught", "by", "after", "again"):
+        made.add_column(column, justify="right" if column == "after" else "left")
+    for bug in report.mutants:
+        made.add_row(
+            escape(bug.name),
+            escape(bug.summary),
+            Text("yes", style="green") if bug.caught else Text("NO", style="bold red"),
+            escape(bug.by or "–"),
+            f"{bug.cuts:,} cuts",
+            f"perdure replay {bug.token}" if bug.token else "–",
+        )
+    return Group(made, mutants_verdict(report))
+
+
+def mutants_verdict(report: MutantsReport) -> Text:
+    """The last line about planted bugs: whether verification can be trusted."""
+    missed = [bug.name for bug in report.mutants if not bug.caught]
+    caught = len(report.mutants) - len(missed)
+    text = f"{report.design}: {caught} of {len(report.mutants)} planted bugs caught; the clean "
+    text += f"design was accused at {report.false_alarms:,} of {report.clean_cuts:,} cuts"
+    if missed:
+        text += f"; missed: {', '.join(missed)}"
+    if report.interrupted:
+        text += "; interrupted"
+    return Text(text, style="bold green" if report.passed else "bold red")
+
+
+def designs(catalogue: Catalogue) -> RenderableType:
+    """The designs, with what they promise."""
+    made = Table()
+    for column in ("design", "what it is", "what it promises", "planted bugs"):
+        made.add_column(column, justify="right" if column == "planted bugs" else "left")
+    for design in catalogue.designs:
+        made.add_row(
+            escape(design.name),
+            escape(design.summary),
+            escape(str(design.raw.get("promise", ""))),
+            number(len(design.raw.get("planted_bugs", ()))),
+        )
+    return made
+
+
+def machines(catalogue: Catalogue) -> RenderableType:
+    """The machine presets."""
+    made = Table()
+    for column in ("machine", "what it is", "file"):
+        made.add_column(column)
+    for machine in catalogue.machines:
+        made.add_row(
+            escape(machine.name), escape(machine.summary), escape(str(machine.raw.get("path", "")))
+        )
+    return made
+
+
+def workloads(found: Sequence[Workload]) -> RenderableType:
+    """The workloads."""
+    made = Table()
+    for column in ("workload", "what it is", "source"):
+        made.add_column(column)
+    for workload in found:
+        made.add_row(escape(workload.name), escape(workload.summary), escape(str(workload.source)))
+    return made

@@ -1,0 +1,50 @@
+"""The Python API: plain calls, plain data."""
+
+import pytest
+
+
+def test_values_are_spelled_as_in_a_configuration_file(core):
+    import perdure
+
+    perdure.Machine(set={"a": True, "b": 3, "c": 0.5, "d": "adr"}, environment={"HOME": "/"}).run(
+        ["program"]
+    )
+    assert core.requests[0][1]["set"] == ["a=true", "b=3", "c=0.5", "d=adr"]
+    assert core.requests[0][1]["environment"] == ["HOME=/"]
+    assert core.requests[0][1]["passthrough"] is False
+
+
+def test_a_run_is_a_dataclass(core):
+    import perdure
+
+    result = perdure.Machine().run(["program", "argument"])
+    assert result.sim.cycles == 450_000_000
+    assert result.nvm.written_bytes.total == 72_009_216
+    assert result.statistics["l1d.misses"].unit == "lines"
+    assert result.raw["design"] == "picl"
+
+
+def test_a_report_knows_its_failures(core):
+    from conftest import BROKEN, VERIFIED
+
+    import perdure
+
+    core.results["cut"].update(cuts=2, failed=1, results=[VERIFIED, BROKEN])
+    report = perdure.Machine().cut(["program"], cuts=2)
+    assert [result.token for result in report.failures] == ["p1-bbbb"]
+
+
+def test_a_refusal_is_a_perdure_error(core):
+    import perdure
+
+    core.refusal = "the program ./program does not exist"
+    with pytest.raises(perdure.PerdureError, match="does not exist"):
+        perdure.Machine().run(["./program"])
+
+
+def test_results_that_cannot_be_kept_are_a_perdure_error(core, tmp_path):
+    import perdure
+
+    (tmp_path / "file").write_text("")
+    with pytest.raises(perdure.PerdureError, match=r"cannot write result\.json"):
+        perdure.Machine().run(["program"], out=tmp_path / "file")

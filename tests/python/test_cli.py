@@ -1,0 +1,202 @@
+"""The command line: what it asks of the core, what it prints, and its exit status."""
+
+import json
+
+import pytest
+from conftest import BROKEN, VERIFIED
+
+
+def test_run_asks_for_what_the_options_say(core, command):
+    status, out, _ = command(
+        "run", "--machine", "small.toml", "--design", "ideal", "--set", "a.b=1", "--set", "c=2",
+        "--harts", "8", "--sysroot", "/sys/root", "--mount", "/h:/g", "--env", "A=1",
+        "--stop-after", "1000", "--engine", "plain", "--", "./program", "--harts", "x",
+    )  # fmt: skip
+    assert (status, out) == (0, "")
+    (name, request), *rest = core.requests
+    assert (name, rest) == ("run", [])
+    assert request == {
+        "machine": "small.toml",
+        "design": "ideal",
+        "set": ["a.b=1", "c=2"],
+        "harts": 8,
+        "sysroot": "/sys/root",
+        "mounts": ["/h:/g"],
+        "environment": ["A=1"],
+        "stdin": None,
+        "engine": "plain",
+        "program": ["./program", "--harts", "x"],
+        "out": None,
+        "stop_after": 1000,
+        "passthrough": True,
+    }
+
+
+def test_everything_after_the_program_is_the_guests_without_dashes_too(core, command):
+    command("run", "program", "--design", "ideal")
+    assert core.requests[0][1]["program"] == ["program", "--design", "ideal"]
+    assert core.requests[0][1]["design"] == "picl"
+
+
+@pytest.mark.parametrize("guest", [0, 3, 128 + 11])
+def test_run_exits_as_the_guest_did(core, command, guest):
+    core.results["run"]["exit_code"] = guest
+    assert command("run", "--", "program")[0] == guest
+
+
+def test_run_writes_json_to_a_file_and_to_standard_output(core, command, tmp_path):
+    file = tmp_path / "result.json"
+    command("run", "--json", file, "--", "program")
+    assert json.loads(file.read_text())["state_hash"] == core.results["run"]["state_hash"]
+    _, out, _ = command("run", "--json", "-", "--", "program")
+    assert json.loads(out)["sim"]["cycles"] == 450_000_000
+
+
+def test_run_out_keeps_result_and_configuration(command, tmp_path):
+    command("run", "--out", tmp_path / "out", "--", "program")
+    assert json.loads((tmp_path / "out/result.json").read_text())["exit_code"] == 0
+    assert "read_ns = 128" in (tmp_path / "out/configuration.toml").read_text()
+
+
+def test_verbose_prints_statistics_with_units_to_standard_error(command):
+    _, out, err = command("run", "--verbose", "--", "program")
+    assert out == ""
+    assert "l1d.misses" in err
+    assert "loads and stores missed" in err
+    assert "cycles" in err
+
+
+def test_a_refusal_is_one_message_and_status_2(core, command):
+    core.refusal = "there is no design `picle`: the nearest is `picl`"
+    status, out, err = command("run", "--design", "picle", "--", "program")
+    assert (status, out) == (2, "")
+    assert err == "perdure: there is no design `picle`: the nearest is `picl`\n"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("run",),
+        ("run", "--harts", "0", "--", "program"),
+        ("run", "--engine", "warp", "--", "program"),
+        ("run", "--nonsense", "--", "program"),
+        ("cut", "--at", "5", "--cuts", "5", "--", "program"),
+        ("cut", "--schedule", "sometimes", "--", "program"),
+        ("compare", "--designs", ",", "--", "program"),
+        ("list", "everything"),
+        ("sysroot", "somewhere"),
+        ("sysroot", "somewhere", "--packages", ","),
+        ("nonsense",),
+        ("run", "--json", "/nonexistent/folder/file", "--", "program"),
+    ],
+)
+def test_bad_words_give_status_2_and_no_traceback(command, words):
+    status, _, err = command(*words)
+    assert status == 2
+    assert err
+    assert "Traceback" not in err
+
+
+def test_cut_passes_its_options_on(core, command):
+    command(
+        "cut", "--cuts", "7", "--schedule", "every-event", "--seed", "9", "--during-recovery",
+        "--resume", "all", "--jobs", "2", "--planted-bug", "bug", "--", "program",
+    )  # fmt: skip
+    request = core.requests[0][1]
+    assert request["cuts"] == 7
+    assert request["schedule"] == "every-event"
+    assert request["seed"] == 9
+    assert request["during_recovery"] is True
+    assert request["resume"] == "all"
+    assert request["jobs"] == 2
+    assert request["planted_bug"] == "bug"
+    assert request["at"] is None
+
+
+def test_cut_resumes_a_sample_by_default(core, command):
+    assert command("cut", "--at", "0", "--", "program")[0] == 0
+    assert core.requests[0][1]["resume"] == "sample"
+    assert core.requests[0][1]["at"] == 0
+
+
+def test_cut_exits_1_and_shows_the_first_lost_line(core, command):
+    core.results["cut"].update(cuts=2, failed=1, results=[VERIFIED, BROKEN])
+    status, out, _ = command("cut", "--design", "ideal", "--", "program")
+    assert status == 1
+    assert "lost line at 0x80001000 (store+0x40)" in out
+    assert "perdure replay p1-bbbb" in out
+    assert "1 of 2 cuts broke the promise" in out
+
+
+def test_an_interrupted_cut_prints_what_is_finished_and_exits_130(core, command, tmp_path):
+    core.results["cut"].update(interrupted=True)
+    status, out, _ = command("cut", "--json", tmp_path / "cut.json", "--", "program")
+    assert status == 130
+    assert "interrupted after 1 cuts" in out
+    assert json.loads((tmp_path / "cut.json").read_text())["interrupted"] is True
+
+
+def test_replay_passes_the_token_on(core, command):
+    assert command("replay", "p1-aaaa")[0] == 0
+    assert core.requests == [("replay", "p1-aaaa")]
+
+
+def test_compare_runs_designs_in_turn_and_draws(core, command, tmp_path):
+    status, out, _ = command(
+        "compare", "--designs", "ideal,picl", "--out", tmp_path / "c", "--", "program"
+    )
+    assert status == 0
+    asked = [request["design"] for name, request in core.requests if name == "run"]
+    assert asked == ["ideal", "picl"]
+    assert "1.000 ×" in out
+    assert (tmp_path / "c/compare.png").read_bytes().startswith(b"\x89PNG")
+    html = (tmp_path / "c/compare.html").read_text()
+    assert "<script src=" not in html  # it needs no network
+    assert len(json.loads((tmp_path / "c/result.json").read_text())["results"]) == 2
+    assert (tmp_path / "c/picl/configuration.toml").exists()
+
+
+def test_mutants_covers_every_design_that_has_bugs(core, command):
+    status, out, _ = command("mutants")
+    assert status == 0
+    assert [request["design"] for _, request in core.requests] == ["picl"]
+    assert "1 of 1 planted bugs caught" in out
+
+
+@pytest.mark.parametrize("missed", [True, False])
+def test_mutants_exits_1_for_a_missed_bug_or_a_false_alarm(core, command, missed):
+    if missed:
+        core.results["mutants"]["mutants"][0].update(caught=False, by=None, token=None)
+    else:
+        core.results["mutants"]["clean"]["false_alarms"] = 1
+    assert command("mutants", "--design", "picl")[0] == 1
+
+
+def test_config_prints_toml_with_its_hash(core, command):
+    status, out, _ = command("config", "--set", "nvm.read_ns=128")
+    assert status == 0
+    assert out == "# configuration c0ffee00c0ffee00\n[nvm]\nread_ns = 128\n"
+    assert core.requests[0][1]["set"] == ["nvm.read_ns=128"]
+
+
+@pytest.mark.parametrize("what", ["designs", "machines", "workloads"])
+def test_lists(command, what):
+    status, out, _ = command("list", what)
+    assert status == 0
+    assert {"designs": "epoch prefix", "machines": "Table IV", "workloads": "kv/kv"}[what] in out
+    _, out, _ = command("list", what, "--json", "-")
+    assert what in json.loads(out)
+
+
+def test_standard_input_is_kept_in_a_file(core, command, monkeypatch):
+    import io
+    import sys
+    from pathlib import Path
+
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"hello\n")))
+    command("run", "--stdin", "-", "--", "program")
+    assert Path(core.requests[0][1]["stdin"]).read_bytes() == b"hello\n"
+
+
+def test_version(command):
+    assert command("--version")[:2] == (0, "perdure 0.0.0\n")

@@ -1,0 +1,104 @@
+"""What people get to read: units, relative numbers, failures with tokens."""
+
+import copy
+import io
+
+import pytest
+from conftest import BROKEN, CUT, RUN, VERIFIED
+from rich.console import Console
+
+
+def printed(renderable):
+    console = Console(file=io.StringIO(), width=200)
+    console.print(renderable)
+    return console.file.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("count", "text"),
+    [(0, "0 B"), (999, "999 B"), (1_000, "1.0 kB"), (72_009_216, "72.0 MB"), (2e9, "2.0 GB")],
+)
+def test_sizes(count, text):
+    from perdure import render
+
+    assert render.size(count) == text
+
+
+def test_numbers():
+    from perdure import render
+
+    assert render.number(1234567) == "1,234,567"
+    assert render.number(0.123456) == "0.1235"
+    assert render.number(2.0) == "2"
+    assert render.ratio(5, 4) == "1.250 ×"
+    assert render.ratio(5, 0) == "–"
+
+
+def test_costs_are_relative_to_the_first_design():
+    from perdure import api, render
+
+    ideal = copy.deepcopy(RUN)
+    ideal["design"] = "ideal"
+    ideal["sim"]["cycles"] = 400_000_000
+    text = printed(render.compare([api.RunResult.from_json(r) for r in (ideal, RUN)]))
+    assert "relative to ideal" in text
+    assert "1.125 ×" in text
+    assert "72.0 MB" in text
+
+
+def test_cuts_are_counted_by_place():
+    from perdure import api, render
+
+    report = dict(CUT, cuts=2, verified=1, failed=1, results=[VERIFIED, BROKEN])
+    text = printed(render.cut(api.CutReport.from_json(report)))
+    assert "main+0x10" in text
+    assert "acs · running" in text
+    assert "recovered nothing" in text
+
+
+def test_markup_in_results_is_text():
+    from perdure import api, render
+
+    result = dict(BROKEN, location="operator[/]", verdict="[bold]lost")
+    report = dict(CUT, cuts=1, verified=0, failed=1, results=[result])
+    text = printed(render.cut(api.CutReport.from_json(report)))
+    assert "operator[/]" in text
+    assert "[bold]lost" in text
+
+
+@pytest.mark.parametrize(
+    ("text", "summary"),
+    [
+        ("/*\n * One. Two.\n */\nint x;", "One."),
+        ("// A thing that\n// goes on.\nint x;", "A thing that goes on."),
+        ("/* No full stop */", "No full stop"),
+        ("int x; /* later */", ""),
+    ],
+)
+def test_a_workload_is_described_by_its_first_comment(text, summary):
+    from perdure import workloads
+
+    assert workloads.summary(text) == summary
+
+
+def test_bench_speed_table_marks_floors_and_aims():
+    from perdure import bench
+
+    case = bench.CASES[0]
+    row = bench.Row(
+        case,
+        bench.Speed("ideal", 300_000_000, 1.0, 10_000),
+        bench.Speed("picl", 300_000_000, 1.2, 10_000),
+        None,
+    )
+    report = bench.SpeedReport("picl", "gcc", 1, [row], False)
+    text = printed(bench.tables(report))
+    assert "150 ✓" in text
+    assert "400 ✗" in text
+    assert "1.200 × ✓" in text
+    assert "qemu (MIPS)" not in text
+    assert "qemu-riscv64 is not installed" in text
+    data = report.as_json()["cases"][0]
+    assert data["picl"]["mips"] == pytest.approx(250)
+    assert data["qemu"] is None
+    assert (data["floor_reached"], data["aim_reached"]) == (True, False)
