@@ -11,12 +11,14 @@ import random
 import secrets
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from rich.console import Console
 from rich.markup import escape
+from rich.padding import Padding
 from rich.rule import Rule
+from rich.text import Text
 
 from perdure import PerdureError, api, capture, figures, progress, render, sysroot, toolchain
 from perdure import workloads as guest_programs
@@ -27,11 +29,12 @@ PROTECTED = "picl"
 KV_OPERATIONS = 60_000
 SQLITE_TRANSFERS = 400
 LINES_SHOWN = 4
+INDENT = (0, 0, 0, 3)
 
 # Cuts within the first or last twentieth of a run would make a dull story.
 EARLIEST, LATEST = 0.05, 0.95
 
-SQLITE_SCRIPT = """
+SQLITE_TABLES = """\
 PRAGMA journal_mode = WAL;
 CREATE TABLE account (number INTEGER PRIMARY KEY, balance INTEGER NOT NULL);
 WITH RECURSIVE n(i) AS (VALUES (1) UNION ALL SELECT i + 1 FROM n WHERE i < 1000)
@@ -41,10 +44,10 @@ CREATE TRIGGER move AFTER INSERT ON ledger BEGIN
   UPDATE account SET balance = balance - new.amount WHERE number = new.source;
   UPDATE account SET balance = balance + new.amount WHERE number = new.target;
 END;
-{transfers}
-SELECT 'accounts', count(*), 'total', sum(balance) FROM account;
-SELECT 'ledger', count(*), 'moved', sum(amount) FROM ledger;
-PRAGMA integrity_check;
+"""
+SQLITE_CHECK = """\
+SELECT count(*) || ' transfers', 'moved ' || sum(amount) FROM ledger;
+SELECT count(*) || ' accounts', 'in total ' || sum(balance) FROM account;
 """
 
 
@@ -74,13 +77,14 @@ class Narrator:
     def step(self, what: str, why: str) -> None:
         """Announces a step before it is taken."""
         self._step += 1
-        self.console.print(f"\n[bold cyan]{self._step}. {escape(what)}[/]")
-        self.console.print(f"   [dim]{escape(why)}[/]", highlight=False)
+        self.console.print()
+        self.console.print(Text(f"{self._step}. {what}", style="bold cyan"))
+        self.say(why, style="dim")
 
     def say(self, text: str, style: str = "") -> None:
-        """Reports what happened."""
+        """Tells something, a paragraph a line."""
         for line in text.splitlines():
-            self.console.print(f"   {line}", style=style, highlight=False, markup=False)
+            self.console.print(Padding(Text(line, style=style), INDENT))
 
     def quote(self, lines: Sequence[str]) -> None:
         """Shows a program's own output, shortened in the middle."""
@@ -88,7 +92,7 @@ class Narrator:
             hidden = len(lines) - 2 * LINES_SHOWN
             lines = [*lines[:LINES_SHOWN], f"… {hidden} lines …", *lines[-LINES_SHOWN:]]
         for line in lines:
-            self.console.print(f"   │ {line}", style="green", highlight=False, markup=False)
+            self.console.print(Padding(Text(f"│ {line}", style="green"), INDENT))
 
 
 def tell(out: Path, *, seed: int | None = None, sqlite: bool = True) -> int:
@@ -96,12 +100,12 @@ def tell(out: Path, *, seed: int | None = None, sqlite: bool = True) -> int:
     narrator = Narrator(Console())
     narrator.chapter("Perdure: a computer whose memory survives losing power")
     narrator.say(
-        "The machine below is simulated to the byte: a RISC-V processor, three levels of caches,\n"
-        "and non-volatile memory (NVM) instead of DRAM. NVM keeps its bytes without power; caches\n"
-        "do not. A power cut therefore leaves memory half new and half old, unless a design\n"
-        f"prevents it. We try two: {UNPROTECTED!r}, which does nothing, and {PROTECTED!r}, which "
-        "logs old bytes\n"
-        "in NVM behind the program's back. The program knows nothing of either."
+        "The machine below is simulated to the byte: a RISC-V processor, caches, and non-volatile "
+        "memory (NVM) where others have DRAM. NVM keeps its bytes without power; caches do not. "
+        "A power cut therefore leaves memory half new and half old, unless a design prevents it. "
+        f"We try two: {UNPROTECTED}, which does nothing, and {PROTECTED}, which keeps old bytes "
+        "in a log in NVM and undoes with them what was half done. The programs know nothing of "
+        "either."
     )
     seed = secrets.randbelow(1 << 32) if seed is None else seed
     moments = random.Random(seed)
@@ -113,11 +117,13 @@ def tell(out: Path, *, seed: int | None = None, sqlite: bool = True) -> int:
     if kept is None:
         return 130
     narrator.chapter("What to try next")
-    narrator.say(
-        f"perdure cut --cuts 1000 -- {out / 'programs/kv'}      a thousand cuts, every one judged\n"
-        "perdure mutants                            are the judges any good?\n"
-        "perdure --help                             everything else"
-    )
+    for line, why in (
+        (f"perdure cut --cuts 1000 -- {out / 'programs/kv'}", "a thousand cuts, every one judged"),
+        ("perdure mutants", "are the judges any good?"),
+        ("perdure --help", "everything else"),
+    ):
+        narrator.say(line, style="bold")
+        narrator.say(f"  {why}")
     return 0 if kept else 1
 
 
@@ -154,21 +160,26 @@ def _sqlite_scene(narrator: Narrator, out: Path) -> Scene | None:
     except PerdureError as error:
         narrator.say(f"skipped: {error}", style="yellow")
         return None
-    transfers = "\n".join(
-        f"INSERT INTO ledger VALUES ({i}, {1 + i * 7 % 1000}, {1 + i * 13 % 1000}, {1 + i % 50});"
-        for i in range(1, SQLITE_TRANSFERS + 1)
-    )
+    script = out / "transfers.sql"
+    api.store(out, script.name, _sqlite_script())
     return Scene(
         name="sqlite3",
         title="Debian's sqlite3, a database file with a write-ahead log",
         what=f"{SQLITE_TRANSFERS:,} transfers between accounts, each its own transaction.",
-        program=[
-            str(directory / "usr/bin/sqlite3"),
-            "/tmp/bank.db",
-            SQLITE_SCRIPT.format(transfers=transfers),
-        ],
-        machine=api.Machine(machine=MACHINE, sysroot=directory),
+        program=[str(directory / "usr/bin/sqlite3"), "/tmp/bank.db"],
+        machine=api.Machine(machine=MACHINE, sysroot=directory, stdin=script),
     )
+
+
+def _sqlite_script() -> str:
+    """What sqlite3 is told to do: transfers, with the books checked now and then."""
+    parts = [SQLITE_TABLES]
+    for i in range(1, SQLITE_TRANSFERS + 1):
+        source, target, amount = 1 + i * 7 % 1000, 1 + i * 13 % 1000, 1 + i % 50
+        parts.append(f"INSERT INTO ledger VALUES ({i}, {source}, {target}, {amount});\n")
+        if i % (SQLITE_TRANSFERS // 5) == 0:
+            parts.append(SQLITE_CHECK)
+    return "".join([*parts, "PRAGMA integrity_check;\n"])
 
 
 def _act(
@@ -176,12 +187,12 @@ def _act(
 ) -> bool | None:
     """One program's part of the story; True if its memory came back, None if interrupted."""
     designs = (UNPROTECTED, PROTECTED)
-    machines = {design: _under(scene.machine, design) for design in designs}
+    machines = {design: replace(scene.machine, design=design) for design in designs}
     outputs: dict[str, list[str]] = {}
     results: dict[str, api.RunResult] = {}
     for design in designs:
         narrator.step(
-            f"Run it under {design!r}, with the power on",
+            f"Run it under {design}, with the power on",
             scene.what
             if design == UNPROTECTED
             else "The same program and the same caches; now every overwritten byte is logged.",
@@ -209,7 +220,7 @@ def _act(
     for design in designs:
         cycle = int(results[design].sim.cycles * fraction)
         narrator.step(
-            f"Cut the power under {design!r} at cycle {cycle:,}",
+            f"Cut the power under {design} at cycle {cycle:,}",
             f"A random moment, {fraction:.0%} into the run (seed {seed}). Registers and caches are "
             "gone; recovery gets the surviving NVM bytes and nothing else.",
         )
@@ -224,7 +235,7 @@ def _act(
         "Time in simulated cycles, and wear: bytes written to NVM, by what they were for.",
     )
     ordered = [results[design] for design in designs]
-    narrator.console.print(render.cost(ordered))
+    narrator.console.print(Padding(render.cost(ordered), INDENT))
     png, html = figures.save(
         figures.cost(ordered, f"What surviving a power cut costs {scene.title}"), out / "cost"
     )
@@ -270,11 +281,6 @@ def _tell_cut(narrator: Narrator, report: api.CutReport, output: Sequence[str]) 
             for line in render.difference(result.raw):
                 narrator.say(line)
         narrator.say(f"again: perdure replay {shlex.quote(result.token)}", style="dim")
-
-
-def _under(machine: api.Machine, design: str) -> api.Machine:
-    """The same machine under another design."""
-    return api.Machine(machine=machine.machine, design=design, sysroot=machine.sysroot)
 
 
 def _bar(title: str) -> progress.Shown:

@@ -7,7 +7,7 @@ number stands with its unit; nothing is computed that the result does not say.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from rich.console import Group, RenderableType
@@ -218,36 +218,38 @@ def compare(results: Sequence[RunResult]) -> RenderableType:
 
 
 def cost(results: Sequence[RunResult]) -> Table:
-    """Time and NVM traffic of designs, relative to the first."""
+    """Time and NVM traffic of designs, a column each, relative to the first."""
     first = results[0]
     made = table(
         f"{first.sim.instructions:,} instructions on {first.machine}, relative to {first.design}",
-        "design",
-        "time (cycles)",
-        "relative",
-        "NVM written",
-        "relative",
-        "data",
-        "log",
-        "metadata",
-        "context",
-        "NVM read",
+        "what",
+        "unit",
+        left=2,
     )
     for result in results:
-        written, base = result.nvm.written_bytes, first.nvm.written_bytes
-        made.add_row(
-            escape(result.design),
-            number(result.sim.cycles),
-            ratio(result.sim.cycles, first.sim.cycles),
-            size(written.total),
-            ratio(written.total, base.total),
-            size(written.data),
-            size(written.log),
-            size(written.metadata),
-            size(written.context),
-            size(result.nvm.read_bytes),
-        )
+        made.add_column(escape(result.design), justify="right")
+        if result is not first:
+            made.add_column(f"{escape(result.design)} / {escape(first.design)}", justify="right")
+    for name, unit, value in COSTS:
+        cells = []
+        for result in results:
+            cells.append(number(value(result)))
+            if result is not first:
+                cells.append(ratio(value(result), value(first)))
+        made.add_row(name, unit, *cells)
     return made
+
+
+COSTS: tuple[tuple[str, str, Callable[[RunResult], float]], ...] = (
+    ("time", "cycles", lambda result: result.sim.cycles),
+    ("NVM written", "bytes", lambda result: result.nvm.written_bytes.total),
+    ("  data", "bytes", lambda result: result.nvm.written_bytes.data),
+    ("  log", "bytes", lambda result: result.nvm.written_bytes.log),
+    ("  metadata", "bytes", lambda result: result.nvm.written_bytes.metadata),
+    ("  context", "bytes", lambda result: result.nvm.written_bytes.context),
+    ("NVM read", "bytes", lambda result: result.nvm.read_bytes),
+)
+"""What a design can cost: its name, its unit, and where a result has it."""
 
 
 def ratio(value: float, base: float) -> str:

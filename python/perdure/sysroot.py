@@ -215,6 +215,7 @@ def _prepared(directory: Path, source: Source) -> Path:
     try:
         for name in ("lists/partial", "cache/archives/partial"):
             (state / name).mkdir(parents=True, exist_ok=True)
+        (directory / "tmp").mkdir(exist_ok=True)
         for name in MERGED_FOLDERS:
             (directory / "usr" / name).mkdir(parents=True, exist_ok=True)
             link = directory / name
