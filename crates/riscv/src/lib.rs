@@ -14,15 +14,27 @@
 //!   [`fast::BlockCache`], one per hart.
 //!
 //! Both return an [`Exit`] with `pc` and `retired` exact, and can be called again at once.
+mod compressed;
+mod control;
+mod encoding;
+mod execute;
 pub mod exit;
 pub mod fast;
+pub mod flat;
+mod float;
 pub mod hart;
+mod instruction;
 pub mod memory;
 pub mod plain;
+mod table;
 
+pub use encoding::{Encoding, Format};
 pub use exit::Exit;
+pub use flat::FlatMemory;
 pub use hart::{CONTEXT_BYTES, ContextError, Hart};
+pub use instruction::Instruction;
 pub use memory::{Access, Amo, CacheBlock, Fault, FetchedLine, Memory, Scalar};
+pub use table::{Description, Operation, TABLE};
 
 /// The instruction `bits` (a compressed one in the low half) at `pc`, in the assembler's words.
 pub fn disassemble(bits: u32, _pc: u64) -> String {

@@ -1,0 +1,70 @@
+//! The fast engine: blocks of pre-decoded instructions, linked to each other.
+//!
+//! It does exactly what the plain engine does (see [`crate::plain`] for what a block is), and calls
+//! memory at the same places with the same arguments; where the plain engine calls
+//! [`Memory::fetch`], this one calls [`Memory::fetch_again`] first.
+
+mod blocks;
+mod step;
+
+use crate::{Exit, Hart, Memory};
+pub use blocks::BlockCache;
+use blocks::NONE;
+use step::{End, Trapped, leave, run_chain};
+
+/// Runs `hart` until something stops it, keeping what it decodes in `blocks`. See [`Exit`] for
+/// the state that it is left in. `blocks` belongs to this hart; if it was used with another type
+/// of memory before, it starts empty.
+pub fn run<M: Memory>(
+    hart: &mut Hart,
+    memory: &mut M,
+    blocks: &mut BlockCache<M::FetchHint>,
+) -> Exit {
+    hart.pc &= !1;
+    blocks.claim(typeid::of::<M>());
+    let mut trapped = Trapped::default();
+    // The block that ran last, how it ended, and the guess for what follows.
+    let (mut last, mut end, mut next) = (NONE, End::Fallen, NONE);
+    loop {
+        if hart.retired >= memory.limit() {
+            return Exit::Limit;
+        }
+        let guess = &blocks.blocks[next as usize];
+        let entered = if guess.pc != hart.pc {
+            let entered = blocks.enter(hart.pc, memory, hart.retired);
+            if let Ok(number) = entered {
+                link(blocks, last, end, number);
+            }
+            entered
+        } else if !memory.fetch_again(hart.pc, guess.hint, hart.retired) {
+            blocks.enter_fetched_anew(next, memory, hart.retired)
+        } else if guess.straddles {
+            blocks.enter_second_line(next, memory, hart.retired)
+        } else {
+            Ok(next)
+        };
+        last = match entered {
+            Ok(number) => number,
+            Err(fault) => return Exit::Fault(fault),
+        };
+        let block = &blocks.blocks[last as usize];
+        let first = &raw const blocks.steps[block.first_step as usize];
+        // SAFETY: `claim` made sure that every step is one for `M`; a block is decoded completely
+        // before it is inserted, its last step alone ends it, and its steps stay in place as long
+        // as `blocks` is borrowed here.
+        end = unsafe { run_chain(hart, memory, first, &mut trapped) };
+        next = match end {
+            End::Fallen | End::Jumped => block.links[end as usize],
+            End::Trapped => return leave(hart, trapped, |index| block.instruction(index)),
+        };
+    }
+}
+
+/// Notes that block `to` came next when block `from` ended like `end`.
+fn link<Hint: Copy + Default>(blocks: &mut BlockCache<Hint>, from: u32, end: End, to: u32) {
+    // `from` may be a number from before everything was forgotten: then it is a guess like any
+    // other, or there is no such block.
+    if let Some(block) = blocks.blocks.get_mut(from as usize) {
+        block.links[end as usize % 2] = to;
+    }
+}

@@ -1,0 +1,380 @@
+//! A pre-decoded instruction, and the handlers that execute it.
+//!
+//! A handler does its instruction and calls the handler of the next one, in tail position, so that
+//! the optimiser makes a jump of it; every instruction thus has its own indirect branch for the
+//! host to predict. Stable Rust does not promise the jump. It need not: a chain ends with its
+//! block, and a block is at most 32 instructions in one line plus one closing step, so the stack
+//! stays shallow even where every call is a real one.
+//!
+//! Always true while a chain runs: `hart.pc` and `hart.retired` are those of the block's first
+//! instruction; a step knows its own distance from there. The last step of a chain makes both exact.
+
+use crate::encoding::Format;
+use crate::execute::{Context, Flow, Trap};
+use crate::instruction::Instruction;
+use crate::memory::Memory;
+use crate::table::{Operation, Semantics, Visitor, visit};
+use crate::{Exit, Hart};
+use std::marker::PhantomData;
+
+/// A register number. Being an enumeration it is known to index a register file without a check.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+#[rustfmt::skip]
+enum Register {
+    R0, R1, R2, R3, R4, R5, R6, R7, R8, R9, R10, R11, R12, R13, R14, R15,
+    R16, R17, R18, R19, R20, R21, R22, R23, R24, R25, R26, R27, R28, R29, R30, R31,
+}
+
+#[rustfmt::skip]
+const REGISTERS: [Register; 32] = {
+    use Register::*;
+    [
+        R0, R1, R2, R3, R4, R5, R6, R7, R8, R9, R10, R11, R12, R13, R14, R15,
+        R16, R17, R18, R19, R20, R21, R22, R23, R24, R25, R26, R27, R28, R29, R30, R31,
+    ]
+};
+
+/// How a chain of handlers ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(super) enum End {
+    /// At the instruction behind the block.
+    Fallen = 0,
+    /// At the target of a jump or a taken branch.
+    Jumped = 1,
+    /// At an instruction that trapped; see [`Trapped`].
+    Trapped = 2,
+}
+
+/// The instruction at which a chain trapped.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Trapped {
+    /// Why.
+    pub(super) trap: Trap,
+    /// Instructions of the block before it.
+    pub(super) index: u8,
+}
+
+impl Default for Trapped {
+    fn default() -> Self {
+        Self {
+            trap: Trap::Illegal,
+            index: 0,
+        }
+    }
+}
+
+type Handler<M> = unsafe fn(&mut Hart, &mut M, *const Step, &mut Trapped) -> End;
+
+/// A handler of some memory type. [`super::BlockCache`] knows which, and makes sure of it.
+type ErasedHandler = unsafe fn();
+
+/// One pre-decoded instruction: 16 bytes, four to a host cache line.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub(super) struct Step {
+    handler: ErasedHandler,
+    /// The operation's immediate; see [`Step::new`] for what is folded into it.
+    immediate: i32,
+    rd: Register,
+    rs1: Register,
+    rs2: Register,
+    /// Instructions of the block before this one.
+    index: u8,
+}
+
+/// In a step that ends its block, the low bits of the immediate hold the distance in bytes from
+/// the block's first instruction to the one behind the block: at most 64, or 4 for a straddling
+/// instruction. The immediates of such operations are short enough to make room: a jump's has 21
+/// bits.
+const END_OFFSET_BITS: u32 = 7;
+
+impl Step {
+    /// The step for `instruction`, `offset` bytes and `index` instructions into its block.
+    ///
+    /// What is relative to `pc` becomes relative to the block's first instruction.
+    pub(super) fn new<M: Memory>(instruction: &Instruction, offset: u8, index: u8) -> Self {
+        let operation = instruction.operation;
+        let mut immediate = instruction.immediate;
+        let format = operation.description().format;
+        if matches!(format, Format::Branch | Format::Jump) || operation == Operation::Auipc {
+            // An upper immediate has its low bits free, so this cannot overflow.
+            immediate += i32::from(offset);
+        }
+        if operation.ends_block() {
+            immediate = immediate << END_OFFSET_BITS | i32::from(offset + instruction.length);
+        }
+        let discards = instruction.rd == 0 && format.writes_integer();
+        let handler = if discards && operation.only_computes() {
+            erase::<M>(nothing::<M>)
+        } else {
+            visit(
+                operation,
+                HandlerOf::<M> {
+                    discards,
+                    memory: PhantomData,
+                },
+            )
+        };
+        Self {
+            handler,
+            immediate,
+            rd: REGISTERS[usize::from(instruction.rd)],
+            rs1: REGISTERS[usize::from(instruction.rs1)],
+            rs2: REGISTERS[usize::from(instruction.rs2)],
+            index,
+        }
+    }
+
+    /// The step behind a block's last instruction if that does not end the block by itself.
+    pub(super) fn end_of_line<M: Memory>(offset: u8, index: u8) -> Self {
+        Self::closing::<M>(fall, i32::from(offset), index)
+    }
+
+    /// The step for bits that are no instruction.
+    pub(super) fn illegal<M: Memory>(index: u8) -> Self {
+        Self::closing::<M>(illegal, 0, index)
+    }
+
+    fn closing<M: Memory>(handler: Handler<M>, immediate: i32, index: u8) -> Self {
+        let register = Register::R0;
+        let handler = erase::<M>(handler);
+        Self {
+            handler,
+            immediate,
+            rd: register,
+            rs1: register,
+            rs2: register,
+            index,
+        }
+    }
+}
+
+fn erase<M: Memory>(handler: Handler<M>) -> ErasedHandler {
+    // SAFETY: both are pointers to functions; `run_chain` and `proceed` turn it back into what it
+    // was before it is called.
+    unsafe { std::mem::transmute::<Handler<M>, ErasedHandler>(handler) }
+}
+
+/// Runs the chain that begins at `first`.
+///
+/// # Safety
+/// `first` points to the first step of a block that was decoded for `M` and is complete: its last
+/// step is the only one that ends it.
+#[inline(always)]
+pub(super) unsafe fn run_chain<M: Memory>(
+    hart: &mut Hart,
+    memory: &mut M,
+    first: *const Step,
+    trapped: &mut Trapped,
+) -> End {
+    // SAFETY: the caller says that `first` is a step, and that its handler is one for `M`.
+    unsafe {
+        let handler = std::mem::transmute::<ErasedHandler, Handler<M>>((*first).handler);
+        handler(hart, memory, first, trapped)
+    }
+}
+
+/// Goes on with the step behind `at`.
+///
+/// # Safety
+/// `at` points to a step of a block decoded for `M`, and is not its last.
+#[inline(always)]
+unsafe fn proceed<M: Memory>(
+    hart: &mut Hart,
+    memory: &mut M,
+    at: *const Step,
+    trapped: &mut Trapped,
+) -> End {
+    // SAFETY: a step that is not the last has another behind it, of the same block.
+    unsafe { run_chain(hart, memory, at.add(1), trapped) }
+}
+
+/// The handler of an operation. With `DISCARDS`, its destination is `x0`.
+///
+/// # Safety
+/// As [`run_chain`], but `at` may be any step of the block.
+unsafe fn handle<M: Memory, S: Semantics, const DISCARDS: bool>(
+    hart: &mut Hart,
+    memory: &mut M,
+    at: *const Step,
+    trapped: &mut Trapped,
+) -> End {
+    // SAFETY: `at` points to a step, and nothing writes steps while a chain runs.
+    let step = unsafe { *at };
+    let mut running = Running::<M, S> {
+        hart,
+        memory,
+        step,
+        semantics: PhantomData,
+    };
+    let executed = S::execute(&mut running);
+    if DISCARDS {
+        hart.x[0] = 0;
+    }
+    match executed {
+        Ok(Flow::Next) if S::OPERATION.ends_block() => {
+            hart.pc = hart.pc.wrapping_add(step.end_offset());
+            hart.retired += u64::from(step.index) + 1;
+            End::Fallen
+        }
+        // SAFETY: the step does not end its block, so it is not the last.
+        Ok(Flow::Next) => unsafe { proceed(hart, memory, at, trapped) },
+        Ok(Flow::Jump(target)) => {
+            hart.pc = target;
+            hart.retired += u64::from(step.index) + 1;
+            End::Jumped
+        }
+        Err(trap) => record(trapped, trap, step.index),
+    }
+}
+
+/// The handler of what computes a value for `x0`.
+///
+/// # Safety
+/// As [`proceed`].
+unsafe fn nothing<M: Memory>(
+    hart: &mut Hart,
+    memory: &mut M,
+    at: *const Step,
+    trapped: &mut Trapped,
+) -> End {
+    // SAFETY: the caller's promise.
+    unsafe { proceed(hart, memory, at, trapped) }
+}
+
+/// The handler of [`Step::end_of_line`].
+///
+/// # Safety
+/// `at` points to a step.
+unsafe fn fall<M: Memory>(
+    hart: &mut Hart,
+    _memory: &mut M,
+    at: *const Step,
+    _trapped: &mut Trapped,
+) -> End {
+    // SAFETY: the caller's promise.
+    let step = unsafe { *at };
+    hart.pc = hart.pc.wrapping_add(step.immediate as u64);
+    hart.retired += u64::from(step.index);
+    End::Fallen
+}
+
+/// The handler of [`Step::illegal`].
+///
+/// # Safety
+/// `at` points to a step.
+unsafe fn illegal<M: Memory>(
+    _hart: &mut Hart,
+    _memory: &mut M,
+    at: *const Step,
+    trapped: &mut Trapped,
+) -> End {
+    // SAFETY: the caller's promise.
+    let step = unsafe { *at };
+    record(trapped, Trap::Illegal, step.index)
+}
+
+#[cold]
+#[inline(never)]
+fn record(trapped: &mut Trapped, trap: Trap, index: u8) -> End {
+    *trapped = Trapped { trap, index };
+    End::Trapped
+}
+
+/// Finds the handler of an operation.
+struct HandlerOf<M> {
+    discards: bool,
+    memory: PhantomData<M>,
+}
+
+impl<M: Memory> Visitor for HandlerOf<M> {
+    type Output = ErasedHandler;
+
+    fn visit<S: Semantics>(self) -> ErasedHandler {
+        erase::<M>(if self.discards {
+            handle::<M, S, true>
+        } else {
+            handle::<M, S, false>
+        })
+    }
+}
+
+/// One step under execution.
+struct Running<'a, M, S> {
+    hart: &'a mut Hart,
+    memory: &'a mut M,
+    step: Step,
+    semantics: PhantomData<S>,
+}
+
+impl Step {
+    #[inline(always)]
+    fn end_offset(self) -> u64 {
+        (self.immediate & ((1 << END_OFFSET_BITS) - 1)) as u64
+    }
+}
+
+impl<M: Memory, S: Semantics> Context for Running<'_, M, S> {
+    type Memory = M;
+
+    #[inline(always)]
+    fn hart(&self) -> &Hart {
+        self.hart
+    }
+    #[inline(always)]
+    fn hart_mut(&mut self) -> &mut Hart {
+        self.hart
+    }
+    #[inline(always)]
+    fn memory(&mut self) -> &mut M {
+        self.memory
+    }
+    #[inline(always)]
+    fn retired(&self) -> u64 {
+        self.hart.retired + u64::from(self.step.index)
+    }
+    #[inline(always)]
+    fn rs1_number(&self) -> usize {
+        self.step.rs1 as usize
+    }
+    #[inline(always)]
+    fn rs2_number(&self) -> usize {
+        self.step.rs2 as usize
+    }
+    #[inline(always)]
+    fn immediate(&self) -> u64 {
+        if S::OPERATION.ends_block() {
+            (self.step.immediate >> END_OFFSET_BITS) as u64
+        } else {
+            self.step.immediate as u64
+        }
+    }
+    #[inline(always)]
+    fn target(&self) -> u64 {
+        self.hart.pc.wrapping_add(self.immediate())
+    }
+    #[inline(always)]
+    fn next_pc(&self) -> u64 {
+        self.hart.pc.wrapping_add(self.step.end_offset())
+    }
+    #[inline(always)]
+    fn set_rd(&mut self, value: u64) {
+        self.hart.x[self.step.rd as usize] = value;
+    }
+    #[inline(always)]
+    fn set_fd(&mut self, value: u64) {
+        self.hart.f[self.step.rd as usize] = value;
+    }
+}
+
+/// The exit for a chain that trapped in a block: makes `pc` and `retired` exact. `bits_of` gives
+/// the offset and the bits of the block's instruction of an index.
+#[cold]
+pub(super) fn leave(hart: &mut Hart, trapped: Trapped, bits_of: impl Fn(u8) -> (u64, u32)) -> Exit {
+    let (offset, bits) = bits_of(trapped.index);
+    hart.pc = hart.pc.wrapping_add(offset);
+    hart.retired += u64::from(trapped.index);
+    trapped.trap.exit(bits)
+}
