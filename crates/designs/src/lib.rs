@@ -1,1 +1,35 @@
-//! Perdure: designs.
+//! Crash-consistency designs, one module each: policy, byte formats in NVM, recovery, promise and
+//! planted bugs. To add one, see `docs/add-a-design.md`; it is registered by one line below.
+
+pub mod bytes;
+pub mod design;
+pub mod ideal;
+pub mod layout;
+pub mod picl;
+pub mod surviving;
+
+pub use design::{Design, PlantedBug, Promise, Recovered, Urgency};
+
+/// Something to do with a design chosen by name, compiled once for each design so that its hooks
+/// are dispatched statically.
+pub trait Visitor {
+    /// What comes out.
+    type Output;
+    /// Does it.
+    fn visit<D: Design>(self) -> Self::Output;
+}
+
+macro_rules! registry {
+    ($($design:ty),* $(,)?) => {
+        /// Names of all designs.
+        pub const NAMES: &[&str] = &[$(<$design as Design>::NAME),*];
+
+        /// Applies a visitor to the design of that name.
+        pub fn with_design<V: Visitor>(name: &str, visitor: V) -> Option<V::Output> {
+            $(if name == <$design as Design>::NAME { return Some(visitor.visit::<$design>()); })*
+            None
+        }
+    };
+}
+
+registry![ideal::Ideal, picl::Picl];

@@ -465,6 +465,13 @@ impl Hardware {
         }
     }
 
+    /// The current version changed in every domain: the next store to any line must ask.
+    pub fn version_changed(&mut self) {
+        for core in &mut self.cores {
+            core.lookaside.revoke_all_writes();
+        }
+    }
+
     /// Makes a line of the shared cache and its private copies clean; holders keep their copies.
     /// Returns the newest bytes if they were newer than memory's, whether a private cache had
     /// them, and when they were at hand. The caller writes them.

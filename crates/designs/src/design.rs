@@ -1,0 +1,113 @@
+//! What a crash-consistency design states about itself, over and above its hooks ([`Policy`]).
+
+use perdure_hardware::hierarchy::Hardware;
+use perdure_hardware::policy::Policy;
+use perdure_hardware::statistics::Statistics;
+use perdure_hardware::time::Cycles;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::layout::Layout;
+use crate::surviving::{Interrupted, Surviving};
+
+/// What a recovered state may be, as the oracle judges it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Promise {
+    /// Memory and every context equal the program's state at the end of one committed epoch, no
+    /// older than the newest one announced to the outside.
+    EpochPrefix,
+    /// Nothing is promised. When cut all the same, the machine is judged by [`Self::EpochPrefix`],
+    /// because the question is what an unprotected machine would lose.
+    Nothing,
+}
+
+/// A realistic mistake in a design, which verification must catch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct PlantedBug {
+    /// Name for the command line.
+    pub name: &'static str,
+    /// What is wrong.
+    pub summary: &'static str,
+}
+
+/// How urgent the end of an epoch is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Urgency {
+    /// The epoch's length was reached.
+    Routine,
+    /// Somebody waits for durability (output commit).
+    OutputCommit,
+}
+
+/// What recovery brought back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Recovered {
+    /// The epoch at whose end the recovered state stood.
+    pub epoch: u64,
+}
+
+/// A design that could not be set up.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{key} = {value}: {problem}")]
+pub struct ImpossibleParameter {
+    /// Configuration key.
+    pub key: &'static str,
+    /// Its value.
+    pub value: String,
+    /// What is wrong and what would be right.
+    pub problem: String,
+}
+
+/// A design. The epoch protocol: the machine stores every context, then calls
+/// [`Design::end_epoch`]; epochs count from 1, and epoch 0 is the state before the first
+/// instruction, durable from the start.
+pub trait Design: Policy + Sized + Send {
+    /// Name for the command line, results and the configuration section.
+    const NAME: &'static str;
+    /// One line.
+    const SUMMARY: &'static str;
+    /// What a recovered state may be.
+    const PROMISE: Promise;
+    /// At least eight mistakes; none for a design that promises nothing.
+    const PLANTED_BUGS: &'static [PlantedBug];
+    /// True if contexts are stored at epoch ends.
+    const SAVES_CONTEXTS: bool;
+    /// The design's section of the configuration.
+    type Parameters: Serialize + DeserializeOwned + Default + Clone + Send + Sync;
+
+    /// Lays the design's formats out in NVM that already holds epoch `epoch` (0 at first boot, the
+    /// recovered one afterwards), and starts it. `bug` is one of [`Self::PLANTED_BUGS`].
+    fn start(
+        parameters: &Self::Parameters,
+        layout: &Layout,
+        hardware: &mut Hardware,
+        epoch: u64,
+        bug: Option<&'static str>,
+    ) -> Result<Self, ImpossibleParameter>;
+
+    /// The epoch that is executing.
+    fn executing_epoch(&self) -> u64;
+
+    /// The newest epoch whose output may leave the machine.
+    fn announced_epoch(&self) -> u64;
+
+    /// False while the design cannot take another epoch; the machine then stands still until its
+    /// events have changed that.
+    fn can_end_epoch(&self) -> bool {
+        true
+    }
+
+    /// The executing epoch ends; all contexts have been stored. Returns when harts may go on.
+    fn end_epoch(&mut self, hardware: &mut Hardware, urgency: Urgency, now: Cycles) -> Cycles;
+
+    /// Brings memory back from what survived, and leaves the image such that [`Self::start`] and
+    /// another recovery both work. `bug` only for planted bugs that live in recovery.
+    fn recover(image: &mut Surviving, bug: Option<&'static str>) -> Result<Recovered, Interrupted>;
+
+    /// What the design is doing right now, for coverage and for stratified cuts.
+    fn phase(&self) -> &'static str;
+
+    /// Overflow and corner paths with how often they were taken, for coverage.
+    fn paths(statistics: &Statistics) -> Vec<(&'static str, u64)>;
+}

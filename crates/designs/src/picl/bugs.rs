@@ -1,0 +1,36 @@
+//! Mistakes that one could really make in PiCL. Each is a switch; verification must catch each.
+
+use crate::design::PlantedBug;
+
+macro_rules! bugs {
+    ($($variant:ident, $name:literal, $summary:literal;)*) => {
+        /// The bug that is switched on.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum Bug { $(#[doc = $summary] $variant,)* }
+
+        /// For the command line.
+        pub const ALL: &[PlantedBug] = &[$(PlantedBug { name: $name, summary: $summary },)*];
+
+        impl Bug {
+            /// By name.
+            pub fn named(name: &str) -> Option<Self> {
+                match name { $($name => Some(Self::$variant),)* _ => None }
+            }
+        }
+    };
+}
+
+bugs! {
+    EvictBeforeFlush, "evict-before-flush", "an evicted line is written in place although its undo entry is still in the on-chip buffer";
+    ForwardScan, "forward-scan", "recovery applies the log from oldest to newest, so the newest entry for a line wins";
+    ValidFromTooLate, "valid-from-too-late", "the undo entry of a clean line gets ValidFrom = last committed epoch in place of PersistedEID";
+    ScanSkipsPrivate, "scan-skips-private", "the cache scan writes the last-level cache's stale copy and never asks the private caches";
+    AnnounceBeforeFlush, "announce-before-flush", "PersistedEID is recorded after the scan without flushing the undo buffer first";
+    PlainEpochCompare, "plain-epoch-compare", "EID tags are compared as plain integers, without regard to wrap-around";
+    EarlyCollection, "early-collection", "log super-blocks are reclaimed one epoch before they expire";
+    ReleaseAtCommit, "release-at-commit", "output leaves the machine when its epoch commits, not when it is persisted";
+    TagStaysInPrivate, "tag-stays-in-private", "a cross-epoch store in a private cache does not update the EID at the last-level cache, so the scan misses the line";
+    NoUndoForClean, "no-undo-for-clean", "the first store to a clean line creates no undo entry";
+    ChecksumIgnored, "checksum-ignored", "recovery takes a torn log block for a whole one";
+    PersistWithoutScan, "persist-without-scan", "PersistedEID advances when the scan starts, not when it has finished";
+}

@@ -1,0 +1,388 @@
+//! The undo log in NVM (PiCL §III-D, §IV-B): block format, and where the next block goes.
+//!
+//! One flush of the undo buffer is one block, written in one row operation. Blocks form a chain:
+//! each names its predecessor's slot and, because slots are allocated one ahead, its successor's.
+//!
+//! ```text
+//! block   0  u64  sequence number, from 0, never reused
+//!         8  u64  checksum over the rest of the block (xxh3)
+//!        16  u32  predecessor's slot, or NO_SLOT
+//!        20  u32  successor's slot
+//!        24  u32  SystemEID when the block was flushed, low 32 bits
+//!        28  u16  entries
+//!        30  u16  zero
+//!        32  entries of 72 bytes:
+//!              0  u64  line number << 16 | ValidFrom tag << 8 | ValidTill tag
+//!              8  64 bytes, the line as it was
+//! ```
+//!
+//! A super-block is 4 KiB of consecutive blocks and expires as a whole, with the largest ValidTill
+//! of its entries. ValidTill is always the SystemEID of creation, so it never falls along the log.
+
+use std::collections::VecDeque;
+use std::ops::Range;
+
+use perdure_hardware::line::{LINE_BYTES, Line, LineNumber};
+
+use super::epoch_id::EpochIds;
+use crate::bytes::checksum;
+
+/// Bytes of a super-block, the unit of expiry.
+pub const SUPER_BLOCK_BYTES: u64 = 4096;
+
+/// Names no slot.
+pub const NO_SLOT: u32 = u32::MAX;
+
+const HEADER_BYTES: usize = 32;
+const ENTRY_BYTES: usize = 8 + LINE_BYTES;
+
+/// Entries that a block of so many bytes holds.
+pub const fn entries_per_block(block_bytes: usize) -> usize {
+    (block_bytes - HEADER_BYTES) / ENTRY_BYTES
+}
+
+/// An undo entry: `line` held `bytes` from the end of ValidFrom until it changed in ValidTill.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// The line.
+    pub line: LineNumber,
+    /// First epoch at whose end the line held these bytes.
+    pub valid_from: u64,
+    /// First epoch at whose end it no longer did.
+    pub valid_till: u64,
+    /// The bytes.
+    pub bytes: Line,
+}
+
+impl Entry {
+    /// True if going back to the end of `epoch` needs these bytes.
+    pub fn covers(&self, epoch: u64) -> bool {
+        self.valid_from <= epoch && epoch < self.valid_till
+    }
+}
+
+/// A block's header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Header {
+    /// Position in the log.
+    pub sequence: u64,
+    /// Where the block before it is.
+    pub predecessor: u32,
+    /// Where the block after it will be.
+    pub successor: u32,
+    /// SystemEID when it was flushed.
+    pub system: u32,
+}
+
+/// The bytes of a block.
+pub fn encode(header: Header, entries: &[Entry], ids: EpochIds, block_bytes: usize) -> Vec<u8> {
+    let mut block = vec![0; block_bytes];
+    block[0..8].copy_from_slice(&header.sequence.to_le_bytes());
+    block[16..20].copy_from_slice(&header.predecessor.to_le_bytes());
+    block[20..24].copy_from_slice(&header.successor.to_le_bytes());
+    block[24..28].copy_from_slice(&header.system.to_le_bytes());
+    block[28..30].copy_from_slice(&(entries.len() as u16).to_le_bytes());
+    for (place, entry) in block[HEADER_BYTES..]
+        .chunks_exact_mut(ENTRY_BYTES)
+        .zip(entries)
+    {
+        let tags =
+            u64::from(ids.tag(entry.valid_from).0) << 8 | u64::from(ids.tag(entry.valid_till).0);
+        place[..8].copy_from_slice(&(entry.line << 16 | tags).to_le_bytes());
+        place[8..].copy_from_slice(&entry.bytes.0);
+    }
+    let seal = seal_of(&block);
+    block[8..16].copy_from_slice(&seal.to_le_bytes());
+    block
+}
+
+fn seal_of(block: &[u8]) -> u64 {
+    // The sequence number is mixed in so that the checksum covers it although it comes first.
+    let sequence = u64::from_le_bytes(block[..8].try_into().expect("eight bytes"));
+    checksum(&block[16..]) ^ sequence.wrapping_mul(0x9e37_79b9_7f4a_7c15)
+}
+
+/// A block as read from NVM.
+#[derive(Clone, Copy, Debug)]
+pub struct Block<'a> {
+    bytes: &'a [u8],
+    /// Its header.
+    pub header: Header,
+}
+
+impl<'a> Block<'a> {
+    /// The block, if its bytes are whole. `ignore_checksum` is a planted bug.
+    pub fn decode(bytes: &'a [u8], ignore_checksum: bool) -> Option<Self> {
+        let word =
+            |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"));
+        let long =
+            |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"));
+        if long(8) != seal_of(bytes) && !ignore_checksum {
+            return None;
+        }
+        let header = Header {
+            sequence: long(0),
+            predecessor: word(16),
+            successor: word(20),
+            system: word(24),
+        };
+        Some(Self { bytes, header })
+    }
+
+    /// Its entries, oldest first. Epochs are counted back from the header's SystemEID, itself the
+    /// newest one, no newer than `newest`, with those low 32 bits.
+    pub fn entries(
+        self,
+        ids: EpochIds,
+        newest: u64,
+    ) -> impl DoubleEndedIterator<Item = Entry> + use<'a> {
+        let system =
+            newest.wrapping_sub(newest.wrapping_sub(u64::from(self.header.system)) & 0xffff_ffff);
+        let count = u16::from_le_bytes([self.bytes[28], self.bytes[29]]) as usize;
+        let count = count.min(entries_per_block(self.bytes.len()));
+        self.bytes[HEADER_BYTES..][..count * ENTRY_BYTES]
+            .chunks_exact(ENTRY_BYTES)
+            .map(move |place| {
+                let (word, line) = place.split_at(8);
+                let word = u64::from_le_bytes(word.try_into().expect("eight bytes"));
+                let valid_till = ids.epoch(word & 0xff, system);
+                let mut bytes = Line::ZERO;
+                bytes.0.copy_from_slice(line);
+                Entry {
+                    line: word >> 16,
+                    valid_from: ids.epoch(word >> 8 & 0xff, valid_till),
+                    valid_till,
+                    bytes,
+                }
+            })
+    }
+
+    /// The largest ValidTill of its entries: that of the newest one.
+    pub fn valid_till(self, ids: EpochIds, newest: u64) -> Option<u64> {
+        self.entries(ids, newest)
+            .next_back()
+            .map(|entry| entry.valid_till)
+    }
+}
+
+/// Address of a slot. Regions are handed out one after another from the log area, so that slots
+/// are consecutive.
+pub fn slot_address(area: &Range<u64>, slot: u32, block_bytes: u64) -> u64 {
+    area.start + u64::from(slot) * block_bytes
+}
+
+struct Live {
+    super_block: u32,
+    valid_till: u64,
+    first_sequence: u64,
+}
+
+/// The operating system's bookkeeping of the log (§IV-B): which super-blocks are free, which are
+/// live and until when, where the next block goes. Volatile: recovery leaves an empty log.
+pub struct Space {
+    /// Regions handed out so far.
+    pub extents: u64,
+    area: Range<u64>,
+    extent_bytes: u64,
+    limit_bytes: u64,
+    blocks_per_super_block: u32,
+    free: VecDeque<u32>,
+    live: VecDeque<Live>,
+    /// Where the next block goes.
+    pub next_slot: u32,
+    /// Its sequence number.
+    pub next_sequence: u64,
+    /// Where the last blocks went, oldest first; as many as may wait for acknowledgement.
+    recent: VecDeque<u32>,
+    recent_blocks: usize,
+}
+
+/// The log is full and may not grow.
+#[derive(Clone, Copy, Debug)]
+pub struct Exhausted {
+    /// Bytes of log that are in use.
+    pub bytes: u64,
+}
+
+impl Space {
+    /// An empty log in its first extent.
+    pub fn new(
+        area: Range<u64>,
+        extent_bytes: u64,
+        limit_bytes: u64,
+        block_bytes: u64,
+        next_sequence: u64,
+        recent_blocks: usize,
+    ) -> Self {
+        let mut space = Self {
+            extents: 0,
+            area,
+            extent_bytes,
+            limit_bytes,
+            blocks_per_super_block: (SUPER_BLOCK_BYTES / block_bytes) as u32,
+            free: VecDeque::new(),
+            live: VecDeque::new(),
+            next_slot: 0,
+            next_sequence,
+            recent: VecDeque::new(),
+            recent_blocks,
+        };
+        space.grow();
+        let first = space
+            .free
+            .pop_front()
+            .expect("an extent has at least two super-blocks");
+        space.live.push_back(Live {
+            super_block: first,
+            valid_till: 0,
+            first_sequence: next_sequence,
+        });
+        space
+    }
+
+    /// Asks the kernel for another region. False if there is none to be had.
+    fn grow(&mut self) -> bool {
+        let used = self.extents * self.extent_bytes;
+        let grown = used + self.extent_bytes;
+        if grown > self.limit_bytes.min(self.area.end - self.area.start) {
+            return false;
+        }
+        self.extents += 1;
+        self.free
+            .extend((used / SUPER_BLOCK_BYTES) as u32..(grown / SUPER_BLOCK_BYTES) as u32);
+        true
+    }
+
+    /// Where the last block went.
+    pub fn last_slot(&self) -> u32 {
+        self.recent.back().copied().unwrap_or(NO_SLOT)
+    }
+
+    /// Takes the next slot for a block whose newest ValidTill is given, and decides where its
+    /// successor will be. Returns (slot, successor, whether the kernel handed out a region).
+    pub fn advance(&mut self, valid_till: u64) -> Result<(u32, u32, bool), Exhausted> {
+        let slot = self.next_slot;
+        let live = self.live.back_mut().expect("the open super-block is live");
+        live.valid_till = valid_till;
+        let mut grown = false;
+        let successor = if (slot + 1) % self.blocks_per_super_block != 0 {
+            slot + 1
+        } else {
+            if self.free.is_empty() {
+                grown = self.grow();
+            }
+            let super_block = self.free.pop_front().ok_or(Exhausted {
+                bytes: self.live.len() as u64 * SUPER_BLOCK_BYTES,
+            })?;
+            let first_sequence = self.next_sequence + 1;
+            self.live.push_back(Live {
+                super_block,
+                valid_till: 0,
+                first_sequence,
+            });
+            super_block * self.blocks_per_super_block
+        };
+        self.recent.push_back(slot);
+        if self.recent.len() > self.recent_blocks {
+            self.recent.pop_front();
+        }
+        self.next_slot = successor;
+        self.next_sequence += 1;
+        Ok((slot, successor, grown))
+    }
+
+    /// The first sequence number that recovery to `persisted` can need.
+    pub fn oldest_needed(&self, persisted: u64) -> u64 {
+        self.live
+            .iter()
+            .find(|live| live.valid_till > persisted)
+            .map_or(self.next_sequence, |live| live.first_sequence)
+    }
+
+    /// Garbage collection (§IV-B): reclaims super-blocks that expired, i.e. whose every entry has
+    /// ValidTill ≤ `persisted`. The open super-block stays. Returns how many.
+    pub fn collect(&mut self, persisted: u64) -> u64 {
+        let mut collected = 0;
+        while self.live.len() > 1 && self.live[0].valid_till <= persisted {
+            let live = self.live.pop_front().expect("more than one");
+            self.free.push_back(live.super_block);
+            collected += 1;
+        }
+        collected
+    }
+
+    /// The slots of the blocks before and at a sequence number, which is the next one or among
+    /// the last few.
+    pub fn slots_around(&self, sequence: u64) -> (u32, u32) {
+        let back = (self.next_sequence - sequence) as usize;
+        let slot = |back: usize| match back {
+            0 => self.next_slot,
+            _ => self
+                .recent
+                .len()
+                .checked_sub(back)
+                .map_or(NO_SLOT, |index| self.recent[index]),
+        };
+        (slot(back + 1), slot(back))
+    }
+
+    /// Bytes of super-blocks in use.
+    pub fn live_bytes(&self) -> u64 {
+        self.live.len() as u64 * SUPER_BLOCK_BYTES
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_block_comes_back_as_written_or_not_at_all() {
+        let ids = EpochIds::new(4);
+        let entries: Vec<_> = (0..entries_per_block(2048) as u64)
+            .map(|index| Entry {
+                line: 1000 + index,
+                valid_from: 30 - index % 5,
+                valid_till: 31 + index / 20,
+                bytes: Line([index as u8; 64]),
+            })
+            .collect();
+        assert_eq!(entries.len(), 28);
+        let header = Header {
+            sequence: 7,
+            predecessor: 3,
+            successor: 5,
+            system: 32,
+        };
+        let bytes = encode(header, &entries, ids, 2048);
+        let block = Block::decode(&bytes, false).unwrap();
+        assert_eq!(block.header, header);
+        assert_eq!(block.entries(ids, 40).collect::<Vec<_>>(), entries);
+        for at in 0..2048 {
+            let mut damaged = bytes.clone();
+            damaged[at] ^= 1;
+            assert!(
+                Block::decode(&damaged, false).is_none(),
+                "byte {at} is not covered"
+            );
+        }
+    }
+
+    #[test]
+    fn space_is_reused_only_after_expiry_and_grows_to_its_limit() {
+        let mut space = Space::new(0..1 << 20, 8192, 16384, 2048, 0, 4);
+        let mut slots = Vec::new();
+        for epoch in 1..=7 {
+            slots.push(space.advance(epoch).unwrap().0);
+        }
+        assert_eq!(space.extents, 2);
+        assert!(space.advance(8).is_err(), "four super-blocks are full");
+        assert_eq!(
+            space.oldest_needed(3),
+            2,
+            "the super-block with epochs 3 and 4"
+        );
+        assert_eq!(space.collect(3), 1);
+        assert_eq!(space.advance(8).unwrap().1, 0, "slot 0 is free again");
+    }
+}

@@ -1,0 +1,659 @@
+//! `picl`: PiCL, the persistent in-cache log (Nguyen and Wentzlaff, MICRO 2018).
+//!
+//! | the paper | here |
+//! |---|---|
+//! | cache-driven logging, §III-B and §IV-A | [`Picl::store`](Policy::store), [`Picl::append`] |
+//! | undo buffer, bloom filter, flush before evict, §III-B | [`Picl::flush`], [`filter`], [`Picl::write_in_place`] |
+//! | asynchronous cache scan, bulk ACS, §III-C and §IV-C | [`scan`] |
+//! | multi-undo logging, §III-D | [`log`] |
+//! | EID tags, §IV-A | [`epoch_id`] |
+//! | log allocation, garbage collection, §IV-B | [`log::Space`] |
+//! | PersistedEID, §IV-B | [`registers`] |
+//! | crash handling, §IV-B | [`recovery`] |
+//!
+//! Always true here:
+//! - A line whose bytes differ from memory's carries in the last-level cache the tag of the epoch
+//!   that wrote it last; any other line carries none.
+//! - The bytes of epoch *e* go in place only after the undo entries that they displace are durable
+//!   and acknowledged.
+//! - PersistedEID is announced only after both copies of its record are durable, and the record is
+//!   written only after every line and undo entry of that epoch is.
+
+pub mod bugs;
+pub mod epoch_id;
+pub mod filter;
+pub mod log;
+pub mod recovery;
+pub mod registers;
+pub mod scan;
+
+use std::collections::VecDeque;
+use std::ops::Range;
+
+use perdure_hardware::hierarchy::Hardware;
+use perdure_hardware::line::{Line, LineNumber, Version};
+use perdure_hardware::memory::Traffic;
+use perdure_hardware::policy::{CrossVersionStore, Evicted, Eviction, Policy, PolicyFailure};
+use perdure_hardware::statistics::Statistics;
+use perdure_hardware::time::Cycles;
+use serde::{Deserialize, Serialize};
+
+use self::bugs::Bug;
+use self::epoch_id::EpochIds;
+use self::filter::Filter;
+use self::log::{Entry, Header, SUPER_BLOCK_BYTES, Space, entries_per_block, slot_address};
+use self::registers::{COPIES, RECORD_BYTES, Record};
+use self::scan::Scan;
+use crate::design::{Design, ImpossibleParameter, PlantedBug, Promise, Recovered, Urgency};
+use crate::layout::{BootRecord, Layout};
+use crate::surviving::{Interrupted, Surviving};
+
+/// The `picl` section of the configuration.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Parameters {
+    /// Width of EID tags (§IV-A: 4 bits are sufficient).
+    pub eid_bits: u32,
+    /// How many epochs the cache scan trails behind the commit (§III-C).
+    pub acs_gap: u64,
+    /// Sets of the EID array that the scan looks at in one step; a set takes one cycle.
+    pub acs_sets_per_step: usize,
+    /// Size of one undo buffer, and of a block in the log (§III-B). There are two buffers.
+    pub undo_buffer_bytes: usize,
+    /// Size of a buffer's bloom filter (§III-B).
+    pub bloom_filter_bits: usize,
+    /// Flushed blocks that may wait for a register record to acknowledge them; each keeps its
+    /// filter until then.
+    pub acknowledge_window_blocks: usize,
+    /// Size of a log region that the kernel hands out (§IV-B: e.g. 128 MB).
+    pub log_extent_bytes: u64,
+    /// Most log that the kernel hands out.
+    pub log_limit_bytes: u64,
+    /// The interrupt in which it does.
+    pub log_extent_interrupt_cycles: Cycles,
+}
+
+impl Default for Parameters {
+    fn default() -> Self {
+        Self {
+            eid_bits: 4,
+            acs_gap: 3,
+            acs_sets_per_step: 16,
+            undo_buffer_bytes: 2048,
+            bloom_filter_bits: 4096,
+            acknowledge_window_blocks: 8,
+            log_extent_bytes: 128 << 20,
+            log_limit_bytes: 1 << 30,
+            log_extent_interrupt_cycles: 5000,
+        }
+    }
+}
+
+impl Parameters {
+    fn validate(&self, row_bytes: usize, area_bytes: u64) -> Result<(), ImpossibleParameter> {
+        let require = |good, key, value: u64, problem: String| {
+            if good {
+                Ok(())
+            } else {
+                Err(ImpossibleParameter {
+                    key,
+                    value: value.to_string(),
+                    problem,
+                })
+            }
+        };
+        require(
+            (2..=8).contains(&self.eid_bits),
+            "picl.eid_bits",
+            self.eid_bits.into(),
+            "must be 2 to 8".into(),
+        )?;
+        let most = (1u64 << self.eid_bits) - 3;
+        require(
+            self.acs_gap <= most,
+            "picl.acs_gap",
+            self.acs_gap,
+            format!(
+                "must be at most {most} with {} EID bits, so that outstanding epochs can be told apart",
+                self.eid_bits
+            ),
+        )?;
+        require(
+            self.acs_sets_per_step > 0,
+            "picl.acs_sets_per_step",
+            0,
+            "must be at least 1".into(),
+        )?;
+        require(
+            self.undo_buffer_bytes.is_power_of_two()
+                && (128..=4096).contains(&self.undo_buffer_bytes)
+                && self.undo_buffer_bytes <= row_bytes,
+            "picl.undo_buffer_bytes",
+            self.undo_buffer_bytes as u64,
+            format!(
+                "must be a power of two, 128 to 4096, and at most nvm.row_bytes = {row_bytes}, because a flush is one row operation"
+            ),
+        )?;
+        require(
+            self.bloom_filter_bits.is_power_of_two()
+                && (64..=1 << 20).contains(&self.bloom_filter_bits),
+            "picl.bloom_filter_bits",
+            self.bloom_filter_bits as u64,
+            "must be a power of two, 64 to 1048576".into(),
+        )?;
+        require(
+            (1..=1024).contains(&self.acknowledge_window_blocks),
+            "picl.acknowledge_window_blocks",
+            self.acknowledge_window_blocks as u64,
+            "must be 1 to 1024".into(),
+        )?;
+        require(
+            self.log_extent_bytes >= 4 * SUPER_BLOCK_BYTES
+                && self.log_extent_bytes.is_multiple_of(SUPER_BLOCK_BYTES),
+            "picl.log_extent_bytes",
+            self.log_extent_bytes,
+            format!("must be a multiple of {SUPER_BLOCK_BYTES}, four of these at least"),
+        )?;
+        require(
+            self.log_limit_bytes >= self.log_extent_bytes && self.log_limit_bytes <= area_bytes,
+            "picl.log_limit_bytes",
+            self.log_limit_bytes,
+            format!(
+                "must be at least picl.log_extent_bytes = {} and at most a quarter of nvm.bytes = {area_bytes}",
+                self.log_extent_bytes
+            ),
+        )
+    }
+}
+
+/// A block of the log that no register record acknowledges yet.
+struct Flushed {
+    sequence: u64,
+    durable: Cycles,
+    filter: Filter,
+    lines: Vec<LineNumber>,
+}
+
+/// How far the register record being written has come.
+#[derive(Clone, Copy)]
+enum Writing {
+    Nothing,
+    Copy0 { record: Record, durable: Cycles },
+    Copy1 { record: Record, durable: Cycles },
+}
+
+/// Slots that the log remembers: more blocks than can wait for acknowledgement, because a record
+/// under way lets a few more gather.
+const RECENT_BLOCKS: usize = 4096;
+
+const EVENT_SCAN: u32 = 0;
+const EVENT_DRAINED: u32 = 1;
+const EVENT_REGISTERS: u32 = 2;
+
+/// The design's volatile state: all of it is lost at power-off.
+pub struct Picl {
+    parameters: Parameters,
+    bug: Option<Bug>,
+    ids: EpochIds,
+    log_area: Range<u64>,
+    /// SystemEID.
+    system: u64,
+    /// PersistedEID, as announced.
+    persisted: u64,
+    /// The undo buffer that fills; the other one is the newest of `flushed` while it is in flight.
+    buffer: Vec<Entry>,
+    filter: Filter,
+    flushed: VecDeque<Flushed>,
+    space: Space,
+    /// The newest epoch that should be persisted by now.
+    due: u64,
+    scan: Scan,
+    writing: Writing,
+    /// The epoch that the next register record shall announce; its lines are durable.
+    to_announce: u64,
+    record_number: u64,
+}
+
+impl Policy for Picl {
+    #[inline(always)]
+    fn current_version(&self, _domain: usize) -> Version {
+        self.ids.tag(self.system)
+    }
+
+    /// Cache-driven logging (Fig. 7 and 8): the old bytes become an undo entry, the private cache
+    /// forwards it to the last-level cache, and the EID there becomes SystemEID.
+    fn store(&mut self, hardware: &mut Hardware, store: &CrossVersionStore, now: Cycles) -> Cycles {
+        let clean = store.version == Version::NONE;
+        let valid_from = match (clean, self.bug) {
+            (true, Some(Bug::ValidFromTooLate)) => self.system - 1,
+            (true, _) => self.persisted,
+            (false, _) => self.epoch_of(store.version),
+        };
+        let set = hardware.llc.set_of(store.line);
+        let port_cycles = hardware.specification.llc.port_cycles;
+        let mut ready = hardware.take_llc_port(set, now, port_cycles);
+        if !(clean && self.bug == Some(Bug::NoUndoForClean)) {
+            hardware.statistics.undo_entries_from_clean += u64::from(clean);
+            let entry = Entry {
+                line: store.line,
+                valid_from,
+                valid_till: self.system,
+                bytes: store.old,
+            };
+            ready = self.append(hardware, entry, ready);
+        }
+        if self.bug != Some(Bug::TagStaysInPrivate) {
+            hardware.set_llc_version(store.line, self.ids.tag(self.system));
+        }
+        ready
+    }
+
+    fn evict(&mut self, hardware: &mut Hardware, eviction: &Eviction, now: Cycles) -> Evicted {
+        self.write_in_place(hardware, eviction.line, &eviction.bytes, now)
+    }
+
+    fn fired(&mut self, hardware: &mut Hardware, event: u32, now: Cycles) {
+        match event {
+            EVENT_SCAN => self.scan_step(hardware, now),
+            EVENT_DRAINED => self.scan_drained(hardware, now),
+            _ => self.registers_written(hardware, now),
+        }
+    }
+}
+
+impl Picl {
+    /// The epoch that a tag on a cached line stands for.
+    fn epoch_of(&self, tag: Version) -> u64 {
+        self.ids.epoch(u64::from(tag.0), self.system)
+    }
+
+    /// Adds an entry to the undo buffer; a full buffer is flushed (§IV-A, *Undo Buffers*).
+    fn append(&mut self, hardware: &mut Hardware, entry: Entry, now: Cycles) -> Cycles {
+        hardware.statistics.undo_entries += 1;
+        self.filter.insert(entry.line);
+        self.buffer.push(entry);
+        if self.buffer.len() < entries_per_block(self.parameters.undo_buffer_bytes) {
+            return now;
+        }
+        // Double buffering: the flush can start only when the other buffer's is over.
+        let free = self
+            .flushed
+            .back()
+            .map_or(now, |other| now.max(other.durable));
+        hardware.statistics.undo_buffer_wait_cycles += free - now;
+        self.flush(hardware, free);
+        free
+    }
+
+    /// Writes the undo buffer to the log as one block. It is durable when the newest of `flushed`
+    /// says.
+    fn flush(&mut self, hardware: &mut Hardware, now: Cycles) {
+        let Some(newest) = self.buffer.last() else {
+            return;
+        };
+        let block_bytes = self.parameters.undo_buffer_bytes;
+        let statistics = &mut hardware.statistics;
+        statistics.undo_flushes += 1;
+        let full = self.buffer.len() == entries_per_block(block_bytes);
+        statistics.undo_flushes_partial += u64::from(!full);
+        let sequence = self.space.next_sequence;
+        let predecessor = self.space.last_slot();
+        let (slot, successor, grown) = match self.space.advance(newest.valid_till) {
+            Ok(place) => place,
+            Err(full) => {
+                let message = format!(
+                    "the undo log is full: {} bytes are live and picl.log_limit_bytes = {} allows no more; one epoch span needs more log, so raise the limit or shorten epochs",
+                    full.bytes, self.parameters.log_limit_bytes
+                );
+                hardware.failure.get_or_insert(PolicyFailure(message));
+                self.buffer.clear();
+                return;
+            }
+        };
+        statistics.log_bytes_live_peak =
+            statistics.log_bytes_live_peak.max(self.space.live_bytes());
+        let mut now = now;
+        if grown {
+            statistics.log_extents = self.space.extents;
+            now += self.parameters.log_extent_interrupt_cycles;
+        }
+        let header = Header {
+            sequence,
+            predecessor,
+            successor,
+            system: self.system as u32,
+        };
+        let bytes = log::encode(header, &self.buffer, self.ids, block_bytes);
+        let address = slot_address(&self.log_area, slot, block_bytes as u64);
+        // Blocks become durable one after another: recovery follows the chain to its end.
+        let after = self.flushed.back().map_or(0, |block| block.durable);
+        let Hardware {
+            memory, statistics, ..
+        } = hardware;
+        let done = memory.write_block(address, &bytes, Traffic::Log, now, after, statistics);
+        let filter = std::mem::replace(
+            &mut self.filter,
+            Filter::new(self.parameters.bloom_filter_bits),
+        );
+        let lines = self.buffer.drain(..).map(|entry| entry.line).collect();
+        self.flushed.push_back(Flushed {
+            sequence,
+            durable: done.durable,
+            filter,
+            lines,
+        });
+        if self.flushed.len() >= self.parameters.acknowledge_window_blocks {
+            self.start_record(hardware, now);
+        }
+    }
+
+    /// Writes a line to its home address, in the order that undo logging needs: its undo entries
+    /// first (§III-B, *On-chip undo buffer*).
+    fn write_in_place(
+        &mut self,
+        hardware: &mut Hardware,
+        line: LineNumber,
+        bytes: &Line,
+        now: Cycles,
+    ) -> Evicted {
+        let mut not_before = 0;
+        if self.bug != Some(Bug::EvictBeforeFlush) {
+            if self.filter.may_contain(line) {
+                hardware.statistics.undo_flushes_forced += 1;
+                if !self.buffer.iter().any(|entry| entry.line == line) {
+                    hardware.statistics.bloom_false_matches += 1;
+                }
+                self.flush(hardware, now);
+            }
+            let matching = self
+                .flushed
+                .iter()
+                .rfind(|block| block.filter.may_contain(line));
+            if let Some(block) = matching {
+                if !block.lines.contains(&line) {
+                    hardware.statistics.bloom_false_matches += 1;
+                }
+                not_before = self.acknowledge_now(hardware, block.sequence, now);
+            }
+        }
+        let Hardware {
+            memory, statistics, ..
+        } = hardware;
+        let done = memory.write_line(line, bytes, Traffic::Data, now, not_before, statistics);
+        Evicted {
+            accepted: done.accepted,
+            durable: done.durable,
+        }
+    }
+
+    // ---- Registers -------------------------------------------------------------------------
+
+    /// The record that says what is durable at `time`.
+    fn record_at(&mut self, time: Cycles) -> Record {
+        self.record_number += 1;
+        let acknowledged = self
+            .flushed
+            .iter()
+            .find(|block| block.durable > time)
+            .map_or(self.space.next_sequence, |block| block.sequence);
+        let (last_slot, next_slot) = self.space.slots_around(acknowledged);
+        let persisted = self.to_announce.max(self.persisted);
+        Record {
+            number: self.record_number,
+            persisted,
+            acknowledged,
+            last_slot,
+            next_slot,
+            oldest_needed: self.space.oldest_needed(persisted).min(acknowledged),
+        }
+    }
+
+    fn write_copy(
+        &self,
+        hardware: &mut Hardware,
+        copy: usize,
+        record: &Record,
+        now: Cycles,
+        after: Cycles,
+    ) -> Cycles {
+        debug_assert!(COPIES[copy].is_multiple_of(RECORD_BYTES as u64));
+        let Hardware {
+            memory, statistics, ..
+        } = hardware;
+        memory
+            .write_block(
+                COPIES[copy],
+                &record.encode(),
+                Traffic::Metadata,
+                now,
+                after,
+                statistics,
+            )
+            .durable
+    }
+
+    /// Starts a record in the background unless one is under way.
+    fn start_record(&mut self, hardware: &mut Hardware, now: Cycles) {
+        if !matches!(self.writing, Writing::Nothing) {
+            return;
+        }
+        let record = self.record_at(now);
+        let durable = self.write_copy(hardware, 0, &record, now, 0);
+        self.writing = Writing::Copy0 { record, durable };
+        hardware.statistics.log_acknowledgements += 1;
+        hardware.events.schedule(durable, EVENT_REGISTERS);
+    }
+
+    /// Makes sure that the block of this sequence number is acknowledged; returns when it is.
+    fn acknowledge_now(&mut self, hardware: &mut Hardware, sequence: u64, now: Cycles) -> Cycles {
+        if let Writing::Copy1 { record, durable } = self.writing
+            && record.acknowledged > sequence
+        {
+            return durable;
+        }
+        let block_durable = self
+            .flushed
+            .back()
+            .map_or(now, |block| block.durable.max(now));
+        // A record that is under way is overtaken: this one says all that it said, and more.
+        let record = self.record_at(block_durable);
+        let first = self.write_copy(hardware, 0, &record, now, block_durable);
+        let durable = self.write_copy(hardware, 1, &record, now, first);
+        self.writing = Writing::Copy1 { record, durable };
+        hardware.statistics.log_acknowledgements += 1;
+        hardware.events.schedule(durable, EVENT_REGISTERS);
+        durable
+    }
+
+    /// A copy of the record became durable.
+    fn registers_written(&mut self, hardware: &mut Hardware, now: Cycles) {
+        match self.writing {
+            Writing::Copy0 { record, durable } if durable <= now => {
+                let durable = self.write_copy(hardware, 1, &record, now, 0);
+                self.writing = Writing::Copy1 { record, durable };
+                hardware.events.schedule(durable, EVENT_REGISTERS);
+            }
+            Writing::Copy1 { record, durable } if durable <= now => {
+                self.writing = Writing::Nothing;
+                self.record_durable(hardware, &record, now);
+            }
+            // The event of a record that was overtaken.
+            _ => {}
+        }
+    }
+
+    fn record_durable(&mut self, hardware: &mut Hardware, record: &Record, now: Cycles) {
+        self.flushed
+            .retain(|block| block.sequence >= record.acknowledged);
+        if record.persisted > self.persisted {
+            hardware.statistics.epochs_persisted += record.persisted - self.persisted;
+            self.persisted = record.persisted;
+            let early = u64::from(self.bug == Some(Bug::EarlyCollection));
+            hardware.statistics.log_super_blocks_collected +=
+                self.space.collect(self.persisted + early);
+        }
+        if self.to_announce > self.persisted
+            || self.flushed.len() >= self.parameters.acknowledge_window_blocks
+        {
+            self.start_record(hardware, now);
+        }
+        self.start_scan_if_due(hardware, now);
+    }
+}
+
+impl Design for Picl {
+    const NAME: &'static str = "picl";
+    const SUMMARY: &'static str =
+        "PiCL: multi-undo logging from the caches, asynchronous cache scan";
+    const PROMISE: Promise = Promise::EpochPrefix;
+    const PLANTED_BUGS: &'static [PlantedBug] = bugs::ALL;
+    const SAVES_CONTEXTS: bool = true;
+    type Parameters = Parameters;
+
+    fn start(
+        parameters: &Parameters,
+        layout: &Layout,
+        hardware: &mut Hardware,
+        epoch: u64,
+        bug: Option<&'static str>,
+    ) -> Result<Self, ImpossibleParameter> {
+        let log_area = layout.log_area.clone();
+        parameters.validate(
+            hardware.specification.nvm.row_bytes,
+            log_area.end - log_area.start,
+        )?;
+        let block_bytes = parameters.undo_buffer_bytes as u64;
+        let boot = BootRecord {
+            layout: layout.clone(),
+            harts: hardware.cores.len() as u64,
+            design: [u64::from(parameters.eid_bits), block_bytes, 0, 0],
+        };
+        let arena = &mut hardware.memory.arena;
+        // After a recovery the registers say where sequence numbers go on; at first boot there are
+        // none.
+        let (record_number, sequence) = COPIES
+            .iter()
+            .filter_map(|&copy| Record::decode(arena.slice(copy, RECORD_BYTES)))
+            .map(|record| (record.number, record.acknowledged))
+            .max()
+            .unwrap_or((0, 0));
+        let space = Space::new(
+            log_area.clone(),
+            parameters.log_extent_bytes,
+            parameters.log_limit_bytes,
+            block_bytes,
+            sequence,
+            RECENT_BLOCKS,
+        );
+        let mut picl = Self {
+            ids: EpochIds::new(parameters.eid_bits),
+            filter: Filter::new(parameters.bloom_filter_bits),
+            bug: bug.and_then(Bug::named),
+            log_area,
+            system: epoch + 1,
+            persisted: epoch,
+            buffer: Vec::new(),
+            flushed: VecDeque::new(),
+            space,
+            due: epoch,
+            scan: Scan::Idle,
+            writing: Writing::Nothing,
+            to_announce: epoch,
+            record_number,
+            parameters: parameters.clone(),
+        };
+        let record = picl.record_at(0);
+        for (address, bytes) in boot.encode() {
+            arena.write(address, &bytes);
+        }
+        for copy in COPIES {
+            arena.write(copy, &record.encode());
+        }
+        hardware.statistics.log_extents = picl.space.extents;
+        Ok(picl)
+    }
+
+    fn executing_epoch(&self) -> u64 {
+        self.system
+    }
+
+    fn announced_epoch(&self) -> u64 {
+        if self.bug == Some(Bug::ReleaseAtCommit) {
+            self.system - 1
+        } else {
+            self.persisted
+        }
+    }
+
+    /// With too many epochs outstanding, tags could not be told apart any more.
+    fn can_end_epoch(&self) -> bool {
+        self.system + 1 - self.persisted <= self.ids.span()
+    }
+
+    fn end_epoch(&mut self, hardware: &mut Hardware, urgency: Urgency, now: Cycles) -> Cycles {
+        let committed = self.system;
+        self.system += 1;
+        hardware.version_changed();
+        let gap = match urgency {
+            Urgency::Routine => self.parameters.acs_gap,
+            Urgency::OutputCommit => 0,
+        };
+        self.due = self.due.max(committed.saturating_sub(gap));
+        self.start_scan_if_due(hardware, now);
+        now
+    }
+
+    fn recover(image: &mut Surviving, bug: Option<&'static str>) -> Result<Recovered, Interrupted> {
+        recovery::recover(image, bug.and_then(Bug::named))
+    }
+
+    fn phase(&self) -> &'static str {
+        match (&self.scan, self.writing) {
+            (_, Writing::Copy0 { .. }) => "register copy 0 in flight",
+            (_, Writing::Copy1 { .. }) => "register copy 1 in flight",
+            (Scan::Running { .. }, _) => "cache scan running",
+            (Scan::Draining { .. }, _) => "cache scan draining",
+            (Scan::Idle, _) if self.buffer.is_empty() => "logging, undo buffer empty",
+            (Scan::Idle, _) => "logging, undo buffer filling",
+        }
+    }
+
+    fn paths(statistics: &Statistics) -> Vec<(&'static str, u64)> {
+        vec![
+            (
+                "undo buffer flushed full",
+                statistics.undo_flushes - statistics.undo_flushes_partial,
+            ),
+            (
+                "undo buffer flushed partly filled",
+                statistics.undo_flushes_partial,
+            ),
+            (
+                "flush forced by an eviction",
+                statistics.undo_flushes_forced,
+            ),
+            (
+                "bloom filter matched wrongly",
+                statistics.bloom_false_matches,
+            ),
+            (
+                "stores waited for an undo buffer",
+                statistics.undo_buffer_wait_cycles,
+            ),
+            (
+                "scan took bytes from a private cache",
+                statistics.acs_snoops,
+            ),
+            (
+                "super-blocks reclaimed",
+                statistics.log_super_blocks_collected,
+            ),
+            ("log region added", statistics.log_extents.saturating_sub(1)),
+            ("epoch forced by output commit", statistics.epochs_forced),
+            (
+                "epoch end waited for the scan",
+                statistics.epoch_wait_cycles,
+            ),
+        ]
+    }
+}

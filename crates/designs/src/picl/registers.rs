@@ -1,0 +1,82 @@
+//! PiCL's registers in NVM (§IV-B, "a memory location in NVM for … PersistedEID"), and how a record
+//! gets there.
+//!
+//! There are two copies of the record, in different rows, written one after the other: copy 1 is
+//! started when copy 0 is durable, and nothing that depends on the record happens before copy 1 is
+//! durable too. So one copy is always whole, and damage to one copy after the fact never brings an
+//! older state back.
+//!
+//! Besides PersistedEID the record says how far the log is *acknowledged*: blocks up to there were
+//! whole when the record was written, so a bad one is damage; a bad block behind them was torn by
+//! the cut, and no line whose undo entry it held has been written in place. This is our addition;
+//! the paper does not say how recovery finds the end of the log.
+
+use super::log::NO_SLOT;
+use crate::bytes::{Writer, sealed, unsealed};
+use crate::layout::METADATA;
+use crate::surviving::{Corruption, Surviving};
+
+const MAGIC: u64 = u64::from_le_bytes(*b"PICLREGS");
+
+/// Bytes of a record.
+pub const RECORD_BYTES: usize = 128;
+
+/// Where the copies lie: in different rows, banks and pages.
+pub const COPIES: [u64; 2] = [METADATA.start, METADATA.start + 0x1000];
+
+/// The registers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Record {
+    /// Counts records; the larger one is the newer.
+    pub number: u64,
+    /// The newest fully persisted epoch.
+    pub persisted: u64,
+    /// Blocks below this sequence number are acknowledged.
+    pub acknowledged: u64,
+    /// The slot of the last acknowledged block, or [`NO_SLOT`].
+    pub last_slot: u32,
+    /// The slot of the first block that is not acknowledged.
+    pub next_slot: u32,
+    /// Recovery needs no block below this sequence number.
+    pub oldest_needed: u64,
+}
+
+impl Record {
+    /// Its bytes.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut writer = Writer::new(MAGIC);
+        writer
+            .u64(self.number)
+            .u64(self.persisted)
+            .u64(self.acknowledged)
+            .u64(u64::from(self.last_slot))
+            .u64(u64::from(self.next_slot))
+            .u64(self.oldest_needed);
+        sealed(writer, RECORD_BYTES)
+    }
+
+    /// The record, if its bytes are whole.
+    pub fn decode(bytes: &[u8]) -> Option<Self> {
+        let mut reader = unsealed(bytes, MAGIC)?;
+        Some(Self {
+            number: reader.u64(),
+            persisted: reader.u64(),
+            acknowledged: reader.u64(),
+            last_slot: u32::try_from(reader.u64()).unwrap_or(NO_SLOT),
+            next_slot: u32::try_from(reader.u64()).unwrap_or(NO_SLOT),
+            oldest_needed: reader.u64(),
+        })
+    }
+
+    /// The newest whole copy.
+    pub fn read(image: &Surviving) -> Result<Self, Corruption> {
+        COPIES
+            .into_iter()
+            .filter_map(|address| Self::decode(image.read(address, RECORD_BYTES).ok()?))
+            .max_by_key(|record| record.number)
+            .ok_or(Corruption {
+                what: "PiCL's registers: both copies are damaged",
+                address: COPIES[0],
+            })
+    }
+}

@@ -1,0 +1,125 @@
+//! The asynchronous cache scan (PiCL §III-C, §IV-A, Fig. 4), and bulk ACS (§IV-C).
+//!
+//! The scan walks the EID array of the last-level cache, a few sets a step, and writes the lines
+//! of its target epochs in place. When the last set is done it flushes the undo buffer, waits until
+//! everything that it wrote is durable, and then has PersistedEID recorded. A routine scan targets
+//! one epoch; when the scan lags, or somebody waits for durability, it takes all epochs that are
+//! due in one pass.
+
+use perdure_hardware::cache::Slot;
+use perdure_hardware::hierarchy::Hardware;
+use perdure_hardware::line::Version;
+use perdure_hardware::time::Cycles;
+
+use super::bugs::Bug;
+use super::{EVENT_DRAINED, EVENT_SCAN, Picl};
+
+/// The scan's state.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Scan {
+    /// Nothing is due.
+    Idle,
+    /// Walking the sets for epochs up to `target`.
+    Running {
+        /// The newest epoch that this pass persists.
+        target: u64,
+        /// The set to look at next.
+        next_set: usize,
+        /// When everything written so far is durable.
+        durable: Cycles,
+    },
+    /// All sets done; waiting until what was written is durable.
+    Draining {
+        /// The epoch that is then persisted.
+        target: u64,
+    },
+}
+
+impl Picl {
+    /// Starts a pass if an epoch is due and none is running or being recorded.
+    pub(super) fn start_scan_if_due(&mut self, hardware: &mut Hardware, now: Cycles) {
+        if self.scan != Scan::Idle || self.due <= self.to_announce {
+            return;
+        }
+        self.scan = Scan::Running {
+            target: self.due,
+            next_set: 0,
+            durable: 0,
+        };
+        if self.bug == Some(Bug::PersistWithoutScan) {
+            self.to_announce = self.due;
+            self.start_record(hardware, now);
+        }
+        hardware.events.schedule(now, EVENT_SCAN);
+    }
+
+    /// One step: looks at a few sets, one a cycle, and writes what it finds.
+    pub(super) fn scan_step(&mut self, hardware: &mut Hardware, now: Cycles) {
+        let Scan::Running {
+            target,
+            next_set,
+            mut durable,
+        } = self.scan
+        else {
+            return;
+        };
+        let end = (next_set + self.parameters.acs_sets_per_step).min(hardware.llc.sets());
+        let mut time = now;
+        for set in next_set..end {
+            time += 1;
+            for way in 0..hardware.llc.ways() {
+                let slot = Slot((set * hardware.llc.ways() + way) as u32);
+                let version = hardware.llc.word(slot).version();
+                if !hardware.llc.occupied(slot)
+                    || version == Version::NONE
+                    || self.epoch_of(version) > target
+                {
+                    continue;
+                }
+                let port_cycles = hardware.specification.llc.port_cycles;
+                time = hardware.take_llc_port(set, time, port_cycles) + port_cycles;
+                let line = hardware.llc.word(slot).line();
+                let snoop_private = self.bug != Some(Bug::ScanSkipsPrivate);
+                let (bytes, from_private, ready) = hardware.clean(self, slot, snoop_private, time);
+                hardware.statistics.acs_snoops += u64::from(from_private);
+                if let Some(bytes) = bytes {
+                    hardware.statistics.acs_lines += 1;
+                    let done = self.write_in_place(hardware, line, &bytes, ready);
+                    time = time.max(done.accepted);
+                    durable = durable.max(done.durable);
+                }
+            }
+        }
+        if end < hardware.llc.sets() {
+            self.scan = Scan::Running {
+                target,
+                next_set: end,
+                durable,
+            };
+            hardware.events.schedule(time, EVENT_SCAN);
+            return;
+        }
+        hardware.statistics.acs_scans += 1;
+        if self.bug != Some(Bug::AnnounceBeforeFlush) {
+            self.flush(hardware, time);
+        }
+        durable = durable.max(
+            self.flushed
+                .back()
+                .map_or(time, |block| block.durable.max(time)),
+        );
+        self.scan = Scan::Draining { target };
+        hardware.events.schedule(durable, EVENT_DRAINED);
+    }
+
+    /// Everything of the target epochs is durable: PersistedEID may be recorded.
+    pub(super) fn scan_drained(&mut self, hardware: &mut Hardware, now: Cycles) {
+        let Scan::Draining { target } = self.scan else {
+            return;
+        };
+        self.scan = Scan::Idle;
+        self.to_announce = self.to_announce.max(target);
+        self.start_record(hardware, now);
+        self.start_scan_if_due(hardware, now);
+    }
+}
