@@ -109,8 +109,8 @@ def cut_verdict(report: CutReport) -> Text:
     resumed = sum(result.resumed for result in report.results)
     if report.failed == 0:
         return Text(
-            f"{report.design}: all {report.cuts:,} cuts verified, {resumed:,} of them resumed to "
-            "the program's end with identical output",
+            f"{report.design}: {report.verified:,} of {report.cuts:,} cuts verified; {resumed:,} "
+            "resumed to the program's end, with identical output",
             style="bold green",
         )
     return Text(
@@ -261,7 +261,8 @@ def mutants(report: MutantsReport) -> RenderableType:
     """Planted bugs, caught or not."""
     made = Table(title=f"planted bugs of {report.design}", title_justify="left", title_style="bold")
     for column in ("bug", "what it does", "caught", "by", "after", "again"):
-        made.add_column(column, justify="right" if column == "after" else "left")
+        # A token that is cut short repeats nothing.
+        made.add_column(column, justify="right" if column == "after" else "left", overflow="fold")
     for bug in report.mutants:
         made.add_row(
             escape(bug.name),
@@ -306,7 +307,7 @@ def machines(catalogue: Catalogue) -> RenderableType:
     """The machine presets."""
     made = Table()
     for column in ("machine", "what it is", "file"):
-        made.add_column(column)
+        made.add_column(column, overflow="fold")
     for machine in catalogue.machines:
         made.add_row(
             escape(machine.name), escape(machine.summary), escape(str(machine.raw.get("path", "")))
@@ -318,7 +319,7 @@ def workloads(found: Sequence[Workload]) -> RenderableType:
     """The workloads."""
     made = Table()
     for column in ("workload", "what it is", "source"):
-        made.add_column(column)
+        made.add_column(column, overflow="fold")
     for workload in found:
         made.add_row(escape(workload.name), escape(workload.summary), escape(str(workload.source)))
     return made
