@@ -482,6 +482,18 @@ impl Hardware {
         snoop_private: bool,
         now: Cycles,
     ) -> (Option<Line>, bool, Cycles) {
+        let (newer, from_private, ready) = self.take_newer(policy, slot, snoop_private, now);
+        (newer.map(|(bytes, _)| bytes), from_private, ready)
+    }
+
+    /// [`Self::clean`], with the version that the newest bytes carried.
+    fn take_newer<P: Policy>(
+        &mut self,
+        policy: &mut P,
+        slot: Slot,
+        snoop_private: bool,
+        now: Cycles,
+    ) -> (Option<(Line, Version)>, bool, Cycles) {
         let version_before = self.llc.word(slot).version();
         let mut ready = now;
         let mut from_private = false;
@@ -501,7 +513,11 @@ impl Hardware {
         self.llc
             .set_word(slot, word.with_dirty(false).with_version(Version::NONE));
         let newer = word.dirty() || version_before != Version::NONE;
-        (newer.then(|| *self.llc.data(slot)), from_private, ready)
+        (
+            newer.then(|| (*self.llc.data(slot), word.version())),
+            from_private,
+            ready,
+        )
     }
 
     /// A cache-block instruction: writes the block back if dirty, and drops all copies if asked.
@@ -519,10 +535,9 @@ impl Hardware {
         let Some(slot) = self.llc.find(line) else {
             return ready;
         };
-        let version = self.llc.word(slot).version();
-        let (newer, _, at_hand) = self.clean(policy, slot, true, ready);
+        let (newer, _, at_hand) = self.take_newer(policy, slot, true, ready);
         ready = at_hand;
-        if let Some(bytes) = newer {
+        if let Some((bytes, version)) = newer {
             self.statistics.cleaned_lines += 1;
             let eviction = Eviction {
                 line,
