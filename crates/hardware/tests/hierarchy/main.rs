@@ -1,0 +1,132 @@
+//! The cache hierarchy against a flat array of bytes.
+//!
+//! A random walk of loads, stores, fetches, cache-block instructions, scans and version changes by
+//! one to four harts, whose caches hold a few lines each, so that every conflict happens. After
+//! every step the whole hierarchy must tell the same story as a reference that knows nothing of
+//! caches (`model.rs`): every byte, every version, every dirty bit, every hook called when it must
+//! be and never otherwise, every counter. A failure prints the seed that repeats it.
+
+mod model;
+#[path = "../support/mod.rs"]
+mod support;
+mod walk;
+
+use model::Versions;
+use walk::{Options, Outcome, Sabotage, walk};
+
+const STEPS: usize = 3000;
+
+fn options(seed: u64, harts: usize, versions: Versions) -> Options {
+    Options {
+        seed,
+        harts,
+        versions,
+        steps: STEPS,
+        lookaside: true,
+        kept_digest: seed.is_multiple_of(2),
+        sabotage: Sabotage::None,
+    }
+}
+
+fn walks(versions: Versions) {
+    for harts in 1..=4 {
+        for seed in 0..8 {
+            let with = walk(&options(seed, harts, versions));
+            let without = walk(&Options {
+                lookaside: false,
+                ..options(seed, harts, versions)
+            });
+            assert_eq!(
+                with, without,
+                "seed {seed}, {harts} harts, {versions:?}: the lookaside changes results"
+            );
+        }
+    }
+}
+
+#[test]
+fn without_versions_the_caches_are_one_flat_memory() {
+    walks(Versions::None);
+}
+
+#[test]
+fn with_one_version_for_the_machine_every_cross_version_store_is_told() {
+    walks(Versions::Machine);
+}
+
+#[test]
+fn with_versions_noted_at_the_shared_cache_too() {
+    walks(Versions::MachineNoted);
+}
+
+#[test]
+fn with_a_version_for_each_domain() {
+    walks(Versions::Domain);
+}
+
+#[test]
+fn a_walk_is_repeated_to_the_bit() {
+    let options = options(77, 3, Versions::Machine);
+    let (first, second) = (walk(&options), walk(&options));
+    assert_eq!(first, second);
+}
+
+#[test]
+fn a_walk_reaches_what_it_is_meant_to_reach() {
+    let Outcome { statistics, .. } = walk(&options(1, 4, Versions::Machine));
+    for counter in statistics.describe() {
+        let reached = [
+            "l1i.",
+            "l1d.",
+            "l2.",
+            "llc.",
+            "coherence.",
+            "cache_block.",
+            "nvm.",
+        ]
+        .iter()
+        .any(|prefix| counter.name.starts_with(prefix));
+        let other_traffic = ["log", "metadata", "context"]
+            .iter()
+            .any(|kind| counter.name.ends_with(kind));
+        assert!(
+            !reached || other_traffic || counter.value >= 5,
+            "{} is only {}",
+            counter.name,
+            counter.value
+        );
+    }
+}
+
+// ---- The reference must notice ------------------------------------------------------------------
+
+fn sabotaged(sabotage: Sabotage) {
+    walk(&Options {
+        sabotage,
+        ..options(1, 4, Versions::Machine)
+    });
+}
+
+#[test]
+#[should_panic(expected = "isn't the newest")]
+fn a_lost_write_back_is_noticed() {
+    sabotaged(Sabotage::LoseReplacements);
+}
+
+#[test]
+#[should_panic(expected = "isn't the newest")]
+fn a_wrong_fill_is_noticed() {
+    sabotaged(Sabotage::FillZeros);
+}
+
+#[test]
+#[should_panic(expected = "cleaned line")]
+fn a_scan_that_skips_private_copies_is_noticed() {
+    sabotaged(Sabotage::ScanSkipsPrivate);
+}
+
+#[test]
+#[should_panic(expected = "lookaside")]
+fn write_tags_left_over_from_an_older_version_are_noticed() {
+    sabotaged(Sabotage::KeepWriteTags);
+}

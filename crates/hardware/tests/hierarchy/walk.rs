@@ -1,0 +1,623 @@
+//! The random walk: one step is one event, followed by the comparison of everything.
+
+use perdure_hardware::arena::{Arena, Digest};
+use perdure_hardware::cache::{Cache, State};
+use perdure_hardware::hierarchy::Hardware;
+use perdure_hardware::line::{LINE_BYTES, Line, LineNumber, Version};
+use perdure_hardware::lookaside::{ENTRIES, Entry, index_of};
+use perdure_hardware::memory::Traffic;
+use perdure_hardware::specification::CoreModel;
+use perdure_hardware::statistics::Statistics;
+use perdure_hardware::time::Cycles;
+
+use crate::model::{Counts, LineModel, Model, Versions};
+use crate::support::{Random, tiny};
+
+/// A mistake in the policy or in how the hardware is driven, to test the test.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sabotage {
+    None,
+    LoseReplacements,
+    FillZeros,
+    ScanSkipsPrivate,
+    KeepWriteTags,
+}
+
+#[derive(Clone, Debug)]
+pub struct Options {
+    pub seed: u64,
+    pub harts: usize,
+    pub versions: Versions,
+    pub steps: usize,
+    /// Hits go through the lookaside, as an engine's do; nothing observable may depend on it.
+    pub lookaside: bool,
+    pub kept_digest: bool,
+    pub sabotage: Sabotage,
+}
+
+#[derive(Debug, PartialEq)]
+pub struct Outcome {
+    pub statistics: Statistics,
+    counts: Counts,
+    clocks: Vec<Cycles>,
+    digest: Digest,
+}
+
+/// Programs run at a virtual address; two aliases for each line.
+const ALIAS_BYTES: u64 = 1 << 40;
+
+struct Walk<'a> {
+    options: &'a Options,
+    random: Random,
+    hardware: Hardware,
+    model: Model,
+    retired: Vec<Cycles>,
+    loads: u64,
+    stores: u64,
+    fetches: u64,
+    /// Writes that found their line absent in L1 and shared in L2.
+    l2_upgrades: u64,
+    scanned: u64,
+    /// The instruction line as the hart fetched it, and whether the hart itself stored to it since.
+    fetched: Vec<Vec<Option<(Line, bool)>>>,
+}
+
+pub fn walk(options: &Options) -> Outcome {
+    println!("{options:?}");
+    let mut walk = Walk::new(options);
+    for step in 0..options.steps {
+        walk.step();
+        walk.hardware
+            .audit()
+            .and_then(|()| walk.audit())
+            .unwrap_or_else(|problem| panic!("{options:?}: step {step}: {problem}"));
+        if step % 64 == 0 {
+            walk.compare_digests();
+            walk.nothing_is_twice_in_one_cache();
+        }
+    }
+    walk.compare_statistics();
+    walk.end()
+}
+
+impl<'a> Walk<'a> {
+    fn new(options: &'a Options) -> Self {
+        let mut random = Random(options.seed);
+        let mut specification = tiny(options.harts);
+        if random.once_in(4) {
+            specification.core.model = CoreModel::TimingSimple;
+        }
+        let mut arena = Arena::new(specification.nvm.bytes).expect("address space");
+        let first = 0x4321 + random.below(64) as u64;
+        let lines: Vec<_> = (0..8 + random.below(36 * options.harts))
+            .map(|index| {
+                let mut newest = Line::ZERO;
+                if !random.once_in(3) {
+                    newest.0.fill_with(|| random.next() as u8);
+                    arena.write((first + index as u64) * LINE_BYTES as u64, &newest.0);
+                }
+                LineModel {
+                    newest,
+                    dirty: false,
+                    version: Version::NONE,
+                }
+            })
+            .collect();
+        if options.kept_digest {
+            arena.keep_digest(0..specification.nvm.bytes);
+        }
+        let current = match options.versions {
+            Versions::None => vec![Version::NONE; options.harts],
+            Versions::Machine | Versions::MachineNoted => vec![Version(1); options.harts],
+            Versions::Domain => (0..options.harts)
+                .map(|hart| Version(100 * hart as u16))
+                .collect(),
+        };
+        Self {
+            options,
+            random,
+            retired: vec![0; options.harts],
+            fetched: vec![vec![None; lines.len()]; options.harts],
+            model: Model {
+                versions: options.versions,
+                current,
+                first,
+                lines,
+                expected_store: None,
+                cache_block: None,
+                began: 0,
+                counts: Counts::default(),
+                sabotage: options.sabotage,
+            },
+            hardware: Hardware::new(specification, arena, 0..0),
+            loads: 0,
+            stores: 0,
+            fetches: 0,
+            l2_upgrades: 0,
+            scanned: 0,
+        }
+    }
+
+    fn now(&self, hart: usize) -> Cycles {
+        self.retired[hart] + self.hardware.cores[hart].stalls
+    }
+
+    fn range(&self) -> std::ops::Range<u64> {
+        0..self.hardware.specification.nvm.bytes
+    }
+
+    /// One event, mostly by the hart that is behind, as a run loop would have it.
+    fn step(&mut self) {
+        let mut hart = self.random.below(self.options.harts);
+        if !self.random.once_in(4) {
+            hart = (0..self.options.harts)
+                .min_by_key(|&hart| self.now(hart))
+                .expect("a hart");
+        }
+        let line = self.model.first + self.random.below(self.model.lines.len()) as u64;
+        self.model.began = self.now(hart);
+        match self.random.below(100) {
+            0..35 => self.load(hart, line),
+            35..70 => self.store(hart, line),
+            70..82 => self.fetch(hart, line),
+            82..85 => self.cache_block(hart, line, false),
+            85..88 => self.cache_block(hart, line, true),
+            88..92 => self.scan(hart),
+            92..95 => self.next_version(hart),
+            95..97 => self.drain(hart),
+            97 => {
+                let past = self.now(hart).min(self.hardware.memory.quiet_at() / 2);
+                self.hardware.memory.forget_until(past);
+            }
+            _ => self.load_reserved(hart, line),
+        }
+        self.retired[hart] += 1 + self.random.below(50) as u64;
+    }
+
+    // ---- Events ----------------------------------------------------------------------------
+
+    /// A data access as an engine makes it: the lookaside first. Returns the bytes to work on and
+    /// when the access is done.
+    fn access(&mut self, hart: usize, line: LineNumber, write: bool) -> (&mut Line, Cycles) {
+        let now = self.now(hart);
+        let alias = if self.random.once_in(8) {
+            ALIAS_BYTES
+        } else {
+            0
+        };
+        let address = alias + line * LINE_BYTES as u64;
+        if self.options.lookaside {
+            let entry = self.entry(hart, index_of(address));
+            let tag = if write {
+                entry.write_tag
+            } else {
+                entry.read_tag
+            };
+            if tag == address {
+                let core = &mut self.hardware.cores[hart];
+                core.accesses += 1;
+                core.stores += u64::from(write);
+                let slot = core.l1d.find(line).expect("audited");
+                *core.l1d.stamp_mut(slot) = core.accesses;
+                return (core.l1d.data_mut(slot), now);
+            }
+        }
+        let (slot, ready) = self
+            .hardware
+            .access(&mut self.model, hart, line, write, now);
+        let core = &mut self.hardware.cores[hart];
+        if self.options.lookaside {
+            let word = core.l1d.word(slot);
+            let writable =
+                word.state() == State::Modified && word.version() == self.model.current[hart];
+            core.lookaside
+                .install(address, &mut core.l1d, slot, writable);
+        }
+        assert!(ready >= now, "an access ends before it began");
+        (core.l1d.data_mut(slot), ready)
+    }
+
+    fn entry(&mut self, hart: usize, index: usize) -> Entry {
+        let entries = self.hardware.cores[hart].lookaside.entries_mut();
+        assert!(index < ENTRIES);
+        // SAFETY: the table has `ENTRIES` entries and lives as long as the core.
+        unsafe { *entries.add(index) }
+    }
+
+    fn load(&mut self, hart: usize, line: LineNumber) {
+        let now = self.now(hart);
+        let (bytes, ready) = self.access(hart, line, false);
+        let bytes = *bytes;
+        assert_eq!(
+            bytes,
+            self.model.line(line).newest,
+            "what hart {hart} loads from line {line:#x} isn't the newest"
+        );
+        self.loads += 1;
+        let stalls = self.hardware.cores[hart].stalls;
+        self.hardware.stall_until(hart, now, ready);
+        assert_eq!(self.hardware.cores[hart].stalls, stalls + (ready - now));
+    }
+
+    fn load_reserved(&mut self, hart: usize, line: LineNumber) {
+        self.load(hart, line);
+        self.hardware.cores[hart].reservation = Some(line);
+    }
+
+    fn store(&mut self, hart: usize, line: LineNumber) {
+        let now = self.now(hart);
+        let core = &self.hardware.cores[hart];
+        self.l2_upgrades += u64::from(
+            core.l1d.find(line).is_none()
+                && core
+                    .l2
+                    .find(line)
+                    .is_some_and(|slot| core.l2.word(slot).state() == State::Shared),
+        );
+        let current = self.model.current[hart];
+        if self.model.line(line).version != current {
+            self.model.expected_store = Some((hart, line));
+        }
+        let newest = self.model.line(line).newest;
+        let (bytes, ready) = self.access(hart, line, true);
+        assert_eq!(*bytes, newest, "the line under a store isn't the newest");
+        let copy: *mut Line = bytes;
+        assert_eq!(
+            self.model.expected_store, None,
+            "a cross-version store by hart {hart} was not told"
+        );
+        let length = 1 << self.random.below(7);
+        let offset = self.random.below(LINE_BYTES / length) * length;
+        let mut changed = newest;
+        changed.0[offset..][..length].fill_with(|| self.random.next() as u8);
+        let slot = self.hardware.cores[hart].l1d.find(line).expect("just here");
+        let bytes = self.hardware.cores[hart].l1d.data_mut(slot);
+        assert_eq!(copy, std::ptr::from_mut(bytes), "found somewhere else");
+        *bytes = changed;
+        *self.model.line_mut(line) = LineModel {
+            newest: changed,
+            dirty: true,
+            version: current,
+        };
+        self.stores += 1;
+        let index = (line - self.model.first) as usize;
+        if let Some((_, own_store)) = &mut self.fetched[hart][index] {
+            *own_store = true;
+        }
+        for (other, core) in self.hardware.cores.iter().enumerate() {
+            assert!(
+                other == hart || core.reservation != Some(line),
+                "hart {other}'s reservation outlived hart {hart}'s store"
+            );
+        }
+        self.hardware.post_store(hart, now, ready);
+    }
+
+    /// A fetch sees every other hart's stores. A hart's own it need not see before a FENCE.I: the
+    /// instruction cache then still holds what it held.
+    fn fetch(&mut self, hart: usize, line: LineNumber) {
+        let now = self.now(hart);
+        let misses = self.hardware.statistics.l1i_misses;
+        let (slot, ready) = self.hardware.fetch(&mut self.model, hart, line, now);
+        let bytes = *self.hardware.cores[hart].l1i.data(slot);
+        let newest = self.model.line(line).newest;
+        let fetched = &mut self.fetched[hart][(line - self.model.first) as usize];
+        if self.hardware.statistics.l1i_misses > misses {
+            *fetched = Some((newest, false));
+        }
+        let (before, own_store) = fetched.expect("a hit was a miss once");
+        let expected = if own_store { before } else { newest };
+        assert_eq!(
+            bytes, expected,
+            "what hart {hart} fetches from line {line:#x} isn't the newest"
+        );
+        self.fetches += 1;
+        self.hardware.stall_until(hart, now, ready);
+    }
+
+    fn cache_block(&mut self, hart: usize, line: LineNumber, drop_copies: bool) {
+        let now = self.now(hart);
+        self.model.cache_block = Some(line);
+        let ready = self
+            .hardware
+            .cache_block(&mut self.model, hart, line, drop_copies, now);
+        self.model.cache_block = None;
+        assert!(ready >= now);
+        assert!(
+            !self.model.line(line).dirty,
+            "line {line:#x} stayed dirty after a cache-block instruction"
+        );
+        assert!(
+            !drop_copies || self.hardware.llc.find(line).is_none(),
+            "line {line:#x} stayed after a flush"
+        );
+        self.hardware.post_store(hart, now, ready);
+    }
+
+    /// Cleans one set of the shared cache, as a background scan does.
+    fn scan(&mut self, hart: usize) {
+        let set = self.random.below(self.hardware.llc.sets());
+        self.scan_set(hart, set);
+    }
+
+    fn scan_set(&mut self, hart: usize, set: usize) {
+        let mut now = self.hardware.take_llc_port(set, self.now(hart), 1);
+        let slots: Vec<_> = self.hardware.llc.set(set).collect();
+        for (slot, word) in slots {
+            let line = word.line();
+            let modified = self.hardware.cores.iter().any(|core| {
+                [&core.l1d, &core.l2].iter().any(|cache| {
+                    cache
+                        .find(line)
+                        .is_some_and(|slot| cache.word(slot).state() == State::Modified)
+                })
+            });
+            let snoop = self.options.sabotage != Sabotage::ScanSkipsPrivate;
+            let (newer, from_private, ready) =
+                self.hardware.clean(&mut self.model, slot, snoop, now);
+            assert!(ready >= now);
+            now = ready;
+            let model = self.model.line(line);
+            assert_eq!(
+                newer,
+                model.dirty.then_some(model.newest),
+                "cleaned line {line:#x}"
+            );
+            assert_eq!(from_private, modified, "where line {line:#x} was newest");
+            if let Some(bytes) = newer {
+                self.scanned += 1;
+                now = self
+                    .hardware
+                    .memory
+                    .write_line(
+                        line,
+                        &bytes,
+                        Traffic::Data,
+                        now,
+                        0,
+                        &mut self.hardware.statistics,
+                    )
+                    .accepted;
+                self.model.written_back(line);
+            }
+        }
+    }
+
+    fn next_version(&mut self, hart: usize) {
+        let current = &mut self.model.current;
+        let changed = match self.options.versions {
+            Versions::None => return,
+            Versions::Machine | Versions::MachineNoted => {
+                let next = Version((current[0].0 + 1) % 16);
+                current.fill(next);
+                0..self.options.harts
+            }
+            Versions::Domain => {
+                let base = 100 * hart as u16;
+                current[hart] = Version(base + (current[hart].0 - base + 1) % 16);
+                hart..hart + 1
+            }
+        };
+        if self.options.sabotage != Sabotage::KeepWriteTags {
+            for core in &mut self.hardware.cores[changed] {
+                core.lookaside.revoke_all_writes();
+            }
+        }
+    }
+
+    fn drain(&mut self, hart: usize) {
+        let now = self.now(hart);
+        self.hardware.drain(hart, now);
+        let stalls = self.hardware.cores[hart].stalls;
+        let now = self.now(hart);
+        self.hardware.drain(hart, now);
+        assert_eq!(
+            self.hardware.cores[hart].stalls, stalls,
+            "a second fence waits for nothing"
+        );
+    }
+
+    // ---- Comparisons -----------------------------------------------------------------------
+
+    /// What the hierarchy's own audit leaves out: bytes, versions, dirty bits and the lookaside.
+    fn audit(&mut self) -> Result<(), String> {
+        for (index, model) in self.model.lines.iter().enumerate() {
+            let line = self.model.first + index as u64;
+            if self.hardware.peek(line) != model.newest {
+                return Err(format!("peek at line {line:#x} isn't the newest"));
+            }
+            self.audit_line(line, model)?;
+        }
+        if self.options.lookaside {
+            for hart in 0..self.options.harts {
+                self.audit_lookaside(hart)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn audit_line(&self, line: LineNumber, model: &LineModel) -> Result<(), String> {
+        let Some(shared_slot) = self.hardware.llc.find(line) else {
+            let in_memory = self.hardware.memory.arena.line(line * LINE_BYTES as u64);
+            return require(!model.dirty && *in_memory == model.newest, || {
+                format!("line {line:#x} is in no cache and memory is old")
+            });
+        };
+        let shared = self.hardware.llc.word(shared_slot);
+        let mut modified = false;
+        let mut owner_version = None;
+        for (hart, core) in self.hardware.cores.iter().enumerate() {
+            let Some(l2_slot) = core.l2.find(line) else {
+                continue;
+            };
+            let l2 = core.l2.word(l2_slot);
+            let mut newest = (l2, *core.l2.data(l2_slot));
+            modified |= l2.state() == State::Modified;
+            if let Some(slot) = core.l1d.find(line) {
+                let l1d = core.l1d.word(slot);
+                require(
+                    (l1d.state() > State::Shared) == (l2.state() > State::Shared),
+                    || format!("hart {hart}, line {line:#x}: {l1d:?} over {l2:?}"),
+                )?;
+                require(
+                    l1d.state() == State::Modified || core.l1d.data(slot) == &newest.1,
+                    || format!("hart {hart}, line {line:#x}: unwritten L1D bytes differ from L2's"),
+                )?;
+                modified |= l1d.state() == State::Modified;
+                newest = (l1d, *core.l1d.data(slot));
+            }
+            require(newest.1 == model.newest, || {
+                format!("hart {hart} holds old bytes of line {line:#x}")
+            })?;
+            if newest.0.state() > State::Shared {
+                owner_version = Some(newest.0.version());
+            }
+        }
+        require(
+            modified || *self.hardware.llc.data(shared_slot) == model.newest,
+            || format!("line {line:#x}: no Modified copy and the shared cache is old"),
+        )?;
+        require((modified || shared.dirty()) == model.dirty, || {
+            format!(
+                "line {line:#x}: dirty is {}, not {}",
+                !model.dirty, model.dirty
+            )
+        })?;
+        let version = owner_version.unwrap_or(shared.version());
+        require(version == model.version, || {
+            format!(
+                "line {line:#x} carries {version:?}, not {:?}",
+                model.version
+            )
+        })
+    }
+
+    fn audit_lookaside(&mut self, hart: usize) -> Result<(), String> {
+        for index in 0..ENTRIES {
+            let entry = self.entry(hart, index);
+            let core = &mut self.hardware.cores[hart];
+            let tags = [entry.read_tag, entry.write_tag];
+            for tag in tags.into_iter().filter(|&tag| tag != u64::MAX) {
+                let line = tag % ALIAS_BYTES / LINE_BYTES as u64;
+                let slot = core
+                    .l1d
+                    .find(line)
+                    .ok_or_else(|| format!("lookaside: line {line:#x} isn't in the L1D"))?;
+                require(
+                    index_of(tag) == index
+                        && entry.bytes == core.l1d.data_mut(slot).0.as_mut_ptr()
+                        && entry.stamp == std::ptr::from_mut(core.l1d.stamp_mut(slot)),
+                    || format!("lookaside: the entry for line {line:#x} points elsewhere"),
+                )?;
+            }
+            if entry.write_tag != u64::MAX {
+                let line = entry.write_tag % ALIAS_BYTES / LINE_BYTES as u64;
+                let word = core.l1d.word(core.l1d.find(line).expect("checked"));
+                require(
+                    entry.write_tag == entry.read_tag
+                        && word.state() == State::Modified
+                        && word.version() == self.model.current[hart],
+                    || format!("lookaside: stores may hit line {line:#x}, which is {word:?}"),
+                )?;
+            }
+        }
+        Ok(())
+    }
+
+    fn nothing_is_twice_in_one_cache(&self) {
+        let once_each = |cache: &Cache| {
+            let mut lines: Vec<_> = cache.iter().map(|(_, word)| word.line()).collect();
+            let count = lines.len();
+            lines.sort_unstable();
+            lines.dedup();
+            assert_eq!(lines.len(), count, "a line is twice in one cache");
+        };
+        for core in &self.hardware.cores {
+            [&core.l1i, &core.l1d, &core.l2].map(once_each);
+        }
+        once_each(&self.hardware.llc);
+    }
+
+    fn compare_digests(&self) {
+        let mut digest = Digest::default();
+        for (index, model) in self.model.lines.iter().enumerate() {
+            let address = (self.model.first + index as u64) * LINE_BYTES as u64;
+            digest.0 = digest
+                .0
+                .wrapping_add(Digest::of_line(address, &model.newest.0));
+        }
+        assert_eq!(self.hardware.coherent_digest(&self.range()), digest);
+    }
+
+    fn compare_statistics(&self) {
+        let statistics = self.hardware.statistics();
+        statistics.check_conservation().expect("sums");
+        let counts = &self.model.counts;
+        let writes = counts.replacements + counts.cache_blocks + self.scanned;
+        for (name, counted, expected) in [
+            (
+                "l1d.accesses",
+                statistics.l1d_accesses,
+                self.loads + self.stores,
+            ),
+            ("l1d.stores", statistics.l1d_stores, self.stores),
+            ("l1i.accesses", statistics.l1i_accesses, self.fetches),
+            (
+                "versions.cross_stores",
+                statistics.cross_version_stores,
+                counts.cross_version_stores,
+            ),
+            (
+                "llc.write_backs",
+                statistics.llc_write_backs,
+                counts.replacements,
+            ),
+            (
+                "cache_block.cleaned",
+                statistics.cleaned_lines,
+                counts.cache_blocks,
+            ),
+            (
+                "llc.accesses",
+                statistics.llc_accesses,
+                statistics.l2_misses + statistics.l1d_upgrades + self.l2_upgrades,
+            ),
+            ("llc.misses", statistics.llc_misses, counts.fills),
+            ("nvm.reads", statistics.nvm_reads, counts.fills),
+            ("nvm.writes", statistics.nvm_writes, writes),
+            (
+                "nvm.written_bytes.data",
+                statistics.nvm_written_bytes_data,
+                64 * writes,
+            ),
+        ] {
+            assert_eq!(counted, expected, "{name}");
+        }
+        assert!(statistics.snoops >= counts.transfers);
+    }
+
+    /// Cleans everything; memory alone must then be the reference.
+    fn end(mut self) -> Outcome {
+        let statistics = self.hardware.statistics();
+        self.model.began = self.now(0);
+        for set in 0..self.hardware.llc.sets() {
+            self.scan_set(0, set);
+        }
+        assert_eq!(self.hardware.newer_lines().count(), 0);
+        for (index, model) in self.model.lines.iter().enumerate() {
+            let address = (self.model.first + index as u64) * LINE_BYTES as u64;
+            assert_eq!(*self.hardware.memory.arena.line(address), model.newest);
+        }
+        self.compare_digests();
+        Outcome {
+            statistics,
+            clocks: (0..self.options.harts).map(|hart| self.now(hart)).collect(),
+            digest: self.hardware.coherent_digest(&self.range()),
+            counts: self.model.counts,
+        }
+    }
+}
+
+fn require(good: bool, problem: impl FnOnce() -> String) -> Result<(), String> {
+    if good { Ok(()) } else { Err(problem()) }
+}

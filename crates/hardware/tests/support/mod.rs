@@ -1,0 +1,101 @@
+//! What the tests of the substrate share: the paper's machine as a starting point, and a random
+//! number generator whose seed is the whole story.
+
+#![allow(dead_code, reason = "each test file uses its part")]
+
+use perdure_hardware::line::LINE_BYTES;
+use perdure_hardware::specification::{
+    Core, CoreModel, Link, Nvm, PagePolicy, Private, Scheduling, Shared, Specification,
+};
+
+/// `PiCL`'s Table IV. What the paper leaves out (banks, rows, queues) is ours.
+pub fn table_iv(harts: usize) -> Specification {
+    let private = |bytes, ways, latency_cycles| Private {
+        bytes,
+        ways,
+        latency_cycles,
+    };
+    let specification = Specification {
+        harts,
+        core: Core {
+            model: CoreModel::InOrder,
+            frequency_mhz: 2000,
+            store_buffer_entries: 8,
+        },
+        l1i: private(32 << 10, 4, 1),
+        l1d: private(32 << 10, 4, 1),
+        l2: private(256 << 10, 8, 4),
+        llc: Shared {
+            bytes_per_hart: 2 << 20,
+            ways: 8,
+            latency_cycles: 30,
+            port_cycles: 1,
+            snoop_cycles: 8,
+        },
+        link: Link {
+            width_bits: 64,
+            frequency_mhz: 1600,
+        },
+        nvm: Nvm {
+            bytes: 64 << 20,
+            scheduling: Scheduling::Fcfs,
+            page_policy: PagePolicy::Closed,
+            banks: 16,
+            row_bytes: 2048,
+            row_read_ns: 128.0,
+            row_write_ns: 368.0,
+            read_queue_entries: 32,
+            write_queue_entries: 32,
+        },
+    };
+    specification
+        .validate()
+        .expect("a machine that can be built");
+    specification
+}
+
+/// The same with caches of a few lines, so that every kind of conflict happens all the time:
+/// L1s of 2 sets × 2 ways, an L2 of 4 × 2, a shared cache of 4 × 4 for each hart.
+pub fn tiny(harts: usize) -> Specification {
+    let mut specification = table_iv(harts);
+    for (cache, sets, ways) in [
+        (&mut specification.l1i, 2, 2),
+        (&mut specification.l1d, 2, 2),
+        (&mut specification.l2, 4, 2),
+    ] {
+        cache.bytes = sets * ways * LINE_BYTES;
+        cache.ways = ways;
+    }
+    specification.llc.bytes_per_hart = 4 * 4 * LINE_BYTES;
+    specification.llc.ways = 4;
+    specification.core.store_buffer_entries = 2;
+    specification.nvm.read_queue_entries = 2;
+    specification.nvm.write_queue_entries = 2;
+    specification
+        .validate()
+        .expect("a machine that can be built");
+    specification
+}
+
+/// splitmix64.
+pub struct Random(pub u64);
+
+impl Random {
+    pub fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    /// Uniform in `0..bound`, near enough.
+    pub fn below(&mut self, bound: usize) -> usize {
+        (self.next() % bound as u64) as usize
+    }
+
+    /// True once in `times`.
+    pub fn once_in(&mut self, times: usize) -> bool {
+        self.below(times) == 0
+    }
+}
