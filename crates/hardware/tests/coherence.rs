@@ -358,7 +358,7 @@ macro_rules! mutant {
 
 fn without_lowest(snoop: Snoop) -> Snoop {
     match snoop {
-        Snoop::Invalidate(holders) if holders & (holders - 1) == 0 => Snoop::None,
+        Snoop::Invalidate(holders) if holders.is_power_of_two() => Snoop::None,
         Snoop::Invalidate(holders) => Snoop::Invalidate(holders & (holders - 1)),
         other => other,
     }

@@ -533,7 +533,7 @@ impl<'a> Walk<'a> {
             assert_eq!(lines.len(), count, "a line is twice in one cache");
         };
         for core in &self.hardware.cores {
-            [&core.l1i, &core.l1d, &core.l2].map(once_each);
+            [&core.l1i, &core.l1d, &core.l2].into_iter().for_each(once_each);
         }
         once_each(&self.hardware.llc);
     }
