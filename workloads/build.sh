@@ -10,9 +10,9 @@
 #   --guests     also the end-to-end test programs of tests/guests, in OUTDIR/guests.
 #                The Go ones need `go`, and are skipped with a notice where it is missing.
 #
-# Always true: a program is written under another name and renamed, so that OUTDIR never
-# holds half a program; what is newer than its sources, and was built with the same
-# compiler and flags, is left alone; warnings are errors.
+# Always true: a program is written under a name of its own and renamed, so that OUTDIR
+# never holds half a program, even if two builds run at once; what is newer than its
+# sources, and was built with the same compiler and flags, is left alone; warnings are errors.
 set -eu
 
 fail() {
@@ -93,6 +93,7 @@ compile() {
 }
 
 mkdir -p "$out"
+trap 'find "$out" -name "*.$$" -exec rm -f {} +' EXIT
 stamp="$out/.built-with"
 built_with="$compiler $flags"
 if [ ! -f "$stamp" ] || [ "$(cat "$stamp")" != "$built_with" ]; then
@@ -114,14 +115,14 @@ build() {
     echo "  $(basename "$program")"
     mkdir -p "$(dirname "$program")"
     case $source in
-    *.c) compile cc -std=c11 -D_GNU_SOURCE -o "$program.new" "$source" -lm ;;
-    *.cpp) compile cxx -std=c++17 -o "$program.new" "$source" ;;
+    *.c) compile cc -std=c11 -D_GNU_SOURCE -o "$program.$$" "$source" -lm ;;
+    *.cpp) compile cxx -std=c++17 -o "$program.$$" "$source" ;;
     *.go)
         CGO_ENABLED=0 GOOS=linux GOARCH=riscv64 \
-            go build -trimpath -o "$program.new" "$source"
+            go build -trimpath -o "$program.$$" "$source"
         ;;
     esac
-    mv "$program.new" "$program"
+    mv "$program.$$" "$program"
 }
 
 for source in "$here"/bench/*.c "$here"/kv/*.c; do

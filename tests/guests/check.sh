@@ -6,7 +6,7 @@
 #   BUILD      where workloads/build.sh --guests put the programs
 #   RUNNER     the command before the program; default: qemu-riscv64
 #   --skip     leave out the cases whose name matches the shell pattern (may be repeated);
-#              qemu-user before 8 needs --skip 'zicbom*'
+#              qemu-user 7.2 needs --skip 'zicbom*'
 #   --only     only the cases whose name matches
 #   --record   write the expected outputs instead of comparing; for the reference alone
 #

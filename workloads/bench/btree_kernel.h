@@ -55,16 +55,14 @@ static inline struct btree_entry *btree_search(struct btree_node *node, uint64_t
 {
     struct btree_entry *first = node->entries;
     uint64_t length = node->entries_used;
-    while (length > 0) {
+    while (length > 1) { /* the entry is first, or one of the length - 1 after it */
         const uint64_t half = length / 2;
         if (first[half].key <= key) {
-            first += half + 1;
-            length -= half + 1;
-        } else {
-            length = half;
+            first += half;
         }
+        length -= half;
     }
-    return first - 1;
+    return length == 1 && first->key <= key ? first : first - 1;
 }
 
 /* Puts the entry at the position of a node that has room, and moves the later ones up. */
