@@ -108,8 +108,9 @@ build() {
     source=$1
     program=$2
     if [ $rebuild = no ] && [ -f "$program" ] &&
-        [ -z "$(find "$(dirname "$source")" "$repository/guest" "$here/build.sh" \
-            -type f -newer "$program" \( -name '*.h' -o -path "$source" -o -name build.sh \))" ]; then
+        [ -z "$(find "$source" "$(dirname "$source")" "$repository/guest" "$here/build.sh" \
+            -type f -newer "$program" \
+            \( -name '*.h' -o -path "$source" -o -name build.sh \))" ]; then
         return
     fi
     echo "  $(basename "$program")"

@@ -41,7 +41,8 @@ while [ $# -gt 0 ]; do
     esac
     shift
 done
-[ $# -ge 1 ] || fail "usage: check.sh [--skip PATTERN] [--only PATTERN] [--record] BUILD [RUNNER...]"
+usage="usage: check.sh [--skip PATTERN] [--only PATTERN] [--record] BUILD [RUNNER...]"
+[ $# -ge 1 ] || fail "$usage"
 build=$(cd "$1" && pwd) || fail "no directory $1"
 shift
 [ $# -gt 0 ] || set -- qemu-riscv64

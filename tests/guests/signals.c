@@ -275,7 +275,8 @@ static void test_timer(void)
 {
     install(SIGALRM, count, SA_RESTART);
     deliveries = 0;
-    const struct itimerval timer = {.it_interval = {.tv_usec = 1000}, .it_value = {.tv_usec = 1000}};
+    const struct timeval millisecond = {.tv_usec = 1000};
+    const struct itimerval timer = {.it_interval = millisecond, .it_value = millisecond};
     const struct itimerval stopped = {.it_value = {.tv_usec = 0}};
     setitimer(ITIMER_REAL, &timer, NULL);
     volatile unsigned long spins = 0;
