@@ -28,8 +28,9 @@ pub(super) const NONE: u32 = 0;
 const NO_PC: u64 = 1;
 
 /// A block: what an engine needs to enter it, and the bytes that it was decoded from.
+/// A power of two in size, so that its number becomes its address by a shift.
 #[derive(Clone, Copy, Debug)]
-#[repr(C)]
+#[repr(C, align(128))]
 pub(super) struct Block<Hint> {
     /// Address of the first instruction; [`NO_PC`] in a dead block.
     pub(super) pc: u64,

@@ -7,7 +7,7 @@
 mod blocks;
 mod step;
 
-use crate::{Exit, Hart, Memory};
+use crate::{Exit, Fault, Hart, Memory};
 pub use blocks::BlockCache;
 use blocks::NONE;
 use step::{End, Trapped, leave, run_chain};
@@ -30,23 +30,22 @@ pub fn run<M: Memory>(
             return Exit::Limit;
         }
         let guess = &blocks.blocks[next as usize];
-        let entered = if guess.pc != hart.pc {
-            let entered = blocks.enter(hart.pc, memory, hart.retired);
-            if let Ok(number) = entered {
-                link(blocks, last, end, number);
-            }
-            entered
-        } else if !memory.fetch_again(hart.pc, guess.hint, hart.retired) {
-            blocks.enter_fetched_anew(next, memory, hart.retired)
-        } else if guess.straddles {
-            blocks.enter_second_line(next, memory, hart.retired)
+        let stands = guess.pc == hart.pc
+            && !guess.straddles
+            && memory.fetch_again(hart.pc, guess.hint, hart.retired);
+        if stands {
+            // The number of the next block comes from the last one's link and nowhere else: a
+            // short way, for it is the longest chain of loads from block to block.
+            last = next;
         } else {
-            Ok(next)
-        };
-        last = match entered {
-            Ok(number) => number,
-            Err(fault) => return Exit::Fault(fault),
-        };
+            match enter(hart, memory, blocks, next) {
+                Ok(number) => {
+                    link(blocks, last, end, number);
+                    last = number;
+                }
+                Err(fault) => return Exit::Fault(fault),
+            }
+        }
         let block = &blocks.blocks[last as usize];
         let first = &raw const blocks.steps[block.first_step as usize];
         // SAFETY: `claim` made sure that every step is one for `M`; a block is decoded completely
@@ -57,6 +56,24 @@ pub fn run<M: Memory>(
             End::Fallen | End::Jumped => block.links[end as usize],
             End::Trapped => return leave(hart, trapped, |index| block.instruction(index)),
         };
+    }
+}
+
+/// Enters the block at `pc` the long way: the guess is wrong, or its line is gone, or the
+/// instruction straddles two lines.
+#[cold]
+#[inline(never)]
+fn enter<M: Memory>(
+    hart: &Hart,
+    memory: &mut M,
+    blocks: &mut BlockCache<M::FetchHint>,
+    guess: u32,
+) -> Result<u32, Fault> {
+    let (pc, retired) = (hart.pc, hart.retired);
+    if blocks.blocks[guess as usize].pc == pc && !blocks.blocks[guess as usize].straddles {
+        blocks.enter_fetched_anew(guess, memory, retired)
+    } else {
+        blocks.enter(pc, memory, retired)
     }
 }
 
