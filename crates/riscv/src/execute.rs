@@ -4,7 +4,7 @@
 //! An engine supplies the few required methods; everything else is defined here once, so that the
 //! engines cannot differ in it. An instruction that traps has changed nothing.
 
-use crate::float::{self, Format as FloatFormat, Rounding};
+use crate::float::{self, Conditions, Format as FloatFormat, Integer, Rounding, soft};
 use crate::memory::{Access, Amo, CacheBlock, Fault, Memory, Scalar};
 use crate::{Hart, control};
 
@@ -28,10 +28,15 @@ impl From<()> for Flow {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Trap {
     Fault(Fault),
-    Misaligned { access: Access, address: u64 },
+    Misaligned {
+        access: Access,
+        address: u64,
+    },
     EnvironmentCall,
     Breakpoint,
     Illegal,
+    /// Nothing happened yet: what is to do is too long for [`Context::SHORT`].
+    Detour,
 }
 
 impl From<Fault> for Trap {
@@ -42,14 +47,14 @@ impl From<Fault> for Trap {
 }
 
 impl Trap {
-    /// The exit for this trap by the instruction `bits`.
+    /// The exit for this trap by the instruction `bits`. A detour never gets here.
     pub(crate) fn exit(self, bits: u32) -> crate::Exit {
         match self {
             Self::Fault(fault) => crate::Exit::Fault(fault),
             Self::Misaligned { access, address } => crate::Exit::Misaligned { access, address },
             Self::EnvironmentCall => crate::Exit::EnvironmentCall,
             Self::Breakpoint => crate::Exit::Breakpoint,
-            Self::Illegal => crate::Exit::Illegal { bits },
+            Self::Illegal | Self::Detour => crate::Exit::Illegal { bits },
         }
     }
 }
@@ -69,6 +74,11 @@ pub(crate) enum CsrChange {
 pub(crate) trait Context {
     /// The memory behind the hart.
     type Memory: Memory;
+
+    /// True where an instruction may only do what needs no function call: anything longer traps
+    /// as [`Trap::Detour`] before it has changed anything, and the engine runs the instruction
+    /// again in a context where this is false.
+    const SHORT: bool;
 
     fn hart(&self) -> &Hart;
     fn hart_mut(&mut self) -> &mut Hart;
@@ -123,6 +133,10 @@ pub(crate) trait Context {
     fn load<T: Scalar>(&mut self) -> Result<u64, Trap> {
         let address = self.rs1().wrapping_add(self.immediate());
         let retired = self.retired();
+        if Self::SHORT {
+            let hit = self.memory().load_hit::<T>(address, retired);
+            return hit.map(Scalar::to_u64).ok_or(Trap::Detour);
+        }
         Ok(self.memory().load::<T>(address, retired)?.to_u64())
     }
 
@@ -250,14 +264,44 @@ pub(crate) trait Context {
         float::rounding(self.immediate() as u32 & 7, self.hart().fcsr).ok_or(Trap::Illegal)
     }
 
+    /// What the host may build on for an operation by `rounding`.
+    #[inline(always)]
+    fn conditions(&self, rounding: Rounding) -> Conditions {
+        Conditions {
+            rounding,
+            inexact_already: self.hart().fcsr & float::INEXACT != 0,
+            may_test_exactness: !Self::SHORT,
+        }
+    }
+
+    /// The host's result if it has one, else SoftFloat's.
+    #[inline(always)]
+    fn float_result<R>(
+        &mut self,
+        rounding: Rounding,
+        quick: impl FnOnce(Conditions) -> Option<R>,
+        exact: impl FnOnce(Rounding, &mut u32) -> R,
+    ) -> Result<R, Trap> {
+        match quick(self.conditions(rounding)) {
+            Some(result) => Ok(result),
+            None if Self::SHORT => Err(Trap::Detour),
+            None => Ok(exact(rounding, &mut self.hart_mut().fcsr)),
+        }
+    }
+
     #[inline(always)]
     fn float_unary<F: FloatFormat, R: FloatFormat>(
         &mut self,
-        operation: impl Fn(F, Rounding, &mut u32) -> R,
+        quick: impl FnOnce(F, Conditions) -> Option<R>,
+        exact: impl FnOnce(F, Rounding, &mut u32) -> R,
     ) -> Result<(), Trap> {
         let rounding = self.rounding()?;
         let a = self.fs1();
-        let result = operation(a, rounding, &mut self.hart_mut().fcsr);
+        let result = self.float_result(
+            rounding,
+            |given| quick(a, given),
+            |mode, fcsr| exact(a, mode, fcsr),
+        )?;
         self.set_fd(result.boxed());
         Ok(())
     }
@@ -265,11 +309,16 @@ pub(crate) trait Context {
     #[inline(always)]
     fn float_binary<F: FloatFormat>(
         &mut self,
-        operation: impl Fn(F, F, Rounding, &mut u32) -> F,
+        quick: impl FnOnce(F, F, Conditions) -> Option<F>,
+        exact: impl FnOnce(F, F, Rounding, &mut u32) -> F,
     ) -> Result<(), Trap> {
         let rounding = self.rounding()?;
         let (a, b) = (self.fs1(), self.fs2());
-        let result = operation(a, b, rounding, &mut self.hart_mut().fcsr);
+        let result = self.float_result(
+            rounding,
+            |given| quick(a, b, given),
+            |mode, fcsr| exact(a, b, mode, fcsr),
+        )?;
         self.set_fd(result.boxed());
         Ok(())
     }
@@ -285,7 +334,11 @@ pub(crate) trait Context {
         let (a, b, c) = (self.fs1::<F>(), self.fs2::<F>(), self.fs3::<F>());
         let a = if negate_product { a.negated() } else { a };
         let c = if negate_addend { c.negated() } else { c };
-        let result = float::fused_multiply_add(a, b, c, rounding, &mut self.hart_mut().fcsr);
+        let result = self.float_result(
+            rounding,
+            |given| float::fused_multiply_add(a, b, c, given),
+            |mode, fcsr| soft::fused_multiply_add(a, b, c, mode, fcsr),
+        )?;
         self.set_fd(result.boxed());
         Ok(())
     }
@@ -306,25 +359,27 @@ pub(crate) trait Context {
     }
 
     #[inline(always)]
-    fn float_to_integer<F: FloatFormat>(
-        &mut self,
-        operation: impl Fn(F, Rounding, &mut u32) -> u64,
-    ) -> Result<(), Trap> {
+    fn float_to_integer<F: FloatFormat>(&mut self, integer: Integer) -> Result<(), Trap> {
         let rounding = self.rounding()?;
-        let a = self.fs1();
-        let result = operation(a, rounding, &mut self.hart_mut().fcsr);
+        let a = self.fs1::<F>();
+        let result = self.float_result(
+            rounding,
+            |given| float::to_integer(a, integer, given),
+            |mode, fcsr| soft::to_integer(a, integer, mode, fcsr),
+        )?;
         self.set_rd(result);
         Ok(())
     }
 
     #[inline(always)]
-    fn integer_to_float<F: FloatFormat>(
-        &mut self,
-        operation: impl Fn(u64, Rounding, &mut u32) -> F,
-    ) -> Result<(), Trap> {
+    fn integer_to_float<F: FloatFormat>(&mut self, integer: Integer) -> Result<(), Trap> {
         let rounding = self.rounding()?;
         let a = self.rs1();
-        let result = operation(a, rounding, &mut self.hart_mut().fcsr);
+        let result: F = self.float_result(
+            rounding,
+            |given| float::from_integer(a, integer, given),
+            |mode, fcsr| soft::from_integer(a, integer, mode, fcsr),
+        )?;
         self.set_fd(result.boxed());
         Ok(())
     }

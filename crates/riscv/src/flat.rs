@@ -112,6 +112,16 @@ impl Memory for FlatMemory {
         Ok(())
     }
 
+    #[inline(always)]
+    fn load_hit<T: Scalar>(&mut self, address: u64, retired: u64) -> Option<T> {
+        self.load(address, retired).ok()
+    }
+
+    #[inline(always)]
+    fn store_hit<T: Scalar>(&mut self, address: u64, value: T, retired: u64) -> bool {
+        self.store(address, value, retired).is_ok()
+    }
+
     fn fetch(&mut self, pc: u64, _retired: u64) -> Result<FetchedLine<u64>, Fault> {
         let line = pc & !(LINE_BYTES - 1);
         let place = self

@@ -112,6 +112,22 @@ pub trait Memory {
     /// Writes a value. Misaligned addresses are legal, also across lines and pages.
     fn store<T: Scalar>(&mut self, address: u64, value: T, retired: u64) -> Result<(), Fault>;
 
+    /// The common case of [`Memory::load`], where an engine wants it as straight code without a
+    /// function call: the value, charged exactly as `load` would, or `None` with nothing done, and
+    /// the engine calls `load`. Should be `#[inline(always)]`; right without being implemented.
+    #[inline(always)]
+    fn load_hit<T: Scalar>(&mut self, address: u64, retired: u64) -> Option<T> {
+        let _ = (address, retired);
+        None
+    }
+
+    /// The common case of [`Memory::store`], likewise: true if stored, false with nothing done.
+    #[inline(always)]
+    fn store_hit<T: Scalar>(&mut self, address: u64, value: T, retired: u64) -> bool {
+        let _ = (address, value, retired);
+        false
+    }
+
     /// Fetches the line that holds `pc`, charging the instruction cache.
     fn fetch(&mut self, pc: u64, retired: u64) -> Result<FetchedLine<Self::FetchHint>, Fault>;
 

@@ -92,6 +92,7 @@ impl<M: Memory> Visitor for Step<'_, M> {
 
 impl<M: Memory> Context for Step<'_, M> {
     type Memory = M;
+    const SHORT: bool = false;
 
     fn hart(&self) -> &Hart {
         self.hart

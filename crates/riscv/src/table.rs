@@ -10,7 +10,7 @@ use crate::encoding::{
     funct12, fused, major, opcode,
 };
 use crate::execute::{Context, CsrChange, Executed, Flow, Trap};
-use crate::float::{self, Double, Format as _, Integer, Single};
+use crate::float::{self, Double, Format as _, Integer, Single, soft};
 use crate::memory::{Amo, CacheBlock};
 use std::sync::LazyLock;
 
@@ -251,24 +251,24 @@ instructions! {
     FmsubS "fmsub.s" FloatFused fused(major::MSUB, 0) => |c| c.float_fused::<Single>(false, true)?;
     FnmsubS "fnmsub.s" FloatFused fused(major::NMSUB, 0) => |c| c.float_fused::<Single>(true, false)?;
     FnmaddS "fnmadd.s" FloatFused fused(major::NMADD, 0) => |c| c.float_fused::<Single>(true, true)?;
-    FaddS "fadd.s" FloatRounded float(0x00) => |c| c.float_binary(float::add::<Single>)?;
-    FsubS "fsub.s" FloatRounded float(0x04) => |c| c.float_binary(float::subtract::<Single>)?;
-    FmulS "fmul.s" FloatRounded float(0x08) => |c| c.float_binary(float::multiply::<Single>)?;
-    FdivS "fdiv.s" FloatRounded float(0x0c) => |c| c.float_binary(float::divide::<Single>)?;
-    FsqrtS "fsqrt.s" FloatUnaryRounded float_rs2(0x2c, 0) => |c| c.float_unary(float::square_root::<Single>)?;
+    FaddS "fadd.s" FloatRounded float(0x00) => |c| c.float_binary::<Single>(float::add, soft::add)?;
+    FsubS "fsub.s" FloatRounded float(0x04) => |c| c.float_binary::<Single>(float::subtract, soft::subtract)?;
+    FmulS "fmul.s" FloatRounded float(0x08) => |c| c.float_binary::<Single>(float::multiply, soft::multiply)?;
+    FdivS "fdiv.s" FloatRounded float(0x0c) => |c| c.float_binary::<Single>(float::divide, soft::divide)?;
+    FsqrtS "fsqrt.s" FloatUnaryRounded float_rs2(0x2c, 0) => |c| c.float_unary::<Single, Single>(float::square_root, soft::square_root)?;
     FsgnjS "fsgnj.s" Float funct7(major::OP_FP, 0, 0x10) => |c| c.float_exact(|a: Single, b, _| float::inject_sign(a, b, |_, b| b));
     FsgnjnS "fsgnjn.s" Float funct7(major::OP_FP, 1, 0x10) => |c| c.float_exact(|a: Single, b, _| float::inject_sign(a, b, |_, b| !b));
     FsgnjxS "fsgnjx.s" Float funct7(major::OP_FP, 2, 0x10) => |c| c.float_exact(|a: Single, b, _| float::inject_sign(a, b, |a, b| a ^ b));
     FminS "fmin.s" Float funct7(major::OP_FP, 0, 0x14) => |c| c.float_exact(float::minimum::<Single>);
     FmaxS "fmax.s" Float funct7(major::OP_FP, 1, 0x14) => |c| c.float_exact(float::maximum::<Single>);
-    FcvtWS "fcvt.w.s" FloatToIntegerRounded float_rs2(0x60, 0) => |c| c.float_to_integer(|a: Single, mode, fcsr| float::to_integer(a, Integer::Word, mode, fcsr))?;
-    FcvtWuS "fcvt.wu.s" FloatToIntegerRounded float_rs2(0x60, 1) => |c| c.float_to_integer(|a: Single, mode, fcsr| float::to_integer(a, Integer::WordUnsigned, mode, fcsr))?;
-    FcvtLS "fcvt.l.s" FloatToIntegerRounded float_rs2(0x60, 2) => |c| c.float_to_integer(|a: Single, mode, fcsr| float::to_integer(a, Integer::Long, mode, fcsr))?;
-    FcvtLuS "fcvt.lu.s" FloatToIntegerRounded float_rs2(0x60, 3) => |c| c.float_to_integer(|a: Single, mode, fcsr| float::to_integer(a, Integer::LongUnsigned, mode, fcsr))?;
-    FcvtSW "fcvt.s.w" IntegerToFloatRounded float_rs2(0x68, 0) => |c| c.integer_to_float(|a, mode, fcsr| float::from_integer::<Single>(a, Integer::Word, mode, fcsr))?;
-    FcvtSWu "fcvt.s.wu" IntegerToFloatRounded float_rs2(0x68, 1) => |c| c.integer_to_float(|a, mode, fcsr| float::from_integer::<Single>(a, Integer::WordUnsigned, mode, fcsr))?;
-    FcvtSL "fcvt.s.l" IntegerToFloatRounded float_rs2(0x68, 2) => |c| c.integer_to_float(|a, mode, fcsr| float::from_integer::<Single>(a, Integer::Long, mode, fcsr))?;
-    FcvtSLu "fcvt.s.lu" IntegerToFloatRounded float_rs2(0x68, 3) => |c| c.integer_to_float(|a, mode, fcsr| float::from_integer::<Single>(a, Integer::LongUnsigned, mode, fcsr))?;
+    FcvtWS "fcvt.w.s" FloatToIntegerRounded float_rs2(0x60, 0) => |c| c.float_to_integer::<Single>(Integer::Word)?;
+    FcvtWuS "fcvt.wu.s" FloatToIntegerRounded float_rs2(0x60, 1) => |c| c.float_to_integer::<Single>(Integer::WordUnsigned)?;
+    FcvtLS "fcvt.l.s" FloatToIntegerRounded float_rs2(0x60, 2) => |c| c.float_to_integer::<Single>(Integer::Long)?;
+    FcvtLuS "fcvt.lu.s" FloatToIntegerRounded float_rs2(0x60, 3) => |c| c.float_to_integer::<Single>(Integer::LongUnsigned)?;
+    FcvtSW "fcvt.s.w" IntegerToFloatRounded float_rs2(0x68, 0) => |c| c.integer_to_float::<Single>(Integer::Word)?;
+    FcvtSWu "fcvt.s.wu" IntegerToFloatRounded float_rs2(0x68, 1) => |c| c.integer_to_float::<Single>(Integer::WordUnsigned)?;
+    FcvtSL "fcvt.s.l" IntegerToFloatRounded float_rs2(0x68, 2) => |c| c.integer_to_float::<Single>(Integer::Long)?;
+    FcvtSLu "fcvt.s.lu" IntegerToFloatRounded float_rs2(0x68, 3) => |c| c.integer_to_float::<Single>(Integer::LongUnsigned)?;
     FmvXW "fmv.x.w" FloatToInteger float_rs2(0x70, 0).funct3(0) => |c| c.set_rd_word(c.hart().f[c.rs1_number()]);
     FmvWX "fmv.w.x" IntegerToFloat float_rs2(0x78, 0).funct3(0) => |c| c.set_fd(Single::from_bits(c.rs1()).boxed());
     FeqS "feq.s" FloatCompare funct7(major::OP_FP, 2, 0x50) => |c| c.float_compare(float::equal::<Single>);
@@ -283,26 +283,26 @@ instructions! {
     FmsubD "fmsub.d" FloatFused fused(major::MSUB, 1) => |c| c.float_fused::<Double>(false, true)?;
     FnmsubD "fnmsub.d" FloatFused fused(major::NMSUB, 1) => |c| c.float_fused::<Double>(true, false)?;
     FnmaddD "fnmadd.d" FloatFused fused(major::NMADD, 1) => |c| c.float_fused::<Double>(true, true)?;
-    FaddD "fadd.d" FloatRounded float(0x01) => |c| c.float_binary(float::add::<Double>)?;
-    FsubD "fsub.d" FloatRounded float(0x05) => |c| c.float_binary(float::subtract::<Double>)?;
-    FmulD "fmul.d" FloatRounded float(0x09) => |c| c.float_binary(float::multiply::<Double>)?;
-    FdivD "fdiv.d" FloatRounded float(0x0d) => |c| c.float_binary(float::divide::<Double>)?;
-    FsqrtD "fsqrt.d" FloatUnaryRounded float_rs2(0x2d, 0) => |c| c.float_unary(float::square_root::<Double>)?;
+    FaddD "fadd.d" FloatRounded float(0x01) => |c| c.float_binary::<Double>(float::add, soft::add)?;
+    FsubD "fsub.d" FloatRounded float(0x05) => |c| c.float_binary::<Double>(float::subtract, soft::subtract)?;
+    FmulD "fmul.d" FloatRounded float(0x09) => |c| c.float_binary::<Double>(float::multiply, soft::multiply)?;
+    FdivD "fdiv.d" FloatRounded float(0x0d) => |c| c.float_binary::<Double>(float::divide, soft::divide)?;
+    FsqrtD "fsqrt.d" FloatUnaryRounded float_rs2(0x2d, 0) => |c| c.float_unary::<Double, Double>(float::square_root, soft::square_root)?;
     FsgnjD "fsgnj.d" Float funct7(major::OP_FP, 0, 0x11) => |c| c.float_exact(|a: Double, b, _| float::inject_sign(a, b, |_, b| b));
     FsgnjnD "fsgnjn.d" Float funct7(major::OP_FP, 1, 0x11) => |c| c.float_exact(|a: Double, b, _| float::inject_sign(a, b, |_, b| !b));
     FsgnjxD "fsgnjx.d" Float funct7(major::OP_FP, 2, 0x11) => |c| c.float_exact(|a: Double, b, _| float::inject_sign(a, b, |a, b| a ^ b));
     FminD "fmin.d" Float funct7(major::OP_FP, 0, 0x15) => |c| c.float_exact(float::minimum::<Double>);
     FmaxD "fmax.d" Float funct7(major::OP_FP, 1, 0x15) => |c| c.float_exact(float::maximum::<Double>);
-    FcvtSD "fcvt.s.d" FloatUnaryRounded float_rs2(0x20, 1) => |c| c.float_unary(float::narrow)?;
-    FcvtDS "fcvt.d.s" FloatUnaryRounded float_rs2(0x21, 0) => |c| c.float_unary(float::widen)?;
-    FcvtWD "fcvt.w.d" FloatToIntegerRounded float_rs2(0x61, 0) => |c| c.float_to_integer(|a: Double, mode, fcsr| float::to_integer(a, Integer::Word, mode, fcsr))?;
-    FcvtWuD "fcvt.wu.d" FloatToIntegerRounded float_rs2(0x61, 1) => |c| c.float_to_integer(|a: Double, mode, fcsr| float::to_integer(a, Integer::WordUnsigned, mode, fcsr))?;
-    FcvtLD "fcvt.l.d" FloatToIntegerRounded float_rs2(0x61, 2) => |c| c.float_to_integer(|a: Double, mode, fcsr| float::to_integer(a, Integer::Long, mode, fcsr))?;
-    FcvtLuD "fcvt.lu.d" FloatToIntegerRounded float_rs2(0x61, 3) => |c| c.float_to_integer(|a: Double, mode, fcsr| float::to_integer(a, Integer::LongUnsigned, mode, fcsr))?;
-    FcvtDW "fcvt.d.w" IntegerToFloatRounded float_rs2(0x69, 0) => |c| c.integer_to_float(|a, mode, fcsr| float::from_integer::<Double>(a, Integer::Word, mode, fcsr))?;
-    FcvtDWu "fcvt.d.wu" IntegerToFloatRounded float_rs2(0x69, 1) => |c| c.integer_to_float(|a, mode, fcsr| float::from_integer::<Double>(a, Integer::WordUnsigned, mode, fcsr))?;
-    FcvtDL "fcvt.d.l" IntegerToFloatRounded float_rs2(0x69, 2) => |c| c.integer_to_float(|a, mode, fcsr| float::from_integer::<Double>(a, Integer::Long, mode, fcsr))?;
-    FcvtDLu "fcvt.d.lu" IntegerToFloatRounded float_rs2(0x69, 3) => |c| c.integer_to_float(|a, mode, fcsr| float::from_integer::<Double>(a, Integer::LongUnsigned, mode, fcsr))?;
+    FcvtSD "fcvt.s.d" FloatUnaryRounded float_rs2(0x20, 1) => |c| c.float_unary(float::narrow, soft::narrow)?;
+    FcvtDS "fcvt.d.s" FloatUnaryRounded float_rs2(0x21, 0) => |c| c.float_unary(float::widen, soft::widen)?;
+    FcvtWD "fcvt.w.d" FloatToIntegerRounded float_rs2(0x61, 0) => |c| c.float_to_integer::<Double>(Integer::Word)?;
+    FcvtWuD "fcvt.wu.d" FloatToIntegerRounded float_rs2(0x61, 1) => |c| c.float_to_integer::<Double>(Integer::WordUnsigned)?;
+    FcvtLD "fcvt.l.d" FloatToIntegerRounded float_rs2(0x61, 2) => |c| c.float_to_integer::<Double>(Integer::Long)?;
+    FcvtLuD "fcvt.lu.d" FloatToIntegerRounded float_rs2(0x61, 3) => |c| c.float_to_integer::<Double>(Integer::LongUnsigned)?;
+    FcvtDW "fcvt.d.w" IntegerToFloatRounded float_rs2(0x69, 0) => |c| c.integer_to_float::<Double>(Integer::Word)?;
+    FcvtDWu "fcvt.d.wu" IntegerToFloatRounded float_rs2(0x69, 1) => |c| c.integer_to_float::<Double>(Integer::WordUnsigned)?;
+    FcvtDL "fcvt.d.l" IntegerToFloatRounded float_rs2(0x69, 2) => |c| c.integer_to_float::<Double>(Integer::Long)?;
+    FcvtDLu "fcvt.d.lu" IntegerToFloatRounded float_rs2(0x69, 3) => |c| c.integer_to_float::<Double>(Integer::LongUnsigned)?;
     FmvXD "fmv.x.d" FloatToInteger float_rs2(0x71, 0).funct3(0) => |c| c.set_rd(c.hart().f[c.rs1_number()]);
     FmvDX "fmv.d.x" IntegerToFloat float_rs2(0x79, 0).funct3(0) => |c| c.set_fd(c.rs1());
     FeqD "feq.d" FloatCompare funct7(major::OP_FP, 2, 0x51) => |c| c.float_compare(float::equal::<Double>);
@@ -332,12 +332,22 @@ impl Operation {
         )
     }
 
-    /// True if the operation does nothing but compute `rd` from integer registers and `pc`, so
-    /// that it does nothing at all where `rd` is `x0`.
-    pub(crate) const fn only_computes(self) -> bool {
-        matches!(
+    /// True if the operation has an effect even where its destination is `x0`, so that it is run
+    /// and its result thrown away. Others do nothing but compute an integer from registers.
+    pub(crate) const fn may_write_x0(self) -> bool {
+        let only_computes = matches!(
             self.description().encoding.fixed & 0x7f,
             major::OP | major::OP_IMM | major::OP_32 | major::OP_IMM_32 | major::LUI | major::AUIPC
+        );
+        self.description().format.writes_integer() && !only_computes
+    }
+
+    /// True if the operation may need more than a few straight instructions of the host: memory
+    /// beyond a hit, floating point beyond the host's unit.
+    pub(crate) const fn may_take_long(self) -> bool {
+        matches!(
+            self.description().encoding.fixed & 0x7f,
+            major::LOAD | major::STORE | major::LOAD_FP | major::STORE_FP | major::OP_FP
         )
     }
 }

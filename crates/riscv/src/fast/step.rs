@@ -107,7 +107,7 @@ impl Step {
             immediate = immediate << END_OFFSET_BITS | i32::from(offset + instruction.length);
         }
         let discards = instruction.rd == 0 && format.writes_integer();
-        let handler = if discards && operation.only_computes() {
+        let handler = if discards && !operation.may_write_x0() {
             erase::<M>(nothing::<M>)
         } else {
             visit(
@@ -192,11 +192,13 @@ unsafe fn proceed<M: Memory>(
     unsafe { run_chain(hart, memory, at.add(1), trapped) }
 }
 
-/// The handler of an operation. With `DISCARDS`, its destination is `x0`.
+/// The handler of an operation. With `DISCARDS`, its destination is `x0`. With `SHORT`, it has no
+/// function call in it but the tail call, so that it needs no stack frame; where it cannot go on
+/// that way, it becomes the long handler.
 ///
 /// # Safety
 /// As [`run_chain`], but `at` may be any step of the block.
-unsafe fn handle<M: Memory, S: Semantics, const DISCARDS: bool>(
+unsafe fn handle<M: Memory, S: Semantics, const DISCARDS: bool, const SHORT: bool>(
     hart: &mut Hart,
     memory: &mut M,
     at: *const Step,
@@ -204,13 +206,17 @@ unsafe fn handle<M: Memory, S: Semantics, const DISCARDS: bool>(
 ) -> End {
     // SAFETY: `at` points to a step, and nothing writes steps while a chain runs.
     let step = unsafe { *at };
-    let mut running = Running::<M, S> {
+    let mut running = Running::<M, S, SHORT> {
         hart,
         memory,
         step,
         semantics: PhantomData,
     };
     let executed = S::execute(&mut running);
+    if const { SHORT } && executed == Err(Trap::Detour) {
+        // SAFETY: the same step, and the caller's promise.
+        return unsafe { handle::<M, S, DISCARDS, false>(hart, memory, at, trapped) };
+    }
     if DISCARDS {
         hart.x[0] = 0;
     }
@@ -304,16 +310,19 @@ impl<M: Memory> Visitor for HandlerOf<M> {
     type Output = ErasedHandler;
 
     fn visit<S: Semantics>(self) -> ErasedHandler {
-        erase::<M>(if self.discards {
-            handle::<M, S, true>
+        if const { S::OPERATION.may_write_x0() } && self.discards {
+            return erase::<M>(handle::<M, S, true, false>);
+        }
+        if const { S::OPERATION.may_take_long() } {
+            erase::<M>(handle::<M, S, false, true>)
         } else {
-            handle::<M, S, false>
-        })
+            erase::<M>(handle::<M, S, false, false>)
+        }
     }
 }
 
 /// One step under execution.
-struct Running<'a, M, S> {
+struct Running<'a, M, S, const SHORT: bool> {
     hart: &'a mut Hart,
     memory: &'a mut M,
     step: Step,
@@ -327,8 +336,9 @@ impl Step {
     }
 }
 
-impl<M: Memory, S: Semantics> Context for Running<'_, M, S> {
+impl<M: Memory, S: Semantics, const SHORT: bool> Context for Running<'_, M, S, SHORT> {
     type Memory = M;
+    const SHORT: bool = SHORT;
 
     #[inline(always)]
     fn hart(&self) -> &Hart {

@@ -1,12 +1,10 @@
 //! Floating-point arithmetic as RISC-V defines it: values, rounding modes, flags, canonical NaNs.
 //!
-//! Berkeley SoftFloat (module `soft`) is the truth. Where the result and its flags are certain
-//! beforehand, the host's floating-point unit gives the same bits in a twentieth of the time: each
-//! operation here tries that first, under the condition written beside it, and falls back. The
-//! conditions rest on one fact: a host operation rounds to nearest even and its result is then
-//! *the* result; only the flags have to be known some other way.
-//!
-//! Flags only ever accumulate into `fcsr`.
+//! Berkeley SoftFloat (module [`soft`]) is the truth. Where the result and its flags are certain
+//! beforehand, the host's floating-point unit gives the same bits in a twentieth of the time: the
+//! functions here do that under the condition written beside each, or return `None`. The conditions
+//! rest on one fact: a host operation rounds to nearest even and its result is then *the* result;
+//! only the flags have to be known some other way. What succeeds here raises no new flag.
 
 mod format;
 mod host;
@@ -44,123 +42,105 @@ pub(crate) fn rounding(mode: u32, fcsr: u32) -> Option<Rounding> {
     }
 }
 
-#[inline(always)]
-fn inexact_already(fcsr: u32) -> bool {
-    fcsr & INEXACT != 0
+/// What an attempt on the host may build on.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Conditions {
+    /// The rounding mode of the instruction.
+    pub(crate) rounding: Rounding,
+    /// The inexact flag is set already, so that raising it again changes nothing.
+    pub(crate) inexact_already: bool,
+    /// There is time to find out whether a result is exact.
+    pub(crate) may_test_exactness: bool,
 }
 
-/// `a + b`. On the host: a sum is never tiny and inexact at once, so a finite one can only be
-/// inexact.
-#[inline(always)]
-pub(crate) fn add<F: Format>(a: F, b: F, rounding: Rounding, fcsr: &mut u32) -> F {
-    if rounding == Rounding::NearestEven {
-        let (x, y) = (a.host(), b.host());
-        let sum = x + y;
-        if sum.is_finite() && (inexact_already(*fcsr) || Host::exact_sum(x, y, sum)) {
-            return F::from_host(sum);
-        }
+impl Conditions {
+    /// True if a result that rounds to nearest even and can at worst be inexact may be given.
+    #[inline(always)]
+    fn allow(self, is_exact: impl FnOnce() -> bool) -> bool {
+        self.inexact_already || (self.may_test_exactness && is_exact())
     }
-    soft::add(a, b, rounding, fcsr)
+
+    #[inline(always)]
+    fn nearest(self) -> bool {
+        self.rounding == Rounding::NearestEven
+    }
 }
 
-/// `a - b`, which is `a + -b` in every case but the sign of a NaN, and a NaN result is canonical.
+/// `a + b`: a sum is never tiny and inexact at once, so a finite one can only be inexact.
 #[inline(always)]
-pub(crate) fn subtract<F: Format>(a: F, b: F, rounding: Rounding, fcsr: &mut u32) -> F {
-    if rounding == Rounding::NearestEven {
-        let (x, y) = (a.host(), b.host());
-        let difference = x - y;
-        if difference.is_finite() && (inexact_already(*fcsr) || Host::exact_sum(x, -y, difference))
-        {
-            return F::from_host(difference);
-        }
-    }
-    soft::subtract(a, b, rounding, fcsr)
+pub(crate) fn add<F: Format>(a: F, b: F, given: Conditions) -> Option<F> {
+    let (x, y) = (a.host(), b.host());
+    let sum = x + y;
+    let right = given.nearest() && sum.is_finite() && given.allow(|| Host::exact_sum(x, y, sum));
+    right.then(|| F::from_host(sum))
 }
 
-/// `a × b`. On the host: a finite product above the smallest normal number can only be inexact;
-/// zero times a finite number is exact.
+/// `a - b`, which is `a + -b`.
 #[inline(always)]
-pub(crate) fn multiply<F: Format>(a: F, b: F, rounding: Rounding, fcsr: &mut u32) -> F {
-    if rounding == Rounding::NearestEven {
-        let (x, y) = (a.host(), b.host());
-        let product = x * y;
-        let certain = product.is_above_tiny()
-            && (inexact_already(*fcsr) || Host::exact_product(x, y, product));
-        if certain || (product.is_zero() && (x.is_zero() || y.is_zero())) {
-            return F::from_host(product);
-        }
-    }
-    soft::multiply(a, b, rounding, fcsr)
+pub(crate) fn subtract<F: Format>(a: F, b: F, given: Conditions) -> Option<F> {
+    add(a, b.negated(), given)
 }
 
-/// `a ÷ b`. On the host: as for products; zero divided by a number other than zero is exact.
+/// `a × b`: a finite product above the smallest normal number can only be inexact; zero times a
+/// finite number is exact.
 #[inline(always)]
-pub(crate) fn divide<F: Format>(a: F, b: F, rounding: Rounding, fcsr: &mut u32) -> F {
-    if rounding == Rounding::NearestEven {
-        let (x, y) = (a.host(), b.host());
-        let quotient = x / y;
-        let certain = quotient.is_above_tiny()
-            && (inexact_already(*fcsr) || Host::exact_quotient(x, y, quotient));
-        if certain || (quotient.is_zero() && x.is_zero()) {
-            return F::from_host(quotient);
-        }
-    }
-    soft::divide(a, b, rounding, fcsr)
+pub(crate) fn multiply<F: Format>(a: F, b: F, given: Conditions) -> Option<F> {
+    let (x, y) = (a.host(), b.host());
+    let product = x * y;
+    let certain = given.nearest()
+        && product.is_above_tiny()
+        && given.allow(|| Host::exact_product(x, y, product));
+    let exactly_zero = product.is_zero() && (x.is_zero() || y.is_zero());
+    (certain || exactly_zero).then(|| F::from_host(product))
 }
 
-/// `√a`. On the host: the root of a positive finite number is normal, so it can only be inexact.
+/// `a ÷ b`: as for products; zero divided by a number other than zero is exact.
 #[inline(always)]
-pub(crate) fn square_root<F: Format>(a: F, rounding: Rounding, fcsr: &mut u32) -> F {
-    if rounding == Rounding::NearestEven {
-        let x = a.host();
-        let root = x.square_root();
-        if root.is_above_tiny() && (inexact_already(*fcsr) || Host::exact_root(x, root)) {
-            return F::from_host(root);
-        }
-    }
-    soft::square_root(a, rounding, fcsr)
+pub(crate) fn divide<F: Format>(a: F, b: F, given: Conditions) -> Option<F> {
+    let (x, y) = (a.host(), b.host());
+    let quotient = x / y;
+    let certain = given.nearest()
+        && quotient.is_above_tiny()
+        && given.allow(|| Host::exact_quotient(x, y, quotient));
+    let exactly_zero = quotient.is_zero() && x.is_zero();
+    (certain || exactly_zero).then(|| F::from_host(quotient))
 }
 
-/// `a × b + c`, rounded once. On the host: as for products, when inexact is already set.
+/// `√a`: the root of a positive finite number is normal, so it can only be inexact.
 #[inline(always)]
-pub(crate) fn fused_multiply_add<F: Format>(
-    a: F,
-    b: F,
-    c: F,
-    rounding: Rounding,
-    fcsr: &mut u32,
-) -> F {
-    if rounding == Rounding::NearestEven && inexact_already(*fcsr) {
-        let sum = a.host().fused_multiply_add(b.host(), c.host());
-        if sum.is_above_tiny() {
-            return F::from_host(sum);
-        }
+pub(crate) fn square_root<F: Format>(a: F, given: Conditions) -> Option<F> {
+    let x = a.host();
+    let root = x.square_root();
+    let right =
+        given.nearest() && root.is_above_tiny() && given.allow(|| Host::exact_root(x, root));
+    right.then(|| F::from_host(root))
+}
+
+/// `a × b + c`, rounded once: as for products, if inexact is set already.
+#[inline(always)]
+pub(crate) fn fused_multiply_add<F: Format>(a: F, b: F, c: F, given: Conditions) -> Option<F> {
+    if !(given.nearest() && given.inexact_already) {
+        return None;
     }
-    soft::fused_multiply_add(a, b, c, rounding, fcsr)
+    let sum = a.host().fused_multiply_add(b.host(), c.host());
+    sum.is_above_tiny().then(|| F::from_host(sum))
 }
 
 /// Single to double: exact unless it is a NaN.
 #[inline(always)]
-pub(crate) fn widen(a: Single, rounding: Rounding, fcsr: &mut u32) -> Double {
+pub(crate) fn widen(a: Single, _given: Conditions) -> Option<Double> {
     let x = a.host();
-    if x.is_nan() {
-        soft::widen(a, rounding, fcsr)
-    } else {
-        Double::from_host(f64::from(x))
-    }
+    (!x.is_nan()).then(|| Double::from_host(f64::from(x)))
 }
 
-/// Double to single. On the host: what single precision holds exactly; the rest as for products.
+/// Double to single: what single precision holds exactly; the rest as for products.
 #[inline(always)]
-pub(crate) fn narrow(a: Double, rounding: Rounding, fcsr: &mut u32) -> Single {
+pub(crate) fn narrow(a: Double, given: Conditions) -> Option<Single> {
     let x = a.host();
     let narrowed = x as f32;
     let exact = f64::from(narrowed) == x;
-    let nearest = rounding == Rounding::NearestEven && inexact_already(*fcsr);
-    if exact || (nearest && narrowed.is_above_tiny()) {
-        return Single::from_host(narrowed);
-    }
-    soft::narrow(a, rounding, fcsr)
+    let certain = given.nearest() && given.inexact_already && narrowed.is_above_tiny();
+    (exact || certain).then(|| Single::from_host(narrowed))
 }
 
 /// `a` with the sign that `sign` makes of the two operands' signs.
@@ -272,50 +252,35 @@ impl Integer {
     }
 }
 
-/// Float to integer, saturating. On the host: a number below 2⁵² that is an integer, or is
-/// rounded towards zero when inexact is already set.
+/// Float to integer, saturating: a number below 2⁵² in the integer's range that is an integer
+/// itself, or is rounded towards zero when inexact is set already.
 #[inline(always)]
-pub(crate) fn to_integer<F: Format>(
-    a: F,
-    integer: Integer,
-    rounding: Rounding,
-    fcsr: &mut u32,
-) -> u64 {
+pub(crate) fn to_integer<F: Format>(a: F, integer: Integer, given: Conditions) -> Option<u64> {
     const LIMIT: f64 = (1_u64 << 52) as f64;
     let x = a.host().to_f64();
-    if x.abs() < LIMIT {
-        let truncated = x as i64;
-        let truncation_is_right =
-            truncated as f64 == x || (rounding == Rounding::TowardZero && inexact_already(*fcsr));
-        let (lowest, highest) = integer.range();
-        if truncation_is_right && (lowest..=highest).contains(&truncated) {
-            return match integer {
-                Integer::WordUnsigned => truncated as i32 as u64,
-                _ => truncated as u64,
-            };
-        }
-    }
-    soft::to_integer(a, integer, rounding, fcsr)
+    let truncated = x as i64;
+    let truncates = given.rounding == Rounding::TowardZero && given.inexact_already;
+    let (lowest, highest) = integer.range();
+    let right = x.abs() < LIMIT
+        && (truncated as f64 == x || truncates)
+        && (lowest..=highest).contains(&truncated);
+    right.then_some(match integer {
+        Integer::WordUnsigned => truncated as i32 as u64,
+        _ => truncated as u64,
+    })
 }
 
-/// Integer to float. On the host: integers that the format holds exactly.
+/// Integer to float: integers that the format holds exactly.
 #[inline(always)]
-pub(crate) fn from_integer<F: Format>(
-    a: u64,
-    integer: Integer,
-    rounding: Rounding,
-    fcsr: &mut u32,
-) -> F {
+pub(crate) fn from_integer<F: Format>(a: u64, integer: Integer, _given: Conditions) -> Option<F> {
     let value = match integer {
         Integer::Word => i64::from(a as i32),
         Integer::WordUnsigned => i64::from(a as u32),
         Integer::Long | Integer::LongUnsigned => a as i64,
     };
     let beyond_signed = integer == Integer::LongUnsigned && value < 0;
-    if !beyond_signed && value.unsigned_abs() <= F::Host::LARGEST_EXACT {
-        return F::from_host(F::Host::from_i64(value));
-    }
-    soft::from_integer(a, integer, rounding, fcsr)
+    let right = !beyond_signed && value.unsigned_abs() <= F::Host::LARGEST_EXACT;
+    right.then(|| F::from_host(F::Host::from_i64(value)))
 }
 
 #[cfg(test)]
