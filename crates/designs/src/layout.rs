@@ -6,7 +6,7 @@
 //! 0x0000_0000  boot record, copy 0   (this layout; see BootRecord)
 //! 0x0000_1000  boot record, copy 1
 //! 0x0000_2000  design metadata (registers, tables), to 64 KiB
-//! 0x0001_0000  processor contexts, 1 KiB for each hart
+//! 0x0001_0000  processor contexts, 1 KiB for each hart, then 1 KiB for the machine
 //!      …       kernel state image
 //!      …       frames
 //!      …       log area, to the end
@@ -46,7 +46,7 @@ impl Layout {
     /// The map of a machine with so much NVM. A quarter of it, at the top, is the design's; an
     /// eighth at most is for the kernel's image.
     pub fn new(harts: usize, nvm_bytes: u64) -> Self {
-        let contexts_end = (CONTEXTS_START + harts as u64 * CONTEXT_BYTES).next_multiple_of(PAGE);
+        let contexts_end = (CONTEXTS_START + (harts as u64 + 1) * CONTEXT_BYTES).next_multiple_of(PAGE);
         let kernel_end = contexts_end + (nvm_bytes / 8).min(256 << 20) / PAGE * PAGE;
         let log_start = nvm_bytes / 4 * 3 / PAGE * PAGE;
         Self {
@@ -62,7 +62,7 @@ impl Layout {
         self.contexts.start..self.frames.end
     }
 
-    /// Address of a hart's context.
+    /// Address of a hart's context; the machine's own comes after the last hart's.
     pub fn context(&self, hart: usize) -> u64 {
         self.contexts.start + hart as u64 * CONTEXT_BYTES
     }

@@ -42,6 +42,8 @@ pub struct Core {
     pub accesses: u64,
     /// Of these, writes.
     pub stores: u64,
+    /// Instruction-cache accesses so far.
+    pub fetches: u64,
     /// The line reserved by LR.
     pub reservation: Option<LineNumber>,
     /// Stores that wait for their line: when each will be done, in order.
@@ -97,6 +99,7 @@ impl Hardware {
                     stalls: 0,
                     accesses: 0,
                     stores: 0,
+                    fetches: 0,
                     reservation: None,
                     store_buffer: VecDeque::new(),
                     stores_done: 0,
@@ -210,7 +213,7 @@ impl Hardware {
         line: LineNumber,
         now: Cycles,
     ) -> (Slot, Cycles) {
-        self.statistics.l1i_accesses += 1;
+        self.cores[hart].fetches += 1;
         if let Some(slot) = self.cores[hart].l1i.find(line) {
             self.cores[hart].l1i.touch(slot);
             return (slot, now);
@@ -465,6 +468,14 @@ impl Hardware {
         }
     }
 
+    /// Empties a hart's instruction cache: later fetches see what stores left in the L2.
+    pub fn flush_l1i(&mut self, hart: usize) {
+        let l1i = &mut self.cores[hart].l1i;
+        for slot in 0..l1i.sets() * l1i.ways() {
+            l1i.invalidate(Slot(slot as u32));
+        }
+    }
+
     /// The current version changed in every domain: the next store to any line must ask.
     pub fn version_changed(&mut self) {
         for core in &mut self.cores {
@@ -659,6 +670,7 @@ impl Hardware {
     pub fn statistics(&self) -> Statistics {
         let mut statistics = self.statistics.clone();
         statistics.l1d_accesses = self.cores.iter().map(|core| core.accesses).sum();
+        statistics.l1i_accesses = self.cores.iter().map(|core| core.fetches).sum();
         statistics.l1d_stores = self.cores.iter().map(|core| core.stores).sum();
         statistics
     }

@@ -117,6 +117,8 @@ impl Tear {
 pub struct Memory {
     /// The media's bytes with every accepted write applied.
     pub arena: Arena,
+    /// Filled with the start and end of every write, if present.
+    pub persistence_times: Option<Vec<Cycles>>,
     waiting: VecDeque<Waiting>,
     /// Nothing that was durable at this time will be asked for again.
     horizon: Cycles,
@@ -142,6 +144,7 @@ impl Memory {
         let link = &specification.link;
         Self {
             arena,
+            persistence_times: None,
             waiting: VecDeque::new(),
             horizon: 0,
             context_range,
@@ -271,6 +274,9 @@ impl Memory {
         {
             self.waiting.pop_front();
         }
+        if let Some(times) = &mut self.persistence_times {
+            times.extend([start, done]);
+        }
         self.waiting.push_back(Waiting {
             start,
             done,
@@ -303,13 +309,6 @@ impl Memory {
     /// When the last accepted write will be durable.
     pub fn quiet_at(&self) -> Cycles {
         self.waiting.back().map_or(0, |write| write.done)
-    }
-
-    /// Times in the future at which what a cut leaves behind changes: every write's start and end.
-    pub fn persistence_times(&self) -> impl Iterator<Item = Cycles> + '_ {
-        self.waiting
-            .iter()
-            .flat_map(|write| [write.start, write.done])
     }
 
     /// Cuts the power at `at`: the arena then holds what survived.

@@ -1,1 +1,24 @@
-//! Perdure: perdure.
+//! The assembled machine: configuration, run loop, epoch contexts, power cut, recovery, resume,
+//! verification, cut schedules, statistics and result files.
+//!
+//! Reading order: [`configuration`], [`port`], [`machine`], [`context`], [`outside`], [`verify`],
+//! [`campaign`], [`api`].
+
+pub mod api;
+pub mod campaign;
+pub mod configuration;
+pub mod context;
+pub mod error;
+pub mod exerciser;
+pub mod machine;
+pub mod mutants;
+pub mod outside;
+pub mod port;
+pub mod report;
+pub mod request;
+pub mod token;
+pub mod verify;
+
+pub use configuration::Configuration;
+pub use error::Error;
+pub use machine::{Engine, Machine, Pause, Workload};

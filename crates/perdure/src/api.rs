@@ -1,0 +1,269 @@
+//! The core as its users call it: JSON text in, JSON text out.
+//!
+//! Requests are [`Request`]; results are described in `docs/machine.md`. Every function returns
+//! an [`Error`] whose text is one message for the user.
+
+use std::io::Write;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Instant;
+
+use perdure_designs::{Design, NAMES, Visitor, with_design};
+use perdure_hardware::time::Cycles;
+use perdure_linux::Release;
+use serde_json::{Value, json};
+
+use crate::campaign;
+use crate::configuration::{Configuration, MACHINES, nearest};
+use crate::error::Error;
+use crate::machine::{Machine, Pause};
+use crate::mutants;
+use crate::report::run_result;
+use crate::request::{Prepared, Request};
+use crate::token::Token;
+
+/// How a caller follows long work, and stops it.
+pub trait Observer: Sync {
+    /// So much is done of so much (0: unknown).
+    fn progress(&self, done: u64, total: u64, unit: &str, message: &str);
+    /// True once the caller wants what is finished so far.
+    fn interrupted(&self) -> bool;
+}
+
+/// Nobody watches.
+pub struct Unobserved;
+
+impl Observer for Unobserved {
+    fn progress(&self, _done: u64, _total: u64, _unit: &str, _message: &str) {}
+
+    fn interrupted(&self) -> bool {
+        false
+    }
+}
+
+fn visit<V: Visitor>(design: &str, visitor: V) -> Result<V::Output, Error> {
+    with_design(design, visitor)
+        .ok_or_else(|| Error::Configuration(format!("there is no design '{design}'")))
+}
+
+struct PlantedBug<'a>(Option<&'a str>);
+
+impl Visitor for PlantedBug<'_> {
+    type Output = Result<Option<&'static str>, Error>;
+
+    fn visit<D: Design>(self) -> Self::Output {
+        let Some(name) = self.0 else { return Ok(None) };
+        let names = || D::PLANTED_BUGS.iter().map(|bug| bug.name);
+        names().find(|known| *known == name).map(Some).ok_or_else(|| {
+            Error::Request(match nearest(name, names()) {
+                Some(hint) => format!("{} has no planted bug '{name}'; the nearest is '{hint}'", D::NAME),
+                None => format!("{} has no planted bugs", D::NAME),
+            })
+        })
+    }
+}
+
+struct Run<'a> {
+    request: &'a Request,
+    prepared: &'a Prepared,
+    bug: Option<&'static str>,
+    observer: &'a dyn Observer,
+}
+
+/// How far a run goes between two looks at the observer.
+const STRIDE: Cycles = 20_000_000;
+
+impl Visitor for Run<'_> {
+    type Output = Result<Value, Error>;
+
+    fn visit<D: Design>(self) -> Self::Output {
+        let Prepared { configuration, workload, engine, .. } = self.prepared;
+        let mut machine = Machine::<D>::boot(configuration, workload, *engine, self.bug)?;
+        let forward = Forward::new(self.request, workload);
+        machine.outside.forward = Some(Arc::new(move |release| forward.release(release)));
+        let started = Instant::now();
+        let mut until = STRIDE;
+        let mut interrupted = false;
+        loop {
+            match machine.run(until)? {
+                Pause::Finished => break,
+                Pause::EpochEnded(_) => {}
+                Pause::Time => {
+                    until += STRIDE;
+                    let total = self.request.stop_after.unwrap_or(0);
+                    self.observer.progress(machine.retired(), total, "instructions", "running");
+                    if self.observer.interrupted() {
+                        interrupted = true;
+                        break;
+                    }
+                }
+            }
+        }
+        let seconds = started.elapsed().as_secs_f64();
+        if let Some(message) = &machine.outside.contradiction {
+            return Err(Error::Defect(message.clone()));
+        }
+        run_result(&machine, self.prepared, seconds, interrupted).map(Value::Object)
+    }
+}
+
+/// Hands output on to the host as it is released.
+struct Forward {
+    passthrough: bool,
+    files: Option<perdure_linux::HostDirectories>,
+}
+
+impl Forward {
+    fn new(request: &Request, workload: &crate::machine::Workload) -> Self {
+        let files = perdure_linux::HostDirectories::new(&workload.kernel, request.out.as_deref().map(Path::to_path_buf));
+        Self { passthrough: request.passthrough, files: Some(files) }
+    }
+
+    fn release(&self, release: &Release) {
+        if let Release::Stream { descriptor, bytes, .. } = release {
+            if self.passthrough {
+                // A reader that went away ends nothing: the guest's output is not our error.
+                let _ = if *descriptor == 2 {
+                    let mut stream = std::io::stderr().lock();
+                    stream.write_all(bytes).and_then(|()| stream.flush())
+                } else {
+                    let mut stream = std::io::stdout().lock();
+                    stream.write_all(bytes).and_then(|()| stream.flush())
+                };
+            }
+        } else if let Some(files) = &self.files
+            && let Err(error) = files.apply(release)
+        {
+            eprintln!("perdure: {error}");
+        }
+    }
+}
+
+/// Runs a program.
+pub fn run(request: &str, observer: &dyn Observer) -> Result<String, Error> {
+    let request = Request::parse(request)?;
+    let prepared = request.prepare()?;
+    let bug = visit(&request.design, PlantedBug(request.planted_bug.as_deref()))??;
+    let visitor = Run { request: &request, prepared: &prepared, bug, observer };
+    Ok(visit(&request.design, visitor)??.to_string())
+}
+
+struct Cut<'a> {
+    request: &'a Request,
+    prepared: &'a Prepared,
+    bug: Option<&'static str>,
+    observer: &'a dyn Observer,
+}
+
+impl Visitor for Cut<'_> {
+    type Output = Result<Value, Error>;
+
+    fn visit<D: Design>(self) -> Self::Output {
+        let started = Instant::now();
+        let campaign = campaign::run::<D>(self.request, self.prepared, self.bug, self.observer)?;
+        let mut result = campaign.to_json(self.prepared);
+        result.insert("host".into(), json!({"seconds": started.elapsed().as_secs_f64()}));
+        Ok(Value::Object(result))
+    }
+}
+
+fn cut_request(request: &Request, observer: &dyn Observer) -> Result<String, Error> {
+    let prepared = request.prepare()?;
+    let bug = visit(&request.design, PlantedBug(request.planted_bug.as_deref()))??;
+    Ok(visit(&request.design, Cut { request, prepared: &prepared, bug, observer })??.to_string())
+}
+
+/// Runs a program, cuts its power, judges every recovery.
+pub fn cut(request: &str, observer: &dyn Observer) -> Result<String, Error> {
+    cut_request(&Request::parse(request)?, observer)
+}
+
+/// Repeats the one power cut that a token names.
+pub fn replay(token: &str, observer: &dyn Observer) -> Result<String, Error> {
+    let token = Token::decode(token)?;
+    let mut request = token.request;
+    request.at = Some(token.at);
+    request.tear_seed = Some(token.tear_seed);
+    let prepared = request.prepare()?;
+    let hash = prepared.configuration.hash();
+    if hash != token.config_hash {
+        return Err(Error::Request(format!(
+            "the token was made under configuration {}, and today's is {hash}: the machine file or this version's presets have changed",
+            token.config_hash
+        )));
+    }
+    if prepared.program_hash != token.program_hash {
+        return Err(Error::Request(format!(
+            "the program {} has changed since the token was made",
+            request.program.first().map_or("", String::as_str)
+        )));
+    }
+    cut_request(&request, observer)
+}
+
+/// Checks that every planted bug is caught and no clean design accused.
+pub fn mutants(request: &str, observer: &dyn Observer) -> Result<String, Error> {
+    let request = Request::parse(request)?;
+    Ok(mutants::run(&request.design, request.jobs, observer)?.to_string())
+}
+
+/// The effective configuration.
+pub fn configuration(request: &str) -> Result<String, Error> {
+    let configuration = Request::parse(request)?.configuration()?;
+    let values: serde_json::Map<String, Value> = configuration
+        .describe()
+        .into_iter()
+        .map(|(key, value, meaning)| {
+            let unit = unit_of(&key);
+            (key, json!({"value": value, "unit": unit, "meaning": meaning}))
+        })
+        .collect();
+    let toml = toml::to_string(&configuration.effective())
+        .map_err(|error| Error::Defect(error.to_string()))?;
+    Ok(json!({"toml": toml, "hash": configuration.hash(), "values": values}).to_string())
+}
+
+/// Units stand in the names.
+fn unit_of(key: &str) -> &'static str {
+    let name = key.rsplit('.').next().unwrap_or(key);
+    let units = [
+        ("bytes_per_hart", "bytes"), ("bytes", "bytes"), ("cycles", "cycles"), ("_ns", "ns"),
+        ("_mhz", "MHz"), ("_bits", "bits"), ("instructions", "instructions"), ("entries", "entries"),
+        ("_blocks", "blocks"), ("sets_per_step", "sets"), ("gap", "epochs"),
+    ];
+    units.iter().find(|(suffix, _)| name.ends_with(suffix)).map_or("", |(_, unit)| unit)
+}
+
+struct Describe;
+
+impl Visitor for Describe {
+    type Output = Value;
+
+    fn visit<D: Design>(self) -> Self::Output {
+        json!({
+            "name": D::NAME,
+            "summary": D::SUMMARY,
+            "promise": D::PROMISE,
+            "planted_bugs": D::PLANTED_BUGS,
+        })
+    }
+}
+
+/// Designs and machines that this build knows.
+pub fn catalogue() -> String {
+    let designs: Vec<Value> = NAMES.iter().filter_map(|name| with_design(name, Describe)).collect();
+    let machines: Vec<Value> = MACHINES
+        .iter()
+        .map(|(name, preset)| {
+            let summary = preset.lines().next().unwrap_or_default().trim_start_matches(['#', ' ']);
+            json!({"name": name, "summary": summary, "path": format!("machines/{name}.toml")})
+        })
+        .collect();
+    json!({"designs": designs, "machines": machines}).to_string()
+}
+
+/// A configuration from a preset; for tests and benches.
+pub fn preset(design: &str, overrides: &[&str]) -> Result<Configuration, Error> {
+    let overrides: Vec<String> = overrides.iter().map(ToString::to_string).collect();
+    Configuration::new("picl", design, &overrides, None)
+}

@@ -1,0 +1,637 @@
+//! A campaign of power cuts: survey, schedule, cut, judge, resume.
+//!
+//! 1. The *survey* runs the program once, uncut: its output is the golden output, its length bounds
+//!    the schedule, and it notes when design states and persistence events occurred.
+//! 2. The *schedule* chooses the cycles.
+//! 3. *Cutting* runs the program again, pausing at each chosen cycle; the state hash at its end must
+//!    equal the survey's, which makes every campaign a determinism check too. Several jobs cut
+//!    disjoint subsets of the same schedule; results do not depend on how many there are.
+//! 4. *Resuming* boots a machine from a recovered image and runs it to the end.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use perdure_designs::Design;
+use perdure_hardware::time::Cycles;
+use serde_json::{Map, Value, json};
+
+use crate::api::Observer;
+use crate::error::Error;
+use crate::machine::{Machine, Pause};
+use crate::outside::Outside;
+use crate::report::{state_hash, symbol_of};
+use crate::request::{Prepared, Request, Resume, Schedule};
+use crate::token::Token;
+use crate::verify::{
+    self, CutOptions, FirstDifference, Golden, Verdict, coherent_image, first_difference,
+};
+
+/// Cuts of the power during one recovery, at most.
+const RECOVERY_STEPS: u64 = 32;
+
+/// How far a run goes between two looks at the observer.
+const STRIDE: Cycles = 20_000_000;
+
+/// Cuts that `every-event` makes at most, unless told otherwise.
+const MOST_EVENTS: usize = 200_000;
+
+/// Where the design was, and where the program, at some time.
+#[derive(Clone, Copy, Debug)]
+struct Sample {
+    time: Cycles,
+    phase: &'static str,
+    pc: u64,
+}
+
+/// What the survey found.
+pub struct Survey {
+    /// Nothing changes any more after this.
+    pub end: Cycles,
+    state_hash: String,
+    outside: Outside,
+    status: Option<i32>,
+    samples: Vec<Sample>,
+    events: Vec<Cycles>,
+}
+
+/// One cut's result.
+pub struct CutResult {
+    cycle: Cycles,
+    recovered_epoch: Option<u64>,
+    resumed: bool,
+    /// The verdict.
+    pub verdict: Verdict,
+    message: Option<String>,
+    /// For replay.
+    pub token: String,
+    phase: &'static str,
+    location: Option<String>,
+    torn: usize,
+    lost: usize,
+    recovery_cuts: u64,
+    judged_by_epoch: u64,
+    tear_seed: u64,
+    first_difference: Option<FirstDifference>,
+    resumed_output: Option<Vec<u8>>,
+    resumed_cycles: Option<u64>,
+}
+
+/// A finished campaign.
+pub struct Campaign {
+    /// In order of cycles.
+    pub results: Vec<CutResult>,
+    paths: Vec<(&'static str, u64)>,
+    survey: Survey,
+    /// The user stopped it.
+    pub interrupted: bool,
+    deterministic: bool,
+}
+
+/// A generator for schedules: splitmix64.
+pub(crate) struct Random(pub u64);
+
+impl Random {
+    pub(crate) fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    pub(crate) fn below(&mut self, bound: u64) -> u64 {
+        (u128::from(self.next()) * u128::from(bound) >> 64) as u64
+    }
+}
+
+/// Runs the whole campaign of a request.
+pub fn run<D: Design>(
+    request: &Request,
+    prepared: &Prepared,
+    bug: Option<&'static str>,
+    observer: &dyn Observer,
+) -> Result<Campaign, Error> {
+    let schedule = request.schedule.unwrap_or(Schedule::Random);
+    let survey = survey::<D>(prepared, bug, schedule, request.at, observer)?;
+    let seed = request.seed.unwrap_or(1);
+    let cycles = choose(request, schedule, &survey, seed)?;
+    let resumes = resumed_indices(request, cycles.len(), seed);
+    let jobs = request.jobs.unwrap_or(1).clamp(1, cycles.len().max(1));
+    let done = AtomicU64::new(0);
+    let job = |job: usize| {
+        let mine: Vec<usize> = (job..cycles.len()).step_by(jobs).collect();
+        let cutter = Cutter {
+            request,
+            prepared,
+            bug,
+            survey: &survey,
+            cycles: &cycles,
+            resumes: &resumes,
+            seed,
+            done: &done,
+            observer,
+        };
+        cutter.run::<D>(&mine)
+    };
+    let finished: Vec<Result<JobResult, Error>> = if jobs == 1 {
+        vec![job(0)]
+    } else {
+        std::thread::scope(|scope| {
+            let handles: Vec<_> = (0..jobs)
+                .map(|index| {
+                    std::thread::Builder::new()
+                        .stack_size(16 << 20)
+                        .spawn_scoped(scope, move || job(index))
+                })
+                .collect();
+            handles
+                .into_iter()
+                .map(|handle| match handle {
+                    Ok(handle) => handle.join().unwrap_or_else(|_| {
+                        Err(Error::Defect("a cutting thread failed".into()))
+                    }),
+                    Err(source) => {
+                        Err(Error::Host { what: "starting a thread (--jobs)".into(), source })
+                    }
+                })
+                .collect()
+        })
+    };
+    let mut results = Vec::new();
+    let mut interrupted = false;
+    let mut deterministic = true;
+    let mut paths = Vec::new();
+    for one in finished {
+        let one = one?;
+        results.extend(one.results);
+        interrupted |= one.interrupted;
+        deterministic &= one.state_hash.is_none_or(|hash| hash == survey.state_hash);
+        paths = if paths.is_empty() { one.paths } else { paths };
+    }
+    results.sort_by_key(|(index, _)| *index);
+    let mut results: Vec<CutResult> = results.into_iter().map(|(_, result)| result).collect();
+    if !deterministic {
+        return Err(Error::Defect("two runs of the same program ended in different states".into()));
+    }
+    // One byte-by-byte comparison explains the first failure; the others have their tokens.
+    if let Some(failed) = results.iter_mut().find(|one| {
+        matches!(one.verdict, Verdict::MemoryDiffers | Verdict::NotConverged | Verdict::OlderThanAnnounced)
+    }) {
+        failed.first_difference = explain::<D>(prepared, bug, failed)?;
+    }
+    Ok(Campaign { results, paths, survey, interrupted, deterministic })
+}
+
+/// Runs to the end or until the observer asks to stop. True if it got there.
+fn run_on<D: Design>(
+    machine: &mut Machine<D>,
+    until: Cycles,
+    observer: &dyn Observer,
+    mut at_epoch: impl FnMut(&Machine<D>, u64),
+    mut at_stride: impl FnMut(&Machine<D>),
+) -> Result<Option<Pause>, Error> {
+    let mut stride = machine.time().saturating_add(STRIDE);
+    loop {
+        match machine.run(until.min(stride))? {
+            Pause::EpochEnded(epoch) => at_epoch(machine, epoch),
+            Pause::Finished => return Ok(Some(Pause::Finished)),
+            Pause::Time if until <= stride => return Ok(Some(Pause::Time)),
+            Pause::Time => {
+                stride = stride.saturating_add(STRIDE);
+                at_stride(machine);
+                if observer.interrupted() {
+                    return Ok(None);
+                }
+            }
+        }
+    }
+}
+
+fn survey<D: Design>(
+    prepared: &Prepared,
+    bug: Option<&'static str>,
+    schedule: Schedule,
+    at: Option<Cycles>,
+    observer: &dyn Observer,
+) -> Result<Survey, Error> {
+    let mut machine =
+        Machine::<D>::boot(&prepared.configuration, &prepared.workload, prepared.engine, bug)?;
+    let mut samples = Vec::new();
+    let wants_events = schedule == Schedule::EveryEvent && at.is_none();
+    if wants_events {
+        machine.hardware.memory.persistence_times = Some(Vec::new());
+    }
+    if schedule == Schedule::Stratified && at.is_none() {
+        let mut interval = 1000;
+        let mut next = interval;
+        machine.phase_changes = Some(Vec::new());
+        loop {
+            match machine.run(next)? {
+                Pause::Finished => break,
+                Pause::EpochEnded(_) => {}
+                Pause::Time => {
+                    samples.push(Sample {
+                        time: next,
+                        phase: machine.design.phase(),
+                        pc: machine.location().0,
+                    });
+                    if samples.len() >= 16_384 {
+                        // Twice as far apart from here on, and back to here.
+                        let mut keep = false;
+                        samples.retain(|_| {
+                            keep = !keep;
+                            keep
+                        });
+                        interval *= 2;
+                    }
+                    next += interval;
+                    if observer.interrupted() {
+                        return Err(Error::Request("interrupted during the survey".into()));
+                    }
+                }
+            }
+        }
+        let changes = machine.phase_changes.take().unwrap_or_default();
+        samples.extend(changes.into_iter().map(|(time, phase, pc)| Sample { time, phase, pc }));
+        samples.sort_by_key(|sample| sample.time);
+    } else {
+        let progress = |machine: &Machine<D>| {
+            observer.progress(machine.retired(), 0, "instructions", "survey: the uncut run");
+        };
+        if run_on(&mut machine, Cycles::MAX - 1, observer, |_, _| {}, progress)?.is_none() {
+            return Err(Error::Request("interrupted during the survey; nothing was cut yet".into()));
+        }
+    }
+    let mut events = machine.hardware.memory.persistence_times.take().unwrap_or_default();
+    events.sort_unstable();
+    events.dedup();
+    let end = machine.time().max(machine.hardware.memory.quiet_at());
+    events.retain(|&time| time > 0 && time <= end);
+    Ok(Survey {
+        end,
+        state_hash: state_hash(&machine),
+        status: machine.ended().map(|ended| ended.report.status),
+        outside: machine.outside,
+        samples,
+        events,
+    })
+}
+
+fn choose(
+    request: &Request,
+    schedule: Schedule,
+    survey: &Survey,
+    seed: u64,
+) -> Result<Vec<Cycles>, Error> {
+    if let Some(at) = request.at {
+        if at > survey.end {
+            return Err(Error::Request(format!(
+                "--at {at}: beyond the end of the run, which is at cycle {}",
+                survey.end
+            )));
+        }
+        return Ok(vec![at]);
+    }
+    let cuts = request.cuts.unwrap_or(100);
+    if cuts == 0 && schedule != Schedule::EveryEvent {
+        return Err(Error::Request("--cuts 0: must be at least 1".into()));
+    }
+    let mut random = Random(seed);
+    let mut cycles = match schedule {
+        Schedule::Random => (0..cuts).map(|_| 1 + random.below(survey.end)).collect(),
+        Schedule::EveryEvent => {
+            let most = request.cuts.map_or(MOST_EVENTS, |cuts| cuts as usize);
+            if survey.events.len() > most {
+                return Err(Error::Request(format!(
+                    "--schedule every-event: this run has {} distinct persistence events, more than {most}; shorten the run, raise --cuts, or take stratified or random",
+                    survey.events.len()
+                )));
+            }
+            survey.events.clone()
+        }
+        Schedule::Stratified => stratified(survey, cuts, &mut random),
+    };
+    cycles.sort_unstable();
+    Ok(cycles)
+}
+
+/// Round-robin over the strata (design state × 4 KiB code page), a random moment in each.
+fn stratified(survey: &Survey, cuts: u64, random: &mut Random) -> Vec<Cycles> {
+    let mut strata: BTreeMap<(&str, u64), Vec<(Cycles, Cycles)>> = BTreeMap::new();
+    for (index, sample) in survey.samples.iter().enumerate() {
+        let end = survey.samples.get(index + 1).map_or(survey.end, |next| next.time);
+        let length = end.saturating_sub(sample.time).max(1);
+        strata.entry((sample.phase, sample.pc >> 12)).or_default().push((sample.time, length));
+    }
+    let strata: Vec<_> = strata.into_values().collect();
+    if strata.is_empty() {
+        return (0..cuts).map(|_| 1 + random.below(survey.end)).collect();
+    }
+    (0..cuts as usize)
+        .map(|index| {
+            let stratum = &strata[index % strata.len()];
+            let (start, length) = stratum[random.below(stratum.len() as u64) as usize];
+            (start + random.below(length)).clamp(1, survey.end)
+        })
+        .collect()
+}
+
+fn resumed_indices(request: &Request, cuts: usize, seed: u64) -> BTreeSet<usize> {
+    if request.stop_after.is_some() {
+        return BTreeSet::new();
+    }
+    match request.resume.unwrap_or(Resume::Sample) {
+        Resume::None => BTreeSet::new(),
+        Resume::All => (0..cuts).collect(),
+        Resume::Sample => {
+            let wanted = (cuts / 20).max(5).min(cuts);
+            let mut random = Random(seed ^ 0x7265_7375_6d65);
+            // One from each of `wanted` equal parts of the schedule.
+            (0..wanted)
+                .map(|part| {
+                    let (start, end) = (part * cuts / wanted, (part + 1) * cuts / wanted);
+                    start + random.below((end - start) as u64) as usize
+                })
+                .collect()
+        }
+    }
+}
+
+struct JobResult {
+    results: Vec<(usize, CutResult)>,
+    paths: Vec<(&'static str, u64)>,
+    state_hash: Option<String>,
+    interrupted: bool,
+}
+
+struct Cutter<'a> {
+    request: &'a Request,
+    prepared: &'a Prepared,
+    bug: Option<&'static str>,
+    survey: &'a Survey,
+    cycles: &'a [Cycles],
+    resumes: &'a BTreeSet<usize>,
+    seed: u64,
+    done: &'a AtomicU64,
+    observer: &'a dyn Observer,
+}
+
+impl Cutter<'_> {
+    fn run<D: Design>(&self, mine: &[usize]) -> Result<JobResult, Error> {
+        let Prepared { configuration, workload, engine, .. } = self.prepared;
+        let mut machine = Machine::<D>::boot(configuration, workload, *engine, self.bug)?;
+        let mut golden = Golden::watch(&mut machine);
+        let mut result = JobResult {
+            results: Vec::new(),
+            paths: Vec::new(),
+            state_hash: None,
+            interrupted: false,
+        };
+        let progress = |_: &Machine<D>| self.report_progress();
+        for &index in mine {
+            let at = self.cycles[index];
+            let watch = |machine: &Machine<D>, epoch| golden.record(machine, epoch);
+            let Some(_) = run_on(&mut machine, at, self.observer, watch, progress)? else {
+                result.interrupted = true;
+                return Ok(result);
+            };
+            let cut = self.cut(&mut machine, &golden, index)?;
+            result.results.push((index, cut));
+            self.done.fetch_add(1, Ordering::Relaxed);
+            self.report_progress();
+            if self.observer.interrupted() {
+                result.interrupted = true;
+                return Ok(result);
+            }
+        }
+        // On to the end, where the state must be the survey's.
+        let watch = |_: &Machine<D>, _| {};
+        match run_on(&mut machine, Cycles::MAX - 1, self.observer, watch, progress)? {
+            None => result.interrupted = true,
+            Some(_) => result.state_hash = Some(state_hash(&machine)),
+        }
+        result.paths = D::paths(&machine.hardware.statistics());
+        Ok(result)
+    }
+
+    fn report_progress(&self) {
+        let done = self.done.load(Ordering::Relaxed);
+        self.observer.progress(done, self.cycles.len() as u64, "cuts", "cutting and recovering");
+    }
+
+    fn cut<D: Design>(
+        &self,
+        machine: &mut Machine<D>,
+        golden: &Golden,
+        index: usize,
+    ) -> Result<CutResult, Error> {
+        let at = self.cycles[index];
+        let tear_seed = match self.request.tear_seed {
+            Some(seed) => seed,
+            None => Random(self.seed ^ at.wrapping_mul(0x9e37_79b9_7f4a_7c15)).next(),
+        };
+        let resume = self.resumes.contains(&index);
+        let options = CutOptions {
+            tear_seed,
+            recovery_steps: if self.request.during_recovery { RECOVERY_STEPS } else { 0 },
+            keep_image: resume,
+        };
+        let phase = machine.design.phase();
+        let location = symbol_of(machine, machine.location().0);
+        let judged = verify::cut(machine, golden, at, options);
+        let token = Token {
+            request: Request {
+                resume: Some(if resume { Resume::All } else { Resume::None }),
+                ..self.request.clone()
+            },
+            at,
+            tear_seed,
+            config_hash: self.prepared.configuration.hash(),
+            program_hash: self.prepared.program_hash.clone(),
+        };
+        let mut result = CutResult {
+            cycle: at,
+            recovered_epoch: judged.recovered_epoch,
+            resumed: false,
+            verdict: judged.verdict,
+            message: judged.message,
+            token: token.encode(),
+            phase,
+            location,
+            torn: judged.writes_in_flight,
+            lost: judged.writes_lost,
+            recovery_cuts: judged.recovery_cuts,
+            judged_by_epoch: judged.judged_by_epoch,
+            tear_seed,
+            first_difference: None,
+            resumed_output: None,
+            resumed_cycles: None,
+        };
+        if let (Some(image), Some(epoch)) = (judged.image, judged.recovered_epoch) {
+            if D::SAVES_CONTEXTS {
+                self.resume(machine, image, epoch, &mut result)?;
+            }
+        }
+        Ok(result)
+    }
+
+    /// Boots from the recovered image and runs to the end.
+    fn resume<D: Design>(
+        &self,
+        machine: &Machine<D>,
+        image: perdure_hardware::arena::Arena,
+        epoch: u64,
+        result: &mut CutResult,
+    ) -> Result<(), Error> {
+        let Prepared { configuration, engine, .. } = self.prepared;
+        let outside = Outside { forward: None, ..machine.outside.clone() };
+        let host = machine.kernel().host_view();
+        result.resumed = true;
+        let mut resumed =
+            match Machine::<D>::resume(configuration, image, host, epoch, outside, *engine) {
+                Ok(resumed) => resumed,
+                Err(error @ Error::Host { .. }) => return Err(error),
+                Err(error) => {
+                    result.verdict = Verdict::NotResumable;
+                    result.message = Some(error.to_string());
+                    return Ok(());
+                }
+            };
+        // A resumed run may be slower, its caches are cold; it may not run on for ever.
+        let patience = self.survey.end.saturating_mul(4).saturating_add(1_000_000_000);
+        let progress = |_: &Machine<D>| self.report_progress();
+        let outcome = run_on(&mut resumed, patience, self.observer, |_, _| {}, progress);
+        let difference = match outcome {
+            Err(error) => Some(error.to_string()),
+            Ok(None) => {
+                result.resumed = false;
+                return Ok(());
+            }
+            Ok(Some(Pause::Finished)) => {
+                let status = resumed.ended().map(|ended| ended.report.status);
+                if status == self.survey.status {
+                    resumed.outside.difference(&self.survey.outside)
+                } else {
+                    Some(format!(
+                        "exit status {} in place of {}",
+                        status.unwrap_or(-1),
+                        self.survey.status.unwrap_or(-1)
+                    ))
+                }
+            }
+            Ok(Some(_)) => Some(format!("the resumed run had not ended after {patience} cycles")),
+        };
+        if let Some(difference) = difference {
+            result.verdict = Verdict::OutputDiffers;
+            result.message = Some(format!("after resuming: {difference}"));
+        }
+        result.resumed_cycles = Some(resumed.time());
+        if self.request.at.is_some() {
+            result.resumed_output = Some(resumed.outside.streams[0].clone());
+        }
+        Ok(())
+    }
+}
+
+/// Runs once more to a failed cut, this time with a whole image of the epoch it is judged by.
+fn explain<D: Design>(
+    prepared: &Prepared,
+    bug: Option<&'static str>,
+    failed: &CutResult,
+) -> Result<Option<FirstDifference>, Error> {
+    let Prepared { configuration, workload, engine, .. } = prepared;
+    let mut machine = Machine::<D>::boot(configuration, workload, *engine, bug)?;
+    let host = |source| Error::Host { what: "copying an image".into(), source };
+    let mut expected = coherent_image(&machine).map_err(host)?;
+    loop {
+        match machine.run(failed.cycle)? {
+            Pause::EpochEnded(epoch) if epoch == failed.judged_by_epoch => {
+                expected = coherent_image(&machine).map_err(host)?;
+            }
+            Pause::EpochEnded(_) => {}
+            Pause::Time | Pause::Finished => break,
+        }
+    }
+    let epoch = failed.judged_by_epoch;
+    Ok(first_difference(&mut machine, &expected, epoch, failed.cycle, failed.tear_seed))
+}
+
+impl Campaign {
+    /// Cuts that were verified.
+    pub fn verified(&self) -> usize {
+        self.results.iter().filter(|one| one.verdict == Verdict::Verified).count()
+    }
+
+    /// Cuts that were not.
+    pub fn failed(&self) -> usize {
+        self.results.len() - self.verified()
+    }
+
+    /// As JSON.
+    pub fn to_json(&self, prepared: &Prepared) -> Map<String, Value> {
+        let results: Vec<Value> = self.results.iter().map(CutResult::to_json).collect();
+        let count = |key: fn(&CutResult) -> Option<&str>| {
+            let mut counts: BTreeMap<&str, u64> = BTreeMap::new();
+            for name in self.results.iter().filter_map(key) {
+                *counts.entry(name).or_default() += 1;
+            }
+            counts
+        };
+        let sum = |value: fn(&CutResult) -> u64| self.results.iter().map(value).sum::<u64>();
+        let paths: BTreeMap<_, _> = self.paths.iter().copied().collect();
+        let value = json!({
+            "design": prepared.configuration.design,
+            "machine": prepared.configuration.machine,
+            "config_hash": prepared.configuration.hash(),
+            "state_hash": self.survey.state_hash,
+            "exit_code": self.survey.status,
+            "interrupted": self.interrupted,
+            "deterministic": self.deterministic,
+            "run_cycles": self.survey.end,
+            "cuts": self.results.len(),
+            "verified": self.verified(),
+            "failed": self.failed(),
+            "resumed": self.results.iter().filter(|one| one.resumed).count(),
+            "coverage": {
+                "design_states": count(|one| Some(one.phase)),
+                "locations": count(|one| one.location.as_deref()),
+                "paths": paths,
+                "cuts_with_torn_writes": sum(|one| u64::from(one.torn > 0)),
+                "cuts_with_lost_writes": sum(|one| u64::from(one.lost > 0)),
+                "cuts_during_recovery": sum(|one| one.recovery_cuts),
+            },
+            "results": results,
+        });
+        let Value::Object(map) = value else { unreachable!("built as an object") };
+        map
+    }
+}
+
+impl CutResult {
+    fn to_json(&self) -> Value {
+        let output = self.resumed_output.as_ref().map(|bytes| String::from_utf8_lossy(bytes));
+        let mut value = json!({
+            "cycle": self.cycle,
+            "recovered_epoch": self.recovered_epoch,
+            "resumed": self.resumed,
+            "verdict": self.verdict,
+            "token": self.token,
+            "design_state": self.phase,
+            "location": self.location,
+            "writes_in_flight": self.torn,
+            "writes_lost": self.lost,
+            "cuts_during_recovery": self.recovery_cuts,
+        });
+        for (key, optional) in [
+            ("message", self.message.as_ref().map(|text| json!(text))),
+            ("first_difference", self.first_difference.as_ref().map(|one| json!(one))),
+            ("resumed_output", output.map(|text| json!(text))),
+            ("resumed_cycles", self.resumed_cycles.map(|cycles| json!(cycles))),
+        ] {
+            if let Some(present) = optional {
+                value[key] = present;
+            }
+        }
+        value
+    }
+}

@@ -1,0 +1,402 @@
+//! The effective configuration: a machine preset, the designs' parameters, and the user's
+//! overrides, merged as TOML tables, checked key by key, then typed.
+//!
+//! Every known key stands in the built-in preset `machines/picl.toml` with a comment that says what
+//! it means, so that table is the schema: a key that isn't in it is refused with the nearest one
+//! that is.
+
+use perdure_designs::{Design, Visitor, with_design};
+use perdure_hardware::specification::{
+    Core, Link, Nvm, Private, Shared, Specification,
+};
+use serde::{Deserialize, Serialize};
+use toml::{Table, Value};
+
+use crate::error::Error;
+
+/// When an epoch ends.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Epoch {
+    /// After so many instructions of one hart; 0 for never.
+    pub instructions: u64,
+    /// After so many cycles; 0 for never.
+    pub cycles: u64,
+}
+
+/// How harts take turns in the simulator and threads on harts.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Scheduling {
+    /// How far a hart may run ahead of the next one.
+    pub lookahead_cycles: u64,
+    /// How long a thread keeps its hart when others wait.
+    pub slice_cycles: u64,
+}
+
+/// Costs and constants of the kernel.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct KernelCosts {
+    /// Own work for one system call.
+    pub system_call_cycles: u64,
+    /// Own work for one page fault.
+    pub page_fault_cycles: u64,
+    /// Output that may wait before an output commit is forced.
+    pub output_limit_bytes: usize,
+    /// Stack of the first thread.
+    pub stack_bytes: u64,
+    /// Seed of the guest's random numbers.
+    pub random_seed: u64,
+    /// The guest's clock at boot.
+    pub clock_start_ns: u64,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+struct Typed {
+    harts: usize,
+    core: Core,
+    l1i: Private,
+    l1d: Private,
+    l2: Private,
+    llc: Shared,
+    link: Link,
+    nvm: Nvm,
+    epoch: Epoch,
+    scheduling: Scheduling,
+    kernel: KernelCosts,
+}
+
+/// The effective configuration.
+#[derive(Clone, Debug)]
+pub struct Configuration {
+    /// Name of the machine preset, or the path of the user's.
+    pub machine: String,
+    /// Name of the design.
+    pub design: String,
+    /// The substrate.
+    pub specification: Specification,
+    /// Epochs.
+    pub epoch: Epoch,
+    /// Turns.
+    pub scheduling: Scheduling,
+    /// Kernel.
+    pub kernel: KernelCosts,
+    /// All of it as a table, the designs' sections included.
+    pub table: Table,
+}
+
+/// The presets that come with Perdure: name, TOML.
+pub const MACHINES: &[(&str, &str)] = &[("picl", include_str!("../../../machines/picl.toml"))];
+
+/// The table that knows every key.
+fn schema() -> Table {
+    MACHINES[0].1.parse().expect("the built-in preset is TOML")
+}
+
+fn configuration_error<T>(message: String) -> Result<T, Error> {
+    Err(Error::Configuration(message))
+}
+
+/// All leaf keys, dotted, in order.
+fn leaves(table: &Table, prefix: &str, into: &mut Vec<(String, Value)>) {
+    for (key, value) in table {
+        let key = if prefix.is_empty() { key.clone() } else { format!("{prefix}.{key}") };
+        match value {
+            Value::Table(inner) => leaves(inner, &key, into),
+            _ => into.push((key, value.clone())),
+        }
+    }
+}
+
+/// The name nearest to a wrong one.
+pub fn nearest<'a>(wrong: &str, right: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    right.max_by(|a, b| strsim::jaro_winkler(wrong, a).total_cmp(&strsim::jaro_winkler(wrong, b)))
+}
+
+fn place<'a>(table: &'a mut Table, key: &str) -> Option<&'a mut Value> {
+    match key.split_once('.') {
+        None => table.get_mut(key),
+        Some((first, rest)) => place(table.get_mut(first)?.as_table_mut()?, rest),
+    }
+}
+
+/// Puts a value at a key that exists, keeping its type.
+fn put(table: &mut Table, key: &str, value: Value, source: &str) -> Result<(), Error> {
+    let mut known = Vec::new();
+    leaves(table, "", &mut known);
+    let Some(slot) = place(table, key).filter(|value| !value.is_table()) else {
+        let hint = nearest(key, known.iter().map(|(key, _)| key.as_str()));
+        return configuration_error(format!(
+            "{source}: there is no key '{key}'; the nearest is '{}'",
+            hint.unwrap_or_default()
+        ));
+    };
+    let value = match (&*slot, value) {
+        (Value::Float(_), Value::Integer(number)) => Value::Float(number as f64),
+        (_, value) => value,
+    };
+    if !slot.same_type(&value) {
+        return configuration_error(format!(
+            "{source}: {key} = {value} should be a {}, as in {key} = {slot}",
+            slot.type_str()
+        ));
+    }
+    *slot = value;
+    Ok(())
+}
+
+/// A number in the notation of the command line: `30_000_000`, `30e6`, `0x10`, `64KiB`, `2MiB`.
+fn parse_override(text: &str) -> Value {
+    let plain = text.replace('_', "");
+    for (suffix, factor) in [("KiB", 1i64 << 10), ("MiB", 1 << 20), ("GiB", 1 << 30)] {
+        if let Some(number) = plain.strip_suffix(suffix)
+            && let Ok(number) = number.trim().parse::<i64>()
+            && let Some(bytes) = number.checked_mul(factor)
+        {
+            return Value::Integer(bytes);
+        }
+    }
+    if let Some(hexadecimal) = plain.strip_prefix("0x")
+        && let Ok(number) = i64::from_str_radix(hexadecimal, 16)
+    {
+        return Value::Integer(number);
+    }
+    if let Ok(number) = plain.parse::<i64>() {
+        return Value::Integer(number);
+    }
+    match plain.parse::<f64>() {
+        Ok(number) if number.is_finite() && number.fract() == 0.0 && plain.contains(['e', 'E']) && number.abs() < 9e15 => {
+            Value::Integer(number as i64)
+        }
+        Ok(number) if number.is_finite() => Value::Float(number),
+        _ => Value::String(text.to_owned()),
+    }
+}
+
+impl Configuration {
+    /// Merges preset, overrides (`key=value`) and the number of harts, and checks the result.
+    pub fn new(
+        machine: &str,
+        design: &str,
+        overrides: &[String],
+        harts: Option<usize>,
+    ) -> Result<Self, Error> {
+        let names = perdure_designs::NAMES;
+        if !names.contains(&design) {
+            return configuration_error(format!(
+                "there is no design '{design}'; the nearest is '{}' (all: {})",
+                nearest(design, names.iter().copied()).unwrap_or_default(),
+                names.join(", ")
+            ));
+        }
+        let mut table = schema();
+        if let Some((_, preset)) = MACHINES.iter().find(|(name, _)| *name == machine) {
+            merge(&mut table, preset, machine)?;
+        } else if machine.ends_with(".toml") || machine.contains('/') {
+            let text = std::fs::read_to_string(machine)
+                .map_err(|source| Error::Host { what: format!("machine file {machine}"), source })?;
+            merge(&mut table, &text, machine)?;
+        } else {
+            return configuration_error(format!(
+                "there is no machine '{machine}'; the nearest is '{}', or name a file ending in .toml",
+                nearest(machine, MACHINES.iter().map(|(name, _)| *name)).unwrap_or_default()
+            ));
+        }
+        for text in overrides {
+            let Some((key, value)) = text.split_once('=') else {
+                return configuration_error(format!("--set {text}: write KEY=VALUE"));
+            };
+            put(&mut table, key.trim(), parse_override(value.trim()), "--set")?;
+        }
+        if let Some(harts) = harts {
+            table.insert("harts".into(), Value::Integer(harts as i64));
+        }
+        let typed: Typed = table
+            .clone()
+            .try_into()
+            .map_err(|error: toml::de::Error| Error::Configuration(error.message().to_owned()))?;
+        let configuration = Self {
+            machine: machine.to_owned(),
+            design: design.to_owned(),
+            specification: Specification {
+                harts: typed.harts,
+                core: typed.core,
+                l1i: typed.l1i,
+                l1d: typed.l1d,
+                l2: typed.l2,
+                llc: typed.llc,
+                link: typed.link,
+                nvm: typed.nvm,
+            },
+            epoch: typed.epoch,
+            scheduling: typed.scheduling,
+            kernel: typed.kernel,
+            table,
+        };
+        configuration.validate()?;
+        Ok(configuration)
+    }
+
+    fn validate(&self) -> Result<(), Error> {
+        self.specification
+            .validate()
+            .map_err(|problem| Error::Configuration(problem.to_string()))?;
+        let epoch = &self.epoch;
+        for (key, value) in [("epoch.instructions", epoch.instructions), ("epoch.cycles", epoch.cycles)] {
+            if value != 0 && value < 1000 {
+                return configuration_error(format!("{key} = {value}: must be 0 (never) or at least 1000"));
+            }
+        }
+        if self.scheduling.slice_cycles < 1000 {
+            return configuration_error(format!(
+                "scheduling.slice_cycles = {}: must be at least 1000",
+                self.scheduling.slice_cycles
+            ));
+        }
+        if self.scheduling.lookahead_cycles > 1_000_000 {
+            return configuration_error(format!(
+                "scheduling.lookahead_cycles = {}: must be at most 1000000",
+                self.scheduling.lookahead_cycles
+            ));
+        }
+        Ok(())
+    }
+
+    /// A design's parameters from its section.
+    pub fn parameters<D: Design>(&self) -> Result<D::Parameters, Error> {
+        let section = self.table.get(D::NAME).cloned().unwrap_or(Value::Table(Table::new()));
+        section.try_into().map_err(|error: toml::de::Error| {
+            Error::Configuration(format!("[{}] {}", D::NAME, error.message()))
+        })
+    }
+
+    /// The configuration as TOML: what decides a run's result, no more (other designs' sections
+    /// are left out).
+    pub fn effective(&self) -> Table {
+        let mut table = self.table.clone();
+        for name in perdure_designs::NAMES {
+            if *name != self.design {
+                table.remove(*name);
+            }
+        }
+        table.insert("design".into(), Value::String(self.design.clone()));
+        table
+    }
+
+    /// A hash of [`Self::effective`], 16 hexadecimal digits. The preset's name does not count.
+    pub fn hash(&self) -> String {
+        let text = toml::to_string(&self.effective()).expect("a table that came from TOML");
+        format!("{:016x}", xxhash_rust::xxh3::xxh3_64(text.as_bytes()))
+    }
+
+    /// Every key with value and meaning, for `perdure config`.
+    pub fn describe(&self) -> Vec<(String, Value, String)> {
+        let meanings = meanings(MACHINES[0].1);
+        let mut known = Vec::new();
+        leaves(&self.effective(), "", &mut known);
+        known
+            .into_iter()
+            .map(|(key, value)| {
+                let meaning = meanings
+                    .iter()
+                    .find(|(known, _)| *known == key)
+                    .map(|(_, meaning)| meaning.clone())
+                    .unwrap_or_default();
+                (key, value, meaning)
+            })
+            .collect()
+    }
+}
+
+fn merge(table: &mut Table, preset: &str, source: &str) -> Result<(), Error> {
+    let preset: Table = preset.parse().map_err(|error: toml::de::Error| {
+        Error::Configuration(format!("machine file {source}: {error}"))
+    })?;
+    let mut values = Vec::new();
+    leaves(&preset, "", &mut values);
+    values.into_iter().try_for_each(|(key, value)| put(table, &key, value, source))
+}
+
+/// The comment above each key of a preset.
+fn meanings(preset: &str) -> Vec<(String, String)> {
+    let (mut section, mut comment) = (String::new(), String::new());
+    let mut found = Vec::new();
+    for line in preset.lines() {
+        if let Some(text) = line.strip_prefix('#') {
+            comment = format!("{comment}{text}");
+        } else if let Some(name) = line.strip_prefix('[') {
+            section = format!("{}.", name.trim_end_matches(']'));
+        } else if let Some((key, _)) = line.split_once('=') {
+            found.push((format!("{section}{}", key.trim()), comment.trim().to_owned()));
+        }
+        if !line.starts_with('#') {
+            comment.clear();
+        }
+    }
+    found
+}
+
+/// Checks a design's parameters without building a machine.
+pub struct CheckParameters<'a>(pub &'a Configuration);
+
+impl Visitor for CheckParameters<'_> {
+    type Output = Result<(), Error>;
+
+    fn visit<D: Design>(self) -> Self::Output {
+        self.0.parameters::<D>().map(drop)
+    }
+}
+
+/// Checks everything that can be checked without a program.
+pub fn check(configuration: &Configuration) -> Result<(), Error> {
+    with_design(&configuration.design, CheckParameters(configuration))
+        .ok_or_else(|| Error::Configuration(format!("no design '{}'", configuration.design)))?
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn built(overrides: &[&str]) -> Result<Configuration, Error> {
+        let overrides: Vec<_> = overrides.iter().map(ToString::to_string).collect();
+        Configuration::new("picl", "picl", &overrides, None)
+    }
+
+    #[test]
+    fn the_preset_is_table_iv_and_every_key_is_explained() {
+        let configuration = built(&[]).unwrap();
+        assert_eq!(configuration.specification.l2.bytes, 256 << 10);
+        assert_eq!(configuration.epoch.instructions, 30_000_000);
+        for (key, _, meaning) in configuration.describe() {
+            assert!(key == "design" || !meaning.is_empty(), "{key} has no comment");
+        }
+    }
+
+    #[test]
+    fn wrong_keys_and_values_are_refused_with_help() {
+        let message = |overrides: &[&str]| built(overrides).unwrap_err().to_string();
+        assert!(message(&["l2.byte=4"]).contains("'l2.bytes'"));
+        assert!(message(&["picl.acs_gab=4"]).contains("'picl.acs_gap'"));
+        assert!(message(&["l1d.bytes=64"]).contains("smaller than one set"));
+        assert!(message(&["core.model=fast"]).contains("in-order"));
+        assert!(message(&["nvm.banks=many"]).contains("integer"));
+        assert!(message(&["nvm.banks"]).contains("KEY=VALUE"));
+        assert!(Configuration::new("pcl", "picl", &[], None).unwrap_err().to_string().contains("'picl'"));
+        assert!(Configuration::new("picl", "piccl", &[], None).unwrap_err().to_string().contains("'picl'"));
+    }
+
+    #[test]
+    fn numbers_may_be_written_as_people_do() {
+        let configuration = built(&["l2.bytes=512KiB", "epoch.instructions=1_000_000", "nvm.row_read_ns=100"]).unwrap();
+        assert_eq!(configuration.specification.l2.bytes, 512 << 10);
+        assert_eq!(configuration.epoch.instructions, 1_000_000);
+    }
+
+    #[test]
+    fn the_hash_follows_what_matters() {
+        let plain = built(&[]).unwrap().hash();
+        assert_eq!(plain, built(&["l2.ways=8"]).unwrap().hash());
+        assert_ne!(plain, built(&["l2.ways=16"]).unwrap().hash());
+    }
+}

@@ -1,0 +1,267 @@
+//! The exerciser: a small guest program made here, instruction by instruction, so that designs can
+//! be put to the test without any compiler. It is what `perdure mutants` runs.
+//!
+//! It walks a region with a xorshift generator. Each step loads a word, changes it and stores it
+//! back, mostly near where the last step was and sometimes far away, so that lines are written again
+//! across epochs, evicted, and fetched back; it keeps a running sum of what it loaded, so that one
+//! wrong word changes everything after it. Every so many steps it writes the sum to standard
+//! output. It ends with the low bits of the sum as exit status.
+//!
+//! Named `@exerciser STEPS REGION_KIB OUTPUT_EVERY` on the command line; the numbers are built into
+//! the program as constants.
+
+use std::path::PathBuf;
+
+use crate::error::Error;
+
+const NAME: &str = "@exerciser";
+const CODE: u64 = 0x1_0000;
+const DATA: u64 = 0x10_0000;
+
+/// Where the program's file is, if the name asks for it: `@exerciser` or
+/// `@exerciser:STEPS:REGION_KIB:OUTPUT_EVERY`.
+pub fn path_of(name: &str) -> Option<Result<PathBuf, Error>> {
+    let rest = name.strip_prefix(NAME)?;
+    Some(parse(rest).and_then(|[steps, region_kib, output_every]| {
+        write_file(&build(steps, region_kib, output_every), steps, region_kib, output_every)
+    }))
+}
+
+fn parse(rest: &str) -> Result<[u64; 3], Error> {
+    let mut numbers = [40_000, 256, 4_000];
+    if rest.is_empty() {
+        return Ok(numbers);
+    }
+    let wrong = || {
+        Error::Request(format!(
+            "{NAME}{rest}: write {NAME}:STEPS:REGION_KIB:OUTPUT_EVERY, with a region of a power of two up to 65536 KiB"
+        ))
+    };
+    let fields: Vec<_> = rest.strip_prefix(':').ok_or_else(wrong)?.split(':').collect();
+    if fields.len() != numbers.len() {
+        return Err(wrong());
+    }
+    for (number, field) in numbers.iter_mut().zip(fields) {
+        *number = field.parse().map_err(|_| wrong())?;
+    }
+    let [steps, region_kib, output_every] = numbers;
+    let good = steps >= 1
+        && steps < 1 << 40
+        && region_kib.is_power_of_two()
+        && region_kib <= 65536
+        && (1..1 << 31).contains(&output_every);
+    if good { Ok(numbers) } else { Err(wrong()) }
+}
+
+/// The file lies in the temporary directory; its name and content do not depend on who asks.
+fn write_file(elf: &[u8], steps: u64, region_kib: u64, every: u64) -> Result<PathBuf, Error> {
+    let directory = std::env::temp_dir().join(format!("perdure-exerciser-{}", std::process::id()));
+    let host = |source| Error::Host { what: format!("writing {}", directory.display()), source };
+    std::fs::create_dir_all(&directory).map_err(host)?;
+    let path = directory.join(format!("exerciser-{steps}-{region_kib}-{every}"));
+    if !path.exists() {
+        let unfinished = path.with_extension(format!("{:?}", std::thread::current().id()));
+        std::fs::write(&unfinished, elf).map_err(host)?;
+        std::fs::rename(&unfinished, &path).map_err(host)?;
+    }
+    Ok(path)
+}
+
+// ---- A few instructions --------------------------------------------------------------------
+
+const ZERO: u32 = 0;
+const SP: u32 = 2;
+const A0: u32 = 10;
+const A1: u32 = 11;
+const A2: u32 = 12;
+const A7: u32 = 17;
+const STATE: u32 = 8;
+const SUM: u32 = 9;
+const BASE: u32 = 18;
+const STEPS_LEFT: u32 = 19;
+const UNTIL_OUTPUT: u32 = 20;
+const PLACE: u32 = 21;
+const MASK: u32 = 22;
+const T0: u32 = 5;
+const T1: u32 = 6;
+const T2: u32 = 7;
+
+#[derive(Default)]
+struct Code(Vec<u32>);
+
+impl Code {
+    fn register(&mut self, function: u32, rd: u32, rs1: u32, rs2: u32) {
+        let (funct7, funct3) = (function >> 3, function & 7);
+        self.0.push(funct7 << 25 | rs2 << 20 | rs1 << 15 | funct3 << 12 | rd << 7 | 0x33);
+    }
+
+    fn immediate(&mut self, opcode: u32, funct3: u32, rd: u32, rs1: u32, value: i32) {
+        self.0.push((value as u32) << 20 | rs1 << 15 | funct3 << 12 | rd << 7 | opcode);
+    }
+
+    fn addi(&mut self, rd: u32, rs1: u32, value: i32) {
+        self.immediate(0x13, 0, rd, rs1, value);
+    }
+
+    fn slli(&mut self, rd: u32, rs1: u32, bits: i32) {
+        self.immediate(0x13, 1, rd, rs1, bits);
+    }
+
+    fn srli(&mut self, rd: u32, rs1: u32, bits: i32) {
+        self.immediate(0x13, 5, rd, rs1, bits);
+    }
+
+    fn store_double(&mut self, value: u32, base: u32, offset: u32) {
+        self.0.push((offset >> 5) << 25 | value << 20 | base << 15 | 3 << 12 | (offset & 31) << 7 | 0x23);
+    }
+
+    /// Any constant, eleven bits at a time.
+    fn constant(&mut self, rd: u32, value: u64) {
+        self.addi(rd, ZERO, (value >> 55) as i32);
+        for shift in [44, 33, 22, 11, 0] {
+            self.slli(rd, rd, 11);
+            self.immediate(0x13, 6, rd, rd, (value >> shift & 0x7ff) as i32);
+        }
+    }
+
+    /// A branch by so many instructions.
+    fn branch(&mut self, funct3: u32, rs1: u32, rs2: u32, instructions: i32) {
+        let o = (instructions * 4) as u32;
+        self.0.push(
+            (o >> 12 & 1) << 31 | (o >> 5 & 63) << 25 | rs2 << 20 | rs1 << 15 | funct3 << 12
+                | (o >> 1 & 15) << 8 | (o >> 11 & 1) << 7 | 0x63,
+        );
+    }
+
+    fn call_system(&mut self, number: i32) {
+        self.addi(A7, ZERO, number);
+        self.0.push(0x73);
+    }
+
+    fn here(&self) -> i32 {
+        self.0.len() as i32
+    }
+}
+
+const ADD: u32 = 0;
+const XOR: u32 = 4;
+const AND: u32 = 7;
+
+fn xorshift(code: &mut Code) {
+    for (left, bits) in [(true, 13), (false, 7), (true, 17)] {
+        if left {
+            code.slli(T0, STATE, bits);
+        } else {
+            code.srli(T0, STATE, bits);
+        }
+        code.register(XOR, STATE, STATE, T0);
+    }
+}
+
+fn build(steps: u64, region_kib: u64, output_every: u64) -> Vec<u8> {
+    let mut code = Code::default();
+    code.constant(STATE, 0x9e37_79b9_7f4a_7c15);
+    code.constant(BASE, DATA);
+    code.constant(STEPS_LEFT, steps);
+    code.constant(UNTIL_OUTPUT, output_every);
+    code.constant(MASK, region_kib * 1024 - 8);
+    code.addi(SUM, ZERO, 0);
+    code.addi(PLACE, ZERO, 0);
+
+    let again = code.here();
+    xorshift(&mut code);
+    // One step in eight jumps anywhere; the others move by up to 2 KiB.
+    code.immediate(0x13, 7, T1, STATE, 7);
+    code.srli(T2, STATE, 20);
+    let near = code.here();
+    code.branch(0, T1, ZERO, 2);
+    code.immediate(0x13, 7, T2, T2, 0x7ff);
+    let _ = near;
+    code.register(ADD, PLACE, PLACE, T2);
+    code.register(AND, PLACE, PLACE, MASK);
+    code.register(ADD, T0, PLACE, BASE);
+    code.immediate(0x03, 3, T1, T0, 0);
+    code.register(ADD, SUM, SUM, T1);
+    code.register(XOR, T1, T1, STATE);
+    code.register(ADD, T1, T1, SUM);
+    code.store_double(T1, T0, 0);
+    code.addi(UNTIL_OUTPUT, UNTIL_OUTPUT, -1);
+    let skip_from = code.here();
+    code.branch(1, UNTIL_OUTPUT, ZERO, 0);
+    code.addi(SP, SP, -16);
+    code.store_double(SUM, SP, 0);
+    code.addi(A0, ZERO, 1);
+    code.addi(A1, SP, 0);
+    code.addi(A2, ZERO, 8);
+    code.call_system(64);
+    code.addi(SP, SP, 16);
+    code.constant(UNTIL_OUTPUT, output_every);
+    let skip_to = code.here();
+    let mut patch = Code::default();
+    patch.branch(1, UNTIL_OUTPUT, ZERO, skip_to - skip_from);
+    code.0[skip_from as usize] = patch.0[0];
+    code.addi(STEPS_LEFT, STEPS_LEFT, -1);
+    let back = again - code.here();
+    code.branch(1, STEPS_LEFT, ZERO, back);
+    code.immediate(0x13, 7, A0, SUM, 63);
+    code.call_system(94);
+    elf(&code.0, region_kib * 1024)
+}
+
+/// A static executable: one segment of code, one of zeroed data.
+fn elf(code: &[u32], data_bytes: u64) -> Vec<u8> {
+    let code: Vec<u8> = code.iter().flat_map(|word| word.to_le_bytes()).collect();
+    let header_bytes = 64 + 2 * 56;
+    let mut file = b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0".to_vec();
+    let half = |file: &mut Vec<u8>, value: u16| file.extend(value.to_le_bytes());
+    let word = |file: &mut Vec<u8>, value: u32| file.extend(value.to_le_bytes());
+    let long = |file: &mut Vec<u8>, value: u64| file.extend(value.to_le_bytes());
+    half(&mut file, 2); // ET_EXEC
+    half(&mut file, 243); // EM_RISCV
+    word(&mut file, 1);
+    long(&mut file, CODE + header_bytes);
+    long(&mut file, 64);
+    long(&mut file, 0);
+    word(&mut file, 0x5); // RVC, double-precision ABI
+    for value in [64, 56, 2, 64, 0, 0] {
+        half(&mut file, value);
+    }
+    let code_bytes = header_bytes + code.len() as u64;
+    for (flags, address, file_bytes, memory_bytes) in
+        [(5, CODE, code_bytes, code_bytes), (6, DATA, 0, data_bytes)]
+    {
+        word(&mut file, 1); // PT_LOAD
+        word(&mut file, flags);
+        long(&mut file, 0);
+        long(&mut file, address);
+        long(&mut file, address);
+        long(&mut file, file_bytes);
+        long(&mut file, memory_bytes);
+        long(&mut file, 4096);
+    }
+    file.extend(code);
+    file
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_instruction_decodes() {
+        let file = build(100, 64, 10);
+        for word in file[64 + 2 * 56..].chunks_exact(4) {
+            let bits = u32::from_le_bytes(word.try_into().unwrap());
+            let text = perdure_riscv::disassemble(bits, 0);
+            assert!(!text.contains("byte"), "{bits:#010x} is {text}");
+        }
+    }
+
+    #[test]
+    fn wrong_arguments_are_refused() {
+        for name in ["@exerciser:1", "@exerciser:0:64:1", "@exerciser:1:63:1", "@exerciser:a:64:1"] {
+            assert!(path_of(name).unwrap().is_err(), "{name}");
+        }
+        assert!(path_of("exerciser").is_none());
+    }
+}

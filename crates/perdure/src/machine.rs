@@ -1,0 +1,775 @@
+//! The assembled machine and its run loop.
+//!
+//! Order of things, the same on every run (DESIGN §3): the hart with the smallest local clock takes
+//! a turn until it passes the next one by the lookahead; ties go to the lower number; a timed event
+//! fires before any hart passes its time. A pause (for a power cut, or to report progress) never
+//! changes this order: a turn that was interrupted goes on as if it had not been.
+
+use std::sync::Arc;
+
+use perdure_designs::layout::{CONTEXT_BYTES, Layout};
+use perdure_designs::{Design, Urgency};
+use perdure_hardware::arena::Arena;
+use perdure_hardware::hierarchy::Hardware;
+use perdure_hardware::line::LINE_BYTES;
+use perdure_hardware::time::Cycles;
+use perdure_linux::{
+    Exception, ExitReport, HostView, Kernel, Machine as _, Outcome, Release, Running,
+};
+use perdure_riscv::{Exit, fast, plain};
+
+use crate::configuration::Configuration;
+use crate::context::{HartContext, MachineRecord, restore};
+use crate::error::Error;
+use crate::outside::Outside;
+use crate::port::{BootPort, DevicePort, FetchHint, KernelPort, Limits, Port, VirtualClock};
+
+/// Events with this bit are the machine's, the others the design's.
+const MACHINE_EVENT: u32 = 1 << 31;
+const EVENT_EPOCH_CYCLES: u32 = MACHINE_EVENT;
+
+/// Which engine runs the harts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Engine {
+    /// Pre-decoded blocks and the lookaside.
+    Fast,
+    /// Fetch, decode, execute, and every access through the caches: the reference.
+    Plain,
+}
+
+/// A program and the world it sees.
+#[derive(Clone, Debug)]
+pub struct Workload {
+    /// For the kernel; frames, harts and costs are filled in from the configuration.
+    pub kernel: perdure_linux::Configuration,
+    /// Stop after so many instructions of all harts together.
+    pub stop_after: Option<u64>,
+}
+
+/// Why [`Machine::run`] came back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pause {
+    /// Everything up to the given time has happened.
+    Time,
+    /// An epoch has just ended; no hart has run since.
+    EpochEnded(u64),
+    /// The program is over and its output has left the machine, or `stop_after` was reached.
+    Finished,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Turn {
+    hart: usize,
+    limit: Cycles,
+}
+
+struct HartState {
+    context: HartContext,
+    blocks: fast::BlockCache<FetchHint>,
+    /// The engine stopped for this and it is not handled yet.
+    pending: Option<Exit>,
+    /// The thread waits until this epoch is persisted.
+    waits_for: Option<u64>,
+    slice_end: Cycles,
+    /// `retired` when the epoch began.
+    epoch_start: u64,
+}
+
+/// How the program ended.
+#[derive(Clone, Debug)]
+pub struct Ended {
+    /// Exit code, or 128 + signal.
+    pub report: ExitReport,
+    /// Local time of the hart on which it ended.
+    pub at: Cycles,
+    /// The epoch that holds its end.
+    epoch: u64,
+}
+
+/// The machine under one design.
+pub struct Machine<D: Design> {
+    configuration: Arc<Configuration>,
+    /// The map of its NVM.
+    pub layout: Layout,
+    /// The substrate.
+    pub hardware: Hardware,
+    /// The design.
+    pub design: D,
+    kernel: Kernel,
+    harts: Vec<HartState>,
+    engine: Engine,
+    turn: Option<Turn>,
+    /// An epoch should end, but the design cannot take another one yet.
+    epoch_due: Option<(usize, Urgency)>,
+    saved_image: Vec<u8>,
+    skipped_ns: u64,
+    next_deadline_ns: Option<u64>,
+    stop_after: u64,
+    ended: Option<Ended>,
+    finished: bool,
+    held_files: Vec<(u64, Release)>,
+    /// What has left the machine.
+    pub outside: Outside,
+    /// Filled with every change of the design's state, if present: time, new state, pc.
+    pub phase_changes: Option<Vec<(Cycles, &'static str, u64)>>,
+    bug: Option<&'static str>,
+}
+
+impl<D: Design> Machine<D> {
+    /// Boots a program: epoch 0 is its first instruction, durable in NVM.
+    pub fn boot(
+        configuration: &Arc<Configuration>,
+        workload: &Workload,
+        engine: Engine,
+        bug: Option<&'static str>,
+    ) -> Result<Self, Error> {
+        let specification = configuration.specification.clone();
+        let harts = specification.harts;
+        let layout = Layout::new(harts, specification.nvm.bytes);
+        let arena = Arena::new(specification.nvm.bytes).map_err(|source| Error::Host {
+            what: format!("reserving {} bytes of simulated NVM (nvm.bytes)", specification.nvm.bytes),
+            source,
+        })?;
+        let contexts = layout.contexts.start..layout.kernel.end;
+        let mut hardware = Hardware::new(specification, arena, contexts);
+        let kernel_configuration = perdure_linux::Configuration {
+            frames: layout.frames.clone(),
+            harts,
+            random_seed: configuration.kernel.random_seed,
+            clock_start_ns: configuration.kernel.clock_start_ns,
+            output_limit_bytes: configuration.kernel.output_limit_bytes,
+            stack_bytes: configuration.kernel.stack_bytes,
+            ..workload.kernel.clone()
+        };
+        let mut kernel = Kernel::boot(kernel_configuration, &mut BootPort(&mut hardware))?;
+        let mut contexts = vec![HartContext::default(); harts];
+        for (index, context) in contexts.iter_mut().enumerate() {
+            context.running =
+                kernel.schedule(index, &mut context.hart, &mut BootPort(&mut hardware));
+        }
+        let mut saved_image = Vec::new();
+        if D::SAVES_CONTEXTS {
+            saved_image = kernel.save();
+            let record = MachineRecord::new(0, &saved_image, 0);
+            let arena = &mut hardware.memory.arena;
+            arena.write(layout.kernel.start, &saved_image);
+            arena.write(layout.context(harts), &record.encode());
+            for (index, context) in contexts.iter().enumerate() {
+                arena.write(layout.context(index), &context.encode());
+            }
+        }
+        let parts = Parts { layout, hardware, kernel, contexts, saved_image, skipped_ns: 0 };
+        Self::assemble(configuration, parts, 0, workload.stop_after, engine, bug)
+    }
+
+    /// Goes on from a recovered image.
+    pub fn resume(
+        configuration: &Arc<Configuration>,
+        arena: Arena,
+        host: HostView,
+        epoch: u64,
+        outside: Outside,
+        engine: Engine,
+    ) -> Result<Self, Error> {
+        let specification = configuration.specification.clone();
+        let harts = specification.harts;
+        let layout = Layout::new(harts, specification.nvm.bytes);
+        let read = |address, length| arena.slice(address, length).to_vec();
+        let saved = restore(read, &layout, harts, host)
+            .map_err(|message| Error::Request(format!("the recovered state is unusable: {message}")))?;
+        let saved_image =
+            arena.slice(layout.kernel.start, saved.record.kernel_bytes as usize).to_vec();
+        let contexts = layout.contexts.start..layout.kernel.end;
+        let parts = Parts {
+            hardware: Hardware::new(specification, arena, contexts),
+            layout,
+            kernel: saved.kernel,
+            contexts: saved.harts,
+            saved_image,
+            skipped_ns: saved.record.skipped_ns,
+        };
+        let mut machine = Self::assemble(configuration, parts, epoch, None, engine, None)?;
+        machine.outside = outside;
+        // What was persisted but may not have left before the cut leaves now; a duplicate is
+        // recognised outside.
+        machine.let_out(epoch);
+        let files = machine.kernel.release_files(&mut DevicePort(&machine.hardware));
+        for file in files {
+            machine.outside.receive(epoch, file);
+        }
+        if let Some(report) = machine.kernel.exited() {
+            machine.ended = Some(Ended { report: report.clone(), at: 0, epoch });
+            machine.finished = true;
+        }
+        Ok(machine)
+    }
+
+    fn assemble(
+        configuration: &Arc<Configuration>,
+        mut parts: Parts,
+        epoch: u64,
+        stop_after: Option<u64>,
+        engine: Engine,
+        bug: Option<&'static str>,
+    ) -> Result<Self, Error> {
+        let parameters = configuration.parameters::<D>()?;
+        let design = D::start(&parameters, &parts.layout, &mut parts.hardware, epoch, bug)
+            .map_err(|problem| Error::Configuration(problem.to_string()))?;
+        let slice_end = configuration.scheduling.slice_cycles;
+        let harts = parts
+            .contexts
+            .into_iter()
+            .map(|context| HartState {
+                epoch_start: context.hart.retired,
+                context,
+                blocks: fast::BlockCache::default(),
+                pending: None,
+                waits_for: None,
+                slice_end,
+            })
+            .collect();
+        if configuration.epoch.cycles > 0 {
+            parts.hardware.events.schedule(configuration.epoch.cycles, EVENT_EPOCH_CYCLES);
+        }
+        let mut machine = Self {
+            configuration: Arc::clone(configuration),
+            layout: parts.layout,
+            hardware: parts.hardware,
+            design,
+            kernel: parts.kernel,
+            harts,
+            engine,
+            turn: None,
+            epoch_due: None,
+            saved_image: parts.saved_image,
+            skipped_ns: parts.skipped_ns,
+            next_deadline_ns: None,
+            stop_after: stop_after.unwrap_or(u64::MAX),
+            ended: None,
+            finished: false,
+            held_files: Vec::new(),
+            outside: Outside::default(),
+            phase_changes: None,
+            bug,
+        };
+        // A hart's clock is `retired + stalls`, and starts at 0 also where a recovered hart has
+        // retired instructions before: stalls then start below zero, modulo 2^64.
+        for (core, hart) in machine.hardware.cores.iter_mut().zip(&machine.harts) {
+            core.stalls = 0u64.wrapping_sub(hart.context.hart.retired);
+        }
+        machine.next_deadline_ns = machine.kernel.next_deadline_ns();
+        Ok(machine)
+    }
+
+    // ---- What others may ask ---------------------------------------------------------------
+
+    /// Instructions retired by all harts.
+    pub fn retired(&self) -> u64 {
+        self.harts.iter().map(|hart| hart.context.hart.retired).sum()
+    }
+
+    /// A hart's local time.
+    pub fn clock(&self, hart: usize) -> Cycles {
+        self.harts[hart].context.hart.retired.wrapping_add(self.hardware.cores[hart].stalls)
+    }
+
+    /// The latest local time.
+    pub fn time(&self) -> Cycles {
+        (0..self.harts.len()).map(|hart| self.clock(hart)).max().unwrap_or(0)
+    }
+
+    /// How the program ended, once it has.
+    pub fn ended(&self) -> Option<&Ended> {
+        self.ended.as_ref()
+    }
+
+    /// The kernel, for reports.
+    pub fn kernel(&self) -> &Kernel {
+        &self.kernel
+    }
+
+    /// The hart whose turn it is or was, with its pc and space: where the program is.
+    pub fn location(&self) -> (u64, Option<Running>) {
+        let hart = self.turn.map_or(0, |turn| turn.hart);
+        let context = &self.harts[hart].context;
+        (context.hart.pc, context.running)
+    }
+
+    /// Contexts as they are now, for hashes.
+    pub fn contexts(&self) -> impl Iterator<Item = &HartContext> {
+        self.harts.iter().map(|hart| &hart.context)
+    }
+
+    // ---- The run loop ----------------------------------------------------------------------
+
+    /// Runs until everything up to `until` has happened, or an epoch ended, or the end.
+    pub fn run(&mut self, until: Cycles) -> Result<Pause, Error> {
+        loop {
+            if let Some(failure) = self.hardware.failure.take() {
+                return Err(Error::Design { design: D::NAME, message: failure.0 });
+            }
+            if self.finished {
+                return Ok(Pause::Finished);
+            }
+            if let Some((hart, urgency)) = self.epoch_due
+                && self.design.can_end_epoch()
+            {
+                self.epoch_due = None;
+                return self.end_epoch(hart, urgency).map(Pause::EpochEnded);
+            }
+            if let Some(turn) = self.turn {
+                if self.clock(turn.hart) > until {
+                    return Ok(Pause::Time);
+                }
+                self.go_on(turn, until)?;
+                continue;
+            }
+            let next = self.next_hart();
+            let event_time = self.hardware.events.next_time();
+            let hart_time = next.map_or(Cycles::MAX, |(_, time, _)| time);
+            if event_time.min(hart_time) > until {
+                if event_time.min(hart_time) < Cycles::MAX {
+                    return Ok(Pause::Time);
+                }
+                if !self.skip_idle_time()? {
+                    return Ok(Pause::Time);
+                }
+                continue;
+            }
+            if event_time <= hart_time {
+                if event_time == Cycles::MAX {
+                    self.skip_idle_time()?;
+                    continue;
+                }
+                self.hardware.memory.forget_until(self.oldest_time(event_time));
+                self.fire(event_time);
+                continue;
+            }
+            let (hart, time, limit) = next.expect("a hart has the smallest time");
+            self.hardware.memory.forget_until(self.oldest_time(time));
+            self.wake_sleepers(hart);
+            self.turn = Some(Turn { hart, limit: limit.min(self.harts[hart].slice_end) });
+        }
+    }
+
+    /// No cut will come before this any more. Pauses are asked for in order of time.
+    fn oldest_time(&self, now: Cycles) -> Cycles {
+        now.saturating_sub(1)
+    }
+
+    /// The runnable hart with the smallest clock, that clock, and how far its turn may go.
+    fn next_hart(&self) -> Option<(usize, Cycles, Cycles)> {
+        if self.epoch_due.is_some() || self.ended.is_some() {
+            return None;
+        }
+        let mut first: Option<(usize, Cycles)> = None;
+        let mut second = Cycles::MAX;
+        for (index, hart) in self.harts.iter().enumerate() {
+            if hart.context.running.is_none() || hart.waits_for.is_some() {
+                continue;
+            }
+            let time = self.clock(index);
+            match first {
+                Some((_, best)) if time >= best => second = second.min(time),
+                _ => {
+                    second = first.map_or(Cycles::MAX, |(_, best)| best);
+                    first = Some((index, time));
+                }
+            }
+        }
+        let lookahead = self.configuration.scheduling.lookahead_cycles;
+        first.map(|(hart, time)| (hart, time, second.saturating_add(lookahead)))
+    }
+
+    /// Continues a turn: a pending exit first, then the engine, until the turn is over.
+    fn go_on(&mut self, turn: Turn, until: Cycles) -> Result<(), Error> {
+        if let Some(exit) = self.harts[turn.hart].pending.take() {
+            return self.handle(turn.hart, exit);
+        }
+        let now = self.clock(turn.hart);
+        let over = now >= turn.limit
+            || self.hardware.events.next_time() <= now
+            || self.epoch_due.is_some()
+            || self.harts[turn.hart].context.running.is_none();
+        if over {
+            self.turn = None;
+            if now >= self.harts[turn.hart].slice_end {
+                self.end_slice(turn.hart);
+            }
+            return Ok(());
+        }
+        let exit = self.run_engine(turn, until);
+        if exit == Exit::Limit {
+            return self.check_instruction_limits(turn.hart);
+        }
+        self.harts[turn.hart].pending = Some(exit);
+        Ok(())
+    }
+
+    fn run_engine(&mut self, turn: Turn, until: Cycles) -> Exit {
+        let clock = self.virtual_clock(turn.hart);
+        let epoch_end = match self.configuration.epoch.instructions {
+            0 => u64::MAX,
+            instructions => self.harts[turn.hart].epoch_start + instructions,
+        };
+        let stop = self.stop_after.saturating_sub(clock.others_retired);
+        let limits = Limits {
+            time: turn.limit.min(until.saturating_add(1)),
+            instructions: epoch_end.min(stop),
+        };
+        let state = &mut self.harts[turn.hart];
+        let space = state.context.running.expect("a hart in its turn runs a thread").space;
+        let hart = &mut state.context.hart;
+        let (hardware, design, kernel) = (&mut self.hardware, &mut self.design, &self.kernel);
+        match self.engine {
+            Engine::Fast => {
+                let mut port = Port::<D, true>::new(
+                    hardware, design, kernel, turn.hart, space, limits, clock,
+                );
+                fast::run(hart, &mut port, &mut state.blocks)
+            }
+            Engine::Plain => {
+                let mut port = Port::<D, false>::new(
+                    hardware, design, kernel, turn.hart, space, limits, clock,
+                );
+                plain::run(hart, &mut port)
+            }
+        }
+    }
+
+    fn check_instruction_limits(&mut self, hart: usize) -> Result<(), Error> {
+        if self.retired() >= self.stop_after {
+            self.finished = true;
+            return Ok(());
+        }
+        let length = self.configuration.epoch.instructions;
+        let state = &self.harts[hart];
+        if length > 0 && state.context.hart.retired - state.epoch_start >= length {
+            self.epoch_due = Some((hart, Urgency::Routine));
+        }
+        Ok(())
+    }
+
+    fn virtual_clock(&self, hart: usize) -> VirtualClock {
+        let mine = self.harts[hart].context.hart.retired;
+        VirtualClock {
+            others_retired: self.retired() - mine,
+            skipped_ns: self.skipped_ns,
+            instructions_per_us: self.configuration.specification.core.frequency_mhz
+                * self.harts.len() as u64,
+        }
+    }
+
+    // ---- Kernel entries --------------------------------------------------------------------
+
+    /// Calls the kernel on behalf of a hart, then does what any kernel entry can make necessary.
+    fn enter_kernel<R>(
+        &mut self,
+        hart: usize,
+        cycles: u64,
+        call: impl FnOnce(&mut Kernel, &mut perdure_riscv::Hart, &mut KernelPort<D>) -> R,
+    ) -> R {
+        let clock = self.virtual_clock(hart);
+        let mut code_changed = false;
+        let registers = &mut self.harts[hart].context.hart;
+        let mut port = KernelPort {
+            hardware: &mut self.hardware,
+            design: &mut self.design,
+            hart,
+            retired: registers.retired,
+            clock,
+            code_changed: &mut code_changed,
+        };
+        port.charge(cycles);
+        let result = call(&mut self.kernel, registers, &mut port);
+        self.hardware.cores[hart].reservation = None;
+        if code_changed {
+            for state in &mut self.harts {
+                state.blocks.flush();
+            }
+        }
+        self.next_deadline_ns = self.kernel.next_deadline_ns();
+        result
+    }
+
+    fn handle(&mut self, hart: usize, exit: Exit) -> Result<(), Error> {
+        let costs = &self.configuration.kernel;
+        let (system_call, page_fault) = (costs.system_call_cycles, costs.page_fault_cycles);
+        let exception = |exception| move |kernel: &mut Kernel, registers: &mut perdure_riscv::Hart, port: &mut KernelPort<D>| {
+            kernel.exception(hart, registers, exception, port)
+        };
+        let outcome = match exit {
+            Exit::Limit => return Ok(()),
+            Exit::EnvironmentCall => self.enter_kernel(hart, system_call, |kernel, registers, port| {
+                kernel.system_call(hart, registers, port)
+            }),
+            Exit::Fault(fault) => self.enter_kernel(hart, page_fault, |kernel, registers, port| {
+                kernel.fault(hart, registers, fault, port)
+            }),
+            Exit::Breakpoint => self.enter_kernel(hart, page_fault, exception(Exception::Breakpoint)),
+            Exit::Misaligned { address, .. } => {
+                self.enter_kernel(hart, page_fault, exception(Exception::Misaligned { address }))
+            }
+            Exit::Illegal { bits } => {
+                self.enter_kernel(hart, page_fault, exception(Exception::Illegal { bits }))
+            }
+        };
+        self.follow(hart, outcome);
+        Ok(())
+    }
+
+    fn follow(&mut self, hart: usize, outcome: Outcome) {
+        match outcome {
+            Outcome::Continue => {}
+            Outcome::Blocked => {
+                self.harts[hart].context.running = None;
+                self.turn = None;
+            }
+            Outcome::Commit => {
+                self.turn = None;
+                self.harts[hart].waits_for = Some(self.design.executing_epoch());
+                self.epoch_due = Some((hart, Urgency::OutputCommit));
+            }
+            Outcome::Exited { .. } => self.process_ended(hart),
+        }
+        if D::PROMISE == perdure_designs::Promise::Nothing {
+            // Nothing holds output back.
+            let epoch = self.design.executing_epoch();
+            self.kernel.seal(epoch);
+            self.let_out(epoch);
+        }
+        self.schedule_idle_harts(self.clock(hart));
+    }
+
+    fn process_ended(&mut self, hart: usize) {
+        let report = self.kernel.exited().expect("the kernel said that the process ended").clone();
+        let epoch = self.design.executing_epoch();
+        self.ended = Some(Ended { report, at: self.clock(hart), epoch });
+        self.turn = None;
+        self.epoch_due = Some((hart, Urgency::OutputCommit));
+    }
+
+    fn end_slice(&mut self, hart: usize) {
+        self.harts[hart].slice_end = self.clock(hart) + self.configuration.scheduling.slice_cycles;
+        let outcome =
+            self.enter_kernel(hart, 0, |kernel, registers, port| kernel.preempt(hart, registers, port));
+        self.follow(hart, outcome);
+    }
+
+    fn schedule_idle_harts(&mut self, now: Cycles) {
+        for hart in 0..self.harts.len() {
+            if self.harts[hart].context.running.is_some() || !self.kernel.has_ready() {
+                continue;
+            }
+            // An idle hart's clock stood still.
+            let behind = now.saturating_sub(self.clock(hart));
+            let stalls = &mut self.hardware.cores[hart].stalls;
+            *stalls = stalls.wrapping_add(behind);
+            let running = self.enter_kernel(hart, 0, |kernel, registers, port| {
+                kernel.schedule(hart, registers, port)
+            });
+            self.harts[hart].context.running = running;
+            self.harts[hart].slice_end = self.clock(hart) + self.configuration.scheduling.slice_cycles;
+        }
+    }
+
+    fn wake_sleepers(&mut self, hart: usize) {
+        let Some(deadline) = self.next_deadline_ns else { return };
+        let retired = self.harts[hart].context.hart.retired;
+        let now_ns = self.virtual_clock(hart).nanoseconds(retired);
+        if now_ns < deadline {
+            return;
+        }
+        self.kernel.wake_sleepers(now_ns);
+        self.next_deadline_ns = self.kernel.next_deadline_ns();
+        if self.kernel.exited().is_some() && self.ended.is_none() {
+            self.process_ended(hart);
+        }
+        self.schedule_idle_harts(self.clock(hart));
+    }
+
+    /// Every hart is idle and nothing is under way: the next thing is a sleeper's deadline. False
+    /// if harts wait for something else.
+    fn skip_idle_time(&mut self) -> Result<bool, Error> {
+        let Some(deadline) = self.next_deadline_ns else {
+            return Err(Error::Deadlock { cycle: self.time() });
+        };
+        let retired = self.harts[0].context.hart.retired;
+        let now_ns = self.virtual_clock(0).nanoseconds(retired);
+        let skipped = deadline.saturating_sub(now_ns);
+        self.skipped_ns += skipped;
+        let cycles = self.configuration.specification.clock().cycles(skipped as f64);
+        let stalls = &mut self.hardware.cores[0].stalls;
+        *stalls = stalls.wrapping_add(cycles);
+        self.wake_sleepers(0);
+        Ok(true)
+    }
+
+    // ---- Epochs and output -----------------------------------------------------------------
+
+    fn fire(&mut self, time: Cycles) {
+        let Some((time, event)) = self.hardware.events.take_due(time) else { return };
+        if event == EVENT_EPOCH_CYCLES {
+            if self.epoch_due.is_none() && self.ended.is_none() {
+                self.epoch_due = Some((0, Urgency::Routine));
+            }
+            let next = time + self.configuration.epoch.cycles;
+            self.hardware.events.schedule(next, EVENT_EPOCH_CYCLES);
+            return;
+        }
+        let before = self.design.announced_epoch();
+        self.design.fired(&mut self.hardware, event, time);
+        self.note_phase(time);
+        if self.design.announced_epoch() != before {
+            self.announced(time);
+        }
+    }
+
+    /// An epoch ends: contexts are stored, the design takes over, everybody goes on.
+    fn end_epoch(&mut self, hart: usize, urgency: Urgency) -> Result<u64, Error> {
+        let epoch = self.design.executing_epoch();
+        self.kernel.seal(epoch);
+        if D::SAVES_CONTEXTS {
+            self.save_contexts(hart, epoch)?;
+        }
+        let now = self.time();
+        self.design.end_epoch(&mut self.hardware, urgency, now);
+        self.hardware.statistics.epochs_committed += 1;
+        if urgency == Urgency::OutputCommit {
+            self.hardware.statistics.epochs_forced += 1;
+            let files = self.kernel.release_files(&mut DevicePort(&self.hardware));
+            self.held_files.extend(files.into_iter().map(|file| (epoch, file)));
+        }
+        for state in &mut self.harts {
+            state.epoch_start = state.context.hart.retired;
+        }
+        // Harts go on when the epoch has ended everywhere.
+        for index in 0..self.harts.len() {
+            if self.harts[index].context.running.is_some() {
+                let wait = now.saturating_sub(self.clock(index));
+                let stalls = &mut self.hardware.cores[index].stalls;
+                *stalls = stalls.wrapping_add(wait);
+            }
+        }
+        self.announced(now);
+        Ok(epoch)
+    }
+
+    fn note_phase(&mut self, time: Cycles) {
+        let pc = self.location().0;
+        let phase = self.design.phase();
+        if let Some(changes) = &mut self.phase_changes
+            && changes.last().is_none_or(|(_, last, _)| *last != phase)
+        {
+            changes.push((time, phase, pc));
+        }
+    }
+
+    fn save_contexts(&mut self, hart: usize, epoch: u64) -> Result<(), Error> {
+        let image = self.kernel.save();
+        let region = self.layout.kernel.clone();
+        if image.len() as u64 > region.end - region.start {
+            return Err(Error::Configuration(format!(
+                "nvm.bytes is too small: the kernel's state takes {} bytes and its region has {}",
+                image.len(),
+                region.end - region.start
+            )));
+        }
+        let record = MachineRecord::new(epoch, &image, self.skipped_ns).encode();
+        let old = std::mem::take(&mut self.saved_image);
+        let mut lines = 0;
+        for (index, line) in image.chunks(LINE_BYTES).enumerate() {
+            let start = index * LINE_BYTES;
+            if old.get(start..start + line.len()) != Some(line) {
+                lines += 1;
+                self.store_context(hart, region.start + start as u64, line);
+            }
+        }
+        self.saved_image = image;
+        self.store_context(hart, self.layout.context(self.harts.len()), &record);
+        for index in 0..self.harts.len() {
+            let bytes = self.harts[index].context.encode();
+            lines += bytes.len().div_ceil(LINE_BYTES) as u64;
+            self.store_context(index, self.layout.context(index), &bytes);
+        }
+        self.hardware.statistics.context_lines += lines + 2;
+        Ok(())
+    }
+
+    fn store_context(&mut self, hart: usize, address: u64, bytes: &[u8]) {
+        let clock = self.virtual_clock(hart);
+        let retired = self.harts[hart].context.hart.retired;
+        let mut port = KernelPort {
+            hardware: &mut self.hardware,
+            design: &mut self.design,
+            hart,
+            retired,
+            clock,
+            code_changed: &mut false,
+        };
+        port.write(address, bytes);
+    }
+
+    /// More may have become visible outside: release it, and let those who waited go on.
+    fn announced(&mut self, time: Cycles) {
+        let epoch = self.design.announced_epoch();
+        self.let_out(epoch);
+        for index in 0..self.harts.len() {
+            if self.harts[index].waits_for.is_some_and(|waited| waited <= epoch) {
+                self.harts[index].waits_for = None;
+                let wait = time.saturating_sub(self.clock(index));
+                let stalls = &mut self.hardware.cores[index].stalls;
+                *stalls = stalls.wrapping_add(wait);
+                self.hardware.statistics.persist_stall_cycles += wait;
+            }
+        }
+        if self.ended.as_ref().is_some_and(|ended| ended.epoch <= epoch && self.epoch_due.is_none())
+        {
+            self.finished = true;
+        }
+    }
+
+    fn let_out(&mut self, epoch: u64) {
+        for release in self.kernel.release(epoch) {
+            self.outside.receive(epoch, release);
+        }
+        let (out, held) = std::mem::take(&mut self.held_files)
+            .into_iter()
+            .partition(|(written, _)| *written <= epoch);
+        self.held_files = held;
+        let out: Vec<(u64, Release)> = out;
+        for (_, file) in out {
+            self.outside.receive(epoch, file);
+        }
+    }
+
+    /// What lies at a physical address that no program maps.
+    pub fn layout_name(&self, physical: u64) -> String {
+        let layout = &self.layout;
+        if layout.contexts.contains(&physical) {
+            let hart = (physical - layout.contexts.start) / CONTEXT_BYTES;
+            if hart < self.harts.len() as u64 {
+                return format!("context of hart {hart}");
+            }
+            return "machine record".into();
+        }
+        if layout.kernel.contains(&physical) {
+            return "kernel state".into();
+        }
+        "a frame that no program maps now".into()
+    }
+
+    /// The bug that is planted.
+    pub fn planted_bug(&self) -> Option<&'static str> {
+        self.bug
+    }
+}
+
+struct Parts {
+    layout: Layout,
+    hardware: Hardware,
+    kernel: Kernel,
+    contexts: Vec<HartContext>,
+    saved_image: Vec<u8>,
+    skipped_ns: u64,
+}

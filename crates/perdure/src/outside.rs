@@ -1,0 +1,130 @@
+//! The world outside the machine: what it has received, and when.
+//!
+//! Output arrives as records that say where their bytes belong in absolute terms. After a power cut
+//! the machine may send a record again; the outside recognises it. A record that contradicts what
+//! is already there, or leaves a gap, is a broken promise and is remembered as such.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use perdure_linux::Release;
+
+/// A file as the outside has it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct File {
+    /// Content.
+    pub bytes: Vec<u8>,
+    /// Permission bits.
+    pub mode: u32,
+}
+
+/// An entry under a path.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Entry {
+    /// A file.
+    File(File),
+    /// A symbolic link and its target.
+    Link(String),
+    /// A directory.
+    Directory,
+}
+
+/// Where records go on to.
+pub type Forward = Arc<dyn Fn(&Release) + Send + Sync>;
+
+/// What has left the machine.
+#[derive(Clone, Default)]
+pub struct Outside {
+    /// Standard output and standard error.
+    pub streams: [Vec<u8>; 2],
+    /// Files by guest path; `None` for one that was removed.
+    pub files: BTreeMap<String, Option<Entry>>,
+    /// The newest epoch of which something was seen.
+    pub seen_epoch: u64,
+    /// What contradicted itself, in words.
+    pub contradiction: Option<String>,
+    /// Hands every record on at once, for `perdure run`.
+    pub forward: Option<Forward>,
+}
+
+impl Outside {
+    /// Takes a record.
+    pub fn receive(&mut self, epoch: u64, release: Release) {
+        if let Some(forward) = &self.forward {
+            forward(&release);
+        }
+        match release {
+            Release::Stream { descriptor, offset, bytes } => {
+                if bytes.is_empty() {
+                    return;
+                }
+                let stream = &mut self.streams[usize::from(descriptor == 2)];
+                let offset = offset as usize;
+                if offset > stream.len() {
+                    self.contradiction.get_or_insert(format!(
+                        "stream {descriptor}: bytes {}..{offset} never came",
+                        stream.len()
+                    ));
+                    return;
+                }
+                let known = bytes.len().min(stream.len() - offset);
+                if stream[offset..offset + known] != bytes[..known] {
+                    self.contradiction.get_or_insert(format!(
+                        "stream {descriptor}: bytes from {offset} on were sent again with other content"
+                    ));
+                    return;
+                }
+                stream.extend_from_slice(&bytes[known..]);
+            }
+            Release::File { path, size, mode, whole, pieces } => {
+                let mut file = match self.files.remove(&path) {
+                    Some(Some(Entry::File(file))) if !whole => file,
+                    _ => File::default(),
+                };
+                file.bytes.resize(size as usize, 0);
+                file.mode = mode;
+                for (offset, bytes) in pieces {
+                    let start = (offset as usize).min(file.bytes.len());
+                    let end = (start + bytes.len()).min(file.bytes.len());
+                    file.bytes[start..end].copy_from_slice(&bytes[..end - start]);
+                }
+                self.files.insert(path, Some(Entry::File(file)));
+            }
+            Release::Link { path, target } => {
+                self.files.insert(path, Some(Entry::Link(target)));
+            }
+            Release::Removed { path } => {
+                self.files.insert(path, None);
+            }
+            Release::Directory { path } => {
+                self.files.insert(path, Some(Entry::Directory));
+            }
+        }
+        self.seen_epoch = self.seen_epoch.max(epoch);
+    }
+
+    /// What differs between this and what an uninterrupted run sent, in words.
+    pub fn difference(&self, golden: &Self) -> Option<String> {
+        if let Some(contradiction) = &self.contradiction {
+            return Some(contradiction.clone());
+        }
+        for (name, mine, theirs) in [
+            ("standard output", &self.streams[0], &golden.streams[0]),
+            ("standard error", &self.streams[1], &golden.streams[1]),
+        ] {
+            if mine != theirs {
+                let at = mine.iter().zip(theirs).take_while(|(a, b)| a == b).count();
+                return Some(format!(
+                    "{name} differs from byte {at} on ({} bytes, uninterrupted {})",
+                    mine.len(),
+                    theirs.len()
+                ));
+            }
+        }
+        let paths = self.files.keys().chain(golden.files.keys());
+        paths
+            .into_iter()
+            .find(|path| self.files.get(*path).cloned().flatten() != golden.files.get(*path).cloned().flatten())
+            .map(|path| format!("file {path} differs"))
+    }
+}

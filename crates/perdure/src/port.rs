@@ -1,0 +1,563 @@
+//! How a hart, and the kernel on its behalf, reach the hardware: [`perdure_riscv::Memory`] and
+//! [`perdure_linux::Machine`] over the hierarchy.
+//!
+//! The hit path of loads and stores is one compare against the lookaside (see
+//! `perdure_hardware::lookaside`). Everything else goes through the slow path, which is also all
+//! that the plain engine ever uses (`SHORTCUTS` false): the two must agree on every statistic and
+//! every cycle, so a shortcut may only skip work, never do different work.
+
+use std::ops::Range;
+
+use perdure_designs::Design;
+use perdure_hardware::cache::{Slot, State};
+use perdure_hardware::hierarchy::{Core, Hardware};
+use perdure_hardware::line::{LINE_BYTES, Line, LineNumber, line_of};
+use perdure_hardware::lookaside::{Entry, index_of};
+use perdure_hardware::time::Cycles;
+use perdure_linux::{Kernel, SpaceId};
+use perdure_riscv::{Access, Amo, CacheBlock, Fault, FetchedLine, Memory, Scalar};
+
+const PAGE_BYTES: u64 = 4096;
+const OFFSET_MASK: u64 = LINE_BYTES as u64 - 1;
+
+/// Where a fetched line sits: L1I slot, and the physical line it must still hold.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct FetchHint {
+    slot: u32,
+    line: LineNumber,
+}
+
+/// One hart's door to the machine while it runs.
+pub struct Port<'m, D: Design, const SHORTCUTS: bool> {
+    hardware: &'m mut Hardware,
+    design: &'m mut D,
+    kernel: &'m Kernel,
+    hart: usize,
+    space: SpaceId,
+    /// The engine stops at the first block boundary at which it has retired so many.
+    limit_retired: u64,
+    /// The same as a time and as a count: whichever comes first.
+    limit_time: Cycles,
+    limit_instructions: u64,
+    /// Virtual nanoseconds at `retired` = 0 of this hart, and what an instruction adds (as a
+    /// fraction), for the `time` CSR.
+    clock: VirtualClock,
+    /// The hart's lookaside and core, for the hit path.
+    entries: *mut Entry,
+    core: *mut Core,
+}
+
+/// The virtual clock: nanoseconds that follow from retired instructions alone.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct VirtualClock {
+    /// Instructions retired by all other harts.
+    pub others_retired: u64,
+    /// Time skipped while every hart was idle.
+    pub skipped_ns: u64,
+    /// Instructions that all harts together retire in a microsecond at one per cycle.
+    pub instructions_per_us: u64,
+}
+
+impl VirtualClock {
+    /// Nanoseconds when this hart has retired so many.
+    pub fn nanoseconds(self, retired: u64) -> u64 {
+        let instructions = u128::from(self.others_retired + retired);
+        (instructions * 1000 / u128::from(self.instructions_per_us)) as u64 + self.skipped_ns
+    }
+}
+
+/// Until when a hart may run.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Local time.
+    pub time: Cycles,
+    /// Retired instructions of this hart.
+    pub instructions: u64,
+}
+
+impl<'m, D: Design, const SHORTCUTS: bool> Port<'m, D, SHORTCUTS> {
+    /// Opens the port.
+    pub fn new(
+        hardware: &'m mut Hardware,
+        design: &'m mut D,
+        kernel: &'m Kernel,
+        hart: usize,
+        space: SpaceId,
+        limits: Limits,
+        clock: VirtualClock,
+    ) -> Self {
+        let core = &raw mut hardware.cores[hart];
+        let entries = hardware.cores[hart].lookaside.entries_mut();
+        let mut port = Self {
+            hardware,
+            design,
+            kernel,
+            hart,
+            space,
+            limit_retired: 0,
+            limit_time: limits.time,
+            limit_instructions: limits.instructions,
+            clock,
+            entries,
+            core,
+        };
+        port.refresh_limit();
+        port
+    }
+
+    /// Stalls and newly scheduled events bring the limit nearer.
+    #[inline]
+    fn refresh_limit(&mut self) {
+        let time = self.limit_time.min(self.hardware.events.next_time());
+        let stalls = self.hardware.cores[self.hart].stalls;
+        self.limit_retired = self.limit_instructions.min(time.saturating_sub(stalls));
+    }
+
+    #[inline]
+    fn now(&self, retired: u64) -> Cycles {
+        retired + self.hardware.cores[self.hart].stalls
+    }
+
+    fn translate(&self, address: u64, access: Access) -> Result<(u64, bool), Fault> {
+        self.kernel
+            .translate(self.space, address, access)
+            .map(|page| {
+                (page.physical_frame * PAGE_BYTES + address % PAGE_BYTES, page.writable)
+            })
+            .ok_or(Fault { access, address })
+    }
+
+    /// Brings the line of an access that lies within one line, charges for it, and lets the next
+    /// ones hit.
+    fn reach(
+        &mut self,
+        address: u64,
+        access: Access,
+        retired: u64,
+    ) -> Result<(Slot, LineNumber, Cycles), Fault> {
+        let (physical, page_writable) = self.translate(address, access)?;
+        let line = line_of(physical);
+        let write = access == Access::Store;
+        let now = self.now(retired);
+        let (slot, ready) = self.hardware.access(self.design, self.hart, line, write, now);
+        if SHORTCUTS {
+            let current = self.design.current_version(self.hart);
+            let core = &mut self.hardware.cores[self.hart];
+            let word = core.l1d.word(slot);
+            let writable = page_writable
+                && word.state() == State::Modified
+                && word.version() == current;
+            core.lookaside.install(address, &mut core.l1d, slot, writable);
+        }
+        Ok((slot, line, ready))
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn load_slow<T: Scalar>(&mut self, address: u64, retired: u64) -> Result<T, Fault> {
+        let offset = (address & OFFSET_MASK) as usize;
+        if offset + T::BYTES > LINE_BYTES {
+            return self.load_across(address, retired);
+        }
+        let now = self.now(retired);
+        let (slot, _, ready) = self.reach(address, Access::Load, retired)?;
+        self.hardware.stall_until(self.hart, now, ready);
+        self.refresh_limit();
+        Ok(T::from_le(&self.hardware.cores[self.hart].l1d.data(slot).0[offset..offset + T::BYTES]))
+    }
+
+    /// A load across two lines: both halves, the first one first.
+    fn load_across<T: Scalar>(&mut self, address: u64, retired: u64) -> Result<T, Fault> {
+        let mut bytes = [0; 8];
+        let second = (address | OFFSET_MASK) + 1;
+        self.translate(address, Access::Load)?;
+        self.translate(second, Access::Load)?;
+        let split = (second - address) as usize;
+        for (start, range) in [(address, 0..split), (second, split..T::BYTES)] {
+            let now = self.now(retired);
+            let (slot, _, ready) = self.reach(start, Access::Load, retired)?;
+            self.hardware.stall_until(self.hart, now, ready);
+            let offset = (start & OFFSET_MASK) as usize;
+            let data = &self.hardware.cores[self.hart].l1d.data(slot).0;
+            bytes[range.clone()].copy_from_slice(&data[offset..offset + range.len()]);
+        }
+        self.refresh_limit();
+        Ok(T::from_le(&bytes[..T::BYTES]))
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn store_slow<T: Scalar>(&mut self, address: u64, value: T, retired: u64) -> Result<(), Fault> {
+        let bytes = value.to_u64().to_le_bytes();
+        let offset = (address & OFFSET_MASK) as usize;
+        if offset + T::BYTES <= LINE_BYTES {
+            self.store_bytes(address, &bytes[..T::BYTES], retired)?;
+        } else {
+            let second = (address | OFFSET_MASK) + 1;
+            self.translate(address, Access::Store)?;
+            self.translate(second, Access::Store)?;
+            let split = (second - address) as usize;
+            self.store_bytes(address, &bytes[..split], retired)?;
+            self.store_bytes(second, &bytes[split..T::BYTES], retired)?;
+        }
+        self.refresh_limit();
+        Ok(())
+    }
+
+    fn store_bytes(&mut self, address: u64, bytes: &[u8], retired: u64) -> Result<(), Fault> {
+        let now = self.now(retired);
+        let (slot, _, ready) = self.reach(address, Access::Store, retired)?;
+        self.hardware.post_store(self.hart, now, ready);
+        let offset = (address & OFFSET_MASK) as usize;
+        let data = &mut self.hardware.cores[self.hart].l1d.data_mut(slot).0;
+        data[offset..offset + bytes.len()].copy_from_slice(bytes);
+        Ok(())
+    }
+
+    /// A blocking access to an aligned value: the store buffer drains first, and the core waits.
+    fn blocking<T: Scalar>(
+        &mut self,
+        address: u64,
+        access: Access,
+        retired: u64,
+    ) -> Result<(Slot, LineNumber, T), Fault> {
+        self.translate(address, access)?;
+        let now = self.now(retired);
+        self.hardware.drain(self.hart, now);
+        let now = self.now(retired);
+        let (slot, line, ready) = self.reach(address, access, retired)?;
+        self.hardware.stall_until(self.hart, now, ready);
+        self.refresh_limit();
+        let offset = (address & OFFSET_MASK) as usize;
+        let data = &self.hardware.cores[self.hart].l1d.data(slot).0;
+        Ok((slot, line, T::from_le(&data[offset..offset + T::BYTES])))
+    }
+
+    fn put<T: Scalar>(&mut self, slot: Slot, address: u64, value: T) {
+        let offset = (address & OFFSET_MASK) as usize;
+        let data = &mut self.hardware.cores[self.hart].l1d.data_mut(slot).0;
+        data[offset..offset + T::BYTES].copy_from_slice(&value.to_u64().to_le_bytes()[..T::BYTES]);
+    }
+}
+
+impl<D: Design, const SHORTCUTS: bool> Memory for Port<'_, D, SHORTCUTS> {
+    type FetchHint = FetchHint;
+
+    #[inline(always)]
+    fn limit(&self) -> u64 {
+        self.limit_retired
+    }
+
+    #[inline(always)]
+    fn load<T: Scalar>(&mut self, address: u64, retired: u64) -> Result<T, Fault> {
+        if SHORTCUTS {
+            // The tag keeps the low bits that must be zero in an aligned access.
+            let tag = address & (!OFFSET_MASK | (T::BYTES as u64 - 1));
+            // SAFETY: `entries` points to the `lookaside::ENTRIES` entries of this hart, which live
+            // as long as the hardware that this port borrows; `index_of` stays within them. An
+            // entry whose tag matches points to a line of 64 bytes and a stamp in this hart's L1D,
+            // and is killed before either moves. Checked indexing instead cost 9 % on compute.
+            unsafe {
+                let entry = &*self.entries.add(index_of(address));
+                if entry.read_tag == tag {
+                    let core = &mut *self.core;
+                    core.accesses += 1;
+                    *entry.stamp = core.accesses;
+                    let bytes = entry.bytes.add((address & OFFSET_MASK) as usize);
+                    return Ok(T::from_le(std::slice::from_raw_parts(bytes, T::BYTES)));
+                }
+            }
+        }
+        self.load_slow(address, retired)
+    }
+
+    #[inline(always)]
+    fn store<T: Scalar>(&mut self, address: u64, value: T, retired: u64) -> Result<(), Fault> {
+        if SHORTCUTS {
+            let tag = address & (!OFFSET_MASK | (T::BYTES as u64 - 1));
+            // SAFETY: as in `load`; a matching write tag also means that the line is Modified and
+            // carries the current version.
+            unsafe {
+                let entry = &*self.entries.add(index_of(address));
+                if entry.write_tag == tag {
+                    let core = &mut *self.core;
+                    core.accesses += 1;
+                    core.stores += 1;
+                    *entry.stamp = core.accesses;
+                    let bytes = entry.bytes.add((address & OFFSET_MASK) as usize);
+                    std::slice::from_raw_parts_mut(bytes, T::BYTES)
+                        .copy_from_slice(&value.to_u64().to_le_bytes()[..T::BYTES]);
+                    return Ok(());
+                }
+            }
+        }
+        self.store_slow(address, value, retired)
+    }
+
+    fn fetch(&mut self, pc: u64, retired: u64) -> Result<FetchedLine<FetchHint>, Fault> {
+        let (physical, _) = self.translate(pc, Access::Fetch)?;
+        let line = line_of(physical);
+        let now = self.now(retired);
+        let (slot, ready) = self.hardware.fetch(self.design, self.hart, line, now);
+        self.hardware.stall_until(self.hart, now, ready);
+        self.refresh_limit();
+        Ok(FetchedLine {
+            bytes: self.hardware.cores[self.hart].l1i.data(slot).0,
+            hint: FetchHint { slot: slot.0, line },
+        })
+    }
+
+    #[inline(always)]
+    fn fetch_again(&mut self, _pc: u64, hint: FetchHint, _retired: u64) -> bool {
+        // SAFETY: `core` is this hart's core, borrowed with the hardware.
+        let core = unsafe { &mut *self.core };
+        let slot = Slot(hint.slot);
+        if core.l1i.word(slot).line() != hint.line {
+            return false;
+        }
+        core.l1i.touch(slot);
+        core.fetches += 1;
+        true
+    }
+
+    fn load_reserved<T: Scalar>(&mut self, address: u64, retired: u64) -> Result<T, Fault> {
+        let (_, line, value) = self.blocking::<T>(address, Access::Load, retired)?;
+        self.hardware.cores[self.hart].reservation = Some(line);
+        Ok(value)
+    }
+
+    fn store_conditional<T: Scalar>(
+        &mut self,
+        address: u64,
+        value: T,
+        retired: u64,
+    ) -> Result<bool, Fault> {
+        let (physical, _) = self.translate(address, Access::Store)?;
+        let reserved = self.hardware.cores[self.hart].reservation.take();
+        if reserved != Some(line_of(physical)) {
+            return Ok(false);
+        }
+        let (slot, _, _) = self.blocking::<T>(address, Access::Store, retired)?;
+        self.put(slot, address, value);
+        Ok(true)
+    }
+
+    fn atomic<T: Scalar>(
+        &mut self,
+        operation: Amo,
+        address: u64,
+        operand: T,
+        retired: u64,
+    ) -> Result<T, Fault> {
+        let (slot, _, old) = self.blocking::<T>(address, Access::Store, retired)?;
+        self.put(slot, address, operation.apply(old, operand));
+        Ok(old)
+    }
+
+    fn cache_block(
+        &mut self,
+        operation: CacheBlock,
+        address: u64,
+        retired: u64,
+    ) -> Result<(), Fault> {
+        let address = address & !OFFSET_MASK;
+        if operation == CacheBlock::Zero {
+            self.store_bytes(address, &[0; LINE_BYTES], retired)?;
+            self.refresh_limit();
+            return Ok(());
+        }
+        // A program may always clean or flush what it may read.
+        let (physical, _) = self.translate(address, Access::Load)?;
+        let now = self.now(retired);
+        let drop_copies = operation != CacheBlock::Clean;
+        let line = line_of(physical);
+        let ready = self.hardware.cache_block(self.design, self.hart, line, drop_copies, now);
+        self.hardware.post_store(self.hart, now, ready);
+        self.refresh_limit();
+        Ok(())
+    }
+
+    fn fence(&mut self, predecessor: u8, _successor: u8, retired: u64) {
+        const WRITES: u8 = 1;
+        if predecessor & WRITES != 0 {
+            let now = self.now(retired);
+            self.hardware.drain(self.hart, now);
+            self.refresh_limit();
+        }
+    }
+
+    fn fence_instruction(&mut self, retired: u64) {
+        let now = self.now(retired);
+        self.hardware.drain(self.hart, now);
+        self.hardware.flush_l1i(self.hart);
+        self.refresh_limit();
+    }
+
+    fn persistence(&mut self, function: u16, operands: [u64; 2], retired: u64) -> Option<u64> {
+        let now = self.now(retired);
+        let (value, ready) =
+            self.design.instruction(self.hardware, self.hart, function, operands, now)?;
+        self.hardware.stall_until(self.hart, now, ready);
+        self.refresh_limit();
+        Some(value)
+    }
+
+    fn cycle(&self, retired: u64) -> u64 {
+        self.now(retired)
+    }
+
+    fn time(&self, retired: u64) -> u64 {
+        self.clock.nanoseconds(retired)
+    }
+}
+
+/// The kernel's door to the machine while it runs on behalf of one hart.
+pub struct KernelPort<'m, D: Design> {
+    /// The hardware.
+    pub hardware: &'m mut Hardware,
+    /// The design.
+    pub design: &'m mut D,
+    /// The hart, and how much it has retired.
+    pub hart: usize,
+    /// Retired instructions of that hart.
+    pub retired: u64,
+    /// The virtual clock.
+    pub clock: VirtualClock,
+    /// Set when decoded code must be dropped.
+    pub code_changed: &'m mut bool,
+}
+
+impl<D: Design> KernelPort<'_, D> {
+    fn now(&self) -> Cycles {
+        self.retired + self.hardware.cores[self.hart].stalls
+    }
+
+    /// One cycle for every eight bytes that the kernel copies.
+    fn charge_copy(&mut self, bytes: usize) {
+        self.hardware.cores[self.hart].stalls += bytes.div_ceil(8) as u64;
+    }
+
+    /// Writes a piece of one line.
+    fn write_piece(&mut self, physical: u64, bytes: &[u8]) {
+        let now = self.now();
+        let line = line_of(physical);
+        let (slot, ready) = self.hardware.access(self.design, self.hart, line, true, now);
+        self.hardware.post_store(self.hart, now, ready);
+        let offset = (physical & OFFSET_MASK) as usize;
+        self.hardware.cores[self.hart].l1d.data_mut(slot).0[offset..offset + bytes.len()]
+            .copy_from_slice(bytes);
+        self.charge_copy(bytes.len());
+    }
+}
+
+/// Cuts a physical range at line boundaries.
+fn pieces(physical: u64, length: usize) -> impl Iterator<Item = (u64, Range<usize>)> {
+    let mut done = 0;
+    std::iter::from_fn(move || {
+        if done == length {
+            return None;
+        }
+        let at = physical + done as u64;
+        let room = LINE_BYTES - (at & OFFSET_MASK) as usize;
+        let piece = done..length.min(done + room);
+        done = piece.end;
+        Some((at, piece))
+    })
+}
+
+impl<D: Design> perdure_linux::Machine for KernelPort<'_, D> {
+    fn read(&mut self, physical: u64, buffer: &mut [u8]) {
+        for (at, piece) in pieces(physical, buffer.len()) {
+            let now = self.now();
+            let (slot, ready) =
+                self.hardware.access(self.design, self.hart, line_of(at), false, now);
+            self.hardware.stall_until(self.hart, now, ready);
+            let offset = (at & OFFSET_MASK) as usize;
+            let data = &self.hardware.cores[self.hart].l1d.data(slot).0;
+            buffer[piece.clone()].copy_from_slice(&data[offset..offset + piece.len()]);
+            self.charge_copy(piece.len());
+        }
+    }
+
+    fn write(&mut self, physical: u64, bytes: &[u8]) {
+        for (at, piece) in pieces(physical, bytes.len()) {
+            self.write_piece(at, &bytes[piece]);
+        }
+    }
+
+    fn zero_frame(&mut self, physical: u64) {
+        for (at, _) in pieces(physical, PAGE_BYTES as usize) {
+            self.write_piece(at, &Line::ZERO.0);
+        }
+    }
+
+    fn charge(&mut self, cycles: u64) {
+        self.hardware.cores[self.hart].stalls += cycles;
+        self.hardware.statistics.kernel_cycles += cycles;
+    }
+
+    fn clock_ns(&self) -> u64 {
+        self.clock.nanoseconds(self.retired)
+    }
+
+    fn mappings_changed(&mut self, _space: SpaceId, _pages: Range<u64>, executable: bool) {
+        for core in &mut self.hardware.cores {
+            core.lookaside.kill_all();
+        }
+        *self.code_changed |= executable;
+    }
+}
+
+/// The kernel's door before the machine starts: straight into NVM, durable and free.
+pub struct BootPort<'m>(pub &'m mut Hardware);
+
+impl perdure_linux::Machine for BootPort<'_> {
+    fn read(&mut self, physical: u64, buffer: &mut [u8]) {
+        buffer.copy_from_slice(self.0.memory.arena.slice(physical, buffer.len()));
+    }
+
+    fn write(&mut self, physical: u64, bytes: &[u8]) {
+        self.0.memory.arena.write(physical, bytes);
+    }
+
+    fn zero_frame(&mut self, physical: u64) {
+        self.0.memory.arena.write(physical, &[0; PAGE_BYTES as usize]);
+    }
+
+    fn charge(&mut self, _cycles: u64) {}
+
+    fn clock_ns(&self) -> u64 {
+        0
+    }
+
+    fn mappings_changed(&mut self, _space: SpaceId, _pages: Range<u64>, _executable: bool) {}
+}
+
+/// How output devices read memory: coherently, and without a cost that we model.
+pub struct DevicePort<'m>(pub &'m Hardware);
+
+impl perdure_linux::Machine for DevicePort<'_> {
+    fn read(&mut self, physical: u64, buffer: &mut [u8]) {
+        for (at, piece) in pieces(physical, buffer.len()) {
+            let offset = (at & OFFSET_MASK) as usize;
+            let line = self.0.peek(line_of(at));
+            buffer[piece.clone()].copy_from_slice(&line.0[offset..offset + piece.len()]);
+        }
+    }
+
+    fn write(&mut self, _physical: u64, _bytes: &[u8]) {
+        unreachable!("releasing files only reads");
+    }
+
+    fn zero_frame(&mut self, _physical: u64) {
+        unreachable!("releasing files only reads");
+    }
+
+    fn charge(&mut self, _cycles: u64) {}
+
+    fn clock_ns(&self) -> u64 {
+        0
+    }
+
+    fn mappings_changed(&mut self, _space: SpaceId, _pages: Range<u64>, _executable: bool) {}
+}

@@ -1,0 +1,112 @@
+//! Results as JSON. Keys are fixed: programs read them.
+
+use perdure_designs::Design;
+use perdure_hardware::arena::Digest;
+use serde_json::{Map, Value, json};
+
+use crate::error::Error;
+use crate::machine::Machine;
+use crate::request::Prepared;
+
+/// A hash of the machine's final state: memory as the program sees it, every context, time, what
+/// left the machine, and how the program ended.
+pub fn state_hash<D: Design>(machine: &Machine<D>) -> String {
+    let Digest(memory) = machine.hardware.coherent_digest(&machine.layout.frames);
+    let mut hasher = xxhash_rust::xxh3::Xxh3::new();
+    hasher.update(&memory.to_le_bytes());
+    for context in machine.contexts() {
+        hasher.update(&context.encode());
+    }
+    for hart in 0..machine.hardware.cores.len() {
+        hasher.update(&machine.clock(hart).to_le_bytes());
+    }
+    for stream in &machine.outside.streams {
+        hasher.update(&(stream.len() as u64).to_le_bytes());
+        hasher.update(stream);
+    }
+    let status = machine.ended().map_or(i32::MIN, |ended| ended.report.status);
+    hasher.update(&status.to_le_bytes());
+    format!("{:032x}", hasher.digest128())
+}
+
+/// Everything about a finished run.
+pub fn run_result<D: Design>(
+    machine: &Machine<D>,
+    prepared: &Prepared,
+    seconds: f64,
+    interrupted: bool,
+) -> Result<Map<String, Value>, Error> {
+    let statistics = machine.hardware.statistics();
+    statistics.check_conservation().map_err(Error::Defect)?;
+    let instructions = machine.retired();
+    let ended = machine.ended();
+    let described: Map<String, Value> = statistics
+        .describe()
+        .into_iter()
+        .map(|one| {
+            (one.name.to_owned(), json!({"value": one.value, "unit": one.unit, "meaning": one.meaning}))
+        })
+        .collect();
+    let cycles = ended.map_or_else(|| machine.time(), |ended| ended.at);
+    let clock = prepared.configuration.specification.clock();
+    let unknown: Vec<Value> = machine
+        .kernel()
+        .unknown_calls()
+        .into_iter()
+        .map(|(number, name)| json!({"number": number, "name": name}))
+        .collect();
+    let fatal = ended.and_then(|ended| ended.report.fatal.as_ref()).map(|fatal| {
+        let bits = fatal.instruction_bits;
+        json!({
+            "signal": fatal.name,
+            "cause": fatal.cause,
+            "pc": format!("{:#x}", fatal.pc),
+            "symbol": symbol_of(machine, fatal.pc),
+            "address": fatal.address.map(|address| format!("{address:#x}")),
+            "instruction": bits.map(|bits| perdure_riscv::disassemble(bits, fatal.pc)),
+        })
+    });
+    let value = json!({
+        "design": prepared.configuration.design,
+        "machine": prepared.configuration.machine,
+        "config_hash": prepared.configuration.hash(),
+        "state_hash": state_hash(machine),
+        "exit_code": ended.map(|ended| ended.report.status),
+        "fatal_signal": fatal,
+        "unknown_system_calls": unknown,
+        "interrupted": interrupted,
+        "sim": {
+            "instructions": instructions,
+            "cycles": cycles,
+            "seconds": clock.nanoseconds(cycles) / 1e9,
+            "cycles_until_durable": machine.time(),
+            "harts": machine.hardware.cores.len(),
+        },
+        "host": {
+            "seconds": seconds,
+            "mips": instructions as f64 / seconds.max(1e-9) / 1e6,
+        },
+        "nvm": {
+            "written_bytes": {
+                "data": statistics.nvm_written_bytes_data,
+                "log": statistics.nvm_written_bytes_log,
+                "metadata": statistics.nvm_written_bytes_metadata,
+                "context": statistics.nvm_written_bytes_context,
+                "total": statistics.nvm_written_bytes_total,
+            },
+            "read_bytes": statistics.nvm_read_bytes,
+        },
+        "statistics": described,
+    });
+    let Value::Object(map) = value else { unreachable!("built as an object") };
+    Ok(map)
+}
+
+/// The function that an address is in, on whatever the machine runs.
+pub fn symbol_of<D: Design>(machine: &Machine<D>, address: u64) -> Option<String> {
+    let (_, running) = machine.location();
+    let space = running
+        .or_else(|| machine.contexts().find_map(|context| context.running))
+        .map(|running| running.space)?;
+    machine.kernel().symbol(space, address).map(|(name, _)| name)
+}

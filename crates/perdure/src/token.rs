@@ -1,0 +1,89 @@
+//! Replay tokens: one short word that repeats one power cut.
+//!
+//! A token is `p1-` and the base64url text of a deflated JSON object with a checksum in front: the
+//! request as the user gave it, the cut, and hashes of configuration and program, so that a replay
+//! against anything else is refused and not silently different.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use serde::{Deserialize, Serialize};
+
+use crate::error::Error;
+use crate::request::Request;
+
+const PREFIX: &str = "p1-";
+const LONGEST: usize = 1 << 20;
+
+/// What a token says.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Token {
+    /// The request, without what concerns only the host.
+    pub request: Request,
+    /// The cut.
+    pub at: u64,
+    /// What torn writes leave.
+    pub tear_seed: u64,
+    /// The configuration's hash.
+    pub config_hash: String,
+    /// The program's hash.
+    pub program_hash: String,
+}
+
+impl Token {
+    /// As text.
+    pub fn encode(&self) -> String {
+        let json = serde_json::to_vec(self).expect("plain data");
+        let packed = miniz_oxide::deflate::compress_to_vec(&json, 9);
+        let mut bytes = (xxhash_rust::xxh3::xxh3_64(&packed) as u32).to_le_bytes().to_vec();
+        bytes.extend_from_slice(&packed);
+        format!("{PREFIX}{}", URL_SAFE_NO_PAD.encode(bytes))
+    }
+
+    /// From text.
+    pub fn decode(text: &str) -> Result<Self, Error> {
+        let damaged = |what: &str| {
+            Error::Request(format!(
+                "the token is damaged ({what}); copy it whole, from '{PREFIX}' to its last character"
+            ))
+        };
+        let body = text.trim().strip_prefix(PREFIX).ok_or_else(|| damaged("it does not begin with the mark"))?;
+        let bytes = URL_SAFE_NO_PAD.decode(body).map_err(|_| damaged("characters are wrong or missing"))?;
+        let (seal, packed) = bytes.split_first_chunk::<4>().ok_or_else(|| damaged("it is too short"))?;
+        if u32::from_le_bytes(*seal) != xxhash_rust::xxh3::xxh3_64(packed) as u32 {
+            return Err(damaged("its checksum is wrong"));
+        }
+        let json = miniz_oxide::inflate::decompress_to_vec_with_limit(packed, LONGEST)
+            .map_err(|_| damaged("its content does not unpack"))?;
+        serde_json::from_slice(&json).map_err(|_| damaged("it is of another version"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_damage_is_noticed() {
+        let token = Token {
+            request: Request { program: vec!["a".into(), "b".into()], ..Request::default() },
+            at: 12345,
+            tear_seed: 7,
+            config_hash: "x".into(),
+            program_hash: "y".into(),
+        };
+        let text = token.encode();
+        assert_eq!(Token::decode(&text).unwrap(), token);
+        for at in 0..text.len() {
+            let mut damaged = text.clone().into_bytes();
+            damaged[at] = if damaged[at] == b'A' { b'B' } else { b'A' };
+            let damaged = String::from_utf8(damaged).unwrap();
+            if let Ok(decoded) = Token::decode(&damaged) {
+                // The last character may hold bits that base64 does not use.
+                assert_eq!(decoded, token, "damage at {at} went unnoticed");
+            }
+        }
+        assert!(Token::decode(&text[..text.len() - 4]).is_err());
+        assert!(Token::decode("").is_err());
+    }
+}

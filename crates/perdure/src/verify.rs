@@ -1,0 +1,360 @@
+//! Judging a power cut: the golden epochs, the cut itself, recovery on what survived, the verdict.
+//!
+//! The verifier stands outside the machine. It takes the digest of memory as the program sees it at
+//! every epoch's end (contexts and kernel state are part of that memory), and after a cut compares
+//! it with the digest of what recovery brought back. Nothing else ever sees a golden digest. A cut
+//! works on the machine's own NVM bytes, and puts them back afterwards: the run goes on, uncut.
+
+use std::ops::Range;
+
+use perdure_designs::surviving::{Interrupted, Surviving};
+use perdure_designs::{Design, Promise, Recovered};
+use perdure_hardware::arena::{Arena, Digest, PAGE_BYTES};
+use perdure_hardware::line::LINE_BYTES;
+use perdure_hardware::memory::Tear;
+use perdure_hardware::time::Cycles;
+use serde::Serialize;
+
+use crate::machine::Machine;
+
+/// What was found out about one cut.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Verdict {
+    /// The promise held.
+    Verified,
+    /// Memory or a context is not as at the end of the recovered epoch.
+    MemoryDiffers,
+    /// The recovered epoch is older than one announced to the outside.
+    OlderThanAnnounced,
+    /// Recovery refused the surviving image.
+    RecoveryFailed,
+    /// Power failed during recovery, and the next recovery ended elsewhere.
+    NotConverged,
+    /// The recovered state could not be resumed.
+    NotResumable,
+    /// The resumed run's output or exit status is not an uninterrupted run's.
+    OutputDiffers,
+}
+
+/// Digests of memory at the ends of epochs.
+#[derive(Clone, Debug)]
+pub struct Golden {
+    range: Range<u64>,
+    epochs: Vec<(u64, Digest)>,
+}
+
+impl Golden {
+    /// Starts watching a machine that has just booted: its state is epoch 0.
+    pub fn watch<D: Design>(machine: &mut Machine<D>) -> Self {
+        let range = machine.layout.protected();
+        machine.hardware.memory.arena.keep_digest(range.clone());
+        let mut golden = Self { range, epochs: Vec::new() };
+        golden.record(machine, 0);
+        golden
+    }
+
+    /// Remembers the state at the end of an epoch: now.
+    pub fn record<D: Design>(&mut self, machine: &Machine<D>, epoch: u64) {
+        self.epochs.push((epoch, machine.hardware.coherent_digest(&self.range)));
+    }
+
+    fn digest(&self, epoch: u64) -> Option<Digest> {
+        self.epochs.iter().rev().find(|(known, _)| *known == epoch).map(|(_, digest)| *digest)
+    }
+
+    /// The newest epoch with this digest.
+    fn epoch(&self, digest: Digest) -> Option<u64> {
+        self.epochs.iter().rev().find(|(_, known)| *known == digest).map(|(epoch, _)| *epoch)
+    }
+
+    /// The newest epoch.
+    pub fn newest(&self) -> u64 {
+        self.epochs.last().map_or(0, |(epoch, _)| *epoch)
+    }
+}
+
+/// How to cut.
+#[derive(Clone, Copy, Debug)]
+pub struct CutOptions {
+    /// Chooses what torn writes leave.
+    pub tear_seed: u64,
+    /// Cut the power again during recovery, at up to so many of its steps.
+    pub recovery_steps: u64,
+    /// Hand the recovered image out, for resuming.
+    pub keep_image: bool,
+}
+
+/// A cut, judged.
+#[derive(Debug)]
+pub struct Judged {
+    /// The verdict; resuming may still change a good one.
+    pub verdict: Verdict,
+    /// The epoch that came back.
+    pub recovered_epoch: Option<u64>,
+    /// The epoch that memory should be compared with.
+    pub judged_by_epoch: u64,
+    /// In words, where it is not verified.
+    pub message: Option<String>,
+    /// Writes torn or lost.
+    pub writes_in_flight: usize,
+    /// Writes accepted and lost.
+    pub writes_lost: usize,
+    /// Steps that recovery took, and how many of them were cut again.
+    pub recovery_steps: u64,
+    /// Second cuts made.
+    pub recovery_cuts: u64,
+    /// The recovered image.
+    pub image: Option<Arena>,
+}
+
+/// Cuts the power now, at `at`, judges, and puts everything back.
+pub fn cut<D: Design>(
+    machine: &mut Machine<D>,
+    golden: &Golden,
+    at: Cycles,
+    options: CutOptions,
+) -> Judged {
+    let bug = machine.planted_bug();
+    let announced = match D::PROMISE {
+        Promise::EpochPrefix => machine.design.announced_epoch(),
+        Promise::Nothing => machine.outside.seen_epoch,
+    };
+    let memory = &mut machine.hardware.memory;
+    let lost = memory.power_off(at, &mut Tear::new(options.tear_seed));
+
+    let mut surviving = Surviving::new(&mut memory.arena);
+    let recovered = D::recover(&mut surviving, bug);
+    let steps = surviving.steps();
+    let journal = surviving.into_journal();
+    let digest = memory.arena.digest().expect("the verifier keeps a digest");
+    let mut judged = judge::<D>(golden, recovered, digest, announced);
+    judged.writes_in_flight = lost.writes_in_flight;
+    judged.writes_lost = lost.writes_lost;
+    judged.recovery_steps = steps;
+    if options.keep_image && judged.verdict == Verdict::Verified {
+        judged.image = memory.arena.duplicate().ok();
+    }
+    journal.undo(&mut memory.arena);
+
+    if judged.verdict == Verdict::Verified && options.recovery_steps > 0 {
+        let expected = (judged.recovered_epoch, digest);
+        for step in chosen_steps(steps, options.recovery_steps, options.tear_seed) {
+            judged.recovery_cuts += 1;
+            let seed = options.tear_seed ^ step.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            if let Err(message) =
+                recover_twice::<D>(&mut memory.arena, step, Tear::new(seed), bug, expected)
+            {
+                judged.verdict = Verdict::NotConverged;
+                judged.message = Some(message);
+                judged.image = None;
+                break;
+            }
+        }
+    }
+    memory.power_back(&lost);
+    judged
+}
+
+fn judge<D: Design>(
+    golden: &Golden,
+    recovered: Result<Recovered, Interrupted>,
+    digest: Digest,
+    announced: u64,
+) -> Judged {
+    let (verdict, recovered_epoch, judged_by_epoch, message) = match recovered {
+        Err(error) => {
+            (Verdict::RecoveryFailed, None, golden.newest(), Some(error.to_string()))
+        }
+        Ok(recovered) => {
+            let epoch = match D::PROMISE {
+                Promise::EpochPrefix => Some(recovered.epoch),
+                // Nothing says which epoch this should be; any will do.
+                Promise::Nothing => golden.epoch(digest),
+            };
+            match epoch {
+                Some(epoch) if epoch < announced => (
+                    Verdict::OlderThanAnnounced,
+                    Some(epoch),
+                    epoch,
+                    Some(format!(
+                        "recovered epoch {epoch}, but the outside has seen output of epoch {announced}"
+                    )),
+                ),
+                Some(epoch) if golden.digest(epoch) == Some(digest) => {
+                    (Verdict::Verified, Some(epoch), epoch, None)
+                }
+                Some(epoch) => (
+                    Verdict::MemoryDiffers,
+                    Some(epoch),
+                    epoch,
+                    Some(format!("memory is not as it was at the end of epoch {epoch}")),
+                ),
+                None => (
+                    Verdict::MemoryDiffers,
+                    None,
+                    golden.newest(),
+                    Some("memory is not as it was at the end of any epoch".into()),
+                ),
+            }
+        }
+    };
+    Judged {
+        verdict,
+        recovered_epoch,
+        judged_by_epoch,
+        message,
+        writes_in_flight: 0,
+        writes_lost: 0,
+        recovery_steps: 0,
+        recovery_cuts: 0,
+        image: None,
+    }
+}
+
+/// All steps if they are few; else the last ones, where registers change, the first, and a random
+/// choice between.
+fn chosen_steps(steps: u64, most: u64, seed: u64) -> Vec<u64> {
+    if steps <= most {
+        return (0..steps).collect();
+    }
+    let ends = (most / 4).max(1);
+    let mut chosen: Vec<u64> = (0..ends).chain(steps - ends..steps).collect();
+    let mut state = seed | 1;
+    while (chosen.len() as u64) < most {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        chosen.push((state >> 33) % steps);
+    }
+    chosen
+}
+
+/// Recovers with the power failing at one step, recovers again, and compares.
+fn recover_twice<D: Design>(
+    arena: &mut Arena,
+    step: u64,
+    tear: Tear,
+    bug: Option<&'static str>,
+    (epoch, digest): (Option<u64>, Digest),
+) -> Result<(), String> {
+    let mut first = Surviving::new(arena).failing_at(step, tear);
+    let _ = D::recover(&mut first, bug);
+    let first = first.into_journal();
+    let mut second = Surviving::new(arena);
+    let recovered = D::recover(&mut second, bug);
+    let second = second.into_journal();
+    let same = arena.digest() == Some(digest);
+    let result = match recovered {
+        Err(error) => Err(format!("cut again at recovery step {step}: {error}")),
+        Ok(recovered) if D::PROMISE == Promise::EpochPrefix && Some(recovered.epoch) != epoch => {
+            Err(format!(
+                "cut again at recovery step {step}: recovered epoch {} in place of {}",
+                recovered.epoch,
+                epoch.unwrap_or_default()
+            ))
+        }
+        Ok(_) if !same => Err(format!("cut again at recovery step {step}: memory differs")),
+        Ok(_) => Ok(()),
+    };
+    second.undo(arena);
+    first.undo(arena);
+    result
+}
+
+/// The first place where a recovered image is wrong.
+#[derive(Clone, Debug, Serialize)]
+pub struct FirstDifference {
+    /// `lost`: the line is older than it should be. `mixed`: it holds a later epoch's bytes.
+    pub kind: &'static str,
+    /// Physical address of the line.
+    pub physical_address: String,
+    /// Virtual address of its first wrong byte, if a program maps it.
+    pub address: Option<String>,
+    /// What lies there.
+    pub symbol: Option<String>,
+    /// The epoch whose memory was expected.
+    pub epoch: u64,
+    /// The line as it should be.
+    pub expected: String,
+    /// The line as it came back.
+    pub found: String,
+    /// How many lines differ in all.
+    pub lines: u64,
+}
+
+/// A whole copy of memory as the program sees it.
+pub fn coherent_image<D: Design>(machine: &Machine<D>) -> std::io::Result<Arena> {
+    let mut image = machine.hardware.memory.arena.duplicate()?;
+    for (line, newest) in machine.hardware.newer_lines() {
+        image.write(line * LINE_BYTES as u64, &newest.0);
+    }
+    Ok(image)
+}
+
+/// Cuts and recovers as [`cut`] does, and compares byte by byte with the image of an epoch.
+pub fn first_difference<D: Design>(
+    machine: &mut Machine<D>,
+    expected: &Arena,
+    epoch: u64,
+    at: Cycles,
+    tear_seed: u64,
+) -> Option<FirstDifference> {
+    let bug = machine.planted_bug();
+    let range = machine.layout.protected();
+    let newest = coherent_image(machine).ok()?;
+    let memory = &mut machine.hardware.memory;
+    let lost = memory.power_off(at, &mut Tear::new(tear_seed));
+    let mut surviving = Surviving::new(&mut memory.arena);
+    let _ = D::recover(&mut surviving, bug);
+    let journal = surviving.into_journal();
+    let mut wrong = differing_lines(&memory.arena, expected, &range);
+    wrong.sort_unstable();
+    // A program's own line says more to its author than a context's.
+    let frames = machine.layout.frames.clone();
+    let first = wrong.iter().find(|address| frames.contains(address)).or(wrong.first()).copied();
+    let difference = first.map(|address| {
+        let found = memory.arena.line(address).0;
+        let wanted = expected.line(address).0;
+        let byte = found.iter().zip(wanted).take_while(|(a, b)| *a == b).count() as u64;
+        let place = machine.kernel().reverse_translate(address + byte);
+        let symbol = match place {
+            Some((space, virtual_address)) => machine
+                .kernel()
+                .symbol(space, virtual_address)
+                .map(|(name, offset)| format!("{name}+{offset:#x}")),
+            None => Some(machine.layout_name(address)),
+        };
+        FirstDifference {
+            kind: if found == newest.line(address).0 { "mixed" } else { "lost" },
+            physical_address: format!("{address:#x}"),
+            address: place.map(|(_, virtual_address)| format!("{virtual_address:#x}")),
+            symbol,
+            epoch,
+            expected: hexadecimal(&wanted),
+            found: hexadecimal(&found),
+            lines: wrong.len() as u64,
+        }
+    });
+    journal.undo(&mut machine.hardware.memory.arena);
+    machine.hardware.memory.power_back(&lost);
+    difference
+}
+
+fn hexadecimal(bytes: &[u8]) -> String {
+    let words: Vec<String> = bytes
+        .chunks_exact(8)
+        .map(|word| format!("{:016x}", u64::from_le_bytes(word.try_into().expect("eight bytes"))))
+        .collect();
+    words.join(" ")
+}
+
+fn differing_lines(a: &Arena, b: &Arena, range: &Range<u64>) -> Vec<u64> {
+    let mut pages: Vec<u64> = a.written_pages().chain(b.written_pages()).collect();
+    pages.sort_unstable();
+    pages.dedup();
+    pages
+        .into_iter()
+        .filter(|&page| a.slice(page, PAGE_BYTES) != b.slice(page, PAGE_BYTES))
+        .flat_map(|page| (page..page + PAGE_BYTES as u64).step_by(LINE_BYTES))
+        .filter(|address| range.contains(address) && a.line(*address) != b.line(*address))
+        .collect()
+}
