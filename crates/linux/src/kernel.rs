@@ -1,82 +1,106 @@
-//! The kernel: signatures first, bodies to follow.
+//! The kernel: all of its state, and the events that are not system calls.
+//!
+//! Always true: everything here except the host view is part of the saved state; two kernels
+//! with equal saved bytes behave equally.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
 use perdure_riscv::{Access, Fault, Hart};
+use serde::{Deserialize, Serialize};
 
+use crate::address_space::AddressSpace;
 use crate::configuration::Configuration;
-use crate::machine::{Machine, SpaceId, Translation};
-use crate::outcome::{Exception, ExitReport, Outcome, Running};
+use crate::frames::Frames;
+use crate::machine::{Machine, PAGE_BYTES, SpaceId, ThreadId, Translation};
+use crate::memory::BadAccess;
+use crate::outcome::{Exception, ExitReport, Outcome};
+use crate::output::Output;
+use crate::page_table::{EXECUTE, READ, VALID, WRITE, frame_of};
+use crate::process::Process;
+use crate::random::Random;
 use crate::release::Release;
+use crate::schedule::Scheduler;
+use crate::signal::{SIGBUS, SIGILL, SIGKILL, SIGSEGV, SIGTRAP, SignalInfo};
+use crate::thread::{FutexKey, Thread};
+use crate::vfs::descriptor::OpenFiles;
+use crate::vfs::released::Released;
+use crate::vfs::{FileSystem, HostView};
 
-/// The host files that the guest may read, as they were when first looked at. Cheap to clone;
-/// clones share what was read. Not part of the saved state.
-#[derive(Clone, Debug, Default)]
-pub struct HostView {}
+/// The one address space.
+pub(crate) const SPACE: SpaceId = SpaceId(1);
 
-impl HostView {
-    /// The host directories that `configuration` names. Nothing is read yet.
-    pub fn new(_configuration: &Configuration) -> Self {
-        Self {}
+/// What stays of the configuration.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Settings {
+    pub harts: usize,
+    pub clock_start_ns: u64,
+    pub output_limit_bytes: usize,
+    #[serde(with = "serde_bytes")]
+    pub stdin: Vec<u8>,
+}
+
+impl Settings {
+    pub fn of(configuration: &Configuration) -> Self {
+        Self {
+            harts: configuration.harts,
+            clock_start_ns: configuration.clock_start_ns,
+            output_limit_bytes: configuration.output_limit_bytes,
+            stdin: configuration.stdin.clone(),
+        }
     }
 }
 
 /// The emulated kernel.
 #[derive(Clone, Debug)]
-pub struct Kernel {}
-
-/// Why a program could not be started.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum BootError {
-    /// To be filled in.
-    #[error("{0}")]
-    Program(String),
+pub struct Kernel {
+    pub(crate) settings: Settings,
+    pub(crate) frames: Frames,
+    pub(crate) space: AddressSpace,
+    pub(crate) files: FileSystem,
+    pub(crate) open: OpenFiles,
+    pub(crate) process: Process,
+    pub(crate) threads: BTreeMap<ThreadId, Thread>,
+    pub(crate) scheduler: Scheduler,
+    pub(crate) futexes: BTreeMap<FutexKey, VecDeque<ThreadId>>,
+    pub(crate) output: Output,
+    pub(crate) released: Released,
+    pub(crate) random: Random,
+    pub(crate) stdin_offset: u64,
+    pub(crate) unknown: BTreeSet<u64>,
+    pub(crate) exit: Option<ExitReport>,
+    pub(crate) host: HostView,
 }
 
-/// Why saved bytes are not a kernel.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum RestoreError {
-    /// To be filled in.
-    #[error("{0}")]
-    Damaged(String),
-}
-
-#[allow(unused_variables, clippy::unused_self, clippy::todo)]
 impl Kernel {
-    /// Builds process 1 from the configured program; its first thread is ready.
-    pub fn boot(
-        configuration: Configuration,
-        machine: &mut dyn Machine,
-    ) -> Result<Self, BootError> {
-        todo!()
+    /// The real-time clock.
+    pub(crate) fn now_ns(&self, machine: &dyn Machine) -> u64 {
+        self.settings
+            .clock_start_ns
+            .saturating_add(machine.clock_ns())
     }
 
-    /// Makes the hart run the next ready thread; `None` leaves it idle.
-    pub fn schedule(
-        &mut self,
-        hart_index: usize,
-        hart: &mut Hart,
-        machine: &mut dyn Machine,
-    ) -> Option<Running> {
-        todo!()
-    }
-
-    /// The hart's time slice is over: delivers pending signals, then makes room if another thread
-    /// waits ([`Outcome::Blocked`]: call `schedule`), else the same thread goes on.
-    pub fn preempt(
-        &mut self,
-        hart_index: usize,
-        hart: &mut Hart,
-        machine: &mut dyn Machine,
-    ) -> Outcome {
-        todo!()
-    }
-
-    /// An `ecall`. The hart's pc is at the ecall; the kernel moves it on.
-    pub fn system_call(
-        &mut self,
-        hart_index: usize,
-        hart: &mut Hart,
-        machine: &mut dyn Machine,
-    ) -> Outcome {
-        todo!()
+    /// The frame behind a virtual address, if the access is allowed now. No side effects.
+    #[inline]
+    pub fn translate(
+        &self,
+        space: SpaceId,
+        virtual_address: u64,
+        access: Access,
+    ) -> Option<Translation> {
+        if space != SPACE {
+            return None;
+        }
+        let need = match access {
+            Access::Fetch => EXECUTE,
+            Access::Load => READ,
+            Access::Store => WRITE,
+        };
+        let leaf = self.space.table.get(virtual_address / PAGE_BYTES);
+        (leaf & need != 0).then(|| Translation {
+            physical_frame: frame_of(leaf),
+            writable: leaf & WRITE != 0,
+            executable: leaf & EXECUTE != 0,
+        })
     }
 
     /// A memory fault: mends the mapping (the instruction runs again) or raises a signal.
@@ -87,7 +111,34 @@ impl Kernel {
         fault: Fault,
         machine: &mut dyn Machine,
     ) -> Outcome {
-        todo!()
+        let Some(thread) = self.thread_on(hart_index) else {
+            return Outcome::Blocked;
+        };
+        if let Some(outcome) = self.exit_outcome() {
+            return outcome;
+        }
+        let Err(bad) = self.resolve(machine, fault.address, fault.access) else {
+            return Outcome::Continue;
+        };
+        let what = Self::describe_access(fault.access);
+        let address = fault.address;
+        let (signal, code, why) = match bad {
+            BadAccess::Unmapped => (SIGSEGV, 1, "nothing is mapped there"),
+            BadAccess::Forbidden => (SIGSEGV, 2, "the mapping forbids it"),
+            BadAccess::PastEnd => (SIGBUS, 2, "it lies beyond the end of the mapped file"),
+            BadAccess::OutOfMemory => {
+                let total = self.frames.total() * PAGE_BYTES >> 20;
+                let cause = format!(
+                    "out of memory: all {total} MiB of the machine's memory are in use; give it more"
+                );
+                self.end_by_signal(SIGKILL, cause, thread, hart.pc, Some(address), None);
+                return self.exit_outcome().unwrap_or(Outcome::Blocked);
+            }
+        };
+        let cause = format!("{what} {address:#x}: {why}");
+        let info = SignalInfo::fault(signal, code, address);
+        self.force_signal(thread, hart, machine, info, cause);
+        self.exit_outcome().unwrap_or(Outcome::Continue)
     }
 
     /// An instruction that cannot be carried out: raises a signal.
@@ -98,82 +149,104 @@ impl Kernel {
         exception: Exception,
         machine: &mut dyn Machine,
     ) -> Outcome {
-        todo!()
-    }
-
-    /// The frame behind a virtual address, if the access is allowed now. No side effects.
-    pub fn translate(
-        &self,
-        space: SpaceId,
-        virtual_address: u64,
-        access: Access,
-    ) -> Option<Translation> {
-        todo!()
-    }
-
-    /// True if a thread waits for a hart: idle harts should call `schedule`.
-    pub fn has_ready(&self) -> bool {
-        todo!()
-    }
-
-    /// The earliest time at which a sleeper, timeout or timer is due.
-    pub fn next_deadline_ns(&self) -> Option<u64> {
-        todo!()
-    }
-
-    /// Wakes whoever is due. A timer's signal can end the process: see [`Kernel::exited`].
-    pub fn wake_sleepers(&mut self, now_ns: u64) {
-        todo!()
-    }
-
-    /// How the process ended, once it has.
-    pub fn exited(&self) -> Option<&ExitReport> {
-        todo!()
-    }
-
-    /// The whole kernel state as bytes; equal parts of the state stay at equal places.
-    pub fn save(&self) -> Vec<u8> {
-        todo!()
-    }
-
-    /// The kernel from bytes written by [`Kernel::save`].
-    pub fn restore(bytes: &[u8], host: HostView) -> Result<Self, RestoreError> {
-        todo!()
+        let Some(thread) = self.thread_on(hart_index) else {
+            return Outcome::Blocked;
+        };
+        if let Some(outcome) = self.exit_outcome() {
+            return outcome;
+        }
+        let (info, cause) = match exception {
+            Exception::Illegal { bits } => (
+                SignalInfo::fault(SIGILL, 1, hart.pc),
+                format!("no such instruction: {bits:#010x}"),
+            ),
+            Exception::Breakpoint => (
+                SignalInfo::fault(SIGTRAP, 1, hart.pc),
+                "breakpoint instruction".to_owned(),
+            ),
+            Exception::Misaligned { address } => (
+                SignalInfo::fault(SIGBUS, 1, address),
+                format!("atomic access to the misaligned address {address:#x}"),
+            ),
+        };
+        self.force_signal(thread, hart, machine, info, cause);
+        self.exit_outcome().unwrap_or(Outcome::Continue)
     }
 
     /// The host files that this kernel sees, for [`Kernel::restore`].
     pub fn host_view(&self) -> HostView {
-        todo!()
+        self.host.clone()
     }
 
     /// Pending stream output now belongs to `epoch`, which just committed.
     pub fn seal(&mut self, epoch: u64) {
-        todo!()
+        self.output.seal(epoch);
     }
 
     /// Hands out the stream output of all epochs up to `persisted_epoch`.
     pub fn release(&mut self, persisted_epoch: u64) -> Vec<Release> {
-        todo!()
+        self.output.release(persisted_epoch)
     }
 
-    /// Hands out what changed in files under the mounts since the last call. Call it only when
-    /// the present state is durable.
-    pub fn release_files(&mut self, machine: &mut dyn Machine) -> Vec<Release> {
-        todo!()
-    }
-
-    /// The symbol that holds an address, and the offset in it.
+    /// The symbol that holds an address, and the offset in it: of the program, its interpreter,
+    /// or a library mapped from a host file.
     pub fn symbol(&self, space: SpaceId, virtual_address: u64) -> Option<(String, u64)> {
-        todo!()
+        if space != SPACE {
+            return None;
+        }
+        let image = self
+            .process
+            .images
+            .iter()
+            .find(|image| (image.start..image.end).contains(&virtual_address));
+        if let Some(image) = image {
+            let bytes = self.host_contents(image.inode)?;
+            return crate::elf::symbol(&bytes, virtual_address.wrapping_sub(image.bias));
+        }
+        let (start, mapping) = self.space.find(virtual_address)?;
+        let crate::address_space::Backing::File { inode, offset, .. } = mapping.backing else {
+            return None;
+        };
+        let bytes = self.host_contents(inode)?;
+        let in_file = offset + (virtual_address - start);
+        let image = crate::elf::parse(&bytes).ok()?;
+        let segment = image.segments.iter().find(|segment| {
+            in_file >= segment.file_offset && in_file - segment.file_offset < segment.file_bytes
+        })?;
+        crate::elf::symbol(&bytes, in_file - segment.file_offset + segment.address)
+    }
+
+    fn host_contents(&self, inode: crate::vfs::InodeId) -> Option<std::sync::Arc<[u8]>> {
+        let path = self.files.file(inode).ok()?.host.as_ref()?;
+        self.host.contents(path.mount, &path.path)
     }
 
     /// A virtual address that maps to a physical one. Slow; for reports.
     pub fn reverse_translate(&self, physical: u64) -> Option<(SpaceId, u64)> {
-        todo!()
+        let frame = physical / PAGE_BYTES;
+        let mut found = None;
+        self.space.table.for_each(|page, leaf| {
+            if leaf & VALID != 0 && frame_of(leaf) == frame && found.is_none() {
+                found = Some((SPACE, page * PAGE_BYTES + physical % PAGE_BYTES));
+            }
+        });
+        found
     }
 
-    /// The system calls that were refused as unknown, by number, with their names.
-    pub fn unknown_calls(&self) -> Vec<(u64, &'static str)> {
-        todo!()
+    /// Where files of the guest lie on the host: absolute guest path and host directory of each
+    /// mount whose files are released.
+    pub fn released_mounts(&self) -> Vec<(String, std::path::PathBuf)> {
+        let mounts = self.files.mounts.iter().filter(|mount| mount.released);
+        mounts
+            .map(|mount| {
+                let host = self
+                    .host
+                    .mounts()
+                    .iter()
+                    .find(|host| host.guest == mount.path);
+                let host = host.map(|host| host.host.clone()).unwrap_or_default();
+                (mount.path.clone(), host)
+            })
+            .collect()
     }
 }

@@ -3,14 +3,50 @@
 //! [`Kernel`] is plain serialisable data. The machine drives it: a hart that meets an `ecall`, a
 //! fault or the end of its time slice calls in with a [`Machine`] through which every guest byte
 //! is read and written, and gets an [`Outcome`].
-pub mod configuration;
-pub mod kernel;
-pub mod machine;
-pub mod outcome;
-pub mod release;
+//!
+//! ```text
+//! Kernel::boot(configuration, machine)          process 1, its thread ready
+//! kernel.schedule(hart, ..) -> Some(Running)    the hart runs a thread, or is idle
+//!   Exit::EnvironmentCall -> kernel.system_call(hart, ..) -> Outcome
+//!   Exit::Fault           -> kernel.fault(hart, ..)       -> Outcome
+//!   Exit::Illegal, …      -> kernel.exception(hart, ..)   -> Outcome
+//!   time slice over       -> kernel.preempt(hart, ..)     -> Outcome
+//! every hart idle         -> kernel.next_deadline_ns(), then kernel.wake_sleepers(now)
+//! epoch committed         -> kernel.seal(epoch), kernel.save()
+//! epoch persisted         -> kernel.release(epoch); at a commit also kernel.release_files(..)
+//! power back              -> Kernel::restore(bytes, host_view); harts go on with their contexts
+//! ```
+mod address_space;
+mod arena;
+mod boot;
+mod configuration;
+mod elf;
+mod errno;
+mod frames;
+mod futex;
+pub mod host;
+mod kernel;
+mod machine;
+mod memory;
+mod outcome;
+mod output;
+mod page_table;
+mod process;
+mod random;
+mod release;
+mod save;
+mod schedule;
+mod signal;
+mod syscalls;
+mod thread;
+mod vfs;
 
-pub use configuration::{Configuration, Mount};
-pub use kernel::{BootError, HostView, Kernel, RestoreError};
+pub use boot::BootError;
+pub use configuration::{Configuration, Mount, WORK_DIRECTORY};
+pub use elf::ElfError;
+pub use kernel::Kernel;
 pub use machine::{Machine, PAGE_BYTES, SpaceId, ThreadId, Translation};
 pub use outcome::{Exception, ExitReport, FatalSignal, Outcome, Running};
 pub use release::Release;
+pub use save::RestoreError;
+pub use vfs::host_view::HostView;

@@ -1,0 +1,274 @@
+//! One address space: what is mapped where, and the page table that caches the answer.
+//!
+//! Always true: mappings do not overlap, start and end on pages, and lie below [`SPACE_END`];
+//! a page-table entry exists only inside a mapping and allows nothing that the mapping forbids.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use serde::{Deserialize, Serialize};
+
+use crate::machine::PAGE_BYTES;
+use crate::page_table::{EXECUTE, PageTable, READ, WRITE};
+use crate::vfs::InodeId;
+
+/// First address beyond user space (48-bit addresses, lower half).
+pub(crate) const SPACE_END: u64 = 1 << 47;
+/// The first thread's stack ends here.
+pub(crate) const STACK_TOP: u64 = SPACE_END - PAGE_BYTES;
+/// Mappings without a wished-for address are placed downwards from here.
+pub(crate) const PLACEMENT_TOP: u64 = SPACE_END - (1 << 30);
+/// The lowest address that can be mapped.
+pub(crate) const LOWEST: u64 = 0x1_0000;
+/// The page that holds the signal-return trampoline.
+pub(crate) const TRAMPOLINE: u64 = STACK_TOP;
+
+/// What fills a mapping's pages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Backing {
+    /// Zeros.
+    Anonymous,
+    /// A file. A private page beyond `limit` bytes of the mapping is cut off with zeros, which is
+    /// how an ELF segment's last page ends.
+    File {
+        inode: InodeId,
+        offset: u64,
+        limit: u64,
+    },
+}
+
+/// What a mapping is for, as `/proc/self/maps` names it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Purpose {
+    Plain,
+    Heap,
+    Stack,
+    Trampoline,
+}
+
+/// A run of pages with one meaning.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Mapping {
+    pub end: u64,
+    /// [`READ`], [`WRITE`], [`EXECUTE`].
+    pub permissions: u64,
+    /// Stores reach the file.
+    pub shared: bool,
+    pub backing: Backing,
+    pub purpose: Purpose,
+}
+
+impl Mapping {
+    /// The part of a mapping at `start` that begins `by` bytes further on.
+    fn advanced(self, by: u64) -> Self {
+        let backing = match self.backing {
+            Backing::Anonymous => Backing::Anonymous,
+            Backing::File {
+                inode,
+                offset,
+                limit,
+            } => Backing::File {
+                inode,
+                offset: offset + by,
+                limit: if limit == u64::MAX {
+                    limit
+                } else {
+                    limit.saturating_sub(by)
+                },
+            },
+        };
+        Self { backing, ..self }
+    }
+
+    pub fn inode(&self) -> Option<InodeId> {
+        match self.backing {
+            Backing::Anonymous => None,
+            Backing::File { inode, .. } => Some(inode),
+        }
+    }
+
+    pub fn executable(&self) -> bool {
+        self.permissions & EXECUTE != 0
+    }
+}
+
+/// An address space.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct AddressSpace {
+    /// By start address.
+    pub mappings: BTreeMap<u64, Mapping>,
+    #[serde(skip, default = "PageTable::new")]
+    pub table: PageTable,
+    /// Where the heap begins.
+    pub break_start: u64,
+    /// The present program break.
+    pub break_now: u64,
+}
+
+impl AddressSpace {
+    pub fn new() -> Self {
+        Self {
+            mappings: BTreeMap::new(),
+            table: PageTable::new(),
+            break_start: 0,
+            break_now: 0,
+        }
+    }
+
+    /// The mapping that holds an address, with its start.
+    pub fn find(&self, address: u64) -> Option<(u64, &Mapping)> {
+        let (&start, mapping) = self.mappings.range(..=address).next_back()?;
+        (address < mapping.end).then_some((start, mapping))
+    }
+
+    /// True if nothing is mapped in the range.
+    pub fn is_free(&self, range: &Range<u64>) -> bool {
+        self.mappings
+            .range(..range.end)
+            .next_back()
+            .is_none_or(|(_, last)| last.end <= range.start)
+    }
+
+    /// True if every byte of the range is mapped.
+    pub fn is_covered(&self, range: &Range<u64>) -> bool {
+        let mut at = range.start;
+        while at < range.end {
+            match self.find(at) {
+                Some((_, mapping)) => at = mapping.end,
+                None => return false,
+            }
+        }
+        true
+    }
+
+    /// The highest free place for `length` bytes below the placement top.
+    pub fn find_gap(&self, length: u64) -> Option<u64> {
+        let mut top = PLACEMENT_TOP;
+        for (&start, mapping) in self.mappings.range(..PLACEMENT_TOP).rev() {
+            if mapping.end <= top && top - mapping.end >= length {
+                return Some(top - length);
+            }
+            top = top.min(start);
+        }
+        (top >= LOWEST && top - LOWEST >= length).then(|| top - length)
+    }
+
+    /// Makes `address` a boundary between mappings.
+    pub fn split_at(&mut self, address: u64) {
+        let Some((start, &mapping)) = self.find(address) else {
+            return;
+        };
+        if start == address {
+            return;
+        }
+        self.mappings.insert(
+            start,
+            Mapping {
+                end: address,
+                ..mapping
+            },
+        );
+        self.mappings
+            .insert(address, mapping.advanced(address - start));
+    }
+
+    /// Takes the mappings of the range out (not their pages) and returns them.
+    pub fn take(&mut self, range: &Range<u64>) -> Vec<(u64, Mapping)> {
+        self.split_at(range.start);
+        self.split_at(range.end);
+        let starts: Vec<u64> = self
+            .mappings
+            .range(range.clone())
+            .map(|(&start, _)| start)
+            .collect();
+        starts
+            .into_iter()
+            .filter_map(|start| self.mappings.remove(&start).map(|mapping| (start, mapping)))
+            .collect()
+    }
+
+    /// Puts a mapping in, joining it with equal neighbours so that the map stays short.
+    pub fn insert(&mut self, mut start: u64, mut mapping: Mapping) {
+        if let Some((&before, left)) = self.mappings.range(..start).next_back() {
+            let continued = left.advanced(start - before);
+            if left.end == start && joins(&continued, &mapping) {
+                mapping.backing = left.backing;
+                start = before;
+            }
+        }
+        if let Some(&right) = self.mappings.get(&mapping.end) {
+            if joins(&mapping.advanced(mapping.end - start), &right) {
+                self.mappings.remove(&mapping.end);
+                mapping.end = right.end;
+            }
+        }
+        self.mappings.insert(start, mapping);
+    }
+
+    /// True if the inode is mapped somewhere.
+    pub fn maps_inode(&self, inode: InodeId) -> bool {
+        self.mappings
+            .values()
+            .any(|mapping| mapping.inode() == Some(inode))
+    }
+
+    /// Bytes mapped.
+    pub fn mapped_bytes(&self) -> u64 {
+        self.mappings
+            .iter()
+            .map(|(start, mapping)| mapping.end - start)
+            .sum()
+    }
+
+    /// The saved form holds only sane mappings; an error says what is not.
+    pub fn validate(&self) -> Result<(), &'static str> {
+        let mut last_end = 0;
+        for (&start, mapping) in &self.mappings {
+            let aligned = (start | mapping.end) % PAGE_BYTES == 0;
+            if !aligned || start < last_end || mapping.end <= start || mapping.end > SPACE_END {
+                return Err("mappings overlap or lie outside user space");
+            }
+            if mapping.permissions & !(READ | WRITE | EXECUTE) != 0 {
+                return Err("a mapping has unknown permissions");
+            }
+            if let Backing::File { offset, .. } = mapping.backing {
+                if offset % PAGE_BYTES != 0 || offset.checked_add(SPACE_END).is_none() {
+                    return Err("a mapping's file offset is not on a page");
+                }
+            }
+            last_end = mapping.end;
+        }
+        if self.break_start > self.break_now || self.break_now > SPACE_END {
+            return Err("the program break is outside user space");
+        }
+        Ok(())
+    }
+}
+
+/// True if `right` continues what `left` would be at that place.
+fn joins(left: &Mapping, right: &Mapping) -> bool {
+    left.permissions == right.permissions
+        && left.shared == right.shared
+        && left.purpose == right.purpose
+        && match (left.backing, right.backing) {
+            (Backing::Anonymous, Backing::Anonymous) => true,
+            (
+                Backing::File {
+                    inode: a,
+                    offset: x,
+                    limit: u64::MAX,
+                },
+                Backing::File {
+                    inode: b,
+                    offset: y,
+                    limit: u64::MAX,
+                },
+            ) => a == b && x == y,
+            _ => false,
+        }
+}
+
+/// The page numbers that a byte range touches.
+pub(crate) fn pages(range: &Range<u64>) -> Range<u64> {
+    range.start / PAGE_BYTES..range.end.div_ceil(PAGE_BYTES)
+}

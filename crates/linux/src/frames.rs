@@ -1,0 +1,142 @@
+//! Physical frames: who may have one, and how many hold it.
+//!
+//! Always true: a frame that was never handed out is zero and lies at or above `never_used`;
+//! every frame below it has a cell that is either its number of holders (page-table entries and
+//! page-cache entries) or a link of the free list.
+
+use serde::{Deserialize, Serialize};
+
+/// Marks a cell as free; the other bits are the next free cell.
+const FREE: u32 = 1 << 31;
+/// End of the free list.
+const END: u32 = FREE - 1;
+
+/// A frame just handed out.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct NewFrame {
+    /// Frame number: physical address divided by the page size.
+    pub number: u64,
+    /// It was used before and holds old bytes.
+    pub recycled: bool,
+}
+
+/// The frame allocator.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Frames {
+    first: u64,
+    count: u32,
+    free_head: u32,
+    free_count: u32,
+    #[serde(skip)]
+    cells: Vec<u32>,
+}
+
+impl Frames {
+    /// An allocator of `count` frames from frame number `first`.
+    pub fn new(first: u64, count: u32) -> Self {
+        Self {
+            first,
+            count: count.min(END),
+            free_head: END,
+            free_count: 0,
+            cells: Vec::new(),
+        }
+    }
+
+    pub fn total(&self) -> u64 {
+        u64::from(self.count)
+    }
+
+    pub fn free(&self) -> u64 {
+        u64::from(self.count) - self.cells.len() as u64 + u64::from(self.free_count)
+    }
+
+    pub fn cells(&self) -> &[u32] {
+        &self.cells
+    }
+
+    /// Puts the cells of a saved allocator back; an error says what is inconsistent.
+    pub fn set_cells(&mut self, cells: Vec<u32>) -> Result<(), &'static str> {
+        if cells.len() > self.count as usize || self.count > END {
+            return Err("more frames in use than there are");
+        }
+        if self
+            .first
+            .checked_add(u64::from(self.count))
+            .is_none_or(|end| end >= 1 << 52)
+        {
+            return Err("frames beyond the physical address space");
+        }
+        let mut next = self.free_head;
+        for _ in 0..self.free_count {
+            match cells.get(next as usize) {
+                Some(cell) if cell & FREE != 0 => next = cell & !FREE,
+                _ => return Err("the free-frame list is broken"),
+            }
+        }
+        if next != END
+            || cells.iter().filter(|&&c| c & FREE != 0).count() != self.free_count as usize
+        {
+            return Err("the free-frame list has the wrong length");
+        }
+        self.cells = cells;
+        Ok(())
+    }
+
+    /// A frame with one holder; the last one freed goes first.
+    pub fn allocate(&mut self) -> Option<NewFrame> {
+        if self.free_head != END {
+            let index = self.free_head;
+            self.free_head = self.cells[index as usize] & !FREE;
+            self.free_count -= 1;
+            self.cells[index as usize] = 1;
+            return Some(NewFrame {
+                number: self.first + u64::from(index),
+                recycled: true,
+            });
+        }
+        if self.cells.len() >= self.count as usize {
+            return None;
+        }
+        self.cells.push(1);
+        Some(NewFrame {
+            number: self.first + self.cells.len() as u64 - 1,
+            recycled: false,
+        })
+    }
+
+    fn cell(&mut self, frame: u64) -> &mut u32 {
+        &mut self.cells[(frame - self.first) as usize]
+    }
+
+    /// True if the frame is handed out.
+    pub fn is_held(&self, frame: u64) -> bool {
+        frame
+            .checked_sub(self.first)
+            .and_then(|index| self.cells.get(index as usize))
+            .is_some_and(|cell| cell & FREE == 0 && *cell > 0)
+    }
+
+    /// Number of holders.
+    pub fn holders(&self, frame: u64) -> u32 {
+        self.cells[(frame - self.first) as usize]
+    }
+
+    /// One more holder.
+    pub fn retain(&mut self, frame: u64) {
+        *self.cell(frame) += 1;
+    }
+
+    /// One holder less; the last one frees the frame.
+    pub fn release(&mut self, frame: u64) {
+        let head = self.free_head;
+        let index = (frame - self.first) as u32;
+        let cell = self.cell(frame);
+        *cell -= 1;
+        if *cell == 0 {
+            *cell = FREE | head;
+            self.free_head = index;
+            self.free_count += 1;
+        }
+    }
+}

@@ -1,0 +1,270 @@
+//! Applying releases to the host: standard streams and directories.
+//!
+//! Always true: nothing outside the target directories is written, whatever the guest named its
+//! files and links and whatever links stand on the host; applying a record twice changes nothing.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Seek, SeekFrom, Write};
+use std::path::{Component, Path, PathBuf};
+
+use crate::release::Release;
+
+/// Why a release could not be applied.
+#[derive(Debug, thiserror::Error)]
+pub enum HostError {
+    /// A stream or file operation failed.
+    #[error("{place}: {error}")]
+    Io {
+        /// The stream or host path.
+        place: String,
+        /// What the host said.
+        error: io::Error,
+    },
+    /// The guest's path leads out of its target.
+    #[error(
+        "{path}: refused, because {host} on the host is a symbolic link; remove it and run again"
+    )]
+    Link {
+        /// The guest's path.
+        path: String,
+        /// The host's link.
+        host: String,
+    },
+    /// The path is below no target, or not plain.
+    #[error("{0}: refused, because it lies below none of the directories that are written to")]
+    Outside(String),
+    /// Stream bytes are missing.
+    #[error("standard stream {descriptor}: bytes {expected}..{offset} were never released")]
+    Gap {
+        /// 1 or 2.
+        descriptor: u8,
+        /// What should have come.
+        expected: u64,
+        /// What came.
+        offset: u64,
+    },
+}
+
+/// A guest directory and the host directory that receives its files.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Target {
+    /// Absolute guest path.
+    pub guest: String,
+    /// Host directory.
+    pub host: PathBuf,
+}
+
+/// Where releases go.
+#[derive(Debug)]
+pub struct HostOutput {
+    targets: Vec<Target>,
+    /// Bytes already passed on to standard output and standard error.
+    written: [u64; 2],
+}
+
+impl HostOutput {
+    /// Files go to the targets, each below its own host directory; files of no target are refused.
+    pub fn new(mut targets: Vec<Target>) -> Self {
+        // The innermost mount wins.
+        targets.sort_by_key(|target| std::cmp::Reverse(target.guest.len()));
+        Self {
+            targets,
+            written: [0; 2],
+        }
+    }
+
+    /// Applies one record.
+    pub fn apply(
+        &mut self,
+        release: &Release,
+        standard_output: &mut dyn Write,
+        standard_error: &mut dyn Write,
+    ) -> Result<(), HostError> {
+        match release {
+            Release::Stream {
+                descriptor,
+                offset,
+                bytes,
+            } => {
+                if *descriptor == 2 {
+                    self.apply_stream(2, *offset, bytes, standard_error)
+                } else {
+                    self.apply_stream(1, *offset, bytes, standard_output)
+                }
+            }
+            Release::File {
+                path,
+                size,
+                mode,
+                whole,
+                pieces,
+            } => {
+                let host = self.place(path)?;
+                at(&host, write_file(&host, *size, *mode, *whole, pieces))
+            }
+            Release::Link { path, target } => {
+                let host = self.place(path)?;
+                at(&host, remove(&host).and_then(|()| link(target, &host)))
+            }
+            Release::Removed { path } => {
+                let host = self.place(path)?;
+                at(&host, remove(&host))
+            }
+            Release::Directory { path } => {
+                let host = self.place(path)?;
+                at(&host, make_directory(&host))
+            }
+        }
+    }
+
+    fn apply_stream(
+        &mut self,
+        descriptor: u8,
+        offset: u64,
+        bytes: &[u8],
+        stream: &mut dyn Write,
+    ) -> Result<(), HostError> {
+        let written = &mut self.written[usize::from(descriptor == 2)];
+        let expected = *written;
+        let Some(known) = expected.checked_sub(offset) else {
+            return Err(HostError::Gap {
+                descriptor,
+                expected,
+                offset,
+            });
+        };
+        let Some(new) = bytes.get(known as usize..) else {
+            return Ok(());
+        };
+        let place = format!("standard stream {descriptor}");
+        let result = stream.write_all(new).and_then(|()| stream.flush());
+        result.map_err(|error| HostError::Io { place, error })?;
+        *written += new.len() as u64;
+        Ok(())
+    }
+
+    /// The host path of a guest path, with the directories that lead to it made; none of them is
+    /// a link.
+    fn place(&self, path: &str) -> Result<PathBuf, HostError> {
+        let outside = || HostError::Outside(path.to_owned());
+        let (target, inner) = self
+            .targets
+            .iter()
+            .find_map(|target| {
+                let inner = path
+                    .strip_prefix(target.guest.as_str())?
+                    .strip_prefix('/')?;
+                Some((target, Path::new(inner)))
+            })
+            .ok_or_else(outside)?;
+        let plain = inner
+            .components()
+            .all(|part| matches!(part, Component::Normal(_)));
+        let name = inner.file_name().filter(|_| plain).ok_or_else(outside)?;
+        let mut host = target.host.clone();
+        at(&host, fs::create_dir_all(&host))?;
+        for part in inner.parent().into_iter().flat_map(Path::components) {
+            host.push(part);
+            match fs::symlink_metadata(&host) {
+                Ok(metadata) if metadata.is_symlink() => {
+                    let host = host.display().to_string();
+                    return Err(HostError::Link {
+                        path: path.to_owned(),
+                        host,
+                    });
+                }
+                Ok(_) => {}
+                Err(_) => at(&host, fs::create_dir(&host))?,
+            }
+        }
+        Ok(host.join(name))
+    }
+}
+
+fn at<T>(host: &Path, result: io::Result<T>) -> Result<T, HostError> {
+    result.map_err(|error| HostError::Io {
+        place: host.display().to_string(),
+        error,
+    })
+}
+
+/// Removes whatever stands at a path; nothing there is fine.
+fn remove(host: &Path) -> io::Result<()> {
+    let result = match fs::symlink_metadata(host) {
+        Ok(metadata) if metadata.is_dir() => fs::remove_dir_all(host),
+        Ok(_) => fs::remove_file(host),
+        Err(error) => Err(error),
+    };
+    match result {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        other => other,
+    }
+}
+
+fn make_directory(host: &Path) -> io::Result<()> {
+    match fs::symlink_metadata(host) {
+        Ok(metadata) if metadata.is_dir() => Ok(()),
+        Ok(_) => fs::remove_file(host).and_then(|()| fs::create_dir(host)),
+        Err(_) => fs::create_dir(host),
+    }
+}
+
+fn write_file(
+    host: &Path,
+    size: u64,
+    mode: u32,
+    whole: bool,
+    pieces: &[(u64, Vec<u8>)],
+) -> io::Result<()> {
+    // Never through a link, nor into a device.
+    if fs::symlink_metadata(host).is_ok_and(|metadata| !metadata.is_file()) {
+        remove(host)?;
+    }
+    let mut file = match OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .open(host)
+    {
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+            // A file that the guest made read-only and then went on writing.
+            remove(host)?;
+            OpenOptions::new().write(true).create_new(true).open(host)?
+        }
+        other => other?,
+    };
+    if whole {
+        file.set_len(0)?;
+    }
+    for (offset, bytes) in pieces {
+        file.seek(SeekFrom::Start(*offset))?;
+        file.write_all(bytes)?;
+    }
+    file.set_len(size)?;
+    set_mode(&file, mode)
+}
+
+#[cfg(unix)]
+fn set_mode(file: &File, mode: u32) -> io::Result<()> {
+    use std::os::unix::fs::PermissionsExt;
+    // The owner can always read and write, so that the next record finds its way in.
+    file.set_permissions(fs::Permissions::from_mode(mode & 0o777 | 0o600))
+}
+
+#[cfg(not(unix))]
+fn set_mode(_file: &File, _mode: u32) -> io::Result<()> {
+    Ok(())
+}
+
+#[cfg(unix)]
+fn link(target: &str, host: &Path) -> io::Result<()> {
+    std::os::unix::fs::symlink(target, host)
+}
+
+#[cfg(not(unix))]
+fn link(_target: &str, _host: &Path) -> io::Result<()> {
+    Err(io::Error::new(
+        io::ErrorKind::Unsupported,
+        "no symbolic links on this host",
+    ))
+}

@@ -1,0 +1,402 @@
+//! Demand paging, copy-on-write, and the kernel's own access to guest memory.
+
+use std::ops::Range;
+
+use perdure_riscv::Access;
+
+use crate::address_space::{Backing, Mapping, pages};
+use crate::errno::Errno;
+use crate::kernel::{Kernel, SPACE};
+use crate::machine::{Machine, PAGE_BYTES};
+use crate::page_table::{EXECUTE, READ, VALID, WRITE, entry, frame_of};
+use crate::vfs::InodeId;
+use crate::vfs::inode::PAGE_PRESENT;
+
+/// Cycles of a fault beside the work on the page itself.
+pub(crate) const FAULT_CYCLES: u64 = 600;
+/// The longest path or other string read from the guest, with its terminating zero.
+pub(crate) const STRING_BYTES_MAX: usize = 4096;
+
+/// Why an access cannot be done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum BadAccess {
+    /// Nothing is mapped there.
+    Unmapped,
+    /// The mapping forbids it.
+    Forbidden,
+    /// Beyond the end of the mapped file.
+    PastEnd,
+    /// There is no free frame.
+    OutOfMemory,
+}
+
+impl From<BadAccess> for Errno {
+    fn from(bad: BadAccess) -> Self {
+        match bad {
+            BadAccess::OutOfMemory => Errno::ENOMEM,
+            _ => Errno::EFAULT,
+        }
+    }
+}
+
+fn needed(access: Access) -> u64 {
+    match access {
+        Access::Fetch => EXECUTE,
+        Access::Load => READ,
+        Access::Store => WRITE,
+    }
+}
+
+impl Kernel {
+    /// The page-table entry that allows an access, made if the mapping allows it.
+    pub(crate) fn resolve(
+        &mut self,
+        machine: &mut dyn Machine,
+        address: u64,
+        access: Access,
+    ) -> Result<u64, BadAccess> {
+        let page = address / PAGE_BYTES;
+        let need = needed(access);
+        let old = self.space.table.get(page);
+        if old & need != 0 {
+            return Ok(old);
+        }
+        let (start, &mapping) = self.space.find(address).ok_or(BadAccess::Unmapped)?;
+        if mapping.permissions & need == 0 {
+            return Err(BadAccess::Forbidden);
+        }
+        machine.charge(FAULT_CYCLES);
+        self.process.page_faults += 1;
+        let new = if old & VALID == 0 {
+            self.fill_page(machine, start, &mapping, page, access)?
+        } else {
+            self.make_writable(machine, &mapping, start, page, old)?
+        };
+        self.space.table.set(page, new);
+        machine.mappings_changed(SPACE, page..page + 1, mapping.executable());
+        Ok(new)
+    }
+
+    /// The entry of a page that has none.
+    fn fill_page(
+        &mut self,
+        machine: &mut dyn Machine,
+        start: u64,
+        mapping: &Mapping,
+        page: u64,
+        access: Access,
+    ) -> Result<u64, BadAccess> {
+        let out_of_memory = |_| BadAccess::OutOfMemory;
+        let Backing::File {
+            inode,
+            offset,
+            limit,
+        } = mapping.backing
+        else {
+            let frame = self.allocate_frame(machine, true).map_err(out_of_memory)?;
+            return Ok(entry(frame, mapping.permissions));
+        };
+        let in_mapping = page * PAGE_BYTES - start;
+        let file_page = (offset + in_mapping) / PAGE_BYTES;
+        let size = self.files.file(inode).map_or(0, |file| file.size);
+        let cut_off = limit.saturating_sub(in_mapping).min(PAGE_BYTES);
+        if limit == u64::MAX && file_page * PAGE_BYTES >= size {
+            return Err(BadAccess::PastEnd);
+        }
+        if mapping.shared {
+            let dirty = access == Access::Store;
+            let frame = self
+                .hold_page(machine, inode, file_page, dirty, true)
+                .map_err(out_of_memory)?;
+            self.frames.retain(frame);
+            let allowed = if dirty { u64::MAX } else { !WRITE };
+            return Ok(entry(frame, mapping.permissions & allowed));
+        }
+        let held = self.files.page_entry(inode, file_page).unwrap_or(0);
+        if held & PAGE_PRESENT != 0 && access != Access::Store && cut_off == PAGE_BYTES {
+            let frame = held >> crate::vfs::inode::PAGE_FRAME_SHIFT;
+            self.frames.retain(frame);
+            return Ok(entry(frame, mapping.permissions & !WRITE));
+        }
+        let bytes = self
+            .read_file(machine, inode, file_page * PAGE_BYTES, cut_off)
+            .map_err(|_| BadAccess::PastEnd)?;
+        let zero = bytes.len() < PAGE_BYTES as usize;
+        let frame = self.allocate_frame(machine, zero).map_err(out_of_memory)?;
+        machine.write(frame * PAGE_BYTES, &bytes);
+        Ok(entry(frame, mapping.permissions))
+    }
+
+    /// The entry of a page that is there but not writable, for a store.
+    fn make_writable(
+        &mut self,
+        machine: &mut dyn Machine,
+        mapping: &Mapping,
+        start: u64,
+        page: u64,
+        old: u64,
+    ) -> Result<u64, BadAccess> {
+        let frame = frame_of(old);
+        if let (true, Backing::File { inode, offset, .. }) = (mapping.shared, mapping.backing) {
+            let file_page = (offset + page * PAGE_BYTES - start) / PAGE_BYTES;
+            self.hold_page(machine, inode, file_page, true, true)
+                .map_err(|_| BadAccess::OutOfMemory)?;
+            return Ok(entry(frame, mapping.permissions));
+        }
+        if self.frames.holders(frame) == 1 {
+            return Ok(entry(frame, mapping.permissions));
+        }
+        let copy = self
+            .allocate_frame(machine, false)
+            .map_err(|_| BadAccess::OutOfMemory)?;
+        let mut bytes = [0; PAGE_BYTES as usize];
+        machine.read(frame * PAGE_BYTES, &mut bytes);
+        machine.write(copy * PAGE_BYTES, &bytes);
+        self.frames.release(frame);
+        Ok(entry(copy, mapping.permissions))
+    }
+
+    /// Calls `act(physical address, part of the range)` for each page of a guest range.
+    fn for_each_page(
+        &mut self,
+        machine: &mut dyn Machine,
+        address: u64,
+        length: usize,
+        access: Access,
+        mut act: impl FnMut(&mut dyn Machine, u64, Range<usize>),
+    ) -> Result<(), Errno> {
+        let end = address.checked_add(length as u64).ok_or(Errno::EFAULT)?;
+        let mut at = address;
+        while at < end {
+            let next = (at / PAGE_BYTES + 1).saturating_mul(PAGE_BYTES).min(end);
+            let leaf = self.resolve(machine, at, access)?;
+            let part = (at - address) as usize..(next - address) as usize;
+            act(machine, frame_of(leaf) * PAGE_BYTES + at % PAGE_BYTES, part);
+            at = next;
+        }
+        Ok(())
+    }
+
+    /// Reads guest memory.
+    pub(crate) fn copy_in(
+        &mut self,
+        machine: &mut dyn Machine,
+        address: u64,
+        buffer: &mut [u8],
+    ) -> Result<(), Errno> {
+        self.for_each_page(
+            machine,
+            address,
+            buffer.len(),
+            Access::Load,
+            |machine, from, part| {
+                machine.read(from, &mut buffer[part]);
+            },
+        )
+    }
+
+    /// Writes guest memory.
+    pub(crate) fn copy_out(
+        &mut self,
+        machine: &mut dyn Machine,
+        address: u64,
+        bytes: &[u8],
+    ) -> Result<(), Errno> {
+        self.for_each_page(
+            machine,
+            address,
+            bytes.len(),
+            Access::Store,
+            |machine, to, part| {
+                machine.write(to, &bytes[part]);
+            },
+        )
+    }
+
+    /// Bytes of guest memory; the length is the guest's, so it grows as pages prove to be there.
+    pub(crate) fn bytes_in(
+        &mut self,
+        machine: &mut dyn Machine,
+        address: u64,
+        length: u64,
+    ) -> Result<Vec<u8>, Errno> {
+        let mut bytes = Vec::new();
+        while (bytes.len() as u64) < length {
+            let at = address
+                .checked_add(bytes.len() as u64)
+                .ok_or(Errno::EFAULT)?;
+            let piece = (PAGE_BYTES - at % PAGE_BYTES).min(length - bytes.len() as u64);
+            let old = bytes.len();
+            bytes.resize(old + piece as usize, 0);
+            self.copy_in(machine, at, &mut bytes[old..])?;
+        }
+        Ok(bytes)
+    }
+
+    /// Checks, and makes, the pages of a range before anything irrevocable is done.
+    pub(crate) fn touch(
+        &mut self,
+        machine: &mut dyn Machine,
+        address: u64,
+        length: u64,
+        access: Access,
+    ) -> Result<(), Errno> {
+        let length = usize::try_from(length).map_err(|_| Errno::EFAULT)?;
+        self.for_each_page(machine, address, length, access, |_, _, _| {})
+    }
+
+    pub(crate) fn u32_in(&mut self, machine: &mut dyn Machine, at: u64) -> Result<u32, Errno> {
+        let mut raw = [0; 4];
+        self.copy_in(machine, at, &mut raw)?;
+        Ok(u32::from_le_bytes(raw))
+    }
+
+    pub(crate) fn u64_in(&mut self, machine: &mut dyn Machine, at: u64) -> Result<u64, Errno> {
+        let mut raw = [0; 8];
+        self.copy_in(machine, at, &mut raw)?;
+        Ok(u64::from_le_bytes(raw))
+    }
+
+    /// A string that ends in a zero byte.
+    pub(crate) fn string_in(
+        &mut self,
+        machine: &mut dyn Machine,
+        address: u64,
+    ) -> Result<String, Errno> {
+        let mut bytes = Vec::new();
+        loop {
+            let at = address
+                .checked_add(bytes.len() as u64)
+                .ok_or(Errno::EFAULT)?;
+            let mut piece = vec![0; 64.min(PAGE_BYTES - at % PAGE_BYTES) as usize];
+            self.copy_in(machine, at, &mut piece)?;
+            if let Some(end) = piece.iter().position(|&byte| byte == 0) {
+                bytes.extend_from_slice(&piece[..end]);
+                return String::from_utf8(bytes).map_err(|_| Errno::EILSEQ);
+            }
+            bytes.extend_from_slice(&piece);
+            if bytes.len() >= STRING_BYTES_MAX {
+                return Err(Errno::ENAMETOOLONG);
+            }
+        }
+    }
+
+    /// Unmaps a range: its pages, then the mappings themselves.
+    pub(crate) fn unmap(&mut self, machine: &mut dyn Machine, range: &Range<u64>) {
+        let taken = self.space.take(range);
+        if taken.is_empty() {
+            return;
+        }
+        self.drop_pages(machine, range);
+        for (_, mapping) in taken {
+            if let Some(inode) = mapping.inode() {
+                self.free_inode_if_unused(inode);
+            }
+        }
+    }
+
+    /// Lets go of the frames of a range; the mappings stay.
+    pub(crate) fn drop_pages(&mut self, machine: &mut dyn Machine, range: &Range<u64>) {
+        let frames = &mut self.frames;
+        let mut executable = false;
+        let mut any = false;
+        self.space.table.update(pages(range), |_, leaf| {
+            executable |= leaf & EXECUTE != 0;
+            any = true;
+            frames.release(frame_of(leaf));
+            0
+        });
+        if any {
+            machine.mappings_changed(SPACE, pages(range), executable);
+        }
+    }
+
+    /// Puts a mapping in place of whatever was there.
+    pub(crate) fn map(&mut self, machine: &mut dyn Machine, start: u64, mapping: Mapping) {
+        self.unmap(machine, &(start..mapping.end));
+        self.space.insert(start, mapping);
+    }
+
+    /// Changes permissions of a range that is mapped throughout.
+    pub(crate) fn protect(
+        &mut self,
+        machine: &mut dyn Machine,
+        range: &Range<u64>,
+        permissions: u64,
+    ) {
+        let mut executable = permissions & EXECUTE != 0;
+        for (start, mapping) in self.space.take(range) {
+            executable |= mapping.executable();
+            let frames = &self.frames;
+            self.space
+                .table
+                .update(pages(&(start..mapping.end)), |_, leaf| {
+                    // A page that may be written keeps that right only if a store needs nothing more.
+                    let own = !mapping.shared && frames.holders(frame_of(leaf)) == 1;
+                    let stays = mapping.shared && leaf & WRITE != 0;
+                    let allowed = if own || stays { u64::MAX } else { !WRITE };
+                    entry(frame_of(leaf), permissions & allowed)
+                });
+            self.space.insert(
+                start,
+                Mapping {
+                    permissions,
+                    ..mapping
+                },
+            );
+        }
+        machine.mappings_changed(SPACE, pages(range), executable);
+    }
+
+    /// Drops every page of a file's mappings from `first_gone` on; later accesses are SIGBUS.
+    pub(crate) fn unmap_file_pages(
+        &mut self,
+        machine: &mut dyn Machine,
+        inode: InodeId,
+        first_gone: u64,
+    ) {
+        let ranges: Vec<Range<u64>> = self
+            .space
+            .mappings
+            .iter()
+            .filter_map(|(&start, mapping)| match mapping.backing {
+                Backing::File {
+                    inode: mapped,
+                    offset,
+                    limit: u64::MAX,
+                } if mapped == inode => {
+                    let gone = (first_gone * PAGE_BYTES).saturating_sub(offset);
+                    let from = start.saturating_add(gone).min(mapping.end);
+                    Some(from..mapping.end)
+                }
+                _ => None,
+            })
+            .collect();
+        for range in ranges {
+            if !range.is_empty() {
+                self.drop_pages(machine, &range);
+            }
+        }
+    }
+
+    /// Makes stores to a file's shared mappings fault again, so that they mark pages dirty.
+    pub(crate) fn write_protect_shared(&mut self, machine: &mut dyn Machine) {
+        let shared: Vec<Range<u64>> = self
+            .space
+            .mappings
+            .iter()
+            .filter(|(_, mapping)| mapping.shared && mapping.inode().is_some())
+            .map(|(&start, mapping)| start..mapping.end)
+            .collect();
+        for range in shared {
+            let mut any = false;
+            self.space.table.update(pages(&range), |_, leaf| {
+                any |= leaf & WRITE != 0;
+                leaf & !WRITE
+            });
+            if any {
+                machine.mappings_changed(SPACE, pages(&range), false);
+            }
+        }
+    }
+}

@@ -1,0 +1,129 @@
+//! Standard output and error on their way out.
+//!
+//! Always true: a byte leaves only after the epoch in which the guest wrote it is persisted, and
+//! its offset since the start of the program goes with it.
+
+use serde::{Deserialize, Serialize};
+
+use crate::release::Release;
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Segment {
+    descriptor: u8,
+    offset: u64,
+    /// The epoch that wrote it, once that has committed.
+    epoch: Option<u64>,
+    #[serde(with = "serde_bytes")]
+    bytes: Vec<u8>,
+}
+
+/// Pending stream output, in the order in which it was written.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Output {
+    /// Bytes ever written to standard output and standard error.
+    written: [u64; 2],
+    pending: Vec<Segment>,
+    pending_bytes: u64,
+}
+
+impl Output {
+    /// Takes bytes that the guest wrote to descriptor 1 or 2.
+    pub fn write(&mut self, descriptor: u8, bytes: &[u8]) {
+        if bytes.is_empty() {
+            return;
+        }
+        let written = &mut self.written[usize::from(descriptor == 2)];
+        let offset = *written;
+        *written += bytes.len() as u64;
+        self.pending_bytes += bytes.len() as u64;
+        match self.pending.last_mut() {
+            Some(last) if last.descriptor == descriptor && last.epoch.is_none() => {
+                last.bytes.extend_from_slice(bytes);
+            }
+            _ => self.pending.push(Segment {
+                descriptor,
+                offset,
+                epoch: None,
+                bytes: bytes.to_vec(),
+            }),
+        }
+    }
+
+    /// Bytes that have not left.
+    pub fn pending_bytes(&self) -> u64 {
+        self.pending_bytes
+    }
+
+    /// What was written so far belongs to `epoch` or an earlier one.
+    pub fn seal(&mut self, epoch: u64) {
+        for segment in self.pending.iter_mut().rev() {
+            if segment.epoch.is_some() {
+                break;
+            }
+            segment.epoch = Some(epoch);
+        }
+    }
+
+    /// Hands out what the epochs up to `persisted` wrote.
+    pub fn release(&mut self, persisted: u64) -> Vec<Release> {
+        let leaves = |segment: &Segment| segment.epoch.is_some_and(|epoch| epoch <= persisted);
+        let count = self
+            .pending
+            .iter()
+            .take_while(|segment| leaves(segment))
+            .count();
+        let out: Vec<Segment> = self.pending.drain(..count).collect();
+        out.into_iter()
+            .map(|segment| {
+                self.pending_bytes -= segment.bytes.len() as u64;
+                Release::Stream {
+                    descriptor: segment.descriptor,
+                    offset: segment.offset,
+                    bytes: segment.bytes,
+                }
+            })
+            .collect()
+    }
+
+    /// The counts agree with the bytes; false for damaged state.
+    pub fn is_valid(&self) -> bool {
+        let sum: u64 = self
+            .pending
+            .iter()
+            .map(|segment| segment.bytes.len() as u64)
+            .sum();
+        sum == self.pending_bytes
+            && self.pending.iter().all(|s| matches!(s.descriptor, 1 | 2))
+            && self.written.iter().all(|&written| written < 1 << 62)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_leave_once_their_epoch_is_persisted_and_in_order() {
+        let mut output = Output::default();
+        output.write(1, b"ab");
+        output.write(2, b"x");
+        output.seal(7);
+        output.write(1, b"cd");
+        assert_eq!(output.release(6), []);
+        let stream = |descriptor, offset, bytes: &[u8]| Release::Stream {
+            descriptor,
+            offset,
+            bytes: bytes.to_vec(),
+        };
+        assert_eq!(output.release(7), [stream(1, 0, b"ab"), stream(2, 0, b"x")]);
+        assert_eq!(
+            output.release(9),
+            [],
+            "an unsealed byte belongs to no epoch yet"
+        );
+        output.seal(8);
+        assert_eq!(output.release(9), [stream(1, 2, b"cd")]);
+        assert_eq!(output.pending_bytes(), 0);
+        assert!(output.is_valid());
+    }
+}

@@ -1,0 +1,633 @@
+//! The kernel's state as bytes.
+//!
+//! Always true: equal parts of the state stand at equal places for as long as possible, because
+//! only lines that changed cost anything when the bytes are stored. So there are sections with
+//! room to grow; threads and inodes are records padded to lines; page tables, page lists and
+//! frame cells are plain arrays. Restoring trusts nothing: every reference is checked.
+//!
+//! ```text
+//! 0    "PERDKRNL"  version u32  sections u32  length u64  checksum u64 (XXH3 of all that follows)
+//! 64   per section: offset u64, length u64
+//! …    sections, each on a line
+//! ```
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use xxhash_rust::xxh3::xxh3_64;
+
+use crate::address_space::AddressSpace;
+use crate::arena::Arena;
+use crate::frames::Frames;
+use crate::kernel::{Kernel, Settings};
+use crate::machine::ThreadId;
+use crate::outcome::ExitReport;
+use crate::page_table::{PageTable, frame_of};
+use crate::process::Process;
+use crate::random::Random;
+use crate::schedule::Scheduler;
+use crate::signal::{SIGNAL_MAX, SignalInfo};
+use crate::thread::{Context, FutexKey, Thread, ThreadState, Wait};
+use crate::vfs::content::FILE_BYTES_MAX;
+use crate::vfs::descriptor::OpenFiles;
+use crate::vfs::inode::{CHUNK_PAGES, Inode, Node, PAGE_FRAME_SHIFT, PAGE_PRESENT};
+use crate::vfs::released::Released;
+use crate::vfs::{FileSystem, HostView};
+
+const MAGIC: &[u8; 8] = b"PERDKRNL";
+const VERSION: u32 = 1;
+const LINE: usize = 64;
+
+/// The sections in their order.
+#[derive(Clone, Copy)]
+enum Section {
+    Settings,
+    Output,
+    Core,
+    Threads,
+    Inodes,
+    PageLists,
+    FreePageLists,
+    PageTables,
+    FreePageTables,
+    FrameCells,
+}
+const SECTIONS: usize = Section::FrameCells as usize + 1;
+const BODY: usize = (LINE + SECTIONS * 16).next_multiple_of(LINE);
+
+/// Why saved bytes are not a kernel.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RestoreError {
+    /// Not a saved kernel.
+    #[error("saved kernel: the bytes do not begin like one")]
+    Magic,
+    /// From another version.
+    #[error("saved kernel: version {0}, but this build reads version {VERSION}")]
+    Version(u32),
+    /// Cut off.
+    #[error("saved kernel: {0} bytes, but its header speaks of {1}")]
+    Length(u64, u64),
+    /// Changed bytes.
+    #[error("saved kernel: the checksum does not match; the bytes are damaged")]
+    Checksum,
+    /// Bytes that decode to nothing.
+    #[error("saved kernel: the section {0} does not decode; the bytes are damaged")]
+    Section(&'static str),
+    /// Contents that contradict each other.
+    #[error("saved kernel: {0}; the bytes are damaged")]
+    Inconsistent(&'static str),
+}
+
+/// The state that is neither array nor record.
+#[derive(Serialize)]
+struct CoreOut<'a> {
+    random: &'a Random,
+    stdin_offset: u64,
+    scheduler: &'a Scheduler,
+    frames: &'a Frames,
+    process: &'a Process,
+    unknown: &'a BTreeSet<u64>,
+    exit: &'a Option<ExitReport>,
+    futexes: &'a BTreeMap<FutexKey, VecDeque<ThreadId>>,
+    space: &'a AddressSpace,
+    open: &'a OpenFiles,
+    files: &'a FileSystem,
+    released: &'a Released,
+}
+
+#[derive(Deserialize)]
+struct CoreIn {
+    random: Random,
+    stdin_offset: u64,
+    scheduler: Scheduler,
+    frames: Frames,
+    process: Process,
+    unknown: BTreeSet<u64>,
+    exit: Option<ExitReport>,
+    futexes: BTreeMap<FutexKey, VecDeque<ThreadId>>,
+    space: AddressSpace,
+    open: OpenFiles,
+    files: FileSystem,
+    released: Released,
+}
+
+/// Room for a section of this length, so that its growth rarely moves the next one.
+fn room(length: usize) -> usize {
+    let step = (length.next_power_of_two() / 8).max(LINE);
+    length.next_multiple_of(step) + step
+}
+
+/// Appends a value's bytes. Serialising plain data into memory cannot fail; if it did, the
+/// section would not decode and restoring would say so.
+fn append(out: &mut Vec<u8>, value: &impl Serialize) {
+    let start = out.len();
+    let taken = std::mem::take(out);
+    match postcard::to_extend(value, taken) {
+        Ok(bytes) => *out = bytes,
+        Err(error) => debug_assert!(
+            false,
+            "a section of {start} bytes does not serialise: {error}"
+        ),
+    }
+}
+
+/// Appends a record: its length, its bytes, and zeros to the end of the line.
+fn append_record(out: &mut Vec<u8>, record: &[u8]) {
+    out.extend((record.len() as u32).to_le_bytes());
+    out.extend(record);
+    out.resize(out.len().next_multiple_of(LINE), 0);
+}
+
+fn append_words(out: &mut Vec<u8>, words: &[u64]) {
+    out.reserve(8 * words.len());
+    for word in words {
+        out.extend(word.to_le_bytes());
+    }
+}
+
+fn append_halves(out: &mut Vec<u8>, halves: &[u32]) {
+    out.reserve(4 * halves.len());
+    for half in halves {
+        out.extend(half.to_le_bytes());
+    }
+}
+
+/// Words of a saved context: x0 to x31, f0 to f31, pc, fcsr.
+const CONTEXT_WORDS: usize = 66;
+
+fn context_words(context: &Context) -> [u64; CONTEXT_WORDS] {
+    let mut words = [0; CONTEXT_WORDS];
+    words[..32].copy_from_slice(&context.x);
+    words[32..64].copy_from_slice(&context.f);
+    words[64] = context.pc;
+    words[65] = u64::from(context.fcsr);
+    words
+}
+
+impl Kernel {
+    /// The whole kernel state as bytes; equal parts of the state stand at equal places.
+    pub fn save(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        self.save_into(&mut out);
+        out
+    }
+
+    /// [`Kernel::save`] into a buffer that is used again.
+    pub fn save_into(&self, out: &mut Vec<u8>) {
+        out.clear();
+        out.resize(BODY, 0);
+        let mut table = Vec::new();
+        let mut section = |out: &mut Vec<u8>, fill: &dyn Fn(&mut Vec<u8>)| {
+            let start = out.len();
+            fill(out);
+            let length = out.len() - start;
+            table.push((start as u64, length as u64));
+            out.resize(start + room(length), 0);
+        };
+        let core = CoreOut {
+            random: &self.random,
+            stdin_offset: self.stdin_offset,
+            scheduler: &self.scheduler,
+            frames: &self.frames,
+            process: &self.process,
+            unknown: &self.unknown,
+            exit: &self.exit,
+            futexes: &self.futexes,
+            space: &self.space,
+            open: &self.open,
+            files: &self.files,
+            released: &self.released,
+        };
+        let lists = &self.files.page_lists;
+        let tables = self.space.table.tables();
+        section(out, &|out| append(out, &self.settings));
+        section(out, &|out| append(out, &self.output));
+        section(out, &|out| append(out, &core));
+        section(out, &|out| {
+            self.threads
+                .values()
+                .for_each(|thread| save_thread(out, thread))
+        });
+        section(out, &|out| {
+            self.files
+                .inodes
+                .iter()
+                .for_each(|inode| save_inode(out, inode.as_ref()))
+        });
+        section(out, &|out| append_words(out, lists.slots().as_flattened()));
+        section(out, &|out| append_halves(out, lists.free_slots()));
+        section(out, &|out| append_words(out, tables.slots().as_flattened()));
+        section(out, &|out| append_halves(out, tables.free_slots()));
+        section(out, &|out| append_halves(out, self.frames.cells()));
+        for (index, (offset, length)) in table.into_iter().enumerate() {
+            let at = LINE + 16 * index;
+            out[at..at + 8].copy_from_slice(&offset.to_le_bytes());
+            out[at + 8..at + 16].copy_from_slice(&length.to_le_bytes());
+        }
+        let checksum = xxh3_64(&out[LINE..]);
+        let length = out.len() as u64;
+        out[..8].copy_from_slice(MAGIC);
+        out[8..12].copy_from_slice(&VERSION.to_le_bytes());
+        out[12..16].copy_from_slice(&(SECTIONS as u32).to_le_bytes());
+        out[16..24].copy_from_slice(&length.to_le_bytes());
+        out[24..32].copy_from_slice(&checksum.to_le_bytes());
+    }
+
+    /// The kernel from bytes written by [`Kernel::save`]; more bytes may follow them.
+    pub fn restore(bytes: &[u8], host: HostView) -> Result<Self, RestoreError> {
+        let sections = sections(bytes)?;
+        let part = |section: Section| sections[section as usize];
+        let settings: Settings = decode(part(Section::Settings), "settings")?;
+        let core: CoreIn = decode(part(Section::Core), "core")?;
+        let output = decode(part(Section::Output), "output")?;
+        let threads = threads(part(Section::Threads))?;
+        let mut files = core.files;
+        files.inodes = inodes(part(Section::Inodes))?;
+        files.page_lists = arena(
+            part(Section::PageLists),
+            part(Section::FreePageLists),
+            "page lists",
+        )?;
+        let mut frames = core.frames;
+        let cells = halves(part(Section::FrameCells)).ok_or(RestoreError::Section("frames"))?;
+        frames
+            .set_cells(cells)
+            .map_err(RestoreError::Inconsistent)?;
+        let tables = arena(
+            part(Section::PageTables),
+            part(Section::FreePageTables),
+            "page tables",
+        )?;
+        let mut space = core.space;
+        space.table = PageTable::from_arena(tables, |leaf| frames.is_held(frame_of(leaf)))
+            .map_err(RestoreError::Inconsistent)?;
+        let mut scheduler = core.scheduler;
+        scheduler.deadlines = threads
+            .values()
+            .filter_map(|thread| match thread.state {
+                ThreadState::Blocked {
+                    deadline_ns: Some(at),
+                    ..
+                } => Some((at, thread.id)),
+                _ => None,
+            })
+            .collect();
+        let kernel = Self {
+            settings,
+            frames,
+            space,
+            files,
+            open: core.open,
+            process: core.process,
+            threads,
+            scheduler,
+            futexes: core.futexes,
+            output,
+            released: core.released,
+            random: core.random,
+            stdin_offset: core.stdin_offset,
+            unknown: core.unknown,
+            exit: core.exit,
+            host,
+        };
+        kernel.validate().map_err(RestoreError::Inconsistent)?;
+        Ok(kernel)
+    }
+
+    /// Everything that is named exists, and every count is right.
+    fn validate(&self) -> Result<(), &'static str> {
+        if !(1..=1024).contains(&self.settings.harts) || self.scheduler.running.len() > 1024 {
+            return Err("the number of harts is impossible");
+        }
+        if self.stdin_offset > self.settings.stdin.len() as u64 || !self.output.is_valid() {
+            return Err("the positions of standard streams are wrong");
+        }
+        self.space.validate()?;
+        self.validate_files()?;
+        self.open.validate(&self.files)?;
+        self.validate_frames()?;
+        self.validate_threads()?;
+        let signal_exists = |signal: u8| (1..=SIGNAL_MAX).contains(&signal);
+        let pending = self.threads.values().flat_map(|thread| &thread.pending);
+        let infos: Vec<&SignalInfo> = pending.chain(&self.process.pending).collect();
+        let actions = self.process.actions.keys();
+        if !infos.iter().all(|info| signal_exists(info.signal))
+            || !actions.copied().all(signal_exists)
+        {
+            return Err("a signal has an impossible number");
+        }
+        if self.process.limits.len() != 16 || self.process.next_thread > 1 << 30 {
+            return Err("the process's limits or thread numbers are impossible");
+        }
+        Ok(())
+    }
+
+    fn validate_files(&self) -> Result<(), &'static str> {
+        let files = &self.files;
+        let mut free: Vec<_> = files.free.clone();
+        free.sort_unstable();
+        free.dedup();
+        let is_free =
+            |id: &crate::vfs::InodeId| files.inodes.get(id.0 as usize).is_some_and(Option::is_none);
+        let empty = files.inodes.iter().filter(|inode| inode.is_none()).count();
+        if free.len() != files.free.len() || free.len() != empty || !free.iter().all(is_free) {
+            return Err("the list of free inodes is wrong");
+        }
+        let mut slots = BTreeSet::new();
+        let count = files.page_lists.slots().len();
+        let mut claims = |slot: u32| (slot as usize) < count && slots.insert(slot);
+        for &slot in files.page_lists.free_slots() {
+            if !claims(slot) || files.page_lists.get(slot).iter().any(|&word| word != 0) {
+                return Err("the list of free page lists is wrong");
+            }
+        }
+        for inode in files.inodes.iter().flatten() {
+            match &inode.node {
+                Node::File(file) => {
+                    let sizes = file.size <= FILE_BYTES_MAX && file.host_bytes <= file.size;
+                    let last = FILE_BYTES_MAX / (CHUNK_PAGES as u64 * 4096);
+                    let held = file.chunks.iter().try_fold(0, |held, (&chunk, &slot)| {
+                        let words = || files.page_lists.get(slot).iter();
+                        let known = chunk <= last && claims(slot);
+                        known.then(|| held + words().filter(|&&word| word != 0).count() as u64)
+                    });
+                    if !sizes || held != Some(file.pages_held) {
+                        return Err("a file's size or pages are wrong");
+                    }
+                }
+                Node::Directory(directory) => {
+                    let exists = |id: &Option<crate::vfs::InodeId>| {
+                        id.is_none_or(|id| files.inode(id).is_ok())
+                    };
+                    let parent = files.directory(directory.parent).is_ok();
+                    if !directory.entries.values().all(exists) || !parent && inode.links > 0 {
+                        return Err("a directory names something that does not exist");
+                    }
+                }
+                _ => {}
+            }
+        }
+        self.validate_tree()
+    }
+
+    /// From the root, every directory is reached at most once.
+    fn validate_tree(&self) -> Result<(), &'static str> {
+        let files = &self.files;
+        let mut reached = BTreeSet::from([files.root]);
+        let mut waiting = vec![files.root];
+        while let Some(id) = waiting.pop() {
+            let directory = files
+                .directory(id)
+                .map_err(|_| "the root is not a directory")?;
+            for &child in directory.entries.values().flatten() {
+                if files.directory(child).is_ok() {
+                    if !reached.insert(child) {
+                        return Err("a directory stands at two places");
+                    }
+                    waiting.push(child);
+                }
+            }
+        }
+        let mounted = files
+            .mounts
+            .iter()
+            .all(|mount| reached.contains(&mount.inode));
+        let current = files.directory(self.process.directory).is_ok();
+        if mounted && current {
+            Ok(())
+        } else {
+            Err("a mount or the working directory is missing")
+        }
+    }
+
+    /// The holders of every frame are as many as its count says.
+    fn validate_frames(&self) -> Result<(), &'static str> {
+        let mut holders: BTreeMap<u64, u32> = BTreeMap::new();
+        self.space
+            .table
+            .for_each(|_, leaf| *holders.entry(frame_of(leaf)).or_default() += 1);
+        for &word in self.files.page_lists.slots().as_flattened() {
+            if word == 0 {
+                continue;
+            }
+            let frame = word >> PAGE_FRAME_SHIFT;
+            if word & PAGE_PRESENT == 0 || !self.frames.is_held(frame) {
+                return Err("a page list names no frame in use");
+            }
+            *holders.entry(frame).or_default() += 1;
+        }
+        let right = holders
+            .iter()
+            .all(|(&frame, &count)| self.frames.holders(frame) == count);
+        let used = self.frames.total() - self.frames.free();
+        if !right || used != holders.len() as u64 {
+            return Err("a frame has the wrong number of holders");
+        }
+        let mapped = self
+            .space
+            .mappings
+            .values()
+            .filter_map(|mapping| mapping.inode());
+        let images = self.process.images.iter().map(|image| image.inode);
+        for inode in mapped {
+            if self.files.file(inode).is_err() {
+                return Err("a mapping names no file");
+            }
+        }
+        // Images only serve reports; their inodes may be gone, but must be sane numbers.
+        if images
+            .into_iter()
+            .any(|inode| inode.0 as usize > self.files.inodes.len())
+        {
+            return Err("a loaded image names no inode");
+        }
+        Ok(())
+    }
+
+    fn validate_threads(&self) -> Result<(), &'static str> {
+        let wrong = Err("a thread is in two places or in none");
+        let mut ready = BTreeSet::new();
+        for id in &self.scheduler.ready {
+            let state = self.threads.get(id).map(|thread| thread.state);
+            if state != Some(ThreadState::Ready) || !ready.insert(*id) {
+                return wrong;
+            }
+        }
+        let queues: usize = self.futexes.values().map(VecDeque::len).sum();
+        let mut waiting = 0;
+        for (id, thread) in &self.threads {
+            let placed = match thread.state {
+                ThreadState::Ready => ready.contains(id),
+                ThreadState::Running { hart } => {
+                    self.scheduler.running.get(hart as usize) == Some(&Some(*id))
+                }
+                ThreadState::Blocked {
+                    wait: Wait::Futex { key, .. },
+                    ..
+                } => {
+                    waiting += 1;
+                    let queue = self.futexes.get(&key);
+                    queue.is_some_and(|queue| queue.iter().filter(|w| *w == id).count() == 1)
+                }
+                ThreadState::Blocked { .. } => true,
+            };
+            if !placed || thread.id != *id || id.0 == 0 || id.0 >= self.process.next_thread {
+                return wrong;
+            }
+        }
+        let running = self.scheduler.running.iter().flatten().count();
+        let on_harts = self.threads.values();
+        let on_harts = on_harts
+            .filter(|t| matches!(t.state, ThreadState::Running { .. }))
+            .count();
+        if queues != waiting || running != on_harts || self.futexes.values().any(VecDeque::is_empty)
+        {
+            return wrong;
+        }
+        Ok(())
+    }
+}
+
+fn save_thread(out: &mut Vec<u8>, thread: &Thread) {
+    append_words(out, &context_words(&thread.context));
+    let mut record = Vec::new();
+    append(&mut record, thread);
+    append_record(out, &record);
+}
+
+fn save_inode(out: &mut Vec<u8>, inode: Option<&Inode>) {
+    let mut record = Vec::new();
+    if let Some(inode) = inode {
+        append(&mut record, inode);
+    }
+    append_record(out, &record);
+}
+
+fn word_at(bytes: &[u8], at: usize) -> Option<u64> {
+    let raw = bytes.get(at..at.checked_add(8)?)?;
+    Some(u64::from_le_bytes(raw.try_into().ok()?))
+}
+
+/// The sections of saved bytes whose header and checksum are right.
+fn sections(bytes: &[u8]) -> Result<[&[u8]; SECTIONS], RestoreError> {
+    if bytes.len() < BODY || !bytes.starts_with(MAGIC) {
+        return Err(RestoreError::Magic);
+    }
+    let second = word_at(bytes, 8).unwrap_or(0);
+    let version = second as u32;
+    if version != VERSION || second >> 32 != SECTIONS as u64 {
+        return Err(RestoreError::Version(version));
+    }
+    let length = word_at(bytes, 16).unwrap_or(0);
+    let all = usize::try_from(length)
+        .ok()
+        .filter(|&length| length >= BODY);
+    let all = all.and_then(|length| bytes.get(..length));
+    let all = all.ok_or(RestoreError::Length(bytes.len() as u64, length))?;
+    if word_at(bytes, 24) != Some(xxh3_64(&all[LINE..])) {
+        return Err(RestoreError::Checksum);
+    }
+    let mut sections: [&[u8]; SECTIONS] = [&[]; SECTIONS];
+    for (index, section) in sections.iter_mut().enumerate() {
+        let at = LINE + 16 * index;
+        let range = word_at(all, at)
+            .zip(word_at(all, at + 8))
+            .and_then(|(start, length)| {
+                let start = usize::try_from(start).ok()?;
+                all.get(start..start.checked_add(usize::try_from(length).ok()?)?)
+            });
+        *section = range.ok_or(RestoreError::Section("table"))?;
+    }
+    Ok(sections)
+}
+
+fn decode<T: DeserializeOwned>(bytes: &[u8], name: &'static str) -> Result<T, RestoreError> {
+    match postcard::take_from_bytes(bytes) {
+        Ok((value, [])) => Ok(value),
+        _ => Err(RestoreError::Section(name)),
+    }
+}
+
+/// Splits a record off; its length and padding are checked.
+fn record(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
+    let length = u32::from_le_bytes(bytes.first_chunk::<4>().copied()?) as usize;
+    let padded = (4 + length).next_multiple_of(LINE);
+    Some((bytes.get(4..4 + length)?, bytes.get(padded..)?))
+}
+
+fn threads(mut bytes: &[u8]) -> Result<BTreeMap<ThreadId, Thread>, RestoreError> {
+    let damaged = RestoreError::Section("threads");
+    let mut threads = BTreeMap::new();
+    while !bytes.is_empty() {
+        let (words, rest) = bytes
+            .split_at_checked(8 * CONTEXT_WORDS)
+            .ok_or_else(|| damaged.clone())?;
+        let mut context = Context::default();
+        let word = |index: usize| word_at(words, 8 * index).unwrap_or(0);
+        for register in 0..32 {
+            context.x[register] = word(register);
+            context.f[register] = word(32 + register);
+        }
+        context.pc = word(64);
+        context.fcsr = word(65) as u32;
+        // Records of threads follow their contexts, so only the record pads to a line.
+        let (body, rest) =
+            thread_record(rest, bytes.len() - rest.len()).ok_or_else(|| damaged.clone())?;
+        let mut thread: Thread = decode(body, "threads")?;
+        thread.context = context;
+        if threads.insert(thread.id, thread).is_some() {
+            return Err(damaged);
+        }
+        bytes = rest;
+    }
+    Ok(threads)
+}
+
+/// Like [`record`], where `before` bytes since the last line boundary precede it.
+fn thread_record(bytes: &[u8], before: usize) -> Option<(&[u8], &[u8])> {
+    let length = u32::from_le_bytes(bytes.first_chunk::<4>().copied()?) as usize;
+    let padded = (before + 4 + length).next_multiple_of(LINE) - before;
+    Some((bytes.get(4..4 + length)?, bytes.get(padded..)?))
+}
+
+fn inodes(mut bytes: &[u8]) -> Result<Vec<Option<Inode>>, RestoreError> {
+    let mut inodes = Vec::new();
+    while !bytes.is_empty() {
+        let (body, rest) = record(bytes).ok_or(RestoreError::Section("inodes"))?;
+        inodes.push(if body.is_empty() {
+            None
+        } else {
+            Some(decode(body, "inodes")?)
+        });
+        bytes = rest;
+    }
+    Ok(inodes)
+}
+
+fn halves(bytes: &[u8]) -> Option<Vec<u32>> {
+    let (chunks, []) = bytes.as_chunks::<4>() else {
+        return None;
+    };
+    Some(chunks.iter().map(|raw| u32::from_le_bytes(*raw)).collect())
+}
+
+fn arena<const WIDTH: usize>(
+    slots: &[u8],
+    free: &[u8],
+    name: &'static str,
+) -> Result<Arena<WIDTH>, RestoreError> {
+    let damaged = || RestoreError::Section(name);
+    let free = halves(free).ok_or_else(damaged)?;
+    if slots.len() % (8 * WIDTH) != 0 {
+        return Err(damaged());
+    }
+    let slots: Vec<[u64; WIDTH]> = slots
+        .chunks_exact(8 * WIDTH)
+        .map(|raw| std::array::from_fn(|index| word_at(raw, 8 * index).unwrap_or(0)))
+        .collect();
+    if free.iter().any(|&slot| slot as usize >= slots.len()) {
+        return Err(damaged());
+    }
+    Ok(Arena::from_parts(slots, free))
+}

@@ -1,0 +1,579 @@
+//! Signals: who gets them, the frame that a handler runs on, and the way back.
+//!
+//! Always true: a signal whose effect is to end the process does so when it is sent, if its
+//! target does not block it; every other signal waits in a pending list until its thread leaves
+//! the kernel. The frame is Linux's riscv64 `rt_sigframe`, byte for byte.
+
+use perdure_riscv::{Access, Hart};
+use serde::{Deserialize, Serialize};
+
+use crate::address_space::TRAMPOLINE;
+use crate::errno::Errno;
+use crate::kernel::Kernel;
+use crate::machine::{Machine, ThreadId};
+use crate::outcome::{ExitReport, FatalSignal};
+use crate::page_table::frame_of;
+use crate::process::{PROCESS_ID, USER_ID};
+use crate::syscalls::time_bytes;
+use crate::thread::{Interrupted, ThreadState, Wait};
+
+pub(crate) const SIGILL: u8 = 4;
+pub(crate) const SIGTRAP: u8 = 5;
+pub(crate) const SIGBUS: u8 = 7;
+pub(crate) const SIGKILL: u8 = 9;
+pub(crate) const SIGSEGV: u8 = 11;
+pub(crate) const SIGPIPE: u8 = 13;
+pub(crate) const SIGALRM: u8 = 14;
+pub(crate) const SIGSTOP: u8 = 19;
+/// The first real-time signal; these queue.
+pub(crate) const SIGRTMIN: u8 = 32;
+pub(crate) const SIGNAL_MAX: u8 = 64;
+
+pub(crate) const SA_ONSTACK: u64 = 0x0800_0000;
+pub(crate) const SA_RESTART: u64 = 0x1000_0000;
+pub(crate) const SA_NODEFER: u64 = 0x4000_0000;
+pub(crate) const SA_RESETHAND: u64 = 0x8000_0000;
+
+pub(crate) const SS_ONSTACK: u32 = 1;
+pub(crate) const SS_DISABLE: u32 = 2;
+
+pub(crate) const SI_USER: i32 = 0;
+pub(crate) const SI_KERNEL: i32 = 0x80;
+pub(crate) const SI_TKILL: i32 = -6;
+
+const SIG_DFL: u64 = 0;
+const SIG_IGN: u64 = 1;
+
+/// Signals that nothing can block, catch or ignore.
+pub(crate) const UNBLOCKABLE: u64 = bit(SIGKILL) | bit(SIGSTOP);
+
+/// The place of a signal in a set.
+pub(crate) const fn bit(signal: u8) -> u64 {
+    1 << (signal - 1)
+}
+
+/// What a signal does without a handler. Stopping is not modelled: nothing could continue it.
+fn ends_by_default(signal: u8) -> bool {
+    // CHLD, CONT, STOP, TSTP, TTIN, TTOU, URG, WINCH.
+    !matches!(signal, 17..=23 | 28)
+}
+
+const NAMES: [&str; 32] = [
+    "",
+    "SIGHUP",
+    "SIGINT",
+    "SIGQUIT",
+    "SIGILL",
+    "SIGTRAP",
+    "SIGABRT",
+    "SIGBUS",
+    "SIGFPE",
+    "SIGKILL",
+    "SIGUSR1",
+    "SIGSEGV",
+    "SIGUSR2",
+    "SIGPIPE",
+    "SIGALRM",
+    "SIGTERM",
+    "SIGSTKFLT",
+    "SIGCHLD",
+    "SIGCONT",
+    "SIGSTOP",
+    "SIGTSTP",
+    "SIGTTIN",
+    "SIGTTOU",
+    "SIGURG",
+    "SIGXCPU",
+    "SIGXFSZ",
+    "SIGVTALRM",
+    "SIGPROF",
+    "SIGWINCH",
+    "SIGIO",
+    "SIGPWR",
+    "SIGSYS",
+];
+
+fn name(signal: u8) -> String {
+    NAMES
+        .get(signal as usize)
+        .map_or_else(|| format!("signal {signal}"), |&name| name.to_owned())
+}
+
+/// What a process does about a signal (`struct sigaction`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Action {
+    pub handler: u64,
+    pub flags: u64,
+    pub mask: u64,
+}
+
+/// A signal on its way (`siginfo_t` as far as anybody reads it).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct SignalInfo {
+    pub signal: u8,
+    pub code: i32,
+    /// The two words after the header: sender and value, or the faulting address.
+    pub words: [u64; 2],
+}
+
+impl SignalInfo {
+    /// A signal that the process sends itself.
+    pub fn sent(signal: u8, code: i32) -> Self {
+        Self {
+            signal,
+            code,
+            words: [u64::from(PROCESS_ID) | u64::from(USER_ID) << 32, 0],
+        }
+    }
+
+    pub fn kernel(signal: u8) -> Self {
+        Self {
+            signal,
+            code: SI_KERNEL,
+            words: [0; 2],
+        }
+    }
+
+    pub fn fault(signal: u8, code: i32, address: u64) -> Self {
+        Self {
+            signal,
+            code,
+            words: [address, 0],
+        }
+    }
+
+    /// `siginfo_t`.
+    pub fn to_bytes(self) -> [u8; 128] {
+        let mut bytes = [0; 128];
+        bytes[0..4].copy_from_slice(&u32::from(self.signal).to_le_bytes());
+        bytes[8..12].copy_from_slice(&self.code.to_le_bytes());
+        bytes[16..24].copy_from_slice(&self.words[0].to_le_bytes());
+        bytes[24..32].copy_from_slice(&self.words[1].to_le_bytes());
+        bytes
+    }
+}
+
+/// `sigaltstack`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct AlternateStack {
+    pub base: u64,
+    pub size: u64,
+    pub flags: u32,
+}
+
+impl Default for AlternateStack {
+    fn default() -> Self {
+        Self {
+            base: 0,
+            size: 0,
+            flags: SS_DISABLE,
+        }
+    }
+}
+
+impl AlternateStack {
+    pub fn holds(&self, stack_pointer: u64) -> bool {
+        self.flags & SS_DISABLE == 0
+            && stack_pointer > self.base
+            && stack_pointer - self.base <= self.size
+    }
+
+    /// `stack_t`.
+    pub fn to_bytes(self, stack_pointer: u64) -> [u8; 24] {
+        let on_stack = if self.holds(stack_pointer) {
+            SS_ONSTACK
+        } else {
+            0
+        };
+        let mut bytes = [0; 24];
+        bytes[0..8].copy_from_slice(&self.base.to_le_bytes());
+        bytes[8..12].copy_from_slice(&(self.flags | on_stack).to_le_bytes());
+        bytes[16..24].copy_from_slice(&self.size.to_le_bytes());
+        bytes
+    }
+}
+
+/// Where the parts of `struct rt_sigframe` lie.
+mod frame {
+    /// `siginfo_t info`.
+    pub const INFO: usize = 0;
+    /// `struct ucontext uc`.
+    pub const CONTEXT: usize = 128;
+    /// `uc.uc_stack`.
+    pub const STACK: usize = CONTEXT + 16;
+    /// `uc.uc_sigmask`.
+    pub const MASK: usize = CONTEXT + 40;
+    /// `uc.uc_mcontext.sc_regs`: pc, then x1 to x31.
+    pub const REGISTERS: usize = CONTEXT + 176;
+    /// `uc.uc_mcontext.sc_fpregs`: f0 to f31, then fcsr.
+    pub const FLOAT: usize = REGISTERS + 256;
+    /// `fcsr`.
+    pub const FLOAT_CONTROL: usize = FLOAT + 256;
+    /// The union of floating-point states is as wide as its quad-precision arm.
+    pub const BYTES: usize = FLOAT + 528;
+}
+
+/// The size that `AT_MINSIGSTKSZ` announces.
+pub(crate) const SIGNAL_FRAME_BYTES: u64 = frame::BYTES as u64;
+
+fn put(bytes: &mut [u8], at: usize, value: u64) {
+    bytes[at..at + 8].copy_from_slice(&value.to_le_bytes());
+}
+
+fn take(bytes: &[u8], at: usize) -> u64 {
+    let mut raw = [0; 8];
+    raw.copy_from_slice(&bytes[at..at + 8]);
+    u64::from_le_bytes(raw)
+}
+
+impl Kernel {
+    fn action(&self, signal: u8) -> Action {
+        self.process
+            .actions
+            .get(&signal)
+            .copied()
+            .unwrap_or_default()
+    }
+
+    fn is_ignored(&self, signal: u8) -> bool {
+        let handler = self.action(signal).handler;
+        handler == SIG_IGN || handler == SIG_DFL && !ends_by_default(signal)
+    }
+
+    fn is_fatal(&self, signal: u8) -> bool {
+        self.action(signal).handler == SIG_DFL && ends_by_default(signal)
+    }
+
+    /// Sends a signal to a thread, or to the process. May end the process.
+    pub(crate) fn send_signal(&mut self, target: Option<ThreadId>, info: SignalInfo) {
+        let set = bit(info.signal);
+        let awaits = |wait: ThreadState| matches!(wait, ThreadState::Blocked { wait: Wait::Signals { set: s }, .. } if s & set != 0);
+        let candidates: Vec<ThreadId> = match target {
+            Some(thread) => vec![thread],
+            None => self.threads.keys().copied().collect(),
+        };
+        let open = |kernel: &Self, id: &ThreadId| {
+            kernel
+                .threads
+                .get(id)
+                .is_some_and(|t| t.mask & set == 0 || awaits(t.state))
+        };
+        let receiver = candidates
+            .iter()
+            .find(|id| {
+                // A thread that sleeps takes it before one that is busy.
+                let blocked =
+                    |t: &crate::thread::Thread| matches!(t.state, ThreadState::Blocked { .. });
+                open(self, id) && self.threads.get(id).is_some_and(blocked)
+            })
+            .or_else(|| candidates.iter().find(|id| open(self, id)))
+            .copied();
+        let waits = receiver
+            .and_then(|id| self.threads.get(&id))
+            .is_some_and(|t| awaits(t.state));
+        if let Some(id) = receiver {
+            if self.is_ignored(info.signal) && !waits {
+                return;
+            }
+            if self.is_fatal(info.signal) && !waits {
+                let pc = self.threads.get(&id).map_or(0, |thread| thread.context.pc);
+                let cause = format!("{} was sent to the process", name(info.signal));
+                self.end_by_signal(info.signal, cause, id, pc, None, None);
+                return;
+            }
+        }
+        let pending = match target {
+            Some(id) => match self.threads.get_mut(&id) {
+                Some(thread) => &mut thread.pending,
+                None => return,
+            },
+            None => &mut self.process.pending,
+        };
+        if info.signal < SIGRTMIN && pending.iter().any(|other| other.signal == info.signal) {
+            return;
+        }
+        pending.push(info);
+        let Some(id) = receiver else { return };
+        let state = self.threads.get(&id).map(|thread| thread.state);
+        if let Some(ThreadState::Blocked { wait, deadline_ns }) = state {
+            if waits {
+                self.unblock(id, None);
+                return;
+            }
+            self.unblock(id, None);
+            self.interrupt_at_once(id, wait, deadline_ns);
+        }
+    }
+
+    /// Notes that a thread's call was interrupted; what becomes of it depends on the handler.
+    pub(crate) fn interrupt_at_once(&mut self, id: ThreadId, wait: Wait, deadline_ns: Option<u64>) {
+        let Some(thread) = self.threads.get_mut(&id) else {
+            return;
+        };
+        thread.interrupted = Some(match (wait, deadline_ns) {
+            (Wait::Sleep { remaining }, Some(deadline_ns)) if remaining != 0 => {
+                Interrupted::Sleep {
+                    deadline_ns,
+                    remaining,
+                }
+            }
+            _ if wait.restarts(deadline_ns.is_some()) => Interrupted::MayRestart,
+            _ => Interrupted::Fails,
+        });
+    }
+
+    /// The next signal that a thread must take now.
+    pub(crate) fn next_signal(&mut self, id: ThreadId, set: u64) -> Option<SignalInfo> {
+        let lowest = |list: &[SignalInfo]| {
+            let open = list
+                .iter()
+                .enumerate()
+                .filter(|(_, info)| bit(info.signal) & set != 0);
+            open.min_by_key(|(index, info)| (info.signal, *index))
+                .map(|(index, _)| index)
+        };
+        let thread = self.threads.get_mut(&id)?;
+        if let Some(index) = lowest(&thread.pending) {
+            return Some(thread.pending.remove(index));
+        }
+        let index = lowest(&self.process.pending)?;
+        Some(self.process.pending.remove(index))
+    }
+
+    /// True if a signal would interrupt a call that blocks now.
+    pub(crate) fn has_signal(&self, id: ThreadId) -> bool {
+        let Some(thread) = self.threads.get(&id) else {
+            return false;
+        };
+        let all = thread.pending.iter().chain(&self.process.pending);
+        let mut open = all.filter(|info| bit(info.signal) & thread.mask == 0);
+        open.any(|info| !self.is_ignored(info.signal))
+    }
+
+    /// Makes a thread that is about to leave the kernel take its signals. The hart holds its
+    /// registers.
+    pub(crate) fn deliver_signals(
+        &mut self,
+        id: ThreadId,
+        hart: &mut Hart,
+        machine: &mut dyn Machine,
+    ) {
+        while self.exit.is_none() {
+            let Some(mask) = self.threads.get(&id).map(|thread| thread.mask) else {
+                return;
+            };
+            let Some(info) = self.next_signal(id, !mask) else {
+                break;
+            };
+            if self.is_ignored(info.signal) {
+                continue;
+            }
+            if self.is_fatal(info.signal) {
+                let cause = format!("{} was sent to the process", name(info.signal));
+                self.end_by_signal(info.signal, cause, id, hart.pc, None, None);
+                return;
+            }
+            self.settle_interrupted(id, hart, machine, self.action(info.signal).flags);
+            self.enter_handler(id, hart, machine, info);
+        }
+        // No handler ran: the call is made again as if nothing had happened.
+        if let Some(thread) = self.threads.get_mut(&id) {
+            thread.interrupted = None;
+        }
+    }
+
+    /// Ends an interrupted call with EINTR, or leaves the pc at it to make it again.
+    fn settle_interrupted(
+        &mut self,
+        id: ThreadId,
+        hart: &mut Hart,
+        machine: &mut dyn Machine,
+        flags: u64,
+    ) {
+        let Some(thread) = self.threads.get_mut(&id) else {
+            return;
+        };
+        let Some(interrupted) = thread.interrupted.take() else {
+            return;
+        };
+        thread.retry_deadline_ns = None;
+        let transferred = std::mem::take(&mut thread.transferred);
+        if transferred != 0 {
+            hart.x[10] = transferred;
+            hart.pc = hart.pc.wrapping_add(4);
+            return;
+        }
+        if interrupted == Interrupted::MayRestart && flags & SA_RESTART != 0 {
+            return;
+        }
+        let mut error = Errno::EINTR;
+        if let Interrupted::Sleep {
+            deadline_ns,
+            remaining,
+        } = interrupted
+        {
+            let left = deadline_ns.saturating_sub(machine.clock_ns());
+            if let Err(bad) = self.copy_out(machine, remaining, &time_bytes(left)) {
+                error = bad;
+            }
+        }
+        hart.x[10] = (-i64::from(error.0)) as u64;
+        hart.pc = hart.pc.wrapping_add(4);
+    }
+
+    /// Builds the frame and points the hart at the handler.
+    fn enter_handler(
+        &mut self,
+        id: ThreadId,
+        hart: &mut Hart,
+        machine: &mut dyn Machine,
+        info: SignalInfo,
+    ) {
+        let action = self.action(info.signal);
+        let Some(thread) = self.threads.get_mut(&id) else {
+            return;
+        };
+        let stack = thread.alternate_stack;
+        let mut top = hart.x[2];
+        if action.flags & SA_ONSTACK != 0 && stack.flags & SS_DISABLE == 0 && !stack.holds(top) {
+            top = stack.base.wrapping_add(stack.size);
+        }
+        let sp = top.wrapping_sub(frame::BYTES as u64) & !15;
+        let old_mask = thread.saved_mask.take().unwrap_or(thread.mask);
+        thread.mask |= action.mask;
+        if action.flags & SA_NODEFER == 0 {
+            thread.mask |= bit(info.signal);
+        }
+        thread.mask &= !UNBLOCKABLE;
+        if action.flags & SA_RESETHAND != 0 {
+            self.process.actions.remove(&info.signal);
+        }
+        let mut bytes = vec![0; frame::BYTES];
+        bytes[frame::INFO..frame::CONTEXT].copy_from_slice(&info.to_bytes());
+        bytes[frame::STACK..frame::STACK + 24].copy_from_slice(&stack.to_bytes(hart.x[2]));
+        put(&mut bytes, frame::MASK, old_mask);
+        put(&mut bytes, frame::REGISTERS, hart.pc);
+        for register in 1..32 {
+            put(
+                &mut bytes,
+                frame::REGISTERS + 8 * register,
+                hart.x[register],
+            );
+        }
+        for register in 0..32 {
+            put(&mut bytes, frame::FLOAT + 8 * register, hart.f[register]);
+        }
+        put(&mut bytes, frame::FLOAT_CONTROL, u64::from(hart.fcsr));
+        if self.copy_out(machine, sp, &bytes).is_err() {
+            let cause = format!("no room for the frame of a {} handler", name(info.signal));
+            self.end_by_signal(SIGSEGV, cause, id, hart.pc, Some(sp), None);
+            return;
+        }
+        hart.pc = action.handler & !1;
+        hart.x[1] = TRAMPOLINE;
+        hart.x[2] = sp;
+        hart.x[10] = u64::from(info.signal);
+        hart.x[11] = sp + frame::INFO as u64;
+        hart.x[12] = sp + frame::CONTEXT as u64;
+    }
+
+    /// `rt_sigreturn`: everything as the frame says.
+    pub(crate) fn leave_handler(
+        &mut self,
+        id: ThreadId,
+        hart: &mut Hart,
+        machine: &mut dyn Machine,
+    ) -> Result<(), Errno> {
+        let mut bytes = vec![0; frame::BYTES];
+        self.copy_in(machine, hart.x[2], &mut bytes)?;
+        hart.pc = take(&bytes, frame::REGISTERS) & !1;
+        for register in 1..32 {
+            hart.x[register] = take(&bytes, frame::REGISTERS + 8 * register);
+        }
+        for register in 0..32 {
+            hart.f[register] = take(&bytes, frame::FLOAT + 8 * register);
+        }
+        hart.fcsr = take(&bytes, frame::FLOAT_CONTROL) as u32 & 0xff;
+        if let Some(thread) = self.threads.get_mut(&id) {
+            thread.mask = take(&bytes, frame::MASK) & !UNBLOCKABLE;
+            thread.interrupted = None;
+        }
+        Ok(())
+    }
+
+    /// A signal that the running instruction itself caused: its handler runs now, or the process
+    /// ends. `cause` says in words what happened.
+    pub(crate) fn force_signal(
+        &mut self,
+        id: ThreadId,
+        hart: &mut Hart,
+        machine: &mut dyn Machine,
+        info: SignalInfo,
+        cause: String,
+    ) {
+        let action = self.action(info.signal);
+        let blocked = self
+            .threads
+            .get(&id)
+            .is_some_and(|t| t.mask & bit(info.signal) != 0);
+        if blocked || action.handler <= SIG_IGN {
+            let address = matches!(info.signal, SIGSEGV | SIGBUS).then_some(info.words[0]);
+            let bits = self.instruction_at(machine, hart.pc);
+            self.end_by_signal(info.signal, cause, id, hart.pc, address, bits);
+            return;
+        }
+        self.enter_handler(id, hart, machine, info);
+    }
+
+    /// The instruction word at an address, if it can be read without changing anything.
+    fn instruction_at(&self, machine: &mut dyn Machine, pc: u64) -> Option<u32> {
+        let mut half = |address: u64| {
+            let leaf = self.space.table.get(address / 4096);
+            if leaf == 0 {
+                return None;
+            }
+            let mut raw = [0; 2];
+            machine.read(frame_of(leaf) * 4096 + (address & 0xffe), &mut raw);
+            Some(u32::from(u16::from_le_bytes(raw)))
+        };
+        let low = half(pc)?;
+        if low & 3 != 3 {
+            return Some(low);
+        }
+        Some(half(pc.wrapping_add(2))? << 16 | low)
+    }
+
+    /// Ends the process with status 128 + signal.
+    pub(crate) fn end_by_signal(
+        &mut self,
+        signal: u8,
+        cause: String,
+        thread: ThreadId,
+        pc: u64,
+        address: Option<u64>,
+        instruction_bits: Option<u32>,
+    ) {
+        let fatal = FatalSignal {
+            signal,
+            name: name(signal),
+            cause,
+            thread,
+            pc,
+            address,
+            instruction_bits,
+        };
+        self.end_process(ExitReport {
+            status: 128 + i32::from(signal),
+            fatal: Some(fatal),
+        });
+    }
+
+    /// What a bad access is called in a report.
+    pub(crate) fn describe_access(access: Access) -> &'static str {
+        match access {
+            Access::Fetch => "instruction fetch from",
+            Access::Load => "load from",
+            Access::Store => "store to",
+        }
+    }
+}

@@ -1,0 +1,396 @@
+//! Names in directories: making, moving, removing and listing them.
+
+use super::files::{AT_FDCWD, AT_REMOVEDIR, AT_SYMLINK_FOLLOW, descriptor_path};
+use super::{Answer, Call};
+use crate::errno::Errno;
+use crate::vfs::descriptor::ListedName;
+use crate::vfs::inode::{InodeId, Node};
+use crate::vfs::path::Place;
+
+const RENAME_NOREPLACE: u64 = 1;
+
+impl Call<'_> {
+    /// Where a new name shall stand; the name must not exist.
+    fn new_place(&mut self, directory: u64, path: u64) -> Result<Place, Errno> {
+        let path = self.string(path)?;
+        let place = self.walk(directory, &path, false)?;
+        if place.inode.is_some() {
+            return Err(Errno::EEXIST);
+        }
+        self.check_changeable(place.directory)?;
+        Ok(place)
+    }
+
+    /// An existing name that shall go.
+    fn old_place(&mut self, directory: u64, path: u64) -> Result<(Place, InodeId), Errno> {
+        let path = self.string(path)?;
+        let place = self.walk(directory, &path, false)?;
+        let inode = place.inode.ok_or(Errno::ENOENT)?;
+        if place.name == ".." {
+            return Err(Errno::ENOTEMPTY);
+        }
+        if place.name == "." {
+            return Err(Errno::EINVAL);
+        }
+        self.check_changeable(place.directory)?;
+        if self
+            .kernel
+            .files
+            .mounts
+            .iter()
+            .any(|mount| mount.inode == inode)
+        {
+            return Err(Errno::EBUSY);
+        }
+        Ok((place, inode))
+    }
+
+    fn remove_name(&mut self, place: &Place, inode: InodeId) -> Result<(), Errno> {
+        let now = self.now_ns();
+        let kernel = &mut *self.kernel;
+        kernel
+            .files
+            .leave(&kernel.host, place.directory, &place.name)?;
+        kernel.files.inode_mut(inode)?.changed_ns = now;
+        kernel.free_inode_if_unused(inode);
+        self.directory_changed(place.directory);
+        Ok(())
+    }
+
+    fn is_empty(&self, directory: InodeId) -> Result<bool, Errno> {
+        Ok(self
+            .kernel
+            .files
+            .names(&self.kernel.host, directory)?
+            .is_empty())
+    }
+}
+
+/// `mkdirat`.
+pub(crate) fn mkdirat(call: &mut Call) -> Answer {
+    let [directory, path, mode, ..] = call.arguments;
+    let place = call.new_place(directory, path)?;
+    let now = call.now_ns();
+    let mode = mode as u32 & 0o1777 & !call.kernel.process.umask;
+    let kernel = &mut *call.kernel;
+    let replaces = kernel
+        .files
+        .stands_on_host(&kernel.host, place.directory, &place.name);
+    let mut node = kernel
+        .files
+        .new_directory(place.directory, &place.name, None);
+    if let Node::Directory(directory) = &mut node {
+        directory.replaces_host = replaces;
+    }
+    let inode = kernel.files.create(node, mode, now);
+    kernel.files.enter(place.directory, &place.name, inode)?;
+    call.directory_changed(place.directory);
+    Ok(0)
+}
+
+/// `mknodat`: regular files only.
+pub(crate) fn mknodat(call: &mut Call) -> Answer {
+    let [directory, path, mode, ..] = call.arguments;
+    if !matches!(mode as u32 & 0o170_000, 0 | 0o100_000) {
+        return Err(Errno::EPERM.into());
+    }
+    let place = call.new_place(directory, path)?;
+    let now = call.now_ns();
+    let mode = mode as u32 & 0o7777 & !call.kernel.process.umask;
+    let file = crate::vfs::FileNode {
+        changed: true,
+        ..Default::default()
+    };
+    let inode = call.kernel.files.create(Node::File(file), mode, now);
+    call.kernel
+        .files
+        .enter(place.directory, &place.name, inode)?;
+    call.directory_changed(place.directory);
+    Ok(0)
+}
+
+/// `symlinkat`.
+pub(crate) fn symlinkat(call: &mut Call) -> Answer {
+    let [target, directory, path, ..] = call.arguments;
+    let target = call.string(target)?;
+    if target.is_empty() {
+        return Err(Errno::ENOENT.into());
+    }
+    let place = call.new_place(directory, path)?;
+    let now = call.now_ns();
+    let inode = call.kernel.files.create(Node::Link(target), 0o777, now);
+    call.kernel
+        .files
+        .enter(place.directory, &place.name, inode)?;
+    call.directory_changed(place.directory);
+    Ok(0)
+}
+
+/// `linkat`.
+pub(crate) fn linkat(call: &mut Call) -> Answer {
+    let [old_directory, old, new_directory, new, flags, _] = call.arguments;
+    let old = call.string(old)?;
+    let inode = match descriptor_path(&old) {
+        Some(number) => call.kernel.open.file(number)?.inode().ok_or(Errno::EXDEV)?,
+        None => call.find(old_directory, &old, flags & AT_SYMLINK_FOLLOW != 0)?,
+    };
+    if call.kernel.files.inode(inode)?.is_directory() {
+        return Err(Errno::EPERM.into());
+    }
+    let place = call.new_place(new_directory, new)?;
+    call.kernel
+        .files
+        .enter(place.directory, &place.name, inode)?;
+    let now = call.now_ns();
+    call.kernel.files.inode_mut(inode)?.changed_ns = now;
+    call.directory_changed(place.directory);
+    Ok(0)
+}
+
+/// `unlinkat`, which is `rmdir` too.
+pub(crate) fn unlinkat(call: &mut Call) -> Answer {
+    let [directory, path, flags, ..] = call.arguments;
+    if flags & !AT_REMOVEDIR != 0 {
+        return Err(Errno::EINVAL.into());
+    }
+    let removes_directory = flags & AT_REMOVEDIR != 0;
+    let (place, inode) = match call.old_place(directory, path) {
+        Err(Errno::EINVAL | Errno::ENOTEMPTY) if !removes_directory => {
+            return Err(Errno::EISDIR.into());
+        }
+        other => other?,
+    };
+    let is_directory = call.kernel.files.inode(inode)?.is_directory();
+    if removes_directory {
+        if !is_directory {
+            return Err(Errno::ENOTDIR.into());
+        }
+        if !call.is_empty(inode)? {
+            return Err(Errno::ENOTEMPTY.into());
+        }
+    } else if is_directory {
+        return Err(Errno::EISDIR.into());
+    }
+    call.remove_name(&place, inode)?;
+    Ok(0)
+}
+
+/// `renameat2`. Like an overlay file system, a directory that the host provides does not move
+/// (EXDEV); programs then copy.
+pub(crate) fn renameat2(call: &mut Call) -> Answer {
+    let [old_directory, old, new_directory, new, flags, _] = call.arguments;
+    if flags & !RENAME_NOREPLACE != 0 {
+        return Err(Errno::EINVAL.into());
+    }
+    let busy = |error| match error {
+        Errno::EINVAL | Errno::ENOTEMPTY => Errno::EBUSY,
+        other => other,
+    };
+    let (from, inode) = call.old_place(old_directory, old).map_err(busy)?;
+    let new = call.string(new)?;
+    let to = call.walk(new_directory, &new, false)?;
+    call.check_changeable(to.directory)?;
+    if to.name == "." || to.name == ".." {
+        return Err(Errno::EBUSY.into());
+    }
+    let moves_directory = call.kernel.files.inode(inode)?.is_directory();
+    if to.wants_directory && !moves_directory {
+        return Err(Errno::ENOTDIR.into());
+    }
+    if let Some(replaced) = to.inode {
+        if flags & RENAME_NOREPLACE != 0 {
+            return Err(Errno::EEXIST.into());
+        }
+        if replaced == inode {
+            return Ok(0);
+        }
+        let replaces_directory = call.kernel.files.inode(replaced)?.is_directory();
+        match (moves_directory, replaces_directory) {
+            (false, true) => return Err(Errno::EISDIR.into()),
+            (true, false) => return Err(Errno::ENOTDIR.into()),
+            (true, true) if !call.is_empty(replaced)? => return Err(Errno::ENOTEMPTY.into()),
+            _ => {}
+        }
+    }
+    if moves_directory {
+        if call.kernel.files.is_below(to.directory, inode) {
+            return Err(Errno::EINVAL.into());
+        }
+        if call
+            .kernel
+            .files
+            .directory(inode)
+            .is_ok_and(|node| node.host.is_some())
+        {
+            return Err(Errno::EXDEV.into());
+        }
+    }
+    if let Some(replaced) = to.inode {
+        call.remove_name(&to, replaced)?;
+    }
+    let kernel = &mut *call.kernel;
+    let replaces = kernel
+        .files
+        .stands_on_host(&kernel.host, to.directory, &to.name);
+    kernel
+        .files
+        .leave(&kernel.host, from.directory, &from.name)?;
+    kernel.files.enter(to.directory, &to.name, inode)?;
+    if let Ok(directory) = kernel.files.directory_mut(inode) {
+        directory.replaces_host = replaces;
+    }
+    let now = call.now_ns();
+    call.kernel.files.inode_mut(inode)?.changed_ns = now;
+    call.directory_changed(from.directory);
+    call.directory_changed(to.directory);
+    Ok(0)
+}
+
+/// `readlinkat`.
+pub(crate) fn readlinkat(call: &mut Call) -> Answer {
+    let [directory, path, buffer, size, ..] = call.arguments;
+    if (size as i32) <= 0 {
+        return Err(Errno::EINVAL.into());
+    }
+    let path = call.string(path)?;
+    let target = match descriptor_path(&path) {
+        Some(number) => call
+            .kernel
+            .open
+            .file(number)
+            .map_err(|_| Errno::ENOENT)?
+            .path
+            .clone(),
+        None => {
+            let inode = call.find(directory, &path, false)?;
+            match &call.kernel.files.inode(inode)?.node {
+                Node::Link(target) => target.clone(),
+                _ => return Err(Errno::EINVAL.into()),
+            }
+        }
+    };
+    let bytes = &target.as_bytes()[..target.len().min(size as usize)];
+    call.write(buffer, bytes)?;
+    Ok(bytes.len() as u64)
+}
+
+/// What `getdents64` will list, in order.
+fn listing(call: &mut Call, directory: InodeId) -> Result<Vec<ListedName>, Errno> {
+    let kernel = &mut *call.kernel;
+    let number = |id: InodeId| u64::from(id.0) + 1;
+    let dot = |name: &str, id| ListedName {
+        name: name.to_owned(),
+        inode: number(id),
+        kind: 4,
+    };
+    if matches!(
+        kernel.files.inode(directory)?.node,
+        Node::DescriptorDirectory
+    ) {
+        let mut names = vec![dot(".", directory), dot("..", directory)];
+        names.extend(kernel.open.descriptors.iter().map(|(index, _)| ListedName {
+            name: index.to_string(),
+            inode: (2 << 32) + u64::from(index),
+            kind: 10,
+        }));
+        return Ok(names);
+    }
+    let parent = kernel.files.directory(directory)?.parent;
+    let mut names = vec![dot(".", directory), dot("..", parent)];
+    for name in kernel.files.names(&kernel.host, directory)? {
+        if let Some(id) = kernel.files.child(&kernel.host, directory, &name)? {
+            let kind = kernel.files.inode(id)?.directory_type();
+            names.push(ListedName {
+                name,
+                inode: number(id),
+                kind,
+            });
+        }
+    }
+    Ok(names)
+}
+
+/// `getdents64`. The names are those at the time of the first call; what is removed meanwhile
+/// does not disturb the order.
+pub(crate) fn getdents64(call: &mut Call) -> Answer {
+    let [number, buffer, size, ..] = call.arguments;
+    let file = call.kernel.open.file(number)?;
+    let directory = file.inode().ok_or(Errno::ENOTDIR)?;
+    if !call.kernel.files.inode(directory)?.is_directory() {
+        return Err(Errno::ENOTDIR.into());
+    }
+    let mut offset = file.offset;
+    if file.listing.is_empty() || offset == 0 {
+        let names = listing(call, directory)?;
+        call.kernel.open.file_mut(number)?.listing = names;
+    }
+    let names = &call.kernel.open.file(number)?.listing;
+    let mut bytes = Vec::new();
+    for listed in names.get(offset as usize..).unwrap_or_default() {
+        let length = (19 + listed.name.len() + 1).next_multiple_of(8);
+        if bytes.len() + length > size as usize {
+            if bytes.is_empty() {
+                return Err(Errno::EINVAL.into());
+            }
+            break;
+        }
+        offset += 1;
+        let end = bytes.len() + length;
+        bytes.extend(listed.inode.to_le_bytes());
+        bytes.extend(offset.to_le_bytes());
+        bytes.extend((length as u16).to_le_bytes());
+        bytes.push(listed.kind);
+        bytes.extend(listed.name.as_bytes());
+        bytes.resize(end, 0);
+    }
+    call.write(buffer, &bytes)?;
+    call.kernel.open.file_mut(number)?.offset = offset;
+    Ok(bytes.len() as u64)
+}
+
+/// `getcwd`.
+pub(crate) fn getcwd(call: &mut Call) -> Answer {
+    let [buffer, size, ..] = call.arguments;
+    let directory = call.kernel.process.directory;
+    if call.kernel.files.inode(directory)?.links == 0 {
+        return Err(Errno::ENOENT.into());
+    }
+    let mut bytes = call.kernel.files.directory_path(directory).into_bytes();
+    bytes.push(0);
+    if bytes.len() as u64 > size {
+        return Err(Errno::ERANGE.into());
+    }
+    call.write(buffer, &bytes)?;
+    Ok(bytes.len() as u64)
+}
+
+fn change_directory(call: &mut Call, inode: InodeId) -> Answer {
+    let node = call.kernel.files.inode(inode)?;
+    if !matches!(node.node, Node::Directory(_)) {
+        return Err(Errno::ENOTDIR.into());
+    }
+    if node.mode & 0o100 == 0 {
+        return Err(Errno::EACCES.into());
+    }
+    let old = std::mem::replace(&mut call.kernel.process.directory, inode);
+    call.kernel.free_inode_if_unused(old);
+    Ok(0)
+}
+
+/// `chdir`.
+pub(crate) fn chdir(call: &mut Call) -> Answer {
+    let path = call.string(call.arguments[0])?;
+    let inode = call.find(AT_FDCWD as u64, &path, true)?;
+    change_directory(call, inode)
+}
+
+/// `fchdir`.
+pub(crate) fn fchdir(call: &mut Call) -> Answer {
+    let inode = call
+        .kernel
+        .open
+        .file(call.arguments[0])?
+        .inode()
+        .ok_or(Errno::ENOTDIR)?;
+    change_directory(call, inode)
+}

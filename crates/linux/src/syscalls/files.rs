@@ -1,0 +1,1073 @@
+//! Opening files and asking about them.
+
+use super::{Answer, Call, Stop};
+use crate::errno::Errno;
+use crate::kernel::Kernel;
+use crate::machine::PAGE_BYTES;
+use crate::process::USER_ID;
+use crate::vfs::descriptor::{
+    Descriptor, Lock, O_ACCMODE, O_APPEND, O_CLOEXEC, O_CREAT, O_DIRECTORY, O_EXCL, O_NOFOLLOW,
+    O_NONBLOCK, O_PATH, O_TMPFILE, O_TRUNC, Object, OpenFile,
+};
+use crate::vfs::inode::{Device, FileNode, InodeId, Node, S_IFIFO, S_IFREG};
+use crate::vfs::path::Place;
+
+pub(crate) const AT_FDCWD: i32 = -100;
+pub(crate) const AT_SYMLINK_NOFOLLOW: u64 = 0x100;
+pub(crate) const AT_REMOVEDIR: u64 = 0x200;
+pub(crate) const AT_SYMLINK_FOLLOW: u64 = 0x400;
+pub(crate) const AT_EMPTY_PATH: u64 = 0x1000;
+
+const O_LARGEFILE: u32 = 0o100_000;
+/// The device number of every file.
+const DEVICE_NUMBER: u64 = 0x801;
+
+/// What `stat` tells.
+pub(crate) struct Metadata {
+    inode: u64,
+    mode: u32,
+    links: u32,
+    device_type: u64,
+    size: u64,
+    blocks: u64,
+    /// Access, modification, change.
+    times_ns: [u64; 3],
+}
+
+impl Call<'_> {
+    /// The directory that a path is relative to.
+    pub fn base(&self, directory: u64, path: &str) -> Result<InodeId, Errno> {
+        if path.starts_with('/') {
+            return Ok(self.kernel.files.root);
+        }
+        if directory as i32 == AT_FDCWD {
+            return Ok(self.kernel.process.directory);
+        }
+        let inode = self
+            .kernel
+            .open
+            .file(directory)?
+            .inode()
+            .ok_or(Errno::ENOTDIR)?;
+        if self.kernel.files.inode(inode)?.is_directory() {
+            Ok(inode)
+        } else {
+            Err(Errno::ENOTDIR)
+        }
+    }
+
+    pub fn walk(&mut self, directory: u64, path: &str, follow: bool) -> Result<Place, Errno> {
+        let base = self.base(directory, path)?;
+        let kernel = &mut *self.kernel;
+        kernel.files.walk(&kernel.host, base, path, follow)
+    }
+
+    pub fn find(&mut self, directory: u64, path: &str, follow: bool) -> Result<InodeId, Errno> {
+        self.walk(directory, path, follow)?
+            .inode
+            .ok_or(Errno::ENOENT)
+    }
+
+    /// The inode that a path and flags name; with `AT_EMPTY_PATH`, the descriptor's own.
+    fn find_with_flags(
+        &mut self,
+        directory: u64,
+        path_address: u64,
+        flags: u64,
+    ) -> Result<Named, Errno> {
+        let path = self.string(path_address)?;
+        if path.is_empty() {
+            if flags & AT_EMPTY_PATH == 0 {
+                return Err(Errno::ENOENT);
+            }
+            if directory as i32 == AT_FDCWD {
+                return Ok(Named::Inode(self.kernel.process.directory));
+            }
+            return Ok(Named::Descriptor(directory));
+        }
+        if let Some(number) = descriptor_path(&path) {
+            if flags & AT_SYMLINK_NOFOLLOW == 0 {
+                return Ok(Named::Descriptor(number));
+            }
+        }
+        Ok(Named::Inode(self.find(
+            directory,
+            &path,
+            flags & AT_SYMLINK_NOFOLLOW == 0,
+        )?))
+    }
+
+    /// Fails unless names may be made and removed in a directory.
+    pub fn check_changeable(&self, directory: InodeId) -> Result<(), Errno> {
+        let inode = self.kernel.files.inode(directory)?;
+        if inode.links == 0 {
+            return Err(Errno::ENOENT);
+        }
+        if inode.mode & 0o200 == 0 || matches!(inode.node, Node::DescriptorDirectory) {
+            return Err(Errno::EACCES);
+        }
+        Ok(())
+    }
+
+    /// Notes that a directory's names changed.
+    pub fn directory_changed(&mut self, directory: InodeId) {
+        let now = self.now_ns();
+        if let Ok(inode) = self.kernel.files.inode_mut(directory) {
+            inode.modified_ns = now;
+            inode.changed_ns = now;
+        }
+    }
+}
+
+enum Named {
+    Inode(InodeId),
+    Descriptor(u64),
+}
+
+/// The descriptor that a path like `/proc/self/fd/3` names.
+pub(crate) fn descriptor_path(path: &str) -> Option<u64> {
+    let number = ["/proc/self/fd/", "/proc/1/fd/", "/dev/fd/"]
+        .iter()
+        .find_map(|prefix| path.strip_prefix(prefix))?;
+    number.parse().ok()
+}
+
+/// `openat`.
+pub(crate) fn openat(call: &mut Call) -> Answer {
+    let [directory, path, flags, mode, ..] = call.arguments;
+    let path = call.string(path)?;
+    let flags = flags as u32;
+    if let Some(number) = descriptor_path(&path) {
+        if let Some(answer) = open_descriptor(call, number, flags)? {
+            return Ok(answer);
+        }
+    }
+    if flags & O_TMPFILE == O_TMPFILE {
+        return Err(Errno::EOPNOTSUPP.into());
+    }
+    let follow = flags & O_NOFOLLOW == 0 && flags & (O_CREAT | O_EXCL) != (O_CREAT | O_EXCL);
+    let place = call.walk(directory, &path, follow)?;
+    let inode = match place.inode {
+        Some(inode) if flags & (O_CREAT | O_EXCL) == (O_CREAT | O_EXCL) => {
+            call.kernel.files.inode(inode)?;
+            return Err(Errno::EEXIST.into());
+        }
+        Some(inode) => {
+            check_open(call, inode, flags)?;
+            inode
+        }
+        None if flags & O_CREAT == 0 => return Err(Errno::ENOENT.into()),
+        None => {
+            if place.wants_directory {
+                return Err(Errno::EISDIR.into());
+            }
+            call.check_changeable(place.directory)?;
+            let now = call.now_ns();
+            let permissions = mode as u32 & 0o7777 & !call.kernel.process.umask;
+            let node = Node::File(FileNode {
+                changed: true,
+                ..FileNode::default()
+            });
+            let inode = call.kernel.files.create(node, permissions, now);
+            call.kernel
+                .files
+                .enter(place.directory, &place.name, inode)?;
+            call.directory_changed(place.directory);
+            inode
+        }
+    };
+    if flags & O_TRUNC != 0 && flags & O_PATH == 0 {
+        let nonempty = call
+            .kernel
+            .files
+            .file(inode)
+            .is_ok_and(|file| file.size > 0);
+        if nonempty {
+            call.kernel.truncate_file(call.machine, inode, 0)?;
+        }
+    }
+    open_inode(call, inode, flags, &place)
+}
+
+fn open_inode(call: &mut Call, inode: InodeId, flags: u32, place: &Place) -> Answer {
+    let text = match &call.kernel.files.inode(inode)?.node {
+        Node::Report(report) => Some(call.kernel.report(*report, call.machine).into_bytes()),
+        Node::Fixed(text) => Some(text.clone().into_bytes()),
+        Node::Device(Device::Terminal) => return Err(Errno::ENXIO.into()),
+        _ => None,
+    };
+    let object = match text {
+        Some(text) => Object::Text { inode, text },
+        None => Object::Inode(inode),
+    };
+    let parent = call.kernel.files.directory_path(place.directory);
+    let path = match place.name.as_str() {
+        _ if call.kernel.files.directory(inode).is_ok() => call.kernel.files.directory_path(inode),
+        name => format!("{}/{name}", parent.trim_end_matches('/')),
+    };
+    let kept = flags & !(O_CREAT | O_EXCL | O_TRUNC | O_CLOEXEC);
+    let file = OpenFile::new(object, kept, path);
+    Ok(u64::from(
+        call.kernel.open.open(file, flags & O_CLOEXEC != 0)?,
+    ))
+}
+
+/// Opening `/proc/self/fd/N`: the same file anew, or the same end of a pipe.
+fn open_descriptor(call: &mut Call, number: u64, flags: u32) -> Result<Option<u64>, Stop> {
+    let descriptor = call
+        .kernel
+        .open
+        .descriptor(number)
+        .map_err(|_| Errno::ENOENT)?;
+    let file = call
+        .kernel
+        .open
+        .file(number)
+        .map_err(|_| Errno::ENOENT)?
+        .clone();
+    if let Some(inode) = file.inode() {
+        check_open(call, inode, flags)?;
+        let mut copy = file;
+        copy.flags = flags & !(O_CREAT | O_EXCL | O_TRUNC | O_CLOEXEC);
+        copy.offset = 0;
+        copy.references = 1;
+        copy.lock = Lock::None;
+        return Ok(Some(u64::from(
+            call.kernel.open.open(copy, flags & O_CLOEXEC != 0)?,
+        )));
+    }
+    let new = Descriptor {
+        file: descriptor.file,
+        close_on_exec: flags & O_CLOEXEC != 0,
+    };
+    let installed = call.kernel.open.install(0, new)?;
+    if let Some(file) = call.kernel.open.files.get_mut(descriptor.file) {
+        file.references += 1;
+    }
+    Ok(Some(u64::from(installed)))
+}
+
+fn check_open(call: &Call, inode: InodeId, flags: u32) -> Result<(), Errno> {
+    let node = call.kernel.files.inode(inode)?;
+    if flags & O_DIRECTORY != 0 && !node.is_directory() {
+        return Err(Errno::ENOTDIR);
+    }
+    if flags & O_PATH != 0 {
+        return Ok(());
+    }
+    if matches!(node.node, Node::Link(_)) {
+        return Err(Errno::ELOOP);
+    }
+    let writes = flags & O_ACCMODE != 0;
+    let reads = flags & O_ACCMODE != 1;
+    if node.is_directory() && (writes || flags & O_CREAT != 0) {
+        return Err(Errno::EISDIR);
+    }
+    if reads && node.mode & 0o400 == 0 || writes && node.mode & 0o200 == 0 {
+        return Err(Errno::EACCES);
+    }
+    if flags & O_TRUNC != 0 && !writes && node.mode & 0o200 == 0 {
+        return Err(Errno::EACCES);
+    }
+    Ok(())
+}
+
+/// `openat2`: with no special resolution it is `openat`.
+pub(crate) fn openat2(call: &mut Call) -> Answer {
+    let [directory, path, how, size, ..] = call.arguments;
+    if size < 24 {
+        return Err(Errno::EINVAL.into());
+    }
+    let flags = call.read_u64(how)?;
+    let mode = call.read_u64(how.wrapping_add(8))?;
+    if call.read_u64(how.wrapping_add(16))? != 0 {
+        return Err(Errno::EINVAL.into());
+    }
+    call.arguments = [directory, path, flags, mode, 0, 0];
+    openat(call)
+}
+
+impl Kernel {
+    /// Closes a descriptor.
+    pub(crate) fn close(&mut self, number: u32) -> Result<(), Errno> {
+        let descriptor = self.open.descriptors.remove(number).ok_or(Errno::EBADF)?;
+        for (_, poller) in self.open.pollers.iter_mut() {
+            let same =
+                |interest: &mut crate::vfs::descriptor::Interest| interest.file == descriptor.file;
+            if poller.interests.get_mut(&number).is_some_and(same) {
+                poller.interests.remove(&number);
+            }
+        }
+        let Some(file) = self.open.files.get_mut(descriptor.file) else {
+            return Ok(());
+        };
+        file.references -= 1;
+        if file.references > 0 {
+            return Ok(());
+        }
+        let Some(file) = self.open.files.remove(descriptor.file) else {
+            return Ok(());
+        };
+        match file.object {
+            Object::Inode(inode) | Object::Text { inode, .. } => self.free_inode_if_unused(inode),
+            Object::PipeReader(id) => self.close_pipe(id, true),
+            Object::PipeWriter(id) => self.close_pipe(id, false),
+            Object::Event(id) => {
+                self.open.events.remove(id);
+            }
+            Object::Poller(id) => {
+                self.open.pollers.remove(id);
+            }
+        }
+        self.wake_file_waiters();
+        Ok(())
+    }
+
+    fn close_pipe(&mut self, id: u32, reader: bool) {
+        let Some(pipe) = self.open.pipes.get_mut(id) else {
+            return;
+        };
+        let ends = if reader {
+            &mut pipe.readers
+        } else {
+            &mut pipe.writers
+        };
+        *ends = ends.saturating_sub(1);
+        pipe.activity += 1;
+        if pipe.readers == 0 && pipe.writers == 0 {
+            self.open.pipes.remove(id);
+        }
+    }
+
+    /// What `stat` tells of an inode.
+    pub(crate) fn metadata(&self, id: InodeId) -> Result<Metadata, Errno> {
+        let inode = self.files.inode(id)?;
+        let blocks = match &inode.node {
+            Node::File(file) => {
+                let below = file.host_bytes.div_ceil(PAGE_BYTES);
+                below.max(file.pages_held) * (PAGE_BYTES / 512)
+            }
+            Node::Directory(_) => PAGE_BYTES / 512,
+            _ => 0,
+        };
+        let device_type = match &inode.node {
+            Node::Device(Device::Null) => 0x103,
+            Node::Device(Device::Zero) => 0x105,
+            Node::Device(Device::Full) => 0x107,
+            Node::Device(Device::Random) => 0x109,
+            Node::Device(Device::Terminal) => 0x500,
+            _ => 0,
+        };
+        Ok(Metadata {
+            inode: u64::from(id.0) + 1,
+            mode: inode.type_bits() | inode.mode,
+            links: inode.links.max(u32::from(inode.type_bits() != S_IFREG)),
+            device_type,
+            size: inode.size(),
+            blocks,
+            times_ns: [inode.accessed_ns, inode.modified_ns, inode.changed_ns],
+        })
+    }
+
+    fn metadata_of_descriptor(&self, number: u64) -> Result<Metadata, Errno> {
+        let descriptor = self.open.descriptor(number)?;
+        let file = self.open.file(number)?;
+        if let Some(inode) = file.inode() {
+            return self.metadata(inode);
+        }
+        let pipe = matches!(file.object, Object::PipeReader(_) | Object::PipeWriter(_));
+        // Beyond every inode number of the tree.
+        let inode = (1 << 32) + u64::from(descriptor.file);
+        Ok(Metadata {
+            inode,
+            mode: if pipe { S_IFIFO | 0o600 } else { 0o600 },
+            links: 1,
+            device_type: 0,
+            size: 0,
+            blocks: 0,
+            times_ns: [self.files.start_ns; 3],
+        })
+    }
+}
+
+fn put(bytes: &mut [u8], at: usize, value: u64) {
+    bytes[at..at + 8].copy_from_slice(&value.to_le_bytes());
+}
+
+fn put_half(bytes: &mut [u8], at: usize, value: u32) {
+    bytes[at..at + 4].copy_from_slice(&value.to_le_bytes());
+}
+
+impl Metadata {
+    /// `struct stat`.
+    fn stat_bytes(&self) -> [u8; 128] {
+        let mut bytes = [0; 128];
+        put(&mut bytes, 0, DEVICE_NUMBER);
+        put(&mut bytes, 8, self.inode);
+        put_half(&mut bytes, 16, self.mode);
+        put_half(&mut bytes, 20, self.links);
+        put_half(&mut bytes, 24, USER_ID);
+        put_half(&mut bytes, 28, USER_ID);
+        put(&mut bytes, 32, self.device_type);
+        put(&mut bytes, 48, self.size);
+        put_half(&mut bytes, 56, PAGE_BYTES as u32);
+        put(&mut bytes, 64, self.blocks);
+        for (index, &time) in self.times_ns.iter().enumerate() {
+            bytes[72 + 16 * index..88 + 16 * index].copy_from_slice(&super::time_bytes(time));
+        }
+        bytes
+    }
+
+    /// `struct statx`.
+    fn statx_bytes(&self) -> [u8; 256] {
+        let mut bytes = [0; 256];
+        // Everything of STATX_BASIC_STATS.
+        put_half(&mut bytes, 0, 0x7ff);
+        put_half(&mut bytes, 4, PAGE_BYTES as u32);
+        put_half(&mut bytes, 16, self.links);
+        put_half(&mut bytes, 20, USER_ID);
+        put_half(&mut bytes, 24, USER_ID);
+        put_half(&mut bytes, 28, self.mode);
+        put(&mut bytes, 32, self.inode);
+        put(&mut bytes, 40, self.size);
+        put(&mut bytes, 48, self.blocks);
+        let [accessed, modified, changed] = self.times_ns.map(super::time_bytes);
+        bytes[64..80].copy_from_slice(&accessed);
+        bytes[96..112].copy_from_slice(&changed);
+        bytes[112..128].copy_from_slice(&modified);
+        put_half(&mut bytes, 128, (self.device_type >> 8) as u32);
+        put_half(&mut bytes, 132, self.device_type as u32 & 0xff);
+        put_half(&mut bytes, 136, DEVICE_NUMBER as u32 >> 8);
+        put_half(&mut bytes, 140, DEVICE_NUMBER as u32 & 0xff);
+        bytes
+    }
+}
+
+fn metadata_at(call: &mut Call, directory: u64, path: u64, flags: u64) -> Result<Metadata, Errno> {
+    match call.find_with_flags(directory, path, flags)? {
+        Named::Inode(inode) => call.kernel.metadata(inode),
+        Named::Descriptor(number) => call.kernel.metadata_of_descriptor(number),
+    }
+}
+
+/// `newfstatat`.
+pub(crate) fn newfstatat(call: &mut Call) -> Answer {
+    let [directory, path, address, flags, ..] = call.arguments;
+    let metadata = metadata_at(call, directory, path, flags)?;
+    call.write(address, &metadata.stat_bytes())?;
+    Ok(0)
+}
+
+/// `fstat`.
+pub(crate) fn fstat(call: &mut Call) -> Answer {
+    let [number, address, ..] = call.arguments;
+    let metadata = call.kernel.metadata_of_descriptor(number)?;
+    call.write(address, &metadata.stat_bytes())?;
+    Ok(0)
+}
+
+/// `statx`.
+pub(crate) fn statx(call: &mut Call) -> Answer {
+    let [directory, path, flags, _, address, _] = call.arguments;
+    let metadata = metadata_at(call, directory, path, flags)?;
+    call.write(address, &metadata.statx_bytes())?;
+    Ok(0)
+}
+
+/// `close`.
+pub(crate) fn close(call: &mut Call) -> Answer {
+    let number = u32::try_from(call.arguments[0] as i32).map_err(|_| Errno::EBADF)?;
+    call.kernel.close(number)?;
+    Ok(0)
+}
+
+/// `close_range`.
+pub(crate) fn close_range(call: &mut Call) -> Answer {
+    const CLOSE_RANGE_CLOEXEC: u64 = 4;
+    let [first, last, flags, ..] = call.arguments.map(|argument| argument & 0xffff_ffff);
+    if first > last || flags & !6 != 0 {
+        return Err(Errno::EINVAL.into());
+    }
+    let numbers: Vec<u32> = call
+        .kernel
+        .open
+        .descriptors
+        .iter()
+        .map(|(number, _)| number)
+        .collect();
+    for number in numbers
+        .into_iter()
+        .filter(|&n| (first..=last).contains(&u64::from(n)))
+    {
+        if flags & CLOSE_RANGE_CLOEXEC != 0 {
+            if let Some(descriptor) = call.kernel.open.descriptors.get_mut(number) {
+                descriptor.close_on_exec = true;
+            }
+        } else {
+            call.kernel.close(number)?;
+        }
+    }
+    Ok(0)
+}
+
+fn duplicate(call: &mut Call, number: u64, lowest: usize, close_on_exec: bool) -> Answer {
+    let file = call.kernel.open.descriptor(number)?.file;
+    let new = call.kernel.open.install(
+        lowest,
+        Descriptor {
+            file,
+            close_on_exec,
+        },
+    )?;
+    if let Some(file) = call.kernel.open.files.get_mut(file) {
+        file.references += 1;
+    }
+    Ok(u64::from(new))
+}
+
+/// `dup`.
+pub(crate) fn dup(call: &mut Call) -> Answer {
+    duplicate(call, call.arguments[0], 0, false)
+}
+
+/// `dup3`.
+pub(crate) fn dup3(call: &mut Call) -> Answer {
+    let [old, new, flags, ..] = call.arguments;
+    if flags as u32 & !O_CLOEXEC != 0 || old as i32 == new as i32 {
+        return Err(Errno::EINVAL.into());
+    }
+    call.kernel.open.descriptor(old)?;
+    let new = u32::try_from(new as i32).map_err(|_| Errno::EBADF)?;
+    if new as usize >= crate::vfs::descriptor::DESCRIPTORS_MAX {
+        return Err(Errno::EBADF.into());
+    }
+    if call.kernel.open.descriptors.get(new).is_some() {
+        call.kernel.close(new)?;
+    }
+    duplicate(call, old, new as usize, flags as u32 & O_CLOEXEC != 0)
+}
+
+/// `fcntl`.
+pub(crate) fn fcntl(call: &mut Call) -> Answer {
+    const F_SETTABLE: u32 = O_APPEND | O_NONBLOCK | 0o40000 | 0o1_000_000;
+    let [number, command, argument, ..] = call.arguments;
+    let open = &mut call.kernel.open;
+    open.descriptor(number)?;
+    match command {
+        0 | 1030 => {
+            if argument >= crate::vfs::descriptor::DESCRIPTORS_MAX as u64 {
+                return Err(Errno::EINVAL.into());
+            }
+            duplicate(call, number, argument as usize, command == 1030)
+        }
+        1 => Ok(u64::from(open.descriptor(number)?.close_on_exec)),
+        2 => {
+            if let Some(descriptor) = open.descriptors.get_mut(number as u32) {
+                descriptor.close_on_exec = argument & 1 != 0;
+            }
+            Ok(0)
+        }
+        3 => Ok(u64::from(open.file(number)?.flags | O_LARGEFILE)),
+        4 => {
+            let file = open.file_mut(number)?;
+            file.flags = file.flags & !F_SETTABLE | argument as u32 & F_SETTABLE;
+            Ok(0)
+        }
+        5..=7 => record_lock(call, number, command, argument),
+        // F_SETOWN, F_GETOWN: nothing sends SIGIO.
+        8 | 9 => Ok(0),
+        1031 | 1032 => match open.file(number)?.object {
+            Object::PipeReader(_) | Object::PipeWriter(_) => {
+                Ok(crate::vfs::pipe::PIPE_BYTES as u64)
+            }
+            _ => Err(Errno::EBADF.into()),
+        },
+        _ => Err(Errno::EINVAL.into()),
+    }
+}
+
+/// Record locks belong to the process, and there is only one: nothing ever conflicts.
+fn record_lock(call: &mut Call, number: u64, command: u64, address: u64) -> Answer {
+    let head = call.read_u32(address)?;
+    let start = call.read_u64(address.wrapping_add(8))?;
+    call.read_u64(address.wrapping_add(16))?;
+    let (kind, whence) = (head & 0xffff, head >> 16);
+    let file = call.kernel.open.file(number)?;
+    if kind > 2 || whence > 2 || whence == 0 && (start as i64) < 0 {
+        return Err(Errno::EINVAL.into());
+    }
+    if command == 5 {
+        if kind == 2 {
+            return Err(Errno::EINVAL.into());
+        }
+        call.write(address, &2_u16.to_le_bytes())?;
+        return Ok(0);
+    }
+    if kind == 0 && !file.readable() || kind == 1 && !file.writable() {
+        return Err(Errno::EBADF.into());
+    }
+    Ok(0)
+}
+
+/// `flock`.
+pub(crate) fn flock(call: &mut Call) -> Answer {
+    const LOCK_NB: u64 = 4;
+    let [number, operation, ..] = call.arguments;
+    let wished = match operation & !LOCK_NB {
+        1 => Lock::Shared,
+        2 => Lock::Exclusive,
+        8 => Lock::None,
+        _ => return Err(Errno::EINVAL.into()),
+    };
+    let own = call.kernel.open.descriptor(number)?.file;
+    let inode = call.kernel.open.file(number)?.inode();
+    let conflicts = inode.is_some()
+        && call.kernel.open.files.iter().any(|(index, file)| {
+            index != own
+                && file.inode() == inode
+                && match wished {
+                    Lock::None => false,
+                    Lock::Shared => file.lock == Lock::Exclusive,
+                    Lock::Exclusive => file.lock != Lock::None,
+                }
+        });
+    if conflicts {
+        if operation & LOCK_NB != 0 {
+            return Err(Errno::EAGAIN.into());
+        }
+        return Err(call.wait_for_files(None));
+    }
+    call.kernel.open.file_mut(number)?.lock = wished;
+    call.kernel.wake_file_waiters();
+    Ok(0)
+}
+
+/// `ioctl`: no descriptor is a terminal.
+pub(crate) fn ioctl(call: &mut Call) -> Answer {
+    let [number, request, address, ..] = call.arguments;
+    call.kernel.open.descriptor(number)?;
+    match request & 0xffff_ffff {
+        // FIOCLEX, FIONCLEX.
+        0x5451 | 0x5450 => {
+            if let Some(descriptor) = call.kernel.open.descriptors.get_mut(number as u32) {
+                descriptor.close_on_exec = request & 0xffff == 0x5451;
+            }
+            Ok(0)
+        }
+        // FIONBIO.
+        0x5421 => {
+            let on = call.read_u32(address)? != 0;
+            let file = call.kernel.open.file_mut(number)?;
+            file.flags = if on {
+                file.flags | O_NONBLOCK
+            } else {
+                file.flags & !O_NONBLOCK
+            };
+            Ok(0)
+        }
+        // FIONREAD.
+        0x541b => {
+            let file = call.kernel.open.file(number)?;
+            let count = match &file.object {
+                Object::PipeReader(id) => call
+                    .kernel
+                    .open
+                    .pipes
+                    .get(*id)
+                    .map_or(0, |pipe| pipe.bytes.len() as u64),
+                Object::Inode(inode) => match &call.kernel.files.inode(*inode)?.node {
+                    Node::File(node) => node.size.saturating_sub(file.offset),
+                    Node::Device(Device::StandardInput) => {
+                        call.kernel.settings.stdin.len() as u64 - call.kernel.stdin_offset
+                    }
+                    _ => return Err(Errno::ENOTTY.into()),
+                },
+                _ => return Err(Errno::ENOTTY.into()),
+            };
+            call.write(address, &(count.min(i32::MAX as u64) as u32).to_le_bytes())?;
+            Ok(0)
+        }
+        _ => Err(Errno::ENOTTY.into()),
+    }
+}
+
+/// `lseek`.
+pub(crate) fn lseek(call: &mut Call) -> Answer {
+    let [number, offset, whence, ..] = call.arguments;
+    let file = call.kernel.open.file(number)?;
+    let (size, inode) = match &file.object {
+        Object::Text { text, .. } => (text.len() as u64, None),
+        Object::Inode(inode) => match &call.kernel.files.inode(*inode)?.node {
+            Node::File(node) => (node.size, Some(*inode)),
+            Node::Directory(_) | Node::DescriptorDirectory => (i64::MAX as u64, None),
+            Node::Device(
+                Device::StandardInput | Device::StandardOutput | Device::StandardError,
+            ) => return Err(Errno::ESPIPE.into()),
+            _ => return Ok(0),
+        },
+        _ => return Err(Errno::ESPIPE.into()),
+    };
+    let base = match whence {
+        0 => 0,
+        1 => file.offset,
+        2 => size,
+        3 | 4 => {
+            let inode = inode.ok_or(Errno::EINVAL)?;
+            let found = find_data(call.kernel, inode, offset, size, whence == 3)?;
+            call.kernel.open.file_mut(number)?.offset = found;
+            return Ok(found);
+        }
+        _ => return Err(Errno::EINVAL.into()),
+    };
+    let new = (base as i64)
+        .checked_add(offset as i64)
+        .filter(|&new| new >= 0);
+    let new = new.ok_or(Errno::EINVAL)? as u64;
+    let file = call.kernel.open.file_mut(number)?;
+    file.offset = new;
+    if new == 0 {
+        file.listing.clear();
+    }
+    Ok(new)
+}
+
+/// `SEEK_DATA` and `SEEK_HOLE`, page by page.
+fn find_data(
+    kernel: &Kernel,
+    inode: InodeId,
+    offset: u64,
+    size: u64,
+    data: bool,
+) -> Result<u64, Errno> {
+    if offset >= size {
+        return Err(Errno::ENXIO);
+    }
+    let below = kernel
+        .files
+        .file(inode)?
+        .host_bytes
+        .next_multiple_of(PAGE_BYTES);
+    let held = kernel.files.held_pages(inode)?;
+    if data {
+        if offset < below {
+            return Ok(offset);
+        }
+        let page = held.iter().map(|(page, _)| page * PAGE_BYTES);
+        let found = page
+            .filter(|start| start + PAGE_BYTES > offset)
+            .map(|at| at.max(offset))
+            .next();
+        return found.filter(|&at| at < size).ok_or(Errno::ENXIO);
+    }
+    let mut at = if offset < below { below } else { offset };
+    for (page, _) in held {
+        let start = page * PAGE_BYTES;
+        if start <= at && at < start + PAGE_BYTES {
+            at = start + PAGE_BYTES;
+        }
+    }
+    Ok(at.min(size))
+}
+
+/// `ftruncate`.
+pub(crate) fn ftruncate(call: &mut Call) -> Answer {
+    let [number, size, ..] = call.arguments;
+    let file = call.kernel.open.file(number)?;
+    let Object::Inode(inode) = file.object else {
+        return Err(Errno::EINVAL.into());
+    };
+    if !file.writable() || (size as i64) < 0 {
+        return Err(Errno::EINVAL.into());
+    }
+    call.kernel.files.file(inode).map_err(|_| Errno::EINVAL)?;
+    call.kernel.truncate_file(call.machine, inode, size)?;
+    Ok(0)
+}
+
+/// `truncate`.
+pub(crate) fn truncate(call: &mut Call) -> Answer {
+    let [path, size, ..] = call.arguments;
+    let path = call.string(path)?;
+    if (size as i64) < 0 {
+        return Err(Errno::EINVAL.into());
+    }
+    let inode = call.find(AT_FDCWD as u64, &path, true)?;
+    call.kernel.files.file(inode)?;
+    if call.kernel.files.inode(inode)?.mode & 0o200 == 0 {
+        return Err(Errno::EACCES.into());
+    }
+    call.kernel.truncate_file(call.machine, inode, size)?;
+    Ok(0)
+}
+
+/// `fallocate`: space is never reserved; sizes grow and holes are punched.
+pub(crate) fn fallocate(call: &mut Call) -> Answer {
+    const KEEP_SIZE: u64 = 1;
+    const PUNCH_HOLE: u64 = 2;
+    const ZERO_RANGE: u64 = 16;
+    let [number, mode, offset, length, ..] = call.arguments;
+    let file = call.kernel.open.file(number)?;
+    if !file.writable() {
+        return Err(Errno::EBADF.into());
+    }
+    let Object::Inode(inode) = file.object else {
+        return Err(Errno::ESPIPE.into());
+    };
+    let size = call
+        .kernel
+        .files
+        .file(inode)
+        .map_err(|_| Errno::ENODEV)?
+        .size;
+    if (offset as i64) < 0 || (length as i64) <= 0 {
+        return Err(Errno::EINVAL.into());
+    }
+    let end = offset
+        .checked_add(length)
+        .filter(|&end| end <= i64::MAX as u64)
+        .ok_or(Errno::EFBIG)?;
+    match mode {
+        0 | KEEP_SIZE => {}
+        m if m == PUNCH_HOLE | KEEP_SIZE || m & !KEEP_SIZE == ZERO_RANGE => {
+            zero_range(call, inode, offset, end.min(size))?;
+        }
+        _ => return Err(Errno::EOPNOTSUPP.into()),
+    }
+    if mode & KEEP_SIZE == 0 && end > size {
+        call.kernel.truncate_file(call.machine, inode, end)?;
+    }
+    Ok(0)
+}
+
+/// Makes a range zero: pages that hold something, or that the host fills, are overwritten.
+fn zero_range(call: &mut Call, inode: InodeId, from: u64, to: u64) -> Result<(), Errno> {
+    let zeros = [0; PAGE_BYTES as usize];
+    let below = call.kernel.files.file(inode)?.host_bytes.min(to);
+    let mut pages: Vec<u64> = (from / PAGE_BYTES..below.div_ceil(PAGE_BYTES)).collect();
+    let held = call.kernel.files.held_pages(inode)?;
+    pages.extend(
+        held.iter()
+            .map(|(page, _)| *page)
+            .filter(|&page| page * PAGE_BYTES >= below),
+    );
+    for page in pages {
+        let start = (page * PAGE_BYTES).max(from);
+        let end = ((page + 1) * PAGE_BYTES).min(to);
+        if start < end {
+            call.kernel
+                .write_file(call.machine, inode, start, &zeros[..(end - start) as usize])?;
+        }
+    }
+    Ok(())
+}
+
+/// `fsync`, `fdatasync`: back only when everything is durable.
+pub(crate) fn fsync(call: &mut Call) -> Answer {
+    let file = call.kernel.open.file(call.arguments[0])?;
+    match file.object {
+        Object::Inode(_) | Object::Text { .. } => Err(Stop::Commit(0)),
+        _ => Err(Errno::EINVAL.into()),
+    }
+}
+
+/// `sync`, `syncfs`.
+pub(crate) fn sync(_call: &mut Call) -> Answer {
+    Err(Stop::Commit(0))
+}
+
+/// `sync_file_range`, `readahead`, `fadvise64`: hints about a file that exists.
+pub(crate) fn file_hint(call: &mut Call) -> Answer {
+    match call.kernel.open.file(call.arguments[0])?.object {
+        Object::Inode(_) | Object::Text { .. } => Ok(0),
+        _ => Err(Errno::ESPIPE.into()),
+    }
+}
+
+fn change_mode(call: &mut Call, inode: InodeId, mode: u64) -> Answer {
+    let now = call.now_ns();
+    let node = call.kernel.files.inode_mut(inode)?;
+    node.mode = mode as u32 & 0o7777;
+    node.changed_ns = now;
+    if let Node::File(file) = &mut node.node {
+        file.changed = true;
+    }
+    Ok(0)
+}
+
+/// `fchmod`.
+pub(crate) fn fchmod(call: &mut Call) -> Answer {
+    let [number, mode, ..] = call.arguments;
+    match call.kernel.open.file(number)?.inode() {
+        Some(inode) => change_mode(call, inode, mode),
+        None => Ok(0),
+    }
+}
+
+/// `fchmodat`.
+pub(crate) fn fchmodat(call: &mut Call) -> Answer {
+    let [directory, path, mode, ..] = call.arguments;
+    let path = call.string(path)?;
+    let inode = call.find(directory, &path, true)?;
+    change_mode(call, inode, mode)
+}
+
+/// Everything belongs to the one user and stays so.
+fn check_owner(user: u64, group: u64) -> Answer {
+    let own = |id: u64| id as u32 == USER_ID || id as u32 == u32::MAX;
+    if own(user) && own(group) {
+        Ok(0)
+    } else {
+        Err(Errno::EPERM.into())
+    }
+}
+
+/// `fchown`.
+pub(crate) fn fchown(call: &mut Call) -> Answer {
+    let [number, user, group, ..] = call.arguments;
+    call.kernel.open.file(number)?;
+    check_owner(user, group)
+}
+
+/// `fchownat`.
+pub(crate) fn fchownat(call: &mut Call) -> Answer {
+    let [directory, path, user, group, flags, _] = call.arguments;
+    call.find_with_flags(directory, path, flags)?;
+    check_owner(user, group)
+}
+
+/// `utimensat`.
+pub(crate) fn utimensat(call: &mut Call) -> Answer {
+    const UTIME_NOW: u64 = 0x3fff_ffff;
+    const UTIME_OMIT: u64 = 0x3fff_fffe;
+    let [directory, path, times, flags, ..] = call.arguments;
+    let inode = if path == 0 {
+        call.kernel
+            .open
+            .file(directory)?
+            .inode()
+            .ok_or(Errno::EINVAL)?
+    } else {
+        match call.find_with_flags(directory, path, flags)? {
+            Named::Inode(inode) => inode,
+            Named::Descriptor(number) => call
+                .kernel
+                .open
+                .file(number)?
+                .inode()
+                .ok_or(Errno::EINVAL)?,
+        }
+    };
+    let now = call.now_ns();
+    let mut new = [Some(now); 2];
+    if times != 0 {
+        for (index, slot) in new.iter_mut().enumerate() {
+            let at = times.wrapping_add(16 * index as u64);
+            *slot = match call.read_u64(at.wrapping_add(8))? {
+                UTIME_NOW => Some(now),
+                UTIME_OMIT => None,
+                _ => Some(call.duration_at(at)?),
+            };
+        }
+    }
+    let node = call.kernel.files.inode_mut(inode)?;
+    node.accessed_ns = new[0].unwrap_or(node.accessed_ns);
+    node.modified_ns = new[1].unwrap_or(node.modified_ns);
+    node.changed_ns = now;
+    Ok(0)
+}
+
+/// `faccessat` and `faccessat2`.
+pub(crate) fn faccessat(call: &mut Call) -> Answer {
+    let [directory, path, mode, ..] = call.arguments;
+    access(call, directory, path, mode, 0)
+}
+
+/// `faccessat2`.
+pub(crate) fn faccessat2(call: &mut Call) -> Answer {
+    let [directory, path, mode, flags, ..] = call.arguments;
+    access(call, directory, path, mode, flags)
+}
+
+fn access(call: &mut Call, directory: u64, path: u64, mode: u64, flags: u64) -> Answer {
+    if mode & !7 != 0 {
+        return Err(Errno::EINVAL.into());
+    }
+    let permissions = match call.find_with_flags(directory, path, flags)? {
+        Named::Inode(inode) => call.kernel.files.inode(inode)?.mode,
+        Named::Descriptor(number) => call.kernel.metadata_of_descriptor(number)?.mode,
+    };
+    let owner = u64::from(permissions >> 6 & 7);
+    if mode & !owner != 0 {
+        Err(Errno::EACCES.into())
+    } else {
+        Ok(0)
+    }
+}
+
+/// `umask`.
+pub(crate) fn umask(call: &mut Call) -> Answer {
+    let new = call.arguments[0] as u32 & 0o777;
+    Ok(u64::from(std::mem::replace(
+        &mut call.kernel.process.umask,
+        new,
+    )))
+}
+
+/// `struct statfs` of the one file system.
+fn statfs_bytes(kernel: &Kernel) -> [u8; 120] {
+    const EXT4_MAGIC: u64 = 0xef53;
+    let total = kernel.frames.total();
+    let free = kernel.frames.free();
+    let mut bytes = [0; 120];
+    let words = [
+        EXT4_MAGIC,
+        PAGE_BYTES,
+        total,
+        free,
+        free,
+        1 << 20,
+        1 << 19,
+        1,
+        255,
+        PAGE_BYTES,
+    ];
+    for (index, word) in words.into_iter().enumerate() {
+        put(&mut bytes, 8 * index, word);
+    }
+    bytes
+}
+
+/// `statfs`.
+pub(crate) fn statfs(call: &mut Call) -> Answer {
+    let [path, address, ..] = call.arguments;
+    let path = call.string(path)?;
+    call.find(AT_FDCWD as u64, &path, true)?;
+    let bytes = statfs_bytes(call.kernel);
+    call.write(address, &bytes)?;
+    Ok(0)
+}
+
+/// `fstatfs`.
+pub(crate) fn fstatfs(call: &mut Call) -> Answer {
+    let [number, address, ..] = call.arguments;
+    call.kernel.open.file(number)?;
+    let bytes = statfs_bytes(call.kernel);
+    call.write(address, &bytes)?;
+    Ok(0)
+}
+
+/// `memfd_create`: a file without a name.
+pub(crate) fn memfd_create(call: &mut Call) -> Answer {
+    let [name, flags, ..] = call.arguments;
+    let name = call.string(name)?;
+    if flags & !7 != 0 || name.len() > 249 {
+        return Err(Errno::EINVAL.into());
+    }
+    let now = call.now_ns();
+    let inode = call
+        .kernel
+        .files
+        .create(Node::File(FileNode::default()), 0o777, now);
+    let file = OpenFile::new(Object::Inode(inode), 2, format!("/memfd:{name} (deleted)"));
+    Ok(u64::from(call.kernel.open.open(file, flags & 1 != 0)?))
+}

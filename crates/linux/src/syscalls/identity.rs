@@ -1,0 +1,301 @@
+//! Who and where the process is, and what it may use.
+
+use super::{Answer, Call};
+use crate::errno::Errno;
+use crate::machine::PAGE_BYTES;
+use crate::process::{PROCESS_ID, USER_ID};
+
+/// What `uname` says, field by field.
+pub(crate) const UNAME: [&str; 6] = [
+    "Linux",
+    "perdure",
+    "6.12.0-perdure",
+    "#1 SMP",
+    "riscv64",
+    "(none)",
+];
+
+/// `uname`.
+pub(crate) fn uname(call: &mut Call) -> Answer {
+    const FIELD_BYTES: usize = 65;
+    let mut bytes = [0; 6 * FIELD_BYTES];
+    for (index, text) in UNAME.iter().enumerate() {
+        let at = index * FIELD_BYTES;
+        bytes[at..at + text.len()].copy_from_slice(text.as_bytes());
+    }
+    call.write(call.arguments[0], &bytes)?;
+    Ok(0)
+}
+
+/// `getpid`, `getpgid`, `getsid`, `setsid` of the one process.
+pub(crate) fn getpid(_call: &mut Call) -> Answer {
+    Ok(u64::from(PROCESS_ID))
+}
+
+/// `getpgid` and `getsid`.
+pub(crate) fn getpgid(call: &mut Call) -> Answer {
+    match call.arguments[0] as u32 {
+        0 | PROCESS_ID => Ok(u64::from(PROCESS_ID)),
+        _ => Err(Errno::ESRCH.into()),
+    }
+}
+
+/// `setpgid`: it already leads its group.
+pub(crate) fn setpgid(_call: &mut Call) -> Answer {
+    Err(Errno::EPERM.into())
+}
+
+/// `getppid`: outside.
+pub(crate) fn getppid(_call: &mut Call) -> Answer {
+    Ok(0)
+}
+
+/// `getuid` and its three kin.
+pub(crate) fn getuid(_call: &mut Call) -> Answer {
+    Ok(u64::from(USER_ID))
+}
+
+/// `setuid`, `setgid`: to oneself only.
+pub(crate) fn setuid(call: &mut Call) -> Answer {
+    if call.arguments[0] as u32 == USER_ID {
+        Ok(0)
+    } else {
+        Err(Errno::EPERM.into())
+    }
+}
+
+/// `setreuid`, `setresuid` and their group kin: to oneself or unchanged only.
+pub(crate) fn setresuid(call: &mut Call) -> Answer {
+    let own = |id: &u64| *id as u32 == USER_ID || *id as u32 == u32::MAX;
+    if call.arguments[..2].iter().all(own) {
+        Ok(0)
+    } else {
+        Err(Errno::EPERM.into())
+    }
+}
+
+/// `getresuid` and `getresgid`.
+pub(crate) fn getresuid(call: &mut Call) -> Answer {
+    for address in [call.arguments[0], call.arguments[1], call.arguments[2]] {
+        call.write(address, &USER_ID.to_le_bytes())?;
+    }
+    Ok(0)
+}
+
+/// `getgroups`: none beside the own.
+pub(crate) fn getgroups(_call: &mut Call) -> Answer {
+    Ok(0)
+}
+
+/// What only a superuser may do.
+pub(crate) fn not_permitted(_call: &mut Call) -> Answer {
+    Err(Errno::EPERM.into())
+}
+
+/// What is accepted and changes nothing.
+pub(crate) fn nothing(_call: &mut Call) -> Answer {
+    Ok(0)
+}
+
+/// `prlimit64`.
+pub(crate) fn prlimit64(call: &mut Call) -> Answer {
+    let [process, resource, new, old, ..] = call.arguments;
+    if !matches!(process as u32, 0 | PROCESS_ID) {
+        return Err(Errno::ESRCH.into());
+    }
+    let resource = resource as u32 as usize;
+    let present = *call
+        .kernel
+        .process
+        .limits
+        .get(resource)
+        .ok_or(Errno::EINVAL)?;
+    let wished = if new == 0 {
+        None
+    } else {
+        let soft = call.read_u64(new)?;
+        let hard = call.read_u64(new.wrapping_add(8))?;
+        if soft > hard {
+            return Err(Errno::EINVAL.into());
+        }
+        if hard > present.1 {
+            return Err(Errno::EPERM.into());
+        }
+        Some((soft, hard))
+    };
+    if old != 0 {
+        let mut bytes = [0; 16];
+        bytes[..8].copy_from_slice(&present.0.to_le_bytes());
+        bytes[8..].copy_from_slice(&present.1.to_le_bytes());
+        call.write(old, &bytes)?;
+    }
+    if let Some(wished) = wished {
+        call.kernel.process.limits[resource] = wished;
+    }
+    Ok(0)
+}
+
+/// `getrlimit`.
+pub(crate) fn getrlimit(call: &mut Call) -> Answer {
+    let [resource, address, ..] = call.arguments;
+    call.arguments = [0, resource, 0, address, 0, 0];
+    prlimit64(call)
+}
+
+/// `setrlimit`.
+pub(crate) fn setrlimit(call: &mut Call) -> Answer {
+    let [resource, address, ..] = call.arguments;
+    call.read_u64(address)?;
+    call.arguments = [0, resource, address, 0, 0, 0];
+    prlimit64(call)
+}
+
+/// `getrusage`: all time is user time.
+pub(crate) fn getrusage(call: &mut Call) -> Answer {
+    let [who, address, ..] = call.arguments;
+    if !matches!(who as i32, -1..=1) {
+        return Err(Errno::EINVAL.into());
+    }
+    let mut words = [0_u64; 18];
+    if who as i32 != -1 {
+        let now = call.machine.clock_ns();
+        words[0] = now / 1_000_000_000;
+        words[1] = now / 1000 % 1_000_000;
+        let used = call.kernel.frames.total() - call.kernel.frames.free();
+        words[4] = used * PAGE_BYTES / 1024;
+        words[8] = call.kernel.process.page_faults;
+    }
+    let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+    call.write(address, &bytes)?;
+    Ok(0)
+}
+
+/// `sysinfo`.
+pub(crate) fn sysinfo(call: &mut Call) -> Answer {
+    let mut bytes = [0; 112];
+    let mut put = |at: usize, value: u64| bytes[at..at + 8].copy_from_slice(&value.to_le_bytes());
+    put(0, call.machine.clock_ns() / 1_000_000_000);
+    put(32, call.kernel.frames.total() * PAGE_BYTES);
+    put(40, call.kernel.frames.free() * PAGE_BYTES);
+    // One process; the 16-bit count shares its word with padding.
+    put(80, 1);
+    bytes[104..108].copy_from_slice(&1_u32.to_le_bytes());
+    call.write(call.arguments[0], &bytes)?;
+    Ok(0)
+}
+
+/// `prctl`.
+pub(crate) fn prctl(call: &mut Call) -> Answer {
+    const NAME_BYTES: usize = 16;
+    let [option, argument, ..] = call.arguments;
+    match option as i32 {
+        // PR_SET_PDEATHSIG, PR_SET_NO_NEW_PRIVS, PR_SET_TIMERSLACK, PR_SET_VMA.
+        1 | 38 | 29 | 0x5356_4d41 => Ok(0),
+        // PR_GET_DUMPABLE.
+        3 => Ok(u64::from(call.kernel.process.dumpable)),
+        // PR_SET_DUMPABLE.
+        4 if argument <= 1 => {
+            call.kernel.process.dumpable = argument == 1;
+            Ok(0)
+        }
+        // PR_SET_NAME.
+        15 => {
+            let mut raw = Vec::new();
+            while raw.len() < NAME_BYTES - 1 {
+                let mut byte = [0];
+                let at = argument.wrapping_add(raw.len() as u64);
+                call.kernel.copy_in(call.machine, at, &mut byte)?;
+                if byte[0] == 0 {
+                    break;
+                }
+                raw.push(byte[0]);
+            }
+            let name = String::from_utf8_lossy(&raw).into_owned();
+            if let Some(thread) = call.kernel.threads.get_mut(&call.thread) {
+                thread.name = name;
+            }
+            Ok(0)
+        }
+        // PR_GET_NAME.
+        16 => {
+            let thread = call.kernel.threads.get(&call.thread);
+            let mut bytes = [0; NAME_BYTES];
+            let name = thread.map(|thread| thread.name.clone()).unwrap_or_default();
+            let count = name.len().min(NAME_BYTES - 1);
+            bytes[..count].copy_from_slice(&name.as_bytes()[..count]);
+            call.write(argument, &bytes)?;
+            Ok(0)
+        }
+        // PR_GET_TIMERSLACK, in nanoseconds.
+        30 => Ok(50_000),
+        // PR_GET_NO_NEW_PRIVS, PR_GET_SECCOMP.
+        39 | 21 => Ok(0),
+        // PR_CAPBSET_READ.
+        23 => Ok(0),
+        _ => Err(Errno::EINVAL.into()),
+    }
+}
+
+/// `capget`: no capabilities.
+pub(crate) fn capget(call: &mut Call) -> Answer {
+    const VERSION_3: u32 = 0x2008_0522;
+    let [header, data, ..] = call.arguments;
+    let version = call.read_u32(header)?;
+    if version != VERSION_3 {
+        call.write(header, &VERSION_3.to_le_bytes())?;
+        return if data == 0 {
+            Ok(0)
+        } else {
+            Err(Errno::EINVAL.into())
+        };
+    }
+    if data != 0 {
+        call.write(data, &[0; 24])?;
+    }
+    Ok(0)
+}
+
+/// `getpriority`: nice value 0, in the kernel's offset form.
+pub(crate) fn getpriority(_call: &mut Call) -> Answer {
+    Ok(20)
+}
+
+/// `setpriority`: every thread has equal turns, whatever it wishes.
+pub(crate) fn setpriority(_call: &mut Call) -> Answer {
+    Ok(0)
+}
+
+/// `personality`: plain Linux.
+pub(crate) fn personality(call: &mut Call) -> Answer {
+    match call.arguments[0] as u32 {
+        0 | 0xffff_ffff => Ok(0),
+        _ => Err(Errno::EINVAL.into()),
+    }
+}
+
+/// Calls that programs do without when they are refused: no note is made of them.
+pub(crate) fn not_implemented(_call: &mut Call) -> Answer {
+    Err(Errno::ENOSYS.into())
+}
+
+/// `wait4`, `waitid`: there are no children.
+pub(crate) fn no_children(_call: &mut Call) -> Answer {
+    Err(Errno::ECHILD.into())
+}
+
+/// `socket`, `socketpair`: no address family is supported.
+pub(crate) fn no_sockets(_call: &mut Call) -> Answer {
+    Err(Errno::EAFNOSUPPORT.into())
+}
+
+/// Calls on sockets; no descriptor is one.
+pub(crate) fn not_a_socket(call: &mut Call) -> Answer {
+    const ENOTSOCK: Errno = Errno(88);
+    call.kernel.open.descriptor(call.arguments[0])?;
+    Err(ENOTSOCK.into())
+}
+
+/// Extended attributes: the file system has none.
+pub(crate) fn no_attributes(_call: &mut Call) -> Answer {
+    Err(Errno::EOPNOTSUPP.into())
+}

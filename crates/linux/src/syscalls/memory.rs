@@ -1,0 +1,367 @@
+//! mmap and its kin, and the program break.
+
+use perdure_riscv::Access;
+
+use super::{Answer, Call, Stop};
+use crate::address_space::{Backing, LOWEST, Mapping, Purpose, SPACE_END};
+use crate::errno::Errno;
+use crate::machine::PAGE_BYTES;
+use crate::page_table::{EXECUTE, READ, WRITE};
+use crate::vfs::Node;
+use crate::vfs::descriptor::Object;
+use crate::vfs::inode::Device;
+
+const MAP_SHARED: u64 = 1;
+const MAP_PRIVATE: u64 = 2;
+const MAP_SHARED_VALIDATE: u64 = 3;
+const MAP_FIXED: u64 = 0x10;
+const MAP_ANONYMOUS: u64 = 0x20;
+const MAP_FIXED_NOREPLACE: u64 = 0x10_0000;
+
+const MREMAP_MAYMOVE: u64 = 1;
+const MREMAP_FIXED: u64 = 2;
+
+const MADV_DONTNEED: u64 = 4;
+const MS_ASYNC: u64 = 1;
+const MS_SYNC: u64 = 4;
+
+fn round_up(length: u64) -> Option<u64> {
+    Some(length.checked_add(PAGE_BYTES - 1)? & !(PAGE_BYTES - 1))
+}
+
+/// A page-aligned range inside user space.
+fn range_of(address: u64, length: u64) -> Result<std::ops::Range<u64>, Errno> {
+    if address % PAGE_BYTES != 0 {
+        return Err(Errno::EINVAL);
+    }
+    let length = round_up(length).ok_or(Errno::EINVAL)?;
+    let end = address
+        .checked_add(length)
+        .filter(|&end| end <= SPACE_END)
+        .ok_or(Errno::EINVAL)?;
+    Ok(address..end)
+}
+
+/// Permissions of a protection; like the hardware, writing implies reading.
+fn permissions_of(protection: u64) -> Result<u64, Errno> {
+    if protection & !0x0300_000f != 0 {
+        return Err(Errno::EINVAL);
+    }
+    let mut permissions = 0;
+    if protection & 1 != 0 {
+        permissions |= READ;
+    }
+    if protection & 2 != 0 {
+        permissions |= READ | WRITE;
+    }
+    if protection & 4 != 0 {
+        permissions |= EXECUTE;
+    }
+    Ok(permissions)
+}
+
+/// `mmap`.
+pub(crate) fn mmap(call: &mut Call) -> Answer {
+    let [address, length, protection, flags, descriptor, offset] = call.arguments;
+    let permissions = permissions_of(protection)?;
+    if length == 0 || offset % PAGE_BYTES != 0 {
+        return Err(Errno::EINVAL.into());
+    }
+    let length = round_up(length)
+        .filter(|&l| l <= SPACE_END)
+        .ok_or(Errno::ENOMEM)?;
+    let mut shared = match flags & 3 {
+        MAP_PRIVATE => false,
+        MAP_SHARED | MAP_SHARED_VALIDATE => true,
+        _ => return Err(Errno::EINVAL.into()),
+    };
+    let mut backing = Backing::Anonymous;
+    if flags & MAP_ANONYMOUS == 0 {
+        let file = call.kernel.open.file(descriptor)?;
+        if !file.readable() || shared && permissions & WRITE != 0 && !file.writable() {
+            return Err(Errno::EACCES.into());
+        }
+        let Object::Inode(inode) = file.object else {
+            return Err(Errno::ENODEV.into());
+        };
+        match call.kernel.files.inode(inode)?.node {
+            Node::File(_) => {
+                offset
+                    .checked_add(length)
+                    .filter(|&end| end < 1 << 62)
+                    .ok_or(Errno::EOVERFLOW)?;
+                backing = Backing::File {
+                    inode,
+                    offset,
+                    limit: u64::MAX,
+                };
+            }
+            Node::Device(Device::Zero) => {}
+            _ => return Err(Errno::ENODEV.into()),
+        }
+    }
+    if backing == Backing::Anonymous {
+        // With one process, nobody else could see what is shared.
+        shared = false;
+    }
+    let start = if flags & (MAP_FIXED | MAP_FIXED_NOREPLACE) != 0 {
+        let range = range_of(address, length).map_err(|error| {
+            if address % PAGE_BYTES == 0 {
+                Errno::ENOMEM
+            } else {
+                error
+            }
+        })?;
+        if address < LOWEST {
+            return Err(Errno::EPERM.into());
+        }
+        if flags & MAP_FIXED_NOREPLACE != 0 && !call.kernel.space.is_free(&range) {
+            return Err(Errno::EEXIST.into());
+        }
+        address
+    } else {
+        let wished = address & !(PAGE_BYTES - 1);
+        let fits = range_of(wished, length).is_ok_and(|range| call.kernel.space.is_free(&range));
+        if wished >= LOWEST && fits {
+            wished
+        } else {
+            call.kernel.space.find_gap(length).ok_or(Errno::ENOMEM)?
+        }
+    };
+    let mapping = Mapping {
+        end: start + length,
+        permissions,
+        shared,
+        backing,
+        purpose: Purpose::Plain,
+    };
+    call.kernel.map(call.machine, start, mapping);
+    Ok(start)
+}
+
+/// `munmap`.
+pub(crate) fn munmap(call: &mut Call) -> Answer {
+    let [address, length, ..] = call.arguments;
+    if length == 0 {
+        return Err(Errno::EINVAL.into());
+    }
+    let range = range_of(address, length)?;
+    call.kernel.unmap(call.machine, &range);
+    Ok(0)
+}
+
+/// `mprotect`.
+pub(crate) fn mprotect(call: &mut Call) -> Answer {
+    let [address, length, protection, ..] = call.arguments;
+    let permissions = permissions_of(protection)?;
+    if address % PAGE_BYTES != 0 {
+        return Err(Errno::EINVAL.into());
+    }
+    let range = range_of(address, length).map_err(|_| Errno::ENOMEM)?;
+    if range.is_empty() {
+        return Ok(0);
+    }
+    if !call.kernel.space.is_covered(&range) {
+        return Err(Errno::ENOMEM.into());
+    }
+    call.kernel.protect(call.machine, &range, permissions);
+    Ok(0)
+}
+
+/// `mremap`.
+pub(crate) fn mremap(call: &mut Call) -> Answer {
+    let [address, old_length, new_length, flags, new_address, _] = call.arguments;
+    let old = range_of(address, old_length)?;
+    let new_length = round_up(new_length)
+        .filter(|&l| l > 0 && l < SPACE_END)
+        .ok_or(Errno::EINVAL)?;
+    let old_length = old.end - old.start;
+    if flags & !(MREMAP_MAYMOVE | MREMAP_FIXED) != 0
+        || flags & MREMAP_FIXED != 0 && flags & MREMAP_MAYMOVE == 0
+        || old_length == 0
+    {
+        return Err(Errno::EINVAL.into());
+    }
+    let (start, mapping) = match call.kernel.space.find(address) {
+        Some((start, &mapping)) if mapping.end >= old.end => (start, mapping),
+        _ => return Err(Errno::EFAULT.into()),
+    };
+    let kernel = &mut *call.kernel;
+    if flags & MREMAP_FIXED == 0 {
+        if new_length <= old_length {
+            kernel.unmap(call.machine, &(address + new_length..old.end));
+            return Ok(address);
+        }
+        let room = old.end..address.saturating_add(new_length);
+        if mapping.end == old.end && room.end <= SPACE_END && kernel.space.is_free(&room) {
+            kernel.space.mappings.insert(
+                start,
+                Mapping {
+                    end: room.end,
+                    ..mapping
+                },
+            );
+            return Ok(address);
+        }
+        if flags & MREMAP_MAYMOVE == 0 {
+            return Err(Errno::ENOMEM.into());
+        }
+    }
+    let target = if flags & MREMAP_FIXED != 0 {
+        let range = range_of(new_address, new_length)?;
+        if range.start < old.end && old.start < range.end || range.start < LOWEST {
+            return Err(Errno::EINVAL.into());
+        }
+        kernel.unmap(call.machine, &range);
+        new_address
+    } else {
+        kernel.space.find_gap(new_length).ok_or(Errno::ENOMEM)?
+    };
+    // Take the old mapping out, and its pages to the new place.
+    let kept = old_length.min(new_length);
+    if kept < old_length {
+        kernel.unmap(call.machine, &(address + kept..old.end));
+    }
+    let Some((_, moved)) = kernel
+        .space
+        .take(&(address..address + kept))
+        .into_iter()
+        .next()
+    else {
+        return Err(Errno::EFAULT.into());
+    };
+    let mut leaves = Vec::new();
+    let first = address / PAGE_BYTES;
+    let pages = first..first + kept / PAGE_BYTES;
+    kernel.space.table.update(pages.clone(), |page, leaf| {
+        leaves.push((page - first, leaf));
+        0
+    });
+    for (page, leaf) in leaves {
+        kernel.space.table.set(target / PAGE_BYTES + page, leaf);
+    }
+    call.machine
+        .mappings_changed(crate::kernel::SPACE, pages, moved.executable());
+    kernel.space.insert(
+        target,
+        Mapping {
+            end: target + new_length,
+            ..moved
+        },
+    );
+    Ok(target)
+}
+
+/// `brk`.
+pub(crate) fn brk(call: &mut Call) -> Answer {
+    let wished = call.arguments[0];
+    let space = &call.kernel.space;
+    let (start, now) = (space.break_start, space.break_now);
+    if wished < start || wished > SPACE_END {
+        return Ok(now);
+    }
+    let old_end = now.next_multiple_of(PAGE_BYTES);
+    let new_end = wished.next_multiple_of(PAGE_BYTES);
+    if new_end > old_end {
+        if !space.is_free(&(old_end..new_end)) {
+            return Ok(now);
+        }
+        let mapping = Mapping {
+            end: new_end,
+            permissions: READ | WRITE,
+            shared: false,
+            backing: Backing::Anonymous,
+            purpose: Purpose::Heap,
+        };
+        call.kernel.space.insert(old_end, mapping);
+    } else if new_end < old_end {
+        call.kernel.unmap(call.machine, &(new_end..old_end));
+    }
+    call.kernel.space.break_now = wished;
+    Ok(wished)
+}
+
+/// `madvise`. Only what changes content does anything.
+pub(crate) fn madvise(call: &mut Call) -> Answer {
+    let [address, length, advice, ..] = call.arguments;
+    let range = range_of(address, length)?;
+    if !matches!(advice, 0..=4 | 8..=25) {
+        return Err(Errno::EINVAL.into());
+    }
+    if range.is_empty() {
+        return Ok(0);
+    }
+    if !call.kernel.space.is_covered(&range) {
+        return Err(Errno::ENOMEM.into());
+    }
+    if advice == MADV_DONTNEED {
+        call.kernel.drop_pages(call.machine, &range);
+    }
+    Ok(0)
+}
+
+/// `mincore`.
+pub(crate) fn mincore(call: &mut Call) -> Answer {
+    let [address, length, vector, ..] = call.arguments;
+    let range = range_of(address, length).map_err(|error| {
+        if address % PAGE_BYTES == 0 {
+            Errno::ENOMEM
+        } else {
+            error
+        }
+    })?;
+    if !call.kernel.space.is_covered(&range) {
+        return Err(Errno::ENOMEM.into());
+    }
+    let pages = crate::address_space::pages(&range);
+    let count = pages.end - pages.start;
+    call.kernel
+        .touch(call.machine, vector, count, Access::Store)?;
+    for (index, page) in pages.enumerate() {
+        let resident = u8::from(call.kernel.space.table.get(page) != 0);
+        call.write(vector + index as u64, &[resident])?;
+    }
+    Ok(0)
+}
+
+/// `msync`. A synchronous one is durable before it returns.
+pub(crate) fn msync(call: &mut Call) -> Answer {
+    let [address, length, flags, ..] = call.arguments;
+    let range = range_of(address, length)?;
+    if flags & !7 != 0 || flags & (MS_ASYNC | MS_SYNC) == (MS_ASYNC | MS_SYNC) {
+        return Err(Errno::EINVAL.into());
+    }
+    if !call.kernel.space.is_covered(&range) {
+        return Err(Errno::ENOMEM.into());
+    }
+    if flags & MS_SYNC != 0 {
+        Err(Stop::Commit(0))
+    } else {
+        Ok(0)
+    }
+}
+
+/// `mlock`, `munlock`, `mlock2`: nothing is ever paged out.
+pub(crate) fn mlock(call: &mut Call) -> Answer {
+    let address = call.arguments[0] & !(PAGE_BYTES - 1);
+    let range = range_of(address, call.arguments[1])?;
+    if call.kernel.space.is_covered(&range) {
+        Ok(0)
+    } else {
+        Err(Errno::ENOMEM.into())
+    }
+}
+
+/// `riscv_flush_icache`.
+pub(crate) fn flush_instruction_cache(call: &mut Call) -> Answer {
+    let [start, end, flags, ..] = call.arguments;
+    if flags & !1 != 0 {
+        return Err(Errno::EINVAL.into());
+    }
+    let pages = start / PAGE_BYTES..end.div_ceil(PAGE_BYTES).min(SPACE_END / PAGE_BYTES);
+    if !pages.is_empty() {
+        call.machine
+            .mappings_changed(crate::kernel::SPACE, pages, true);
+    }
+    Ok(0)
+}

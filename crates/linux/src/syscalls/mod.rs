@@ -1,0 +1,246 @@
+//! System calls: how one is made, and what a handler has at hand.
+//!
+//! Always true: a handler either finishes, or says how it stops; it never leaves a call half
+//! done, because a call that blocks is made again from its beginning.
+
+pub(crate) mod directories;
+pub(crate) mod files;
+pub(crate) mod identity;
+pub(crate) mod memory;
+pub(crate) mod polling;
+pub(crate) mod signals;
+pub(crate) mod table;
+pub(crate) mod threads;
+pub(crate) mod time;
+pub(crate) mod transfer;
+
+use perdure_riscv::Hart;
+
+use crate::errno::Errno;
+use crate::kernel::Kernel;
+use crate::machine::{Machine, ThreadId};
+use crate::outcome::Outcome;
+use crate::thread::Wait;
+
+/// Cycles of entering and leaving the kernel and finding the handler.
+const CALL_CYCLES: u64 = 300;
+
+/// A system call under way.
+pub(crate) struct Call<'a> {
+    pub kernel: &'a mut Kernel,
+    pub machine: &'a mut dyn Machine,
+    pub hart: &'a mut Hart,
+    pub thread: ThreadId,
+    pub arguments: [u64; 6],
+}
+
+/// Why a handler did not simply return a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stop {
+    Error(Errno),
+    /// Blocks until the wait is over or the deadline has passed.
+    Wait(Wait, Option<u64>),
+    /// Returns a value once everything is durable.
+    Commit(u64),
+    /// Returns 0, after every other ready thread had a turn.
+    Yield,
+    /// The registers are what a signal handler's frame said.
+    SignalReturn,
+    /// The thread ends.
+    EndThread(i32),
+    /// The process ends.
+    EndProcess(i32),
+}
+
+impl From<Errno> for Stop {
+    fn from(error: Errno) -> Self {
+        Stop::Error(error)
+    }
+}
+
+/// What a handler answers.
+pub(crate) type Answer = Result<u64, Stop>;
+
+/// `struct timespec` of a time.
+pub(crate) fn time_bytes(ns: u64) -> [u8; 16] {
+    let mut bytes = [0; 16];
+    bytes[..8].copy_from_slice(&(ns / 1_000_000_000).to_le_bytes());
+    bytes[8..].copy_from_slice(&(ns % 1_000_000_000).to_le_bytes());
+    bytes
+}
+
+impl Call<'_> {
+    /// A `struct timespec` that is a duration or a point in time.
+    pub fn duration_at(&mut self, address: u64) -> Result<u64, Errno> {
+        let seconds = self.kernel.u64_in(self.machine, address)? as i64;
+        let nanoseconds = self.kernel.u64_in(self.machine, address.wrapping_add(8))?;
+        if seconds < 0 || nanoseconds >= 1_000_000_000 {
+            return Err(Errno::EINVAL);
+        }
+        Ok((seconds as u64)
+            .saturating_mul(1_000_000_000)
+            .saturating_add(nanoseconds))
+    }
+
+    pub fn string(&mut self, address: u64) -> Result<String, Errno> {
+        self.kernel.string_in(self.machine, address)
+    }
+
+    pub fn write(&mut self, address: u64, bytes: &[u8]) -> Result<(), Errno> {
+        self.kernel.copy_out(self.machine, address, bytes)
+    }
+
+    pub fn read_u32(&mut self, address: u64) -> Result<u32, Errno> {
+        self.kernel.u32_in(self.machine, address)
+    }
+
+    pub fn read_u64(&mut self, address: u64) -> Result<u64, Errno> {
+        self.kernel.u64_in(self.machine, address)
+    }
+
+    pub fn now_ns(&self) -> u64 {
+        self.kernel.now_ns(self.machine)
+    }
+
+    /// Blocks on open files. A timeout counts from when the call was first made.
+    pub fn wait_for_files(&self, timeout_ns: Option<u64>) -> Stop {
+        self.wait_until_retry(Wait::Files, timeout_ns)
+    }
+
+    pub fn wait_until_retry(&self, wait: Wait, timeout_ns: Option<u64>) -> Stop {
+        let Some(timeout) = timeout_ns else {
+            return Stop::Wait(wait, None);
+        };
+        let earlier = self
+            .kernel
+            .threads
+            .get(&self.thread)
+            .and_then(|t| t.retry_deadline_ns);
+        let deadline = earlier.unwrap_or_else(|| self.machine.clock_ns().saturating_add(timeout));
+        Stop::Wait(wait, Some(deadline))
+    }
+
+    /// True if the timeout of this call, first made earlier, is over.
+    pub fn timed_out(&self, timeout_ns: Option<u64>) -> bool {
+        let earlier = self
+            .kernel
+            .threads
+            .get(&self.thread)
+            .and_then(|t| t.retry_deadline_ns);
+        timeout_ns == Some(0) || earlier.is_some_and(|deadline| deadline <= self.machine.clock_ns())
+    }
+}
+
+impl Kernel {
+    /// An `ecall`. The hart's pc is at the ecall; the kernel moves it on.
+    pub fn system_call(
+        &mut self,
+        hart_index: usize,
+        hart: &mut Hart,
+        machine: &mut dyn Machine,
+    ) -> Outcome {
+        let Some(thread) = self.thread_on(hart_index) else {
+            return Outcome::Blocked;
+        };
+        if let Some(outcome) = self.exit_outcome() {
+            return outcome;
+        }
+        machine.charge(CALL_CYCLES);
+        let number = hart.x[17];
+        let mut arguments = [0; 6];
+        arguments.copy_from_slice(&hart.x[10..16]);
+        let answer = match table::handler(number) {
+            Some(handler) => handler(&mut Call {
+                kernel: self,
+                machine,
+                hart,
+                thread,
+                arguments,
+            }),
+            None => {
+                self.unknown.insert(number);
+                Err(Errno::ENOSYS.into())
+            }
+        };
+        self.finish_call(hart_index, thread, hart, machine, answer)
+    }
+
+    fn finish_call(
+        &mut self,
+        hart_index: usize,
+        thread: ThreadId,
+        hart: &mut Hart,
+        machine: &mut dyn Machine,
+        answer: Answer,
+    ) -> Outcome {
+        let mut commits = false;
+        let mut yields = false;
+        let value = match answer {
+            Ok(value) => Some(value),
+            Err(Stop::Error(error)) => Some((-i64::from(error.0)) as u64),
+            Err(Stop::Commit(value)) => {
+                commits = true;
+                Some(value)
+            }
+            Err(Stop::Yield) => {
+                yields = true;
+                Some(0)
+            }
+            Err(Stop::SignalReturn) => None,
+            Err(Stop::Wait(wait, deadline_ns)) => {
+                if !self.has_signal(thread) {
+                    self.block(hart_index, thread, hart, wait, deadline_ns);
+                    return Outcome::Blocked;
+                }
+                self.interrupt_at_once(thread, wait, deadline_ns);
+                self.deliver_signals(thread, hart, machine);
+                return self.exit_outcome().unwrap_or(Outcome::Continue);
+            }
+            Err(Stop::EndThread(status)) => {
+                self.end_thread(hart_index, thread, status, machine);
+                return self.exit_outcome().unwrap_or(Outcome::Blocked);
+            }
+            Err(Stop::EndProcess(status)) => {
+                self.end_process(crate::ExitReport {
+                    status: status & 0xff,
+                    fatal: None,
+                });
+                return self.exit_outcome().unwrap_or(Outcome::Blocked);
+            }
+        };
+        if let Some(value) = value {
+            hart.x[10] = value;
+            hart.pc = hart.pc.wrapping_add(4);
+            if let Some(thread) = self.threads.get_mut(&thread) {
+                thread.retry_deadline_ns = None;
+                thread.transferred = 0;
+                if let Some(mask) = thread.saved_mask.take() {
+                    thread.mask = mask;
+                }
+            }
+        }
+        self.deliver_signals(thread, hart, machine);
+        if let Some(outcome) = self.exit_outcome() {
+            return outcome;
+        }
+        if self.output.pending_bytes() >= self.settings.output_limit_bytes as u64 {
+            commits = true;
+        }
+        if commits {
+            return Outcome::Commit;
+        }
+        if yields && self.has_ready() {
+            self.requeue(hart_index, thread, hart);
+            return Outcome::Blocked;
+        }
+        Outcome::Continue
+    }
+
+    /// The system calls that were refused as unknown, by number, with their names.
+    pub fn unknown_calls(&self) -> Vec<(u64, &'static str)> {
+        self.unknown
+            .iter()
+            .map(|&number| (number, table::name(number)))
+            .collect()
+    }
+}

@@ -1,0 +1,306 @@
+//! Waiting for open files: poll, select, and epoll over pipes and event counters.
+
+use super::signals::replace_mask;
+use super::{Answer, Call};
+use crate::errno::Errno;
+use crate::kernel::Kernel;
+use crate::vfs::descriptor::{Interest, O_CLOEXEC, Object, OpenFile, Poller};
+
+const POLLIN: u32 = 1;
+const POLLOUT: u32 = 4;
+const POLLERR: u32 = 8;
+const POLLHUP: u32 = 16;
+const POLLNVAL: u32 = 32;
+const POLLRDNORM: u32 = 0x40;
+const POLLWRNORM: u32 = 0x100;
+
+const EPOLLONESHOT: u32 = 1 << 30;
+const EPOLLET: u32 = 1 << 31;
+
+impl Kernel {
+    /// What an open file is ready for, and its count of changes.
+    fn readiness(&self, object: &Object) -> (u32, u64) {
+        const BOTH: u32 = POLLIN | POLLRDNORM | POLLOUT | POLLWRNORM;
+        match object {
+            // Files, reports and devices never block.
+            Object::Inode(_) | Object::Text { .. } => (BOTH, 0),
+            Object::PipeReader(id) => self.open.pipes.get(*id).map_or((POLLERR, 0), |pipe| {
+                let data = if pipe.bytes.is_empty() {
+                    0
+                } else {
+                    POLLIN | POLLRDNORM
+                };
+                (
+                    data | if pipe.writers == 0 { POLLHUP } else { 0 },
+                    pipe.activity,
+                )
+            }),
+            Object::PipeWriter(id) => self.open.pipes.get(*id).map_or((POLLERR, 0), |pipe| {
+                let enough = pipe.room() >= crate::vfs::pipe::PIPE_ATOMIC_BYTES;
+                let room = if enough { POLLOUT | POLLWRNORM } else { 0 };
+                (
+                    room | if pipe.readers == 0 { POLLERR } else { 0 },
+                    pipe.activity,
+                )
+            }),
+            Object::Event(id) => self.open.events.get(*id).map_or((POLLERR, 0), |event| {
+                let data = if event.value > 0 {
+                    POLLIN | POLLRDNORM
+                } else {
+                    0
+                };
+                let room = if event.value < u64::MAX - 1 {
+                    POLLOUT | POLLWRNORM
+                } else {
+                    0
+                };
+                (data | room, event.activity)
+            }),
+            Object::Poller(id) => self.open.pollers.get(*id).map_or((POLLERR, 0), |poller| {
+                let ready = poller
+                    .interests
+                    .values()
+                    .any(|i| self.reported_events(i).0 != 0);
+                (if ready { POLLIN | POLLRDNORM } else { 0 }, 0)
+            }),
+        }
+    }
+
+    /// What an epoll interest has to report, and the count of changes it belongs to.
+    fn reported_events(&self, interest: &Interest) -> (u32, u64) {
+        let Some(file) = self.open.files.get(interest.file) else {
+            return (0, 0);
+        };
+        // An epoll instance inside another is not followed: it could contain itself.
+        if interest.disabled || matches!(file.object, Object::Poller(_)) {
+            return (0, 0);
+        }
+        let (ready, activity) = self.readiness(&file.object);
+        let events = ready & (interest.events | POLLERR | POLLHUP);
+        if interest.events & EPOLLET != 0 && interest.reported == Some(activity) {
+            return (0, activity);
+        }
+        (events, activity)
+    }
+
+    fn poll_one(&self, number: u64, events: u32) -> u32 {
+        match self.open.file(number) {
+            Ok(file) => self.readiness(&file.object).0 & (events | POLLERR | POLLHUP),
+            Err(_) => POLLNVAL,
+        }
+    }
+}
+
+/// `ppoll`.
+pub(crate) fn ppoll(call: &mut Call) -> Answer {
+    let [entries, count, timeout, mask, mask_bytes, _] = call.arguments;
+    if count > crate::vfs::descriptor::DESCRIPTORS_MAX as u64 {
+        return Err(Errno::EINVAL.into());
+    }
+    let timeout = if timeout == 0 {
+        None
+    } else {
+        Some(call.duration_at(timeout)?)
+    };
+    replace_mask(call, mask, mask_bytes)?;
+    let mut ready = 0;
+    for index in 0..count {
+        let at = entries.wrapping_add(8 * index);
+        let number = call.read_u32(at)?;
+        let events = call.read_u32(at.wrapping_add(4))? & 0xffff;
+        let result = if (number as i32) < 0 {
+            0
+        } else {
+            call.kernel.poll_one(u64::from(number), events)
+        };
+        call.write(at.wrapping_add(6), &(result as u16).to_le_bytes())?;
+        ready += u64::from(result != 0);
+    }
+    if ready > 0 || call.timed_out(timeout) {
+        return Ok(ready);
+    }
+    Err(call.wait_for_files(timeout))
+}
+
+/// `pselect6`.
+pub(crate) fn pselect6(call: &mut Call) -> Answer {
+    // What each of the three sets asks for, as Linux maps them to poll events.
+    const ASKED: [u32; 3] = [
+        POLLIN | POLLRDNORM | POLLHUP | POLLERR,
+        POLLOUT | POLLERR,
+        2,
+    ];
+    let [count, read, write, except, timeout, mask] = call.arguments;
+    if count as i32 as i64 != count as i64 || (count as i32) < 0 {
+        return Err(Errno::EINVAL.into());
+    }
+    let count = count.min(crate::vfs::descriptor::DESCRIPTORS_MAX as u64);
+    let timeout = if timeout == 0 {
+        None
+    } else {
+        Some(call.duration_at(timeout)?)
+    };
+    if mask != 0 {
+        let set = call.read_u64(mask)?;
+        let set_bytes = call.read_u64(mask.wrapping_add(8))?;
+        replace_mask(call, set, set_bytes)?;
+    }
+    let words = count.div_ceil(64);
+    let mut ready = 0;
+    let mut results = Vec::new();
+    for (address, asked) in [read, write, except].into_iter().zip(ASKED) {
+        if address == 0 {
+            continue;
+        }
+        for word in 0..words {
+            let at = address.wrapping_add(8 * word);
+            let wanted = call.read_u64(at)?;
+            let mut result = 0;
+            for bit in (0..64).filter(|bit| wanted >> bit & 1 != 0) {
+                let number = 64 * word + bit;
+                if number >= count {
+                    continue;
+                }
+                call.kernel.open.descriptor(number)?;
+                if call.kernel.poll_one(number, asked) & asked != 0 {
+                    result |= 1 << bit;
+                    ready += 1;
+                }
+            }
+            results.push((at, result));
+        }
+    }
+    if ready == 0 && !call.timed_out(timeout) {
+        return Err(call.wait_for_files(timeout));
+    }
+    for (at, result) in results {
+        call.write(at, &u64::to_le_bytes(result))?;
+    }
+    Ok(ready)
+}
+
+/// `epoll_create1`.
+pub(crate) fn epoll_create1(call: &mut Call) -> Answer {
+    let flags = call.arguments[0] as u32;
+    if flags & !O_CLOEXEC != 0 {
+        return Err(Errno::EINVAL.into());
+    }
+    let id = call.kernel.open.pollers.insert(Poller::default());
+    let file = OpenFile::new(Object::Poller(id), 2, "anon_inode:[eventpoll]".to_owned());
+    match call.kernel.open.open(file, flags & O_CLOEXEC != 0) {
+        Ok(number) => Ok(u64::from(number)),
+        Err(error) => {
+            call.kernel.open.pollers.remove(id);
+            Err(error.into())
+        }
+    }
+}
+
+fn poller_of(call: &Call, number: u64) -> Result<u32, Errno> {
+    match call.kernel.open.file(number)?.object {
+        Object::Poller(id) => Ok(id),
+        _ => Err(Errno::EINVAL),
+    }
+}
+
+/// `epoll_ctl`. Files that never block are refused with EPERM, as on Linux.
+pub(crate) fn epoll_ctl(call: &mut Call) -> Answer {
+    let [poller, operation, number, event, ..] = call.arguments;
+    let file = call.kernel.open.descriptor(number)?.file;
+    let id = poller_of(call, poller)?;
+    if matches!(
+        call.kernel.open.file(number)?.object,
+        Object::Inode(_) | Object::Text { .. }
+    ) {
+        return Err(Errno::EPERM.into());
+    }
+    if number as u32 == poller as u32 {
+        return Err(Errno::EINVAL.into());
+    }
+    let number = number as u32;
+    let interest = if operation == 2 {
+        None
+    } else {
+        let events = call.read_u32(event)?;
+        let data = call.read_u64(event.wrapping_add(8))?;
+        Some(Interest {
+            file,
+            events,
+            data,
+            reported: None,
+            disabled: false,
+        })
+    };
+    let poller = call.kernel.open.pollers.get_mut(id).ok_or(Errno::EBADF)?;
+    let exists = poller.interests.contains_key(&number);
+    match (operation, interest) {
+        (1, Some(_)) if exists => return Err(Errno::EEXIST.into()),
+        (2 | 3, _) if !exists => return Err(Errno::ENOENT.into()),
+        (1 | 3, Some(interest)) => {
+            poller.interests.insert(number, interest);
+        }
+        (2, None) => {
+            poller.interests.remove(&number);
+        }
+        _ => return Err(Errno::EINVAL.into()),
+    }
+    call.kernel.wake_file_waiters();
+    Ok(0)
+}
+
+/// `epoll_pwait`, its timeout in milliseconds.
+pub(crate) fn epoll_pwait(call: &mut Call) -> Answer {
+    let milliseconds = call.arguments[3] as i32;
+    let timeout = u64::try_from(milliseconds).ok().map(|ms| ms * 1_000_000);
+    epoll_wait(call, timeout)
+}
+
+/// `epoll_pwait2`, its timeout a `timespec`.
+pub(crate) fn epoll_pwait2(call: &mut Call) -> Answer {
+    let address = call.arguments[3];
+    let timeout = if address == 0 {
+        None
+    } else {
+        Some(call.duration_at(address)?)
+    };
+    epoll_wait(call, timeout)
+}
+
+fn epoll_wait(call: &mut Call, timeout: Option<u64>) -> Answer {
+    let [number, buffer, capacity, _, mask, mask_bytes] = call.arguments;
+    if (capacity as i32) <= 0 {
+        return Err(Errno::EINVAL.into());
+    }
+    let id = poller_of(call, number)?;
+    replace_mask(call, mask, mask_bytes)?;
+    let poller = call.kernel.open.pollers.get(id).ok_or(Errno::EBADF)?;
+    let ready: Vec<(u32, u32, u64, u64)> = poller
+        .interests
+        .iter()
+        .filter_map(|(&number, interest)| {
+            let (events, activity) = call.kernel.reported_events(interest);
+            (events != 0).then_some((number, events, interest.data, activity))
+        })
+        .take(capacity as usize)
+        .collect();
+    if ready.is_empty() {
+        if call.timed_out(timeout) {
+            return Ok(0);
+        }
+        return Err(call.wait_for_files(timeout));
+    }
+    let mut bytes = Vec::new();
+    for (_, events, data, _) in &ready {
+        bytes.extend(u64::from(*events).to_le_bytes());
+        bytes.extend(data.to_le_bytes());
+    }
+    call.write(buffer, &bytes)?;
+    for (number, _, _, activity) in &ready {
+        let poller = call.kernel.open.pollers.get_mut(id);
+        if let Some(interest) = poller.and_then(|poller| poller.interests.get_mut(number)) {
+            interest.reported = Some(*activity);
+            interest.disabled = interest.events & EPOLLONESHOT != 0;
+        }
+    }
+    Ok(ready.len() as u64)
+}

@@ -1,0 +1,211 @@
+//! Threads: making and ending them, and what they ask about harts.
+
+use super::{Answer, Call, Stop};
+use crate::errno::Errno;
+use crate::machine::ThreadId;
+use crate::thread::{Context, Thread};
+
+const CLONE_VM: u64 = 0x100;
+const CLONE_SIGHAND: u64 = 0x800;
+const CLONE_THREAD: u64 = 0x1_0000;
+const CLONE_SETTLS: u64 = 0x8_0000;
+const CLONE_PARENT_SETTID: u64 = 0x10_0000;
+const CLONE_CHILD_CLEARTID: u64 = 0x20_0000;
+const CLONE_CHILD_SETTID: u64 = 0x100_0000;
+
+/// Threads that a process may have.
+const THREADS_MAX: usize = 4096;
+
+/// `clone`, for threads. A new process (fork, vfork) is refused with ENOSYS.
+pub(crate) fn clone(call: &mut Call) -> Answer {
+    let [flags, stack, parent, tls, child, _] = call.arguments;
+    let of_a_thread = CLONE_VM | CLONE_SIGHAND | CLONE_THREAD;
+    if flags & of_a_thread != of_a_thread {
+        return Err(Errno::ENOSYS.into());
+    }
+    if call.kernel.threads.len() >= THREADS_MAX {
+        return Err(Errno::EAGAIN.into());
+    }
+    let id = ThreadId(call.kernel.process.next_thread);
+    if flags & CLONE_PARENT_SETTID != 0 {
+        call.write(parent, &id.0.to_le_bytes())?;
+    }
+    if flags & CLONE_CHILD_SETTID != 0 {
+        call.write(child, &id.0.to_le_bytes())?;
+    }
+    let mut context = Context::of(call.hart);
+    context.x[10] = 0;
+    context.pc = context.pc.wrapping_add(4);
+    if stack != 0 {
+        context.x[2] = stack;
+    }
+    if flags & CLONE_SETTLS != 0 {
+        context.x[4] = tls;
+    }
+    let kernel = &mut *call.kernel;
+    kernel.process.next_thread += 1;
+    let (name, mask) = kernel
+        .threads
+        .get(&call.thread)
+        .map(|thread| (thread.name.clone(), thread.mask))
+        .unwrap_or_default();
+    let mut thread = Thread::new(id, context, name);
+    thread.mask = mask;
+    if flags & CLONE_CHILD_CLEARTID != 0 {
+        thread.clear_child = child;
+    }
+    kernel.threads.insert(id, thread);
+    kernel.scheduler.ready.push_back(id);
+    Ok(u64::from(id.0))
+}
+
+/// `exit`.
+pub(crate) fn exit(call: &mut Call) -> Answer {
+    Err(Stop::EndThread(call.arguments[0] as i32 & 0xff))
+}
+
+/// `exit_group`.
+pub(crate) fn exit_group(call: &mut Call) -> Answer {
+    Err(Stop::EndProcess(call.arguments[0] as i32))
+}
+
+/// `set_tid_address`.
+pub(crate) fn set_tid_address(call: &mut Call) -> Answer {
+    if let Some(thread) = call.kernel.threads.get_mut(&call.thread) {
+        thread.clear_child = call.arguments[0];
+    }
+    Ok(u64::from(call.thread.0))
+}
+
+/// `gettid`.
+pub(crate) fn gettid(call: &mut Call) -> Answer {
+    Ok(u64::from(call.thread.0))
+}
+
+/// `sched_yield`.
+pub(crate) fn sched_yield(_call: &mut Call) -> Answer {
+    Err(Stop::Yield)
+}
+
+fn check_thread(call: &Call, id: u64) -> Result<(), Errno> {
+    let exists = id == 0 || call.kernel.threads.contains_key(&ThreadId(id as u32));
+    if exists { Ok(()) } else { Err(Errno::ESRCH) }
+}
+
+/// `sched_getaffinity`: every hart.
+pub(crate) fn sched_getaffinity(call: &mut Call) -> Answer {
+    let [id, length, mask, ..] = call.arguments;
+    check_thread(call, id)?;
+    let harts = call.kernel.settings.harts;
+    let needed = harts.div_ceil(64) * 8;
+    if length < needed as u64 || length % 8 != 0 {
+        return Err(Errno::EINVAL.into());
+    }
+    let mut bytes = vec![0_u8; needed];
+    for hart in 0..harts {
+        bytes[hart / 8] |= 1 << (hart % 8);
+    }
+    call.write(mask, &bytes)?;
+    Ok(needed as u64)
+}
+
+/// `sched_setaffinity`: accepted if it leaves a hart; threads stay free to run anywhere.
+pub(crate) fn sched_setaffinity(call: &mut Call) -> Answer {
+    let [id, length, mask, ..] = call.arguments;
+    check_thread(call, id)?;
+    let length = length.min(128);
+    let bytes = call.kernel.bytes_in(call.machine, mask, length)?;
+    let harts = call.kernel.settings.harts;
+    let any = (0..harts).any(|h| {
+        bytes
+            .get(h / 8)
+            .is_some_and(|byte| byte & (1 << (h % 8)) != 0)
+    });
+    if any {
+        Ok(0)
+    } else {
+        Err(Errno::EINVAL.into())
+    }
+}
+
+/// `sched_getscheduler`: always `SCHED_OTHER`.
+pub(crate) fn sched_getscheduler(call: &mut Call) -> Answer {
+    check_thread(call, call.arguments[0])?;
+    Ok(0)
+}
+
+/// `sched_setscheduler`: `SCHED_OTHER` and its batch and idle kin only.
+pub(crate) fn sched_setscheduler(call: &mut Call) -> Answer {
+    let [id, policy, ..] = call.arguments;
+    check_thread(call, id)?;
+    match policy {
+        0 | 3 | 5 => Ok(0),
+        1 | 2 | 6 => Err(Errno::EPERM.into()),
+        _ => Err(Errno::EINVAL.into()),
+    }
+}
+
+/// `sched_getparam`: priority 0.
+pub(crate) fn sched_getparam(call: &mut Call) -> Answer {
+    let [id, parameter, ..] = call.arguments;
+    check_thread(call, id)?;
+    call.write(parameter, &0_u32.to_le_bytes())?;
+    Ok(0)
+}
+
+/// `sched_get_priority_max` and `sched_get_priority_min`.
+pub(crate) fn sched_priority_max(call: &mut Call) -> Answer {
+    match call.arguments[0] {
+        0 | 3 | 5 => Ok(0),
+        1 | 2 => Ok(99),
+        _ => Err(Errno::EINVAL.into()),
+    }
+}
+
+/// `sched_get_priority_min`.
+pub(crate) fn sched_priority_min(call: &mut Call) -> Answer {
+    match call.arguments[0] {
+        0 | 3 | 5 => Ok(0),
+        1 | 2 => Ok(1),
+        _ => Err(Errno::EINVAL.into()),
+    }
+}
+
+/// `sched_rr_get_interval`.
+pub(crate) fn sched_interval(call: &mut Call) -> Answer {
+    check_thread(call, call.arguments[0])?;
+    call.write(call.arguments[1], &super::time_bytes(4_000_000))?;
+    Ok(0)
+}
+
+/// `getcpu`.
+pub(crate) fn getcpu(call: &mut Call) -> Answer {
+    let [cpu, node, ..] = call.arguments;
+    let state = call
+        .kernel
+        .threads
+        .get(&call.thread)
+        .map(|thread| thread.state);
+    let hart = match state {
+        Some(crate::thread::ThreadState::Running { hart }) => hart,
+        _ => 0,
+    };
+    if cpu != 0 {
+        call.write(cpu, &hart.to_le_bytes())?;
+    }
+    if node != 0 {
+        call.write(node, &0_u32.to_le_bytes())?;
+    }
+    Ok(0)
+}
+
+/// `membarrier`: queries, and the barriers that coherent harts need nothing for.
+pub(crate) fn membarrier(call: &mut Call) -> Answer {
+    // GLOBAL, GLOBAL_EXPEDITED and PRIVATE_EXPEDITED with their registrations.
+    const SUPPORTED: u64 = 0x1f;
+    match call.arguments[0] {
+        0 => Ok(SUPPORTED),
+        command if command.is_power_of_two() && command & SUPPORTED != 0 => Ok(0),
+        _ => Err(Errno::EINVAL.into()),
+    }
+}

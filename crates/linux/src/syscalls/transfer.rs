@@ -1,0 +1,574 @@
+//! Moving bytes: read, write, and everything built on them.
+
+use perdure_riscv::Access;
+
+use super::{Answer, Call, Stop};
+use crate::errno::Errno;
+use crate::kernel::Kernel;
+use crate::signal::{SI_USER, SIGPIPE, SignalInfo};
+use crate::vfs::descriptor::{O_APPEND, O_CLOEXEC, O_NONBLOCK, O_WRONLY, Object, OpenFile};
+use crate::vfs::inode::{Device, InodeId, Node};
+use crate::vfs::pipe::{EventCounter, PIPE_ATOMIC_BYTES, Pipe};
+
+/// The most bytes that one call moves.
+const TRANSFER_BYTES_MAX: u64 = 0x7fff_f000;
+/// The most pieces of one vector.
+const PIECES_MAX: u64 = 1024;
+
+/// Address and length of each piece of guest memory.
+type Pieces = Vec<(u64, u64)>;
+
+fn total(pieces: &Pieces) -> u64 {
+    pieces.iter().map(|(_, length)| length).sum()
+}
+
+fn vector(call: &mut Call, address: u64, count: u64) -> Result<Pieces, Errno> {
+    if count > PIECES_MAX {
+        return Err(Errno::EINVAL);
+    }
+    let mut pieces = Vec::new();
+    let mut room = TRANSFER_BYTES_MAX;
+    for index in 0..count {
+        let at = address.wrapping_add(16 * index);
+        let start = call.read_u64(at)?;
+        let length = call.read_u64(at.wrapping_add(8))?;
+        if (length as i64) < 0 {
+            return Err(Errno::EINVAL);
+        }
+        let length = length.min(room);
+        room -= length;
+        pieces.push((start, length));
+    }
+    Ok(pieces)
+}
+
+fn one_piece(address: u64, length: u64) -> Pieces {
+    vec![(address, length.min(TRANSFER_BYTES_MAX))]
+}
+
+fn gather(call: &mut Call, pieces: &Pieces) -> Result<Vec<u8>, Errno> {
+    let mut bytes = Vec::new();
+    for &(address, length) in pieces {
+        match call.kernel.bytes_in(call.machine, address, length) {
+            Ok(piece) => bytes.extend(piece),
+            Err(_) if !bytes.is_empty() => break,
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(bytes)
+}
+
+fn scatter(call: &mut Call, pieces: &Pieces, mut bytes: &[u8]) -> Result<(), Errno> {
+    for &(address, length) in pieces {
+        let (now, later) = bytes.split_at(bytes.len().min(length as usize));
+        call.write(address, now)?;
+        bytes = later;
+    }
+    Ok(())
+}
+
+/// What a read or write is about.
+enum Target {
+    File(InodeId),
+    Text(Vec<u8>),
+    Device(Device),
+    PipeReader(u32),
+    PipeWriter(u32),
+    Event(u32),
+}
+
+fn target(kernel: &Kernel, number: u64) -> Result<Target, Errno> {
+    Ok(match &kernel.open.file(number)?.object {
+        Object::Inode(inode) => match &kernel.files.inode(*inode)?.node {
+            Node::File(_) => Target::File(*inode),
+            Node::Device(device) => Target::Device(*device),
+            Node::Directory(_) | Node::DescriptorDirectory => return Err(Errno::EISDIR),
+            Node::Link(_) | Node::Report(_) | Node::Fixed(_) => return Err(Errno::EBADF),
+        },
+        Object::Text { text, .. } => Target::Text(text.clone()),
+        Object::PipeReader(id) => Target::PipeReader(*id),
+        Object::PipeWriter(id) => Target::PipeWriter(*id),
+        Object::Event(id) => Target::Event(*id),
+        Object::Poller(_) => return Err(Errno::EINVAL),
+    })
+}
+
+/// Reads into pieces; at `position`, or at the open file's offset, which then moves.
+fn read_into(call: &mut Call, number: u64, pieces: &Pieces, position: Option<u64>) -> Answer {
+    let file = call.kernel.open.file(number)?;
+    if !file.readable() {
+        return Err(Errno::EBADF.into());
+    }
+    let nonblocking = file.nonblocking();
+    let offset = position.unwrap_or(file.offset);
+    let wanted = total(pieces);
+    let seekable = match target(call.kernel, number)? {
+        Target::File(inode) => {
+            let bytes = call.kernel.read_file(call.machine, inode, offset, wanted)?;
+            scatter(call, pieces, &bytes)?;
+            Some(bytes.len() as u64)
+        }
+        Target::Text(text) => {
+            let from = text
+                .get(offset.min(text.len() as u64) as usize..)
+                .unwrap_or_default();
+            let bytes = &from[..from.len().min(wanted as usize)];
+            scatter(call, pieces, bytes)?;
+            Some(bytes.len() as u64)
+        }
+        _ => None,
+    };
+    if let Some(count) = seekable {
+        if position.is_none() {
+            call.kernel.open.file_mut(number)?.offset = offset + count;
+        }
+        return Ok(count);
+    }
+    match target(call.kernel, number)? {
+        Target::Device(device) => read_device(call, device, pieces, wanted),
+        _ if position.is_some() => Err(Errno::ESPIPE.into()),
+        Target::PipeReader(id) => read_pipe(call, id, pieces, wanted, nonblocking),
+        Target::Event(id) => read_event(call, id, pieces, wanted, nonblocking),
+        _ => Err(Errno::EBADF.into()),
+    }
+}
+
+fn read_device(call: &mut Call, device: Device, pieces: &Pieces, wanted: u64) -> Answer {
+    match device {
+        Device::Null => Ok(0),
+        Device::StandardInput => {
+            let input = &call.kernel.settings.stdin;
+            let from = call.kernel.stdin_offset as usize;
+            let to = input.len().min(from.saturating_add(wanted as usize));
+            let bytes = input.get(from..to).unwrap_or_default().to_vec();
+            scatter(call, pieces, &bytes)?;
+            call.kernel.stdin_offset += bytes.len() as u64;
+            Ok(bytes.len() as u64)
+        }
+        Device::Zero | Device::Full | Device::Random => {
+            for &(address, length) in pieces {
+                fill(call, address, length, device == Device::Random)?;
+            }
+            Ok(wanted)
+        }
+        Device::StandardOutput | Device::StandardError | Device::Terminal => {
+            Err(Errno::EBADF.into())
+        }
+    }
+}
+
+/// Fills guest memory with zeros or random bytes, page by page.
+fn fill(call: &mut Call, address: u64, length: u64, random: bool) -> Result<(), Errno> {
+    let mut page = [0; 4096];
+    let mut done = 0;
+    while done < length {
+        let count = (length - done).min(4096) as usize;
+        if random {
+            call.kernel.random.fill(&mut page[..count]);
+        }
+        let at = address.checked_add(done).ok_or(Errno::EFAULT)?;
+        call.write(at, &page[..count])?;
+        done += count as u64;
+    }
+    Ok(())
+}
+
+fn read_pipe(call: &mut Call, id: u32, pieces: &Pieces, wanted: u64, nonblocking: bool) -> Answer {
+    let pipe = call.kernel.open.pipes.get(id).ok_or(Errno::EBADF)?;
+    if wanted == 0 {
+        return Ok(0);
+    }
+    if pipe.bytes.is_empty() {
+        return match (pipe.writers, nonblocking) {
+            (0, _) => Ok(0),
+            (_, true) => Err(Errno::EAGAIN.into()),
+            (_, false) => Err(call.wait_for_files(None)),
+        };
+    }
+    let count = pipe.bytes.len().min(wanted as usize);
+    let bytes: Vec<u8> = pipe.bytes.iter().take(count).copied().collect();
+    scatter(call, pieces, &bytes)?;
+    if let Some(pipe) = call.kernel.open.pipes.get_mut(id) {
+        pipe.bytes.drain(..count);
+        pipe.activity += 1;
+    }
+    call.kernel.wake_file_waiters();
+    Ok(count as u64)
+}
+
+fn read_event(call: &mut Call, id: u32, pieces: &Pieces, wanted: u64, nonblocking: bool) -> Answer {
+    let event = call.kernel.open.events.get(id).ok_or(Errno::EBADF)?;
+    if wanted < 8 {
+        return Err(Errno::EINVAL.into());
+    }
+    if event.value == 0 {
+        return Err(if nonblocking {
+            Errno::EAGAIN.into()
+        } else {
+            call.wait_for_files(None)
+        });
+    }
+    let taken = if event.semaphore { 1 } else { event.value };
+    scatter(call, pieces, &taken.to_le_bytes())?;
+    if let Some(event) = call.kernel.open.events.get_mut(id) {
+        event.value -= taken;
+        event.activity += 1;
+    }
+    call.kernel.wake_file_waiters();
+    Ok(8)
+}
+
+/// Writes pieces; at `position`, or at the open file's offset, which then moves.
+fn write_from(call: &mut Call, number: u64, pieces: &Pieces, position: Option<u64>) -> Answer {
+    if !call.kernel.open.file(number)?.writable() {
+        return Err(Errno::EBADF.into());
+    }
+    let bytes = gather(call, pieces)?;
+    write_bytes(call, number, &bytes, position)
+}
+
+fn write_bytes(call: &mut Call, number: u64, bytes: &[u8], position: Option<u64>) -> Answer {
+    let file = call.kernel.open.file(number)?;
+    let nonblocking = file.nonblocking();
+    let append = file.flags & O_APPEND != 0;
+    let offset = position.unwrap_or(file.offset);
+    match target(call.kernel, number)? {
+        Target::File(inode) => {
+            let size = call.kernel.files.file(inode)?.size;
+            let at = if append { size } else { offset };
+            if bytes.is_empty() {
+                return Ok(0);
+            }
+            let written = match call.kernel.write_file(call.machine, inode, at, bytes) {
+                Ok(()) => bytes.len() as u64,
+                Err(error) => {
+                    // Disk full after a part: the part counts.
+                    let reached = call.kernel.files.file(inode)?.size;
+                    if error != Errno::ENOSPC || reached <= at.max(size) {
+                        return Err(error.into());
+                    }
+                    reached - at
+                }
+            };
+            if position.is_none() {
+                call.kernel.open.file_mut(number)?.offset = at + written;
+            }
+            Ok(written)
+        }
+        Target::Text(_) => Err(Errno::EBADF.into()),
+        Target::Device(device) => write_device(call, device, bytes),
+        _ if position.is_some() => Err(Errno::ESPIPE.into()),
+        Target::PipeWriter(id) => write_pipe(call, id, bytes, nonblocking),
+        Target::Event(id) => write_event(call, id, bytes, nonblocking),
+        Target::PipeReader(_) => Err(Errno::EBADF.into()),
+    }
+}
+
+fn write_device(call: &mut Call, device: Device, bytes: &[u8]) -> Answer {
+    match device {
+        Device::StandardOutput => call.kernel.output.write(1, bytes),
+        Device::StandardError => call.kernel.output.write(2, bytes),
+        Device::Full => return Err(Errno::ENOSPC.into()),
+        Device::Null | Device::Zero | Device::Random => {}
+        Device::StandardInput | Device::Terminal => return Err(Errno::EBADF.into()),
+    }
+    Ok(bytes.len() as u64)
+}
+
+fn write_pipe(call: &mut Call, id: u32, bytes: &[u8], nonblocking: bool) -> Answer {
+    let done = call
+        .kernel
+        .threads
+        .get(&call.thread)
+        .map_or(0, |t| t.transferred) as usize;
+    let pipe = call.kernel.open.pipes.get_mut(id).ok_or(Errno::EBADF)?;
+    if pipe.readers == 0 {
+        let info = SignalInfo::sent(SIGPIPE, SI_USER);
+        call.kernel.send_signal(Some(call.thread), info);
+        return Err(Errno::EPIPE.into());
+    }
+    let rest = bytes.get(done..).unwrap_or_default();
+    let whole_or_nothing = rest.len() <= PIPE_ATOMIC_BYTES && done == 0;
+    let room = pipe.room();
+    let count = if whole_or_nothing && room < rest.len() {
+        0
+    } else {
+        room.min(rest.len())
+    };
+    pipe.bytes.extend(&rest[..count]);
+    if count > 0 {
+        pipe.activity += 1;
+        call.kernel.wake_file_waiters();
+    }
+    let done = done + count;
+    if done == bytes.len() {
+        return Ok(done as u64);
+    }
+    if nonblocking {
+        return if done > 0 {
+            Ok(done as u64)
+        } else {
+            Err(Errno::EAGAIN.into())
+        };
+    }
+    if let Some(thread) = call.kernel.threads.get_mut(&call.thread) {
+        thread.transferred = done as u64;
+    }
+    Err(call.wait_for_files(None))
+}
+
+fn write_event(call: &mut Call, id: u32, bytes: &[u8], nonblocking: bool) -> Answer {
+    let Some(raw) = bytes.first_chunk::<8>() else {
+        return Err(Errno::EINVAL.into());
+    };
+    let add = u64::from_le_bytes(*raw);
+    if add == u64::MAX {
+        return Err(Errno::EINVAL.into());
+    }
+    let event = call.kernel.open.events.get_mut(id).ok_or(Errno::EBADF)?;
+    match event
+        .value
+        .checked_add(add)
+        .filter(|&value| value < u64::MAX)
+    {
+        Some(value) => {
+            event.value = value;
+            event.activity += 1;
+            call.kernel.wake_file_waiters();
+            Ok(8)
+        }
+        None if nonblocking => Err(Errno::EAGAIN.into()),
+        None => Err(call.wait_for_files(None)),
+    }
+}
+
+/// `read`.
+pub(crate) fn read(call: &mut Call) -> Answer {
+    let [number, address, length, ..] = call.arguments;
+    read_into(call, number, &one_piece(address, length), None)
+}
+
+/// `write`.
+pub(crate) fn write(call: &mut Call) -> Answer {
+    let [number, address, length, ..] = call.arguments;
+    write_from(call, number, &one_piece(address, length), None)
+}
+
+/// `readv`.
+pub(crate) fn readv(call: &mut Call) -> Answer {
+    let [number, address, count, ..] = call.arguments;
+    let pieces = vector(call, address, count)?;
+    read_into(call, number, &pieces, None)
+}
+
+/// `writev`.
+pub(crate) fn writev(call: &mut Call) -> Answer {
+    let [number, address, count, ..] = call.arguments;
+    let pieces = vector(call, address, count)?;
+    write_from(call, number, &pieces, None)
+}
+
+fn position(value: u64) -> Result<u64, Errno> {
+    if (value as i64) < 0 {
+        Err(Errno::EINVAL)
+    } else {
+        Ok(value)
+    }
+}
+
+/// `pread64`.
+pub(crate) fn pread64(call: &mut Call) -> Answer {
+    let [number, address, length, offset, ..] = call.arguments;
+    let at = position(offset)?;
+    read_into(call, number, &one_piece(address, length), Some(at))
+}
+
+/// `pwrite64`.
+pub(crate) fn pwrite64(call: &mut Call) -> Answer {
+    let [number, address, length, offset, ..] = call.arguments;
+    let at = position(offset)?;
+    write_from(call, number, &one_piece(address, length), Some(at))
+}
+
+/// `preadv` and `preadv2`; an offset of −1 means the file's own.
+pub(crate) fn preadv(call: &mut Call) -> Answer {
+    let [number, address, count, offset, ..] = call.arguments;
+    let pieces = vector(call, address, count)?;
+    let at = position(offset)?;
+    read_into(call, number, &pieces, Some(at))
+}
+
+/// `pwritev`.
+pub(crate) fn pwritev(call: &mut Call) -> Answer {
+    let [number, address, count, offset, ..] = call.arguments;
+    let pieces = vector(call, address, count)?;
+    let at = position(offset)?;
+    write_from(call, number, &pieces, Some(at))
+}
+
+/// `preadv2` without flags.
+pub(crate) fn preadv2(call: &mut Call) -> Answer {
+    if call.arguments[5] != 0 {
+        return Err(Errno::EOPNOTSUPP.into());
+    }
+    if call.arguments[3] == u64::MAX {
+        readv(call)
+    } else {
+        preadv(call)
+    }
+}
+
+/// `pwritev2` without flags.
+pub(crate) fn pwritev2(call: &mut Call) -> Answer {
+    if call.arguments[5] != 0 {
+        return Err(Errno::EOPNOTSUPP.into());
+    }
+    if call.arguments[3] == u64::MAX {
+        writev(call)
+    } else {
+        pwritev(call)
+    }
+}
+
+/// An offset that the guest keeps in its own memory, or the file's own.
+fn offset_at(call: &mut Call, address: u64) -> Result<Option<u64>, Errno> {
+    if address == 0 {
+        return Ok(None);
+    }
+    let offset = call.read_u64(address)?;
+    position(offset).map(Some)
+}
+
+/// Copies file to descriptor inside the kernel and moves the offsets.
+fn copy(call: &mut Call, from: u64, from_at: u64, to: u64, to_at: u64, length: u64) -> Answer {
+    let source = call.kernel.open.file(from)?;
+    if !source.readable() || !call.kernel.open.file(to)?.writable() {
+        return Err(Errno::EBADF.into());
+    }
+    let own_offset = source.offset;
+    let read_at = offset_at(call, from_at)?;
+    let write_at = offset_at(call, to_at)?;
+    let at = read_at.unwrap_or(own_offset);
+    let length = length.min(TRANSFER_BYTES_MAX);
+    let bytes = match target(call.kernel, from)? {
+        Target::File(inode) => call.kernel.read_file(call.machine, inode, at, length)?,
+        Target::Text(text) => {
+            let rest = text
+                .get(at.min(text.len() as u64) as usize..)
+                .unwrap_or_default();
+            rest[..rest.len().min(length as usize)].to_vec()
+        }
+        _ => return Err(Errno::EINVAL.into()),
+    };
+    let count = write_bytes(call, to, &bytes, write_at)?;
+    match read_at {
+        Some(_) => call.write(from_at, &(at + count).to_le_bytes())?,
+        None => call.kernel.open.file_mut(from)?.offset = at + count,
+    }
+    if let Some(write_at) = write_at {
+        call.write(to_at, &(write_at + count).to_le_bytes())?;
+    }
+    Ok(count)
+}
+
+/// `sendfile`.
+pub(crate) fn sendfile(call: &mut Call) -> Answer {
+    let [to, from, offset, length, ..] = call.arguments;
+    copy(call, from, offset, to, 0, length)
+}
+
+/// `copy_file_range`.
+pub(crate) fn copy_file_range(call: &mut Call) -> Answer {
+    let [from, from_at, to, to_at, length, flags] = call.arguments;
+    if flags != 0 {
+        return Err(Errno::EINVAL.into());
+    }
+    for number in [from, to] {
+        match target(call.kernel, number)? {
+            Target::File(_) => {}
+            _ => return Err(Errno::EINVAL.into()),
+        }
+    }
+    if call.kernel.open.file(to)?.flags & O_APPEND != 0 {
+        return Err(Errno::EBADF.into());
+    }
+    copy(call, from, from_at, to, to_at, length)
+}
+
+/// `getrandom`.
+pub(crate) fn getrandom(call: &mut Call) -> Answer {
+    let [address, length, flags, ..] = call.arguments;
+    if flags & !7 != 0 {
+        return Err(Errno::EINVAL.into());
+    }
+    let length = length.min(TRANSFER_BYTES_MAX);
+    fill(call, address, length, true)?;
+    Ok(length)
+}
+
+/// `pipe2`.
+pub(crate) fn pipe2(call: &mut Call) -> Answer {
+    let [address, flags, ..] = call.arguments;
+    let flags = flags as u32;
+    if flags & !(O_CLOEXEC | O_NONBLOCK | 0o40000) != 0 {
+        return Err(Errno::EINVAL.into());
+    }
+    call.kernel.touch(call.machine, address, 8, Access::Store)?;
+    let open = &mut call.kernel.open;
+    let id = open.pipes.insert(Pipe {
+        readers: 1,
+        writers: 1,
+        ..Pipe::default()
+    });
+    let name = format!("pipe:[{id}]");
+    let kept = flags & O_NONBLOCK;
+    let reader = OpenFile::new(Object::PipeReader(id), kept, name.clone());
+    let writer = OpenFile::new(Object::PipeWriter(id), kept | O_WRONLY, name);
+    let first = match open.open(reader, flags & O_CLOEXEC != 0) {
+        Ok(first) => first,
+        Err(error) => {
+            open.pipes.remove(id);
+            return Err(error.into());
+        }
+    };
+    let second = match open.open(writer, flags & O_CLOEXEC != 0) {
+        Ok(second) => second,
+        Err(error) => {
+            call.kernel.close(first)?;
+            call.kernel.open.pipes.remove(id);
+            return Err(error.into());
+        }
+    };
+    let mut bytes = [0; 8];
+    bytes[..4].copy_from_slice(&first.to_le_bytes());
+    bytes[4..].copy_from_slice(&second.to_le_bytes());
+    call.write(address, &bytes)?;
+    Ok(0)
+}
+
+/// `eventfd2`.
+pub(crate) fn eventfd2(call: &mut Call) -> Answer {
+    let [value, flags, ..] = call.arguments;
+    let flags = flags as u32;
+    if flags & !(O_CLOEXEC | O_NONBLOCK | 1) != 0 {
+        return Err(Errno::EINVAL.into());
+    }
+    let event = EventCounter {
+        value: value & 0xffff_ffff,
+        semaphore: flags & 1 != 0,
+        activity: 0,
+    };
+    let id = call.kernel.open.events.insert(event);
+    let file = OpenFile::new(
+        Object::Event(id),
+        flags & O_NONBLOCK | 2,
+        "anon_inode:[eventfd]".to_owned(),
+    );
+    match call.kernel.open.open(file, flags & O_CLOEXEC != 0) {
+        Ok(number) => Ok(u64::from(number)),
+        Err(error) => {
+            call.kernel.open.events.remove(id);
+            Err(Stop::Error(error))
+        }
+    }
+}

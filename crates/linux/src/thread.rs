@@ -1,0 +1,139 @@
+//! Threads: their registers while off a hart, what they wait for, their signal state.
+
+use perdure_riscv::Hart;
+use serde::{Deserialize, Serialize};
+
+use crate::machine::ThreadId;
+use crate::signal::{AlternateStack, SignalInfo};
+use crate::vfs::InodeId;
+
+/// The registers that belong to a thread (`retired` belongs to the hart).
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Context {
+    pub x: [u64; 32],
+    pub f: [u64; 32],
+    pub pc: u64,
+    pub fcsr: u32,
+}
+
+impl Context {
+    pub fn of(hart: &Hart) -> Self {
+        Self {
+            x: hart.x,
+            f: hart.f,
+            pc: hart.pc,
+            fcsr: hart.fcsr,
+        }
+    }
+
+    pub fn load(&self, hart: &mut Hart) {
+        hart.x = self.x;
+        hart.x[0] = 0;
+        hart.f = self.f;
+        hart.pc = self.pc & !1;
+        hart.fcsr = self.fcsr & 0xff;
+    }
+}
+
+/// What identifies a futex.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub(crate) enum FutexKey {
+    /// A virtual address.
+    Private(u64),
+    /// A place in a file that is mapped shared.
+    File(InodeId, u64),
+}
+
+/// What a blocked thread waits for. Its pc stays at the `ecall`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Wait {
+    /// A wake-up of the futex; then the call returns 0, or ETIMEDOUT at the deadline.
+    Futex { key: FutexKey, bitset: u32 },
+    /// The deadline; then the call returns 0. `remaining` is where an interrupted sleep says how
+    /// long it would have gone on (0: nowhere).
+    Sleep { remaining: u64 },
+    /// Something about open files; then the call is made again.
+    Files,
+    /// A signal of the set; then the call is made again.
+    Signals { set: u64 },
+    /// Any signal that runs a handler.
+    Pause,
+}
+
+impl Wait {
+    /// True if a handler with `SA_RESTART` makes the call start again.
+    pub fn restarts(self, has_deadline: bool) -> bool {
+        match self {
+            Wait::Futex { .. } => !has_deadline,
+            Wait::Files => true,
+            Wait::Sleep { .. } | Wait::Signals { .. } | Wait::Pause => false,
+        }
+    }
+}
+
+/// Where a thread is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum ThreadState {
+    Ready,
+    Running {
+        hart: u32,
+    },
+    Blocked {
+        wait: Wait,
+        deadline_ns: Option<u64>,
+    },
+}
+
+/// How an interrupted call ends once its signal's handler is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Interrupted {
+    /// EINTR in any case.
+    Fails,
+    /// Made again if the handler has `SA_RESTART`.
+    MayRestart,
+    /// EINTR, and the time that was left is written to `remaining`.
+    Sleep { deadline_ns: u64, remaining: u64 },
+}
+
+/// A thread.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Thread {
+    pub id: ThreadId,
+    /// Saved as plain words beside the rest.
+    #[serde(skip)]
+    pub context: Context,
+    pub state: ThreadState,
+    pub name: String,
+    /// Blocked signals.
+    pub mask: u64,
+    /// The mask to go back to after a call that replaced it for its own duration.
+    pub saved_mask: Option<u64>,
+    pub pending: Vec<SignalInfo>,
+    pub alternate_stack: AlternateStack,
+    pub interrupted: Option<Interrupted>,
+    /// The deadline of a call that is being made again.
+    pub retry_deadline_ns: Option<u64>,
+    /// Bytes that a blocking call has transferred already.
+    pub transferred: u64,
+    /// Cleared and woken when the thread ends.
+    pub clear_child: u64,
+}
+
+impl Thread {
+    pub fn new(id: ThreadId, context: Context, name: String) -> Self {
+        Self {
+            id,
+            context,
+            state: ThreadState::Ready,
+            name,
+            mask: 0,
+            saved_mask: None,
+            pending: Vec::new(),
+            alternate_stack: AlternateStack::default(),
+            interrupted: None,
+            retry_deadline_ns: None,
+            transferred: 0,
+            clear_child: 0,
+        }
+    }
+}

@@ -1,0 +1,284 @@
+//! Descriptors and the open files behind them.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::pipe::{EventCounter, Pipe};
+use super::{FileSystem, InodeId};
+use crate::errno::Errno;
+
+pub(crate) const O_ACCMODE: u32 = 0o3;
+pub(crate) const O_WRONLY: u32 = 0o1;
+pub(crate) const O_CREAT: u32 = 0o100;
+pub(crate) const O_EXCL: u32 = 0o200;
+pub(crate) const O_TRUNC: u32 = 0o1000;
+pub(crate) const O_APPEND: u32 = 0o2000;
+pub(crate) const O_NONBLOCK: u32 = 0o4000;
+pub(crate) const O_DIRECTORY: u32 = 0o200_000;
+pub(crate) const O_NOFOLLOW: u32 = 0o400_000;
+pub(crate) const O_CLOEXEC: u32 = 0o2_000_000;
+pub(crate) const O_PATH: u32 = 0o10_000_000;
+pub(crate) const O_TMPFILE: u32 = 0o20_000_000;
+
+/// What an open file is.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) enum Object {
+    Inode(InodeId),
+    /// A report's text, written when it was opened.
+    Text {
+        inode: InodeId,
+        text: Vec<u8>,
+    },
+    PipeReader(u32),
+    PipeWriter(u32),
+    Event(u32),
+    Poller(u32),
+}
+
+/// `flock` on an open file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Lock {
+    None,
+    Shared,
+    Exclusive,
+}
+
+/// One entry of a directory listing under way.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct ListedName {
+    pub name: String,
+    pub inode: u64,
+    pub kind: u8,
+}
+
+/// An open file; descriptors made by `dup` share it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct OpenFile {
+    pub object: Object,
+    pub offset: u64,
+    /// Access mode and status flags.
+    pub flags: u32,
+    pub references: u32,
+    pub path: String,
+    pub lock: Lock,
+    /// The listing that `getdents64` walks; taken anew at offset 0.
+    pub listing: Vec<ListedName>,
+}
+
+impl OpenFile {
+    pub fn new(object: Object, flags: u32, path: String) -> Self {
+        Self {
+            object,
+            offset: 0,
+            flags,
+            references: 1,
+            path,
+            lock: Lock::None,
+            listing: Vec::new(),
+        }
+    }
+
+    pub fn inode(&self) -> Option<InodeId> {
+        match self.object {
+            Object::Inode(inode) | Object::Text { inode, .. } => Some(inode),
+            _ => None,
+        }
+    }
+
+    pub fn readable(&self) -> bool {
+        self.flags & O_ACCMODE != O_WRONLY && self.flags & O_PATH == 0
+    }
+
+    pub fn writable(&self) -> bool {
+        self.flags & O_ACCMODE != 0 && self.flags & O_PATH == 0
+    }
+
+    pub fn nonblocking(&self) -> bool {
+        self.flags & O_NONBLOCK != 0
+    }
+}
+
+/// One interest of an epoll instance.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Interest {
+    /// The open file it was registered for; the descriptor may have changed hands.
+    pub file: u32,
+    pub events: u32,
+    pub data: u64,
+    /// The activity count at the last report, for edge-triggered interests.
+    pub reported: Option<u64>,
+    /// Set by `EPOLLONESHOT` after a report.
+    pub disabled: bool,
+}
+
+/// An epoll instance: interests by descriptor.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Poller {
+    pub interests: BTreeMap<u32, Interest>,
+}
+
+/// A descriptor of the process.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub(crate) struct Descriptor {
+    pub file: u32,
+    pub close_on_exec: bool,
+}
+
+/// A table whose entries keep their numbers; the lowest free number is given out.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Table<T> {
+    pub entries: Vec<Option<T>>,
+}
+
+impl<T> Default for Table<T> {
+    fn default() -> Self {
+        Self {
+            entries: Vec::new(),
+        }
+    }
+}
+
+impl<T> Table<T> {
+    pub fn insert_from(&mut self, lowest: usize, value: T) -> u32 {
+        while self.entries.len() < lowest {
+            self.entries.push(None);
+        }
+        match (lowest..self.entries.len()).find(|&index| self.entries[index].is_none()) {
+            Some(index) => {
+                self.entries[index] = Some(value);
+                index as u32
+            }
+            None => {
+                self.entries.push(Some(value));
+                (self.entries.len() - 1) as u32
+            }
+        }
+    }
+
+    pub fn insert(&mut self, value: T) -> u32 {
+        self.insert_from(0, value)
+    }
+
+    pub fn get(&self, index: u32) -> Option<&T> {
+        self.entries.get(index as usize)?.as_ref()
+    }
+
+    pub fn get_mut(&mut self, index: u32) -> Option<&mut T> {
+        self.entries.get_mut(index as usize)?.as_mut()
+    }
+
+    pub fn remove(&mut self, index: u32) -> Option<T> {
+        let value = self.entries.get_mut(index as usize)?.take();
+        while self.entries.last().is_some_and(Option::is_none) {
+            self.entries.pop();
+        }
+        value
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = (u32, &T)> {
+        let entries = self.entries.iter().enumerate();
+        entries.filter_map(|(index, entry)| Some((index as u32, entry.as_ref()?)))
+    }
+
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = (u32, &mut T)> {
+        let entries = self.entries.iter_mut().enumerate();
+        entries.filter_map(|(index, entry)| Some((index as u32, entry.as_mut()?)))
+    }
+}
+
+/// Everything that the process has open.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct OpenFiles {
+    pub descriptors: Table<Descriptor>,
+    pub files: Table<OpenFile>,
+    pub pipes: Table<Pipe>,
+    pub events: Table<EventCounter>,
+    pub pollers: Table<Poller>,
+}
+
+/// Descriptors that a process may have.
+pub(crate) const DESCRIPTORS_MAX: usize = 1024;
+
+impl OpenFiles {
+    pub fn descriptor(&self, number: u64) -> Result<Descriptor, Errno> {
+        let number = u32::try_from(number as i32).map_err(|_| Errno::EBADF)?;
+        self.descriptors.get(number).copied().ok_or(Errno::EBADF)
+    }
+
+    /// The open file behind a descriptor.
+    pub fn file(&self, number: u64) -> Result<&OpenFile, Errno> {
+        self.files
+            .get(self.descriptor(number)?.file)
+            .ok_or(Errno::EBADF)
+    }
+
+    pub fn file_mut(&mut self, number: u64) -> Result<&mut OpenFile, Errno> {
+        let file = self.descriptor(number)?.file;
+        self.files.get_mut(file).ok_or(Errno::EBADF)
+    }
+
+    /// A descriptor for a new open file.
+    pub fn open(&mut self, file: OpenFile, close_on_exec: bool) -> Result<u32, Errno> {
+        let file = self.files.insert(file);
+        match self.install(
+            0,
+            Descriptor {
+                file,
+                close_on_exec,
+            },
+        ) {
+            Ok(number) => Ok(number),
+            Err(error) => {
+                self.files.remove(file);
+                Err(error)
+            }
+        }
+    }
+
+    /// Puts a descriptor at the lowest free number from `lowest`.
+    pub fn install(&mut self, lowest: usize, descriptor: Descriptor) -> Result<u32, Errno> {
+        let used = |index: usize| self.descriptors.get(index as u32).is_some();
+        if (lowest..DESCRIPTORS_MAX).all(used) {
+            return Err(Errno::EMFILE);
+        }
+        Ok(self.descriptors.insert_from(lowest, descriptor))
+    }
+
+    /// True if some open file is this inode.
+    pub fn holds_inode(&self, inode: InodeId) -> bool {
+        self.files
+            .iter()
+            .any(|(_, file)| file.inode() == Some(inode))
+    }
+
+    /// Every reference names something that exists; an error says what does not.
+    pub fn validate(&self, files: &FileSystem) -> Result<(), &'static str> {
+        for (_, descriptor) in self.descriptors.iter() {
+            if self.files.get(descriptor.file).is_none() {
+                return Err("a descriptor names no open file");
+            }
+        }
+        for (index, file) in self.files.iter() {
+            let holders = self
+                .descriptors
+                .iter()
+                .filter(|(_, d)| d.file == index)
+                .count();
+            if file.references as usize != holders || holders == 0 {
+                return Err("an open file has the wrong number of descriptors");
+            }
+            let exists = match &file.object {
+                Object::Inode(id) | Object::Text { inode: id, .. } => files.inode(*id).is_ok(),
+                Object::PipeReader(id) => self.pipes.get(*id).is_some_and(|p| p.readers > 0),
+                Object::PipeWriter(id) => self.pipes.get(*id).is_some_and(|p| p.writers > 0),
+                Object::Event(id) => self.events.get(*id).is_some(),
+                Object::Poller(id) => self.pollers.get(*id).is_some(),
+            };
+            if !exists {
+                return Err("an open file names nothing that exists");
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,196 @@
+//! The host directories that the guest reads through.
+//!
+//! Always true: a path is looked at once; what was found (also "nothing") is what the guest sees
+//! from then on, whatever happens on the host, and so is replayable input. The kernel resolves
+//! symbolic links itself, component by component, so no path given to the host leaves its mount.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::configuration::{Configuration, WORK_DIRECTORY};
+
+/// What a host path is. Nothing else about it reaches the guest.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum HostNode {
+    File { size: u64, executable: bool },
+    Directory,
+    Link { target: String },
+}
+
+/// A host directory and where the guest sees it.
+#[derive(Clone, Debug)]
+pub(crate) struct HostMount {
+    pub guest: String,
+    pub host: PathBuf,
+}
+
+type Key = (u32, String);
+
+#[derive(Debug, Default)]
+struct Seen {
+    nodes: BTreeMap<Key, Option<HostNode>>,
+    listings: BTreeMap<Key, Arc<Vec<String>>>,
+    contents: BTreeMap<Key, Option<Arc<[u8]>>>,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    mounts: Vec<HostMount>,
+    seen: Mutex<Seen>,
+}
+
+/// The host files that the guest may read, as they were when first looked at. Cheap to clone;
+/// clones share what was read. Not part of the saved state.
+#[derive(Clone, Debug, Default)]
+pub struct HostView {
+    inner: Arc<Inner>,
+}
+
+/// The mount that holds a program given as a host path alone.
+pub(crate) const PROGRAM_DIRECTORY: &str = "/program";
+
+impl HostView {
+    /// The host directories that `configuration` names. Nothing is read yet.
+    pub fn new(configuration: &Configuration) -> Self {
+        let mut mounts = Vec::new();
+        let mut add = |guest: &str, host: &Path| {
+            mounts.push(HostMount {
+                guest: guest.to_owned(),
+                host: host.to_owned(),
+            });
+        };
+        if let Some(sysroot) = &configuration.sysroot {
+            add("/", sysroot);
+        }
+        if let Some(work) = &configuration.work_directory {
+            add(WORK_DIRECTORY, work);
+        }
+        for mount in &configuration.mounts {
+            add(mount.guest.trim_end_matches('/'), &mount.host);
+        }
+        // Last, so that the numbers of the others do not depend on the program. It is a mount of
+        // one file: the host path is the program itself and the relative path is empty.
+        add(PROGRAM_DIRECTORY, &configuration.program);
+        Self {
+            inner: Arc::new(Inner {
+                mounts,
+                seen: Mutex::default(),
+            }),
+        }
+    }
+
+    pub(crate) fn mounts(&self) -> &[HostMount] {
+        &self.inner.mounts
+    }
+
+    /// The number of the one-file mount that holds the program.
+    pub(crate) fn program_mount(&self) -> u32 {
+        (self.inner.mounts.len() - 1) as u32
+    }
+
+    fn host_path(&self, mount: u32, path: &str) -> Option<PathBuf> {
+        let base = &self.inner.mounts.get(mount as usize)?.host;
+        if path.is_empty() {
+            return Some(base.clone());
+        }
+        let plain = path
+            .split('/')
+            .all(|part| !part.is_empty() && part != "." && part != "..");
+        plain.then(|| base.join(path))
+    }
+
+    fn with_seen<T>(&self, act: impl FnOnce(&mut Seen) -> T) -> T {
+        // The maps are only ever extended, so a panic elsewhere cannot leave them half changed.
+        act(&mut self
+            .inner
+            .seen
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// What a path inside a mount is.
+    pub(crate) fn node(&self, mount: u32, path: &str) -> Option<HostNode> {
+        let host = self.host_path(mount, path)?;
+        self.with_seen(|seen| {
+            seen.nodes
+                .entry((mount, path.to_owned()))
+                .or_insert_with(|| look_at(&host, path.is_empty()))
+                .clone()
+        })
+    }
+
+    /// The names in a directory, sorted. Names that are not UTF-8 are left out.
+    pub(crate) fn listing(&self, mount: u32, path: &str) -> Arc<Vec<String>> {
+        let Some(host) = self.host_path(mount, path) else {
+            return Arc::default();
+        };
+        self.with_seen(|seen| {
+            Arc::clone(
+                seen.listings
+                    .entry((mount, path.to_owned()))
+                    .or_insert_with(|| {
+                        let entries = std::fs::read_dir(host).into_iter().flatten().flatten();
+                        let mut names: Vec<String> = entries
+                            .filter_map(|entry| entry.file_name().into_string().ok())
+                            .collect();
+                        names.sort();
+                        Arc::new(names)
+                    }),
+            )
+        })
+    }
+
+    /// A file's bytes, if it can be read and is still as long as when it was first looked at.
+    pub(crate) fn contents(&self, mount: u32, path: &str) -> Option<Arc<[u8]>> {
+        let Some(HostNode::File { size, .. }) = self.node(mount, path) else {
+            return None;
+        };
+        let host = self.host_path(mount, path)?;
+        self.with_seen(|seen| {
+            seen.contents
+                .entry((mount, path.to_owned()))
+                .or_insert_with(|| {
+                    let bytes: Arc<[u8]> = std::fs::read(host).ok()?.into();
+                    (bytes.len() as u64 == size).then_some(bytes)
+                })
+                .clone()
+        })
+    }
+}
+
+fn look_at(host: &Path, follow: bool) -> Option<HostNode> {
+    let metadata = if follow {
+        std::fs::metadata(host)
+    } else {
+        std::fs::symlink_metadata(host)
+    }
+    .ok()?;
+    if metadata.is_dir() {
+        return Some(HostNode::Directory);
+    }
+    if metadata.is_symlink() {
+        let target = std::fs::read_link(host)
+            .ok()?
+            .into_os_string()
+            .into_string()
+            .ok()?;
+        return Some(HostNode::Link { target });
+    }
+    // Host devices, pipes and sockets are not shown to the guest.
+    metadata.is_file().then(|| HostNode::File {
+        size: metadata.len(),
+        executable: is_executable(&metadata),
+    })
+}
+
+#[cfg(unix)]
+fn is_executable(metadata: &std::fs::Metadata) -> bool {
+    use std::os::unix::fs::PermissionsExt;
+    metadata.permissions().mode() & 0o100 != 0
+}
+
+#[cfg(not(unix))]
+fn is_executable(_metadata: &std::fs::Metadata) -> bool {
+    true
+}

@@ -1,0 +1,234 @@
+//! The text of `/proc` files, from the kernel's own state and configuration alone.
+
+use std::fmt::Write;
+
+use super::inode::Report;
+use crate::address_space::{Backing, Purpose};
+use crate::kernel::Kernel;
+use crate::machine::{Machine, PAGE_BYTES};
+use crate::page_table::{EXECUTE, READ, WRITE};
+use crate::process::{PROCESS_ID, UNLIMITED, USER_ID};
+
+impl Kernel {
+    /// The text of a report as it is now.
+    pub(crate) fn report(&self, report: Report, machine: &dyn Machine) -> String {
+        match report {
+            Report::Maps => self.maps(),
+            Report::Status => self.status(),
+            Report::CommandLine => lossy(&self.process.command_line),
+            Report::Environment => lossy(&self.process.environment),
+            Report::Auxiliary => lossy(&self.process.auxiliary),
+            Report::Stat => self.process_stat(machine),
+            Report::Statm => self.statm(),
+            Report::Name => format!("{}\n", self.main_name()),
+            Report::Limits => self.limits(),
+            Report::Mounts => self.mounts(),
+            Report::ProcessorInfo => self.processor_info(),
+            Report::MemoryInfo => self.memory_info(),
+            Report::SystemStat => self.system_stat(machine),
+            Report::Uptime => {
+                let hundredths = machine.clock_ns() / 10_000_000;
+                format!("{0}.{1:02} 0.00\n", hundredths / 100, hundredths % 100)
+            }
+            Report::LoadAverage => format!("0.00 0.00 0.00 1/1 {PROCESS_ID}\n"),
+        }
+    }
+
+    fn main_name(&self) -> &str {
+        self.threads
+            .values()
+            .next()
+            .map_or("", |thread| thread.name.as_str())
+    }
+
+    fn resident_pages(&self) -> u64 {
+        let mut pages = 0;
+        self.space.table.for_each(|_, _| pages += 1);
+        pages
+    }
+
+    fn maps(&self) -> String {
+        let mut text = String::new();
+        for (&start, mapping) in &self.space.mappings {
+            let has = |bit: u64, letter: char| {
+                if mapping.permissions & bit != 0 {
+                    letter
+                } else {
+                    '-'
+                }
+            };
+            let (offset, inode, path) = match mapping.backing {
+                Backing::Anonymous => (0, 0, String::new()),
+                Backing::File { inode, offset, .. } => {
+                    let path = self
+                        .files
+                        .path_of(inode)
+                        .unwrap_or_else(|| "(deleted)".to_owned());
+                    (offset, u64::from(inode.0) + 1, path)
+                }
+            };
+            let name = match mapping.purpose {
+                Purpose::Heap => "[heap]".to_owned(),
+                Purpose::Stack => "[stack]".to_owned(),
+                Purpose::Trampoline => "[vdso]".to_owned(),
+                Purpose::Plain => path,
+            };
+            let device = if inode == 0 { "00:00" } else { "08:01" };
+            let line = format!(
+                "{start:08x}-{end:08x} {r}{w}{x}{p} {offset:08x} {device} {inode}",
+                end = mapping.end,
+                r = has(READ, 'r'),
+                w = has(WRITE, 'w'),
+                x = has(EXECUTE, 'x'),
+                p = if mapping.shared { 's' } else { 'p' },
+            );
+            let _ = if name.is_empty() {
+                writeln!(text, "{line} ")
+            } else {
+                writeln!(text, "{line:<72} {name}")
+            };
+        }
+        text
+    }
+
+    fn status(&self) -> String {
+        let total = self.space.mapped_bytes() / 1024;
+        let resident = self.resident_pages() * PAGE_BYTES / 1024;
+        format!(
+            "Name:\t{name}\nUmask:\t{umask:04o}\nState:\tR (running)\nTgid:\t{id}\nNgid:\t0\n\
+             Pid:\t{id}\nPPid:\t0\nTracerPid:\t0\nUid:\t{user}\t{user}\t{user}\t{user}\n\
+             Gid:\t{user}\t{user}\t{user}\t{user}\nFDSize:\t64\nGroups:\t\n\
+             VmPeak:\t{total:8} kB\nVmSize:\t{total:8} kB\nVmLck:\t       0 kB\n\
+             VmHWM:\t{resident:8} kB\nVmRSS:\t{resident:8} kB\nThreads:\t{threads}\n\
+             Cpus_allowed:\t{allowed:x}\nCpus_allowed_list:\t{list}\n",
+            name = self.main_name(),
+            umask = self.process.umask,
+            id = PROCESS_ID,
+            user = USER_ID,
+            threads = self.threads.len(),
+            allowed = u64::MAX >> (64 - self.settings.harts.clamp(1, 64)),
+            list = hart_list(self.settings.harts),
+        )
+    }
+
+    fn process_stat(&self, machine: &dyn Machine) -> String {
+        let ticks = machine.clock_ns() / 10_000_000;
+        let size = self.space.mapped_bytes();
+        let resident = self.resident_pages();
+        format!(
+            "{id} ({name}) R 0 {id} {id} 0 -1 4194304 {faults} 0 0 0 {ticks} 0 0 0 20 0 {threads} 0 \
+             0 {size} {resident} 18446744073709551615 0 0 0 0 0 0 0 0 0 0 0 0 17 0 0 0 0 0 0 0 0 0 0 \
+             0 0 0 0\n",
+            id = PROCESS_ID,
+            name = self.main_name(),
+            faults = self.process.page_faults,
+            threads = self.threads.len(),
+        )
+    }
+
+    fn statm(&self) -> String {
+        let size = self.space.mapped_bytes() / PAGE_BYTES;
+        let resident = self.resident_pages();
+        format!("{size} {resident} 0 0 0 {resident} 0\n")
+    }
+
+    fn limits(&self) -> String {
+        const NAMES: [(&str, &str); 16] = [
+            ("Max cpu time", "seconds"),
+            ("Max file size", "bytes"),
+            ("Max data size", "bytes"),
+            ("Max stack size", "bytes"),
+            ("Max core file size", "bytes"),
+            ("Max resident set", "bytes"),
+            ("Max processes", "processes"),
+            ("Max open files", "files"),
+            ("Max locked memory", "bytes"),
+            ("Max address space", "bytes"),
+            ("Max file locks", "locks"),
+            ("Max pending signals", "signals"),
+            ("Max msgqueue size", "bytes"),
+            ("Max nice priority", ""),
+            ("Max realtime priority", ""),
+            ("Max realtime timeout", "us"),
+        ];
+        let mut text = format!(
+            "{:25} {:20} {:20} {:10}\n",
+            "Limit", "Soft Limit", "Hard Limit", "Units"
+        );
+        let show = |value: u64| {
+            if value == UNLIMITED {
+                "unlimited".to_owned()
+            } else {
+                value.to_string()
+            }
+        };
+        for ((name, unit), &(soft, hard)) in NAMES.iter().zip(&self.process.limits) {
+            let _ = writeln!(
+                text,
+                "{name:25} {:20} {:20} {unit:10}",
+                show(soft),
+                show(hard)
+            );
+        }
+        text
+    }
+
+    fn mounts(&self) -> String {
+        let mut text =
+            "rootfs / ext4 rw 0 0\nproc /proc proc rw 0 0\nsysfs /sys sysfs rw 0 0\n".to_owned();
+        for mount in &self.files.mounts {
+            let _ = writeln!(text, "host {} ext4 rw 0 0", mount.path);
+        }
+        text
+    }
+
+    fn processor_info(&self) -> String {
+        (0..self.settings.harts).fold(String::new(), |mut text, hart| {
+            let _ = writeln!(
+                text,
+                "processor\t: {hart}\nhart\t\t: {hart}\n\
+                 isa\t\t: rv64imafdc_zicbom_zicboz_zicsr_zifencei_zihintntl_zihintpause_zba_zbb_zbs\n\
+                 mmu\t\t: sv48\nuarch\t\t: perdure\n"
+            );
+            text
+        })
+    }
+
+    fn memory_info(&self) -> String {
+        let kib = PAGE_BYTES / 1024;
+        let (total, free) = (self.frames.total() * kib, self.frames.free() * kib);
+        format!(
+            "MemTotal:       {total:8} kB\nMemFree:        {free:8} kB\nMemAvailable:   {free:8} kB\n\
+             Buffers:               0 kB\nCached:                0 kB\nSwapTotal:             0 kB\n\
+             SwapFree:              0 kB\nHugePages_Total:       0\nHugepagesize:       2048 kB\n"
+        )
+    }
+
+    fn system_stat(&self, machine: &dyn Machine) -> String {
+        let ticks = machine.clock_ns() / 10_000_000;
+        let harts = self.settings.harts;
+        let mut text = format!("cpu  {} 0 0 0 0 0 0 0 0 0\n", ticks * harts as u64);
+        for hart in 0..harts {
+            let _ = writeln!(text, "cpu{hart} {ticks} 0 0 0 0 0 0 0 0 0");
+        }
+        let start = self.settings.clock_start_ns / 1_000_000_000;
+        let _ = write!(
+            text,
+            "intr 0\nctxt 0\nbtime {start}\nprocesses 1\nprocs_running 1\nprocs_blocked 0\n"
+        );
+        text
+    }
+}
+
+fn lossy(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// All harts as `/sys` lists them.
+pub(crate) fn hart_list(harts: usize) -> String {
+    if harts <= 1 {
+        "0".to_owned()
+    } else {
+        format!("0-{}", harts - 1)
+    }
+}

@@ -1,0 +1,211 @@
+//! Names: looking them up, making, moving and removing them.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::host_view::HostNode;
+use super::{DirectoryNode, FileNode, FileSystem, HostPath, HostView, InodeId, Node};
+use crate::errno::Errno;
+
+impl FileSystem {
+    /// A tree that holds an empty root, or the root of the given host directory.
+    pub fn new(start_ns: u64, host: Option<HostPath>) -> Self {
+        let mut files = Self {
+            start_ns,
+            ..Self::default()
+        };
+        let root = DirectoryNode {
+            parent: InodeId(0),
+            name: String::new(),
+            entries: BTreeMap::new(),
+            host,
+            replaces_host: false,
+        };
+        files.root = files.create(Node::Directory(root), 0o755, start_ns);
+        if let Ok(inode) = files.inode_mut(files.root) {
+            inode.links = 2;
+        }
+        files
+    }
+
+    /// The inode of a name in a directory.
+    pub fn child(
+        &mut self,
+        host: &HostView,
+        directory: InodeId,
+        name: &str,
+    ) -> Result<Option<InodeId>, Errno> {
+        let node = self.directory(directory)?;
+        match name {
+            "." => return Ok(Some(directory)),
+            ".." => return Ok(Some(node.parent)),
+            _ => {}
+        }
+        if let Some(entry) = node.entries.get(name) {
+            return Ok(*entry);
+        }
+        let Some(path) = node.host.as_ref().map(|host| host.child(name)) else {
+            return Ok(None);
+        };
+        let Some(found) = host.node(path.mount, &path.path) else {
+            return Ok(None);
+        };
+        Ok(Some(self.adopt(directory, name, path, found)?))
+    }
+
+    /// Makes the inode of something found on the host.
+    fn adopt(
+        &mut self,
+        directory: InodeId,
+        name: &str,
+        path: HostPath,
+        found: HostNode,
+    ) -> Result<InodeId, Errno> {
+        let (node, mode) = match found {
+            HostNode::File { size, executable } => {
+                let file = FileNode {
+                    size,
+                    host: Some(path),
+                    host_bytes: size,
+                    ..FileNode::default()
+                };
+                (Node::File(file), if executable { 0o755 } else { 0o644 })
+            }
+            HostNode::Directory => (self.new_directory(directory, name, Some(path)), 0o755),
+            HostNode::Link { target } => (Node::Link(target), 0o777),
+        };
+        let id = self.create(node, mode, self.start_ns);
+        self.enter(directory, name, id)?;
+        Ok(id)
+    }
+
+    /// A directory node that has no entries.
+    pub fn new_directory(&self, parent: InodeId, name: &str, host: Option<HostPath>) -> Node {
+        Node::Directory(DirectoryNode {
+            parent,
+            name: name.to_owned(),
+            entries: BTreeMap::new(),
+            host,
+            replaces_host: false,
+        })
+    }
+
+    /// Puts an inode under a name; counts the link.
+    pub fn enter(&mut self, directory: InodeId, name: &str, id: InodeId) -> Result<(), Errno> {
+        self.directory_mut(directory)?
+            .entries
+            .insert(name.to_owned(), Some(id));
+        let inode = self.inode_mut(id)?;
+        inode.links += 1;
+        if let Node::Directory(node) = &mut inode.node {
+            node.parent = directory;
+            name.clone_into(&mut node.name);
+            inode.links = 2;
+        }
+        Ok(())
+    }
+
+    /// Takes a name away; the caller frees the inode if that was its last use.
+    pub fn leave(&mut self, host: &HostView, directory: InodeId, name: &str) -> Result<(), Errno> {
+        let node = self.directory_mut(directory)?;
+        let from_host = node
+            .host
+            .as_ref()
+            .map(|path| path.child(name))
+            .is_some_and(|path| host.node(path.mount, &path.path).is_some());
+        let id = if from_host {
+            node.entries.insert(name.to_owned(), None).flatten()
+        } else {
+            node.entries.remove(name).flatten()
+        };
+        if let Some(id) = id {
+            let inode = self.inode_mut(id)?;
+            inode.links = if inode.is_directory() {
+                0
+            } else {
+                inode.links.saturating_sub(1)
+            };
+        }
+        Ok(())
+    }
+
+    /// True if the host has something under a name in a directory, hidden or not.
+    pub fn stands_on_host(&self, host: &HostView, directory: InodeId, name: &str) -> bool {
+        self.directory(directory)
+            .ok()
+            .and_then(|node| node.host.as_ref())
+            .map(|path| path.child(name))
+            .is_some_and(|path| host.node(path.mount, &path.path).is_some())
+    }
+
+    /// The names in a directory, sorted, without `.` and `..`.
+    pub fn names(&self, host: &HostView, directory: InodeId) -> Result<Vec<String>, Errno> {
+        let node = self.directory(directory)?;
+        let below = node
+            .host
+            .as_ref()
+            .map_or_else(Arc::default, |path| host.listing(path.mount, &path.path));
+        let mut names: Vec<String> = below
+            .iter()
+            .filter(|name| !node.entries.contains_key(*name))
+            .cloned()
+            .chain(
+                node.entries
+                    .iter()
+                    .filter(|(_, id)| id.is_some())
+                    .map(|(name, _)| name.clone()),
+            )
+            .collect();
+        names.sort();
+        Ok(names)
+    }
+
+    /// The absolute path of a directory.
+    pub fn directory_path(&self, directory: InodeId) -> String {
+        let mut parts = Vec::new();
+        let mut at = directory;
+        // Bounded, so that a damaged tree cannot turn it into a circle.
+        for _ in 0..4096 {
+            let Ok(node) = self.directory(at) else { break };
+            if at == self.root {
+                break;
+            }
+            parts.push(node.name.as_str());
+            at = node.parent;
+        }
+        if parts.is_empty() {
+            return "/".to_owned();
+        }
+        parts
+            .iter()
+            .rev()
+            .fold(String::new(), |path, part| path + "/" + part)
+    }
+
+    /// Some path of an inode that has been looked up, for reports.
+    pub fn path_of(&self, id: InodeId) -> Option<String> {
+        self.inodes.iter().enumerate().find_map(|(index, inode)| {
+            let Node::Directory(node) = &inode.as_ref()?.node else {
+                return None;
+            };
+            let (name, _) = node.entries.iter().find(|(_, entry)| **entry == Some(id))?;
+            let parent = self.directory_path(InodeId(index as u32));
+            Some(format!("{}/{name}", parent.trim_end_matches('/')))
+        })
+    }
+
+    /// True if `inner` is `outer` or lies below it.
+    pub fn is_below(&self, inner: InodeId, outer: InodeId) -> bool {
+        let mut at = inner;
+        for _ in 0..4096 {
+            if at == outer {
+                return true;
+            }
+            match self.directory(at) {
+                Ok(node) if at != self.root => at = node.parent,
+                _ => return false,
+            }
+        }
+        false
+    }
+}
