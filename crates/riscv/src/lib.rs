@@ -16,6 +16,7 @@
 //! Both return an [`Exit`] with `pc` and `retired` exact, and can be called again at once.
 mod compressed;
 mod control;
+mod disassemble;
 mod encoding;
 mod execute;
 pub mod exit;
@@ -28,6 +29,7 @@ pub mod memory;
 pub mod plain;
 mod table;
 
+pub use disassemble::disassemble;
 pub use encoding::{Encoding, Format};
 pub use exit::Exit;
 pub use flat::FlatMemory;
@@ -35,8 +37,3 @@ pub use hart::{CONTEXT_BYTES, ContextError, Hart};
 pub use instruction::Instruction;
 pub use memory::{Access, Amo, CacheBlock, Fault, FetchedLine, Memory, Scalar};
 pub use table::{Description, Operation, TABLE};
-
-/// The instruction `bits` (a compressed one in the low half) at `pc`, in the assembler's words.
-pub fn disassemble(bits: u32, _pc: u64) -> String {
-    format!(".4byte {bits:#x}")
-}
