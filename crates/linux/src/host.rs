@@ -1,4 +1,4 @@
-//! Applying releases to the host: standard streams and directories.
+//! Applying released files to host directories.
 //!
 //! Always true: nothing outside the target directories is written, whatever the guest named its
 //! files and links and whatever links stand on the host; applying a record twice changes nothing.
@@ -7,15 +7,16 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Seek, SeekFrom, Write};
 use std::path::{Component, Path, PathBuf};
 
+use crate::configuration::{Configuration, WORK_DIRECTORY};
 use crate::release::Release;
 
 /// Why a release could not be applied.
 #[derive(Debug, thiserror::Error)]
 pub enum HostError {
-    /// A stream or file operation failed.
+    /// A file operation failed.
     #[error("{place}: {error}")]
     Io {
-        /// The stream or host path.
+        /// The host path.
         place: String,
         /// What the host said.
         error: io::Error,
@@ -33,65 +34,49 @@ pub enum HostError {
     /// The path is below no target, or not plain.
     #[error("{0}: refused, because it lies below none of the directories that are written to")]
     Outside(String),
-    /// Stream bytes are missing.
-    #[error("standard stream {descriptor}: bytes {expected}..{offset} were never released")]
-    Gap {
-        /// 1 or 2.
-        descriptor: u8,
-        /// What should have come.
-        expected: u64,
-        /// What came.
-        offset: u64,
-    },
 }
 
 /// A guest directory and the host directory that receives its files.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Target {
-    /// Absolute guest path.
-    pub guest: String,
-    /// Host directory.
-    pub host: PathBuf,
+struct Target {
+    guest: String,
+    host: PathBuf,
 }
 
-/// Where releases go.
-#[derive(Debug)]
-pub struct HostOutput {
+/// The host directories that receive the files of the guest's mounts.
+#[derive(Clone, Debug)]
+pub struct HostDirectories {
     targets: Vec<Target>,
-    /// Bytes already passed on to standard output and standard error.
-    written: [u64; 2],
 }
 
-impl HostOutput {
-    /// Files go to the targets, each below its own host directory; files of no target are refused.
-    pub fn new(mut targets: Vec<Target>) -> Self {
+impl HostDirectories {
+    /// With `out`, the guest's working directory goes there and every other mount below it under
+    /// its guest path; without, every mount's files go back to where they came from. Files of a
+    /// mount that has no host directory are then refused.
+    pub fn new(configuration: &Configuration, out: Option<PathBuf>) -> Self {
+        let mounts = configuration.mounts.iter().map(|mount| Target {
+            guest: mount.guest.trim_end_matches('/').to_owned(),
+            host: match &out {
+                Some(out) => out.join(mount.guest.trim_matches('/')),
+                None => mount.host.clone(),
+            },
+        });
+        let mut targets: Vec<Target> = mounts.collect();
+        if let Some(host) = out.clone().or_else(|| configuration.work_directory.clone()) {
+            targets.push(Target {
+                guest: WORK_DIRECTORY.to_owned(),
+                host,
+            });
+        }
         // The innermost mount wins.
         targets.sort_by_key(|target| std::cmp::Reverse(target.guest.len()));
-        Self {
-            targets,
-            written: [0; 2],
-        }
+        Self { targets }
     }
 
-    /// Applies one record.
-    pub fn apply(
-        &mut self,
-        release: &Release,
-        standard_output: &mut dyn Write,
-        standard_error: &mut dyn Write,
-    ) -> Result<(), HostError> {
+    /// Applies one record. Stream records are not for directories and change nothing.
+    pub fn apply(&self, release: &Release) -> Result<(), HostError> {
         match release {
-            Release::Stream {
-                descriptor,
-                offset,
-                bytes,
-            } => {
-                if *descriptor == 2 {
-                    self.apply_stream(2, *offset, bytes, standard_error)
-                } else {
-                    self.apply_stream(1, *offset, bytes, standard_output)
-                }
-            }
+            Release::Stream { .. } => Ok(()),
             Release::File {
                 path,
                 size,
@@ -115,32 +100,6 @@ impl HostOutput {
                 at(&host, make_directory(&host))
             }
         }
-    }
-
-    fn apply_stream(
-        &mut self,
-        descriptor: u8,
-        offset: u64,
-        bytes: &[u8],
-        stream: &mut dyn Write,
-    ) -> Result<(), HostError> {
-        let written = &mut self.written[usize::from(descriptor == 2)];
-        let expected = *written;
-        let Some(known) = expected.checked_sub(offset) else {
-            return Err(HostError::Gap {
-                descriptor,
-                expected,
-                offset,
-            });
-        };
-        let Some(new) = bytes.get(known as usize..) else {
-            return Ok(());
-        };
-        let place = format!("standard stream {descriptor}");
-        let result = stream.write_all(new).and_then(|()| stream.flush());
-        result.map_err(|error| HostError::Io { place, error })?;
-        *written += new.len() as u64;
-        Ok(())
     }
 
     /// The host path of a guest path, with the directories that lead to it made; none of them is

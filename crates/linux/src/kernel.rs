@@ -232,21 +232,4 @@ impl Kernel {
         });
         found
     }
-
-    /// Where files of the guest lie on the host: absolute guest path and host directory of each
-    /// mount whose files are released.
-    pub fn released_mounts(&self) -> Vec<(String, std::path::PathBuf)> {
-        let mounts = self.files.mounts.iter().filter(|mount| mount.released);
-        mounts
-            .map(|mount| {
-                let host = self
-                    .host
-                    .mounts()
-                    .iter()
-                    .find(|host| host.guest == mount.path);
-                let host = host.map(|host| host.host.clone()).unwrap_or_default();
-                (mount.path.clone(), host)
-            })
-            .collect()
-    }
 }

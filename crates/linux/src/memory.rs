@@ -73,7 +73,10 @@ impl Kernel {
             self.make_writable(machine, &mapping, start, page, old)?
         };
         self.space.table.set(page, new);
-        machine.mappings_changed(SPACE, page..page + 1, mapping.executable());
+        if old & VALID != 0 {
+            // Nobody can hold a translation of a page that had none.
+            machine.mappings_changed(SPACE, page..page + 1, mapping.executable());
+        }
         Ok(new)
     }
 

@@ -51,7 +51,8 @@ struct Found {
 
 impl Kernel {
     /// Hands out what changed in files under the mounts since the last call. Call it only when
-    /// the present state is durable.
+    /// the present state is durable. Pages of shared mappings become read-only again, so that the
+    /// next store to one is seen: `mappings_changed` of `machine` must really drop translations.
     pub fn release_files(&mut self, machine: &mut dyn Machine) -> Vec<Release> {
         let (found, hidden) = self.overlay_entries();
         let mut releases = self.release_removals(&found, &hidden);
