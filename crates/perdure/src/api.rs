@@ -4,13 +4,12 @@
 //! an [`Error`] whose text is one message for the user.
 
 use std::io::Write;
-use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use perdure_designs::{Design, NAMES, Visitor, with_design};
 use perdure_hardware::time::Cycles;
-use perdure_linux::Release;
+use perdure_linux::{HostDirectories, Release};
 use serde_json::{Value, json};
 
 use crate::campaign;
@@ -79,8 +78,9 @@ impl Visitor for Run<'_> {
     fn visit<D: Design>(self) -> Self::Output {
         let Prepared { configuration, workload, engine, .. } = self.prepared;
         let mut machine = Machine::<D>::boot(configuration, workload, *engine, self.bug)?;
-        let forward = Forward::new(self.request, workload);
-        machine.outside.forward = Some(Arc::new(move |release| forward.release(release)));
+        let forward = Arc::new(Forward::new(self.request, self.prepared));
+        let receiver = Arc::clone(&forward);
+        machine.outside.forward = Some(Arc::new(move |release| receiver.release(release)));
         let started = Instant::now();
         let mut until = STRIDE;
         let mut interrupted = false;
@@ -103,40 +103,54 @@ impl Visitor for Run<'_> {
         if let Some(message) = &machine.outside.contradiction {
             return Err(Error::Defect(message.clone()));
         }
-        run_result(&machine, self.prepared, seconds, interrupted).map(Value::Object)
+        let mut result = run_result(&machine, self.prepared, seconds, interrupted)?;
+        result.insert("refused_output".into(), json!(forward.refusal()));
+        Ok(Value::Object(result))
     }
 }
 
-/// Hands output on to the host as it is released.
+/// Hands output on to the host as it is released. What the host refuses is remembered; the guest
+/// has long gone on.
 struct Forward {
     passthrough: bool,
-    files: Option<perdure_linux::HostDirectories>,
+    directories: HostDirectories,
+    refused: Mutex<Option<String>>,
 }
 
 impl Forward {
-    fn new(request: &Request, workload: &crate::machine::Workload) -> Self {
-        let files = perdure_linux::HostDirectories::new(&workload.kernel, request.out.as_deref().map(Path::to_path_buf));
-        Self { passthrough: request.passthrough, files: Some(files) }
+    /// Guest files go to the mounts that they belong to, or below `--out`, if given.
+    fn new(request: &Request, prepared: &Prepared) -> Self {
+        let files = request.out.as_ref().map(|out| out.join("files"));
+        Self {
+            passthrough: request.passthrough,
+            directories: HostDirectories::new(&prepared.workload.kernel, files),
+            refused: Mutex::new(None),
+        }
     }
 
     fn release(&self, release: &Release) {
         if let Release::Stream { descriptor, bytes, .. } = release {
             if self.passthrough {
-                // A reader that went away ends nothing: the guest's output is not our error.
-                let _ = if *descriptor == 2 {
-                    let mut stream = std::io::stderr().lock();
-                    stream.write_all(bytes).and_then(|()| stream.flush())
-                } else {
-                    let mut stream = std::io::stdout().lock();
-                    stream.write_all(bytes).and_then(|()| stream.flush())
+                // A reader that went away ends nothing: the guest has long gone on.
+                let _ = match *descriptor {
+                    2 => write_and_flush(std::io::stderr().lock(), bytes),
+                    _ => write_and_flush(std::io::stdout().lock(), bytes),
                 };
             }
-        } else if let Some(files) = &self.files
-            && let Err(error) = files.apply(release)
-        {
-            eprintln!("perdure: {error}");
+        } else if let Err(refusal) = self.directories.apply(release) {
+            let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
+            refused.get_or_insert_with(|| refusal.to_string());
         }
     }
+
+    fn refusal(&self) -> Option<String> {
+        self.refused.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+fn write_and_flush(mut stream: impl Write, bytes: &[u8]) -> std::io::Result<()> {
+    stream.write_all(bytes)?;
+    stream.flush()
 }
 
 /// Runs a program.

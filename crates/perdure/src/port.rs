@@ -249,47 +249,65 @@ impl<D: Design, const SHORTCUTS: bool> Memory for Port<'_, D, SHORTCUTS> {
     }
 
     #[inline(always)]
-    fn load<T: Scalar>(&mut self, address: u64, retired: u64) -> Result<T, Fault> {
-        if SHORTCUTS {
-            // The tag keeps the low bits that must be zero in an aligned access.
-            let tag = address & (!OFFSET_MASK | (T::BYTES as u64 - 1));
-            // SAFETY: `entries` points to the `lookaside::ENTRIES` entries of this hart, which live
-            // as long as the hardware that this port borrows; `index_of` stays within them. An
-            // entry whose tag matches points to a line of 64 bytes and a stamp in this hart's L1D,
-            // and is killed before either moves. Checked indexing instead cost 9 % on compute.
-            unsafe {
-                let entry = &*self.entries.add(index_of(address));
-                if entry.read_tag == tag {
-                    let core = &mut *self.core;
-                    core.accesses += 1;
-                    *entry.stamp = core.accesses;
-                    let bytes = entry.bytes.add((address & OFFSET_MASK) as usize);
-                    return Ok(T::from_le(std::slice::from_raw_parts(bytes, T::BYTES)));
-                }
-            }
+    fn load_hit<T: Scalar>(&mut self, address: u64, _retired: u64) -> Option<T> {
+        if !SHORTCUTS {
+            return None;
         }
-        self.load_slow(address, retired)
+        // The tag keeps the low bits that must be zero in an aligned access.
+        let tag = address & (!OFFSET_MASK | (T::BYTES as u64 - 1));
+        // SAFETY: `entries` points to the `lookaside::ENTRIES` entries of this hart, which live as
+        // long as the hardware that this port borrows; `index_of` stays within them. An entry whose
+        // tag matches points to a line of 64 bytes and a stamp in this hart's L1D, and is killed
+        // before either moves; the tag also says that the access is aligned and within the line.
+        unsafe {
+            let entry = &*self.entries.add(index_of(address));
+            if entry.read_tag != tag {
+                return None;
+            }
+            let core = &mut *self.core;
+            core.accesses += 1;
+            *entry.stamp = core.accesses;
+            let bytes = entry.bytes.add((address & OFFSET_MASK) as usize);
+            Some(T::from_le(std::slice::from_raw_parts(bytes, T::BYTES)))
+        }
+    }
+
+    #[inline(always)]
+    fn store_hit<T: Scalar>(&mut self, address: u64, value: T, _retired: u64) -> bool {
+        if !SHORTCUTS {
+            return false;
+        }
+        let tag = address & (!OFFSET_MASK | (T::BYTES as u64 - 1));
+        // SAFETY: as in `load_hit`; a matching write tag also means that the line is Modified and
+        // carries the current version.
+        unsafe {
+            let entry = &*self.entries.add(index_of(address));
+            if entry.write_tag != tag {
+                return false;
+            }
+            let core = &mut *self.core;
+            core.accesses += 1;
+            core.stores += 1;
+            *entry.stamp = core.accesses;
+            let bytes = entry.bytes.add((address & OFFSET_MASK) as usize);
+            std::slice::from_raw_parts_mut(bytes, T::BYTES)
+                .copy_from_slice(&value.to_u64().to_le_bytes()[..T::BYTES]);
+        }
+        true
+    }
+
+    #[inline(always)]
+    fn load<T: Scalar>(&mut self, address: u64, retired: u64) -> Result<T, Fault> {
+        match self.load_hit(address, retired) {
+            Some(value) => Ok(value),
+            None => self.load_slow(address, retired),
+        }
     }
 
     #[inline(always)]
     fn store<T: Scalar>(&mut self, address: u64, value: T, retired: u64) -> Result<(), Fault> {
-        if SHORTCUTS {
-            let tag = address & (!OFFSET_MASK | (T::BYTES as u64 - 1));
-            // SAFETY: as in `load`; a matching write tag also means that the line is Modified and
-            // carries the current version.
-            unsafe {
-                let entry = &*self.entries.add(index_of(address));
-                if entry.write_tag == tag {
-                    let core = &mut *self.core;
-                    core.accesses += 1;
-                    core.stores += 1;
-                    *entry.stamp = core.accesses;
-                    let bytes = entry.bytes.add((address & OFFSET_MASK) as usize);
-                    std::slice::from_raw_parts_mut(bytes, T::BYTES)
-                        .copy_from_slice(&value.to_u64().to_le_bytes()[..T::BYTES]);
-                    return Ok(());
-                }
-            }
+        if self.store_hit(address, value, retired) {
+            return Ok(());
         }
         self.store_slow(address, value, retired)
     }

@@ -311,17 +311,18 @@ pub fn first_difference<D: Design>(
     // A program's own line says more to its author than a context's.
     let frames = machine.layout.frames.clone();
     let first = wrong.iter().find(|address| frames.contains(address)).or(wrong.first()).copied();
+    let machine_after = &*machine;
     let difference = first.map(|address| {
-        let found = memory.arena.line(address).0;
+        let found = machine_after.hardware.memory.arena.line(address).0;
         let wanted = expected.line(address).0;
         let byte = found.iter().zip(wanted).take_while(|(a, b)| *a == b).count() as u64;
-        let place = machine.kernel().reverse_translate(address + byte);
+        let place = machine_after.kernel().reverse_translate(address + byte);
         let symbol = match place {
-            Some((space, virtual_address)) => machine
+            Some((space, virtual_address)) => machine_after
                 .kernel()
                 .symbol(space, virtual_address)
                 .map(|(name, offset)| format!("{name}+{offset:#x}")),
-            None => Some(machine.layout_name(address)),
+            None => Some(machine_after.layout_name(address)),
         };
         FirstDifference {
             kind: if found == newest.line(address).0 { "mixed" } else { "lost" },
