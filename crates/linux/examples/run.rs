@@ -1,0 +1,52 @@
+//! Runs a guest on the kernel alone, without caches: `run [--sysroot DIR] [--harts N]
+//! [--restore-every N] PROGRAM ARGUMENT…`.
+#[path = "../tests/support/mod.rs"]
+mod support;
+
+use std::io::Write;
+
+fn main() {
+    let mut arguments = std::env::args().skip(1);
+    let mut options = support::Options::new("");
+    options.memory_bytes = 1 << 30;
+    options.instructions_max = u64::MAX;
+    let start = support::MEMORY_START;
+    options.configuration.frames = start..start + options.memory_bytes as u64;
+    options.configuration.work_directory = std::env::current_dir().ok();
+    while let Some(argument) = arguments.next() {
+        let mut value = || arguments.next().unwrap_or_default();
+        match argument.as_str() {
+            "--sysroot" => options.configuration.sysroot = Some(value().into()),
+            "--harts" => options.configuration.harts = value().parse().unwrap_or(1),
+            "--restore-every" => options.restore_every = value().parse().ok(),
+            program => {
+                options.configuration.program = program.into();
+                options.configuration.arguments = arguments.by_ref().collect();
+            }
+        }
+    }
+    let start = std::time::Instant::now();
+    let runner = match support::Runner::new(options) {
+        Ok(runner) => runner,
+        Err(error) => {
+            eprintln!("{error}");
+            std::process::exit(2);
+        }
+    };
+    let ended = runner.run();
+    let seconds = start.elapsed().as_secs_f64();
+    std::io::stdout().write_all(&ended.standard_output).expect("stdout");
+    std::io::stderr().write_all(&ended.standard_error).expect("stderr");
+    for (number, name) in &ended.unknown {
+        eprintln!("unknown system call {number} {name}");
+    }
+    eprintln!(
+        "status {} {} instructions {} MIPS {:.0}, {} file records",
+        ended.status,
+        ended.report,
+        ended.instructions,
+        ended.instructions as f64 / seconds / 1e6,
+        ended.files.len()
+    );
+    std::process::exit(ended.status);
+}

@@ -1,0 +1,428 @@
+//! A machine without caches, for running guests on the kernel alone.
+//!
+//! Always true: one nanosecond passes per instruction retired on any hart, so a run depends on
+//! nothing but its configuration, the number of harts and the length of a slice.
+#![allow(dead_code)]
+
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+use perdure_linux::{
+    Configuration, Exception, Kernel, Machine, Outcome, Release, SpaceId, ThreadId,
+};
+use perdure_riscv::fast::BlockCache;
+use perdure_riscv::{
+    Access, Amo, CacheBlock, Exit, Fault, FetchedLine, Hart, Memory, Scalar, fast, plain,
+};
+
+pub const MEMORY_START: u64 = 0x8000_0000;
+const LOOKASIDE: usize = 256;
+const NOTHING: (u64, u64) = (u64::MAX, 0);
+
+/// Physical memory and the clock.
+pub struct Flat {
+    pub bytes: Vec<u8>,
+    pub clock_ns: u64,
+    pub charged: u64,
+    /// Counts changes to code: what was fetched before may be stale.
+    generation: u64,
+    lookaside: [[(u64, u64); LOOKASIDE]; 3],
+}
+
+impl Flat {
+    pub fn new(length: usize) -> Self {
+        Self {
+            bytes: vec![0; length],
+            clock_ns: 0,
+            charged: 0,
+            generation: 1,
+            lookaside: [[NOTHING; LOOKASIDE]; 3],
+        }
+    }
+
+    fn range(physical: u64, length: usize) -> Range<usize> {
+        let start = (physical - MEMORY_START) as usize;
+        start..start + length
+    }
+}
+
+impl Machine for Flat {
+    fn read(&mut self, physical: u64, buffer: &mut [u8]) {
+        buffer.copy_from_slice(&self.bytes[Self::range(physical, buffer.len())]);
+    }
+    fn write(&mut self, physical: u64, bytes: &[u8]) {
+        self.bytes[Self::range(physical, bytes.len())].copy_from_slice(bytes);
+    }
+    fn zero_frame(&mut self, physical: u64) {
+        self.bytes[Self::range(physical, 4096)].fill(0);
+    }
+    fn charge(&mut self, cycles: u64) {
+        self.charged += cycles;
+    }
+    fn clock_ns(&self) -> u64 {
+        self.clock_ns
+    }
+    fn mappings_changed(&mut self, _space: SpaceId, _pages: Range<u64>, executable: bool) {
+        self.lookaside = [[NOTHING; LOOKASIDE]; 3];
+        self.generation += u64::from(executable);
+    }
+}
+
+/// Memory as one hart sees it.
+struct Port<'a> {
+    flat: &'a mut Flat,
+    kernel: &'a Kernel,
+    space: SpaceId,
+    limit: u64,
+    reservation: &'a mut Option<u64>,
+}
+
+impl Port<'_> {
+    #[inline(always)]
+    fn place(&mut self, address: u64, access: Access) -> Result<usize, Fault> {
+        let page = address >> 12;
+        let kind = match access {
+            Access::Load => 0,
+            Access::Store => 1,
+            Access::Fetch => 2,
+        };
+        let slot = page as usize % LOOKASIDE;
+        let (tag, start) = self.flat.lookaside[kind][slot];
+        if tag == page {
+            return Ok((start + (address & 4095)) as usize);
+        }
+        let found = self.kernel.translate(self.space, address, access);
+        let found = found.ok_or(Fault { access, address })?;
+        let start = (found.physical_frame << 12) - MEMORY_START;
+        self.flat.lookaside[kind][slot] = (page, start);
+        Ok((start + (address & 4095)) as usize)
+    }
+
+    fn read(&mut self, address: u64, buffer: &mut [u8]) -> Result<(), Fault> {
+        for (index, byte) in buffer.iter_mut().enumerate() {
+            let place = self.place(address.wrapping_add(index as u64), Access::Load)?;
+            *byte = self.flat.bytes[place];
+        }
+        Ok(())
+    }
+}
+
+impl Memory for Port<'_> {
+    type FetchHint = u64;
+
+    fn limit(&self) -> u64 {
+        self.limit
+    }
+    #[inline]
+    fn load<T: Scalar>(&mut self, address: u64, _retired: u64) -> Result<T, Fault> {
+        if address & 4095 <= 4096 - T::BYTES as u64 {
+            let place = self.place(address, Access::Load)?;
+            return Ok(T::from_le(&self.flat.bytes[place..place + T::BYTES]));
+        }
+        let mut raw = [0; 8];
+        self.read(address, &mut raw[..T::BYTES])?;
+        Ok(T::from_le(&raw[..T::BYTES]))
+    }
+    #[inline]
+    fn store<T: Scalar>(&mut self, address: u64, value: T, _retired: u64) -> Result<(), Fault> {
+        let raw = value.to_u64().to_le_bytes();
+        if address & 4095 <= 4096 - T::BYTES as u64 {
+            let place = self.place(address, Access::Store)?;
+            self.flat.bytes[place..place + T::BYTES].copy_from_slice(&raw[..T::BYTES]);
+            return Ok(());
+        }
+        // Both pages first, so that a fault leaves nothing half done.
+        self.place(address, Access::Store)?;
+        self.place(address + T::BYTES as u64 - 1, Access::Store)?;
+        for (index, byte) in raw[..T::BYTES].iter().enumerate() {
+            let place = self.place(address + index as u64, Access::Store)?;
+            self.flat.bytes[place] = *byte;
+        }
+        Ok(())
+    }
+    fn fetch(&mut self, pc: u64, _retired: u64) -> Result<FetchedLine<u64>, Fault> {
+        let place = self.place(pc, Access::Fetch)? & !63;
+        let mut bytes = [0; 64];
+        bytes.copy_from_slice(&self.flat.bytes[place..place + 64]);
+        Ok(FetchedLine { bytes, hint: self.flat.generation })
+    }
+    fn fetch_again(&mut self, _pc: u64, hint: u64, _retired: u64) -> bool {
+        hint == self.flat.generation
+    }
+    fn load_reserved<T: Scalar>(&mut self, address: u64, retired: u64) -> Result<T, Fault> {
+        let value = self.load(address, retired)?;
+        *self.reservation = Some(address >> 6);
+        Ok(value)
+    }
+    fn store_conditional<T: Scalar>(
+        &mut self,
+        address: u64,
+        value: T,
+        retired: u64,
+    ) -> Result<bool, Fault> {
+        self.place(address, Access::Store)?;
+        let stands = self.reservation.take() == Some(address >> 6);
+        if stands {
+            self.store(address, value, retired)?;
+        }
+        Ok(stands)
+    }
+    fn atomic<T: Scalar>(
+        &mut self,
+        operation: Amo,
+        address: u64,
+        operand: T,
+        retired: u64,
+    ) -> Result<T, Fault> {
+        self.place(address, Access::Store)?;
+        let old: T = self.load(address, retired)?;
+        self.store(address, operation.apply(old, operand), retired)?;
+        Ok(old)
+    }
+    fn cache_block(&mut self, operation: CacheBlock, address: u64, _: u64) -> Result<(), Fault> {
+        let place = self.place(address, Access::Store)? & !63;
+        if operation == CacheBlock::Zero {
+            self.flat.bytes[place..place + 64].fill(0);
+        }
+        Ok(())
+    }
+    fn fence(&mut self, _predecessor: u8, _successor: u8, _retired: u64) {}
+    fn fence_instruction(&mut self, _retired: u64) {
+        self.flat.generation += 1;
+    }
+    fn persistence(&mut self, _function: u16, _operands: [u64; 2], _retired: u64) -> Option<u64> {
+        None
+    }
+    fn cycle(&self, retired: u64) -> u64 {
+        retired
+    }
+    fn time(&self, retired: u64) -> u64 {
+        retired
+    }
+}
+
+#[derive(Default)]
+struct HartPlace {
+    hart: Hart,
+    blocks: BlockCache<u64>,
+    running: Option<(ThreadId, SpaceId)>,
+    reservation: Option<u64>,
+}
+
+/// How a guest is run.
+#[derive(Clone, Debug)]
+pub struct Options {
+    pub configuration: Configuration,
+    pub memory_bytes: usize,
+    /// Instructions of a time slice.
+    pub slice: u64,
+    /// Save and restore the kernel after every so many slices.
+    pub restore_every: Option<u64>,
+    pub plain: bool,
+    /// Give up after so many instructions.
+    pub instructions_max: u64,
+}
+
+impl Options {
+    pub fn new(program: impl Into<PathBuf>) -> Self {
+        let memory_bytes = 256 << 20;
+        Self {
+            configuration: Configuration {
+                program: program.into(),
+                frames: MEMORY_START..MEMORY_START + memory_bytes as u64,
+                ..Configuration::default()
+            },
+            memory_bytes,
+            slice: 20_000,
+            restore_every: None,
+            plain: false,
+            instructions_max: 4_000_000_000,
+        }
+    }
+}
+
+/// What became of a guest.
+#[derive(Debug, Default)]
+pub struct Ended {
+    pub status: i32,
+    pub report: String,
+    pub standard_output: Vec<u8>,
+    pub standard_error: Vec<u8>,
+    pub files: Vec<Release>,
+    pub instructions: u64,
+    pub restored: u64,
+    pub unknown: Vec<(u64, &'static str)>,
+}
+
+/// A machine with its kernel.
+pub struct Runner {
+    pub flat: Flat,
+    pub kernel: Kernel,
+    options: Options,
+    harts: Vec<HartPlace>,
+    epoch: u64,
+    slices: u64,
+    pub ended: Ended,
+}
+
+impl Runner {
+    pub fn new(options: Options) -> Result<Self, perdure_linux::BootError> {
+        let mut flat = Flat::new(options.memory_bytes);
+        let kernel = Kernel::boot(options.configuration.clone(), &mut flat)?;
+        let harts = (0..options.configuration.harts).map(|_| HartPlace::default()).collect();
+        Ok(Self { flat, kernel, options, harts, epoch: 0, slices: 0, ended: Ended::default() })
+    }
+
+    /// Runs to the end.
+    pub fn run(mut self) -> Ended {
+        while self.kernel.exited().is_none() {
+            assert!(
+                self.ended.instructions < self.options.instructions_max,
+                "the guest does not end"
+            );
+            if let Some(every) = self.options.restore_every {
+                if self.slices % every == 0 {
+                    self.save_and_restore();
+                }
+            }
+            self.slices += 1;
+            let mut worked = false;
+            for index in 0..self.harts.len() {
+                worked |= self.run_hart(index);
+                if self.kernel.exited().is_some() {
+                    break;
+                }
+            }
+            if !worked {
+                let due = self.kernel.next_deadline_ns().expect("every thread waits for ever");
+                self.flat.clock_ns = self.flat.clock_ns.max(due);
+            }
+            self.kernel.wake_sleepers(self.flat.clock_ns);
+        }
+        self.commit();
+        let report = self.kernel.exited().expect("ended").clone();
+        self.ended.status = report.status;
+        self.ended.report = report.fatal.map(|fatal| format!("{fatal:x?}")).unwrap_or_default();
+        self.ended.unknown = self.kernel.unknown_calls();
+        self.ended
+    }
+
+    /// The kernel is replaced by what its bytes say; harts and memory stay.
+    fn save_and_restore(&mut self) {
+        let bytes = self.kernel.save();
+        let restored = Kernel::restore(&bytes, self.kernel.host_view()).expect("it restores");
+        assert!(restored.save() == bytes, "a restored kernel saves the same bytes");
+        self.kernel = restored;
+        self.ended.restored += 1;
+    }
+
+    fn commit(&mut self) {
+        self.epoch += 1;
+        self.kernel.seal(self.epoch);
+        for release in self.kernel.release(self.epoch) {
+            let Release::Stream { descriptor, offset, bytes } = release else { continue };
+            let stream = match descriptor {
+                1 => &mut self.ended.standard_output,
+                _ => &mut self.ended.standard_error,
+            };
+            assert_eq!(stream.len() as u64, offset, "stream output has a gap");
+            stream.extend(bytes);
+        }
+        let files = self.kernel.release_files(&mut self.flat);
+        self.ended.files.extend(files);
+    }
+
+    /// One time slice; false if the hart has nothing to run.
+    fn run_hart(&mut self, index: usize) -> bool {
+        let place = &mut self.harts[index];
+        if place.running.is_none() {
+            place.reservation = None;
+            let running = self.kernel.schedule(index, &mut place.hart, &mut self.flat);
+            place.running = running.map(|running| (running.thread, running.space));
+        }
+        let Some((_, space)) = place.running else { return false };
+        let limit = place.hart.retired + self.options.slice;
+        while place.hart.retired < limit {
+            let before = place.hart.retired;
+            let mut port = Port {
+                flat: &mut self.flat,
+                kernel: &self.kernel,
+                space,
+                limit,
+                reservation: &mut place.reservation,
+            };
+            let exit = if self.options.plain {
+                plain::run(&mut place.hart, &mut port)
+            } else {
+                fast::run(&mut place.hart, &mut port, &mut place.blocks)
+            };
+            let retired = place.hart.retired - before;
+            self.flat.clock_ns += retired;
+            self.ended.instructions += retired;
+            let (kernel, hart, flat) = (&mut self.kernel, &mut place.hart, &mut self.flat);
+            let outcome = match exit {
+                Exit::Limit => kernel.preempt(index, hart, flat),
+                Exit::EnvironmentCall => kernel.system_call(index, hart, flat),
+                Exit::Fault(fault) => kernel.fault(index, hart, fault, flat),
+                Exit::Breakpoint => kernel.exception(index, hart, Exception::Breakpoint, flat),
+                Exit::Illegal { bits } => {
+                    kernel.exception(index, hart, Exception::Illegal { bits }, flat)
+                }
+                Exit::Misaligned { address, .. } => {
+                    kernel.exception(index, hart, Exception::Misaligned { address }, flat)
+                }
+            };
+            match outcome {
+                Outcome::Continue => {}
+                Outcome::Commit => {
+                    self.commit();
+                    return true;
+                }
+                Outcome::Blocked | Outcome::Exited { .. } => {
+                    place.running = None;
+                    place.reservation = None;
+                    return true;
+                }
+            }
+        }
+        true
+    }
+}
+
+/// Runs a program to its end.
+pub fn run(options: Options) -> Ended {
+    Runner::new(options).expect("it boots").run()
+}
+
+/// Compiles a guest program, once per test run; the compiler is part of the set-up.
+pub fn compile(source: &Path, flags: &[&str]) -> PathBuf {
+    let directory = PathBuf::from(option_env!("CARGO_TARGET_TMPDIR").unwrap_or("."));
+    let stem = source.file_stem().expect("a source file").to_string_lossy().into_owned();
+    let output = directory.join(format!("{stem}{}", flags.concat().replace(['/', ' '], "_")));
+    let (compiler, standard) = if source.extension().is_some_and(|e| e == "cc") {
+        ("riscv64-linux-gnu-g++", "-std=c++17")
+    } else {
+        ("riscv64-linux-gnu-gcc", "-std=gnu11")
+    };
+    let partial = output.with_extension(format!("partial{}", std::process::id()));
+    let result = std::process::Command::new(compiler)
+        .args([standard, "-O2", "-Wall", "-Wextra", "-Werror", "-pthread"])
+        .args(flags)
+        .arg("-o")
+        .arg(&partial)
+        .arg(source)
+        .output()
+        .unwrap_or_else(|error| panic!("{compiler}: {error}; install gcc-riscv64-linux-gnu"));
+    assert!(
+        result.status.success(),
+        "{}: {}",
+        source.display(),
+        String::from_utf8_lossy(&result.stderr)
+    );
+    std::fs::rename(&partial, &output).expect("the program can be put in place");
+    output
+}
+
+pub fn guest(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/guests").join(name)
+}
