@@ -4,6 +4,7 @@
 use perdure_riscv::{Format, Instruction, Operation, TABLE};
 
 /// A random sequence that depends on its seed alone (splitmix64).
+#[derive(Clone)]
 pub struct Random {
     state: u64,
 }
