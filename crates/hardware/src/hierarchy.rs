@@ -194,6 +194,7 @@ impl Hardware {
         now: Cycles,
     ) -> (Slot, Cycles) {
         self.statistics.l1d_misses += 1;
+        self.prefetch_miss(line);
         let request = if write { Request::Write } else { Request::Read };
         let granted = self.from_l2(policy, hart, line, request, now);
         let core = &mut self.cores[hart];
@@ -260,7 +261,7 @@ impl Hardware {
             };
         }
         self.statistics.l2_misses += 1;
-        self.llc.prefetch(line);
+        self.prefetch_departure(hart, line);
         let granted = self.from_llc(policy, hart, line, request, ready);
         let slot = self.cores[hart].l2.victim(line);
         if self.cores[hart].l2.occupied(slot) {
@@ -344,6 +345,7 @@ impl Hardware {
     ) -> (Slot, Cycles) {
         self.statistics.llc_misses += 1;
         let slot = self.llc.victim(line);
+        self.prefetch_replacement(slot);
         // The read goes out first; the victim leaves through a buffer behind it.
         let (bytes, arrived) = policy.fill(self, line, now);
         let mut ready = arrived;
@@ -448,6 +450,42 @@ impl Hardware {
         }
         let change = transition(self.directory(shared), Request::Evict, hart as u32);
         self.set_directory(shared, change.next);
+    }
+
+    // ---- Asking the host for what a miss will touch ----------------------------------------
+    // Simulated misses are host misses: these three took a fifth off a random one.
+
+    /// What the shared cache knows of a line, and the line in memory, before the L2 has answered.
+    #[inline(always)]
+    fn prefetch_miss(&self, line: LineNumber) {
+        self.memory.arena.prefetch(line * LINE_BYTES as u64);
+        self.prefetch_llc(line);
+    }
+
+    /// What the shared cache knows of the line that will leave the L2 to make room.
+    #[inline(always)]
+    fn prefetch_departure(&self, hart: usize, line: LineNumber) {
+        let l2 = &self.cores[hart].l2;
+        let victim = l2.victim(line);
+        if l2.occupied(victim) {
+            self.prefetch_llc(l2.word(victim).line());
+        }
+    }
+
+    /// The way of the shared cache that will be replaced, and where its bytes will go.
+    #[inline(always)]
+    fn prefetch_replacement(&self, slot: Slot) {
+        crate::prefetch(self.llc.data(slot));
+        let word = self.llc.word(slot);
+        if self.llc.occupied(slot) && word.dirty() {
+            self.memory.arena.prefetch(word.line() * LINE_BYTES as u64);
+        }
+    }
+
+    #[inline(always)]
+    fn prefetch_llc(&self, line: LineNumber) {
+        self.llc.prefetch(line);
+        crate::prefetch(&raw const self.holders[self.llc.set_of(line) * self.llc.ways()]);
     }
 
     // ---- What designs drive ----------------------------------------------------------------

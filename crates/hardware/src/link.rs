@@ -5,18 +5,27 @@
 //! cycles of each short slot of time; a transfer takes the first free cycles at or after the
 //! moment it could start. Bandwidth is exact, order within a slot (64 cycles) is not modelled.
 
+use crate::line::LINE_BYTES;
 use crate::time::Cycles;
 
 const SLOT_CYCLES: u64 = 64;
 const SLOTS: u64 = 8192;
 
+/// An entry of the ring: used cycles in the low bits, the lap of the ring they belong to above.
+const LAP_SHIFT: u32 = 8;
+const USED_MASK: u64 = (1 << LAP_SHIFT) - 1;
+
 /// The calendar.
 #[derive(Clone, Debug)]
 pub struct Link {
-    used: Vec<u8>,
-    /// The latest slot in use; `used` holds the slots up to it, as a ring.
+    /// A ring. An entry of an earlier lap is a slot that nobody has used yet, so that time may
+    /// jump ahead without a visit to the slots between.
+    used: Vec<u64>,
+    /// The latest slot in use; the ring holds the slots up to it.
     latest: u64,
     bytes_per_kilocycle: u64,
+    /// What a line takes, because that is what is asked for.
+    line_cycles: Cycles,
 }
 
 impl Link {
@@ -27,11 +36,15 @@ impl Link {
             used: vec![0; SLOTS as usize],
             latest: SLOTS - 1,
             bytes_per_kilocycle,
+            line_cycles: (LINE_BYTES as u64 * 1000).div_ceil(bytes_per_kilocycle),
         }
     }
 
     /// Cycles that `bytes` take.
     pub fn transfer_cycles(&self, bytes: usize) -> Cycles {
+        if bytes == LINE_BYTES {
+            return self.line_cycles;
+        }
         (bytes as u64 * 1000).div_ceil(self.bytes_per_kilocycle)
     }
 
@@ -46,16 +59,18 @@ impl Link {
             0
         };
         loop {
-            while slot > self.latest {
-                self.latest += 1;
-                self.used[(self.latest % SLOTS) as usize] = 0;
-            }
-            let used = &mut self.used[(slot % SLOTS) as usize];
-            let begin = u64::from(*used).max(skipped);
+            self.latest = self.latest.max(slot);
+            let entry = &mut self.used[(slot % SLOTS) as usize];
+            let lap = (slot / SLOTS) << LAP_SHIFT;
+            let used = if *entry & !USED_MASK == lap {
+                *entry & USED_MASK
+            } else {
+                0
+            };
+            let begin = used.max(skipped);
             let granted = needed.min(SLOT_CYCLES - begin);
             // What lies before `earliest` stays free for others, so only the grant is added.
-            *used += granted as u8;
-            *used = (*used).min(SLOT_CYCLES as u8);
+            *entry = lap | (used + granted);
             needed -= granted;
             if needed == 0 {
                 return slot * SLOT_CYCLES + begin + granted;

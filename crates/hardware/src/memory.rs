@@ -129,7 +129,8 @@ pub struct Memory {
     read_queue: VecDeque<Cycles>,
     write_queue: VecDeque<Cycles>,
     link: Link,
-    row_bytes: u64,
+    /// Logarithm of the row size.
+    row_shift: u32,
     row_read: Cycles,
     row_write: Cycles,
     read_queue_entries: usize,
@@ -156,7 +157,7 @@ impl Memory {
                 link.width_bits / 8 * link.frequency_mhz * 1_000_000,
                 clock.frequency_mhz,
             ),
-            row_bytes: nvm.row_bytes as u64,
+            row_shift: nvm.row_bytes.trailing_zeros(),
             row_read: clock.cycles(nvm.row_read_ns),
             row_write: clock.cycles(nvm.row_write_ns),
             read_queue_entries: nvm.read_queue_entries,
@@ -165,7 +166,7 @@ impl Memory {
     }
 
     fn bank(&self, address: u64) -> usize {
-        ((address / self.row_bytes) % self.bank_free.len() as u64) as usize
+        ((address >> self.row_shift) % self.bank_free.len() as u64) as usize
     }
 
     /// Waits for a free entry of a bounded queue, then returns when that is.
@@ -227,7 +228,7 @@ impl Memory {
         statistics: &mut Statistics,
     ) -> Accepted {
         debug_assert!(
-            address / self.row_bytes == (address + bytes.len() as u64 - 1) / self.row_bytes
+            address >> self.row_shift == (address + bytes.len() as u64 - 1) >> self.row_shift
         );
         let displaced = Displaced::Block(self.arena.slice(address, bytes.len()).into());
         self.arena.write(address, bytes);
