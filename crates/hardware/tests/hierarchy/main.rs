@@ -23,7 +23,7 @@ fn options(seed: u64, harts: usize, versions: Versions) -> Options {
         versions,
         steps: STEPS,
         lookaside: true,
-        kept_digest: seed % 2 == 0,
+        kept_digest: seed.is_multiple_of(2),
         sabotage: Sabotage::None,
     }
 }

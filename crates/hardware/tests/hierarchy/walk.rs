@@ -169,6 +169,10 @@ impl<'a> Walk<'a> {
                 let past = self.now(hart).min(self.hardware.memory.quiet_at() / 2);
                 self.hardware.memory.forget_until(past);
             }
+            98 => {
+                self.hardware.flush_l1i(hart);
+                self.fetched[hart].fill(None);
+            }
             _ => self.load_reserved(hart, line),
         }
         self.retired[hart] += 1 + self.random.below(50) as u64;
@@ -533,7 +537,9 @@ impl<'a> Walk<'a> {
             assert_eq!(lines.len(), count, "a line is twice in one cache");
         };
         for core in &self.hardware.cores {
-            [&core.l1i, &core.l1d, &core.l2].into_iter().for_each(once_each);
+            [&core.l1i, &core.l1d, &core.l2]
+                .into_iter()
+                .for_each(once_each);
         }
         once_each(&self.hardware.llc);
     }
