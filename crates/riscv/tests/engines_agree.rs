@@ -403,54 +403,85 @@ fn explain(on_plain: &Outcome, on_fast: &Outcome, bytes: &[u8], seed: u64, case:
     );
 }
 
-/// A loop that counts in its own code: `addi a0, a0, 1` becomes `addi a0, a0, 2` after a pass.
-fn self_modifying(with_fence: bool) -> Vec<u8> {
-    let mut words: Vec<u32> = vec![
-        0x0015_0513, // loop: addi a0, a0, 1
-        0x00b6_2023, //       sw a1, 0(a2)
-    ];
-    if with_fence {
-        words.push(0x0000_100f); // fence.i
+/// A loop that replaces one half of its first instruction, `addi a4, a0, 1` or `addi a0, a0, 1`.
+struct SelfModifying {
+    /// Where the loop begins; at 62 its first instruction straddles two lines.
+    begin: usize,
+    /// The lower half becomes that of `addi a0, a0, 1`, or the upper half that of `…, 2`.
+    upper_half: bool,
+    with_fence: bool,
+}
+
+impl SelfModifying {
+    fn bytes(&self) -> Vec<u8> {
+        let mut words: Vec<u32> = if self.upper_half {
+            vec![0x0015_0513, 0x00b6_1123] // loop: addi a0, a0, 1; sh a1, 2(a2)
+        } else {
+            vec![0x0015_0713, 0x00b6_1023] // loop: addi a4, a0, 1; sh a1, 0(a2)
+        };
+        words.extend(self.with_fence.then_some(0x0000_100f)); // fence.i
+        words.push(0xfff6_8693); // addi a3, a3, -1
+        words.push(if self.with_fence {
+            0xfe06_98e3
+        } else {
+            0xfe06_9ae3
+        }); // bnez a3, loop
+        words.push(0x0010_0073); // ebreak
+        let mut bytes = vec![0; self.begin];
+        bytes.extend(words.iter().flat_map(|word| word.to_le_bytes()));
+        bytes.resize(BYTES, 0);
+        bytes
     }
-    words.push(0xfff6_8693); //       addi a3, a3, -1
-    let back = if with_fence { 0xfe06_98e3 } else { 0xfe06_9ae3 };
-    words.push(back); //       bnez a3, loop
-    words.push(0x0010_0073); //       ebreak
-    let mut bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
-    bytes.resize(BYTES, 0);
-    bytes
+
+    fn hart(&self) -> Hart {
+        let mut hart = Hart {
+            pc: BASE + self.begin as u64,
+            ..Hart::default()
+        };
+        hart.x[11] = if self.upper_half { 0x0025 } else { 0x0513 };
+        hart.x[12] = hart.pc;
+        hart.x[13] = 10;
+        hart
+    }
 }
 
 #[test]
 fn on_code_that_changes_itself() {
-    // Coherent caches show the change at once, others only behind fence.i.
-    let cases = [
-        (true, true, 19),
-        (true, false, 19),
-        (false, true, 19),
-        (false, false, 10),
-    ];
-    for (coherent, with_fence, sum) in cases {
-        let mut hart = Hart {
-            pc: BASE,
-            ..Hart::default()
-        };
-        hart.x[11] = 0x0025_0513; // addi a0, a0, 2
-        hart.x[12] = BASE;
-        hart.x[13] = 10;
-        let memory = Recorder::new(self_modifying(with_fence), coherent, u64::MAX);
-        let mut blocks = BlockCache::new();
-        for engine in ["plain", "fast"] {
-            let (mut hart, mut memory) = (hart.clone(), memory.clone());
-            let exit = match engine {
-                "plain" => plain::run(&mut hart, &mut memory),
-                _ => fast::run(&mut hart, &mut memory, &mut blocks),
-            };
-            assert_eq!(exit, Exit::Breakpoint);
-            assert_eq!(
-                hart.x[10], sum,
-                "{engine}: coherent {coherent}, fence.i {with_fence}"
-            );
+    for begin in [0, 62] {
+        for upper_half in [false, true] {
+            // Coherent caches show the change at once, others only behind fence.i.
+            for (coherent, with_fence) in
+                [(true, true), (true, false), (false, true), (false, false)]
+            {
+                let changes = coherent || with_fence;
+                let sum = match (upper_half, changes) {
+                    (true, true) => 1 + 9 * 2,
+                    (true, false) => 10,
+                    (false, true) => 9,
+                    (false, false) => 0,
+                };
+                let program = SelfModifying {
+                    begin,
+                    upper_half,
+                    with_fence,
+                };
+                let memory = Recorder::new(program.bytes(), coherent, u64::MAX);
+                let case = format!("at {begin}, {upper_half}, {coherent}, {with_fence}");
+
+                let (mut hart, mut seen) = (program.hart(), memory.clone());
+                assert_eq!(
+                    plain::run(&mut hart, &mut seen),
+                    Exit::Breakpoint,
+                    "plain, {case}"
+                );
+                assert_eq!(hart.x[10], sum, "plain, {case}");
+
+                let (mut hart, mut seen_fast) = (program.hart(), memory.clone());
+                let exit = fast::run(&mut hart, &mut seen_fast, &mut BlockCache::new());
+                assert_eq!(exit, Exit::Breakpoint, "fast, {case}");
+                assert_eq!(hart.x[10], sum, "fast, {case}");
+                assert_eq!(seen.calls, seen_fast.calls, "{case}");
+            }
         }
     }
 }
