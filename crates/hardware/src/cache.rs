@@ -146,8 +146,8 @@ impl Cache {
         if self.slices == 1 {
             return within;
         }
-        let hash = (line / self.sets_per_slice as u64 ^ line).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        let slice = ((hash >> 32) * self.slices as u64 >> 32) as usize;
+        let hash = ((line / self.sets_per_slice as u64) ^ line).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let slice = (((hash >> 32) * self.slices as u64) >> 32) as usize;
         slice * self.sets_per_slice + within
     }
 

@@ -196,7 +196,7 @@ impl Hardware {
         self.statistics.l1d_misses += 1;
         self.prefetch_miss(line);
         let request = if write { Request::Write } else { Request::Read };
-        let granted = self.from_l2(policy, hart, line, request, now);
+        let granted = self.ask_l2(policy, hart, line, request, now);
         let core = &mut self.cores[hart];
         let slot = core.l1d.victim(line);
         core.evict_l1d(slot);
@@ -221,7 +221,7 @@ impl Hardware {
         }
         self.statistics.l1i_misses += 1;
         self.cores[hart].push_down_l1d(line);
-        let granted = self.from_l2(policy, hart, line, Request::Fetch, now);
+        let granted = self.ask_l2(policy, hart, line, Request::Fetch, now);
         let l1i = &mut self.cores[hart].l1i;
         let slot = l1i.victim(line);
         l1i.set_word(slot, Word::new(line, State::Shared, false, Version::NONE));
@@ -231,7 +231,7 @@ impl Hardware {
     }
 
     /// A line as the L2 can give it to an L1, filling the L2 on a miss.
-    fn from_l2<P: Policy>(
+    fn ask_l2<P: Policy>(
         &mut self,
         policy: &mut P,
         hart: usize,
@@ -262,7 +262,7 @@ impl Hardware {
         }
         self.statistics.l2_misses += 1;
         self.prefetch_departure(hart, line);
-        let granted = self.from_llc(policy, hart, line, request, ready);
+        let granted = self.ask_llc(policy, hart, line, request, ready);
         let slot = self.cores[hart].l2.victim(line);
         if self.cores[hart].l2.occupied(slot) {
             self.evict_l2(hart, slot, granted.ready);
@@ -282,7 +282,7 @@ impl Hardware {
         line: LineNumber,
         now: Cycles,
     ) -> (Version, Cycles) {
-        let granted = self.from_llc(policy, hart, line, Request::Write, now);
+        let granted = self.ask_llc(policy, hart, line, Request::Write, now);
         let l2 = &mut self.cores[hart].l2;
         let slot = l2
             .find(line)
@@ -306,7 +306,7 @@ impl Hardware {
         start
     }
 
-    fn from_llc<P: Policy>(
+    fn ask_llc<P: Policy>(
         &mut self,
         policy: &mut P,
         hart: usize,

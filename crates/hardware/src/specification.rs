@@ -146,7 +146,7 @@ pub struct ImpossibleGeometry {
 fn require(
     good: bool,
     key: &str,
-    value: impl ToString,
+    value: &impl ToString,
     problem: &str,
 ) -> Result<(), ImpossibleGeometry> {
     if good {
@@ -173,20 +173,20 @@ impl Specification {
         require(
             (1..=64).contains(&harts),
             "harts",
-            harts,
+            &harts,
             "must be 1 to 64, the width of the directory's holder vector",
         )?;
         let core = &self.core;
         require(
             (1..=100_000).contains(&core.frequency_mhz),
             "core.frequency_mhz",
-            core.frequency_mhz,
+            &core.frequency_mhz,
             "must be 1 to 100000",
         )?;
         require(
             (1..=1024).contains(&core.store_buffer_entries),
             "core.store_buffer_entries",
-            core.store_buffer_entries,
+            &core.store_buffer_entries,
             "must be 1 to 1024",
         )?;
         let caches = [
@@ -204,7 +204,7 @@ impl Specification {
             require(
                 (1..=64).contains(&ways),
                 &format!("{cache}.ways"),
-                ways,
+                &ways,
                 "must be 1 to 64",
             )?;
             let key = format!("{cache}.{key}");
@@ -212,13 +212,13 @@ impl Specification {
             require(
                 bytes >= set_bytes,
                 &key,
-                bytes,
+                &bytes,
                 &format!("is smaller than one set of {ways} ways × 64 bytes = {set_bytes} bytes"),
             )?;
             require(
                 bytes % set_bytes == 0 && (bytes / set_bytes).is_power_of_two() && bytes <= 1 << 32,
                 &key,
-                bytes,
+                &bytes,
                 &format!(
                     "must be a power of two times {set_bytes} (ways × 64 bytes), at most 4 GiB"
                 ),
@@ -228,19 +228,19 @@ impl Specification {
         require(
             self.l2.bytes >= self.l1d.bytes + self.l1i.bytes,
             "l2.bytes",
-            self.l2.bytes,
+            &self.l2.bytes,
             "must be at least l1i.bytes + l1d.bytes, because the L2 is inclusive",
         )?;
         require(
             self.llc.bytes_per_hart >= self.l2.bytes,
             "llc.bytes_per_hart",
-            self.llc.bytes_per_hart,
+            &self.llc.bytes_per_hart,
             "must be at least l2.bytes, because the last-level cache is inclusive",
         )?;
         require(
             (1..=1000).contains(&self.llc.port_cycles),
             "llc.port_cycles",
-            self.llc.port_cycles,
+            &self.llc.port_cycles,
             "must be 1 to 1000",
         )?;
         for (key, value) in [
@@ -250,7 +250,7 @@ impl Specification {
             ("llc.latency_cycles", self.llc.latency_cycles),
             ("llc.snoop_cycles", self.llc.snoop_cycles),
         ] {
-            require(value <= 1_000_000, key, value, "must be at most 1000000")?;
+            require(value <= 1_000_000, key, &value, "must be at most 1000000")?;
         }
         for (key, latency) in [
             ("l1d.latency_cycles", &self.l1d),
@@ -259,43 +259,43 @@ impl Specification {
             require(
                 latency.latency_cycles == 1,
                 key,
-                latency.latency_cycles,
+                &latency.latency_cycles,
                 "must be 1: an L1 hit is part of the core's one cycle per instruction",
             )?;
         }
         let link = &self.link;
         require(
-            link.width_bits >= 8 && link.width_bits % 8 == 0 && link.width_bits <= 4096,
+            link.width_bits >= 8 && link.width_bits.is_multiple_of(8) && link.width_bits <= 4096,
             "link.width_bits",
-            link.width_bits,
+            &link.width_bits,
             "must be a multiple of 8, 8 to 4096",
         )?;
         require(
             (1..=1_000_000).contains(&link.frequency_mhz),
             "link.frequency_mhz",
-            link.frequency_mhz,
+            &link.frequency_mhz,
             "must be 1 to 1000000",
         )?;
         let nvm = &self.nvm;
         require(
             nvm.bytes >= 64 << 20
-                && nvm.bytes % 4096 == 0
+                && nvm.bytes.is_multiple_of(4096)
                 && nvm.bytes / LINE_BYTES as u64 <= LINE_NUMBER_LIMIT
                 && nvm.bytes <= 1 << 42,
             "nvm.bytes",
-            nvm.bytes,
+            &nvm.bytes,
             "must be a multiple of 4096, 64 MiB to 4 TiB",
         )?;
         require(
             (1..=4096).contains(&nvm.banks),
             "nvm.banks",
-            nvm.banks,
+            &nvm.banks,
             "must be 1 to 4096",
         )?;
         require(
             nvm.row_bytes.is_power_of_two() && (64..=65536).contains(&nvm.row_bytes),
             "nvm.row_bytes",
-            nvm.row_bytes,
+            &nvm.row_bytes,
             "must be a power of two, 64 to 65536",
         )?;
         for (key, value) in [
@@ -305,20 +305,20 @@ impl Specification {
             require(
                 value > 0.0 && value <= 1e9,
                 key,
-                value,
+                &value,
                 "must be above 0 and at most 1e9",
             )?;
         }
         require(
             (1..=4096).contains(&nvm.read_queue_entries),
             "nvm.read_queue_entries",
-            nvm.read_queue_entries,
+            &nvm.read_queue_entries,
             "must be 1 to 4096",
         )?;
         require(
             (1..=4096).contains(&nvm.write_queue_entries),
             "nvm.write_queue_entries",
-            nvm.write_queue_entries,
+            &nvm.write_queue_entries,
             "must be 1 to 4096",
         )?;
         Ok(())
