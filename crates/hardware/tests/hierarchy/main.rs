@@ -30,7 +30,7 @@ fn options(seed: u64, harts: usize, versions: Versions) -> Options {
 
 fn walks(versions: Versions) {
     for harts in 1..=4 {
-        for seed in 0..8 {
+        for seed in 0..5 {
             let with = walk(&options(seed, harts, versions));
             let without = walk(&Options {
                 lookaside: false,
