@@ -38,6 +38,7 @@ pub fn disassemble(bits: u32, pc: u64) -> String {
             word,
             operation,
             pc,
+            compressed,
         }
         .text(),
         None if compressed => format!(".2byte {:#06x}", bits & 0xffff),
@@ -51,6 +52,7 @@ struct Words {
     word: u32,
     operation: Operation,
     pc: u64,
+    compressed: bool,
 }
 
 impl Words {
@@ -181,7 +183,7 @@ impl Words {
             (Operation::Xori, ..) if immediate == -1 => unary("not", rs1),
             (Operation::Andi, ..) if immediate == 255 => unary("zext.b", rs1),
             (Operation::Sltiu, ..) if immediate == 1 => unary("seqz", rs1),
-            (Operation::Add, _, 0, _) if self.word >> 25 == 0 && rd != 0 => unary("mv", rs2),
+            (Operation::Add, _, 0, _) if self.compressed => unary("mv", rs2),
             (Operation::Sub, _, 0, _) => unary("neg", rs2),
             (Operation::Subw, _, 0, _) => unary("negw", rs2),
             (Operation::Sltu, _, 0, _) => unary("snez", rs2),
@@ -229,7 +231,7 @@ impl Words {
                 _ => format!("csrr {},{csr}", x(rd)),
             }),
             (Operation::Csrrw, ..) if ["fflags", "frm", "fcsr"].contains(&csr.as_str()) => {
-                let name = csr.trim_start_matches('f');
+                let name = csr.strip_prefix('f').unwrap_or(&csr);
                 let destination = if rd == 0 {
                     String::new()
                 } else {
@@ -238,13 +240,8 @@ impl Words {
                 Some(format!("fs{name} {destination}{}", x(rs1)))
             }
             (Operation::Csrrwi, ..) if ["fflags", "frm"].contains(&csr.as_str()) => {
-                let name = csr.trim_start_matches('f');
-                let destination = if rd == 0 {
-                    String::new()
-                } else {
-                    format!("{},", x(rd))
-                };
-                Some(format!("fs{name}i {destination}{rs1}"))
+                let name = csr.strip_prefix('f').unwrap_or(&csr);
+                Some(format!("fs{name}i {},{rs1}", x(rd)))
             }
             (Operation::Csrrw, 0, _) => Some(format!("csrw {csr},{}", x(rs1))),
             (Operation::Csrrs, 0, _) => Some(format!("csrs {csr},{}", x(rs1))),
