@@ -2,10 +2,12 @@
 //!
 //! 1. Read the boot record and the newest whole registers.
 //! 2. Find the log's tail: from the acknowledged end, follow successors while blocks are whole.
-//! 3. Walk the chain backward and write back every entry whose range covers PersistedEID; of
+//! 3. Make both copies of the registers say the same. From here on no torn write can bring an older
+//!    record back, nor complete a newer one that the cut had torn.
+//! 4. Walk the chain backward and write back every entry whose range covers PersistedEID; of
 //!    several entries for one line the oldest is written last, and wins. Stop at the super-blocks
 //!    that had expired.
-//! 4. Record an empty log. Until that is durable, another recovery starts over with the same log
+//! 5. Record an empty log. Until that is durable, another recovery starts over with the same log
 //!    and ends with the same memory.
 
 use perdure_hardware::line::{LINE_BYTES, LineNumber};
@@ -13,7 +15,7 @@ use perdure_hardware::line::{LINE_BYTES, LineNumber};
 use super::bugs::Bug;
 use super::epoch_id::EpochIds;
 use super::log::{Block, Entry, NO_SLOT, SUPER_BLOCK_BYTES, slot_address};
-use super::registers::{COPIES, Record};
+use super::registers::{COPIES, RECORD_BYTES, Record};
 use crate::design::Recovered;
 use crate::layout::{BootRecord, Layout};
 use crate::surviving::{Corruption, Interrupted, Surviving};
@@ -107,6 +109,12 @@ pub fn recover(image: &mut Surviving, bug: Option<Bug>) -> Result<Recovered, Int
     let (mut slot, end) = log.tail(image, &record)?;
     let mut forward = Vec::new();
 
+    let chosen = record.encode();
+    for copy in COPIES {
+        if image.read(copy, RECORD_BYTES)? != chosen {
+            image.write(copy, &chosen)?;
+        }
+    }
     for sequence in (record.oldest_needed..end).rev() {
         let address = log.address(slot)?;
         let block = log.block(image, slot, sequence)?.ok_or(Corruption {
