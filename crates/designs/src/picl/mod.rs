@@ -455,9 +455,15 @@ impl Picl {
             .flushed
             .back()
             .map_or(now, |block| block.durable.max(now));
-        // A record that is under way is overtaken: this one says all that it said, and more.
+        // A record that is under way is overtaken: this one says all that it said, and more. While
+        // copy 1 is in flight, copy 0 is the only whole one and must stay.
+        let copy_1_durable = match self.writing {
+            Writing::Copy1 { durable, .. } => durable,
+            Writing::Copy0 { .. } | Writing::Nothing => 0,
+        };
         let record = self.record_at(block_durable);
-        let first = self.write_copy(hardware, 0, &record, now, block_durable);
+        let not_before = block_durable.max(copy_1_durable);
+        let first = self.write_copy(hardware, 0, &record, now, not_before);
         let durable = self.write_copy(hardware, 1, &record, now, first);
         self.writing = Writing::Copy1 { record, durable };
         hardware.statistics.log_acknowledgements += 1;
