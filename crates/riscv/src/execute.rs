@@ -153,7 +153,7 @@ pub(crate) trait Context {
     #[inline(always)]
     fn aligned<T: Scalar>(&self, access: Access) -> Result<u64, Trap> {
         let address = self.rs1();
-        if address % T::BYTES as u64 == 0 {
+        if address.is_multiple_of(T::BYTES as u64) {
             Ok(address)
         } else {
             Err(Trap::Misaligned { access, address })

@@ -28,7 +28,7 @@ impl FlatMemory {
     /// # Panics
     /// If they are not, or if the range ends beyond the address space.
     pub fn new(base: u64, length: usize) -> Self {
-        let aligned = base % LINE_BYTES == 0 && length as u64 % LINE_BYTES == 0;
+        let aligned = base.is_multiple_of(LINE_BYTES) && (length as u64).is_multiple_of(LINE_BYTES);
         assert!(
             aligned,
             "flat memory: {base:#x} + {length:#x} is not made of 64-byte lines"

@@ -154,9 +154,9 @@ instructions! {
 
     // M. Division by zero gives all ones (remainder: the dividend); the one overflow wraps.
     Mul "mul" Register funct7(major::OP, 0, 0x01) => |c| c.set_rd(c.rs1().wrapping_mul(c.rs2()));
-    Mulh "mulh" Register funct7(major::OP, 1, 0x01) => |c| c.set_rd((i128::from(c.rs1() as i64) * i128::from(c.rs2() as i64) >> 64) as u64);
+    Mulh "mulh" Register funct7(major::OP, 1, 0x01) => |c| c.set_rd(((i128::from(c.rs1() as i64) * i128::from(c.rs2() as i64)) >> 64) as u64);
     Mulhsu "mulhsu" Register funct7(major::OP, 2, 0x01) => |c| c.set_rd((i128::from(c.rs1() as i64).wrapping_mul(i128::from(c.rs2())) >> 64) as u64);
-    Mulhu "mulhu" Register funct7(major::OP, 3, 0x01) => |c| c.set_rd((u128::from(c.rs1()) * u128::from(c.rs2()) >> 64) as u64);
+    Mulhu "mulhu" Register funct7(major::OP, 3, 0x01) => |c| c.set_rd(((u128::from(c.rs1()) * u128::from(c.rs2())) >> 64) as u64);
     Div "div" Register funct7(major::OP, 4, 0x01) => |c| c.set_rd(match (c.rs1() as i64, c.rs2() as i64) { (_, 0) => u64::MAX, (a, b) => a.wrapping_div(b) as u64 });
     Divu "divu" Register funct7(major::OP, 5, 0x01) => |c| c.set_rd(c.rs1().checked_div(c.rs2()).unwrap_or(u64::MAX));
     Rem "rem" Register funct7(major::OP, 6, 0x01) => |c| c.set_rd(match (c.rs1() as i64, c.rs2() as i64) { (a, 0) => a as u64, (a, b) => a.wrapping_rem(b) as u64 });

@@ -18,6 +18,7 @@ use common::{
 use perdure_riscv::fast::BlockCache;
 use perdure_riscv::{Exit, FlatMemory, Format, Hart, Instruction, Operation, disassemble};
 use perdure_riscv::{fast, plain};
+use std::fmt::Write;
 use std::path::PathBuf;
 use std::process::Command;
 
@@ -324,12 +325,14 @@ impl Program {
         let format = operation.description().format;
         let word = random_word(random, operation);
         self.word(match format {
-            Format::Csr => with_rd(word, free_register(random)) & 0xf_ffff | 1 << 20,
             Format::CsrImmediate if operation == Operation::Csrrwi && random.once_in(2) => {
                 let mode = random.below(5) as u32;
                 i_type(0x73, 5, free_register(random), mode, 2)
             }
-            Format::CsrImmediate => with_rd(word, free_register(random)) & 0xf_ffff | 1 << 20,
+            // Flags only: another rounding mode could be a reserved one.
+            Format::Csr | Format::CsrImmediate => {
+                with_rd(word, free_register(random)) & 0xf_ffff | 1 << 20
+            }
             _ if has_reserved_rounding(word) => {
                 let word = word | 7 << 12;
                 if writes_float(format) {
@@ -553,13 +556,13 @@ fn compare(program: &Program, engine: &str, expected: &[u8], actual: &[u8], seed
         let mut raw = [0; 4];
         raw.copy_from_slice(&program.code[offset..offset + 4]);
         let bits = u32::from_le_bytes(raw);
-        listing += &format!("  {pc:#x}: {}\n", disassemble(bits, pc));
+        let _ = writeln!(listing, "  {pc:#x}: {}", disassemble(bits, pc));
         pc += if bits & 3 == 3 { 4 } else { 2 };
     }
     for (number, bytes) in start[..=FCSR as usize * 8 + 7].chunks_exact(8).enumerate() {
         let mut raw = [0; 8];
         raw.copy_from_slice(bytes);
-        listing += &format!("  [{number}] = {:#018x}\n", u64::from_le_bytes(raw));
+        let _ = writeln!(listing, "  [{number}] = {:#018x}", u64::from_le_bytes(raw));
     }
     panic!(
         "PERDURE_SEED={seed}, sequence {index}: {place} is {:#018x} on qemu, {:#018x} on {engine}\n\

@@ -16,6 +16,7 @@ use perdure_riscv::{
     Access, Amo, CacheBlock, Exit, Fault, FetchedLine, Hart, Memory, Scalar, disassemble, fast,
     plain,
 };
+use std::fmt::Write;
 
 const BASE: u64 = 0x2000;
 const BYTES: usize = 8192;
@@ -123,12 +124,14 @@ impl Memory for Recorder {
     }
 
     fn load_hit<T: Scalar>(&mut self, address: u64, retired: u64) -> Option<T> {
-        let hits = address % 3 != 0 && self.place(address, T::BYTES, Access::Load).is_ok();
+        let hits =
+            !address.is_multiple_of(3) && self.place(address, T::BYTES, Access::Load).is_ok();
         hits.then(|| self.load(address, retired).ok()).flatten()
     }
 
     fn store_hit<T: Scalar>(&mut self, address: u64, value: T, retired: u64) -> bool {
-        let hits = address % 3 != 0 && self.place(address, T::BYTES, Access::Store).is_ok();
+        let hits =
+            !address.is_multiple_of(3) && self.place(address, T::BYTES, Access::Store).is_ok();
         hits && self.store(address, value, retired).is_ok()
     }
 
@@ -220,7 +223,9 @@ impl Memory for Recorder {
 
     fn persistence(&mut self, function: u16, operands: [u64; 2], retired: u64) -> Option<u64> {
         self.note(Call::Persistence(function, operands), retired);
-        (function % 2 == 0).then_some(operands[0] ^ operands[1])
+        function
+            .is_multiple_of(2)
+            .then_some(operands[0] ^ operands[1])
     }
 
     fn cycle(&self, retired: u64) -> u64 {
@@ -260,7 +265,7 @@ fn run(
                 memory.limit = hart.retired + random.below(200) as u64;
             }
             Exit::EnvironmentCall => hart.pc += 4,
-            _ => hart.pc = BASE + random.below(BYTES) as u64 & !1,
+            _ => hart.pc = (BASE + random.below(BYTES) as u64) & !1,
         }
     }
     Outcome {
@@ -309,7 +314,7 @@ fn random_program(random: &mut Random) -> Vec<u8> {
 
 fn random_hart(random: &mut Random) -> Hart {
     let mut hart = Hart {
-        pc: BASE + random.below(BYTES) as u64 & !1,
+        pc: (BASE + random.below(BYTES) as u64) & !1,
         ..Hart::default()
     };
     for register in 1..32 {
@@ -317,7 +322,7 @@ fn random_hart(random: &mut Random) -> Hart {
         hart.x[register] = match random.below(6) {
             0 => random.next(),
             1 => BASE + random.below(BYTES) as u64,
-            _ => BASE + random.below(BYTES) as u64 & !7,
+            _ => (BASE + random.below(BYTES) as u64) & !7,
         };
     }
     for register in &mut hart.f {
@@ -390,7 +395,7 @@ fn explain(on_plain: &Outcome, on_fast: &Outcome, bytes: &[u8], seed: u64, case:
                 break;
             };
             let bits = u32::from_le_bytes([raw[0], raw[1], raw[2], raw[3]]);
-            listing += &format!("  {pc:#x}: {}\n", disassemble(bits, pc));
+            let _ = writeln!(listing, "  {pc:#x}: {}", disassemble(bits, pc));
             pc += if bits & 3 == 3 { 4 } else { 2 };
         }
     }

@@ -1,6 +1,10 @@
 //! The host's floating-point types, and tests for exactness that need no flags.
 //!
+//! Comparisons for equality are meant: a result is exact or it is not.
+//!
 //! `exact_*` may only say yes when it is certain; a no costs a slower way to the same result.
+
+#![allow(clippy::float_cmp)]
 
 use std::ops::{Add, Div, Mul, Neg, Sub};
 

@@ -5,6 +5,9 @@
 //! functions here do that under the condition written beside each, or return `None`. The conditions
 //! rest on one fact: a host operation rounds to nearest even and its result is then *the* result;
 //! only the flags have to be known some other way. What succeeds here raises no new flag.
+//! Comparisons for equality are meant: a result is exact or it is not.
+
+#![allow(clippy::float_cmp)]
 
 mod format;
 mod host;
@@ -176,10 +179,9 @@ fn choose<F: Format>(
     let (x, y) = (a.host(), b.host());
     match (x.is_nan(), y.is_nan()) {
         (true, true) => F::CANONICAL_NAN,
-        (true, false) => b,
         (false, true) => a,
         (false, false) if wins(x, y) || (x == y && a_wins_equal) => a,
-        (false, false) => b,
+        (_, false) => b,
     }
 }
 

@@ -43,7 +43,11 @@ impl Random {
             4 => self.next() % exponent_max,
             _ => exponent_max / 2 - 30 + self.next() % 60,
         };
-        let sign = if self.next() % 2 == 0 { F::SIGN } else { 0 };
+        let sign = if self.next().is_multiple_of(2) {
+            F::SIGN
+        } else {
+            0
+        };
         F::from_bits(sign | exponent << fraction_bits | fraction)
     }
 }
@@ -91,13 +95,13 @@ fn conditions(random: &mut Random) -> Conditions {
     let mode = random.next();
     Conditions {
         // Nearest even is what the host is for.
-        rounding: if mode % 2 == 0 {
+        rounding: if mode.is_multiple_of(2) {
             MODES[0]
         } else {
             MODES[mode as usize / 2 % 5]
         },
-        inexact_already: random.next() % 2 == 0,
-        may_test_exactness: random.next() % 2 == 0,
+        inexact_already: random.next().is_multiple_of(2),
+        may_test_exactness: random.next().is_multiple_of(2),
     }
 }
 
