@@ -2,9 +2,9 @@
 //!
 //! The scan walks the EID array of the last-level cache, a few sets a step, and writes the lines
 //! of its target epochs in place. When the last set is done it flushes the undo buffer, waits until
-//! everything that it wrote is durable, and then has PersistedEID recorded. A routine scan targets
-//! one epoch; when the scan lags, or somebody waits for durability, it takes all epochs that are
-//! due in one pass.
+//! everything that it wrote, and all that the controller had accepted before, is durable, and then
+//! has PersistedEID recorded. A routine scan targets one epoch; when the scan lags, or somebody
+//! waits for durability, it takes all epochs that are due in one pass.
 
 use perdure_hardware::cache::Slot;
 use perdure_hardware::hierarchy::Hardware;
@@ -103,11 +103,9 @@ impl Picl {
         if self.bug != Some(Bug::AnnounceBeforeFlush) {
             self.flush(hardware, time);
         }
-        durable = durable.max(
-            self.flushed
-                .back()
-                .map_or(time, |block| block.durable.max(time)),
-        );
+        // Lines of the target epochs that were evicted before the scan met them may still be on
+        // their way: everything that the controller has accepted so far must be durable.
+        durable = durable.max(hardware.memory.quiet_at()).max(time);
         self.scan = Scan::Draining { target };
         hardware.events.schedule(durable, EVENT_DRAINED);
     }
