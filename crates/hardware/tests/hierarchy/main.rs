@@ -120,7 +120,7 @@ fn a_wrong_fill_is_noticed() {
 }
 
 #[test]
-#[should_panic(expected = "cleaned line")]
+#[should_panic(expected = "line 0x")]
 fn a_scan_that_skips_private_copies_is_noticed() {
     sabotaged(Sabotage::ScanSkipsPrivate);
 }

@@ -51,6 +51,8 @@ pub struct Model {
     pub expected_store: Option<(usize, LineNumber)>,
     /// The line that a cache-block instruction works on now.
     pub cache_block: Option<LineNumber>,
+    /// When what the last one wrote will be durable.
+    pub cache_block_durable: Cycles,
     /// When the access under way began: no hook may be called before.
     pub began: Cycles,
     pub counts: Counts,
@@ -125,6 +127,9 @@ impl Policy for Model {
             0,
             &mut hardware.statistics,
         );
+        if cause == Cause::CacheBlock {
+            self.cache_block_durable = accepted.durable;
+        }
         Evicted {
             accepted: accepted.accepted,
             durable: accepted.durable,

@@ -43,8 +43,8 @@ pub struct Outcome {
     digest: Digest,
 }
 
-/// Programs run at a virtual address; two aliases for each line.
-const ALIAS_BYTES: u64 = 1 << 40;
+/// Programs run at virtual addresses: each line has two, with different places in the lookaside.
+const ALIAS_BYTES: u64 = 1 << 26;
 
 struct Walk<'a> {
     options: &'a Options,
@@ -58,6 +58,9 @@ struct Walk<'a> {
     /// Writes that found their line absent in L1 and shared in L2.
     l2_upgrades: u64,
     scanned: u64,
+    /// When each hart's stores are done, and its cache-block instructions' bytes durable.
+    posted: Vec<Cycles>,
+    durable: Vec<Cycles>,
     /// The instruction line as the hart fetched it, and whether the hart itself stored to it since.
     fetched: Vec<Vec<Option<(Line, bool)>>>,
 }
@@ -125,6 +128,7 @@ impl<'a> Walk<'a> {
                 lines,
                 expected_store: None,
                 cache_block: None,
+                cache_block_durable: 0,
                 began: 0,
                 counts: Counts::default(),
                 sabotage: options.sabotage,
@@ -135,6 +139,8 @@ impl<'a> Walk<'a> {
             fetches: 0,
             l2_upgrades: 0,
             scanned: 0,
+            posted: vec![0; options.harts],
+            durable: vec![0; options.harts],
         }
     }
 
@@ -184,11 +190,12 @@ impl<'a> Walk<'a> {
     /// when the access is done.
     fn access(&mut self, hart: usize, line: LineNumber, write: bool) -> (&mut Line, Cycles) {
         let now = self.now(hart);
-        let alias = if self.random.once_in(8) {
+        let alias = if self.random.once_in(4) {
             ALIAS_BYTES
         } else {
             0
         };
+        let installs = !self.random.once_in(4);
         let address = alias + line * LINE_BYTES as u64;
         if self.options.lookaside {
             let entry = self.entry(hart, index_of(address));
@@ -210,7 +217,7 @@ impl<'a> Walk<'a> {
             .hardware
             .access(&mut self.model, hart, line, write, now);
         let core = &mut self.hardware.cores[hart];
-        if self.options.lookaside {
+        if self.options.lookaside && installs {
             let word = core.l1d.word(slot);
             let writable =
                 word.state() == State::Modified && word.version() == self.model.current[hart];
@@ -294,7 +301,7 @@ impl<'a> Walk<'a> {
                 "hart {other}'s reservation outlived hart {hart}'s store"
             );
         }
-        self.hardware.post_store(hart, now, ready);
+        self.post(hart, now, ready);
     }
 
     /// A fetch sees every other hart's stores. A hart's own it need not see before a FENCE.I: the
@@ -322,10 +329,12 @@ impl<'a> Walk<'a> {
     fn cache_block(&mut self, hart: usize, line: LineNumber, drop_copies: bool) {
         let now = self.now(hart);
         self.model.cache_block = Some(line);
+        self.model.cache_block_durable = 0;
         let ready = self
             .hardware
             .cache_block(&mut self.model, hart, line, drop_copies, now);
         self.model.cache_block = None;
+        self.durable[hart] = self.durable[hart].max(self.model.cache_block_durable);
         assert!(ready >= now);
         assert!(
             !self.model.line(line).dirty,
@@ -335,7 +344,13 @@ impl<'a> Walk<'a> {
             !drop_copies || self.hardware.llc.find(line).is_none(),
             "line {line:#x} stayed after a flush"
         );
+        self.post(hart, now, ready);
+    }
+
+    fn post(&mut self, hart: usize, now: Cycles, ready: Cycles) {
         self.hardware.post_store(hart, now, ready);
+        self.posted[hart] = self.posted[hart].max(ready);
+        assert!(self.now(hart) <= self.posted[hart].max(now));
     }
 
     /// Cleans one set of the shared cache, as a background scan does.
@@ -412,6 +427,10 @@ impl<'a> Walk<'a> {
     fn drain(&mut self, hart: usize) {
         let now = self.now(hart);
         self.hardware.drain(hart, now);
+        assert!(
+            self.now(hart) >= self.posted[hart].max(self.durable[hart]),
+            "a fence doesn't wait for a store or for a cache-block instruction"
+        );
         let stalls = self.hardware.cores[hart].stalls;
         let now = self.now(hart);
         self.hardware.drain(hart, now);
