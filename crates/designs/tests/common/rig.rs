@@ -1,0 +1,280 @@
+//! A machine without processors: hardware, a design, and a flat reference of what its memory holds
+//! now and held at the end of every epoch.
+//!
+//! Always true here: everything that starts up to the time of a cut has been done when the power is
+//! cut, nothing that starts later has, and a cut leaves the rig as it was.
+
+use std::collections::BTreeMap;
+
+use perdure_designs::layout::Layout;
+use perdure_designs::surviving::Surviving;
+use perdure_designs::{Design, Urgency};
+use perdure_hardware::arena::Arena;
+use perdure_hardware::hierarchy::Hardware;
+use perdure_hardware::line::{LINE_BYTES, Line, LineNumber, line_of};
+use perdure_hardware::memory::Tear;
+use perdure_hardware::specification::Specification;
+use perdure_hardware::time::Cycles;
+
+use super::judge::{Accusation, Image, Judge, Kept};
+
+/// The machine.
+pub struct Rig<D: Design> {
+    pub hardware: Hardware,
+    pub design: D,
+    pub layout: Layout,
+    /// What the program's memory holds now.
+    pub model: Image,
+    /// What it held at the end of each epoch.
+    pub golden: BTreeMap<u64, Image>,
+    /// Harts stand still until this epoch is announced.
+    pub awaited: u64,
+    /// Whether images of epochs that can no longer come back are kept.
+    pub keeps_all_epochs: bool,
+    bug: Option<&'static str>,
+    retired: Vec<Cycles>,
+}
+
+impl<D: Design> Rig<D> {
+    /// A machine at first boot.
+    pub fn new(
+        specification: Specification,
+        parameters: &D::Parameters,
+        bug: Option<&'static str>,
+    ) -> Self {
+        let arena = Arena::new(specification.nvm.bytes).expect("memory for the arena");
+        Self::over(specification, parameters, bug, arena, 0, Image::new())
+    }
+
+    /// A machine over bytes that hold an epoch.
+    pub fn over(
+        specification: Specification,
+        parameters: &D::Parameters,
+        bug: Option<&'static str>,
+        arena: Arena,
+        epoch: u64,
+        model: Image,
+    ) -> Self {
+        let harts = specification.harts;
+        let layout = Layout::new(harts, specification.nvm.bytes);
+        let mut hardware = Hardware::new(specification, arena, layout.contexts.clone());
+        let design = D::start(parameters, &layout, &mut hardware, epoch, bug)
+            .expect("parameters that are possible");
+        hardware.memory.persistence_times = Some(Vec::new());
+        Self {
+            hardware,
+            design,
+            layout,
+            golden: BTreeMap::from([(epoch, model.clone())]),
+            model,
+            awaited: 0,
+            keeps_all_epochs: false,
+            bug,
+            retired: vec![0; harts],
+        }
+    }
+
+    /// The number of a line of the program's.
+    pub fn frame_line(&self, index: u64) -> LineNumber {
+        line_of(self.layout.frames.start) + index
+    }
+
+    // ---- Time ------------------------------------------------------------------------------
+
+    /// A hart's local time.
+    pub fn clock(&self, hart: usize) -> Cycles {
+        self.retired[hart] + self.hardware.cores[hart].stalls
+    }
+
+    /// The hart that is furthest behind.
+    pub fn next_hart(&self) -> usize {
+        (0..self.retired.len())
+            .min_by_key(|&hart| (self.clock(hart), hart))
+            .expect("a machine has a hart")
+    }
+
+    /// A hart computes for a while.
+    pub fn pause(&mut self, hart: usize, cycles: Cycles) {
+        self.retired[hart] += cycles;
+    }
+
+    /// No hart goes on before this.
+    pub fn hold_until(&mut self, time: Cycles) {
+        for hart in 0..self.retired.len() {
+            let wait = time.saturating_sub(self.clock(hart));
+            self.hardware.cores[hart].stalls += wait;
+        }
+    }
+
+    /// True while harts stand still.
+    pub fn waits(&self) -> bool {
+        self.design.announced_epoch() < self.awaited
+    }
+
+    /// Fires the next event. Harts that waited for it go on after it.
+    pub fn fire_next(&mut self, harts_wait: bool) {
+        let due = self.hardware.events.next_time();
+        let (time, event) = self
+            .hardware
+            .events
+            .take_due(due)
+            .expect("an event is pending");
+        self.hardware.memory.forget_until(time.saturating_sub(1));
+        self.design.fired(&mut self.hardware, event, time);
+        if harts_wait {
+            let before = self.clock(0);
+            self.hold_until(time);
+            self.hardware.statistics.epoch_wait_cycles += self.clock(0) - before;
+        }
+        if !self.keeps_all_epochs {
+            let announced = self.design.announced_epoch();
+            self.golden = self.golden.split_off(&announced);
+        }
+    }
+
+    /// Fires every event, and those that they schedule; harts then go on.
+    pub fn settle(&mut self) -> Cycles {
+        while self.hardware.events.next_time() < Cycles::MAX {
+            self.fire_next(true);
+        }
+        self.hold_until(self.hardware.memory.quiet_at());
+        self.now()
+    }
+
+    /// The latest hart's time.
+    pub fn now(&self) -> Cycles {
+        (0..self.retired.len())
+            .map(|hart| self.clock(hart))
+            .max()
+            .unwrap_or(0)
+    }
+
+    // ---- What harts do ---------------------------------------------------------------------
+
+    /// Stores eight bytes.
+    pub fn store(&mut self, hart: usize, line: LineNumber, word: usize, value: u64) {
+        let now = self.clock(hart);
+        let (slot, ready) = self
+            .hardware
+            .access(&mut self.design, hart, line, true, now);
+        let bytes = self.hardware.cores[hart].l1d.data_mut(slot);
+        bytes.0[word * 8..][..8].copy_from_slice(&value.to_le_bytes());
+        let model = self.model.entry(line).or_insert(Line::ZERO);
+        model.0[word * 8..][..8].copy_from_slice(&value.to_le_bytes());
+        self.retired[hart] += 1;
+        let now = self.clock(hart);
+        self.hardware.post_store(hart, now, ready);
+    }
+
+    /// Stores a whole line of one byte's repetition.
+    pub fn store_line(&mut self, hart: usize, line: LineNumber, byte: u8) {
+        for word in 0..LINE_BYTES / 8 {
+            self.store(hart, line, word, u64::from_le_bytes([byte; 8]));
+        }
+    }
+
+    /// Loads a line; what it holds must be what was stored.
+    pub fn load(&mut self, hart: usize, line: LineNumber) {
+        let now = self.clock(hart);
+        let (slot, ready) = self
+            .hardware
+            .access(&mut self.design, hart, line, false, now);
+        let found = self.hardware.cores[hart].l1d.data(slot);
+        let expected = self.model.get(&line).unwrap_or(&Line::ZERO);
+        assert_eq!(found, expected, "hart {hart} loads line {line:#x}");
+        self.retired[hart] += 1;
+        let now = self.clock(hart);
+        self.hardware.stall_until(hart, now, ready);
+    }
+
+    /// A cache-block clean or flush.
+    pub fn cache_block(&mut self, hart: usize, line: LineNumber, drop_copies: bool) {
+        let now = self.clock(hart);
+        let ready = self
+            .hardware
+            .cache_block(&mut self.design, hart, line, drop_copies, now);
+        self.retired[hart] += 1;
+        self.hardware.stall_until(hart, now, ready);
+    }
+
+    /// Ends the executing epoch, contexts first, as the machine does.
+    pub fn end_epoch(&mut self, urgency: Urgency) -> u64 {
+        assert!(self.design.can_end_epoch(), "the caller waits for that");
+        let epoch = self.design.executing_epoch();
+        if D::SAVES_CONTEXTS {
+            for hart in 0..=self.retired.len() {
+                let line = line_of(self.layout.context(hart));
+                let saver = hart % self.retired.len();
+                self.store(saver, line, 0, epoch);
+                self.store(saver, line + 1, 3, self.retired[saver]);
+            }
+        }
+        let now = self.now();
+        let go_on = self.design.end_epoch(&mut self.hardware, urgency, now);
+        self.golden.insert(epoch, self.model.clone());
+        self.hardware.statistics.epochs_committed += 1;
+        if urgency == Urgency::OutputCommit {
+            self.hardware.statistics.epochs_forced += 1;
+            self.awaited = epoch;
+        }
+        self.hold_until(go_on);
+        epoch
+    }
+
+    // ---- Power cuts ------------------------------------------------------------------------
+
+    /// Cuts the power, lets `then` look at what survived, and gives everything back. `then` leaves
+    /// the image as it found it.
+    pub fn after_cut<R>(
+        &mut self,
+        at: Cycles,
+        tear: u64,
+        then: impl FnOnce(&mut Arena, &Judge) -> R,
+    ) -> R {
+        let judge = Judge {
+            golden: &self.golden,
+            announced: self.design.announced_epoch(),
+            protected: self.layout.protected(),
+            bug: self.bug,
+        };
+        let memory = &mut self.hardware.memory;
+        let lost = memory.power_off(at, &mut Tear::new(tear));
+        let result = then(&mut memory.arena, &judge);
+        memory.power_back(&lost);
+        result
+    }
+
+    /// Cuts the power, recovers, judges, and gives everything back.
+    pub fn cut(&mut self, at: Cycles, tear: u64) -> Result<Kept, Accusation> {
+        self.after_cut(at, tear, |arena, judge| judge.recover::<D>(arena))
+    }
+
+    /// Cuts the power for good: the machine that boots from what recovery brought back.
+    pub fn reborn(
+        mut self,
+        parameters: &D::Parameters,
+        at: Cycles,
+        tear: u64,
+    ) -> Result<Self, Accusation> {
+        let specification = self.hardware.specification.clone();
+        let bug = self.bug;
+        let (arena, epoch) = self.after_cut(at, tear, |arena, judge| {
+            let mut surviving = Surviving::new(arena);
+            let recovered = D::recover(&mut surviving, judge.bug).map_err(Accusation::Refused)?;
+            let journal = surviving.into_journal();
+            let copy = arena.duplicate().expect("memory for the copy");
+            journal.undo(arena);
+            judge.memory(&copy, recovered.epoch)?;
+            Ok((copy, recovered.epoch))
+        })?;
+        let model = self.golden.remove(&epoch).expect("the judge found it");
+        Ok(Self::over(
+            specification,
+            parameters,
+            bug,
+            arena,
+            epoch,
+            model,
+        ))
+    }
+}

@@ -1,0 +1,71 @@
+//! The unprotected baseline under the same cuts: it loses and mixes lines, and never panics.
+
+mod common;
+
+use common::Random;
+use common::geometry::{self, Geometry};
+use common::judge::{Image, wrong_lines};
+use common::rig::Rig;
+use common::workload::Workload;
+use perdure_designs::Design;
+use perdure_designs::ideal::{Ideal, Parameters};
+use perdure_designs::surviving::Surviving;
+use perdure_hardware::line::{LINE_BYTES, Line};
+
+/// What the memory after a cut is.
+#[derive(Debug, Default)]
+struct Found {
+    /// The memory at the end of some epoch.
+    whole: u64,
+    /// Not that; and, compared with the last epoch that ended, some lines are older.
+    lost: u64,
+    /// Not that; and some lines are newer than others.
+    mixed: u64,
+}
+
+fn cut_one_machine(geometry: &Geometry, seed: u64, found: &mut Found) {
+    let mut random = Random(seed);
+    let mut rig = Rig::<Ideal>::new(geometry.specification(), &Parameters {}, None);
+    rig.keeps_all_epochs = true;
+    let mut workload = Workload::new(geometry, random.next());
+    let mut at = 0;
+    for _ in 0..40 {
+        at += random.below(4_000);
+        workload.run_until(&mut rig, at).expect("nothing stops it");
+        let newest = rig.model.clone();
+        rig.after_cut(at, random.next(), |arena, judge| {
+            let mut surviving = Surviving::new(arena);
+            Ideal::recover(&mut surviving, None).expect("nothing to refuse");
+            surviving.into_journal().undo(arena);
+            let is = |image: &Image| wrong_lines(arena, image, &judge.protected).is_empty();
+            if judge.golden.values().any(is) {
+                found.whole += 1;
+                return;
+            }
+            let (_, last) = judge.golden.last_key_value().expect("epoch 0 at least");
+            let stale = last
+                .iter()
+                .filter(|(line, bytes)| arena.line(*line * LINE_BYTES as u64) != *bytes)
+                .any(|(line, _)| newest.get(line) != Some(arena.line(*line * LINE_BYTES as u64)));
+            let newer = newest.iter().any(|(line, bytes)| {
+                last.get(line).unwrap_or(&Line::ZERO) != bytes
+                    && arena.line(line * LINE_BYTES as u64) == bytes
+            });
+            found.lost += u64::from(stale);
+            found.mixed += u64::from(stale && newer);
+        });
+    }
+}
+
+#[test]
+fn an_unprotected_machine_fails_the_same_cuts() {
+    let mut found = Found::default();
+    for geometry in geometry::ALL {
+        for seed in 1..=2 {
+            cut_one_machine(geometry, seed, &mut found);
+        }
+    }
+    println!("{found:?}");
+    assert!(found.lost > 100, "{found:?}");
+    assert!(found.mixed > 100, "{found:?}");
+}
