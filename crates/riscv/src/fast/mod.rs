@@ -47,7 +47,7 @@ pub fn run<M: Memory>(
             }
         }
         let block = &blocks.blocks[last as usize];
-        let first = &raw const blocks.steps[block.first_step as usize];
+        let first = blocks.steps[block.first_step as usize..].as_ptr();
         // SAFETY: `claim` made sure that every step is one for `M`; a block is decoded completely
         // before it is inserted, its last step alone ends it, and its steps stay in place as long
         // as `blocks` is borrowed here.

@@ -218,7 +218,7 @@ unsafe fn handle<M: Memory, S: Semantics, const DISCARDS: bool, const SHORT: boo
     let executed = S::execute(&mut running);
     if const { SHORT } && executed == Err(Trap::Detour) {
         // SAFETY: the same step, and the caller's promise.
-        return unsafe { handle::<M, S, DISCARDS, false>(hart, memory, at, trapped) };
+        return unsafe { take_long::<M, S, DISCARDS>(hart, memory, at, trapped) };
     }
     if DISCARDS {
         hart.x[0] = 0;
@@ -239,6 +239,22 @@ unsafe fn handle<M: Memory, S: Semantics, const DISCARDS: bool, const SHORT: boo
         }
         Err(trap) => record(trapped, trap, step.index),
     }
+}
+
+/// The long handler, kept apart so that the short one stays short.
+///
+/// # Safety
+/// As [`handle`].
+#[cold]
+#[inline(never)]
+unsafe fn take_long<M: Memory, S: Semantics, const DISCARDS: bool>(
+    hart: &mut Hart,
+    memory: &mut M,
+    at: *const Step,
+    trapped: &mut Trapped,
+) -> End {
+    // SAFETY: the caller's promise.
+    unsafe { handle::<M, S, DISCARDS, false>(hart, memory, at, trapped) }
 }
 
 /// The handler of what computes a value for `x0`.
@@ -292,8 +308,11 @@ unsafe fn illegal<M: Memory>(
 /// block, which made short blocks take twice the time.
 #[inline(always)]
 fn stay_a_branch() {
+    #[cfg(not(miri))]
     // SAFETY: no instructions, no operands, no effects.
-    unsafe { std::arch::asm!("", options(nomem, nostack, preserves_flags)) }
+    unsafe {
+        std::arch::asm!("", options(nomem, nostack, preserves_flags))
+    }
 }
 
 #[cold]
