@@ -46,7 +46,8 @@ impl Layout {
     /// The map of a machine with so much NVM. A quarter of it, at the top, is the design's; an
     /// eighth at most is for the kernel's image.
     pub fn new(harts: usize, nvm_bytes: u64) -> Self {
-        let contexts_end = (CONTEXTS_START + (harts as u64 + 1) * CONTEXT_BYTES).next_multiple_of(PAGE);
+        let contexts_end =
+            (CONTEXTS_START + (harts as u64 + 1) * CONTEXT_BYTES).next_multiple_of(PAGE);
         let kernel_end = contexts_end + (nvm_bytes / 8).min(256 << 20) / PAGE * PAGE;
         let log_start = nvm_bytes / 4 * 3 / PAGE * PAGE;
         Self {

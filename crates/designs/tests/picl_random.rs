@@ -5,7 +5,7 @@
 
 mod common;
 
-use common::campaign::{self, Effort, Report};
+use common::campaign::{self, Accused, Effort, Report};
 use common::geometry::{self, Geometry};
 use perdure_designs::Design;
 use perdure_designs::picl::Picl;
@@ -29,10 +29,10 @@ fn seeds(count: u64) -> Vec<u64> {
 fn clean(geometry: &Geometry, seed: u64, effort: Effort) -> Report {
     let parameters = geometry.parameters();
     campaign::run::<Picl>(geometry, &parameters, None, seed, effort).unwrap_or_else(
-        |(report, accusation)| {
+        |Accused { cuts, accusation }| {
             panic!(
                 "geometry '{}', PERDURE_SEED={seed}, after {} cuts: {accusation}",
-                geometry.name, report.cuts
+                geometry.name, cuts
             )
         },
     )
@@ -88,14 +88,9 @@ fn every_planted_bug_is_caught() {
             let parameters = geometry.parameters();
             match campaign::run::<Picl>(geometry, &parameters, Some(bug.name), 1, effort) {
                 Ok(report) => println!("  {:15} not in {} cuts", geometry.name, report.cuts),
-                Err((report, accusation)) => {
+                Err(Accused { cuts, accusation }) => {
                     caught += 1;
-                    println!(
-                        "  {:15} cut {}: {}",
-                        geometry.name,
-                        report.cuts,
-                        accusation.kind()
-                    );
+                    println!("  {:15} cut {}: {}", geometry.name, cuts, accusation.kind());
                 }
             }
         }

@@ -265,9 +265,8 @@ impl Space {
         let live = self.live.back_mut().expect("the open super-block is live");
         live.valid_till = valid_till;
         let mut grown = false;
-        let successor = if (slot + 1) % self.blocks_per_super_block != 0 {
-            slot + 1
-        } else {
+        let super_block_ends = (slot + 1).is_multiple_of(self.blocks_per_super_block);
+        let successor = if super_block_ends {
             if self.free.is_empty() {
                 grown = self.grow();
             }
@@ -281,6 +280,8 @@ impl Space {
                 first_sequence,
             });
             super_block * self.blocks_per_super_block
+        } else {
+            slot + 1
         };
         self.recent.push_back(slot);
         if self.recent.len() > self.recent_blocks {

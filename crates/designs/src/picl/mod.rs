@@ -409,7 +409,6 @@ impl Picl {
     }
 
     fn write_copy(
-        &self,
         hardware: &mut Hardware,
         copy: usize,
         record: &Record,
@@ -438,7 +437,7 @@ impl Picl {
             return;
         }
         let record = self.record_at(now);
-        let durable = self.write_copy(hardware, 0, &record, now, 0);
+        let durable = Self::write_copy(hardware, 0, &record, now, 0);
         self.writing = Writing::Copy0 { record, durable };
         hardware.statistics.log_acknowledgements += 1;
         hardware.events.schedule(durable, EVENT_REGISTERS);
@@ -463,8 +462,8 @@ impl Picl {
         };
         let record = self.record_at(block_durable);
         let not_before = block_durable.max(copy_1_durable);
-        let first = self.write_copy(hardware, 0, &record, now, not_before);
-        let durable = self.write_copy(hardware, 1, &record, now, first);
+        let first = Self::write_copy(hardware, 0, &record, now, not_before);
+        let durable = Self::write_copy(hardware, 1, &record, now, first);
         self.writing = Writing::Copy1 { record, durable };
         hardware.statistics.log_acknowledgements += 1;
         hardware.events.schedule(durable, EVENT_REGISTERS);
@@ -475,7 +474,7 @@ impl Picl {
     fn registers_written(&mut self, hardware: &mut Hardware, now: Cycles) {
         match self.writing {
             Writing::Copy0 { record, durable } if durable <= now => {
-                let durable = self.write_copy(hardware, 1, &record, now, 0);
+                let durable = Self::write_copy(hardware, 1, &record, now, 0);
                 self.writing = Writing::Copy1 { record, durable };
                 hardware.events.schedule(durable, EVENT_REGISTERS);
             }

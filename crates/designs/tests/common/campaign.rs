@@ -48,6 +48,14 @@ impl Report {
     }
 }
 
+/// A campaign's end before its time.
+#[derive(Debug)]
+pub struct Accused {
+    /// Cuts made, the last one included.
+    pub cuts: u64,
+    pub accusation: Accusation,
+}
+
 /// Runs it. An accusation ends it.
 pub fn run<D: Design>(
     geometry: &Geometry,
@@ -55,7 +63,7 @@ pub fn run<D: Design>(
     bug: Option<&'static str>,
     seed: u64,
     effort: Effort,
-) -> Result<Report, (Report, Accusation)> {
+) -> Result<Report, Accused> {
     let mut report = Report::default();
     let mut rig = Rig::<D>::new(geometry.specification(), parameters, bug);
     for generation in 0..effort.generations {
@@ -63,7 +71,12 @@ pub fn run<D: Design>(
             .and_then(|(rig, at, tear)| rig.reborn(parameters, at, tear));
         rig = match result {
             Ok(next) => next,
-            Err(accusation) => return Err((report, accusation)),
+            Err(accusation) => {
+                return Err(Accused {
+                    cuts: report.cuts,
+                    accusation,
+                });
+            }
         };
     }
     let arena = &rig.hardware.memory.arena;
