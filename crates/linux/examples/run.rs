@@ -1,4 +1,4 @@
-//! Runs a guest on the kernel alone, without caches: `run [--sysroot DIR] [--harts N]
+//! Runs a guest on the kernel alone, without caches: `run [--sysroot DIR] [--harts N] [--env NAME=VALUE]
 //! [--restore-every N] PROGRAM ARGUMENT…`.
 #[path = "../tests/support/mod.rs"]
 mod support;
@@ -18,6 +18,12 @@ fn main() {
         match argument.as_str() {
             "--sysroot" => options.configuration.sysroot = Some(value().into()),
             "--harts" => options.configuration.harts = value().parse().unwrap_or(1),
+            "--env" => {
+                let text = value();
+                let (name, text) = text.split_once('=').unwrap_or((&text, ""));
+                let variable = (name.to_owned(), text.to_owned());
+                options.configuration.environment.push(variable);
+            }
             "--restore-every" => options.restore_every = value().parse().ok(),
             program => {
                 options.configuration.program = program.into();
@@ -35,8 +41,12 @@ fn main() {
     };
     let ended = runner.run();
     let seconds = start.elapsed().as_secs_f64();
-    std::io::stdout().write_all(&ended.standard_output).expect("stdout");
-    std::io::stderr().write_all(&ended.standard_error).expect("stderr");
+    std::io::stdout()
+        .write_all(&ended.standard_output)
+        .expect("stdout");
+    std::io::stderr()
+        .write_all(&ended.standard_error)
+        .expect("stderr");
     for (number, name) in &ended.unknown {
         eprintln!("unknown system call {number} {name}");
     }

@@ -120,7 +120,7 @@ impl Kernel {
         if let Some(thread) = self.threads.get_mut(&id) {
             thread.context = Context::of(hart);
             thread.state = ThreadState::Blocked { wait, deadline_ns };
-            if matches!(wait, Wait::Files | Wait::Signals { .. }) {
+            if matches!(wait, Wait::Files | Wait::Readiness | Wait::Signals { .. }) {
                 thread.retry_deadline_ns = deadline_ns;
             }
         }
@@ -169,7 +169,7 @@ impl Kernel {
                 matches!(
                     t.state,
                     ThreadState::Blocked {
-                        wait: Wait::Files,
+                        wait: Wait::Files | Wait::Readiness,
                         ..
                     }
                 )

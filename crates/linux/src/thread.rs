@@ -54,6 +54,9 @@ pub(crate) enum Wait {
     Sleep { remaining: u64 },
     /// Something about open files; then the call is made again.
     Files,
+    /// One of several open files to be ready; then the call is made again. Unlike a read, it does
+    /// not start again after a handler.
+    Readiness,
     /// A signal of the set; then the call is made again.
     Signals { set: u64 },
     /// Any signal that runs a handler.
@@ -66,7 +69,7 @@ impl Wait {
         match self {
             Wait::Futex { .. } => !has_deadline,
             Wait::Files => true,
-            Wait::Sleep { .. } | Wait::Signals { .. } | Wait::Pause => false,
+            Wait::Sleep { .. } | Wait::Readiness | Wait::Signals { .. } | Wait::Pause => false,
         }
     }
 }

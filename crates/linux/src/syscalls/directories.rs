@@ -29,6 +29,9 @@ impl Call<'_> {
         if place.name == ".." {
             return Err(Errno::ENOTEMPTY);
         }
+        if inode == self.kernel.files.root {
+            return Err(Errno::EBUSY);
+        }
         if place.name == "." {
             return Err(Errno::EINVAL);
         }
@@ -155,7 +158,7 @@ pub(crate) fn unlinkat(call: &mut Call) -> Answer {
     }
     let removes_directory = flags & AT_REMOVEDIR != 0;
     let (place, inode) = match call.old_place(directory, path) {
-        Err(Errno::EINVAL | Errno::ENOTEMPTY) if !removes_directory => {
+        Err(Errno::EINVAL | Errno::ENOTEMPTY | Errno::EBUSY) if !removes_directory => {
             return Err(Errno::EISDIR.into());
         }
         other => other?,

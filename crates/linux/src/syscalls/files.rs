@@ -635,7 +635,7 @@ pub(crate) fn flock(call: &mut Call) -> Answer {
         if operation & LOCK_NB != 0 {
             return Err(Errno::EAGAIN.into());
         }
-        return Err(call.wait_for_files(None));
+        return Err(call.wait_for_files());
     }
     call.kernel.open.file_mut(number)?.lock = wished;
     call.kernel.wake_file_waiters();

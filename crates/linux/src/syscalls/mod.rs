@@ -102,11 +102,12 @@ impl Call<'_> {
         self.kernel.now_ns(self.machine)
     }
 
-    /// Blocks on open files. A timeout counts from when the call was first made.
-    pub fn wait_for_files(&self, timeout_ns: Option<u64>) -> Stop {
-        self.wait_until_retry(Wait::Files, timeout_ns)
+    /// Blocks until something about open files changes.
+    pub fn wait_for_files(&self) -> Stop {
+        Stop::Wait(Wait::Files, None)
     }
 
+    /// Blocks and makes the call again. A timeout counts from when it was first made.
     pub fn wait_until_retry(&self, wait: Wait, timeout_ns: Option<u64>) -> Stop {
         let Some(timeout) = timeout_ns else {
             return Stop::Wait(wait, None);

@@ -4,6 +4,7 @@ use super::signals::replace_mask;
 use super::{Answer, Call};
 use crate::errno::Errno;
 use crate::kernel::Kernel;
+use crate::thread::Wait;
 use crate::vfs::descriptor::{Interest, O_CLOEXEC, Object, OpenFile, Poller};
 
 const POLLIN: u32 = 1;
@@ -119,7 +120,7 @@ pub(crate) fn ppoll(call: &mut Call) -> Answer {
     if ready > 0 || call.timed_out(timeout) {
         return Ok(ready);
     }
-    Err(call.wait_for_files(timeout))
+    Err(call.wait_until_retry(Wait::Readiness, timeout))
 }
 
 /// `pselect6`.
@@ -171,7 +172,7 @@ pub(crate) fn pselect6(call: &mut Call) -> Answer {
         }
     }
     if ready == 0 && !call.timed_out(timeout) {
-        return Err(call.wait_for_files(timeout));
+        return Err(call.wait_until_retry(Wait::Readiness, timeout));
     }
     for (at, result) in results {
         call.write(at, &u64::to_le_bytes(result))?;
@@ -206,14 +207,15 @@ fn poller_of(call: &Call, number: u64) -> Result<u32, Errno> {
 /// `epoll_ctl`. Files that never block are refused with EPERM, as on Linux.
 pub(crate) fn epoll_ctl(call: &mut Call) -> Answer {
     let [poller, operation, number, event, ..] = call.arguments;
+    call.kernel.open.descriptor(poller)?;
     let file = call.kernel.open.descriptor(number)?.file;
-    let id = poller_of(call, poller)?;
     if matches!(
         call.kernel.open.file(number)?.object,
         Object::Inode(_) | Object::Text { .. }
     ) {
         return Err(Errno::EPERM.into());
     }
+    let id = poller_of(call, poller)?;
     if number as u32 == poller as u32 {
         return Err(Errno::EINVAL.into());
     }
@@ -287,7 +289,7 @@ fn epoll_wait(call: &mut Call, timeout: Option<u64>) -> Answer {
         if call.timed_out(timeout) {
             return Ok(0);
         }
-        return Err(call.wait_for_files(timeout));
+        return Err(call.wait_until_retry(Wait::Readiness, timeout));
     }
     let mut bytes = Vec::new();
     for (_, events, data, _) in &ready {

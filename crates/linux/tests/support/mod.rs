@@ -144,7 +144,10 @@ impl Memory for Port<'_> {
         let place = self.place(pc, Access::Fetch)? & !63;
         let mut bytes = [0; 64];
         bytes.copy_from_slice(&self.flat.bytes[place..place + 64]);
-        Ok(FetchedLine { bytes, hint: self.flat.generation })
+        Ok(FetchedLine {
+            bytes,
+            hint: self.flat.generation,
+        })
     }
     fn fetch_again(&mut self, _pc: u64, hint: u64, _retired: u64) -> bool {
         hint == self.flat.generation
@@ -269,8 +272,18 @@ impl Runner {
     pub fn new(options: Options) -> Result<Self, perdure_linux::BootError> {
         let mut flat = Flat::new(options.memory_bytes);
         let kernel = Kernel::boot(options.configuration.clone(), &mut flat)?;
-        let harts = (0..options.configuration.harts).map(|_| HartPlace::default()).collect();
-        Ok(Self { flat, kernel, options, harts, epoch: 0, slices: 0, ended: Ended::default() })
+        let harts = (0..options.configuration.harts)
+            .map(|_| HartPlace::default())
+            .collect();
+        Ok(Self {
+            flat,
+            kernel,
+            options,
+            harts,
+            epoch: 0,
+            slices: 0,
+            ended: Ended::default(),
+        })
     }
 
     /// Runs to the end.
@@ -294,7 +307,10 @@ impl Runner {
                 }
             }
             if !worked {
-                let due = self.kernel.next_deadline_ns().expect("every thread waits for ever");
+                let due = self
+                    .kernel
+                    .next_deadline_ns()
+                    .expect("every thread waits for ever");
                 self.flat.clock_ns = self.flat.clock_ns.max(due);
             }
             self.kernel.wake_sleepers(self.flat.clock_ns);
@@ -302,7 +318,10 @@ impl Runner {
         self.commit();
         let report = self.kernel.exited().expect("ended").clone();
         self.ended.status = report.status;
-        self.ended.report = report.fatal.map(|fatal| format!("{fatal:x?}")).unwrap_or_default();
+        self.ended.report = report
+            .fatal
+            .map(|fatal| format!("{fatal:x?}"))
+            .unwrap_or_default();
         self.ended.unknown = self.kernel.unknown_calls();
         self.ended
     }
@@ -311,7 +330,10 @@ impl Runner {
     fn save_and_restore(&mut self) {
         let bytes = self.kernel.save();
         let restored = Kernel::restore(&bytes, self.kernel.host_view()).expect("it restores");
-        assert!(restored.save() == bytes, "a restored kernel saves the same bytes");
+        assert!(
+            restored.save() == bytes,
+            "a restored kernel saves the same bytes"
+        );
         self.kernel = restored;
         self.ended.restored += 1;
     }
@@ -320,7 +342,14 @@ impl Runner {
         self.epoch += 1;
         self.kernel.seal(self.epoch);
         for release in self.kernel.release(self.epoch) {
-            let Release::Stream { descriptor, offset, bytes } = release else { continue };
+            let Release::Stream {
+                descriptor,
+                offset,
+                bytes,
+            } = release
+            else {
+                continue;
+            };
             let stream = match descriptor {
                 1 => &mut self.ended.standard_output,
                 _ => &mut self.ended.standard_error,
@@ -340,7 +369,9 @@ impl Runner {
             let running = self.kernel.schedule(index, &mut place.hart, &mut self.flat);
             place.running = running.map(|running| (running.thread, running.space));
         }
-        let Some((_, space)) = place.running else { return false };
+        let Some((_, space)) = place.running else {
+            return false;
+        };
         let limit = place.hart.retired + self.options.slice;
         while place.hart.retired < limit {
             let before = place.hart.retired;
@@ -397,7 +428,11 @@ pub fn run(options: Options) -> Ended {
 /// Compiles a guest program, once per test run; the compiler is part of the set-up.
 pub fn compile(source: &Path, flags: &[&str]) -> PathBuf {
     let directory = PathBuf::from(option_env!("CARGO_TARGET_TMPDIR").unwrap_or("."));
-    let stem = source.file_stem().expect("a source file").to_string_lossy().into_owned();
+    let stem = source
+        .file_stem()
+        .expect("a source file")
+        .to_string_lossy()
+        .into_owned();
     let output = directory.join(format!("{stem}{}", flags.concat().replace(['/', ' '], "_")));
     let (compiler, standard) = if source.extension().is_some_and(|e| e == "cc") {
         ("riscv64-linux-gnu-g++", "-std=c++17")
@@ -424,5 +459,7 @@ pub fn compile(source: &Path, flags: &[&str]) -> PathBuf {
 }
 
 pub fn guest(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/guests").join(name)
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/guests")
+        .join(name)
 }

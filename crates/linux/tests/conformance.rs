@@ -1,0 +1,248 @@
+//! The same guest program on Perdure's kernel and on Linux (through qemu): same output, same end.
+mod support;
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use support::{Ended, Options, compile, guest};
+
+const ENVIRONMENT: [(&str, &str); 3] = [("FACT", "1"), ("EMPTY", ""), ("LONG", LONG)];
+const LONG: &str = "0123456789012345678901234567890123456789012345678901234567890123456789";
+
+/// An empty directory of its own for a run.
+fn directory(name: &str) -> PathBuf {
+    let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
+    let _ = std::fs::remove_dir_all(&path);
+    std::fs::create_dir_all(&path).expect("a directory for the run");
+    path
+}
+
+/// Output and exit status under qemu, which must be installed.
+fn on_qemu(program: &Path, arguments: &[&str], directory: &Path) -> (String, i32) {
+    use std::os::unix::process::ExitStatusExt;
+    let output = Command::new("qemu-riscv64")
+        .arg(program)
+        .args(arguments)
+        .env_clear()
+        .envs(ENVIRONMENT)
+        .current_dir(directory)
+        .stdin(Stdio::null())
+        .output()
+        .unwrap_or_else(|error| panic!("qemu-riscv64: {error}; install qemu-user"));
+    let status = output
+        .status
+        .code()
+        .or(output.status.signal().map(|signal| 128 + signal));
+    (
+        String::from_utf8_lossy(&output.stdout).into_owned(),
+        status.expect("it ended"),
+    )
+}
+
+fn options(program: &Path, arguments: &[&str]) -> Options {
+    let mut options = Options::new(program);
+    let configuration = &mut options.configuration;
+    configuration.arguments = arguments.iter().map(ToString::to_string).collect();
+    configuration.environment = ENVIRONMENT
+        .iter()
+        .map(|(name, value)| (name.to_string(), value.to_string()))
+        .collect();
+    options
+}
+
+fn check(name: &str, ended: &Ended, expected: &(String, i32)) {
+    let output = String::from_utf8_lossy(&ended.standard_output);
+    let lines = output.lines().zip(expected.0.lines());
+    for (number, (ours, theirs)) in lines.enumerate() {
+        assert_eq!(
+            ours,
+            theirs,
+            "{name}: line {} differs (left: Perdure)",
+            number + 1
+        );
+    }
+    assert_eq!(
+        output, expected.0,
+        "{name}: one output is longer (left: Perdure)"
+    );
+    assert_eq!(
+        ended.status, expected.1,
+        "{name}: exit status (left: Perdure) {}",
+        ended.report
+    );
+}
+
+/// Runs a guest on qemu once and on the kernel in several ways.
+fn conforms(source: &str, arguments: &[&str]) {
+    let program = compile(&guest(source), &["-static"]);
+    let label = format!("{source}-{}", arguments.join("-"));
+    let expected = on_qemu(&program, arguments, &directory(&label));
+    for (harts, slice, plain) in [(1, 20_000, false), (3, 777, false), (2, 5000, true)] {
+        let mut options = options(&program, arguments);
+        options.configuration.harts = harts;
+        options.slice = slice;
+        options.plain = plain;
+        let name = format!("{label} on {harts} harts, slices of {slice}, plain {plain}");
+        check(&name, &support::run(options), &expected);
+    }
+}
+
+macro_rules! conformance {
+    ($($name:ident: $source:literal $arguments:expr;)*) => {$(
+        #[test]
+        fn $name() {
+            conforms($source, &$arguments);
+        }
+    )*};
+}
+
+conformance! {
+    memory_mapping: "mapping.c" [];
+    files: "files.c" [];
+    directories: "directories.c" [];
+    pipes_and_polling: "pipes.c" [];
+    signals: "signals.c" [];
+    threads_and_futexes: "threads.c" [];
+    clocks_and_timers: "timers.c" [];
+    stat_and_permissions: "stat.c" [];
+    holes_and_copies: "holes.c" [];
+    remapping: "remap.c" [];
+    descriptors_and_locks: "locks.c" [];
+    arguments_and_environment: "arguments.c" ["one", "two three", ""];
+    errors: "errors.c" [];
+    identity_and_limits: "identity.c" [];
+    cpp_runtime: "runtime.cc" [];
+}
+
+#[test]
+fn ways_to_end() {
+    const ENDS: [&str; 14] = [
+        "normally", "exit", "abort", "null", "jump", "illegal", "trap", "kill", "stack", "text",
+        "alarm", "blocked", "thread", "last",
+    ];
+    let program = compile(&guest("ends.c"), &["-static"]);
+    let directory = directory("ends");
+    for how in ENDS {
+        let expected = on_qemu(&program, &[how], &directory);
+        check(how, &support::run(options(&program, &[how])), &expected);
+    }
+}
+
+#[test]
+fn fatal_signals_are_explained() {
+    let program = compile(&guest("ends.c"), &["-static"]);
+    let report = |how| support::run(options(&program, &[how])).report;
+    let null = report("null");
+    assert!(
+        null.contains("store to 0x0: nothing is mapped there"),
+        "{null}"
+    );
+    assert!(null.contains("SIGSEGV"), "{null}");
+    let text = report("text");
+    assert!(text.contains("the mapping forbids it"), "{text}");
+    let illegal = report("illegal");
+    assert!(
+        illegal.contains("no such instruction: 0xffffffff"),
+        "{illegal}"
+    );
+}
+
+/// A tree as text: every path with its kind, mode and content.
+fn tree(directory: &Path) -> Vec<String> {
+    use std::os::unix::fs::PermissionsExt;
+    let mut lines = Vec::new();
+    let mut waiting = vec![directory.to_owned()];
+    while let Some(at) = waiting.pop() {
+        for entry in std::fs::read_dir(&at).expect("a directory").flatten() {
+            let path = entry.path();
+            let shown = path
+                .strip_prefix(directory)
+                .expect("inside")
+                .display()
+                .to_string();
+            let metadata = std::fs::symlink_metadata(&path).expect("it is there");
+            if metadata.is_symlink() {
+                let target = std::fs::read_link(&path).expect("a link");
+                lines.push(format!("{shown} -> {}", target.display()));
+            } else if metadata.is_dir() {
+                lines.push(format!("{shown}/"));
+                waiting.push(path);
+            } else {
+                let bytes = std::fs::read(&path).expect("a file");
+                let hash = xxhash_rust::xxh3::xxh3_64(&bytes);
+                let mode = metadata.permissions().mode() & 0o700;
+                lines.push(format!(
+                    "{shown} {} bytes {hash:x} mode {mode:o}",
+                    bytes.len()
+                ));
+            }
+        }
+    }
+    lines.sort();
+    lines
+}
+
+/// Files and directories that are there before the guest starts.
+fn furnish(directory: &Path) {
+    std::fs::create_dir_all(directory.join("d/e")).expect("directories");
+    let text: Vec<u8> = (0..9000_u32).map(|index| (index % 251) as u8).collect();
+    for (name, length) in [("a", 9000), ("b", 10), ("d/a", 4096), ("d/e/a", 5000)] {
+        std::fs::write(directory.join(name), &text[..length]).expect("a file");
+    }
+    std::os::unix::fs::symlink("b", directory.join("l")).expect("a link");
+    // What exists on the host is shown with one of two modes: start from those.
+    for name in ["a", "b", "d/a", "d/e/a"] {
+        use std::os::unix::fs::PermissionsExt;
+        let mode = std::fs::Permissions::from_mode(0o644);
+        std::fs::set_permissions(directory.join(name), mode).expect("a mode");
+    }
+}
+
+/// Random changes to a tree, released record by record (each one twice), leave on the host what
+/// they leave under Linux. `PERDURE_SEED` and `PERDURE_COUNT` choose others.
+#[test]
+fn released_trees_equal_linux() {
+    let number = |name: &str, default: u64| {
+        std::env::var(name)
+            .ok()
+            .and_then(|text| text.parse().ok())
+            .unwrap_or(default)
+    };
+    let (first, count) = (number("PERDURE_SEED", 1), number("PERDURE_COUNT", 40));
+    let program = compile(&guest("changes.c"), &["-static"]);
+    for seed in first..first + count {
+        println!("seed {seed}");
+        let seed_text = seed.to_string();
+        let arguments = [seed_text.as_str(), "120"];
+        let (theirs, ours) = (directory("changes-linux"), directory("changes-perdure"));
+        let (out, again) = (directory("changes-out"), directory("changes-twice"));
+        for place in [&theirs, &ours, &out, &again] {
+            furnish(place);
+        }
+        let expected = on_qemu(&program, &arguments, &theirs);
+        let mut options = options(&program, &arguments);
+        options.configuration.work_directory = Some(ours.clone());
+        options.restore_every = Some(1 + seed % 3);
+        options.slice = 3000;
+        let configuration = options.configuration.clone();
+        let ended = support::run(options);
+        check(&format!("seed {seed}"), &ended, &expected);
+        let once = perdure_linux::HostDirectories::new(&configuration, Some(out.clone()));
+        let twice = perdure_linux::HostDirectories::new(&configuration, Some(again.clone()));
+        for release in &ended.files {
+            once.apply(release)
+                .unwrap_or_else(|error| panic!("seed {seed}: {error}"));
+            for _ in 0..2 {
+                twice
+                    .apply(release)
+                    .unwrap_or_else(|error| panic!("seed {seed}: {error}"));
+            }
+        }
+        assert_eq!(tree(&out), tree(&theirs), "seed {seed} (left: Perdure)");
+        assert_eq!(
+            tree(&again),
+            tree(&theirs),
+            "seed {seed}, each record twice"
+        );
+    }
+}
