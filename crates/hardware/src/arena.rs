@@ -146,6 +146,14 @@ impl Arena {
         self.digest.as_ref().map(|(_, digest)| *digest)
     }
 
+    /// The digest of a line-aligned range: the kept one if it is of that range, else computed.
+    pub fn digest_of(&self, range: Range<u64>) -> Digest {
+        match &self.digest {
+            Some((kept, digest)) if *kept == range => *digest,
+            _ => self.compute_digest(range),
+        }
+    }
+
     /// The digest of a line-aligned range, from its bytes.
     pub fn compute_digest(&self, range: Range<u64>) -> Digest {
         let mut digest = Digest::default();

@@ -690,11 +690,7 @@ impl Hardware {
     /// The digest of memory as programs see it: the kept digest of the array, with what the caches
     /// hold laid over it.
     pub fn coherent_digest(&self, range: &Range<u64>) -> Digest {
-        let mut digest = self
-            .memory
-            .arena
-            .digest()
-            .unwrap_or_else(|| self.memory.arena.compute_digest(range.clone()));
+        let mut digest = self.memory.arena.digest_of(range.clone());
         for (line, newest) in self.newer_lines() {
             let address = line * LINE_BYTES as u64;
             if range.contains(&address) {

@@ -215,7 +215,13 @@ impl<D: Design> Machine<D> {
         let parameters = configuration.parameters::<D>()?;
         let design = D::start(&parameters, &parts.layout, &mut parts.hardware, epoch, bug)
             .map_err(|problem| Error::Configuration(problem.to_string()))?;
-        let slice_end = configuration.scheduling.slice_cycles;
+        // A hart's clock is `retired + stalls`. Recovered harts have retired instructions before, so
+        // the machine's time goes on from the longest of their pasts.
+        let start = parts.contexts.iter().map(|context| context.hart.retired).max().unwrap_or(0);
+        for (core, context) in parts.hardware.cores.iter_mut().zip(&parts.contexts) {
+            core.stalls = start - context.hart.retired;
+        }
+        let slice_end = start + configuration.scheduling.slice_cycles;
         let harts = parts
             .contexts
             .into_iter()
@@ -229,7 +235,8 @@ impl<D: Design> Machine<D> {
             })
             .collect();
         if configuration.epoch.cycles > 0 {
-            parts.hardware.events.schedule(configuration.epoch.cycles, EVENT_EPOCH_CYCLES);
+            let first = start + configuration.epoch.cycles;
+            parts.hardware.events.schedule(first, EVENT_EPOCH_CYCLES);
         }
         let mut machine = Self {
             configuration: Arc::clone(configuration),
@@ -252,11 +259,6 @@ impl<D: Design> Machine<D> {
             phase_changes: None,
             bug,
         };
-        // A hart's clock is `retired + stalls`, and starts at 0 also where a recovered hart has
-        // retired instructions before: stalls then start below zero, modulo 2^64.
-        for (core, hart) in machine.hardware.cores.iter_mut().zip(&machine.harts) {
-            core.stalls = 0u64.wrapping_sub(hart.context.hart.retired);
-        }
         machine.next_deadline_ns = machine.kernel.next_deadline_ns();
         Ok(machine)
     }
@@ -270,7 +272,7 @@ impl<D: Design> Machine<D> {
 
     /// A hart's local time.
     pub fn clock(&self, hart: usize) -> Cycles {
-        self.harts[hart].context.hart.retired.wrapping_add(self.hardware.cores[hart].stalls)
+        self.harts[hart].context.hart.retired + self.hardware.cores[hart].stalls
     }
 
     /// The latest local time.
@@ -314,6 +316,9 @@ impl<D: Design> Machine<D> {
             if let Some((hart, urgency)) = self.epoch_due
                 && self.design.can_end_epoch()
             {
+                if self.clock(hart) > until {
+                    return Ok(Pause::Time);
+                }
                 self.epoch_due = None;
                 return self.end_epoch(hart, urgency).map(Pause::EpochEnded);
             }
@@ -563,8 +568,7 @@ impl<D: Design> Machine<D> {
             }
             // An idle hart's clock stood still.
             let behind = now.saturating_sub(self.clock(hart));
-            let stalls = &mut self.hardware.cores[hart].stalls;
-            *stalls = stalls.wrapping_add(behind);
+            self.hardware.cores[hart].stalls += behind;
             let running = self.enter_kernel(hart, 0, |kernel, registers, port| {
                 kernel.schedule(hart, registers, port)
             });
@@ -599,8 +603,7 @@ impl<D: Design> Machine<D> {
         let skipped = deadline.saturating_sub(now_ns);
         self.skipped_ns += skipped;
         let cycles = self.configuration.specification.clock().cycles(skipped as f64);
-        let stalls = &mut self.hardware.cores[0].stalls;
-        *stalls = stalls.wrapping_add(cycles);
+        self.hardware.cores[0].stalls += cycles;
         self.wake_sleepers(0);
         Ok(true)
     }
@@ -647,8 +650,7 @@ impl<D: Design> Machine<D> {
         for index in 0..self.harts.len() {
             if self.harts[index].context.running.is_some() {
                 let wait = now.saturating_sub(self.clock(index));
-                let stalls = &mut self.hardware.cores[index].stalls;
-                *stalls = stalls.wrapping_add(wait);
+                self.hardware.cores[index].stalls += wait;
             }
         }
         self.announced(now);
@@ -718,8 +720,7 @@ impl<D: Design> Machine<D> {
             if self.harts[index].waits_for.is_some_and(|waited| waited <= epoch) {
                 self.harts[index].waits_for = None;
                 let wait = time.saturating_sub(self.clock(index));
-                let stalls = &mut self.hardware.cores[index].stalls;
-                *stalls = stalls.wrapping_add(wait);
+                self.hardware.cores[index].stalls += wait;
                 self.hardware.statistics.persist_stall_cycles += wait;
             }
         }

@@ -11,7 +11,7 @@ use crate::request::Prepared;
 /// A hash of the machine's final state: memory as the program sees it, every context, time, what
 /// left the machine, and how the program ended.
 pub fn state_hash<D: Design>(machine: &Machine<D>) -> String {
-    let Digest(memory) = machine.hardware.coherent_digest(&machine.layout.frames);
+    let Digest(memory) = machine.hardware.coherent_digest(&machine.layout.protected());
     let mut hasher = xxhash_rust::xxh3::Xxh3::new();
     hasher.update(&memory.to_le_bytes());
     for context in machine.contexts() {
