@@ -137,10 +137,10 @@ pub(crate) fn linkat(call: &mut Call) -> Answer {
         Some(number) => call.kernel.open.file(number)?.inode().ok_or(Errno::EXDEV)?,
         None => call.find(old_directory, &old, flags & AT_SYMLINK_FOLLOW != 0)?,
     };
+    let place = call.new_place(new_directory, new)?;
     if call.kernel.files.inode(inode)?.is_directory() {
         return Err(Errno::EPERM.into());
     }
-    let place = call.new_place(new_directory, new)?;
     call.kernel
         .files
         .enter(place.directory, &place.name, inode)?;
@@ -185,24 +185,36 @@ pub(crate) fn renameat2(call: &mut Call) -> Answer {
     if flags & !RENAME_NOREPLACE != 0 {
         return Err(Errno::EINVAL.into());
     }
-    let busy = |error| match error {
-        Errno::EINVAL | Errno::ENOTEMPTY => Errno::EBUSY,
-        other => other,
-    };
-    let (from, inode) = call.old_place(old_directory, old).map_err(busy)?;
+    let old = call.string(old)?;
     let new = call.string(new)?;
+    let from = call.walk(old_directory, &old, false)?;
     let to = call.walk(new_directory, &new, false)?;
-    call.check_changeable(to.directory)?;
-    if to.name == "." || to.name == ".." {
+    let special = |place: &Place| matches!(place.name.as_str(), "." | "..");
+    let inode = from.inode.ok_or(Errno::ENOENT)?;
+    let mounted = call
+        .kernel
+        .files
+        .mounts
+        .iter()
+        .any(|mount| mount.inode == inode);
+    if special(&from) || special(&to) || mounted {
         return Err(Errno::EBUSY.into());
     }
+    call.check_changeable(from.directory)?;
+    call.check_changeable(to.directory)?;
     let moves_directory = call.kernel.files.inode(inode)?.is_directory();
     if to.wants_directory && !moves_directory {
         return Err(Errno::ENOTDIR.into());
     }
+    if flags & RENAME_NOREPLACE != 0 && to.inode.is_some() {
+        return Err(Errno::EEXIST.into());
+    }
+    if moves_directory && call.kernel.files.is_below(to.directory, inode) {
+        return Err(Errno::EINVAL.into());
+    }
     if let Some(replaced) = to.inode {
-        if flags & RENAME_NOREPLACE != 0 {
-            return Err(Errno::EEXIST.into());
+        if call.kernel.files.is_below(from.directory, replaced) {
+            return Err(Errno::ENOTEMPTY.into());
         }
         if replaced == inode {
             return Ok(0);
@@ -215,18 +227,14 @@ pub(crate) fn renameat2(call: &mut Call) -> Answer {
             _ => {}
         }
     }
-    if moves_directory {
-        if call.kernel.files.is_below(to.directory, inode) {
-            return Err(Errno::EINVAL.into());
-        }
-        if call
+    if moves_directory
+        && call
             .kernel
             .files
             .directory(inode)
             .is_ok_and(|node| node.host.is_some())
-        {
-            return Err(Errno::EXDEV.into());
-        }
+    {
+        return Err(Errno::EXDEV.into());
     }
     if let Some(replaced) = to.inode {
         call.remove_name(&to, replaced)?;

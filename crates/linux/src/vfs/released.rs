@@ -56,12 +56,20 @@ impl Kernel {
     pub fn release_files(&mut self, machine: &mut dyn Machine) -> Vec<Release> {
         let (found, hidden) = self.overlay_entries();
         let mut releases = self.release_removals(&found, &hidden);
+        let mut settled = Vec::new();
         for (path, entry) in &found {
-            // An inode that does not read (its host file changed) is left as the outside has it.
-            let release = self.release_entry(machine, path, entry).unwrap_or(None);
-            releases.extend(release);
+            // A file that does not read (its host file changed) is left as the outside has it.
+            if let Ok(Some(release)) = self.release_entry(machine, path, entry) {
+                releases.push(release);
+                settled.push(entry.id);
+            }
         }
-        if found.values().any(|entry| entry.kind == Kind::File) {
+        // Only now, because one file can stand under several paths.
+        let mut settles = false;
+        for id in settled {
+            settles |= self.settle_file(id).is_ok();
+        }
+        if settles {
             self.write_protect_shared(machine);
         }
         releases
@@ -167,8 +175,10 @@ impl Kernel {
         let before = self.released.known.get(path).copied();
         let now = Known::Present(entry.kind, entry.serial);
         let told = before == Some(now);
+        // The outside has it from the start.
+        let original = before.is_none() && entry.natural;
         let release = match entry.kind {
-            Kind::Directory => (!told && !entry.natural).then(|| Release::Directory {
+            Kind::Directory => (!told && !original).then(|| Release::Directory {
                 path: path.to_owned(),
             }),
             Kind::Link => {
@@ -176,14 +186,14 @@ impl Kernel {
                     return Ok(None);
                 };
                 let target = target.clone();
-                (!told && !entry.natural).then(|| Release::Link {
+                (!told && !original).then(|| Release::Link {
                     path: path.to_owned(),
                     target,
                 })
             }
             Kind::File => {
                 let file = self.files.file(entry.id)?;
-                let untouched = (told || before.is_none() && entry.natural) && !file.changed;
+                let untouched = (told || original) && !file.changed;
                 if untouched {
                     None
                 } else {
@@ -198,7 +208,7 @@ impl Kernel {
         Ok(release)
     }
 
-    /// A file's record; afterwards nothing of it counts as changed.
+    /// A file's record.
     fn file_record(
         &mut self,
         machine: &mut dyn Machine,
@@ -235,17 +245,7 @@ impl Kernel {
                 pieces.push((offset, bytes));
             }
         }
-        for (page, entry) in held {
-            if entry & PAGE_DIRTY != 0 {
-                self.files.set_page_entry(id, page, entry & !PAGE_DIRTY)?;
-            }
-        }
-        let inode = self.files.inode_mut(id)?;
-        let mode = inode.mode;
-        if let Node::File(file) = &mut inode.node {
-            file.changed = false;
-            file.shrunk = false;
-        }
+        let mode = self.files.inode(id)?.mode;
         Ok(Release::File {
             path: path.to_owned(),
             size,
@@ -253,5 +253,18 @@ impl Kernel {
             whole,
             pieces,
         })
+    }
+
+    /// From now on, nothing of a file counts as changed.
+    fn settle_file(&mut self, id: InodeId) -> Result<(), Errno> {
+        for (page, entry) in self.files.held_pages(id)? {
+            if entry & PAGE_DIRTY != 0 {
+                self.files.set_page_entry(id, page, entry & !PAGE_DIRTY)?;
+            }
+        }
+        let file = self.files.file_mut(id)?;
+        file.changed = false;
+        file.shrunk = false;
+        Ok(())
     }
 }
