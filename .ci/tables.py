@@ -1,0 +1,90 @@
+"""Keeps the tables of docs/ equal to their sources.
+
+    tables.py            writes them
+    tables.py --check    says which are out of date, and fails if any is
+
+A table stands between the lines `<!-- table NAME -->` and `<!-- end -->`; what is between them is
+made here and nowhere else.
+"""
+
+import re
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+PLACE = re.compile(r"(<!-- table (\S+) -->\n).*?(<!-- end -->)", re.DOTALL)
+ROW = r'^ *(\w+), "([^"]+)", "([^"]+)"(?:, "([^"]+)")?;$'
+
+
+def rows(header: list[str], body: list[list[str]]) -> str:
+    """A table in Markdown, with an empty line on both sides."""
+    lines = [header, ["---"] * len(header), *body]
+    return "\n" + "".join(f"| {' | '.join(line)} |\n" for line in lines) + "\n"
+
+
+def configuration() -> str:
+    """Every key of the preset, with value, meaning and where the value is from."""
+    body, section, comment = [], "", ""
+    for line in (ROOT / "machines/picl.toml").read_text("utf-8").splitlines():
+        if line.startswith("#"):
+            comment = f"{comment} {line.lstrip('# ')}".strip()
+        elif line.startswith("["):
+            section = line.strip("[]") + "."
+        elif "=" in line:
+            key, value = (part.strip() for part in line.split("=", 1))
+            meaning, source = re.fullmatch(r"(.*?)\s*(?:\(((?:paper|ours)[^()]*)\))?", comment).groups()
+            body.append([f"`{section}{key}`", f"`{value}`", meaning, source or ""])
+        if not line.startswith("#"):
+            comment = ""
+    return rows(["key", "value", "meaning", "from"], body)
+
+
+def statistics() -> str:
+    """Every counter, with unit and meaning."""
+    text = (ROOT / "crates/hardware/src/statistics.rs").read_text("utf-8")
+    found = re.findall(ROW, text, re.MULTILINE)
+    body = [[f"`{name}`", unit, meaning] for _, name, unit, meaning in found]
+    return rows(["statistic", "unit", "meaning"], body)
+
+
+def planted_bugs() -> str:
+    """PiCL's planted bugs."""
+    text = (ROOT / "crates/designs/src/picl/bugs.rs").read_text("utf-8")
+    body = [[f"`{name}`", summary] for _, name, summary, _ in re.findall(ROW, text, re.MULTILINE)]
+    return rows(["bug", "what is wrong"], body)
+
+
+def example() -> str:
+    """The worked example of a design, whole."""
+    text = (ROOT / "docs/examples/flush_at_epoch_end.rs").read_text("utf-8")
+    return f"\n```rust\n{text}```\n\n"
+
+
+TABLES = {
+    "configuration": configuration,
+    "statistics": statistics,
+    "planted-bugs-picl": planted_bugs,
+    "example": example,
+}
+
+
+def main() -> int:
+    """Writes or checks every page."""
+    stale = []
+    for page in sorted(ROOT.glob("docs/**/*.md")):
+        old = page.read_text("utf-8")
+        new = PLACE.sub(lambda place: place[1] + TABLES[place[2]]() + place[3], old)
+        if new == old:
+            continue
+        stale.append(page)
+        if "--check" not in sys.argv:
+            page.write_text(new, "utf-8")
+    if stale and "--check" in sys.argv:
+        names = " ".join(str(page.relative_to(ROOT)) for page in stale)
+        print(f"{names}: out of date; run python3 .ci/tables.py", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,311 @@
+//! `flush-at-epoch-end`: undo logging with a synchronous cache flush, the textbook checkpoint.
+//!
+//! During an epoch, a dirty line that leaves the caches goes to its home address only after the
+//! bytes that it overwrites there are durable in the undo log (read, log, modify). At the end of an
+//! epoch everybody waits until all dirty lines are home; then one record commits the epoch and
+//! empties the log at the same stroke. Recovery undoes what the unfinished epoch wrote home.
+//!
+//! ```text
+//! register      u64: epoch << 32 | recoveries << 16 | check
+//! log entry i   u64 magic "FLUSHLOG", u64 register, u64 i, u64 line, 64 bytes; sealed, 128 bytes
+//! ```
+//!
+//! The register is one word, which no power cut tears; the check tells damage apart. It says which
+//! epoch is in memory, and entries that carry another value belong to another epoch, or to an
+//! attempt at this one that a power cut ended.
+//!
+//! Always true here:
+//! - No home address is written before the log entry with its old bytes is durable.
+//! - The register names a new epoch only when everything that the epoch wrote is durable, and no
+//!   entry is overwritten before the register has made it worthless.
+
+use perdure_designs::bytes::{Writer, checksum, sealed, unsealed};
+use perdure_designs::design::ImpossibleParameter;
+use perdure_designs::layout::{BootRecord, Layout, METADATA};
+use perdure_designs::surviving::{Corruption, Interrupted, Surviving};
+use perdure_designs::{Design, PlantedBug, Promise, Recovered, Urgency};
+use perdure_hardware::cache::Slot;
+use perdure_hardware::hierarchy::Hardware;
+use perdure_hardware::line::{LINE_BYTES, Line, LineNumber, Version};
+use perdure_hardware::memory::Traffic;
+use perdure_hardware::policy::{CrossVersionStore, Evicted, Eviction, Policy, PolicyFailure};
+use perdure_hardware::statistics::Statistics;
+use perdure_hardware::time::Cycles;
+
+const REGISTER: u64 = METADATA.start;
+const ENTRY: u64 = u64::from_le_bytes(*b"FLUSHLOG");
+const ENTRY_BYTES: usize = 128;
+
+/// The state. All of it is lost at power-off.
+pub struct FlushAtEpochEnd {
+    log: std::ops::Range<u64>,
+    executing: u64,
+    announced: u64,
+    recoveries: u64,
+    /// Entries that the executing epoch has logged.
+    entries: u64,
+    /// When the register will name the last epoch, so that the log may start over.
+    recorded: Cycles,
+    bug: Option<&'static str>,
+}
+
+/// No parameters.
+#[derive(Clone, Debug, Default, serde::Serialize, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Parameters {}
+
+// ---- Byte formats --------------------------------------------------------------------------
+
+fn register(epoch: u64, recoveries: u64) -> u64 {
+    let value = epoch << 32 | (recoveries & 0xffff) << 16;
+    value | checksum(&value.to_le_bytes()) & 0xffff
+}
+
+/// Epoch and recoveries, if the word is as [`register`] makes it.
+fn decode_register(bytes: &[u8]) -> Option<(u64, u64)> {
+    let word = u64::from_le_bytes(bytes.try_into().ok()?);
+    let (epoch, recoveries) = (word >> 32, word >> 16 & 0xffff);
+    (register(epoch, recoveries) == word).then_some((epoch, recoveries))
+}
+
+fn encode_entry(register: u64, index: u64, line: LineNumber, old: &Line) -> Vec<u8> {
+    let mut writer = Writer::new(ENTRY);
+    writer.u64(register).u64(index).u64(line);
+    for word in old.0.chunks_exact(8) {
+        writer.u64(u64::from_le_bytes(word.try_into().expect("eight bytes")));
+    }
+    sealed(writer, ENTRY_BYTES)
+}
+
+/// Address and old bytes, if this is that entry, and whole.
+fn decode_entry(bytes: &[u8], register: u64, index: u64) -> Option<(u64, Line)> {
+    let mut reader = unsealed(bytes, ENTRY)?;
+    if (reader.u64(), reader.u64()) != (register, index) {
+        return None;
+    }
+    let address = reader.u64().checked_mul(LINE_BYTES as u64)?;
+    let mut old = Line::ZERO;
+    for word in old.0.chunks_exact_mut(8) {
+        word.copy_from_slice(&reader.u64().to_le_bytes());
+    }
+    Some((address, old))
+}
+
+// ---- What happens while the power is on ----------------------------------------------------
+
+impl Policy for FlushAtEpochEnd {
+    /// Lines need no version: the log is written at evictions, not at stores.
+    fn current_version(&self, _domain: usize) -> Version {
+        Version::NONE
+    }
+
+    fn store(&mut self, _: &mut Hardware, _: &CrossVersionStore, now: Cycles) -> Cycles {
+        now
+    }
+
+    fn evict(&mut self, hardware: &mut Hardware, eviction: &Eviction, now: Cycles) -> Evicted {
+        self.write_home(hardware, eviction.line, &eviction.bytes, now)
+    }
+
+    /// The register names the epoch that just ended.
+    fn fired(&mut self, hardware: &mut Hardware, _event: u32, _now: Cycles) {
+        hardware.statistics.epochs_persisted += 1;
+        self.announced += 1;
+    }
+}
+
+impl FlushAtEpochEnd {
+    /// What the register says while this epoch executes.
+    fn register(&self) -> u64 {
+        register(self.executing - 1, self.recoveries)
+    }
+
+    /// Read, log, modify.
+    fn write_home(
+        &mut self,
+        hardware: &mut Hardware,
+        line: LineNumber,
+        bytes: &Line,
+        now: Cycles,
+    ) -> Evicted {
+        let place = self.log.start + self.entries * ENTRY_BYTES as u64;
+        if place + ENTRY_BYTES as u64 > self.log.end {
+            let message = "the undo log is full: shorten epochs, or give more nvm.bytes";
+            hardware
+                .failure
+                .get_or_insert(PolicyFailure(message.into()));
+            return Evicted {
+                accepted: now,
+                durable: now,
+            };
+        }
+        let (old, now) = hardware.read_memory(line, now);
+        let entry = encode_entry(self.register(), self.entries, line, &old);
+        self.entries += 1;
+        let Hardware {
+            memory, statistics, ..
+        } = hardware;
+        let log = Traffic::Log;
+        let logged = memory.write_block(place, &entry, log, now, self.recorded, statistics);
+        let not_before = if self.bug == Some("home-before-log") {
+            0
+        } else {
+            logged.durable
+        };
+        let home = memory.write_line(line, bytes, Traffic::Data, now, not_before, statistics);
+        Evicted {
+            accepted: home.accepted,
+            durable: home.durable,
+        }
+    }
+
+    /// Writes every dirty line home, private copies included. Returns when all that was ever
+    /// written home is durable: lines evicted before may still be on their way.
+    fn flush(&mut self, hardware: &mut Hardware, now: Cycles) -> Cycles {
+        let mut time = now;
+        for slot in 0..hardware.llc.sets() * hardware.llc.ways() {
+            let slot = Slot(slot as u32);
+            if !hardware.llc.occupied(slot) {
+                continue;
+            }
+            let line = hardware.llc.word(slot).line();
+            let snoop_private = self.bug != Some("flush-skips-private");
+            let (newer, _, ready) = hardware.clean(self, slot, snoop_private, time);
+            if let Some(bytes) = newer {
+                let set = hardware.llc.set_of(line);
+                let port_cycles = hardware.specification.llc.port_cycles;
+                let ready = hardware.take_llc_port(set, ready, port_cycles);
+                time = self.write_home(hardware, line, &bytes, ready).accepted;
+            }
+        }
+        hardware.memory.quiet_at().max(time)
+    }
+}
+
+// ---- What the design states about itself ---------------------------------------------------
+
+impl Design for FlushAtEpochEnd {
+    const NAME: &'static str = "flush-at-epoch-end";
+    const SUMMARY: &'static str = "undo logging at evictions, a synchronous cache flush per epoch";
+    const PROMISE: Promise = Promise::EpochPrefix;
+    const PLANTED_BUGS: &'static [PlantedBug] = &[
+        PlantedBug {
+            name: "home-before-log",
+            summary: "a line is written home without waiting for its undo entry",
+        },
+        PlantedBug {
+            name: "flush-skips-private",
+            summary: "the flush writes the last-level cache's copies and never asks private caches",
+        },
+        PlantedBug {
+            name: "forward-undo",
+            summary: "recovery applies the log from oldest to newest, so the newest entry wins",
+        },
+    ];
+    const SAVES_CONTEXTS: bool = true;
+    type Parameters = Parameters;
+
+    fn start(
+        _: &Parameters,
+        layout: &Layout,
+        hardware: &mut Hardware,
+        epoch: u64,
+        bug: Option<&'static str>,
+    ) -> Result<Self, ImpossibleParameter> {
+        let boot = BootRecord {
+            layout: layout.clone(),
+            harts: hardware.cores.len() as u64,
+            design: [0; 4],
+        };
+        let arena = &mut hardware.memory.arena;
+        for (address, bytes) in boot.encode() {
+            arena.write(address, &bytes);
+        }
+        // At first boot there is no register yet; after a recovery it is as recovery left it.
+        let (_, recoveries) = decode_register(arena.slice(REGISTER, 8)).unwrap_or((0, 0));
+        arena.write(REGISTER, &register(epoch, recoveries).to_le_bytes());
+        Ok(Self {
+            log: layout.log_area.clone(),
+            executing: epoch + 1,
+            announced: epoch,
+            recoveries,
+            entries: 0,
+            recorded: 0,
+            bug,
+        })
+    }
+
+    fn executing_epoch(&self) -> u64 {
+        self.executing
+    }
+
+    fn announced_epoch(&self) -> u64 {
+        self.announced
+    }
+
+    fn can_end_epoch(&self) -> bool {
+        self.announced + 1 == self.executing
+    }
+
+    fn end_epoch(&mut self, hardware: &mut Hardware, _: Urgency, now: Cycles) -> Cycles {
+        let home = self.flush(hardware, now);
+        self.executing += 1;
+        self.entries = 0;
+        let word = self.register().to_le_bytes();
+        let Hardware {
+            memory, statistics, ..
+        } = hardware;
+        let named = memory.write_block(REGISTER, &word, Traffic::Metadata, home, home, statistics);
+        self.recorded = named.durable;
+        hardware.events.schedule(self.recorded, 0);
+        self.recorded
+    }
+
+    fn recover(image: &mut Surviving, bug: Option<&'static str>) -> Result<Recovered, Interrupted> {
+        let layout = BootRecord::read(image)?.layout;
+        let (epoch, recoveries) = decode_register(image.read(REGISTER, 8)?).ok_or(Corruption {
+            what: "the register is damaged",
+            address: REGISTER,
+        })?;
+
+        // The log ends at the first entry that isn't whole: it was torn, and the line that it
+        // protects was not written yet.
+        let mut entries = Vec::new();
+        for (index, place) in layout.log_area.clone().step_by(ENTRY_BYTES).enumerate() {
+            let bytes = image.read(place, ENTRY_BYTES)?;
+            match decode_entry(bytes, register(epoch, recoveries), index as u64) {
+                Some(entry) => entries.push(entry),
+                None => break,
+            }
+        }
+        if bug != Some("forward-undo") {
+            // Of several entries for one line the oldest holds the epoch's bytes: it goes last.
+            entries.reverse();
+        }
+        for (address, old) in entries {
+            if !layout.protected().contains(&address) {
+                let what = "an entry for a line outside memory";
+                return Err(Corruption { what, address }.into());
+            }
+            image.write(address, &old.0)?;
+        }
+        // Only now is the log worthless. Until then, another recovery starts over.
+        image.write(REGISTER, &register(epoch, recoveries + 1).to_le_bytes())?;
+        Ok(Recovered { epoch })
+    }
+
+    fn phase(&self) -> &'static str {
+        if self.announced + 1 == self.executing {
+            "running"
+        } else {
+            "recording"
+        }
+    }
+
+    fn paths(statistics: &Statistics) -> Vec<(&'static str, u64)> {
+        vec![
+            ("eviction logged", statistics.llc_write_backs),
+            ("epoch forced by output commit", statistics.epochs_forced),
+        ]
+    }
+}
