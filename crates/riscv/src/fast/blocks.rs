@@ -47,7 +47,7 @@ pub(super) struct Block<Hint> {
     /// Bytes of code.
     length: u8,
     /// Where a straddling instruction's second line sits.
-    second_hint: Hint,
+    pub(super) second_hint: Hint,
     /// The code.
     code: [u8; 64],
 }
@@ -167,38 +167,28 @@ impl<Hint: Copy + Default> BlockCache<Hint> {
     }
 
     /// The block at `pc`, its lines fetched and charged: found or decoded.
+    #[inline(never)]
     pub(super) fn enter<M: Memory<FetchHint = Hint>>(
         &mut self,
         pc: u64,
         memory: &mut M,
         retired: u64,
     ) -> Result<u32, Fault> {
-        match self.find(pc) {
-            NONE => {
-                let line = memory.fetch(pc, retired)?;
-                self.decode(pc, &line.bytes, line.hint, memory, retired)
-            }
-            number => self.enter_known(number, memory, retired),
+        let number = self.find(pc);
+        if number == NONE {
+            let line = memory.fetch(pc, retired)?;
+            return self.decode(pc, &line.bytes, line.hint, memory, retired);
         }
-    }
-
-    /// The same for a block that is decoded already; its code may have changed since.
-    fn enter_known<M: Memory<FetchHint = Hint>>(
-        &mut self,
-        number: u32,
-        memory: &mut M,
-        retired: u64,
-    ) -> Result<u32, Fault> {
-        let block = &self.blocks[number as usize];
-        if memory.fetch_again(block.pc, block.hint, retired) {
+        if memory.fetch_again(pc, self.blocks[number as usize].hint, retired) {
             self.enter_second_line(number, memory, retired)
         } else {
             self.enter_fetched_anew(number, memory, retired)
         }
     }
 
-    /// Enters a block whose line has to be fetched again.
+    /// Enters a block whose line has to be fetched again; its code may have changed since.
     #[cold]
+    #[inline(never)]
     pub(super) fn enter_fetched_anew<M: Memory<FetchHint = Hint>>(
         &mut self,
         number: u32,
@@ -224,21 +214,32 @@ impl<Hint: Copy + Default> BlockCache<Hint> {
     }
 
     /// Enters a block whose first line is fetched and unchanged.
-    pub(super) fn enter_second_line<M: Memory<FetchHint = Hint>>(
+    fn enter_second_line<M: Memory<FetchHint = Hint>>(
+        &mut self,
+        number: u32,
+        memory: &mut M,
+        retired: u64,
+    ) -> Result<u32, Fault> {
+        let block = &self.blocks[number as usize];
+        let second = block.pc.wrapping_add(2);
+        if !block.straddles || memory.fetch_again(second, block.second_hint, retired) {
+            return Ok(number);
+        }
+        self.enter_second_fetched_anew(number, memory, retired)
+    }
+
+    /// Enters a straddling block whose first line is fetched and unchanged, and whose second line
+    /// has to be fetched again.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn enter_second_fetched_anew<M: Memory<FetchHint = Hint>>(
         &mut self,
         number: u32,
         memory: &mut M,
         retired: u64,
     ) -> Result<u32, Fault> {
         let block = &mut self.blocks[number as usize];
-        if !block.straddles {
-            return Ok(number);
-        }
-        let second = block.pc.wrapping_add(2);
-        if memory.fetch_again(second, block.second_hint, retired) {
-            return Ok(number);
-        }
-        let line = memory.fetch(second, retired)?;
+        let line = memory.fetch(block.pc.wrapping_add(2), retired)?;
         if line.bytes[..2] == block.code[2..4] {
             block.second_hint = line.hint;
             return Ok(number);

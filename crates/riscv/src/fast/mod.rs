@@ -7,7 +7,7 @@
 mod blocks;
 mod step;
 
-use crate::{Exit, Fault, Hart, Memory};
+use crate::{Exit, Hart, Memory};
 pub use blocks::BlockCache;
 use blocks::NONE;
 use step::{End, Trapped, leave, run_chain};
@@ -30,15 +30,24 @@ pub fn run<M: Memory>(
             return Exit::Limit;
         }
         let guess = &blocks.blocks[next as usize];
-        let stands = guess.pc == hart.pc
-            && !guess.straddles
-            && memory.fetch_again(hart.pc, guess.hint, hart.retired);
-        if stands {
+        let found = guess.pc == hart.pc;
+        let fetched = found && memory.fetch_again(hart.pc, guess.hint, hart.retired);
+        let complete = fetched
+            && (!guess.straddles || {
+                let second_line = hart.pc.wrapping_add(2);
+                memory.fetch_again(second_line, guess.second_hint, hart.retired)
+            });
+        if complete {
             // The number of the next block comes from the last one's link and nowhere else: a
             // short way, for it is the longest chain of loads from block to block.
             last = next;
         } else {
-            match enter(hart, memory, blocks, next) {
+            let entered = match (found, fetched) {
+                (false, _) => blocks.enter(hart.pc, memory, hart.retired),
+                (true, false) => blocks.enter_fetched_anew(next, memory, hart.retired),
+                (true, true) => blocks.enter_second_fetched_anew(next, memory, hart.retired),
+            };
+            match entered {
                 Ok(number) => {
                     link(blocks, last, end, number);
                     last = number;
@@ -56,24 +65,6 @@ pub fn run<M: Memory>(
             End::Fallen | End::Jumped => block.links[end as usize],
             End::Trapped => return leave(hart, trapped, |index| block.instruction(index)),
         };
-    }
-}
-
-/// Enters the block at `pc` the long way: the guess is wrong, or its line is gone, or the
-/// instruction straddles two lines.
-#[cold]
-#[inline(never)]
-fn enter<M: Memory>(
-    hart: &Hart,
-    memory: &mut M,
-    blocks: &mut BlockCache<M::FetchHint>,
-    guess: u32,
-) -> Result<u32, Fault> {
-    let (pc, retired) = (hart.pc, hart.retired);
-    if blocks.blocks[guess as usize].pc == pc && !blocks.blocks[guess as usize].straddles {
-        blocks.enter_fetched_anew(guess, memory, retired)
-    } else {
-        blocks.enter(pc, memory, retired)
     }
 }
 

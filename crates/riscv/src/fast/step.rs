@@ -311,7 +311,7 @@ fn stay_a_branch() {
     #[cfg(not(miri))]
     // SAFETY: no instructions, no operands, no effects.
     unsafe {
-        std::arch::asm!("", options(nomem, nostack, preserves_flags))
+        std::arch::asm!("", options(nomem, nostack, preserves_flags));
     }
 }
 
