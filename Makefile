@@ -129,7 +129,12 @@ test-guests: programs $(STAMPS)/perdure
 # ---- Lints ----------------------------------------------------------------------------------
 
 .PHONY: lint
-lint: lint-rust lint-python
+lint: lint-docs lint-rust lint-python
+
+.PHONY: lint-docs
+lint-docs: $(STAMPS)/venv
+	@echo "· tables in docs/"
+	@$(VENV)/bin/python .ci/tables.py --check
 
 .PHONY: lint-rust
 lint-rust: rust
@@ -137,6 +142,7 @@ lint-rust: rust
 		{ echo "· fetch rustfmt and clippy" && rustup --quiet component add rustfmt clippy; }
 	@echo "· cargo fmt --check"
 	@cargo fmt --all --check
+	@rustfmt --edition 2024 --check docs/examples/*.rs
 	@echo "· cargo clippy"
 	@cargo clippy --quiet --workspace --all-targets --locked -- -D warnings
 
