@@ -142,7 +142,6 @@ lint-rust: rust
 		{ echo "· fetch rustfmt and clippy" && rustup --quiet component add rustfmt clippy; }
 	@echo "· cargo fmt --check"
 	@cargo fmt --all --check
-	@rustfmt --edition 2024 --check docs/examples/*.rs
 	@echo "· cargo clippy"
 	@cargo clippy --quiet --workspace --all-targets --locked -- -D warnings
 
