@@ -196,11 +196,11 @@ impl AddressSpace {
                 start = before;
             }
         }
-        if let Some(&right) = self.mappings.get(&mapping.end) {
-            if joins(&mapping.advanced(mapping.end - start), &right) {
-                self.mappings.remove(&mapping.end);
-                mapping.end = right.end;
-            }
+        if let Some(&right) = self.mappings.get(&mapping.end)
+            && joins(&mapping.advanced(mapping.end - start), &right)
+        {
+            self.mappings.remove(&mapping.end);
+            mapping.end = right.end;
         }
         self.mappings.insert(start, mapping);
     }
@@ -231,10 +231,10 @@ impl AddressSpace {
             if mapping.permissions & !(READ | WRITE | EXECUTE) != 0 {
                 return Err("a mapping has unknown permissions");
             }
-            if let Backing::File { offset, .. } = mapping.backing {
-                if offset % PAGE_BYTES != 0 || offset.checked_add(SPACE_END).is_none() {
-                    return Err("a mapping's file offset is not on a page");
-                }
+            if let Backing::File { offset, .. } = mapping.backing
+                && (offset % PAGE_BYTES != 0 || offset.checked_add(SPACE_END).is_none())
+            {
+                return Err("a mapping's file offset is not on a page");
             }
             last_end = mapping.end;
         }

@@ -24,7 +24,7 @@ use crate::vfs::host_view::{HostNode, PROGRAM_DIRECTORY};
 use crate::vfs::inode::{Device, FileNode, InodeId, Node, Report};
 use crate::vfs::released::Released;
 use crate::vfs::report::hart_list;
-use crate::vfs::{FileSystem, HostPath, HostView, MountPoint};
+use crate::vfs::{DirectoryNode, FileSystem, HostPath, HostView, MountPoint};
 
 /// Position-independent programs are loaded here.
 const PROGRAM_BASE: u64 = 0x5555_5555_4000;
@@ -32,7 +32,7 @@ const PROGRAM_BASE: u64 = 0x5555_5555_4000;
 const ARGUMENT_BYTES_MAX: usize = 1 << 20;
 /// I, M, A, F, D, C as `AT_HWCAP` bits.
 const HARDWARE_CAPABILITIES: u64 = 1 | 1 << 2 | 1 << 3 | 1 << 5 | 1 << 8 | 1 << 12;
-/// `li a7, 139; ecall`: rt_sigreturn, in the form that unwinders know.
+/// `li a7, 139; ecall`: `rt_sigreturn`, in the form that unwinders know.
 const TRAMPOLINE_CODE: [u8; 8] = [0x93, 0x08, 0xb0, 0x08, 0x73, 0x00, 0x00, 0x00];
 const GUEST_PATH: [&str; 5] = ["/usr/local/bin", "/usr/bin", "/bin", "/usr/sbin", "/sbin"];
 
@@ -105,12 +105,15 @@ pub enum BootError {
 
 impl Kernel {
     /// Builds process 1 from the configured program; its first thread is ready.
+    // The kernel is built once from it and then stands for it.
+    #[allow(clippy::needless_pass_by_value)]
     pub fn boot(
         configuration: Configuration,
         machine: &mut dyn Machine,
     ) -> Result<Self, BootError> {
-        let host = HostView::new(&configuration);
-        check(&configuration, &host)?;
+        let configuration = &configuration;
+        let host = HostView::new(configuration);
+        check(configuration, &host)?;
         let frames = &configuration.frames;
         let count = ((frames.end - frames.start) / PAGE_BYTES).min(u64::from(u32::MAX >> 1));
         let root = configuration.sysroot.as_ref().map(|_| HostPath {
@@ -118,12 +121,12 @@ impl Kernel {
             path: String::new(),
         });
         let mut kernel = Self {
-            settings: Settings::of(&configuration),
+            settings: Settings::of(configuration),
             frames: Frames::new(frames.start / PAGE_BYTES, count as u32),
             space: AddressSpace::new(),
             files: FileSystem::new(configuration.clock_start_ns, root),
             open: OpenFiles::default(),
-            process: empty_process(&configuration),
+            process: empty_process(configuration),
             threads: BTreeMap::new(),
             scheduler: Scheduler {
                 running: vec![None; configuration.harts],
@@ -139,9 +142,9 @@ impl Kernel {
             host,
         };
         kernel
-            .build_tree(&configuration)
+            .build_tree(configuration)
             .map_err(|_| BootError::Memory)?;
-        kernel.load_program(&configuration, machine)?;
+        kernel.load_program(configuration, machine)?;
         Ok(kernel)
     }
 
@@ -258,10 +261,10 @@ impl Kernel {
         };
         for path in candidates {
             let root = self.files.root;
-            if let Ok(inode) = self.files.find(&self.host, root, &path, true) {
-                if self.files.file(inode).is_ok() {
-                    return Ok((path, inode));
-                }
+            if let Ok(inode) = self.files.find(&self.host, root, &path, true)
+                && self.files.file(inode).is_ok()
+            {
+                return Ok((path, inode));
             }
         }
         let mount = self.host.program_mount();
@@ -444,12 +447,12 @@ impl Kernel {
 
     /// A directory by name, made if it is not there.
     fn make_directory(&mut self, parent: InodeId, name: &str) -> Result<InodeId, Errno> {
-        if let Some(id) = self.files.child(&self.host, parent, name)? {
-            if self.files.directory(id).is_ok() {
-                return Ok(id);
-            }
+        if let Some(id) = self.files.child(&self.host, parent, name)?
+            && self.files.directory(id).is_ok()
+        {
+            return Ok(id);
         }
-        let node = self.files.new_directory(parent, name, None);
+        let node = DirectoryNode::empty(parent, name, None);
         let id = self.files.create(node, 0o755, self.files.start_ns);
         self.files.enter(parent, name, id)?;
         Ok(id)
@@ -539,7 +542,7 @@ impl Kernel {
             };
             let (parent, name) = mount.guest.rsplit_once('/').unwrap_or(("", &mount.guest));
             let parent = self.make_path(parent)?;
-            let node = self.files.new_directory(parent, name, Some(host));
+            let node = DirectoryNode::empty(parent, name, Some(host));
             let inode = self.files.create(node, 0o755, self.files.start_ns);
             self.files.enter(parent, name, inode)?;
             let path = mount.guest.clone();
@@ -587,7 +590,7 @@ fn place_at(image: &Image, base: u64) -> u64 {
 
 fn check(configuration: &Configuration, host: &HostView) -> Result<(), BootError> {
     let frames = &configuration.frames;
-    let aligned = frames.start % PAGE_BYTES == 0 && frames.end % PAGE_BYTES == 0;
+    let aligned = frames.start.is_multiple_of(PAGE_BYTES) && frames.end.is_multiple_of(PAGE_BYTES);
     if !aligned || frames.start >= frames.end || frames.end > 1 << 52 {
         return Err(BootError::Frames {
             start: frames.start,

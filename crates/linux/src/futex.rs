@@ -21,14 +21,11 @@ impl Kernel {
     /// What identifies the futex at an address: the file behind a shared mapping, so that two
     /// mappings of one file meet, else the address.
     fn futex_key(&self, address: u64, private: bool) -> FutexKey {
-        if !private {
-            if let Some((start, mapping)) = self.space.find(address) {
-                if let (true, Backing::File { inode, offset, .. }) =
-                    (mapping.shared, mapping.backing)
-                {
-                    return FutexKey::File(inode, offset + (address - start));
-                }
-            }
+        if !private
+            && let Some((start, mapping)) = self.space.find(address)
+            && let (true, Backing::File { inode, offset, .. }) = (mapping.shared, mapping.backing)
+        {
+            return FutexKey::File(inode, offset + (address - start));
         }
         FutexKey::Private(address)
     }
@@ -71,14 +68,13 @@ impl Kernel {
             self.futexes.remove(&from);
         }
         for &id in &moved {
-            if let Some(thread) = self.threads.get_mut(&id) {
-                if let ThreadState::Blocked {
+            if let Some(thread) = self.threads.get_mut(&id)
+                && let ThreadState::Blocked {
                     wait: Wait::Futex { key, .. },
                     ..
                 } = &mut thread.state
-                {
-                    *key = to;
-                }
+            {
+                *key = to;
             }
             self.futexes.entry(to).or_default().push_back(id);
         }
@@ -86,7 +82,7 @@ impl Kernel {
     }
 
     fn futex_word(&mut self, machine: &mut dyn Machine, address: u64) -> Result<u32, Errno> {
-        if address % 4 != 0 {
+        if !address.is_multiple_of(4) {
             return Err(Errno::EINVAL);
         }
         self.u32_in(machine, address)

@@ -53,16 +53,20 @@ impl HostDirectories {
     /// With `out`, the guest's working directory goes there and every other mount below it under
     /// its guest path; without, every mount's files go back to where they came from. Files of a
     /// mount that has no host directory are then refused.
+    // Callers have no further use for the path.
+    #[allow(clippy::needless_pass_by_value)]
     pub fn new(configuration: &Configuration, out: Option<PathBuf>) -> Self {
+        let out = out.as_deref();
         let mounts = configuration.mounts.iter().map(|mount| Target {
             guest: mount.guest.trim_end_matches('/').to_owned(),
-            host: match &out {
+            host: match out {
                 Some(out) => out.join(mount.guest.trim_matches('/')),
                 None => mount.host.clone(),
             },
         });
         let mut targets: Vec<Target> = mounts.collect();
-        if let Some(host) = out.clone().or_else(|| configuration.work_directory.clone()) {
+        if let Some(host) = out.or(configuration.work_directory.as_deref()) {
+            let host = host.to_owned();
             targets.push(Target {
                 guest: WORK_DIRECTORY.to_owned(),
                 host,

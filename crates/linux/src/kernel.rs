@@ -127,7 +127,7 @@ impl Kernel {
             BadAccess::Forbidden => (SIGSEGV, 2, "the mapping forbids it"),
             BadAccess::PastEnd => (SIGBUS, 2, "it lies beyond the end of the mapped file"),
             BadAccess::OutOfMemory => {
-                let total = self.frames.total() * PAGE_BYTES >> 20;
+                let total = (self.frames.total() * PAGE_BYTES) >> 20;
                 let cause = format!(
                     "out of memory: all {total} MiB of the machine's memory are in use; give it more"
                 );

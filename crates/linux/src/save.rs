@@ -207,13 +207,13 @@ impl Kernel {
         section(out, &|out| {
             self.threads
                 .values()
-                .for_each(|thread| save_thread(out, thread))
+                .for_each(|thread| save_thread(out, thread));
         });
         section(out, &|out| {
             self.files
                 .inodes
                 .iter()
-                .for_each(|inode| save_inode(out, inode.as_ref()))
+                .for_each(|inode| save_inode(out, inode.as_ref()));
         });
         section(out, &|out| append_words(out, lists.slots().as_flattened()));
         section(out, &|out| append_halves(out, lists.free_slots()));
@@ -428,7 +428,7 @@ impl Kernel {
             .space
             .mappings
             .values()
-            .filter_map(|mapping| mapping.inode());
+            .filter_map(super::address_space::Mapping::inode);
         let images = self.process.images.iter().map(|image| image.inode);
         for inode in mapped {
             if self.files.file(inode).is_err() {
@@ -619,7 +619,7 @@ fn arena<const WIDTH: usize>(
 ) -> Result<Arena<WIDTH>, RestoreError> {
     let damaged = || RestoreError::Section(name);
     let free = halves(free).ok_or_else(damaged)?;
-    if slots.len() % (8 * WIDTH) != 0 {
+    if !slots.len().is_multiple_of(8 * WIDTH) {
         return Err(damaged());
     }
     let slots: Vec<[u64; WIDTH]> = slots

@@ -150,12 +150,12 @@ impl Kernel {
         if let Some(at) = deadline_ns {
             self.scheduler.deadlines.remove(&(at, id));
         }
-        if let Wait::Futex { key, .. } = wait {
-            if let Some(queue) = self.futexes.get_mut(&key) {
-                queue.retain(|&waiter| waiter != id);
-                if queue.is_empty() {
-                    self.futexes.remove(&key);
-                }
+        if let Wait::Futex { key, .. } = wait
+            && let Some(queue) = self.futexes.get_mut(&key)
+        {
+            queue.retain(|&waiter| waiter != id);
+            if queue.is_empty() {
+                self.futexes.remove(&key);
             }
         }
     }

@@ -3,6 +3,7 @@
 use super::files::{AT_FDCWD, AT_REMOVEDIR, AT_SYMLINK_FOLLOW, descriptor_path};
 use super::{Answer, Call};
 use crate::errno::Errno;
+use crate::vfs::DirectoryNode;
 use crate::vfs::descriptor::ListedName;
 use crate::vfs::inode::{InodeId, Node};
 use crate::vfs::path::Place;
@@ -79,9 +80,7 @@ pub(crate) fn mkdirat(call: &mut Call) -> Answer {
     let replaces = kernel
         .files
         .stands_on_host(&kernel.host, place.directory, &place.name);
-    let mut node = kernel
-        .files
-        .new_directory(place.directory, &place.name, None);
+    let mut node = DirectoryNode::empty(place.directory, &place.name, None);
     if let Node::Directory(directory) = &mut node {
         directory.replaces_host = replaces;
     }
@@ -264,20 +263,18 @@ pub(crate) fn readlinkat(call: &mut Call) -> Answer {
         return Err(Errno::EINVAL.into());
     }
     let path = call.string(path)?;
-    let target = match descriptor_path(&path) {
-        Some(number) => call
-            .kernel
+    let target = if let Some(number) = descriptor_path(&path) {
+        call.kernel
             .open
             .file(number)
             .map_err(|_| Errno::ENOENT)?
             .path
-            .clone(),
-        None => {
-            let inode = call.find(directory, &path, false)?;
-            match &call.kernel.files.inode(inode)?.node {
-                Node::Link(target) => target.clone(),
-                _ => return Err(Errno::EINVAL.into()),
-            }
+            .clone()
+    } else {
+        let inode = call.find(directory, &path, false)?;
+        match &call.kernel.files.inode(inode)?.node {
+            Node::Link(target) => target.clone(),
+            _ => return Err(Errno::EINVAL.into()),
         }
     };
     let bytes = &target.as_bytes()[..target.len().min(size as usize)];

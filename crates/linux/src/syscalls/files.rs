@@ -85,10 +85,10 @@ impl Call<'_> {
             }
             return Ok(Named::Descriptor(directory));
         }
-        if let Some(number) = descriptor_path(&path) {
-            if flags & AT_SYMLINK_NOFOLLOW == 0 {
-                return Ok(Named::Descriptor(number));
-            }
+        if let Some(number) = descriptor_path(&path)
+            && flags & AT_SYMLINK_NOFOLLOW == 0
+        {
+            return Ok(Named::Descriptor(number));
         }
         Ok(Named::Inode(self.find(
             directory,
@@ -137,10 +137,10 @@ pub(crate) fn openat(call: &mut Call) -> Answer {
     let [directory, path, flags, mode, ..] = call.arguments;
     let path = call.string(path)?;
     let flags = flags as u32;
-    if let Some(number) = descriptor_path(&path) {
-        if let Some(answer) = open_descriptor(call, number, flags)? {
-            return Ok(answer);
-        }
+    if let Some(number) = descriptor_path(&path)
+        && let Some(answer) = open_descriptor(call, number, flags)?
+    {
+        return Ok(answer);
     }
     if flags & O_TMPFILE == O_TMPFILE {
         return Err(Errno::EOPNOTSUPP.into());
@@ -635,7 +635,7 @@ pub(crate) fn flock(call: &mut Call) -> Answer {
         if operation & LOCK_NB != 0 {
             return Err(Errno::EAGAIN.into());
         }
-        return Err(call.wait_for_files());
+        return Err(Stop::for_files());
     }
     call.kernel.open.file_mut(number)?.lock = wished;
     call.kernel.wake_file_waiters();
@@ -824,7 +824,7 @@ pub(crate) fn fallocate(call: &mut Call) -> Answer {
     }
     let end = offset
         .checked_add(length)
-        .filter(|&end| end <= i64::MAX as u64)
+        .filter(|&end| i64::try_from(end).is_ok())
         .ok_or(Errno::EFBIG)?;
     match mode {
         0 | KEEP_SIZE => {}

@@ -153,11 +153,14 @@ pub(crate) fn setrlimit(call: &mut Call) -> Answer {
 /// `getrusage`: all time is user time.
 pub(crate) fn getrusage(call: &mut Call) -> Answer {
     let [who, address, ..] = call.arguments;
-    if !matches!(who as i32, -1..=1) {
-        return Err(Errno::EINVAL.into());
-    }
+    // RUSAGE_SELF, RUSAGE_THREAD; the children of RUSAGE_CHILDREN do not exist.
+    let counts = match who as i32 {
+        0 | 1 => true,
+        -1 => false,
+        _ => return Err(Errno::EINVAL.into()),
+    };
     let mut words = [0_u64; 18];
-    if who as i32 != -1 {
+    if counts {
         let now = call.machine.clock_ns();
         words[0] = now / 1_000_000_000;
         words[1] = now / 1000 % 1_000_000;
@@ -189,8 +192,9 @@ pub(crate) fn prctl(call: &mut Call) -> Answer {
     const NAME_BYTES: usize = 16;
     let [option, argument, ..] = call.arguments;
     match option as i32 {
-        // PR_SET_PDEATHSIG, PR_SET_NO_NEW_PRIVS, PR_SET_TIMERSLACK, PR_SET_VMA.
-        1 | 38 | 29 | 0x5356_4d41 => Ok(0),
+        // PR_SET_PDEATHSIG, PR_SET_NO_NEW_PRIVS, PR_SET_TIMERSLACK, PR_SET_VMA change nothing;
+        // PR_GET_NO_NEW_PRIVS, PR_GET_SECCOMP, PR_CAPBSET_READ are off.
+        1 | 38 | 29 | 0x5356_4d41 | 39 | 21 | 23 => Ok(0),
         // PR_GET_DUMPABLE.
         3 => Ok(u64::from(call.kernel.process.dumpable)),
         // PR_SET_DUMPABLE.
@@ -228,10 +232,6 @@ pub(crate) fn prctl(call: &mut Call) -> Answer {
         }
         // PR_GET_TIMERSLACK, in nanoseconds.
         30 => Ok(50_000),
-        // PR_GET_NO_NEW_PRIVS, PR_GET_SECCOMP.
-        39 | 21 => Ok(0),
-        // PR_CAPBSET_READ.
-        23 => Ok(0),
         _ => Err(Errno::EINVAL.into()),
     }
 }

@@ -31,7 +31,7 @@ fn round_up(length: u64) -> Option<u64> {
 
 /// A page-aligned range inside user space.
 fn range_of(address: u64, length: u64) -> Result<std::ops::Range<u64>, Errno> {
-    if address % PAGE_BYTES != 0 {
+    if !address.is_multiple_of(PAGE_BYTES) {
         return Err(Errno::EINVAL);
     }
     let length = round_up(length).ok_or(Errno::EINVAL)?;

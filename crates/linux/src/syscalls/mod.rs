@@ -2,6 +2,8 @@
 //!
 //! Always true: a handler either finishes, or says how it stops; it never leaves a call half
 //! done, because a call that blocks is made again from its beginning.
+// Handlers have one signature, whether or not they can fail.
+#![allow(clippy::unnecessary_wraps)]
 
 pub(crate) mod directories;
 pub(crate) mod files;
@@ -50,6 +52,13 @@ pub(crate) enum Stop {
     EndThread(i32),
     /// The process ends.
     EndProcess(i32),
+}
+
+impl Stop {
+    /// Blocks until something about open files changes.
+    pub fn for_files() -> Self {
+        Stop::Wait(Wait::Files, None)
+    }
 }
 
 impl From<Errno> for Stop {
@@ -102,11 +111,6 @@ impl Call<'_> {
         self.kernel.now_ns(self.machine)
     }
 
-    /// Blocks until something about open files changes.
-    pub fn wait_for_files(&self) -> Stop {
-        Stop::Wait(Wait::Files, None)
-    }
-
     /// Blocks and makes the call again. A timeout counts from when it was first made.
     pub fn wait_until_retry(&self, wait: Wait, timeout_ns: Option<u64>) -> Stop {
         let Some(timeout) = timeout_ns else {
@@ -150,18 +154,17 @@ impl Kernel {
         let number = hart.x[17];
         let mut arguments = [0; 6];
         arguments.copy_from_slice(&hart.x[10..16]);
-        let answer = match table::handler(number) {
-            Some(handler) => handler(&mut Call {
+        let answer = if let Some(handler) = table::handler(number) {
+            handler(&mut Call {
                 kernel: self,
                 machine,
                 hart,
                 thread,
                 arguments,
-            }),
-            None => {
-                self.unknown.insert(number);
-                Err(Errno::ENOSYS.into())
-            }
+            })
+        } else {
+            self.unknown.insert(number);
+            Err(Errno::ENOSYS.into())
         };
         self.finish_call(hart_index, thread, hart, machine, answer)
     }

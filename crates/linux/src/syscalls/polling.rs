@@ -132,7 +132,7 @@ pub(crate) fn pselect6(call: &mut Call) -> Answer {
         2,
     ];
     let [count, read, write, except, timeout, mask] = call.arguments;
-    if count as i32 as i64 != count as i64 || (count as i32) < 0 {
+    if i32::try_from(count).is_err() {
         return Err(Errno::EINVAL.into());
     }
     let count = count.min(crate::vfs::descriptor::DESCRIPTORS_MAX as u64);

@@ -93,18 +93,17 @@ pub(crate) fn rt_sigpending(call: &mut Call) -> Answer {
 
 /// `rt_sigreturn`.
 pub(crate) fn rt_sigreturn(call: &mut Call) -> Answer {
-    match call
+    if let Ok(()) = call
         .kernel
         .leave_handler(call.thread, call.hart, call.machine)
     {
-        Ok(()) => Err(Stop::SignalReturn),
-        Err(_) => {
-            let info = SignalInfo::fault(crate::signal::SIGSEGV, 1, call.hart.x[2]);
-            let cause = "the frame of a signal handler is not readable".to_owned();
-            call.kernel
-                .force_signal(call.thread, call.hart, call.machine, info, cause);
-            Err(Stop::SignalReturn)
-        }
+        Err(Stop::SignalReturn)
+    } else {
+        let info = SignalInfo::fault(crate::signal::SIGSEGV, 1, call.hart.x[2]);
+        let cause = "the frame of a signal handler is not readable".to_owned();
+        call.kernel
+            .force_signal(call.thread, call.hart, call.machine, info, cause);
+        Err(Stop::SignalReturn)
     }
 }
 
@@ -250,11 +249,11 @@ pub(crate) fn replace_mask(call: &mut Call, address: u64, set_bytes: u64) -> Res
         return Err(Errno::EINVAL);
     }
     let mask = call.read_u64(address)? & !UNBLOCKABLE;
-    if let Some(thread) = call.kernel.threads.get_mut(&call.thread) {
-        if thread.saved_mask.is_none() {
-            thread.saved_mask = Some(thread.mask);
-            thread.mask = mask;
-        }
+    if let Some(thread) = call.kernel.threads.get_mut(&call.thread)
+        && thread.saved_mask.is_none()
+    {
+        thread.saved_mask = Some(thread.mask);
+        thread.mask = mask;
     }
     Ok(())
 }

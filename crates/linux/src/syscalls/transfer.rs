@@ -182,7 +182,7 @@ fn read_pipe(call: &mut Call, id: u32, pieces: &Pieces, wanted: u64, nonblocking
         return match (pipe.writers, nonblocking) {
             (0, _) => Ok(0),
             (_, true) => Err(Errno::EAGAIN.into()),
-            (_, false) => Err(call.wait_for_files()),
+            (_, false) => Err(Stop::for_files()),
         };
     }
     let count = pipe.bytes.len().min(wanted as usize);
@@ -205,7 +205,7 @@ fn read_event(call: &mut Call, id: u32, pieces: &Pieces, wanted: u64, nonblockin
         return Err(if nonblocking {
             Errno::EAGAIN.into()
         } else {
-            call.wait_for_files()
+            Stop::for_files()
         });
     }
     let taken = if event.semaphore { 1 } else { event.value };
@@ -314,7 +314,7 @@ fn write_pipe(call: &mut Call, id: u32, bytes: &[u8], nonblocking: bool) -> Answ
     if let Some(thread) = call.kernel.threads.get_mut(&call.thread) {
         thread.transferred = done as u64;
     }
-    Err(call.wait_for_files())
+    Err(Stop::for_files())
 }
 
 fn write_event(call: &mut Call, id: u32, bytes: &[u8], nonblocking: bool) -> Answer {
@@ -338,7 +338,7 @@ fn write_event(call: &mut Call, id: u32, bytes: &[u8], nonblocking: bool) -> Ans
             Ok(8)
         }
         None if nonblocking => Err(Errno::EAGAIN.into()),
-        None => Err(call.wait_for_files()),
+        None => Err(Stop::for_files()),
     }
 }
 

@@ -26,13 +26,12 @@ impl FileSystem {
 
     pub fn set_page_entry(&mut self, id: InodeId, page: u64, entry: u64) -> Result<(), Errno> {
         let (chunk, index) = place(page);
-        let slot = match self.file(id)?.chunks.get(&chunk) {
-            Some(&slot) => slot,
-            None => {
-                let slot = self.page_lists.allocate();
-                self.file_mut(id)?.chunks.insert(chunk, slot);
-                slot
-            }
+        let slot = if let Some(&slot) = self.file(id)?.chunks.get(&chunk) {
+            slot
+        } else {
+            let slot = self.page_lists.allocate();
+            self.file_mut(id)?.chunks.insert(chunk, slot);
+            slot
         };
         self.page_lists.get_mut(slot)[index] = entry;
         Ok(())

@@ -144,15 +144,14 @@ impl<T> Table<T> {
         while self.entries.len() < lowest {
             self.entries.push(None);
         }
-        match (lowest..self.entries.len()).find(|&index| self.entries[index].is_none()) {
-            Some(index) => {
-                self.entries[index] = Some(value);
-                index as u32
-            }
-            None => {
-                self.entries.push(Some(value));
-                (self.entries.len() - 1) as u32
-            }
+        if let Some(index) =
+            (lowest..self.entries.len()).find(|&index| self.entries[index].is_none())
+        {
+            self.entries[index] = Some(value);
+            index as u32
+        } else {
+            self.entries.push(Some(value));
+            (self.entries.len() - 1) as u32
         }
     }
 

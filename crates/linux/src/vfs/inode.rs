@@ -71,6 +71,19 @@ pub(crate) struct DirectoryNode {
     pub replaces_host: bool,
 }
 
+impl DirectoryNode {
+    /// A directory that has no entries of its own.
+    pub fn empty(parent: InodeId, name: &str, host: Option<HostPath>) -> Node {
+        Node::Directory(Self {
+            parent,
+            name: name.to_owned(),
+            entries: BTreeMap::new(),
+            host,
+            replaces_host: false,
+        })
+    }
+}
+
 /// Character devices, and the process's own ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Device {

@@ -71,23 +71,12 @@ impl FileSystem {
                 };
                 (Node::File(file), if executable { 0o755 } else { 0o644 })
             }
-            HostNode::Directory => (self.new_directory(directory, name, Some(path)), 0o755),
+            HostNode::Directory => (DirectoryNode::empty(directory, name, Some(path)), 0o755),
             HostNode::Link { target } => (Node::Link(target), 0o777),
         };
         let id = self.create(node, mode, self.start_ns);
         self.enter(directory, name, id)?;
         Ok(id)
-    }
-
-    /// A directory node that has no entries.
-    pub fn new_directory(&self, parent: InodeId, name: &str, host: Option<HostPath>) -> Node {
-        Node::Directory(DirectoryNode {
-            parent,
-            name: name.to_owned(),
-            entries: BTreeMap::new(),
-            host,
-            replaces_host: false,
-        })
     }
 
     /// Puts an inode under a name; counts the link.
