@@ -112,10 +112,9 @@ struct CoreIn {
     released: Released,
 }
 
-/// Room for a section of this length, so that its growth rarely moves the next one.
+/// Room for a section of this length: it at least doubles before the next one has to move.
 fn room(length: usize) -> usize {
-    let step = (length.next_power_of_two() / 8).max(LINE);
-    length.next_multiple_of(step) + step
+    (length + length / 4).next_power_of_two().max(16 * LINE)
 }
 
 /// Appends a value's bytes. Serialising plain data into memory cannot fail; if it did, the
