@@ -327,9 +327,8 @@ impl Kernel {
         range: &Range<u64>,
         permissions: u64,
     ) {
-        let mut executable = permissions & EXECUTE != 0;
+        let (mut changed, mut executable) = (false, false);
         for (start, mapping) in self.space.take(range) {
-            executable |= mapping.executable();
             let frames = &self.frames;
             self.space
                 .table
@@ -338,7 +337,10 @@ impl Kernel {
                     let own = !mapping.shared && frames.holders(frame_of(leaf)) == 1;
                     let stays = mapping.shared && leaf & WRITE != 0;
                     let allowed = if own || stays { u64::MAX } else { !WRITE };
-                    entry(frame_of(leaf), permissions & allowed)
+                    let new = entry(frame_of(leaf), permissions & allowed);
+                    changed |= new != leaf;
+                    executable |= (new | leaf) & EXECUTE != 0 && new != leaf;
+                    new
                 });
             self.space.insert(
                 start,
@@ -348,7 +350,9 @@ impl Kernel {
                 },
             );
         }
-        machine.mappings_changed(SPACE, pages(range), executable);
+        if changed {
+            machine.mappings_changed(SPACE, pages(range), executable);
+        }
     }
 
     /// Drops every page of a file's mappings from `first_gone` on; later accesses are SIGBUS.

@@ -114,6 +114,65 @@ conformance! {
     cpp_runtime: "runtime.cc" [];
 }
 
+/// Where Debian's cross compiler keeps the C library's shared objects and their loader.
+const CROSS_ROOT: &str = "/usr/riscv64-linux-gnu";
+
+/// Dynamically linked, its loader and libraries from a sysroot.
+#[test]
+fn dynamic_linking() {
+    for source in ["threads.c", "signals.c", "runtime.cc"] {
+        let program = compile(&guest(source), &["-static"]);
+        let expected = on_qemu(&program, &[], &directory(&format!("dynamic-{source}")));
+        for flags in [&["-fPIE", "-pie"], &["-fno-pie", "-no-pie"]] {
+            let program = compile(&guest(source), flags);
+            let mut options = options(&program, &[]);
+            options.configuration.sysroot = Some(CROSS_ROOT.into());
+            options.configuration.harts = 2;
+            check(
+                &format!("{source} {flags:?}"),
+                &support::run(options),
+                &expected,
+            );
+        }
+    }
+}
+
+/// Addresses have names: of functions and variables, in the program and in libraries.
+#[test]
+fn addresses_have_symbols() {
+    let program = compile(&guest("ends.c"), &["-static"]);
+    let mut runner = support::Runner::new(options(&program, &["null"])).expect("it boots");
+    assert!(runner.run_until(10_000_000));
+    let fatal = runner
+        .kernel
+        .exited()
+        .and_then(|report| report.fatal.clone())
+        .expect("SIGSEGV");
+    assert_eq!(fatal.address, Some(0));
+    let space = perdure_linux::SpaceId(1);
+    let (name, offset) = runner.kernel.symbol(space, fatal.pc).expect("a function");
+    assert!(name == "main" && offset > 0, "{name}+{offset}");
+    let here = runner
+        .kernel
+        .translate(space, fatal.pc, perdure_riscv::Access::Fetch);
+    let physical = (here.expect("it ran").physical_frame << 12) + fatal.pc % 4096;
+    assert_eq!(
+        runner.kernel.reverse_translate(physical),
+        Some((space, fatal.pc))
+    );
+    assert_eq!(runner.kernel.symbol(space, 0x10), None);
+}
+
+/// A call that nobody implements is answered ENOSYS and named once.
+#[test]
+fn unknown_calls_are_named() {
+    let program = compile(&guest("errors.c"), &["-static"]);
+    assert_eq!(
+        support::run(options(&program, &[])).unknown,
+        [(9999, "(no such call)")]
+    );
+}
+
 #[test]
 fn ways_to_end() {
     const ENDS: [&str; 14] = [

@@ -53,12 +53,18 @@ impl Visitor for PlantedBug<'_> {
     fn visit<D: Design>(self) -> Self::Output {
         let Some(name) = self.0 else { return Ok(None) };
         let names = || D::PLANTED_BUGS.iter().map(|bug| bug.name);
-        names().find(|known| *known == name).map(Some).ok_or_else(|| {
-            Error::Request(match nearest(name, names()) {
-                Some(hint) => format!("{} has no planted bug '{name}'; the nearest is '{hint}'", D::NAME),
-                None => format!("{} has no planted bugs", D::NAME),
+        names()
+            .find(|known| *known == name)
+            .map(Some)
+            .ok_or_else(|| {
+                Error::Request(match nearest(name, names()) {
+                    Some(hint) => format!(
+                        "{} has no planted bug '{name}'; the nearest is '{hint}'",
+                        D::NAME
+                    ),
+                    None => format!("{} has no planted bugs", D::NAME),
+                })
             })
-        })
     }
 }
 
@@ -76,7 +82,12 @@ impl Visitor for Run<'_> {
     type Output = Result<Value, Error>;
 
     fn visit<D: Design>(self) -> Self::Output {
-        let Prepared { configuration, workload, engine, .. } = self.prepared;
+        let Prepared {
+            configuration,
+            workload,
+            engine,
+            ..
+        } = self.prepared;
         let mut machine = Machine::<D>::boot(configuration, workload, *engine, self.bug)?;
         let forward = Arc::new(Forward::new(self.request, self.prepared));
         let receiver = Arc::clone(&forward);
@@ -91,7 +102,8 @@ impl Visitor for Run<'_> {
                 Pause::Time => {
                     until += STRIDE;
                     let total = self.request.stop_after.unwrap_or(0);
-                    self.observer.progress(machine.retired(), total, "instructions", "running");
+                    self.observer
+                        .progress(machine.retired(), total, "instructions", "running");
                     if self.observer.interrupted() {
                         interrupted = true;
                         break;
@@ -129,7 +141,10 @@ impl Forward {
     }
 
     fn release(&self, release: &Release) {
-        if let Release::Stream { descriptor, bytes, .. } = release {
+        if let Release::Stream {
+            descriptor, bytes, ..
+        } = release
+        {
             if self.passthrough {
                 // A reader that went away ends nothing: the guest has long gone on.
                 let _ = match *descriptor {
@@ -144,7 +159,10 @@ impl Forward {
     }
 
     fn refusal(&self) -> Option<String> {
-        self.refused.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.refused
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
     }
 }
 
@@ -158,7 +176,12 @@ pub fn run(request: &str, observer: &dyn Observer) -> Result<String, Error> {
     let request = Request::parse(request)?;
     let prepared = request.prepare()?;
     let bug = visit(&request.design, PlantedBug(request.planted_bug.as_deref()))??;
-    let visitor = Run { request: &request, prepared: &prepared, bug, observer };
+    let visitor = Run {
+        request: &request,
+        prepared: &prepared,
+        bug,
+        observer,
+    };
     Ok(visit(&request.design, visitor)??.to_string())
 }
 
@@ -176,7 +199,10 @@ impl Visitor for Cut<'_> {
         let started = Instant::now();
         let campaign = campaign::run::<D>(self.request, self.prepared, self.bug, self.observer)?;
         let mut result = campaign.to_json(self.prepared);
-        result.insert("host".into(), json!({"seconds": started.elapsed().as_secs_f64()}));
+        result.insert(
+            "host".into(),
+            json!({"seconds": started.elapsed().as_secs_f64()}),
+        );
         Ok(Value::Object(result))
     }
 }
@@ -184,7 +210,16 @@ impl Visitor for Cut<'_> {
 fn cut_request(request: &Request, observer: &dyn Observer) -> Result<String, Error> {
     let prepared = request.prepare()?;
     let bug = visit(&request.design, PlantedBug(request.planted_bug.as_deref()))??;
-    Ok(visit(&request.design, Cut { request, prepared: &prepared, bug, observer })??.to_string())
+    Ok(visit(
+        &request.design,
+        Cut {
+            request,
+            prepared: &prepared,
+            bug,
+            observer,
+        },
+    )??
+    .to_string())
 }
 
 /// Runs a program, cuts its power, judges every recovery.
@@ -229,7 +264,10 @@ pub fn configuration(request: &str) -> Result<String, Error> {
         .into_iter()
         .map(|(key, value, meaning)| {
             let unit = unit_of(&key);
-            (key, json!({"value": value, "unit": unit, "meaning": meaning}))
+            (
+                key,
+                json!({"value": value, "unit": unit, "meaning": meaning}),
+            )
         })
         .collect();
     let toml = toml::to_string(&configuration.effective())
@@ -241,11 +279,22 @@ pub fn configuration(request: &str) -> Result<String, Error> {
 fn unit_of(key: &str) -> &'static str {
     let name = key.rsplit('.').next().unwrap_or(key);
     let units = [
-        ("bytes_per_hart", "bytes"), ("bytes", "bytes"), ("cycles", "cycles"), ("_ns", "ns"),
-        ("_mhz", "MHz"), ("_bits", "bits"), ("instructions", "instructions"), ("entries", "entries"),
-        ("_blocks", "blocks"), ("sets_per_step", "sets"), ("gap", "epochs"),
+        ("bytes_per_hart", "bytes"),
+        ("bytes", "bytes"),
+        ("cycles", "cycles"),
+        ("_ns", "ns"),
+        ("_mhz", "MHz"),
+        ("_bits", "bits"),
+        ("instructions", "instructions"),
+        ("entries", "entries"),
+        ("_blocks", "blocks"),
+        ("sets_per_step", "sets"),
+        ("gap", "epochs"),
     ];
-    units.iter().find(|(suffix, _)| name.ends_with(suffix)).map_or("", |(_, unit)| unit)
+    units
+        .iter()
+        .find(|(suffix, _)| name.ends_with(suffix))
+        .map_or("", |(_, unit)| unit)
 }
 
 struct Describe;
@@ -265,11 +314,18 @@ impl Visitor for Describe {
 
 /// Designs and machines that this build knows.
 pub fn catalogue() -> String {
-    let designs: Vec<Value> = NAMES.iter().filter_map(|name| with_design(name, Describe)).collect();
+    let designs: Vec<Value> = NAMES
+        .iter()
+        .filter_map(|name| with_design(name, Describe))
+        .collect();
     let machines: Vec<Value> = MACHINES
         .iter()
         .map(|(name, preset)| {
-            let summary = preset.lines().next().unwrap_or_default().trim_start_matches(['#', ' ']);
+            let summary = preset
+                .lines()
+                .next()
+                .unwrap_or_default()
+                .trim_start_matches(['#', ' ']);
             json!({"name": name, "summary": summary, "path": format!("machines/{name}.toml")})
         })
         .collect();

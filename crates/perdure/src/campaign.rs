@@ -147,12 +147,13 @@ pub fn run<D: Design>(
             handles
                 .into_iter()
                 .map(|handle| match handle {
-                    Ok(handle) => handle.join().unwrap_or_else(|_| {
-                        Err(Error::Defect("a cutting thread failed".into()))
+                    Ok(handle) => handle
+                        .join()
+                        .unwrap_or_else(|_| Err(Error::Defect("a cutting thread failed".into()))),
+                    Err(source) => Err(Error::Host {
+                        what: "starting a thread (--jobs)".into(),
+                        source,
                     }),
-                    Err(source) => {
-                        Err(Error::Host { what: "starting a thread (--jobs)".into(), source })
-                    }
                 })
                 .collect()
         })
@@ -171,15 +172,26 @@ pub fn run<D: Design>(
     results.sort_by_key(|(index, _)| *index);
     let mut results: Vec<CutResult> = results.into_iter().map(|(_, result)| result).collect();
     if !deterministic {
-        return Err(Error::Defect("two runs of the same program ended in different states".into()));
+        return Err(Error::Defect(
+            "two runs of the same program ended in different states".into(),
+        ));
     }
     // One byte-by-byte comparison explains the first failure; the others have their tokens.
     if let Some(failed) = results.iter_mut().find(|one| {
-        matches!(one.verdict, Verdict::MemoryDiffers | Verdict::NotConverged | Verdict::OlderThanAnnounced)
+        matches!(
+            one.verdict,
+            Verdict::MemoryDiffers | Verdict::NotConverged | Verdict::OlderThanAnnounced
+        )
     }) {
         failed.first_difference = explain::<D>(prepared, bug, failed)?;
     }
-    Ok(Campaign { results, paths, survey, interrupted, deterministic })
+    Ok(Campaign {
+        results,
+        paths,
+        survey,
+        interrupted,
+        deterministic,
+    })
 }
 
 /// Runs to the end or until the observer asks to stop. True if it got there.
@@ -214,8 +226,12 @@ fn survey<D: Design>(
     at: Option<Cycles>,
     observer: &dyn Observer,
 ) -> Result<Survey, Error> {
-    let mut machine =
-        Machine::<D>::boot(&prepared.configuration, &prepared.workload, prepared.engine, bug)?;
+    let mut machine = Machine::<D>::boot(
+        &prepared.configuration,
+        &prepared.workload,
+        prepared.engine,
+        bug,
+    )?;
     let mut samples = Vec::new();
     let wants_events = schedule == Schedule::EveryEvent && at.is_none();
     if wants_events {
@@ -252,17 +268,33 @@ fn survey<D: Design>(
             }
         }
         let changes = machine.phase_changes.take().unwrap_or_default();
-        samples.extend(changes.into_iter().map(|(time, phase, pc)| Sample { time, phase, pc }));
+        samples.extend(
+            changes
+                .into_iter()
+                .map(|(time, phase, pc)| Sample { time, phase, pc }),
+        );
         samples.sort_by_key(|sample| sample.time);
     } else {
         let progress = |machine: &Machine<D>| {
-            observer.progress(machine.retired(), 0, "instructions", "survey: the uncut run");
+            observer.progress(
+                machine.retired(),
+                0,
+                "instructions",
+                "survey: the uncut run",
+            );
         };
         if run_on(&mut machine, Cycles::MAX - 1, observer, |_, _| {}, progress)?.is_none() {
-            return Err(Error::Request("interrupted during the survey; nothing was cut yet".into()));
+            return Err(Error::Request(
+                "interrupted during the survey; nothing was cut yet".into(),
+            ));
         }
     }
-    let mut events = machine.hardware.memory.persistence_times.take().unwrap_or_default();
+    let mut events = machine
+        .hardware
+        .memory
+        .persistence_times
+        .take()
+        .unwrap_or_default();
     events.sort_unstable();
     events.dedup();
     let end = machine.time().max(machine.hardware.memory.quiet_at());
@@ -319,9 +351,15 @@ fn choose(
 fn stratified(survey: &Survey, cuts: u64, random: &mut Random) -> Vec<Cycles> {
     let mut strata: BTreeMap<(&str, u64), Vec<(Cycles, Cycles)>> = BTreeMap::new();
     for (index, sample) in survey.samples.iter().enumerate() {
-        let end = survey.samples.get(index + 1).map_or(survey.end, |next| next.time);
+        let end = survey
+            .samples
+            .get(index + 1)
+            .map_or(survey.end, |next| next.time);
         let length = end.saturating_sub(sample.time).max(1);
-        strata.entry((sample.phase, sample.pc >> 12)).or_default().push((sample.time, length));
+        strata
+            .entry((sample.phase, sample.pc >> 12))
+            .or_default()
+            .push((sample.time, length));
     }
     let strata: Vec<_> = strata.into_values().collect();
     if strata.is_empty() {
@@ -378,7 +416,12 @@ struct Cutter<'a> {
 
 impl Cutter<'_> {
     fn run<D: Design>(&self, mine: &[usize]) -> Result<JobResult, Error> {
-        let Prepared { configuration, workload, engine, .. } = self.prepared;
+        let Prepared {
+            configuration,
+            workload,
+            engine,
+            ..
+        } = self.prepared;
         let mut machine = Machine::<D>::boot(configuration, workload, *engine, self.bug)?;
         let mut golden = Golden::watch(&mut machine);
         let mut result = JobResult {
@@ -406,7 +449,13 @@ impl Cutter<'_> {
         }
         // On to the end, where the state must be the survey's.
         let watch = |_: &Machine<D>, _| {};
-        match run_on(&mut machine, Cycles::MAX - 1, self.observer, watch, progress)? {
+        match run_on(
+            &mut machine,
+            Cycles::MAX - 1,
+            self.observer,
+            watch,
+            progress,
+        )? {
             None => result.interrupted = true,
             Some(_) => result.state_hash = Some(state_hash(&machine)),
         }
@@ -416,7 +465,12 @@ impl Cutter<'_> {
 
     fn report_progress(&self) {
         let done = self.done.load(Ordering::Relaxed);
-        self.observer.progress(done, self.cycles.len() as u64, "cuts", "cutting and recovering");
+        self.observer.progress(
+            done,
+            self.cycles.len() as u64,
+            "cuts",
+            "cutting and recovering",
+        );
     }
 
     fn cut<D: Design>(
@@ -433,7 +487,11 @@ impl Cutter<'_> {
         let resume = self.resumes.contains(&index);
         let options = CutOptions {
             tear_seed,
-            recovery_steps: if self.request.during_recovery { RECOVERY_STEPS } else { 0 },
+            recovery_steps: if self.request.during_recovery {
+                RECOVERY_STEPS
+            } else {
+                0
+            },
             keep_image: resume,
         };
         let phase = machine.design.phase();
@@ -483,8 +541,15 @@ impl Cutter<'_> {
         epoch: u64,
         result: &mut CutResult,
     ) -> Result<(), Error> {
-        let Prepared { configuration, engine, .. } = self.prepared;
-        let outside = Outside { forward: None, ..machine.outside.clone() };
+        let Prepared {
+            configuration,
+            engine,
+            ..
+        } = self.prepared;
+        let outside = Outside {
+            forward: None,
+            ..machine.outside.clone()
+        };
         let host = machine.kernel().host_view();
         result.resumed = true;
         let mut resumed =
@@ -498,7 +563,11 @@ impl Cutter<'_> {
                 }
             };
         // A resumed run may be slower, its caches are cold; it may not run on for ever.
-        let patience = self.survey.end.saturating_mul(4).saturating_add(1_000_000_000);
+        let patience = self
+            .survey
+            .end
+            .saturating_mul(4)
+            .saturating_add(1_000_000_000);
         let progress = |_: &Machine<D>| self.report_progress();
         let outcome = run_on(&mut resumed, patience, self.observer, |_, _| {}, progress);
         let difference = match outcome {
@@ -519,7 +588,9 @@ impl Cutter<'_> {
                     ))
                 }
             }
-            Ok(Some(_)) => Some(format!("the resumed run had not ended after {patience} cycles")),
+            Ok(Some(_)) => Some(format!(
+                "the resumed run had not ended after {patience} cycles"
+            )),
         };
         if let Some(difference) = difference {
             result.verdict = Verdict::OutputDiffers;
@@ -539,9 +610,17 @@ fn explain<D: Design>(
     bug: Option<&'static str>,
     failed: &CutResult,
 ) -> Result<Option<FirstDifference>, Error> {
-    let Prepared { configuration, workload, engine, .. } = prepared;
+    let Prepared {
+        configuration,
+        workload,
+        engine,
+        ..
+    } = prepared;
     let mut machine = Machine::<D>::boot(configuration, workload, *engine, bug)?;
-    let host = |source| Error::Host { what: "copying an image".into(), source };
+    let host = |source| Error::Host {
+        what: "copying an image".into(),
+        source,
+    };
     let mut expected = coherent_image(&machine).map_err(host)?;
     loop {
         match machine.run(failed.cycle)? {
@@ -553,13 +632,22 @@ fn explain<D: Design>(
         }
     }
     let epoch = failed.judged_by_epoch;
-    Ok(first_difference(&mut machine, &expected, epoch, failed.cycle, failed.tear_seed))
+    Ok(first_difference(
+        &mut machine,
+        &expected,
+        epoch,
+        failed.cycle,
+        failed.tear_seed,
+    ))
 }
 
 impl Campaign {
     /// Cuts that were verified.
     pub fn verified(&self) -> usize {
-        self.results.iter().filter(|one| one.verdict == Verdict::Verified).count()
+        self.results
+            .iter()
+            .filter(|one| one.verdict == Verdict::Verified)
+            .count()
     }
 
     /// Cuts that were not.
@@ -602,14 +690,19 @@ impl Campaign {
             },
             "results": results,
         });
-        let Value::Object(map) = value else { unreachable!("built as an object") };
+        let Value::Object(map) = value else {
+            unreachable!("built as an object")
+        };
         map
     }
 }
 
 impl CutResult {
     fn to_json(&self) -> Value {
-        let output = self.resumed_output.as_ref().map(|bytes| String::from_utf8_lossy(bytes));
+        let output = self
+            .resumed_output
+            .as_ref()
+            .map(|bytes| String::from_utf8_lossy(bytes));
         let mut value = json!({
             "cycle": self.cycle,
             "recovered_epoch": self.recovered_epoch,
@@ -624,9 +717,15 @@ impl CutResult {
         });
         for (key, optional) in [
             ("message", self.message.as_ref().map(|text| json!(text))),
-            ("first_difference", self.first_difference.as_ref().map(|one| json!(one))),
+            (
+                "first_difference",
+                self.first_difference.as_ref().map(|one| json!(one)),
+            ),
             ("resumed_output", output.map(|text| json!(text))),
-            ("resumed_cycles", self.resumed_cycles.map(|cycles| json!(cycles))),
+            (
+                "resumed_cycles",
+                self.resumed_cycles.map(|cycles| json!(cycles)),
+            ),
         ] {
             if let Some(present) = optional {
                 value[key] = present;

@@ -6,9 +6,7 @@
 //! that is.
 
 use perdure_designs::{Design, Visitor, with_design};
-use perdure_hardware::specification::{
-    Core, Link, Nvm, Private, Shared, Specification,
-};
+use perdure_hardware::specification::{Core, Link, Nvm, Private, Shared, Specification};
 use serde::{Deserialize, Serialize};
 use toml::{Table, Value};
 
@@ -101,7 +99,11 @@ fn configuration_error<T>(message: String) -> Result<T, Error> {
 /// All leaf keys, dotted, in order.
 fn leaves(table: &Table, prefix: &str, into: &mut Vec<(String, Value)>) {
     for (key, value) in table {
-        let key = if prefix.is_empty() { key.clone() } else { format!("{prefix}.{key}") };
+        let key = if prefix.is_empty() {
+            key.clone()
+        } else {
+            format!("{prefix}.{key}")
+        };
         match value {
             Value::Table(inner) => leaves(inner, &key, into),
             _ => into.push((key, value.clone())),
@@ -166,7 +168,12 @@ fn parse_override(text: &str) -> Value {
         return Value::Integer(number);
     }
     match plain.parse::<f64>() {
-        Ok(number) if number.is_finite() && number.fract() == 0.0 && plain.contains(['e', 'E']) && number.abs() < 9e15 => {
+        Ok(number)
+            if number.is_finite()
+                && number.fract() == 0.0
+                && plain.contains(['e', 'E'])
+                && number.abs() < 9e15 =>
+        {
             Value::Integer(number as i64)
         }
         Ok(number) if number.is_finite() => Value::Float(number),
@@ -194,8 +201,10 @@ impl Configuration {
         if let Some((_, preset)) = MACHINES.iter().find(|(name, _)| *name == machine) {
             merge(&mut table, preset, machine)?;
         } else if machine.ends_with(".toml") || machine.contains('/') {
-            let text = std::fs::read_to_string(machine)
-                .map_err(|source| Error::Host { what: format!("machine file {machine}"), source })?;
+            let text = std::fs::read_to_string(machine).map_err(|source| Error::Host {
+                what: format!("machine file {machine}"),
+                source,
+            })?;
             merge(&mut table, &text, machine)?;
         } else {
             return configuration_error(format!(
@@ -207,7 +216,12 @@ impl Configuration {
             let Some((key, value)) = text.split_once('=') else {
                 return configuration_error(format!("--set {text}: write KEY=VALUE"));
             };
-            put(&mut table, key.trim(), parse_override(value.trim()), "--set")?;
+            put(
+                &mut table,
+                key.trim(),
+                parse_override(value.trim()),
+                "--set",
+            )?;
         }
         if let Some(harts) = harts {
             table.insert("harts".into(), Value::Integer(harts as i64));
@@ -243,9 +257,14 @@ impl Configuration {
             .validate()
             .map_err(|problem| Error::Configuration(problem.to_string()))?;
         let epoch = &self.epoch;
-        for (key, value) in [("epoch.instructions", epoch.instructions), ("epoch.cycles", epoch.cycles)] {
+        for (key, value) in [
+            ("epoch.instructions", epoch.instructions),
+            ("epoch.cycles", epoch.cycles),
+        ] {
             if value != 0 && value < 1000 {
-                return configuration_error(format!("{key} = {value}: must be 0 (never) or at least 1000"));
+                return configuration_error(format!(
+                    "{key} = {value}: must be 0 (never) or at least 1000"
+                ));
             }
         }
         if self.scheduling.slice_cycles < 1000 {
@@ -265,7 +284,11 @@ impl Configuration {
 
     /// A design's parameters from its section.
     pub fn parameters<D: Design>(&self) -> Result<D::Parameters, Error> {
-        let section = self.table.get(D::NAME).cloned().unwrap_or(Value::Table(Table::new()));
+        let section = self
+            .table
+            .get(D::NAME)
+            .cloned()
+            .unwrap_or(Value::Table(Table::new()));
         section.try_into().map_err(|error: toml::de::Error| {
             Error::Configuration(format!("[{}] {}", D::NAME, error.message()))
         })
@@ -315,7 +338,9 @@ fn merge(table: &mut Table, preset: &str, source: &str) -> Result<(), Error> {
     })?;
     let mut values = Vec::new();
     leaves(&preset, "", &mut values);
-    values.into_iter().try_for_each(|(key, value)| put(table, &key, value, source))
+    values
+        .into_iter()
+        .try_for_each(|(key, value)| put(table, &key, value, source))
 }
 
 /// The comment above each key of a preset.
@@ -328,7 +353,10 @@ fn meanings(preset: &str) -> Vec<(String, String)> {
         } else if let Some(name) = line.strip_prefix('[') {
             section = format!("{}.", name.trim_end_matches(']'));
         } else if let Some((key, _)) = line.split_once('=') {
-            found.push((format!("{section}{}", key.trim()), comment.trim().to_owned()));
+            found.push((
+                format!("{section}{}", key.trim()),
+                comment.trim().to_owned(),
+            ));
         }
         if !line.starts_with('#') {
             comment.clear();
@@ -369,7 +397,10 @@ mod tests {
         assert_eq!(configuration.specification.l2.bytes, 256 << 10);
         assert_eq!(configuration.epoch.instructions, 30_000_000);
         for (key, _, meaning) in configuration.describe() {
-            assert!(key == "design" || !meaning.is_empty(), "{key} has no comment");
+            assert!(
+                key == "design" || !meaning.is_empty(),
+                "{key} has no comment"
+            );
         }
     }
 
@@ -382,13 +413,28 @@ mod tests {
         assert!(message(&["core.model=fast"]).contains("in-order"));
         assert!(message(&["nvm.banks=many"]).contains("integer"));
         assert!(message(&["nvm.banks"]).contains("KEY=VALUE"));
-        assert!(Configuration::new("pcl", "picl", &[], None).unwrap_err().to_string().contains("'picl'"));
-        assert!(Configuration::new("picl", "piccl", &[], None).unwrap_err().to_string().contains("'picl'"));
+        assert!(
+            Configuration::new("pcl", "picl", &[], None)
+                .unwrap_err()
+                .to_string()
+                .contains("'picl'")
+        );
+        assert!(
+            Configuration::new("picl", "piccl", &[], None)
+                .unwrap_err()
+                .to_string()
+                .contains("'picl'")
+        );
     }
 
     #[test]
     fn numbers_may_be_written_as_people_do() {
-        let configuration = built(&["l2.bytes=512KiB", "epoch.instructions=1_000_000", "nvm.row_read_ns=100"]).unwrap();
+        let configuration = built(&[
+            "l2.bytes=512KiB",
+            "epoch.instructions=1_000_000",
+            "nvm.row_read_ns=100",
+        ])
+        .unwrap();
         assert_eq!(configuration.specification.l2.bytes, 512 << 10);
         assert_eq!(configuration.epoch.instructions, 1_000_000);
     }

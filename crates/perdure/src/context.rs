@@ -119,7 +119,9 @@ pub fn restore(
         skipped_ns: reader.u64(),
     };
     if record.kernel_bytes > layout.kernel.end - layout.kernel.start {
-        return Err("the machine record is damaged: the kernel image is larger than its region".into());
+        return Err(
+            "the machine record is damaged: the kernel image is larger than its region".into(),
+        );
     }
     let image = read(layout.kernel.start, record.kernel_bytes as usize);
     if checksum(&image) != record.kernel_checksum {
@@ -129,5 +131,9 @@ pub fn restore(
     let harts = (0..harts)
         .map(|hart| HartContext::decode(&read(layout.context(hart), CONTEXT_BYTES as usize)))
         .collect::<Result<_, _>>()?;
-    Ok(Saved { record, harts, kernel })
+    Ok(Saved {
+        record,
+        harts,
+        kernel,
+    })
 }

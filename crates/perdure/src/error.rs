@@ -21,7 +21,9 @@ pub enum Error {
         message: String,
     },
     /// The guest can never run again.
-    #[error("the program is deadlocked at cycle {cycle}: every thread waits, and nothing will ever wake one")]
+    #[error(
+        "the program is deadlocked at cycle {cycle}: every thread waits, and nothing will ever wake one"
+    )]
     Deadlock {
         /// When.
         cycle: u64,

@@ -23,7 +23,12 @@ const DATA: u64 = 0x10_0000;
 pub fn path_of(name: &str) -> Option<Result<PathBuf, Error>> {
     let rest = name.strip_prefix(NAME)?;
     Some(parse(rest).and_then(|[steps, region_kib, output_every]| {
-        write_file(&build(steps, region_kib, output_every), steps, region_kib, output_every)
+        write_file(
+            &build(steps, region_kib, output_every),
+            steps,
+            region_kib,
+            output_every,
+        )
     }))
 }
 
@@ -37,7 +42,11 @@ fn parse(rest: &str) -> Result<[u64; 3], Error> {
             "{NAME}{rest}: write {NAME}:STEPS:REGION_KIB:OUTPUT_EVERY, with a region of a power of two up to 65536 KiB"
         ))
     };
-    let fields: Vec<_> = rest.strip_prefix(':').ok_or_else(wrong)?.split(':').collect();
+    let fields: Vec<_> = rest
+        .strip_prefix(':')
+        .ok_or_else(wrong)?
+        .split(':')
+        .collect();
     if fields.len() != numbers.len() {
         return Err(wrong());
     }
@@ -56,7 +65,10 @@ fn parse(rest: &str) -> Result<[u64; 3], Error> {
 /// The file lies in the temporary directory; its name and content do not depend on who asks.
 fn write_file(elf: &[u8], steps: u64, region_kib: u64, every: u64) -> Result<PathBuf, Error> {
     let directory = std::env::temp_dir().join(format!("perdure-exerciser-{}", std::process::id()));
-    let host = |source| Error::Host { what: format!("writing {}", directory.display()), source };
+    let host = |source| Error::Host {
+        what: format!("writing {}", directory.display()),
+        source,
+    };
     std::fs::create_dir_all(&directory).map_err(host)?;
     let path = directory.join(format!("exerciser-{steps}-{region_kib}-{every}"));
     if !path.exists() {
@@ -92,11 +104,13 @@ struct Code(Vec<u32>);
 impl Code {
     fn register(&mut self, function: u32, rd: u32, rs1: u32, rs2: u32) {
         let (funct7, funct3) = (function >> 3, function & 7);
-        self.0.push(funct7 << 25 | rs2 << 20 | rs1 << 15 | funct3 << 12 | rd << 7 | 0x33);
+        self.0
+            .push(funct7 << 25 | rs2 << 20 | rs1 << 15 | funct3 << 12 | rd << 7 | 0x33);
     }
 
     fn immediate(&mut self, opcode: u32, funct3: u32, rd: u32, rs1: u32, value: i32) {
-        self.0.push((value as u32) << 20 | rs1 << 15 | funct3 << 12 | rd << 7 | opcode);
+        self.0
+            .push((value as u32) << 20 | rs1 << 15 | funct3 << 12 | rd << 7 | opcode);
     }
 
     fn addi(&mut self, rd: u32, rs1: u32, value: i32) {
@@ -112,7 +126,9 @@ impl Code {
     }
 
     fn store_double(&mut self, value: u32, base: u32, offset: u32) {
-        self.0.push((offset >> 5) << 25 | value << 20 | base << 15 | 3 << 12 | (offset & 31) << 7 | 0x23);
+        self.0.push(
+            (offset >> 5) << 25 | value << 20 | base << 15 | 3 << 12 | (offset & 31) << 7 | 0x23,
+        );
     }
 
     /// Any constant, eleven bits at a time.
@@ -128,8 +144,14 @@ impl Code {
     fn branch(&mut self, funct3: u32, rs1: u32, rs2: u32, instructions: i32) {
         let o = (instructions * 4) as u32;
         self.0.push(
-            (o >> 12 & 1) << 31 | (o >> 5 & 63) << 25 | rs2 << 20 | rs1 << 15 | funct3 << 12
-                | (o >> 1 & 15) << 8 | (o >> 11 & 1) << 7 | 0x63,
+            (o >> 12 & 1) << 31
+                | (o >> 5 & 63) << 25
+                | rs2 << 20
+                | rs1 << 15
+                | funct3 << 12
+                | (o >> 1 & 15) << 8
+                | (o >> 11 & 1) << 7
+                | 0x63,
         );
     }
 
@@ -259,7 +281,12 @@ mod tests {
 
     #[test]
     fn wrong_arguments_are_refused() {
-        for name in ["@exerciser:1", "@exerciser:0:64:1", "@exerciser:1:63:1", "@exerciser:a:64:1"] {
+        for name in [
+            "@exerciser:1",
+            "@exerciser:0:64:1",
+            "@exerciser:1:63:1",
+            "@exerciser:a:64:1",
+        ] {
             assert!(path_of(name).unwrap().is_err(), "{name}");
         }
         assert!(path_of("exerciser").is_none());

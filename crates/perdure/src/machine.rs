@@ -127,7 +127,10 @@ impl<D: Design> Machine<D> {
         let harts = specification.harts;
         let layout = Layout::new(harts, specification.nvm.bytes);
         let arena = Arena::new(specification.nvm.bytes).map_err(|source| Error::Host {
-            what: format!("reserving {} bytes of simulated NVM (nvm.bytes)", specification.nvm.bytes),
+            what: format!(
+                "reserving {} bytes of simulated NVM (nvm.bytes)",
+                specification.nvm.bytes
+            ),
             source,
         })?;
         let contexts = layout.contexts.start..layout.kernel.end;
@@ -158,7 +161,14 @@ impl<D: Design> Machine<D> {
                 arena.write(layout.context(index), &context.encode());
             }
         }
-        let parts = Parts { layout, hardware, kernel, contexts, saved_image, skipped_ns: 0 };
+        let parts = Parts {
+            layout,
+            hardware,
+            kernel,
+            contexts,
+            saved_image,
+            skipped_ns: 0,
+        };
         Self::assemble(configuration, parts, 0, workload.stop_after, engine, bug)
     }
 
@@ -175,10 +185,12 @@ impl<D: Design> Machine<D> {
         let harts = specification.harts;
         let layout = Layout::new(harts, specification.nvm.bytes);
         let read = |address, length| arena.slice(address, length).to_vec();
-        let saved = restore(read, &layout, harts, host)
-            .map_err(|message| Error::Request(format!("the recovered state is unusable: {message}")))?;
-        let saved_image =
-            arena.slice(layout.kernel.start, saved.record.kernel_bytes as usize).to_vec();
+        let saved = restore(read, &layout, harts, host).map_err(|message| {
+            Error::Request(format!("the recovered state is unusable: {message}"))
+        })?;
+        let saved_image = arena
+            .slice(layout.kernel.start, saved.record.kernel_bytes as usize)
+            .to_vec();
         let contexts = layout.contexts.start..layout.kernel.end;
         let parts = Parts {
             hardware: Hardware::new(specification, arena, contexts),
@@ -193,12 +205,18 @@ impl<D: Design> Machine<D> {
         // What was persisted but may not have left before the cut leaves now; a duplicate is
         // recognised outside.
         machine.let_out(epoch);
-        let files = machine.kernel.release_files(&mut DevicePort(&machine.hardware));
+        let files = machine
+            .kernel
+            .release_files(&mut DevicePort(&machine.hardware));
         for file in files {
             machine.outside.receive(epoch, file);
         }
         if let Some(report) = machine.kernel.exited() {
-            machine.ended = Some(Ended { report: report.clone(), at: 0, epoch });
+            machine.ended = Some(Ended {
+                report: report.clone(),
+                at: 0,
+                epoch,
+            });
             machine.finished = true;
         }
         Ok(machine)
@@ -217,7 +235,12 @@ impl<D: Design> Machine<D> {
             .map_err(|problem| Error::Configuration(problem.to_string()))?;
         // A hart's clock is `retired + stalls`. Recovered harts have retired instructions before, so
         // the machine's time goes on from the longest of their pasts.
-        let start = parts.contexts.iter().map(|context| context.hart.retired).max().unwrap_or(0);
+        let start = parts
+            .contexts
+            .iter()
+            .map(|context| context.hart.retired)
+            .max()
+            .unwrap_or(0);
         for (core, context) in parts.hardware.cores.iter_mut().zip(&parts.contexts) {
             core.stalls = start - context.hart.retired;
         }
@@ -267,7 +290,10 @@ impl<D: Design> Machine<D> {
 
     /// Instructions retired by all harts.
     pub fn retired(&self) -> u64 {
-        self.harts.iter().map(|hart| hart.context.hart.retired).sum()
+        self.harts
+            .iter()
+            .map(|hart| hart.context.hart.retired)
+            .sum()
     }
 
     /// A hart's local time.
@@ -277,7 +303,10 @@ impl<D: Design> Machine<D> {
 
     /// The latest local time.
     pub fn time(&self) -> Cycles {
-        (0..self.harts.len()).map(|hart| self.clock(hart)).max().unwrap_or(0)
+        (0..self.harts.len())
+            .map(|hart| self.clock(hart))
+            .max()
+            .unwrap_or(0)
     }
 
     /// How the program ended, once it has.
@@ -308,7 +337,10 @@ impl<D: Design> Machine<D> {
     pub fn run(&mut self, until: Cycles) -> Result<Pause, Error> {
         loop {
             if let Some(failure) = self.hardware.failure.take() {
-                return Err(Error::Design { design: D::NAME, message: failure.0 });
+                return Err(Error::Design {
+                    design: D::NAME,
+                    message: failure.0,
+                });
             }
             if self.finished {
                 return Ok(Pause::Finished);
@@ -346,14 +378,19 @@ impl<D: Design> Machine<D> {
                     self.skip_idle_time()?;
                     continue;
                 }
-                self.hardware.memory.forget_until(self.oldest_time(event_time));
+                self.hardware
+                    .memory
+                    .forget_until(self.oldest_time(event_time));
                 self.fire(event_time);
                 continue;
             }
             let (hart, time, limit) = next.expect("a hart has the smallest time");
             self.hardware.memory.forget_until(self.oldest_time(time));
             self.wake_sleepers(hart);
-            self.turn = Some(Turn { hart, limit: limit.min(self.harts[hart].slice_end) });
+            self.turn = Some(Turn {
+                hart,
+                limit: limit.min(self.harts[hart].slice_end),
+            });
         }
     }
 
@@ -423,14 +460,17 @@ impl<D: Design> Machine<D> {
             instructions: epoch_end.min(stop),
         };
         let state = &mut self.harts[turn.hart];
-        let space = state.context.running.expect("a hart in its turn runs a thread").space;
+        let space = state
+            .context
+            .running
+            .expect("a hart in its turn runs a thread")
+            .space;
         let hart = &mut state.context.hart;
         let (hardware, design, kernel) = (&mut self.hardware, &mut self.design, &self.kernel);
         match self.engine {
             Engine::Fast => {
-                let mut port = Port::<D, true>::new(
-                    hardware, design, kernel, turn.hart, space, limits, clock,
-                );
+                let mut port =
+                    Port::<D, true>::new(hardware, design, kernel, turn.hart, space, limits, clock);
                 fast::run(hart, &mut port, &mut state.blocks)
             }
             Engine::Plain => {
@@ -500,21 +540,31 @@ impl<D: Design> Machine<D> {
     fn handle(&mut self, hart: usize, exit: Exit) -> Result<(), Error> {
         let costs = &self.configuration.kernel;
         let (system_call, page_fault) = (costs.system_call_cycles, costs.page_fault_cycles);
-        let exception = |exception| move |kernel: &mut Kernel, registers: &mut perdure_riscv::Hart, port: &mut KernelPort<D>| {
-            kernel.exception(hart, registers, exception, port)
+        let exception = |exception| {
+            move |kernel: &mut Kernel,
+                  registers: &mut perdure_riscv::Hart,
+                  port: &mut KernelPort<D>| {
+                kernel.exception(hart, registers, exception, port)
+            }
         };
         let outcome = match exit {
             Exit::Limit => return Ok(()),
-            Exit::EnvironmentCall => self.enter_kernel(hart, system_call, |kernel, registers, port| {
-                kernel.system_call(hart, registers, port)
-            }),
+            Exit::EnvironmentCall => {
+                self.enter_kernel(hart, system_call, |kernel, registers, port| {
+                    kernel.system_call(hart, registers, port)
+                })
+            }
             Exit::Fault(fault) => self.enter_kernel(hart, page_fault, |kernel, registers, port| {
                 kernel.fault(hart, registers, fault, port)
             }),
-            Exit::Breakpoint => self.enter_kernel(hart, page_fault, exception(Exception::Breakpoint)),
-            Exit::Misaligned { address, .. } => {
-                self.enter_kernel(hart, page_fault, exception(Exception::Misaligned { address }))
+            Exit::Breakpoint => {
+                self.enter_kernel(hart, page_fault, exception(Exception::Breakpoint))
             }
+            Exit::Misaligned { address, .. } => self.enter_kernel(
+                hart,
+                page_fault,
+                exception(Exception::Misaligned { address }),
+            ),
             Exit::Illegal { bits } => {
                 self.enter_kernel(hart, page_fault, exception(Exception::Illegal { bits }))
             }
@@ -547,17 +597,26 @@ impl<D: Design> Machine<D> {
     }
 
     fn process_ended(&mut self, hart: usize) {
-        let report = self.kernel.exited().expect("the kernel said that the process ended").clone();
+        let report = self
+            .kernel
+            .exited()
+            .expect("the kernel said that the process ended")
+            .clone();
         let epoch = self.design.executing_epoch();
-        self.ended = Some(Ended { report, at: self.clock(hart), epoch });
+        self.ended = Some(Ended {
+            report,
+            at: self.clock(hart),
+            epoch,
+        });
         self.turn = None;
         self.epoch_due = Some((hart, Urgency::OutputCommit));
     }
 
     fn end_slice(&mut self, hart: usize) {
         self.harts[hart].slice_end = self.clock(hart) + self.configuration.scheduling.slice_cycles;
-        let outcome =
-            self.enter_kernel(hart, 0, |kernel, registers, port| kernel.preempt(hart, registers, port));
+        let outcome = self.enter_kernel(hart, 0, |kernel, registers, port| {
+            kernel.preempt(hart, registers, port)
+        });
         self.follow(hart, outcome);
     }
 
@@ -573,12 +632,15 @@ impl<D: Design> Machine<D> {
                 kernel.schedule(hart, registers, port)
             });
             self.harts[hart].context.running = running;
-            self.harts[hart].slice_end = self.clock(hart) + self.configuration.scheduling.slice_cycles;
+            self.harts[hart].slice_end =
+                self.clock(hart) + self.configuration.scheduling.slice_cycles;
         }
     }
 
     fn wake_sleepers(&mut self, hart: usize) {
-        let Some(deadline) = self.next_deadline_ns else { return };
+        let Some(deadline) = self.next_deadline_ns else {
+            return;
+        };
         let retired = self.harts[hart].context.hart.retired;
         let now_ns = self.virtual_clock(hart).nanoseconds(retired);
         if now_ns < deadline {
@@ -602,7 +664,11 @@ impl<D: Design> Machine<D> {
         let now_ns = self.virtual_clock(0).nanoseconds(retired);
         let skipped = deadline.saturating_sub(now_ns);
         self.skipped_ns += skipped;
-        let cycles = self.configuration.specification.clock().cycles(skipped as f64);
+        let cycles = self
+            .configuration
+            .specification
+            .clock()
+            .cycles(skipped as f64);
         self.hardware.cores[0].stalls += cycles;
         self.wake_sleepers(0);
         Ok(true)
@@ -611,7 +677,9 @@ impl<D: Design> Machine<D> {
     // ---- Epochs and output -----------------------------------------------------------------
 
     fn fire(&mut self, time: Cycles) {
-        let Some((time, event)) = self.hardware.events.take_due(time) else { return };
+        let Some((time, event)) = self.hardware.events.take_due(time) else {
+            return;
+        };
         if event == EVENT_EPOCH_CYCLES {
             if self.epoch_due.is_none() && self.ended.is_none() {
                 self.epoch_due = Some((0, Urgency::Routine));
@@ -641,7 +709,8 @@ impl<D: Design> Machine<D> {
         if urgency == Urgency::OutputCommit {
             self.hardware.statistics.epochs_forced += 1;
             let files = self.kernel.release_files(&mut DevicePort(&self.hardware));
-            self.held_files.extend(files.into_iter().map(|file| (epoch, file)));
+            self.held_files
+                .extend(files.into_iter().map(|file| (epoch, file)));
         }
         for state in &mut self.harts {
             state.epoch_start = state.context.hart.retired;
@@ -717,14 +786,20 @@ impl<D: Design> Machine<D> {
         let epoch = self.design.announced_epoch();
         self.let_out(epoch);
         for index in 0..self.harts.len() {
-            if self.harts[index].waits_for.is_some_and(|waited| waited <= epoch) {
+            if self.harts[index]
+                .waits_for
+                .is_some_and(|waited| waited <= epoch)
+            {
                 self.harts[index].waits_for = None;
                 let wait = time.saturating_sub(self.clock(index));
                 self.hardware.cores[index].stalls += wait;
                 self.hardware.statistics.persist_stall_cycles += wait;
             }
         }
-        if self.ended.as_ref().is_some_and(|ended| ended.epoch <= epoch && self.epoch_due.is_none())
+        if self
+            .ended
+            .as_ref()
+            .is_some_and(|ended| ended.epoch <= epoch && self.epoch_due.is_none())
         {
             self.finished = true;
         }

@@ -24,29 +24,72 @@ struct Trial {
 }
 
 const TINY_CACHES: &[&str] = &[
-    "l1i.bytes=4KiB", "l1d.bytes=4KiB", "l2.bytes=16KiB", "llc.bytes_per_hart=64KiB",
-    "epoch.instructions=20000", "picl.log_extent_bytes=256KiB", "picl.log_limit_bytes=64MiB",
+    "l1i.bytes=4KiB",
+    "l1d.bytes=4KiB",
+    "l2.bytes=16KiB",
+    "llc.bytes_per_hart=64KiB",
+    "epoch.instructions=20000",
+    "picl.log_extent_bytes=256KiB",
+    "picl.log_limit_bytes=64MiB",
 ];
 
 const DIRECT_MAPPED: &[&str] = &[
-    "l1i.bytes=4KiB", "l1d.bytes=4KiB", "l1d.ways=1", "l2.bytes=8KiB", "l2.ways=1",
-    "llc.bytes_per_hart=16KiB", "llc.ways=1", "epoch.instructions=10000", "picl.acs_gap=1",
-    "picl.log_extent_bytes=256KiB", "picl.log_limit_bytes=64MiB",
+    "l1i.bytes=4KiB",
+    "l1d.bytes=4KiB",
+    "l1d.ways=1",
+    "l2.bytes=8KiB",
+    "l2.ways=1",
+    "llc.bytes_per_hart=16KiB",
+    "llc.ways=1",
+    "epoch.instructions=10000",
+    "picl.acs_gap=1",
+    "picl.log_extent_bytes=256KiB",
+    "picl.log_limit_bytes=64MiB",
 ];
 
 const NARROW_EPOCHS: &[&str] = &[
-    "l1i.bytes=4KiB", "l1d.bytes=4KiB", "l2.bytes=16KiB", "llc.bytes_per_hart=64KiB",
-    "epoch.instructions=5000", "picl.eid_bits=3", "picl.acs_gap=4",
-    "picl.log_extent_bytes=64KiB", "picl.log_limit_bytes=64MiB",
+    "l1i.bytes=4KiB",
+    "l1d.bytes=4KiB",
+    "l2.bytes=16KiB",
+    "llc.bytes_per_hart=64KiB",
+    "epoch.instructions=5000",
+    "picl.eid_bits=3",
+    "picl.acs_gap=4",
+    "picl.log_extent_bytes=64KiB",
+    "picl.log_limit_bytes=64MiB",
 ];
 
 const CACHE_RESIDENT: &[&str] = &["epoch.instructions=20000", "picl.acs_gap=0"];
 
 const TRIALS: &[Trial] = &[
-    Trial { name: "tiny caches", program: "@exerciser:12000:256:1000", set: TINY_CACHES, schedule: Schedule::Random, cuts: 150 },
-    Trial { name: "direct-mapped caches", program: "@exerciser:6000:64:1000", set: DIRECT_MAPPED, schedule: Schedule::Stratified, cuts: 300 },
-    Trial { name: "narrow epoch tags", program: "@exerciser:8000:128:2000", set: NARROW_EPOCHS, schedule: Schedule::Random, cuts: 200 },
-    Trial { name: "working set in the caches", program: "@exerciser:8000:16:500", set: CACHE_RESIDENT, schedule: Schedule::Stratified, cuts: 150 },
+    Trial {
+        name: "tiny caches",
+        program: "@exerciser:12000:256:1000",
+        set: TINY_CACHES,
+        schedule: Schedule::Random,
+        cuts: 150,
+    },
+    Trial {
+        name: "direct-mapped caches",
+        program: "@exerciser:6000:64:1000",
+        set: DIRECT_MAPPED,
+        schedule: Schedule::Stratified,
+        cuts: 300,
+    },
+    Trial {
+        name: "narrow epoch tags",
+        program: "@exerciser:8000:128:2000",
+        set: NARROW_EPOCHS,
+        schedule: Schedule::Random,
+        cuts: 200,
+    },
+    Trial {
+        name: "working set in the caches",
+        program: "@exerciser:8000:16:500",
+        set: CACHE_RESIDENT,
+        schedule: Schedule::Stratified,
+        cuts: 150,
+    },
 ];
 
 impl Trial {
@@ -87,7 +130,11 @@ impl Visitor for TrialVisitor<'_> {
         let campaign = match campaign::run::<D>(self.request, &prepared, self.bug, self.observer) {
             // A design that cannot even go on is caught, too.
             Err(error @ (Error::Design { .. } | Error::Defect(_))) if self.bug.is_some() => {
-                return Ok(Shown { cuts: 0, failed: 1, first: Some((Verdict::RecoveryFailed, error.to_string())) });
+                return Ok(Shown {
+                    cuts: 0,
+                    failed: 1,
+                    first: Some((Verdict::RecoveryFailed, error.to_string())),
+                });
             }
             other => other?,
         };
@@ -99,7 +146,11 @@ impl Visitor for TrialVisitor<'_> {
             .iter()
             .find(|one| one.verdict != Verdict::Verified)
             .map(|one| (one.verdict, one.token.clone()));
-        Ok(Shown { cuts: campaign.results.len(), failed: campaign.failed(), first })
+        Ok(Shown {
+            cuts: campaign.results.len(),
+            failed: campaign.failed(),
+            first,
+        })
     }
 }
 
@@ -126,7 +177,11 @@ pub fn run(design: &str, jobs: Option<usize>, observer: &dyn Observer) -> Result
         for trial in TRIALS {
             let mut request = trial.request(design, jobs);
             request.planted_bug = Some(bug.name.into());
-            let visitor = TrialVisitor { request: &request, bug: Some(bug.name), observer };
+            let visitor = TrialVisitor {
+                request: &request,
+                bug: Some(bug.name),
+                observer,
+            };
             let shown = with_design(design, visitor).expect("the design exists")?;
             cuts += shown.cuts;
             if let Some((verdict, token)) = shown.first {
@@ -149,7 +204,11 @@ pub fn run(design: &str, jobs: Option<usize>, observer: &dyn Observer) -> Result
     for trial in TRIALS {
         observer.progress(bugs.len() as u64, total, "bugs", "the clean design");
         let request = trial.request(design, jobs);
-        let visitor = TrialVisitor { request: &request, bug: None, observer };
+        let visitor = TrialVisitor {
+            request: &request,
+            bug: None,
+            observer,
+        };
         let shown = with_design(design, visitor).expect("the design exists")?;
         cuts += shown.cuts;
         false_alarms += shown.failed;

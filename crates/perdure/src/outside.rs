@@ -54,7 +54,11 @@ impl Outside {
             forward(&release);
         }
         match release {
-            Release::Stream { descriptor, offset, bytes } => {
+            Release::Stream {
+                descriptor,
+                offset,
+                bytes,
+            } => {
                 if bytes.is_empty() {
                     return;
                 }
@@ -76,7 +80,13 @@ impl Outside {
                 }
                 stream.extend_from_slice(&bytes[known..]);
             }
-            Release::File { path, size, mode, whole, pieces } => {
+            Release::File {
+                path,
+                size,
+                mode,
+                whole,
+                pieces,
+            } => {
                 let mut file = match self.files.remove(&path) {
                     Some(Some(Entry::File(file))) if !whole => file,
                     _ => File::default(),
@@ -124,7 +134,10 @@ impl Outside {
         let paths = self.files.keys().chain(golden.files.keys());
         paths
             .into_iter()
-            .find(|path| self.files.get(*path).cloned().flatten() != golden.files.get(*path).cloned().flatten())
+            .find(|path| {
+                self.files.get(*path).cloned().flatten()
+                    != golden.files.get(*path).cloned().flatten()
+            })
             .map(|path| format!("file {path} differs"))
     }
 }

@@ -122,7 +122,10 @@ impl<'m, D: Design, const SHORTCUTS: bool> Port<'m, D, SHORTCUTS> {
         self.kernel
             .translate(self.space, address, access)
             .map(|page| {
-                (page.physical_frame * PAGE_BYTES + address % PAGE_BYTES, page.writable)
+                (
+                    page.physical_frame * PAGE_BYTES + address % PAGE_BYTES,
+                    page.writable,
+                )
             })
             .ok_or(Fault { access, address })
     }
@@ -139,15 +142,17 @@ impl<'m, D: Design, const SHORTCUTS: bool> Port<'m, D, SHORTCUTS> {
         let line = line_of(physical);
         let write = access == Access::Store;
         let now = self.now(retired);
-        let (slot, ready) = self.hardware.access(self.design, self.hart, line, write, now);
+        let (slot, ready) = self
+            .hardware
+            .access(self.design, self.hart, line, write, now);
         if SHORTCUTS {
             let current = self.design.current_version(self.hart);
             let core = &mut self.hardware.cores[self.hart];
             let word = core.l1d.word(slot);
-            let writable = page_writable
-                && word.state() == State::Modified
-                && word.version() == current;
-            core.lookaside.install(address, &mut core.l1d, slot, writable);
+            let writable =
+                page_writable && word.state() == State::Modified && word.version() == current;
+            core.lookaside
+                .install(address, &mut core.l1d, slot, writable);
         }
         Ok((slot, line, ready))
     }
@@ -163,7 +168,9 @@ impl<'m, D: Design, const SHORTCUTS: bool> Port<'m, D, SHORTCUTS> {
         let (slot, _, ready) = self.reach(address, Access::Load, retired)?;
         self.hardware.stall_until(self.hart, now, ready);
         self.refresh_limit();
-        Ok(T::from_le(&self.hardware.cores[self.hart].l1d.data(slot).0[offset..offset + T::BYTES]))
+        Ok(T::from_le(
+            &self.hardware.cores[self.hart].l1d.data(slot).0[offset..offset + T::BYTES],
+        ))
     }
 
     /// A load across two lines: both halves, the first one first.
@@ -389,7 +396,9 @@ impl<D: Design, const SHORTCUTS: bool> Memory for Port<'_, D, SHORTCUTS> {
         let now = self.now(retired);
         let drop_copies = operation != CacheBlock::Clean;
         let line = line_of(physical);
-        let ready = self.hardware.cache_block(self.design, self.hart, line, drop_copies, now);
+        let ready = self
+            .hardware
+            .cache_block(self.design, self.hart, line, drop_copies, now);
         self.hardware.post_store(self.hart, now, ready);
         self.refresh_limit();
         Ok(())
@@ -414,7 +423,8 @@ impl<D: Design, const SHORTCUTS: bool> Memory for Port<'_, D, SHORTCUTS> {
     fn persistence(&mut self, function: u16, operands: [u64; 2], retired: u64) -> Option<u64> {
         let now = self.now(retired);
         let (value, ready) =
-            self.design.instruction(self.hardware, self.hart, function, operands, now)?;
+            self.design
+                .instruction(self.hardware, self.hart, function, operands, now)?;
         self.hardware.stall_until(self.hart, now, ready);
         self.refresh_limit();
         Some(value)
@@ -459,7 +469,9 @@ impl<D: Design> KernelPort<'_, D> {
     fn write_piece(&mut self, physical: u64, bytes: &[u8]) {
         let now = self.now();
         let line = line_of(physical);
-        let (slot, ready) = self.hardware.access(self.design, self.hart, line, true, now);
+        let (slot, ready) = self
+            .hardware
+            .access(self.design, self.hart, line, true, now);
         self.hardware.post_store(self.hart, now, ready);
         let offset = (physical & OFFSET_MASK) as usize;
         self.hardware.cores[self.hart].l1d.data_mut(slot).0[offset..offset + bytes.len()]
@@ -488,7 +500,8 @@ impl<D: Design> perdure_linux::Machine for KernelPort<'_, D> {
         for (at, piece) in pieces(physical, buffer.len()) {
             let now = self.now();
             let (slot, ready) =
-                self.hardware.access(self.design, self.hart, line_of(at), false, now);
+                self.hardware
+                    .access(self.design, self.hart, line_of(at), false, now);
             self.hardware.stall_until(self.hart, now, ready);
             let offset = (at & OFFSET_MASK) as usize;
             let data = &self.hardware.cores[self.hart].l1d.data(slot).0;
@@ -539,7 +552,10 @@ impl perdure_linux::Machine for BootPort<'_> {
     }
 
     fn zero_frame(&mut self, physical: u64) {
-        self.0.memory.arena.write(physical, &[0; PAGE_BYTES as usize]);
+        self.0
+            .memory
+            .arena
+            .write(physical, &[0; PAGE_BYTES as usize]);
     }
 
     fn charge(&mut self, _cycles: u64) {}

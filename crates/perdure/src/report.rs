@@ -11,7 +11,9 @@ use crate::request::Prepared;
 /// A hash of the machine's final state: memory as the program sees it, every context, time, what
 /// left the machine, and how the program ended.
 pub fn state_hash<D: Design>(machine: &Machine<D>) -> String {
-    let Digest(memory) = machine.hardware.coherent_digest(&machine.layout.protected());
+    let Digest(memory) = machine
+        .hardware
+        .coherent_digest(&machine.layout.protected());
     let mut hasher = xxhash_rust::xxh3::Xxh3::new();
     hasher.update(&memory.to_le_bytes());
     for context in machine.contexts() {
@@ -24,7 +26,9 @@ pub fn state_hash<D: Design>(machine: &Machine<D>) -> String {
         hasher.update(&(stream.len() as u64).to_le_bytes());
         hasher.update(stream);
     }
-    let status = machine.ended().map_or(i32::MIN, |ended| ended.report.status);
+    let status = machine
+        .ended()
+        .map_or(i32::MIN, |ended| ended.report.status);
     hasher.update(&status.to_le_bytes());
     format!("{:032x}", hasher.digest128())
 }
@@ -44,7 +48,10 @@ pub fn run_result<D: Design>(
         .describe()
         .into_iter()
         .map(|one| {
-            (one.name.to_owned(), json!({"value": one.value, "unit": one.unit, "meaning": one.meaning}))
+            (
+                one.name.to_owned(),
+                json!({"value": one.value, "unit": one.unit, "meaning": one.meaning}),
+            )
         })
         .collect();
     let cycles = ended.map_or_else(|| machine.time(), |ended| ended.at);
@@ -55,17 +62,19 @@ pub fn run_result<D: Design>(
         .into_iter()
         .map(|(number, name)| json!({"number": number, "name": name}))
         .collect();
-    let fatal = ended.and_then(|ended| ended.report.fatal.as_ref()).map(|fatal| {
-        let bits = fatal.instruction_bits;
-        json!({
-            "signal": fatal.name,
-            "cause": fatal.cause,
-            "pc": format!("{:#x}", fatal.pc),
-            "symbol": symbol_of(machine, fatal.pc),
-            "address": fatal.address.map(|address| format!("{address:#x}")),
-            "instruction": bits.map(|bits| perdure_riscv::disassemble(bits, fatal.pc)),
-        })
-    });
+    let fatal = ended
+        .and_then(|ended| ended.report.fatal.as_ref())
+        .map(|fatal| {
+            let bits = fatal.instruction_bits;
+            json!({
+                "signal": fatal.name,
+                "cause": fatal.cause,
+                "pc": format!("{:#x}", fatal.pc),
+                "symbol": symbol_of(machine, fatal.pc),
+                "address": fatal.address.map(|address| format!("{address:#x}")),
+                "instruction": bits.map(|bits| perdure_riscv::disassemble(bits, fatal.pc)),
+            })
+        });
     let value = json!({
         "design": prepared.configuration.design,
         "machine": prepared.configuration.machine,
@@ -98,7 +107,9 @@ pub fn run_result<D: Design>(
         },
         "statistics": described,
     });
-    let Value::Object(map) = value else { unreachable!("built as an object") };
+    let Value::Object(map) = value else {
+        unreachable!("built as an object")
+    };
     Ok(map)
 }
 
@@ -108,5 +119,8 @@ pub fn symbol_of<D: Design>(machine: &Machine<D>, address: u64) -> Option<String
     let space = running
         .or_else(|| machine.contexts().find_map(|context| context.running))
         .map(|running| running.space)?;
-    machine.kernel().symbol(space, address).map(|(name, _)| name)
+    machine
+        .kernel()
+        .symbol(space, address)
+        .map(|(name, _)| name)
 }

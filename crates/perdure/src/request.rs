@@ -156,8 +156,7 @@ impl Request {
 
     /// The effective configuration, checked.
     pub fn configuration(&self) -> Result<Configuration, Error> {
-        let configuration =
-            Configuration::new(&self.machine, &self.design, &self.set, self.harts)?;
+        let configuration = Configuration::new(&self.machine, &self.design, &self.set, self.harts)?;
         check(&configuration)?;
         Ok(configuration)
     }
@@ -168,16 +167,26 @@ impl Request {
         let engine = match self.engine.as_deref() {
             None | Some("fast") => Engine::Fast,
             Some("plain") => Engine::Plain,
-            Some(other) => return request_error(format!("there is no engine '{other}'; take 'fast' or 'plain'")),
+            Some(other) => {
+                return request_error(format!(
+                    "there is no engine '{other}'; take 'fast' or 'plain'"
+                ));
+            }
         };
         let Some((program, arguments)) = self.program.split_first() else {
-            return request_error("no program: write it after --, as in perdure run -- ./program argument");
+            return request_error(
+                "no program: write it after --, as in perdure run -- ./program argument",
+            );
         };
         let program = match exerciser::path_of(program) {
             Some(path) => path?,
             None => PathBuf::from(program),
         };
-        let mounts = self.mounts.iter().map(|text| mount(text)).collect::<Result<_, _>>()?;
+        let mounts = self
+            .mounts
+            .iter()
+            .map(|text| mount(text))
+            .collect::<Result<_, _>>()?;
         let environment = self
             .environment
             .iter()
@@ -187,8 +196,10 @@ impl Request {
             })
             .collect::<Result<_, _>>()?;
         let read = |path: &Path, what: &str| {
-            std::fs::read(path)
-                .map_err(|source| Error::Host { what: format!("{what} {}", path.display()), source })
+            std::fs::read(path).map_err(|source| Error::Host {
+                what: format!("{what} {}", path.display()),
+                source,
+            })
         };
         let stdin = match &self.stdin {
             Some(path) => read(path, "standard input")?,
@@ -221,7 +232,10 @@ impl Request {
         }
         Ok(Prepared {
             configuration: Arc::new(configuration),
-            workload: Workload { kernel, stop_after: self.stop_after },
+            workload: Workload {
+                kernel,
+                stop_after: self.stop_after,
+            },
             engine,
             program_hash,
         })
@@ -231,7 +245,10 @@ impl Request {
 fn mount(text: &str) -> Result<perdure_linux::Mount, Error> {
     match text.rsplit_once(':') {
         Some((host, guest)) if guest.starts_with('/') && Path::new(host).is_dir() => {
-            Ok(perdure_linux::Mount { host: host.into(), guest: guest.into() })
+            Ok(perdure_linux::Mount {
+                host: host.into(),
+                guest: guest.into(),
+            })
         }
         _ => request_error(format!(
             "--mount {text}: write HOST:GUEST with an existing directory and an absolute guest path"

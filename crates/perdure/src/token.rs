@@ -35,7 +35,9 @@ impl Token {
     pub fn encode(&self) -> String {
         let json = serde_json::to_vec(self).expect("plain data");
         let packed = miniz_oxide::deflate::compress_to_vec(&json, 9);
-        let mut bytes = (xxhash_rust::xxh3::xxh3_64(&packed) as u32).to_le_bytes().to_vec();
+        let mut bytes = (xxhash_rust::xxh3::xxh3_64(&packed) as u32)
+            .to_le_bytes()
+            .to_vec();
         bytes.extend_from_slice(&packed);
         format!("{PREFIX}{}", URL_SAFE_NO_PAD.encode(bytes))
     }
@@ -47,9 +49,16 @@ impl Token {
                 "the token is damaged ({what}); copy it whole, from '{PREFIX}' to its last character"
             ))
         };
-        let body = text.trim().strip_prefix(PREFIX).ok_or_else(|| damaged("it does not begin with the mark"))?;
-        let bytes = URL_SAFE_NO_PAD.decode(body).map_err(|_| damaged("characters are wrong or missing"))?;
-        let (seal, packed) = bytes.split_first_chunk::<4>().ok_or_else(|| damaged("it is too short"))?;
+        let body = text
+            .trim()
+            .strip_prefix(PREFIX)
+            .ok_or_else(|| damaged("it does not begin with the mark"))?;
+        let bytes = URL_SAFE_NO_PAD
+            .decode(body)
+            .map_err(|_| damaged("characters are wrong or missing"))?;
+        let (seal, packed) = bytes
+            .split_first_chunk::<4>()
+            .ok_or_else(|| damaged("it is too short"))?;
         if u32::from_le_bytes(*seal) != xxhash_rust::xxh3::xxh3_64(packed) as u32 {
             return Err(damaged("its checksum is wrong"));
         }
@@ -66,7 +75,10 @@ mod tests {
     #[test]
     fn every_damage_is_noticed() {
         let token = Token {
-            request: Request { program: vec!["a".into(), "b".into()], ..Request::default() },
+            request: Request {
+                program: vec!["a".into(), "b".into()],
+                ..Request::default()
+            },
             at: 12345,
             tear_seed: 7,
             config_hash: "x".into(),

@@ -49,23 +49,35 @@ impl Golden {
     pub fn watch<D: Design>(machine: &mut Machine<D>) -> Self {
         let range = machine.layout.protected();
         machine.hardware.memory.arena.keep_digest(range.clone());
-        let mut golden = Self { range, epochs: Vec::new() };
+        let mut golden = Self {
+            range,
+            epochs: Vec::new(),
+        };
         golden.record(machine, 0);
         golden
     }
 
     /// Remembers the state at the end of an epoch: now.
     pub fn record<D: Design>(&mut self, machine: &Machine<D>, epoch: u64) {
-        self.epochs.push((epoch, machine.hardware.coherent_digest(&self.range)));
+        self.epochs
+            .push((epoch, machine.hardware.coherent_digest(&self.range)));
     }
 
     fn digest(&self, epoch: u64) -> Option<Digest> {
-        self.epochs.iter().rev().find(|(known, _)| *known == epoch).map(|(_, digest)| *digest)
+        self.epochs
+            .iter()
+            .rev()
+            .find(|(known, _)| *known == epoch)
+            .map(|(_, digest)| *digest)
     }
 
     /// The newest epoch with this digest.
     fn epoch(&self, digest: Digest) -> Option<u64> {
-        self.epochs.iter().rev().find(|(_, known)| *known == digest).map(|(epoch, _)| *epoch)
+        self.epochs
+            .iter()
+            .rev()
+            .find(|(_, known)| *known == digest)
+            .map(|(epoch, _)| *epoch)
     }
 
     /// The newest epoch.
@@ -163,9 +175,12 @@ fn judge<D: Design>(
     announced: u64,
 ) -> Judged {
     let (verdict, recovered_epoch, judged_by_epoch, message) = match recovered {
-        Err(error) => {
-            (Verdict::RecoveryFailed, None, golden.newest(), Some(error.to_string()))
-        }
+        Err(error) => (
+            Verdict::RecoveryFailed,
+            None,
+            golden.newest(),
+            Some(error.to_string()),
+        ),
         Ok(recovered) => {
             let epoch = match D::PROMISE {
                 Promise::EpochPrefix => Some(recovered.epoch),
@@ -188,7 +203,9 @@ fn judge<D: Design>(
                     Verdict::MemoryDiffers,
                     Some(epoch),
                     epoch,
-                    Some(format!("memory is not as it was at the end of epoch {epoch}")),
+                    Some(format!(
+                        "memory is not as it was at the end of epoch {epoch}"
+                    )),
                 ),
                 None => (
                     Verdict::MemoryDiffers,
@@ -222,7 +239,9 @@ fn chosen_steps(steps: u64, most: u64, seed: u64) -> Vec<u64> {
     let mut chosen: Vec<u64> = (0..ends).chain(steps - ends..steps).collect();
     let mut state = seed | 1;
     while (chosen.len() as u64) < most {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
         chosen.push((state >> 33) % steps);
     }
     chosen
@@ -310,12 +329,20 @@ pub fn first_difference<D: Design>(
     wrong.sort_unstable();
     // A program's own line says more to its author than a context's.
     let frames = machine.layout.frames.clone();
-    let first = wrong.iter().find(|address| frames.contains(address)).or(wrong.first()).copied();
+    let first = wrong
+        .iter()
+        .find(|address| frames.contains(address))
+        .or(wrong.first())
+        .copied();
     let machine_after = &*machine;
     let difference = first.map(|address| {
         let found = machine_after.hardware.memory.arena.line(address).0;
         let wanted = expected.line(address).0;
-        let byte = found.iter().zip(wanted).take_while(|(a, b)| *a == b).count() as u64;
+        let byte = found
+            .iter()
+            .zip(wanted)
+            .take_while(|(a, b)| *a == b)
+            .count() as u64;
         let place = machine_after.kernel().reverse_translate(address + byte);
         let symbol = match place {
             Some((space, virtual_address)) => machine_after
@@ -325,7 +352,11 @@ pub fn first_difference<D: Design>(
             None => Some(machine_after.layout_name(address)),
         };
         FirstDifference {
-            kind: if found == newest.line(address).0 { "mixed" } else { "lost" },
+            kind: if found == newest.line(address).0 {
+                "mixed"
+            } else {
+                "lost"
+            },
             physical_address: format!("{address:#x}"),
             address: place.map(|(_, virtual_address)| format!("{virtual_address:#x}")),
             symbol,
@@ -343,7 +374,12 @@ pub fn first_difference<D: Design>(
 fn hexadecimal(bytes: &[u8]) -> String {
     let words: Vec<String> = bytes
         .chunks_exact(8)
-        .map(|word| format!("{:016x}", u64::from_le_bytes(word.try_into().expect("eight bytes"))))
+        .map(|word| {
+            format!(
+                "{:016x}",
+                u64::from_le_bytes(word.try_into().expect("eight bytes"))
+            )
+        })
         .collect();
     words.join(" ")
 }

@@ -7,7 +7,9 @@ use perdure::api::{self, Unobserved};
 use serde_json::{Value, json};
 
 fn refusal(request: &Value) -> String {
-    api::run(&request.to_string(), &Unobserved).unwrap_err().to_string()
+    api::run(&request.to_string(), &Unobserved)
+        .unwrap_err()
+        .to_string()
 }
 
 #[test]
@@ -21,7 +23,10 @@ fn requests_are_checked_key_by_key() {
         (json!({"set": ["llc.ways=0"]}), "llc.ways"),
         (json!({"set": ["l2.bytes=100"]}), "l2.bytes"),
         (json!({"set": ["picl.acs_gap=99"]}), "picl.acs_gap"),
-        (json!({"set": ["epoch.instructions=5"]}), "epoch.instructions"),
+        (
+            json!({"set": ["epoch.instructions=5"]}),
+            "epoch.instructions",
+        ),
         (json!({"harts": 0}), "harts"),
         (json!({"harts": 1000}), "harts"),
         (json!({"engine": "turbo"}), "turbo"),

@@ -33,8 +33,16 @@ fn every_persistence_event_of_a_short_run_can_be_cut() {
 #[test]
 fn epochs_may_end_by_time_and_output_commits_force_them() {
     for set in [
-        json!(["epoch.instructions=0", "epoch.cycles=100000", "llc.bytes_per_hart=256KiB"]),
-        json!(["epoch.instructions=50000", "kernel.output_limit_bytes=64", "picl.acs_gap=0"]),
+        json!([
+            "epoch.instructions=0",
+            "epoch.cycles=100000",
+            "llc.bytes_per_hart=256KiB"
+        ]),
+        json!([
+            "epoch.instructions=50000",
+            "kernel.output_limit_bytes=64",
+            "picl.acs_gap=0"
+        ]),
     ] {
         let result = cut(&with(
             request("picl", "@exerciser:6000:128:100"),
@@ -46,7 +54,10 @@ fn epochs_may_end_by_time_and_output_commits_force_them() {
 
 #[test]
 fn an_unprotected_machine_fails_and_the_first_bad_line_is_shown() {
-    let result = cut(&with(request("ideal", "@exerciser:20000:256:100000"), json!({"cuts": 30})));
+    let result = cut(&with(
+        request("ideal", "@exerciser:20000:256:100000"),
+        json!({"cuts": 30}),
+    ));
     assert!(result["failed"].as_u64().unwrap() > 20, "{result}");
     let shown = result["results"]
         .as_array()
@@ -70,7 +81,13 @@ fn a_token_repeats_its_cut() {
         let replayed: Value =
             serde_json::from_str(&api::replay(token, &Unobserved).unwrap()).unwrap();
         let again = &replayed["results"][0];
-        for key in ["cycle", "recovered_epoch", "verdict", "writes_in_flight", "design_state"] {
+        for key in [
+            "cycle",
+            "recovered_epoch",
+            "verdict",
+            "writes_in_flight",
+            "design_state",
+        ] {
             assert_eq!(one[key], again[key], "{key}");
         }
     }
@@ -78,7 +95,12 @@ fn a_token_repeats_its_cut() {
 
 #[test]
 fn a_cut_beyond_the_end_is_refused_with_the_end() {
-    let request = with(request("picl", "@exerciser:1000:64:500"), json!({"at": 1u64 << 60}));
-    let message = api::cut(&request.to_string(), &Unobserved).unwrap_err().to_string();
+    let request = with(
+        request("picl", "@exerciser:1000:64:500"),
+        json!({"at": 1u64 << 60}),
+    );
+    let message = api::cut(&request.to_string(), &Unobserved)
+        .unwrap_err()
+        .to_string();
     assert!(message.contains("beyond the end of the run"), "{message}");
 }

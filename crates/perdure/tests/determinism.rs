@@ -16,7 +16,11 @@ fn observable(mut result: Value) -> Value {
 fn a_run_repeats_to_the_bit() {
     for design in ["ideal", "picl"] {
         let request = request(design, "@exerciser:20000:256:1000");
-        assert_eq!(observable(run(&request)), observable(run(&request)), "{design}");
+        assert_eq!(
+            observable(run(&request)),
+            observable(run(&request)),
+            "{design}"
+        );
     }
 }
 
@@ -28,7 +32,11 @@ fn the_engines_agree_on_every_statistic_and_cycle() {
                 let request = with(request(design, program), json!({"set": set}));
                 let fast = run(&with(request.clone(), json!({"engine": "fast"})));
                 let plain = run(&with(request, json!({"engine": "plain"})));
-                assert_eq!(observable(fast), observable(plain), "{design} {program} {set:?}");
+                assert_eq!(
+                    observable(fast),
+                    observable(plain),
+                    "{design} {program} {set:?}"
+                );
             }
         }
     }
@@ -38,7 +46,10 @@ fn the_engines_agree_on_every_statistic_and_cycle() {
 fn cuts_do_not_disturb_the_run_they_cut() {
     let base = request("picl", "@exerciser:10000:256:1000");
     let uncut = run(&base);
-    let campaign = cut(&with(base, json!({"cuts": 40, "during_recovery": true, "resume": "none"})));
+    let campaign = cut(&with(
+        base,
+        json!({"cuts": 40, "during_recovery": true, "resume": "none"}),
+    ));
     assert_eq!(campaign["state_hash"], uncut["state_hash"]);
     assert_eq!(campaign["verified"], 40, "{campaign}");
 }
@@ -59,8 +70,10 @@ fn the_timing_simple_core_is_slower_and_the_design_costs_something() {
     let program = "@exerciser:20000:1024:5000";
     let cycles = |request: &Value| run(request)["sim"]["cycles"].as_u64().unwrap();
     let in_order = cycles(&with(request("ideal", program), json!({"set": []})));
-    let simple =
-        cycles(&with(request("ideal", program), json!({"set": ["core.model=timing-simple"]})));
+    let simple = cycles(&with(
+        request("ideal", program),
+        json!({"set": ["core.model=timing-simple"]}),
+    ));
     let picl = cycles(&with(request("picl", program), json!({"set": []})));
     assert!(in_order < simple, "{in_order} {simple}");
     assert!(in_order <= picl, "{in_order} {picl}");

@@ -186,7 +186,8 @@ pub struct Space {
     extent_bytes: u64,
     limit_bytes: u64,
     blocks_per_super_block: u32,
-    free: VecDeque<u32>,
+    /// A stack: what was reclaimed last is used first, so that the log stays small in NVM.
+    free: Vec<u32>,
     live: VecDeque<Live>,
     /// Where the next block goes.
     pub next_slot: u32,
@@ -220,7 +221,7 @@ impl Space {
             extent_bytes,
             limit_bytes,
             blocks_per_super_block: (SUPER_BLOCK_BYTES / block_bytes) as u32,
-            free: VecDeque::new(),
+            free: Vec::new(),
             live: VecDeque::new(),
             next_slot: 0,
             next_sequence,
@@ -230,7 +231,7 @@ impl Space {
         space.grow();
         let first = space
             .free
-            .pop_front()
+            .pop()
             .expect("an extent has at least two super-blocks");
         space.live.push_back(Live {
             super_block: first,
@@ -249,7 +250,7 @@ impl Space {
         }
         self.extents += 1;
         self.free
-            .extend((used / SUPER_BLOCK_BYTES) as u32..(grown / SUPER_BLOCK_BYTES) as u32);
+            .extend(((used / SUPER_BLOCK_BYTES) as u32..(grown / SUPER_BLOCK_BYTES) as u32).rev());
         true
     }
 
@@ -270,7 +271,7 @@ impl Space {
             if self.free.is_empty() {
                 grown = self.grow();
             }
-            let super_block = self.free.pop_front().ok_or(Exhausted {
+            let super_block = self.free.pop().ok_or(Exhausted {
                 bytes: self.live.len() as u64 * SUPER_BLOCK_BYTES,
             })?;
             let first_sequence = self.next_sequence + 1;
@@ -306,7 +307,7 @@ impl Space {
         let mut collected = 0;
         while self.live.len() > 1 && self.live[0].valid_till <= persisted {
             let live = self.live.pop_front().expect("more than one");
-            self.free.push_back(live.super_block);
+            self.free.push(live.super_block);
             collected += 1;
         }
         collected

@@ -21,7 +21,9 @@ pub fn request(design: &str, program: &str) -> Value {
 
 /// The same with more keys.
 pub fn with(mut request: Value, more: Value) -> Value {
-    let Value::Object(more) = more else { panic!("an object") };
+    let Value::Object(more) = more else {
+        panic!("an object")
+    };
     for (key, value) in more {
         request[key] = value;
     }
@@ -43,5 +45,7 @@ fn parse(result: Result<String, perdure::Error>) -> Value {
 /// A statistic of a run.
 #[allow(dead_code, reason = "not every test looks at statistics")]
 pub fn statistic(result: &Value, name: &str) -> u64 {
-    result["statistics"][name]["value"].as_u64().unwrap_or_else(|| panic!("no statistic {name}"))
+    result["statistics"][name]["value"]
+        .as_u64()
+        .unwrap_or_else(|| panic!("no statistic {name}"))
 }
