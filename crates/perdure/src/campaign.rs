@@ -100,7 +100,7 @@ impl Random {
     }
 
     pub(crate) fn below(&mut self, bound: u64) -> u64 {
-        (u128::from(self.next()) * u128::from(bound) >> 64) as u64
+        ((u128::from(self.next()) * u128::from(bound)) >> 64) as u64
     }
 }
 
@@ -525,10 +525,10 @@ impl Cutter<'_> {
             resumed_output: None,
             resumed_cycles: None,
         };
-        if let (Some(image), Some(epoch)) = (judged.image, judged.recovered_epoch) {
-            if D::SAVES_CONTEXTS {
-                self.resume(machine, image, epoch, &mut result)?;
-            }
+        if let (Some(image), Some(epoch)) = (judged.image, judged.recovered_epoch)
+            && D::SAVES_CONTEXTS
+        {
+            self.resume(machine, image, epoch, &mut result)?;
         }
         Ok(result)
     }

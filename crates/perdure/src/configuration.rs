@@ -8,6 +8,8 @@
 use perdure_designs::{Design, Visitor, with_design};
 use perdure_hardware::specification::{Core, Link, Nvm, Private, Shared, Specification};
 use serde::{Deserialize, Serialize};
+use std::path::Path;
+
 use toml::{Table, Value};
 
 use crate::error::Error;
@@ -200,7 +202,11 @@ impl Configuration {
         let mut table = schema();
         if let Some((_, preset)) = MACHINES.iter().find(|(name, _)| *name == machine) {
             merge(&mut table, preset, machine)?;
-        } else if machine.ends_with(".toml") || machine.contains('/') {
+        } else if Path::new(machine)
+            .extension()
+            .is_some_and(|extension| extension == "toml")
+            || machine.contains('/')
+        {
             let text = std::fs::read_to_string(machine).map_err(|source| Error::Host {
                 what: format!("machine file {machine}"),
                 source,

@@ -54,8 +54,7 @@ fn parse(rest: &str) -> Result<[u64; 3], Error> {
         *number = field.parse().map_err(|_| wrong())?;
     }
     let [steps, region_kib, output_every] = numbers;
-    let good = steps >= 1
-        && steps < 1 << 40
+    let good = (1..1 << 40).contains(&steps)
         && region_kib.is_power_of_two()
         && region_kib <= 65536
         && (1..1 << 31).contains(&output_every);

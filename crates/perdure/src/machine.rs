@@ -358,7 +358,7 @@ impl<D: Design> Machine<D> {
                 if self.clock(turn.hart) > until {
                     return Ok(Pause::Time);
                 }
-                self.go_on(turn, until)?;
+                self.go_on(turn, until);
                 continue;
             }
             let next = self.next_hart();
@@ -380,23 +380,18 @@ impl<D: Design> Machine<D> {
                 }
                 self.hardware
                     .memory
-                    .forget_until(self.oldest_time(event_time));
+                    .forget_until(event_time.saturating_sub(1));
                 self.fire(event_time);
                 continue;
             }
             let (hart, time, limit) = next.expect("a hart has the smallest time");
-            self.hardware.memory.forget_until(self.oldest_time(time));
+            self.hardware.memory.forget_until(time.saturating_sub(1));
             self.wake_sleepers(hart);
             self.turn = Some(Turn {
                 hart,
                 limit: limit.min(self.harts[hart].slice_end),
             });
         }
-    }
-
-    /// No cut will come before this any more. Pauses are asked for in order of time.
-    fn oldest_time(&self, now: Cycles) -> Cycles {
-        now.saturating_sub(1)
     }
 
     /// The runnable hart with the smallest clock, that clock, and how far its turn may go.
@@ -424,7 +419,7 @@ impl<D: Design> Machine<D> {
     }
 
     /// Continues a turn: a pending exit first, then the engine, until the turn is over.
-    fn go_on(&mut self, turn: Turn, until: Cycles) -> Result<(), Error> {
+    fn go_on(&mut self, turn: Turn, until: Cycles) {
         if let Some(exit) = self.harts[turn.hart].pending.take() {
             return self.handle(turn.hart, exit);
         }
@@ -438,14 +433,13 @@ impl<D: Design> Machine<D> {
             if now >= self.harts[turn.hart].slice_end {
                 self.end_slice(turn.hart);
             }
-            return Ok(());
+            return;
         }
         let exit = self.run_engine(turn, until);
         if exit == Exit::Limit {
             return self.check_instruction_limits(turn.hart);
         }
         self.harts[turn.hart].pending = Some(exit);
-        Ok(())
     }
 
     fn run_engine(&mut self, turn: Turn, until: Cycles) -> Exit {
@@ -482,17 +476,16 @@ impl<D: Design> Machine<D> {
         }
     }
 
-    fn check_instruction_limits(&mut self, hart: usize) -> Result<(), Error> {
+    fn check_instruction_limits(&mut self, hart: usize) {
         if self.retired() >= self.stop_after {
             self.finished = true;
-            return Ok(());
+            return;
         }
         let length = self.configuration.epoch.instructions;
         let state = &self.harts[hart];
         if length > 0 && state.context.hart.retired - state.epoch_start >= length {
             self.epoch_due = Some((hart, Urgency::Routine));
         }
-        Ok(())
     }
 
     fn virtual_clock(&self, hart: usize) -> VirtualClock {
@@ -537,7 +530,7 @@ impl<D: Design> Machine<D> {
         result
     }
 
-    fn handle(&mut self, hart: usize, exit: Exit) -> Result<(), Error> {
+    fn handle(&mut self, hart: usize, exit: Exit) {
         let costs = &self.configuration.kernel;
         let (system_call, page_fault) = (costs.system_call_cycles, costs.page_fault_cycles);
         let exception = |exception| {
@@ -548,7 +541,7 @@ impl<D: Design> Machine<D> {
             }
         };
         let outcome = match exit {
-            Exit::Limit => return Ok(()),
+            Exit::Limit => return,
             Exit::EnvironmentCall => {
                 self.enter_kernel(hart, system_call, |kernel, registers, port| {
                     kernel.system_call(hart, registers, port)
@@ -570,7 +563,6 @@ impl<D: Design> Machine<D> {
             }
         };
         self.follow(hart, outcome);
-        Ok(())
     }
 
     fn follow(&mut self, hart: usize, outcome: Outcome) {

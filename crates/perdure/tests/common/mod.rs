@@ -1,4 +1,5 @@
 //! What the tests share: small machines, and requests as JSON.
+#![allow(dead_code, reason = "each test uses its part")]
 
 use perdure::api::{self, Unobserved};
 use serde_json::{Value, json};
@@ -43,7 +44,6 @@ fn parse(result: Result<String, perdure::Error>) -> Value {
 }
 
 /// A statistic of a run.
-#[allow(dead_code, reason = "not every test looks at statistics")]
 pub fn statistic(result: &Value, name: &str) -> u64 {
     result["statistics"][name]["value"]
         .as_u64()
