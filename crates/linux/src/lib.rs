@@ -16,6 +16,25 @@
 //! epoch persisted         -> kernel.release(epoch); at a commit also kernel.release_files(..)
 //! power back              -> Kernel::restore(bytes, host_view); harts go on with their contexts
 //! ```
+//!
+//! # What was decided
+//! - One process. `fork`, `vfork` and `execve` answer ENOSYS, `wait4` ECHILD, `socket`
+//!   EAFNOSUPPORT; epoll serves pipes and event counters, which is what Go's runtime needs.
+//!   The list of calls, and of those refused on purpose, is in `syscalls/table.rs`.
+//! - The first stack is a plain mapping of its full size, filled page by page on demand; there is
+//!   no randomisation of addresses and no vDSO, only a page with the signal-return trampoline.
+//! - Everything belongs to user 1000; host files are shown with mode 0644 or 0755 and with the
+//!   configured start time, so that nothing else about them reaches the guest.
+//! - Symbolic links are followed inside the guest's tree only, also those found on the host.
+//! - Record locks never conflict, because they belong to the process; `flock` does.
+//! - Stop signals are ignored: nothing could continue a stopped process.
+//! - CPU-time clocks run like the monotonic one; CPU-time interval timers answer ENOSYS.
+//! - A directory that the host provides does not move (EXDEV, as on an overlay file system);
+//!   programs then copy.
+//! - Only what lies below the working directory or another mount is released; `/tmp` and changes
+//!   to the sysroot stay inside.
+#![forbid(unsafe_code)]
+
 mod address_space;
 mod arena;
 mod boot;
