@@ -98,6 +98,7 @@ demo: $(STAMPS)/perdure demo-compiler
 test: rust test-compilers $(STAMPS)/perdure $(STAMPS)/test-tools
 	@$(MAKE) test-rust
 	@$(MAKE) test-guests
+	@$(MAKE) test-cuts
 	@$(MAKE) test-python
 
 .PHONY: test-rust
@@ -125,6 +126,22 @@ test-guests: programs $(STAMPS)/perdure
 		echo "· end-to-end programs under $$design with $$harts harts"; \
 		tests/guests/check.sh $(PROGRAMS) $(PERDURE) run --design $$design --harts $$harts -- || exit 1; \
 	done; done
+
+# The same programs under power cuts: every recovery judged, and every one resumed to the end. Then
+# the judges: each planted bug must be caught.
+CUT_PROGRAMS := kv guests/selfcheck guests/threads guests/sharing guests/files guests/signals guests/goroutines
+CUT := cut --design picl --harts 2 --set epoch.instructions=1e6 --cuts 20 --during-recovery --resume all
+
+# The report of a command that succeeded is its last line.
+report = COLUMNS=200 $(1) >out/report.txt 2>&1 && tail -n 1 out/report.txt || { cat out/report.txt; exit 1; }
+
+.PHONY: test-cuts
+test-cuts: programs $(STAMPS)/perdure
+	@for program in $(CUT_PROGRAMS); do \
+		echo "· power cuts of $$program"; $(call report,$(PERDURE) $(CUT) -- $(PROGRAMS)/$$program); \
+	done
+	@echo "· planted bugs"
+	@$(call report,$(PERDURE) mutants)
 
 # ---- Lints ----------------------------------------------------------------------------------
 
