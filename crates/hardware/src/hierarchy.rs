@@ -514,6 +514,13 @@ impl Hardware {
         }
     }
 
+    /// Mappings changed: no access may hit without being translated again.
+    pub fn kill_lookasides(&mut self) {
+        for core in &mut self.cores {
+            core.lookaside.kill_all();
+        }
+    }
+
     /// The current version changed in every domain: the next store to any line must ask.
     pub fn version_changed(&mut self) {
         for core in &mut self.cores {
@@ -581,6 +588,9 @@ impl Hardware {
         let port_cycles = self.specification.llc.port_cycles;
         let start = self.take_llc_port(self.llc.set_of(line), now, port_cycles);
         let mut ready = start + self.specification.llc.latency_cycles;
+        // The line may be clean only because its write still waits in the queue, which is volatile.
+        let core = &mut self.cores[hart];
+        core.cleans_durable = core.cleans_durable.max(self.memory.durable_at(line));
         let Some(slot) = self.llc.find(line) else {
             return ready;
         };

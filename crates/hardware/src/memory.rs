@@ -312,6 +312,16 @@ impl Memory {
         self.waiting.back().map_or(0, |write| write.done)
     }
 
+    /// When everything accepted for a line will be durable; 0 if nothing waits.
+    pub fn durable_at(&self, line: LineNumber) -> Cycles {
+        let address = line * LINE_BYTES as u64;
+        let newest = self.waiting.iter().rev().find(|write| {
+            let end = write.address + write.displaced.bytes().len() as u64;
+            (write.address..end).contains(&address)
+        });
+        newest.map_or(0, |write| write.done)
+    }
+
     /// Cuts the power at `at`: the arena then holds what survived.
     pub fn power_off(&mut self, at: Cycles, tear: &mut Tear) -> Lost {
         let mut lost = Lost::default();

@@ -207,7 +207,7 @@ impl<D: Design> Machine<D> {
         machine.let_out(epoch);
         let files = machine
             .kernel
-            .release_files(&mut DevicePort(&machine.hardware));
+            .release_files(&mut DevicePort(&mut machine.hardware));
         for file in files {
             machine.outside.receive(epoch, file);
         }
@@ -700,7 +700,9 @@ impl<D: Design> Machine<D> {
         self.hardware.statistics.epochs_committed += 1;
         if urgency == Urgency::OutputCommit {
             self.hardware.statistics.epochs_forced += 1;
-            let files = self.kernel.release_files(&mut DevicePort(&self.hardware));
+            let files = self
+                .kernel
+                .release_files(&mut DevicePort(&mut self.hardware));
             self.held_files
                 .extend(files.into_iter().map(|file| (epoch, file)));
         }

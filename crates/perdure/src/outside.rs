@@ -104,6 +104,14 @@ impl Outside {
                 self.files.insert(path, Some(Entry::Link(target)));
             }
             Release::Removed { path } => {
+                let below = format!("{path}/");
+                for (_, entry) in self
+                    .files
+                    .iter_mut()
+                    .filter(|(other, _)| other.starts_with(&below))
+                {
+                    *entry = None;
+                }
                 self.files.insert(path, None);
             }
             Release::Directory { path } => {

@@ -532,9 +532,7 @@ impl<D: Design> perdure_linux::Machine for KernelPort<'_, D> {
     }
 
     fn mappings_changed(&mut self, _space: SpaceId, _pages: Range<u64>, executable: bool) {
-        for core in &mut self.hardware.cores {
-            core.lookaside.kill_all();
-        }
+        self.hardware.kill_lookasides();
         *self.code_changed |= executable;
     }
 }
@@ -568,7 +566,7 @@ impl perdure_linux::Machine for BootPort<'_> {
 }
 
 /// How output devices read memory: coherently, and without a cost that we model.
-pub struct DevicePort<'m>(pub &'m Hardware);
+pub struct DevicePort<'m>(pub &'m mut Hardware);
 
 impl perdure_linux::Machine for DevicePort<'_> {
     fn read(&mut self, physical: u64, buffer: &mut [u8]) {
@@ -593,5 +591,8 @@ impl perdure_linux::Machine for DevicePort<'_> {
         0
     }
 
-    fn mappings_changed(&mut self, _space: SpaceId, _pages: Range<u64>, _executable: bool) {}
+    fn mappings_changed(&mut self, _space: SpaceId, _pages: Range<u64>, _executable: bool) {
+        // Released pages become read-only again, so that the next store is seen.
+        self.0.kill_lookasides();
+    }
 }
