@@ -13,6 +13,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 PLACE = re.compile(r"(<!-- table (\S+) -->\n).*?(<!-- end -->)", re.DOTALL)
+# A comment of the preset: the meaning, then in brackets where the value is from.
+COMMENT = re.compile(r"(.*?)\s*(?:\(((?:paper|ours)[^()]*)\))?")
 ROW = r'^ *(\w+), "([^"]+)", "([^"]+)"(?:, "([^"]+)")?;$'
 
 
@@ -32,7 +34,7 @@ def configuration() -> str:
             section = line.strip("[]") + "."
         elif "=" in line:
             key, value = (part.strip() for part in line.split("=", 1))
-            meaning, source = re.fullmatch(r"(.*?)\s*(?:\(((?:paper|ours)[^()]*)\))?", comment).groups()
+            meaning, source = COMMENT.fullmatch(comment).groups()
             body.append([f"`{section}{key}`", f"`{value}`", meaning, source or ""])
         if not line.startswith("#"):
             comment = ""
