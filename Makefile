@@ -92,6 +92,12 @@ test-compilers: $(STAMPS)/venv
 demo: $(STAMPS)/perdure demo-compiler
 	@$(PERDURE) demo $(DEMO)
 
+# What README.md shows of a session, measured again.
+.PHONY: readme
+readme: $(STAMPS)/perdure demo-compiler
+	@[ -x out/demo/programs/kv ] || $(MAKE) demo
+	@$(VENV)/bin/python .ci/session.py
+
 # ---- Tests ----------------------------------------------------------------------------------
 
 .PHONY: test
