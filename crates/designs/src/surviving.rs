@@ -3,7 +3,8 @@
 //! Reads and writes go to the image. Every write is a step; the verifier can have the power fail
 //! again at any step, which tears that write and makes it return [`Interrupted::PowerLost`].
 
-use perdure_hardware::arena::Arena;
+use perdure_hardware::arena::{Arena, KeptDigest};
+use perdure_hardware::line::{LINE_BYTES, Line, LineNumber};
 use perdure_hardware::memory::Tear;
 
 /// A surviving image that recovery refuses to trust.
@@ -35,31 +36,55 @@ pub struct Surviving<'a> {
     fails_at: Option<(u64, Tear)>,
 }
 
-/// What recovery overwrote, so that one run can be cut and recovered many times.
+/// What recovery overwrote, so that one run can be cut and recovered many times. An undone journal
+/// can be used again, which saves the host from finding memory for each of a thousand.
 #[derive(Debug, Default)]
 pub struct Journal {
     places: Vec<(u64, u32)>,
     bytes: Vec<u8>,
+    digest: KeptDigest,
 }
 
 impl Journal {
-    /// Puts everything back.
-    pub fn undo(self, arena: &mut Arena) {
+    /// How many places ahead the host is told what will be touched.
+    const PREFETCH: usize = 16;
+
+    /// Puts everything back, the kept digest included, and is then empty.
+    pub fn undo(mut self, arena: &mut Arena) -> Self {
+        // What is put back was there before, so its digest is known and need not be computed.
+        arena.take_digest();
         let mut end = self.bytes.len();
-        for (address, length) in self.places.into_iter().rev() {
+        for index in (0..self.places.len()).rev() {
+            if let Some((ahead, _)) = index.checked_sub(Self::PREFETCH).map(|at| self.places[at]) {
+                arena.prefetch(ahead);
+            }
+            let (address, length) = self.places[index];
             let start = end - length as usize;
-            arena.write(address, &self.bytes[start..end]);
+            match self.bytes[start..end].try_into() {
+                Ok(line) => arena.write_line(address, &Line(line)),
+                Err(_) => arena.write(address, &self.bytes[start..end]),
+            }
             end = start;
         }
+        arena.put_digest(self.digest.take());
+        self.places.clear();
+        self.bytes.clear();
+        self
     }
 }
 
 impl<'a> Surviving<'a> {
     /// An image whose power stays on.
     pub fn new(arena: &'a mut Arena) -> Self {
+        Self::with_journal(arena, Journal::default())
+    }
+
+    /// The same, using the memory of an undone journal.
+    pub fn with_journal(arena: &'a mut Arena, mut journal: Journal) -> Self {
+        journal.digest = arena.kept_digest().clone();
         Self {
             arena,
-            journal: Journal::default(),
+            journal,
             steps: 0,
             fails_at: None,
         }
@@ -96,22 +121,54 @@ impl<'a> Surviving<'a> {
         Ok(self.arena.slice(address, length))
     }
 
+    /// Tells the host that bytes will be touched soon.
+    pub fn prefetch(&self, address: u64) {
+        self.arena.prefetch(address);
+    }
+
     /// Writes bytes: one step.
     pub fn write(&mut self, address: u64, bytes: &[u8]) -> Result<(), Interrupted> {
-        let old = self.read(address, bytes.len())?.to_vec();
-        self.journal.places.push((address, bytes.len() as u32));
-        self.journal.bytes.extend_from_slice(&old);
         let step = self.steps;
         self.steps += 1;
-        if let Some((fails_at, tear)) = &mut self.fails_at
-            && *fails_at == step
-        {
-            let mut torn = old;
-            tear.apply(&mut torn, bytes);
-            self.arena.write(address, &torn);
-            return Err(Interrupted::PowerLost);
+        let fails = self
+            .fails_at
+            .as_ref()
+            .is_some_and(|(fails_at, _)| *fails_at == step);
+        let old = self.read(address, bytes.len())?;
+        if old != bytes {
+            let old = self.arena.slice(address, bytes.len());
+            self.journal.places.push((address, bytes.len() as u32));
+            self.journal.bytes.extend_from_slice(old);
+            match &mut self.fails_at {
+                Some((_, tear)) if fails => {
+                    let mut torn = old.to_vec();
+                    tear.apply(&mut torn, bytes);
+                    self.arena.write(address, &torn);
+                }
+                _ => self.arena.write(address, bytes),
+            }
         }
-        self.arena.write(address, bytes);
+        if fails {
+            Err(Interrupted::PowerLost)
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Writes a line: one step.
+    #[inline]
+    pub fn write_line(&mut self, line: LineNumber, new: &Line) -> Result<(), Interrupted> {
+        let address = line.wrapping_mul(LINE_BYTES as u64);
+        if self.fails_at.is_some() || line >= self.arena.len() / LINE_BYTES as u64 {
+            return self.write(address, &new.0);
+        }
+        self.steps += 1;
+        let old = self.arena.line(address);
+        if old != new {
+            self.journal.places.push((address, LINE_BYTES as u32));
+            self.journal.bytes.extend_from_slice(&old.0);
+            self.arena.write_line(address, new);
+        }
         Ok(())
     }
 

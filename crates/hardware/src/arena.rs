@@ -38,12 +38,15 @@ impl Digest {
     }
 }
 
+/// A range and its digest, if one is being kept.
+pub type KeptDigest = Option<(Range<u64>, Digest)>;
+
 /// The arena.
 #[derive(Debug)]
 pub struct Arena {
     bytes: memmap2::MmapMut,
     written_pages: Vec<u64>,
-    digest: Option<(Range<u64>, Digest)>,
+    digest: KeptDigest,
 }
 
 impl Arena {
@@ -101,17 +104,36 @@ impl Arena {
     }
 
     /// Writes bytes anywhere.
+    #[inline]
     pub fn write(&mut self, address: u64, bytes: &[u8]) {
         if bytes.is_empty() {
             return;
         }
-        self.before_write(address, bytes);
+        if self.digest.is_some() {
+            self.before_write(address, bytes);
+        }
         self.bytes[address as usize..][..bytes.len()].copy_from_slice(bytes);
         let first = address as usize / PAGE_BYTES;
         let last = (address as usize + bytes.len() - 1) / PAGE_BYTES;
         for page in first..=last {
             self.written_pages[page / 64] |= 1 << (page % 64);
         }
+    }
+
+    /// Writes a line at its address.
+    #[inline]
+    pub fn write_line(&mut self, address: u64, new: &Line) {
+        if let Some((range, digest)) = &mut self.digest
+            && range.contains(&address)
+        {
+            let bytes = &self.bytes[address as usize..][..LINE_BYTES];
+            let mut old = Line::ZERO;
+            old.0.copy_from_slice(bytes);
+            digest.replace(address, &old.0, &new.0);
+        }
+        self.bytes[address as usize..][..LINE_BYTES].copy_from_slice(&new.0);
+        let page = address as usize / PAGE_BYTES;
+        self.written_pages[page / 64] |= 1 << (page % 64);
     }
 
     fn before_write(&mut self, address: u64, bytes: &[u8]) {
@@ -139,6 +161,21 @@ impl Arena {
     pub fn keep_digest(&mut self, range: Range<u64>) {
         let digest = self.compute_digest(range.clone());
         self.digest = Some((range, digest));
+    }
+
+    /// The digest being kept, with its range.
+    pub fn kept_digest(&self) -> &KeptDigest {
+        &self.digest
+    }
+
+    /// Stops keeping a digest.
+    pub fn take_digest(&mut self) -> KeptDigest {
+        self.digest.take()
+    }
+
+    /// Goes on keeping a digest whose value the caller knows to be right.
+    pub fn put_digest(&mut self, digest: KeptDigest) {
+        self.digest = digest;
     }
 
     /// The digest being kept.

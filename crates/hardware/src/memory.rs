@@ -211,7 +211,7 @@ impl Memory {
     ) -> Accepted {
         let address = line * LINE_BYTES as u64;
         let displaced = Displaced::Line(*self.arena.line(address));
-        self.arena.write(address, &bytes.0);
+        self.arena.write_line(address, bytes);
         self.accept(
             address, LINE_BYTES, displaced, traffic, now, not_before, statistics,
         )

@@ -438,7 +438,7 @@ impl Cutter<'_> {
                 result.interrupted = true;
                 return Ok(result);
             };
-            let cut = self.cut(&mut machine, &golden, index)?;
+            let cut = self.cut(&mut machine, &mut golden, index)?;
             result.results.push((index, cut));
             self.done.fetch_add(1, Ordering::Relaxed);
             self.report_progress();
@@ -476,7 +476,7 @@ impl Cutter<'_> {
     fn cut<D: Design>(
         &self,
         machine: &mut Machine<D>,
-        golden: &Golden,
+        golden: &mut Golden,
         index: usize,
     ) -> Result<CutResult, Error> {
         let at = self.cycles[index];

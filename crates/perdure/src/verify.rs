@@ -7,7 +7,7 @@
 
 use std::ops::Range;
 
-use perdure_designs::surviving::{Interrupted, Surviving};
+use perdure_designs::surviving::{Interrupted, Journal, Surviving};
 use perdure_designs::{Design, Promise, Recovered};
 use perdure_hardware::arena::{Arena, Digest, PAGE_BYTES};
 use perdure_hardware::line::LINE_BYTES;
@@ -38,10 +38,12 @@ pub enum Verdict {
 }
 
 /// Digests of memory at the ends of epochs.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Golden {
     range: Range<u64>,
     epochs: Vec<(u64, Digest)>,
+    /// Memory for recoveries to write their journals to: one, and one for a second recovery.
+    journals: [Journal; 2],
 }
 
 impl Golden {
@@ -52,6 +54,7 @@ impl Golden {
         let mut golden = Self {
             range,
             epochs: Vec::new(),
+            journals: Default::default(),
         };
         golden.record(machine, 0);
         golden
@@ -123,7 +126,7 @@ pub struct Judged {
 /// Cuts the power now, at `at`, judges, and puts everything back.
 pub fn cut<D: Design>(
     machine: &mut Machine<D>,
-    golden: &Golden,
+    golden: &mut Golden,
     at: Cycles,
     options: CutOptions,
 ) -> Judged {
@@ -135,7 +138,8 @@ pub fn cut<D: Design>(
     let memory = &mut machine.hardware.memory;
     let lost = memory.power_off(at, &mut Tear::new(options.tear_seed));
 
-    let mut surviving = Surviving::new(&mut memory.arena);
+    let [first_journal, second_journal] = std::mem::take(&mut golden.journals);
+    let mut surviving = Surviving::with_journal(&mut memory.arena, first_journal);
     let recovered = D::recover(&mut surviving, bug);
     let steps = surviving.steps();
     let journal = surviving.into_journal();
@@ -147,16 +151,21 @@ pub fn cut<D: Design>(
     if options.keep_image && judged.verdict == Verdict::Verified {
         judged.image = memory.arena.duplicate().ok();
     }
-    journal.undo(&mut memory.arena);
+    let mut journals = [journal.undo(&mut memory.arena), second_journal];
 
     if judged.verdict == Verdict::Verified && options.recovery_steps > 0 {
         let expected = (judged.recovered_epoch, digest);
         for step in chosen_steps(steps, options.recovery_steps, options.tear_seed) {
             judged.recovery_cuts += 1;
             let seed = options.tear_seed ^ step.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-            if let Err(message) =
-                recover_twice::<D>(&mut memory.arena, step, Tear::new(seed), bug, expected)
-            {
+            if let Err(message) = recover_twice::<D>(
+                &mut memory.arena,
+                &mut journals,
+                step,
+                Tear::new(seed),
+                bug,
+                expected,
+            ) {
                 judged.verdict = Verdict::NotConverged;
                 judged.message = Some(message);
                 judged.image = None;
@@ -165,6 +174,7 @@ pub fn cut<D: Design>(
         }
     }
     memory.power_back(&lost);
+    golden.journals = journals;
     judged
 }
 
@@ -250,15 +260,17 @@ fn chosen_steps(steps: u64, most: u64, seed: u64) -> Vec<u64> {
 /// Recovers with the power failing at one step, recovers again, and compares.
 fn recover_twice<D: Design>(
     arena: &mut Arena,
+    journals: &mut [Journal; 2],
     step: u64,
     tear: Tear,
     bug: Option<&'static str>,
     (epoch, digest): (Option<u64>, Digest),
 ) -> Result<(), String> {
-    let mut first = Surviving::new(arena).failing_at(step, tear);
+    let [first, second] = std::mem::take(journals);
+    let mut first = Surviving::with_journal(arena, first).failing_at(step, tear);
     let _ = D::recover(&mut first, bug);
     let first = first.into_journal();
-    let mut second = Surviving::new(arena);
+    let mut second = Surviving::with_journal(arena, second);
     let recovered = D::recover(&mut second, bug);
     let second = second.into_journal();
     let same = arena.digest() == Some(digest);
@@ -274,8 +286,8 @@ fn recover_twice<D: Design>(
         Ok(_) if !same => Err(format!("cut again at recovery step {step}: memory differs")),
         Ok(_) => Ok(()),
     };
-    second.undo(arena);
-    first.undo(arena);
+    let second = second.undo(arena);
+    *journals = [first.undo(arena), second];
     result
 }
 

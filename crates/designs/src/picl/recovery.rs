@@ -115,6 +115,7 @@ pub fn recover(image: &mut Surviving, bug: Option<Bug>) -> Result<Recovered, Int
             image.write(copy, &chosen)?;
         }
     }
+    let mut covering: Vec<Entry> = Vec::new();
     for sequence in (record.oldest_needed..end).rev() {
         let address = log.address(slot)?;
         let block = log.block(image, slot, sequence)?.ok_or(Corruption {
@@ -122,12 +123,14 @@ pub fn recover(image: &mut Surviving, bug: Option<Bug>) -> Result<Recovered, Int
             address,
         })?;
         let predecessor = block.header.predecessor;
-        let covering: Vec<Entry> = block
-            .entries(log.ids, newest)
-            .filter(|entry| log.covers(entry, persisted))
-            .collect();
+        covering.clear();
+        covering.extend(
+            block
+                .entries(log.ids, newest)
+                .filter(|entry| log.covers(entry, persisted)),
+        );
         if bug == Some(Bug::ForwardScan) {
-            forward.push(covering);
+            forward.push(covering.clone());
         } else {
             apply(image, &log.layout, covering.iter().rev(), address)?;
         }
@@ -154,17 +157,20 @@ pub fn recover(image: &mut Surviving, bug: Option<Bug>) -> Result<Recovered, Int
 fn apply<'a>(
     image: &mut Surviving,
     layout: &Layout,
-    entries: impl Iterator<Item = &'a Entry>,
+    entries: impl Iterator<Item = &'a Entry> + Clone,
     block_address: u64,
 ) -> Result<(), Interrupted> {
+    for entry in entries.clone() {
+        image.prefetch(entry.line.wrapping_mul(LINE_BYTES as u64));
+    }
     for entry in entries {
-        let address = address_of(entry.line)
+        address_of(entry.line)
             .filter(|address| layout.protected().contains(address))
             .ok_or(Corruption {
                 what: "log: an entry for a line outside memory",
                 address: block_address,
             })?;
-        image.write(address, &entry.bytes.0)?;
+        image.write_line(entry.line, &entry.bytes)?;
     }
     Ok(())
 }

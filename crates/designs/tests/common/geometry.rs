@@ -54,7 +54,7 @@ pub const TINY: Geometry = Geometry {
     undo_buffer_bytes: 2048,
     bloom_filter_bits: 4096,
     acknowledge_window_blocks: 8,
-    log_extent_bytes: 64 << 10,
+    log_extent_bytes: 16 << 10,
     log_limit_bytes: 4 << 20,
     lines: 96,
     hot_lines: 8,
