@@ -75,22 +75,51 @@ class Nvm:
 
 
 @dataclass(frozen=True)
+class FatalSignal:
+    """The signal that ended a program: by which instruction, at which `pc`, for what `cause`.
+
+    Addresses are in hexadecimal. `symbol` is the function; `address` is what was accessed, and
+    `instruction` the disassembly, where there are any.
+    """
+
+    signal: str
+    cause: str
+    pc: str
+    symbol: str | None
+    address: str | None
+    instruction: str | None
+
+
+@dataclass(frozen=True)
+class SystemCall:
+    """A system call's number, and its name where it has one."""
+
+    number: int
+    name: str | None
+
+
+@dataclass(frozen=True)
 class RunResult:
     """One program, run on one machine under one design.
 
-    `exit_code` is the program's exit status, or 128 + signal where a signal ended it. Equal
-    configurations and programs give equal `config_hash`, `state_hash` and `statistics`.
+    `exit_code` is the program's exit status, 128 + signal where a signal ended it, or None where
+    the run was stopped before the program's end. `unknown_system_calls` are those that the kernel
+    does not have; `refused_output` says why the host did not take a file that the guest wrote.
+    Equal configurations and programs give equal `config_hash`, `state_hash` and `statistics`.
     """
 
     design: str
     machine: str
     config_hash: str
     state_hash: str
-    exit_code: int
+    exit_code: int | None
     sim: Simulated
     host: Host
     nvm: Nvm
     statistics: Mapping[str, Statistic]
+    fatal_signal: FatalSignal | None
+    unknown_system_calls: Sequence[SystemCall]
+    refused_output: str | None
     interrupted: bool
     raw: Json = field(repr=False)
 
@@ -107,6 +136,12 @@ class RunResult:
             host=_host(result),
             nvm=_nvm(result),
             statistics=_statistics(result),
+            fatal_signal=_fatal_signal(result),
+            unknown_system_calls=[
+                SystemCall(call["number"], call.get("name"))
+                for call in result.get("unknown_system_calls", ())
+            ],
+            refused_output=result.get("refused_output"),
             interrupted=result.get("interrupted", False),
             raw=result,
         )
@@ -447,6 +482,20 @@ def _nvm(result: Json) -> Nvm:
             total=written["total"],
         ),
         result["nvm"]["read_bytes"],
+    )
+
+
+def _fatal_signal(result: Json) -> FatalSignal | None:
+    fatal = result.get("fatal_signal")
+    if fatal is None:
+        return None
+    return FatalSignal(
+        signal=fatal["signal"],
+        cause=fatal["cause"],
+        pc=fatal["pc"],
+        symbol=fatal.get("symbol"),
+        address=fatal.get("address"),
+        instruction=fatal.get("instruction"),
     )
 
 

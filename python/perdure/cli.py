@@ -152,7 +152,9 @@ def run(
     _write_json(result.raw, json_file)
     if verbose:
         stderr.print(render.run(result), render.statistics(result))
-    _exit(result.exit_code, result.interrupted)
+    for line in render.ending(result):
+        print(f"perdure: {line}", file=sys.stderr)
+    _exit(result.exit_code or 0, result.interrupted)
 
 
 @app.command(context_settings=GUEST_CONTEXT)
@@ -281,7 +283,7 @@ def mutants(
     for name in [design] if design is not None else known:
         with progress.bar(stderr, f"planted bugs of {name}") as show:
             reports.append(api.mutants(name, jobs=jobs or _processors(), progress=show))
-        _console(json_file).print(render.mutants(reports[-1]))
+        _console(json_file).print(render.mutants(reports[-1]), crop=False)
         if reports[-1].interrupted:
             break
     raw = [report.raw for report in reports]
@@ -457,7 +459,7 @@ def _spooled() -> str:
 
 def _finish_cut(report: api.CutReport, json_file: str | None) -> NoReturn:
     """Prints and writes a report of cuts and exits accordingly."""
-    _console(json_file).print(render.cut(report))
+    _console(json_file).print(render.cut(report), crop=False)
     _write_json(report.raw, json_file)
     _exit(int(report.failed > 0 or report.verified < report.cuts), report.interrupted)
 

@@ -50,6 +50,33 @@ def table(title: str, *columns: str, left: int = 1) -> Table:
     return made
 
 
+def line(text: str = "", style: str = "") -> Text:
+    """Text that is never broken at the width of the terminal, so that it can be copied whole.
+
+    A token with a line break in it repeats nothing.
+    """
+    return Text(text, style=style, no_wrap=True, overflow="ignore")
+
+
+def ending(result: RunResult) -> Iterator[str]:
+    """What there is to say after a run, line by line: the fatal signal, and what was refused."""
+    fatal = result.fatal_signal
+    if fatal is not None:
+        yield f"{fatal.signal}: {fatal.cause}"
+        place = f" ({fatal.symbol})" if fatal.symbol else ""
+        yield f"  pc {fatal.pc}{place}: {fatal.instruction or 'no instruction there'}"
+        if fatal.address is not None:
+            yield f"  address {fatal.address}"
+    if result.unknown_system_calls:
+        calls = ", ".join(
+            f"{call.name} ({call.number})" if call.name else str(call.number)
+            for call in result.unknown_system_calls
+        )
+        yield f"system calls that this kernel does not have, answered with ENOSYS: {calls}"
+    if result.refused_output is not None:
+        yield f"the host refused a file of the guest's: {result.refused_output}"
+
+
 def run(result: RunResult) -> Table:
     """What one run did and cost."""
     made = table(f"{result.design} on {result.machine}", "what", "value", "unit")
@@ -97,7 +124,7 @@ def cut(report: CutReport) -> RenderableType:
     for failure in report.failures[:FAILURES_SHOWN]:
         parts.append(_failure(failure))
     if len(report.failures) > FAILURES_SHOWN:
-        parts.append(Text(f"… and {len(report.failures) - FAILURES_SHOWN} more failures"))
+        parts.append(line(f"… and {len(report.failures) - FAILURES_SHOWN} more failures"))
     parts.append(cut_verdict(report))
     return Group(*parts)
 
@@ -105,15 +132,15 @@ def cut(report: CutReport) -> RenderableType:
 def cut_verdict(report: CutReport) -> Text:
     """The last line of a report: whether the promise held."""
     if report.interrupted:
-        return Text(f"interrupted after {report.cuts} cuts", style="bold yellow")
+        return line(f"interrupted after {report.cuts} cuts", style="bold yellow")
     resumed = sum(result.resumed for result in report.results)
     if report.failed == 0:
-        return Text(
+        return line(
             f"{report.design}: {report.verified:,} of {report.cuts:,} cuts verified; {resumed:,} "
             "resumed to the program's end, with identical output",
             style="bold green",
         )
-    return Text(
+    return line(
         f"{report.design}: {report.failed:,} of {report.cuts:,} cuts broke the promise",
         style="bold red",
     )
@@ -163,12 +190,12 @@ def place_of(result: CutResult) -> str:
 
 def _failure(result: CutResult) -> Text:
     """One broken promise: what was wrong first, and how to see it again."""
-    text = Text()
+    text = line()
     text.append(f"cycle {result.cycle:,}: {result.verdict}", style="bold red")
     epoch = "nothing" if result.recovered_epoch is None else f"epoch {result.recovered_epoch}"
     text.append(f" (recovered {epoch})\n")
-    for line in difference(result.raw):
-        text.append(f"  {line}\n")
+    for said in difference(result.raw):
+        text.append(f"  {said}\n")
     text.append(f"  again: perdure replay {result.token}")
     return text
 
@@ -260,8 +287,7 @@ def ratio(value: float, base: float) -> str:
 def mutants(report: MutantsReport) -> RenderableType:
     """Planted bugs, caught or not."""
     made = Table(title=f"planted bugs of {report.design}", title_justify="left", title_style="bold")
-    for column in ("bug", "what it does", "caught", "by", "after", "again"):
-        # A token that is cut short repeats nothing.
+    for column in ("bug", "what it does", "caught", "by", "after"):
         made.add_column(column, justify="right" if column == "after" else "left", overflow="fold")
     for bug in report.mutants:
         made.add_row(
@@ -270,9 +296,13 @@ def mutants(report: MutantsReport) -> RenderableType:
             Text("yes", style="green") if bug.caught else Text("NO", style="bold red"),
             escape(bug.by or "–"),
             f"{bug.cuts:,} cuts",
-            f"perdure replay {bug.token}" if bug.token else "–",
         )
-    return Group(made, mutants_verdict(report))
+    again = [
+        line(f"{bug.name}, again: perdure replay {bug.token}")
+        for bug in report.mutants
+        if bug.token
+    ]
+    return Group(made, *again, mutants_verdict(report))
 
 
 def mutants_verdict(report: MutantsReport) -> Text:
@@ -285,7 +315,7 @@ def mutants_verdict(report: MutantsReport) -> Text:
         text += f"; missed: {', '.join(missed)}"
     if report.interrupted:
         text += "; interrupted"
-    return Text(text, style="bold green" if report.passed else "bold red")
+    return line(text, style="bold green" if report.passed else "bold red")
 
 
 def designs(catalogue: Catalogue) -> RenderableType:

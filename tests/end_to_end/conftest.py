@@ -1,0 +1,124 @@
+"""What the end-to-end tests share: the built programs, the command, and runs in clean folders.
+
+Always true here: the core is the compiled one; every run of a guest has an empty folder of its own
+as working directory, because a folder's content is part of what a guest can see; nothing is
+written into the repository except the build in `out/programs`.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+import perdure
+from perdure import capture, toolchain
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+PROGRAMS = Path(os.environ.get("PERDURE_PROGRAMS", REPOSITORY / "out/programs"))
+TIMEOUT_SECONDS = 300
+"""For one command; it takes about a second."""
+
+
+@dataclass(frozen=True)
+class Ended:
+    """What a command left behind."""
+
+    status: int
+    stdout: str
+    stderr: str
+
+
+@dataclass(frozen=True)
+class GuestRun:
+    """A run through the Python API, with the guest's standard output as it was released."""
+
+    result: perdure.RunResult
+    stdout: bytes
+
+
+Command = Callable[..., Ended]
+RunGuest = Callable[..., GuestRun]
+
+
+@pytest.fixture(scope="session")
+def programs() -> Path:
+    """The folder of the built guests; building again does nothing where nothing changed."""
+    build: list[str | Path] = [
+        REPOSITORY / "workloads/build.sh",
+        PROGRAMS,
+        "--compiler",
+        "gcc",
+        "--guests",
+    ]
+    done = subprocess.run(build, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return PROGRAMS
+
+
+@pytest.fixture
+def command(tmp_path: Path) -> Command:
+    """Runs `perdure` as a shell would."""
+
+    def call(*words: str | Path, cwd: Path = tmp_path) -> Ended:
+        script = Path(sys.executable).with_name("perdure")
+        done = subprocess.run(
+            [script, *words],
+            cwd=cwd,
+            env={**os.environ, "COLUMNS": "80"},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=TIMEOUT_SECONDS,
+            check=False,
+        )
+        assert "Traceback" not in done.stderr, done.stderr
+        return Ended(done.returncode, done.stdout, done.stderr)
+
+    return call
+
+
+@pytest.fixture
+def run_guest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunGuest:
+    """Runs a guest in this process, in a new folder or in the one given."""
+    runs = 0
+
+    def call(
+        machine: perdure.Machine, program: Sequence[str | Path], cwd: Path | None = None
+    ) -> GuestRun:
+        nonlocal runs
+        runs += 1
+        if cwd is None:
+            cwd = tmp_path / f"run-{runs}"
+            cwd.mkdir()
+        monkeypatch.chdir(cwd)
+        with capture.standard_output() as output:
+            result = machine.run(program, passthrough=True)
+        return GuestRun(result, output.content)
+
+    return call
+
+
+@pytest.fixture
+def compiled(tmp_path: Path) -> Callable[[str], Path]:
+    """Compiles a C program that is written out in a test."""
+
+    def build(source: str) -> Path:
+        compiler = toolchain.installed()
+        assert compiler is not None, "no C compiler for riscv64: `make test` installs one"
+        file = tmp_path / "program.c"
+        file.write_text(source)
+        return compiler.build(file, tmp_path / "program")
+
+    return build
+
+
+def without_host_time(result: perdure.api.Json) -> dict[str, object]:
+    """A result without the one part that may differ between equal runs."""
+    return {key: value for key, value in result.items() if key != "host"}

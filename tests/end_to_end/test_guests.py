@@ -1,0 +1,71 @@
+"""Every case of tests/guests/cases.txt, and the two engines against each other.
+
+Always true here: what is expected was recorded under qemu-riscv64, not under Perdure.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from conftest import REPOSITORY, RunGuest, without_host_time
+
+from perdure import Machine
+from perdure.api import Engine
+
+GUESTS = REPOSITORY / "tests/guests"
+
+
+@dataclass(frozen=True)
+class Case:
+    """One line of cases.txt."""
+
+    name: str
+    status: int
+    program: str
+    arguments: tuple[str, ...]
+
+    @property
+    def stdout(self) -> bytes:
+        """What the program must write."""
+        return (GUESTS / f"expected/{self.name}.txt").read_bytes()
+
+
+def cases() -> list[Case]:
+    """Reads cases.txt."""
+    lines = (GUESTS / "cases.txt").read_text().splitlines()
+    rows = [line.split() for line in lines if line and not line.startswith("#")]
+    return [Case(name, int(status), program, tuple(more)) for name, status, program, *more in rows]
+
+
+@pytest.mark.parametrize("harts", [1, 4])
+@pytest.mark.parametrize("design", ["ideal", "picl"])
+@pytest.mark.parametrize("case", cases(), ids=lambda case: case.name)
+def test_output_and_status(
+    case: Case, design: str, harts: int, programs: Path, run_guest: RunGuest
+) -> None:
+    run = run_guest(Machine(design=design, harts=harts), [programs / case.program, *case.arguments])
+    assert run.stdout.decode() == case.stdout.decode()
+    assert run.result.exit_code == case.status
+    assert run.result.unknown_system_calls == []
+    assert run.result.refused_output is None
+
+
+def test_there_are_cases() -> None:
+    assert len(cases()) > 30
+
+
+@pytest.mark.parametrize("harts", [1, 3])
+@pytest.mark.parametrize("guest", ["sharing", "threads", "files", "fp"])
+def test_the_engines_agree_on_everything(
+    guest: str, harts: int, programs: Path, run_guest: RunGuest
+) -> None:
+    def run(engine: Engine) -> tuple[dict[str, object], bytes]:
+        ended = run_guest(Machine(harts=harts, engine=engine), [programs / "guests" / guest])
+        return without_host_time(ended.result.raw), ended.stdout
+
+    fast, plain = run("fast"), run("plain")
+    assert fast == plain
+    # Nor does the fast engine differ from itself.
+    assert run("fast") == fast
