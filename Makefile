@@ -105,6 +105,7 @@ test: rust test-compilers $(STAMPS)/perdure $(STAMPS)/test-tools
 	@$(MAKE) test-rust
 	@$(MAKE) test-guests
 	@$(MAKE) test-cuts
+	@$(MAKE) test-end-to-end
 	@$(MAKE) test-python
 
 .PHONY: test-rust
@@ -114,8 +115,14 @@ test-rust: rust test-compilers
 
 .PHONY: test-python
 test-python: $(STAMPS)/perdure $(STAMPS)/test-tools
-	@echo "· pytest"
-	@$(VENV)/bin/python -m pytest --quiet
+	@echo "· pytest of the Python side, with a recorded core"
+	@$(VENV)/bin/python -m pytest --quiet tests/python
+
+# Another process, because here the core is the compiled one.
+.PHONY: test-end-to-end
+test-end-to-end: programs $(STAMPS)/perdure $(STAMPS)/test-tools
+	@echo "· pytest of the command and the package"
+	@$(VENV)/bin/python -m pytest --quiet tests/end_to_end
 
 .PHONY: programs
 programs: test-compilers
