@@ -696,7 +696,10 @@ impl<D: Design> Machine<D> {
             self.save_contexts(hart, epoch)?;
         }
         let now = self.time();
-        self.design.end_epoch(&mut self.hardware, urgency, now);
+        let now = self
+            .design
+            .end_epoch(&mut self.hardware, urgency, now)
+            .max(now);
         self.hardware.statistics.epochs_committed += 1;
         if urgency == Urgency::OutputCommit {
             self.hardware.statistics.epochs_forced += 1;

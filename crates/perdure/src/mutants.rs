@@ -59,6 +59,20 @@ const NARROW_EPOCHS: &[&str] = &[
     "picl.log_limit_bytes=64MiB",
 ];
 
+/// Media so fast that PersistedEID is recorded while the undo buffer still fills.
+const FAST_MEDIA: &[&str] = &[
+    "l1i.bytes=4KiB",
+    "l1d.bytes=4KiB",
+    "l2.bytes=16KiB",
+    "llc.bytes_per_hart=64KiB",
+    "epoch.instructions=5000",
+    "picl.acs_gap=1",
+    "nvm.row_bytes=4096",
+    "picl.undo_buffer_bytes=4096",
+    "nvm.row_read_ns=10",
+    "nvm.row_write_ns=10",
+];
+
 const CACHE_RESIDENT: &[&str] = &["epoch.instructions=20000", "picl.acs_gap=0"];
 
 const TRIALS: &[Trial] = &[
@@ -82,6 +96,13 @@ const TRIALS: &[Trial] = &[
         set: NARROW_EPOCHS,
         schedule: Schedule::Random,
         cuts: 200,
+    },
+    Trial {
+        name: "fast media",
+        program: "@exerciser:8000:32:2000",
+        set: FAST_MEDIA,
+        schedule: Schedule::Stratified,
+        cuts: 300,
     },
     Trial {
         name: "working set in the caches",
