@@ -278,7 +278,13 @@ def mutants(
     json_file: JsonOption = None,
 ) -> None:
     """Plant known bugs; exit 0 only if every one is caught and no clean design accused."""
-    known = [entry.name for entry in api.catalogue().designs if entry.raw.get("planted_bugs")]
+    designs = api.catalogue().designs
+    known = [entry.name for entry in designs if entry.raw.get("planted_bugs")]
+    if design in {entry.name for entry in designs} - set(known):
+        raise PerdureError(
+            f"--design {design}: it has no planted bugs, for it promises nothing; designs that "
+            f"have some: {', '.join(known)}"
+        )
     reports: list[api.MutantsReport] = []
     for name in [design] if design is not None else known:
         with progress.bar(stderr, f"planted bugs of {name}") as show:

@@ -275,6 +275,10 @@ def test_a_planted_bug_that_does_not_exist(command: Command, kv: Path) -> None:
     assert_refused(ended, "forwards-scan", "forward-scan")
 
 
+def test_a_design_that_promises_nothing_has_no_planted_bugs(command: Command) -> None:
+    assert_refused(command("mutants", "--design", "ideal"), "ideal", "picl")
+
+
 def test_designs_machines_and_workloads_are_listed(command: Command) -> None:
     assert "picl" in command("list", "designs").stdout
     assert "picl" in command("list", "machines").stdout

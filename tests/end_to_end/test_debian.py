@@ -174,7 +174,7 @@ def folder(tmp_path: Path) -> Callable[[str], Path]:
 
 def on(root: Path, design: str = "picl") -> Machine:
     """A machine with Debian in it; its epochs are short, so that a short program has many."""
-    return Machine(design=design, sysroot=root, set={"epoch.instructions": 200_000})
+    return Machine(design=design, sysroot=root, set={"epoch.instructions": 50_000})
 
 
 def guest_words(root: Path, program: Program) -> list[str | Path]:
