@@ -107,8 +107,8 @@ def tell(out: Path, *, seed: int | None = None, sqlite: bool = True) -> int:
         "A power cut therefore leaves memory half new and half old, unless a design prevents it. "
         f"We try two: {UNPROTECTED}, which does nothing, and {PROTECTED}, which keeps old bytes "
         "in a log in NVM and undoes with them what was half done. The programs know nothing of "
-        "either. Time is cut into epochs, here of 5 million instructions; what comes back is always "
-        "the machine as it was at the end of one."
+        "either. Time is cut into epochs, here of 5 million instructions; what comes back is "
+        "always the machine as it was at the end of one."
     )
     seed = secrets.randbelow(1 << 32) if seed is None else seed
     moments = random.Random(seed)

@@ -47,13 +47,7 @@ def test_the_guest_s_status_is_the_command_s(
 @pytest.mark.parametrize(
     ("how", "status", "signal", "instruction"),
     [
-        pytest.param(
-            "illegal",
-            132,
-            "SIGILL",
-            None,
-            marks=pytest.mark.xfail(strict=True, reason="a mapping symbol ($d) hides the function"),
-        ),
+        ("illegal", 132, "SIGILL", None),
         ("load", 139, "SIGSEGV", r"ld \w+,16\(\w+\)"),
         ("store", 139, "SIGSEGV", r"s[bhwd] \w+,-?\d+\(\w+\)"),
         ("breakpoint", 133, "SIGTRAP", "ebreak"),
