@@ -50,6 +50,7 @@ impl Journal {
     const PREFETCH: usize = 16;
 
     /// Puts everything back, the kept digest included, and is then empty.
+    #[allow(clippy::return_self_not_must_use, reason = "its memory may be given up")]
     pub fn undo(mut self, arena: &mut Arena) -> Self {
         // What is put back was there before, so its digest is known and need not be computed.
         arena.take_digest();
@@ -81,7 +82,7 @@ impl<'a> Surviving<'a> {
 
     /// The same, using the memory of an undone journal.
     pub fn with_journal(arena: &'a mut Arena, mut journal: Journal) -> Self {
-        journal.digest = arena.kept_digest().clone();
+        journal.digest.clone_from(arena.kept_digest());
         Self {
             arena,
             journal,

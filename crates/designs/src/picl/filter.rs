@@ -45,6 +45,13 @@ impl Filter {
             .all(|(word, bit)| self.words[word] & bit != 0)
     }
 
+    /// Remembers what another filter of the same size does.
+    pub fn merge(&mut self, other: &Self) {
+        for (word, more) in self.words.iter_mut().zip(&other.words) {
+            *word |= more;
+        }
+    }
+
     /// Forgets everything.
     pub fn clear(&mut self) {
         self.words.fill(0);
