@@ -50,7 +50,10 @@ impl Journal {
     const PREFETCH: usize = 16;
 
     /// Puts everything back, the kept digest included, and is then empty.
-    #[allow(clippy::return_self_not_must_use, reason = "its memory may be given up")]
+    #[allow(
+        clippy::return_self_not_must_use,
+        reason = "its memory may be given up"
+    )]
     pub fn undo(mut self, arena: &mut Arena) -> Self {
         // What is put back was there before, so its digest is known and need not be computed.
         arena.take_digest();
