@@ -279,7 +279,6 @@ def test_designs_machines_and_workloads_are_listed(command: Command) -> None:
     assert "kv" in command("list", "workloads").stdout
 
 
-@pytest.mark.xfail(strict=True, reason="a machine file may not name the design, as config does")
 def test_a_printed_configuration_is_a_machine(command: Command, kv: Path, tmp_path: Path) -> None:
     saved = tmp_path / "machine.toml"
     printed = command("config", "--set", "picl.acs_gap=2")

@@ -137,7 +137,6 @@ def test_an_unprotected_machine_is_caught(command: Command, programs: Path) -> N
     assert re.search(r"\d+ of 40 cuts broke the promise", ended.stdout)
 
 
-@pytest.mark.xfail(strict=True, reason="an announced epoch's loss is compared with itself")
 @pytest.mark.parametrize("program", ["kv 2000", "guests/selfcheck"])
 def test_an_unprotected_machine_shows_the_line_it_lost(
     program: str, command: Command, programs: Path

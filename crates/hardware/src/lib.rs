@@ -22,6 +22,7 @@ pub mod link;
 pub mod lookaside;
 pub mod memory;
 pub mod policy;
+pub mod random;
 pub mod specification;
 pub mod statistics;
 pub mod time;

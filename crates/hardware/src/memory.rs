@@ -15,6 +15,7 @@ use std::ops::Range;
 use crate::arena::Arena;
 use crate::line::{LINE_BYTES, Line, LineNumber};
 use crate::link::Link;
+use crate::random::Random;
 use crate::specification::Specification;
 use crate::statistics::Statistics;
 use crate::time::Cycles;
@@ -76,34 +77,25 @@ pub struct Lost {
 
 /// Chooses, word by word, which parts of a torn write reached the media.
 #[derive(Clone, Debug)]
-pub struct Tear(u64);
+pub struct Tear(Random);
 
 impl Tear {
     /// A deterministic chooser.
     pub fn new(seed: u64) -> Self {
-        Self(seed)
-    }
-
-    /// splitmix64.
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
+        Self(Random::new(seed))
     }
 
     /// Mixes `new` into `old`: nothing, everything, a prefix, or any subset of the 8-byte words.
     pub fn apply(&mut self, old: &mut [u8], new: &[u8]) {
         let words = new.len().div_ceil(8);
-        let kind = self.next() % 4;
-        let prefix = self.next() as usize % (words + 1);
+        let kind = self.0.bits() % 4;
+        let prefix = self.0.bits() as usize % (words + 1);
         for (index, (old, new)) in old.chunks_mut(8).zip(new.chunks(8)).enumerate() {
             let arrived = match kind {
                 0 => false,
                 1 => index < prefix,
                 2 => index >= prefix,
-                _ => self.next() & 1 == 1,
+                _ => self.0.bits() & 1 == 1,
             };
             if arrived {
                 old.copy_from_slice(new);

@@ -13,7 +13,7 @@ use perdure_linux::{HostDirectories, Release};
 use serde_json::{Value, json};
 
 use crate::campaign;
-use crate::configuration::{Configuration, MACHINES, nearest};
+use crate::configuration::{Configuration, MACHINES, nearest, no_such_design};
 use crate::error::Error;
 use crate::machine::{Machine, Pause};
 use crate::mutants;
@@ -41,8 +41,7 @@ impl Observer for Unobserved {
 }
 
 fn visit<V: Visitor>(design: &str, visitor: V) -> Result<V::Output, Error> {
-    with_design(design, visitor)
-        .ok_or_else(|| Error::Configuration(format!("there is no design '{design}'")))
+    with_design(design, visitor).ok_or_else(|| no_such_design(design))
 }
 
 struct PlantedBug<'a>(Option<&'a str>);
@@ -270,8 +269,11 @@ pub fn configuration(request: &str) -> Result<String, Error> {
             )
         })
         .collect();
-    let toml = toml::to_string(&configuration.effective())
-        .map_err(|error| Error::Defect(error.to_string()))?;
+    // The design is no key of a machine file, so that what is printed here is one.
+    let mut machine = configuration.effective();
+    machine.remove("design");
+    let machine = toml::to_string(&machine).map_err(|error| Error::Defect(error.to_string()))?;
+    let toml = format!("# design: {}\n{machine}", configuration.design);
     Ok(json!({"toml": toml, "hash": configuration.hash(), "values": values}).to_string())
 }
 

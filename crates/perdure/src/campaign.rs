@@ -12,6 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use perdure_designs::Design;
+use perdure_hardware::random::Random;
 use perdure_hardware::time::Cycles;
 use serde_json::{Map, Value, json};
 
@@ -28,6 +29,9 @@ use crate::verify::{
 
 /// Cuts of the power during one recovery, at most.
 const RECOVERY_STEPS: u64 = 32;
+
+/// Failures that are looked at byte by byte until one shows a difference.
+const EXPLANATIONS: usize = 5;
 
 /// How far a run goes between two looks at the observer.
 const STRIDE: Cycles = 20_000_000;
@@ -85,23 +89,6 @@ pub struct Campaign {
     /// The user stopped it.
     pub interrupted: bool,
     deterministic: bool,
-}
-
-/// A generator for schedules: splitmix64.
-pub(crate) struct Random(pub u64);
-
-impl Random {
-    pub(crate) fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    pub(crate) fn below(&mut self, bound: u64) -> u64 {
-        ((u128::from(self.next()) * u128::from(bound)) >> 64) as u64
-    }
 }
 
 /// Runs the whole campaign of a request.
@@ -176,14 +163,18 @@ pub fn run<D: Design>(
             "two runs of the same program ended in different states".into(),
         ));
     }
-    // One byte-by-byte comparison explains the first failure; the others have their tokens.
-    if let Some(failed) = results.iter_mut().find(|one| {
+    // A byte-by-byte comparison explains the first failure that has one; the others have tokens.
+    let explicable = results.iter_mut().filter(|one| {
         matches!(
             one.verdict,
             Verdict::MemoryDiffers | Verdict::NotConverged | Verdict::OlderThanAnnounced
         )
-    }) {
+    });
+    for failed in explicable.take(EXPLANATIONS) {
         failed.first_difference = explain::<D>(prepared, bug, failed)?;
+        if failed.first_difference.is_some() {
+            break;
+        }
     }
     Ok(Campaign {
         results,
@@ -328,7 +319,7 @@ fn choose(
     if cuts == 0 && schedule != Schedule::EveryEvent {
         return Err(Error::Request("--cuts 0: must be at least 1".into()));
     }
-    let mut random = Random(seed);
+    let mut random = Random::new(seed);
     let mut cycles = match schedule {
         Schedule::Random => (0..cuts).map(|_| 1 + random.below(survey.end)).collect(),
         Schedule::EveryEvent => {
@@ -383,7 +374,7 @@ fn resumed_indices(request: &Request, cuts: usize, seed: u64) -> BTreeSet<usize>
         Resume::All => (0..cuts).collect(),
         Resume::Sample => {
             let wanted = (cuts / 20).max(5).min(cuts);
-            let mut random = Random(seed ^ 0x7265_7375_6d65);
+            let mut random = Random::new(seed ^ 0x7265_7375_6d65);
             // One from each of `wanted` equal parts of the schedule.
             (0..wanted)
                 .map(|part| {
@@ -482,7 +473,7 @@ impl Cutter<'_> {
         let at = self.cycles[index];
         let tear_seed = match self.request.tear_seed {
             Some(seed) => seed,
-            None => Random(self.seed ^ at.wrapping_mul(0x9e37_79b9_7f4a_7c15)).next(),
+            None => Random::new(self.seed ^ at.wrapping_mul(0x9e37_79b9_7f4a_7c15)).bits(),
         };
         let resume = self.resumes.contains(&index);
         let options = CutOptions {
@@ -621,17 +612,25 @@ fn explain<D: Design>(
         what: "copying an image".into(),
         source,
     };
-    let mut expected = coherent_image(&machine).map_err(host)?;
+    let epoch = failed.judged_by_epoch;
+    let mut expected = (epoch == 0)
+        .then(|| coherent_image(&machine))
+        .transpose()
+        .map_err(host)?;
     loop {
         match machine.run(failed.cycle)? {
-            Pause::EpochEnded(epoch) if epoch == failed.judged_by_epoch => {
-                expected = coherent_image(&machine).map_err(host)?;
+            Pause::EpochEnded(ended) if ended == epoch => {
+                expected = Some(coherent_image(&machine).map_err(host)?);
             }
             Pause::EpochEnded(_) => {}
             Pause::Time | Pause::Finished => break,
         }
     }
-    let epoch = failed.judged_by_epoch;
+    // An epoch that had not ended: what was seen outside was as of now.
+    let expected = match expected {
+        Some(expected) => expected,
+        None => coherent_image(&machine).map_err(host)?,
+    };
     Ok(first_difference(
         &mut machine,
         &expected,

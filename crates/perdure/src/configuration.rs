@@ -183,6 +183,16 @@ fn parse_override(text: &str) -> Value {
     }
 }
 
+/// The error for a design that isn't there.
+pub fn no_such_design(design: &str) -> Error {
+    let names = perdure_designs::NAMES;
+    Error::Configuration(format!(
+        "there is no design '{design}'; the nearest is '{}' (all: {})",
+        nearest(design, names.iter().copied()).unwrap_or_default(),
+        names.join(", ")
+    ))
+}
+
 impl Configuration {
     /// Merges preset, overrides (`key=value`) and the number of harts, and checks the result.
     pub fn new(
@@ -191,13 +201,8 @@ impl Configuration {
         overrides: &[String],
         harts: Option<usize>,
     ) -> Result<Self, Error> {
-        let names = perdure_designs::NAMES;
-        if !names.contains(&design) {
-            return configuration_error(format!(
-                "there is no design '{design}'; the nearest is '{}' (all: {})",
-                nearest(design, names.iter().copied()).unwrap_or_default(),
-                names.join(", ")
-            ));
+        if !perdure_designs::NAMES.contains(&design) {
+            return Err(no_such_design(design));
         }
         let mut table = schema();
         if let Some((_, preset)) = MACHINES.iter().find(|(name, _)| *name == machine) {
@@ -385,7 +390,7 @@ impl Visitor for CheckParameters<'_> {
 /// Checks everything that can be checked without a program.
 pub fn check(configuration: &Configuration) -> Result<(), Error> {
     with_design(&configuration.design, CheckParameters(configuration))
-        .ok_or_else(|| Error::Configuration(format!("no design '{}'", configuration.design)))?
+        .ok_or_else(|| no_such_design(&configuration.design))?
 }
 
 #[cfg(test)]

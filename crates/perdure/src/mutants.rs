@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 
 use crate::api::Observer;
 use crate::campaign;
+use crate::configuration::no_such_design;
 use crate::error::Error;
 use crate::request::{Request, Resume, Schedule};
 use crate::verify::Verdict;
@@ -187,8 +188,7 @@ impl Visitor for BugList {
 
 /// Runs a design's bugs, then the clean design.
 pub fn run(design: &str, jobs: Option<usize>, observer: &dyn Observer) -> Result<Value, Error> {
-    let bugs = with_design(design, BugList)
-        .ok_or_else(|| Error::Configuration(format!("there is no design '{design}'")))?;
+    let bugs = with_design(design, BugList).ok_or_else(|| no_such_design(design))?;
     let total = bugs.len() as u64 + 1;
     let mut mutants = Vec::new();
     for (index, bug) in bugs.iter().enumerate() {

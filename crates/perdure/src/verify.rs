@@ -12,6 +12,7 @@ use perdure_designs::{Design, Promise, Recovered};
 use perdure_hardware::arena::{Arena, Digest, PAGE_BYTES};
 use perdure_hardware::line::LINE_BYTES;
 use perdure_hardware::memory::Tear;
+use perdure_hardware::random::Random;
 use perdure_hardware::time::Cycles;
 use serde::Serialize;
 
@@ -201,7 +202,7 @@ fn judge<D: Design>(
                 Some(epoch) if epoch < announced => (
                     Verdict::OlderThanAnnounced,
                     Some(epoch),
-                    epoch,
+                    announced,
                     Some(format!(
                         "recovered epoch {epoch}, but the outside has seen output of epoch {announced}"
                     )),
@@ -247,12 +248,9 @@ fn chosen_steps(steps: u64, most: u64, seed: u64) -> Vec<u64> {
     }
     let ends = (most / 4).max(1);
     let mut chosen: Vec<u64> = (0..ends).chain(steps - ends..steps).collect();
-    let mut state = seed | 1;
+    let mut random = Random::new(seed);
     while (chosen.len() as u64) < most {
-        state = state
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
-        chosen.push((state >> 33) % steps);
+        chosen.push(random.below(steps));
     }
     chosen
 }
@@ -312,6 +310,9 @@ pub struct FirstDifference {
     pub lines: u64,
 }
 
+/// How many wrong lines are searched for one with a symbol.
+const NAMED_LINES: usize = 256;
+
 /// A whole copy of memory as the program sees it.
 pub fn coherent_image<D: Design>(machine: &Machine<D>) -> std::io::Result<Arena> {
     let mut image = machine.hardware.memory.arena.duplicate()?;
@@ -339,28 +340,38 @@ pub fn first_difference<D: Design>(
     let journal = surviving.into_journal();
     let mut wrong = differing_lines(&memory.arena, expected, &range);
     wrong.sort_unstable();
-    // A program's own line says more to its author than a context's.
-    let frames = machine.layout.frames.clone();
-    let first = wrong
-        .iter()
-        .find(|address| frames.contains(address))
-        .or(wrong.first())
-        .copied();
     let machine_after = &*machine;
+    let place_of = |address: u64| {
+        let found = machine_after.hardware.memory.arena.line(address).0;
+        let wanted = expected.line(address).0;
+        let same = found.iter().zip(wanted).take_while(|(a, b)| *a == b);
+        machine_after
+            .kernel()
+            .reverse_translate(address + same.count() as u64)
+    };
+    let symbol_at = |address: u64| {
+        let (space, virtual_address) = place_of(address)?;
+        let (name, offset) = machine_after.kernel().symbol(space, virtual_address)?;
+        Some(format!("{name}+{offset:#x}"))
+    };
+    // Of the program's own lines, one with a name says most to its author.
+    let frames = machine_after.layout.frames.clone();
+    let mine = || {
+        wrong
+            .iter()
+            .copied()
+            .filter(|address| frames.contains(address))
+    };
+    let named = mine()
+        .take(NAMED_LINES)
+        .find(|&address| symbol_at(address).is_some());
+    let first = named.or_else(|| mine().next()).or(wrong.first().copied());
     let difference = first.map(|address| {
         let found = machine_after.hardware.memory.arena.line(address).0;
         let wanted = expected.line(address).0;
-        let byte = found
-            .iter()
-            .zip(wanted)
-            .take_while(|(a, b)| *a == b)
-            .count() as u64;
-        let place = machine_after.kernel().reverse_translate(address + byte);
+        let place = place_of(address);
         let symbol = match place {
-            Some((space, virtual_address)) => machine_after
-                .kernel()
-                .symbol(space, virtual_address)
-                .map(|(name, offset)| format!("{name}+{offset:#x}")),
+            Some(_) => symbol_at(address),
             None => Some(machine_after.layout_name(address)),
         };
         FirstDifference {
