@@ -61,20 +61,24 @@ fn parse(rest: &str) -> Result<[u64; 3], Error> {
     if good { Ok(numbers) } else { Err(wrong()) }
 }
 
-/// The file lies in the temporary directory; its name and content do not depend on who asks.
+/// The file lies in the temporary directory, one for each choice of numbers, and is kept there for
+/// the next run; its name and content do not depend on who asks.
 fn write_file(elf: &[u8], steps: u64, region_kib: u64, every: u64) -> Result<PathBuf, Error> {
-    let directory = std::env::temp_dir().join(format!("perdure-exerciser-{}", std::process::id()));
+    let directory = std::env::temp_dir().join("perdure-exerciser");
     let host = |source| Error::Host {
         what: format!("writing {}", directory.display()),
         source,
     };
-    std::fs::create_dir_all(&directory).map_err(host)?;
     let path = directory.join(format!("exerciser-{steps}-{region_kib}-{every}"));
-    if !path.exists() {
-        let unfinished = path.with_extension(format!("{:?}", std::thread::current().id()));
-        std::fs::write(&unfinished, elf).map_err(host)?;
-        std::fs::rename(&unfinished, &path).map_err(host)?;
+    if std::fs::read(&path).is_ok_and(|present| present == elf) {
+        return Ok(path);
     }
+    std::fs::create_dir_all(&directory).map_err(host)?;
+    // Several threads and processes may want it at once: each writes its own, one name wins.
+    let thread = std::thread::current().id();
+    let unfinished = path.with_extension(format!("{}-{thread:?}", std::process::id()));
+    std::fs::write(&unfinished, elf).map_err(host)?;
+    std::fs::rename(&unfinished, &path).map_err(host)?;
     Ok(path)
 }
 
