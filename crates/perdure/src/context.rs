@@ -2,7 +2,8 @@
 //! and a machine record that binds them together.
 //!
 //! ```text
-//! context(h)      Hart::to_bytes (536 bytes), then u64 each: 1 if a thread runs here, thread, space
+//! context(h)      Hart::to_bytes (536 bytes), then u64 each: 1 if a thread runs here, thread,
+//!                 space, checksum of all before
 //! context(harts)  machine record: epoch, kernel image length and checksum, skipped time (sealed)
 //! kernel image    Kernel::save
 //! ```
@@ -18,6 +19,8 @@ use perdure_riscv::Hart;
 const MAGIC: u64 = u64::from_le_bytes(*b"PERDMACH");
 const RECORD_BYTES: usize = 128;
 const HART_BYTES: usize = perdure_riscv::CONTEXT_BYTES;
+/// Registers, what runs, checksum.
+const SAVED_BYTES: usize = HART_BYTES + 4 * 8;
 
 /// A hart and what runs on it.
 #[derive(Clone, Debug, Default)]
@@ -38,12 +41,18 @@ impl HartContext {
         for word in running {
             bytes.extend_from_slice(&word.to_le_bytes());
         }
-        debug_assert!(bytes.len() as u64 <= CONTEXT_BYTES);
+        let seal = checksum(&bytes);
+        bytes.extend_from_slice(&seal.to_le_bytes());
+        debug_assert!(bytes.len() == SAVED_BYTES && SAVED_BYTES as u64 <= CONTEXT_BYTES);
         bytes
     }
 
     fn decode(bytes: &[u8]) -> Result<Self, String> {
-        let (registers, rest) = bytes.split_at(HART_BYTES);
+        let (body, seal) = bytes.split_at(SAVED_BYTES - 8);
+        if checksum(body).to_le_bytes() != seal {
+            return Err("a processor context is damaged: its checksum is wrong".into());
+        }
+        let (registers, rest) = body.split_at(HART_BYTES);
         let registers = registers.try_into().expect("split at the right length");
         let hart = Hart::from_bytes(registers).map_err(|error| error.to_string())?;
         let word = |index: usize| {
@@ -129,11 +138,34 @@ pub fn restore(
     }
     let kernel = Kernel::restore(&image, host).map_err(|error| error.to_string())?;
     let harts = (0..harts)
-        .map(|hart| HartContext::decode(&read(layout.context(hart), CONTEXT_BYTES as usize)))
+        .map(|hart| HartContext::decode(&read(layout.context(hart), SAVED_BYTES)))
         .collect::<Result<_, _>>()?;
     Ok(Saved {
         record,
         harts,
         kernel,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_damaged_byte_of_a_context_is_noticed() {
+        let mut context = HartContext::default();
+        context.hart.pc = 0x1_0000;
+        context.running = Some(Running {
+            thread: ThreadId(7),
+            space: SpaceId(1),
+        });
+        let bytes = context.encode();
+        let again = HartContext::decode(&bytes).expect("it is whole");
+        assert_eq!((again.hart, again.running), (context.hart, context.running));
+        for at in 0..bytes.len() {
+            let mut damaged = bytes.clone();
+            damaged[at] ^= 0x10;
+            assert!(HartContext::decode(&damaged).is_err(), "byte {at}");
+        }
+    }
 }
