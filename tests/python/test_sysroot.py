@@ -6,14 +6,14 @@ DEB822 = """\
 # comment
 Types: deb
 # http://snapshot.debian.org/archive/debian/20250520T000000Z
-URIs: http://deb.debian.org/debian
+URIs: http://mirror.example.org/debian
  http://mirror.example/debian
 Suites: bookworm bookworm-updates
 Components: main
 Signed-By: /usr/share/keyrings/debian-archive-keyring.gpg
 
 Types: deb deb-src
-URIs: http://deb.debian.org/debian-security
+URIs: http://mirror.example.org/debian-security
 Suites: bookworm-security
 Components: main contrib
 
@@ -42,8 +42,8 @@ ONE_LINE = """\
 # deb http://old.example/debian bookworm main
 deb https://packages.cloud.google.com/apt cloud-sdk-bookworm main
 deb [arch=amd64 signed-by=/k.gpg] https://download.docker.com/linux/debian bookworm stable
-deb-src http://deb.debian.org/debian trixie main
-deb http://deb.debian.org/debian-security bookworm-security main
+deb-src http://mirror.example.org/debian trixie main
+deb http://mirror.example.org/debian-security bookworm-security main
   deb [ signed-by=/usr/share/d.gpg arch=amd64 ] http://ftp.example/debian trixie main contrib # x
 """
 
@@ -53,11 +53,11 @@ def test_deb822_sources():
 
     found = sysroot.deb822_sources(DEB822)
     assert [(source.uri, source.suite) for source in found] == [
-        ("http://deb.debian.org/debian", "bookworm"),
-        ("http://deb.debian.org/debian", "bookworm-updates"),
+        ("http://mirror.example.org/debian", "bookworm"),
+        ("http://mirror.example.org/debian", "bookworm-updates"),
         ("http://mirror.example/debian", "bookworm"),
         ("http://mirror.example/debian", "bookworm-updates"),
-        ("http://deb.debian.org/debian-security", "bookworm-security"),
+        ("http://mirror.example.org/debian-security", "bookworm-security"),
         ("http://key.example/debian", "sid"),
     ]
     assert found[0].signed_by == "/usr/share/keyrings/debian-archive-keyring.gpg"
@@ -83,7 +83,7 @@ def test_sources_of_a_machine(tmp_path):
     (folder / "other.list").write_text(ONE_LINE)
     (folder / "ignored.save").write_text("deb http://wrong.example/debian trixie main\n")
     found = sysroot.configured_sources(tmp_path)
-    assert sysroot.debian_mirror(found).uri == "http://deb.debian.org/debian"
+    assert sysroot.debian_mirror(found).uri == "http://mirror.example.org/debian"
     assert not any("wrong" in source.uri for source in found)
     assert sysroot.configured_sources(tmp_path / "nowhere") == []
 
