@@ -137,6 +137,15 @@ def test_an_unprotected_machine_is_caught(command: Command, programs: Path) -> N
     assert re.search(r"\d+ of 40 cuts broke the promise", ended.stdout)
 
 
+@pytest.mark.parametrize("program", ["goroutines", "signals"])
+def test_epochs_by_time_go_on_while_everybody_sleeps(
+    program: str, command: Command, programs: Path
+) -> None:
+    timed = ["--set", "epoch.instructions=0", "--set", "epoch.cycles=100000", "--harts", "2"]
+    ended = command("cut", *timed, "--cuts", "10", "--", programs / "guests" / program)
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+
+
 @pytest.mark.parametrize("program", ["kv 2000", "guests/selfcheck"])
 def test_an_unprotected_machine_shows_the_line_it_lost(
     program: str, command: Command, programs: Path

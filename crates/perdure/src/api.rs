@@ -13,9 +13,9 @@ use perdure_linux::{HostDirectories, Release};
 use serde_json::{Value, json};
 
 use crate::campaign;
-use crate::configuration::{Configuration, MACHINES, nearest, no_such_design};
+use crate::configuration::{MACHINES, nearest, no_such_design};
 use crate::error::Error;
-use crate::machine::{Machine, Pause};
+use crate::machine::Machine;
 use crate::mutants;
 use crate::report::run_result;
 use crate::request::{Prepared, Request};
@@ -74,9 +74,6 @@ struct Run<'a> {
     observer: &'a dyn Observer,
 }
 
-/// How far a run goes between two looks at the observer.
-const STRIDE: Cycles = 20_000_000;
-
 impl Visitor for Run<'_> {
     type Output = Result<Value, Error>;
 
@@ -92,24 +89,19 @@ impl Visitor for Run<'_> {
         let receiver = Arc::clone(&forward);
         machine.outside.forward = Some(Arc::new(move |release| receiver.release(release)));
         let started = Instant::now();
-        let mut until = STRIDE;
-        let mut interrupted = false;
-        loop {
-            match machine.run(until)? {
-                Pause::Finished => break,
-                Pause::EpochEnded(_) => {}
-                Pause::Time => {
-                    until += STRIDE;
-                    let total = self.request.stop_after.unwrap_or(0);
-                    self.observer
-                        .progress(machine.retired(), total, "instructions", "running");
-                    if self.observer.interrupted() {
-                        interrupted = true;
-                        break;
-                    }
-                }
-            }
-        }
+        let total = self.request.stop_after.unwrap_or(0);
+        let progress = |machine: &Machine<D>| {
+            self.observer
+                .progress(machine.retired(), total, "instructions", "running");
+        };
+        let end = campaign::run_on(
+            &mut machine,
+            Cycles::MAX - 1,
+            self.observer,
+            |_, _| {},
+            progress,
+        )?;
+        let interrupted = end.is_none();
         let seconds = started.elapsed().as_secs_f64();
         if let Some(message) = &machine.outside.contradiction {
             return Err(Error::Defect(message.clone()));
@@ -332,10 +324,4 @@ pub fn catalogue() -> String {
         })
         .collect();
     json!({"designs": designs, "machines": machines}).to_string()
-}
-
-/// A configuration from a preset; for tests and benches.
-pub fn preset(design: &str, overrides: &[&str]) -> Result<Configuration, Error> {
-    let overrides: Vec<String> = overrides.iter().map(ToString::to_string).collect();
-    Configuration::new("picl", design, &overrides, None)
 }

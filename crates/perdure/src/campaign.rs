@@ -186,7 +186,7 @@ pub fn run<D: Design>(
 }
 
 /// Runs to the end or until the observer asks to stop. True if it got there.
-fn run_on<D: Design>(
+pub(crate) fn run_on<D: Design>(
     machine: &mut Machine<D>,
     until: Cycles,
     observer: &dyn Observer,

@@ -364,20 +364,23 @@ impl<D: Design> Machine<D> {
             let next = self.next_hart();
             let event_time = self.hardware.events.next_time();
             let hart_time = next.map_or(Cycles::MAX, |(_, time, _)| time);
-            if event_time.min(hart_time) > until {
-                if event_time.min(hart_time) < Cycles::MAX {
-                    return Ok(Pause::Time);
-                }
-                if !self.skip_idle_time()? {
-                    return Ok(Pause::Time);
-                }
+            let wake_time = if next.is_none() {
+                self.idle_until()?
+            } else {
+                Cycles::MAX
+            };
+            let first = event_time.min(hart_time).min(wake_time);
+            if first == Cycles::MAX {
+                return Err(Error::Deadlock { cycle: self.time() });
+            }
+            if first > until {
+                return Ok(Pause::Time);
+            }
+            if first == wake_time {
+                self.skip_idle_time(wake_time);
                 continue;
             }
             if event_time <= hart_time {
-                if event_time == Cycles::MAX {
-                    self.skip_idle_time()?;
-                    continue;
-                }
                 self.hardware
                     .memory
                     .forget_until(event_time.saturating_sub(1));
@@ -633,8 +636,7 @@ impl<D: Design> Machine<D> {
         let Some(deadline) = self.next_deadline_ns else {
             return;
         };
-        let retired = self.harts[hart].context.hart.retired;
-        let now_ns = self.virtual_clock(hart).nanoseconds(retired);
+        let now_ns = self.clock_ns();
         if now_ns < deadline {
             return;
         }
@@ -646,24 +648,32 @@ impl<D: Design> Machine<D> {
         self.schedule_idle_harts(self.clock(hart));
     }
 
-    /// Every hart is idle and nothing is under way: the next thing is a sleeper's deadline. False
-    /// if harts wait for something else.
-    fn skip_idle_time(&mut self) -> Result<bool, Error> {
-        let Some(deadline) = self.next_deadline_ns else {
-            return Err(Error::Deadlock { cycle: self.time() });
-        };
-        let retired = self.harts[0].context.hart.retired;
-        let now_ns = self.virtual_clock(0).nanoseconds(retired);
-        let skipped = deadline.saturating_sub(now_ns);
-        self.skipped_ns += skipped;
-        let cycles = self
-            .configuration
-            .specification
-            .clock()
-            .cycles(skipped as f64);
-        self.hardware.cores[0].stalls += cycles;
+    /// When the first sleeper is due, if every hart is idle; the end of time if something else will
+    /// let a hart go on. Where nothing ever will, that is an error.
+    fn idle_until(&self) -> Result<Cycles, Error> {
+        let under_way = self.epoch_due.is_some() || self.ended.is_some();
+        if under_way || self.harts.iter().any(|hart| hart.context.running.is_some()) {
+            return Ok(Cycles::MAX);
+        }
+        let deadline = self
+            .next_deadline_ns
+            .ok_or_else(|| Error::Deadlock { cycle: self.time() })?;
+        let clock = self.configuration.specification.clock();
+        Ok(self.time() + clock.cycles(deadline.saturating_sub(self.clock_ns()) as f64))
+    }
+
+    /// Lets the time pass in which every hart is idle, up to the first sleeper's deadline.
+    fn skip_idle_time(&mut self, wake_time: Cycles) {
+        let deadline = self.next_deadline_ns.unwrap_or_default();
+        self.skipped_ns += deadline.saturating_sub(self.clock_ns());
+        self.hardware.cores[0].stalls += wake_time - self.clock(0);
         self.wake_sleepers(0);
-        Ok(true)
+    }
+
+    /// The virtual clock, between turns.
+    fn clock_ns(&self) -> u64 {
+        self.virtual_clock(0)
+            .nanoseconds(self.harts[0].context.hart.retired)
     }
 
     // ---- Epochs and output -----------------------------------------------------------------
