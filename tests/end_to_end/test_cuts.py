@@ -143,7 +143,7 @@ def test_epochs_by_time_go_on_while_everybody_sleeps(
 ) -> None:
     timed = ["--set", "epoch.instructions=0", "--set", "epoch.cycles=100000", "--harts", "2"]
     ended = command("cut", *timed, "--cuts", "10", "--", programs / "guests" / program)
-    assert ended.returncode == 0, ended.stdout + ended.stderr
+    assert ended.status == 0, ended.stdout + ended.stderr
 
 
 @pytest.mark.parametrize("program", ["kv 2000", "guests/selfcheck"])
