@@ -22,12 +22,13 @@ fn main() {
                 let text = value();
                 let (name, text) = text.split_once('=').unwrap_or((&text, ""));
                 let variable = (name.to_owned(), text.to_owned());
-                options.configuration.environment.push(variable);
+                options.configuration.programs[0].environment.push(variable);
             }
             "--restore-every" => options.restore_every = value().parse().ok(),
             program => {
-                options.configuration.program = program.into();
-                options.configuration.arguments = arguments.by_ref().collect();
+                let first = &mut options.configuration.programs[0];
+                first.path = program.into();
+                first.arguments = arguments.by_ref().collect();
             }
         }
     }

@@ -6,12 +6,13 @@ use std::path::{Path, PathBuf};
 use crate::address_space::{
     AddressSpace, Backing, LOWEST, Mapping, Purpose, SPACE_END, STACK_TOP, TRAMPOLINE,
 };
-use crate::configuration::{Configuration, WORK_DIRECTORY};
+use crate::configuration::{Configuration, Program, WORK_DIRECTORY};
 use crate::elf::{self, ElfError, Image};
 use crate::errno::Errno;
 use crate::frames::Frames;
 use crate::kernel::{Kernel, Settings};
 use crate::machine::{Machine, PAGE_BYTES, ThreadId};
+use crate::outcome::ProgramReport;
 use crate::output::Output;
 use crate::page_table::{EXECUTE, READ, WRITE};
 use crate::process::{IntervalTimer, LoadedImage, PROCESS_ID, Process, USER_ID, default_limits};
@@ -86,6 +87,9 @@ pub enum BootError {
         /// First byte beyond.
         end: u64,
     },
+    /// Nothing to run, or more than the machine can number.
+    #[error("{0} programs: a machine runs from 1 to 1024")]
+    Programs(usize),
     /// No harts.
     #[error("{0} harts: a machine has from 1 to 1024")]
     Harts(usize),
@@ -139,6 +143,7 @@ impl Kernel {
             stdin_offset: 0,
             unknown: BTreeSet::new(),
             exit: None,
+            reports: vec![ProgramReport::default()],
             host,
         };
         kernel
@@ -153,7 +158,7 @@ impl Kernel {
         configuration: &Configuration,
         machine: &mut dyn Machine,
     ) -> Result<(), BootError> {
-        let (path, inode) = self.find_program(&configuration.program)?;
+        let (path, inode) = self.find_program(&configuration.programs[0].path)?;
         let image = self.read_image(inode, &path)?;
         let bias = if image.relocatable {
             place_at(&image, PROGRAM_BASE)
@@ -369,8 +374,8 @@ impl Kernel {
         self.map_stack(configuration, machine)?;
         let mut strings: Vec<u8> = Vec::new();
         let mut arguments = vec![path.to_owned()];
-        arguments.extend(configuration.arguments.iter().cloned());
-        let environment = environment(configuration);
+        arguments.extend(configuration.programs[0].arguments.iter().cloned());
+        let environment = environment(&configuration.programs[0]);
         let mut random = [0; 16];
         self.random.fill(&mut random);
         let mut offsets = Vec::new();
@@ -624,11 +629,14 @@ fn check(configuration: &Configuration, host: &HostView) -> Result<(), BootError
             return Err(BootError::Mount { host, guest });
         }
     }
-    let variables = configuration
+    if configuration.programs.len() != 1 {
+        return Err(BootError::Programs(configuration.programs.len()));
+    }
+    let variables = configuration.programs[0]
         .environment
         .iter()
         .flat_map(|(name, value)| [name, value]);
-    match configuration
+    match configuration.programs[0]
         .arguments
         .iter()
         .chain(variables)
@@ -640,7 +648,7 @@ fn check(configuration: &Configuration, host: &HostView) -> Result<(), BootError
 }
 
 /// The fixed variables and the configured ones, as `NAME=value`.
-fn environment(configuration: &Configuration) -> Vec<String> {
+fn environment(program: &Program) -> Vec<String> {
     let path = GUEST_PATH.join(":");
     let mut variables: Vec<(&str, &str)> = vec![
         ("HOME", "/home/user"),
@@ -651,7 +659,7 @@ fn environment(configuration: &Configuration) -> Vec<String> {
         ("TZ", "UTC"),
         ("USER", "user"),
     ];
-    for (name, value) in &configuration.environment {
+    for (name, value) in &program.environment {
         variables.retain(|(old, _)| old != name);
         variables.push((name, value));
     }

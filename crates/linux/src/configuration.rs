@@ -19,17 +19,40 @@ pub struct Mount {
     pub guest: String,
 }
 
-/// Everything the kernel needs to start a program.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// A program that the machine runs as a process of its own.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Configuration {
+pub struct Program {
     /// The program: a host path, or, with a sysroot, also an absolute guest path or a bare name
     /// looked up in the guest's `PATH`.
-    pub program: PathBuf,
+    pub path: PathBuf,
     /// Its arguments, without `argv[0]`, which is always the program's guest path.
     pub arguments: Vec<String>,
     /// Environment variables set on top of the fixed ones; a later one wins.
     pub environment: Vec<(String, String)>,
+    /// All that its standard input will ever hold.
+    pub stdin: Vec<u8>,
+}
+
+impl Program {
+    /// A program without arguments and input.
+    pub fn new(path: impl Into<PathBuf>) -> Self {
+        Self {
+            path: path.into(),
+            ..Self::default()
+        }
+    }
+}
+
+/// Everything the kernel needs to start its programs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Configuration {
+    /// The programs, at least one; their places here are their numbers. They share the files.
+    pub programs: Vec<Program>,
+    /// A program that has finished is started again at once, so that the load stays on, until
+    /// every program has finished once.
+    pub restart: bool,
     /// Physical byte addresses of the frames that the kernel may hand out; whole pages.
     pub frames: Range<u64>,
     /// How many harts run threads.
@@ -40,8 +63,6 @@ pub struct Configuration {
     pub work_directory: Option<PathBuf>,
     /// Further host directories.
     pub mounts: Vec<Mount>,
-    /// All that standard input will ever hold.
-    pub stdin: Vec<u8>,
     /// Seed of the guest's random numbers.
     pub random_seed: u64,
     /// The real-time clock when the machine starts, nanoseconds since 1970.
@@ -56,15 +77,13 @@ pub struct Configuration {
 impl Default for Configuration {
     fn default() -> Self {
         Self {
-            program: PathBuf::new(),
-            arguments: Vec::new(),
-            environment: Vec::new(),
+            programs: Vec::new(),
+            restart: false,
             frames: 0..256 << 20,
             harts: 1,
             sysroot: None,
             work_directory: None,
             mounts: Vec::new(),
-            stdin: Vec::new(),
             random_seed: 1,
             // 2026-01-01T00:00:00Z.
             clock_start_ns: 1_767_225_600_000_000_000,

@@ -13,7 +13,7 @@ use crate::configuration::Configuration;
 use crate::frames::Frames;
 use crate::machine::{Machine, PAGE_BYTES, SpaceId, ThreadId, Translation};
 use crate::memory::BadAccess;
-use crate::outcome::{Exception, ExitReport, Outcome};
+use crate::outcome::{Exception, ExitReport, Outcome, ProgramReport};
 use crate::output::Output;
 use crate::page_table::{EXECUTE, READ, VALID, WRITE, frame_of};
 use crate::process::Process;
@@ -45,7 +45,11 @@ impl Settings {
             harts: configuration.harts,
             clock_start_ns: configuration.clock_start_ns,
             output_limit_bytes: configuration.output_limit_bytes,
-            stdin: configuration.stdin.clone(),
+            stdin: configuration
+                .programs
+                .first()
+                .map(|program| program.stdin.clone())
+                .unwrap_or_default(),
         }
     }
 }
@@ -68,6 +72,7 @@ pub struct Kernel {
     pub(crate) stdin_offset: u64,
     pub(crate) unknown: BTreeSet<u64>,
     pub(crate) exit: Option<ExitReport>,
+    pub(crate) reports: Vec<ProgramReport>,
     pub(crate) host: HostView,
 }
 

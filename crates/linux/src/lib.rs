@@ -61,12 +61,12 @@ mod thread;
 mod vfs;
 
 pub use boot::BootError;
-pub use configuration::{Configuration, Mount, WORK_DIRECTORY};
+pub use configuration::{Configuration, Mount, Program, WORK_DIRECTORY};
 pub use elf::ElfError;
 pub use host::{HostDirectories, HostError};
 pub use kernel::Kernel;
 pub use machine::{Machine, PAGE_BYTES, SpaceId, ThreadId, Translation};
-pub use outcome::{Exception, ExitReport, FatalSignal, Outcome, Running};
+pub use outcome::{Exception, ExitReport, FatalSignal, Outcome, ProgramReport, Running};
 pub use release::Release;
 pub use save::RestoreError;
 pub use vfs::host_view::HostView;

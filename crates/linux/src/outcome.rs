@@ -14,9 +14,9 @@ pub enum Outcome {
     /// The thread goes on only after everything so far is durable (fsync, fdatasync, msync, sync,
     /// or the output buffer is full).
     Commit,
-    /// The whole process ended. [`crate::Kernel::exited`] has the report.
+    /// Every program has finished. [`crate::Kernel::exited`] has the report.
     Exited {
-        /// The exit code, or 128 + signal.
+        /// The exit code, or 128 + signal, as that report has it.
         status: i32,
     },
 }
@@ -43,8 +43,20 @@ pub enum Exception {
 pub struct Running {
     /// The thread; its registers are in the hart. Any LR reservation of the hart must be dropped.
     pub thread: ThreadId,
-    /// Its address space.
+    /// Its address space. Whatever is remembered by virtual address (lookasides, decoded blocks)
+    /// belongs to one space: drop it, or tag it, when a hart goes on in another one.
     pub space: SpaceId,
+    /// The program that its process belongs to: its place in the configuration.
+    pub program: u32,
+}
+
+/// What became of a program.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProgramReport {
+    /// How its first run ended, once it has.
+    pub exit: Option<ExitReport>,
+    /// Runs that have finished.
+    pub runs: u64,
 }
 
 /// How the process ended.

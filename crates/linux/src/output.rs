@@ -77,6 +77,7 @@ impl Output {
             .map(|segment| {
                 self.pending_bytes -= segment.bytes.len() as u64;
                 Release::Stream {
+                    program: 0,
                     descriptor: segment.descriptor,
                     offset: segment.offset,
                     bytes: segment.bytes,
@@ -111,6 +112,7 @@ mod tests {
         output.write(1, b"cd");
         assert_eq!(output.release(6), []);
         let stream = |descriptor, offset, bytes: &[u8]| Release::Stream {
+            program: 0,
             descriptor,
             offset,
             bytes: bytes.to_vec(),

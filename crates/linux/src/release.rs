@@ -8,6 +8,8 @@
 pub enum Release {
     /// Bytes of standard output (1) or standard error (2).
     Stream {
+        /// The program that wrote them: its place in the configuration.
+        program: u32,
         /// 1 or 2.
         descriptor: u8,
         /// Offset of the first byte since the program started.

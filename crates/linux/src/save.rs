@@ -22,7 +22,7 @@ use crate::arena::Arena;
 use crate::frames::Frames;
 use crate::kernel::{Kernel, Settings};
 use crate::machine::ThreadId;
-use crate::outcome::ExitReport;
+use crate::outcome::{ExitReport, ProgramReport};
 use crate::page_table::{PageTable, frame_of};
 use crate::process::Process;
 use crate::random::Random;
@@ -287,6 +287,10 @@ impl Kernel {
             random: core.random,
             stdin_offset: core.stdin_offset,
             unknown: core.unknown,
+            reports: vec![ProgramReport {
+                runs: u64::from(core.exit.is_some()),
+                exit: core.exit.clone(),
+            }],
             exit: core.exit,
             host,
         };

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::errno::Errno;
 use crate::kernel::{Kernel, SPACE};
 use crate::machine::{Machine, ThreadId};
-use crate::outcome::{ExitReport, Outcome, Running};
+use crate::outcome::{ExitReport, Outcome, ProgramReport, Running};
 use crate::signal::{SIGALRM, SignalInfo};
 use crate::thread::{Context, ThreadState, Wait};
 
@@ -56,6 +56,7 @@ impl Kernel {
             return Some(Running {
                 thread,
                 space: SPACE,
+                program: 0,
             });
         }
         let id = self.scheduler.ready.pop_front()?;
@@ -73,6 +74,7 @@ impl Kernel {
         self.exit.is_none().then_some(Running {
             thread: id,
             space: SPACE,
+            program: 0,
         })
     }
 
@@ -242,11 +244,21 @@ impl Kernel {
     /// Ends the process.
     pub(crate) fn end_process(&mut self, report: ExitReport) {
         if self.exit.is_none() {
-            self.exit = Some(report);
+            self.exit = Some(report.clone());
+            self.reports = vec![ProgramReport {
+                exit: Some(report),
+                runs: 1,
+            }];
         }
     }
 
-    /// How the process ended, once it has.
+    /// What became of each program, in the order of the configuration.
+    pub fn program_reports(&self) -> &[ProgramReport] {
+        &self.reports
+    }
+
+    /// Set once every program has finished: the first report in their order whose status is not
+    /// zero, else the first one.
     pub fn exited(&self) -> Option<&ExitReport> {
         self.exit.as_ref()
     }

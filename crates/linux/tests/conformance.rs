@@ -41,9 +41,9 @@ fn on_qemu(program: &Path, arguments: &[&str], directory: &Path) -> (String, i32
 
 fn options(program: &Path, arguments: &[&str]) -> Options {
     let mut options = Options::new(program);
-    let configuration = &mut options.configuration;
-    configuration.arguments = arguments.iter().map(ToString::to_string).collect();
-    configuration.environment = ENVIRONMENT
+    let program = &mut options.configuration.programs[0];
+    program.arguments = arguments.iter().map(ToString::to_string).collect();
+    program.environment = ENVIRONMENT
         .iter()
         .map(|(name, value)| (name.to_string(), value.to_string()))
         .collect();

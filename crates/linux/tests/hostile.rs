@@ -4,7 +4,9 @@ mod support;
 
 use std::path::{Path, PathBuf};
 
-use perdure_linux::{BootError, Configuration, ElfError, HostDirectories, Kernel, Mount, Release};
+use perdure_linux::{
+    BootError, Configuration, ElfError, HostDirectories, Kernel, Mount, Program, Release,
+};
 use support::{Flat, Options, Runner, compile, guest};
 
 /// Pseudo-random numbers with a seed that is printed.
@@ -157,7 +159,7 @@ fn what_is_no_program_is_named() {
 fn bad_configurations_are_refused() {
     let program = compile(&guest("small.c"), &["-static", "-nostdlib", "-s"]);
     let good = Configuration {
-        program,
+        programs: vec![Program::new(program)],
         ..Options::new("").configuration
     };
     let refused = |change: &dyn Fn(&mut Configuration)| {
@@ -194,11 +196,11 @@ fn bad_configurations_are_refused() {
         BootError::MountPoint(_)
     ));
     assert!(matches!(
-        refused(&|c| c.arguments = vec!["\0".into()]),
+        refused(&|c| c.programs[0].arguments = vec!["\0".into()]),
         BootError::ZeroByte(_)
     ));
     assert!(matches!(
-        refused(&|c| c.arguments = vec!["x".repeat(2 << 20)]),
+        refused(&|c| c.programs[0].arguments = vec!["x".repeat(2 << 20)]),
         BootError::Arguments
     ));
     let tiny = |c: &mut Configuration| c.frames.end = c.frames.start + 4096;

@@ -1,7 +1,7 @@
 //! A kernel that is saved and restored at any time goes on as if nothing had happened.
 mod support;
 
-use perdure_linux::{Configuration, Kernel};
+use perdure_linux::{Configuration, Kernel, Program};
 use support::{Options, Runner, compile, guest};
 
 /// The guest with the kernel replaced by its saved self, over and over, ends like the guest left
@@ -117,7 +117,7 @@ fn a_large_state_is_saved_quickly() {
 fn a_kernel_restores_for_another_view_of_the_host() {
     let program = compile(&guest("arguments.c"), &["-static"]);
     let configuration = Configuration {
-        program,
+        programs: vec![Program::new(program)],
         ..Options::new("").configuration
     };
     let mut flat = support::Flat::new(256 << 20);

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! context(h)      Hart::to_bytes (536 bytes), then u64 each: 1 if a thread runs here, thread,
-//!                 space, checksum of all before
+//!                 space, program, checksum of all before
 //! context(harts)  machine record: epoch, kernel image length and checksum, skipped time (sealed)
 //! kernel image    Kernel::save
 //! ```
@@ -20,7 +20,7 @@ const MAGIC: u64 = u64::from_le_bytes(*b"PERDMACH");
 const RECORD_BYTES: usize = 128;
 const HART_BYTES: usize = perdure_riscv::CONTEXT_BYTES;
 /// Registers, what runs, checksum.
-const SAVED_BYTES: usize = HART_BYTES + 4 * 8;
+const SAVED_BYTES: usize = HART_BYTES + 5 * 8;
 
 /// A hart and what runs on it.
 #[derive(Clone, Debug, Default)]
@@ -35,8 +35,13 @@ impl HartContext {
     /// The bytes to store.
     pub fn encode(&self) -> Vec<u8> {
         let mut bytes = self.hart.to_bytes().to_vec();
-        let running = self.running.map_or([0; 3], |running| {
-            [1, u64::from(running.thread.0), u64::from(running.space.0)]
+        let running = self.running.map_or([0; 4], |running| {
+            [
+                1,
+                u64::from(running.thread.0),
+                u64::from(running.space.0),
+                u64::from(running.program),
+            ]
         });
         for word in running {
             bytes.extend_from_slice(&word.to_le_bytes());
@@ -61,6 +66,7 @@ impl HartContext {
         let running = (word(0) != 0).then(|| Running {
             thread: ThreadId(word(1) as u32),
             space: SpaceId(word(2) as u32),
+            program: word(3) as u32,
         });
         Ok(Self { hart, running })
     }
@@ -158,6 +164,7 @@ mod tests {
         context.running = Some(Running {
             thread: ThreadId(7),
             space: SpaceId(1),
+            program: 0,
         });
         let bytes = context.encode();
         let again = HartContext::decode(&bytes).expect("it is whole");

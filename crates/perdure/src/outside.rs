@@ -55,6 +55,7 @@ impl Outside {
         }
         match release {
             Release::Stream {
+                program: _,
                 descriptor,
                 offset,
                 bytes,

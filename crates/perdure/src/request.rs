@@ -218,13 +218,15 @@ impl Request {
             .map(|bytes| format!("{:016x}", xxhash_rust::xxh3::xxh3_64(&bytes)))
             .unwrap_or_default();
         let kernel = perdure_linux::Configuration {
-            program,
-            arguments: arguments.to_vec(),
-            environment,
+            programs: vec![perdure_linux::Program {
+                path: program,
+                arguments: arguments.to_vec(),
+                environment,
+                stdin,
+            }],
             sysroot: self.sysroot.clone(),
             work_directory: std::env::current_dir().ok(),
             mounts,
-            stdin,
             ..perdure_linux::Configuration::default()
         };
         if self.stop_after == Some(0) {

@@ -71,7 +71,12 @@ impl HostView {
         }
         // Last, so that the numbers of the others do not depend on the program. It is a mount of
         // one file: the host path is the program itself and the relative path is empty.
-        add(PROGRAM_DIRECTORY, &configuration.program);
+        let none = PathBuf::new();
+        let program = configuration.programs.first();
+        add(
+            PROGRAM_DIRECTORY,
+            program.map_or(&none, |program| &program.path),
+        );
         Self {
             inner: Arc::new(Inner {
                 mounts,

@@ -8,7 +8,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use perdure_linux::{
-    Configuration, Exception, Kernel, Machine, Outcome, Release, SpaceId, ThreadId,
+    Configuration, Exception, Kernel, Machine, Outcome, Program, Release, SpaceId, ThreadId,
 };
 use perdure_riscv::fast::BlockCache;
 use perdure_riscv::{
@@ -244,7 +244,7 @@ impl Options {
         let memory_bytes = 256 << 20;
         Self {
             configuration: Configuration {
-                program: program.into(),
+                programs: vec![Program::new(program)],
                 frames: MEMORY_START..MEMORY_START + memory_bytes as u64,
                 ..Configuration::default()
             },
@@ -392,6 +392,7 @@ impl Runner {
         self.kernel.seal(self.epoch);
         for release in self.kernel.release(self.epoch) {
             let Release::Stream {
+                program: _,
                 descriptor,
                 offset,
                 bytes,
