@@ -152,7 +152,7 @@ impl FlushAtEpochEnd {
         } else {
             logged.durable
         };
-        let home = memory.write_line(line, bytes, Traffic::Data, now, not_before, statistics);
+        let home = memory.write_line(line, bytes, Traffic::WriteBack, now, not_before, statistics);
         Evicted {
             accepted: home.accepted,
             durable: home.durable,

@@ -31,6 +31,11 @@ pub struct PlantedBug {
     pub summary: &'static str,
 }
 
+/// An event that a design schedules for now when it has run out of room: the machine ends the
+/// epoch at the next instruction boundary, with [`Urgency::Overflow`]. Evictions go on until then,
+/// and also while the kernel finishes what it is at.
+pub const END_EPOCH: u32 = 1 << 30;
+
 /// How urgent the end of an epoch is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Urgency {
@@ -38,6 +43,8 @@ pub enum Urgency {
     Routine,
     /// Somebody waits for durability (output commit).
     OutputCommit,
+    /// The design asked for it ([`END_EPOCH`]).
+    Overflow,
 }
 
 /// What recovery brought back.
@@ -71,6 +78,9 @@ pub trait Design: Policy + Sized + Send {
     const PROMISE: Promise;
     /// At least eight mistakes; none for a design that promises nothing.
     const PLANTED_BUGS: &'static [PlantedBug];
+    /// Settings of the design's own section (`name.key=value`) that make its rare paths common:
+    /// small tables, logs and windows. `perdure mutants` tries its machines with each set in turn.
+    const UNLUCKY_SETTINGS: &'static [&'static [&'static str]] = &[&[]];
     /// True if contexts are stored at epoch ends.
     const SAVES_CONTEXTS: bool;
     /// The design's section of the configuration.
@@ -98,7 +108,9 @@ pub trait Design: Policy + Sized + Send {
         true
     }
 
-    /// The executing epoch ends; all contexts have been stored. Returns when harts may go on.
+    /// The executing epoch ends; all contexts have been stored. Returns when harts may go on. The
+    /// call is made at one moment, but what it writes is durable at the times that the controller
+    /// answers: an epoch that is durable only later is announced by an event at that time.
     fn end_epoch(&mut self, hardware: &mut Hardware, urgency: Urgency, now: Cycles) -> Cycles;
 
     /// Brings memory back from what survived, and leaves the image such that [`Self::start`] and

@@ -42,7 +42,7 @@ impl Policy for Ideal {
         let done = memory.write_line(
             eviction.line,
             &eviction.bytes,
-            Traffic::Data,
+            Traffic::WriteBack,
             now,
             0,
             statistics,

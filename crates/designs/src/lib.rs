@@ -7,8 +7,9 @@ pub mod ideal;
 pub mod layout;
 pub mod picl;
 pub mod surviving;
+pub mod translation;
 
-pub use design::{Design, PlantedBug, Promise, Recovered, Urgency};
+pub use design::{Design, END_EPOCH, PlantedBug, Promise, Recovered, Urgency};
 
 /// Something to do with a design chosen by name, compiled once for each design so that its hooks
 /// are dispatched statically.

@@ -39,7 +39,7 @@ impl Policy for WriteBack {
         let written = hardware.memory.write_line(
             eviction.line,
             &eviction.bytes,
-            Traffic::Data,
+            Traffic::WriteBack,
             now,
             0,
             statistics,

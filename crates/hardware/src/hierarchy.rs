@@ -75,6 +75,17 @@ pub struct Hardware {
     pub failure: Option<PolicyFailure>,
 }
 
+/// What a cache flush did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Flushed {
+    /// Dirty lines that were written out.
+    pub lines: u64,
+    /// The last line was accepted.
+    pub ready: Cycles,
+    /// All of them are durable, as far as the design's answers say.
+    pub durable: Cycles,
+}
+
 /// A line that a request brought to a hart.
 struct Granted {
     bytes: Line,
@@ -618,6 +629,48 @@ impl Hardware {
         ready
     }
 
+    /// Flushes the caches: every dirty line goes to [`Policy::evict`] with [`Cause::Flush`], in the
+    /// order of the sets, and stays cached, clean. Looking at a set takes a cycle; the harts are
+    /// meant to stand still meanwhile.
+    pub fn flush<P: Policy>(&mut self, policy: &mut P, now: Cycles) -> Flushed {
+        let port_cycles = self.specification.llc.port_cycles;
+        let mut flushed = Flushed {
+            lines: 0,
+            ready: now,
+            durable: now,
+        };
+        for set in 0..self.llc.sets() {
+            flushed.ready += 1;
+            for way in 0..self.llc.ways() {
+                let slot = Slot((set * self.llc.ways() + way) as u32);
+                let word = self.llc.word(slot);
+                let may_be_dirty = word.dirty() || word.state() == State::Exclusive;
+                if !self.llc.occupied(slot) || !may_be_dirty {
+                    continue;
+                }
+                let start = self.take_llc_port(set, flushed.ready, port_cycles) + port_cycles;
+                let (newer, _, at_hand) = self.take_newer(policy, slot, true, start);
+                flushed.ready = at_hand;
+                let Some((bytes, version)) = newer else {
+                    continue;
+                };
+                let eviction = Eviction {
+                    line: word.line(),
+                    bytes,
+                    version,
+                    cause: Cause::Flush,
+                };
+                let Evicted { accepted, durable } = policy.evict(self, &eviction, at_hand);
+                flushed.lines += 1;
+                flushed.ready = flushed.ready.max(accepted);
+                flushed.durable = flushed.durable.max(durable);
+            }
+        }
+        flushed.durable = flushed.durable.max(flushed.ready);
+        self.statistics.flush_lines += flushed.lines;
+        flushed
+    }
+
     // ---- Core timing -----------------------------------------------------------------------
 
     /// Charges a hart for a load, fetch or atomic that is done at `ready`.
@@ -671,42 +724,56 @@ impl Hardware {
     // ---- For verifiers and reports ---------------------------------------------------------
 
     /// The newest bytes of a line, wherever they are. Charges nothing and changes nothing.
-    pub fn peek(&self, line: LineNumber) -> Line {
-        let Some(slot) = self.llc.find(line) else {
-            return *self.memory.arena.line(line * LINE_BYTES as u64);
-        };
+    pub fn peek<P: Policy>(&self, policy: &P, line: LineNumber) -> Line {
+        self.peek_cached(line)
+            .unwrap_or_else(|| policy.peek(self, line))
+    }
+
+    /// The newest bytes of a cached line.
+    fn peek_cached(&self, line: LineNumber) -> Option<Line> {
+        let slot = self.llc.find(line)?;
         if self.llc.word(slot).state() == State::Exclusive {
             let core = &self.cores[self.holders[slot.0 as usize].trailing_zeros() as usize];
             for cache in [&core.l1d, &core.l2] {
                 if let Some(slot) = cache.find(line)
                     && cache.word(slot).state() == State::Modified
                 {
-                    return *cache.data(slot);
+                    return Some(*cache.data(slot));
                 }
             }
         }
-        *self.llc.data(slot)
+        Some(*self.llc.data(slot))
     }
 
-    /// Every cached line whose newest bytes differ from memory's, with those bytes.
-    pub fn newer_lines(&self) -> impl Iterator<Item = (LineNumber, Line)> + '_ {
-        self.llc.iter().filter_map(|(_, word)| {
-            let newest = self.peek(word.line());
-            let home = self.memory.arena.line(word.line() * LINE_BYTES as u64);
-            (&newest != home).then_some((word.line(), newest))
-        })
+    /// Shows every line whose newest bytes, in the caches or where the design keeps them, differ
+    /// from those at its home address, each once.
+    pub fn newer_lines<P: Policy>(&self, policy: &P, show: &mut dyn FnMut(LineNumber, &Line)) {
+        let mut differing = |line: LineNumber, newest: &Line| {
+            if newest != self.memory.arena.line(line * LINE_BYTES as u64) {
+                show(line, newest);
+            }
+        };
+        for (_, word) in self.llc.iter() {
+            let newest = self.peek_cached(word.line()).expect("it is cached");
+            differing(word.line(), &newest);
+        }
+        policy.displaced(&mut |line| {
+            if self.llc.find(line).is_none() {
+                differing(line, &policy.peek(self, line));
+            }
+        });
     }
 
     /// The digest of memory as programs see it: the kept digest of the array, with what the caches
-    /// hold laid over it.
-    pub fn coherent_digest(&self, range: &Range<u64>) -> Digest {
+    /// and the design hold laid over it.
+    pub fn coherent_digest<P: Policy>(&self, policy: &P, range: &Range<u64>) -> Digest {
         let mut digest = self.memory.arena.digest_of(range.clone());
-        for (line, newest) in self.newer_lines() {
+        self.newer_lines(policy, &mut |line, newest| {
             let address = line * LINE_BYTES as u64;
             if range.contains(&address) {
                 digest.replace(address, &self.memory.arena.line(address).0, &newest.0);
             }
-        }
+        });
         digest
     }
 

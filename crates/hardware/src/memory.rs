@@ -23,8 +23,11 @@ use crate::time::Cycles;
 /// What a write's bytes are for, as the statistics count them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Traffic {
-    /// Program and kernel data at home addresses (and contexts, told apart by address).
-    Data,
+    /// An evicted line: program or kernel data (contexts are told apart by address).
+    WriteBack,
+    /// The same bytes written because the design wants them durable: a cache flush or scan, or a
+    /// copy from where the design kept them to where they belong.
+    Flush,
     /// Undo or redo log.
     Log,
     /// Epoch registers, tables and other metadata of a design.
@@ -174,20 +177,117 @@ impl Memory {
         )
     }
 
-    /// Times the read of a line; its bytes are in the arena. Returns when they arrive.
+    /// Times the read of a line for a miss; its bytes are in the arena. Returns when they arrive.
     pub fn read(&mut self, line: LineNumber, now: Cycles, statistics: &mut Statistics) -> Cycles {
         let address = line * LINE_BYTES as u64;
+        let opened = self.open_row(address, LINE_BYTES, now, statistics);
+        let done = self.link.reserve(opened, LINE_BYTES);
+        self.read_queue.push_back(done);
+        done
+    }
+
+    /// Times a read that a design makes for itself, of bytes within one row: one row operation and
+    /// the transfer. Returns when the bytes arrive.
+    pub fn read_block(
+        &mut self,
+        address: u64,
+        length: usize,
+        now: Cycles,
+        statistics: &mut Statistics,
+    ) -> Cycles {
+        let opened = self.open_row(address, length, now, statistics);
+        statistics.nvm_design_reads += 1;
+        *self.operations(length, Traffic::Log, statistics) += 1;
+        let done = self.link.reserve(opened, length);
+        self.read_queue.push_back(done);
+        done
+    }
+
+    /// Reads a row into its bank's buffer; returns when the bytes can leave the module.
+    fn open_row(
+        &mut self,
+        address: u64,
+        length: usize,
+        now: Cycles,
+        statistics: &mut Statistics,
+    ) -> Cycles {
+        debug_assert!(self.within_one_row(address, length));
         let admitted = Self::admit(&mut self.read_queue, self.read_queue_entries, now);
         let bank = self.bank(address);
         let start = admitted.max(self.last_start).max(self.bank_free[bank]);
         self.last_start = start;
         self.bank_free[bank] = start + self.row_read;
-        let done = self.link.reserve(start + self.row_read, LINE_BYTES);
-        self.read_queue.push_back(done);
         statistics.nvm_reads += 1;
-        statistics.nvm_read_bytes += LINE_BYTES as u64;
+        statistics.nvm_read_bytes += length as u64;
         statistics.nvm_read_wait_cycles += start - now;
+        start + self.row_read
+    }
+
+    /// Copies whole rows, or parts of them, within the memory module: nothing crosses the link.
+    /// `from` and `to` lie at the same offset in their rows. All rows are read, then written, in
+    /// the order of their addresses, and each write is durable by itself.
+    #[allow(clippy::too_many_arguments, reason = "both ends of the copy")]
+    pub fn copy_within(
+        &mut self,
+        from: u64,
+        to: u64,
+        length: usize,
+        traffic: Traffic,
+        now: Cycles,
+        not_before: Cycles,
+        statistics: &mut Statistics,
+    ) -> Accepted {
+        let row = 1 << self.row_shift;
+        debug_assert!(from % row == to % row, "rows of the two ends must match");
+        let pieces = || {
+            let mut at = 0;
+            std::iter::from_fn(move || {
+                let piece = (row - (from + at) % row).min(length as u64 - at);
+                let start = at;
+                at += piece;
+                (piece > 0).then_some((start, piece as usize))
+            })
+        };
+        let mut opened = now;
+        for (start, piece) in pieces() {
+            opened = opened.max(self.open_row(from + start, piece, now, statistics));
+            self.read_queue.push_back(opened);
+            statistics.nvm_design_reads += 1;
+            *self.operations(piece, traffic, statistics) += 1;
+        }
+        let mut done = Accepted {
+            accepted: now,
+            durable: now,
+        };
+        for (start, piece) in pieces() {
+            let bytes: Box<[u8]> = self.arena.slice(from + start, piece).into();
+            let displaced = Displaced::Block(self.arena.slice(to + start, piece).into());
+            self.arena.write(to + start, &bytes);
+            let after = not_before.max(opened);
+            let place = (to + start, piece);
+            done = self.accept(place, displaced, traffic, now, after, false, statistics);
+        }
         done
+    }
+
+    fn within_one_row(&self, address: u64, length: usize) -> bool {
+        address >> self.row_shift == (address + length as u64 - 1) >> self.row_shift
+    }
+
+    /// The counter of operations of that kind.
+    fn operations<'s>(
+        &self,
+        length: usize,
+        traffic: Traffic,
+        statistics: &'s mut Statistics,
+    ) -> &'s mut u64 {
+        if length >> self.row_shift > 0 {
+            &mut statistics.nvm_operations_sequential
+        } else if traffic == Traffic::WriteBack {
+            &mut statistics.nvm_operations_write_back
+        } else {
+            &mut statistics.nvm_operations_random
+        }
     }
 
     /// Accepts the write of a line. It starts at the media no earlier than `not_before`, for
@@ -204,9 +304,8 @@ impl Memory {
         let address = line * LINE_BYTES as u64;
         let displaced = Displaced::Line(*self.arena.line(address));
         self.arena.write_line(address, bytes);
-        self.accept(
-            address, LINE_BYTES, displaced, traffic, now, not_before, statistics,
-        )
+        let place = (address, LINE_BYTES);
+        self.accept(place, displaced, traffic, now, not_before, true, statistics)
     }
 
     /// Accepts the write of a block that lies within one row: one row operation.
@@ -219,38 +318,33 @@ impl Memory {
         not_before: Cycles,
         statistics: &mut Statistics,
     ) -> Accepted {
-        debug_assert!(
-            address >> self.row_shift == (address + bytes.len() as u64 - 1) >> self.row_shift
-        );
+        debug_assert!(self.within_one_row(address, bytes.len()));
         let displaced = Displaced::Block(self.arena.slice(address, bytes.len()).into());
         self.arena.write(address, bytes);
-        self.accept(
-            address,
-            bytes.len(),
-            displaced,
-            traffic,
-            now,
-            not_before,
-            statistics,
-        )
+        let place = (address, bytes.len());
+        self.accept(place, displaced, traffic, now, not_before, true, statistics)
     }
 
     #[allow(
         clippy::too_many_arguments,
-        reason = "one place for both kinds of write"
+        reason = "one place for all kinds of write"
     )]
     fn accept(
         &mut self,
-        address: u64,
-        length: usize,
+        (address, length): (u64, usize),
         displaced: Displaced,
         traffic: Traffic,
         now: Cycles,
         not_before: Cycles,
+        crosses_link: bool,
         statistics: &mut Statistics,
     ) -> Accepted {
         let accepted = Self::admit(&mut self.write_queue, self.write_queue_entries, now);
-        let arrived = self.link.reserve(accepted, length);
+        let arrived = if crosses_link {
+            self.link.reserve(accepted, length)
+        } else {
+            accepted
+        };
         let bank = self.bank(address);
         let start = arrived
             .max(self.last_start)
@@ -280,11 +374,12 @@ impl Memory {
         statistics.nvm_writes += 1;
         statistics.nvm_written_bytes_total += bytes;
         statistics.nvm_write_queue_wait_cycles += accepted - now;
+        *self.operations(length, traffic, statistics) += 1;
         *match traffic {
-            Traffic::Data if self.context_range.contains(&address) => {
+            Traffic::WriteBack | Traffic::Flush if self.context_range.contains(&address) => {
                 &mut statistics.nvm_written_bytes_context
             }
-            Traffic::Data => &mut statistics.nvm_written_bytes_data,
+            Traffic::WriteBack | Traffic::Flush => &mut statistics.nvm_written_bytes_data,
             Traffic::Log => &mut statistics.nvm_written_bytes_log,
             Traffic::Metadata => &mut statistics.nvm_written_bytes_metadata,
         } += bytes;

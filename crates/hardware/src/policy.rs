@@ -11,7 +11,7 @@
 //! a line's home is (`fill` and `evict` may redirect), and what its persistence instructions do.
 
 use crate::hierarchy::Hardware;
-use crate::line::{Line, LineNumber, Version};
+use crate::line::{LINE_BYTES, Line, LineNumber, Version};
 use crate::time::Cycles;
 
 /// A write to a line whose version is not the domain's current one. The bytes are still the old.
@@ -34,6 +34,8 @@ pub enum Cause {
     Replacement,
     /// A cache-block instruction of the program.
     CacheBlock,
+    /// The design flushes the caches ([`Hardware::flush`]).
+    Flush,
 }
 
 /// A dirty line on its way to memory.
@@ -84,6 +86,17 @@ pub trait Policy {
     fn fill(&mut self, hardware: &mut Hardware, line: LineNumber, now: Cycles) -> (Line, Cycles) {
         hardware.read_memory(line, now)
     }
+
+    /// The newest bytes of a line outside the caches: those that [`Policy::fill`] would bring, but
+    /// at no cost and without any change. For verifiers, output devices and reports.
+    #[inline]
+    fn peek(&self, hardware: &Hardware, line: LineNumber) -> Line {
+        *hardware.memory.arena.line(line * LINE_BYTES as u64)
+    }
+
+    /// Shows every line for which [`Policy::peek`] may find bytes elsewhere than at the home
+    /// address, each once, in a fixed order.
+    fn displaced(&self, _show: &mut dyn FnMut(LineNumber)) {}
 
     /// A modified line moves between domains. Returns when the transfer may go on.
     #[inline(always)]

@@ -54,8 +54,14 @@ statistics! {
     persist_stall_cycles, "core.persist_stall", "cycles", "time that harts waited for an epoch to be persisted (output commit)";
     epochs_committed, "epoch.committed", "epochs", "epochs that ended";
     epochs_forced, "epoch.forced", "epochs", "of these, the ones ended early for output commit";
+    epochs_overflowed, "epoch.overflowed", "epochs", "of these, the ones ended early because the design ran out of room";
     epochs_persisted, "epoch.persisted", "epochs", "epochs announced as persisted";
     epoch_wait_cycles, "epoch.wait", "cycles", "time that the machine stood still because too many epochs were outstanding";
+    flush_lines, "flush.lines", "lines", "dirty lines written out by synchronous cache flushes";
+    flush_stall_cycles, "flush.stall", "cycles", "time that the machine stood still for synchronous flushes and commits";
+    translation_lookups, "translation.lookups", "look-ups", "look-ups of a design's translation table, by evictions";
+    translation_misses, "translation.misses", "look-ups", "of these, the ones that found no entry";
+    translation_overflows, "translation.overflows", "entries", "entries for which a design's table or buffer had no room";
     context_lines, "epoch.context_lines", "lines", "lines stored to save processor and kernel contexts at epoch ends";
     undo_entries, "picl.undo_entries", "entries", "undo entries created";
     undo_entries_from_clean, "picl.undo_entries.from_clean", "entries", "of these, for lines that were clean (ValidFrom is PersistedEID)";
@@ -71,15 +77,19 @@ statistics! {
     log_bytes_live_peak, "picl.log_live_peak", "bytes", "most bytes of log that were live at once";
     log_super_blocks_collected, "picl.super_blocks_collected", "blocks", "super-blocks that expired and were reclaimed";
     log_extents, "picl.log_extents", "extents", "log regions handed out by the kernel";
-    nvm_reads, "nvm.reads", "operations", "line reads at the NVM, one row operation each";
+    nvm_reads, "nvm.reads", "operations", "row reads at the NVM";
+    nvm_design_reads, "nvm.design_reads", "operations", "of these, the ones made by the design, not for a miss";
     nvm_read_bytes, "nvm.read_bytes", "bytes", "bytes read from the NVM";
     nvm_read_wait_cycles, "nvm.read_wait", "cycles", "time that reads waited in the controller";
     nvm_writes, "nvm.writes", "operations", "row writes at the NVM";
     nvm_write_queue_wait_cycles, "nvm.write_queue_wait", "cycles", "time that senders waited for a write-queue entry";
-    nvm_written_bytes_data, "nvm.written_bytes.data", "bytes", "bytes written in place for program and kernel data";
+    nvm_operations_sequential, "nvm.operations.sequential", "operations", "operations that read or wrote a whole row, all by the design";
+    nvm_operations_random, "nvm.operations.random", "operations", "smaller reads and writes by the design: flushed and scanned lines, log, tables, registers";
+    nvm_operations_write_back, "nvm.operations.write_back", "operations", "evicted lines written";
+    nvm_written_bytes_data, "nvm.written_bytes.data", "bytes", "bytes written for program and kernel data, at home or where the design keeps them";
     nvm_written_bytes_log, "nvm.written_bytes.log", "bytes", "bytes written to a log";
     nvm_written_bytes_metadata, "nvm.written_bytes.metadata", "bytes", "bytes written to registers and tables of a design";
-    nvm_written_bytes_context, "nvm.written_bytes.context", "bytes", "bytes written in place for saved contexts";
+    nvm_written_bytes_context, "nvm.written_bytes.context", "bytes", "bytes written at home for saved contexts";
     nvm_written_bytes_total, "nvm.written_bytes.total", "bytes", "all bytes written to the NVM";
 }
 
@@ -96,9 +106,11 @@ impl Statistics {
                     + self.nvm_written_bytes_context,
             ),
             (
-                "nvm.read_bytes = 64 × nvm.reads",
-                self.nvm_read_bytes,
-                64 * self.nvm_reads,
+                "nvm.operations: sequential + random + write_back = nvm.writes + nvm.design_reads",
+                self.nvm_operations_sequential
+                    + self.nvm_operations_random
+                    + self.nvm_operations_write_back,
+                self.nvm_writes + self.nvm_design_reads,
             ),
             (
                 "l2.accesses = l1i.misses + l1d.misses",
@@ -130,6 +142,11 @@ impl Statistics {
                 self.l1i_accesses,
             ),
             ("l2.misses ≤ l2.accesses", self.l2_misses, self.l2_accesses),
+            (
+                "64 × nvm.reads ≤ nvm.read_bytes",
+                64 * self.nvm_reads,
+                self.nvm_read_bytes,
+            ),
             (
                 "llc.misses ≤ llc.accesses",
                 self.llc_misses,

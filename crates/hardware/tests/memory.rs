@@ -47,8 +47,14 @@ impl Bench {
     fn write(&mut self, address: u64, now: Cycles, not_before: Cycles) -> Accepted {
         let (line, bytes) = (address / LINE_BYTES as u64, Line([1; LINE_BYTES]));
         let statistics = &mut self.statistics;
-        self.memory
-            .write_line(line, &bytes, Traffic::Data, now, not_before, statistics)
+        self.memory.write_line(
+            line,
+            &bytes,
+            Traffic::WriteBack,
+            now,
+            not_before,
+            statistics,
+        )
     }
 
     fn block(&mut self, address: u64, bytes: &[u8], now: Cycles, not_before: Cycles) -> Accepted {
@@ -267,7 +273,7 @@ fn statistics_tell_contexts_from_data_by_address() {
     let mut memory = Memory::new(&specification, arena, 4096..8192);
     let mut statistics = Statistics::default();
     for line in 0..256 {
-        memory.write_line(line, &Line::ZERO, Traffic::Data, 0, 0, &mut statistics);
+        memory.write_line(line, &Line::ZERO, Traffic::WriteBack, 0, 0, &mut statistics);
     }
     assert_eq!(statistics.nvm_written_bytes_context, 4096);
     assert_eq!(statistics.nvm_written_bytes_data, 256 * 64 - 4096);

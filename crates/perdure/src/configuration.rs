@@ -2,8 +2,8 @@
 //! overrides, merged as TOML tables, checked key by key, then typed.
 //!
 //! Every known key stands in the built-in preset `machines/picl.toml` with a comment that says what
-//! it means, so that table is the schema: a key that isn't in it is refused with the nearest one
-//! that is.
+//! it means, so that table is the schema, together with the sections of designs that it does not
+//! have: a key that isn't in it is refused with the nearest one that is.
 
 use perdure_designs::{Design, Visitor, with_design};
 use perdure_hardware::specification::{Core, Link, Nvm, Private, Shared, Specification};
@@ -89,9 +89,24 @@ pub struct Configuration {
 /// The presets that come with Perdure: name, TOML.
 pub const MACHINES: &[(&str, &str)] = &[("picl", include_str!("../../../machines/picl.toml"))];
 
-/// The table that knows every key.
+struct Defaults;
+
+impl Visitor for Defaults {
+    type Output = Value;
+
+    fn visit<D: Design>(self) -> Self::Output {
+        Value::try_from(D::Parameters::default()).expect("parameters are a table of plain values")
+    }
+}
+
+/// The table that knows every key. A design whose section no preset has brings its own defaults.
 fn schema() -> Table {
-    MACHINES[0].1.parse().expect("the built-in preset is TOML")
+    let mut table: Table = MACHINES[0].1.parse().expect("the built-in preset is TOML");
+    for name in perdure_designs::NAMES {
+        let defaults = with_design(name, Defaults).expect("every name has a design");
+        table.entry(*name).or_insert(defaults);
+    }
+    table
 }
 
 fn configuration_error<T>(message: String) -> Result<T, Error> {

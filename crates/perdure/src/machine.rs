@@ -8,7 +8,7 @@
 use std::sync::Arc;
 
 use perdure_designs::layout::{CONTEXT_BYTES, Layout};
-use perdure_designs::{Design, Urgency};
+use perdure_designs::{Design, END_EPOCH, Urgency};
 use perdure_hardware::arena::Arena;
 use perdure_hardware::hierarchy::Hardware;
 use perdure_hardware::line::LINE_BYTES;
@@ -207,7 +207,7 @@ impl<D: Design> Machine<D> {
         machine.let_out(epoch);
         let files = machine
             .kernel
-            .release_files(&mut DevicePort(&mut machine.hardware));
+            .release_files(&mut DevicePort(&mut machine.hardware, &machine.design));
         for file in files {
             machine.outside.receive(epoch, file);
         }
@@ -690,6 +690,12 @@ impl<D: Design> Machine<D> {
             self.hardware.events.schedule(next, EVENT_EPOCH_CYCLES);
             return;
         }
+        if event == END_EPOCH {
+            if self.epoch_due.is_none() && self.ended.is_none() {
+                self.epoch_due = Some((0, Urgency::Overflow));
+            }
+            return;
+        }
         let before = self.design.announced_epoch();
         self.design.fired(&mut self.hardware, event, time);
         self.note_phase(time);
@@ -705,17 +711,21 @@ impl<D: Design> Machine<D> {
         if D::SAVES_CONTEXTS {
             self.save_contexts(hart, epoch)?;
         }
-        let now = self.time();
+        let before = self.time();
         let now = self
             .design
-            .end_epoch(&mut self.hardware, urgency, now)
-            .max(now);
+            .end_epoch(&mut self.hardware, urgency, before)
+            .max(before);
+        self.hardware.statistics.flush_stall_cycles += now - before;
         self.hardware.statistics.epochs_committed += 1;
+        if urgency == Urgency::Overflow {
+            self.hardware.statistics.epochs_overflowed += 1;
+        }
         if urgency == Urgency::OutputCommit {
             self.hardware.statistics.epochs_forced += 1;
             let files = self
                 .kernel
-                .release_files(&mut DevicePort(&mut self.hardware));
+                .release_files(&mut DevicePort(&mut self.hardware, &self.design));
             self.held_files
                 .extend(files.into_iter().map(|file| (epoch, file)));
         }

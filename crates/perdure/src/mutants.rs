@@ -3,7 +3,7 @@
 //!
 //! The program is the exerciser (`@exerciser`), on machines made small and unlucky in different
 //! ways ("buggify"): tiny caches, a direct-mapped last-level cache, epochs of a few thousand
-//! instructions, a log that must be reclaimed all the time, narrow EIDs about to wrap.
+//! instructions, fast media; each with the next of the design's own unlucky settings.
 
 use perdure_designs::{Design, Visitor, with_design};
 use serde_json::{Value, json};
@@ -30,8 +30,6 @@ const TINY_CACHES: &[&str] = &[
     "l2.bytes=16KiB",
     "llc.bytes_per_hart=64KiB",
     "epoch.instructions=20000",
-    "picl.log_extent_bytes=256KiB",
-    "picl.log_limit_bytes=64MiB",
 ];
 
 const DIRECT_MAPPED: &[&str] = &[
@@ -43,38 +41,29 @@ const DIRECT_MAPPED: &[&str] = &[
     "llc.bytes_per_hart=16KiB",
     "llc.ways=1",
     "epoch.instructions=10000",
-    "picl.acs_gap=1",
-    "picl.log_extent_bytes=256KiB",
-    "picl.log_limit_bytes=64MiB",
 ];
 
-const NARROW_EPOCHS: &[&str] = &[
+const SHORT_EPOCHS: &[&str] = &[
     "l1i.bytes=4KiB",
     "l1d.bytes=4KiB",
     "l2.bytes=16KiB",
     "llc.bytes_per_hart=64KiB",
     "epoch.instructions=5000",
-    "picl.eid_bits=3",
-    "picl.acs_gap=4",
-    "picl.log_extent_bytes=64KiB",
-    "picl.log_limit_bytes=64MiB",
 ];
 
-/// Media so fast that PersistedEID is recorded while the undo buffer still fills.
+/// Media so fast that an epoch is durable almost as soon as it ends.
 const FAST_MEDIA: &[&str] = &[
     "l1i.bytes=4KiB",
     "l1d.bytes=4KiB",
     "l2.bytes=16KiB",
     "llc.bytes_per_hart=64KiB",
     "epoch.instructions=5000",
-    "picl.acs_gap=1",
     "nvm.row_bytes=4096",
-    "picl.undo_buffer_bytes=4096",
     "nvm.row_read_ns=10",
     "nvm.row_write_ns=10",
 ];
 
-const CACHE_RESIDENT: &[&str] = &["epoch.instructions=20000", "picl.acs_gap=0"];
+const CACHE_RESIDENT: &[&str] = &["epoch.instructions=20000"];
 
 const TRIALS: &[Trial] = &[
     Trial {
@@ -92,9 +81,9 @@ const TRIALS: &[Trial] = &[
         cuts: 300,
     },
     Trial {
-        name: "narrow epoch tags",
+        name: "short epochs",
         program: "@exerciser:8000:128:2000",
-        set: NARROW_EPOCHS,
+        set: SHORT_EPOCHS,
         schedule: Schedule::Random,
         cuts: 200,
     },
@@ -115,10 +104,12 @@ const TRIALS: &[Trial] = &[
 ];
 
 impl Trial {
-    fn request(&self, design: &str, jobs: Option<usize>) -> Request {
+    fn request(&self, design: &str, unlucky: &[&str], jobs: Option<usize>) -> Request {
         Request {
             design: design.into(),
-            set: self.set.iter().map(|&text| text.to_owned()).collect(),
+            set: (self.set.iter().chain(unlucky))
+                .map(|&text| text.to_owned())
+                .collect(),
             program: vec![self.program.into()],
             schedule: Some(self.schedule),
             cuts: Some(self.cuts),
@@ -176,27 +167,35 @@ impl Visitor for TrialVisitor<'_> {
     }
 }
 
-struct BugList;
+struct Declared;
 
-impl Visitor for BugList {
-    type Output = &'static [perdure_designs::PlantedBug];
+impl Visitor for Declared {
+    type Output = (
+        &'static [perdure_designs::PlantedBug],
+        &'static [&'static [&'static str]],
+    );
 
     fn visit<D: Design>(self) -> Self::Output {
-        D::PLANTED_BUGS
+        (D::PLANTED_BUGS, D::UNLUCKY_SETTINGS)
     }
 }
 
 /// Runs a design's bugs, then the clean design.
 pub fn run(design: &str, jobs: Option<usize>, observer: &dyn Observer) -> Result<Value, Error> {
-    let bugs = with_design(design, BugList).ok_or_else(|| no_such_design(design))?;
+    let (bugs, settings) = with_design(design, Declared).ok_or_else(|| no_such_design(design))?;
+    let trials: Vec<(&Trial, Request)> = TRIALS
+        .iter()
+        .zip(settings.iter().cycle())
+        .map(|(trial, unlucky)| (trial, trial.request(design, unlucky, jobs)))
+        .collect();
     let total = bugs.len() as u64 + 1;
     let mut mutants = Vec::new();
     for (index, bug) in bugs.iter().enumerate() {
         observer.progress(index as u64, total, "bugs", bug.name);
         let mut cuts = 0;
         let mut caught = None;
-        for trial in TRIALS {
-            let mut request = trial.request(design, jobs);
+        for (trial, request) in &trials {
+            let mut request = request.clone();
             request.planted_bug = Some(bug.name.into());
             let visitor = TrialVisitor {
                 request: &request,
@@ -222,11 +221,10 @@ pub fn run(design: &str, jobs: Option<usize>, observer: &dyn Observer) -> Result
         }));
     }
     let (mut cuts, mut false_alarms, mut token) = (0, 0, None);
-    for trial in TRIALS {
+    for (_, request) in &trials {
         observer.progress(bugs.len() as u64, total, "bugs", "the clean design");
-        let request = trial.request(design, jobs);
         let visitor = TrialVisitor {
-            request: &request,
+            request,
             bug: None,
             observer,
         };

@@ -566,13 +566,13 @@ impl perdure_linux::Machine for BootPort<'_> {
 }
 
 /// How output devices read memory: coherently, and without a cost that we model.
-pub struct DevicePort<'m>(pub &'m mut Hardware);
+pub struct DevicePort<'m, D: Design>(pub &'m mut Hardware, pub &'m D);
 
-impl perdure_linux::Machine for DevicePort<'_> {
+impl<D: Design> perdure_linux::Machine for DevicePort<'_, D> {
     fn read(&mut self, physical: u64, buffer: &mut [u8]) {
         for (at, piece) in pieces(physical, buffer.len()) {
             let offset = (at & OFFSET_MASK) as usize;
-            let line = self.0.peek(line_of(at));
+            let line = self.0.peek(self.1, line_of(at));
             buffer[piece.clone()].copy_from_slice(&line.0[offset..offset + piece.len()]);
         }
     }

@@ -13,7 +13,7 @@ use crate::request::Prepared;
 pub fn state_hash<D: Design>(machine: &Machine<D>) -> String {
     let Digest(memory) = machine
         .hardware
-        .coherent_digest(&machine.layout.protected());
+        .coherent_digest(&machine.design, &machine.layout.protected());
     let mut hasher = xxhash_rust::xxh3::Xxh3::new();
     hasher.update(&memory.to_le_bytes());
     for context in machine.contexts() {

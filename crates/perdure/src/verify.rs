@@ -63,8 +63,10 @@ impl Golden {
 
     /// Remembers the state at the end of an epoch: now.
     pub fn record<D: Design>(&mut self, machine: &Machine<D>, epoch: u64) {
-        self.epochs
-            .push((epoch, machine.hardware.coherent_digest(&self.range)));
+        let digest = machine
+            .hardware
+            .coherent_digest(&machine.design, &self.range);
+        self.epochs.push((epoch, digest));
     }
 
     fn digest(&self, epoch: u64) -> Option<Digest> {
@@ -316,9 +318,11 @@ const NAMED_LINES: usize = 256;
 /// A whole copy of memory as the program sees it.
 pub fn coherent_image<D: Design>(machine: &Machine<D>) -> std::io::Result<Arena> {
     let mut image = machine.hardware.memory.arena.duplicate()?;
-    for (line, newest) in machine.hardware.newer_lines() {
-        image.write(line * LINE_BYTES as u64, &newest.0);
-    }
+    machine
+        .hardware
+        .newer_lines(&machine.design, &mut |line, newest| {
+            image.write(line * LINE_BYTES as u64, &newest.0);
+        });
     Ok(image)
 }
 

@@ -252,7 +252,8 @@ impl Policy for Picl {
     }
 
     fn evict(&mut self, hardware: &mut Hardware, eviction: &Eviction, now: Cycles) -> Evicted {
-        self.write_in_place(hardware, eviction.line, &eviction.bytes, now)
+        let (line, bytes) = (eviction.line, &eviction.bytes);
+        self.write_in_place(hardware, line, bytes, Traffic::WriteBack, now)
     }
 
     fn fired(&mut self, hardware: &mut Hardware, event: u32, now: Cycles) {
@@ -358,6 +359,7 @@ impl Picl {
         hardware: &mut Hardware,
         line: LineNumber,
         bytes: &Line,
+        traffic: Traffic,
         now: Cycles,
     ) -> Evicted {
         let mut not_before = 0;
@@ -385,7 +387,7 @@ impl Picl {
         let Hardware {
             memory, statistics, ..
         } = hardware;
-        let done = memory.write_line(line, bytes, Traffic::Data, now, not_before, statistics);
+        let done = memory.write_line(line, bytes, traffic, now, not_before, statistics);
         Evicted {
             accepted: done.accepted,
             durable: done.durable,
@@ -522,6 +524,23 @@ impl Design for Picl {
         "PiCL: multi-undo logging from the caches, asynchronous cache scan";
     const PROMISE: Promise = Promise::EpochPrefix;
     const PLANTED_BUGS: &'static [PlantedBug] = bugs::ALL;
+    // A log that must be reclaimed all the time, EIDs about to wrap, every scan immediate.
+    const UNLUCKY_SETTINGS: &'static [&'static [&'static str]] = &[
+        &["picl.log_extent_bytes=256KiB", "picl.log_limit_bytes=64MiB"],
+        &[
+            "picl.acs_gap=1",
+            "picl.log_extent_bytes=256KiB",
+            "picl.log_limit_bytes=64MiB",
+        ],
+        &[
+            "picl.eid_bits=3",
+            "picl.acs_gap=4",
+            "picl.log_extent_bytes=64KiB",
+            "picl.log_limit_bytes=64MiB",
+        ],
+        &["picl.acs_gap=1", "picl.undo_buffer_bytes=4096"],
+        &["picl.acs_gap=0"],
+    ];
     const SAVES_CONTEXTS: bool = true;
     type Parameters = Parameters;
 
@@ -611,7 +630,7 @@ impl Design for Picl {
         self.system += 1;
         hardware.version_changed();
         let gap = match urgency {
-            Urgency::Routine => self.parameters.acs_gap,
+            Urgency::Routine | Urgency::Overflow => self.parameters.acs_gap,
             Urgency::OutputCommit => 0,
         };
         self.due = self.due.max(committed.saturating_sub(gap));

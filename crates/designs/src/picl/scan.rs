@@ -9,6 +9,7 @@
 use perdure_hardware::cache::Slot;
 use perdure_hardware::hierarchy::Hardware;
 use perdure_hardware::line::Version;
+use perdure_hardware::memory::Traffic;
 use perdure_hardware::time::Cycles;
 
 use super::bugs::Bug;
@@ -84,7 +85,7 @@ impl Picl {
                 hardware.statistics.acs_snoops += u64::from(from_private);
                 if let Some(bytes) = bytes {
                     hardware.statistics.acs_lines += 1;
-                    let done = self.write_in_place(hardware, line, &bytes, ready);
+                    let done = self.write_in_place(hardware, line, &bytes, Traffic::Flush, ready);
                     time = time.max(done.accepted);
                     durable = durable.max(done.durable);
                 }

@@ -118,6 +118,7 @@ fn one_generation<D: Design>(
         .check_conservation()
         .map_err(Accusation::Failed)?;
     rig.hardware.audit().map_err(Accusation::Failed)?;
+    rig.check_newest();
     report.epochs += statistics.epochs_committed;
     for (path, count) in D::paths(&statistics) {
         *report.paths.entry(path).or_default() += count;

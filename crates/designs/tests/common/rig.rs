@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use perdure_designs::layout::Layout;
 use perdure_designs::surviving::Surviving;
-use perdure_designs::{Design, Urgency};
+use perdure_designs::{Design, END_EPOCH, Urgency};
 use perdure_hardware::arena::Arena;
 use perdure_hardware::hierarchy::Hardware;
 use perdure_hardware::line::{LINE_BYTES, Line, LineNumber, line_of};
@@ -29,6 +29,8 @@ pub struct Rig<D: Design> {
     pub golden: BTreeMap<u64, Image>,
     /// Harts stand still until this epoch is announced.
     pub awaited: u64,
+    /// The design has run out of room and wants the epoch ended.
+    pub overflowed: bool,
     /// Whether images of epochs that can no longer come back are kept.
     pub keeps_all_epochs: bool,
     bug: Option<&'static str>,
@@ -68,6 +70,7 @@ impl<D: Design> Rig<D> {
             golden: BTreeMap::from([(epoch, model.clone())]),
             model,
             awaited: 0,
+            overflowed: false,
             keeps_all_epochs: false,
             bug,
             retired: vec![0; harts],
@@ -120,7 +123,11 @@ impl<D: Design> Rig<D> {
             .take_due(due)
             .expect("an event is pending");
         self.hardware.memory.forget_until(time.saturating_sub(1));
-        self.design.fired(&mut self.hardware, event, time);
+        if event == END_EPOCH {
+            self.overflowed = true;
+        } else {
+            self.design.fired(&mut self.hardware, event, time);
+        }
         if harts_wait {
             let before = self.clock(0);
             self.hold_until(time);
@@ -187,6 +194,21 @@ impl<D: Design> Rig<D> {
         self.hardware.stall_until(hart, now, ready);
     }
 
+    /// Checks that every line's newest bytes are found, wherever the design keeps them.
+    pub fn check_newest(&self) {
+        let mut newer = Image::new();
+        self.hardware.newer_lines(&self.design, &mut |line, bytes| {
+            assert!(newer.insert(line, *bytes).is_none(), "line {line:#x} twice");
+        });
+        for (&line, expected) in &self.model {
+            let found = self.hardware.peek(&self.design, line);
+            assert_eq!(&found, expected, "the newest bytes of line {line:#x}");
+            let home = self.hardware.memory.arena.line(line * LINE_BYTES as u64);
+            let listed = newer.get(&line).unwrap_or(home);
+            assert_eq!(listed, expected, "line {line:#x} among the newer ones");
+        }
+    }
+
     /// A cache-block clean or flush.
     pub fn cache_block(&mut self, hart: usize, line: LineNumber, drop_copies: bool) {
         let now = self.clock(hart);
@@ -201,6 +223,7 @@ impl<D: Design> Rig<D> {
     pub fn end_epoch(&mut self, urgency: Urgency) -> u64 {
         assert!(self.design.can_end_epoch(), "the caller waits for that");
         let epoch = self.design.executing_epoch();
+        self.overflowed = false;
         if D::SAVES_CONTEXTS {
             for hart in 0..=self.retired.len() {
                 let line = line_of(self.layout.context(hart));

@@ -35,7 +35,7 @@ impl Workload {
             if let Some(failure) = rig.hardware.failure.take() {
                 return Err(Accusation::Failed(failure.0));
             }
-            let epoch_due = self.stores_left == 0;
+            let epoch_due = self.stores_left == 0 || rig.overflowed;
             let stands = rig.waits() || (epoch_due && !rig.design.can_end_epoch());
             let hart = rig.next_hart();
             let hart_time = if stands { Cycles::MAX } else { rig.clock(hart) };
@@ -61,7 +61,9 @@ impl Workload {
 
     fn end_epoch<D: Design>(&mut self, rig: &mut Rig<D>) {
         let forced = self.random.once_in(self.geometry.forced_once_in);
-        rig.end_epoch(if forced {
+        rig.end_epoch(if rig.overflowed {
+            Urgency::Overflow
+        } else if forced {
             Urgency::OutputCommit
         } else {
             Urgency::Routine
@@ -82,7 +84,7 @@ impl Workload {
         match random.below(100) {
             0..60 => {
                 rig.store(hart, line, random.index(8), random.next());
-                self.stores_left -= 1;
+                self.stores_left = self.stores_left.saturating_sub(1);
             }
             60..96 => rig.load(hart, line),
             96..98 => rig.cache_block(hart, line, false),

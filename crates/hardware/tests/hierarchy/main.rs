@@ -86,9 +86,16 @@ fn a_walk_reaches_what_it_is_meant_to_reach() {
         ]
         .iter()
         .any(|prefix| counter.name.starts_with(prefix));
-        let other_traffic = ["log", "metadata", "context"]
-            .iter()
-            .any(|kind| counter.name.ends_with(kind));
+        let other_traffic = [
+            "log",
+            "metadata",
+            "context",
+            "design_reads",
+            "sequential",
+            "random",
+        ]
+        .iter()
+        .any(|kind| counter.name.ends_with(kind));
         assert!(
             !reached || other_traffic || counter.value >= 5,
             "{} is only {}",

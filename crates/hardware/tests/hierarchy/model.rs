@@ -122,7 +122,7 @@ impl Policy for Model {
         let accepted = hardware.memory.write_line(
             eviction.line,
             &eviction.bytes,
-            Traffic::Data,
+            Traffic::WriteBack,
             now,
             0,
             &mut hardware.statistics,

@@ -391,7 +391,7 @@ impl<'a> Walk<'a> {
                     .write_line(
                         line,
                         &bytes,
-                        Traffic::Data,
+                        Traffic::WriteBack,
                         now,
                         0,
                         &mut self.hardware.statistics,
@@ -446,7 +446,7 @@ impl<'a> Walk<'a> {
     fn audit(&mut self) -> Result<(), String> {
         for (index, model) in self.model.lines.iter().enumerate() {
             let line = self.model.first + index as u64;
-            if self.hardware.peek(line) != model.newest {
+            if self.hardware.peek(&self.model, line) != model.newest {
                 return Err(format!("peek at line {line:#x} isn't the newest"));
             }
             self.audit_line(line, model)?;
@@ -571,7 +571,10 @@ impl<'a> Walk<'a> {
                 .0
                 .wrapping_add(Digest::of_line(address, &model.newest.0));
         }
-        assert_eq!(self.hardware.coherent_digest(&self.range()), digest);
+        assert_eq!(
+            self.hardware.coherent_digest(&self.model, &self.range()),
+            digest
+        );
     }
 
     fn compare_statistics(&self) {
@@ -628,7 +631,9 @@ impl<'a> Walk<'a> {
         for set in 0..self.hardware.llc.sets() {
             self.scan_set(0, set);
         }
-        assert_eq!(self.hardware.newer_lines().count(), 0);
+        self.hardware.newer_lines(&self.model, &mut |line, _| {
+            panic!("line {line:#x} is still newer than memory");
+        });
         for (index, model) in self.model.lines.iter().enumerate() {
             let address = (self.model.first + index as u64) * LINE_BYTES as u64;
             assert_eq!(*self.hardware.memory.arena.line(address), model.newest);
@@ -637,7 +642,7 @@ impl<'a> Walk<'a> {
         Outcome {
             statistics,
             clocks: (0..self.options.harts).map(|hart| self.now(hart)).collect(),
-            digest: self.hardware.coherent_digest(&self.range()),
+            digest: self.hardware.coherent_digest(&self.model, &self.range()),
             counts: self.model.counts,
         }
     }
