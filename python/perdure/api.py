@@ -99,12 +99,44 @@ class SystemCall:
 
 
 @dataclass(frozen=True)
+class RegionProgram:
+    """One program in the measured region: `cycles` until it had retired its share of it."""
+
+    cycles: int
+    instructions: int
+
+
+@dataclass(frozen=True)
+class Region:
+    """The measured part of a run: from the moment when every program had warmed up.
+
+    `statistics` are differences over the region; `programs` stand in the order of the request.
+    """
+
+    cycles: int
+    instructions: int
+    statistics: Mapping[str, Statistic]
+    programs: Sequence[RegionProgram]
+
+
+@dataclass(frozen=True)
+class ProgramReport:
+    """One of the programs that ran together: `runs` finished, `exit_code` of the first of them."""
+
+    arguments: Sequence[str]
+    exit_code: int | None
+    runs: int
+    instructions: int
+
+
+@dataclass(frozen=True)
 class RunResult:
-    """One program, run on one machine under one design.
+    """One program, or several at once, run on one machine under one design.
 
     `exit_code` is the program's exit status, 128 + signal where a signal ended it, or None where
     the run was stopped before the program's end. `unknown_system_calls` are those that the kernel
     does not have; `refused_output` says why the host did not take a file that the guest wrote.
+    `region` is there where a measured region was asked for.
     Equal configurations and programs give equal `config_hash`, `state_hash` and `statistics`.
     """
 
@@ -120,6 +152,8 @@ class RunResult:
     fatal_signal: FatalSignal | None
     unknown_system_calls: Sequence[SystemCall]
     refused_output: str | None
+    region: Region | None
+    programs: Sequence[ProgramReport]
     interrupted: bool
     raw: Json = field(repr=False)
 
@@ -142,6 +176,16 @@ class RunResult:
                 for call in result.get("unknown_system_calls", ())
             ],
             refused_output=result.get("refused_output"),
+            region=_region(result),
+            programs=[
+                ProgramReport(
+                    arguments=report["arguments"],
+                    exit_code=report["exit_code"],
+                    runs=report["runs"],
+                    instructions=report["instructions"],
+                )
+                for report in result.get("programs", ())
+            ],
             interrupted=result.get("interrupted", False),
             raw=result,
         )
@@ -307,16 +351,17 @@ class Machine:
     """A machine under a crash-consistency design, ready to run programs.
 
     `machine` is a preset's name or the path of a TOML file; `set` overrides single values, for
-    instance `{"picl.acs_gap": 2}`; `harts` is the number of hardware threads; `sysroot` is the
-    folder in which a dynamically linked program finds its interpreter and libraries; `mounts`
-    are further `HOST:GUEST` folders; `environment` is the guest's whole environment beyond the
-    configured one; `stdin` is a file. Nothing is checked before the first call.
+    instance `{"picl.acs_gap": 2}`; `harts` is the number of hardware threads (None: one for each
+    program); `sysroot` is the folder in which a dynamically linked program finds its interpreter
+    and libraries; `mounts` are further `HOST:GUEST` folders; `environment` is the guest's whole
+    environment beyond the configured one; `stdin` is a file. Nothing is checked before the first
+    call.
     """
 
     machine: str = "picl"
     design: str = "picl"
     set: Mapping[str, Value] | Sequence[str] = ()
-    harts: int = 1
+    harts: int | None = None
     sysroot: Path | None = None
     mounts: Sequence[str] = ()
     environment: Mapping[str, str] | Sequence[str] = ()
@@ -330,8 +375,12 @@ class Machine:
 
     def run(
         self,
-        program: Sequence[Path],
+        program: Sequence[Path] = (),
         *,
+        programs: Sequence[Sequence[Path]] = (),
+        restart: bool = False,
+        warm_up: int | None = None,
+        measure: int | None = None,
         stop_after: int | None = None,
         out: Path | None = None,
         passthrough: bool = False,
@@ -339,18 +388,29 @@ class Machine:
     ) -> RunResult:
         """Runs `program` (path and arguments) to its end, or for `stop_after` instructions.
 
+        `programs` are several at once instead, one process and one hart each; with `restart`, one
+        that has finished starts again until all have. After each program has retired `warm_up`
+        instructions the measured region begins, and it ends when each has retired `measure` more.
         `out` is a folder for results, the effective configuration and the guest's files. With
         `passthrough`, the guest's output goes to this process's, as the design releases it.
         """
-        request = self._request(program, stop_after=stop_after, out=out, passthrough=passthrough)
+        request = self._request(
+            program,
+            stop_after=stop_after,
+            out=out,
+            passthrough=passthrough,
+            **_together(program, programs, restart, warm_up, measure),
+        )
         text = _core.run(json.dumps(request), progress)
         self._store(out, text)
         return RunResult.from_json(json.loads(text))
 
     def cut(
         self,
-        program: Sequence[Path],
+        program: Sequence[Path] = (),
         *,
+        programs: Sequence[Sequence[Path]] = (),
+        restart: bool = False,
         at: int | None = None,
         cuts: int = 100,
         schedule: Schedule = "random",
@@ -363,7 +423,7 @@ class Machine:
         out: Path | None = None,
         progress: Progress | None = None,
     ) -> CutReport:
-        """Runs `program`, cuts its power, recovers from what survived, and judges it.
+        """Runs `program`, or `programs` at once, cuts the power, recovers, and judges it.
 
         One cut at cycle `at`, or `cuts` of them by `schedule` and `seed`; cuts also strike
         recovery itself with `during_recovery`. `resume` says after which cuts the program is run
@@ -382,6 +442,7 @@ class Machine:
             planted_bug=planted_bug,
             stop_after=stop_after,
             out=out,
+            **_together(program, programs, restart),
         )
         text = _core.cut(json.dumps(request), progress)
         self._store(out, text)
@@ -448,6 +509,27 @@ def store(folder: Path, name: str, text: str) -> None:
         ) from error
 
 
+def _together(
+    program: Sequence[Path],
+    programs: Sequence[Sequence[Path]],
+    restart: bool,
+    warm_up: int | None = None,
+    measure: int | None = None,
+) -> dict[str, object]:
+    """What a request says about several programs and a measured region, where it says anything."""
+    if program and programs:
+        raise _core.PerdureError(
+            "both `program` and `programs` are given: `programs` replaces `program`"
+        )
+    asked = {
+        "programs": [[fspath(word) for word in words] for words in programs] or None,
+        "restart": restart or None,
+        "warm_up_instructions": warm_up,
+        "measure_instructions": measure,
+    }
+    return {key: value for key, value in asked.items() if value is not None}
+
+
 def _named(entries: Sequence[Json]) -> list[Named]:
     return [Named(entry["name"], entry["summary"], entry) for entry in entries]
 
@@ -496,6 +578,21 @@ def _fatal_signal(result: Json) -> FatalSignal | None:
         symbol=fatal.get("symbol"),
         address=fatal.get("address"),
         instruction=fatal.get("instruction"),
+    )
+
+
+def _region(result: Json) -> Region | None:
+    region = result.get("region")
+    if region is None:
+        return None
+    return Region(
+        cycles=region["cycles"],
+        instructions=region["instructions"],
+        statistics=_statistics(region),
+        programs=[
+            RegionProgram(program["cycles"], program["instructions"])
+            for program in region["programs"]
+        ],
     )
 
 

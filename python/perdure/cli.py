@@ -16,7 +16,7 @@ import tempfile
 from collections.abc import Sequence
 from enum import Enum
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import Annotated, NoReturn, TypedDict
 
 import typer
 from rich.console import Console
@@ -73,7 +73,11 @@ class Listed(str, Enum):
 
 
 Program = Annotated[
-    list[str], typer.Argument(metavar="-- PROGRAM ARG...", help="A RISC-V Linux program.")
+    list[str],
+    typer.Argument(
+        metavar="-- PROGRAM ARG... [-- PROGRAM ARG...]...",
+        help="A RISC-V Linux program, or several that run at once, on a hart each.",
+    ),
 ]
 MachineOption = Annotated[
     str, typer.Option("--machine", metavar="NAME|FILE", help="A preset, or a TOML file.")
@@ -85,7 +89,10 @@ SetOption = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KEY=VALUE", help="Override one value of the configuration."),
 ]
-HartsOption = Annotated[int, typer.Option("--harts", min=1, help="Hardware threads.")]
+HartsOption = Annotated[
+    int | None,
+    typer.Option("--harts", min=1, help="Hardware threads.  [default: one for each program]"),
+]
 SysrootOption = Annotated[
     Path | None,
     typer.Option("--sysroot", metavar="DIR", help="Where dynamic programs find their libraries."),
@@ -101,6 +108,9 @@ EnvironmentOption = Annotated[
 StdinOption = Annotated[
     str | None,
     typer.Option("--stdin", metavar="FILE|-", help="The guest's standard input; - is this one's."),
+]
+RestartOption = Annotated[
+    bool, typer.Option("--restart", help="Start a finished program again until all have finished.")
 ]
 StopAfterOption = Annotated[
     int | None,
@@ -130,12 +140,21 @@ def run(
     machine: MachineOption = "picl",
     design: DesignOption = "picl",
     set_: SetOption = None,
-    harts: HartsOption = 1,
+    harts: HartsOption = None,
     sysroot: SysrootOption = None,
     mount: MountOption = None,
     env: EnvironmentOption = None,
     stdin: StdinOption = None,
     stop_after: StopAfterOption = None,
+    restart: RestartOption = False,
+    warm_up: Annotated[
+        int | None,
+        typer.Option("--warm-up", min=0, metavar="INSTRUCTIONS", help="Of each program, first."),
+    ] = None,
+    measure: Annotated[
+        int | None,
+        typer.Option("--measure", min=1, metavar="INSTRUCTIONS", help="Of each program, then."),
+    ] = None,
     engine: EngineOption = Engine.fast,
     json_file: JsonOption = None,
     out: OutOption = None,
@@ -147,7 +166,14 @@ def run(
     chosen = _machine(machine, design, set_, harts, sysroot, mount, env, stdin, engine)
     with progress.status_line() as show:
         result = chosen.run(
-            program, stop_after=stop_after, out=out, passthrough=True, progress=show
+            **_programs(program),
+            restart=restart,
+            warm_up=warm_up,
+            measure=measure,
+            stop_after=stop_after,
+            out=out,
+            passthrough=True,
+            progress=show,
         )
     _write_json(result.raw, json_file)
     if verbose:
@@ -163,12 +189,13 @@ def cut(
     machine: MachineOption = "picl",
     design: DesignOption = "picl",
     set_: SetOption = None,
-    harts: HartsOption = 1,
+    harts: HartsOption = None,
     sysroot: SysrootOption = None,
     mount: MountOption = None,
     env: EnvironmentOption = None,
     stdin: StdinOption = None,
     stop_after: StopAfterOption = None,
+    restart: RestartOption = False,
     engine: EngineOption = Engine.fast,
     json_file: JsonOption = None,
     out: OutOption = None,
@@ -199,7 +226,8 @@ def cut(
     chosen = _machine(machine, design, set_, harts, sysroot, mount, env, stdin, engine)
     with progress.bar(stderr, "power cuts") as show:
         report = chosen.cut(
-            program,
+            **_programs(program),
+            restart=restart,
             at=at,
             cuts=cuts or 100,
             schedule=schedule.value,
@@ -234,7 +262,7 @@ def compare(
     ] = "ideal,picl",
     machine: MachineOption = "picl",
     set_: SetOption = None,
-    harts: HartsOption = 1,
+    harts: HartsOption = None,
     sysroot: SysrootOption = None,
     mount: MountOption = None,
     env: EnvironmentOption = None,
@@ -253,7 +281,9 @@ def compare(
         for name in names:
             chosen = _machine(machine, name, set_, harts, sysroot, mount, env, stdin, engine)
             folder = None if out is None else out / name
-            results.append(chosen.run(program, stop_after=stop_after, out=folder, progress=show))
+            results.append(
+                chosen.run(**_programs(program), stop_after=stop_after, out=folder, progress=show)
+            )
             if results[-1].interrupted:
                 break
     _console(json_file).print(render.compare(results))
@@ -323,7 +353,7 @@ def config(
     machine: MachineOption = "picl",
     design: DesignOption = "picl",
     set_: SetOption = None,
-    harts: HartsOption = 1,
+    harts: HartsOption = None,
     json_file: JsonOption = None,
 ) -> None:
     """Print the effective configuration and its hash."""
@@ -433,7 +463,7 @@ def _machine(
     machine: str,
     design: str,
     set_: Sequence[str] | None,
-    harts: int,
+    harts: int | None,
     sysroot: Path | None,
     mount: Sequence[str] | None,
     env: Sequence[str] | None,
@@ -452,6 +482,28 @@ def _machine(
         stdin=_spooled() if stdin == "-" else stdin,
         engine=engine.value,
     )
+
+
+class _Programs(TypedDict, total=False):
+    """One program, or several at once, as `api.Machine` takes them."""
+
+    program: list[str]
+    programs: list[list[str]]
+
+
+def _programs(words: Sequence[str]) -> _Programs:
+    """The programs of a command line, which `--` stands between."""
+    commands: list[list[str]] = [[]]
+    for word in words:
+        if word == "--":
+            commands.append([])
+        else:
+            commands[-1].append(word)
+    if len(commands) == 1:
+        return {"program": commands[0]}
+    if not all(commands):
+        raise PerdureError("-- stands between programs, and one of these is empty")
+    return {"programs": commands}
 
 
 def _spooled() -> str:

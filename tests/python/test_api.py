@@ -48,3 +48,29 @@ def test_results_that_cannot_be_kept_are_a_perdure_error(core, tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(perdure.PerdureError, match=r"cannot write result\.json"):
         perdure.Machine().run(["program"], out=tmp_path / "file")
+
+
+def test_several_programs_and_a_measured_region(core):
+    import perdure
+
+    core.results["run"]["region"] = {
+        "cycles": 900,
+        "instructions": 600,
+        "statistics": {"nvm.reads": {"value": 3, "unit": "operations", "meaning": "reads"}},
+        "programs": [
+            {"cycles": 800, "instructions": 300},
+            {"cycles": 900, "instructions": 300},
+        ],
+    }
+    core.results["run"]["programs"] = [
+        {"arguments": ["a"], "exit_code": 0, "runs": 2, "instructions": 700},
+        {"arguments": ["b"], "exit_code": None, "runs": 0, "instructions": 400},
+    ]
+    result = perdure.Machine().run(programs=[["a"], ["b"]], restart=True, warm_up=0, measure=300)
+    assert core.requests[0][1]["warm_up_instructions"] == 0
+    assert result.region is not None
+    assert [program.cycles for program in result.region.programs] == [800, 900]
+    assert result.region.statistics["nvm.reads"].value == 3
+    assert [program.runs for program in result.programs] == [2, 0]
+    with pytest.raises(perdure.PerdureError, match="replaces"):
+        perdure.Machine().run(["a"], programs=[["b"]])

@@ -200,3 +200,22 @@ def test_standard_input_is_kept_in_a_file(core, command, monkeypatch):
 
 def test_version(command):
     assert command("--version")[:2] == (0, "perdure 0.0.0\n")
+
+
+def test_dashes_stand_between_programs_that_run_at_once(core, command):
+    words = ("run", "--restart", "--warm-up", "5", "--measure", "7", "--", "a", "1", "--", "b")
+    assert command(*words)[0] == 0
+    request = core.requests[0][1]
+    assert request["programs"] == [["a", "1"], ["b"]]
+    assert request["program"] == []
+    assert request["harts"] is None
+    assert (request["restart"], request["warm_up_instructions"]) == (True, 5)
+    assert request["measure_instructions"] == 7
+    command("cut", "--cuts", "3", "--", "a", "--", "b")
+    assert core.requests[1][1]["programs"] == [["a"], ["b"]]
+
+
+def test_an_empty_program_is_refused(core, command):
+    status, _, err = command("run", "--", "a", "--", "--", "b")
+    assert (status, core.requests) == (2, [])
+    assert "one of these is empty" in err
