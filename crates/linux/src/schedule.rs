@@ -35,6 +35,15 @@ impl Kernel {
         self.scheduler.running.get(hart_index).copied().flatten()
     }
 
+    /// What a hart runs now; a system call may have changed its space (`execve`).
+    pub fn running(&self, hart_index: usize) -> Option<Running> {
+        self.thread_on(hart_index).map(|thread| Running {
+            thread,
+            space: SPACE,
+            program: 0,
+        })
+    }
+
     fn leave_hart(&mut self, hart_index: usize) {
         if let Some(place) = self.scheduler.running.get_mut(hart_index) {
             *place = None;
@@ -52,12 +61,8 @@ impl Kernel {
         if self.exit.is_some() {
             return None;
         }
-        if let Some(thread) = self.thread_on(hart_index) {
-            return Some(Running {
-                thread,
-                space: SPACE,
-                program: 0,
-            });
+        if let Some(running) = self.running(hart_index) {
+            return Some(running);
         }
         let id = self.scheduler.ready.pop_front()?;
         let thread = self.threads.get_mut(&id)?;
