@@ -1,12 +1,13 @@
 #!/bin/sh
 # Compiles the guest programs of this repository for riscv64 Linux.
 #
-#   workloads/build.sh OUTDIR [--compiler gcc|zig] [--dynamic] [--guests]
+#   workloads/build.sh OUTDIR [--compiler gcc|zig] [--dynamic] [--kernels] [--guests]
 #
 #   --compiler   gcc: riscv64-linux-gnu-gcc (glibc); zig: the ziglang package of the
 #                Python in $PYTHON, default python3 (musl). Without it: gcc if it is
 #                there, else zig.
 #   --dynamic    link dynamically (gcc only); the default is a static program.
+#   --kernels    also the kernels of workloads/kernels, in OUTDIR/kernels.
 #   --guests     also the end-to-end test programs of tests/guests, in OUTDIR/guests.
 #                The Go ones need `go`, and are skipped with a notice where it is missing.
 #
@@ -20,10 +21,11 @@ fail() {
     exit 2
 }
 
-usage="usage: build.sh OUTDIR [--compiler gcc|zig] [--dynamic] [--guests]"
+usage="usage: build.sh OUTDIR [--compiler gcc|zig] [--dynamic] [--kernels] [--guests]"
 out=""
 compiler=""
 link=static
+kernels=no
 guests=no
 while [ $# -gt 0 ]; do
     case $1 in
@@ -33,6 +35,7 @@ while [ $# -gt 0 ]; do
         shift
         ;;
     --dynamic) link=dynamic ;;
+    --kernels) kernels=yes ;;
     --guests) guests=yes ;;
     -h | --help)
         echo "$usage"
@@ -103,10 +106,11 @@ else
     rebuild=no
 fi
 
-# build SOURCE PROGRAM: compiles one source file, unless the program is up to date.
+# build SOURCE PROGRAM FLAG...: compiles one source file, unless the program is up to date.
 build() {
     source=$1
     program=$2
+    shift 2
     if [ $rebuild = no ] && [ -f "$program" ] &&
         [ -z "$(find "$source" "$(dirname "$source")" "$repository/guest" "$here/build.sh" \
             -type f -newer "$program" \
@@ -116,8 +120,8 @@ build() {
     echo "  $(basename "$program")"
     mkdir -p "$(dirname "$program")"
     case $source in
-    *.c) compile cc -std=c11 -D_GNU_SOURCE -o "$program.$$" "$source" -lm ;;
-    *.cpp) compile cxx -std=c++17 -o "$program.$$" "$source" ;;
+    *.c) compile cc -std=c11 -D_GNU_SOURCE "$@" -o "$program.$$" "$source" -lm ;;
+    *.cpp) compile cxx -std=c++17 "$@" -o "$program.$$" "$source" ;;
     *.go)
         CGO_ENABLED=0 GOOS=linux GOARCH=riscv64 \
             go build -trimpath -o "$program.$$" "$source"
@@ -129,6 +133,13 @@ build() {
 for source in "$here"/bench/*.c "$here"/kv/*.c; do
     build "$source" "$out/$(basename "$source" .c)"
 done
+
+if [ $kernels = yes ]; then
+    for source in "$here"/kernels/*.c; do
+        # A contracted multiply-add rounds once instead of twice: another result.
+        build "$source" "$out/kernels/$(basename "$source" .c)" -ffp-contract=off
+    done
+fi
 
 if [ $guests = yes ]; then
     for source in "$repository"/tests/guests/*.c "$repository"/tests/guests/*.cpp \
