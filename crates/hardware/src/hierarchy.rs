@@ -25,6 +25,9 @@ use crate::specification::{CoreModel, Specification};
 use crate::statistics::Statistics;
 use crate::time::Cycles;
 
+/// The granularity of [`Statistics::pages_written`].
+const PAGE_BYTES: u64 = 4096;
+
 /// One hart's private part of the machine. All of it is lost at power-off.
 #[derive(Debug)]
 pub struct Core {
@@ -73,6 +76,10 @@ pub struct Hardware {
     pub statistics: Statistics,
     /// Set by a policy that cannot go on.
     pub failure: Option<PolicyFailure>,
+    /// How often the version changed, plus one; and for each page, what that was when a store last
+    /// found an older version in it. Not hardware: it measures the program's write set.
+    generation: u32,
+    page_generations: Vec<u32>,
 }
 
 /// What a cache flush did.
@@ -129,6 +136,8 @@ impl Hardware {
             events: EventQueue::default(),
             statistics: Statistics::default(),
             failure: None,
+            generation: 1,
+            page_generations: vec![0; (specification.nvm.bytes / PAGE_BYTES) as usize],
             specification,
         }
     }
@@ -181,6 +190,7 @@ impl Hardware {
         }
         if word.version() != policy.current_version(hart) {
             self.statistics.cross_version_stores += 1;
+            self.note_page(line);
             let store = CrossVersionStore {
                 domain: hart,
                 line,
@@ -194,6 +204,14 @@ impl Hardware {
             .with_version(policy.current_version(hart));
         self.cores[hart].l1d.set_word(slot, word);
         ready
+    }
+
+    fn note_page(&mut self, line: LineNumber) {
+        let page = &mut self.page_generations[(line * LINE_BYTES as u64 / PAGE_BYTES) as usize];
+        if *page != self.generation {
+            *page = self.generation;
+            self.statistics.pages_written += 1;
+        }
     }
 
     fn fill_l1d<P: Policy>(
@@ -534,6 +552,7 @@ impl Hardware {
 
     /// The current version changed in every domain: the next store to any line must ask.
     pub fn version_changed(&mut self) {
+        self.generation = self.generation.wrapping_add(1);
         for core in &mut self.cores {
             core.lookaside.revoke_all_writes();
         }

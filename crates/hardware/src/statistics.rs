@@ -26,6 +26,17 @@ macro_rules! statistics {
             pub fn describe(&self) -> Vec<Described> {
                 vec![$(Described { name: $name, value: self.$field, unit: $unit, meaning: $meaning },)*]
             }
+
+            /// What was counted since an earlier moment. Greatest values and sizes, which are no
+            /// counts, stay as they are now.
+            #[must_use]
+            pub fn since(&self, earlier: &Self) -> Self {
+                Self {
+                    log_bytes_live_peak: self.log_bytes_live_peak,
+                    log_extents: self.log_extents,
+                    ..Self { $($field: self.$field - earlier.$field,)* }
+                }
+            }
         }
     };
 }
@@ -46,6 +57,7 @@ statistics! {
     l2_write_backs, "l2.write_backs", "lines", "dirty lines that left a private cache for the last-level cache";
     llc_write_backs, "llc.write_backs", "lines", "dirty lines evicted from the last-level cache to memory";
     cross_version_stores, "versions.cross_stores", "stores", "stores that found their line with an older version, or none";
+    pages_written, "versions.pages_written", "pages", "4 KiB pages in which such a store was the first since the version changed";
     cleaned_lines, "cache_block.cleaned", "lines", "dirty lines written to memory by cache-block instructions";
     store_buffer_stall_cycles, "core.store_buffer_stall", "cycles", "time that cores waited for a free store-buffer entry";
     memory_stall_cycles, "core.memory_stall", "cycles", "time that cores waited for loads, fetches and atomics";

@@ -89,7 +89,7 @@ impl Visitor for Run<'_> {
         let receiver = Arc::clone(&forward);
         machine.outside.forward = Some(Arc::new(move |release| receiver.release(release)));
         let started = Instant::now();
-        let total = self.request.stop_after.unwrap_or(0);
+        let total = self.request.instructions_expected();
         let progress = |machine: &Machine<D>| {
             self.observer
                 .progress(machine.retired(), total, "instructions", "running");
@@ -105,6 +105,13 @@ impl Visitor for Run<'_> {
         let seconds = started.elapsed().as_secs_f64();
         if let Some(message) = &machine.outside.contradiction {
             return Err(Error::Defect(message.clone()));
+        }
+        if workload.region.is_some() && machine.meter.measured().is_none() && !interrupted {
+            return Err(Error::Request(format!(
+                "the measured region was not reached: the programs retired {:?} instructions, and --warm-up is {}",
+                machine.meter.retired,
+                self.request.warm_up_instructions.unwrap_or(0)
+            )));
         }
         let mut result = run_result(&machine, self.prepared, seconds, interrupted)?;
         result.insert("refused_output".into(), json!(forward.refusal()));
@@ -235,7 +242,7 @@ pub fn replay(token: &str, observer: &dyn Observer) -> Result<String, Error> {
     if prepared.program_hash != token.program_hash {
         return Err(Error::Request(format!(
             "the program {} has changed since the token was made",
-            request.program.first().map_or("", String::as_str)
+            request.program_names()
         )));
     }
     cut_request(&request, observer)

@@ -366,7 +366,7 @@ fn stratified(survey: &Survey, cuts: u64, random: &mut Random) -> Vec<Cycles> {
 }
 
 fn resumed_indices(request: &Request, cuts: usize, seed: u64) -> BTreeSet<usize> {
-    if request.stop_after.is_some() {
+    if request.stop_after.is_some() || request.measure_instructions.is_some() {
         return BTreeSet::new();
     }
     match request.resume.unwrap_or(Resume::Sample) {
@@ -589,7 +589,7 @@ impl Cutter<'_> {
         }
         result.resumed_cycles = Some(resumed.time());
         if self.request.at.is_some() {
-            result.resumed_output = Some(resumed.outside.streams[0].clone());
+            result.resumed_output = Some(resumed.outside.stream(0, 1).to_vec());
         }
         Ok(())
     }

@@ -14,6 +14,7 @@ pub mod machine;
 pub mod mutants;
 pub mod outside;
 pub mod port;
+pub mod region;
 pub mod report;
 pub mod request;
 pub mod token;

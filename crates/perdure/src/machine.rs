@@ -14,7 +14,7 @@ use perdure_hardware::hierarchy::Hardware;
 use perdure_hardware::line::LINE_BYTES;
 use perdure_hardware::time::Cycles;
 use perdure_linux::{
-    Exception, ExitReport, HostView, Kernel, Machine as _, Outcome, Release, Running,
+    Exception, ExitReport, HostView, Kernel, Machine as _, Outcome, Release, Running, SpaceId,
 };
 use perdure_riscv::{Exit, fast, plain};
 
@@ -23,6 +23,7 @@ use crate::context::{HartContext, MachineRecord, restore};
 use crate::error::Error;
 use crate::outside::Outside;
 use crate::port::{BootPort, DevicePort, FetchHint, KernelPort, Limits, Port, VirtualClock};
+use crate::region::{Meter, Region};
 
 /// Events with this bit are the machine's, the others the design's.
 const MACHINE_EVENT: u32 = 1 << 31;
@@ -44,6 +45,8 @@ pub struct Workload {
     pub kernel: perdure_linux::Configuration,
     /// Stop after so many instructions of all harts together.
     pub stop_after: Option<u64>,
+    /// Measure a part of the run, and stop after it.
+    pub region: Option<Region>,
 }
 
 /// Why [`Machine::run`] came back.
@@ -53,7 +56,8 @@ pub enum Pause {
     Time,
     /// An epoch has just ended; no hart has run since.
     EpochEnded(u64),
-    /// The program is over and its output has left the machine, or `stop_after` was reached.
+    /// Every program is over and its output has left the machine, or `stop_after` or the region's
+    /// end was reached.
     Finished,
 }
 
@@ -71,6 +75,10 @@ struct HartState {
     /// The thread waits until this epoch is persisted.
     waits_for: Option<u64>,
     slice_end: Cycles,
+    /// Instructions that are counted for a program.
+    counted: u64,
+    /// The address space that the lookaside and the decoded blocks are of.
+    space: Option<SpaceId>,
     /// `retired` when the epoch began.
     epoch_start: u64,
 }
@@ -105,6 +113,10 @@ pub struct Machine<D: Design> {
     skipped_ns: u64,
     next_deadline_ns: Option<u64>,
     stop_after: u64,
+    /// Programs that finish are started again.
+    restart: bool,
+    /// Instructions by program, and the measured region.
+    pub meter: Meter,
     ended: Option<Ended>,
     finished: bool,
     held_files: Vec<(u64, Release)>,
@@ -168,8 +180,14 @@ impl<D: Design> Machine<D> {
             contexts,
             saved_image,
             skipped_ns: 0,
+            programs: workload.kernel.programs.len(),
         };
-        Self::assemble(configuration, parts, 0, workload.stop_after, engine, bug)
+        let stop_after = workload.stop_after;
+        let mut machine = Self::assemble(configuration, parts, 0, stop_after, engine, bug)?;
+        machine.restart = workload.kernel.restart;
+        machine.meter = Meter::new(workload.kernel.programs.len(), workload.region);
+        machine.look_at_region(0);
+        Ok(machine)
     }
 
     /// Goes on from a recovered image.
@@ -192,6 +210,7 @@ impl<D: Design> Machine<D> {
             .slice(layout.kernel.start, saved.record.kernel_bytes as usize)
             .to_vec();
         let contexts = layout.contexts.start..layout.kernel.end;
+        let programs = saved.kernel.program_reports().len();
         let parts = Parts {
             hardware: Hardware::new(specification, arena, contexts),
             layout,
@@ -199,6 +218,7 @@ impl<D: Design> Machine<D> {
             contexts: saved.harts,
             saved_image,
             skipped_ns: saved.record.skipped_ns,
+            programs,
         };
         let mut machine = Self::assemble(configuration, parts, epoch, None, engine, None)?;
         machine.outside = outside;
@@ -250,6 +270,8 @@ impl<D: Design> Machine<D> {
             .into_iter()
             .map(|context| HartState {
                 epoch_start: context.hart.retired,
+                counted: context.hart.retired,
+                space: context.running.map(|running| running.space),
                 context,
                 blocks: fast::BlockCache::default(),
                 pending: None,
@@ -275,6 +297,8 @@ impl<D: Design> Machine<D> {
             skipped_ns: parts.skipped_ns,
             next_deadline_ns: None,
             stop_after: stop_after.unwrap_or(u64::MAX),
+            restart: false,
+            meter: Meter::new(parts.programs, None),
             ended: None,
             finished: false,
             held_files: Vec::new(),
@@ -439,6 +463,7 @@ impl<D: Design> Machine<D> {
             return;
         }
         let exit = self.run_engine(turn, until);
+        self.count(turn.hart);
         if exit == Exit::Limit {
             return self.check_instruction_limits(turn.hart);
         }
@@ -452,16 +477,18 @@ impl<D: Design> Machine<D> {
             instructions => self.harts[turn.hart].epoch_start + instructions,
         };
         let stop = self.stop_after.saturating_sub(clock.others_retired);
-        let limits = Limits {
-            time: turn.limit.min(until.saturating_add(1)),
-            instructions: epoch_end.min(stop),
-        };
         let state = &mut self.harts[turn.hart];
-        let space = state
+        let Running { space, program, .. } = state
             .context
             .running
-            .expect("a hart in its turn runs a thread")
-            .space;
+            .expect("a hart in its turn runs a thread");
+        let region = self.meter.left(program as usize);
+        let limits = Limits {
+            time: turn.limit.min(until.saturating_add(1)),
+            instructions: epoch_end
+                .min(stop)
+                .min(state.counted.saturating_add(region)),
+        };
         let hart = &mut state.context.hart;
         let (hardware, design, kernel) = (&mut self.hardware, &mut self.design, &self.kernel);
         match self.engine {
@@ -476,6 +503,39 @@ impl<D: Design> Machine<D> {
                 );
                 plain::run(hart, &mut port)
             }
+        }
+    }
+
+    /// Counts what a hart has retired for the program that it runs.
+    fn count(&mut self, hart: usize) {
+        let state = &mut self.harts[hart];
+        let retired = state.context.hart.retired;
+        if let Some(running) = state.context.running {
+            self.meter.retired[running.program as usize] += retired - state.counted;
+        }
+        state.counted = retired;
+        self.look_at_region(self.clock(hart));
+    }
+
+    fn look_at_region(&mut self, now: Cycles) {
+        let (reports, restart) = (self.kernel.program_reports(), self.restart);
+        let finished = |program: usize| !restart && reports[program].exit.is_some();
+        let hardware = &self.hardware;
+        if self.meter.look(now, finished, || hardware.statistics()) {
+            self.finished = true;
+        }
+    }
+
+    /// What a hart runs now. Whatever is remembered by virtual address is of one space.
+    fn adopt(&mut self, hart: usize, running: Option<Running>) {
+        let state = &mut self.harts[hart];
+        state.context.running = running;
+        let Some(Running { space, .. }) = running else {
+            return;
+        };
+        if state.space.replace(space) != Some(space) {
+            state.blocks.flush();
+            self.hardware.cores[hart].lookaside.kill_all();
         }
     }
 
@@ -570,7 +630,7 @@ impl<D: Design> Machine<D> {
 
     fn follow(&mut self, hart: usize, outcome: Outcome) {
         match outcome {
-            Outcome::Continue => {}
+            Outcome::Continue => self.adopt(hart, self.kernel.running(hart)),
             Outcome::Blocked => {
                 self.harts[hart].context.running = None;
                 self.turn = None;
@@ -580,7 +640,7 @@ impl<D: Design> Machine<D> {
                 self.harts[hart].waits_for = Some(self.design.executing_epoch());
                 self.epoch_due = Some((hart, Urgency::OutputCommit));
             }
-            Outcome::Exited { .. } => self.process_ended(hart),
+            Outcome::Exited { .. } => self.programs_ended(hart),
         }
         if D::PROMISE == perdure_designs::Promise::Nothing {
             // Nothing holds output back.
@@ -591,12 +651,13 @@ impl<D: Design> Machine<D> {
         self.schedule_idle_harts(self.clock(hart));
     }
 
-    fn process_ended(&mut self, hart: usize) {
+    fn programs_ended(&mut self, hart: usize) {
         let report = self
             .kernel
             .exited()
-            .expect("the kernel said that the process ended")
+            .expect("the kernel said that all programs ended")
             .clone();
+        self.look_at_region(self.clock(hart));
         let epoch = self.design.executing_epoch();
         self.ended = Some(Ended {
             report,
@@ -626,7 +687,7 @@ impl<D: Design> Machine<D> {
             let running = self.enter_kernel(hart, 0, |kernel, registers, port| {
                 kernel.schedule(hart, registers, port)
             });
-            self.harts[hart].context.running = running;
+            self.adopt(hart, running);
             self.harts[hart].slice_end =
                 self.clock(hart) + self.configuration.scheduling.slice_cycles;
         }
@@ -643,7 +704,7 @@ impl<D: Design> Machine<D> {
         self.kernel.wake_sleepers(now_ns);
         self.next_deadline_ns = self.kernel.next_deadline_ns();
         if self.kernel.exited().is_some() && self.ended.is_none() {
-            self.process_ended(hart);
+            self.programs_ended(hart);
         }
         self.schedule_idle_harts(self.clock(hart));
     }
@@ -865,4 +926,5 @@ struct Parts {
     contexts: Vec<HartContext>,
     saved_image: Vec<u8>,
     skipped_ns: u64,
+    programs: usize,
 }

@@ -35,8 +35,8 @@ pub type Forward = Arc<dyn Fn(&Release) + Send + Sync>;
 /// What has left the machine.
 #[derive(Clone, Default)]
 pub struct Outside {
-    /// Standard output and standard error.
-    pub streams: [Vec<u8>; 2],
+    /// Standard output (1) and standard error (2) of each program that wrote any.
+    pub streams: BTreeMap<(u32, u8), Vec<u8>>,
     /// Files by guest path; `None` for one that was removed.
     pub files: BTreeMap<String, Option<Entry>>,
     /// The newest epoch of which something was seen.
@@ -55,7 +55,7 @@ impl Outside {
         }
         match release {
             Release::Stream {
-                program: _,
+                program,
                 descriptor,
                 offset,
                 bytes,
@@ -63,11 +63,11 @@ impl Outside {
                 if bytes.is_empty() {
                     return;
                 }
-                let stream = &mut self.streams[usize::from(descriptor == 2)];
+                let stream = self.streams.entry((program, descriptor)).or_default();
                 let offset = offset as usize;
                 if offset > stream.len() {
                     self.contradiction.get_or_insert(format!(
-                        "stream {descriptor}: bytes {}..{offset} never came",
+                        "program {program}, stream {descriptor}: bytes {}..{offset} never came",
                         stream.len()
                     ));
                     return;
@@ -75,7 +75,7 @@ impl Outside {
                 let known = bytes.len().min(stream.len() - offset);
                 if stream[offset..offset + known] != bytes[..known] {
                     self.contradiction.get_or_insert(format!(
-                        "stream {descriptor}: bytes from {offset} on were sent again with other content"
+                        "program {program}, stream {descriptor}: bytes from {offset} on were sent again with other content"
                     ));
                     return;
                 }
@@ -122,19 +122,29 @@ impl Outside {
         self.seen_epoch = self.seen_epoch.max(epoch);
     }
 
+    /// What a program wrote to a stream.
+    pub fn stream(&self, program: u32, descriptor: u8) -> &[u8] {
+        self.streams
+            .get(&(program, descriptor))
+            .map_or(&[], Vec::as_slice)
+    }
+
     /// What differs between this and what an uninterrupted run sent, in words.
     pub fn difference(&self, golden: &Self) -> Option<String> {
         if let Some(contradiction) = &self.contradiction {
             return Some(contradiction.clone());
         }
-        for (name, mine, theirs) in [
-            ("standard output", &self.streams[0], &golden.streams[0]),
-            ("standard error", &self.streams[1], &golden.streams[1]),
-        ] {
+        for &(program, descriptor) in self.streams.keys().chain(golden.streams.keys()) {
+            let name = match descriptor {
+                2 => "standard error",
+                _ => "standard output",
+            };
+            let mine = self.stream(program, descriptor);
+            let theirs = golden.stream(program, descriptor);
             if mine != theirs {
                 let at = mine.iter().zip(theirs).take_while(|(a, b)| a == b).count();
                 return Some(format!(
-                    "{name} differs from byte {at} on ({} bytes, uninterrupted {})",
+                    "program {program}: {name} differs from byte {at} on ({} bytes, uninterrupted {})",
                     mine.len(),
                     theirs.len()
                 ));

@@ -2,10 +2,12 @@
 
 use perdure_designs::Design;
 use perdure_hardware::arena::Digest;
+use perdure_hardware::statistics::Statistics;
 use serde_json::{Map, Value, json};
 
 use crate::error::Error;
 use crate::machine::Machine;
+use crate::region::Measured;
 use crate::request::Prepared;
 
 /// A hash of the machine's final state: memory as the program sees it, every context, time, what
@@ -22,7 +24,9 @@ pub fn state_hash<D: Design>(machine: &Machine<D>) -> String {
     for hart in 0..machine.hardware.cores.len() {
         hasher.update(&machine.clock(hart).to_le_bytes());
     }
-    for stream in &machine.outside.streams {
+    for ((program, descriptor), stream) in &machine.outside.streams {
+        let place = u64::from(*program) << 8 | u64::from(*descriptor);
+        hasher.update(&place.to_le_bytes());
         hasher.update(&(stream.len() as u64).to_le_bytes());
         hasher.update(stream);
     }
@@ -44,16 +48,6 @@ pub fn run_result<D: Design>(
     statistics.check_conservation().map_err(Error::Defect)?;
     let instructions = machine.retired();
     let ended = machine.ended();
-    let described: Map<String, Value> = statistics
-        .describe()
-        .into_iter()
-        .map(|one| {
-            (
-                one.name.to_owned(),
-                json!({"value": one.value, "unit": one.unit, "meaning": one.meaning}),
-            )
-        })
-        .collect();
     let cycles = ended.map_or_else(|| machine.time(), |ended| ended.at);
     let clock = prepared.configuration.specification.clock();
     let unknown: Vec<Value> = machine
@@ -105,12 +99,54 @@ pub fn run_result<D: Design>(
             },
             "read_bytes": statistics.nvm_read_bytes,
         },
-        "statistics": described,
+        "statistics": described(&statistics),
+        "programs": programs(machine, prepared),
+        "region": machine.meter.measured().map(region),
     });
     let Value::Object(map) = value else {
         unreachable!("built as an object")
     };
     Ok(map)
+}
+
+fn described(statistics: &Statistics) -> Map<String, Value> {
+    let counters = statistics.describe().into_iter().map(|one| {
+        let value = json!({"value": one.value, "unit": one.unit, "meaning": one.meaning});
+        (one.name.to_owned(), value)
+    });
+    counters.collect()
+}
+
+fn programs<D: Design>(machine: &Machine<D>, prepared: &Prepared) -> Vec<Value> {
+    let reports = machine.kernel().program_reports();
+    let asked = &prepared.workload.kernel.programs;
+    let retired = &machine.meter.retired;
+    (asked.iter().zip(reports).zip(retired))
+        .map(|((program, report), instructions)| {
+            json!({
+                "program": program.path,
+                "arguments": program.arguments,
+                "exit_code": report.exit.as_ref().map(|exit| exit.status),
+                "runs": report.runs,
+                "instructions": instructions,
+            })
+        })
+        .collect()
+}
+
+fn region(measured: &Measured) -> Value {
+    let programs: Vec<Value> = measured
+        .programs
+        .iter()
+        .map(|share| json!({"cycles": share.cycles, "instructions": share.instructions}))
+        .collect();
+    json!({
+        "cycles": measured.cycles,
+        "instructions": measured.instructions,
+        "complete": measured.complete,
+        "statistics": described(&measured.statistics),
+        "programs": programs,
+    })
 }
 
 /// The function that an address is in, on whatever the machine runs.

@@ -9,6 +9,7 @@ use crate::configuration::{Configuration, check};
 use crate::error::Error;
 use crate::exerciser;
 use crate::machine::{Engine, Workload};
+use crate::region::Region;
 
 /// Which cuts to make.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -63,11 +64,24 @@ pub struct Request {
     /// Stop after so many instructions.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stop_after: Option<u64>,
+    /// Programs that have finished are started again, until every one has finished once.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub restart: bool,
+    /// Instructions of every program before the measured region.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub warm_up_instructions: Option<u64>,
+    /// Instructions of every program in the measured region, after which the run stops.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub measure_instructions: Option<u64>,
     /// `fast` or `plain`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub engine: Option<String>,
     /// The program and its arguments.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub program: Vec<String>,
+    /// Several programs, each with its arguments, in place of one.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub programs: Vec<Vec<String>>,
     /// Where files and results go.
     #[serde(skip_serializing)]
     pub out: Option<PathBuf>,
@@ -115,8 +129,12 @@ impl Default for Request {
             environment: Vec::new(),
             stdin: None,
             stop_after: None,
+            restart: false,
+            warm_up_instructions: None,
+            measure_instructions: None,
             engine: None,
             program: Vec::new(),
+            programs: Vec::new(),
             out: None,
             passthrough: false,
             at: None,
@@ -140,7 +158,7 @@ pub struct Prepared {
     pub workload: Workload,
     /// The engine.
     pub engine: Engine,
-    /// A hash of the program's file.
+    /// A hash of the programs' files.
     pub program_hash: String,
 }
 
@@ -156,9 +174,65 @@ impl Request {
 
     /// The effective configuration, checked.
     pub fn configuration(&self) -> Result<Configuration, Error> {
-        let configuration = Configuration::new(&self.machine, &self.design, &self.set, self.harts)?;
+        let harts = match (self.harts, self.programs.len()) {
+            (None, programs) if programs > 1 && !self.sets_harts() => Some(programs),
+            (harts, _) => harts,
+        };
+        let configuration = Configuration::new(&self.machine, &self.design, &self.set, harts)?;
         check(&configuration)?;
         Ok(configuration)
+    }
+
+    fn sets_harts(&self) -> bool {
+        (self.set.iter()).any(|text| text.split('=').next().map(str::trim) == Some("harts"))
+    }
+
+    /// The programs' names, for messages.
+    pub fn program_names(&self) -> String {
+        let several = self.programs.iter().filter_map(|line| line.first());
+        let names: Vec<&str> = (self.program.first().into_iter().chain(several))
+            .map(String::as_str)
+            .collect();
+        names.join(", ")
+    }
+
+    /// Instructions that the run will take, where that is known; else 0.
+    pub fn instructions_expected(&self) -> u64 {
+        let programs = self.programs.len().max(1) as u64;
+        let region = self
+            .measure_instructions
+            .map(|measure| (measure + self.warm_up_instructions.unwrap_or(0)) * programs);
+        self.stop_after.or(region).unwrap_or(0)
+    }
+
+    /// The programs to run, however they were given.
+    fn command_lines(&self) -> Result<Vec<&[String]>, Error> {
+        let lines: Vec<&[String]> = match (self.program.as_slice(), self.programs.as_slice()) {
+            (one, []) => vec![one],
+            ([], several) => several.iter().map(Vec::as_slice).collect(),
+            _ => return request_error("give either 'program' or 'programs', not both"),
+        };
+        if lines.iter().any(|line| line.is_empty()) {
+            return request_error(
+                "no program: write it after --, as in perdure run -- ./program argument",
+            );
+        }
+        Ok(lines)
+    }
+
+    /// The part of the run to measure.
+    fn region(&self) -> Result<Option<Region>, Error> {
+        match (self.warm_up_instructions, self.measure_instructions) {
+            (None, None) => Ok(None),
+            (Some(_), None) => {
+                request_error("--warm-up without --measure: say how many instructions to measure")
+            }
+            (_, Some(0)) => request_error("--measure 0: must be at least 1"),
+            (warm_up, Some(measure_instructions)) => Ok(Some(Region {
+                warm_up_instructions: warm_up.unwrap_or(0),
+                measure_instructions,
+            })),
+        }
     }
 
     /// Checks everything that can be checked before running.
@@ -173,21 +247,12 @@ impl Request {
                 ));
             }
         };
-        let Some((program, arguments)) = self.program.split_first() else {
-            return request_error(
-                "no program: write it after --, as in perdure run -- ./program argument",
-            );
-        };
-        let program = match exerciser::path_of(program) {
-            Some(path) => path?,
-            None => PathBuf::from(program),
-        };
         let mounts = self
             .mounts
             .iter()
             .map(|text| mount(text))
             .collect::<Result<_, _>>()?;
-        let environment = self
+        let environment: Vec<(String, String)> = self
             .environment
             .iter()
             .map(|text| match text.split_once('=') {
@@ -214,16 +279,30 @@ impl Request {
                 sysroot.display()
             ));
         }
-        let program_hash = std::fs::read(&program)
-            .map(|bytes| format!("{:016x}", xxhash_rust::xxh3::xxh3_64(&bytes)))
-            .unwrap_or_default();
+        let mut hasher = xxhash_rust::xxh3::Xxh3::new();
+        let mut programs = Vec::new();
+        for (index, line) in self.command_lines()?.into_iter().enumerate() {
+            let path = match exerciser::path_of(&line[0]) {
+                Some(path) => path?,
+                None => PathBuf::from(&line[0]),
+            };
+            hasher.update(&std::fs::read(&path).unwrap_or_default());
+            programs.push(perdure_linux::Program {
+                path,
+                arguments: line[1..].to_vec(),
+                environment: Vec::clone(&environment),
+                // There is one standard input, and the first program has it.
+                stdin: if index == 0 {
+                    stdin.clone()
+                } else {
+                    Vec::new()
+                },
+            });
+        }
+        let program_hash = format!("{:016x}", hasher.digest());
         let kernel = perdure_linux::Configuration {
-            programs: vec![perdure_linux::Program {
-                path: program,
-                arguments: arguments.to_vec(),
-                environment,
-                stdin,
-            }],
+            programs,
+            restart: self.restart,
             sysroot: self.sysroot.clone(),
             work_directory: std::env::current_dir().ok(),
             mounts,
@@ -237,6 +316,7 @@ impl Request {
             workload: Workload {
                 kernel,
                 stop_after: self.stop_after,
+                region: self.region()?,
             },
             engine,
             program_hash,
