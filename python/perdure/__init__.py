@@ -28,6 +28,7 @@ from perdure.api import (
     mutants,
     replay,
 )
+from perdure.sweeps import Sweep, sweep
 
 __all__ = [
     "BugReport",
@@ -42,9 +43,11 @@ __all__ = [
     "PerdureError",
     "RunResult",
     "Statistic",
+    "Sweep",
     "SystemCall",
     "__version__",
     "catalogue",
     "mutants",
     "replay",
+    "sweep",
 ]

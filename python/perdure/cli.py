@@ -23,7 +23,7 @@ from rich.console import Console
 from rich.syntax import Syntax
 
 import perdure
-from perdure import PerdureError, api, progress, render, workloads
+from perdure import PerdureError, api, progress, render, sweeps, workloads
 
 INTERRUPTED = 130
 
@@ -112,6 +112,22 @@ StdinOption = Annotated[
 RestartOption = Annotated[
     bool, typer.Option("--restart", help="Start a finished program again until all have finished.")
 ]
+WarmUpOption = Annotated[
+    int | None,
+    typer.Option("--warm-up", min=0, metavar="INSTRUCTIONS", help="Of each program, first."),
+]
+MeasureOption = Annotated[
+    int | None,
+    typer.Option("--measure", min=1, metavar="INSTRUCTIONS", help="Of each program, then."),
+]
+SchedulerOption = Annotated[
+    str | None,
+    typer.Option("--scheduler", metavar="ADDRESS", help="A Dask scheduler, as tcp://host:8786."),
+]
+WorkersOption = Annotated[
+    int | None,
+    typer.Option("--workers", min=1, help="Points at a time here (all processors)."),
+]
 StopAfterOption = Annotated[
     int | None,
     typer.Option("--stop-after", min=1, metavar="INSTRUCTIONS", help="End the run there."),
@@ -147,14 +163,8 @@ def run(
     stdin: StdinOption = None,
     stop_after: StopAfterOption = None,
     restart: RestartOption = False,
-    warm_up: Annotated[
-        int | None,
-        typer.Option("--warm-up", min=0, metavar="INSTRUCTIONS", help="Of each program, first."),
-    ] = None,
-    measure: Annotated[
-        int | None,
-        typer.Option("--measure", min=1, metavar="INSTRUCTIONS", help="Of each program, then."),
-    ] = None,
+    warm_up: WarmUpOption = None,
+    measure: MeasureOption = None,
     engine: EngineOption = Engine.fast,
     json_file: JsonOption = None,
     out: OutOption = None,
@@ -297,6 +307,61 @@ def compare(
         stderr.print("figure: " + " and ".join(map(str, paths)), highlight=False)
     differ = len({result.exit_code for result in results}) > 1
     _exit(int(differ), results[-1].interrupted)
+
+
+@app.command(context_settings=GUEST_CONTEXT)
+def sweep(
+    program: Program,
+    designs: Annotated[
+        str, typer.Option("--design", metavar="A,B,...", help="The first is the measure.")
+    ] = "ideal,picl",
+    machine: MachineOption = "picl",
+    set_: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=A,B,...", help="Values of the configuration to try."),
+    ] = None,
+    harts: HartsOption = None,
+    sysroot: SysrootOption = None,
+    mount: MountOption = None,
+    env: EnvironmentOption = None,
+    stdin: StdinOption = None,
+    stop_after: StopAfterOption = None,
+    restart: RestartOption = False,
+    warm_up: WarmUpOption = None,
+    measure: MeasureOption = None,
+    scheduler: SchedulerOption = None,
+    workers: WorkersOption = None,
+    out: Annotated[
+        Path, typer.Option("--out", metavar="DIR", help="Results, figure, and finished points.")
+    ] = sweeps.OUT,
+    json_file: JsonOption = None,
+) -> None:
+    """Run a program for all designs × values; exit 1 if a point failed."""
+    with progress.points(stderr, "sweep") as watch:
+        done = sweeps.sweep(
+            **_programs(program),
+            designs=[name for name in designs.split(",") if name],
+            set=_choices(set_ or ()),
+            machine=machine,
+            harts=harts,
+            sysroot=sysroot,
+            mounts=mount or (),
+            environment=env or (),
+            stdin=_spooled() if stdin == "-" else stdin,
+            restart=restart,
+            warm_up=warm_up,
+            measure=measure,
+            stop_after=stop_after,
+            out=out,
+            scheduler=scheduler,
+            workers=workers,
+            watch=watch,
+        )
+    _console(json_file).print(render.sweep(done))
+    _write_json({"points": done.data.to_dicts(), "failures": done.failures.to_dicts()}, json_file)
+    kept = [str(path) for path in (done.out / "results.parquet", *done.figures)]
+    stderr.print("kept: " + " and ".join(kept), highlight=False, markup=False, soft_wrap=True)
+    _exit(int(len(done.failures) > 0), done.interrupted)
 
 
 @app.command()
@@ -482,6 +547,18 @@ def _machine(
         stdin=_spooled() if stdin == "-" else stdin,
         engine=engine.value,
     )
+
+
+def _choices(assignments: Sequence[str]) -> dict[str, list[str]]:
+    """`KEY=A,B` texts as the values of each key."""
+    chosen: dict[str, list[str]] = {}
+    for text in assignments:
+        key, equals, listed = text.partition("=")
+        found = [value for value in listed.split(",") if value]
+        if not (key and equals and found):
+            raise PerdureError(f"--set {text}: write KEY=VALUE, or KEY=A,B,... for several")
+        chosen.setdefault(key, []).extend(found)
+    return chosen
 
 
 class _Programs(TypedDict, total=False):

@@ -13,12 +13,16 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from perdure import api
+from perdure.sweeps import Watch
+
+if TYPE_CHECKING:
+    from perdure.experiments.cluster import Outcome
 
 PATIENCE_SECONDS = 2.0
 
@@ -64,6 +68,27 @@ def bar(console: Console, title: str) -> Iterator[api.Progress | None]:
             )
 
         yield show
+
+
+@contextmanager
+def points(console: Console, title: str) -> Iterator[Watch]:
+    """What shows a sweep: a bar on a terminal, elsewhere a line for each point; failures always."""
+    with bar(console, title) as show:
+
+        def watch(outcome: Outcome, done: int, total: int) -> None:
+            point = outcome.point
+            name = " ".join([point.name, point.design, *point.overrides])
+            if outcome.error is not None:
+                said = f"{name} failed: {outcome.error}"
+                console.print(said, style="red", markup=False, highlight=False, soft_wrap=True)
+            if show is not None:
+                show(done, total, "points", name)
+            elif outcome.stored is not None and not outcome.cached:
+                seconds = outcome.stored["result"]["host"]["seconds"]
+                said = f"[{done}/{total}] {name}: {seconds:.1f} s"
+                console.print(said, markup=False, highlight=False, soft_wrap=True)
+
+        yield watch
 
 
 class StatusLine:

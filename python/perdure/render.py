@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from rich.console import Group, RenderableType
+from rich.console import Group, JustifyMethod, RenderableType
 from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
@@ -22,6 +22,7 @@ from perdure.api import (
     MutantsReport,
     RunResult,
 )
+from perdure.sweeps import Sweep
 from perdure.workloads import Workload
 
 FAILURES_SHOWN = 10
@@ -46,7 +47,8 @@ def table(title: str, *columns: str, left: int = 1) -> Table:
     """An empty table whose first `left` columns are text and the others numbers."""
     made = Table(title=title, title_justify="left", title_style="bold", header_style="bold")
     for index, column in enumerate(columns):
-        made.add_column(column, justify="left" if index < left else "right")
+        justify: JustifyMethod = "left" if index < left else "right"
+        made.add_column(column, justify=justify, overflow="fold")
     return made
 
 
@@ -98,6 +100,37 @@ def run(result: RunResult) -> Table:
     ):
         made.add_row(name, value, unit)
     return made
+
+
+def sweep(done: Sweep) -> RenderableType:
+    """A sweep: each point's time, relative to the first design with the same values."""
+    made = table(
+        f"{len(done.data)} points, time relative to {done.designs[0]}",
+        *done.keys,
+        "design",
+        "cycles",
+        "time",
+        "NVM written (bytes)",
+        "epochs",
+        left=len(done.keys) + 1,
+    )
+    for row in done.rows():
+        relative = row["relative"]
+        made.add_row(
+            *(escape(row[key]) for key in done.keys),
+            row["design"],
+            number(row["cycles"]),
+            "–" if relative is None else f"{relative:.3f} ×",
+            number(row["nvm.written_bytes.total"]),
+            number(row["epoch.committed"]),
+        )
+    parts: list[RenderableType] = [made]
+    for failure in done.failures.iter_rows(named=True):
+        what = " ".join([failure["name"], failure["design"], *failure["overrides"]])
+        parts.append(line(f"failed: {what}: {failure['error']}", style="bold red"))
+    if done.interrupted:
+        parts.append(line("interrupted; run it again to go on", style="bold yellow"))
+    return Group(*parts)
 
 
 def statistics(result: RunResult) -> Table:

@@ -1,0 +1,222 @@
+"""Runs points on a Dask cluster: one on this machine, or any whose scheduler is named.
+
+Always true here: a point that is in the cache is not run; a point that fails is reported and stops
+no other; Ctrl-C keeps what is finished; every outcome is handed to the caller in the thread that
+called, and written by it alone.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from perdure import PerdureError, __version__
+from perdure.experiments import execute
+from perdure.experiments.cache import Cache, Stored
+from perdure.experiments.point import Point, core_digest
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+CONNECT_SECONDS = 15
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of a point: it is kept, or there is one message about why not."""
+
+    point: Point
+    key: str
+    stored: Stored | None
+    error: str | None
+    cached: bool
+
+
+@dataclass(frozen=True)
+class Finished:
+    """All outcomes, in the order of the points; after Ctrl-C without those not reached."""
+
+    outcomes: Sequence[Outcome]
+    interrupted: bool
+    workers: int
+
+    @property
+    def failures(self) -> list[Outcome]:
+        """The points that failed."""
+        return [outcome for outcome in self.outcomes if outcome.error is not None]
+
+
+def processors() -> int:
+    """How many processors this process may use."""
+    return len(os.sched_getaffinity(0))
+
+
+def run(
+    points: Sequence[Point],
+    cache: Cache,
+    *,
+    scheduler: str | None = None,
+    workers: int | None = None,
+    watch: Callable[[Outcome, int, int], object] = lambda _outcome, _done, _total: None,
+) -> Finished:
+    """Runs every point that is not in the cache; equal points are run once.
+
+    `scheduler` is the address of a Dask scheduler; without, `workers` points at a time run on
+    this machine. `watch` is called with every outcome, and how many of how many are done.
+    """
+    keyed = {point.key(): point for point in points}
+    outcomes: dict[str, Outcome] = {}
+
+    def done(outcome: Outcome) -> None:
+        outcomes[outcome.key] = outcome
+        watch(outcome, len(outcomes), len(keyed))
+
+    wanted: dict[str, Point] = {}
+    for key, point in keyed.items():
+        stored = cache.load(key)
+        if stored is None:
+            wanted[key] = point
+        else:
+            done(Outcome(point, key, stored, None, True))
+    interrupted = False
+    used = 0
+    if wanted:
+        with _client(scheduler, workers or processors()) as client:
+            used = sum(client.nthreads().values())
+            try:
+                for key, answer in _answers(client, wanted):
+                    done(_judged(wanted[key], key, answer, cache))
+            except KeyboardInterrupt:
+                interrupted = True
+                execute.RUNNING.stop()
+    ordered = [outcomes[key] for key in keyed if key in outcomes]
+    return Finished(ordered, interrupted, used)
+
+
+def _answers(client: Client, wanted: dict[str, Point]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Every point's answer, as they come."""
+    from distributed import as_completed
+
+    futures = {}
+    for index, (key, point) in enumerate(wanted.items()):
+        files = {
+            program.command[0]: program.digest
+            for program in point.programs
+            if os.path.isfile(program.command[0])  # noqa: PTH113  (a guest's path is no file here)
+        }
+        task = execute.task_of(point.request(), point.command, files)
+        future = client.submit(
+            execute.execute, task, key=f"perdure-{key}", pure=False, priority=-index
+        )
+        futures[future] = key
+    try:
+        for future in as_completed(list(futures)):
+            error = future.exception()
+            if error is not None:
+                yield futures[future], {"error": f"the worker gave up: {error}"}
+            else:
+                yield futures[future], json.loads(future.result())
+            # What is kept on disk need not be kept by the cluster.
+            future.release()
+    finally:
+        client.cancel(list(futures))
+
+
+def _judged(point: Point, key: str, answer: dict[str, Any], cache: Cache) -> Outcome:
+    """Keeps a good answer."""
+    error = answer.get("error") or problem(point, answer["result"])
+    stored = cache.save(key, point, answer["result"]) if error is None else None
+    return Outcome(point, key, stored, error, False)
+
+
+def problem(point: Point, result: dict[str, Any]) -> str | None:
+    """Why a result is no measurement of the point; None if it is one."""
+    if result.get("interrupted"):
+        return "interrupted"
+    if point.campaign is not None:
+        return None
+    fatal = result.get("fatal_signal")
+    if fatal is not None:
+        return f"the program died by {fatal['signal']}: {fatal['cause']} at {fatal['pc']}"
+    if point.measure is None:
+        return None
+    for program, report in zip(point.programs, result.get("programs", ()), strict=False):
+        if report["exit_code"] not in (0, None):
+            return f"{program.name} ended with status {report['exit_code']}"
+    region = result.get("region")
+    if region is None:
+        return "the programs ended before the measured region"
+    for program, measured in zip(point.programs, region["programs"], strict=True):
+        if measured["instructions"] < point.measure:
+            return (
+                f"{program.name} ended after {measured['instructions']:,} of the region's "
+                f"{point.measure:,} instructions"
+            )
+    return None
+
+
+def _identity() -> tuple[str, str]:
+    return __version__, core_digest()
+
+
+@contextmanager
+def _client(scheduler: str | None, workers: int) -> Iterator[Client]:
+    """A client of the named cluster, or of one that lasts as long as the block."""
+    import dask
+    from distributed import Client, LocalCluster
+
+    if scheduler is None:
+        execute.RUNNING.reset()
+        # Every point is a process of its own already, so the workers need be threads only: then
+        # a script needs no `if __name__ == "__main__"`.
+        with (
+            dask.config.set({"distributed.admin.system-monitor.gil.enabled": False}),
+            LocalCluster(
+                n_workers=1,
+                threads_per_worker=workers,
+                processes=False,
+                dashboard_address=None,
+                memory_limit=0,
+                silence_logs=50,
+            ) as cluster,
+            Client(cluster) as client,
+        ):
+            try:
+                yield client
+            finally:
+                execute.RUNNING.stop()
+        return
+    try:
+        connected = Client(scheduler, timeout=CONNECT_SECONDS)
+    except (OSError, ValueError, TimeoutError) as error:
+        raise PerdureError(
+            f"--scheduler {scheduler}: no Dask scheduler answers there ({error})"
+        ) from error
+    with connected as client:
+        _check_workers(client)
+        yield client
+
+
+def _check_workers(client: Client) -> None:
+    """Refuses a cluster whose workers have another Perdure, or none."""
+    try:
+        client.wait_for_workers(1, timeout=CONNECT_SECONDS)
+        known = client.run(_identity)
+    except TimeoutError as error:
+        raise PerdureError(
+            "the Dask scheduler has no workers: start some, then try again"
+        ) from error
+    except ImportError as error:
+        raise PerdureError(
+            f"the Dask workers cannot import Perdure ({error}): install it where they run"
+        ) from error
+    for worker, identity in known.items():
+        if tuple(identity) != _identity():
+            raise PerdureError(
+                f"the Dask worker {worker} has another build of Perdure, {' '.join(identity)}, "
+                f"than this one, {' '.join(_identity())}: install the same on both"
+            )

@@ -1,0 +1,180 @@
+"""Finished points as one data frame and as Parquet.
+
+Always true here: the columns and their types do not depend on which points there are, apart from
+one column for each statistic; only the columns that start with `host_` differ between equal runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from perdure import PerdureError
+from perdure.experiments.cache import Stored
+from perdure.experiments.point import Point
+
+COLUMNS: Mapping[str, Any] = {
+    "key": pl.String,
+    "experiments": pl.List(pl.String),
+    "name": pl.String,
+    "scale": pl.String,
+    "design": pl.String,
+    "machine": pl.String,
+    "overrides": pl.List(pl.String),
+    "harts": pl.Int64,
+    "programs": pl.List(pl.String),
+    "config_hash": pl.String,
+    "configuration": pl.String,
+    "state_hash": pl.String,
+    "version": pl.String,
+    "core": pl.String,
+    "warm_up_instructions": pl.Int64,
+    "measure_instructions": pl.Int64,
+    "cycles": pl.Int64,
+    "instructions": pl.Int64,
+    "program_cycles": pl.List(pl.Int64),
+    "program_instructions": pl.List(pl.Int64),
+    "exit_code": pl.Int64,
+    "host_seconds": pl.Float64,
+    "host_mips": pl.Float64,
+}
+
+UNITS = {
+    "cycles": "cycles",
+    "instructions": "instructions",
+    "program_cycles": "cycles",
+    "program_instructions": "instructions",
+    "warm_up_instructions": "instructions",
+    "measure_instructions": "instructions",
+    "host_seconds": "s",
+    "host_mips": "million instructions a second",
+}
+
+
+def measured(stored: Stored) -> dict[str, Any]:
+    """What counts of a finished run: its region, or where it has none the whole of it."""
+    result = stored["result"]
+    region = result.get("region")
+    if region is not None:
+        return {
+            "cycles": region["cycles"],
+            "instructions": region["instructions"],
+            "programs": region["programs"],
+            "statistics": region["statistics"],
+        }
+    simulated = result["sim"]
+    whole = {"cycles": simulated["cycles"], "instructions": simulated["instructions"]}
+    return {**whole, "programs": [whole], "statistics": result["statistics"]}
+
+
+def row(stored: Stored) -> dict[str, Any]:
+    """A finished run as one row."""
+    point, result, region = stored["point"], stored["result"], measured(stored)
+    return {
+        "key": stored["key"],
+        "experiments": [],
+        "name": point["name"],
+        "scale": "",
+        "design": point["design"],
+        "machine": point["machine"],
+        "overrides": point["overrides"],
+        "harts": point["harts"],
+        "programs": [program["name"] for program in point["programs"]],
+        "config_hash": stored["config_hash"],
+        "configuration": stored["configuration"],
+        "state_hash": result["state_hash"],
+        "version": stored["version"],
+        "core": stored["core"],
+        "warm_up_instructions": point["warm_up_instructions"],
+        "measure_instructions": point["measure_instructions"],
+        "cycles": region["cycles"],
+        "instructions": region["instructions"],
+        "program_cycles": [program["cycles"] for program in region["programs"]],
+        "program_instructions": [program["instructions"] for program in region["programs"]],
+        "exit_code": result["exit_code"],
+        "host_seconds": result["host"]["seconds"],
+        "host_mips": result["host"]["mips"],
+        **{name: entry["value"] for name, entry in region["statistics"].items()},
+    }
+
+
+def meanings(stored: Sequence[Stored]) -> dict[str, tuple[str, str]]:
+    """Unit and meaning of every statistic, by name, in the order of the names."""
+    found: dict[str, tuple[str, str]] = {}
+    for one in stored:
+        for name, entry in measured(one)["statistics"].items():
+            found.setdefault(name, (entry["unit"], entry["meaning"]))
+    return dict(sorted(found.items()))
+
+
+def frame(
+    finished: Sequence[tuple[Stored, Mapping[str, Any]]], columns: Mapping[str, Any] | None = None
+) -> pl.DataFrame:
+    """The data set, a row for each point in the order given.
+
+    With each comes what else its row says: of the known columns, or of further `columns`.
+    """
+    rows = [{**row(stored), **more} for stored, more in finished]
+    names = meanings([stored for stored, _ in finished])
+    schema = {**COLUMNS, **(columns or {}), **{name: _type(name, rows) for name in names}}
+    return pl.DataFrame(
+        {column: [one.get(column) for one in rows] for column in schema}, schema=schema
+    )
+
+
+def _type(name: str, rows: Sequence[Mapping[str, Any]]) -> Any:
+    values = [one[name] for one in rows if name in one]
+    return pl.Int64 if all(isinstance(value, int) for value in values) else pl.Float64
+
+
+def write(data: pl.DataFrame, stored: Sequence[Stored], out: Path) -> Path:
+    """Writes `results.parquet`, with units in the columns' metadata, and `statistics.parquet`."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    names = meanings(stored)
+    table = data.to_arrow()
+    fields = []
+    for field in table.schema:
+        unit, meaning = names.get(field.name, (UNITS.get(field.name, ""), ""))
+        known = {key: text for key, text in (("unit", unit), ("meaning", meaning)) if text}
+        fields.append(field.with_metadata(known) if known else field)
+    path = out / "results.parquet"
+    described = pl.DataFrame(
+        {
+            "statistic": list(names),
+            "unit": [unit for unit, _ in names.values()],
+            "meaning": [meaning for _, meaning in names.values()],
+        },
+        schema={"statistic": pl.String, "unit": pl.String, "meaning": pl.String},
+    )
+    try:
+        pq.write_table(table.cast(pa.schema(fields)), path, compression="zstd")
+        described.write_parquet(out / "statistics.parquet")
+    except OSError as error:
+        raise PerdureError(f"cannot write {path}: {error}") from error
+    return path
+
+
+def failures(failed: Sequence[tuple[Point, str]]) -> pl.DataFrame:
+    """Failed points, with their messages."""
+    return pl.DataFrame(
+        [
+            {
+                "name": point.name,
+                "design": point.design,
+                "overrides": list(point.overrides),
+                "error": error,
+            }
+            for point, error in failed
+        ],
+        schema={
+            "name": pl.String,
+            "design": pl.String,
+            "overrides": pl.List(pl.String),
+            "error": pl.String,
+        },
+    )

@@ -1,0 +1,192 @@
+"""A point: one simulation, as plain data.
+
+Always true here: everything that decides a point's result is in it, as contents and not as places
+on this host, and so in its key; `Point.request` is the only way from a point to the core.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+import tempfile
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from perdure import PerdureError, _core, api
+
+SCHEMA = 1
+"""Part of every key: a change in what is kept of a point makes old ones unusable."""
+
+SCRATCH = "{scratch}"
+"""In a mount: a directory that is made for one run of one point, empty, and removed after it."""
+
+
+@dataclass(frozen=True)
+class Program:
+    """A program: its name in tables, its command as the core takes it, its contents' digest."""
+
+    name: str
+    command: tuple[str, ...]
+    digest: str
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """What the guest sees beside its programs. `digest` stands for the contents of all of it."""
+
+    sysroot: str | None = None
+    mounts: tuple[str, ...] = ()
+    environment: tuple[str, ...] = ()
+    stdin: str | None = None
+    digest: str = ""
+
+
+@dataclass(frozen=True)
+class Campaign:
+    """Power cuts instead of a measurement."""
+
+    cuts: int
+    seed: int
+    during_recovery: bool
+    resume: api.Resume = "sample"
+    schedule: api.Schedule = "random"
+
+
+@dataclass(frozen=True)
+class Point:
+    """One simulation.
+
+    With `measure`, every program's next so many instructions after `warm_up` are measured; without,
+    the whole run is.
+    """
+
+    name: str
+    design: str
+    programs: tuple[Program, ...]
+    machine: str = "picl"
+    overrides: tuple[str, ...] = ()
+    harts: int | None = None
+    surroundings: Surroundings = field(default_factory=Surroundings)
+    restart: bool = False
+    warm_up: int | None = None
+    measure: int | None = None
+    stop_after: int | None = None
+    campaign: Campaign | None = None
+
+    @property
+    def command(self) -> str:
+        """The core's function that runs this point."""
+        return "run" if self.campaign is None else "cut"
+
+    def request(self) -> dict[str, Any]:
+        """What is asked of the core, with this host's paths."""
+        commands = [list(program.command) for program in self.programs]
+        several = len(commands) > 1 or self.measure is not None or self.restart
+        request: dict[str, Any] = {
+            "machine": self.machine,
+            "design": self.design,
+            "set": list(self.overrides),
+            "harts": self.harts,
+            "sysroot": self.surroundings.sysroot,
+            "mounts": list(self.surroundings.mounts),
+            "environment": list(self.surroundings.environment),
+            "stdin": self.surroundings.stdin,
+            **({"programs": commands} if several else {"program": commands[0]}),
+        }
+        if self.restart:
+            request["restart"] = True
+        for key, value in (
+            ("warm_up_instructions", self.warm_up),
+            ("measure_instructions", self.measure),
+            ("stop_after", self.stop_after),
+        ):
+            if value is not None:
+                request[key] = value
+        if self.campaign is not None:
+            request.update(asdict(self.campaign), jobs=1)
+        return request
+
+    def configuration(self) -> api.Configuration:
+        """The effective configuration; refuses what the core would refuse."""
+        harts = self.harts or len(self.programs)
+        return _configuration(self.machine, self.design, self.overrides, harts)
+
+    def key(self) -> str:
+        """A hash of everything that decides the result."""
+        contents = {
+            "schema": SCHEMA,
+            "core": core_digest(),
+            "design": self.design,
+            "configuration": self.configuration().toml,
+            "programs": [
+                [*_portable(program.command), program.digest] for program in self.programs
+            ],
+            "surroundings": self.surroundings.digest,
+            "environment": self.surroundings.environment,
+            "restart": self.restart,
+            "warm_up": self.warm_up,
+            "measure": self.measure,
+            "stop_after": self.stop_after,
+            "campaign": None if self.campaign is None else asdict(self.campaign),
+        }
+        text = json.dumps(contents, sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+def _portable(command: Sequence[str]) -> list[str]:
+    """The command with the program's name for its path: its contents are in the digest."""
+    return [Path(command[0]).name, *command[1:]]
+
+
+@functools.cache
+def _configuration(
+    machine: str, design: str, overrides: tuple[str, ...], harts: int
+) -> api.Configuration:
+    return api.Machine(machine=machine, design=design, set=overrides, harts=harts).configuration()
+
+
+@functools.cache
+def core_digest() -> str:
+    """A hash of the compiled simulator: results of two builds are never mixed."""
+    file = getattr(_core, "__file__", None)
+    content = Path(file).read_bytes() if file else b""
+    return hashlib.sha256(content).hexdigest()[:16]
+
+
+def file_digest(path: Path) -> str:
+    """A hash of a file's contents.
+
+    Raises:
+        PerdureError: the file cannot be read.
+    """
+    try:
+        return hashlib.sha256(path.read_bytes()).hexdigest()[:32]
+    except OSError as error:
+        raise PerdureError(f"cannot read {path}: {error.strerror}") from error
+
+
+def tree_digest(folders: Iterable[Path]) -> str:
+    """A hash of all files' names and contents below some folders."""
+    digest = hashlib.sha256()
+    for folder in folders:
+        for path in sorted(folder.rglob("*")):
+            digest.update(f"{path.relative_to(folder).as_posix()}\0".encode())
+            if path.is_symlink():
+                digest.update(f"link {path.readlink()}\0".encode())
+            elif path.is_file():
+                digest.update(f"{file_digest(path)}\0".encode())
+    return digest.hexdigest()[:32]
+
+
+def scratch_mounts(mounts: Sequence[str], parent: Path) -> list[str]:
+    """The mounts with a fresh directory below `parent` for each that is scratch."""
+    made = []
+    for mount in mounts:
+        host, _, guest = mount.rpartition(":")
+        if host == SCRATCH:
+            host = tempfile.mkdtemp(dir=parent, prefix="scratch-")
+        made.append(f"{host}:{guest}")
+    return made

@@ -1,0 +1,204 @@
+"""A user's own question: one program, designs × values of the configuration.
+
+Always true here: the points are the product of what was given, in the order in which it was given;
+configuration keys are checked before anything runs; nothing heavy is imported before the call.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from os import fspath
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from perdure import api
+from perdure._core import PerdureError
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from perdure.experiments.cluster import Outcome
+    from perdure.experiments.point import Program, Surroundings
+
+OUT = Path("out/sweep")
+
+Values: TypeAlias = api.Value | Sequence[api.Value]
+Watch: TypeAlias = "Callable[[Outcome, int, int], object]"
+"""Called with an outcome, and how many points of how many are done."""
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """What came of a sweep.
+
+    `data` has one row for each finished point (docs/experiments.md lists the columns), in the order
+    asked for, with a column for each key that was set; `failures` has one for each failed point,
+    with its `error`. `figures` are the files drawn.
+    """
+
+    data: pl.DataFrame
+    failures: pl.DataFrame
+    designs: Sequence[str]
+    keys: Sequence[str]
+    figures: Sequence[Path]
+    out: Path
+    interrupted: bool
+
+    def rows(self) -> Iterator[dict[str, Any]]:
+        """The data row by row, with `relative`: time over the first design's, same values."""
+        base: dict[tuple[str, ...], int] = {}
+        for row in self.data.iter_rows(named=True):
+            values = tuple(row[key] for key in self.keys)
+            if row["design"] == self.designs[0]:
+                base[values] = row["cycles"]
+        for row in self.data.iter_rows(named=True):
+            cycles = base.get(tuple(row[key] for key in self.keys))
+            yield {**row, "relative": row["cycles"] / cycles if cycles else None}
+
+
+def sweep(
+    program: Sequence[api.Path] = (),
+    *,
+    programs: Sequence[Sequence[api.Path]] = (),
+    designs: Sequence[str] = ("ideal", "picl"),
+    set: Mapping[str, Values] | None = None,  # noqa: A002  (the word of every other call)
+    machine: str = "picl",
+    harts: int | None = None,
+    sysroot: api.Path | None = None,
+    mounts: Sequence[str] = (),
+    environment: Mapping[str, str] | Sequence[str] = (),
+    stdin: api.Path | None = None,
+    restart: bool = False,
+    warm_up: int | None = None,
+    measure: int | None = None,
+    stop_after: int | None = None,
+    out: api.Path = OUT,
+    scheduler: str | None = None,
+    workers: int | None = None,
+    watch: Watch | None = None,
+) -> Sweep:
+    """Runs `program` (or `programs` at once) for all designs × values of `set`.
+
+    The points run `workers` at a time on this machine, or on the Dask cluster whose `scheduler`
+    is named; what `out` has already is not run again. A guest starts in an empty directory and
+    reads its files from `mounts`, to which nothing is written back.
+    """
+    import polars
+
+    from perdure.experiments import charts, cluster, dataset
+    from perdure.experiments.cache import Cache
+    from perdure.experiments.point import Point
+
+    commands = [[fspath(word) for word in words] for words in programs or [program]]
+    if not designs:
+        raise PerdureError("a sweep needs a design, as in --design ideal,picl")
+    if not all(commands):
+        raise PerdureError(
+            "no program: write it after --, as in perdure sweep -- ./program argument"
+        )
+    axes = {key: _listed(key, values) for key, values in (set or {}).items()}
+    runnable = tuple(_program(words, sysroot) for words in commands)
+    template = Point(
+        name=" + ".join(one.name for one in runnable),
+        design=designs[0],
+        programs=runnable,
+        machine=str(Path(machine).resolve()) if Path(machine).is_file() else machine,
+        harts=harts,
+        surroundings=_surroundings(sysroot, mounts, environment, stdin),
+        restart=restart,
+        warm_up=warm_up,
+        measure=measure,
+        stop_after=stop_after,
+    )
+    asked: list[tuple[Point, dict[str, str]]] = []
+    for values in itertools.product(*axes.values()):
+        chosen = dict(zip(axes, values, strict=True))
+        overrides = tuple(f"{key}={value}" for key, value in chosen.items())
+        asked += [(replace(template, design=name, overrides=overrides), chosen) for name in designs]
+    folder = Path(out)
+    finished = cluster.run(
+        [point for point, _ in asked],
+        Cache(folder),
+        scheduler=scheduler,
+        workers=workers,
+        watch=watch or (lambda _outcome, _done, _total: None),
+    )
+    stored = {outcome.key: outcome.stored for outcome in finished.outcomes}
+    kept = [(one, chosen) for point, chosen in asked if (one := stored.get(point.key()))]
+    data = dataset.frame(kept, dict.fromkeys(axes, polars.String))
+    dataset.write(data, [one for one, _ in kept], folder)
+    failures = dataset.failures(
+        [(failed.point, failed.error or "") for failed in finished.failures]
+    )
+    figures = charts.save_sweep(data, list(axes), designs, folder) if len(data) else []
+    return Sweep(data, failures, designs, list(axes), figures, folder, finished.interrupted)
+
+
+def _listed(key: str, values: Values) -> list[str]:
+    """The values of one key, spelled as in a configuration file."""
+    several = [values] if isinstance(values, str | int | float | bool) else list(values)
+    if not several:
+        raise PerdureError(f"--set {key}: no value is given")
+    return [str(one).lower() if isinstance(one, bool) else str(one) for one in several]
+
+
+def _program(words: Sequence[str], sysroot: api.Path | None) -> Program:
+    """A program as the kernel finds it: in the sysroot if there is one, else on this host."""
+    from perdure.experiments.point import Program, file_digest
+
+    path = Path(words[0])
+    if sysroot is not None and (
+        "/" not in words[0] or (Path(sysroot) / words[0].lstrip("/")).exists()
+    ):
+        return Program(path.name, tuple(words), "")
+    if not path.is_file():
+        raise PerdureError(f"the program {path} does not exist")
+    return Program(path.name, (str(path.resolve()), *words[1:]), file_digest(path))
+
+
+def _surroundings(
+    sysroot: api.Path | None,
+    mounts: Sequence[str],
+    environment: Mapping[str, str] | Sequence[str],
+    stdin: api.Path | None,
+) -> Surroundings:
+    from perdure.experiments.point import Surroundings, file_digest, tree_digest
+
+    digests = []
+    resolved = []
+    if sysroot is not None:
+        if not Path(sysroot).is_dir():
+            raise PerdureError(
+                f"--sysroot {fspath(sysroot)}: not a directory; 'perdure sysroot "
+                f"{fspath(sysroot)}' makes one"
+            )
+        digests.append(sysroot_digest(Path(sysroot)))
+    for mount in mounts:
+        host, _, guest = mount.rpartition(":")
+        if not Path(host).is_dir():
+            raise PerdureError(f"--mount {mount}: {host or 'nothing'} is no directory")
+        resolved.append(f"{Path(host).resolve()}:{guest}")
+        digests.append(f"{guest}={tree_digest([Path(host)])}")
+    if stdin is not None:
+        digests.append(file_digest(Path(stdin)))
+    pairs = environment.items() if isinstance(environment, Mapping) else None
+    return Surroundings(
+        sysroot=None if sysroot is None else str(Path(sysroot).resolve()),
+        mounts=tuple(resolved),
+        environment=tuple(environment if pairs is None else (f"{k}={v}" for k, v in pairs)),
+        stdin=None if stdin is None else str(Path(stdin).resolve()),
+        digest=hashlib.sha256("\n".join(digests).encode()).hexdigest()[:32] if digests else "",
+    )
+
+
+def sysroot_digest(sysroot: Path) -> str:
+    """A hash of the packages in a sysroot; of all its files where `perdure sysroot` made it not."""
+    from perdure.experiments.point import tree_digest
+
+    packages = sysroot / ".perdure" / "unpacked"
+    if packages.is_file():
+        return hashlib.sha256(packages.read_bytes()).hexdigest()[:32]
+    return tree_digest([sysroot])
