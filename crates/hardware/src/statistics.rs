@@ -89,6 +89,11 @@ statistics! {
     log_bytes_live_peak, "picl.log_live_peak", "bytes", "most bytes of log that were live at once";
     log_super_blocks_collected, "picl.super_blocks_collected", "blocks", "super-blocks that expired and were reclaimed";
     log_extents, "picl.log_extents", "extents", "log regions handed out by the kernel";
+    shadow_copies_on_write, "shadow-paging.copies_on_write", "pages", "pages copied to a shadow page because a write missed in the translation table";
+    shadow_retained_hits, "shadow-paging.retained_hits", "pages", "retained entries whose page was written again, without a copy";
+    shadow_retained_replaced, "shadow-paging.retained_replaced", "pages", "retained entries given up for another page";
+    shadow_overflow_rewrites, "shadow-paging.overflow_rewrites", "lines", "evictions of a line that was kept aside already";
+    shadow_pages_written_back, "shadow-paging.pages_written_back", "pages", "pages copied home by commits";
     nvm_reads, "nvm.reads", "operations", "row reads at the NVM";
     nvm_design_reads, "nvm.design_reads", "operations", "of these, the ones made by the design, not for a miss";
     nvm_read_bytes, "nvm.read_bytes", "bytes", "bytes read from the NVM";
