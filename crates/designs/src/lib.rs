@@ -3,9 +3,11 @@
 
 pub mod bytes;
 pub mod design;
+pub mod frm;
 pub mod ideal;
 pub mod layout;
 pub mod picl;
+pub mod shadow_paging;
 pub mod surviving;
 pub mod translation;
 
@@ -33,4 +35,4 @@ macro_rules! registry {
     };
 }
 
-registry![ideal::Ideal, picl::Picl];
+registry![ideal::Ideal, picl::Picl, shadow_paging::ShadowPaging, frm::Frm];
