@@ -89,6 +89,9 @@ statistics! {
     log_bytes_live_peak, "picl.log_live_peak", "bytes", "most bytes of log that were live at once";
     log_super_blocks_collected, "picl.super_blocks_collected", "blocks", "super-blocks that expired and were reclaimed";
     log_extents, "picl.log_extents", "extents", "log regions handed out by the kernel";
+    frm_merged, "frm.merged", "evictions", "evictions that replaced the bytes of one still pending in the controller's buffer";
+    frm_buffer_wait_cycles, "frm.buffer_wait", "cycles", "time that evictions waited for an entry of the buffer";
+    frm_buffer_fills, "frm.buffer_fills", "lines", "misses answered by the buffer, without a read of the NVM";
     shadow_copies_on_write, "shadow-paging.copies_on_write", "pages", "pages copied to a shadow page because a write missed in the translation table";
     shadow_retained_hits, "shadow-paging.retained_hits", "pages", "retained entries whose page was written again, without a copy";
     shadow_retained_replaced, "shadow-paging.retained_replaced", "pages", "retained entries given up for another page";
