@@ -236,6 +236,9 @@ impl<D: Design> Rig<D> {
         let go_on = self.design.end_epoch(&mut self.hardware, urgency, now);
         self.golden.insert(epoch, self.model.clone());
         self.hardware.statistics.epochs_committed += 1;
+        if urgency == Urgency::Overflow {
+            self.hardware.statistics.epochs_overflowed += 1;
+        }
         if urgency == Urgency::OutputCommit {
             self.hardware.statistics.epochs_forced += 1;
             self.awaited = epoch;
