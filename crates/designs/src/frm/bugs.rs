@@ -1,0 +1,38 @@
+//! Mistakes that one could really make in FRM. Each is a switch; verification must catch each.
+
+use crate::design::PlantedBug;
+
+macro_rules! bugs {
+    ($($variant:ident, $name:literal, $summary:literal;)*) => {
+        /// The bug that is switched on.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum Bug { $(#[doc = $summary] $variant,)* }
+
+        /// For the command line.
+        pub const ALL: &[PlantedBug] = &[$(PlantedBug { name: $name, summary: $summary },)*];
+
+        impl Bug {
+            /// By name.
+            pub fn named(name: &str) -> Option<Self> {
+                match name { $($name => Some(Self::$variant),)* _ => None }
+            }
+        }
+    };
+}
+
+bugs! {
+    ModifyBeforeLog, "modify-before-log", "the in-place write does not wait until the undo record is durable";
+    FillSkipsBuffer, "fill-skips-buffer", "a miss reads the home address although a newer eviction of the line waits in the buffer";
+    MergeDropsNewer, "merge-drops-newer", "a second eviction of a line that waits in the buffer is dropped";
+    ForwardUndo, "forward-undo", "recovery applies the log from oldest to newest, so the newest record of a line wins";
+    CommitBeforeDurable, "commit-before-durable", "the commit record is written when the last flushed line was accepted, not when it is durable";
+    CommitLeavesBuffer, "commit-leaves-buffer", "the epoch commits while evictions still wait in the buffer";
+    FlushSkipsLog, "flush-skips-log", "flushed lines go home without an undo record, as if the epoch were committed already";
+    AnnounceAtEnd, "announce-at-end", "output leaves the machine when its epoch ends, not when the commit record is durable";
+    CopiesTogether, "copies-together", "both copies of the commit record are written at once, so one cut can tear both";
+    TornRecordAccepted, "torn-record-accepted", "recovery takes a torn undo record for a whole one";
+    StaleRecordAccepted, "stale-record-accepted", "recovery does not look at the generation, and applies records that earlier epochs left behind";
+    LogEmptiedFirst, "log-emptied-first", "recovery empties the log before it has put the old bytes back";
+    GenerationReused, "generation-reused", "recovery leaves the log's generation as it was, so old records continue the next life's log";
+    LogWraps, "log-wraps", "a full log goes on at its start in place of ending the epoch";
+}

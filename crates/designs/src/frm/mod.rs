@@ -1,0 +1,543 @@
+//! `frm`: undo logging at the memory controller, as the PiCL paper describes and evaluates it under
+//! the name FRM (Nguyen and Wentzlaff, MICRO 2018, §II-B, Fig. 3b, §VI-A), which stands for a line
+//! of high-frequency checkpoint designs.
+//!
+//! | the paper | here |
+//! |---|---|
+//! | *read-log-modify* on each eviction, §II-B | [`Frm::evict`](Policy::evict), [`Frm::log`], [`Frm::modify`]; the evictions under way are in [`buffer`] |
+//! | undo buffer in NVM, §II-B | [`log`] |
+//! | synchronous cache flush at the epoch's end, §II-A | [`Frm::end_epoch`](Design::end_epoch) |
+//! | commit | [`registers`] |
+//! | reverting after a crash, §II-B | [`recovery`] |
+//!
+//! Always true here:
+//! - No home address is written before the undo record with the bytes that it overwrites is
+//!   durable, and records become durable in the order of their indices.
+//! - The newest bytes of a line that is not cached are in the buffer if the line stands there, else
+//!   at home.
+//! - The commit record names an epoch only when everything that it wrote is durable at home, and no
+//!   record of its log is overwritten before both copies of the commit record are.
+
+pub mod buffer;
+pub mod bugs;
+pub mod log;
+pub mod recovery;
+pub mod registers;
+
+use perdure_hardware::hierarchy::Hardware;
+use perdure_hardware::line::{LINE_BYTES, Line, LineNumber, Version};
+use perdure_hardware::memory::Traffic;
+use perdure_hardware::policy::{
+    Cause, CrossVersionStore, Evicted, Eviction, Policy, PolicyFailure,
+};
+use perdure_hardware::statistics::Statistics;
+use perdure_hardware::time::Cycles;
+use serde::{Deserialize, Serialize};
+
+use self::buffer::{Buffer, Pending, Step};
+use self::bugs::Bug;
+use self::log::{Log, Record, SLOT_BYTES};
+use self::recovery::MOST_BUFFER_ENTRIES;
+use self::registers::{COPIES, Commit, RECORD_BYTES};
+use crate::design::{
+    Design, END_EPOCH, ImpossibleParameter, PlantedBug, Promise, Recovered, Urgency,
+};
+use crate::layout::{BootRecord, Layout};
+use crate::surviving::{Interrupted, Surviving};
+
+/// The `frm` section of the configuration.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Parameters {
+    /// Evictions that may be under way in the controller, each between its arrival and the moment
+    /// when its in-place write enters the write queue.
+    pub buffer_entries: usize,
+    /// Most NVM that the undo log takes; less if the log area is smaller.
+    pub log_limit_bytes: u64,
+}
+
+impl Default for Parameters {
+    fn default() -> Self {
+        Self {
+            buffer_entries: 32,
+            log_limit_bytes: 2 << 30,
+        }
+    }
+}
+
+impl Parameters {
+    /// The log that these parameters give on a machine whose last-level cache has so many lines.
+    fn log(
+        &self,
+        layout: &Layout,
+        hardware: &Hardware,
+        llc_lines: u64,
+    ) -> Result<Log, ImpossibleParameter> {
+        let impossible = |key, value: u64, problem| {
+            Err(ImpossibleParameter {
+                key,
+                value: value.to_string(),
+                problem,
+            })
+        };
+        if !(1..=MOST_BUFFER_ENTRIES).contains(&(self.buffer_entries as u64)) {
+            return impossible(
+                "frm.buffer_entries",
+                self.buffer_entries as u64,
+                format!("must be 1 to {MOST_BUFFER_ENTRIES}"),
+            );
+        }
+        let nvm = &hardware.specification.nvm;
+        if nvm.row_bytes < SLOT_BYTES {
+            return impossible(
+                "nvm.row_bytes",
+                nvm.row_bytes as u64,
+                format!("must be at least {SLOT_BYTES}: an undo record is one row operation"),
+            );
+        }
+        let area = &layout.log_area;
+        let (row_bytes, banks) = (nvm.row_bytes as u64, nvm.banks as u64);
+        let least = 4 * llc_lines + self.buffer_entries as u64;
+        match Log::within(area, self.log_limit_bytes, row_bytes, banks) {
+            Some(log) if log.capacity >= least => Ok(log),
+            log => impossible(
+                "frm.log_limit_bytes",
+                self.log_limit_bytes,
+                format!(
+                    "must give room for {least} undo records of {SLOT_BYTES} bytes, four for each line of the last-level cache and one for each buffer entry, in whole stripes of {row_bytes}-byte rows over {banks} banks; with a log area of {} bytes (a quarter of nvm.bytes) it gives room for {}",
+                    area.end - area.start,
+                    log.map_or(0, |log| log.capacity)
+                ),
+            ),
+        }
+    }
+}
+
+/// What the design is doing about the end of an epoch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ending {
+    /// Nothing: an epoch executes.
+    No,
+    /// Flushed lines and evictions go home.
+    Flushing,
+    /// That copy of the commit record is being written.
+    Copy(usize),
+}
+
+const EVENT_STEP: u32 = 0;
+const EVENT_FLUSHED: u32 = 1;
+const EVENT_COPY_0: u32 = 2;
+const EVENT_COMMITTED: u32 = 3;
+
+/// The design's volatile state: all of it is lost at power-off.
+pub struct Frm {
+    bug: Option<Bug>,
+    log: Log,
+    /// Records that the log must have room for when an epoch's end is asked for: the lines that
+    /// the flush may write, and what is evicted until the epoch ends.
+    reserve: u64,
+    buffer: Buffer,
+    buffer_entries: usize,
+    /// The controller takes evictions through their steps in order, one after another; this is
+    /// when it took the last one.
+    stepped: Cycles,
+    /// Index of the next undo record.
+    next_index: u64,
+    /// Of the live log, and of the commit record that emptied it.
+    generation: u64,
+    executing: u64,
+    announced: u64,
+    ending: Ending,
+    /// When the executing epoch may write its first undo record.
+    log_free_at: Cycles,
+    /// The end of the executing epoch was asked for, because the log runs out.
+    asked_to_end: bool,
+}
+
+impl Policy for Frm {
+    /// Lines need no version: the log is written at evictions, not at stores.
+    #[inline(always)]
+    fn current_version(&self, _domain: usize) -> Version {
+        Version::NONE
+    }
+
+    fn store(&mut self, _: &mut Hardware, _: &CrossVersionStore, now: Cycles) -> Cycles {
+        now
+    }
+
+    /// *Read-log-modify* begins: the eviction takes a buffer entry, and its old bytes are read. It
+    /// goes on when they are here ([`Self::log`]).
+    fn evict(&mut self, hardware: &mut Hardware, eviction: &Eviction, now: Cycles) -> Evicted {
+        let now = now.max(self.log_free_at);
+        self.advance(hardware, now);
+        let line = eviction.line;
+        let mut accepted = now;
+        if self.bug == Some(Bug::FlushSkipsLog) && eviction.cause == Cause::Flush {
+            let (line, bytes) = (eviction.line, &eviction.bytes);
+            return write_home(hardware, line, bytes, Traffic::Flush, now);
+        }
+        let pending = if self.bug == Some(Bug::MergeDropsNewer) {
+            self.buffer.find(line).is_some()
+        } else {
+            self.buffer.merge(line, &eviction.bytes)
+        };
+        if pending {
+            hardware.statistics.frm_merged += 1;
+        } else {
+            while self.buffer.len() >= self.buffer_entries {
+                self.step(hardware);
+                accepted = accepted.max(self.stepped);
+            }
+            hardware.statistics.frm_buffer_wait_cycles += accepted - now;
+            self.read(hardware, eviction, accepted);
+        }
+        let mut durable = accepted;
+        if eviction.cause == Cause::CacheBlock {
+            // A fence will want to know when: the controller's steps up to then are taken now.
+            while self.buffer.find(line).is_some() {
+                durable = durable.max(self.step(hardware));
+            }
+        }
+        Evicted { accepted, durable }
+    }
+
+    /// The buffer is snooped: a pending line's bytes are at hand without a read of the NVM.
+    #[inline]
+    fn fill(&mut self, hardware: &mut Hardware, line: LineNumber, now: Cycles) -> (Line, Cycles) {
+        if !self.buffer.is_empty() {
+            self.advance(hardware, now);
+            if let Some(bytes) = self.buffer.find(line)
+                && self.bug != Some(Bug::FillSkipsBuffer)
+            {
+                hardware.statistics.frm_buffer_fills += 1;
+                return (*bytes, now);
+            }
+        }
+        hardware.read_memory(line, now)
+    }
+
+    fn peek(&self, hardware: &Hardware, line: LineNumber) -> Line {
+        let home = || hardware.memory.arena.line(line * LINE_BYTES as u64);
+        *self.buffer.find(line).unwrap_or_else(home)
+    }
+
+    fn displaced(&self, show: &mut dyn FnMut(LineNumber)) {
+        self.buffer.lines().for_each(show);
+    }
+
+    fn fired(&mut self, hardware: &mut Hardware, event: u32, now: Cycles) {
+        match event {
+            EVENT_STEP => self.advance(hardware, now),
+            EVENT_FLUSHED => self.ending = Ending::Copy(0),
+            EVENT_COPY_0 => self.ending = Ending::Copy(1),
+            _ => {
+                self.ending = Ending::No;
+                hardware.statistics.epochs_persisted += 1;
+                self.announced = self.executing - 1;
+            }
+        }
+    }
+}
+
+impl Frm {
+    // ---- Read, log, modify -----------------------------------------------------------------
+
+    /// The eviction enters the buffer, and its old bytes are read.
+    fn read(&mut self, hardware: &mut Hardware, eviction: &Eviction, now: Cycles) {
+        let records = self.next_index + self.buffer.len() as u64;
+        if records + self.reserve >= self.log.capacity && !self.asked_to_end {
+            self.asked_to_end = true;
+            if self.bug != Some(Bug::LogWraps) {
+                hardware.events.schedule(now, END_EPOCH);
+            }
+        }
+        let address = eviction.line * LINE_BYTES as u64;
+        let Hardware {
+            memory, statistics, ..
+        } = hardware;
+        let ready = memory.read_block(address, LINE_BYTES, now, statistics);
+        let traffic = match eviction.cause {
+            Cause::Replacement | Cause::CacheBlock => Traffic::WriteBack,
+            Cause::Flush => Traffic::Flush,
+        };
+        let pending = Pending {
+            bytes: eviction.bytes,
+            old: *memory.arena.line(address),
+            traffic,
+            ready,
+            index: 0,
+        };
+        self.buffer.push(eviction.line, pending);
+        hardware.events.schedule(ready, EVENT_STEP);
+    }
+
+    /// The old bytes are here: they go to the log.
+    fn log(&mut self, hardware: &mut Hardware, now: Cycles) {
+        let Some((line, &pending)) = self.buffer.reading() else {
+            return;
+        };
+        let index = self.next_index;
+        self.next_index += 1;
+        if index >= self.log.capacity && self.bug != Some(Bug::LogWraps) {
+            let message = format!(
+                "the undo log is full: one epoch has evicted {index} lines, and the system call under way goes on; raise frm.log_limit_bytes and nvm.bytes, or shorten epochs"
+            );
+            hardware.failure.get_or_insert(PolicyFailure(message));
+            self.buffer.logged(index, now);
+            return;
+        }
+        let record = Record {
+            generation: self.generation,
+            index,
+            durable_below: self.buffer.oldest_logging().unwrap_or(index),
+            line,
+            old: pending.old,
+        };
+        if self.bug == Some(Bug::ModifyBeforeLog) {
+            write_home(hardware, line, &pending.bytes, pending.traffic, now);
+        }
+        let address = self.log.address(index % self.log.capacity);
+        let Hardware {
+            memory, statistics, ..
+        } = hardware;
+        let done = memory.write_block(address, &record.encode(), Traffic::Log, now, 0, statistics);
+        statistics.log_bytes_live_peak = statistics
+            .log_bytes_live_peak
+            .max(self.next_index * SLOT_BYTES as u64);
+        self.buffer.logged(index, done.durable);
+        self.stepped = done.accepted;
+        hardware.events.schedule(done.durable, EVENT_STEP);
+    }
+
+    /// The undo record is durable: the eviction goes home. Returns when that is durable.
+    fn modify(&mut self, hardware: &mut Hardware, now: Cycles) -> Cycles {
+        let Some((line, pending)) = self.buffer.pop() else {
+            return now;
+        };
+        if hardware.failure.is_some() {
+            return now;
+        }
+        let done = write_home(hardware, line, &pending.bytes, pending.traffic, now);
+        self.stepped = done.accepted;
+        done.durable
+    }
+
+    /// Takes the next step, whenever it is; returns when what it wrote in place is durable.
+    fn step(&mut self, hardware: &mut Hardware) -> Cycles {
+        let Some((ready, step)) = self.buffer.next_step() else {
+            return self.stepped;
+        };
+        // The write queue may hold the controller up: then all that follows is later.
+        self.stepped = self.stepped.max(ready);
+        match step {
+            Step::Log => {
+                self.log(hardware, self.stepped);
+                self.stepped
+            }
+            Step::Modify => self.modify(hardware, self.stepped),
+        }
+    }
+
+    /// Takes every step that is due by `now`.
+    fn advance(&mut self, hardware: &mut Hardware, now: Cycles) {
+        while self.buffer.next_step().is_some_and(|(due, _)| due <= now) {
+            self.step(hardware);
+        }
+    }
+
+    // ---- Commit ----------------------------------------------------------------------------
+
+    /// Writes one copy of the commit record; returns when it is durable.
+    fn write_commit(hardware: &mut Hardware, copy: usize, commit: &Commit, now: Cycles) -> Cycles {
+        let Hardware {
+            memory, statistics, ..
+        } = hardware;
+        memory
+            .write_block(
+                COPIES[copy],
+                &commit.encode(),
+                Traffic::Metadata,
+                now,
+                0,
+                statistics,
+            )
+            .durable
+    }
+}
+
+/// Writes a line in place.
+fn write_home(
+    hardware: &mut Hardware,
+    line: LineNumber,
+    bytes: &Line,
+    traffic: Traffic,
+    now: Cycles,
+) -> Evicted {
+    let Hardware {
+        memory, statistics, ..
+    } = hardware;
+    let done = memory.write_line(line, bytes, traffic, now, 0, statistics);
+    Evicted {
+        accepted: done.accepted,
+        durable: done.durable,
+    }
+}
+
+impl Design for Frm {
+    const NAME: &'static str = "frm";
+    const SUMMARY: &'static str =
+        "FRM: undo logging at the memory controller, synchronous cache flush at epoch ends";
+    const PROMISE: Promise = Promise::EpochPrefix;
+    const PLANTED_BUGS: &'static [PlantedBug] = bugs::ALL;
+    // Logs that run out within an epoch, and buffers that are full all the time.
+    const UNLUCKY_SETTINGS: &'static [&'static [&'static str]] = &[
+        &["frm.log_limit_bytes=640KiB"],
+        &["frm.buffer_entries=4", "frm.log_limit_bytes=192KiB"],
+        &["frm.buffer_entries=256"],
+        &["frm.buffer_entries=1", "frm.log_limit_bytes=640KiB"],
+        &[],
+    ];
+    const SAVES_CONTEXTS: bool = true;
+    type Parameters = Parameters;
+
+    fn start(
+        parameters: &Parameters,
+        layout: &Layout,
+        hardware: &mut Hardware,
+        epoch: u64,
+        bug: Option<&'static str>,
+    ) -> Result<Self, ImpossibleParameter> {
+        let llc_lines = (hardware.llc.sets() * hardware.llc.ways()) as u64;
+        let log = parameters.log(layout, hardware, llc_lines)?;
+        let [row_bytes, stripe_rows, capacity] = log.numbers();
+        let boot = BootRecord {
+            layout: layout.clone(),
+            harts: hardware.cores.len() as u64,
+            design: [
+                row_bytes,
+                stripe_rows,
+                capacity,
+                parameters.buffer_entries as u64,
+            ],
+        };
+        let arena = &mut hardware.memory.arena;
+        for (address, bytes) in boot.encode() {
+            arena.write(address, &bytes);
+        }
+        // After a recovery the registers say where generations go on; at first boot there are none.
+        let generation = COPIES
+            .iter()
+            .filter_map(|&copy| Commit::decode(arena.slice(copy, RECORD_BYTES)))
+            .map(|commit| commit.generation)
+            .max()
+            .unwrap_or(0);
+        for copy in COPIES {
+            arena.write(copy, &Commit { generation, epoch }.encode());
+        }
+        let buffered = parameters.buffer_entries as u64;
+        Ok(Self {
+            bug: bug.and_then(Bug::named),
+            log,
+            reserve: (2 * llc_lines + buffered).max(capacity / 8),
+            buffer: Buffer::new(parameters.buffer_entries),
+            buffer_entries: parameters.buffer_entries,
+            stepped: 0,
+            next_index: 0,
+            generation,
+            executing: epoch + 1,
+            announced: epoch,
+            ending: Ending::No,
+            log_free_at: 0,
+            asked_to_end: false,
+        })
+    }
+
+    fn executing_epoch(&self) -> u64 {
+        self.executing
+    }
+
+    fn announced_epoch(&self) -> u64 {
+        if self.bug == Some(Bug::AnnounceAtEnd) {
+            self.executing - 1
+        } else {
+            self.announced
+        }
+    }
+
+    fn can_end_epoch(&self) -> bool {
+        self.ending == Ending::No
+    }
+
+    /// Everything is flushed, through the same steps as any eviction; when all is durable at home
+    /// the commit record is written, which also empties the log.
+    fn end_epoch(&mut self, hardware: &mut Hardware, _: Urgency, now: Cycles) -> Cycles {
+        let mut flushed = hardware.flush(self, now).ready;
+        if self.bug != Some(Bug::CommitLeavesBuffer) {
+            while !self.buffer.is_empty() {
+                self.step(hardware);
+            }
+            flushed = flushed.max(self.stepped);
+        }
+        if self.bug != Some(Bug::CommitBeforeDurable) {
+            flushed = flushed.max(hardware.memory.quiet_at());
+        }
+        self.generation += 1;
+        let commit = Commit {
+            generation: self.generation,
+            epoch: self.executing,
+        };
+        let copy_0 = Self::write_commit(hardware, 0, &commit, flushed);
+        let after = if self.bug == Some(Bug::CopiesTogether) {
+            flushed
+        } else {
+            copy_0
+        };
+        let copy_1 = Self::write_commit(hardware, 1, &commit, after);
+        self.ending = Ending::Flushing;
+        hardware.events.schedule(flushed, EVENT_FLUSHED);
+        hardware.events.schedule(copy_0, EVENT_COPY_0);
+        hardware.events.schedule(copy_1, EVENT_COMMITTED);
+        self.executing += 1;
+        self.next_index = 0;
+        self.asked_to_end = false;
+        self.log_free_at = copy_1;
+        copy_1
+    }
+
+    fn recover(image: &mut Surviving, bug: Option<&'static str>) -> Result<Recovered, Interrupted> {
+        recovery::recover(image, bug.and_then(Bug::named))
+    }
+
+    fn phase(&self) -> &'static str {
+        match self.ending {
+            Ending::Flushing => "flushing the caches",
+            Ending::Copy(0) => "commit record copy 0 in flight",
+            Ending::Copy(_) => "commit record copy 1 in flight",
+            Ending::No if self.buffer.is_empty() => "executing, no eviction pending",
+            Ending::No if self.buffer.logging() == 0 => "executing, old bytes being read",
+            Ending::No => "executing, undo records in flight",
+        }
+    }
+
+    fn paths(statistics: &Statistics) -> Vec<(&'static str, u64)> {
+        vec![
+            ("line evicted by replacement", statistics.llc_write_backs),
+            ("line flushed at an epoch's end", statistics.flush_lines),
+            (
+                "eviction merged with one that was pending",
+                statistics.frm_merged,
+            ),
+            (
+                "eviction waited for a buffer entry",
+                statistics.frm_buffer_wait_cycles,
+            ),
+            ("miss answered by the buffer", statistics.frm_buffer_fills),
+            (
+                "cache-block instruction wrote a line",
+                statistics.cleaned_lines,
+            ),
+            ("epoch forced by output commit", statistics.epochs_forced),
+            ("epoch ended by a full log", statistics.epochs_overflowed),
+        ]
+    }
+}

@@ -1,0 +1,147 @@
+//! FRM's recovery: from surviving bytes to the memory of the last committed epoch.
+//!
+//! 1. Read the boot record and the newest whole commit record.
+//! 2. Make both copies of the commit record say the same. From here on no torn write can complete a
+//!    newer record that the cut had torn.
+//! 3. Read the live records from index 0 to the first one that isn't whole. Records become durable
+//!    in order, and nothing goes in place before its record is durable: so what comes behind was
+//!    torn or lost by the cut, and the lines that it protects were not written.
+//! 4. Write the old bytes back, newest record first; of several records of one line the oldest is
+//!    written last, and wins.
+//! 5. Write a commit record of the same epoch and the next generation: the log is empty. Until that
+//!    is durable, another recovery starts over with the same log and ends with the same memory.
+//!
+//! Damage is told from a torn end by what later records say: a record that was issued when the bad
+//! one was known to be durable, or that stands further behind it than the controller's buffer
+//! reaches.
+
+use perdure_hardware::line::LINE_BYTES;
+
+use super::bugs::Bug;
+use super::log::{Log, Record};
+use super::registers::{COPIES, Commit, RECORD_BYTES};
+use crate::design::Recovered;
+use crate::layout::{BootRecord, Layout};
+use crate::surviving::{Corruption, Interrupted, Surviving};
+
+/// How far ahead the host is told which lines will be written.
+const PREFETCH: usize = 16;
+
+/// Most entries that the buffer can have.
+pub const MOST_BUFFER_ENTRIES: u64 = 1024;
+
+/// Recovers. See the module's documentation.
+pub fn recover(image: &mut Surviving, bug: Option<Bug>) -> Result<Recovered, Interrupted> {
+    let boot = BootRecord::read(image)?;
+    let [row_bytes, stripe_rows, capacity, window] = boot.design;
+    let log = Log::of_numbers(&boot.layout.log_area, [row_bytes, stripe_rows, capacity])
+        .filter(|_| (1..=MOST_BUFFER_ENTRIES).contains(&window))
+        .ok_or(Corruption {
+            what: "boot record: not one of FRM",
+            address: 0,
+        })?;
+    let commit = Commit::read(image)?;
+    let chosen = commit.encode();
+    for copy in COPIES {
+        if image.read(copy, RECORD_BYTES)? != chosen {
+            image.write(copy, &chosen)?;
+        }
+    }
+    let records = live_records(image, &log, window, commit.generation, bug)?;
+    let emptied = Commit {
+        generation: commit.generation + u64::from(bug != Some(Bug::GenerationReused)),
+        epoch: commit.epoch,
+    };
+    if bug == Some(Bug::LogEmptiedFirst) {
+        write_commit(image, &emptied)?;
+    }
+    if bug == Some(Bug::ForwardUndo) {
+        undo(image, &boot.layout, records.iter())?;
+    } else {
+        undo(image, &boot.layout, records.iter().rev())?;
+    }
+    write_commit(image, &emptied)?;
+    Ok(Recovered {
+        epoch: commit.epoch,
+    })
+}
+
+fn write_commit(image: &mut Surviving, commit: &Commit) -> Result<(), Interrupted> {
+    for copy in COPIES {
+        image.write(copy, &commit.encode())?;
+    }
+    Ok(())
+}
+
+/// The whole records of the log's generation, oldest first.
+fn live_records(
+    image: &Surviving,
+    log: &Log,
+    window: u64,
+    generation: u64,
+    bug: Option<Bug>,
+) -> Result<Vec<Record>, Corruption> {
+    let mut records = Vec::new();
+    for index in 0..log.capacity {
+        let found = match bug {
+            Some(Bug::TornRecordAccepted) => log
+                .any_record(image, index, true)?
+                .filter(|record| record.generation == generation),
+            Some(Bug::StaleRecordAccepted) => log
+                .any_record(image, index, false)?
+                .filter(|record| record.index == index),
+            _ => log.record(image, index, generation)?,
+        };
+        let Some(record) = found else {
+            is_torn_end(image, log, window, generation, index)?;
+            break;
+        };
+        records.push(record);
+    }
+    Ok(records)
+}
+
+/// Fails if a record behind the first bad one says that the bad one had been durable.
+fn is_torn_end(
+    image: &Surviving,
+    log: &Log,
+    window: u64,
+    generation: u64,
+    end: u64,
+) -> Result<(), Corruption> {
+    for index in end + 1..=end + 2 * window {
+        let Some(record) = log.record(image, index, generation)? else {
+            continue;
+        };
+        if record.durable_below > end || index >= end + window {
+            return Err(Corruption {
+                what: "log: a record that had been durable is damaged",
+                address: log.address(end),
+            });
+        }
+    }
+    Ok(())
+}
+
+fn undo<'a>(
+    image: &mut Surviving,
+    layout: &Layout,
+    records: impl Iterator<Item = &'a Record> + Clone,
+) -> Result<(), Interrupted> {
+    let mut ahead = records.clone().skip(PREFETCH);
+    for record in records {
+        if let Some(later) = ahead.next() {
+            image.prefetch(later.line.wrapping_mul(LINE_BYTES as u64));
+        }
+        let address = record.line.checked_mul(LINE_BYTES as u64);
+        if !address.is_some_and(|address| layout.protected().contains(&address)) {
+            return Err(Corruption {
+                what: "log: a record of a line outside memory",
+                address: record.line,
+            }
+            .into());
+        }
+        image.write_line(record.line, &record.old)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,63 @@
+//! FRM's commit record in NVM, and how it gets there.
+//!
+//! There are two copies, in different rows, written one after the other: copy 1 is started when
+//! copy 0 is durable. So one copy is always whole. An epoch is committed when copy 0 is durable;
+//! harts go on, and the log is overwritten, when copy 1 is durable too.
+//!
+//! ```text
+//! record  0  u64  magic "FRMCOMIT"
+//!         8  u64  generation: counts records; the log's records of this generation are live
+//!        16  u64  the epoch that is in memory once the live records are undone
+//!       120  u64  checksum of all before it (xxh3)
+//! ```
+
+use crate::bytes::{Writer, sealed, unsealed};
+use crate::layout::METADATA;
+use crate::surviving::{Corruption, Surviving};
+
+const MAGIC: u64 = u64::from_le_bytes(*b"FRMCOMIT");
+
+/// Bytes of a record.
+pub const RECORD_BYTES: usize = 128;
+
+/// Where the copies lie: in different rows, banks and pages.
+pub const COPIES: [u64; 2] = [METADATA.start, METADATA.start + 0x1000];
+
+/// The commit record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Commit {
+    /// Counts records; the larger one is the newer.
+    pub generation: u64,
+    /// The newest committed epoch.
+    pub epoch: u64,
+}
+
+impl Commit {
+    /// Its bytes.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut writer = Writer::new(MAGIC);
+        writer.u64(self.generation).u64(self.epoch);
+        sealed(writer, RECORD_BYTES)
+    }
+
+    /// The record, if its bytes are whole.
+    pub fn decode(bytes: &[u8]) -> Option<Self> {
+        let mut reader = unsealed(bytes, MAGIC)?;
+        Some(Self {
+            generation: reader.u64(),
+            epoch: reader.u64(),
+        })
+    }
+
+    /// The newest whole copy.
+    pub fn read(image: &Surviving) -> Result<Self, Corruption> {
+        COPIES
+            .into_iter()
+            .filter_map(|address| Self::decode(image.read(address, RECORD_BYTES).ok()?))
+            .max_by_key(|commit| commit.generation)
+            .ok_or(Corruption {
+                what: "FRM's commit record: both copies are damaged",
+                address: COPIES[0],
+            })
+    }
+}
