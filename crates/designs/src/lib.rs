@@ -5,6 +5,7 @@ pub mod bytes;
 pub mod design;
 pub mod frm;
 pub mod ideal;
+pub mod journaling;
 pub mod layout;
 pub mod picl;
 pub mod shadow_paging;
@@ -35,4 +36,4 @@ macro_rules! registry {
     };
 }
 
-registry![ideal::Ideal, picl::Picl, shadow_paging::ShadowPaging, frm::Frm];
+registry![ideal::Ideal, picl::Picl, journaling::Journaling, shadow_paging::ShadowPaging, frm::Frm];

@@ -89,6 +89,8 @@ statistics! {
     log_bytes_live_peak, "picl.log_live_peak", "bytes", "most bytes of log that were live at once";
     log_super_blocks_collected, "picl.super_blocks_collected", "blocks", "super-blocks that expired and were reclaimed";
     log_extents, "picl.log_extents", "extents", "log regions handed out by the kernel";
+    journaling_redo_fills, "journaling.redo_fills", "reads", "misses answered by the redo buffer in place of the home address";
+    journaling_superseded, "journaling.superseded", "lines", "evicted lines whose redo slot became worthless because a flush wrote newer bytes";
     frm_merged, "frm.merged", "evictions", "evictions that replaced the bytes of one still pending in the controller's buffer";
     frm_buffer_wait_cycles, "frm.buffer_wait", "cycles", "time that evictions waited for an entry of the buffer";
     frm_buffer_fills, "frm.buffer_fills", "lines", "misses answered by the buffer, without a read of the NVM";
