@@ -1,0 +1,144 @@
+"""`report.html`: a reproduction's claims, figures, tables and configurations in one file.
+
+Always true here: the page is made from what lies in the output folder (see `docs/experiments.md`)
+and from nothing else; it needs no network, as its own content security policy says; everything that
+came from data is escaped; equal results give equal bytes.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import jinja2
+
+from perdure import PerdureError
+
+HERE = Path(__file__).parent
+VERDICTS = ("holds", "differs", "not comparable")
+
+
+def write(out: Path) -> Path:
+    """Writes `report.html` into an output folder that holds a finished or interrupted reproduction.
+
+    Raises `PerdureError` where results are missing or cannot be read.
+    """
+    results = _read_json(out / "results.json")
+    path = out / "report.html"
+    try:
+        path.write_text(page(results, out), encoding="utf-8")
+    except OSError as error:
+        raise PerdureError(f"cannot write {path}: {error}") from error
+    return path
+
+
+def page(results: Mapping[str, Any], out: Path) -> str:
+    """The page's text."""
+    import vl_convert
+
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(HERE),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["number"] = number
+    environment.globals["VERDICTS"] = VERDICTS
+    specifications, pictures = _figures(results["experiments"], out)
+    return environment.get_template("page.html").render(
+        results=results,
+        counts=_counts(results["experiments"]),
+        pictures=pictures,
+        points=_points(results["points"]),
+        cuts=_cuts_table(results["tables"]["cuts"]),
+        style=(HERE / "page.css").read_text(encoding="utf-8"),
+        script=(HERE / "page.js").read_text(encoding="utf-8"),
+        vega=vl_convert.javascript_bundle(),  # type: ignore[call-arg]
+        data=script_json(
+            {
+                "figures": specifications,
+                "configurations": _configurations(results["points"], out),
+            }
+        ),
+    )
+
+
+def script_json(value: Any) -> str:
+    """JSON that may stand in a script element: nothing in it can end the element."""
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"))
+    return text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
+
+
+def number(value: float | None) -> str:
+    """A number as people read it: four significant digits, thousands grouped."""
+    if value is None:
+        return "–"
+    if isinstance(value, int) or float(value).is_integer():
+        return f"{int(value):,}".replace(",", "\u202f")
+    return f"{value:.4g}" if abs(value) < 10_000 else f"{value:,.0f}".replace(",", "\u202f")
+
+
+def _counts(experiments: Iterable[Mapping[str, Any]]) -> dict[str, int]:
+    counts = dict.fromkeys(VERDICTS, 0)
+    for experiment in experiments:
+        for claim in experiment["claims"]:
+            counts[claim["verdict"]] += 1
+    return counts
+
+
+def _figures(
+    experiments: Iterable[Mapping[str, Any]], out: Path
+) -> tuple[dict[str, Any], dict[str, str]]:
+    """Each figure's specification, and the same figure as a picture for before scripts run."""
+    specifications, pictures = {}, {}
+    for experiment in experiments:
+        files = experiment["figure_files"]
+        if files is None:
+            continue
+        specifications[experiment["name"]] = _read_json(out / files["vega_lite"])
+        picture = base64.b64encode(_read(out / files["svg"])).decode("ascii")
+        pictures[experiment["name"]] = f"data:image/svg+xml;base64,{picture}"
+    return specifications, pictures
+
+
+def _points(points: Mapping[str, Any]) -> list[dict[str, Any]]:
+    return [{"key": key, **point} for key, point in sorted(points.items(), key=_point_order)]
+
+
+def _point_order(item: tuple[str, Mapping[str, Any]]) -> tuple[str, str, list[str], str]:
+    key, point = item
+    return point["name"], point["design"], list(point["overrides"]), key
+
+
+def _configurations(points: Mapping[str, Any], out: Path) -> dict[str, str]:
+    """The text of each effective configuration, by its hash."""
+    paths = {point["config_hash"]: point["configuration"] for point in points.values()}
+    return {key: _read(out / path).decode("utf-8") for key, path in sorted(paths.items())}
+
+
+def _cuts_table(rows: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """Design × program, with the cuts verified of the cuts made."""
+    cells: dict[tuple[str, str], Mapping[str, Any]] = {}
+    for row in rows:
+        cells[row["design"], row["program"]] = row
+    designs = list(dict.fromkeys(design for design, _ in cells))
+    programs = list(dict.fromkeys(program for _, program in cells))
+    return {"designs": designs, "programs": programs, "cells": cells}
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise PerdureError(f"the report needs {path}: {error.strerror}") from error
+
+
+def _read_json(path: Path) -> Any:
+    try:
+        return json.loads(_read(path))
+    except ValueError as error:
+        raise PerdureError(f"{path} is not JSON: {error}; delete it and run again") from error

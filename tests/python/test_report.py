@@ -1,0 +1,287 @@
+"""The report page: what it says, that it is self-contained, and that a browser shows it."""
+
+from __future__ import annotations
+
+import copy
+import json
+import re
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import altair
+import pytest
+
+from perdure import PerdureError
+from perdure.experiments import report
+
+HOSTILE = "</script><script>document.title = 'taken'</script><b>"
+
+CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
+DRIVER = shutil.which("chromedriver")
+
+
+def claim(name: str, verdict: str, measured: float | None) -> dict[str, Any]:
+    return {
+        "id": name,
+        "says": f"claim {name} {HOSTILE}",
+        "quotation": "virtually no performance loss",
+        "section": "§VI-B",
+        "kind": "value",
+        "paper": "1.01",
+        "expected": {"at_least": None, "at_most": 1.02, "tolerance": 0.0},
+        "measured": measured,
+        "measured_text": str(measured),
+        "verdict": verdict,
+        "reason": None if verdict == "holds" else "a reason",
+    }
+
+
+def experiment(name: str, figure: str, claims: list[dict[str, Any]]) -> dict[str, Any]:
+    return {
+        "name": name,
+        "figure": figure,
+        "title": f"title of {name}",
+        "summary": "a summary",
+        "metric": {
+            "name": "time",
+            "label": "normalised time",
+            "unit": "×",
+            "meaning": "time over ideal's",
+            "better": "lower",
+        },
+        "subject": "workload",
+        "axis": None,
+        "parts": [],
+        "notes": ["a note"],
+        "figure_files": {
+            "svg": f"figures/{name}.svg",
+            "png": f"figures/{name}.png",
+            "vega_lite": f"figures/{name}.json",
+        },
+        "values": [
+            {
+                "subject": subject,
+                "design": "picl",
+                "axis": None,
+                "part": None,
+                "value": value,
+                "points": ["k1"],
+            }
+            for subject, value in (("mcf", 1.5), ("lbm", 1.25), ("astar", 10.0))
+        ],
+        "claims": claims,
+    }
+
+
+RESULTS: dict[str, Any] = {
+    "schema": 1,
+    "paper": {"name": "PiCL", "title": f"A title {HOSTILE}", "reference": "MICRO 2018"},
+    "scale": "quick",
+    "scaled": [{"what": "epoch", "full": "30 M", "quick": "3.75 M", "reason": "time"}],
+    "notes": ["what holds for all"],
+    "version": "0.1.0",
+    "core": "c0",
+    "seed": 7,
+    "designs": [{"name": "picl", "label": "PiCL", "summary": "a log"}],
+    "mixes": [{"name": "W0", "programs": ["mcf", "lbm"]}],
+    "workloads": [
+        {
+            "name": "mcf",
+            "stands_for": "mcf",
+            "kind": "kernel",
+            "summary": "flow",
+            "available": True,
+            "reason": None,
+        }
+    ],
+    "experiments": [
+        experiment("fig9", "Fig. 9", [claim("near", "holds", 1.013), claim("far", "differs", 9.5)]),
+        experiment("fig10", "Fig. 10", [claim("none", "not comparable", None)]),
+    ],
+    "tables": {
+        "classes": [],
+        "cuts": [
+            {
+                "design": "picl",
+                "program": "mcf",
+                "programs": ["mcf"],
+                "cuts": 1000,
+                "verified": 999,
+                "failed": 1,
+                "resumed": 50,
+                "cuts_during_recovery": 300,
+                "tokens": ["TOKEN"],
+                "points": ["k1"],
+            }
+        ],
+    },
+    "points": {
+        "k1": {
+            "name": "mcf",
+            "design": "picl",
+            "overrides": ["nvm.banks=8"],
+            "config_hash": "abc",
+            "configuration": "configurations/abc.toml",
+            "cycles": 123456,
+            "instructions": 1000,
+        }
+    },
+    "failures": [],
+    "interrupted": False,
+    "host": {},
+}
+
+
+@pytest.fixture
+def out(tmp_path: Path) -> Path:
+    """An output folder with two figures and one configuration."""
+    for folder in ("figures", "configurations"):
+        (tmp_path / folder).mkdir()
+    for name in ("fig9", "fig10"):
+        rows = [{"design": "picl", "value": 1.5}, {"design": "frm", "value": 2.5}]
+        chart = (
+            altair.Chart(altair.InlineData(values=rows))
+            .mark_bar()
+            .encode(x="design:N", y="value:Q")
+        )
+        (tmp_path / "figures" / f"{name}.json").write_text(json.dumps(chart.to_dict()))
+        (tmp_path / "figures" / f"{name}.svg").write_text(
+            "<svg xmlns='http://www.w3.org/2000/svg'/>"
+        )
+    (tmp_path / "configurations" / "abc.toml").write_text(f"# {HOSTILE}\nharts = 1\n")
+    (tmp_path / "results.json").write_text(json.dumps(RESULTS))
+    return tmp_path
+
+
+def test_the_page_needs_nothing_from_elsewhere_and_escapes_everything(out: Path) -> None:
+    text = report.write(out).read_text(encoding="utf-8")
+    assert "default-src 'none'" in text
+    assert not re.search(
+        r"<(?:script|img|link|iframe)[^>]*\s(?:src|href)=[\"']?(?:https?:)?//", text
+    )
+    assert "<b>" not in re.sub(r"<b>\d+</b>|<b>quick</b>", "", text.split("<script", 1)[0])
+    assert text == report.write(out).read_text(encoding="utf-8"), "equal results, equal bytes"
+
+
+def test_the_tally_is_of_the_verdicts(out: Path) -> None:
+    text = report.write(out).read_text(encoding="utf-8")
+    for verdict in report.VERDICTS:
+        assert f"<b>1</b> {verdict}" in text
+
+
+def test_an_interrupted_reproduction_says_so(out: Path) -> None:
+    results = {**copy.deepcopy(RESULTS), "interrupted": True}
+    (out / "results.json").write_text(json.dumps(results))
+    assert "This run was interrupted" in report.write(out).read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("missing", ["results.json", "figures/fig9.svg", "configurations/abc.toml"])
+def test_a_missing_file_is_named(out: Path, missing: str) -> None:
+    (out / missing).unlink()
+    with pytest.raises(PerdureError, match=re.escape(str(out / missing))):
+        report.write(out)
+
+
+def test_results_that_are_cut_short_are_refused(out: Path) -> None:
+    (out / "results.json").write_text('{"schema": 1')
+    with pytest.raises(PerdureError, match=r"results\.json is not JSON"):
+        report.write(out)
+
+
+def test_numbers_are_short() -> None:
+    assert report.number(None) == "–"
+    assert report.number(1234567) == "1\u202f234\u202f567"
+    assert report.number(1.23456) == "1.235"
+
+
+# ---- In a browser --------------------------------------------------------------------------------
+
+HEADLESS = (
+    "--headless=new",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--window-size=1200,900",
+)
+
+
+@pytest.fixture
+def browser(out: Path) -> Iterator[Any]:
+    """Headless Chromium with the page open."""
+    webdriver = pytest.importorskip("selenium.webdriver")
+    if CHROMIUM is None or DRIVER is None:
+        pytest.skip("no Chromium with ChromeDriver on this machine")
+    options = webdriver.ChromeOptions()
+    options.binary_location = CHROMIUM
+    for argument in HEADLESS:
+        options.add_argument(argument)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(DRIVER))
+    try:
+        driver.get(report.write(out).as_uri())
+        yield driver
+    finally:
+        driver.quit()
+
+
+def shown(browser: Any, selector: str) -> list[str]:
+    found = browser.find_elements("css selector", selector)
+    return [one.text for one in found if one.is_displayed()]
+
+
+def test_a_browser_shows_figures_sorts_and_filters(browser: Any) -> None:
+    from selenium.webdriver.support.ui import WebDriverWait
+
+    def click(selector: str) -> None:
+        browser.execute_script("document.querySelector(arguments[0]).click()", selector)
+
+    for name in ("fig9", "fig10"):
+        browser.execute_script("document.getElementById(arguments[0]).scrollIntoView()", name)
+        figure = f"[data-figure='{name}'] svg .mark-rect path"
+        WebDriverWait(browser, 20).until(
+            lambda driver, it=figure: driver.find_elements("css selector", it)
+        )
+    assert "taken" not in browser.title
+
+    click("button[data-verdict='differs']")
+    assert len(shown(browser, "#claims-table tbody tr")) == 1
+    click("button[data-verdict='']")
+    assert len(shown(browser, "#claims-table tbody tr")) == 3
+    browser.find_element("css selector", "[data-search='claims-table']").send_keys("no such thing")
+    assert shown(browser, "#claims-table tbody tr") == []
+    assert shown(browser, ".empty") == ["No claim matches."]
+
+    click("#fig9 > details summary")
+    values = "#fig9 > details tbody tr td:nth-child(3)"
+    click("#fig9 > details thead th:nth-child(3)")
+    assert shown(browser, values) == ["1.25", "1.5", "10"], "by size, not by letters"
+    click("#fig9 > details thead th:nth-child(3)")
+    assert shown(browser, values) == ["10", "1.5", "1.25"]
+
+    click("[data-configuration]")
+    assert shown(browser, "dialog pre") == [f"# {HOSTILE}\nharts = 1"]
+    assert [entry for entry in browser.get_log("browser") if entry["level"] != "INFO"] == []
+
+
+def test_a_phone_in_the_dark_can_read_it(browser: Any) -> None:
+    browser.execute_cdp_cmd(
+        "Emulation.setDeviceMetricsOverride",
+        {"width": 390, "height": 844, "deviceScaleFactor": 2, "mobile": True},
+    )
+    dark = [{"name": "prefers-color-scheme", "value": "dark"}]
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": dark})
+    width = "return document.documentElement.scrollWidth"
+    assert browser.execute_script(width) <= 390, "nothing sticks out sideways"
+    colours = "const c = getComputedStyle(document.body); return [c.backgroundColor, c.color]"
+    background, ink = (
+        sum(map(int, re.findall(r"\d+", colour)[:3])) for colour in browser.execute_script(colours)
+    )
+    assert background < 100 < 500 < ink, "light on dark"
+    browser.execute_script("document.querySelector('button[data-verdict=differs]').click()")
+    assert len(shown(browser, "#claims-table tbody tr")) == 1
