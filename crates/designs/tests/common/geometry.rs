@@ -36,6 +36,9 @@ pub struct Geometry {
     pub forced_once_in: u64,
     /// Most cycles that a hart computes between two accesses.
     pub pause_cycles: u64,
+    /// Most accesses that harts still make after the design has asked for the epoch's end, as a
+    /// kernel does that finishes a copy first.
+    pub accesses_after_overflow: u64,
 }
 
 /// Caches of a few lines, so that every kind of conflict happens all the time.
@@ -61,6 +64,7 @@ pub const TINY: Geometry = Geometry {
     epoch_stores: 60,
     forced_once_in: 16,
     pause_cycles: 40,
+    accesses_after_overflow: 0,
 };
 
 pub const DIRECT_MAPPED: Geometry = Geometry {

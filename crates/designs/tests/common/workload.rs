@@ -14,6 +14,8 @@ pub struct Workload {
     pub random: Random,
     geometry: Geometry,
     stores_left: u64,
+    /// Accesses that harts may still make once the design has asked for the epoch's end.
+    accesses_after_overflow: u64,
 }
 
 impl Workload {
@@ -22,6 +24,7 @@ impl Workload {
             random: Random(seed),
             geometry: *geometry,
             stores_left: 1,
+            accesses_after_overflow: geometry.accesses_after_overflow,
         }
     }
 
@@ -35,7 +38,8 @@ impl Workload {
             if let Some(failure) = rig.hardware.failure.take() {
                 return Err(Accusation::Failed(failure.0));
             }
-            let epoch_due = self.stores_left == 0 || rig.overflowed;
+            let overflowed = rig.overflowed && self.accesses_after_overflow == 0;
+            let epoch_due = self.stores_left == 0 || overflowed;
             let stands = rig.waits() || (epoch_due && !rig.design.can_end_epoch());
             let hart = rig.next_hart();
             let hart_time = if stands { Cycles::MAX } else { rig.clock(hart) };
@@ -54,6 +58,9 @@ impl Workload {
             } else if epoch_due {
                 self.end_epoch(rig);
             } else {
+                if rig.overflowed {
+                    self.accesses_after_overflow -= 1;
+                }
                 self.act(rig, hart);
             }
         }
@@ -69,6 +76,10 @@ impl Workload {
             Urgency::Routine
         });
         self.stores_left = 1 + self.random.below(self.geometry.epoch_stores);
+        let most = self.geometry.accesses_after_overflow;
+        if most > 0 {
+            self.accesses_after_overflow = self.random.below(most + 1);
+        }
     }
 
     fn act<D: Design>(&mut self, rig: &mut Rig<D>, hart: usize) {
