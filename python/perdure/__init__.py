@@ -28,6 +28,7 @@ from perdure.api import (
     mutants,
     replay,
 )
+from perdure.reproductions import reproduce
 from perdure.sweeps import Sweep, sweep
 
 __all__ = [
@@ -49,5 +50,6 @@ __all__ = [
     "catalogue",
     "mutants",
     "replay",
+    "reproduce",
     "sweep",
 ]

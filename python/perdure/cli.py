@@ -23,7 +23,7 @@ from rich.console import Console
 from rich.syntax import Syntax
 
 import perdure
-from perdure import PerdureError, api, progress, render, sweeps, workloads
+from perdure import PerdureError, api, progress, render, reproductions, sweeps, workloads
 
 INTERRUPTED = 130
 
@@ -361,6 +361,44 @@ def sweep(
     _write_json({"points": done.data.to_dicts(), "failures": done.failures.to_dicts()}, json_file)
     kept = [str(path) for path in (done.out / "results.parquet", *done.figures)]
     stderr.print("kept: " + " and ".join(kept), highlight=False, markup=False, soft_wrap=True)
+    _exit(int(len(done.failures) > 0), done.interrupted)
+
+
+@app.command()
+def reproduce(
+    paper: Annotated[str, typer.Argument(help="The paper; `picl` is the one there is.")],
+    figures: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[FIGURE]...", help="Of its experiments, for instance fig9; all."),
+    ] = None,
+    full: Annotated[
+        bool, typer.Option("--full/--quick", help="The paper's own lengths, or a scaled machine.")
+    ] = False,
+    scheduler: SchedulerOption = None,
+    workers: WorkersOption = None,
+    sysroot: SysrootOption = None,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", metavar="DIR", help="Everything.  [default: out/PAPER-SCALE]"),
+    ] = None,
+    json_file: JsonOption = None,
+) -> None:
+    """Run a paper's experiments and judge its claims; exit 1 if a point failed."""
+    with progress.points(stderr, paper) as watch:
+        done = reproductions.reproduce(
+            paper,
+            figures or (),
+            scale="full" if full else "quick",
+            out=out,
+            scheduler=scheduler,
+            workers=workers,
+            sysroot=sysroot,
+            watch=watch,
+            say=lambda line: stderr.print(line, highlight=False, markup=False, soft_wrap=True),
+        )
+    _console(json_file).print(render.reproduction(done))
+    _write_json(done.results, json_file)
+    stderr.print(f"report: {done.report}", highlight=False, markup=False, soft_wrap=True)
     _exit(int(len(done.failures) > 0), done.interrupted)
 
 

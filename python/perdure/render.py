@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Group, JustifyMethod, RenderableType
 from rich.markup import escape
@@ -24,6 +24,9 @@ from perdure.api import (
 )
 from perdure.sweeps import Sweep
 from perdure.workloads import Workload
+
+if TYPE_CHECKING:
+    from perdure.experiments.reproduction import Reproduction
 
 FAILURES_SHOWN = 10
 
@@ -128,6 +131,40 @@ def sweep(done: Sweep) -> RenderableType:
     for failure in done.failures.iter_rows(named=True):
         what = " ".join([failure["name"], failure["design"], *failure["overrides"]])
         parts.append(line(f"failed: {what}: {failure['error']}", style="bold red"))
+    if done.interrupted:
+        parts.append(line("interrupted; run it again to go on", style="bold yellow"))
+    return Group(*parts)
+
+
+VERDICT_STYLES = {"holds": "green", "differs": "red", "not comparable": "yellow"}
+
+
+def reproduction(done: Reproduction) -> RenderableType:
+    """A reproduction: every claim with its verdict, then what failed."""
+    results = done.results
+    made = table(f"claims of {results['paper']['name']}, {results['scale']}", "claim", left=5)
+    for column in ("paper", "measured", "verdict"):
+        made.add_column(column, overflow="fold")
+    for claim in done.claims.iter_rows(named=True):
+        verdict = claim["verdict"]
+        made.add_row(
+            escape(f"{claim['experiment']}: {claim['says']}"),
+            escape(claim["paper"]),
+            escape(claim["measured_text"]),
+            Text(verdict, style=VERDICT_STYLES[verdict]),
+        )
+    parts: list[RenderableType] = [made]
+    cuts = results["tables"]["cuts"]
+    if cuts:
+        counted = table("power cuts", "design", "programs", "cuts", "verified")
+        for design in dict.fromkeys(row["design"] for row in cuts):
+            mine = [row for row in cuts if row["design"] == design]
+            total, verified = (sum(row[key] for row in mine) for key in ("cuts", "verified"))
+            counted.add_row(design, number(len(mine)), number(total), number(verified))
+        parts.append(counted)
+    for failure in results["failures"]:
+        what = " ".join([failure["name"], failure["design"], *failure["overrides"]])
+        parts.append(line(f"failed: {what}: {failure['reason']}", style="bold red"))
     if done.interrupted:
         parts.append(line("interrupted; run it again to go on", style="bold yellow"))
     return Group(*parts)

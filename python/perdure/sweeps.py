@@ -165,7 +165,12 @@ def _surroundings(
     environment: Mapping[str, str] | Sequence[str],
     stdin: api.Path | None,
 ) -> Surroundings:
-    from perdure.experiments.point import Surroundings, file_digest, tree_digest
+    from perdure.experiments.point import (
+        Surroundings,
+        file_digest,
+        sysroot_digest,
+        tree_digest,
+    )
 
     digests = []
     resolved = []
@@ -192,13 +197,3 @@ def _surroundings(
         stdin=None if stdin is None else str(Path(stdin).resolve()),
         digest=hashlib.sha256("\n".join(digests).encode()).hexdigest()[:32] if digests else "",
     )
-
-
-def sysroot_digest(sysroot: Path) -> str:
-    """A hash of the packages in a sysroot; of all its files where `perdure sysroot` made it not."""
-    from perdure.experiments.point import tree_digest
-
-    packages = sysroot / ".perdure" / "unpacked"
-    if packages.is_file():
-        return hashlib.sha256(packages.read_bytes()).hexdigest()[:32]
-    return tree_digest([sysroot])

@@ -15,7 +15,13 @@ import altair
 import polars as pl
 
 from perdure import PerdureError
+from perdure.experiments.claims import Average, expected
+from perdure.experiments.declaration import Experiment, Paper
+from perdure.experiments.metrics import Metric, metric
+from perdure.experiments.plan import Value
 
+LOGARITHMIC_FROM = 50.0
+"""The ratio between bars from which on they are drawn on a logarithmic scale."""
 PIXELS_PER_POINT = 2.0
 PALETTE = ("#4c78a8", "#e45756", "#72b7b2", "#f2a33a", "#54a24b", "#b279a2")
 
@@ -32,6 +38,181 @@ def save(chart: altair.TopLevelMixin, stem: Path) -> dict[str, Path]:
     except OSError as error:
         raise PerdureError(f"cannot draw {stem}: {error}") from error
     return paths
+
+
+def experiment(
+    declared: Experiment,
+    paper: Paper,
+    values: Sequence[Value],
+    averages: Sequence[Average],
+    *,
+    factor: int,
+    scale: str,
+) -> altair.TopLevelMixin:
+    """An experiment's figure, in its paper's layout."""
+    lines = _paper_lines(declared, factor)
+    title = altair.TitleParams(
+        f"{declared.figure}: {declared.title}",
+        subtitle=[f"{paper.name}, {scale}; dashed: the paper's words" if lines else paper.name],
+        anchor="start",
+    )
+    draw = {"bars": _bars, "stacked": _stacked, "lines": _lines}[declared.chart]
+    made: altair.TopLevelMixin = draw(declared, paper, values, averages, lines).properties(
+        title=title
+    )
+    return made
+
+
+def _paper_lines(declared: Experiment, factor: int) -> list[dict[str, Any]]:
+    """The values that the paper's text gives, once each, with what they say."""
+    found: dict[float, str] = {}
+    for claim in declared.claims:
+        divisor = factor if claim.scaled else 1
+        part = "" if divisor == 1 else f", divided by {divisor}"
+        said = f"{claim.paper} (§{claim.section}){part}"
+        for limit in dict.fromkeys(expected(claim, divisor) if claim.drawn else ()):
+            if limit is not None:
+                found[limit] = f"{found[limit]}; {said}" if limit in found else said
+    return [{"value": value, "said": said} for value, said in sorted(found.items())]
+
+
+def _bars(
+    declared: Experiment,
+    paper: Paper,
+    found: Sequence[Value],
+    averages: Sequence[Average],
+    lines: Sequence[Mapping[str, Any]],
+) -> altair.LayerChart:
+    """A group of bars for each subject, and one for the average."""
+    average = declared.average
+    rows = [_row(paper, one.subject, one.design, one.value) for one in found]
+    rows += [_row(paper, average, one.design, one.value) for one in averages]
+    order = [*dict.fromkeys(one.subject for one in found), average]
+    labels = [paper.label(design) for design in declared.designs]
+    chosen = metric(declared.metric)
+    spread = max((row["value"] for row in rows), default=1.0) / max(
+        min((row["value"] for row in rows if row["value"] > 0), default=1.0), 1e-9
+    )
+    logarithmic = spread > LOGARITHMIC_FROM and all(row["value"] > 0 for row in rows)
+    bars = (
+        altair.Chart(values(rows))
+        .mark_bar()
+        .encode(
+            x=altair.X("subject:N", title=None, sort=order, axis=altair.Axis(labelAngle=-40)),
+            xOffset=altair.XOffset("design:N", sort=labels),
+            y=_quantity(chosen, logarithmic),
+            color=colour("design:N", labels, "design"),
+            tooltip=["subject:N", "design:N", altair.Tooltip("value:Q", format=".4")],
+        )
+    )
+    width = max(320, len(order) * (10 + 9 * len(labels)))
+    layers = [bars, *_rules(lines, chosen, logarithmic)]
+    made: altair.LayerChart = altair.layer(*layers).properties(width=width, height=260)
+    return made
+
+
+def _lines(
+    declared: Experiment,
+    paper: Paper,
+    _found: Sequence[Value],
+    averages: Sequence[Average],
+    lines: Sequence[Mapping[str, Any]],
+) -> altair.LayerChart:
+    """The average over the axis, a line for each design."""
+    axis = declared.axis
+    assert axis is not None, "a figure of lines has an axis"
+    labels = [paper.label(design) for design in declared.designs]
+    chosen = metric(declared.metric)
+    rows = [
+        {**_row(paper, declared.average, one.design, one.value), "axis": one.axis}
+        for one in averages
+    ]
+    unit = f" ({axis.unit})" if axis.unit else ""
+    scale = altair.Scale(type="log", nice=False) if axis.logarithmic else altair.Scale(nice=False)
+    drawn = (
+        altair.Chart(values(rows))
+        .mark_line(point=True)
+        .encode(
+            x=altair.X(
+                "axis:Q",
+                title=f"{axis.label}{unit}",
+                scale=scale,
+                axis=altair.Axis(values=list(axis.shown), format="~g"),
+            ),
+            y=_quantity(chosen, False),
+            color=colour("design:N", labels, "design"),
+            tooltip=["design:N", "axis:Q", altair.Tooltip("value:Q", format=".4")],
+        )
+    )
+    layers = [drawn, *_rules(lines, chosen, False)]
+    made: altair.LayerChart = altair.layer(*layers).properties(width=460, height=260)
+    return made
+
+
+def _stacked(
+    declared: Experiment,
+    paper: Paper,
+    found: Sequence[Value],
+    _averages: Sequence[Average],
+    _lines: Sequence[Mapping[str, Any]],
+) -> altair.Chart:
+    """A bar for each subject and design, made of parts; the designs by their letters."""
+    chosen = metric(declared.metric)
+    letters = {one.name: one.letter for one in paper.designs}
+    rows = [
+        {
+            **_row(paper, one.subject, one.design, one.value),
+            "letter": letters[one.design],
+            "part": one.part,
+            "order": chosen.parts.index(one.part or ""),
+        }
+        for one in found
+    ]
+    made: altair.Chart = (
+        altair.Chart(values(rows))
+        .mark_bar()
+        .encode(
+            x=altair.X(
+                "letter:N",
+                title=None,
+                sort=[letters[design] for design in declared.designs],
+                axis=altair.Axis(labelAngle=0),
+            ),
+            y=_quantity(chosen, False),
+            color=colour("part:N", chosen.parts, "operations"),
+            order="order:Q",
+            tooltip=["subject:N", "design:N", "part:N", altair.Tooltip("value:Q", format=".4")],
+            facet=altair.Facet("subject:N", title=None, columns=9, sort=_seen(rows, "subject")),
+        )
+        .properties(width=15 * len(declared.designs), height=150)
+    )
+    return made
+
+
+def _row(paper: Paper, subject: str, design: str, value: float) -> dict[str, Any]:
+    return {"subject": subject, "design": paper.label(design), "value": value}
+
+
+def _quantity(chosen: Metric, logarithmic: bool) -> altair.Y:
+    unit = "" if chosen.unit in ("", "×", chosen.label.split()[0]) else f" ({chosen.unit})"
+    scale = altair.Scale(type="log") if logarithmic else altair.Scale(zero=chosen.unit != "×")
+    if chosen.parts:
+        scale = altair.Scale(zero=True)
+    return altair.Y("value:Q", title=f"{chosen.label}{unit}", scale=scale)
+
+
+def _rules(
+    lines: Sequence[Mapping[str, Any]], chosen: Metric, logarithmic: bool
+) -> list[altair.Chart]:
+    """The paper's values, dashed, with the paper's words beside them."""
+    if not lines:
+        return []
+    base = altair.Chart(values(lines)).encode(
+        y=_quantity(chosen, logarithmic), tooltip=["said:N", "value:Q"]
+    )
+    rule = base.mark_rule(color="#555", strokeDash=[5, 3])
+    text = base.mark_text(align="right", baseline="bottom", dx=-3, dy=-2, color="#555", fontSize=9)
+    return [rule, text.encode(text="said:N", x=altair.value("width"))]
 
 
 def save_sweep(

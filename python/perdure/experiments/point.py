@@ -181,6 +181,14 @@ def tree_digest(folders: Iterable[Path]) -> str:
     return digest.hexdigest()[:32]
 
 
+def sysroot_digest(root: Path) -> str:
+    """A hash of the packages in a sysroot; of all its files where `perdure sysroot` made it not."""
+    packages = root / ".perdure" / "unpacked"
+    if packages.is_file():
+        return hashlib.sha256(packages.read_bytes()).hexdigest()[:32]
+    return tree_digest([root])
+
+
 def scratch_mounts(mounts: Sequence[str], parent: Path) -> list[str]:
     """The mounts with a fresh directory below `parent` for each that is scratch."""
     made = []

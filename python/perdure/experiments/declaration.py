@@ -1,0 +1,367 @@
+"""Experiments as they are declared: one TOML file each, read strictly.
+
+Always true here: a declaration is data and names no result; what a scale changes stands beside what
+it changes; a claim quotes its paper and says where.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+from perdure import PerdureError
+from perdure.experiments.toml import Table
+
+Scale: TypeAlias = Literal["quick", "full"]
+SCALES: tuple[Scale, Scale] = ("quick", "full")
+
+FOLDER = Path(__file__).resolve().parent
+PAPER = "paper.toml"
+REASONS = "reasons.toml"
+CUTS = "cuts.toml"
+
+REDUCTIONS = ("maximum", "minimum", "mean", "median", "geometric-mean", "share-below")
+
+
+@dataclass(frozen=True)
+class Design:
+    """A design as the paper's figures name it."""
+
+    name: str
+    label: str
+    letter: str
+
+
+@dataclass(frozen=True)
+class Change:
+    """One thing that a scale changes, and why that keeps what matters."""
+
+    what: str
+    full: str
+    scaled: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class ScaleOf:
+    """A scale: its overrides of the machine, lengths, and what they change of the paper's.
+
+    `factor` is by how much sizes and lengths are divided.
+    """
+
+    name: Scale
+    factor: int
+    overrides: tuple[str, ...]
+    epoch_instructions: int
+    mix_measure: int
+    changes: Sequence[Change]
+
+
+@dataclass(frozen=True)
+class Paper:
+    """A paper: its designs, its machine, and how it is scaled."""
+
+    name: str
+    title: str
+    reference: str
+    machine: str
+    baseline: str
+    seed: int
+    designs: Sequence[Design]
+    notes: Sequence[str]
+    scales: Mapping[Scale, ScaleOf]
+
+    def label(self, design: str) -> str:
+        """What figures call a design."""
+        return next((one.label for one in self.designs if one.name == design), design)
+
+
+@dataclass(frozen=True)
+class Axis:
+    """A key of the configuration that an experiment varies.
+
+    `shown` are the numbers that figures and claims use for the `settings`, one for one.
+    """
+
+    key: str
+    label: str
+    unit: str
+    logarithmic: bool
+    settings: tuple[str, ...]
+    shown: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Claim:
+    """One claim of the paper.
+
+    What is measured: the values of `designs` (at the axis value `at`, of the `part`) are reduced
+    over the subjects by `over` (`limit` belongs to `share-below`), and then over the designs by
+    `among`; with `change`, what is reduced is the rise from the axis' first value to its last.
+    A `value` claim holds if that is within [`at_least`, `at_most`], each widened by the fraction
+    `tolerance`. An `ordering` claim holds if each of the designs in `ordering` has at least as much
+    as the one before it, or if `greatest` (`least`) has at least (at most) as much as every other,
+    give or take the tolerance.
+    """
+
+    name: str
+    says: str
+    quotation: str
+    section: str
+    paper: str
+    kind: Literal["value", "ordering"]
+    designs: tuple[str, ...]
+    over: str
+    among: str
+    limit: float | None
+    at: float | None
+    part: str | None
+    change: bool
+    at_least: float | None
+    at_most: float | None
+    tolerance: float
+    ordering: tuple[str, ...]
+    greatest: str | None
+    least: str | None
+    drawn: bool
+    scaled: bool
+    not_comparable: str | None
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """One figure: what runs, what is measured of it, how it is drawn, what the paper claims."""
+
+    name: str
+    figure: str
+    title: str
+    summary: str
+    subject: Literal["workload", "mix"]
+    designs: tuple[str, ...]
+    metric: str
+    average: str
+    chart: str
+    axis: Axis | None
+    relative_to: float | None
+    overrides: tuple[str, ...]
+    subjects: tuple[str, ...]
+    warm_up_epochs: int | None
+    measure_epochs: float | None
+    restart: bool
+    baseline_at_least: float
+    notes: tuple[str, ...]
+    claims: Sequence[Claim]
+
+
+def papers() -> list[str]:
+    """The papers that can be reproduced."""
+    return sorted(path.parent.name for path in FOLDER.glob(f"*/{PAPER}"))
+
+
+def paper(name: str) -> Paper:
+    """A paper's declaration."""
+    if name not in papers():
+        raise PerdureError(
+            f"there are no experiments of {name!r}: papers that can be reproduced: "
+            f"{', '.join(papers())}"
+        )
+    table = Table.read(FOLDER / name / PAPER)
+    designs = []
+    for one in table.list_of_tables("design"):
+        designs.append(Design(one.text("name"), one.text("label"), one.text("letter")))
+        one.finish()
+    scales = table.table("scale")
+    made = Paper(
+        name=name,
+        title=table.text("title"),
+        reference=table.text("reference"),
+        machine=table.text("machine"),
+        baseline=table.text("baseline"),
+        seed=table.integer("seed"),
+        designs=designs,
+        notes=table.texts("notes", ()),
+        scales={scale: _scale(scale, scales.table(scale)) for scale in SCALES},
+    )
+    table.finish()
+    return made
+
+
+def _scale(name: Scale, table: Table) -> ScaleOf:
+    changes = []
+    for one in table.list_of_tables("change"):
+        changes.append(
+            Change(one.text("what"), one.text("full"), one.text("scaled"), one.text("reason"))
+        )
+        one.finish()
+    made = ScaleOf(
+        name=name,
+        factor=table.integer("factor"),
+        overrides=tuple(table.texts("set", ())),
+        epoch_instructions=table.integer("epoch_instructions"),
+        mix_measure=table.integer("mix_measure_instructions"),
+        changes=changes,
+    )
+    table.finish()
+    return made
+
+
+def experiments(name: str, scale: Scale) -> dict[str, Experiment]:
+    """A paper's experiments at one scale, by name, in the order of their figures."""
+    special = {PAPER, REASONS, CUTS}
+    files = [path for path in (FOLDER / name).glob("*.toml") if path.name not in special]
+    found = [_experiment(path, scale) for path in files]
+    found.sort(key=lambda one: (len(one.name), one.name))
+    return {one.name: one for one in found}
+
+
+def _experiment(path: Path, scale: Scale) -> Experiment:
+    table = Table.read(path)
+    at_scale = {one: table.optional_table(one) for one in SCALES}
+    for one in at_scale.values():
+        _scaled_keys(one)
+    chosen = at_scale[scale]
+    axis = table.optional_table("axis")
+    designs = tuple(table.texts("designs"))
+    subject = table.choice("subject", ("workload", "mix"))
+    made = Experiment(
+        name=path.stem,
+        figure=table.text("figure"),
+        title=table.text("title"),
+        summary=table.text("summary"),
+        subject="mix" if subject == "mix" else "workload",
+        designs=designs,
+        metric=table.text("metric"),
+        average=table.choice("average", REDUCTIONS, "geometric-mean"),
+        chart=table.choice("chart", ("bars", "stacked", "lines"), "bars"),
+        axis=None if axis is None else _axis(axis, scale),
+        relative_to=table.number("relative_to", None),
+        overrides=tuple([] if chosen is None else chosen.texts("set", ())),
+        subjects=tuple([] if chosen is None else chosen.texts("subjects", ())),
+        warm_up_epochs=table.integer("warm_up_epochs", 0) or None,
+        measure_epochs=table.number("measure_epochs", None),
+        restart=table.flag("restart"),
+        baseline_at_least=table.number("baseline_at_least", 0.0) or 0.0,
+        notes=(*table.texts("notes", ()), *(chosen.texts("notes", ()) if chosen else ())),
+        claims=[_claim(one, designs, scale) for one in table.list_of_tables("claim")],
+    )
+    table.finish()
+    return made
+
+
+def _scaled_keys(table: Table | None) -> None:
+    if table is not None:
+        for key in ("set", "subjects", "notes"):
+            table.texts(key, ())
+        table.finish()
+
+
+def _axis(table: Table, scale: Scale) -> Axis:
+    at_scale = {one: table.optional_table(one) for one in SCALES}
+    found: dict[str, tuple[tuple[str, ...], tuple[float, ...]]] = {}
+    for name, one in at_scale.items():
+        if one is not None:
+            settings = tuple(one.texts("settings"))
+            found[name] = settings, tuple(one.numbers("shown"))
+            if len(settings) != len(found[name][1]):
+                raise one.wrong("shown", "has not as many members as `settings`")
+            one.finish()
+    if scale not in found:
+        raise table.wrong(scale, "is missing")
+    settings, shown = found[scale]
+    made = Axis(
+        key=table.text("key"),
+        label=table.text("label"),
+        unit=table.text("unit", ""),
+        logarithmic=table.flag("logarithmic"),
+        settings=settings,
+        shown=shown,
+    )
+    table.finish()
+    return made
+
+
+def _claim(table: Table, designs: Sequence[str], scale: Scale) -> Claim:
+    not_comparable = {one: table.text(f"not_comparable_{one}", "") for one in SCALES}
+    ordering = tuple(table.texts("ordering", ()))
+    extreme = table.text("greatest", "") or table.text("least", "")
+    value = table.number("value", None)
+    made = Claim(
+        name=table.text("id"),
+        says=table.text("says"),
+        quotation=table.text("quotation"),
+        section=table.text("section"),
+        paper=table.text("paper"),
+        kind="ordering" if ordering or extreme else "value",
+        designs=tuple(table.texts("designs", ordering if ordering else designs)),
+        over=table.choice("over", REDUCTIONS, "geometric-mean"),
+        among=table.choice("among", REDUCTIONS, "maximum"),
+        limit=table.number("limit", None),
+        at=table.number("at", None),
+        part=table.text("part", "") or None,
+        change=table.flag("change"),
+        at_least=value if value is not None else table.number("at_least", None),
+        at_most=value if value is not None else table.number("at_most", None),
+        tolerance=table.number("tolerance", 0.0) or 0.0,
+        ordering=ordering,
+        greatest=table.text("greatest", "") or None,
+        least=table.text("least", "") or None,
+        drawn=table.flag("drawn"),
+        scaled=table.flag("scaled"),
+        not_comparable=not_comparable[scale] or None,
+    )
+    if made.kind == "value" and made.at_least is None and made.at_most is None:
+        raise table.wrong(
+            "at_most", "or `at_least`, `value`, `ordering`, `greatest` or `least` must be given"
+        )
+    table.finish()
+    return made
+
+
+def reasons(name: str, scale: Scale) -> dict[str, str]:
+    """What people wrote about claims that did not come out as the paper says, by claim."""
+    path = FOLDER / name / REASONS
+    if not path.exists():
+        return {}
+    found = {}
+    for claim, table in Table.read(path).tables():
+        texts = {one: table.text(one, "") for one in SCALES}
+        table.finish()
+        if texts[scale]:
+            found[claim] = texts[scale]
+    return found
+
+
+@dataclass(frozen=True)
+class Cuts:
+    """Power cuts of a paper's designs: on which programs, how many, on which small machine."""
+
+    designs: tuple[str, ...]
+    programs: Mapping[str, tuple[str, ...]]
+    cuts: int
+    seed: int
+    during_recovery: bool
+    overrides: tuple[str, ...]
+    notes: tuple[str, ...]
+
+
+def cuts(name: str, scale: Scale) -> Cuts:
+    """A paper's power cuts at one scale."""
+    table = Table.read(FOLDER / name / CUTS)
+    programs = table.table("programs")
+    sizes = {one: table.table(one) for one in SCALES}
+    counts = {one: size.integer("cuts_of_each") for one, size in sizes.items()}
+    for size in sizes.values():
+        size.finish()
+    made = Cuts(
+        designs=tuple(table.texts("designs")),
+        programs={key: tuple(programs.texts(key)) for key in programs.names()},
+        cuts=counts[scale],
+        seed=table.integer("seed"),
+        during_recovery=table.flag("during_recovery"),
+        overrides=tuple(table.texts("set", ())),
+        notes=tuple(table.texts("notes", ())),
+    )
+    table.finish()
+    return made

@@ -1,0 +1,203 @@
+"""An experiment's points, and the values that they come to.
+
+Always true here: what runs follows from the declaration, the scale and what is available, and
+from nothing else; a value names every point that it is made of.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from perdure import PerdureError
+from perdure.experiments import dataset
+from perdure.experiments.cache import Stored
+from perdure.experiments.declaration import Cuts, Experiment, Paper, ScaleOf
+from perdure.experiments.metrics import Measured, metric, statistic
+from perdure.experiments.point import Campaign, Point
+from perdure.experiments.programs import Provided
+
+EPOCH_KEY = "epoch.instructions"
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A point's place in an experiment; `axis` is the number shown for the setting."""
+
+    experiment: str
+    subject: str
+    design: str
+    axis: float | None
+    point: Point
+
+
+@dataclass(frozen=True)
+class Value:
+    """One number of a figure, with the keys of the points that it is made of."""
+
+    subject: str
+    design: str
+    axis: float | None
+    part: str | None
+    value: float
+    points: tuple[str, ...]
+
+
+def plan(
+    experiment: Experiment,
+    paper: Paper,
+    scale: ScaleOf,
+    provided: Provided,
+    mixes: Mapping[str, Sequence[str]],
+) -> list[Planned]:
+    """Everything that an experiment runs, the baseline included where its metric needs it."""
+    designs = list(experiment.designs)
+    if metric(experiment.metric).relative and paper.baseline not in designs:
+        designs.insert(0, paper.baseline)
+    everything = list(mixes) if experiment.subject == "mix" else provided.available
+    unknown = sorted(set(experiment.subjects) - set(mixes) - set(provided.entries))
+    if unknown:
+        raise PerdureError(f"{experiment.name}: there is no subject {', '.join(unknown)}")
+    planned = []
+    for subject in experiment.subjects or everything:
+        if subject in provided.unavailable:
+            continue
+        names = mixes[subject] if experiment.subject == "mix" else [subject]
+        for shown, setting in _settings(experiment):
+            overrides = merged(scale.overrides, experiment.overrides, setting)
+            for design in designs:
+                point = _point(
+                    subject, names, design, overrides, experiment, paper, scale, provided
+                )
+                planned.append(Planned(experiment.name, subject, design, shown, point))
+    return planned
+
+
+def _settings(experiment: Experiment) -> Iterable[tuple[float | None, tuple[str, ...]]]:
+    axis = experiment.axis
+    if axis is None:
+        return [(None, ())]
+    pairs = zip(axis.shown, axis.settings, strict=True)
+    return [(shown, (f"{axis.key}={setting}",)) for shown, setting in pairs]
+
+
+def _point(
+    subject: str,
+    names: Sequence[str],
+    design: str,
+    overrides: tuple[str, ...],
+    experiment: Experiment,
+    paper: Paper,
+    scale: ScaleOf,
+    provided: Provided,
+) -> Point:
+    programs, surroundings = provided.commands(names, scale.name)
+    sizes = [provided.entries[name].sizes[scale.name] for name in names]
+    epoch = epoch_length(overrides, scale)
+    warm_up = max(size.warm_up for size in sizes)
+    if experiment.warm_up_epochs is not None:
+        warm_up = max(warm_up, experiment.warm_up_epochs * epoch)
+    if experiment.measure_epochs is not None:
+        measure = round(experiment.measure_epochs * epoch)
+    else:
+        measure = sizes[0].measure if experiment.subject == "workload" else scale.mix_measure
+    return Point(
+        name=subject,
+        design=design,
+        programs=programs,
+        machine=paper.machine,
+        overrides=overrides,
+        surroundings=surroundings,
+        restart=experiment.restart or experiment.subject == "mix",
+        warm_up=warm_up,
+        measure=measure,
+    )
+
+
+def merged(*assignments: Iterable[str]) -> tuple[str, ...]:
+    """`key=value` texts, of which the last for each key counts."""
+    values: dict[str, str] = {}
+    for texts in assignments:
+        for text in texts:
+            key, _, value = text.partition("=")
+            values[key] = value
+    return tuple(f"{key}={value}" for key, value in values.items())
+
+
+def epoch_length(overrides: Iterable[str], scale: ScaleOf) -> int:
+    """The configured length of an epoch, in instructions."""
+    values = dict(text.split("=", 1) for text in overrides)
+    return round(float(values.get(EPOCH_KEY, scale.epoch_instructions)))
+
+
+def plan_cuts(cuts: Cuts, paper: Paper, provided: Provided) -> list[Planned]:
+    """The power cuts: each design on each program. What is not available is left out."""
+    planned = []
+    for subject, names in cuts.programs.items():
+        if any(name in provided.unavailable for name in names):
+            continue
+        programs, surroundings = provided.commands(names, "tiny")
+        for design in cuts.designs:
+            point = Point(
+                name=subject,
+                design=design,
+                programs=programs,
+                machine=paper.machine,
+                overrides=merged(cuts.overrides),
+                surroundings=surroundings,
+                campaign=Campaign(cuts.cuts, cuts.seed, cuts.during_recovery),
+            )
+            planned.append(Planned("cuts", subject, design, None, point))
+    return planned
+
+
+def values(
+    experiment: Experiment,
+    paper: Paper,
+    scale: ScaleOf,
+    planned: Sequence[Planned],
+    stored: Mapping[str, Stored],
+) -> list[Value]:
+    """An experiment's values; those whose points failed, or that have no value, are missing."""
+    chosen = metric(experiment.metric)
+    regions = {}
+    for one in planned:
+        key = one.point.key()
+        if key in stored:
+            regions[one.subject, one.design, one.axis] = key, dataset.measured(stored[key])
+    found: list[Value] = []
+    for one in planned:
+        here = regions.get((one.subject, one.design, one.axis))
+        if here is None or one.design not in experiment.designs:
+            continue
+        base = regions.get((one.subject, paper.baseline, one.axis)) if chosen.relative else None
+        if base is not None and _too_little(experiment, base[1]):
+            continue
+        epoch = epoch_length(one.point.overrides, scale)
+        parts = chosen.compute(here[1], None if base is None else base[1], epoch)
+        keys = tuple(dict.fromkeys([here[0], *([base[0]] if base else [])]))
+        found += [
+            Value(one.subject, one.design, one.axis, part, value, keys)
+            for part, value in (parts or {}).items()
+        ]
+    return found if experiment.relative_to is None else _relative(found, experiment.relative_to)
+
+
+def _too_little(experiment: Experiment, base: Measured) -> bool:
+    """Whether the baseline evicts too few lines in 1,000 instructions for a ratio to mean much."""
+    evicted = statistic(base, "nvm.operations.write_back")
+    return bool(evicted * 1000 < experiment.baseline_at_least * base["instructions"])
+
+
+def _relative(found: Sequence[Value], to: float) -> list[Value]:
+    """Values over the same subject's and design's value at one place of the axis."""
+    base = {(one.subject, one.design, one.part): one for one in found if one.axis == to}
+    made = []
+    for one in found:
+        other = base.get((one.subject, one.design, one.part))
+        if other is not None and other.value > 0:
+            keys = tuple(dict.fromkeys([*one.points, *other.points]))
+            made.append(
+                Value(one.subject, one.design, one.axis, one.part, one.value / other.value, keys)
+            )
+    return made

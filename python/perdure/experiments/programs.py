@@ -1,0 +1,259 @@
+"""The catalogue of workloads, made runnable: programs built, packages fetched, inputs generated.
+
+Always true here: the catalogue is `workloads/*.toml`, checked as it is read; a workload that this
+host cannot provide is unavailable with a reason and stops nothing; mixes follow from a seed and
+the available workloads alone.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+from perdure import PerdureError, sysroot, toolchain, workloads
+from perdure.experiments.point import (
+    SCRATCH,
+    Program,
+    Surroundings,
+    file_digest,
+    sysroot_digest,
+    tree_digest,
+)
+from perdure.experiments.toml import Table
+
+Scale: TypeAlias = Literal["quick", "full", "tiny"]
+Report: TypeAlias = Callable[[str], object]
+
+MIXES = 8
+PROGRAMS_IN_A_MIX = 8
+
+
+@dataclass(frozen=True)
+class Size:
+    """A workload's arguments at one scale, and what of its run is measured."""
+
+    arguments: tuple[str, ...]
+    warm_up: int
+    measure: int
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One workload of the catalogue; the fields are those of `workloads/*.toml`."""
+
+    name: str
+    stands_for: str
+    summary: str
+    kind: Literal["kernel", "debian"]
+    program: str
+    packages: tuple[str, ...]
+    inputs: tuple[str, ...]
+    sizes: Mapping[str, Size]
+
+
+def catalogue(folder: Path | None = None) -> list[Entry]:
+    """Every workload, kernels first, each kind by name.
+
+    Raises:
+        PerdureError: a file does not follow the schema; the message says where.
+    """
+    root = folder or workloads.folder("workloads")
+    entries = [
+        _entry(name, table)
+        for path in sorted(root.glob("*.toml"))
+        for name, table in Table.read(path).table("workload").tables()
+    ]
+    return sorted(entries, key=lambda entry: (entry.kind != "kernel", entry.name))
+
+
+def _entry(name: str, table: Table) -> Entry:
+    kind = table.choice("kind", ("kernel", "debian"))
+    sizes = {
+        scale: _size(size)
+        for scale in ("full", "quick", "tiny")
+        if (size := table.optional_table(scale)) is not None
+    }
+    made = Entry(
+        name=name,
+        stands_for=table.text("stands_for"),
+        summary=table.text("summary"),
+        kind="kernel" if kind == "kernel" else "debian",
+        program=table.text("program"),
+        packages=tuple(table.texts("packages", ())),
+        inputs=tuple(table.texts("inputs", ())),
+        sizes=sizes,
+    )
+    table.finish()
+    return made
+
+
+def _size(table: Table) -> Size:
+    made = Size(
+        arguments=tuple(table.texts("arguments")),
+        warm_up=table.integer("warm_up_instructions"),
+        measure=table.integer("measure_instructions"),
+    )
+    table.finish()
+    return made
+
+
+def mixes(names: Sequence[str], seed: int) -> dict[str, list[str]]:
+    """W0–W7: eight workloads each, drawn with replacement, as the paper's are."""
+    state = seed
+    drawn: dict[str, list[str]] = {}
+    for mix in range(MIXES):
+        chosen = []
+        for _ in range(PROGRAMS_IN_A_MIX):
+            state, number = _split_mix(state)
+            chosen.append(names[number % len(names)])
+        drawn[f"W{mix}"] = chosen
+    return drawn
+
+
+def _split_mix(state: int) -> tuple[int, int]:
+    """SplitMix64: the next state and number. Python's own generator may change its choices."""
+    mask = (1 << 64) - 1
+    state = (state + 0x9E3779B97F4A7C15) & mask
+    mixed = state
+    mixed = ((mixed ^ (mixed >> 30)) * 0xBF58476D1CE4E5B9) & mask
+    mixed = ((mixed ^ (mixed >> 27)) * 0x94D049BB133111EB) & mask
+    return state, mixed ^ (mixed >> 31)
+
+
+@dataclass(frozen=True)
+class Provided:
+    """What this host has of the catalogue: where programs, packages and inputs lie."""
+
+    entries: Mapping[str, Entry]
+    unavailable: Mapping[str, str]
+    kernels: Path
+    sysroot: Path | None
+    inputs: Mapping[str, Path]
+    digests: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def available(self) -> list[str]:
+        """The workloads that can run here, in the catalogue's order."""
+        return [name for name in self.entries if name not in self.unavailable]
+
+    def commands(
+        self, names: Sequence[str], scale: Scale
+    ) -> tuple[tuple[Program, ...], Surroundings]:
+        """The programs of some workloads that run at once, and what they see around them.
+
+        Raises:
+            PerdureError: one of them is not available here, or has no such scale.
+        """
+        mounts: list[str] = []
+        digests: list[str] = []
+        programs = tuple(
+            self._program(name, scale, index, mounts) for index, name in enumerate(names)
+        )
+        chosen = [self.entries[name] for name in names]
+        uses_packages = any(entry.kind == "debian" for entry in chosen)
+        if uses_packages:
+            digests.append(self.digests["sysroot"])
+        if any(entry.inputs for entry in chosen):
+            mounts.append(f"{self.inputs[scale]}:/inputs")
+            digests.append(self.digests[f"inputs/{scale}"])
+        return programs, Surroundings(
+            sysroot=str(self.sysroot) if uses_packages else None,
+            mounts=tuple(mounts),
+            digest=hashlib.sha256("\n".join(digests).encode()).hexdigest()[:32] if digests else "",
+        )
+
+    def _program(self, name: str, scale: Scale, index: int, mounts: list[str]) -> Program:
+        entry = self.entries.get(name)
+        if entry is None:
+            raise PerdureError(f"there is no workload {name}: `perdure list workloads` names all")
+        if name in self.unavailable:
+            raise PerdureError(f"the workload {name} is not available: {self.unavailable[name]}")
+        if scale not in entry.sizes:
+            raise PerdureError(f"the workload {name} has no arguments for the scale {scale}")
+        arguments = entry.sizes[scale].arguments
+        if any("{scratch}" in word for word in arguments):
+            mounts.append(f"{SCRATCH}:/tmp/{index}")
+        filled = [
+            word.replace("{inputs}", "/inputs").replace("{scratch}", f"/tmp/{index}")
+            for word in arguments
+        ]
+        if entry.kind == "debian":
+            return Program(name, (entry.program, *filled), "")
+        path = self.kernels / entry.program
+        return Program(name, (str(path), *filled), self.digests[f"kernel/{entry.program}"])
+
+
+def provide(
+    entries: Sequence[Entry],
+    scales: Sequence[Scale],
+    out: Path,
+    *,
+    existing_sysroot: Path | None = None,
+    report: Report,
+) -> Provided:
+    """Builds, fetches and generates whatever the workloads need, below `out`."""
+    out = out.resolve()
+    digests: dict[str, str] = {}
+    unavailable: dict[str, str] = {}
+    kernels = out / "programs" / "kernels"
+    wanted = [entry for entry in entries if entry.kind == "kernel"]
+    if wanted:
+        _build(out / "programs", report)
+    for entry in wanted:
+        path = kernels / entry.program
+        if path.is_file():
+            digests[f"kernel/{entry.program}"] = file_digest(path)
+        else:
+            unavailable[entry.name] = f"the build made no program {entry.program}"
+    debian = [entry for entry in entries if entry.kind == "debian"]
+    root = (existing_sysroot or out / "sysroot").resolve()
+    inputs: dict[str, Path] = {scale: out / "inputs" / scale for scale in scales}
+    if debian:
+        try:
+            sysroot.make(root, sorted({p for one in debian for p in one.packages}), report=report)
+            digests["sysroot"] = sysroot_digest(root)
+            _write_inputs(debian, inputs, report)
+        except PerdureError as error:
+            report(f"Debian's programs are left out: {error}")
+            unavailable.update({entry.name: str(error) for entry in debian})
+        for scale, folder in inputs.items():
+            digests[f"inputs/{scale}"] = tree_digest([folder])
+    return Provided(
+        entries={entry.name: entry for entry in entries},
+        unavailable=unavailable,
+        kernels=kernels,
+        sysroot=root if debian else None,
+        inputs=inputs,
+        digests=digests,
+    )
+
+
+def _build(out: Path, report: Report) -> None:
+    """Compiles the kernels, as `workloads/build.sh` does."""
+    compiler = toolchain.find(report)
+    choice = "gcc" if "gcc" in compiler.name else "zig"
+    script = workloads.folder("workloads") / "build.sh"
+    done = subprocess.run(
+        ["sh", str(script), str(out), "--compiler", choice, "--kernels"],
+        env={**os.environ, "PYTHON": sys.executable},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode != 0:
+        raise PerdureError(f"the kernels cannot be built:\n{done.stderr.strip() or done.stdout}")
+
+
+def _write_inputs(debian: Sequence[Entry], folders: Mapping[Any, Path], report: Report) -> None:
+    from perdure import inputs
+
+    names = sorted({name for entry in debian for name in entry.inputs})
+    for scale, folder in folders.items():
+        report(f"inputs of the scale {scale}")
+        inputs.write_inputs(names, scale, folder)

@@ -1,0 +1,391 @@
+"""A paper reproduced: points planned, run, made into values, judged, drawn, and kept.
+
+Always true here: whatever part of the points finished, everything that can be made of them is made;
+`results.json` but for `host` follows from the finished points alone; a step that needs a network or
+a compiler says so in one line before it begins.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from perdure import PerdureError, __version__, api
+from perdure.experiments import (
+    charts,
+    claims,
+    cluster,
+    dataset,
+    declaration,
+    plan,
+    programs,
+    report,
+    tables,
+)
+from perdure.experiments.cache import Cache, Stored
+from perdure.experiments.declaration import Experiment, Paper, Scale, ScaleOf
+from perdure.experiments.metrics import metric
+from perdure.experiments.point import core_digest
+
+SCHEMA = 1
+CUTS = "cuts"
+
+Watch = Callable[[cluster.Outcome, int, int], object]
+
+
+@dataclass(frozen=True)
+class Reproduction:
+    """What came of a paper's experiments: data frames, and where the files are.
+
+    `points` has one row for each finished point, `values` one for each number of a figure,
+    `claims` one for each of the paper's claims with its verdict, `failures` one for each failed
+    point. `results` is `results.json`.
+    """
+
+    points: pl.DataFrame
+    values: pl.DataFrame
+    claims: pl.DataFrame
+    failures: pl.DataFrame
+    results: Mapping[str, Any]
+    out: Path
+    report: Path
+    interrupted: bool
+
+
+@dataclass(frozen=True)
+class _Work:
+    """Everything that is known before anything runs."""
+
+    paper: Paper
+    scale: ScaleOf
+    experiments: Mapping[str, Experiment]
+    provided: programs.Provided
+    mixes: Mapping[str, Sequence[str]]
+    planned: Sequence[plan.Planned]
+    reasons: Mapping[str, str]
+
+
+def reproduce(
+    paper: str,
+    figures: Sequence[str],
+    scale: Scale,
+    out: Path,
+    *,
+    scheduler: str | None = None,
+    workers: int | None = None,
+    sysroot: Path | None = None,
+    watch: Watch = lambda _outcome, _done, _total: None,
+    say: Callable[[str], object] = lambda _line: None,
+) -> Reproduction:
+    """Runs a paper's experiments, or some of its `figures`, and writes everything into `out`."""
+    started = time.monotonic()
+    work = _planned(paper, figures, scale, out, sysroot, say)
+    for line in _announcement(work):
+        say(line)
+    cache = Cache(out)
+    finished = cluster.run(
+        [one.point for one in work.planned],
+        cache,
+        scheduler=scheduler,
+        workers=workers,
+        watch=watch,
+    )
+    host = {
+        "seconds": round(time.monotonic() - started, 1),
+        "workers": finished.workers,
+        "computed": sum(not one.cached and one.stored is not None for one in finished.outcomes),
+        "cached": sum(one.cached for one in finished.outcomes),
+    }
+    return _kept(work, finished, out, host)
+
+
+def _planned(
+    name: str,
+    figures: Sequence[str],
+    scale_name: Scale,
+    out: Path,
+    sysroot: Path | None,
+    say: Callable[[str], object],
+) -> _Work:
+    paper = declaration.paper(name)
+    scale = paper.scales[scale_name]
+    known = declaration.experiments(name, scale_name)
+    names = [*known, CUTS]
+    unknown = [figure for figure in figures if figure not in names]
+    if unknown:
+        raise PerdureError(
+            f"{name} has no experiment {', '.join(unknown)}: its experiments are {', '.join(names)}"
+        )
+    chosen = {one: known[one] for one in known if one in (figures or names)}
+    cuts = declaration.cuts(name, scale_name) if CUTS in (figures or names) else None
+    designs = {one.name for one in api.catalogue().designs}
+    for experiment in chosen.values():
+        missing = sorted(set(experiment.designs) - designs)
+        if missing:
+            raise PerdureError(f"this build has no design {', '.join(missing)}")
+    scales: list[programs.Scale] = [scale_name] if chosen else []
+    provided = programs.provide(
+        programs.catalogue(),
+        [*scales, "tiny"] if cuts else scales,
+        out,
+        existing_sysroot=sysroot,
+        report=say,
+    )
+    mixes = programs.mixes(provided.available, paper.seed)
+    planned = [
+        one
+        for experiment in chosen.values()
+        for one in plan.plan(experiment, paper, scale, provided, mixes)
+    ]
+    if cuts is not None:
+        planned += plan.plan_cuts(cuts, paper, provided)
+    return _Work(
+        paper, scale, chosen, provided, mixes, planned, declaration.reasons(name, scale_name)
+    )
+
+
+def _announcement(work: _Work) -> list[str]:
+    """What is about to run, and what the scale changes of the paper's."""
+    points = len({one.point.key() for one in work.planned})
+    names = ", ".join([*work.experiments, *([CUTS] if _has_cuts(work) else [])])
+    lines = [f"{work.paper.name}, {work.scale.name}: {names}; {points} points"]
+    lines += [
+        f"  {change.what}: {change.scaled} (paper: {change.full})" for change in work.scale.changes
+    ]
+    if any(one.subject in work.mixes for one in work.planned):
+        lines.append(f"  mixes of seed {work.paper.seed}:")
+        lines += [f"    {name}: {' '.join(names)}" for name, names in work.mixes.items()]
+    return lines
+
+
+def _has_cuts(work: _Work) -> bool:
+    return any(one.experiment == CUTS for one in work.planned)
+
+
+def _kept(
+    work: _Work, finished: cluster.Finished, out: Path, host: Mapping[str, Any]
+) -> Reproduction:
+    """Makes everything of the finished points, and writes it."""
+    stored = {one.key: one.stored for one in finished.outcomes if one.stored is not None}
+    runs = {key: one for key, one in stored.items() if one["point"]["campaign"] is None}
+    users: dict[str, list[str]] = {}
+    for one in work.planned:
+        mine = users.setdefault(one.point.key(), [])
+        if one.experiment not in mine:
+            mine.append(one.experiment)
+    ordered = [runs[key] for key in sorted(runs)]
+    data = dataset.frame(
+        [(one, {"experiments": users[one["key"]], "scale": work.scale.name}) for one in ordered]
+    )
+    dataset.write(data, ordered, out)
+    results = _results(work, finished, stored, users, out)
+    results["host"] = dict(host)
+    api.store(out, "results.json", json.dumps(results, indent=1, ensure_ascii=False) + "\n")
+    page = report.write(out)
+    failed = [(one.point, one.error or "") for one in finished.failures]
+    return Reproduction(
+        points=data,
+        values=_value_frame(results),
+        claims=_claim_frame(results),
+        failures=dataset.failures(failed),
+        results=results,
+        out=out,
+        report=page,
+        interrupted=finished.interrupted,
+    )
+
+
+def _results(
+    work: _Work,
+    finished: cluster.Finished,
+    stored: Mapping[str, Stored],
+    users: Mapping[str, Sequence[str]],
+    out: Path,
+) -> dict[str, Any]:
+    paper, scale = work.paper, work.scale
+    summaries = {one.name: one.summary for one in api.catalogue().designs}
+    for one in stored.values():
+        text = f"# {one['config_hash']}\n{one['configuration']}"
+        api.store(out / "configurations", f"{one['config_hash']}.toml", text)
+    return {
+        "schema": SCHEMA,
+        "paper": {"name": paper.name, "title": paper.title, "reference": paper.reference},
+        "scale": scale.name,
+        "scaled": [
+            {"what": one.what, "full": one.full, "quick": one.scaled, "reason": one.reason}
+            for one in scale.changes
+        ],
+        "notes": list(paper.notes),
+        "version": __version__,
+        "core": core_digest(),
+        "seed": paper.seed,
+        "designs": [
+            {"name": one.name, "label": one.label, "summary": summaries.get(one.name, "")}
+            for one in paper.designs
+        ],
+        "mixes": [{"name": name, "programs": list(names)} for name, names in work.mixes.items()],
+        "workloads": [
+            {
+                "name": entry.name,
+                "stands_for": entry.stands_for,
+                "kind": entry.kind,
+                "summary": entry.summary,
+                "available": entry.name not in work.provided.unavailable,
+                "reason": work.provided.unavailable.get(entry.name),
+            }
+            for entry in work.provided.entries.values()
+        ],
+        "experiments": [
+            _experiment(experiment, work, stored, out) for experiment in work.experiments.values()
+        ],
+        "tables": {
+            "classes": tables.classes(work.planned, work.provided, stored, scale, paper.baseline),
+            "cuts": tables.cuts([one for one in work.planned if one.experiment == CUTS], stored),
+        },
+        "points": {
+            key: {
+                "name": one["point"]["name"],
+                "design": one["point"]["design"],
+                "overrides": one["point"]["overrides"],
+                "config_hash": one["config_hash"],
+                "configuration": f"configurations/{one['config_hash']}.toml",
+                "cycles": dataset.measured(one)["cycles"],
+                "instructions": dataset.measured(one)["instructions"],
+            }
+            for key, one in sorted(stored.items())
+            if one["point"]["campaign"] is None
+        },
+        "failures": [
+            {
+                "name": one.point.name,
+                "design": one.point.design,
+                "overrides": list(one.point.overrides),
+                "experiments": list(users[one.key]),
+                "reason": one.error,
+            }
+            for one in sorted(finished.failures, key=lambda one: one.key)
+        ],
+        "interrupted": finished.interrupted,
+    }
+
+
+def _experiment(
+    experiment: Experiment, work: _Work, stored: Mapping[str, Stored], out: Path
+) -> dict[str, Any]:
+    mine = [one for one in work.planned if one.experiment == experiment.name]
+    values = plan.values(experiment, work.paper, work.scale, mine, stored)
+    averages = claims.averages(experiment, values)
+    chosen = metric(experiment.metric)
+    axis = experiment.axis
+    factor = work.scale.factor
+    files = None
+    if values:
+        chart = charts.experiment(
+            experiment, work.paper, values, averages, factor=factor, scale=work.scale.name
+        )
+        drawn = charts.save(chart, out / "figures" / experiment.name)
+        files = {
+            name: drawn[kind].relative_to(out).as_posix()
+            for name, kind in (("svg", "svg"), ("png", "png"), ("vega_lite", "json"))
+        }
+    return {
+        "name": experiment.name,
+        "figure": experiment.figure,
+        "title": experiment.title,
+        "summary": experiment.summary,
+        "metric": {
+            "name": chosen.name,
+            "label": chosen.label,
+            "unit": chosen.unit,
+            "meaning": chosen.meaning,
+            "better": chosen.better,
+        },
+        "subject": experiment.subject,
+        "axis": None
+        if axis is None
+        else {
+            "key": axis.key,
+            "label": axis.label,
+            "unit": axis.unit,
+            "values": list(axis.shown),
+        },
+        "parts": list(chosen.parts),
+        "notes": list(experiment.notes),
+        "figure_files": files,
+        "values": [asdict(value) for value in values],
+        "average": experiment.average,
+        "averages": [asdict(average) for average in averages],
+        "claims": [_claim(claim, experiment, work, values) for claim in experiment.claims],
+    }
+
+
+def _claim(
+    claim: declaration.Claim,
+    experiment: Experiment,
+    work: _Work,
+    values: Sequence[plan.Value],
+) -> dict[str, Any]:
+    factor = work.scale.factor
+    judged = claims.judge(
+        claim,
+        experiment,
+        work.paper,
+        values,
+        factor=factor,
+        reason=work.reasons.get(claim.name),
+    )
+    low, high = claims.expected(claim, factor if claim.scaled else 1)
+    return {
+        "id": claim.name,
+        "says": claim.says,
+        "quotation": claim.quotation,
+        "section": claim.section,
+        "kind": claim.kind,
+        "paper": claim.paper,
+        "expected": {"at_least": low, "at_most": high, "tolerance": claim.tolerance},
+        "measured": judged.measured,
+        "measured_text": judged.text,
+        "verdict": judged.verdict,
+        "reason": judged.reason,
+    }
+
+
+def _value_frame(results: Mapping[str, Any]) -> pl.DataFrame:
+    rows = [
+        {"experiment": experiment["name"], **value}
+        for experiment in results["experiments"]
+        for value in experiment["values"]
+    ]
+    return pl.DataFrame(
+        rows,
+        schema={
+            "experiment": pl.String,
+            "subject": pl.String,
+            "design": pl.String,
+            "axis": pl.Float64,
+            "part": pl.String,
+            "value": pl.Float64,
+            "points": pl.List(pl.String),
+        },
+    )
+
+
+def _claim_frame(results: Mapping[str, Any]) -> pl.DataFrame:
+    texts = ("id", "says", "section", "paper", "measured_text", "verdict", "reason")
+    rows = [
+        {
+            "experiment": experiment["name"],
+            **{key: claim[key] for key in texts},
+            "measured": claim["measured"],
+        }
+        for experiment in results["experiments"]
+        for claim in experiment["claims"]
+    ]
+    schema = {"experiment": pl.String, **dict.fromkeys(texts, pl.String), "measured": pl.Float64}
+    return pl.DataFrame(rows, schema=schema)
