@@ -10,6 +10,7 @@ pub mod layout;
 pub mod picl;
 pub mod shadow_paging;
 pub mod surviving;
+pub mod thynvm;
 pub mod translation;
 
 pub use design::{Design, END_EPOCH, PlantedBug, Promise, Recovered, Urgency};
@@ -36,4 +37,11 @@ macro_rules! registry {
     };
 }
 
-registry![ideal::Ideal, picl::Picl, journaling::Journaling, shadow_paging::ShadowPaging, frm::Frm];
+registry![
+    ideal::Ideal,
+    picl::Picl,
+    journaling::Journaling,
+    shadow_paging::ShadowPaging,
+    frm::Frm,
+    thynvm::Thynvm
+];

@@ -99,6 +99,13 @@ statistics! {
     shadow_retained_replaced, "shadow-paging.retained_replaced", "pages", "retained entries given up for another page";
     shadow_overflow_rewrites, "shadow-paging.overflow_rewrites", "lines", "evictions of a line that was kept aside already";
     shadow_pages_written_back, "shadow-paging.pages_written_back", "pages", "pages copied home by commits";
+    thynvm_pages_promoted, "thynvm.pages_promoted", "pages", "pages tracked as such from then on, because their blocks were written often in an epoch";
+    thynvm_pages_demoted, "thynvm.pages_demoted", "pages", "pages tracked as such no longer, because they were written seldom in an epoch";
+    thynvm_pages_spilled, "thynvm.pages_spilled", "pages", "pages tracked as such because the block table had no room for one of their lines";
+    thynvm_page_copies, "thynvm.page_copies", "pages", "pages copied to where their working version goes, at the first write in an epoch";
+    thynvm_units_brought_home, "thynvm.units_brought_home", "units", "versions of blocks and pages copied home in the background";
+    thynvm_blocks_merged, "thynvm.blocks_merged", "blocks", "idle blocks written to the page that they lie in, which is tracked as such";
+    thynvm_clean_ups, "thynvm.clean_ups", "records", "checkpoints recorded again without what had come home";
     nvm_reads, "nvm.reads", "operations", "row reads at the NVM";
     nvm_design_reads, "nvm.design_reads", "operations", "of these, the ones made by the design, not for a miss";
     nvm_read_bytes, "nvm.read_bytes", "bytes", "bytes read from the NVM";
