@@ -1,10 +1,10 @@
 //! The cache hierarchy against a flat array of bytes.
 //!
-//! A random walk of loads, stores, fetches, cache-block instructions, scans and version changes by
-//! one to four harts, whose caches hold a few lines each, so that every conflict happens. After
-//! every step the whole hierarchy must tell the same story as a reference that knows nothing of
-//! caches (`model.rs`): every byte, every version, every dirty bit, every hook called when it must
-//! be and never otherwise, every counter. A failure prints the seed that repeats it.
+//! A random walk of loads, stores, fetches, cache-block instructions, scans, flushes and version
+//! changes by one to four harts, whose caches hold a few lines each, so that every conflict happens.
+//! After every step the whole hierarchy must tell the same story as a reference that knows nothing
+//! of caches (`model.rs`): every byte, every version, every dirty bit, every hook called when it
+//! must be and never otherwise, every counter. A failure prints the seed that repeats it.
 
 mod model;
 #[path = "../support/mod.rs"]
@@ -82,6 +82,7 @@ fn a_walk_reaches_what_it_is_meant_to_reach() {
             "llc.",
             "coherence.",
             "cache_block.",
+            "flush.lines",
             "nvm.",
         ]
         .iter()
@@ -130,6 +131,12 @@ fn a_wrong_fill_is_noticed() {
 #[should_panic(expected = "line 0x")]
 fn a_scan_that_skips_private_copies_is_noticed() {
     sabotaged(Sabotage::ScanSkipsPrivate);
+}
+
+#[test]
+#[should_panic(expected = "cause: Flush")]
+fn a_flush_that_skips_private_copies_is_noticed() {
+    sabotaged(Sabotage::FlushSkipsPrivate);
 }
 
 #[test]

@@ -39,6 +39,7 @@ pub struct Counts {
     pub cross_version_stores: u64,
     pub replacements: u64,
     pub cache_blocks: u64,
+    pub flushed: u64,
     pub transfers: u64,
 }
 
@@ -53,6 +54,8 @@ pub struct Model {
     pub cache_block: Option<LineNumber>,
     /// When what the last one wrote will be durable.
     pub cache_block_durable: Cycles,
+    /// The lines that the flush under way has written out so far, in its order.
+    pub flush: Option<Vec<LineNumber>>,
     /// When the access under way began: no hook may be called before.
     pub began: Cycles,
     pub counts: Counts,
@@ -90,7 +93,10 @@ impl Policy for Model {
         );
         let line = self.line(store.line);
         assert_eq!(store.version, line.version, "old version of {store:?}");
-        assert_eq!(store.old, line.newest, "old bytes of {store:?}");
+        assert_eq!(
+            store.old, line.newest,
+            "what is stored over isn't the newest: {store:?}"
+        );
         if self.versions == Versions::MachineNoted {
             hardware.set_llc_version(store.line, self.current[store.domain]);
         }
@@ -104,7 +110,11 @@ impl Policy for Model {
         assert!(line.dirty, "a clean line goes to memory: {eviction:?}");
         assert_eq!(eviction.bytes, line.newest, "bytes of {eviction:?}");
         assert_eq!(eviction.version, line.version, "version of {eviction:?}");
-        let cause = if self.cache_block == Some(eviction.line) {
+        let cause = if let Some(lines) = &mut self.flush {
+            lines.push(eviction.line);
+            self.counts.flushed += 1;
+            Cause::Flush
+        } else if self.cache_block == Some(eviction.line) {
             self.counts.cache_blocks += 1;
             Cause::CacheBlock
         } else {
@@ -119,10 +129,15 @@ impl Policy for Model {
                 durable: now,
             };
         }
+        let traffic = if cause == Cause::Flush {
+            Traffic::Flush
+        } else {
+            Traffic::WriteBack
+        };
         let accepted = hardware.memory.write_line(
             eviction.line,
             &eviction.bytes,
-            Traffic::WriteBack,
+            traffic,
             now,
             0,
             &mut hardware.statistics,

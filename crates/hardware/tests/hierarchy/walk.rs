@@ -1,11 +1,12 @@
 //! The random walk: one step is one event, followed by the comparison of everything.
 
 use perdure_hardware::arena::{Arena, Digest};
-use perdure_hardware::cache::{Cache, State};
-use perdure_hardware::hierarchy::Hardware;
+use perdure_hardware::cache::{Cache, Slot, State};
+use perdure_hardware::hierarchy::{Flushed, Hardware};
 use perdure_hardware::line::{LINE_BYTES, Line, LineNumber, Version};
 use perdure_hardware::lookaside::{ENTRIES, Entry, index_of};
 use perdure_hardware::memory::Traffic;
+use perdure_hardware::policy::{Cause, Evicted, Eviction, Policy};
 use perdure_hardware::specification::CoreModel;
 use perdure_hardware::statistics::Statistics;
 use perdure_hardware::time::Cycles;
@@ -20,6 +21,7 @@ pub enum Sabotage {
     LoseReplacements,
     FillZeros,
     ScanSkipsPrivate,
+    FlushSkipsPrivate,
     KeepWriteTags,
 }
 
@@ -129,6 +131,7 @@ impl<'a> Walk<'a> {
                 expected_store: None,
                 cache_block: None,
                 cache_block_durable: 0,
+                flush: None,
                 began: 0,
                 counts: Counts::default(),
                 sabotage: options.sabotage,
@@ -162,7 +165,7 @@ impl<'a> Walk<'a> {
         }
         let line = self.model.first + self.random.below(self.model.lines.len()) as u64;
         self.model.began = self.now(hart);
-        match self.random.below(100) {
+        match self.random.below(101) {
             0..35 => self.load(hart, line),
             35..70 => self.store(hart, line),
             70..82 => self.fetch(hart, line),
@@ -179,7 +182,8 @@ impl<'a> Walk<'a> {
                 self.hardware.flush_l1i(hart);
                 self.fetched[hart].fill(None);
             }
-            _ => self.load_reserved(hart, line),
+            99 => self.load_reserved(hart, line),
+            _ => self.flush(),
         }
         self.retired[hart] += 1 + self.random.below(50) as u64;
     }
@@ -402,6 +406,93 @@ impl<'a> Walk<'a> {
         }
     }
 
+    /// Flushes the caches, as a design with synchronous commits does: all harts stand still, every
+    /// dirty line is written out once, in the order of the sets, and stays cached, clean.
+    fn flush(&mut self) {
+        let now = (0..self.options.harts).map(|hart| self.now(hart)).max();
+        let now = now.expect("a hart");
+        self.model.began = now;
+        let lines = (self.model.first..).zip(&self.model.lines);
+        let dirty: Vec<_> = lines
+            .filter(|(_, line)| line.dirty)
+            .map(|(number, _)| number)
+            .collect();
+        let cached = self.cached();
+        self.model.flush = Some(Vec::new());
+        let flushed = if self.options.sabotage == Sabotage::FlushSkipsPrivate {
+            self.flush_shared_cache_alone(now)
+        } else {
+            self.hardware.flush(&mut self.model, now)
+        };
+        let mut lines = self.model.flush.take().expect("just put there");
+        assert!(
+            lines.is_sorted_by_key(|&line| self.hardware.llc.set_of(line)),
+            "the flush goes by the sets: {lines:x?}"
+        );
+        lines.sort_unstable();
+        assert_eq!(lines, dirty, "the flush writes each dirty line once");
+        assert_eq!(flushed.lines, dirty.len() as u64, "lines of the flush");
+        let sets = self.hardware.llc.sets() as u64;
+        assert!(
+            flushed.ready >= now + sets,
+            "the flush looks at a set a cycle"
+        );
+        let durable = dirty
+            .iter()
+            .map(|&line| self.hardware.memory.durable_at(line));
+        assert!(
+            flushed.durable >= durable.max().unwrap_or(flushed.ready),
+            "the flush is durable before its lines are"
+        );
+        assert_eq!(self.cached(), cached, "the flush drops nothing");
+        self.hardware.newer_lines(&self.model, &mut |line, _| {
+            panic!("the flush left line {line:#x} newer than memory");
+        });
+        for hart in 0..self.options.harts {
+            self.retired[hart] += flushed.ready.saturating_sub(self.now(hart));
+        }
+    }
+
+    /// The mistake of a flush that never asks private caches.
+    fn flush_shared_cache_alone(&mut self, now: Cycles) -> Flushed {
+        let mut flushed = Flushed {
+            lines: 0,
+            ready: now + self.hardware.llc.sets() as u64,
+            durable: now,
+        };
+        for slot in 0..self.hardware.llc.sets() * self.hardware.llc.ways() {
+            let slot = Slot(slot as u32);
+            let word = self.hardware.llc.word(slot);
+            if !self.hardware.llc.occupied(slot) {
+                continue;
+            }
+            let (newer, ..) = self.hardware.clean(&mut self.model, slot, false, now);
+            if let Some(bytes) = newer {
+                let eviction = Eviction {
+                    line: word.line(),
+                    bytes,
+                    version: word.version(),
+                    cause: Cause::Flush,
+                };
+                let Evicted { accepted, durable } =
+                    self.model.evict(&mut self.hardware, &eviction, now);
+                flushed.lines += 1;
+                flushed.ready = flushed.ready.max(accepted);
+                flushed.durable = flushed.durable.max(durable);
+            }
+        }
+        flushed
+    }
+
+    /// Lines in each cache.
+    fn cached(&self) -> Vec<usize> {
+        let private = self.hardware.cores.iter().flat_map(|core| {
+            let caches = [&core.l1i, &core.l1d, &core.l2];
+            caches.map(|cache| cache.iter().count())
+        });
+        private.chain([self.hardware.llc.iter().count()]).collect()
+    }
+
     fn next_version(&mut self, hart: usize) {
         let current = &mut self.model.current;
         let changed = match self.options.versions {
@@ -581,7 +672,7 @@ impl<'a> Walk<'a> {
         let statistics = self.hardware.statistics();
         statistics.check_conservation().expect("sums");
         let counts = &self.model.counts;
-        let writes = counts.replacements + counts.cache_blocks + self.scanned;
+        let writes = counts.replacements + counts.cache_blocks + counts.flushed + self.scanned;
         for (name, counted, expected) in [
             (
                 "l1d.accesses",
@@ -611,6 +702,12 @@ impl<'a> Walk<'a> {
                 statistics.l2_misses + statistics.l1d_upgrades + self.l2_upgrades,
             ),
             ("llc.misses", statistics.llc_misses, counts.fills),
+            ("flush.lines", statistics.flush_lines, counts.flushed),
+            (
+                "nvm.operations.random",
+                statistics.nvm_operations_random,
+                counts.flushed,
+            ),
             ("nvm.reads", statistics.nvm_reads, counts.fills),
             ("nvm.writes", statistics.nvm_writes, writes),
             (
