@@ -34,6 +34,9 @@ const A: u64 = 0;
 const B: u64 = 1;
 const C: u64 = 2;
 
+/// A block's lines with their first bytes, and its addresses: line and slot.
+type Entries = (Vec<(u64, u8)>, Vec<(u64, u32)>);
+
 struct Example {
     rig: Rig<Journaling>,
     map: Map,
@@ -96,7 +99,7 @@ impl Example {
     }
 
     /// The lines and addresses of a block of the commit with this record number.
-    fn block(&self, commit: u64, index: u32) -> Option<(Vec<(u64, u8)>, Vec<(u64, u32)>)> {
+    fn block(&self, commit: u64, index: u32) -> Option<Entries> {
         let address = self.map.block_address(u64::from(index));
         let row = self.rig.hardware.memory.arena.slice(address, 2048);
         let block = Block::decode(row, commit, index)?;
