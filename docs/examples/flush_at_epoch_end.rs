@@ -24,11 +24,12 @@ use perdure_designs::design::ImpossibleParameter;
 use perdure_designs::layout::{BootRecord, Layout, METADATA};
 use perdure_designs::surviving::{Corruption, Interrupted, Surviving};
 use perdure_designs::{Design, PlantedBug, Promise, Recovered, Urgency};
-use perdure_hardware::cache::Slot;
 use perdure_hardware::hierarchy::Hardware;
 use perdure_hardware::line::{LINE_BYTES, Line, LineNumber, Version};
 use perdure_hardware::memory::Traffic;
-use perdure_hardware::policy::{CrossVersionStore, Evicted, Eviction, Policy, PolicyFailure};
+use perdure_hardware::policy::{
+    Cause, CrossVersionStore, Evicted, Eviction, Policy, PolicyFailure,
+};
 use perdure_hardware::statistics::Statistics;
 use perdure_hardware::time::Cycles;
 
@@ -104,7 +105,11 @@ impl Policy for FlushAtEpochEnd {
     }
 
     fn evict(&mut self, hardware: &mut Hardware, eviction: &Eviction, now: Cycles) -> Evicted {
-        self.write_home(hardware, eviction.line, &eviction.bytes, now)
+        let traffic = match eviction.cause {
+            Cause::Flush => Traffic::Flush,
+            Cause::Replacement | Cause::CacheBlock => Traffic::WriteBack,
+        };
+        self.write_home(hardware, eviction.line, &eviction.bytes, traffic, now)
     }
 
     /// The register names the epoch that just ended.
@@ -126,6 +131,7 @@ impl FlushAtEpochEnd {
         hardware: &mut Hardware,
         line: LineNumber,
         bytes: &Line,
+        traffic: Traffic,
         now: Cycles,
     ) -> Evicted {
         let place = self.log.start + self.entries * ENTRY_BYTES as u64;
@@ -139,12 +145,14 @@ impl FlushAtEpochEnd {
                 durable: now,
             };
         }
-        let (old, now) = hardware.read_memory(line, now);
-        let entry = encode_entry(self.register(), self.entries, line, &old);
-        self.entries += 1;
         let Hardware {
             memory, statistics, ..
         } = hardware;
+        let home = line * LINE_BYTES as u64;
+        let now = memory.read_block(home, LINE_BYTES, now, statistics);
+        let old = memory.arena.line(home);
+        let entry = encode_entry(self.register(), self.entries, line, old);
+        self.entries += 1;
         let log = Traffic::Log;
         let logged = memory.write_block(place, &entry, log, now, self.recorded, statistics);
         let not_before = if self.bug == Some("home-before-log") {
@@ -152,33 +160,11 @@ impl FlushAtEpochEnd {
         } else {
             logged.durable
         };
-        let home = memory.write_line(line, bytes, Traffic::WriteBack, now, not_before, statistics);
+        let home = memory.write_line(line, bytes, traffic, now, not_before, statistics);
         Evicted {
             accepted: home.accepted,
             durable: home.durable,
         }
-    }
-
-    /// Writes every dirty line home, private copies included. Returns when all that was ever
-    /// written home is durable: lines evicted before may still be on their way.
-    fn flush(&mut self, hardware: &mut Hardware, now: Cycles) -> Cycles {
-        let mut time = now;
-        for slot in 0..hardware.llc.sets() * hardware.llc.ways() {
-            let slot = Slot(slot as u32);
-            if !hardware.llc.occupied(slot) {
-                continue;
-            }
-            let line = hardware.llc.word(slot).line();
-            let snoop_private = self.bug != Some("flush-skips-private");
-            let (newer, _, ready) = hardware.clean(self, slot, snoop_private, time);
-            if let Some(bytes) = newer {
-                let set = hardware.llc.set_of(line);
-                let port_cycles = hardware.specification.llc.port_cycles;
-                let ready = hardware.take_llc_port(set, ready, port_cycles);
-                time = self.write_home(hardware, line, &bytes, ready).accepted;
-            }
-        }
-        hardware.memory.quiet_at().max(time)
     }
 }
 
@@ -194,8 +180,8 @@ impl Design for FlushAtEpochEnd {
             summary: "a line is written home without waiting for its undo entry",
         },
         PlantedBug {
-            name: "flush-skips-private",
-            summary: "the flush writes the last-level cache's copies and never asks private caches",
+            name: "commit-before-flush",
+            summary: "the register names the epoch, and only then are the caches flushed",
         },
         PlantedBug {
             name: "forward-undo",
@@ -248,7 +234,12 @@ impl Design for FlushAtEpochEnd {
     }
 
     fn end_epoch(&mut self, hardware: &mut Hardware, _: Urgency, now: Cycles) -> Cycles {
-        let home = self.flush(hardware, now);
+        let flush_late = self.bug == Some("commit-before-flush");
+        if !flush_late {
+            hardware.flush(self, now);
+        }
+        // Lines evicted before may still be on their way home, too.
+        let home = hardware.memory.quiet_at().max(now);
         self.executing += 1;
         self.entries = 0;
         let word = self.register().to_le_bytes();
@@ -258,6 +249,9 @@ impl Design for FlushAtEpochEnd {
         let named = memory.write_block(REGISTER, &word, Traffic::Metadata, home, home, statistics);
         self.recorded = named.durable;
         hardware.events.schedule(self.recorded, 0);
+        if flush_late {
+            hardware.flush(self, now);
+        }
         self.recorded
     }
 
