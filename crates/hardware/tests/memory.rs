@@ -62,6 +62,22 @@ impl Bench {
         self.memory
             .write_block(address, bytes, Traffic::Log, now, not_before, statistics)
     }
+
+    fn read_block(&mut self, address: u64, length: usize, now: Cycles) -> Cycles {
+        let statistics = &mut self.statistics;
+        self.memory.read_block(address, length, now, statistics)
+    }
+
+    fn copy(
+        &mut self,
+        (from, to, length): (u64, u64, usize),
+        now: Cycles,
+        not_before: Cycles,
+    ) -> Accepted {
+        let (traffic, statistics) = (Traffic::Flush, &mut self.statistics);
+        self.memory
+            .copy_within(from, to, length, traffic, now, not_before, statistics)
+    }
 }
 
 /// The first line of a row; consecutive rows lie in consecutive banks.
@@ -81,8 +97,14 @@ enum Row {
     WriteAfter(u64, Cycles, Cycles, Cycles, Cycles),
     /// Address, bytes, issued at, accepted at, durable at.
     Block(u64, usize, Cycles, Cycles, Cycles),
+    /// A design's own read: address, bytes, issued at, arrives at.
+    DesignRead(u64, usize, Cycles, Cycles),
+    /// Within the module: from, to and bytes; issued at, accepted at, durable at.
+    Copy((u64, u64, usize), Cycles, Cycles, Cycles),
+    /// The same with a time before which the media may not start to write.
+    CopyAfter((u64, u64, usize), Cycles, Cycles, Cycles, Cycles),
 }
-use Row::{Block, Read, Write, WriteAfter};
+use Row::{Block, Copy, CopyAfter, DesignRead, Read, Write, WriteAfter};
 
 fn diagram(specification: &Specification, rows: &[Row]) -> Statistics {
     let mut bench = Bench::new(specification);
@@ -103,6 +125,18 @@ fn diagram(specification: &Specification, rows: &[Row]) -> Statistics {
                 let times = Accepted { accepted, durable };
                 let bytes = vec![1; length];
                 assert_eq!(bench.block(address, &bytes, now, 0), times, "row {index}");
+            }
+            DesignRead(address, length, now, arrives) => {
+                let arrival = bench.read_block(address, length, now);
+                assert_eq!(arrival, arrives, "row {index}");
+            }
+            Copy(ends, now, accepted, durable) => {
+                let times = Accepted { accepted, durable };
+                assert_eq!(bench.copy(ends, now, 0), times, "row {index}");
+            }
+            CopyAfter(ends, not_before, now, accepted, durable) => {
+                let times = Accepted { accepted, durable };
+                assert_eq!(bench.copy(ends, now, not_before), times, "row {index}");
             }
         }
     }
@@ -280,6 +314,217 @@ fn statistics_tell_contexts_from_data_by_address() {
     statistics.check_conservation().expect("sums");
 }
 
+// ---- What designs read and copy for themselves ------------------------------------------------
+
+const PAGE: usize = 2 * ROW_BYTES as usize;
+
+#[test]
+fn a_design_reads_a_row_in_one_operation_and_its_bytes_cross_the_link() {
+    let statistics = diagram(
+        &table_iv(1),
+        &[
+            DesignRead(row(0), 2048, 0, ROW_READ + 32 * LINK),
+            // Its bank is read at the same time; its line waits for the link.
+            DesignRead(row(1), 64, 0, ROW_READ + 33 * LINK),
+            // A miss opens a row of the first bank after that, and waits for the link, too.
+            Read(row(0), 0, ROW_READ + 34 * LINK),
+            Read(row(16), 0, 3 * ROW_READ + LINK),
+        ],
+    );
+    assert_eq!(statistics.nvm_reads, 4);
+    assert_eq!(statistics.nvm_design_reads, 2);
+    assert_eq!(statistics.nvm_read_bytes, 2048 + 3 * 64);
+    assert_eq!(statistics.nvm_operations_sequential, 1);
+    assert_eq!(statistics.nvm_operations_random, 1, "misses are none");
+}
+
+#[test]
+fn design_reads_and_misses_share_the_read_queue() {
+    let mut specification = table_iv(1);
+    specification.nvm.read_queue_entries = 1;
+    diagram(
+        &specification,
+        &[
+            DesignRead(row(0), 64, 0, ROW_READ + LINK),
+            Read(row(1), 0, 2 * (ROW_READ + LINK)),
+            DesignRead(row(2), 64, 0, 3 * (ROW_READ + LINK)),
+        ],
+    );
+}
+
+#[test]
+fn a_copied_row_is_read_then_written_and_never_crosses_the_link() {
+    let statistics = diagram(
+        &table_iv(1),
+        &[
+            Copy((row(0), row(1), 2048), 0, 0, ROW_READ + ROW_WRITE),
+            // The link was free all the time.
+            Block(row(2), 2048, 0, 0, 32 * LINK + ROW_WRITE),
+        ],
+    );
+    assert_eq!(statistics.nvm_reads, 1);
+    assert_eq!(statistics.nvm_design_reads, 1);
+    assert_eq!(statistics.nvm_writes, 2);
+    assert_eq!(statistics.nvm_operations_sequential, 3);
+    assert_eq!(statistics.nvm_written_bytes_data, 2048);
+}
+
+#[test]
+fn rows_of_one_copy_are_read_together_and_written_together() {
+    let statistics = diagram(
+        &table_iv(1),
+        &[
+            Copy((row(0), row(4), PAGE), 0, 0, ROW_READ + ROW_WRITE),
+            // First come, first served: nothing starts before the copy's writes have.
+            Read(row(8), 0, ROW_READ + ROW_READ + LINK),
+            // Into the banks of its source: they are free again when it writes.
+            Copy(
+                (row(32), row(48), PAGE),
+                10_000,
+                10_000,
+                10_000 + ROW_READ + ROW_WRITE,
+            ),
+        ],
+    );
+    assert_eq!(statistics.nvm_operations_sequential, 8);
+    assert_eq!(statistics.nvm_operations_random, 0);
+}
+
+#[test]
+fn copies_wait_for_their_banks() {
+    let mut specification = table_iv(1);
+    specification.nvm.banks = 1;
+    diagram(
+        &specification,
+        &[Copy(
+            (row(0), row(2), PAGE),
+            0,
+            0,
+            2 * ROW_READ + 2 * ROW_WRITE,
+        )],
+    );
+    let first_write = LINK + ROW_WRITE;
+    diagram(
+        &table_iv(1),
+        &[
+            Write(row(0), 0, 0, first_write),
+            // The source's bank is busy …
+            Copy(
+                (row(0), row(1), 2048),
+                0,
+                0,
+                first_write + ROW_READ + ROW_WRITE,
+            ),
+            // … and here the target's.
+            Copy(
+                (row(2), row(1), 2048),
+                0,
+                0,
+                first_write + ROW_READ + 2 * ROW_WRITE,
+            ),
+        ],
+    );
+}
+
+#[test]
+fn copies_take_entries_of_both_queues() {
+    let mut specification = table_iv(1);
+    specification.nvm.read_queue_entries = 1;
+    diagram(
+        &specification,
+        &[Copy((row(0), row(4), PAGE), 0, 0, 2 * ROW_READ + ROW_WRITE)],
+    );
+    let mut specification = table_iv(1);
+    specification.nvm.write_queue_entries = 1;
+    let first = ROW_READ + ROW_WRITE;
+    diagram(
+        &specification,
+        &[Copy((row(0), row(4), PAGE), 0, first, first + ROW_WRITE)],
+    );
+}
+
+#[test]
+fn a_copy_can_be_ordered_behind_a_time() {
+    diagram(
+        &table_iv(1),
+        &[
+            // Only its writes are: the source may be read before.
+            CopyAfter((row(0), row(1), 2048), 5000, 0, 0, 5000 + ROW_WRITE),
+            Read(row(2), 0, 5000 + ROW_READ + LINK),
+            CopyAfter(
+                (row(0), row(1), 2048),
+                10,
+                9000,
+                9000,
+                9000 + ROW_READ + ROW_WRITE,
+            ),
+        ],
+    );
+}
+
+#[test]
+fn parts_of_rows_are_copied_piece_by_piece() {
+    let mut bench = Bench::new(&table_iv(1));
+    let bytes: Vec<u8> = (0..3 * ROW_BYTES).map(|index| index as u8 ^ 0x5a).collect();
+    bench.memory.arena.write(row(0), &bytes);
+    let (from, to) = (row(0) + 1024, row(7) + 1024);
+    let done = bench.copy((from, to, PAGE), 0, 0);
+    assert_eq!(done.durable, ROW_READ + ROW_WRITE);
+    assert_eq!(bench.memory.arena.slice(to, PAGE), &bytes[1024..][..PAGE]);
+    assert_eq!(bench.memory.arena.slice(row(7), 1024), [0; 1024]);
+    assert_eq!(bench.memory.arena.slice(to + PAGE as u64, 64), [0; 64]);
+    let statistics = &bench.statistics;
+    assert_eq!(statistics.nvm_reads, 3);
+    assert_eq!(statistics.nvm_operations_sequential, 2, "the middle row");
+    assert_eq!(statistics.nvm_operations_random, 4, "the halves");
+    assert_eq!(statistics.nvm_written_bytes_total, PAGE as u64);
+    statistics.check_conservation().expect("sums");
+}
+
+/// Each row of a copy is lost, torn or there by itself, and the source is never touched.
+#[test]
+fn a_cut_in_the_middle_of_a_copy() {
+    let (from, to) = (row(0), row(4));
+    let words = |bytes: &[u8]| bytes.iter().step_by(8).filter(|byte| **byte == 7).count();
+    let (mut one_whole, mut torn) = (0, 0);
+    for seed in 0..200 {
+        let mut bench = Bench::new(&table_iv(1));
+        bench.memory.arena.write(from, &[7; PAGE]);
+        let done = bench.copy((from, to, PAGE), 0, 0);
+        for (at, in_flight, lost) in [
+            (ROW_READ - 1, 0, 2),
+            (ROW_READ, 2, 0),
+            (done.durable - 1, 2, 0),
+            (done.durable, 0, 0),
+        ] {
+            let cut = bench.memory.power_off(at, &mut Tear::new(seed));
+            assert_eq!((cut.writes_in_flight, cut.writes_lost), (in_flight, lost));
+            assert_eq!(bench.memory.arena.slice(from, PAGE), [7; PAGE]);
+            let rows = [to, to + ROW_BYTES].map(|row| {
+                let bytes = bench.memory.arena.slice(row, ROW_BYTES as usize);
+                let whole_words = bytes.as_chunks::<8>().0.iter();
+                assert!(
+                    whole_words
+                        .clone()
+                        .all(|word| [[0; 8], [7; 8]].contains(word))
+                );
+                words(bytes)
+            });
+            match in_flight + lost {
+                0 => assert_eq!(rows, [256, 256]),
+                2 if lost == 2 => assert_eq!(rows, [0, 0]),
+                _ => {
+                    one_whole += usize::from(rows == [256, 0] || rows == [0, 256]);
+                    torn += usize::from(rows.iter().any(|words| (1..256).contains(words)));
+                }
+            }
+            bench.memory.power_back(&cut);
+            assert_eq!(bench.memory.arena.slice(to, PAGE), [7; PAGE]);
+        }
+    }
+    assert!(one_whole > 0 && torn > 0, "{one_whole} {torn}");
+}
+
 /// Later requests never start earlier, and no bank does two things at once: on random traffic.
 #[test]
 fn first_come_first_served_holds_on_random_traffic() {
@@ -403,7 +648,15 @@ fn traffic(random: &mut Random, keep_digest: bool) -> Traced {
         };
         let is_block = random.once_in(2);
         if random.once_in(6) {
-            bench.read(address, now);
+            if random.once_in(2) {
+                bench.read(address, now);
+            } else {
+                bench.read_block(address, LINE_BYTES, now);
+            }
+            continue;
+        }
+        if random.once_in(5) {
+            now = copy_rows(random, &mut bench, now, not_before, &mut writes);
             continue;
         }
         if is_block {
@@ -446,6 +699,41 @@ fn traffic(random: &mut Random, keep_digest: bool) -> Traced {
         writes,
         horizon,
     }
+}
+
+/// Copies up to two rows' worth of words; each piece is a write of its own.
+fn copy_rows(
+    random: &mut Random,
+    bench: &mut Bench,
+    now: Cycles,
+    not_before: Cycles,
+    writes: &mut Vec<Issued>,
+) -> Cycles {
+    let (from, to) = [(0, 3), (1, 4), (4, 0), (2, 5), (5, 1)][random.below(5)];
+    let offset = 8 * random.below(20) as u64;
+    let (from, to) = (row(from) + offset, row(to) + offset);
+    let most = (PAGE as u64).min(AREA_BYTES - from.max(to)) as usize / 8;
+    let length = 8 * (1 + random.below(most));
+    let bytes = bench.memory.arena.slice(from, length).to_vec();
+    let times = |bench: &Bench| bench.memory.persistence_times.clone().expect("asked for");
+    let before = times(bench).len();
+    let done = bench.copy((from, to, length), now, not_before);
+    let mut at = 0;
+    for piece in times(bench)[before..].chunks(2) {
+        let row_left = (ROW_BYTES - (to + at as u64) % ROW_BYTES) as usize;
+        let piece_length = row_left.min(length - at);
+        assert!(piece[0] >= not_before.max(now + ROW_READ));
+        writes.push(Issued {
+            start: piece[0],
+            durable: piece[1],
+            address: to + at as u64,
+            bytes: bytes[at..at + piece_length].to_vec(),
+        });
+        at += piece_length;
+    }
+    assert_eq!(at, length, "all pieces were written");
+    assert_eq!(writes.last().map(|write| write.durable), Some(done.durable));
+    done.accepted
 }
 
 fn area(memory: &Memory) -> Vec<u8> {
@@ -496,7 +784,7 @@ fn check_cut(traced: &Traced, survived: &[u8], at: Cycles) {
 
 #[test]
 fn a_cut_leaves_every_write_there_absent_or_torn_by_words_and_can_be_undone() {
-    let mut cuts = 0;
+    let (mut cuts, mut copies) = (0, 0);
     for seed in 0..100 {
         println!("seed {seed}");
         let mut random = Random(seed);
@@ -549,12 +837,16 @@ fn a_cut_leaves_every_write_there_absent_or_torn_by_words_and_can_be_undone() {
             assert_eq!(area(&traced.bench.memory), survived);
             traced.bench.memory.power_back(&lost);
         }
+        let statistics = &traced.bench.statistics;
+        statistics.check_conservation().expect("sums");
+        copies += statistics.nvm_design_reads;
         let lost = traced.bench.memory.power_off(quiet_at, &mut Tear::new(0));
         assert_eq!((lost.writes_lost, lost.writes_in_flight), (0, 0));
         assert_eq!(area(&traced.bench.memory), newest);
     }
     println!("{cuts} cuts");
     assert!(cuts > 5000, "only {cuts} cuts");
+    assert!(copies > 200, "only {copies} rows read for copies");
 }
 
 /// A write in flight arrives not at all, wholly, and in part: all of it happens.
