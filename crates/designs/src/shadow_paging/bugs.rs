@@ -28,7 +28,6 @@ bugs! {
     RetireBeforeHome, "retire-before-home", "the commit is recorded as retired before its pages are home";
     ReleaseBeforeCommit, "release-before-commit", "output leaves the machine when its epoch ends, before the commit record is durable";
     ShadowNotSnooped, "shadow-not-snooped", "a fill reads the home address of a page that was written in this epoch";
-    OverflowNotSnooped, "overflow-not-snooped", "a fill looks at the translation table only, and misses a line that was kept aside";
     OverflowNotInTable, "overflow-not-in-table", "the commit's table lists pages only, so recovery forgets lines that were kept aside";
     OverflowKept, "overflow-kept", "lines kept aside stay in the list after the commit that brought them home";
     HitNotMarked, "hit-not-marked", "the first write that hits a retained entry does not mark its page as written";

@@ -268,7 +268,6 @@ impl ShadowPaging {
         }
         if !self.overflow.lines.is_empty()
             && let Some(&index) = self.overflow.indices.get(&line)
-            && bug != Some(Bug::OverflowNotSnooped)
         {
             return self.places.overflow_line(index);
         }
