@@ -77,7 +77,7 @@ def points(console: Console, title: str) -> Iterator[Watch]:
 
         def watch(outcome: Outcome, done: int, total: int) -> None:
             point = outcome.point
-            name = " ".join([point.name, point.design, *point.overrides])
+            name = " ".join(filter(None, [point.name, point.design, point.remark]))
             if outcome.error is not None:
                 said = f"{name} failed: {outcome.error}"
                 console.print(said, style="red", markup=False, highlight=False, soft_wrap=True)

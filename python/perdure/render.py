@@ -124,8 +124,10 @@ def sweep(done: Sweep) -> RenderableType:
             row["design"],
             number(row["cycles"]),
             "–" if relative is None else f"{relative:.3f} ×",
-            number(row["nvm.written_bytes.total"]),
-            number(row["epoch.committed"]),
+            *(
+                "–" if row.get(name) is None else number(row[name])
+                for name in ("nvm.written_bytes.total", "epoch.committed")
+            ),
         )
     parts: list[RenderableType] = [made]
     for failure in done.failures.iter_rows(named=True):

@@ -117,7 +117,8 @@ def sweep(
     for values in itertools.product(*axes.values()):
         chosen = dict(zip(axes, values, strict=True))
         overrides = tuple(f"{key}={value}" for key, value in chosen.items())
-        asked += [(replace(template, design=name, overrides=overrides), chosen) for name in designs]
+        varied = replace(template, overrides=overrides, remark=" ".join(overrides))
+        asked += [(replace(varied, design=name), chosen) for name in designs]
     folder = Path(out)
     finished = cluster.run(
         [point for point, _ in asked],

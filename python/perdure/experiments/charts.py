@@ -23,7 +23,7 @@ from perdure.experiments.plan import Value
 LOGARITHMIC_FROM = 50.0
 """The ratio between bars from which on they are drawn on a logarithmic scale."""
 PIXELS_PER_POINT = 2.0
-PALETTE = ("#4c78a8", "#e45756", "#72b7b2", "#f2a33a", "#54a24b", "#b279a2")
+PALETTE = ("#79706e", "#4c78a8", "#72b7b2", "#e45756", "#b279a2", "#54a24b")
 
 
 def save(chart: altair.TopLevelMixin, stem: Path) -> dict[str, Path]:
@@ -53,7 +53,7 @@ def experiment(
     lines = _paper_lines(declared, factor)
     title = altair.TitleParams(
         f"{declared.figure}: {declared.title}",
-        subtitle=[f"{paper.name}, {scale}; dashed: the paper's words" if lines else paper.name],
+        subtitle=[f"{paper.name}, {scale}" + ("; dashed: what the paper says" if lines else "")],
         anchor="start",
     )
     draw = {"bars": _bars, "stacked": _stacked, "lines": _lines}[declared.chart]
@@ -69,7 +69,8 @@ def _paper_lines(declared: Experiment, factor: int) -> list[dict[str, Any]]:
     for claim in declared.claims:
         divisor = factor if claim.scaled else 1
         part = "" if divisor == 1 else f", divided by {divisor}"
-        said = f"{claim.paper} (§{claim.section}){part}"
+        place = claim.section if claim.section[0] not in "IVX" else f"§{claim.section}"
+        said = f"{claim.paper} ({place}){part}"
         for limit in dict.fromkeys(expected(claim, divisor) if claim.drawn else ()):
             if limit is not None:
                 found[limit] = f"{found[limit]}; {said}" if limit in found else said
@@ -84,7 +85,7 @@ def _bars(
     lines: Sequence[Mapping[str, Any]],
 ) -> altair.LayerChart:
     """A group of bars for each subject, and one for the average."""
-    average = declared.average
+    average = declared.average.replace("-", " ")
     rows = [_row(paper, one.subject, one.design, one.value) for one in found]
     rows += [_row(paper, average, one.design, one.value) for one in averages]
     order = [*dict.fromkeys(one.subject for one in found), average]
@@ -101,7 +102,7 @@ def _bars(
             x=altair.X("subject:N", title=None, sort=order, axis=altair.Axis(labelAngle=-40)),
             xOffset=altair.XOffset("design:N", sort=labels),
             y=_quantity(chosen, logarithmic),
-            color=colour("design:N", labels, "design"),
+            color=colour("design:N", labels, "design", [one.label for one in paper.designs]),
             tooltip=["subject:N", "design:N", altair.Tooltip("value:Q", format=".4")],
         )
     )
@@ -140,7 +141,7 @@ def _lines(
                 axis=altair.Axis(values=list(axis.shown), format="~g"),
             ),
             y=_quantity(chosen, False),
-            color=colour("design:N", labels, "design"),
+            color=colour("design:N", labels, "design", [one.label for one in paper.designs]),
             tooltip=["design:N", "axis:Q", altair.Tooltip("value:Q", format=".4")],
         )
     )
@@ -211,7 +212,7 @@ def _rules(
         y=_quantity(chosen, logarithmic), tooltip=["said:N", "value:Q"]
     )
     rule = base.mark_rule(color="#555", strokeDash=[5, 3])
-    text = base.mark_text(align="right", baseline="bottom", dx=-3, dy=-2, color="#555", fontSize=9)
+    text = base.mark_text(align="left", dx=4, color="#555", fontSize=9)
     return [rule, text.encode(text="said:N", x=altair.value("width"))]
 
 
@@ -251,10 +252,19 @@ def sweep(data: pl.DataFrame, keys: Sequence[str], designs: Sequence[str]) -> al
     return chart
 
 
-def colour(field: str, names: Sequence[str], title: str) -> altair.Color:
-    """One colour for each name, the same in every figure with the same names."""
-    repeated = [PALETTE[index % len(PALETTE)] for index in range(len(names))]
-    return altair.Color(field, title=title, scale=altair.Scale(domain=list(names), range=repeated))
+def colour(
+    field: str, names: Sequence[str], title: str, order: Sequence[str] | None = None
+) -> altair.Color:
+    """A colour for each name, by its place in `order`: the same in every figure of one order."""
+    places = [list(order or names).index(name) for name in names]
+    return altair.Color(
+        field,
+        title=title,
+        scale=altair.Scale(
+            domain=list(names), range=[PALETTE[place % len(PALETTE)] for place in places]
+        ),
+        legend=altair.Legend(orient="top"),
+    )
 
 
 def values(rows: Iterable[Mapping[str, Any]]) -> altair.InlineData:

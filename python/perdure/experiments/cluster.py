@@ -20,7 +20,7 @@ from perdure.experiments.cache import Cache, Stored
 from perdure.experiments.point import Point, core_digest
 
 if TYPE_CHECKING:
-    from distributed import Client
+    from distributed import Client, Future
 
 CONNECT_SECONDS = 15
 
@@ -85,45 +85,52 @@ def run(
     interrupted = False
     used = 0
     if wanted:
+        from distributed import as_completed
+
         with _client(scheduler, workers or processors()) as client:
             used = sum(client.nthreads().values())
+            futures = _submitted(client, wanted)
+
+            def take(future: Future[Any]) -> None:
+                key = futures.pop(future)
+                done(_judged(wanted[key], key, _answer(future), cache))
+                # What is kept on disk need not be kept by the cluster.
+                future.release()
+
             try:
-                for key, answer in _answers(client, wanted):
-                    done(_judged(wanted[key], key, answer, cache))
+                for future in as_completed(list(futures)):
+                    take(future)
             except KeyboardInterrupt:
                 interrupted = True
                 execute.RUNNING.stop()
+                for future in [one for one in futures if one.status == "finished"]:
+                    take(future)
+            finally:
+                client.cancel(list(futures))
     ordered = [outcomes[key] for key in keyed if key in outcomes]
     return Finished(ordered, interrupted, used)
 
 
-def _answers(client: Client, wanted: dict[str, Point]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Every point's answer, as they come."""
-    from distributed import as_completed
-
+def _submitted(client: Client, wanted: dict[str, Point]) -> dict[Future[Any], str]:
+    """Hands the points to the cluster, in their order."""
     futures = {}
     for index, (key, point) in enumerate(wanted.items()):
-        files = {
-            program.command[0]: program.digest
-            for program in point.programs
-            if os.path.isfile(program.command[0])  # noqa: PTH113  (a guest's path is no file here)
-        }
+        files = {program.command[0]: program.digest for program in point.programs if program.digest}
         task = execute.task_of(point.request(), point.command, files)
         future = client.submit(
             execute.execute, task, key=f"perdure-{key}", pure=False, priority=-index
         )
         futures[future] = key
-    try:
-        for future in as_completed(list(futures)):
-            error = future.exception()
-            if error is not None:
-                yield futures[future], {"error": f"the worker gave up: {error}"}
-            else:
-                yield futures[future], json.loads(future.result())
-            # What is kept on disk need not be kept by the cluster.
-            future.release()
-    finally:
-        client.cancel(list(futures))
+    return futures
+
+
+def _answer(future: Future[Any]) -> dict[str, Any]:
+    """What a worker says: a result, or an error."""
+    error = future.exception()
+    if error is not None:
+        return {"error": f"the worker gave up: {error}"}
+    answer: dict[str, Any] = json.loads(future.result())
+    return answer
 
 
 def _judged(point: Point, key: str, answer: dict[str, Any], cache: Cache) -> Outcome:

@@ -61,13 +61,17 @@ class ScaleOf:
 
 @dataclass(frozen=True)
 class Paper:
-    """A paper: its designs, its machine, and how it is scaled."""
+    """A paper: its designs, its machine, and how it is scaled.
+
+    `baseline` is the design that others are relative to, `tags` one whose tags see write sets.
+    """
 
     name: str
     title: str
     reference: str
     machine: str
     baseline: str
+    tags: str
     seed: int
     designs: Sequence[Design]
     notes: Sequence[str]
@@ -179,6 +183,7 @@ def paper(name: str) -> Paper:
         reference=table.text("reference"),
         machine=table.text("machine"),
         baseline=table.text("baseline"),
+        tags=table.text("tags"),
         seed=table.integer("seed"),
         designs=designs,
         notes=table.texts("notes", ()),

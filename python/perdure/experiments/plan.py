@@ -7,7 +7,7 @@ from nothing else; a value names every point that it is made of.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from perdure import PerdureError
 from perdure.experiments import dataset
@@ -69,6 +69,7 @@ def plan(
                 point = _point(
                     subject, names, design, overrides, experiment, paper, scale, provided
                 )
+                point = replace(point, remark=" ".join([experiment.name, *setting]))
                 planned.append(Planned(experiment.name, subject, design, shown, point))
     return planned
 
@@ -146,6 +147,7 @@ def plan_cuts(cuts: Cuts, paper: Paper, provided: Provided) -> list[Planned]:
                 overrides=merged(cuts.overrides),
                 surroundings=surroundings,
                 campaign=Campaign(cuts.cuts, cuts.seed, cuts.during_recovery),
+                remark=f"{cuts.cuts} cuts",
             )
             planned.append(Planned("cuts", subject, design, None, point))
     return planned

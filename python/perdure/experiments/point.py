@@ -60,7 +60,8 @@ class Point:
     """One simulation.
 
     With `measure`, every program's next so many instructions after `warm_up` are measured; without,
-    the whole run is.
+    the whole run is. `remark` tells people what distinguishes it from others of its kind; it is no
+    part of the key.
     """
 
     name: str
@@ -75,6 +76,7 @@ class Point:
     measure: int | None = None
     stop_after: int | None = None
     campaign: Campaign | None = None
+    remark: str = ""
 
     @property
     def command(self) -> str:

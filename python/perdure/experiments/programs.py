@@ -36,7 +36,7 @@ PROGRAMS_IN_A_MIX = 8
 
 @dataclass(frozen=True)
 class Size:
-    """A workload's arguments at one scale, and what of its run is measured."""
+    """A workload's arguments at one scale, and what of its run is measured (0: the whole)."""
 
     arguments: tuple[str, ...]
     warm_up: int
@@ -96,8 +96,8 @@ def _entry(name: str, table: Table) -> Entry:
 def _size(table: Table) -> Size:
     made = Size(
         arguments=tuple(table.texts("arguments")),
-        warm_up=table.integer("warm_up_instructions"),
-        measure=table.integer("measure_instructions"),
+        warm_up=table.integer("warm_up_instructions", 0),
+        measure=table.integer("measure_instructions", 0),
     )
     table.finish()
     return made

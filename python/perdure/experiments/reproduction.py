@@ -245,7 +245,9 @@ def _results(
             _experiment(experiment, work, stored, out) for experiment in work.experiments.values()
         ],
         "tables": {
-            "classes": tables.classes(work.planned, work.provided, stored, scale, paper.baseline),
+            "classes": tables.classes(
+                work.planned, work.provided, stored, scale, paper.baseline, paper.tags
+            ),
             "cuts": tables.cuts([one for one in work.planned if one.experiment == CUTS], stored),
         },
         "points": {

@@ -1,7 +1,7 @@
 """Tables of a reproduction: what class each workload is of, and which cuts were verified.
 
-Always true here: the numbers are measured, under the baseline and the default machine of the scale;
-the limits of the classes are ours, and stand below.
+Always true here: the numbers are measured, on the default machine of the scale; the limits of the
+classes are ours, and stand below.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from typing import Any
 from perdure.experiments import dataset
 from perdure.experiments.cache import Stored
 from perdure.experiments.declaration import ScaleOf
-from perdure.experiments.metrics import statistic
-from perdure.experiments.plan import Planned, epoch_length, merged
+from perdure.experiments.metrics import Measured, statistic
+from perdure.experiments.plan import Planned, merged
 from perdure.experiments.programs import Provided
 
 LINE_BYTES = 64
@@ -31,39 +31,61 @@ def classes(
     stored: Mapping[str, Stored],
     scale: ScaleOf,
     baseline: str,
+    tags: str,
 ) -> list[dict[str, Any]]:
-    """Write set, spatial locality and intensity of every workload that ran alone."""
-    found: dict[str, dict[str, Any]] = {}
-    usual = set(merged(scale.overrides))
-    for one in planned:
-        key = one.point.key()
-        alone = one.subject in provided.entries and set(one.point.overrides) == usual
-        if one.design != baseline or not alone or one.subject in found or key not in stored:
+    """Write set, spatial locality and intensity of every workload that ran alone.
+
+    Intensity is measured under `baseline`; the write set under `tags`, a design whose epoch tags
+    see which lines an epoch stores to.
+    """
+    regions = _alone(planned, provided, stored, set(merged(scale.overrides)))
+    found = []
+    for name, entry in provided.entries.items():
+        base, tagged = regions.get((name, baseline)), regions.get((name, tags))
+        if base is None or tagged is None:
             continue
-        if one.point.restart or one.point.campaign is not None:
-            continue
-        entry = provided.entries[one.subject]
-        region = dataset.measured(stored[key])
-        thousands = region["instructions"] / 1000
-        epochs = region["instructions"] / epoch_length(one.point.overrides, scale)
-        pages = statistic(region, "versions.pages_written")
-        lines = statistic(region, "versions.cross_stores")
-        misses = statistic(region, "llc.misses") / thousands
-        written = statistic(region, "llc.write_backs") / thousands
+        thousands = base[1]["instructions"] / 1000
+        epochs = tagged[1]["instructions"] / scale.epoch_instructions
+        lines = statistic(tagged[1], "versions.cross_stores")
+        pages = statistic(tagged[1], "versions.pages_written")
+        misses = statistic(base[1], "llc.misses") / thousands
+        written = statistic(base[1], "llc.write_backs") / thousands
         locality = lines / pages if pages else None
-        found[one.subject] = {
-            "workload": one.subject,
-            "stands_for": entry.stands_for,
-            "kind": entry.kind,
-            "design": baseline,
-            "write_set_bytes_per_epoch": round(lines / epochs * LINE_BYTES),
-            "lines_per_written_page": locality,
-            "llc_misses_per_kilo_instruction": misses,
-            "llc_write_backs_per_kilo_instruction": written,
-            "class": class_of(misses + written, locality),
-            "points": [key],
-        }
-    return [found[name] for name in provided.entries if name in found]
+        found.append(
+            {
+                "workload": name,
+                "stands_for": entry.stands_for,
+                "kind": entry.kind,
+                "design": baseline,
+                "write_set_bytes_per_epoch": round(lines / epochs * LINE_BYTES),
+                "lines_per_written_page": locality,
+                "llc_misses_per_kilo_instruction": misses,
+                "llc_write_backs_per_kilo_instruction": written,
+                "class": class_of(misses + written, locality),
+                "points": [base[0], tagged[0]],
+            }
+        )
+    return found
+
+
+def _alone(
+    planned: Sequence[Planned],
+    provided: Provided,
+    stored: Mapping[str, Stored],
+    usual: set[str],
+) -> dict[tuple[str, str], tuple[str, Measured]]:
+    """Key and region of each workload that ran alone on the usual machine, by design."""
+    found: dict[tuple[str, str], tuple[str, Measured]] = {}
+    for one in planned:
+        point = one.point
+        if one.subject not in provided.entries or set(point.overrides) != usual:
+            continue
+        if point.restart or point.campaign is not None:
+            continue
+        key = point.key()
+        if key in stored:
+            found[one.subject, one.design] = key, dataset.measured(stored[key])
+    return found
 
 
 def class_of(traffic: float, locality: float | None) -> str:

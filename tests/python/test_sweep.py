@@ -1,0 +1,252 @@
+"""Sweeps and the running of points: a recorded core, a real Dask cluster within this process."""
+
+import copy
+import json
+import os
+import signal
+import threading
+import time
+
+import polars
+import pytest
+from conftest import RUN
+
+import perdure
+from perdure.experiments import cluster, execute
+from perdure.experiments.cache import Cache
+from perdure.experiments.point import Point, Program, Surroundings, scratch_mounts, tree_digest
+
+
+def answer(task):
+    """What the core would say: cycles follow from design and overrides, FRM always fails."""
+    request = json.loads(task)["request"]
+    if request["design"] == "frm":
+        return json.dumps({"error": "no room for the log"})
+    result = copy.deepcopy(RUN)
+    result["design"] = request["design"]
+    result["sim"]["cycles"] = 1000 + 100 * len(request["design"]) + len("".join(request["set"]))
+    return json.dumps({"result": result})
+
+
+@pytest.fixture
+def simulator(core, monkeypatch, tmp_path):
+    """Counts the points that really run; configurations are what was asked for."""
+    calls = tmp_path / "calls"
+    calls.mkdir()
+
+    def run(task):
+        fresh = f"{time.monotonic_ns()}-{threading.get_ident()}"
+        (calls / fresh).write_text(task)
+        return answer(task)
+
+    def configuration(request):
+        asked = json.loads(request)
+        text = json.dumps({key: asked[key] for key in ("design", "set", "harts", "machine")})
+        return json.dumps({"toml": text, "hash": f"{abs(hash(text)):x}", "values": {}})
+
+    monkeypatch.setattr(execute, "execute", run)
+    monkeypatch.setattr(core, "configuration", configuration)
+    return lambda: len(list(calls.iterdir()))
+
+
+@pytest.fixture
+def program(tmp_path):
+    path = tmp_path / "program"
+    path.write_bytes(b"\x7fELF")
+    return path
+
+
+def sweep(program, out, **more):
+    more.setdefault("designs", ["ideal", "picl"])
+    return perdure.sweep([program, "7"], set={"nvm.banks": [4, 8]}, out=out, **more)
+
+
+def test_every_design_runs_with_every_value(simulator, program, tmp_path):
+    done = sweep(program, tmp_path / "out")
+    assert done.data["design"].to_list() == ["ideal", "picl", "ideal", "picl"]
+    assert done.data["nvm.banks"].to_list() == ["4", "4", "8", "8"]
+    assert done.data["l1d.misses"].to_list() == [1_000_000] * 4
+    assert next(row["relative"] for row in done.rows()) == 1.0
+    assert (simulator(), len(done.failures), done.interrupted) == (4, 0, False)
+    kept = polars.read_parquet(tmp_path / "out/results.parquet")
+    assert kept.equals(done.data)
+    assert all(path.stat().st_size > 0 for path in done.figures)
+
+
+def test_units_are_in_the_data_set(simulator, program, tmp_path):
+    import pyarrow.parquet
+
+    sweep(program, tmp_path / "out")
+    schema = pyarrow.parquet.read_schema(tmp_path / "out/results.parquet")
+    assert schema.field("l1d.misses").metadata[b"unit"] == b"lines"
+    assert schema.field("cycles").metadata[b"unit"] == b"cycles"
+    meanings = polars.read_parquet(tmp_path / "out/statistics.parquet")
+    assert meanings["statistic"].to_list() == ["l1d.misses", "l1i.misses"]
+
+
+def test_what_is_there_is_not_run_again_and_an_extended_sweep_runs_the_rest(
+    simulator, program, tmp_path
+):
+    sweep(program, tmp_path / "out")
+    assert len(sweep(program, tmp_path / "out").data) == 4
+    assert simulator() == 4
+    more = perdure.sweep(
+        [program, "7"], designs=["ideal", "picl"], set={"nvm.banks": [4, 8, 16]},
+        out=tmp_path / "out",
+    )  # fmt: skip
+    assert (len(more.data), simulator()) == (6, 6)
+
+
+def test_another_program_under_the_same_name_is_another_point(simulator, program, tmp_path):
+    sweep(program, tmp_path / "out")
+    program.write_bytes(b"\x7fELF changed")
+    sweep(program, tmp_path / "out")
+    assert simulator() == 8
+
+
+def test_a_damaged_result_is_computed_again(simulator, program, tmp_path):
+    sweep(program, tmp_path / "out")
+    victim = next((tmp_path / "out/points").iterdir())
+    victim.write_text(victim.read_text()[:40])
+    assert len(sweep(program, tmp_path / "out").data) == 4
+    assert simulator() == 5
+
+
+def test_a_failed_point_is_reported_stops_nothing_and_is_tried_again(simulator, program, tmp_path):
+    done = sweep(program, tmp_path / "out", designs=["ideal", "frm", "picl"])
+    assert done.data["design"].to_list() == ["ideal", "picl", "ideal", "picl"]
+    assert done.failures["error"].to_list() == ["no room for the log"] * 2
+    assert simulator() == 6
+    sweep(program, tmp_path / "out", designs=["ideal", "frm", "picl"])
+    assert simulator() == 8
+
+
+def test_the_number_of_workers_changes_nothing(simulator, program, tmp_path):
+    one = sweep(program, tmp_path / "one", workers=1).data
+    four = sweep(program, tmp_path / "four", workers=4).data
+    assert one.equals(four)
+
+
+def test_ctrl_c_keeps_what_is_finished(core, simulator, program, tmp_path, monkeypatch):
+    main = os.getpid()
+
+    def slow(task):
+        if json.loads(task)["request"]["set"] == ["nvm.banks=8"]:
+            time.sleep(0.5)
+            os.kill(main, signal.SIGINT)
+            time.sleep(1)
+        return answer(task)
+
+    monkeypatch.setattr(execute, "execute", slow)
+    done = sweep(program, tmp_path / "out", workers=1)
+    assert done.interrupted
+    finished = len(done.data)
+    assert finished >= 2
+    monkeypatch.setattr(execute, "execute", answer)
+    rest = sweep(program, tmp_path / "out")
+    assert (len(rest.data), rest.interrupted) == (4, False)
+
+
+def test_a_scheduler_that_does_not_answer_is_a_message(simulator, program, tmp_path, monkeypatch):
+    monkeypatch.setattr(cluster, "CONNECT_SECONDS", 1)
+    with pytest.raises(perdure.PerdureError, match="no Dask scheduler answers there"):
+        sweep(program, tmp_path / "out", scheduler="tcp://127.0.0.1:9")
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        ({"designs": []}, "needs a design"),
+        ({"sysroot": "/nowhere"}, "not a directory"),
+        ({"mounts": ["/nowhere:/data"]}, "is no directory"),
+    ],
+)
+def test_what_cannot_be_run_is_refused_before_anything_runs(
+    simulator, program, tmp_path, more, message
+):
+    with pytest.raises(perdure.PerdureError, match=message):
+        sweep(program, tmp_path / "out", **more)
+    assert simulator() == 0
+
+
+def test_a_missing_program_is_refused(simulator, tmp_path):
+    with pytest.raises(perdure.PerdureError, match="does not exist"):
+        sweep(tmp_path / "absent", tmp_path / "out")
+
+
+def test_the_command_prints_a_table_and_exits_1_if_a_point_failed(
+    simulator, program, tmp_path, command
+):
+    words = ("sweep", "--set", "nvm.banks=4,8", "--out", tmp_path / "out", "--design")
+    status, out, err = command(*words, "ideal,picl", "--", program, "7")
+    assert status == 0
+    assert "nvm.banks" in out
+    assert "results.parquet" in err
+    status, out, _ = command(*words, "ideal,frm", "--", program, "7")
+    assert status == 1
+    assert "no room for the log" in out
+
+
+def test_a_malformed_set_is_refused(core, command, program):
+    status, _, err = command("sweep", "--set", "nvm.banks", "--", program)
+    assert (status, core.requests) == (2, [])
+    assert "--set nvm.banks: write KEY=VALUE" in err
+
+
+def point(**more):
+    return Point(name="p", design="picl", programs=(Program("p", ("/a/p", "1"), "d1"),), **more)
+
+
+def test_a_key_says_what_runs_and_not_where(core):
+    there = Point(name="q", design="picl", programs=(Program("q", ("/b/p", "1"), "d1"),))
+    assert point().key() == there.key()
+    assert point(remark="for people").key() == point().key()
+    other = [
+        point(warm_up=1),
+        point(measure=2),
+        point(restart=True),
+        point(surroundings=Surroundings(digest="x")),
+        Point(name="p", design="picl", programs=(Program("p", ("/a/p", "2"), "d1"),)),
+        Point(name="p", design="picl", programs=(Program("p", ("/a/p", "1"), "d2"),)),
+    ]
+    assert len({one.key() for one in [point(), *other]}) == 7
+
+
+def test_a_measured_region_must_be_whole(core):
+    measured = {"cycles": 5, "instructions": 9, "statistics": {}}
+    whole = {**RUN, "region": {**measured, "programs": [{"cycles": 5, "instructions": 10}]}}
+    short = {**RUN, "region": {**measured, "programs": [{"cycles": 5, "instructions": 9}]}}
+    asked = point(measure=10)
+    assert cluster.problem(asked, whole) is None
+    assert "ended after 9 of the region's 10" in cluster.problem(asked, short)
+    assert "before the measured region" in cluster.problem(asked, {**RUN, "region": None})
+    ended = {**whole, "programs": [{"exit_code": 1}]}
+    assert "ended with status 1" in cluster.problem(asked, ended)
+
+
+def test_scratch_is_fresh_for_each_run(tmp_path):
+    first, kept = scratch_mounts(["{scratch}:/tmp/0", "/in:/inputs"], tmp_path)
+    second, _ = scratch_mounts(["{scratch}:/tmp/0", "/in:/inputs"], tmp_path)
+    assert kept == "/in:/inputs"
+    assert first != second
+    assert first.endswith(":/tmp/0")
+
+
+def test_a_folder_is_its_names_and_contents(tmp_path):
+    (tmp_path / "a").write_text("1")
+    before = tree_digest([tmp_path])
+    (tmp_path / "a").rename(tmp_path / "b")
+    renamed = tree_digest([tmp_path])
+    (tmp_path / "b").write_text("2")
+    assert len({before, renamed, tree_digest([tmp_path])}) == 3
+
+
+def test_a_result_is_whole_or_absent(core, tmp_path):
+    cache = Cache(tmp_path)
+    asked = point()
+    cache.save("k", asked, RUN)
+    loaded = cache.load("k")
+    assert loaded["point"]["programs"][0]["command"] == ["p", "1"]
+    assert "/a/" not in json.dumps(loaded)
+    assert [path.name for path in cache.folder.iterdir()] == ["k.json"]
+    assert cache.load("other") is None
