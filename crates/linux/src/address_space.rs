@@ -1,15 +1,16 @@
-//! One address space: what is mapped where, and the page table that caches the answer.
+//! Address spaces: what is mapped where, and the page tables that cache the answer.
 //!
 //! Always true: mappings do not overlap, start and end on pages, and lie below [`SPACE_END`];
 //! a page-table entry exists only inside a mapping and allows nothing that the mapping forbids.
 
 use std::collections::BTreeMap;
-use std::ops::Range;
+use std::ops::{Index, IndexMut, Range};
 
 use serde::{Deserialize, Serialize};
 
-use crate::machine::PAGE_BYTES;
-use crate::page_table::{EXECUTE, PageTable, READ, WRITE};
+use crate::frames::Frames;
+use crate::machine::{PAGE_BYTES, SpaceId};
+use crate::page_table::{ALL_PAGES, EXECUTE, PageTables, READ, WRITE, frame_of};
 use crate::vfs::InodeId;
 
 /// First address beyond user space (48-bit addresses, lower half).
@@ -92,27 +93,40 @@ impl Mapping {
     }
 }
 
+/// A loaded ELF file, for symbols.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub(crate) struct LoadedImage {
+    pub inode: InodeId,
+    /// What was added to the file's virtual addresses.
+    pub bias: u64,
+    /// First and last address it occupies.
+    pub start: u64,
+    pub end: u64,
+}
+
 /// An address space.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct AddressSpace {
-    /// By start address.
-    pub mappings: BTreeMap<u64, Mapping>,
-    #[serde(skip, default = "PageTable::new")]
-    pub table: PageTable,
+    /// Where its page tables begin.
+    root: u32,
+    /// Processes that live in it: more than one after `vfork`.
+    pub users: u32,
     /// Where the heap begins.
     pub break_start: u64,
     /// The present program break.
     pub break_now: u64,
+    /// By start address.
+    pub mappings: BTreeMap<u64, Mapping>,
+    /// What was loaded where.
+    pub images: Vec<LoadedImage>,
+    pub page_faults: u64,
 }
 
 impl AddressSpace {
-    pub fn new() -> Self {
-        Self {
-            mappings: BTreeMap::new(),
-            table: PageTable::new(),
-            break_start: 0,
-            break_now: 0,
-        }
+    /// The slot of its first page table.
+    #[inline]
+    pub fn root(&self) -> u32 {
+        self.root
     }
 
     /// The mapping that holds an address, with its start.
@@ -242,6 +256,153 @@ impl AddressSpace {
             return Err("the program break is outside user space");
         }
         Ok(())
+    }
+}
+
+/// All address spaces. A number is used again after its space is gone.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Spaces {
+    /// By number less one.
+    spaces: Vec<Option<AddressSpace>>,
+    tables: PageTables,
+}
+
+impl Spaces {
+    /// Spaces from their saved parts; the caller has checked that they belong together.
+    pub fn from_parts(spaces: Vec<Option<AddressSpace>>, tables: PageTables) -> Self {
+        Self { spaces, tables }
+    }
+
+    /// By number less one.
+    pub fn slots(&self) -> &[Option<AddressSpace>] {
+        &self.spaces
+    }
+
+    pub fn tables(&self) -> &PageTables {
+        &self.tables
+    }
+
+    #[inline]
+    pub fn get(&self, id: SpaceId) -> Option<&AddressSpace> {
+        self.spaces.get((id.0 as usize).wrapping_sub(1))?.as_ref()
+    }
+
+    /// Every space with its number.
+    pub fn iter(&self) -> impl Iterator<Item = (SpaceId, &AddressSpace)> {
+        let spaces = self.spaces.iter().zip(1..);
+        spaces.filter_map(|(space, number)| Some((SpaceId(number), space.as_ref()?)))
+    }
+
+    /// An empty space with one user.
+    pub fn create(&mut self) -> SpaceId {
+        let root = self.tables.new_root();
+        self.insert(AddressSpace {
+            root,
+            users: 1,
+            ..AddressSpace::default()
+        })
+    }
+
+    fn insert(&mut self, space: AddressSpace) -> SpaceId {
+        let free = self.spaces.iter().position(Option::is_none);
+        let index = free.unwrap_or(self.spaces.len());
+        if index == self.spaces.len() {
+            self.spaces.push(None);
+        }
+        self.spaces[index] = Some(space);
+        SpaceId(index as u32 + 1)
+    }
+
+    /// A copy of a space, for `fork`: frames are shared, and of private pages neither side may
+    /// write the common frame. Tells how many pages there are.
+    pub fn fork(&mut self, parent: SpaceId, frames: &mut Frames) -> (SpaceId, u64) {
+        let root = self.tables.new_root();
+        let child = AddressSpace {
+            root,
+            users: 1,
+            page_faults: 0,
+            ..self[parent].clone()
+        };
+        let (from, mut leaves) = (self[parent].root, Vec::new());
+        for (&start, mapping) in &child.mappings {
+            let range = pages(&(start..mapping.end));
+            self.tables.update(from, range, |page, leaf| {
+                frames.retain(frame_of(leaf));
+                let common = if mapping.shared { leaf } else { leaf & !WRITE };
+                leaves.push((page, common));
+                common
+            });
+        }
+        for &(page, leaf) in &leaves {
+            self.tables.set(root, page, leaf);
+        }
+        (self.insert(child), leaves.len() as u64)
+    }
+
+    /// Takes a space away, its pages first; returns its mappings.
+    pub fn remove(&mut self, id: SpaceId, frames: &mut Frames) -> BTreeMap<u64, Mapping> {
+        let place = self.spaces.get_mut((id.0 as usize).wrapping_sub(1));
+        let Some(space) = place.and_then(Option::take) else {
+            return BTreeMap::new();
+        };
+        self.tables.update(space.root, ALL_PAGES, |_, leaf| {
+            frames.release(frame_of(leaf));
+            0
+        });
+        self.tables.free_root(space.root);
+        while self.spaces.last().is_some_and(Option::is_none) {
+            self.spaces.pop();
+        }
+        space.mappings
+    }
+
+    /// The page-table entry of a page; zero if there is none.
+    #[inline]
+    pub fn leaf(&self, id: SpaceId, page: u64) -> u64 {
+        match self.get(id) {
+            Some(space) => self.tables.get(space.root, page),
+            None => 0,
+        }
+    }
+
+    /// Sets the page-table entry of a page.
+    pub fn set_leaf(&mut self, id: SpaceId, page: u64, leaf: u64) {
+        let root = self[id].root;
+        self.tables.set(root, page, leaf);
+    }
+
+    /// Calls `change(page, entry) -> entry` for every page in the range that has an entry.
+    pub fn update(&mut self, id: SpaceId, pages: Range<u64>, change: impl FnMut(u64, u64) -> u64) {
+        let root = self[id].root;
+        self.tables.update(root, pages, change);
+    }
+
+    /// Every page of a space that has an entry, in order.
+    pub fn for_each_page(&self, id: SpaceId, visit: impl FnMut(u64, u64)) {
+        self.tables.for_each(self[id].root, visit);
+    }
+
+    /// True if the inode is mapped somewhere.
+    pub fn map_inode(&self, inode: InodeId) -> bool {
+        self.iter().any(|(_, space)| space.maps_inode(inode))
+    }
+}
+
+impl Index<SpaceId> for Spaces {
+    type Output = AddressSpace;
+
+    /// The space of a live process; a saved state in which a process has none is not restored.
+    fn index(&self, id: SpaceId) -> &AddressSpace {
+        self.get(id).expect("a live process has an address space")
+    }
+}
+
+impl IndexMut<SpaceId> for Spaces {
+    fn index_mut(&mut self, id: SpaceId) -> &mut AddressSpace {
+        let place = self.spaces.get_mut((id.0 as usize).wrapping_sub(1));
+        place
+            .and_then(Option::as_mut)
+            .expect("a live process has an address space")
     }
 }
 

@@ -1,40 +1,32 @@
-//! From a configuration to a process that is ready to run.
+//! From a configuration to processes that are ready to run.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use crate::address_space::{
-    AddressSpace, Backing, LOWEST, Mapping, Purpose, SPACE_END, STACK_TOP, TRAMPOLINE,
-};
+use crate::address_space::Spaces;
 use crate::configuration::{Configuration, Program, WORK_DIRECTORY};
-use crate::elf::{self, ElfError, Image};
+use crate::elf::ElfError;
 use crate::errno::Errno;
 use crate::frames::Frames;
 use crate::kernel::{Kernel, Settings};
+use crate::load::{Launch, LoadError, name_of};
 use crate::machine::{Machine, PAGE_BYTES, ThreadId};
 use crate::outcome::ProgramReport;
 use crate::output::Output;
-use crate::page_table::{EXECUTE, READ, WRITE};
-use crate::process::{IntervalTimer, LoadedImage, PROCESS_ID, Process, USER_ID, default_limits};
-use crate::random::Random;
+use crate::process::{
+    IntervalTimer, Process, ProcessId, Processes, USER_ID, Usage, default_limits,
+};
+use crate::program::{Progress, Recipe, random_seed};
 use crate::schedule::Scheduler;
-use crate::signal::SIGNAL_FRAME_BYTES;
-use crate::thread::{Context, Thread};
-use crate::vfs::descriptor::{O_WRONLY, Object, OpenFile, OpenFiles};
+use crate::thread::Thread;
+use crate::vfs::descriptor::{Descriptor, O_WRONLY, Object, OpenFile, OpenFiles, Table};
 use crate::vfs::host_view::{HostNode, PROGRAM_DIRECTORY};
-use crate::vfs::inode::{Device, FileNode, InodeId, Node, Report};
+use crate::vfs::inode::{Device, FileNode, InodeId, Node, ProcessLink, Report};
+use crate::vfs::path::Viewer;
 use crate::vfs::released::Released;
 use crate::vfs::report::hart_list;
 use crate::vfs::{DirectoryNode, FileSystem, HostPath, HostView, MountPoint};
 
-/// Position-independent programs are loaded here.
-const PROGRAM_BASE: u64 = 0x5555_5555_4000;
-/// Arguments and environment may take this much.
-const ARGUMENT_BYTES_MAX: usize = 1 << 20;
-/// I, M, A, F, D, C as `AT_HWCAP` bits.
-const HARDWARE_CAPABILITIES: u64 = 1 | 1 << 2 | 1 << 3 | 1 << 5 | 1 << 8 | 1 << 12;
-/// `li a7, 139; ecall`: `rt_sigreturn`, in the form that unwinders know.
-const TRAMPOLINE_CODE: [u8; 8] = [0x93, 0x08, 0xb0, 0x08, 0x73, 0x00, 0x00, 0x00];
 const GUEST_PATH: [&str; 5] = ["/usr/local/bin", "/usr/bin", "/bin", "/usr/sbin", "/sbin"];
 
 /// Why a program could not be started.
@@ -124,132 +116,162 @@ impl Kernel {
             mount: 0,
             path: String::new(),
         });
+        let programs = configuration.programs.len();
         let mut kernel = Self {
             settings: Settings::of(configuration),
             frames: Frames::new(frames.start / PAGE_BYTES, count as u32),
-            space: AddressSpace::new(),
+            spaces: Spaces::default(),
             files: FileSystem::new(configuration.clock_start_ns, root),
             open: OpenFiles::default(),
-            process: empty_process(configuration),
+            locks: BTreeMap::new(),
+            processes: Processes::default(),
             threads: BTreeMap::new(),
             scheduler: Scheduler {
                 running: vec![None; configuration.harts],
                 ..Scheduler::default()
             },
+            dead: Vec::new(),
             futexes: BTreeMap::new(),
-            output: Output::default(),
+            output: Output::new(programs),
             released: Released::default(),
-            random: Random::new(configuration.random_seed),
-            stdin_offset: 0,
+            progress: Vec::new(),
             unknown: BTreeSet::new(),
             exit: None,
-            reports: vec![ProgramReport::default()],
+            reports: vec![ProgramReport::default(); programs],
             host,
         };
         kernel
             .build_tree(configuration)
             .map_err(|_| BootError::Memory)?;
-        kernel.load_program(configuration, machine)?;
+        for place in 0..programs {
+            kernel.start_first(configuration, machine, place)?;
+        }
         Ok(kernel)
     }
 
-    fn load_program(
+    /// Starts a program for the first time.
+    fn start_first(
         &mut self,
         configuration: &Configuration,
         machine: &mut dyn Machine,
+        place: usize,
     ) -> Result<(), BootError> {
-        let (path, inode) = self.find_program(&configuration.programs[0].path)?;
-        let image = self.read_image(inode, &path)?;
-        let bias = if image.relocatable {
-            place_at(&image, PROGRAM_BASE)
-        } else {
-            0
+        let program = &configuration.programs[place];
+        let (path, inode) = self.find_program(place, &program.path)?;
+        let recipe = Recipe {
+            path,
+            arguments: program.arguments.clone(),
+            environment: environment(program),
+            stdin: program.stdin.clone(),
+            random_seed: random_seed(configuration.random_seed, place),
         };
-        self.load_image(machine, inode, &image, bias);
-        let mut entry = image.entry.wrapping_add(bias);
-        let mut base = 0;
-        if let Some(interpreter) = &image.interpreter {
-            let missing = || BootError::MissingInterpreter {
-                program: path.clone(),
-                interpreter: interpreter.clone(),
+        self.progress.push(Progress::new(place as u32, &recipe));
+        self.settings.programs.push(recipe);
+        let result = self.start_program(machine, place as u32, inode);
+        result.map_err(|error| match error {
+            LoadError::Unreadable(path) => BootError::NotAFile(PathBuf::from(path)),
+            LoadError::Elf { path, error } => BootError::Elf { path, error },
+            LoadError::MissingInterpreter {
+                program,
+                interpreter,
+            } => BootError::MissingInterpreter {
+                program,
+                interpreter,
                 place: match &configuration.sysroot {
                     Some(sysroot) => format!("the sysroot {}", sysroot.display()),
                     None => "the guest's root: there is no sysroot".to_owned(),
                 },
-            };
-            let root = self.files.root;
-            let found = self.files.find(&self.host, root, interpreter, true);
-            let inode = found.map_err(|_| missing())?;
-            let loader = self.read_image(inode, interpreter)?;
-            let (low, high) = loader.extent();
-            let gap = self.space.find_gap(high - low + loader.alignment);
-            let gap = gap.ok_or(BootError::Memory)?;
-            base = if loader.relocatable {
-                place_at(&loader, gap)
-            } else {
-                0
-            };
-            self.load_image(machine, inode, &loader, base);
-            entry = loader.entry.wrapping_add(base);
+            },
+            LoadError::Arguments => BootError::Arguments,
+            LoadError::Memory => BootError::Memory,
+        })?;
+        if place == 0 {
+            let link = Node::ProcessLink(ProcessLink::Executable);
+            self.place("/proc/1/exe", link, 0o777, false)
+                .map_err(|_| BootError::Memory)?;
         }
-        let (_, end) = image.extent();
-        self.space.break_start = end + bias;
-        self.space.break_now = end + bias;
-        self.process.program.clone_from(&path);
-        self.process.program_inode = inode;
-        self.add_program_links(inode, &path)
-            .map_err(|_| BootError::Memory)?;
-        let auxiliary = [
-            // AT_PHDR, AT_PHENT, AT_PHNUM, AT_PAGESZ, AT_BASE, AT_FLAGS, AT_ENTRY.
-            (
-                3,
-                image
-                    .headers_address
-                    .wrapping_add(if image.headers_address == 0 { 0 } else { bias }),
-            ),
-            (4, image.header_bytes),
-            (5, image.header_count),
-            (6, PAGE_BYTES),
-            (7, base),
-            (8, 0),
-            (9, image.entry.wrapping_add(bias)),
-            // AT_UID, AT_EUID, AT_GID, AT_EGID, AT_HWCAP, AT_CLKTCK, AT_SECURE, AT_MINSIGSTKSZ.
-            (11, u64::from(USER_ID)),
-            (12, u64::from(USER_ID)),
-            (13, u64::from(USER_ID)),
-            (14, u64::from(USER_ID)),
-            (16, HARDWARE_CAPABILITIES),
-            (17, 100),
-            (23, 0),
-            (51, SIGNAL_FRAME_BYTES),
-        ];
-        let stack = self
-            .build_stack(configuration, machine, &path, &auxiliary)
-            .map_err(|error| match error {
-                StackError::TooLong => BootError::Arguments,
-                StackError::Memory => BootError::Memory,
-            })?;
-        let mut context = Context {
-            pc: entry,
-            ..Context::default()
-        };
-        context.x[2] = stack;
-        let name: String = path
-            .rsplit('/')
-            .next()
-            .unwrap_or_default()
-            .chars()
-            .take(15)
-            .collect();
-        let id = ThreadId(PROCESS_ID);
-        self.threads.insert(id, Thread::new(id, context, name));
-        self.scheduler.ready.push_back(id);
         Ok(())
+    }
+
+    /// Starts a run of a program: its first process, whose thread is ready.
+    fn start_program(
+        &mut self,
+        machine: &mut dyn Machine,
+        program: u32,
+        inode: InodeId,
+    ) -> Result<(), LoadError> {
+        let recipe = &self.settings.programs[program as usize];
+        let bytes = |text: &String| text.clone().into_bytes();
+        let launch = Launch {
+            path: recipe.path.clone(),
+            inode,
+            arguments: std::iter::once(&recipe.path)
+                .chain(&recipe.arguments)
+                .map(bytes)
+                .collect(),
+            environment: recipe.environment.iter().map(bytes).collect(),
+            program,
+        };
+        let loaded = self.load(machine, &launch)?;
+        let number = self.take_number(program);
+        let id = ProcessId(number);
+        let mut process = Process {
+            id,
+            parent: None,
+            group: number,
+            session: number,
+            program,
+            run: self.progress[program as usize].run,
+            leads_run: true,
+            space: loaded.space,
+            descriptors: Table::default(),
+            executable: launch.path.clone(),
+            command_line: loaded.command_line,
+            environment: loaded.environment,
+            auxiliary: loaded.auxiliary,
+            directory: self.settings.first_directory,
+            umask: 0o022,
+            actions: BTreeMap::new(),
+            pending: Vec::new(),
+            limits: default_limits(self.settings.stack_bytes),
+            timer: IntervalTimer::default(),
+            last_status: 0,
+            dumpable: true,
+            executed: true,
+            exit_signal: 0,
+            vfork_waiter: None,
+            ending: None,
+            started_ns: machine.clock_ns(),
+            children: Usage::default(),
+        };
+        self.open_standard_files(&mut process.descriptors)
+            .map_err(|_| LoadError::Memory)?;
+        self.processes.live.insert(id, process);
+        let thread = ThreadId(number);
+        let first = Thread::new(thread, id, loaded.context, name_of(&launch.path));
+        self.threads.insert(thread, first);
+        self.scheduler.ready.push_back(thread);
+        Ok(())
+    }
+
+    /// Starts a program that has finished once more; false if that is not possible any more.
+    pub(crate) fn start_again(&mut self, machine: &mut dyn Machine, program: u32) -> bool {
+        let recipe = &self.settings.programs[program as usize];
+        let path = recipe.path.clone();
+        self.progress[program as usize].begin_again(recipe);
+        match self.find_from_root(&path) {
+            Ok(inode) => self.start_program(machine, program, inode).is_ok(),
+            Err(_) => false,
+        }
     }
 
     /// The program's guest path and inode. With a sysroot, an absolute path or a bare name is
     /// looked for in the guest first.
-    fn find_program(&mut self, program: &Path) -> Result<(String, InodeId), BootError> {
+    fn find_program(
+        &mut self,
+        place: usize,
+        program: &Path,
+    ) -> Result<(String, InodeId), BootError> {
         let text = program.to_str().unwrap_or_default();
         let has_sysroot = self
             .files
@@ -265,14 +287,13 @@ impl Kernel {
                 .collect(),
         };
         for path in candidates {
-            let root = self.files.root;
-            if let Ok(inode) = self.files.find(&self.host, root, &path, true)
+            if let Ok(inode) = self.find_from_root(&path)
                 && self.files.file(inode).is_ok()
             {
                 return Ok((path, inode));
             }
         }
-        let mount = self.host.program_mount();
+        let mount = self.host.program_mount(place);
         match self.host.node(mount, "") {
             Some(HostNode::File { size, .. }) => {
                 let name = program
@@ -283,171 +304,48 @@ impl Kernel {
                     mount,
                     path: String::new(),
                 });
-                let file = FileNode {
-                    size,
-                    host,
-                    host_bytes: size,
-                    ..FileNode::default()
-                };
-                let memory = |_| BootError::Memory;
-                let root = self.files.root;
-                let directory = PROGRAM_DIRECTORY.trim_start_matches('/');
-                let directory = self.make_directory(root, directory).map_err(memory)?;
-                let inode = self
-                    .files
-                    .create(Node::File(file), 0o755, self.files.start_ns);
-                self.files.enter(directory, name, inode).map_err(memory)?;
-                Ok((format!("{PROGRAM_DIRECTORY}/{name}"), inode))
+                self.place_program(place, name, host, size)
+                    .map_err(|_| BootError::Memory)
             }
             Some(_) => Err(BootError::NotAFile(program.to_owned())),
             None => Err(BootError::NoProgram(program.to_owned())),
         }
     }
 
-    fn read_image(&self, inode: InodeId, path: &str) -> Result<Image, BootError> {
-        let unreadable = || BootError::NotAFile(PathBuf::from(path));
-        let file = self.files.file(inode).map_err(|_| unreadable())?;
-        let host = file.host.as_ref().ok_or_else(unreadable)?;
-        let bytes = self
-            .host
-            .contents(host.mount, &host.path)
-            .ok_or_else(unreadable)?;
-        elf::parse(&bytes).map_err(|error| BootError::Elf {
-            path: path.to_owned(),
-            error,
-        })
+    fn find_from_root(&mut self, path: &str) -> Result<InodeId, Errno> {
+        let viewer = Viewer::nobody(&self.processes);
+        let root = self.files.root;
+        self.files.find(&self.host, viewer, root, path, true)
     }
 
-    /// Maps an image's segments; pages come when they are touched.
-    fn load_image(&mut self, machine: &mut dyn Machine, inode: InodeId, image: &Image, bias: u64) {
-        for segment in &image.segments {
-            let address = segment.address + bias;
-            let start = address & !(PAGE_BYTES - 1);
-            let slack = address - start;
-            let file_end = (address + segment.file_bytes).next_multiple_of(PAGE_BYTES);
-            let end = (address + segment.memory_bytes).next_multiple_of(PAGE_BYTES);
-            let mapping = Mapping {
-                end: file_end,
-                permissions: segment.permissions,
-                shared: false,
-                backing: Backing::File {
-                    inode,
-                    offset: segment.file_offset - slack,
-                    limit: slack + segment.file_bytes,
-                },
-                purpose: Purpose::Plain,
-            };
-            if segment.file_bytes > 0 {
-                self.map(machine, start, mapping);
-            }
-            let zero_start = if segment.file_bytes > 0 {
-                file_end
-            } else {
-                start
-            };
-            if end > zero_start {
-                let zeros = Mapping {
-                    end,
-                    backing: Backing::Anonymous,
-                    ..mapping
-                };
-                self.map(machine, zero_start, zeros);
-            }
-        }
-        let (low, high) = image.extent();
-        self.process.images.push(LoadedImage {
-            inode,
-            bias,
-            start: low + bias,
-            end: high + bias,
-        });
-    }
-
-    /// The first stack: strings, auxiliary vector, environment, arguments. Returns its pointer.
-    fn build_stack(
+    /// Puts a program's host file into the guest's tree; one file serves all programs that it is.
+    fn place_program(
         &mut self,
-        configuration: &Configuration,
-        machine: &mut dyn Machine,
-        path: &str,
-        auxiliary: &[(u64, u64)],
-    ) -> Result<u64, StackError> {
-        self.map_stack(configuration, machine)?;
-        let mut strings: Vec<u8> = Vec::new();
-        let mut arguments = vec![path.to_owned()];
-        arguments.extend(configuration.programs[0].arguments.iter().cloned());
-        let environment = environment(&configuration.programs[0]);
-        let mut random = [0; 16];
-        self.random.fill(&mut random);
-        let mut offsets = Vec::new();
-        let all = arguments.iter().chain(&environment);
-        for text in all {
-            offsets.push(strings.len() as u64);
-            strings.extend(text.as_bytes());
-            strings.push(0);
+        place: usize,
+        name: &str,
+        host: Option<HostPath>,
+        size: u64,
+    ) -> Result<(String, InodeId), Errno> {
+        let mut path = format!("{PROGRAM_DIRECTORY}/{name}");
+        if let Ok(inode) = self.find_from_root(&path) {
+            if self.files.file(inode).is_ok_and(|file| file.host == host) {
+                return Ok((path, inode));
+            }
+            // Another file of the same name.
+            path = format!("{PROGRAM_DIRECTORY}/{}/{name}", place + 1);
         }
-        let split = offsets
-            .get(arguments.len())
-            .map_or(strings.len(), |&at| at as usize);
-        self.process.command_line = strings[..split].to_vec();
-        self.process.environment = strings[split..].to_vec();
-        let random_at = strings.len() as u64;
-        strings.extend(random);
-        let path_at = strings.len() as u64;
-        strings.extend(path.as_bytes());
-        strings.push(0);
-        let room = configuration.stack_bytes as usize / 2;
-        if strings.len() + 8 * offsets.len() > ARGUMENT_BYTES_MAX.min(room) {
-            return Err(StackError::TooLong);
-        }
-        let strings_at = (STACK_TOP - 16 - strings.len() as u64) & !15;
-        let (argument_offsets, environment_offsets) = offsets.split_at(arguments.len());
-        let mut words = vec![arguments.len() as u64];
-        words.extend(argument_offsets.iter().map(|offset| strings_at + offset));
-        words.push(0);
-        words.extend(environment_offsets.iter().map(|offset| strings_at + offset));
-        words.push(0);
-        let auxiliary_at = words.len();
-        // AT_RANDOM, AT_EXECFN, AT_NULL.
-        let tail = [
-            (25, strings_at + random_at),
-            (31, strings_at + path_at),
-            (0, 0),
-        ];
-        for &(kind, value) in auxiliary.iter().chain(&tail) {
-            words.extend([kind, value]);
-        }
-        let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
-        self.process.auxiliary = bytes[8 * auxiliary_at..].to_vec();
-        let pointer = (strings_at - bytes.len() as u64) & !15;
-        self.copy_out(machine, strings_at, &strings)
-            .map_err(|_| StackError::Memory)?;
-        self.copy_out(machine, pointer, &bytes)
-            .map_err(|_| StackError::Memory)?;
-        Ok(pointer)
-    }
-
-    fn map_stack(
-        &mut self,
-        configuration: &Configuration,
-        machine: &mut dyn Machine,
-    ) -> Result<(), StackError> {
-        let anonymous = |end, permissions, purpose| Mapping {
-            end,
-            permissions,
-            shared: false,
-            backing: Backing::Anonymous,
-            purpose,
+        let (directory, _) = path.rsplit_once('/').unwrap_or_default();
+        let directory = self.make_path(directory)?;
+        let file = FileNode {
+            size,
+            host,
+            host_bytes: size,
+            ..FileNode::default()
         };
-        let bytes = configuration.stack_bytes.next_multiple_of(PAGE_BYTES);
-        let stack = anonymous(STACK_TOP, READ | WRITE, Purpose::Stack);
-        self.map(machine, STACK_TOP - bytes, stack);
-        // Written while it is still writable, then read-only for good.
-        let trampoline = anonymous(SPACE_END, READ | WRITE, Purpose::Trampoline);
-        self.map(machine, TRAMPOLINE, trampoline);
-        self.copy_out(machine, TRAMPOLINE, &TRAMPOLINE_CODE)
-            .map_err(|_| StackError::Memory)?;
-        self.protect(machine, &(TRAMPOLINE..SPACE_END), READ | EXECUTE);
-        Ok(())
+        let now = self.files.start_ns;
+        let inode = self.files.create(Node::File(file), 0o755, now);
+        self.files.enter(directory, name, inode)?;
+        Ok((path, inode))
     }
 
     /// A directory by name, made if it is not there.
@@ -512,6 +410,9 @@ impl Kernel {
         for (path, report) in REPORTS {
             self.place(path, Node::Report(report), 0o444, false)?;
         }
+        for (path, link) in PROCESS_LINKS {
+            self.place(path, Node::ProcessLink(link), 0o777, false)?;
+        }
         for (path, target) in LINKS {
             self.place(path, Node::Link(target.to_owned()), 0o777, false)?;
         }
@@ -522,8 +423,11 @@ impl Kernel {
         }
         self.mount_host(configuration)?;
         let work = self.make_path(WORK_DIRECTORY)?;
-        self.process.directory = work;
-        self.open_standard_files()
+        self.settings.first_directory = work;
+        self.files.processes = self.make_path("/proc")?;
+        self.files.process = self.make_path("/proc/1")?;
+        self.files.tasks = self.make_path("/proc/1/task")?;
+        Ok(())
     }
 
     fn mount_host(&mut self, configuration: &Configuration) -> Result<(), Errno> {
@@ -560,37 +464,18 @@ impl Kernel {
         Ok(())
     }
 
-    fn add_program_links(&mut self, _inode: InodeId, path: &str) -> Result<(), Errno> {
-        self.place("/proc/1/exe", Node::Link(path.to_owned()), 0o777, false)
-    }
-
-    fn open_standard_files(&mut self) -> Result<(), Errno> {
+    fn open_standard_files(&mut self, descriptors: &mut Table<Descriptor>) -> Result<(), Errno> {
         for (path, flags) in [
             ("/dev/stdin", 0),
             ("/dev/stdout", O_WRONLY),
             ("/dev/stderr", O_WRONLY),
         ] {
-            let root = self.files.root;
-            let inode = self.files.find(&self.host, root, path, true)?;
-            self.open.open(
-                OpenFile::new(Object::Inode(inode), flags, path.to_owned()),
-                false,
-            )?;
+            let inode = self.find_from_root(path)?;
+            let file = OpenFile::new(Object::Inode(inode), flags, path.to_owned());
+            self.open.open(descriptors, file, false)?;
         }
         Ok(())
     }
-}
-
-enum StackError {
-    TooLong,
-    Memory,
-}
-
-/// What to add to an image's addresses so that it begins at or above `base`.
-fn place_at(image: &Image, base: u64) -> u64 {
-    let (low, _) = image.extent();
-    base.next_multiple_of(image.alignment)
-        .wrapping_sub(low & !(image.alignment - 1))
 }
 
 fn check(configuration: &Configuration, host: &HostView) -> Result<(), BootError> {
@@ -622,29 +507,27 @@ fn check(configuration: &Configuration, host: &HostView) -> Result<(), BootError
         .mounts()
         .iter()
         .enumerate()
-        .take(host.program_mount() as usize)
+        .take(host.directory_mounts())
     {
         if host.node(index as u32, "") != Some(HostNode::Directory) {
             let (host, guest) = (mount.host.clone(), mount.guest.clone());
             return Err(BootError::Mount { host, guest });
         }
     }
-    if configuration.programs.len() != 1 {
+    if !(1..=1024).contains(&configuration.programs.len()) {
         return Err(BootError::Programs(configuration.programs.len()));
     }
-    let variables = configuration.programs[0]
-        .environment
-        .iter()
-        .flat_map(|(name, value)| [name, value]);
-    match configuration.programs[0]
-        .arguments
-        .iter()
-        .chain(variables)
-        .find(|text| text.contains('\0'))
-    {
-        Some(text) => Err(BootError::ZeroByte(text.clone())),
-        None => Ok(()),
+    for program in &configuration.programs {
+        let variables = program
+            .environment
+            .iter()
+            .flat_map(|(name, value)| [name, value]);
+        let mut texts = program.arguments.iter().chain(variables);
+        if let Some(text) = texts.find(|text| text.contains('\0')) {
+            return Err(BootError::ZeroByte(text.clone()));
+        }
     }
+    Ok(())
 }
 
 /// The fixed variables and the configured ones, as `NAME=value`.
@@ -667,27 +550,6 @@ fn environment(program: &Program) -> Vec<String> {
         .iter()
         .map(|(name, value)| format!("{name}={value}"))
         .collect()
-}
-
-fn empty_process(configuration: &Configuration) -> Process {
-    Process {
-        program: String::new(),
-        program_inode: InodeId(0),
-        images: Vec::new(),
-        command_line: Vec::new(),
-        environment: Vec::new(),
-        auxiliary: Vec::new(),
-        directory: InodeId(0),
-        umask: 0o022,
-        actions: BTreeMap::new(),
-        pending: Vec::new(),
-        limits: default_limits(configuration.stack_bytes),
-        timer: IntervalTimer::default(),
-        next_thread: PROCESS_ID + 1,
-        last_status: 0,
-        dumpable: true,
-        page_faults: 0,
-    }
 }
 
 const DEVICES: [(&str, Device, u32); 9] = [
@@ -721,9 +583,13 @@ const REPORTS: [(&str, Report); 16] = [
     ("/proc/1/task/1/status", Report::Status),
 ];
 
-const LINKS: [(&str, &str); 6] = [
-    ("/proc/self", "1"),
-    ("/proc/thread-self", "1/task/1"),
+/// What names the process that looks.
+const PROCESS_LINKS: [(&str, ProcessLink); 2] = [
+    ("/proc/self", ProcessLink::Itself),
+    ("/proc/thread-self", ProcessLink::Thread),
+];
+
+const LINKS: [(&str, &str); 4] = [
     ("/proc/mounts", "self/mounts"),
     ("/proc/1/root", "/"),
     ("/dev/fd", "/proc/self/fd"),
@@ -791,6 +657,3 @@ fn fixed_texts(harts: usize) -> Vec<(String, String)> {
     }
     texts
 }
-
-/// The lowest address is below every program.
-const _: () = assert!(LOWEST < PROGRAM_BASE);

@@ -97,9 +97,9 @@ fn machine_name(machine: u16) -> String {
     }
 }
 
-/// Reads and checks the headers of an ELF file.
-pub(crate) fn parse(bytes: &[u8]) -> Result<Image, ElfError> {
-    let length = bytes.len() as u64;
+/// Reads and checks the headers of an ELF file of `length` bytes, of which `bytes` is the
+/// beginning.
+pub(crate) fn parse(bytes: &[u8], length: u64) -> Result<Image, ElfError> {
     if !bytes.starts_with(b"\x7fELF") {
         return Err(ElfError::NotElf);
     }

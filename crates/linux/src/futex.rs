@@ -3,7 +3,7 @@
 use crate::address_space::Backing;
 use crate::errno::Errno;
 use crate::kernel::Kernel;
-use crate::machine::{Machine, ThreadId};
+use crate::machine::{Machine, SpaceId, ThreadId};
 use crate::syscalls::{Answer, Call, Stop};
 use crate::thread::{FutexKey, ThreadState, Wait};
 
@@ -20,14 +20,14 @@ const FUTEX_CLOCK_REALTIME: u64 = 256;
 impl Kernel {
     /// What identifies the futex at an address: the file behind a shared mapping, so that two
     /// mappings of one file meet, else the address.
-    fn futex_key(&self, address: u64, private: bool) -> FutexKey {
+    fn futex_key(&self, space: SpaceId, address: u64, private: bool) -> FutexKey {
         if !private
-            && let Some((start, mapping)) = self.space.find(address)
+            && let Some((start, mapping)) = self.spaces[space].find(address)
             && let (true, Backing::File { inode, offset, .. }) = (mapping.shared, mapping.backing)
         {
             return FutexKey::File(inode, offset + (address - start));
         }
-        FutexKey::Private(address)
+        FutexKey::Private(space, address)
     }
 
     /// Wakes up to `count` waiters whose bits meet `bitset`, first come first served.
@@ -53,8 +53,8 @@ impl Kernel {
     }
 
     /// Wakes one waiter of the word at an address, whatever it waits for.
-    pub(crate) fn futex_wake_at(&mut self, address: u64) {
-        let key = self.futex_key(address, false);
+    pub(crate) fn futex_wake_at(&mut self, space: SpaceId, address: u64) {
+        let key = self.futex_key(space, address, false);
         self.futex_wake(key, 1, u32::MAX);
     }
 
@@ -81,11 +81,16 @@ impl Kernel {
         moved.len() as u64
     }
 
-    fn futex_word(&mut self, machine: &mut dyn Machine, address: u64) -> Result<u32, Errno> {
+    fn futex_word(
+        &mut self,
+        machine: &mut dyn Machine,
+        space: SpaceId,
+        address: u64,
+    ) -> Result<u32, Errno> {
         if !address.is_multiple_of(4) {
             return Err(Errno::EINVAL);
         }
-        self.u32_in(machine, address)
+        self.u32_in(machine, space, address)
     }
 }
 
@@ -93,7 +98,7 @@ impl Kernel {
 pub(crate) fn futex(call: &mut Call) -> Answer {
     let [address, operation, value, fourth, second_address, sixth] = call.arguments;
     let private = operation & FUTEX_PRIVATE != 0;
-    let key = call.kernel.futex_key(address, private);
+    let key = call.kernel.futex_key(call.space, address, private);
     let command = operation & 0x7f & !FUTEX_PRIVATE;
     let bitset = if command == FUTEX_WAIT_BITSET || command == FUTEX_WAKE_BITSET {
         sixth as u32
@@ -118,7 +123,7 @@ pub(crate) fn futex(call: &mut Call) -> Answer {
                     (true, true) => time.saturating_sub(start),
                 })
             };
-            if call.kernel.futex_word(call.machine, address)? != value as u32 {
+            if call.kernel.futex_word(call.machine, call.space, address)? != value as u32 {
                 return Err(Errno::EAGAIN.into());
             }
             if deadline.is_some_and(|at| at <= call.machine.clock_ns()) {
@@ -136,11 +141,11 @@ pub(crate) fn futex(call: &mut Call) -> Answer {
         }
         FUTEX_REQUEUE | FUTEX_CMP_REQUEUE => {
             if command == FUTEX_CMP_REQUEUE
-                && call.kernel.futex_word(call.machine, address)? != sixth as u32
+                && call.kernel.futex_word(call.machine, call.space, address)? != sixth as u32
             {
                 return Err(Errno::EAGAIN.into());
             }
-            let second = call.kernel.futex_key(second_address, private);
+            let second = call.kernel.futex_key(call.space, second_address, private);
             let woken = call
                 .kernel
                 .futex_wake(key, value.min(i32::MAX as u64), u32::MAX);
@@ -155,11 +160,13 @@ pub(crate) fn futex(call: &mut Call) -> Answer {
             })
         }
         FUTEX_WAKE_OP => {
-            let second = call.kernel.futex_key(second_address, private);
-            let old = call.kernel.futex_word(call.machine, second_address)?;
+            let second = call.kernel.futex_key(call.space, second_address, private);
+            let old = call
+                .kernel
+                .futex_word(call.machine, call.space, second_address)?;
             let (new, compares) = wake_operation(sixth as u32, old);
             call.kernel
-                .copy_out(call.machine, second_address, &new.to_le_bytes())?;
+                .copy_out(call.machine, call.space, second_address, &new.to_le_bytes())?;
             let mut woken = call
                 .kernel
                 .futex_wake(key, value.min(i32::MAX as u64), u32::MAX);

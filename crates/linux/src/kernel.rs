@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use perdure_riscv::{Access, Fault, Hart};
 use serde::{Deserialize, Serialize};
 
-use crate::address_space::AddressSpace;
+use crate::address_space::Spaces;
 use crate::configuration::Configuration;
 use crate::frames::Frames;
 use crate::machine::{Machine, PAGE_BYTES, SpaceId, ThreadId, Translation};
@@ -16,18 +16,16 @@ use crate::memory::BadAccess;
 use crate::outcome::{Exception, ExitReport, Outcome, ProgramReport};
 use crate::output::Output;
 use crate::page_table::{EXECUTE, READ, VALID, WRITE, frame_of};
-use crate::process::Process;
-use crate::random::Random;
+use crate::process::{ProcessId, Processes};
+use crate::program::{Progress, Recipe};
 use crate::release::Release;
 use crate::schedule::Scheduler;
 use crate::signal::{SIGBUS, SIGILL, SIGKILL, SIGSEGV, SIGTRAP, SignalInfo};
 use crate::thread::{FutexKey, Thread};
 use crate::vfs::descriptor::OpenFiles;
+use crate::vfs::locks::RecordLocks;
 use crate::vfs::released::Released;
-use crate::vfs::{FileSystem, HostView};
-
-/// The one address space.
-pub(crate) const SPACE: SpaceId = SpaceId(1);
+use crate::vfs::{FileSystem, HostView, InodeId};
 
 /// What stays of the configuration.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -35,21 +33,24 @@ pub(crate) struct Settings {
     pub harts: usize,
     pub clock_start_ns: u64,
     pub output_limit_bytes: usize,
-    #[serde(with = "serde_bytes")]
-    pub stdin: Vec<u8>,
+    pub stack_bytes: u64,
+    pub restart: bool,
+    /// Where every program begins.
+    pub first_directory: InodeId,
+    pub programs: Vec<Recipe>,
 }
 
 impl Settings {
+    /// Without the programs, which are entered as they are found.
     pub fn of(configuration: &Configuration) -> Self {
         Self {
             harts: configuration.harts,
             clock_start_ns: configuration.clock_start_ns,
             output_limit_bytes: configuration.output_limit_bytes,
-            stdin: configuration
-                .programs
-                .first()
-                .map(|program| program.stdin.clone())
-                .unwrap_or_default(),
+            stack_bytes: configuration.stack_bytes,
+            restart: configuration.restart,
+            first_directory: InodeId::default(),
+            programs: Vec::new(),
         }
     }
 }
@@ -59,18 +60,22 @@ impl Settings {
 pub struct Kernel {
     pub(crate) settings: Settings,
     pub(crate) frames: Frames,
-    pub(crate) space: AddressSpace,
+    pub(crate) spaces: Spaces,
     pub(crate) files: FileSystem,
     pub(crate) open: OpenFiles,
-    pub(crate) process: Process,
+    pub(crate) locks: RecordLocks,
+    pub(crate) processes: Processes,
     pub(crate) threads: BTreeMap<ThreadId, Thread>,
     pub(crate) scheduler: Scheduler,
+    /// Processes that have ended and have no thread left; they are buried at the next chance.
+    pub(crate) dead: Vec<ProcessId>,
     pub(crate) futexes: BTreeMap<FutexKey, VecDeque<ThreadId>>,
     pub(crate) output: Output,
     pub(crate) released: Released,
-    pub(crate) random: Random,
-    pub(crate) stdin_offset: u64,
+    /// By the program's place in the configuration, like `reports`.
+    pub(crate) progress: Vec<Progress>,
     pub(crate) unknown: BTreeSet<u64>,
+    /// Set once every program has finished.
     pub(crate) exit: Option<ExitReport>,
     pub(crate) reports: Vec<ProgramReport>,
     pub(crate) host: HostView,
@@ -92,15 +97,12 @@ impl Kernel {
         virtual_address: u64,
         access: Access,
     ) -> Option<Translation> {
-        if space != SPACE {
-            return None;
-        }
         let need = match access {
             Access::Fetch => EXECUTE,
             Access::Load => READ,
             Access::Store => WRITE,
         };
-        let leaf = self.space.table.get(virtual_address / PAGE_BYTES);
+        let leaf = self.spaces.leaf(space, virtual_address / PAGE_BYTES);
         (leaf & need != 0).then(|| Translation {
             physical_frame: frame_of(leaf),
             writable: leaf & WRITE != 0,
@@ -116,13 +118,12 @@ impl Kernel {
         fault: Fault,
         machine: &mut dyn Machine,
     ) -> Outcome {
-        let Some(thread) = self.thread_on(hart_index) else {
-            return Outcome::Blocked;
+        let thread = match self.enter(hart_index, machine) {
+            Ok(thread) => thread,
+            Err(outcome) => return outcome,
         };
-        if let Some(outcome) = self.exit_outcome() {
-            return outcome;
-        }
-        let Err(bad) = self.resolve(machine, fault.address, fault.access) else {
+        let space = self.space_of(thread);
+        let Err(bad) = self.resolve(machine, space, fault.address, fault.access) else {
             return Outcome::Continue;
         };
         let what = Self::describe_access(fault.access);
@@ -137,13 +138,13 @@ impl Kernel {
                     "out of memory: all {total} MiB of the machine's memory are in use; give it more"
                 );
                 self.end_by_signal(SIGKILL, cause, thread, hart.pc, Some(address), None);
-                return self.exit_outcome().unwrap_or(Outcome::Blocked);
+                return self.leave(hart_index, thread, machine);
             }
         };
         let cause = format!("{what} {address:#x}: {why}");
         let info = SignalInfo::fault(signal, code, address);
         self.force_signal(thread, hart, machine, info, cause);
-        self.exit_outcome().unwrap_or(Outcome::Continue)
+        self.leave(hart_index, thread, machine)
     }
 
     /// An instruction that cannot be carried out: raises a signal.
@@ -154,12 +155,10 @@ impl Kernel {
         exception: Exception,
         machine: &mut dyn Machine,
     ) -> Outcome {
-        let Some(thread) = self.thread_on(hart_index) else {
-            return Outcome::Blocked;
+        let thread = match self.enter(hart_index, machine) {
+            Ok(thread) => thread,
+            Err(outcome) => return outcome,
         };
-        if let Some(outcome) = self.exit_outcome() {
-            return outcome;
-        }
         let (info, cause) = match exception {
             Exception::Illegal { bits } => (
                 SignalInfo::fault(SIGILL, 1, hart.pc),
@@ -175,7 +174,7 @@ impl Kernel {
             ),
         };
         self.force_signal(thread, hart, machine, info, cause);
-        self.exit_outcome().unwrap_or(Outcome::Continue)
+        self.leave(hart_index, thread, machine)
     }
 
     /// The host files that this kernel sees, for [`Kernel::restore`].
@@ -196,32 +195,28 @@ impl Kernel {
     /// The symbol that holds an address, and the offset in it: of the program, its interpreter,
     /// or a library mapped from a host file.
     pub fn symbol(&self, space: SpaceId, virtual_address: u64) -> Option<(String, u64)> {
-        if space != SPACE {
-            return None;
-        }
-        let image = self
-            .process
-            .images
-            .iter()
-            .find(|image| (image.start..image.end).contains(&virtual_address));
-        if let Some(image) = image {
+        let space = self.spaces.get(space)?;
+        let mut images = space.images.iter();
+        if let Some(image) =
+            images.find(|image| (image.start..image.end).contains(&virtual_address))
+        {
             let bytes = self.host_contents(image.inode)?;
             return crate::elf::symbol(&bytes, virtual_address.wrapping_sub(image.bias));
         }
-        let (start, mapping) = self.space.find(virtual_address)?;
+        let (start, mapping) = space.find(virtual_address)?;
         let crate::address_space::Backing::File { inode, offset, .. } = mapping.backing else {
             return None;
         };
         let bytes = self.host_contents(inode)?;
         let in_file = offset + (virtual_address - start);
-        let image = crate::elf::parse(&bytes).ok()?;
+        let image = crate::elf::parse(&bytes, bytes.len() as u64).ok()?;
         let segment = image.segments.iter().find(|segment| {
             in_file >= segment.file_offset && in_file - segment.file_offset < segment.file_bytes
         })?;
         crate::elf::symbol(&bytes, in_file - segment.file_offset + segment.address)
     }
 
-    fn host_contents(&self, inode: crate::vfs::InodeId) -> Option<std::sync::Arc<[u8]>> {
+    fn host_contents(&self, inode: InodeId) -> Option<std::sync::Arc<[u8]>> {
         let path = self.files.file(inode).ok()?.host.as_ref()?;
         self.host.contents(path.mount, &path.path)
     }
@@ -230,11 +225,13 @@ impl Kernel {
     pub fn reverse_translate(&self, physical: u64) -> Option<(SpaceId, u64)> {
         let frame = physical / PAGE_BYTES;
         let mut found = None;
-        self.space.table.for_each(|page, leaf| {
-            if leaf & VALID != 0 && frame_of(leaf) == frame && found.is_none() {
-                found = Some((SPACE, page * PAGE_BYTES + physical % PAGE_BYTES));
-            }
-        });
+        for (id, space) in self.spaces.iter() {
+            self.spaces.tables().for_each(space.root(), |page, leaf| {
+                if leaf & VALID != 0 && frame_of(leaf) == frame && found.is_none() {
+                    found = Some((id, page * PAGE_BYTES + physical % PAGE_BYTES));
+                }
+            });
+        }
         found
     }
 }

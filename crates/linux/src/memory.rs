@@ -6,9 +6,9 @@ use perdure_riscv::Access;
 
 use crate::address_space::{Backing, Mapping, pages};
 use crate::errno::Errno;
-use crate::kernel::{Kernel, SPACE};
-use crate::machine::{Machine, PAGE_BYTES};
-use crate::page_table::{EXECUTE, READ, VALID, WRITE, entry, frame_of};
+use crate::kernel::Kernel;
+use crate::machine::{Machine, PAGE_BYTES, SpaceId};
+use crate::page_table::{ALL_PAGES, EXECUTE, READ, VALID, WRITE, entry, frame_of};
 use crate::vfs::InodeId;
 use crate::vfs::inode::PAGE_PRESENT;
 
@@ -52,30 +52,33 @@ impl Kernel {
     pub(crate) fn resolve(
         &mut self,
         machine: &mut dyn Machine,
+        space: SpaceId,
         address: u64,
         access: Access,
     ) -> Result<u64, BadAccess> {
         let page = address / PAGE_BYTES;
         let need = needed(access);
-        let old = self.space.table.get(page);
+        let old = self.spaces.leaf(space, page);
         if old & need != 0 {
             return Ok(old);
         }
-        let (start, &mapping) = self.space.find(address).ok_or(BadAccess::Unmapped)?;
+        let (start, &mapping) = self.spaces[space]
+            .find(address)
+            .ok_or(BadAccess::Unmapped)?;
         if mapping.permissions & need == 0 {
             return Err(BadAccess::Forbidden);
         }
         machine.charge(FAULT_CYCLES);
-        self.process.page_faults += 1;
+        self.spaces[space].page_faults += 1;
         let new = if old & VALID == 0 {
             self.fill_page(machine, start, &mapping, page, access)?
         } else {
             self.make_writable(machine, &mapping, start, page, old)?
         };
-        self.space.table.set(page, new);
+        self.spaces.set_leaf(space, page, new);
         if old & VALID != 0 {
             // Nobody can hold a translation of a page that had none.
-            machine.mappings_changed(SPACE, page..page + 1, mapping.executable());
+            machine.mappings_changed(space, page..page + 1, mapping.executable());
         }
         Ok(new)
     }
@@ -163,6 +166,7 @@ impl Kernel {
     fn for_each_page(
         &mut self,
         machine: &mut dyn Machine,
+        space: SpaceId,
         address: u64,
         length: usize,
         access: Access,
@@ -172,7 +176,7 @@ impl Kernel {
         let mut at = address;
         while at < end {
             let next = (at / PAGE_BYTES + 1).saturating_mul(PAGE_BYTES).min(end);
-            let leaf = self.resolve(machine, at, access)?;
+            let leaf = self.resolve(machine, space, at, access)?;
             let part = (at - address) as usize..(next - address) as usize;
             act(machine, frame_of(leaf) * PAGE_BYTES + at % PAGE_BYTES, part);
             at = next;
@@ -184,11 +188,13 @@ impl Kernel {
     pub(crate) fn copy_in(
         &mut self,
         machine: &mut dyn Machine,
+        space: SpaceId,
         address: u64,
         buffer: &mut [u8],
     ) -> Result<(), Errno> {
         self.for_each_page(
             machine,
+            space,
             address,
             buffer.len(),
             Access::Load,
@@ -202,11 +208,13 @@ impl Kernel {
     pub(crate) fn copy_out(
         &mut self,
         machine: &mut dyn Machine,
+        space: SpaceId,
         address: u64,
         bytes: &[u8],
     ) -> Result<(), Errno> {
         self.for_each_page(
             machine,
+            space,
             address,
             bytes.len(),
             Access::Store,
@@ -220,6 +228,7 @@ impl Kernel {
     pub(crate) fn bytes_in(
         &mut self,
         machine: &mut dyn Machine,
+        space: SpaceId,
         address: u64,
         length: u64,
     ) -> Result<Vec<u8>, Errno> {
@@ -231,7 +240,7 @@ impl Kernel {
             let piece = (PAGE_BYTES - at % PAGE_BYTES).min(length - bytes.len() as u64);
             let old = bytes.len();
             bytes.resize(old + piece as usize, 0);
-            self.copy_in(machine, at, &mut bytes[old..])?;
+            self.copy_in(machine, space, at, &mut bytes[old..])?;
         }
         Ok(bytes)
     }
@@ -240,23 +249,34 @@ impl Kernel {
     pub(crate) fn touch(
         &mut self,
         machine: &mut dyn Machine,
+        space: SpaceId,
         address: u64,
         length: u64,
         access: Access,
     ) -> Result<(), Errno> {
         let length = usize::try_from(length).map_err(|_| Errno::EFAULT)?;
-        self.for_each_page(machine, address, length, access, |_, _, _| {})
+        self.for_each_page(machine, space, address, length, access, |_, _, _| {})
     }
 
-    pub(crate) fn u32_in(&mut self, machine: &mut dyn Machine, at: u64) -> Result<u32, Errno> {
+    pub(crate) fn u32_in(
+        &mut self,
+        machine: &mut dyn Machine,
+        space: SpaceId,
+        at: u64,
+    ) -> Result<u32, Errno> {
         let mut raw = [0; 4];
-        self.copy_in(machine, at, &mut raw)?;
+        self.copy_in(machine, space, at, &mut raw)?;
         Ok(u32::from_le_bytes(raw))
     }
 
-    pub(crate) fn u64_in(&mut self, machine: &mut dyn Machine, at: u64) -> Result<u64, Errno> {
+    pub(crate) fn u64_in(
+        &mut self,
+        machine: &mut dyn Machine,
+        space: SpaceId,
+        at: u64,
+    ) -> Result<u64, Errno> {
         let mut raw = [0; 8];
-        self.copy_in(machine, at, &mut raw)?;
+        self.copy_in(machine, space, at, &mut raw)?;
         Ok(u64::from_le_bytes(raw))
     }
 
@@ -264,33 +284,46 @@ impl Kernel {
     pub(crate) fn string_in(
         &mut self,
         machine: &mut dyn Machine,
+        space: SpaceId,
         address: u64,
     ) -> Result<String, Errno> {
+        let bytes = self.text_in(machine, space, address, STRING_BYTES_MAX)?;
+        String::from_utf8(bytes).map_err(|_| Errno::EILSEQ)
+    }
+
+    /// The bytes before a zero byte; ENAMETOOLONG if they and it are more than `limit`.
+    pub(crate) fn text_in(
+        &mut self,
+        machine: &mut dyn Machine,
+        space: SpaceId,
+        address: u64,
+        limit: usize,
+    ) -> Result<Vec<u8>, Errno> {
         let mut bytes = Vec::new();
         loop {
             let at = address
                 .checked_add(bytes.len() as u64)
                 .ok_or(Errno::EFAULT)?;
             let mut piece = vec![0; 64.min(PAGE_BYTES - at % PAGE_BYTES) as usize];
-            self.copy_in(machine, at, &mut piece)?;
-            if let Some(end) = piece.iter().position(|&byte| byte == 0) {
-                bytes.extend_from_slice(&piece[..end]);
-                return String::from_utf8(bytes).map_err(|_| Errno::EILSEQ);
-            }
-            bytes.extend_from_slice(&piece);
-            if bytes.len() >= STRING_BYTES_MAX {
+            self.copy_in(machine, space, at, &mut piece)?;
+            let end = piece.iter().position(|&byte| byte == 0);
+            bytes.extend_from_slice(&piece[..end.unwrap_or(piece.len())]);
+            if bytes.len() >= limit {
                 return Err(Errno::ENAMETOOLONG);
+            }
+            if end.is_some() {
+                return Ok(bytes);
             }
         }
     }
 
     /// Unmaps a range: its pages, then the mappings themselves.
-    pub(crate) fn unmap(&mut self, machine: &mut dyn Machine, range: &Range<u64>) {
-        let taken = self.space.take(range);
+    pub(crate) fn unmap(&mut self, machine: &mut dyn Machine, space: SpaceId, range: &Range<u64>) {
+        let taken = self.spaces[space].take(range);
         if taken.is_empty() {
             return;
         }
-        self.drop_pages(machine, range);
+        self.drop_pages(machine, space, range);
         for (_, mapping) in taken {
             if let Some(inode) = mapping.inode() {
                 self.free_inode_if_unused(inode);
@@ -299,40 +332,51 @@ impl Kernel {
     }
 
     /// Lets go of the frames of a range; the mappings stay.
-    pub(crate) fn drop_pages(&mut self, machine: &mut dyn Machine, range: &Range<u64>) {
+    pub(crate) fn drop_pages(
+        &mut self,
+        machine: &mut dyn Machine,
+        space: SpaceId,
+        range: &Range<u64>,
+    ) {
         let frames = &mut self.frames;
         let mut executable = false;
         let mut any = false;
-        self.space.table.update(pages(range), |_, leaf| {
+        self.spaces.update(space, pages(range), |_, leaf| {
             executable |= leaf & EXECUTE != 0;
             any = true;
             frames.release(frame_of(leaf));
             0
         });
         if any {
-            machine.mappings_changed(SPACE, pages(range), executable);
+            machine.mappings_changed(space, pages(range), executable);
         }
     }
 
     /// Puts a mapping in place of whatever was there.
-    pub(crate) fn map(&mut self, machine: &mut dyn Machine, start: u64, mapping: Mapping) {
-        self.unmap(machine, &(start..mapping.end));
-        self.space.insert(start, mapping);
+    pub(crate) fn map(
+        &mut self,
+        machine: &mut dyn Machine,
+        space: SpaceId,
+        start: u64,
+        mapping: Mapping,
+    ) {
+        self.unmap(machine, space, &(start..mapping.end));
+        self.spaces[space].insert(start, mapping);
     }
 
     /// Changes permissions of a range that is mapped throughout.
     pub(crate) fn protect(
         &mut self,
         machine: &mut dyn Machine,
+        space: SpaceId,
         range: &Range<u64>,
         permissions: u64,
     ) {
         let (mut changed, mut executable) = (false, false);
-        for (start, mapping) in self.space.take(range) {
+        for (start, mapping) in self.spaces[space].take(range) {
             let frames = &self.frames;
-            self.space
-                .table
-                .update(pages(&(start..mapping.end)), |_, leaf| {
+            self.spaces
+                .update(space, pages(&(start..mapping.end)), |_, leaf| {
                     // A page that may be written keeps that right only if a store needs nothing more.
                     let own = !mapping.shared && frames.holders(frame_of(leaf)) == 1;
                     let stays = mapping.shared && leaf & WRITE != 0;
@@ -342,7 +386,7 @@ impl Kernel {
                     executable |= (new | leaf) & EXECUTE != 0 && new != leaf;
                     new
                 });
-            self.space.insert(
+            self.spaces[space].insert(
                 start,
                 Mapping {
                     permissions,
@@ -351,7 +395,7 @@ impl Kernel {
             );
         }
         if changed {
-            machine.mappings_changed(SPACE, pages(range), executable);
+            machine.mappings_changed(space, pages(range), executable);
         }
     }
 
@@ -362,48 +406,75 @@ impl Kernel {
         inode: InodeId,
         first_gone: u64,
     ) {
-        let ranges: Vec<Range<u64>> = self
-            .space
-            .mappings
-            .iter()
-            .filter_map(|(&start, mapping)| match mapping.backing {
-                Backing::File {
-                    inode: mapped,
-                    offset,
-                    limit: u64::MAX,
-                } if mapped == inode => {
-                    let gone = (first_gone * PAGE_BYTES).saturating_sub(offset);
-                    let from = start.saturating_add(gone).min(mapping.end);
-                    Some(from..mapping.end)
-                }
-                _ => None,
-            })
-            .collect();
-        for range in ranges {
+        let gone = |start: u64, mapping: &Mapping| match mapping.backing {
+            Backing::File {
+                inode: mapped,
+                offset,
+                limit: u64::MAX,
+            } if mapped == inode => {
+                let gone = (first_gone * PAGE_BYTES).saturating_sub(offset);
+                let from = start.saturating_add(gone).min(mapping.end);
+                Some(from..mapping.end)
+            }
+            _ => None,
+        };
+        for (space, range) in self.ranges_of(gone) {
             if !range.is_empty() {
-                self.drop_pages(machine, &range);
+                self.drop_pages(machine, space, &range);
             }
         }
     }
 
-    /// Makes stores to a file's shared mappings fault again, so that they mark pages dirty.
+    /// What `choose(start, mapping)` answers for the mappings of all spaces, in order.
+    fn ranges_of(
+        &self,
+        choose: impl Fn(u64, &Mapping) -> Option<Range<u64>>,
+    ) -> Vec<(SpaceId, Range<u64>)> {
+        let mut ranges = Vec::new();
+        for (id, space) in self.spaces.iter() {
+            let chosen = space
+                .mappings
+                .iter()
+                .filter_map(|(&start, mapping)| choose(start, mapping));
+            ranges.extend(chosen.map(|range| (id, range)));
+        }
+        ranges
+    }
+
+    /// Makes stores to a file's shared mappings fault again, so that they mark pages dirty. Files
+    /// without a name never leave the machine and are left alone.
     pub(crate) fn write_protect_shared(&mut self, machine: &mut dyn Machine) {
-        let shared: Vec<Range<u64>> = self
-            .space
-            .mappings
-            .iter()
-            .filter(|(_, mapping)| mapping.shared && mapping.inode().is_some())
-            .map(|(&start, mapping)| start..mapping.end)
-            .collect();
-        for range in shared {
+        let named = |inode| self.files.inode(inode).is_ok_and(|inode| inode.links > 0);
+        let shared = self.ranges_of(|start, mapping| {
+            let watched = mapping.shared && mapping.inode().is_some_and(named);
+            watched.then_some(start..mapping.end)
+        });
+        for (space, range) in shared {
             let mut any = false;
-            self.space.table.update(pages(&range), |_, leaf| {
+            self.spaces.update(space, pages(&range), |_, leaf| {
                 any |= leaf & WRITE != 0;
                 leaf & !WRITE
             });
             if any {
-                machine.mappings_changed(SPACE, pages(&range), false);
+                machine.mappings_changed(space, pages(&range), false);
             }
         }
+    }
+
+    /// Lets go of a space on behalf of one of the processes that live in it.
+    pub(crate) fn leave_space(&mut self, machine: &mut dyn Machine, space: SpaceId) {
+        let users = &mut self.spaces[space].users;
+        *users -= 1;
+        if *users > 0 {
+            return;
+        }
+        let mappings = self.spaces.remove(space, &mut self.frames);
+        for mapping in mappings.values() {
+            if let Some(inode) = mapping.inode() {
+                self.free_inode_if_unused(inode);
+            }
+        }
+        // The number may soon name another space.
+        machine.mappings_changed(space, ALL_PAGES, true);
     }
 }

@@ -59,7 +59,7 @@ pub struct ProgramReport {
     pub runs: u64,
 }
 
-/// How the process ended.
+/// How a process ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ExitReport {
     /// The exit code, or 128 + signal.
@@ -85,4 +85,6 @@ pub struct FatalSignal {
     pub address: Option<u64>,
     /// The instruction word at `pc`, where it could be read, for disassembly.
     pub instruction_bits: Option<u32>,
+    /// The symbol that holds `pc`, and the offset in it.
+    pub symbol: Option<(String, u64)>,
 }

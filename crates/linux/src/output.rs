@@ -1,7 +1,7 @@
 //! Standard output and error on their way out.
 //!
 //! Always true: a byte leaves only after the epoch in which the guest wrote it is persisted, and
-//! its offset since the start of the program goes with it.
+//! its program and its offset since that program's start go with it.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,6 +9,7 @@ use crate::release::Release;
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Segment {
+    program: u32,
     descriptor: u8,
     offset: u64,
     /// The epoch that wrote it, once that has committed.
@@ -20,27 +21,40 @@ pub(crate) struct Segment {
 /// Pending stream output, in the order in which it was written.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Output {
-    /// Bytes ever written to standard output and standard error.
-    written: [u64; 2],
+    /// Bytes ever written to standard output and standard error, by program.
+    written: Vec<[u64; 2]>,
     pending: Vec<Segment>,
     pending_bytes: u64,
 }
 
 impl Output {
-    /// Takes bytes that the guest wrote to descriptor 1 or 2.
-    pub fn write(&mut self, descriptor: u8, bytes: &[u8]) {
+    /// The streams of so many programs.
+    pub fn new(programs: usize) -> Self {
+        Self {
+            written: vec![[0; 2]; programs],
+            ..Self::default()
+        }
+    }
+
+    /// Takes bytes that a program wrote to descriptor 1 or 2.
+    pub fn write(&mut self, program: u32, descriptor: u8, bytes: &[u8]) {
         if bytes.is_empty() {
             return;
         }
-        let written = &mut self.written[usize::from(descriptor == 2)];
+        let written = &mut self.written[program as usize][usize::from(descriptor == 2)];
         let offset = *written;
         *written += bytes.len() as u64;
         self.pending_bytes += bytes.len() as u64;
         match self.pending.last_mut() {
-            Some(last) if last.descriptor == descriptor && last.epoch.is_none() => {
+            Some(last)
+                if last.program == program
+                    && last.descriptor == descriptor
+                    && last.epoch.is_none() =>
+            {
                 last.bytes.extend_from_slice(bytes);
             }
             _ => self.pending.push(Segment {
+                program,
                 descriptor,
                 offset,
                 epoch: None,
@@ -77,7 +91,7 @@ impl Output {
             .map(|segment| {
                 self.pending_bytes -= segment.bytes.len() as u64;
                 Release::Stream {
-                    program: 0,
+                    program: segment.program,
                     descriptor: segment.descriptor,
                     offset: segment.offset,
                     bytes: segment.bytes,
@@ -86,8 +100,8 @@ impl Output {
             .collect()
     }
 
-    /// The counts agree with the bytes; false for damaged state.
-    pub fn is_valid(&self) -> bool {
+    /// The counts agree with the bytes, for so many programs; false for damaged state.
+    pub fn is_valid(&self, programs: usize) -> bool {
         let sum: u64 = self
             .pending
             .iter()
@@ -95,7 +109,13 @@ impl Output {
             .sum();
         sum == self.pending_bytes
             && self.pending.iter().all(|s| matches!(s.descriptor, 1 | 2))
-            && self.written.iter().all(|&written| written < 1 << 62)
+            && self.pending.iter().all(|s| (s.program as usize) < programs)
+            && self.written.len() == programs
+            && self
+                .written
+                .as_flattened()
+                .iter()
+                .all(|&written| written < 1 << 62)
     }
 }
 
@@ -105,11 +125,11 @@ mod tests {
 
     #[test]
     fn bytes_leave_once_their_epoch_is_persisted_and_in_order() {
-        let mut output = Output::default();
-        output.write(1, b"ab");
-        output.write(2, b"x");
+        let mut output = Output::new(2);
+        output.write(0, 1, b"ab");
+        output.write(0, 2, b"x");
         output.seal(7);
-        output.write(1, b"cd");
+        output.write(0, 1, b"cd");
         assert_eq!(output.release(6), []);
         let stream = |descriptor, offset, bytes: &[u8]| Release::Stream {
             program: 0,
@@ -125,7 +145,17 @@ mod tests {
         );
         output.seal(8);
         assert_eq!(output.release(9), [stream(1, 2, b"cd")]);
+        output.write(1, 1, b"e");
+        output.write(0, 1, b"f");
+        output.seal(10);
+        let second = Release::Stream {
+            program: 1,
+            descriptor: 1,
+            offset: 0,
+            bytes: b"e".to_vec(),
+        };
+        assert_eq!(output.release(10), [second, stream(1, 4, b"f")]);
         assert_eq!(output.pending_bytes(), 0);
-        assert!(output.is_valid());
+        assert!(output.is_valid(2) && !output.is_valid(1));
     }
 }

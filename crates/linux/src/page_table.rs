@@ -1,7 +1,8 @@
 //! Page tables: virtual page number to frame and permissions, four levels of nine bits.
 //!
-//! Always true: table 0 is the root; an inner entry is the slot of the next table or zero; a leaf
-//! entry is zero or a frame number with [`VALID`]. Virtual page numbers are below 2^36.
+//! Always true: all address spaces take their tables from one arena; a space is named by the slot
+//! of its root. An inner entry is one more than the slot of the next table, or zero; a leaf entry
+//! is zero or a frame number with [`VALID`]. Virtual page numbers are below 2^36.
 
 use std::ops::Range;
 
@@ -32,45 +33,60 @@ pub(crate) fn frame_of(entry: u64) -> u64 {
     entry >> FRAME_SHIFT
 }
 
-/// The tables of one address space.
-#[derive(Clone, Debug)]
-pub(crate) struct PageTable {
+/// All virtual page numbers.
+pub(crate) const ALL_PAGES: Range<u64> = 0..1 << (BITS * LEVELS);
+
+/// The table that an inner entry names.
+#[inline]
+fn next_table(entry: u64) -> u32 {
+    (entry - 1) as u32
+}
+
+/// The tables of all address spaces.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct PageTables {
     tables: Arena<512>,
 }
 
-impl PageTable {
-    pub fn new() -> Self {
-        let mut tables = Arena::default();
-        tables.allocate();
-        Self { tables }
-    }
-
-    pub fn tables(&self) -> &Arena<512> {
+impl PageTables {
+    pub fn arena(&self) -> &Arena<512> {
         &self.tables
     }
 
-    /// Page tables from a saved arena, checked: every table is reached at most once, and every
-    /// leaf satisfies `leaf_is_valid`.
+    /// The root of a new address space.
+    pub fn new_root(&mut self) -> u32 {
+        self.tables.allocate()
+    }
+
+    /// Gives back the root of an address space that has no pages any more.
+    pub fn free_root(&mut self, root: u32) {
+        self.tables.release(root);
+    }
+
+    /// Page tables from a saved arena, checked: every table is reached from exactly one place, and
+    /// every leaf satisfies `leaf_is_valid`.
     pub fn from_arena(
         tables: Arena<512>,
+        roots: &[u32],
         mut leaf_is_valid: impl FnMut(u64) -> bool,
     ) -> Result<Self, &'static str> {
-        let count = tables.slots().len();
-        let mut reached = vec![false; count];
-        if count == 0 {
-            return Err("no root page table");
-        }
+        let mut reached = vec![false; tables.slots().len()];
+        let mut claim = |slot: u64| match reached.get_mut(slot as usize) {
+            Some(seen) => !std::mem::replace(seen, true),
+            None => false,
+        };
         for &slot in tables.free_slots() {
-            match reached.get_mut(slot as usize) {
-                Some(seen) if !*seen && slot != 0 => *seen = true,
-                _ => return Err("a free page table is named twice or does not exist"),
+            if !claim(u64::from(slot)) {
+                return Err("a free page table is named twice or does not exist");
             }
             if tables.get(slot).iter().any(|&word| word != 0) {
                 return Err("a free page table is not empty");
             }
         }
-        let mut waiting = vec![(0_u32, LEVELS)];
-        reached[0] = true;
+        if !roots.iter().all(|&root| claim(u64::from(root))) {
+            return Err("a root page table is named twice or does not exist");
+        }
+        let mut waiting: Vec<(u32, u32)> = roots.iter().map(|&root| (root, LEVELS)).collect();
         while let Some((slot, level)) = waiting.pop() {
             for &word in tables.get(slot).iter().filter(|&&word| word != 0) {
                 if level == 1 {
@@ -79,11 +95,10 @@ impl PageTable {
                     }
                     continue;
                 }
-                match reached.get_mut(word as usize) {
-                    Some(seen) if !*seen => *seen = true,
-                    _ => return Err("a page table is reached twice or does not exist"),
+                if !claim(word - 1) {
+                    return Err("a page table is reached twice or does not exist");
                 }
-                waiting.push((word as u32, level - 1));
+                waiting.push((next_table(word), level - 1));
             }
         }
         Ok(Self { tables })
@@ -91,33 +106,33 @@ impl PageTable {
 
     /// The leaf entry of a page; zero if there is none.
     #[inline]
-    pub fn get(&self, page: u64) -> u64 {
+    pub fn get(&self, root: u32, page: u64) -> u64 {
         if page >> (BITS * LEVELS) != 0 {
             return 0;
         }
-        let mut slot = 0;
+        let mut slot = root;
         for level in (1..LEVELS).rev() {
             let next = self.tables.get(slot)[(page >> (level * BITS) & MASK) as usize];
             if next == 0 {
                 return 0;
             }
-            slot = next as u32;
+            slot = next_table(next);
         }
         self.tables.get(slot)[(page & MASK) as usize]
     }
 
     /// Sets the leaf entry of a page.
-    pub fn set(&mut self, page: u64, leaf: u64) {
-        let mut slot = 0;
+    pub fn set(&mut self, root: u32, page: u64, leaf: u64) {
+        let mut slot = root;
         for level in (1..LEVELS).rev() {
             let index = (page >> (level * BITS) & MASK) as usize;
             let next = self.tables.get(slot)[index];
             slot = if next == 0 {
                 let new = self.tables.allocate();
-                self.tables.get_mut(slot)[index] = u64::from(new);
+                self.tables.get_mut(slot)[index] = u64::from(new) + 1;
                 new
             } else {
-                next as u32
+                next_table(next)
             };
         }
         self.tables.get_mut(slot)[(page & MASK) as usize] = leaf;
@@ -125,9 +140,14 @@ impl PageTable {
 
     /// Calls `change(page, entry) -> entry` for every page in the range that has an entry, in
     /// order, and frees tables that become empty.
-    pub fn update(&mut self, pages: Range<u64>, mut change: impl FnMut(u64, u64) -> u64) {
+    pub fn update(
+        &mut self,
+        root: u32,
+        pages: Range<u64>,
+        mut change: impl FnMut(u64, u64) -> u64,
+    ) {
         if pages.start < pages.end {
-            self.update_below(0, LEVELS, 0, &pages, &mut change);
+            self.update_below(root, LEVELS, 0, &pages, &mut change);
         }
     }
 
@@ -151,8 +171,8 @@ impl PageTable {
             let page = base + (index << shift);
             let new = if level == 1 {
                 change(page, word)
-            } else if self.update_below(word as u32, level - 1, page, pages, change) {
-                self.tables.release(word as u32);
+            } else if self.update_below(next_table(word), level - 1, page, pages, change) {
+                self.tables.release(next_table(word));
                 0
             } else {
                 word
@@ -163,8 +183,8 @@ impl PageTable {
     }
 
     /// Every page that has an entry, in order.
-    pub fn for_each(&self, mut visit: impl FnMut(u64, u64)) {
-        self.visit_below(0, LEVELS, 0, &mut visit);
+    pub fn for_each(&self, root: u32, mut visit: impl FnMut(u64, u64)) {
+        self.visit_below(root, LEVELS, 0, &mut visit);
     }
 
     fn visit_below(&self, slot: u32, level: u32, base: u64, visit: &mut impl FnMut(u64, u64)) {
@@ -177,7 +197,7 @@ impl PageTable {
             if level == 1 {
                 visit(page, word);
             } else {
-                self.visit_below(word as u32, level - 1, page, visit);
+                self.visit_below(next_table(word), level - 1, page, visit);
             }
         }
     }
@@ -189,29 +209,33 @@ mod tests {
 
     #[test]
     fn entries_are_found_updated_and_their_tables_freed() {
-        let mut table = PageTable::new();
+        let mut table = PageTables::default();
+        let (root, other) = (table.new_root(), table.new_root());
+        table.set(other, 1, entry(77, READ));
         let pages = [0, 1, 511, 512, 1 << 18, (1 << 35) - 1];
         for (index, &page) in pages.iter().enumerate() {
-            table.set(page, entry(index as u64 + 1, READ));
+            table.set(root, page, entry(index as u64 + 1, READ));
         }
         for (index, &page) in pages.iter().enumerate() {
-            assert_eq!(frame_of(table.get(page)), index as u64 + 1);
+            assert_eq!(frame_of(table.get(root, page)), index as u64 + 1);
         }
-        assert_eq!(table.get(2), 0);
-        assert_eq!(table.get(u64::MAX >> 12), 0);
+        assert_eq!(table.get(root, 2), 0);
+        assert_eq!(table.get(root, u64::MAX >> 12), 0);
         let mut seen = Vec::new();
-        table.update(1..513, |page, word| {
+        table.update(root, 1..513, |page, word| {
             seen.push(page);
             word | WRITE
         });
         assert_eq!(seen, [1, 511, 512]);
-        table.update(0..1 << 36, |_, _| 0);
-        table.for_each(|page, _| panic!("page {page} is left"));
-        let tables = table.tables();
+        table.update(root, ALL_PAGES, |_, _| 0);
+        table.for_each(root, |page, _| panic!("page {page} is left"));
+        assert_eq!(frame_of(table.get(other, 1)), 77);
+        table.update(other, ALL_PAGES, |_, _| 0);
+        let tables = table.arena();
         assert_eq!(
-            tables.free_slots().len() + 1,
+            tables.free_slots().len() + 2,
             tables.slots().len(),
-            "only the root is in use"
+            "only the roots are in use"
         );
     }
 }

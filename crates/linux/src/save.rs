@@ -2,7 +2,7 @@
 //!
 //! Always true: equal parts of the state stand at equal places for as long as possible, because
 //! only lines that changed cost anything when the bytes are stored. So there are sections with
-//! room to grow; threads and inodes are records padded to lines; page tables, page lists and
+//! room to grow; processes, threads, spaces and inodes are records padded to lines; page tables, page lists and
 //! frame cells are plain arrays. Restoring trusts nothing: every reference is checked.
 //!
 //! ```text
@@ -17,26 +17,27 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::address_space::AddressSpace;
+use crate::address_space::{AddressSpace, Spaces};
 use crate::arena::Arena;
 use crate::frames::Frames;
 use crate::kernel::{Kernel, Settings};
 use crate::machine::ThreadId;
-use crate::outcome::{ExitReport, ProgramReport};
-use crate::page_table::{PageTable, frame_of};
-use crate::process::Process;
-use crate::random::Random;
+use crate::outcome::ProgramReport;
+use crate::page_table::{PageTables, frame_of};
+use crate::process::{Process, ProcessId, Processes, Zombie};
+use crate::program::Progress;
 use crate::schedule::Scheduler;
 use crate::signal::{SIGNAL_MAX, SignalInfo};
 use crate::thread::{Context, FutexKey, Thread, ThreadState, Wait};
 use crate::vfs::content::FILE_BYTES_MAX;
 use crate::vfs::descriptor::OpenFiles;
-use crate::vfs::inode::{CHUNK_PAGES, Inode, Node, PAGE_FRAME_SHIFT, PAGE_PRESENT};
+use crate::vfs::inode::{CHUNK_PAGES, Node, PAGE_FRAME_SHIFT, PAGE_PRESENT};
+use crate::vfs::locks::RecordLocks;
 use crate::vfs::released::Released;
 use crate::vfs::{FileSystem, HostView};
 
 const MAGIC: &[u8; 8] = b"PERDKRNL";
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 const LINE: usize = 64;
 
 /// The sections in their order.
@@ -45,7 +46,9 @@ enum Section {
     Settings,
     Output,
     Core,
+    Processes,
     Threads,
+    Spaces,
     Inodes,
     PageLists,
     FreePageLists,
@@ -82,32 +85,32 @@ pub enum RestoreError {
 /// The state that is neither array nor record.
 #[derive(Serialize)]
 struct CoreOut<'a> {
-    random: &'a Random,
-    stdin_offset: u64,
+    progress: &'a [Progress],
     scheduler: &'a Scheduler,
     frames: &'a Frames,
-    process: &'a Process,
+    zombies: &'a BTreeMap<ProcessId, Zombie>,
+    dead: &'a [ProcessId],
     unknown: &'a BTreeSet<u64>,
-    exit: &'a Option<ExitReport>,
+    reports: &'a [ProgramReport],
     futexes: &'a BTreeMap<FutexKey, VecDeque<ThreadId>>,
-    space: &'a AddressSpace,
     open: &'a OpenFiles,
+    locks: &'a RecordLocks,
     files: &'a FileSystem,
     released: &'a Released,
 }
 
 #[derive(Deserialize)]
 struct CoreIn {
-    random: Random,
-    stdin_offset: u64,
+    progress: Vec<Progress>,
     scheduler: Scheduler,
     frames: Frames,
-    process: Process,
+    zombies: BTreeMap<ProcessId, Zombie>,
+    dead: Vec<ProcessId>,
     unknown: BTreeSet<u64>,
-    exit: Option<ExitReport>,
+    reports: Vec<ProgramReport>,
     futexes: BTreeMap<FutexKey, VecDeque<ThreadId>>,
-    space: AddressSpace,
     open: OpenFiles,
+    locks: RecordLocks,
     files: FileSystem,
     released: Released,
 }
@@ -185,34 +188,40 @@ impl Kernel {
             out.resize(start + room(length), 0);
         };
         let core = CoreOut {
-            random: &self.random,
-            stdin_offset: self.stdin_offset,
+            progress: &self.progress,
             scheduler: &self.scheduler,
             frames: &self.frames,
-            process: &self.process,
+            zombies: &self.processes.zombies,
+            dead: &self.dead,
             unknown: &self.unknown,
-            exit: &self.exit,
+            reports: &self.reports,
             futexes: &self.futexes,
-            space: &self.space,
             open: &self.open,
+            locks: &self.locks,
             files: &self.files,
             released: &self.released,
         };
         let lists = &self.files.page_lists;
-        let tables = self.space.table.tables();
+        let tables = self.spaces.tables().arena();
         section(out, &|out| append(out, &self.settings));
         section(out, &|out| append(out, &self.output));
         section(out, &|out| append(out, &core));
+        section(out, &|out| {
+            let processes = self.processes.live.values();
+            processes.for_each(|process| save_record(out, Some(process)));
+        });
         section(out, &|out| {
             self.threads
                 .values()
                 .for_each(|thread| save_thread(out, thread));
         });
         section(out, &|out| {
-            self.files
-                .inodes
-                .iter()
-                .for_each(|inode| save_inode(out, inode.as_ref()));
+            let spaces = self.spaces.slots().iter();
+            spaces.for_each(|space| save_record(out, space.as_ref()));
+        });
+        section(out, &|out| {
+            let inodes = self.files.inodes.iter();
+            inodes.for_each(|inode| save_record(out, inode.as_ref()));
         });
         section(out, &|out| append_words(out, lists.slots().as_flattened()));
         section(out, &|out| append_halves(out, lists.free_slots()));
@@ -242,7 +251,7 @@ impl Kernel {
         let output = decode(part(Section::Output), "output")?;
         let threads = threads(part(Section::Threads))?;
         let mut files = core.files;
-        files.inodes = inodes(part(Section::Inodes))?;
+        files.inodes = records(part(Section::Inodes), "inodes")?;
         files.page_lists = arena(
             part(Section::PageLists),
             part(Section::FreePageLists),
@@ -258,9 +267,16 @@ impl Kernel {
             part(Section::FreePageTables),
             "page tables",
         )?;
-        let mut space = core.space;
-        space.table = PageTable::from_arena(tables, |leaf| frames.is_held(frame_of(leaf)))
+        let spaces: Vec<Option<AddressSpace>> = records(part(Section::Spaces), "spaces")?;
+        let roots: Vec<u32> = spaces.iter().flatten().map(AddressSpace::root).collect();
+        let tables = PageTables::from_arena(tables, &roots, |leaf| frames.is_held(frame_of(leaf)))
             .map_err(RestoreError::Inconsistent)?;
+        let processes: Vec<Option<Process>> = records(part(Section::Processes), "processes")?;
+        let live = processes.into_iter().flatten();
+        let processes = Processes {
+            live: live.map(|process| (process.id, process)).collect(),
+            zombies: core.zombies,
+        };
         let mut scheduler = core.scheduler;
         scheduler.deadlines = threads
             .values()
@@ -275,23 +291,21 @@ impl Kernel {
         let kernel = Self {
             settings,
             frames,
-            space,
+            spaces: Spaces::from_parts(spaces, tables),
             files,
             open: core.open,
-            process: core.process,
+            locks: core.locks,
+            processes,
             threads,
             scheduler,
+            dead: core.dead,
             futexes: core.futexes,
             output,
             released: core.released,
-            random: core.random,
-            stdin_offset: core.stdin_offset,
+            progress: core.progress,
             unknown: core.unknown,
-            reports: vec![ProgramReport {
-                runs: u64::from(core.exit.is_some()),
-                exit: core.exit.clone(),
-            }],
-            exit: core.exit,
+            exit: Kernel::overall_exit(&core.reports),
+            reports: core.reports,
             host,
         };
         kernel.validate().map_err(RestoreError::Inconsistent)?;
@@ -303,25 +317,93 @@ impl Kernel {
         if !(1..=1024).contains(&self.settings.harts) || self.scheduler.running.len() > 1024 {
             return Err("the number of harts is impossible");
         }
-        if self.stdin_offset > self.settings.stdin.len() as u64 || !self.output.is_valid() {
-            return Err("the positions of standard streams are wrong");
-        }
-        self.space.validate()?;
+        self.validate_programs()?;
+        self.validate_spaces()?;
         self.validate_files()?;
-        self.open.validate(&self.files)?;
+        let processes = self.processes.live.values();
+        let descriptors = processes.flat_map(|process| process.descriptors.iter());
+        let descriptors = descriptors.map(|(_, descriptor)| descriptor);
+        self.open.validate(&self.files, descriptors)?;
         self.validate_frames()?;
-        self.validate_threads()?;
-        let signal_exists = |signal: u8| (1..=SIGNAL_MAX).contains(&signal);
-        let pending = self.threads.values().flat_map(|thread| &thread.pending);
-        let infos: Vec<&SignalInfo> = pending.chain(&self.process.pending).collect();
-        let actions = self.process.actions.keys();
-        if !infos.iter().all(|info| signal_exists(info.signal))
-            || !actions.copied().all(signal_exists)
-        {
-            return Err("a signal has an impossible number");
+        self.validate_processes()?;
+        self.validate_threads()
+    }
+
+    fn validate_programs(&self) -> Result<(), &'static str> {
+        let programs = &self.settings.programs;
+        let count = programs.len();
+        let counts = [self.progress.len(), self.reports.len()];
+        if !(1..=1024).contains(&count) || counts != [count; 2] || !self.output.is_valid(count) {
+            return Err("there are records of too many or too few programs");
         }
-        if self.process.limits.len() != 16 || self.process.next_thread > 1 << 30 {
-            return Err("the process's limits or thread numbers are impossible");
+        for (place, (progress, program)) in self.progress.iter().zip(programs).enumerate() {
+            if progress.stdin_offset > program.stdin.len() as u64 {
+                return Err("the position of standard input is wrong");
+            }
+            let next = progress.next_number;
+            if next as usize % count != (place + 1) % count || next > 1 << 30 {
+                return Err("the numbers of processes are wrong");
+            }
+        }
+        Ok(())
+    }
+
+    /// True if a program may have given this number to a process or thread.
+    fn number_is_of(&self, number: u32, program: u32) -> bool {
+        let count = self.progress.len();
+        let progress = self.progress.get(program as usize);
+        progress.is_some_and(|progress| number > 0 && number < progress.next_number)
+            && number as usize % count == (program as usize + 1) % count
+    }
+
+    fn validate_spaces(&self) -> Result<(), &'static str> {
+        for (id, space) in self.spaces.iter() {
+            space.validate()?;
+            let users = self.processes.live.values();
+            let users = users.filter(|process| process.space == id).count();
+            if users == 0 || space.users as usize != users {
+                return Err("an address space has the wrong number of processes");
+            }
+        }
+        Ok(())
+    }
+
+    fn validate_processes(&self) -> Result<(), &'static str> {
+        let signal_exists = |signal: u8| (1..=SIGNAL_MAX).contains(&signal);
+        for process in self.processes.live.values() {
+            if !self.number_is_of(process.id.0, process.program)
+                || self.spaces.get(process.space).is_none()
+                || self.files.directory(process.directory).is_err()
+                || process.limits.len() != 16
+                || process.exit_signal > SIGNAL_MAX
+            {
+                return Err("a process is impossible");
+            }
+            let threads = self.threads_of(process.id);
+            let threads = threads.iter().filter_map(|id| self.threads.get(id));
+            let pending = threads.flat_map(|thread| &thread.pending);
+            let mut infos: Vec<&SignalInfo> = pending.chain(&process.pending).collect();
+            infos.retain(|info| !signal_exists(info.signal));
+            if !infos.is_empty() || !process.actions.keys().copied().all(signal_exists) {
+                return Err("a signal has an impossible number");
+            }
+            let buried_soon = self.dead.contains(&process.id) || self.exit.is_some();
+            if self.threads_of(process.id).is_empty() && !buried_soon {
+                return Err("a process has no threads");
+            }
+        }
+        let ended = |id: &ProcessId| {
+            let process = self.processes.get(*id);
+            process.is_some_and(|process| process.ending.is_some())
+                && self.threads_of(*id).is_empty()
+        };
+        let mut zombies = self.processes.zombies.iter();
+        if !self.dead.iter().all(ended)
+            || !zombies.all(|(id, zombie)| {
+                self.number_is_of(id.0, zombie.program) && self.processes.get(*id).is_none()
+            })
+        {
+            return Err("a process that ended is impossible");
         }
         Ok(())
     }
@@ -396,20 +478,22 @@ impl Kernel {
             .mounts
             .iter()
             .all(|mount| reached.contains(&mount.inode));
-        let current = files.directory(self.process.directory).is_ok();
-        if mounted && current {
+        let first = files.directory(self.settings.first_directory).is_ok();
+        if mounted && first {
             Ok(())
         } else {
-            Err("a mount or the working directory is missing")
+            Err("a mount or the first directory is missing")
         }
     }
 
     /// The holders of every frame are as many as its count says.
     fn validate_frames(&self) -> Result<(), &'static str> {
         let mut holders: BTreeMap<u64, u32> = BTreeMap::new();
-        self.space
-            .table
-            .for_each(|_, leaf| *holders.entry(frame_of(leaf)).or_default() += 1);
+        for (id, _) in self.spaces.iter() {
+            self.spaces.for_each_page(id, |_, leaf| {
+                *holders.entry(frame_of(leaf)).or_default() += 1
+            });
+        }
         for &word in self.files.page_lists.slots().as_flattened() {
             if word == 0 {
                 continue;
@@ -427,22 +511,19 @@ impl Kernel {
         if !right || used != holders.len() as u64 {
             return Err("a frame has the wrong number of holders");
         }
-        let mapped = self
-            .space
-            .mappings
-            .values()
+        let spaces = self.spaces.slots().iter().flatten();
+        let mapped = spaces
+            .clone()
+            .flat_map(|space| space.mappings.values())
             .filter_map(super::address_space::Mapping::inode);
-        let images = self.process.images.iter().map(|image| image.inode);
+        let mut images = spaces.flat_map(|space| &space.images);
         for inode in mapped {
             if self.files.file(inode).is_err() {
                 return Err("a mapping names no file");
             }
         }
         // Images only serve reports; their inodes may be gone, but must be sane numbers.
-        if images
-            .into_iter()
-            .any(|inode| inode.0 as usize > self.files.inodes.len())
-        {
+        if images.any(|image| image.inode.0 as usize > self.files.inodes.len()) {
             return Err("a loaded image names no inode");
         }
         Ok(())
@@ -475,7 +556,10 @@ impl Kernel {
                 }
                 ThreadState::Blocked { .. } => true,
             };
-            if !placed || thread.id != *id || id.0 == 0 || id.0 >= self.process.next_thread {
+            let Some(process) = self.processes.get(thread.process) else {
+                return Err("a thread belongs to no process");
+            };
+            if !placed || thread.id != *id || !self.number_is_of(id.0, process.program) {
                 return wrong;
             }
         }
@@ -499,10 +583,11 @@ fn save_thread(out: &mut Vec<u8>, thread: &Thread) {
     append_record(out, &record);
 }
 
-fn save_inode(out: &mut Vec<u8>, inode: Option<&Inode>) {
+/// A record; an empty one for nothing.
+fn save_record<T: Serialize>(out: &mut Vec<u8>, value: Option<&T>) {
     let mut record = Vec::new();
-    if let Some(inode) = inode {
-        append(&mut record, inode);
+    if let Some(value) = value {
+        append(&mut record, value);
     }
     append_record(out, &record);
 }
@@ -594,18 +679,21 @@ fn thread_record(bytes: &[u8], before: usize) -> Option<(&[u8], &[u8])> {
     Some((bytes.get(4..4 + length)?, bytes.get(padded..)?))
 }
 
-fn inodes(mut bytes: &[u8]) -> Result<Vec<Option<Inode>>, RestoreError> {
-    let mut inodes = Vec::new();
+fn records<T: DeserializeOwned>(
+    mut bytes: &[u8],
+    name: &'static str,
+) -> Result<Vec<Option<T>>, RestoreError> {
+    let mut values = Vec::new();
     while !bytes.is_empty() {
-        let (body, rest) = record(bytes).ok_or(RestoreError::Section("inodes"))?;
-        inodes.push(if body.is_empty() {
+        let (body, rest) = record(bytes).ok_or(RestoreError::Section(name))?;
+        values.push(if body.is_empty() {
             None
         } else {
-            Some(decode(body, "inodes")?)
+            Some(decode(body, name)?)
         });
         bytes = rest;
     }
-    Ok(inodes)
+    Ok(values)
 }
 
 fn halves(bytes: &[u8]) -> Option<Vec<u32>> {

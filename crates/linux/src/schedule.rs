@@ -9,10 +9,11 @@ use perdure_riscv::Hart;
 use serde::{Deserialize, Serialize};
 
 use crate::errno::Errno;
-use crate::kernel::{Kernel, SPACE};
+use crate::kernel::Kernel;
 use crate::machine::{Machine, ThreadId};
 use crate::outcome::{ExitReport, Outcome, ProgramReport, Running};
-use crate::signal::{SIGALRM, SignalInfo};
+use crate::process::ProcessId;
+use crate::signal::{SIGALRM, SignalInfo, Target};
 use crate::thread::{Context, ThreadState, Wait};
 
 /// Cycles of a switch to another thread.
@@ -35,16 +36,19 @@ impl Kernel {
         self.scheduler.running.get(hart_index).copied().flatten()
     }
 
-    /// What a hart runs now; a system call may have changed its space (`execve`).
+    /// What a hart runs now.
     pub fn running(&self, hart_index: usize) -> Option<Running> {
-        self.thread_on(hart_index).map(|thread| Running {
+        let thread = self.thread_on(hart_index)?;
+        let process = self.processes.get(self.process_of(thread))?;
+        Some(Running {
             thread,
-            space: SPACE,
-            program: 0,
+            space: process.space,
+            program: process.program,
         })
     }
 
-    fn leave_hart(&mut self, hart_index: usize) {
+    /// Leaves a hart without a thread.
+    pub(crate) fn leave_hart(&mut self, hart_index: usize) {
         if let Some(place) = self.scheduler.running.get_mut(hart_index) {
             *place = None;
         }
@@ -64,23 +68,26 @@ impl Kernel {
         if let Some(running) = self.running(hart_index) {
             return Some(running);
         }
-        let id = self.scheduler.ready.pop_front()?;
-        let thread = self.threads.get_mut(&id)?;
-        thread.context.load(hart);
-        thread.state = ThreadState::Running {
-            hart: hart_index as u32,
-        };
-        if self.scheduler.running.len() <= hart_index {
-            self.scheduler.running.resize(hart_index + 1, None);
+        loop {
+            self.bury(machine);
+            let id = self.scheduler.ready.pop_front()?;
+            let thread = self.threads.get_mut(&id)?;
+            thread.context.load(hart);
+            thread.state = ThreadState::Running {
+                hart: hart_index as u32,
+            };
+            if self.scheduler.running.len() <= hart_index {
+                self.scheduler.running.resize(hart_index + 1, None);
+            }
+            self.scheduler.running[hart_index] = Some(id);
+            machine.charge(SWITCH_CYCLES);
+            self.deliver_signals(id, hart, machine);
+            match self.leave(hart_index, id, machine) {
+                Outcome::Exited { .. } => return None,
+                Outcome::Blocked => {}
+                Outcome::Continue | Outcome::Commit => return self.running(hart_index),
+            }
         }
-        self.scheduler.running[hart_index] = Some(id);
-        machine.charge(SWITCH_CYCLES);
-        self.deliver_signals(id, hart, machine);
-        self.exit.is_none().then_some(Running {
-            thread: id,
-            space: SPACE,
-            program: 0,
-        })
     }
 
     /// The hart's time slice is over: delivers pending signals, then makes room if another thread
@@ -91,15 +98,14 @@ impl Kernel {
         hart: &mut Hart,
         machine: &mut dyn Machine,
     ) -> Outcome {
-        let Some(id) = self.thread_on(hart_index) else {
-            return Outcome::Blocked;
+        let id = match self.enter(hart_index, machine) {
+            Ok(id) => id,
+            Err(outcome) => return outcome,
         };
         self.deliver_signals(id, hart, machine);
-        if let Some(outcome) = self.exit_outcome() {
+        let outcome = self.leave(hart_index, id, machine);
+        if outcome != Outcome::Continue || self.scheduler.ready.is_empty() {
             return outcome;
-        }
-        if self.scheduler.ready.is_empty() {
-            return Outcome::Continue;
         }
         self.requeue(hart_index, id, hart);
         Outcome::Blocked
@@ -167,42 +173,40 @@ impl Kernel {
         }
     }
 
-    /// Makes every thread that waits for something about open files try again.
-    pub(crate) fn wake_file_waiters(&mut self) {
-        let waiting: Vec<ThreadId> = self
-            .threads
-            .values()
-            .filter(|t| {
-                matches!(
-                    t.state,
-                    ThreadState::Blocked {
-                        wait: Wait::Files | Wait::Readiness,
-                        ..
-                    }
-                )
-            })
-            .map(|thread| thread.id)
-            .collect();
-        for id in waiting {
+    /// Makes a thread try its call again if what it waits for is of the given kind.
+    pub(crate) fn unblock_if(&mut self, id: ThreadId, meets: impl Fn(Wait) -> bool) {
+        let state = self.threads.get(&id).map(|thread| thread.state);
+        if let Some(ThreadState::Blocked { wait, .. }) = state
+            && meets(wait)
+        {
             self.unblock(id, None);
         }
     }
 
-    /// True if a thread waits for a hart: idle harts should call `schedule`.
+    /// Makes every thread that waits for something about open files try again.
+    pub(crate) fn wake_file_waiters(&mut self) {
+        let all: Vec<ThreadId> = self.threads.keys().copied().collect();
+        for id in all {
+            self.unblock_if(id, |wait| matches!(wait, Wait::Files | Wait::Readiness));
+        }
+    }
+
+    /// True if a thread waits for a hart, or a process for its burial: idle harts should call
+    /// `schedule`.
     pub fn has_ready(&self) -> bool {
-        !self.scheduler.ready.is_empty()
+        !self.scheduler.ready.is_empty() || !self.dead.is_empty()
     }
 
     /// The earliest time at which a sleeper, timeout or timer is due.
     pub fn next_deadline_ns(&self) -> Option<u64> {
         let thread = self.scheduler.deadlines.first().map(|&(at, _)| at);
-        [thread, self.process.timer.due_ns]
-            .into_iter()
-            .flatten()
-            .min()
+        let processes = self.processes.live.values();
+        let timers = processes.filter_map(|process| process.timer.due_ns);
+        thread.into_iter().chain(timers).min()
     }
 
-    /// Wakes whoever is due. A timer's signal can end the process: see [`Kernel::exited`].
+    /// Wakes whoever is due. A timer's signal can end a process: see
+    /// [`Kernel::exited`], and [`Kernel::has_ready`].
     pub fn wake_sleepers(&mut self, now_ns: u64) {
         while let Some(&(at, id)) = self.scheduler.deadlines.first() {
             if at > now_ns {
@@ -233,28 +237,23 @@ impl Kernel {
                 }
             }
         }
-        if let Some(due) = self.process.timer.due_ns.filter(|&due| due <= now_ns) {
-            let interval = self.process.timer.interval_ns;
-            self.process.timer.due_ns =
-                now_ns
-                    .saturating_sub(due)
-                    .checked_div(interval)
-                    .map(|missed| {
-                        due.saturating_add(missed.saturating_add(1).saturating_mul(interval))
-                    });
-            self.send_signal(None, SignalInfo::kernel(SIGALRM));
+        let all = self.processes.live.values();
+        let due: Vec<ProcessId> = all
+            .filter(|process| process.timer.due_ns.is_some_and(|due| due <= now_ns))
+            .map(|process| process.id)
+            .collect();
+        for id in due {
+            self.timer_is_due(id, now_ns);
         }
     }
 
-    /// Ends the process.
-    pub(crate) fn end_process(&mut self, report: ExitReport) {
-        if self.exit.is_none() {
-            self.exit = Some(report.clone());
-            self.reports = vec![ProgramReport {
-                exit: Some(report),
-                runs: 1,
-            }];
-        }
+    fn timer_is_due(&mut self, id: ProcessId, now_ns: u64) {
+        let timer = &mut self.processes[id].timer;
+        let (interval, due) = (timer.interval_ns, timer.due_ns.unwrap_or(now_ns));
+        let missed = now_ns.saturating_sub(due).checked_div(interval);
+        timer.due_ns = missed
+            .map(|missed| due.saturating_add(missed.saturating_add(1).saturating_mul(interval)));
+        self.send_signal(Target::Process(id), SignalInfo::kernel(SIGALRM));
     }
 
     /// What became of each program, in the order of the configuration.
@@ -266,37 +265,5 @@ impl Kernel {
     /// zero, else the first one.
     pub fn exited(&self) -> Option<&ExitReport> {
         self.exit.as_ref()
-    }
-
-    pub(crate) fn exit_outcome(&self) -> Option<Outcome> {
-        self.exit.as_ref().map(|report| Outcome::Exited {
-            status: report.status,
-        })
-    }
-
-    /// Ends one thread: who waits for its end is woken; the last one ends the process.
-    pub(crate) fn end_thread(
-        &mut self,
-        hart_index: usize,
-        id: ThreadId,
-        status: i32,
-        machine: &mut dyn Machine,
-    ) {
-        self.process.last_status = status;
-        self.leave_hart(hart_index);
-        let Some(thread) = self.threads.remove(&id) else {
-            return;
-        };
-        if thread.clear_child != 0 {
-            // Like Linux, an address that went away in the meantime is nobody's problem.
-            let _ = self.copy_out(machine, thread.clear_child, &0_u32.to_le_bytes());
-            self.futex_wake_at(thread.clear_child);
-        }
-        if self.threads.is_empty() {
-            self.end_process(ExitReport {
-                status: self.process.last_status,
-                fatal: None,
-            });
-        }
     }
 }

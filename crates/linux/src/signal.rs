@@ -10,10 +10,10 @@ use serde::{Deserialize, Serialize};
 use crate::address_space::TRAMPOLINE;
 use crate::errno::Errno;
 use crate::kernel::Kernel;
-use crate::machine::{Machine, ThreadId};
+use crate::machine::{Machine, SpaceId, ThreadId};
 use crate::outcome::{ExitReport, FatalSignal};
 use crate::page_table::frame_of;
-use crate::process::{PROCESS_ID, USER_ID};
+use crate::process::{Ending, ProcessId, USER_ID};
 use crate::syscalls::time_bytes;
 use crate::thread::{Interrupted, ThreadState, Wait};
 
@@ -24,11 +24,13 @@ pub(crate) const SIGKILL: u8 = 9;
 pub(crate) const SIGSEGV: u8 = 11;
 pub(crate) const SIGPIPE: u8 = 13;
 pub(crate) const SIGALRM: u8 = 14;
+pub(crate) const SIGCHLD: u8 = 17;
 pub(crate) const SIGSTOP: u8 = 19;
 /// The first real-time signal; these queue.
 pub(crate) const SIGRTMIN: u8 = 32;
 pub(crate) const SIGNAL_MAX: u8 = 64;
 
+pub(crate) const SA_NOCLDWAIT: u64 = 2;
 pub(crate) const SA_ONSTACK: u64 = 0x0800_0000;
 pub(crate) const SA_RESTART: u64 = 0x1000_0000;
 pub(crate) const SA_NODEFER: u64 = 0x4000_0000;
@@ -42,7 +44,7 @@ pub(crate) const SI_KERNEL: i32 = 0x80;
 pub(crate) const SI_TKILL: i32 = -6;
 
 const SIG_DFL: u64 = 0;
-const SIG_IGN: u64 = 1;
+pub(crate) const SIG_IGN: u64 = 1;
 
 /// Signals that nothing can block, catch or ignore.
 pub(crate) const UNBLOCKABLE: u64 = bit(SIGKILL) | bit(SIGSTOP);
@@ -99,6 +101,14 @@ fn name(signal: u8) -> String {
         .map_or_else(|| format!("signal {signal}"), |&name| name.to_owned())
 }
 
+/// Who gets a signal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Target {
+    Thread(ThreadId),
+    /// Whichever thread takes it.
+    Process(ProcessId),
+}
+
 /// What a process does about a signal (`struct sigaction`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Action {
@@ -117,12 +127,24 @@ pub(crate) struct SignalInfo {
 }
 
 impl SignalInfo {
-    /// A signal that the process sends itself.
-    pub fn sent(signal: u8, code: i32) -> Self {
+    /// A signal that a process sends.
+    pub fn sent(signal: u8, code: i32, sender: ProcessId) -> Self {
         Self {
             signal,
             code,
-            words: [u64::from(PROCESS_ID) | u64::from(USER_ID) << 32, 0],
+            words: [u64::from(sender.0) | u64::from(USER_ID) << 32, 0],
+        }
+    }
+
+    /// A child ended.
+    pub fn child(signal: u8, child: ProcessId, ending: Ending) -> Self {
+        let (code, status) = ending.code_and_status();
+        Self {
+            words: [
+                u64::from(child.0) | u64::from(USER_ID) << 32,
+                u64::from(status),
+            ],
+            ..Self::sent(signal, code, child)
         }
     }
 
@@ -227,30 +249,35 @@ fn take(bytes: &[u8], at: usize) -> u64 {
 }
 
 impl Kernel {
-    fn action(&self, signal: u8) -> Action {
-        self.process
-            .actions
-            .get(&signal)
-            .copied()
-            .unwrap_or_default()
+    pub(crate) fn action(&self, process: ProcessId, signal: u8) -> Action {
+        let actions = &self.processes[process].actions;
+        actions.get(&signal).copied().unwrap_or_default()
     }
 
-    fn is_ignored(&self, signal: u8) -> bool {
-        let handler = self.action(signal).handler;
+    fn is_ignored(&self, process: ProcessId, signal: u8) -> bool {
+        let handler = self.action(process, signal).handler;
         handler == SIG_IGN || handler == SIG_DFL && !ends_by_default(signal)
     }
 
-    fn is_fatal(&self, signal: u8) -> bool {
-        self.action(signal).handler == SIG_DFL && ends_by_default(signal)
+    fn is_fatal(&self, process: ProcessId, signal: u8) -> bool {
+        self.action(process, signal).handler == SIG_DFL && ends_by_default(signal)
     }
 
-    /// Sends a signal to a thread, or to the process. May end the process.
-    pub(crate) fn send_signal(&mut self, target: Option<ThreadId>, info: SignalInfo) {
+    /// Sends a signal. May end the process.
+    pub(crate) fn send_signal(&mut self, target: Target, info: SignalInfo) {
+        let process = match target {
+            Target::Thread(thread) => self.process_of(thread),
+            Target::Process(process) => process,
+        };
+        let ending = self.processes.get(process).map(|process| process.ending);
+        if ending != Some(None) {
+            return;
+        }
         let set = bit(info.signal);
         let awaits = |wait: ThreadState| matches!(wait, ThreadState::Blocked { wait: Wait::Signals { set: s }, .. } if s & set != 0);
         let candidates: Vec<ThreadId> = match target {
-            Some(thread) => vec![thread],
-            None => self.threads.keys().copied().collect(),
+            Target::Thread(thread) => vec![thread],
+            Target::Process(process) => self.threads_of(process),
         };
         let open = |kernel: &Self, id: &ThreadId| {
             kernel
@@ -272,10 +299,10 @@ impl Kernel {
             .and_then(|id| self.threads.get(&id))
             .is_some_and(|t| awaits(t.state));
         if let Some(id) = receiver {
-            if self.is_ignored(info.signal) && !waits {
+            if self.is_ignored(process, info.signal) && !waits {
                 return;
             }
-            if self.is_fatal(info.signal) && !waits {
+            if self.is_fatal(process, info.signal) && !waits {
                 let pc = self.threads.get(&id).map_or(0, |thread| thread.context.pc);
                 let cause = format!("{} was sent to the process", name(info.signal));
                 self.end_by_signal(info.signal, cause, id, pc, None, None);
@@ -283,11 +310,11 @@ impl Kernel {
             }
         }
         let pending = match target {
-            Some(id) => match self.threads.get_mut(&id) {
+            Target::Thread(id) => match self.threads.get_mut(&id) {
                 Some(thread) => &mut thread.pending,
                 None => return,
             },
-            None => &mut self.process.pending,
+            Target::Process(process) => &mut self.processes[process].pending,
         };
         if info.signal < SIGRTMIN && pending.iter().any(|other| other.signal == info.signal) {
             return;
@@ -298,6 +325,9 @@ impl Kernel {
         if let Some(ThreadState::Blocked { wait, deadline_ns }) = state {
             if waits {
                 self.unblock(id, None);
+                return;
+            }
+            if !wait.is_interruptible() {
                 return;
             }
             self.unblock(id, None);
@@ -336,8 +366,9 @@ impl Kernel {
         if let Some(index) = lowest(&thread.pending) {
             return Some(thread.pending.remove(index));
         }
-        let index = lowest(&self.process.pending)?;
-        Some(self.process.pending.remove(index))
+        let pending = &mut self.processes[thread.process].pending;
+        let index = lowest(pending)?;
+        Some(pending.remove(index))
     }
 
     /// True if a signal would interrupt a call that blocks now.
@@ -345,9 +376,13 @@ impl Kernel {
         let Some(thread) = self.threads.get(&id) else {
             return false;
         };
-        let all = thread.pending.iter().chain(&self.process.pending);
+        let process = thread.process;
+        let all = thread
+            .pending
+            .iter()
+            .chain(&self.processes[process].pending);
         let mut open = all.filter(|info| bit(info.signal) & thread.mask == 0);
-        open.any(|info| !self.is_ignored(info.signal))
+        open.any(|info| !self.is_ignored(process, info.signal))
     }
 
     /// Makes a thread that is about to leave the kernel take its signals. The hart holds its
@@ -358,22 +393,25 @@ impl Kernel {
         hart: &mut Hart,
         machine: &mut dyn Machine,
     ) {
-        while self.exit.is_none() {
+        let process = self.process_of(id);
+        let space = self.space_of(id);
+        while self.exit.is_none() && self.processes[process].ending.is_none() {
             let Some(mask) = self.threads.get(&id).map(|thread| thread.mask) else {
                 return;
             };
             let Some(info) = self.next_signal(id, !mask) else {
                 break;
             };
-            if self.is_ignored(info.signal) {
+            if self.is_ignored(process, info.signal) {
                 continue;
             }
-            if self.is_fatal(info.signal) {
+            if self.is_fatal(process, info.signal) {
                 let cause = format!("{} was sent to the process", name(info.signal));
                 self.end_by_signal(info.signal, cause, id, hart.pc, None, None);
                 return;
             }
-            self.settle_interrupted(id, hart, machine, self.action(info.signal).flags);
+            let flags = self.action(process, info.signal).flags;
+            self.settle_interrupted(id, hart, machine, space, flags);
             self.enter_handler(id, hart, machine, info);
         }
         // No handler ran: the call is made again as if nothing had happened.
@@ -388,6 +426,7 @@ impl Kernel {
         id: ThreadId,
         hart: &mut Hart,
         machine: &mut dyn Machine,
+        space: SpaceId,
         flags: u64,
     ) {
         let Some(thread) = self.threads.get_mut(&id) else {
@@ -413,7 +452,7 @@ impl Kernel {
         } = interrupted
         {
             let left = deadline_ns.saturating_sub(machine.clock_ns());
-            if let Err(bad) = self.copy_out(machine, remaining, &time_bytes(left)) {
+            if let Err(bad) = self.copy_out(machine, space, remaining, &time_bytes(left)) {
                 error = bad;
             }
         }
@@ -429,7 +468,9 @@ impl Kernel {
         machine: &mut dyn Machine,
         info: SignalInfo,
     ) {
-        let action = self.action(info.signal);
+        let process = self.process_of(id);
+        let space = self.space_of(id);
+        let action = self.action(process, info.signal);
         let Some(thread) = self.threads.get_mut(&id) else {
             return;
         };
@@ -446,7 +487,7 @@ impl Kernel {
         }
         thread.mask &= !UNBLOCKABLE;
         if action.flags & SA_RESETHAND != 0 {
-            self.process.actions.remove(&info.signal);
+            self.processes[process].actions.remove(&info.signal);
         }
         let mut bytes = vec![0; frame::BYTES];
         bytes[frame::INFO..frame::CONTEXT].copy_from_slice(&info.to_bytes());
@@ -464,7 +505,7 @@ impl Kernel {
             put(&mut bytes, frame::FLOAT + 8 * register, hart.f[register]);
         }
         put(&mut bytes, frame::FLOAT_CONTROL, u64::from(hart.fcsr));
-        if self.copy_out(machine, sp, &bytes).is_err() {
+        if self.copy_out(machine, space, sp, &bytes).is_err() {
             let cause = format!("no room for the frame of a {} handler", name(info.signal));
             self.end_by_signal(SIGSEGV, cause, id, hart.pc, Some(sp), None);
             return;
@@ -485,7 +526,8 @@ impl Kernel {
         machine: &mut dyn Machine,
     ) -> Result<(), Errno> {
         let mut bytes = vec![0; frame::BYTES];
-        self.copy_in(machine, hart.x[2], &mut bytes)?;
+        let space = self.space_of(id);
+        self.copy_in(machine, space, hart.x[2], &mut bytes)?;
         hart.pc = take(&bytes, frame::REGISTERS) & !1;
         for register in 1..32 {
             hart.x[register] = take(&bytes, frame::REGISTERS + 8 * register);
@@ -511,14 +553,14 @@ impl Kernel {
         info: SignalInfo,
         cause: String,
     ) {
-        let action = self.action(info.signal);
+        let action = self.action(self.process_of(id), info.signal);
         let blocked = self
             .threads
             .get(&id)
             .is_some_and(|t| t.mask & bit(info.signal) != 0);
         if blocked || action.handler <= SIG_IGN {
             let address = matches!(info.signal, SIGSEGV | SIGBUS).then_some(info.words[0]);
-            let bits = self.instruction_at(machine, hart.pc);
+            let bits = self.instruction_at(machine, self.space_of(id), hart.pc);
             self.end_by_signal(info.signal, cause, id, hart.pc, address, bits);
             return;
         }
@@ -526,9 +568,9 @@ impl Kernel {
     }
 
     /// The instruction word at an address, if it can be read without changing anything.
-    fn instruction_at(&self, machine: &mut dyn Machine, pc: u64) -> Option<u32> {
+    fn instruction_at(&self, machine: &mut dyn Machine, space: SpaceId, pc: u64) -> Option<u32> {
         let mut half = |address: u64| {
-            let leaf = self.space.table.get(address / 4096);
+            let leaf = self.spaces.leaf(space, address / 4096);
             if leaf == 0 {
                 return None;
             }
@@ -553,6 +595,15 @@ impl Kernel {
         address: Option<u64>,
         instruction_bits: Option<u32>,
     ) {
+        let process = self.process_of(thread);
+        let Some(dying) = self.processes.get(process) else {
+            return;
+        };
+        // Only a program's own end is reported, and afterwards its memory is gone.
+        let symbol = dying
+            .leads_run
+            .then(|| self.symbol(dying.space, pc))
+            .flatten();
         let fatal = FatalSignal {
             signal,
             name: name(signal),
@@ -561,11 +612,13 @@ impl Kernel {
             pc,
             address,
             instruction_bits,
+            symbol,
         };
-        self.end_process(ExitReport {
+        let report = ExitReport {
             status: 128 + i32::from(signal),
             fatal: Some(fatal),
-        });
+        };
+        self.end_process(process, Ending::Killed(signal), report);
     }
 
     /// What a bad access is called in a report.

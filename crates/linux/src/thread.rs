@@ -3,7 +3,8 @@
 use perdure_riscv::Hart;
 use serde::{Deserialize, Serialize};
 
-use crate::machine::ThreadId;
+use crate::machine::{SpaceId, ThreadId};
+use crate::process::ProcessId;
 use crate::signal::{AlternateStack, SignalInfo};
 use crate::vfs::InodeId;
 
@@ -39,8 +40,8 @@ impl Context {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) enum FutexKey {
     /// A virtual address.
-    Private(u64),
-    /// A place in a file that is mapped shared.
+    Private(SpaceId, u64),
+    /// A place in a file that is mapped shared, or in memory that processes share.
     File(InodeId, u64),
 }
 
@@ -61,6 +62,12 @@ pub(crate) enum Wait {
     Signals { set: u64 },
     /// Any signal that runs a handler.
     Pause,
+    /// A child to end; then the call is made again.
+    Child,
+    /// The child made by `vfork` to call `execve` or end; then the call returns its number.
+    Vfork,
+    /// The other threads of the process to be gone; then the call is made again.
+    Alone,
 }
 
 impl Wait {
@@ -68,9 +75,19 @@ impl Wait {
     pub fn restarts(self, has_deadline: bool) -> bool {
         match self {
             Wait::Futex { .. } => !has_deadline,
-            Wait::Files => true,
-            Wait::Sleep { .. } | Wait::Readiness | Wait::Signals { .. } | Wait::Pause => false,
+            Wait::Files | Wait::Child => true,
+            Wait::Sleep { .. }
+            | Wait::Readiness
+            | Wait::Signals { .. }
+            | Wait::Pause
+            | Wait::Vfork
+            | Wait::Alone => false,
         }
+    }
+
+    /// True if a signal ends the wait, unless it ends the process.
+    pub fn is_interruptible(self) -> bool {
+        !matches!(self, Wait::Vfork | Wait::Alone)
     }
 }
 
@@ -102,6 +119,9 @@ pub(crate) enum Interrupted {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Thread {
     pub id: ThreadId,
+    pub process: ProcessId,
+    /// It is to end as soon as it leaves its hart.
+    pub doomed: bool,
     /// Saved as plain words beside the rest.
     #[serde(skip)]
     pub context: Context,
@@ -123,9 +143,11 @@ pub(crate) struct Thread {
 }
 
 impl Thread {
-    pub fn new(id: ThreadId, context: Context, name: String) -> Self {
+    pub fn new(id: ThreadId, process: ProcessId, context: Context, name: String) -> Self {
         Self {
             id,
+            process,
+            doomed: false,
             context,
             state: ThreadState::Ready,
             name,

@@ -1,12 +1,12 @@
 //! Names in directories: making, moving, removing and listing them.
 
-use super::files::{AT_FDCWD, AT_REMOVEDIR, AT_SYMLINK_FOLLOW, descriptor_path};
+use super::files::{AT_FDCWD, AT_REMOVEDIR, AT_SYMLINK_FOLLOW, own_descriptor};
 use super::{Answer, Call};
 use crate::errno::Errno;
 use crate::vfs::DirectoryNode;
 use crate::vfs::descriptor::ListedName;
 use crate::vfs::inode::{InodeId, Node};
-use crate::vfs::path::Place;
+use crate::vfs::path::{Place, Viewer};
 
 const RENAME_NOREPLACE: u64 = 1;
 
@@ -75,7 +75,7 @@ pub(crate) fn mkdirat(call: &mut Call) -> Answer {
     let [directory, path, mode, ..] = call.arguments;
     let place = call.new_place(directory, path)?;
     let now = call.now_ns();
-    let mode = mode as u32 & 0o1777 & !call.kernel.process.umask;
+    let mode = mode as u32 & 0o1777 & !call.process().umask;
     let kernel = &mut *call.kernel;
     let replaces = kernel
         .files
@@ -98,7 +98,7 @@ pub(crate) fn mknodat(call: &mut Call) -> Answer {
     }
     let place = call.new_place(directory, path)?;
     let now = call.now_ns();
-    let mode = mode as u32 & 0o7777 & !call.kernel.process.umask;
+    let mode = mode as u32 & 0o7777 & !call.process().umask;
     let file = crate::vfs::FileNode {
         changed: true,
         ..Default::default()
@@ -132,8 +132,8 @@ pub(crate) fn symlinkat(call: &mut Call) -> Answer {
 pub(crate) fn linkat(call: &mut Call) -> Answer {
     let [old_directory, old, new_directory, new, flags, _] = call.arguments;
     let old = call.string(old)?;
-    let inode = match descriptor_path(&old) {
-        Some(number) => call.kernel.open.file(number)?.inode().ok_or(Errno::EXDEV)?,
+    let inode = match own_descriptor(call, &old) {
+        Some(number) => call.file(number)?.inode().ok_or(Errno::EXDEV)?,
         None => call.find(old_directory, &old, flags & AT_SYMLINK_FOLLOW != 0)?,
     };
     let place = call.new_place(new_directory, new)?;
@@ -263,19 +263,19 @@ pub(crate) fn readlinkat(call: &mut Call) -> Answer {
         return Err(Errno::EINVAL.into());
     }
     let path = call.string(path)?;
-    let target = if let Some(number) = descriptor_path(&path) {
-        call.kernel
-            .open
-            .file(number)
-            .map_err(|_| Errno::ENOENT)?
-            .path
-            .clone()
+    let target = if let Some(number) = own_descriptor(call, &path) {
+        call.file(number).map_err(|_| Errno::ENOENT)?.path.clone()
     } else {
-        let inode = call.find(directory, &path, false)?;
-        match &call.kernel.files.inode(inode)?.node {
-            Node::Link(target) => target.clone(),
-            _ => return Err(Errno::EINVAL.into()),
-        }
+        let place = call.walk(directory, &path, false)?;
+        let inode = place.inode.ok_or(Errno::ENOENT)?;
+        let viewer = Viewer {
+            process: call.process,
+            thread: call.thread,
+            processes: &call.kernel.processes,
+        };
+        let files = &call.kernel.files;
+        let target = files.link_target(inode, viewer, place.subject)?;
+        target.ok_or(Errno::EINVAL)?
     };
     let bytes = &target.as_bytes()[..target.len().min(size as usize)];
     call.write(buffer, bytes)?;
@@ -296,16 +296,40 @@ fn listing(call: &mut Call, directory: InodeId) -> Result<Vec<ListedName>, Errno
         Node::DescriptorDirectory
     ) {
         let mut names = vec![dot(".", directory), dot("..", directory)];
-        names.extend(kernel.open.descriptors.iter().map(|(index, _)| ListedName {
-            name: index.to_string(),
-            inode: (2 << 32) + u64::from(index),
-            kind: 10,
-        }));
+        names.extend(
+            kernel.processes[call.process]
+                .descriptors
+                .iter()
+                .map(|(index, _)| ListedName {
+                    name: index.to_string(),
+                    inode: (2 << 32) + u64::from(index),
+                    kind: 10,
+                }),
+        );
         return Ok(names);
     }
     let parent = kernel.files.directory(directory)?.parent;
     let mut names = vec![dot(".", directory), dot("..", parent)];
+    // Numbers in `/proc` are those of processes and threads.
+    let numbers: Vec<u32> = if directory == kernel.files.processes {
+        let processes = &kernel.processes;
+        let all = processes.live.keys().chain(processes.zombies.keys());
+        all.map(|id| id.0).collect()
+    } else if directory == kernel.files.tasks {
+        let threads = kernel.threads_of(call.process);
+        threads.iter().map(|id| id.0).collect()
+    } else {
+        Vec::new()
+    };
+    names.extend(numbers.iter().map(|listed| ListedName {
+        name: listed.to_string(),
+        inode: number(kernel.files.process) + (u64::from(*listed) << 32),
+        kind: 4,
+    }));
     for name in kernel.files.names(&kernel.host, directory)? {
+        if !numbers.is_empty() && name == "1" {
+            continue;
+        }
         if let Some(id) = kernel.files.child(&kernel.host, directory, &name)? {
             let kind = kernel.files.inode(id)?.directory_type();
             names.push(ListedName {
@@ -322,7 +346,7 @@ fn listing(call: &mut Call, directory: InodeId) -> Result<Vec<ListedName>, Errno
 /// does not disturb the order.
 pub(crate) fn getdents64(call: &mut Call) -> Answer {
     let [number, buffer, size, ..] = call.arguments;
-    let file = call.kernel.open.file(number)?;
+    let file = call.file(number)?;
     let directory = file.inode().ok_or(Errno::ENOTDIR)?;
     if !call.kernel.files.inode(directory)?.is_directory() {
         return Err(Errno::ENOTDIR.into());
@@ -330,9 +354,9 @@ pub(crate) fn getdents64(call: &mut Call) -> Answer {
     let mut offset = file.offset;
     if file.listing.is_empty() || offset == 0 {
         let names = listing(call, directory)?;
-        call.kernel.open.file_mut(number)?.listing = names;
+        call.file_mut(number)?.listing = names;
     }
-    let names = &call.kernel.open.file(number)?.listing;
+    let names = &call.file(number)?.listing;
     let mut bytes = Vec::new();
     for listed in names.get(offset as usize..).unwrap_or_default() {
         let length = (19 + listed.name.len() + 1).next_multiple_of(8);
@@ -352,14 +376,14 @@ pub(crate) fn getdents64(call: &mut Call) -> Answer {
         bytes.resize(end, 0);
     }
     call.write(buffer, &bytes)?;
-    call.kernel.open.file_mut(number)?.offset = offset;
+    call.file_mut(number)?.offset = offset;
     Ok(bytes.len() as u64)
 }
 
 /// `getcwd`.
 pub(crate) fn getcwd(call: &mut Call) -> Answer {
     let [buffer, size, ..] = call.arguments;
-    let directory = call.kernel.process.directory;
+    let directory = call.process().directory;
     if call.kernel.files.inode(directory)?.links == 0 {
         return Err(Errno::ENOENT.into());
     }
@@ -380,7 +404,7 @@ fn change_directory(call: &mut Call, inode: InodeId) -> Answer {
     if node.mode & 0o100 == 0 {
         return Err(Errno::EACCES.into());
     }
-    let old = std::mem::replace(&mut call.kernel.process.directory, inode);
+    let old = std::mem::replace(&mut call.process_mut().directory, inode);
     call.kernel.free_inode_if_unused(old);
     Ok(0)
 }
@@ -395,8 +419,6 @@ pub(crate) fn chdir(call: &mut Call) -> Answer {
 /// `fchdir`.
 pub(crate) fn fchdir(call: &mut Call) -> Answer {
     let inode = call
-        .kernel
-        .open
         .file(call.arguments[0])?
         .inode()
         .ok_or(Errno::ENOTDIR)?;

@@ -4,13 +4,14 @@ use super::{Answer, Call, Stop};
 use crate::errno::Errno;
 use crate::kernel::Kernel;
 use crate::machine::PAGE_BYTES;
-use crate::process::USER_ID;
+use crate::process::{ProcessId, USER_ID};
 use crate::vfs::descriptor::{
     Descriptor, Lock, O_ACCMODE, O_APPEND, O_CLOEXEC, O_CREAT, O_DIRECTORY, O_EXCL, O_NOFOLLOW,
     O_NONBLOCK, O_PATH, O_TMPFILE, O_TRUNC, Object, OpenFile,
 };
 use crate::vfs::inode::{Device, FileNode, InodeId, Node, S_IFIFO, S_IFREG};
-use crate::vfs::path::Place;
+use crate::vfs::locks::{self, RecordLock};
+use crate::vfs::path::{Place, Viewer};
 
 pub(crate) const AT_FDCWD: i32 = -100;
 pub(crate) const AT_SYMLINK_NOFOLLOW: u64 = 0x100;
@@ -41,14 +42,9 @@ impl Call<'_> {
             return Ok(self.kernel.files.root);
         }
         if directory as i32 == AT_FDCWD {
-            return Ok(self.kernel.process.directory);
+            return Ok(self.process().directory);
         }
-        let inode = self
-            .kernel
-            .open
-            .file(directory)?
-            .inode()
-            .ok_or(Errno::ENOTDIR)?;
+        let inode = self.file(directory)?.inode().ok_or(Errno::ENOTDIR)?;
         if self.kernel.files.inode(inode)?.is_directory() {
             Ok(inode)
         } else {
@@ -59,7 +55,12 @@ impl Call<'_> {
     pub fn walk(&mut self, directory: u64, path: &str, follow: bool) -> Result<Place, Errno> {
         let base = self.base(directory, path)?;
         let kernel = &mut *self.kernel;
-        kernel.files.walk(&kernel.host, base, path, follow)
+        let viewer = Viewer {
+            process: self.process,
+            thread: self.thread,
+            processes: &kernel.processes,
+        };
+        kernel.files.walk(&kernel.host, viewer, base, path, follow)
     }
 
     pub fn find(&mut self, directory: u64, path: &str, follow: bool) -> Result<InodeId, Errno> {
@@ -81,11 +82,11 @@ impl Call<'_> {
                 return Err(Errno::ENOENT);
             }
             if directory as i32 == AT_FDCWD {
-                return Ok(Named::Inode(self.kernel.process.directory));
+                return Ok(Named::Inode(self.process().directory));
             }
             return Ok(Named::Descriptor(directory));
         }
-        if let Some(number) = descriptor_path(&path)
+        if let Some(number) = own_descriptor(self, &path)
             && flags & AT_SYMLINK_NOFOLLOW == 0
         {
             return Ok(Named::Descriptor(number));
@@ -124,12 +125,17 @@ enum Named {
     Descriptor(u64),
 }
 
-/// The descriptor that a path like `/proc/self/fd/3` names.
-pub(crate) fn descriptor_path(path: &str) -> Option<u64> {
-    let number = ["/proc/self/fd/", "/proc/1/fd/", "/dev/fd/"]
+/// The caller's descriptor that a path like `/proc/self/fd/3` names.
+pub(crate) fn own_descriptor(call: &Call, path: &str) -> Option<u64> {
+    let by_name = ["/proc/self/fd/", "/dev/fd/"]
         .iter()
-        .find_map(|prefix| path.strip_prefix(prefix))?;
-    number.parse().ok()
+        .find_map(|prefix| path.strip_prefix(prefix));
+    let by_number = || {
+        let (number, rest) = path.strip_prefix("/proc/")?.split_once('/')?;
+        let own = number.parse() == Ok(call.process.0);
+        own.then_some(rest)?.strip_prefix("fd/")
+    };
+    by_name.or_else(by_number)?.parse().ok()
 }
 
 /// `openat`.
@@ -137,7 +143,7 @@ pub(crate) fn openat(call: &mut Call) -> Answer {
     let [directory, path, flags, mode, ..] = call.arguments;
     let path = call.string(path)?;
     let flags = flags as u32;
-    if let Some(number) = descriptor_path(&path)
+    if let Some(number) = own_descriptor(call, &path)
         && let Some(answer) = open_descriptor(call, number, flags)?
     {
         return Ok(answer);
@@ -163,7 +169,7 @@ pub(crate) fn openat(call: &mut Call) -> Answer {
             }
             call.check_changeable(place.directory)?;
             let now = call.now_ns();
-            let permissions = mode as u32 & 0o7777 & !call.kernel.process.umask;
+            let permissions = mode as u32 & 0o7777 & !call.process().umask;
             let node = Node::File(FileNode {
                 changed: true,
                 ..FileNode::default()
@@ -191,7 +197,14 @@ pub(crate) fn openat(call: &mut Call) -> Answer {
 
 fn open_inode(call: &mut Call, inode: InodeId, flags: u32, place: &Place) -> Answer {
     let text = match &call.kernel.files.inode(inode)?.node {
-        Node::Report(report) => Some(call.kernel.report(*report, call.machine).into_bytes()),
+        Node::Report(report) => {
+            let subject = place.subject.unwrap_or(call.process);
+            if call.kernel.processes.get(subject).is_none() {
+                return Err(Errno::ESRCH.into());
+            }
+            let text = call.kernel.report(*report, subject, call.machine);
+            Some(text.into_bytes())
+        }
         Node::Fixed(text) => Some(text.clone().into_bytes()),
         Node::Device(Device::Terminal) => return Err(Errno::ENXIO.into()),
         _ => None,
@@ -207,24 +220,13 @@ fn open_inode(call: &mut Call, inode: InodeId, flags: u32, place: &Place) -> Ans
     };
     let kept = flags & !(O_CREAT | O_EXCL | O_TRUNC | O_CLOEXEC);
     let file = OpenFile::new(object, kept, path);
-    Ok(u64::from(
-        call.kernel.open.open(file, flags & O_CLOEXEC != 0)?,
-    ))
+    Ok(u64::from(call.open(file, flags & O_CLOEXEC != 0)?))
 }
 
 /// Opening `/proc/self/fd/N`: the same file anew, or the same end of a pipe.
 fn open_descriptor(call: &mut Call, number: u64, flags: u32) -> Result<Option<u64>, Stop> {
-    let descriptor = call
-        .kernel
-        .open
-        .descriptor(number)
-        .map_err(|_| Errno::ENOENT)?;
-    let file = call
-        .kernel
-        .open
-        .file(number)
-        .map_err(|_| Errno::ENOENT)?
-        .clone();
+    let descriptor = call.descriptor(number).map_err(|_| Errno::ENOENT)?;
+    let file = call.file(number).map_err(|_| Errno::ENOENT)?.clone();
     if let Some(inode) = file.inode() {
         check_open(call, inode, flags)?;
         let mut copy = file;
@@ -232,15 +234,13 @@ fn open_descriptor(call: &mut Call, number: u64, flags: u32) -> Result<Option<u6
         copy.offset = 0;
         copy.references = 1;
         copy.lock = Lock::None;
-        return Ok(Some(u64::from(
-            call.kernel.open.open(copy, flags & O_CLOEXEC != 0)?,
-        )));
+        return Ok(Some(u64::from(call.open(copy, flags & O_CLOEXEC != 0)?)));
     }
     let new = Descriptor {
         file: descriptor.file,
         close_on_exec: flags & O_CLOEXEC != 0,
     };
-    let installed = call.kernel.open.install(0, new)?;
+    let installed = call.install(0, new)?;
     if let Some(file) = call.kernel.open.files.get_mut(descriptor.file) {
         file.references += 1;
     }
@@ -255,7 +255,7 @@ fn check_open(call: &Call, inode: InodeId, flags: u32) -> Result<(), Errno> {
     if flags & O_PATH != 0 {
         return Ok(());
     }
-    if matches!(node.node, Node::Link(_)) {
+    if matches!(node.node, Node::Link(_) | Node::ProcessLink(_)) {
         return Err(Errno::ELOOP);
     }
     let writes = flags & O_ACCMODE != 0;
@@ -288,25 +288,38 @@ pub(crate) fn openat2(call: &mut Call) -> Answer {
 }
 
 impl Kernel {
-    /// Closes a descriptor.
-    pub(crate) fn close(&mut self, number: u32) -> Result<(), Errno> {
-        let descriptor = self.open.descriptors.remove(number).ok_or(Errno::EBADF)?;
-        for (_, poller) in self.open.pollers.iter_mut() {
-            let same =
-                |interest: &mut crate::vfs::descriptor::Interest| interest.file == descriptor.file;
-            if poller.interests.get_mut(&number).is_some_and(same) {
-                poller.interests.remove(&number);
-            }
+    /// The open file behind a descriptor of a process.
+    pub(crate) fn open_file(&self, process: ProcessId, number: u64) -> Result<&OpenFile, Errno> {
+        let descriptor = self.processes[process].descriptors.descriptor(number)?;
+        self.open.files.get(descriptor.file).ok_or(Errno::EBADF)
+    }
+
+    /// Closes a descriptor of a process, and with it the process's record locks on the file.
+    pub(crate) fn close(&mut self, process: ProcessId, number: u32) -> Result<(), Errno> {
+        let descriptors = &mut self.processes[process].descriptors;
+        let file = descriptors.remove(number).ok_or(Errno::EBADF)?.file;
+        let inode = self.open.files.get(file).and_then(OpenFile::inode);
+        if inode.is_some() && locks::release(&mut self.locks, process, inode) {
+            self.wake_file_waiters();
         }
-        let Some(file) = self.open.files.get_mut(descriptor.file) else {
-            return Ok(());
+        self.close_file(file);
+        Ok(())
+    }
+
+    /// One descriptor less for an open file.
+    pub(crate) fn close_file(&mut self, index: u32) {
+        let Some(file) = self.open.files.get_mut(index) else {
+            return;
         };
         file.references -= 1;
         if file.references > 0 {
-            return Ok(());
+            return;
         }
-        let Some(file) = self.open.files.remove(descriptor.file) else {
-            return Ok(());
+        for (_, poller) in self.open.pollers.iter_mut() {
+            poller.interests.retain(|(_, file), _| *file != index);
+        }
+        let Some(file) = self.open.files.remove(index) else {
+            return;
         };
         match file.object {
             Object::Inode(inode) | Object::Text { inode, .. } => self.free_inode_if_unused(inode),
@@ -320,7 +333,6 @@ impl Kernel {
             }
         }
         self.wake_file_waiters();
-        Ok(())
     }
 
     fn close_pipe(&mut self, id: u32, reader: bool) {
@@ -369,9 +381,9 @@ impl Kernel {
         })
     }
 
-    fn metadata_of_descriptor(&self, number: u64) -> Result<Metadata, Errno> {
-        let descriptor = self.open.descriptor(number)?;
-        let file = self.open.file(number)?;
+    fn metadata_of_descriptor(&self, process: ProcessId, number: u64) -> Result<Metadata, Errno> {
+        let descriptor = self.processes[process].descriptors.descriptor(number)?;
+        let file = self.open_file(process, number)?;
         if let Some(inode) = file.inode() {
             return self.metadata(inode);
         }
@@ -446,7 +458,7 @@ impl Metadata {
 fn metadata_at(call: &mut Call, directory: u64, path: u64, flags: u64) -> Result<Metadata, Errno> {
     match call.find_with_flags(directory, path, flags)? {
         Named::Inode(inode) => call.kernel.metadata(inode),
-        Named::Descriptor(number) => call.kernel.metadata_of_descriptor(number),
+        Named::Descriptor(number) => call.kernel.metadata_of_descriptor(call.process, number),
     }
 }
 
@@ -461,7 +473,7 @@ pub(crate) fn newfstatat(call: &mut Call) -> Answer {
 /// `fstat`.
 pub(crate) fn fstat(call: &mut Call) -> Answer {
     let [number, address, ..] = call.arguments;
-    let metadata = call.kernel.metadata_of_descriptor(number)?;
+    let metadata = call.kernel.metadata_of_descriptor(call.process, number)?;
     call.write(address, &metadata.stat_bytes())?;
     Ok(0)
 }
@@ -477,7 +489,7 @@ pub(crate) fn statx(call: &mut Call) -> Answer {
 /// `close`.
 pub(crate) fn close(call: &mut Call) -> Answer {
     let number = u32::try_from(call.arguments[0] as i32).map_err(|_| Errno::EBADF)?;
-    call.kernel.close(number)?;
+    call.kernel.close(call.process, number)?;
     Ok(0)
 }
 
@@ -489,8 +501,7 @@ pub(crate) fn close_range(call: &mut Call) -> Answer {
         return Err(Errno::EINVAL.into());
     }
     let numbers: Vec<u32> = call
-        .kernel
-        .open
+        .process()
         .descriptors
         .iter()
         .map(|(number, _)| number)
@@ -500,19 +511,19 @@ pub(crate) fn close_range(call: &mut Call) -> Answer {
         .filter(|&n| (first..=last).contains(&u64::from(n)))
     {
         if flags & CLOSE_RANGE_CLOEXEC != 0 {
-            if let Some(descriptor) = call.kernel.open.descriptors.get_mut(number) {
+            if let Some(descriptor) = call.process_mut().descriptors.get_mut(number) {
                 descriptor.close_on_exec = true;
             }
         } else {
-            call.kernel.close(number)?;
+            call.kernel.close(call.process, number)?;
         }
     }
     Ok(0)
 }
 
 fn duplicate(call: &mut Call, number: u64, lowest: usize, close_on_exec: bool) -> Answer {
-    let file = call.kernel.open.descriptor(number)?.file;
-    let new = call.kernel.open.install(
+    let file = call.descriptor(number)?.file;
+    let new = call.install(
         lowest,
         Descriptor {
             file,
@@ -536,13 +547,13 @@ pub(crate) fn dup3(call: &mut Call) -> Answer {
     if flags as u32 & !O_CLOEXEC != 0 || old as i32 == new as i32 {
         return Err(Errno::EINVAL.into());
     }
-    call.kernel.open.descriptor(old)?;
+    call.descriptor(old)?;
     let new = u32::try_from(new as i32).map_err(|_| Errno::EBADF)?;
     if new as usize >= crate::vfs::descriptor::DESCRIPTORS_MAX {
         return Err(Errno::EBADF.into());
     }
-    if call.kernel.open.descriptors.get(new).is_some() {
-        call.kernel.close(new)?;
+    if call.process().descriptors.get(new).is_some() {
+        call.kernel.close(call.process, new)?;
     }
     duplicate(call, old, new as usize, flags as u32 & O_CLOEXEC != 0)
 }
@@ -551,8 +562,7 @@ pub(crate) fn dup3(call: &mut Call) -> Answer {
 pub(crate) fn fcntl(call: &mut Call) -> Answer {
     const F_SETTABLE: u32 = O_APPEND | O_NONBLOCK | 0o40000 | 0o1_000_000;
     let [number, command, argument, ..] = call.arguments;
-    let open = &mut call.kernel.open;
-    open.descriptor(number)?;
+    call.descriptor(number)?;
     match command {
         0 | 1030 => {
             if argument >= crate::vfs::descriptor::DESCRIPTORS_MAX as u64 {
@@ -560,23 +570,23 @@ pub(crate) fn fcntl(call: &mut Call) -> Answer {
             }
             duplicate(call, number, argument as usize, command == 1030)
         }
-        1 => Ok(u64::from(open.descriptor(number)?.close_on_exec)),
+        1 => Ok(u64::from(call.descriptor(number)?.close_on_exec)),
         2 => {
-            if let Some(descriptor) = open.descriptors.get_mut(number as u32) {
+            if let Some(descriptor) = call.process_mut().descriptors.get_mut(number as u32) {
                 descriptor.close_on_exec = argument & 1 != 0;
             }
             Ok(0)
         }
-        3 => Ok(u64::from(open.file(number)?.flags | O_LARGEFILE)),
+        3 => Ok(u64::from(call.file(number)?.flags | O_LARGEFILE)),
         4 => {
-            let file = open.file_mut(number)?;
+            let file = call.file_mut(number)?;
             file.flags = file.flags & !F_SETTABLE | argument as u32 & F_SETTABLE;
             Ok(0)
         }
         5..=7 => record_lock(call, number, command, argument),
         // F_SETOWN, F_GETOWN: nothing sends SIGIO.
         8 | 9 => Ok(0),
-        1031 | 1032 => match open.file(number)?.object {
+        1031 | 1032 => match call.file(number)?.object {
             Object::PipeReader(_) | Object::PipeWriter(_) => {
                 Ok(crate::vfs::pipe::PIPE_BYTES as u64)
             }
@@ -586,26 +596,76 @@ pub(crate) fn fcntl(call: &mut Call) -> Answer {
     }
 }
 
-/// Record locks belong to the process, and there is only one: nothing ever conflicts.
+/// `F_GETLK` (5), `F_SETLK` (6), `F_SETLKW` (7).
 fn record_lock(call: &mut Call, number: u64, command: u64, address: u64) -> Answer {
+    const F_UNLCK: u32 = 2;
     let head = call.read_u32(address)?;
-    let start = call.read_u64(address.wrapping_add(8))?;
-    call.read_u64(address.wrapping_add(16))?;
+    let start = call.read_u64(address.wrapping_add(8))? as i64;
+    let length = call.read_u64(address.wrapping_add(16))? as i64;
     let (kind, whence) = (head & 0xffff, head >> 16);
-    let file = call.kernel.open.file(number)?;
-    if kind > 2 || whence > 2 || whence == 0 && (start as i64) < 0 {
+    let file = call.file(number)?;
+    if kind > 2 || whence > 2 || command == 5 && kind == F_UNLCK {
         return Err(Errno::EINVAL.into());
     }
-    if command == 5 {
-        if kind == 2 {
-            return Err(Errno::EINVAL.into());
-        }
-        call.write(address, &2_u16.to_le_bytes())?;
-        return Ok(0);
-    }
-    if kind == 0 && !file.readable() || kind == 1 && !file.writable() {
+    if command != 5 && (kind == 0 && !file.readable() || kind == 1 && !file.writable()) {
         return Err(Errno::EBADF.into());
     }
+    let Some(inode) = file.inode() else {
+        return Err(Errno::EBADF.into());
+    };
+    let base = match whence {
+        0 => 0,
+        1 => file.offset as i64,
+        _ => call.kernel.files.inode(inode)?.size() as i64,
+    };
+    let start = base.checked_add(start).ok_or(Errno::EOVERFLOW)?;
+    let (start, end) = match length {
+        0 => (start, i64::MAX),
+        length if length > 0 => (start, start.saturating_add(length)),
+        length => (start.saturating_add(length), start),
+    };
+    if start < 0 || start >= end {
+        return Err(Errno::EINVAL.into());
+    }
+    let wished = RecordLock {
+        owner: call.process,
+        start: start as u64,
+        end: if end == i64::MAX {
+            u64::MAX
+        } else {
+            end as u64
+        },
+        exclusive: kind == 1,
+    };
+    let obstacle = match kind {
+        F_UNLCK => None,
+        _ => locks::obstacle(&call.kernel.locks, inode, &wished),
+    };
+    if command == 5 {
+        let Some(held) = obstacle else {
+            call.write(address, &2_u16.to_le_bytes())?;
+            return Ok(0);
+        };
+        let length = if held.end == u64::MAX {
+            0
+        } else {
+            held.end - held.start
+        };
+        let mut bytes = [0; 28];
+        bytes[0..2].copy_from_slice(&u16::from(held.exclusive).to_le_bytes());
+        put(&mut bytes, 8, held.start);
+        put(&mut bytes, 16, length);
+        put_half(&mut bytes, 24, held.owner.0);
+        call.write(address, &bytes)?;
+        return Ok(0);
+    }
+    match obstacle {
+        Some(_) if command == 7 => return Err(Stop::for_files()),
+        Some(_) => return Err(Errno::EAGAIN.into()),
+        None => {}
+    }
+    locks::set(&mut call.kernel.locks, inode, wished, kind != F_UNLCK);
+    call.kernel.wake_file_waiters();
     Ok(0)
 }
 
@@ -619,8 +679,8 @@ pub(crate) fn flock(call: &mut Call) -> Answer {
         8 => Lock::None,
         _ => return Err(Errno::EINVAL.into()),
     };
-    let own = call.kernel.open.descriptor(number)?.file;
-    let inode = call.kernel.open.file(number)?.inode();
+    let own = call.descriptor(number)?.file;
+    let inode = call.file(number)?.inode();
     let conflicts = inode.is_some()
         && call.kernel.open.files.iter().any(|(index, file)| {
             index != own
@@ -637,7 +697,7 @@ pub(crate) fn flock(call: &mut Call) -> Answer {
         }
         return Err(Stop::for_files());
     }
-    call.kernel.open.file_mut(number)?.lock = wished;
+    call.file_mut(number)?.lock = wished;
     call.kernel.wake_file_waiters();
     Ok(0)
 }
@@ -645,11 +705,11 @@ pub(crate) fn flock(call: &mut Call) -> Answer {
 /// `ioctl`: no descriptor is a terminal.
 pub(crate) fn ioctl(call: &mut Call) -> Answer {
     let [number, request, address, ..] = call.arguments;
-    call.kernel.open.descriptor(number)?;
+    call.descriptor(number)?;
     match request & 0xffff_ffff {
         // FIOCLEX, FIONCLEX.
         0x5451 | 0x5450 => {
-            if let Some(descriptor) = call.kernel.open.descriptors.get_mut(number as u32) {
+            if let Some(descriptor) = call.process_mut().descriptors.get_mut(number as u32) {
                 descriptor.close_on_exec = request & 0xffff == 0x5451;
             }
             Ok(0)
@@ -657,7 +717,7 @@ pub(crate) fn ioctl(call: &mut Call) -> Answer {
         // FIONBIO.
         0x5421 => {
             let on = call.read_u32(address)? != 0;
-            let file = call.kernel.open.file_mut(number)?;
+            let file = call.file_mut(number)?;
             file.flags = if on {
                 file.flags | O_NONBLOCK
             } else {
@@ -667,7 +727,7 @@ pub(crate) fn ioctl(call: &mut Call) -> Answer {
         }
         // FIONREAD.
         0x541b => {
-            let file = call.kernel.open.file(number)?;
+            let file = call.file(number)?;
             let count = match &file.object {
                 Object::PipeReader(id) => call
                     .kernel
@@ -678,7 +738,9 @@ pub(crate) fn ioctl(call: &mut Call) -> Answer {
                 Object::Inode(inode) => match &call.kernel.files.inode(*inode)?.node {
                     Node::File(node) => node.size.saturating_sub(file.offset),
                     Node::Device(Device::StandardInput) => {
-                        call.kernel.settings.stdin.len() as u64 - call.kernel.stdin_offset
+                        let program = call.process().program as usize;
+                        let input = &call.kernel.settings.programs[program].stdin;
+                        input.len() as u64 - call.kernel.progress[program].stdin_offset
                     }
                     _ => return Err(Errno::ENOTTY.into()),
                 },
@@ -694,7 +756,7 @@ pub(crate) fn ioctl(call: &mut Call) -> Answer {
 /// `lseek`.
 pub(crate) fn lseek(call: &mut Call) -> Answer {
     let [number, offset, whence, ..] = call.arguments;
-    let file = call.kernel.open.file(number)?;
+    let file = call.file(number)?;
     let (size, inode) = match &file.object {
         Object::Text { text, .. } => (text.len() as u64, None),
         Object::Inode(inode) => match &call.kernel.files.inode(*inode)?.node {
@@ -714,7 +776,7 @@ pub(crate) fn lseek(call: &mut Call) -> Answer {
         3 | 4 => {
             let inode = inode.ok_or(Errno::EINVAL)?;
             let found = find_data(call.kernel, inode, offset, size, whence == 3)?;
-            call.kernel.open.file_mut(number)?.offset = found;
+            call.file_mut(number)?.offset = found;
             return Ok(found);
         }
         _ => return Err(Errno::EINVAL.into()),
@@ -723,7 +785,7 @@ pub(crate) fn lseek(call: &mut Call) -> Answer {
         .checked_add(offset as i64)
         .filter(|&new| new >= 0);
     let new = new.ok_or(Errno::EINVAL)? as u64;
-    let file = call.kernel.open.file_mut(number)?;
+    let file = call.file_mut(number)?;
     file.offset = new;
     if new == 0 {
         file.listing.clear();
@@ -772,7 +834,7 @@ fn find_data(
 /// `ftruncate`.
 pub(crate) fn ftruncate(call: &mut Call) -> Answer {
     let [number, size, ..] = call.arguments;
-    let file = call.kernel.open.file(number)?;
+    let file = call.file(number)?;
     let Object::Inode(inode) = file.object else {
         return Err(Errno::EINVAL.into());
     };
@@ -806,7 +868,7 @@ pub(crate) fn fallocate(call: &mut Call) -> Answer {
     const PUNCH_HOLE: u64 = 2;
     const ZERO_RANGE: u64 = 16;
     let [number, mode, offset, length, ..] = call.arguments;
-    let file = call.kernel.open.file(number)?;
+    let file = call.file(number)?;
     if !file.writable() {
         return Err(Errno::EBADF.into());
     }
@@ -863,7 +925,7 @@ fn zero_range(call: &mut Call, inode: InodeId, from: u64, to: u64) -> Result<(),
 
 /// `fsync`, `fdatasync`: back only when everything is durable.
 pub(crate) fn fsync(call: &mut Call) -> Answer {
-    let file = call.kernel.open.file(call.arguments[0])?;
+    let file = call.file(call.arguments[0])?;
     match file.object {
         Object::Inode(_) | Object::Text { .. } => Err(Stop::Commit(0)),
         _ => Err(Errno::EINVAL.into()),
@@ -877,7 +939,7 @@ pub(crate) fn sync(_call: &mut Call) -> Answer {
 
 /// `sync_file_range`, `readahead`, `fadvise64`: hints about a file that exists.
 pub(crate) fn file_hint(call: &mut Call) -> Answer {
-    match call.kernel.open.file(call.arguments[0])?.object {
+    match call.file(call.arguments[0])?.object {
         Object::Inode(_) | Object::Text { .. } => Ok(0),
         _ => Err(Errno::ESPIPE.into()),
     }
@@ -897,7 +959,7 @@ fn change_mode(call: &mut Call, inode: InodeId, mode: u64) -> Answer {
 /// `fchmod`.
 pub(crate) fn fchmod(call: &mut Call) -> Answer {
     let [number, mode, ..] = call.arguments;
-    match call.kernel.open.file(number)?.inode() {
+    match call.file(number)?.inode() {
         Some(inode) => change_mode(call, inode, mode),
         None => Ok(0),
     }
@@ -924,7 +986,7 @@ fn check_owner(user: u64, group: u64) -> Answer {
 /// `fchown`.
 pub(crate) fn fchown(call: &mut Call) -> Answer {
     let [number, user, group, ..] = call.arguments;
-    call.kernel.open.file(number)?;
+    call.file(number)?;
     check_owner(user, group)
 }
 
@@ -941,20 +1003,11 @@ pub(crate) fn utimensat(call: &mut Call) -> Answer {
     const UTIME_OMIT: u64 = 0x3fff_fffe;
     let [directory, path, times, flags, ..] = call.arguments;
     let inode = if path == 0 {
-        call.kernel
-            .open
-            .file(directory)?
-            .inode()
-            .ok_or(Errno::EINVAL)?
+        call.file(directory)?.inode().ok_or(Errno::EINVAL)?
     } else {
         match call.find_with_flags(directory, path, flags)? {
             Named::Inode(inode) => inode,
-            Named::Descriptor(number) => call
-                .kernel
-                .open
-                .file(number)?
-                .inode()
-                .ok_or(Errno::EINVAL)?,
+            Named::Descriptor(number) => call.file(number)?.inode().ok_or(Errno::EINVAL)?,
         }
     };
     let now = call.now_ns();
@@ -994,7 +1047,11 @@ fn access(call: &mut Call, directory: u64, path: u64, mode: u64, flags: u64) -> 
     }
     let permissions = match call.find_with_flags(directory, path, flags)? {
         Named::Inode(inode) => call.kernel.files.inode(inode)?.mode,
-        Named::Descriptor(number) => call.kernel.metadata_of_descriptor(number)?.mode,
+        Named::Descriptor(number) => {
+            call.kernel
+                .metadata_of_descriptor(call.process, number)?
+                .mode
+        }
     };
     let owner = u64::from(permissions >> 6 & 7);
     if mode & !owner != 0 {
@@ -1008,7 +1065,7 @@ fn access(call: &mut Call, directory: u64, path: u64, mode: u64, flags: u64) -> 
 pub(crate) fn umask(call: &mut Call) -> Answer {
     let new = call.arguments[0] as u32 & 0o777;
     Ok(u64::from(std::mem::replace(
-        &mut call.kernel.process.umask,
+        &mut call.process_mut().umask,
         new,
     )))
 }
@@ -1050,7 +1107,7 @@ pub(crate) fn statfs(call: &mut Call) -> Answer {
 /// `fstatfs`.
 pub(crate) fn fstatfs(call: &mut Call) -> Answer {
     let [number, address, ..] = call.arguments;
-    call.kernel.open.file(number)?;
+    call.file(number)?;
     let bytes = statfs_bytes(call.kernel);
     call.write(address, &bytes)?;
     Ok(0)
@@ -1069,5 +1126,5 @@ pub(crate) fn memfd_create(call: &mut Call) -> Answer {
         .files
         .create(Node::File(FileNode::default()), 0o777, now);
     let file = OpenFile::new(Object::Inode(inode), 2, format!("/memfd:{name} (deleted)"));
-    Ok(u64::from(call.kernel.open.open(file, flags & 1 != 0)?))
+    Ok(u64::from(call.open(file, flags & 1 != 0)?))
 }

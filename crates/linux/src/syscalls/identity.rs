@@ -1,9 +1,10 @@
 //! Who and where the process is, and what it may use.
 
+use super::processes::usage_bytes;
 use super::{Answer, Call};
 use crate::errno::Errno;
 use crate::machine::PAGE_BYTES;
-use crate::process::{PROCESS_ID, USER_ID};
+use crate::process::USER_ID;
 
 /// What `uname` says, field by field.
 pub(crate) const UNAME: [&str; 6] = [
@@ -24,29 +25,6 @@ pub(crate) fn uname(call: &mut Call) -> Answer {
         bytes[at..at + text.len()].copy_from_slice(text.as_bytes());
     }
     call.write(call.arguments[0], &bytes)?;
-    Ok(0)
-}
-
-/// `getpid`, `getpgid`, `getsid`, `setsid` of the one process.
-pub(crate) fn getpid(_call: &mut Call) -> Answer {
-    Ok(u64::from(PROCESS_ID))
-}
-
-/// `getpgid` and `getsid`.
-pub(crate) fn getpgid(call: &mut Call) -> Answer {
-    match call.arguments[0] as u32 {
-        0 | PROCESS_ID => Ok(u64::from(PROCESS_ID)),
-        _ => Err(Errno::ESRCH.into()),
-    }
-}
-
-/// `setpgid`: it already leads its group.
-pub(crate) fn setpgid(_call: &mut Call) -> Answer {
-    Err(Errno::EPERM.into())
-}
-
-/// `getppid`: outside.
-pub(crate) fn getppid(_call: &mut Call) -> Answer {
     Ok(0)
 }
 
@@ -100,16 +78,11 @@ pub(crate) fn nothing(_call: &mut Call) -> Answer {
 /// `prlimit64`.
 pub(crate) fn prlimit64(call: &mut Call) -> Answer {
     let [process, resource, new, old, ..] = call.arguments;
-    if !matches!(process as u32, 0 | PROCESS_ID) {
-        return Err(Errno::ESRCH.into());
-    }
+    let target = call.kernel.processes.named(process, call.process);
+    let target = target.ok_or(Errno::ESRCH)?;
+    let id = target.id;
     let resource = resource as u32 as usize;
-    let present = *call
-        .kernel
-        .process
-        .limits
-        .get(resource)
-        .ok_or(Errno::EINVAL)?;
+    let present = *target.limits.get(resource).ok_or(Errno::EINVAL)?;
     let wished = if new == 0 {
         None
     } else {
@@ -130,7 +103,7 @@ pub(crate) fn prlimit64(call: &mut Call) -> Answer {
         call.write(old, &bytes)?;
     }
     if let Some(wished) = wished {
-        call.kernel.process.limits[resource] = wished;
+        call.kernel.processes[id].limits[resource] = wished;
     }
     Ok(0)
 }
@@ -153,23 +126,17 @@ pub(crate) fn setrlimit(call: &mut Call) -> Answer {
 /// `getrusage`: all time is user time.
 pub(crate) fn getrusage(call: &mut Call) -> Answer {
     let [who, address, ..] = call.arguments;
-    // RUSAGE_SELF, RUSAGE_THREAD; the children of RUSAGE_CHILDREN do not exist.
-    let counts = match who as i32 {
-        0 | 1 => true,
-        -1 => false,
+    // RUSAGE_SELF, RUSAGE_THREAD, RUSAGE_CHILDREN.
+    let (usage, resident_kib) = match who as i32 {
+        0 | 1 => {
+            let used = call.kernel.frames.total() - call.kernel.frames.free();
+            let usage = call.kernel.usage(call.process(), call.machine);
+            (usage, used * PAGE_BYTES / 1024)
+        }
+        -1 => (call.process().children, 0),
         _ => return Err(Errno::EINVAL.into()),
     };
-    let mut words = [0_u64; 18];
-    if counts {
-        let now = call.machine.clock_ns();
-        words[0] = now / 1_000_000_000;
-        words[1] = now / 1000 % 1_000_000;
-        let used = call.kernel.frames.total() - call.kernel.frames.free();
-        words[4] = used * PAGE_BYTES / 1024;
-        words[8] = call.kernel.process.page_faults;
-    }
-    let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
-    call.write(address, &bytes)?;
+    call.write(address, &usage_bytes(usage, resident_kib))?;
     Ok(0)
 }
 
@@ -180,8 +147,8 @@ pub(crate) fn sysinfo(call: &mut Call) -> Answer {
     put(0, call.machine.clock_ns() / 1_000_000_000);
     put(32, call.kernel.frames.total() * PAGE_BYTES);
     put(40, call.kernel.frames.free() * PAGE_BYTES);
-    // One process; the 16-bit count shares its word with padding.
-    put(80, 1);
+    // The 16-bit count shares its word with padding.
+    put(80, call.kernel.processes.live.len() as u64);
     bytes[104..108].copy_from_slice(&1_u32.to_le_bytes());
     call.write(call.arguments[0], &bytes)?;
     Ok(0)
@@ -196,10 +163,10 @@ pub(crate) fn prctl(call: &mut Call) -> Answer {
         // PR_GET_NO_NEW_PRIVS, PR_GET_SECCOMP, PR_CAPBSET_READ are off.
         1 | 38 | 29 | 0x5356_4d41 | 39 | 21 | 23 => Ok(0),
         // PR_GET_DUMPABLE.
-        3 => Ok(u64::from(call.kernel.process.dumpable)),
+        3 => Ok(u64::from(call.process().dumpable)),
         // PR_SET_DUMPABLE.
         4 if argument <= 1 => {
-            call.kernel.process.dumpable = argument == 1;
+            call.process_mut().dumpable = argument == 1;
             Ok(0)
         }
         // PR_SET_NAME.
@@ -208,7 +175,8 @@ pub(crate) fn prctl(call: &mut Call) -> Answer {
             while raw.len() < NAME_BYTES - 1 {
                 let mut byte = [0];
                 let at = argument.wrapping_add(raw.len() as u64);
-                call.kernel.copy_in(call.machine, at, &mut byte)?;
+                call.kernel
+                    .copy_in(call.machine, call.space, at, &mut byte)?;
                 if byte[0] == 0 {
                     break;
                 }
@@ -278,11 +246,6 @@ pub(crate) fn not_implemented(_call: &mut Call) -> Answer {
     Err(Errno::ENOSYS.into())
 }
 
-/// `wait4`, `waitid`: there are no children.
-pub(crate) fn no_children(_call: &mut Call) -> Answer {
-    Err(Errno::ECHILD.into())
-}
-
 /// `socket`, `socketpair`: no address family is supported.
 pub(crate) fn no_sockets(_call: &mut Call) -> Answer {
     Err(Errno::EAFNOSUPPORT.into())
@@ -291,7 +254,7 @@ pub(crate) fn no_sockets(_call: &mut Call) -> Answer {
 /// Calls on sockets; no descriptor is one.
 pub(crate) fn not_a_socket(call: &mut Call) -> Answer {
     const ENOTSOCK: Errno = Errno(88);
-    call.kernel.open.descriptor(call.arguments[0])?;
+    call.descriptor(call.arguments[0])?;
     Err(ENOTSOCK.into())
 }
 

@@ -7,9 +7,9 @@ use crate::address_space::{Backing, LOWEST, Mapping, Purpose, SPACE_END};
 use crate::errno::Errno;
 use crate::machine::PAGE_BYTES;
 use crate::page_table::{EXECUTE, READ, WRITE};
-use crate::vfs::Node;
 use crate::vfs::descriptor::Object;
 use crate::vfs::inode::Device;
+use crate::vfs::{FileNode, Node};
 
 const MAP_SHARED: u64 = 1;
 const MAP_PRIVATE: u64 = 2;
@@ -70,14 +70,14 @@ pub(crate) fn mmap(call: &mut Call) -> Answer {
     let length = round_up(length)
         .filter(|&l| l <= SPACE_END)
         .ok_or(Errno::ENOMEM)?;
-    let mut shared = match flags & 3 {
+    let shared = match flags & 3 {
         MAP_PRIVATE => false,
         MAP_SHARED | MAP_SHARED_VALIDATE => true,
         _ => return Err(Errno::EINVAL.into()),
     };
     let mut backing = Backing::Anonymous;
     if flags & MAP_ANONYMOUS == 0 {
-        let file = call.kernel.open.file(descriptor)?;
+        let file = call.file(descriptor)?;
         if !file.readable() || shared && permissions & WRITE != 0 && !file.writable() {
             return Err(Errno::EACCES.into());
         }
@@ -100,10 +100,6 @@ pub(crate) fn mmap(call: &mut Call) -> Answer {
             _ => return Err(Errno::ENODEV.into()),
         }
     }
-    if backing == Backing::Anonymous {
-        // With one process, nobody else could see what is shared.
-        shared = false;
-    }
     let start = if flags & (MAP_FIXED | MAP_FIXED_NOREPLACE) != 0 {
         let range = range_of(address, length).map_err(|error| {
             if address % PAGE_BYTES == 0 {
@@ -115,19 +111,25 @@ pub(crate) fn mmap(call: &mut Call) -> Answer {
         if address < LOWEST {
             return Err(Errno::EPERM.into());
         }
-        if flags & MAP_FIXED_NOREPLACE != 0 && !call.kernel.space.is_free(&range) {
+        if flags & MAP_FIXED_NOREPLACE != 0 && !call.kernel.spaces[call.space].is_free(&range) {
             return Err(Errno::EEXIST.into());
         }
         address
     } else {
         let wished = address & !(PAGE_BYTES - 1);
-        let fits = range_of(wished, length).is_ok_and(|range| call.kernel.space.is_free(&range));
+        let fits = range_of(wished, length)
+            .is_ok_and(|range| call.kernel.spaces[call.space].is_free(&range));
         if wished >= LOWEST && fits {
             wished
         } else {
-            call.kernel.space.find_gap(length).ok_or(Errno::ENOMEM)?
+            call.kernel.spaces[call.space]
+                .find_gap(length)
+                .ok_or(Errno::ENOMEM)?
         }
     };
+    if shared && backing == Backing::Anonymous {
+        backing = shared_memory(call, length);
+    }
     let mapping = Mapping {
         end: start + length,
         permissions,
@@ -135,8 +137,23 @@ pub(crate) fn mmap(call: &mut Call) -> Answer {
         backing,
         purpose: Purpose::Plain,
     };
-    call.kernel.map(call.machine, start, mapping);
+    call.kernel.map(call.machine, call.space, start, mapping);
     Ok(start)
+}
+
+/// Memory that processes share: a file without a name, which goes with its last mapping.
+fn shared_memory(call: &mut Call, length: u64) -> Backing {
+    let file = FileNode {
+        size: length,
+        ..FileNode::default()
+    };
+    let now = call.now_ns();
+    let inode = call.kernel.files.create(Node::File(file), 0o777, now);
+    Backing::File {
+        inode,
+        offset: 0,
+        limit: u64::MAX,
+    }
 }
 
 /// `munmap`.
@@ -146,7 +163,7 @@ pub(crate) fn munmap(call: &mut Call) -> Answer {
         return Err(Errno::EINVAL.into());
     }
     let range = range_of(address, length)?;
-    call.kernel.unmap(call.machine, &range);
+    call.kernel.unmap(call.machine, call.space, &range);
     Ok(0)
 }
 
@@ -161,10 +178,11 @@ pub(crate) fn mprotect(call: &mut Call) -> Answer {
     if range.is_empty() {
         return Ok(0);
     }
-    if !call.kernel.space.is_covered(&range) {
+    if !call.kernel.spaces[call.space].is_covered(&range) {
         return Err(Errno::ENOMEM.into());
     }
-    call.kernel.protect(call.machine, &range, permissions);
+    call.kernel
+        .protect(call.machine, call.space, &range, permissions);
     Ok(0)
 }
 
@@ -182,19 +200,22 @@ pub(crate) fn mremap(call: &mut Call) -> Answer {
     {
         return Err(Errno::EINVAL.into());
     }
-    let (start, mapping) = match call.kernel.space.find(address) {
+    let (start, mapping) = match call.kernel.spaces[call.space].find(address) {
         Some((start, &mapping)) if mapping.end >= old.end => (start, mapping),
         _ => return Err(Errno::EFAULT.into()),
     };
     let kernel = &mut *call.kernel;
     if flags & MREMAP_FIXED == 0 {
         if new_length <= old_length {
-            kernel.unmap(call.machine, &(address + new_length..old.end));
+            kernel.unmap(call.machine, call.space, &(address + new_length..old.end));
             return Ok(address);
         }
         let room = old.end..address.saturating_add(new_length);
-        if mapping.end == old.end && room.end <= SPACE_END && kernel.space.is_free(&room) {
-            kernel.space.mappings.insert(
+        if mapping.end == old.end
+            && room.end <= SPACE_END
+            && kernel.spaces[call.space].is_free(&room)
+        {
+            kernel.spaces[call.space].mappings.insert(
                 start,
                 Mapping {
                     end: room.end,
@@ -212,18 +233,19 @@ pub(crate) fn mremap(call: &mut Call) -> Answer {
         if range.start < old.end && old.start < range.end || range.start < LOWEST {
             return Err(Errno::EINVAL.into());
         }
-        kernel.unmap(call.machine, &range);
+        kernel.unmap(call.machine, call.space, &range);
         new_address
     } else {
-        kernel.space.find_gap(new_length).ok_or(Errno::ENOMEM)?
+        kernel.spaces[call.space]
+            .find_gap(new_length)
+            .ok_or(Errno::ENOMEM)?
     };
     // Take the old mapping out, and its pages to the new place.
     let kept = old_length.min(new_length);
     if kept < old_length {
-        kernel.unmap(call.machine, &(address + kept..old.end));
+        kernel.unmap(call.machine, call.space, &(address + kept..old.end));
     }
-    let Some((_, moved)) = kernel
-        .space
+    let Some((_, moved)) = kernel.spaces[call.space]
         .take(&(address..address + kept))
         .into_iter()
         .next()
@@ -233,16 +255,20 @@ pub(crate) fn mremap(call: &mut Call) -> Answer {
     let mut leaves = Vec::new();
     let first = address / PAGE_BYTES;
     let pages = first..first + kept / PAGE_BYTES;
-    kernel.space.table.update(pages.clone(), |page, leaf| {
-        leaves.push((page - first, leaf));
-        0
-    });
+    kernel
+        .spaces
+        .update(call.space, pages.clone(), |page, leaf| {
+            leaves.push((page - first, leaf));
+            0
+        });
     for (page, leaf) in leaves {
-        kernel.space.table.set(target / PAGE_BYTES + page, leaf);
+        kernel
+            .spaces
+            .set_leaf(call.space, target / PAGE_BYTES + page, leaf);
     }
     call.machine
-        .mappings_changed(crate::kernel::SPACE, pages, moved.executable());
-    kernel.space.insert(
+        .mappings_changed(call.space, pages, moved.executable());
+    kernel.spaces[call.space].insert(
         target,
         Mapping {
             end: target + new_length,
@@ -255,7 +281,7 @@ pub(crate) fn mremap(call: &mut Call) -> Answer {
 /// `brk`.
 pub(crate) fn brk(call: &mut Call) -> Answer {
     let wished = call.arguments[0];
-    let space = &call.kernel.space;
+    let space = &call.kernel.spaces[call.space];
     let (start, now) = (space.break_start, space.break_now);
     if wished < start || wished > SPACE_END {
         return Ok(now);
@@ -273,11 +299,12 @@ pub(crate) fn brk(call: &mut Call) -> Answer {
             backing: Backing::Anonymous,
             purpose: Purpose::Heap,
         };
-        call.kernel.space.insert(old_end, mapping);
+        call.kernel.spaces[call.space].insert(old_end, mapping);
     } else if new_end < old_end {
-        call.kernel.unmap(call.machine, &(new_end..old_end));
+        call.kernel
+            .unmap(call.machine, call.space, &(new_end..old_end));
     }
-    call.kernel.space.break_now = wished;
+    call.kernel.spaces[call.space].break_now = wished;
     Ok(wished)
 }
 
@@ -291,11 +318,11 @@ pub(crate) fn madvise(call: &mut Call) -> Answer {
     if range.is_empty() {
         return Ok(0);
     }
-    if !call.kernel.space.is_covered(&range) {
+    if !call.kernel.spaces[call.space].is_covered(&range) {
         return Err(Errno::ENOMEM.into());
     }
     if advice == MADV_DONTNEED {
-        call.kernel.drop_pages(call.machine, &range);
+        call.kernel.drop_pages(call.machine, call.space, &range);
     }
     Ok(0)
 }
@@ -310,15 +337,15 @@ pub(crate) fn mincore(call: &mut Call) -> Answer {
             error
         }
     })?;
-    if !call.kernel.space.is_covered(&range) {
+    if !call.kernel.spaces[call.space].is_covered(&range) {
         return Err(Errno::ENOMEM.into());
     }
     let pages = crate::address_space::pages(&range);
     let count = pages.end - pages.start;
     call.kernel
-        .touch(call.machine, vector, count, Access::Store)?;
+        .touch(call.machine, call.space, vector, count, Access::Store)?;
     for (index, page) in pages.enumerate() {
-        let resident = u8::from(call.kernel.space.table.get(page) != 0);
+        let resident = u8::from(call.kernel.spaces.leaf(call.space, page) != 0);
         call.write(vector + index as u64, &[resident])?;
     }
     Ok(0)
@@ -331,7 +358,7 @@ pub(crate) fn msync(call: &mut Call) -> Answer {
     if flags & !7 != 0 || flags & (MS_ASYNC | MS_SYNC) == (MS_ASYNC | MS_SYNC) {
         return Err(Errno::EINVAL.into());
     }
-    if !call.kernel.space.is_covered(&range) {
+    if !call.kernel.spaces[call.space].is_covered(&range) {
         return Err(Errno::ENOMEM.into());
     }
     if flags & MS_SYNC != 0 {
@@ -345,7 +372,7 @@ pub(crate) fn msync(call: &mut Call) -> Answer {
 pub(crate) fn mlock(call: &mut Call) -> Answer {
     let address = call.arguments[0] & !(PAGE_BYTES - 1);
     let range = range_of(address, call.arguments[1])?;
-    if call.kernel.space.is_covered(&range) {
+    if call.kernel.spaces[call.space].is_covered(&range) {
         Ok(0)
     } else {
         Err(Errno::ENOMEM.into())
@@ -360,8 +387,7 @@ pub(crate) fn flush_instruction_cache(call: &mut Call) -> Answer {
     }
     let pages = start / PAGE_BYTES..end.div_ceil(PAGE_BYTES).min(SPACE_END / PAGE_BYTES);
     if !pages.is_empty() {
-        call.machine
-            .mappings_changed(crate::kernel::SPACE, pages, true);
+        call.machine.mappings_changed(call.space, pages, true);
     }
     Ok(0)
 }

@@ -10,6 +10,7 @@ pub(crate) mod files;
 pub(crate) mod identity;
 pub(crate) mod memory;
 pub(crate) mod polling;
+pub(crate) mod processes;
 pub(crate) mod signals;
 pub(crate) mod table;
 pub(crate) mod threads;
@@ -20,9 +21,11 @@ use perdure_riscv::Hart;
 
 use crate::errno::Errno;
 use crate::kernel::Kernel;
-use crate::machine::{Machine, ThreadId};
-use crate::outcome::Outcome;
-use crate::thread::Wait;
+use crate::machine::{Machine, SpaceId, ThreadId};
+use crate::outcome::{ExitReport, Outcome};
+use crate::process::{Ending, Process, ProcessId};
+use crate::thread::{ThreadState, Wait};
+use crate::vfs::descriptor::{Descriptor, OpenFile};
 
 /// Cycles of entering and leaving the kernel and finding the handler.
 const CALL_CYCLES: u64 = 300;
@@ -33,6 +36,8 @@ pub(crate) struct Call<'a> {
     pub machine: &'a mut dyn Machine,
     pub hart: &'a mut Hart,
     pub thread: ThreadId,
+    pub process: ProcessId,
+    pub space: SpaceId,
     pub arguments: [u64; 6],
 }
 
@@ -48,6 +53,8 @@ pub(crate) enum Stop {
     Yield,
     /// The registers are what a signal handler's frame said.
     SignalReturn,
+    /// The process goes on as another program, in another address space.
+    Executed,
     /// The thread ends.
     EndThread(i32),
     /// The process ends.
@@ -79,10 +86,46 @@ pub(crate) fn time_bytes(ns: u64) -> [u8; 16] {
 }
 
 impl Call<'_> {
+    /// The process that calls.
+    pub fn process(&self) -> &Process {
+        &self.kernel.processes[self.process]
+    }
+
+    pub fn process_mut(&mut self) -> &mut Process {
+        &mut self.kernel.processes[self.process]
+    }
+
+    pub fn descriptor(&self, number: u64) -> Result<Descriptor, Errno> {
+        self.process().descriptors.descriptor(number)
+    }
+
+    /// The open file behind a descriptor.
+    pub fn file(&self, number: u64) -> Result<&OpenFile, Errno> {
+        self.kernel.open_file(self.process, number)
+    }
+
+    pub fn file_mut(&mut self, number: u64) -> Result<&mut OpenFile, Errno> {
+        let file = self.descriptor(number)?.file;
+        self.kernel.open.files.get_mut(file).ok_or(Errno::EBADF)
+    }
+
+    /// A descriptor for a new open file.
+    pub fn open(&mut self, file: OpenFile, close_on_exec: bool) -> Result<u32, Errno> {
+        let descriptors = &mut self.kernel.processes[self.process].descriptors;
+        self.kernel.open.open(descriptors, file, close_on_exec)
+    }
+
+    /// Puts a descriptor at the lowest free number from `lowest`.
+    pub fn install(&mut self, lowest: usize, descriptor: Descriptor) -> Result<u32, Errno> {
+        self.process_mut().descriptors.install(lowest, descriptor)
+    }
+
     /// A `struct timespec` that is a duration or a point in time.
     pub fn duration_at(&mut self, address: u64) -> Result<u64, Errno> {
-        let seconds = self.kernel.u64_in(self.machine, address)? as i64;
-        let nanoseconds = self.kernel.u64_in(self.machine, address.wrapping_add(8))?;
+        let seconds = self.kernel.u64_in(self.machine, self.space, address)? as i64;
+        let nanoseconds = self
+            .kernel
+            .u64_in(self.machine, self.space, address.wrapping_add(8))?;
         if seconds < 0 || nanoseconds >= 1_000_000_000 {
             return Err(Errno::EINVAL);
         }
@@ -92,19 +135,20 @@ impl Call<'_> {
     }
 
     pub fn string(&mut self, address: u64) -> Result<String, Errno> {
-        self.kernel.string_in(self.machine, address)
+        self.kernel.string_in(self.machine, self.space, address)
     }
 
     pub fn write(&mut self, address: u64, bytes: &[u8]) -> Result<(), Errno> {
-        self.kernel.copy_out(self.machine, address, bytes)
+        self.kernel
+            .copy_out(self.machine, self.space, address, bytes)
     }
 
     pub fn read_u32(&mut self, address: u64) -> Result<u32, Errno> {
-        self.kernel.u32_in(self.machine, address)
+        self.kernel.u32_in(self.machine, self.space, address)
     }
 
     pub fn read_u64(&mut self, address: u64) -> Result<u64, Errno> {
-        self.kernel.u64_in(self.machine, address)
+        self.kernel.u64_in(self.machine, self.space, address)
     }
 
     pub fn now_ns(&self) -> u64 {
@@ -144,22 +188,24 @@ impl Kernel {
         hart: &mut Hart,
         machine: &mut dyn Machine,
     ) -> Outcome {
-        let Some(thread) = self.thread_on(hart_index) else {
-            return Outcome::Blocked;
+        let thread = match self.enter(hart_index, machine) {
+            Ok(thread) => thread,
+            Err(outcome) => return outcome,
         };
-        if let Some(outcome) = self.exit_outcome() {
-            return outcome;
-        }
+        let process = self.process_of(thread);
         machine.charge(CALL_CYCLES);
         let number = hart.x[17];
         let mut arguments = [0; 6];
         arguments.copy_from_slice(&hart.x[10..16]);
+        let space = self.processes[process].space;
         let answer = if let Some(handler) = table::handler(number) {
             handler(&mut Call {
                 kernel: self,
                 machine,
                 hart,
                 thread,
+                process,
+                space,
                 arguments,
             })
         } else {
@@ -192,24 +238,37 @@ impl Kernel {
             }
             Err(Stop::SignalReturn) => None,
             Err(Stop::Wait(wait, deadline_ns)) => {
-                if !self.has_signal(thread) {
+                if wait.is_interruptible() && self.has_signal(thread) {
+                    self.interrupt_at_once(thread, wait, deadline_ns);
+                    self.deliver_signals(thread, hart, machine);
+                } else {
                     self.block(hart_index, thread, hart, wait, deadline_ns);
-                    return Outcome::Blocked;
                 }
-                self.interrupt_at_once(thread, wait, deadline_ns);
-                self.deliver_signals(thread, hart, machine);
-                return self.exit_outcome().unwrap_or(Outcome::Continue);
+                return self.leave(hart_index, thread, machine);
             }
             Err(Stop::EndThread(status)) => {
-                self.end_thread(hart_index, thread, status, machine);
-                return self.exit_outcome().unwrap_or(Outcome::Blocked);
+                self.end_thread(thread, status, machine);
+                return self.leave(hart_index, thread, machine);
             }
             Err(Stop::EndProcess(status)) => {
-                self.end_process(crate::ExitReport {
+                let report = ExitReport {
                     status: status & 0xff,
                     fatal: None,
-                });
-                return self.exit_outcome().unwrap_or(Outcome::Blocked);
+                };
+                let process = self.process_of(thread);
+                self.end_process(process, Ending::Exited(status as u8), report);
+                return self.leave(hart_index, thread, machine);
+            }
+            Err(Stop::Executed) => {
+                // It is scheduled anew, so that the hart learns of its address space.
+                if let Some(id) = self.thread_on(hart_index)
+                    && let Some(thread) = self.threads.get_mut(&id)
+                {
+                    thread.state = ThreadState::Ready;
+                    self.scheduler.ready.push_front(id);
+                    self.leave_hart(hart_index);
+                }
+                return self.leave(hart_index, thread, machine);
             }
         };
         if let Some(value) = value {
@@ -224,7 +283,8 @@ impl Kernel {
             }
         }
         self.deliver_signals(thread, hart, machine);
-        if let Some(outcome) = self.exit_outcome() {
+        let outcome = self.leave(hart_index, thread, machine);
+        if outcome != Outcome::Continue {
             return outcome;
         }
         if self.output.pending_bytes() >= self.settings.output_limit_bytes as u64 {

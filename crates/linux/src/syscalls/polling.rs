@@ -4,6 +4,7 @@ use super::signals::replace_mask;
 use super::{Answer, Call};
 use crate::errno::Errno;
 use crate::kernel::Kernel;
+use crate::process::ProcessId;
 use crate::thread::Wait;
 use crate::vfs::descriptor::{Interest, O_CLOEXEC, Object, OpenFile, Poller};
 
@@ -60,16 +61,16 @@ impl Kernel {
             Object::Poller(id) => self.open.pollers.get(*id).map_or((POLLERR, 0), |poller| {
                 let ready = poller
                     .interests
-                    .values()
-                    .any(|i| self.reported_events(i).0 != 0);
+                    .iter()
+                    .any(|(&(_, file), interest)| self.reported_events(file, interest).0 != 0);
                 (if ready { POLLIN | POLLRDNORM } else { 0 }, 0)
             }),
         }
     }
 
     /// What an epoll interest has to report, and the count of changes it belongs to.
-    fn reported_events(&self, interest: &Interest) -> (u32, u64) {
-        let Some(file) = self.open.files.get(interest.file) else {
+    fn reported_events(&self, file: u32, interest: &Interest) -> (u32, u64) {
+        let Some(file) = self.open.files.get(file) else {
             return (0, 0);
         };
         // An epoll instance inside another is not followed: it could contain itself.
@@ -84,8 +85,8 @@ impl Kernel {
         (events, activity)
     }
 
-    fn poll_one(&self, number: u64, events: u32) -> u32 {
-        match self.open.file(number) {
+    fn poll_one(&self, process: ProcessId, number: u64, events: u32) -> u32 {
+        match self.open_file(process, number) {
             Ok(file) => self.readiness(&file.object).0 & (events | POLLERR | POLLHUP),
             Err(_) => POLLNVAL,
         }
@@ -112,7 +113,8 @@ pub(crate) fn ppoll(call: &mut Call) -> Answer {
         let result = if (number as i32) < 0 {
             0
         } else {
-            call.kernel.poll_one(u64::from(number), events)
+            call.kernel
+                .poll_one(call.process, u64::from(number), events)
         };
         call.write(at.wrapping_add(6), &(result as u16).to_le_bytes())?;
         ready += u64::from(result != 0);
@@ -162,8 +164,8 @@ pub(crate) fn pselect6(call: &mut Call) -> Answer {
                 if number >= count {
                     continue;
                 }
-                call.kernel.open.descriptor(number)?;
-                if call.kernel.poll_one(number, asked) & asked != 0 {
+                call.descriptor(number)?;
+                if call.kernel.poll_one(call.process, number, asked) & asked != 0 {
                     result |= 1 << bit;
                     ready += 1;
                 }
@@ -188,7 +190,7 @@ pub(crate) fn epoll_create1(call: &mut Call) -> Answer {
     }
     let id = call.kernel.open.pollers.insert(Poller::default());
     let file = OpenFile::new(Object::Poller(id), 2, "anon_inode:[eventpoll]".to_owned());
-    match call.kernel.open.open(file, flags & O_CLOEXEC != 0) {
+    match call.open(file, flags & O_CLOEXEC != 0) {
         Ok(number) => Ok(u64::from(number)),
         Err(error) => {
             call.kernel.open.pollers.remove(id);
@@ -198,7 +200,7 @@ pub(crate) fn epoll_create1(call: &mut Call) -> Answer {
 }
 
 fn poller_of(call: &Call, number: u64) -> Result<u32, Errno> {
-    match call.kernel.open.file(number)?.object {
+    match call.file(number)?.object {
         Object::Poller(id) => Ok(id),
         _ => Err(Errno::EINVAL),
     }
@@ -207,10 +209,10 @@ fn poller_of(call: &Call, number: u64) -> Result<u32, Errno> {
 /// `epoll_ctl`. Files that never block are refused with EPERM, as on Linux.
 pub(crate) fn epoll_ctl(call: &mut Call) -> Answer {
     let [poller, operation, number, event, ..] = call.arguments;
-    call.kernel.open.descriptor(poller)?;
-    let file = call.kernel.open.descriptor(number)?.file;
+    call.descriptor(poller)?;
+    let file = call.descriptor(number)?.file;
     if matches!(
-        call.kernel.open.file(number)?.object,
+        call.file(number)?.object,
         Object::Inode(_) | Object::Text { .. }
     ) {
         return Err(Errno::EPERM.into());
@@ -219,14 +221,13 @@ pub(crate) fn epoll_ctl(call: &mut Call) -> Answer {
     if number as u32 == poller as u32 {
         return Err(Errno::EINVAL.into());
     }
-    let number = number as u32;
+    let key = (number as u32, file);
     let interest = if operation == 2 {
         None
     } else {
         let events = call.read_u32(event)?;
         let data = call.read_u64(event.wrapping_add(8))?;
         Some(Interest {
-            file,
             events,
             data,
             reported: None,
@@ -234,15 +235,15 @@ pub(crate) fn epoll_ctl(call: &mut Call) -> Answer {
         })
     };
     let poller = call.kernel.open.pollers.get_mut(id).ok_or(Errno::EBADF)?;
-    let exists = poller.interests.contains_key(&number);
+    let exists = poller.interests.contains_key(&key);
     match (operation, interest) {
         (1, Some(_)) if exists => return Err(Errno::EEXIST.into()),
         (2 | 3, _) if !exists => return Err(Errno::ENOENT.into()),
         (1 | 3, Some(interest)) => {
-            poller.interests.insert(number, interest);
+            poller.interests.insert(key, interest);
         }
         (2, None) => {
-            poller.interests.remove(&number);
+            poller.interests.remove(&key);
         }
         _ => return Err(Errno::EINVAL.into()),
     }
@@ -276,12 +277,12 @@ fn epoll_wait(call: &mut Call, timeout: Option<u64>) -> Answer {
     let id = poller_of(call, number)?;
     replace_mask(call, mask, mask_bytes)?;
     let poller = call.kernel.open.pollers.get(id).ok_or(Errno::EBADF)?;
-    let ready: Vec<(u32, u32, u64, u64)> = poller
+    let ready: Vec<((u32, u32), u32, u64, u64)> = poller
         .interests
         .iter()
-        .filter_map(|(&number, interest)| {
-            let (events, activity) = call.kernel.reported_events(interest);
-            (events != 0).then_some((number, events, interest.data, activity))
+        .filter_map(|(&key, interest)| {
+            let (events, activity) = call.kernel.reported_events(key.1, interest);
+            (events != 0).then_some((key, events, interest.data, activity))
         })
         .take(capacity as usize)
         .collect();
@@ -297,9 +298,9 @@ fn epoll_wait(call: &mut Call, timeout: Option<u64>) -> Answer {
         bytes.extend(data.to_le_bytes());
     }
     call.write(buffer, &bytes)?;
-    for (number, _, _, activity) in &ready {
+    for (key, _, _, activity) in &ready {
         let poller = call.kernel.open.pollers.get_mut(id);
-        if let Some(interest) = poller.and_then(|poller| poller.interests.get_mut(number)) {
+        if let Some(interest) = poller.and_then(|poller| poller.interests.get_mut(key)) {
             interest.reported = Some(*activity);
             interest.disabled = interest.events & EPOLLONESHOT != 0;
         }

@@ -3,10 +3,10 @@
 use super::{Answer, Call, Stop};
 use crate::errno::Errno;
 use crate::machine::ThreadId;
-use crate::process::PROCESS_ID;
+use crate::process::ProcessId;
 use crate::signal::{
     AlternateStack, SI_TKILL, SI_USER, SIGNAL_FRAME_BYTES, SIGNAL_MAX, SS_DISABLE, SignalInfo,
-    UNBLOCKABLE, bit,
+    Target, UNBLOCKABLE, bit,
 };
 use crate::thread::Wait;
 
@@ -25,8 +25,7 @@ pub(crate) fn rt_sigaction(call: &mut Call) -> Answer {
         return Err(Errno::EINVAL.into());
     }
     let present = call
-        .kernel
-        .process
+        .process()
         .actions
         .get(&signal)
         .copied()
@@ -43,7 +42,7 @@ pub(crate) fn rt_sigaction(call: &mut Call) -> Answer {
         call.write(old, &bytes)?;
     }
     if new != 0 {
-        call.kernel.process.actions.insert(signal, wished);
+        call.process_mut().actions.insert(signal, wished);
     }
     Ok(0)
 }
@@ -84,7 +83,7 @@ pub(crate) fn rt_sigpending(call: &mut Call) -> Answer {
     let thread = call.kernel.threads.get(&call.thread);
     let own = thread.into_iter().flat_map(|thread| &thread.pending);
     let set = own
-        .chain(&call.kernel.process.pending)
+        .chain(&call.process().pending)
         .fold(0, |set, info| set | bit(info.signal));
     let mask = thread.map_or(0, |thread| thread.mask);
     call.write(call.arguments[0], &(set & mask).to_le_bytes())?;
@@ -148,19 +147,53 @@ pub(crate) fn sigaltstack(call: &mut Call) -> Answer {
     Ok(0)
 }
 
-/// `kill`. The only process there is, is this one.
+/// `kill`. −1 means every other process of the same program.
 pub(crate) fn kill(call: &mut Call) -> Answer {
-    let [process, signal, ..] = call.arguments;
+    let [number, signal, ..] = call.arguments;
     let signal = signal_number(signal)?;
-    let own = i64::from(PROCESS_ID);
-    if !matches!(process as i32, 0 | -1) && i64::from(process as i32).abs() != own {
+    let number = number as i32;
+    let own = call.process();
+    let (own_id, own_group, program) = (own.id, own.group, own.program);
+    let processes = &call.kernel.processes;
+    if number > 0 {
+        let id = ProcessId(number as u32);
+        if !processes.exists(id) {
+            return Err(Errno::ESRCH.into());
+        }
+        return send_to(call, &[id], signal);
+    }
+    let meets = |id: ProcessId, of_program: u32, group: u32| match number {
+        0 => group == own_group,
+        -1 => id != own_id && of_program == program,
+        _ => group == number.unsigned_abs(),
+    };
+    let live = processes.live.values();
+    let receivers: Vec<ProcessId> = live
+        .filter(|process| meets(process.id, process.program, process.group))
+        .map(|process| process.id)
+        .collect();
+    let mut zombies = processes.zombies.iter();
+    let any_zombie = zombies.any(|(&id, zombie)| meets(id, zombie.program, zombie.group));
+    if receivers.is_empty() && !any_zombie {
         return Err(Errno::ESRCH.into());
     }
-    if signal != 0 {
-        call.kernel
-            .send_signal(None, SignalInfo::sent(signal, SI_USER));
+    send_to(call, &receivers, signal)
+}
+
+fn send_to(call: &mut Call, receivers: &[ProcessId], signal: u8) -> Answer {
+    note_place(call);
+    let info = SignalInfo::sent(signal, SI_USER, call.process);
+    for &id in receivers.iter().filter(|_| signal != 0) {
+        call.kernel.send_signal(Target::Process(id), info);
     }
     Ok(0)
+}
+
+/// So that a report of a fatal signal that a thread sends itself says where.
+fn note_place(call: &mut Call) {
+    if let Some(own) = call.kernel.threads.get_mut(&call.thread) {
+        own.context.pc = call.hart.pc;
+    }
 }
 
 fn kill_thread(call: &mut Call, thread: u64, signal: u64) -> Answer {
@@ -170,12 +203,9 @@ fn kill_thread(call: &mut Call, thread: u64, signal: u64) -> Answer {
         return Err(Errno::ESRCH.into());
     }
     if signal != 0 {
-        // So that a report of a fatal signal that a thread sends itself says where.
-        if let Some(own) = call.kernel.threads.get_mut(&call.thread) {
-            own.context.pc = call.hart.pc;
-        }
-        call.kernel
-            .send_signal(Some(id), SignalInfo::sent(signal, SI_TKILL));
+        note_place(call);
+        let info = SignalInfo::sent(signal, SI_TKILL, call.process);
+        call.kernel.send_signal(Target::Thread(id), info);
     }
     Ok(0)
 }
@@ -191,7 +221,8 @@ pub(crate) fn tgkill(call: &mut Call) -> Answer {
     if process as i32 <= 0 || thread as i32 <= 0 {
         return Err(Errno::EINVAL.into());
     }
-    if process as u32 != PROCESS_ID {
+    let id = ThreadId(thread as u32);
+    if call.kernel.process_of(id) != ProcessId(process as u32) {
         return Err(Errno::ESRCH.into());
     }
     kill_thread(call, thread, signal)
@@ -216,11 +247,12 @@ pub(crate) fn rt_sigqueueinfo(call: &mut Call) -> Answer {
     let [process, signal, address, ..] = call.arguments;
     let signal = signal_number(signal)?;
     let info = info_at(call, address, signal)?;
-    if process as u32 != PROCESS_ID {
+    let id = ProcessId(process as u32);
+    if !call.kernel.processes.exists(id) {
         return Err(Errno::ESRCH.into());
     }
     if signal != 0 {
-        call.kernel.send_signal(None, info);
+        call.kernel.send_signal(Target::Process(id), info);
     }
     Ok(0)
 }
@@ -231,11 +263,12 @@ pub(crate) fn rt_tgsigqueueinfo(call: &mut Call) -> Answer {
     let signal = signal_number(signal)?;
     let info = info_at(call, address, signal)?;
     let id = ThreadId(thread as u32);
-    if process as u32 != PROCESS_ID || !call.kernel.threads.contains_key(&id) {
+    let known = call.kernel.threads.contains_key(&id);
+    if !known || call.kernel.process_of(id) != ProcessId(process as u32) {
         return Err(Errno::ESRCH.into());
     }
     if signal != 0 {
-        call.kernel.send_signal(Some(id), info);
+        call.kernel.send_signal(Target::Thread(id), info);
     }
     Ok(0)
 }

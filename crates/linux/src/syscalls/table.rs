@@ -6,12 +6,11 @@
 //! | calls | answer | why |
 //! |---|---|---|
 //! | `riscv_hwprobe`, `rseq`, `clone3`, landlock, robust lists | ENOSYS | every program falls back |
-//! | `execve`, `execveat`, `clone` of a process | ENOSYS | there is one process |
-//! | `wait4`, `waitid` | ECHILD | there are no children |
 //! | `socket`, `socketpair` | EAFNOSUPPORT | there is no network |
 
 use super::{
-    Answer, Call, directories, files, identity, memory, polling, signals, threads, time, transfer,
+    Answer, Call, directories, files, identity, memory, polling, processes, signals, threads, time,
+    transfer,
 };
 
 /// A system call's implementation.
@@ -137,7 +136,7 @@ const TABLE: &[Row] = &[
     (92, "personality", Some(identity::personality)),
     (93, "exit", Some(threads::exit)),
     (94, "exit_group", Some(threads::exit_group)),
-    (95, "waitid", Some(identity::no_children)),
+    (95, "waitid", Some(processes::waitid)),
     (96, "set_tid_address", Some(threads::set_tid_address)),
     (97, "unshare", None),
     (98, "futex", Some(crate::futex::futex)),
@@ -196,10 +195,10 @@ const TABLE: &[Row] = &[
     (151, "setfsuid", None),
     (152, "setfsgid", None),
     (153, "times", Some(time::times)),
-    (154, "setpgid", Some(identity::setpgid)),
-    (155, "getpgid", Some(identity::getpgid)),
-    (156, "getsid", Some(identity::getpgid)),
-    (157, "setsid", Some(identity::setpgid)),
+    (154, "setpgid", Some(processes::setpgid)),
+    (155, "getpgid", Some(processes::getpgid)),
+    (156, "getsid", Some(processes::getsid)),
+    (157, "setsid", Some(processes::setsid)),
     (158, "getgroups", Some(identity::getgroups)),
     (159, "setgroups", Some(identity::not_permitted)),
     (160, "uname", Some(identity::uname)),
@@ -214,8 +213,8 @@ const TABLE: &[Row] = &[
     (169, "gettimeofday", Some(time::gettimeofday)),
     (170, "settimeofday", Some(identity::not_permitted)),
     (171, "adjtimex", Some(identity::not_permitted)),
-    (172, "getpid", Some(identity::getpid)),
-    (173, "getppid", Some(identity::getppid)),
+    (172, "getpid", Some(processes::getpid)),
+    (173, "getppid", Some(processes::getppid)),
     (174, "getuid", Some(identity::getuid)),
     (175, "geteuid", Some(identity::getuid)),
     (176, "getgid", Some(identity::getuid)),
@@ -263,7 +262,7 @@ const TABLE: &[Row] = &[
     (218, "request_key", None),
     (219, "keyctl", None),
     (220, "clone", Some(threads::clone)),
-    (221, "execve", Some(identity::not_implemented)),
+    (221, "execve", Some(processes::execve)),
     (222, "mmap", Some(memory::mmap)),
     (223, "fadvise64", Some(files::file_hint)),
     (224, "swapon", Some(identity::not_permitted)),
@@ -288,7 +287,7 @@ const TABLE: &[Row] = &[
     (243, "recvmmsg", Some(identity::not_a_socket)),
     (258, "riscv_hwprobe", Some(identity::not_implemented)),
     (259, "riscv_flush_icache", Some(memory::flush_instruction_cache)),
-    (260, "wait4", Some(identity::no_children)),
+    (260, "wait4", Some(processes::wait4)),
     (261, "prlimit64", Some(identity::prlimit64)),
     (262, "fanotify_init", None),
     (263, "fanotify_mark", None),
@@ -309,7 +308,7 @@ const TABLE: &[Row] = &[
     (278, "getrandom", Some(transfer::getrandom)),
     (279, "memfd_create", Some(files::memfd_create)),
     (280, "bpf", None),
-    (281, "execveat", Some(identity::not_implemented)),
+    (281, "execveat", Some(processes::execveat)),
     (282, "userfaultfd", None),
     (283, "membarrier", Some(threads::membarrier)),
     (284, "mlock2", Some(memory::mlock)),
@@ -333,7 +332,7 @@ const TABLE: &[Row] = &[
     (431, "fsconfig", None),
     (432, "fsmount", None),
     (433, "fspick", None),
-    (434, "pidfd_open", None),
+    (434, "pidfd_open", Some(identity::not_implemented)),
     (435, "clone3", Some(identity::not_implemented)),
     (436, "close_range", Some(files::close_range)),
     (437, "openat2", Some(files::openat2)),

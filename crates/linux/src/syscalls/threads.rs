@@ -1,5 +1,6 @@
 //! Threads: making and ending them, and what they ask about harts.
 
+use super::processes::clone_process;
 use super::{Answer, Call, Stop};
 use crate::errno::Errno;
 use crate::machine::ThreadId;
@@ -13,20 +14,29 @@ const CLONE_PARENT_SETTID: u64 = 0x10_0000;
 const CLONE_CHILD_CLEARTID: u64 = 0x20_0000;
 const CLONE_CHILD_SETTID: u64 = 0x100_0000;
 
-/// Threads that a process may have.
+/// Threads that there may be.
 const THREADS_MAX: usize = 4096;
 
-/// `clone`, for threads. A new process (fork, vfork) is refused with ENOSYS.
+impl Call<'_> {
+    /// Fails if there are as many threads as there may be, of all processes together.
+    pub fn check_room_for_thread(&self) -> Result<(), Errno> {
+        let taken = self.kernel.threads.len() + self.kernel.processes.zombies.len();
+        if taken >= THREADS_MAX {
+            return Err(Errno::EAGAIN);
+        }
+        Ok(())
+    }
+}
+
+/// `clone`: of a thread, or of a process.
 pub(crate) fn clone(call: &mut Call) -> Answer {
     let [flags, stack, parent, tls, child, _] = call.arguments;
     let of_a_thread = CLONE_VM | CLONE_SIGHAND | CLONE_THREAD;
     if flags & of_a_thread != of_a_thread {
-        return Err(Errno::ENOSYS.into());
+        return clone_process(call);
     }
-    if call.kernel.threads.len() >= THREADS_MAX {
-        return Err(Errno::EAGAIN.into());
-    }
-    let id = ThreadId(call.kernel.process.next_thread);
+    call.check_room_for_thread()?;
+    let id = ThreadId(call.kernel.take_number(call.process().program));
     if flags & CLONE_PARENT_SETTID != 0 {
         call.write(parent, &id.0.to_le_bytes())?;
     }
@@ -43,13 +53,12 @@ pub(crate) fn clone(call: &mut Call) -> Answer {
         context.x[4] = tls;
     }
     let kernel = &mut *call.kernel;
-    kernel.process.next_thread += 1;
     let (name, mask) = kernel
         .threads
         .get(&call.thread)
         .map(|thread| (thread.name.clone(), thread.mask))
         .unwrap_or_default();
-    let mut thread = Thread::new(id, context, name);
+    let mut thread = Thread::new(id, call.process, context, name);
     thread.mask = mask;
     if flags & CLONE_CHILD_CLEARTID != 0 {
         thread.clear_child = child;
@@ -114,7 +123,9 @@ pub(crate) fn sched_setaffinity(call: &mut Call) -> Answer {
     let [id, length, mask, ..] = call.arguments;
     check_thread(call, id)?;
     let length = length.min(128);
-    let bytes = call.kernel.bytes_in(call.machine, mask, length)?;
+    let bytes = call
+        .kernel
+        .bytes_in(call.machine, call.space, mask, length)?;
     let harts = call.kernel.settings.harts;
     let any = (0..harts).any(|h| {
         bytes

@@ -99,7 +99,7 @@ fn timeval(ns: u64) -> [u8; 16] {
 }
 
 fn timer_bytes(call: &Call) -> [u8; 32] {
-    let timer = call.kernel.process.timer;
+    let timer = call.process().timer;
     let left = timer
         .due_ns
         .map_or(0, |due| due.saturating_sub(call.machine.clock_ns()));
@@ -154,17 +154,21 @@ pub(crate) fn setitimer(call: &mut Call) -> Answer {
         call.write(old, &bytes)?;
     }
     let due = call.machine.clock_ns().saturating_add(first_ns);
-    call.kernel.process.timer.due_ns = (first_ns != 0).then_some(due);
-    call.kernel.process.timer.interval_ns = interval_ns;
+    call.process_mut().timer.due_ns = (first_ns != 0).then_some(due);
+    call.process_mut().timer.interval_ns = interval_ns;
     Ok(0)
 }
 
 /// `times`: in hundredths of a second; all time is user time.
 pub(crate) fn times(call: &mut Call) -> Answer {
-    let ticks = call.machine.clock_ns() / 10_000_000;
+    const TICK_NS: u64 = 10_000_000;
+    let ticks = call.machine.clock_ns() / TICK_NS;
     if call.arguments[0] != 0 {
+        let own = call.kernel.usage(call.process(), call.machine).time_ns;
         let mut bytes = [0; 32];
-        bytes[..8].copy_from_slice(&ticks.to_le_bytes());
+        bytes[..8].copy_from_slice(&(own / TICK_NS).to_le_bytes());
+        let children = call.process().children.time_ns;
+        bytes[16..24].copy_from_slice(&(children / TICK_NS).to_le_bytes());
         call.write(call.arguments[0], &bytes)?;
     }
     Ok(ticks)

@@ -4,8 +4,7 @@ use perdure_riscv::Access;
 
 use super::{Answer, Call, Stop};
 use crate::errno::Errno;
-use crate::kernel::Kernel;
-use crate::signal::{SI_USER, SIGPIPE, SignalInfo};
+use crate::signal::{self, SI_USER, SIGPIPE, SignalInfo};
 use crate::vfs::descriptor::{O_APPEND, O_CLOEXEC, O_NONBLOCK, O_WRONLY, Object, OpenFile};
 use crate::vfs::inode::{Device, InodeId, Node};
 use crate::vfs::pipe::{EventCounter, PIPE_ATOMIC_BYTES, Pipe};
@@ -49,7 +48,10 @@ fn one_piece(address: u64, length: u64) -> Pieces {
 fn gather(call: &mut Call, pieces: &Pieces) -> Result<Vec<u8>, Errno> {
     let mut bytes = Vec::new();
     for &(address, length) in pieces {
-        match call.kernel.bytes_in(call.machine, address, length) {
+        match call
+            .kernel
+            .bytes_in(call.machine, call.space, address, length)
+        {
             Ok(piece) => bytes.extend(piece),
             Err(_) if !bytes.is_empty() => break,
             Err(error) => return Err(error),
@@ -77,13 +79,15 @@ enum Target {
     Event(u32),
 }
 
-fn target(kernel: &Kernel, number: u64) -> Result<Target, Errno> {
-    Ok(match &kernel.open.file(number)?.object {
-        Object::Inode(inode) => match &kernel.files.inode(*inode)?.node {
+fn target(call: &Call, number: u64) -> Result<Target, Errno> {
+    Ok(match &call.file(number)?.object {
+        Object::Inode(inode) => match &call.kernel.files.inode(*inode)?.node {
             Node::File(_) => Target::File(*inode),
             Node::Device(device) => Target::Device(*device),
             Node::Directory(_) | Node::DescriptorDirectory => return Err(Errno::EISDIR),
-            Node::Link(_) | Node::Report(_) | Node::Fixed(_) => return Err(Errno::EBADF),
+            Node::Link(_) | Node::ProcessLink(_) | Node::Report(_) | Node::Fixed(_) => {
+                return Err(Errno::EBADF);
+            }
         },
         Object::Text { text, .. } => Target::Text(text.clone()),
         Object::PipeReader(id) => Target::PipeReader(*id),
@@ -95,14 +99,14 @@ fn target(kernel: &Kernel, number: u64) -> Result<Target, Errno> {
 
 /// Reads into pieces; at `position`, or at the open file's offset, which then moves.
 fn read_into(call: &mut Call, number: u64, pieces: &Pieces, position: Option<u64>) -> Answer {
-    let file = call.kernel.open.file(number)?;
+    let file = call.file(number)?;
     if !file.readable() {
         return Err(Errno::EBADF.into());
     }
     let nonblocking = file.nonblocking();
     let offset = position.unwrap_or(file.offset);
     let wanted = total(pieces);
-    let seekable = match target(call.kernel, number)? {
+    let seekable = match target(call, number)? {
         Target::File(inode) => {
             let bytes = call.kernel.read_file(call.machine, inode, offset, wanted)?;
             scatter(call, pieces, &bytes)?;
@@ -120,11 +124,11 @@ fn read_into(call: &mut Call, number: u64, pieces: &Pieces, position: Option<u64
     };
     if let Some(count) = seekable {
         if position.is_none() {
-            call.kernel.open.file_mut(number)?.offset = offset + count;
+            call.file_mut(number)?.offset = offset + count;
         }
         return Ok(count);
     }
-    match target(call.kernel, number)? {
+    match target(call, number)? {
         Target::Device(device) => read_device(call, device, pieces, wanted),
         _ if position.is_some() => Err(Errno::ESPIPE.into()),
         Target::PipeReader(id) => read_pipe(call, id, pieces, wanted, nonblocking),
@@ -137,12 +141,13 @@ fn read_device(call: &mut Call, device: Device, pieces: &Pieces, wanted: u64) ->
     match device {
         Device::Null => Ok(0),
         Device::StandardInput => {
-            let input = &call.kernel.settings.stdin;
-            let from = call.kernel.stdin_offset as usize;
+            let program = call.process().program as usize;
+            let input = &call.kernel.settings.programs[program].stdin;
+            let from = call.kernel.progress[program].stdin_offset as usize;
             let to = input.len().min(from.saturating_add(wanted as usize));
             let bytes = input.get(from..to).unwrap_or_default().to_vec();
             scatter(call, pieces, &bytes)?;
-            call.kernel.stdin_offset += bytes.len() as u64;
+            call.kernel.progress[program].stdin_offset += bytes.len() as u64;
             Ok(bytes.len() as u64)
         }
         Device::Zero | Device::Full | Device::Random => {
@@ -164,7 +169,10 @@ fn fill(call: &mut Call, address: u64, length: u64, random: bool) -> Result<(), 
     while done < length {
         let count = (length - done).min(4096) as usize;
         if random {
-            call.kernel.random.fill(&mut page[..count]);
+            let program = call.process().program as usize;
+            call.kernel.progress[program]
+                .random
+                .fill(&mut page[..count]);
         }
         let at = address.checked_add(done).ok_or(Errno::EFAULT)?;
         call.write(at, &page[..count])?;
@@ -220,7 +228,7 @@ fn read_event(call: &mut Call, id: u32, pieces: &Pieces, wanted: u64, nonblockin
 
 /// Writes pieces; at `position`, or at the open file's offset, which then moves.
 fn write_from(call: &mut Call, number: u64, pieces: &Pieces, position: Option<u64>) -> Answer {
-    if !call.kernel.open.file(number)?.writable() {
+    if !call.file(number)?.writable() {
         return Err(Errno::EBADF.into());
     }
     let bytes = gather(call, pieces)?;
@@ -228,11 +236,11 @@ fn write_from(call: &mut Call, number: u64, pieces: &Pieces, position: Option<u6
 }
 
 fn write_bytes(call: &mut Call, number: u64, bytes: &[u8], position: Option<u64>) -> Answer {
-    let file = call.kernel.open.file(number)?;
+    let file = call.file(number)?;
     let nonblocking = file.nonblocking();
     let append = file.flags & O_APPEND != 0;
     let offset = position.unwrap_or(file.offset);
-    match target(call.kernel, number)? {
+    match target(call, number)? {
         Target::File(inode) => {
             let size = call.kernel.files.file(inode)?.size;
             let at = if append { size } else { offset };
@@ -251,7 +259,7 @@ fn write_bytes(call: &mut Call, number: u64, bytes: &[u8], position: Option<u64>
                 }
             };
             if position.is_none() {
-                call.kernel.open.file_mut(number)?.offset = at + written;
+                call.file_mut(number)?.offset = at + written;
             }
             Ok(written)
         }
@@ -266,13 +274,22 @@ fn write_bytes(call: &mut Call, number: u64, bytes: &[u8], position: Option<u64>
 
 fn write_device(call: &mut Call, device: Device, bytes: &[u8]) -> Answer {
     match device {
-        Device::StandardOutput => call.kernel.output.write(1, bytes),
-        Device::StandardError => call.kernel.output.write(2, bytes),
+        Device::StandardOutput => write_stream(call, 1, bytes),
+        Device::StandardError => write_stream(call, 2, bytes),
         Device::Full => return Err(Errno::ENOSPC.into()),
         Device::Null | Device::Zero | Device::Random => {}
         Device::StandardInput | Device::Terminal => return Err(Errno::EBADF.into()),
     }
     Ok(bytes.len() as u64)
+}
+
+/// Standard output or error of the caller's program. What a program writes in a second or later
+/// run is load alone, and goes nowhere.
+fn write_stream(call: &mut Call, descriptor: u8, bytes: &[u8]) {
+    let (program, run) = (call.process().program, call.process().run);
+    if run == 0 {
+        call.kernel.output.write(program, descriptor, bytes);
+    }
 }
 
 fn write_pipe(call: &mut Call, id: u32, bytes: &[u8], nonblocking: bool) -> Answer {
@@ -283,8 +300,9 @@ fn write_pipe(call: &mut Call, id: u32, bytes: &[u8], nonblocking: bool) -> Answ
         .map_or(0, |t| t.transferred) as usize;
     let pipe = call.kernel.open.pipes.get_mut(id).ok_or(Errno::EBADF)?;
     if pipe.readers == 0 {
-        let info = SignalInfo::sent(SIGPIPE, SI_USER);
-        call.kernel.send_signal(Some(call.thread), info);
+        let info = SignalInfo::sent(SIGPIPE, SI_USER, call.process);
+        call.kernel
+            .send_signal(signal::Target::Thread(call.thread), info);
         return Err(Errno::EPIPE.into());
     }
     let rest = bytes.get(done..).unwrap_or_default();
@@ -441,8 +459,8 @@ fn offset_at(call: &mut Call, address: u64) -> Result<Option<u64>, Errno> {
 
 /// Copies file to descriptor inside the kernel and moves the offsets.
 fn copy(call: &mut Call, from: u64, from_at: u64, to: u64, to_at: u64, length: u64) -> Answer {
-    let source = call.kernel.open.file(from)?;
-    if !source.readable() || !call.kernel.open.file(to)?.writable() {
+    let source = call.file(from)?;
+    if !source.readable() || !call.file(to)?.writable() {
         return Err(Errno::EBADF.into());
     }
     let own_offset = source.offset;
@@ -450,7 +468,7 @@ fn copy(call: &mut Call, from: u64, from_at: u64, to: u64, to_at: u64, length: u
     let write_at = offset_at(call, to_at)?;
     let at = read_at.unwrap_or(own_offset);
     let length = length.min(TRANSFER_BYTES_MAX);
-    let bytes = match target(call.kernel, from)? {
+    let bytes = match target(call, from)? {
         Target::File(inode) => call.kernel.read_file(call.machine, inode, at, length)?,
         Target::Text(text) => {
             let rest = text
@@ -463,7 +481,7 @@ fn copy(call: &mut Call, from: u64, from_at: u64, to: u64, to_at: u64, length: u
     let count = write_bytes(call, to, &bytes, write_at)?;
     match read_at {
         Some(_) => call.write(from_at, &(at + count).to_le_bytes())?,
-        None => call.kernel.open.file_mut(from)?.offset = at + count,
+        None => call.file_mut(from)?.offset = at + count,
     }
     if let Some(write_at) = write_at {
         call.write(to_at, &(write_at + count).to_le_bytes())?;
@@ -484,12 +502,12 @@ pub(crate) fn copy_file_range(call: &mut Call) -> Answer {
         return Err(Errno::EINVAL.into());
     }
     for number in [from, to] {
-        match target(call.kernel, number)? {
+        match target(call, number)? {
             Target::File(_) => {}
             _ => return Err(Errno::EINVAL.into()),
         }
     }
-    if call.kernel.open.file(to)?.flags & O_APPEND != 0 {
+    if call.file(to)?.flags & O_APPEND != 0 {
         return Err(Errno::EBADF.into());
     }
     copy(call, from, from_at, to, to_at, length)
@@ -513,7 +531,8 @@ pub(crate) fn pipe2(call: &mut Call) -> Answer {
     if flags & !(O_CLOEXEC | O_NONBLOCK | 0o40000) != 0 {
         return Err(Errno::EINVAL.into());
     }
-    call.kernel.touch(call.machine, address, 8, Access::Store)?;
+    call.kernel
+        .touch(call.machine, call.space, address, 8, Access::Store)?;
     let open = &mut call.kernel.open;
     let id = open.pipes.insert(Pipe {
         readers: 1,
@@ -524,17 +543,17 @@ pub(crate) fn pipe2(call: &mut Call) -> Answer {
     let kept = flags & O_NONBLOCK;
     let reader = OpenFile::new(Object::PipeReader(id), kept, name.clone());
     let writer = OpenFile::new(Object::PipeWriter(id), kept | O_WRONLY, name);
-    let first = match open.open(reader, flags & O_CLOEXEC != 0) {
+    let first = match call.open(reader, flags & O_CLOEXEC != 0) {
         Ok(first) => first,
         Err(error) => {
-            open.pipes.remove(id);
+            call.kernel.open.pipes.remove(id);
             return Err(error.into());
         }
     };
-    let second = match open.open(writer, flags & O_CLOEXEC != 0) {
+    let second = match call.open(writer, flags & O_CLOEXEC != 0) {
         Ok(second) => second,
         Err(error) => {
-            call.kernel.close(first)?;
+            call.kernel.close(call.process, first)?;
             call.kernel.open.pipes.remove(id);
             return Err(error.into());
         }
@@ -564,7 +583,7 @@ pub(crate) fn eventfd2(call: &mut Call) -> Answer {
         flags & O_NONBLOCK | 2,
         "anon_inode:[eventfd]".to_owned(),
     );
-    match call.kernel.open.open(file, flags & O_CLOEXEC != 0) {
+    match call.open(file, flags & O_CLOEXEC != 0) {
         Ok(number) => Ok(u64::from(number)),
         Err(error) => {
             call.kernel.open.events.remove(id);

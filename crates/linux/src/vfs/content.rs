@@ -281,8 +281,12 @@ impl Kernel {
         };
         let used = inode.links > 0
             || self.open.holds_inode(id)
-            || self.space.maps_inode(id)
-            || self.process.directory == id;
+            || self.spaces.map_inode(id)
+            || self
+                .processes
+                .live
+                .values()
+                .any(|process| process.directory == id);
         if used {
             return;
         }

@@ -102,8 +102,6 @@ impl OpenFile {
 /// One interest of an epoll instance.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Interest {
-    /// The open file it was registered for; the descriptor may have changed hands.
-    pub file: u32,
     pub events: u32,
     pub data: u64,
     /// The activity count at the last report, for edge-triggered interests.
@@ -112,10 +110,11 @@ pub(crate) struct Interest {
     pub disabled: bool,
 }
 
-/// An epoll instance: interests by descriptor.
+/// An epoll instance: interests by descriptor and open file, as the same number can stand for
+/// different files in different processes.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Poller {
-    pub interests: BTreeMap<u32, Interest>,
+    pub interests: BTreeMap<(u32, u32), Interest>,
 }
 
 /// A descriptor of the process.
@@ -186,62 +185,52 @@ impl<T> Table<T> {
     }
 }
 
-/// Everything that the process has open.
+/// Descriptors that a process may have.
+pub(crate) const DESCRIPTORS_MAX: usize = 1024;
+
+impl Table<Descriptor> {
+    pub fn descriptor(&self, number: u64) -> Result<Descriptor, Errno> {
+        let number = u32::try_from(number as i32).map_err(|_| Errno::EBADF)?;
+        self.get(number).copied().ok_or(Errno::EBADF)
+    }
+
+    /// Puts a descriptor at the lowest free number from `lowest`.
+    pub fn install(&mut self, lowest: usize, descriptor: Descriptor) -> Result<u32, Errno> {
+        let used = |index: usize| self.get(index as u32).is_some();
+        if (lowest..DESCRIPTORS_MAX).all(used) {
+            return Err(Errno::EMFILE);
+        }
+        Ok(self.insert_from(lowest, descriptor))
+    }
+}
+
+/// Everything that the processes have open; descriptors of several may share an open file.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct OpenFiles {
-    pub descriptors: Table<Descriptor>,
     pub files: Table<OpenFile>,
     pub pipes: Table<Pipe>,
     pub events: Table<EventCounter>,
     pub pollers: Table<Poller>,
 }
 
-/// Descriptors that a process may have.
-pub(crate) const DESCRIPTORS_MAX: usize = 1024;
-
 impl OpenFiles {
-    pub fn descriptor(&self, number: u64) -> Result<Descriptor, Errno> {
-        let number = u32::try_from(number as i32).map_err(|_| Errno::EBADF)?;
-        self.descriptors.get(number).copied().ok_or(Errno::EBADF)
-    }
-
-    /// The open file behind a descriptor.
-    pub fn file(&self, number: u64) -> Result<&OpenFile, Errno> {
-        self.files
-            .get(self.descriptor(number)?.file)
-            .ok_or(Errno::EBADF)
-    }
-
-    pub fn file_mut(&mut self, number: u64) -> Result<&mut OpenFile, Errno> {
-        let file = self.descriptor(number)?.file;
-        self.files.get_mut(file).ok_or(Errno::EBADF)
-    }
-
     /// A descriptor for a new open file.
-    pub fn open(&mut self, file: OpenFile, close_on_exec: bool) -> Result<u32, Errno> {
+    pub fn open(
+        &mut self,
+        descriptors: &mut Table<Descriptor>,
+        file: OpenFile,
+        close_on_exec: bool,
+    ) -> Result<u32, Errno> {
         let file = self.files.insert(file);
-        match self.install(
-            0,
-            Descriptor {
-                file,
-                close_on_exec,
-            },
-        ) {
-            Ok(number) => Ok(number),
-            Err(error) => {
-                self.files.remove(file);
-                Err(error)
-            }
+        let descriptor = Descriptor {
+            file,
+            close_on_exec,
+        };
+        let installed = descriptors.install(0, descriptor);
+        if installed.is_err() {
+            self.files.remove(file);
         }
-    }
-
-    /// Puts a descriptor at the lowest free number from `lowest`.
-    pub fn install(&mut self, lowest: usize, descriptor: Descriptor) -> Result<u32, Errno> {
-        let used = |index: usize| self.descriptors.get(index as u32).is_some();
-        if (lowest..DESCRIPTORS_MAX).all(used) {
-            return Err(Errno::EMFILE);
-        }
-        Ok(self.descriptors.insert_from(lowest, descriptor))
+        installed
     }
 
     /// True if some open file is this inode.
@@ -251,20 +240,23 @@ impl OpenFiles {
             .any(|(_, file)| file.inode() == Some(inode))
     }
 
-    /// Every reference names something that exists; an error says what does not.
-    pub fn validate(&self, files: &FileSystem) -> Result<(), &'static str> {
-        for (_, descriptor) in self.descriptors.iter() {
+    /// Every reference names something that exists; an error says what does not. `descriptors` are
+    /// those of all processes.
+    pub fn validate<'a>(
+        &self,
+        files: &FileSystem,
+        descriptors: impl Iterator<Item = &'a Descriptor>,
+    ) -> Result<(), &'static str> {
+        let mut holders = vec![0_u32; self.files.entries.len()];
+        for descriptor in descriptors {
             if self.files.get(descriptor.file).is_none() {
                 return Err("a descriptor names no open file");
             }
+            holders[descriptor.file as usize] += 1;
         }
         for (index, file) in self.files.iter() {
-            let holders = self
-                .descriptors
-                .iter()
-                .filter(|(_, d)| d.file == index)
-                .count();
-            if file.references as usize != holders || holders == 0 {
+            let holders = holders[index as usize];
+            if file.references != holders || holders == 0 {
                 return Err("an open file has the wrong number of descriptors");
             }
             let exists = match &file.object {

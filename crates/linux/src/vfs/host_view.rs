@@ -37,6 +37,10 @@ struct Seen {
 #[derive(Debug, Default)]
 struct Inner {
     mounts: Vec<HostMount>,
+    /// Mounts before the programs' own.
+    directories: usize,
+    /// The one-file mount of each program.
+    programs: Vec<u32>,
     seen: Mutex<Seen>,
 }
 
@@ -69,17 +73,27 @@ impl HostView {
         for mount in &configuration.mounts {
             add(mount.guest.trim_end_matches('/'), &mount.host);
         }
-        // Last, so that the numbers of the others do not depend on the program. It is a mount of
-        // one file: the host path is the program itself and the relative path is empty.
-        let none = PathBuf::new();
-        let program = configuration.programs.first();
-        add(
-            PROGRAM_DIRECTORY,
-            program.map_or(&none, |program| &program.path),
-        );
+        // Last, so that the numbers of the others do not depend on the programs. Each is a mount
+        // of one file: the host path is the program itself and the relative path is empty.
+        let directories = mounts.len();
+        let mut programs = Vec::new();
+        for program in &configuration.programs {
+            let same = |mount: &HostMount| mount.host == program.path;
+            let known = mounts[directories..].iter().position(same);
+            let place = directories + known.unwrap_or(mounts.len() - directories);
+            if known.is_none() {
+                mounts.push(HostMount {
+                    guest: PROGRAM_DIRECTORY.to_owned(),
+                    host: program.path.clone(),
+                });
+            }
+            programs.push(place as u32);
+        }
         Self {
             inner: Arc::new(Inner {
                 mounts,
+                directories,
+                programs,
                 seen: Mutex::default(),
             }),
         }
@@ -89,9 +103,14 @@ impl HostView {
         &self.inner.mounts
     }
 
-    /// The number of the one-file mount that holds the program.
-    pub(crate) fn program_mount(&self) -> u32 {
-        (self.inner.mounts.len() - 1) as u32
+    /// How many mounts are directories; they come first.
+    pub(crate) fn directory_mounts(&self) -> usize {
+        self.inner.directories
+    }
+
+    /// The number of the one-file mount that holds a program.
+    pub(crate) fn program_mount(&self, place: usize) -> u32 {
+        self.inner.programs.get(place).copied().unwrap_or(u32::MAX)
     }
 
     fn host_path(&self, mount: u32, path: &str) -> Option<PathBuf> {

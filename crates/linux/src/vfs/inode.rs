@@ -129,6 +129,19 @@ pub(crate) enum Node {
     Fixed(String),
     /// `/proc/self/fd`.
     DescriptorDirectory,
+    /// A link whose target follows from the process.
+    ProcessLink(ProcessLink),
+}
+
+/// What a link in `/proc` points to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum ProcessLink {
+    /// The directory of the process that looks.
+    Itself,
+    /// The directory of the thread that looks.
+    Thread,
+    /// The program file of the process that the path is about.
+    Executable,
 }
 
 /// An inode.
@@ -159,7 +172,7 @@ impl Inode {
         match &self.node {
             Node::File(_) | Node::Report(_) | Node::Fixed(_) => S_IFREG,
             Node::Directory(_) | Node::DescriptorDirectory => S_IFDIR,
-            Node::Link(_) => S_IFLNK,
+            Node::Link(_) | Node::ProcessLink(_) => S_IFLNK,
             Node::Device(
                 Device::StandardInput | Device::StandardOutput | Device::StandardError,
             ) => S_IFIFO,

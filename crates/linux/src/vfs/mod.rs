@@ -9,6 +9,7 @@ pub(crate) mod content;
 pub(crate) mod descriptor;
 pub(crate) mod host_view;
 pub(crate) mod inode;
+pub(crate) mod locks;
 pub(crate) mod path;
 pub(crate) mod pipe;
 pub(crate) mod released;
@@ -41,6 +42,12 @@ pub(crate) struct FileSystem {
     pub inodes: Vec<Option<Inode>>,
     pub free: Vec<InodeId>,
     pub root: InodeId,
+    /// `/proc`.
+    pub processes: InodeId,
+    /// The directory that stands for every `/proc/N`.
+    pub process: InodeId,
+    /// Its `task`, in which `1` stands for every thread.
+    pub tasks: InodeId,
     /// Mounted places besides the root.
     pub mounts: Vec<MountPoint>,
     pub next_serial: u64,

@@ -1,14 +1,38 @@
 //! From a path to an inode. The kernel follows symbolic links itself, inside the guest's tree.
 
+use super::inode::ProcessLink;
 use super::{FileSystem, HostView, InodeId, Node};
 use crate::errno::Errno;
+use crate::machine::ThreadId;
+use crate::process::{ProcessId, Processes};
 
 const LINKS_MAX: u32 = 40;
 const NAME_BYTES_MAX: usize = 255;
 
+/// Who looks: `/proc` shows each process itself.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Viewer<'a> {
+    pub process: ProcessId,
+    pub thread: ThreadId,
+    pub processes: &'a Processes,
+}
+
+impl<'a> Viewer<'a> {
+    /// Nobody in particular, while the kernel itself looks.
+    pub fn nobody(processes: &'a Processes) -> Self {
+        Self {
+            process: ProcessId::default(),
+            thread: ThreadId(0),
+            processes,
+        }
+    }
+}
+
 /// Where a path ends.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Place {
+    /// The process whose directory in `/proc` the path led through.
+    pub subject: Option<ProcessId>,
     /// The directory that holds the last name.
     pub directory: InodeId,
     /// The last name; `.` for the root itself.
@@ -25,27 +49,101 @@ impl FileSystem {
     pub fn walk(
         &mut self,
         host: &HostView,
+        viewer: Viewer,
         start: InodeId,
         path: &str,
         follow: bool,
     ) -> Result<Place, Errno> {
-        let mut links = 0;
-        self.walk_counted(host, start, path, follow, &mut links)
+        let mut walk = Walk {
+            host,
+            viewer,
+            links: 0,
+            subject: None,
+        };
+        walk.follow(self, start, path, follow)
     }
 
-    fn walk_counted(
+    /// Where a link points, seen by somebody, on a path about `subject`; `None` if it is no link.
+    pub fn link_target(
+        &self,
+        id: InodeId,
+        viewer: Viewer,
+        subject: Option<ProcessId>,
+    ) -> Result<Option<String>, Errno> {
+        let own = viewer.process.0;
+        Ok(match &self.inode(id)?.node {
+            Node::Link(target) => Some(target.clone()),
+            Node::ProcessLink(ProcessLink::Itself) => Some(own.to_string()),
+            Node::ProcessLink(ProcessLink::Thread) => {
+                Some(format!("{own}/task/{}", viewer.thread.0))
+            }
+            Node::ProcessLink(ProcessLink::Executable) => {
+                let about = viewer.processes.get(subject.unwrap_or(viewer.process));
+                Some(about.ok_or(Errno::ENOENT)?.executable.clone())
+            }
+            _ => None,
+        })
+    }
+
+    /// Like [`FileSystem::walk`] for something that must be there.
+    pub fn find(
         &mut self,
         host: &HostView,
+        viewer: Viewer,
         start: InodeId,
         path: &str,
         follow: bool,
-        links: &mut u32,
+    ) -> Result<InodeId, Errno> {
+        self.walk(host, viewer, start, path, follow)?
+            .inode
+            .ok_or(Errno::ENOENT)
+    }
+}
+
+/// A path being followed.
+struct Walk<'a> {
+    host: &'a HostView,
+    viewer: Viewer<'a>,
+    /// Symbolic links met so far.
+    links: u32,
+    subject: Option<ProcessId>,
+}
+
+impl Walk<'_> {
+    /// The inode of a name in a directory; of the numbers in `/proc`, all that are processes.
+    fn child(
+        &mut self,
+        files: &mut FileSystem,
+        directory: InodeId,
+        name: &str,
+    ) -> Result<Option<InodeId>, Errno> {
+        if directory == files.processes || directory == files.tasks {
+            let number = name.parse::<u32>();
+            let number = number.ok().filter(|number| number.to_string() == name);
+            if let Some(number) = number {
+                if directory == files.tasks {
+                    return files.child(self.host, directory, "1");
+                }
+                let id = ProcessId(number);
+                self.subject = Some(id);
+                return Ok(self.viewer.processes.exists(id).then_some(files.process));
+            }
+        }
+        files.child(self.host, directory, name)
+    }
+
+    fn follow(
+        &mut self,
+        files: &mut FileSystem,
+        start: InodeId,
+        path: &str,
+        follow: bool,
     ) -> Result<Place, Errno> {
         if path.is_empty() {
             return Err(Errno::ENOENT);
         }
         let mut at = if path.starts_with('/') {
-            self.root
+            files.root
         } else {
             start
         };
@@ -53,6 +151,7 @@ impl FileSystem {
         let mut parts = path.split('/').filter(|part| !part.is_empty()).peekable();
         if parts.peek().is_none() {
             return Ok(Place {
+                subject: self.subject,
                 directory: at,
                 name: ".".to_owned(),
                 inode: Some(at),
@@ -63,7 +162,7 @@ impl FileSystem {
             if part.len() > NAME_BYTES_MAX {
                 return Err(Errno::ENAMETOOLONG);
             }
-            let directory = self.inode(at)?;
+            let directory = files.inode(at)?;
             if !directory.is_directory() {
                 return Err(Errno::ENOTDIR);
             }
@@ -71,10 +170,11 @@ impl FileSystem {
                 return Err(Errno::EACCES);
             }
             let last = parts.peek().is_none();
-            let child = self.child(host, at, part)?;
+            let child = self.child(files, at, part)?;
             let Some(id) = child else {
                 if last {
                     return Ok(Place {
+                        subject: self.subject,
                         directory: at,
                         name: part.to_owned(),
                         inode: None,
@@ -83,16 +183,17 @@ impl FileSystem {
                 }
                 return Err(Errno::ENOENT);
             };
-            let target = match &self.inode(id)?.node {
-                Node::Link(target) if !last || follow || wants_directory => Some(target.clone()),
-                _ => None,
+            let target = if !last || follow || wants_directory {
+                files.link_target(id, self.viewer, self.subject)?
+            } else {
+                None
             };
             if let Some(target) = target {
-                *links += 1;
-                if *links > LINKS_MAX {
+                self.links += 1;
+                if self.links > LINKS_MAX {
                     return Err(Errno::ELOOP);
                 }
-                let end = self.walk_counted(host, at, &target, true, links)?;
+                let end = self.follow(files, at, &target, true)?;
                 if last {
                     return Ok(Place {
                         wants_directory: wants_directory || end.wants_directory,
@@ -101,10 +202,11 @@ impl FileSystem {
                 }
                 at = end.inode.ok_or(Errno::ENOENT)?;
             } else if last {
-                if wants_directory && !self.inode(id)?.is_directory() {
+                if wants_directory && !files.inode(id)?.is_directory() {
                     return Err(Errno::ENOTDIR);
                 }
                 return Ok(Place {
+                    subject: self.subject,
                     directory: at,
                     name: part.to_owned(),
                     inode: Some(id),
@@ -115,18 +217,5 @@ impl FileSystem {
             }
         }
         Err(Errno::ENOENT)
-    }
-
-    /// Like [`FileSystem::walk`] for something that must be there.
-    pub fn find(
-        &mut self,
-        host: &HostView,
-        start: InodeId,
-        path: &str,
-        follow: bool,
-    ) -> Result<InodeId, Errno> {
-        self.walk(host, start, path, follow)?
-            .inode
-            .ok_or(Errno::ENOENT)
     }
 }

@@ -7,21 +7,22 @@ use crate::address_space::{Backing, Purpose};
 use crate::kernel::Kernel;
 use crate::machine::{Machine, PAGE_BYTES};
 use crate::page_table::{EXECUTE, READ, WRITE};
-use crate::process::{PROCESS_ID, UNLIMITED, USER_ID};
+use crate::process::{Process, ProcessId, UNLIMITED, USER_ID};
 
 impl Kernel {
-    /// The text of a report as it is now.
-    pub(crate) fn report(&self, report: Report, machine: &dyn Machine) -> String {
+    /// The text of a report as it is now; of a live process, where it is about one.
+    pub(crate) fn report(&self, report: Report, about: ProcessId, machine: &dyn Machine) -> String {
+        let process = &self.processes[about];
         match report {
-            Report::Maps => self.maps(),
-            Report::Status => self.status(),
-            Report::CommandLine => lossy(&self.process.command_line),
-            Report::Environment => lossy(&self.process.environment),
-            Report::Auxiliary => lossy(&self.process.auxiliary),
-            Report::Stat => self.process_stat(machine),
-            Report::Statm => self.statm(),
-            Report::Name => format!("{}\n", self.main_name()),
-            Report::Limits => self.limits(),
+            Report::Maps => self.maps(process),
+            Report::Status => self.status(process),
+            Report::CommandLine => lossy(&process.command_line),
+            Report::Environment => lossy(&process.environment),
+            Report::Auxiliary => lossy(&process.auxiliary),
+            Report::Stat => self.process_stat(process, machine),
+            Report::Statm => self.statm(process),
+            Report::Name => format!("{}\n", self.main_name(process)),
+            Report::Limits => limits(process),
             Report::Mounts => self.mounts(),
             Report::ProcessorInfo => self.processor_info(),
             Report::MemoryInfo => self.memory_info(),
@@ -30,26 +31,29 @@ impl Kernel {
                 let hundredths = machine.clock_ns() / 10_000_000;
                 format!("{0}.{1:02} 0.00\n", hundredths / 100, hundredths % 100)
             }
-            Report::LoadAverage => format!("0.00 0.00 0.00 1/1 {PROCESS_ID}\n"),
+            Report::LoadAverage => {
+                let count = self.processes.live.len();
+                format!("0.00 0.00 0.00 1/{count} {}\n", about.0)
+            }
         }
     }
 
-    fn main_name(&self) -> &str {
+    fn main_name(&self, process: &Process) -> &str {
         self.threads
             .values()
-            .next()
+            .find(|thread| thread.process == process.id)
             .map_or("", |thread| thread.name.as_str())
     }
 
-    fn resident_pages(&self) -> u64 {
+    fn resident_pages(&self, process: &Process) -> u64 {
         let mut pages = 0;
-        self.space.table.for_each(|_, _| pages += 1);
+        self.spaces.for_each_page(process.space, |_, _| pages += 1);
         pages
     }
 
-    fn maps(&self) -> String {
+    fn maps(&self, process: &Process) -> String {
         let mut text = String::new();
-        for (&start, mapping) in &self.space.mappings {
+        for (&start, mapping) in &self.spaces[process.space].mappings {
             let has = |bit: u64, letter: char| {
                 if mapping.permissions & bit != 0 {
                     letter
@@ -91,86 +95,49 @@ impl Kernel {
         text
     }
 
-    fn status(&self) -> String {
-        let total = self.space.mapped_bytes() / 1024;
-        let resident = self.resident_pages() * PAGE_BYTES / 1024;
+    fn status(&self, process: &Process) -> String {
+        let total = self.spaces[process.space].mapped_bytes() / 1024;
+        let resident = self.resident_pages(process) * PAGE_BYTES / 1024;
         format!(
             "Name:\t{name}\nUmask:\t{umask:04o}\nState:\tR (running)\nTgid:\t{id}\nNgid:\t0\n\
-             Pid:\t{id}\nPPid:\t0\nTracerPid:\t0\nUid:\t{user}\t{user}\t{user}\t{user}\n\
+             Pid:\t{id}\nPPid:\t{parent}\nTracerPid:\t0\nUid:\t{user}\t{user}\t{user}\t{user}\n\
              Gid:\t{user}\t{user}\t{user}\t{user}\nFDSize:\t64\nGroups:\t\n\
              VmPeak:\t{total:8} kB\nVmSize:\t{total:8} kB\nVmLck:\t       0 kB\n\
              VmHWM:\t{resident:8} kB\nVmRSS:\t{resident:8} kB\nThreads:\t{threads}\n\
              Cpus_allowed:\t{allowed:x}\nCpus_allowed_list:\t{list}\n",
-            name = self.main_name(),
-            umask = self.process.umask,
-            id = PROCESS_ID,
+            name = self.main_name(process),
+            umask = process.umask,
+            id = process.id.0,
+            parent = process.parent.map_or(0, |parent| parent.0),
             user = USER_ID,
-            threads = self.threads.len(),
+            threads = self.threads_of(process.id).len(),
             allowed = u64::MAX >> (64 - self.settings.harts.clamp(1, 64)),
             list = hart_list(self.settings.harts),
         )
     }
 
-    fn process_stat(&self, machine: &dyn Machine) -> String {
+    fn process_stat(&self, process: &Process, machine: &dyn Machine) -> String {
         let ticks = machine.clock_ns() / 10_000_000;
-        let size = self.space.mapped_bytes();
-        let resident = self.resident_pages();
+        let size = self.spaces[process.space].mapped_bytes();
+        let resident = self.resident_pages(process);
         format!(
-            "{id} ({name}) R 0 {id} {id} 0 -1 4194304 {faults} 0 0 0 {ticks} 0 0 0 20 0 {threads} 0 \
+            "{id} ({name}) R {parent} {group} {session} 0 -1 4194304 {faults} 0 0 0 {ticks} 0 0 0 20 0 {threads} 0 \
              0 {size} {resident} 18446744073709551615 0 0 0 0 0 0 0 0 0 0 0 0 17 0 0 0 0 0 0 0 0 0 0 \
              0 0 0 0\n",
-            id = PROCESS_ID,
-            name = self.main_name(),
-            faults = self.process.page_faults,
-            threads = self.threads.len(),
+            id = process.id.0,
+            parent = process.parent.map_or(0, |parent| parent.0),
+            group = process.group,
+            session = process.session,
+            name = self.main_name(process),
+            faults = self.spaces[process.space].page_faults,
+            threads = self.threads_of(process.id).len(),
         )
     }
 
-    fn statm(&self) -> String {
-        let size = self.space.mapped_bytes() / PAGE_BYTES;
-        let resident = self.resident_pages();
+    fn statm(&self, process: &Process) -> String {
+        let size = self.spaces[process.space].mapped_bytes() / PAGE_BYTES;
+        let resident = self.resident_pages(process);
         format!("{size} {resident} 0 0 0 {resident} 0\n")
-    }
-
-    fn limits(&self) -> String {
-        const NAMES: [(&str, &str); 16] = [
-            ("Max cpu time", "seconds"),
-            ("Max file size", "bytes"),
-            ("Max data size", "bytes"),
-            ("Max stack size", "bytes"),
-            ("Max core file size", "bytes"),
-            ("Max resident set", "bytes"),
-            ("Max processes", "processes"),
-            ("Max open files", "files"),
-            ("Max locked memory", "bytes"),
-            ("Max address space", "bytes"),
-            ("Max file locks", "locks"),
-            ("Max pending signals", "signals"),
-            ("Max msgqueue size", "bytes"),
-            ("Max nice priority", ""),
-            ("Max realtime priority", ""),
-            ("Max realtime timeout", "us"),
-        ];
-        let mut text = format!(
-            "{:25} {:20} {:20} {:10}\n",
-            "Limit", "Soft Limit", "Hard Limit", "Units"
-        );
-        let show = |value: u64| {
-            if value == UNLIMITED {
-                "unlimited".to_owned()
-            } else {
-                value.to_string()
-            }
-        };
-        for ((name, unit), &(soft, hard)) in NAMES.iter().zip(&self.process.limits) {
-            let _ = writeln!(
-                text,
-                "{name:25} {:20} {:20} {unit:10}",
-                show(soft),
-                show(hard)
-            );
-        }
-        text
     }
 
     fn mounts(&self) -> String {
@@ -220,6 +187,46 @@ impl Kernel {
     }
 }
 
+fn limits(process: &Process) -> String {
+    const NAMES: [(&str, &str); 16] = [
+        ("Max cpu time", "seconds"),
+        ("Max file size", "bytes"),
+        ("Max data size", "bytes"),
+        ("Max stack size", "bytes"),
+        ("Max core file size", "bytes"),
+        ("Max resident set", "bytes"),
+        ("Max processes", "processes"),
+        ("Max open files", "files"),
+        ("Max locked memory", "bytes"),
+        ("Max address space", "bytes"),
+        ("Max file locks", "locks"),
+        ("Max pending signals", "signals"),
+        ("Max msgqueue size", "bytes"),
+        ("Max nice priority", ""),
+        ("Max realtime priority", ""),
+        ("Max realtime timeout", "us"),
+    ];
+    let mut text = format!(
+        "{:25} {:20} {:20} {:10}\n",
+        "Limit", "Soft Limit", "Hard Limit", "Units"
+    );
+    let show = |value: u64| {
+        if value == UNLIMITED {
+            "unlimited".to_owned()
+        } else {
+            value.to_string()
+        }
+    };
+    for ((name, unit), &(soft, hard)) in NAMES.iter().zip(&process.limits) {
+        let _ = writeln!(
+            text,
+            "{name:25} {:20} {:20} {unit:10}",
+            show(soft),
+            show(hard)
+        );
+    }
+    text
+}
 fn lossy(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }

@@ -4,6 +4,7 @@
 //! nothing but its configuration, the number of harts and the length of a slice.
 #![allow(dead_code)]
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
@@ -27,6 +28,8 @@ pub struct Flat {
     /// Counts changes to code: what was fetched before may be stale.
     generation: u64,
     lookaside: [[(u64, u64); LOOKASIDE]; 3],
+    /// The space that the lookaside is about.
+    space: SpaceId,
 }
 
 impl Flat {
@@ -37,6 +40,7 @@ impl Flat {
             charged: 0,
             generation: 1,
             lookaside: [[NOTHING; LOOKASIDE]; 3],
+            space: SpaceId(0),
         }
     }
 
@@ -222,6 +226,8 @@ struct HartPlace {
     hart: Hart,
     blocks: BlockCache<u64>,
     running: Option<(ThreadId, SpaceId)>,
+    /// The space of the decoded blocks.
+    space: Option<SpaceId>,
     reservation: Option<u64>,
 }
 
@@ -260,6 +266,8 @@ impl Options {
 /// What became of a guest.
 #[derive(Debug, Default)]
 pub struct Ended {
+    /// Standard output of each program but the first.
+    pub others: BTreeMap<u32, Vec<u8>>,
     pub status: i32,
     pub report: String,
     pub standard_output: Vec<u8>,
@@ -392,7 +400,7 @@ impl Runner {
         self.kernel.seal(self.epoch);
         for release in self.kernel.release(self.epoch) {
             let Release::Stream {
-                program: _,
+                program,
                 descriptor,
                 offset,
                 bytes,
@@ -400,11 +408,12 @@ impl Runner {
             else {
                 continue;
             };
-            let stream = match descriptor {
-                1 => &mut self.ended.standard_output,
+            let stream = match (program, descriptor) {
+                (0, 1) => &mut self.ended.standard_output,
+                (_, 1) => self.ended.others.entry(program).or_default(),
                 _ => &mut self.ended.standard_error,
             };
-            if !self.forged {
+            if !self.forged && (program, descriptor) != (program.max(1), 2) {
                 assert_eq!(stream.len() as u64, offset, "stream output has a gap");
             }
             stream.extend(bytes);
@@ -424,6 +433,13 @@ impl Runner {
         let Some((_, space)) = place.running else {
             return false;
         };
+        if place.space.replace(space) != Some(space) {
+            place.blocks.flush();
+        }
+        if self.flat.space != space {
+            self.flat.space = space;
+            self.flat.lookaside = [[NOTHING; LOOKASIDE]; 3];
+        }
         let limit = place.hart.retired + self.options.slice;
         while place.hart.retired < limit {
             let before = place.hart.retired;

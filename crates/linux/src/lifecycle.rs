@@ -1,0 +1,283 @@
+//! How threads and processes end, and what that means for those who are left.
+//!
+//! Always true: a process that is to end loses its threads at once, except those that run on other
+//! harts: these are doomed and go when they next enter the kernel, at the latest when their time
+//! slice is over. Once the last one is gone the process is buried: what it held is let go, its
+//! parent is told. When the last program finishes, everything stays as it is, for those who look
+//! at the machine afterwards.
+
+use crate::kernel::Kernel;
+use crate::machine::{Machine, SpaceId, ThreadId};
+use crate::outcome::{ExitReport, Outcome, ProgramReport};
+use crate::process::{Ending, IntervalTimer, Process, ProcessId, Usage, Zombie};
+use crate::signal::{SA_NOCLDWAIT, SIG_IGN, SIGCHLD, SIGKILL, SignalInfo, Target};
+use crate::thread::{ThreadState, Wait};
+use crate::vfs::locks;
+
+impl Kernel {
+    /// The next number for a process or thread of a program.
+    pub(crate) fn take_number(&mut self, program: u32) -> u32 {
+        let programs = self.settings.programs.len();
+        self.progress[program as usize].take_number(programs)
+    }
+
+    /// The process of a live thread.
+    pub(crate) fn process_of(&self, thread: ThreadId) -> ProcessId {
+        self.threads
+            .get(&thread)
+            .map_or_else(ProcessId::default, |thread| thread.process)
+    }
+
+    /// The address space that a live thread runs in.
+    pub(crate) fn space_of(&self, thread: ThreadId) -> SpaceId {
+        self.processes[self.process_of(thread)].space
+    }
+
+    /// The threads of a process, by number.
+    pub(crate) fn threads_of(&self, process: ProcessId) -> Vec<ThreadId> {
+        let threads = self.threads.values();
+        let own = threads.filter(|thread| thread.process == process);
+        own.map(|thread| thread.id).collect()
+    }
+
+    /// The thread that enters the kernel from a hart, or what the hart does instead.
+    pub(crate) fn enter(
+        &mut self,
+        hart_index: usize,
+        machine: &mut dyn Machine,
+    ) -> Result<ThreadId, Outcome> {
+        let thread = self.thread_on(hart_index).ok_or(Outcome::Blocked)?;
+        let doomed = self.threads.get(&thread).is_none_or(|t| t.doomed);
+        if doomed || self.exit.is_some() {
+            return Err(self.leave(hart_index, thread, machine));
+        }
+        Ok(thread)
+    }
+
+    /// What a hart does after the kernel has worked for a thread on it.
+    pub(crate) fn leave(
+        &mut self,
+        hart_index: usize,
+        thread: ThreadId,
+        machine: &mut dyn Machine,
+    ) -> Outcome {
+        if let Some(report) = &self.exit {
+            return Outcome::Exited {
+                status: report.status,
+            };
+        }
+        if self.threads.get(&thread).is_some_and(|t| t.doomed) {
+            self.remove_thread(thread);
+        }
+        self.bury(machine);
+        if self.thread_on(hart_index) == Some(thread) {
+            Outcome::Continue
+        } else {
+            Outcome::Blocked
+        }
+    }
+
+    /// Once every program has finished: the first report whose status is not zero, else the first.
+    pub(crate) fn overall_exit(reports: &[ProgramReport]) -> Option<ExitReport> {
+        let ends = reports.iter().map(|report| report.exit.as_ref());
+        let ends: Vec<&ExitReport> = ends.collect::<Option<_>>()?;
+        let bad = ends.iter().find(|report| report.status != 0);
+        bad.or(ends.first()).map(|&report| report.clone())
+    }
+
+    /// Ends a process. The report is its program's, if its end is that of a run.
+    pub(crate) fn end_process(&mut self, id: ProcessId, ending: Ending, report: ExitReport) {
+        let Some(process) = self.processes.get_mut(id) else {
+            return;
+        };
+        if process.ending.is_some() {
+            return;
+        }
+        process.ending = Some(ending);
+        process.timer = IntervalTimer::default();
+        if process.leads_run {
+            let program = process.program as usize;
+            self.reports[program].runs += 1;
+            self.reports[program].exit.get_or_insert(report);
+            self.exit = Self::overall_exit(&self.reports);
+            if self.exit.is_some() {
+                return;
+            }
+        }
+        self.doom_threads(id, None);
+        if self.threads_of(id).is_empty() {
+            self.dead.push(id);
+        }
+    }
+
+    /// Ends all threads of a process but one. Those on harts go when they enter the kernel.
+    pub(crate) fn doom_threads(&mut self, process: ProcessId, except: Option<ThreadId>) {
+        for id in self.threads_of(process) {
+            if Some(id) == except {
+                continue;
+            }
+            match self.threads.get_mut(&id) {
+                Some(thread) if matches!(thread.state, ThreadState::Running { .. }) => {
+                    thread.doomed = true;
+                }
+                _ => self.remove_thread(id),
+            }
+        }
+    }
+
+    /// Takes a thread away, wherever it is. The last one takes its process along.
+    fn remove_thread(&mut self, id: ThreadId) {
+        // A blocked thread is in the queues of what it waits for; a ready one in one queue only.
+        self.unblock(id, None);
+        let Some(thread) = self.threads.remove(&id) else {
+            return;
+        };
+        if let ThreadState::Running { hart } = thread.state {
+            self.leave_hart(hart as usize);
+        }
+        self.scheduler.ready.retain(|&ready| ready != id);
+        self.thread_is_gone(thread.process);
+    }
+
+    /// A thread of the process is gone: whoever waits for that goes on.
+    fn thread_is_gone(&mut self, id: ProcessId) {
+        let left = self.threads_of(id);
+        for &thread in &left {
+            self.unblock_if(thread, |wait| wait == Wait::Alone);
+        }
+        let Some(process) = self.processes.get(id).filter(|_| left.is_empty()) else {
+            return;
+        };
+        if process.ending.is_some() {
+            if !self.dead.contains(&id) {
+                self.dead.push(id);
+            }
+            return;
+        }
+        let status = process.last_status;
+        let report = ExitReport {
+            status,
+            fatal: None,
+        };
+        self.end_process(id, Ending::Exited(status as u8), report);
+    }
+
+    /// Ends the thread that runs on a hart: who waits for its end is woken; the last one ends the
+    /// process.
+    pub(crate) fn end_thread(&mut self, id: ThreadId, status: i32, machine: &mut dyn Machine) {
+        let process = self.process_of(id);
+        let space = self.processes[process].space;
+        self.processes[process].last_status = status;
+        let hart = self.scheduler.running.iter().position(|&on| on == Some(id));
+        if let Some(hart) = hart {
+            self.leave_hart(hart);
+        }
+        let Some(thread) = self.threads.remove(&id) else {
+            return;
+        };
+        self.clear_child(machine, space, thread.clear_child);
+        self.thread_is_gone(process);
+    }
+
+    /// Tells whoever waits in memory for the end of a thread.
+    pub(crate) fn clear_child(&mut self, machine: &mut dyn Machine, space: SpaceId, address: u64) {
+        if address != 0 {
+            // Like Linux, an address that went away in the meantime is nobody's problem.
+            let _ = self.copy_out(machine, space, address, &0_u32.to_le_bytes());
+            self.futex_wake_at(space, address);
+        }
+    }
+
+    /// Lets go of what ended processes held, and starts finished programs again.
+    pub(crate) fn bury(&mut self, machine: &mut dyn Machine) {
+        while self.exit.is_none() && !self.dead.is_empty() {
+            let id = self.dead.remove(0);
+            if let Some(process) = self.processes.live.remove(&id) {
+                self.bury_one(machine, process);
+            }
+        }
+    }
+
+    fn bury_one(&mut self, machine: &mut dyn Machine, process: Process) {
+        let id = process.id;
+        if let Some(waiter) = process.vfork_waiter {
+            self.unblock(waiter, Some(i64::from(id.0)));
+        }
+        let usage = self.usage(&process, machine);
+        for (_, descriptor) in process.descriptors.iter() {
+            self.close_file(descriptor.file);
+        }
+        if locks::release(&mut self.locks, id, None) {
+            self.wake_file_waiters();
+        }
+        self.leave_space(machine, process.space);
+        self.free_inode_if_unused(process.directory);
+        for child in self.processes.live.values_mut() {
+            if child.parent == Some(id) {
+                child.parent = None;
+            }
+        }
+        self.processes
+            .zombies
+            .retain(|_, zombie| zombie.parent != id);
+        self.tell_parent(&process, usage);
+        if process.leads_run && self.settings.restart {
+            for left in self.processes_of_run(process.program, process.run) {
+                let report = ExitReport {
+                    status: 128 + i32::from(SIGKILL),
+                    fatal: None,
+                };
+                self.end_process(left, Ending::Killed(SIGKILL), report);
+            }
+            self.start_again(machine, process.program);
+        }
+    }
+
+    fn processes_of_run(&self, program: u32, run: u64) -> Vec<ProcessId> {
+        let all = self.processes.live.values();
+        let same = all.filter(|process| process.program == program && process.run == run);
+        same.map(|process| process.id).collect()
+    }
+
+    /// Leaves a zombie to the parent, unless it does not care, and sends it the signal.
+    fn tell_parent(&mut self, process: &Process, usage: Usage) {
+        let ending = process.ending.unwrap_or(Ending::Exited(0));
+        let alive = |parent: &Process| parent.ending.is_none();
+        let Some(parent) = process.parent.and_then(|id| self.processes.get(id)) else {
+            return;
+        };
+        let parent = alive(parent).then_some(parent.id);
+        let Some(parent) = parent else { return };
+        let action = self.action(parent, SIGCHLD);
+        let unwanted = process.exit_signal == SIGCHLD
+            && (action.handler == SIG_IGN || action.flags & SA_NOCLDWAIT != 0);
+        if !unwanted {
+            let zombie = Zombie {
+                parent,
+                group: process.group,
+                program: process.program,
+                ending,
+                usage: usage.plus(process.children),
+            };
+            self.processes.zombies.insert(process.id, zombie);
+        }
+        for thread in self.threads_of(parent) {
+            self.unblock_if(thread, |wait| wait == Wait::Child);
+        }
+        if process.exit_signal != 0 {
+            let info = SignalInfo::child(process.exit_signal, process.id, ending);
+            self.send_signal(Target::Process(parent), info);
+        }
+    }
+
+    /// What a process has used itself.
+    pub(crate) fn usage(&self, process: &Process, machine: &dyn Machine) -> Usage {
+        Usage {
+            time_ns: machine.clock_ns().saturating_sub(process.started_ns),
+            page_faults: self
+                .spaces
+                .get(process.space)
+                .map_or(0, |space| space.page_faults),
+        }
+    }
+}

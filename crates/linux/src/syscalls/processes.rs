@@ -1,0 +1,584 @@
+//! Processes: making them, replacing their program, waiting for their end, and their families.
+
+use super::files::{AT_EMPTY_PATH, AT_FDCWD, AT_SYMLINK_NOFOLLOW};
+use super::{Answer, Call, Stop};
+use crate::errno::Errno;
+use crate::load::{ARGUMENT_BYTES_MAX, Launch, LoadError, Loaded, name_of};
+use crate::machine::{SpaceId, ThreadId};
+use crate::page_table::ALL_PAGES;
+use crate::process::{Process, ProcessId, USER_ID, Usage, Zombie};
+use crate::signal::{AlternateStack, SIG_IGN, SIGCHLD, SIGNAL_MAX};
+use crate::thread::{Context, Thread, Wait};
+use crate::vfs::InodeId;
+
+const CLONE_VM: u64 = 0x100;
+const CLONE_VFORK: u64 = 0x4000;
+const CLONE_PARENT: u64 = 0x8000;
+const CLONE_SYSVSEM: u64 = 0x4_0000;
+const CLONE_SETTLS: u64 = 0x8_0000;
+const CLONE_PARENT_SETTID: u64 = 0x10_0000;
+const CLONE_CHILD_CLEARTID: u64 = 0x20_0000;
+const CLONE_DETACHED: u64 = 0x40_0000;
+const CLONE_UNTRACED: u64 = 0x80_0000;
+const CLONE_CHILD_SETTID: u64 = 0x100_0000;
+const CLONE_IO: u64 = 0x8000_0000;
+/// The low byte of clone's flags: what the parent gets when the child ends.
+const EXIT_SIGNAL: u64 = 0xff;
+
+/// Cycles of making a process, and of each page-table entry that is copied.
+const FORK_CYCLES: u64 = 3000;
+const FORK_PAGE_CYCLES: u64 = 4;
+/// Cycles of replacing a process's program, beside its page faults.
+const EXECUTE_CYCLES: u64 = 5000;
+
+/// The longest first line of a script.
+const SCRIPT_LINE_BYTES: u64 = 256;
+/// Scripts that may be each other's interpreters.
+const SCRIPTS_MAX: usize = 5;
+
+const WNOHANG: u64 = 1;
+const WUNTRACED: u64 = 2;
+const WEXITED: u64 = 4;
+const WCONTINUED: u64 = 8;
+const WNOWAIT: u64 = 0x100_0000;
+/// `__WNOTHREAD`, `__WALL`, `__WCLONE`: every child is found by every thread.
+const WAIT_KINDS: u64 = 0xe000_0000;
+
+/// `clone` of a process: `fork`, `vfork`, and what `posix_spawn` does. Sharing descriptors or
+/// directories between processes, and namespaces, are refused with EINVAL.
+pub(crate) fn clone_process(call: &mut Call) -> Answer {
+    const KNOWN: u64 = EXIT_SIGNAL
+        | CLONE_VM
+        | CLONE_VFORK
+        | CLONE_PARENT
+        | CLONE_SYSVSEM
+        | CLONE_SETTLS
+        | CLONE_PARENT_SETTID
+        | CLONE_CHILD_CLEARTID
+        | CLONE_DETACHED
+        | CLONE_UNTRACED
+        | CLONE_CHILD_SETTID
+        | CLONE_IO;
+    let [flags, stack, parent_address, tls, child_address, _] = call.arguments;
+    let signal = (flags & EXIT_SIGNAL) as u8;
+    if flags & !KNOWN != 0 || signal > SIGNAL_MAX {
+        return Err(Errno::EINVAL.into());
+    }
+    call.check_room_for_thread()?;
+    let space = if flags & CLONE_VM != 0 {
+        call.kernel.spaces[call.space].users += 1;
+        call.machine.charge(FORK_CYCLES);
+        call.space
+    } else {
+        fork_space(call)
+    };
+    let number = call.kernel.take_number(call.process().program);
+    let id = ProcessId(number);
+    let thread = ThreadId(number);
+    let now = call.machine.clock_ns();
+    let parent = call.process();
+    let child = Process {
+        id,
+        parent: if flags & CLONE_PARENT != 0 {
+            parent.parent
+        } else {
+            Some(parent.id)
+        },
+        leads_run: false,
+        space,
+        pending: Vec::new(),
+        timer: crate::process::IntervalTimer::default(),
+        executed: false,
+        exit_signal: signal,
+        vfork_waiter: (flags & CLONE_VFORK != 0).then_some(call.thread),
+        ending: None,
+        started_ns: now,
+        children: Usage::default(),
+        ..parent.clone()
+    };
+    for (_, descriptor) in child.descriptors.iter() {
+        if let Some(file) = call.kernel.open.files.get_mut(descriptor.file) {
+            file.references += 1;
+        }
+    }
+    call.kernel.processes.live.insert(id, child);
+    let mut context = Context::of(call.hart);
+    context.x[10] = 0;
+    context.pc = context.pc.wrapping_add(4);
+    if stack != 0 {
+        context.x[2] = stack;
+    }
+    if flags & CLONE_SETTLS != 0 {
+        context.x[4] = tls;
+    }
+    let mut first = Thread::new(thread, id, context, String::new());
+    if let Some(own) = call.kernel.threads.get(&call.thread) {
+        first.name.clone_from(&own.name);
+        first.mask = own.saved_mask.unwrap_or(own.mask);
+        if flags & (CLONE_VM | CLONE_VFORK) != CLONE_VM {
+            first.alternate_stack = own.alternate_stack;
+        }
+    }
+    if flags & CLONE_CHILD_CLEARTID != 0 {
+        first.clear_child = child_address;
+    }
+    // Like Linux, an address that cannot be written does not undo the child.
+    if flags & CLONE_PARENT_SETTID != 0 {
+        let _ = call.write(parent_address, &number.to_le_bytes());
+    }
+    if flags & CLONE_CHILD_SETTID != 0 {
+        let kernel = &mut *call.kernel;
+        let _ = kernel.copy_out(call.machine, space, child_address, &number.to_le_bytes());
+    }
+    call.kernel.threads.insert(thread, first);
+    call.kernel.scheduler.ready.push_back(thread);
+    if flags & CLONE_VFORK != 0 {
+        return Err(Stop::Wait(Wait::Vfork, None));
+    }
+    Ok(u64::from(number))
+}
+
+/// A copy of the caller's address space.
+fn fork_space(call: &mut Call) -> SpaceId {
+    let kernel = &mut *call.kernel;
+    let (space, pages) = kernel.spaces.fork(call.space, &mut kernel.frames);
+    call.machine.charge(FORK_CYCLES + pages * FORK_PAGE_CYCLES);
+    // What the parent could write is now shared.
+    call.machine.mappings_changed(call.space, ALL_PAGES, false);
+    space
+}
+
+/// A list of strings that ends in a null pointer. `room` shrinks by what they take.
+fn strings(call: &mut Call, mut address: u64, room: &mut usize) -> Result<Vec<Vec<u8>>, Errno> {
+    let mut texts = Vec::new();
+    // Like Linux, no list at all is an empty one.
+    while address != 0 {
+        let at = call.read_u64(address)?;
+        if at == 0 {
+            break;
+        }
+        let text = call
+            .kernel
+            .text_in(call.machine, call.space, at, *room)
+            .map_err(|error| match error {
+                Errno::ENAMETOOLONG => LoadError::Arguments.into(),
+                other => other,
+            })?;
+        let taken = text.len() + 1 + 8;
+        *room = room.checked_sub(taken).ok_or(LoadError::Arguments)?;
+        texts.push(text);
+        address = address.wrapping_add(8);
+    }
+    Ok(texts)
+}
+
+/// `execve`.
+pub(crate) fn execve(call: &mut Call) -> Answer {
+    let [path, arguments, environment, ..] = call.arguments;
+    call.arguments = [AT_FDCWD as u64, path, arguments, environment, 0, 0];
+    execveat(call)
+}
+
+/// `execveat`.
+pub(crate) fn execveat(call: &mut Call) -> Answer {
+    let [directory, path, arguments, environment, flags, _] = call.arguments;
+    if flags & !(AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW) != 0 {
+        return Err(Errno::EINVAL.into());
+    }
+    let mut path = call.string(path)?;
+    let mut room = ARGUMENT_BYTES_MAX;
+    let mut arguments = strings(call, arguments, &mut room)?;
+    let environment = strings(call, environment, &mut room)?;
+    if arguments.is_empty() {
+        arguments.push(Vec::new());
+    }
+    let mut inode = if path.is_empty() && flags & AT_EMPTY_PATH != 0 {
+        path = format!("/dev/fd/{}", directory as i32);
+        call.file(directory)?.inode().ok_or(Errno::EACCES)?
+    } else {
+        executable(call, directory, &path, flags & AT_SYMLINK_NOFOLLOW == 0)?
+    };
+    let mut scripts = 0;
+    while let Some((interpreter, option)) = script_interpreter(call, inode)? {
+        scripts += 1;
+        if scripts > SCRIPTS_MAX {
+            return Err(Errno::ELOOP.into());
+        }
+        let script = std::mem::take(&mut path).into_bytes();
+        let first = interpreter.clone().into_bytes();
+        let before = std::iter::once(first).chain(option).chain([script]);
+        arguments = before.chain(arguments.into_iter().skip(1)).collect();
+        inode = executable(call, AT_FDCWD as u64, &interpreter, true)?;
+        path = interpreter;
+    }
+    check_regular(call, inode)?;
+    let launch = Launch {
+        path,
+        inode,
+        arguments,
+        environment,
+        program: call.process().program,
+    };
+    call.kernel
+        .check_image(call.machine, &launch)
+        .map_err(Errno::from)?;
+    // From here on, the process has this thread alone.
+    call.kernel.doom_threads(call.process, Some(call.thread));
+    if call.kernel.threads_of(call.process).len() > 1 {
+        return Err(Stop::Wait(Wait::Alone, None));
+    }
+    call.machine.charge(EXECUTE_CYCLES);
+    let loaded = call
+        .kernel
+        .load(call.machine, &launch)
+        .map_err(Errno::from)?;
+    become_program(call, &launch, loaded);
+    Err(Stop::Executed)
+}
+
+/// The file at a path, if it may be executed.
+fn executable(call: &mut Call, directory: u64, path: &str, follow: bool) -> Result<InodeId, Errno> {
+    let inode = match super::files::own_descriptor(call, path) {
+        Some(number) => call.file(number)?.inode().ok_or(Errno::EACCES)?,
+        None => call.find(directory, path, follow)?,
+    };
+    check_regular(call, inode)?;
+    Ok(inode)
+}
+
+fn check_regular(call: &Call, inode: InodeId) -> Result<(), Errno> {
+    let executable = call.kernel.files.inode(inode)?.mode & 0o100 != 0;
+    if call.kernel.files.file(inode).is_err() || !executable {
+        return Err(Errno::EACCES);
+    }
+    Ok(())
+}
+
+/// Of a script: the interpreter that its first line names, and the rest of that line.
+fn script_interpreter(
+    call: &mut Call,
+    inode: InodeId,
+) -> Result<Option<(String, Option<Vec<u8>>)>, Errno> {
+    let kernel = &mut *call.kernel;
+    let head = kernel.read_file(call.machine, inode, 0, SCRIPT_LINE_BYTES)?;
+    let Some(line) = head.strip_prefix(b"#!") else {
+        return Ok(None);
+    };
+    let line = line.split(|&byte| byte == b'\n').next().unwrap_or_default();
+    let line = line.trim_ascii();
+    let blank = |byte: &u8| matches!(byte, b' ' | b'\t');
+    let end = line.iter().position(blank).unwrap_or(line.len());
+    let (interpreter, option) = line.split_at(end);
+    let interpreter = std::str::from_utf8(interpreter).unwrap_or_default();
+    if interpreter.is_empty() {
+        let not_a_program = LoadError::Elf {
+            path: String::new(),
+            error: crate::elf::ElfError::NotElf,
+        };
+        return Err(not_a_program.into());
+    }
+    let option = option.trim_ascii();
+    let option = (!option.is_empty()).then(|| option.to_vec());
+    Ok(Some((interpreter.to_owned(), option)))
+}
+
+/// The calling process goes on as the loaded program.
+fn become_program(call: &mut Call, launch: &Launch, loaded: Loaded) {
+    take_leader_number(call);
+    let kernel = &mut *call.kernel;
+    let old_space = call.space;
+    let mut cleared = 0;
+    if let Some(thread) = kernel.threads.get_mut(&call.thread) {
+        cleared = std::mem::take(&mut thread.clear_child);
+        thread.context = loaded.context;
+        thread.name = name_of(&launch.path);
+        thread.alternate_stack = AlternateStack::default();
+        thread.retry_deadline_ns = None;
+        thread.transferred = 0;
+        if let Some(mask) = thread.saved_mask.take() {
+            thread.mask = mask;
+        }
+    }
+    kernel.clear_child(call.machine, old_space, cleared);
+    let faults = kernel.spaces[old_space].page_faults;
+    if kernel.spaces[old_space].users == 1 {
+        kernel.spaces[loaded.space].page_faults += faults;
+    }
+    let directory = &launch.path;
+    let executable = kernel
+        .files
+        .path_of(launch.inode)
+        .unwrap_or_else(|| directory.clone());
+    let process = &mut kernel.processes[call.process];
+    process.space = loaded.space;
+    process.executable = executable;
+    process.command_line = loaded.command_line;
+    process.environment = loaded.environment;
+    process.auxiliary = loaded.auxiliary;
+    process.executed = true;
+    process.dumpable = true;
+    process
+        .actions
+        .retain(|_, action| action.handler == SIG_IGN);
+    for action in process.actions.values_mut() {
+        (action.flags, action.mask) = (0, 0);
+    }
+    let waiter = process.vfork_waiter.take();
+    let closing: Vec<u32> = process
+        .descriptors
+        .iter()
+        .filter(|(_, descriptor)| descriptor.close_on_exec)
+        .map(|(number, _)| number)
+        .collect();
+    for number in closing {
+        let _ = kernel.close(call.process, number);
+    }
+    if let Some(waiter) = waiter {
+        kernel.unblock(waiter, Some(i64::from(call.process.0)));
+    }
+    kernel.leave_space(call.machine, old_space);
+}
+
+/// The thread that calls `execve` goes on under its process's number.
+fn take_leader_number(call: &mut Call) {
+    let leader = ThreadId(call.process.0);
+    if call.thread == leader {
+        return;
+    }
+    let kernel = &mut *call.kernel;
+    if let Some(mut thread) = kernel.threads.remove(&call.thread) {
+        thread.id = leader;
+        kernel.threads.insert(leader, thread);
+    }
+    for place in &mut kernel.scheduler.running {
+        if *place == Some(call.thread) {
+            *place = Some(leader);
+        }
+    }
+    call.thread = leader;
+}
+
+/// Which children are waited for.
+#[derive(Clone, Copy, Debug)]
+enum Wanted {
+    Any,
+    One(u32),
+    Group(u32),
+}
+
+impl Wanted {
+    fn includes(self, id: ProcessId, group: u32) -> bool {
+        match self {
+            Wanted::Any => true,
+            Wanted::One(number) => id.0 == number,
+            Wanted::Group(number) => group == number,
+        }
+    }
+}
+
+/// A wanted child that has ended; `None` if none of them has. It is asked for no more if `take`.
+fn ended_child(
+    call: &mut Call,
+    wanted: Wanted,
+    take: bool,
+) -> Result<Option<(ProcessId, Zombie)>, Errno> {
+    let own = call.process;
+    let processes = &mut call.kernel.processes;
+    let found = processes
+        .zombies
+        .iter()
+        .find(|(id, zombie)| zombie.parent == own && wanted.includes(**id, zombie.group))
+        .map(|(&id, &zombie)| (id, zombie));
+    if let Some((id, zombie)) = found {
+        if take {
+            processes.zombies.remove(&id);
+            processes[own].children = processes[own].children.plus(zombie.usage);
+        }
+        return Ok(Some((id, zombie)));
+    }
+    let mut children = processes.live.values();
+    let any =
+        children.any(|child| child.parent == Some(own) && wanted.includes(child.id, child.group));
+    if any { Ok(None) } else { Err(Errno::ECHILD) }
+}
+
+/// `struct rusage`.
+pub(crate) fn usage_bytes(usage: Usage, resident_kib: u64) -> Vec<u8> {
+    let mut words = [0_u64; 18];
+    words[0] = usage.time_ns / 1_000_000_000;
+    words[1] = usage.time_ns / 1000 % 1_000_000;
+    words[4] = resident_kib;
+    words[8] = usage.page_faults;
+    words.iter().flat_map(|word| word.to_le_bytes()).collect()
+}
+
+/// `wait4`.
+pub(crate) fn wait4(call: &mut Call) -> Answer {
+    let [process, status, options, usage, ..] = call.arguments;
+    let options = options & 0xffff_ffff;
+    if options & !(WNOHANG | WUNTRACED | WCONTINUED | WAIT_KINDS) != 0 {
+        return Err(Errno::EINVAL.into());
+    }
+    let wanted = match process as i32 {
+        -1 => Wanted::Any,
+        0 => Wanted::Group(call.process().group),
+        i32::MIN => return Err(Errno::ESRCH.into()),
+        group if group < 0 => Wanted::Group(group.unsigned_abs()),
+        one => Wanted::One(one as u32),
+    };
+    let Some((id, zombie)) = ended_child(call, wanted, true)? else {
+        return if options & WNOHANG != 0 {
+            Ok(0)
+        } else {
+            Err(Stop::Wait(Wait::Child, None))
+        };
+    };
+    if status != 0 {
+        call.write(status, &zombie.ending.status_word().to_le_bytes())?;
+    }
+    if usage != 0 {
+        call.write(usage, &usage_bytes(zombie.usage, 0))?;
+    }
+    Ok(u64::from(id.0))
+}
+
+/// `waitid`.
+pub(crate) fn waitid(call: &mut Call) -> Answer {
+    let [kind, id, info, options, usage, _] = call.arguments;
+    let options = options & 0xffff_ffff;
+    let events = WEXITED | WUNTRACED | WCONTINUED;
+    if options & !(WNOHANG | WNOWAIT | events | WAIT_KINDS) != 0 || options & events == 0 {
+        return Err(Errno::EINVAL.into());
+    }
+    let id = id as u32;
+    let wanted = match kind {
+        0 => Wanted::Any,
+        1 if id as i32 > 0 => Wanted::One(id),
+        2 if id == 0 => Wanted::Group(call.process().group),
+        2 if id as i32 > 0 => Wanted::Group(id),
+        _ => return Err(Errno::EINVAL.into()),
+    };
+    // Nothing ever stops or continues.
+    let ended = ended_child(
+        call,
+        wanted,
+        options & WNOWAIT == 0 && options & WEXITED != 0,
+    )?;
+    let ended = ended.filter(|_| options & WEXITED != 0);
+    if ended.is_none() && options & WNOHANG == 0 {
+        return Err(Stop::Wait(Wait::Child, None));
+    }
+    let mut words = [0_u32; 8];
+    if let Some((child, zombie)) = ended {
+        let (code, status) = zombie.ending.code_and_status();
+        words = [
+            u32::from(SIGCHLD),
+            0,
+            code as u32,
+            0,
+            child.0,
+            USER_ID,
+            status,
+            0,
+        ];
+        if usage != 0 {
+            call.write(usage, &usage_bytes(zombie.usage, 0))?;
+        }
+    }
+    if info != 0 {
+        let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+        call.write(info, &bytes[..28])?;
+    }
+    Ok(0)
+}
+
+/// `getpid`.
+pub(crate) fn getpid(call: &mut Call) -> Answer {
+    Ok(u64::from(call.process.0))
+}
+
+/// `getppid`; 0 for a process that belongs to the outside.
+pub(crate) fn getppid(call: &mut Call) -> Answer {
+    Ok(call
+        .process()
+        .parent
+        .map_or(0, |parent| u64::from(parent.0)))
+}
+
+/// Group and session of a process, zombies included as far as anybody can tell.
+fn family(call: &Call, number: u64) -> Result<(u32, u32), Errno> {
+    let processes = &call.kernel.processes;
+    if let Some(process) = processes.named(number, call.process) {
+        return Ok((process.group, process.session));
+    }
+    let zombie = processes.zombies.get(&ProcessId(number as u32));
+    zombie
+        .map(|zombie| (zombie.group, zombie.group))
+        .ok_or(Errno::ESRCH)
+}
+
+/// `getpgid`.
+pub(crate) fn getpgid(call: &mut Call) -> Answer {
+    family(call, call.arguments[0])
+        .map_err(Stop::from)
+        .map(|(group, _)| u64::from(group))
+}
+
+/// `getsid`.
+pub(crate) fn getsid(call: &mut Call) -> Answer {
+    family(call, call.arguments[0])
+        .map_err(Stop::from)
+        .map(|(_, session)| u64::from(session))
+}
+
+/// `setpgid`: of oneself, or of a child that has not called `execve` yet.
+pub(crate) fn setpgid(call: &mut Call) -> Answer {
+    let [number, group, ..] = call.arguments.map(|argument| argument as u32);
+    if group as i32 <= -1 {
+        return Err(Errno::EINVAL.into());
+    }
+    let own = call.process();
+    let session = own.session;
+    let processes = &call.kernel.processes;
+    let target = processes.named(u64::from(number), call.process);
+    let target = target.ok_or(Errno::ESRCH)?;
+    let id = target.id;
+    if id != call.process {
+        if target.parent != Some(call.process) {
+            return Err(Errno::ESRCH.into());
+        }
+        if target.session != session {
+            return Err(Errno::EPERM.into());
+        }
+        if target.executed {
+            return Err(Errno::EACCES.into());
+        }
+    }
+    if target.session == id.0 {
+        return Err(Errno::EPERM.into());
+    }
+    let group = if group == 0 { id.0 } else { group };
+    let mut live = processes.live.values();
+    if group != id.0 && !live.any(|other| other.group == group && other.session == session) {
+        return Err(Errno::EPERM.into());
+    }
+    call.kernel.processes[id].group = group;
+    Ok(0)
+}
+
+/// `setsid`.
+pub(crate) fn setsid(call: &mut Call) -> Answer {
+    let number = call.process.0;
+    let processes = &mut call.kernel.processes;
+    let leads = processes.live.values().any(|other| other.group == number)
+        || processes
+            .zombies
+            .values()
+            .any(|other| other.group == number);
+    if leads {
+        return Err(Errno::EPERM.into());
+    }
+    let process = &mut processes[call.process];
+    (process.group, process.session) = (number, number);
+    Ok(u64::from(number))
+}
