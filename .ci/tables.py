@@ -9,6 +9,7 @@ made here and nowhere else.
 
 import re
 import sys
+from functools import partial
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -49,11 +50,10 @@ def statistics() -> str:
     return rows(["statistic", "unit", "meaning"], body)
 
 
-def planted_bugs() -> str:
-    """PiCL's planted bugs."""
-    text = (ROOT / "crates/designs/src/picl/bugs.rs").read_text("utf-8")
-    body = [[f"`{name}`", summary] for _, name, summary, _ in re.findall(ROW, text, re.MULTILINE)]
-    return rows(["bug", "what is wrong"], body)
+def planted_bugs(file: Path) -> str:
+    """A design's planted bugs."""
+    found = re.findall(ROW, file.read_text("utf-8"), re.MULTILINE)
+    return rows(["bug", "what is wrong"], [[f"`{name}`", summary] for _, name, summary, _ in found])
 
 
 def example() -> str:
@@ -65,8 +65,10 @@ def example() -> str:
 TABLES = {
     "configuration": configuration,
     "statistics": statistics,
-    "planted-bugs-picl": planted_bugs,
     "example": example,
+} | {
+    f"planted-bugs-{file.parent.name.replace('_', '-')}": partial(planted_bugs, file)
+    for file in sorted(ROOT.glob("crates/designs/src/*/bugs.rs"))
 }
 
 
