@@ -31,7 +31,7 @@ bugs! {
     CommitBeforeJournal, "commit-before-journal", "the commit record does not wait until the journal is durable";
     AnnounceBeforeCommit, "announce-before-commit", "output leaves when the journal is durable, before its commit record is";
     HomeBeforeCommit, "home-before-commit", "lines are copied home without waiting for the commit record";
-    RetireBeforeHome, "retire-before-home", "the journal is retired when the last copy home is accepted, not when it is durable";
+    RetireBeforeHome, "retire-before-home", "the record that retires the journal is written before the lines are copied home";
     NeverRetired, "never-retired", "no record retires the journal, so the next epoch's evictions overwrite redo slots that a durable record names";
     TornRecordAccepted, "torn-record-accepted", "recovery takes a torn register record for a whole one";
     RetireBeforeApplying, "retire-before-applying", "recovery retires the journal first and applies it then, so a second cut loses it";

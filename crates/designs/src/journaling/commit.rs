@@ -292,15 +292,14 @@ impl Journaling {
         }
         let [_, committed] = self.write_record(hardware, epoch, blocks, time, not_before);
 
+        if self.bug == Some(Bug::RetireBeforeHome) {
+            self.write_record(hardware, epoch, 0, time, committed);
+        }
         time = self.copy_home(hardware, committed);
         let home = hardware.memory.quiet_at().max(time);
-        let not_before = match self.bug {
-            Some(Bug::RetireBeforeHome) => time,
-            _ => home,
-        };
         let [retired, _] = match self.bug {
-            Some(Bug::NeverRetired) => [home; 2],
-            _ => self.write_record(hardware, epoch, 0, time, not_before),
+            Some(Bug::NeverRetired | Bug::RetireBeforeHome) => [home; 2],
+            _ => self.write_record(hardware, epoch, 0, time, home),
         };
 
         for (at, event) in [
