@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from perdure.experiments.declaration import Claim, Experiment, Paper
+from perdure.experiments.metrics import metric, rounded
 from perdure.experiments.plan import Value
 
 Verdict: TypeAlias = Literal["holds", "differs", "not comparable"]
@@ -54,7 +55,7 @@ def reduce(values: Sequence[float], how: str, limit: float | None = None) -> flo
         return math.fsum(values) / len(values)
     if how == "share-below":
         return sum(value < (limit or 0.0) for value in values) / len(values)
-    return math.exp(math.fsum(map(math.log, values)) / len(values))
+    return rounded(math.exp(math.fsum(map(math.log, values)) / len(values)))
 
 
 def averages(experiment: Experiment, values: Sequence[Value]) -> list[Average]:
@@ -184,8 +185,6 @@ def _ordered(claim: Claim, values: Mapping[str, float]) -> bool:
 
 
 def _unit(experiment: Experiment) -> str:
-    from perdure.experiments.metrics import metric
-
     return metric(experiment.metric).unit
 
 

@@ -37,6 +37,11 @@ class Metric:
     compute: Callable[[Measured, Measured | None, int], Parts | None]
 
 
+def rounded(value: float) -> float:
+    """Twelve significant digits: the last ones of logarithms differ between C libraries."""
+    return float(f"{value:.12g}")
+
+
 def statistic(region: Measured, name: str) -> float:
     """One of the region's counters; 0 where the design does not have it."""
     entry = region["statistics"].get(name)

@@ -13,7 +13,7 @@ from perdure import PerdureError
 from perdure.experiments import dataset
 from perdure.experiments.cache import Stored
 from perdure.experiments.declaration import Cuts, Experiment, Paper, ScaleOf
-from perdure.experiments.metrics import Measured, metric, statistic
+from perdure.experiments.metrics import Measured, metric, rounded, statistic
 from perdure.experiments.point import Campaign, Point
 from perdure.experiments.programs import Provided
 
@@ -179,7 +179,7 @@ def values(
         parts = chosen.compute(here[1], None if base is None else base[1], epoch)
         keys = tuple(dict.fromkeys([here[0], *([base[0]] if base else [])]))
         found += [
-            Value(one.subject, one.design, one.axis, part, value, keys)
+            Value(one.subject, one.design, one.axis, part, rounded(value), keys)
             for part, value in (parts or {}).items()
         ]
     return found if experiment.relative_to is None else _relative(found, experiment.relative_to)
@@ -199,7 +199,5 @@ def _relative(found: Sequence[Value], to: float) -> list[Value]:
         other = base.get((one.subject, one.design, one.part))
         if other is not None and other.value > 0:
             keys = tuple(dict.fromkeys([*one.points, *other.points]))
-            made.append(
-                Value(one.subject, one.design, one.axis, one.part, one.value / other.value, keys)
-            )
+            made.append(replace(one, value=rounded(one.value / other.value), points=keys))
     return made
