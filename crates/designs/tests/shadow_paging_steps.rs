@@ -13,6 +13,8 @@
 
 mod common;
 
+use std::collections::BTreeMap;
+
 use common::geometry::{DIRECT_MAPPED, Geometry};
 use common::rig::Rig;
 use perdure_designs::layout::BootRecord;
@@ -291,6 +293,46 @@ fn the_example() {
     let now = x.rig.settle();
     assert_eq!(x.cut(now), 2, "epoch 3 has not ended");
     x.rig.check_newest();
+}
+
+/// The commit walks the table such that all banks have work: a page after page takes a row read,
+/// as its rows are written while the next ones are read, and no bank is waited for.
+#[test]
+fn pages_side_by_side_go_home_at_the_rate_of_row_reads() {
+    const PAGES: u64 = 48;
+    const ROW_READ: Cycles = 256;
+    const ROW_WRITE: Cycles = 736;
+    let machine = Geometry {
+        banks: 8,
+        ..MACHINE
+    };
+    let table = Parameters {
+        table_entries: 64,
+        table_ways: 4,
+    };
+    let mut rig = Rig::<ShadowPaging>::new(machine.specification(), &table, None);
+    for page in 0..PAGES {
+        rig.store_line(0, rig.frame_line(page * LINES_PER_PAGE), 1);
+    }
+    rig.settle();
+    let now = rig.now();
+    rig.design
+        .end_epoch(&mut rig.hardware, Urgency::Routine, now);
+    assert_eq!(
+        rig.hardware.statistics.shadow_pages_written_back, PAGES,
+        "contexts are no part of this"
+    );
+    let mut began = BTreeMap::new();
+    while rig.design.phase() != "executing, no page written" {
+        let time = rig.hardware.events.next_time();
+        rig.fire_next(true);
+        began.insert(rig.design.phase(), time);
+    }
+    let home = began["retiring record in flight"] - began["pages on their way home"];
+    assert!(
+        (ROW_WRITE..PAGES * ROW_READ + 2 * ROW_WRITE).contains(&home),
+        "{PAGES} pages took {home} cycles"
+    );
 }
 
 /// Parameters that cannot be are named, with what would be possible.
