@@ -353,8 +353,8 @@ impl Design for ShadowPaging {
         "shadow paging: copy-on-write of pages in the memory module, synchronous flush per epoch";
     const PROMISE: Promise = Promise::EpochPrefix;
     const PLANTED_BUGS: &'static [PlantedBug] = bugs::ALL;
-    // Tables from one entry on: overflows all the time, entries reused all the time, and a table
-    // in which everything stays.
+    // Tables of a few entries, so that sets overflow and retained entries change hands all the
+    // time; and the whole one, in which everything stays.
     const UNLUCKY_SETTINGS: &'static [&'static [&'static str]] = &[
         &[
             "shadow-paging.table_entries=32",
