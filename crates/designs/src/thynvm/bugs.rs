@@ -21,7 +21,7 @@ macro_rules! bugs {
 }
 
 bugs! {
-    RecordBeforeData, "record-before-data", "the commit record is written without waiting until data and tables are durable";
+    RecordBeforeData, "record-before-data", "the commit record is written first, and then the tables that it counts";
     RecordCopiesTogether, "record-copies-together", "both copies of the commit record are written at the same time";
     AnnounceAtEpochEnd, "announce-at-epoch-end", "output leaves the machine when its epoch ends, not when the checkpoint is durable";
     OverPenultimate, "over-penultimate", "a working version is written over the penultimate checkpoint's while the last one is still in flight";

@@ -175,7 +175,12 @@ impl Thynvm {
             return;
         };
         let (next, time) = match step {
-            Step::Tables { next } => self.write_tables(hardware, record.number, next, now),
+            Step::Tables { next } => {
+                if next == 0 && self.bug == Some(Bug::RecordBeforeData) {
+                    Self::write_record(hardware, 0, &record, now);
+                }
+                self.write_tables(hardware, record.number, next, now)
+            }
             Step::Draining => {
                 let durable = Self::write_record(hardware, 0, &record, now);
                 if self.bug == Some(Bug::RecordCopiesTogether) {
@@ -216,12 +221,7 @@ impl Thynvm {
         if next < self.checkpoint.listed.len().div_ceil(per_block) {
             return (Step::Tables { next }, accepted);
         }
-        let durable = if self.bug == Some(Bug::RecordBeforeData) {
-            accepted
-        } else {
-            memory.quiet_at().max(accepted)
-        };
-        (Step::Draining, durable)
+        (Step::Draining, memory.quiet_at().max(accepted))
     }
 
     fn write_record(hardware: &mut Hardware, copy: usize, record: &Record, now: Cycles) -> Cycles {

@@ -138,7 +138,7 @@ impl Thynvm {
             }
         }
         for (slot, key, versions) in self.pages.iter() {
-            if goes(versions, false) {
+            if goes(versions, self.pressed) {
                 let kind = Kind::Page;
                 queue.push(Unit { kind, key, slot });
             }
@@ -249,7 +249,7 @@ impl Thynvm {
             .accepted
     }
 
-    /// A demoted page goes home whole, and is then tracked by lines.
+    /// A page goes home whole; the lines of a demoted one are then tracked by themselves.
     fn page_goes_home(&mut self, hardware: &mut Hardware, unit: Unit, now: Cycles) -> Cycles {
         let Unit { kind, key, slot } = unit;
         let place = self.value(kind, slot).newest;
@@ -258,7 +258,9 @@ impl Thynvm {
         self.copying.copied = true;
         let versions = self.pages.value_mut(slot);
         versions.newest = Place::Home;
-        versions.die();
+        if versions.homebound {
+            versions.die();
+        }
         versions.settled = true;
         let home = key * PAGE_BYTES;
         Self::copy_page(hardware, from, home, PAGE_BYTES, Traffic::Flush, now).accepted

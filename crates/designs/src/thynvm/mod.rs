@@ -399,8 +399,8 @@ impl Thynvm {
         }
         self.overflowed = true;
         let fresh = Versions::at_home(self.checkpoint_in_flight());
-        let capacity = self.regions.shape.overflow_entries as usize;
-        let Some(slot) = self.overflow.add(line, fresh, capacity) else {
+        let Some(slot) = self.overflow.add(line, fresh) else {
+            let capacity = self.regions.shape.overflow_entries;
             let message = format!(
                 "the overflow list is full: {capacity} lines found no room in the translation tables; give more thynvm.block_entries or thynvm.page_entries, or more nvm.bytes"
             );
@@ -600,10 +600,13 @@ impl Design for Thynvm {
         }
         Ok(Self {
             bug: bug.and_then(Bug::named),
+            overflow: Overflow::new(
+                regions.shape.overflow_entries as usize,
+                regions.shape.spread_rows as usize,
+            ),
             regions,
             blocks: Table::new(parameters.block_entries, parameters.table_ways),
             pages: Table::new(parameters.page_entries, parameters.table_ways),
-            overflow: Overflow::default(),
             executing: epoch + 1,
             announced: epoch,
             checkpoint: Checkpoint::default(),

@@ -1,6 +1,9 @@
 //! The overflow list: lines for which neither table has room. The tables go on in it, without
 //! associativity, so that a line that leaves the caches after the epoch should have ended has a
 //! place too.
+//!
+//! Slots are taken from one bank after another, so that lines of a flush do not wait for each
+//! other.
 
 use std::collections::BTreeMap;
 
@@ -9,14 +12,29 @@ use perdure_hardware::line::LineNumber;
 use super::version::Versions;
 
 /// The list.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Overflow {
     index: BTreeMap<LineNumber, u32>,
     versions: Vec<Versions>,
-    free: Vec<u32>,
+    /// Free slots of each bank; slot *s* is in bank *s* mod banks.
+    free: Vec<Vec<u32>>,
+    capacity: usize,
+    /// The bank whose turn it is.
+    turn: usize,
 }
 
 impl Overflow {
+    /// An empty list with so many slots, over so many banks.
+    pub fn new(capacity: usize, banks: usize) -> Self {
+        Self {
+            index: BTreeMap::new(),
+            versions: Vec::new(),
+            free: vec![Vec::new(); banks],
+            capacity,
+            turn: 0,
+        }
+    }
+
     /// True if nothing is in it.
     pub fn is_empty(&self) -> bool {
         self.index.is_empty()
@@ -31,15 +49,24 @@ impl Overflow {
         self.index.get(&line).map(|&slot| slot as usize)
     }
 
-    /// Takes a line in, if there is a slot below `capacity`.
-    pub fn add(&mut self, line: LineNumber, versions: Versions, capacity: usize) -> Option<usize> {
-        let slot = match self.free.pop() {
-            Some(slot) => slot as usize,
-            None if self.versions.len() < capacity => {
-                self.versions.push(Versions::default());
-                self.versions.len() - 1
+    /// Takes a line in, if there is a slot for it.
+    pub fn add(&mut self, line: LineNumber, versions: Versions) -> Option<usize> {
+        if self.index.len() == self.capacity {
+            return None;
+        }
+        let slot = loop {
+            let bank = self.turn;
+            self.turn = (self.turn + 1) % self.free.len();
+            if let Some(slot) = self.free[bank].pop() {
+                break slot as usize;
             }
-            None => return None,
+            // Slots are first used in their order, so that a bank has a new one or another's turn
+            // comes first.
+            let fresh = self.versions.len();
+            if fresh < self.capacity && fresh % self.free.len() == bank {
+                self.versions.push(Versions::default());
+                break fresh;
+            }
         };
         self.versions[slot] = versions;
         self.index.insert(line, slot as u32);
@@ -76,11 +103,13 @@ impl Overflow {
             index,
             versions,
             free,
+            ..
         } = self;
+        let banks = free.len();
         index.retain(|_, slot| {
             let goes = versions[*slot as usize].is_free();
             if goes {
-                free.push(*slot);
+                free[*slot as usize % banks].push(*slot);
             }
             !goes
         });
