@@ -68,7 +68,9 @@ def run(
     `scheduler` is the address of a Dask scheduler; without, `workers` points at a time run on
     this machine. `watch` is called with every outcome, and how many of how many are done.
     """
-    keyed = {point.key(): point for point in points}
+    keyed: dict[str, Point] = {}
+    for point in points:
+        keyed.setdefault(point.key(), point)
     outcomes: dict[str, Outcome] = {}
 
     def done(outcome: Outcome) -> None:
@@ -186,7 +188,7 @@ def _client(scheduler: str | None, workers: int) -> Iterator[Client]:
                 n_workers=1,
                 threads_per_worker=workers,
                 processes=False,
-                dashboard_address=None,
+                dashboard_address="127.0.0.1:0",
                 memory_limit=0,
                 silence_logs=50,
             ) as cluster,

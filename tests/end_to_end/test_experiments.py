@@ -1,0 +1,179 @@
+"""Sweeps and reproductions with the compiled core: the same results however they are run.
+
+Always true here: the points are small (a few million instructions); clusters are started by hand
+and ended by the test that started them.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import polars
+import pytest
+from conftest import Command
+
+import perdure
+from perdure.experiments import execute
+from perdure.experiments import programs as catalogue
+
+PATIENCE_SECONDS = 120
+KV = ("kv", "2000")
+
+
+def program(programs: Path) -> list[str]:
+    return [str(programs / KV[0]), KV[1]]
+
+
+def results(out: Path) -> polars.DataFrame:
+    """The data set without what the host took."""
+    data = polars.read_parquet(out / "results.parquet")
+    return data.drop("host_seconds", "host_mips")
+
+
+def sweep(programs: Path, out: Path, **more: object) -> perdure.Sweep:
+    return perdure.sweep(
+        program(programs),
+        set={"epoch.instructions": [500_000, 1_000_000], "nvm.row_write_ns": [128, 368]},
+        out=out,
+        **more,  # type: ignore[arg-type]
+    )
+
+
+@pytest.fixture
+def scheduler(tmp_path: Path) -> Iterator[str]:
+    """A Dask scheduler and two workers, as somebody would start them in three terminals."""
+    file = tmp_path / "scheduler.json"
+    dask = [sys.executable, "-m", "dask"]
+    common = ["--scheduler-file", str(file), "--no-dashboard"]
+    commands = [
+        [*dask, "scheduler", "--host", "127.0.0.1", "--port", "0", *common],
+        *[[*dask, "worker", "--host", "127.0.0.1", "--nthreads", "1", *common]] * 2,
+    ]
+    started: list[subprocess.Popen[bytes]] = []
+    try:
+        for command in commands:
+            quiet = subprocess.DEVNULL
+            started.append(subprocess.Popen(command, cwd=tmp_path, stdout=quiet, stderr=quiet))
+            deadline = time.monotonic() + PATIENCE_SECONDS
+            while not file.exists():
+                assert time.monotonic() < deadline, "the scheduler did not start"
+                time.sleep(0.1)
+        yield json.loads(file.read_text())["address"]
+    finally:
+        for process in reversed(started):
+            process.terminate()
+            process.wait(PATIENCE_SECONDS)
+
+
+def test_one_worker_or_several_give_identical_results(programs: Path, tmp_path: Path) -> None:
+    one = sweep(programs, tmp_path / "one", workers=1)
+    several = sweep(programs, tmp_path / "several", workers=3)
+    assert len(one.data) == 8
+    assert results(tmp_path / "one").equals(results(tmp_path / "several"))
+    assert len(one.failures) == len(several.failures) == 0
+
+
+def test_a_dask_cluster_gives_the_results_of_this_machine(
+    programs: Path, tmp_path: Path, scheduler: str, command: Command
+) -> None:
+    words = ["--set", "epoch.instructions=500000,1000000", "--set", "nvm.row_write_ns=128,368"]
+    there = tmp_path / "there"
+    ended = command(
+        "sweep", *words, "--scheduler", scheduler, "--out", there, "--", *program(programs)
+    )
+    assert ended.status == 0, ended.stderr
+    sweep(programs, tmp_path / "here")
+    assert results(there).equals(results(tmp_path / "here"))
+
+
+def test_an_interrupted_sweep_goes_on_where_it_was(programs: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    script = Path(sys.executable).with_name("perdure")
+    words = ["sweep", "--set", "epoch.instructions=500000,600000,700000,800000", "--workers", "1"]
+    process = subprocess.Popen(
+        [script, *words, "--out", out, "--", programs / "kv", "60000"],
+        cwd=tmp_path,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stderr is not None
+    for line in process.stderr:
+        if line.startswith("[2/8]"):
+            process.send_signal(signal.SIGINT)
+            break
+    process.stderr.read()
+    assert process.wait(PATIENCE_SECONDS) == 130
+    finished = {path.name: path.stat().st_mtime_ns for path in (out / "points").iterdir()}
+    assert 2 <= len(finished) < 8
+    assert len(results(out)) == len(finished)
+    rest = perdure.sweep(
+        [str(programs / "kv"), "60000"],
+        set={"epoch.instructions": [500000, 600000, 700000, 800000]},
+        out=out,
+    )
+    assert (len(rest.data), rest.interrupted) == (8, False)
+    for name, written in finished.items():
+        assert (out / "points" / name).stat().st_mtime_ns == written, "computed twice"
+
+
+def test_where_a_program_lies_does_not_matter(programs: Path, tmp_path: Path) -> None:
+    moved = tmp_path / "elsewhere" / "kv"
+    moved.parent.mkdir()
+    moved.write_bytes((programs / "kv").read_bytes())
+    moved.chmod(0o755)
+    one = perdure.sweep(program(programs), out=tmp_path / "one")
+    other = perdure.sweep([str(moved), KV[1]], out=tmp_path / "other")
+    assert one.data["key"].to_list() == other.data["key"].to_list()
+    assert one.data["state_hash"].to_list() == other.data["state_hash"].to_list()
+
+
+def test_a_crash_of_the_simulator_is_a_failed_point(
+    programs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The process of a point that is killed takes nothing else with it."""
+    start = execute.RUNNING.start
+    started = 0
+
+    def start_and_kill_the_second() -> subprocess.Popen[str]:
+        nonlocal started
+        process = start()
+        started += 1
+        if started == 2:
+            process.kill()
+        return process
+
+    monkeypatch.setattr(execute.RUNNING, "start", start_and_kill_the_second)
+    done = sweep(programs, tmp_path / "out", workers=1)
+    assert len(done.data) == 7
+    (error,) = done.failures["error"]
+    assert "SIGKILL" in error
+    monkeypatch.undo()
+    assert len(sweep(programs, tmp_path / "out").data) == 8
+
+
+def test_a_figure_is_reproduced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Figure 13 of two kernels, and again from what is kept."""
+    kernels = {"molecular", "path-search"}
+    chosen = [entry for entry in catalogue.catalogue() if entry.name in kernels]
+    monkeypatch.setattr(catalogue, "catalogue", lambda: chosen)
+    out = tmp_path / "out"
+    done = perdure.reproduce("picl", ["fig13"], out=out)
+    assert set(done.values["subject"]) == kernels
+    assert done.claims["id"].to_list() == ["fig13-majority", "fig13-heaviest"]
+    written = json.loads((out / "results.json").read_text())
+    for value in written["experiments"][0]["values"]:
+        (key,) = value["points"]
+        assert (out / written["points"][key]["configuration"]).is_file()
+    assert done.report.stat().st_size > 0
+    before = {path: path.stat().st_mtime_ns for path in (out / "points").iterdir()}
+    perdure.reproduce("picl", ["fig13"], out=out)
+    assert before == {path: path.stat().st_mtime_ns for path in (out / "points").iterdir()}
+    again = json.loads((out / "results.json").read_text())
+    assert {**again, "host": 0} == {**written, "host": 0}
