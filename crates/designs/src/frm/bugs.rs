@@ -23,7 +23,6 @@ macro_rules! bugs {
 bugs! {
     ModifyBeforeLog, "modify-before-log", "the in-place write does not wait until the undo record is durable";
     FillSkipsBuffer, "fill-skips-buffer", "a miss reads the home address although a newer eviction of the line waits in the buffer";
-    MergeDropsNewer, "merge-drops-newer", "a second eviction of a line that waits in the buffer is dropped";
     ForwardUndo, "forward-undo", "recovery applies the log from oldest to newest, so the newest record of a line wins";
     CommitBeforeDurable, "commit-before-durable", "the commit record is written when the last flushed line was accepted, not when it is durable";
     CommitLeavesBuffer, "commit-leaves-buffer", "the epoch commits while evictions still wait in the buffer";
@@ -33,6 +32,6 @@ bugs! {
     TornRecordAccepted, "torn-record-accepted", "recovery takes a torn undo record for a whole one";
     StaleRecordAccepted, "stale-record-accepted", "recovery does not look at the generation, and applies records that earlier epochs left behind";
     LogEmptiedFirst, "log-emptied-first", "recovery empties the log before it has put the old bytes back";
-    GenerationReused, "generation-reused", "recovery leaves the log's generation as it was, so old records continue the next life's log";
-    LogWraps, "log-wraps", "a full log goes on at its start in place of ending the epoch";
+    GenerationKept, "generation-kept", "the commit record keeps the log's generation, so the records of the epoch that just ended stay live";
+    SlotCounterWraps, "slot-counter-wraps", "the counter of log slots has eight bits, so the 257th record of an epoch overwrites the first";
 }

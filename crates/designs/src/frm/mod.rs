@@ -97,14 +97,14 @@ impl Parameters {
         }
         let area = &layout.log_area;
         let (row_bytes, banks) = (nvm.row_bytes as u64, nvm.banks as u64);
-        let least = 4 * llc_lines + self.buffer_entries as u64;
+        let least = 3 * llc_lines + 2 * self.buffer_entries as u64;
         match Log::within(area, self.log_limit_bytes, row_bytes, banks) {
             Some(log) if log.capacity >= least => Ok(log),
             log => impossible(
                 "frm.log_limit_bytes",
                 self.log_limit_bytes,
                 format!(
-                    "must give room for {least} undo records of {SLOT_BYTES} bytes, four for each line of the last-level cache and one for each buffer entry, in whole stripes of {row_bytes}-byte rows over {banks} banks; with a log area of {} bytes (a quarter of nvm.bytes) it gives room for {}",
+                    "must give room for {least} undo records of {SLOT_BYTES} bytes, three for each line of the last-level cache and two for each buffer entry, in whole stripes of {row_bytes}-byte rows over {banks} banks; with a log area of {} bytes (a quarter of nvm.bytes) it gives room for {}",
                     area.end - area.start,
                     log.map_or(0, |log| log.capacity)
                 ),
@@ -176,12 +176,7 @@ impl Policy for Frm {
             let (line, bytes) = (eviction.line, &eviction.bytes);
             return write_home(hardware, line, bytes, Traffic::Flush, now);
         }
-        let pending = if self.bug == Some(Bug::MergeDropsNewer) {
-            self.buffer.find(line).is_some()
-        } else {
-            self.buffer.merge(line, &eviction.bytes)
-        };
-        if pending {
+        if self.buffer.merge(line, &eviction.bytes) {
             hardware.statistics.frm_merged += 1;
         } else {
             while self.buffer.len() >= self.buffer_entries {
@@ -247,9 +242,7 @@ impl Frm {
         let records = self.next_index + self.buffer.len() as u64;
         if records + self.reserve >= self.log.capacity && !self.asked_to_end {
             self.asked_to_end = true;
-            if self.bug != Some(Bug::LogWraps) {
-                hardware.events.schedule(now, END_EPOCH);
-            }
+            hardware.events.schedule(now, END_EPOCH);
         }
         let address = eviction.line * LINE_BYTES as u64;
         let Hardware {
@@ -278,7 +271,7 @@ impl Frm {
         };
         let index = self.next_index;
         self.next_index += 1;
-        if index >= self.log.capacity && self.bug != Some(Bug::LogWraps) {
+        if index >= self.log.capacity {
             let message = format!(
                 "the undo log is full: one epoch has evicted {index} lines, and the system call under way goes on; raise frm.log_limit_bytes and nvm.bytes, or shorten epochs"
             );
@@ -296,7 +289,11 @@ impl Frm {
         if self.bug == Some(Bug::ModifyBeforeLog) {
             write_home(hardware, line, &pending.bytes, pending.traffic, now);
         }
-        let address = self.log.address(index % self.log.capacity);
+        let slot = match self.bug {
+            Some(Bug::SlotCounterWraps) => index % 256,
+            _ => index,
+        };
+        let address = self.log.address(slot);
         let Hardware {
             memory, statistics, ..
         } = hardware;
@@ -391,10 +388,10 @@ impl Design for Frm {
     const PLANTED_BUGS: &'static [PlantedBug] = bugs::ALL;
     // Logs that run out within an epoch, and buffers that are full all the time.
     const UNLUCKY_SETTINGS: &'static [&'static [&'static str]] = &[
-        &["frm.log_limit_bytes=640KiB"],
-        &["frm.buffer_entries=4", "frm.log_limit_bytes=192KiB"],
+        &["frm.log_limit_bytes=416KiB"],
+        &["frm.buffer_entries=4", "frm.log_limit_bytes=160KiB"],
         &["frm.buffer_entries=256"],
-        &["frm.buffer_entries=1", "frm.log_limit_bytes=640KiB"],
+        &["frm.buffer_entries=1", "frm.log_limit_bytes=416KiB"],
         &[],
     ];
     const SAVES_CONTEXTS: bool = true;
@@ -481,7 +478,7 @@ impl Design for Frm {
         if self.bug != Some(Bug::CommitBeforeDurable) {
             flushed = flushed.max(hardware.memory.quiet_at());
         }
-        self.generation += 1;
+        self.generation += u64::from(self.bug != Some(Bug::GenerationKept));
         let commit = Commit {
             generation: self.generation,
             epoch: self.executing,

@@ -49,7 +49,7 @@ pub fn recover(image: &mut Surviving, bug: Option<Bug>) -> Result<Recovered, Int
     }
     let records = live_records(image, &log, window, commit.generation, bug)?;
     let emptied = Commit {
-        generation: commit.generation + u64::from(bug != Some(Bug::GenerationReused)),
+        generation: commit.generation + 1,
         epoch: commit.epoch,
     };
     if bug == Some(Bug::LogEmptiedFirst) {
