@@ -18,8 +18,9 @@
 //!          -8  u64  checksum
 //! ```
 //!
-//! A unit that is not listed is at home. Slots are units of 64 bytes or 4 KiB; those of blocks are
-//! spread over the banks, so that consecutive slots can be written at the same time.
+//! A unit that is not listed is at home. Slots are units of 64 bytes or 4 KiB. Where a table slot's
+//! place is in its region spreads what is written together over the banks: ways of a set lie in
+//! different banks, and so do neighbours in memory, which have the same way of neighbouring sets.
 
 use std::ops::Range;
 
@@ -156,6 +157,8 @@ pub struct Shape {
     pub block_entries: u64,
     /// Entries of the page translation table.
     pub page_entries: u64,
+    /// Ways of both.
+    pub table_ways: u64,
     /// Lines for which the overflow list has room.
     pub overflow_entries: u64,
     /// Rows over which consecutive slots of blocks are spread, and their size.
@@ -173,12 +176,14 @@ impl Shape {
         area_bytes: u64,
         block_entries: u64,
         page_entries: u64,
+        table_ways: u64,
         banks: u64,
         row_bytes: u64,
     ) -> Option<Self> {
         let mut shape = Self {
             block_entries,
             page_entries,
+            table_ways,
             overflow_entries: 0,
             spread_rows: banks.min(64),
             spread_row_bytes: row_bytes.min(PAGE_BYTES),
@@ -198,22 +203,26 @@ impl Shape {
             self.block_entries << 32 | self.page_entries,
             self.overflow_entries,
             self.spread_rows << 32 | self.spread_row_bytes,
-            self.table_block_bytes,
+            self.table_ways << 32 | self.table_block_bytes,
         ]
     }
 
-    fn decode([tables, overflow_entries, spread, table_block_bytes]: [u64; 4]) -> Option<Self> {
+    fn decode([tables, overflow_entries, spread, blocks]: [u64; 4]) -> Option<Self> {
         let shape = Self {
             block_entries: tables >> 32,
             page_entries: tables & 0xffff_ffff,
+            table_ways: blocks >> 32,
             overflow_entries,
             spread_rows: spread >> 32,
             spread_row_bytes: spread & 0xffff_ffff,
-            table_block_bytes,
+            table_block_bytes: blocks & 0xffff_ffff,
         };
         let row = |bytes: u64| bytes.is_power_of_two() && (256..=PAGE_BYTES).contains(&bytes);
         (row(shape.spread_row_bytes)
-            && row(table_block_bytes)
+            && row(shape.table_block_bytes)
+            && shape.table_ways > 0
+            && shape.block_entries.is_multiple_of(shape.table_ways)
+            && shape.page_entries.is_multiple_of(shape.table_ways)
             && (1..=64).contains(&shape.spread_rows)
             && shape.block_entries.max(shape.page_entries) < 1 << SLOT_BITS
             && overflow_entries <= OVERFLOW_LIMIT)
@@ -315,7 +324,10 @@ impl Regions {
             Place::B => 1,
         };
         let start = self.slots[kind as usize][region];
-        let slot = slot as u64;
+        let slot = match kind {
+            Kind::Page | Kind::Block => self.turned(slot as u64),
+            Kind::Overflow => slot as u64,
+        };
         if kind == Kind::Page {
             return start + slot * PAGE_BYTES;
         }
@@ -323,6 +335,14 @@ impl Regions {
         let (column, row) = (slot / self.shape.spread_rows, slot % self.shape.spread_rows);
         let stripe = column / lines * self.shape.spread_rows + row;
         start + stripe * self.shape.spread_row_bytes + column % lines * LINE_BYTES as u64
+    }
+
+    /// A table's slot with its way turned by the number of its set.
+    #[inline]
+    fn turned(&self, slot: u64) -> u64 {
+        let ways = self.shape.table_ways;
+        let set = slot / ways;
+        set * ways + (slot + set) % ways
     }
 
     /// The bytes of a table block.

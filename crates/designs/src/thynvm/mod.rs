@@ -144,6 +144,7 @@ impl Parameters {
             area.end - area.start,
             self.block_entries as u64,
             self.page_entries as u64,
+            self.table_ways as u64,
             nvm.banks as u64,
             nvm.row_bytes as u64,
         )
@@ -546,12 +547,13 @@ impl Design for Thynvm {
             "thynvm.promote_writes=6",
             "thynvm.demote_writes=3",
         ],
+        // Pages that stay, so that evictions meet them while a checkpoint is in flight.
         &[
-            "thynvm.block_entries=16",
-            "thynvm.page_entries=4",
+            "thynvm.block_entries=32",
+            "thynvm.page_entries=64",
             "thynvm.table_ways=2",
-            "thynvm.promote_writes=3",
-            "thynvm.demote_writes=1",
+            "thynvm.promote_writes=2",
+            "thynvm.demote_writes=0",
         ],
         &[
             "thynvm.block_entries=256",
