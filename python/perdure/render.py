@@ -165,7 +165,7 @@ def reproduction(done: Reproduction) -> RenderableType:
             counted.add_row(design, number(len(mine)), number(total), number(verified))
         parts.append(counted)
     for failure in results["failures"]:
-        what = " ".join([failure["name"], failure["design"], *failure["overrides"]])
+        what = f"{failure['name']} {failure['design']} ({', '.join(failure['experiments'])})"
         parts.append(line(f"failed: {what}: {failure['reason']}", style="bold red"))
     if done.interrupted:
         parts.append(line("interrupted; run it again to go on", style="bold yellow"))

@@ -218,12 +218,13 @@ def provide(
         try:
             sysroot.make(root, sorted({p for one in debian for p in one.packages}), report=report)
             digests["sysroot"] = sysroot_digest(root)
-            _write_inputs(debian, inputs, report)
+            unavailable.update(_write_inputs(debian, inputs))
         except PerdureError as error:
-            report(f"Debian's programs are left out: {error}")
             unavailable.update({entry.name: str(error) for entry in debian})
         for scale, folder in inputs.items():
             digests[f"inputs/{scale}"] = tree_digest([folder])
+    for name, reason in unavailable.items():
+        report(f"{name} is left out: {reason}")
     return Provided(
         entries={entry.name: entry for entry in entries},
         unavailable=unavailable,
@@ -250,10 +251,15 @@ def _build(out: Path, report: Report) -> None:
         raise PerdureError(f"the kernels cannot be built:\n{done.stderr.strip() or done.stdout}")
 
 
-def _write_inputs(debian: Sequence[Entry], folders: Mapping[Any, Path], report: Report) -> None:
+def _write_inputs(debian: Sequence[Entry], folders: Mapping[Any, Path]) -> dict[str, str]:
+    """Generates every workload's inputs; says for which it failed, and why."""
     from perdure import inputs
 
-    names = sorted({name for entry in debian for name in entry.inputs})
-    for scale, folder in folders.items():
-        report(f"inputs of the scale {scale}")
-        inputs.write_inputs(names, scale, folder)
+    failed = {}
+    for entry in debian:
+        try:
+            for scale, folder in folders.items():
+                inputs.write_inputs(entry.inputs, scale, folder)
+        except PerdureError as error:
+            failed[entry.name] = str(error)
+    return failed
