@@ -351,3 +351,30 @@ fn impossible_tables_are_named() {
         assert!(message.contains(part), "'{part}' is missing: {message}");
     }
 }
+
+/// An epoch that cannot end, because nobody ends it, runs out of log area: the run ends with a
+/// message, and what was committed is still there.
+#[test]
+fn a_full_redo_buffer_is_named() {
+    let mut x = Example::new();
+    let slots = x.map.slot_capacity();
+    let mut stored = 0;
+    while x.rig.hardware.failure.is_none() {
+        let line = x.rig.frame_line(stored);
+        x.rig.store(0, line, 0, stored);
+        stored += 1;
+        assert!(stored < slots + 64, "the log area holds {slots} lines");
+    }
+    let message = x.rig.hardware.failure.take().unwrap().0;
+    for part in ["redo buffer is full", &slots.to_string(), "raise nvm.bytes"] {
+        assert!(message.contains(part), "'{part}' is missing: {message}");
+    }
+    // Whoever ignores the message gets it again, and no panic.
+    let line = x.rig.frame_line(stored + 16);
+    x.rig.store(0, line, 0, 1);
+    let line = x.rig.frame_line(stored + 32);
+    x.rig.store(0, line, 0, 1);
+    assert!(x.rig.hardware.failure.is_some());
+    let now = x.rig.settle();
+    assert_eq!(x.cut(now).2, 0);
+}
