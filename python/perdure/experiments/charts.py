@@ -7,6 +7,7 @@ drawn as such and labelled; it needs no display and no network; equal values giv
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from perdure.experiments.plan import Value
 
 LOGARITHMIC_FROM = 50.0
 """The ratio between bars from which on they are drawn on a logarithmic scale."""
+PANELS_IN_A_ROW = 8
 PIXELS_PER_POINT = 2.0
 PALETTE = ("#79706e", "#4c78a8", "#72b7b2", "#e45756", "#b279a2", "#54a24b")
 
@@ -51,9 +53,12 @@ def experiment(
 ) -> altair.TopLevelMixin:
     """An experiment's figure, in its paper's layout."""
     lines = _paper_lines(declared, factor)
+    # Where there is no room for words beside a line, they stand here.
+    dashed = "; ".join(dict.fromkeys(line["said"] for line in lines))
+    dashed = f"; dashed, the paper: {dashed}" if dashed and declared.chart == "stacked" else ""
     title = altair.TitleParams(
         f"{declared.figure}: {declared.title}",
-        subtitle=[f"{paper.name}, {scale}" + ("; dashed: what the paper says" if lines else "")],
+        subtitle=[f"{paper.name}, {scale}{dashed}"],
         anchor="start",
     )
     draw = {"bars": _bars, "stacked": _stacked, "lines": _lines}[declared.chart]
@@ -91,23 +96,22 @@ def _bars(
     order = [*dict.fromkeys(one.subject for one in found), average]
     labels = [paper.label(design) for design in declared.designs]
     chosen = metric(declared.metric)
-    spread = max((row["value"] for row in rows), default=1.0) / max(
-        min((row["value"] for row in rows if row["value"] > 0), default=1.0), 1e-9
-    )
-    logarithmic = spread > LOGARITHMIC_FROM and all(row["value"] > 0 for row in rows)
+    floor = _floor([row["value"] for row in rows])
     bars = (
         altair.Chart(values(rows))
         .mark_bar()
         .encode(
             x=altair.X("subject:N", title=None, sort=order, axis=altair.Axis(labelAngle=-40)),
             xOffset=altair.XOffset("design:N", sort=labels),
-            y=_quantity(chosen, logarithmic),
+            y=_quantity(chosen, floor),
             color=colour("design:N", labels, "design", [one.label for one in paper.designs]),
             tooltip=["subject:N", "design:N", altair.Tooltip("value:Q", format=".4")],
         )
     )
+    if floor is not None:
+        bars = bars.encode(y2=altair.datum(floor))
     width = max(320, len(order) * (10 + 9 * len(labels)))
-    layers = [bars, *_rules(lines, chosen, logarithmic)]
+    layers = [bars, *_rules(lines, chosen, floor)]
     made: altair.LayerChart = altair.layer(*layers).properties(width=width, height=260)
     return made
 
@@ -140,12 +144,12 @@ def _lines(
                 scale=scale,
                 axis=altair.Axis(values=list(axis.shown), format="~g"),
             ),
-            y=_quantity(chosen, False),
+            y=_quantity(chosen, None),
             color=colour("design:N", labels, "design", [one.label for one in paper.designs]),
             tooltip=["design:N", "axis:Q", altair.Tooltip("value:Q", format=".4")],
         )
     )
-    layers = [drawn, *_rules(lines, chosen, False)]
+    layers = [drawn, *_rules(lines, chosen, None)]
     made: altair.LayerChart = altair.layer(*layers).properties(width=460, height=260)
     return made
 
@@ -155,22 +159,25 @@ def _stacked(
     paper: Paper,
     found: Sequence[Value],
     _averages: Sequence[Average],
-    _lines: Sequence[Mapping[str, Any]],
-) -> altair.Chart:
+    lines: Sequence[Mapping[str, Any]],
+) -> altair.FacetChart:
     """A bar for each subject and design, made of parts; the designs by their letters."""
     chosen = metric(declared.metric)
     letters = {one.name: one.letter for one in paper.designs}
+    # Panels share one table, so the paper's values stand in every row of it.
+    said = {f"paper{index}": line["value"] for index, line in enumerate(lines)}
     rows = [
         {
             **_row(paper, one.subject, one.design, one.value),
+            **said,
             "letter": letters[one.design],
             "part": one.part,
             "order": chosen.parts.index(one.part or ""),
         }
         for one in found
     ]
-    made: altair.Chart = (
-        altair.Chart(values(rows))
+    bars = (
+        altair.Chart()
         .mark_bar()
         .encode(
             x=altair.X(
@@ -179,13 +186,25 @@ def _stacked(
                 sort=[letters[design] for design in declared.designs],
                 axis=altair.Axis(labelAngle=0),
             ),
-            y=_quantity(chosen, False),
+            y=_quantity(chosen, None),
             color=colour("part:N", chosen.parts, "operations"),
             order="order:Q",
             tooltip=["subject:N", "design:N", "part:N", altair.Tooltip("value:Q", format=".4")],
-            facet=altair.Facet("subject:N", title=None, columns=9, sort=_seen(rows, "subject")),
         )
-        .properties(width=15 * len(declared.designs), height=150)
+    )
+    rules = [
+        altair.Chart()
+        .mark_rule(color="#555", strokeDash=[5, 3])
+        .encode(y=altair.Y(f"min({field}):Q", title=_titled(chosen)))
+        for field in said
+    ]
+    made: altair.FacetChart = (
+        altair.layer(bars, *rules, data=values(rows))
+        .properties(width=15 * len(declared.designs), height=190)
+        .facet(
+            altair.Facet("subject:N", title=None, sort=_seen(rows, "subject")),
+            columns=PANELS_IN_A_ROW,
+        )
     )
     return made
 
@@ -194,22 +213,36 @@ def _row(paper: Paper, subject: str, design: str, value: float) -> dict[str, Any
     return {"subject": subject, "design": paper.label(design), "value": value}
 
 
-def _quantity(chosen: Metric, logarithmic: bool) -> altair.Y:
+def _quantity(chosen: Metric, floor: float | None) -> altair.Y:
+    """The value's axis: logarithmic from `floor` on, or linear."""
+    if floor is not None:
+        scale = altair.Scale(type="log", domainMin=floor, nice=False)
+    else:
+        scale = altair.Scale(zero=bool(chosen.parts) or chosen.unit != "×")
+    return altair.Y("value:Q", title=_titled(chosen), scale=scale)
+
+
+def _titled(chosen: Metric) -> list[str]:
+    """A metric's label with its unit, broken where it says what it is relative to."""
     unit = "" if chosen.unit in ("", "×", chosen.label.split()[0]) else f" ({chosen.unit})"
-    scale = altair.Scale(type="log") if logarithmic else altair.Scale(zero=chosen.unit != "×")
-    if chosen.parts:
-        scale = altair.Scale(zero=True)
-    return altair.Y("value:Q", title=f"{chosen.label}{unit}", scale=scale)
+    return f"{chosen.label}{unit}".replace(", ", ",\n").split("\n")
+
+
+def _floor(numbers: Sequence[float]) -> float | None:
+    """Where a logarithmic axis begins: the power of ten below; None where a linear one does."""
+    if not numbers or min(numbers) <= 0 or max(numbers) / min(numbers) <= LOGARITHMIC_FROM:
+        return None
+    return float(10.0 ** math.floor(math.log10(min(numbers))))
 
 
 def _rules(
-    lines: Sequence[Mapping[str, Any]], chosen: Metric, logarithmic: bool
+    lines: Sequence[Mapping[str, Any]], chosen: Metric, floor: float | None
 ) -> list[altair.Chart]:
     """The paper's values, dashed, with the paper's words beside them."""
     if not lines:
         return []
     base = altair.Chart(values(lines)).encode(
-        y=_quantity(chosen, logarithmic), tooltip=["said:N", "value:Q"]
+        y=_quantity(chosen, floor), tooltip=["said:N", "value:Q"]
     )
     rule = base.mark_rule(color="#555", strokeDash=[5, 3])
     text = base.mark_text(align="left", dx=4, color="#555", fontSize=9)
