@@ -38,71 +38,71 @@ pub enum Stage {
 }
 
 const EVENT_COMMIT_PROCEEDS: u32 = 1;
+const EVENT_COMMITTED: u32 = 2;
+
+/// What is written after the flush, each step when everything before it is durable; the first need
+/// not wait for the flush.
+#[derive(Clone, Copy)]
+enum Step {
+    Table,
+    Commit,
+    Home,
+    Retire,
+}
 
 impl ShadowPaging {
     /// Ends the executing epoch. Returns when its commit is retired.
     pub(super) fn commit(&mut self, hardware: &mut Hardware, now: Cycles) -> Cycles {
         self.stage = Stage::Flushing;
-        let table_before = self.table_words();
+        let table_before = (self.bug == Some(Bug::TableBeforeFlush)).then(|| self.table_words());
         let flushed = hardware.flush(self, now);
         // Pages in the order of their shadow pages: neighbours are in different banks.
         let mut written = std::mem::take(&mut self.written);
         written.sort_unstable_by_key(|&slot| self.frame(slot));
         self.written = written;
-        let table = match self.bug {
-            Some(Bug::TableBeforeFlush) => table_before,
-            _ => self.table_words(),
-        };
+        let table = table_before.unwrap_or_else(|| self.table_words());
         let record = Record {
             number: self.record.number + 1,
             epoch: self.executing,
             pages: table.pages,
             lines: table.words.len() as u64 - table.pages,
         };
-        let mut time = flushed.ready;
-        let mut committed = 0;
-        if self.bug == Some(Bug::CommitBeforeTable) {
-            committed = write_record(hardware, &record, time);
-        }
-        time = self.write_table(hardware, record.number, &table.words, time);
-        if self.bug == Some(Bug::HomeBeforeCommit) {
-            time = self.write_home(hardware, time, 0);
-        }
-        let flush_durable = hardware.memory.quiet_at().max(time);
-        if self.bug != Some(Bug::CommitBeforeTable) {
-            committed = write_record(hardware, &record, flush_durable);
-        }
-        let retire_early = self.bug == Some(Bug::RetireBeforeHome);
-        if retire_early {
-            write_record(hardware, &record.retired(), committed);
-        }
-        if self.bug != Some(Bug::HomeBeforeCommit) {
-            self.write_home(hardware, time, committed);
-        }
-        let home = hardware.memory.quiet_at().max(committed);
-        let retired = if retire_early {
-            home
-        } else {
-            write_record(hardware, &record.retired(), home)
+        let order = match self.bug {
+            Some(Bug::CommitBeforeTable) => [Step::Commit, Step::Table, Step::Home, Step::Retire],
+            Some(Bug::HomeBeforeCommit) => [Step::Table, Step::Home, Step::Commit, Step::Retire],
+            Some(Bug::RetireBeforeHome) => [Step::Table, Step::Commit, Step::Retire, Step::Home],
+            _ => [Step::Table, Step::Commit, Step::Home, Step::Retire],
         };
-        for time in [flush_durable, committed, home, retired] {
-            hardware.events.schedule(time, EVENT_COMMIT_PROCEEDS);
+        let (mut time, mut durable) = (flushed.ready, 0);
+        for step in order {
+            time = match step {
+                Step::Table => self.write_table(hardware, &record, &table.words, time, durable),
+                Step::Commit => write_record(hardware, &record, time, durable),
+                Step::Home => self.write_home(hardware, time, durable),
+                Step::Retire => write_record(hardware, &record.retired(), time, durable),
+            };
+            durable = hardware.memory.quiet_at().max(time);
+            let event = match step {
+                Step::Commit => EVENT_COMMITTED,
+                Step::Table | Step::Home | Step::Retire => EVENT_COMMIT_PROCEEDS,
+            };
+            hardware.events.schedule(durable, event);
         }
         self.record = record.retired();
         self.forget_epoch();
         self.executing += 1;
-        retired
+        durable
     }
 
-    /// The next stage has begun.
-    pub(super) fn commit_proceeds(&mut self, hardware: &mut Hardware) {
+    /// What a step wrote is durable.
+    pub(super) fn commit_proceeds(&mut self, hardware: &mut Hardware, event: u32) {
+        if event == EVENT_COMMITTED {
+            self.announced = self.executing - 1;
+            hardware.statistics.epochs_persisted += 1;
+        }
         self.stage = match self.stage {
             Stage::Flushing => Stage::Committing,
-            Stage::Committing => {
-                self.announced = self.executing - 1;
-                hardware.statistics.epochs_persisted += 1;
-                Stage::WritingBack
-            }
+            Stage::Committing => Stage::WritingBack,
             Stage::WritingBack => Stage::Retiring,
             Stage::Retiring | Stage::Executing => Stage::Executing,
         };
@@ -124,23 +124,25 @@ impl ShadowPaging {
         }
     }
 
-    /// Writes the table; returns when the controller has taken it.
+    /// Writes a record's table; returns when the controller has taken it.
     fn write_table(
         &self,
         hardware: &mut Hardware,
-        number: u64,
+        record: &Record,
         words: &[u64],
         now: Cycles,
+        not_before: Cycles,
     ) -> Cycles {
         let Hardware {
             memory, statistics, ..
         } = hardware;
+        let metadata = Traffic::Metadata;
         let per_block = table_block_words(self.places.row_bytes) as usize;
         let mut time = now;
         for (index, words) in (0..).zip(words.chunks(per_block)) {
-            let block = encode_block(number, index, words);
+            let block = encode_block(record.number, index, words);
             let address = self.places.table_block(index);
-            let done = memory.write_block(address, &block, Traffic::Metadata, time, 0, statistics);
+            let done = memory.write_block(address, &block, metadata, time, not_before, statistics);
             time = done.accepted;
         }
         time
@@ -200,19 +202,21 @@ struct TableWords {
     words: Vec<u64>,
 }
 
-/// Writes both copies of a record, no earlier than `not_before`, one after the other; returns when
-/// the second is durable.
-fn write_record(hardware: &mut Hardware, record: &Record, not_before: Cycles) -> Cycles {
+/// Writes both copies of a record, one after the other; returns when the controller has taken them.
+fn write_record(
+    hardware: &mut Hardware,
+    record: &Record,
+    now: Cycles,
+    not_before: Cycles,
+) -> Cycles {
     let Hardware {
         memory, statistics, ..
     } = hardware;
     let bytes = record.encode();
-    let mut time = not_before;
+    let (mut time, mut after) = (now, not_before);
     for copy in COPIES {
-        let metadata = Traffic::Metadata;
-        time = memory
-            .write_block(copy, &bytes, metadata, time, time, statistics)
-            .durable;
+        let done = memory.write_block(copy, &bytes, Traffic::Metadata, time, after, statistics);
+        (time, after) = (done.accepted, done.durable);
     }
     time
 }

@@ -212,7 +212,7 @@ impl Policy for ShadowPaging {
             // Unless that epoch has ended in the meantime.
             EVENT_FULL if self.full_at == Some(now) => hardware.events.schedule(now, END_EPOCH),
             EVENT_FULL => {}
-            _ => self.commit_proceeds(hardware),
+            _ => self.commit_proceeds(hardware, event),
         }
     }
 }
