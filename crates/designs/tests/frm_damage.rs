@@ -97,7 +97,7 @@ fn damage(arena: &mut Arena, places: &[Range<u64>], random: &mut Random) -> Vec<
             overwrite(arena, place.start, &bytes);
         }
         _ => {
-            for _ in 0..1 + random.below(64) {
+            for _ in 0..=random.below(64) {
                 let at = place.start + random.below(length as u64);
                 let byte = arena.slice(at, 1)[0] ^ (1 + random.below(255) as u8);
                 overwrite(arena, at, &[byte]);
