@@ -17,7 +17,7 @@ use crate::vfs::locks;
 impl Kernel {
     /// The next number for a process or thread of a program.
     pub(crate) fn take_number(&mut self, program: u32) -> u32 {
-        let programs = self.settings.programs.len();
+        let programs = self.reports.len();
         self.progress[program as usize].take_number(programs)
     }
 

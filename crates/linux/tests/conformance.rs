@@ -111,6 +111,7 @@ conformance! {
     arguments_and_environment: "arguments.c" ["one", "two three", ""];
     errors: "errors.c" [];
     identity_and_limits: "identity.c" [];
+    processes: "processes.c" [];
     cpp_runtime: "runtime.cc" [];
 }
 
@@ -161,6 +162,21 @@ fn addresses_have_symbols() {
         Some((space, fatal.pc))
     );
     assert_eq!(runner.kernel.symbol(space, 0x10), None);
+}
+
+/// What `execve` does, which qemu cannot show: every line's value is known.
+#[test]
+fn execution() {
+    let program = compile(&guest("execution.c"), &["-static"]);
+    let expected = std::fs::read_to_string(guest("execution.txt")).expect("the facts");
+    for (harts, slice, plain) in [(1, 20_000, false), (3, 777, false), (2, 5000, true)] {
+        let mut options = options(&program, &[]);
+        options.configuration.harts = harts;
+        options.slice = slice;
+        options.plain = plain;
+        let name = format!("execution on {harts} harts, slices of {slice}, plain {plain}");
+        check(&name, &support::run(options), &(expected.clone(), 0));
+    }
 }
 
 /// A call that nobody implements is answered ENOSYS and named once.

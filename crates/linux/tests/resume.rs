@@ -54,6 +54,12 @@ fn with_files_and_mappings() {
     resumes("directories.c", 1000, 5);
 }
 
+#[test]
+fn with_processes() {
+    resumes("processes.c", 2000, 1);
+    resumes("execution.c", 500, 1);
+}
+
 /// Equal state stands at equal places: between two moments of a busy program, few lines differ.
 #[test]
 fn saved_bytes_stay_in_place() {

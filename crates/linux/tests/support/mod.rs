@@ -4,12 +4,14 @@
 //! nothing but its configuration, the number of harts and the length of a slice.
 #![allow(dead_code)]
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
 use perdure_linux::{
-    Configuration, Exception, Kernel, Machine, Outcome, Program, Release, SpaceId, ThreadId,
+    Configuration, Exception, Kernel, Machine, Outcome, Program, ProgramReport, Release, SpaceId,
+    ThreadId,
 };
 use perdure_riscv::fast::BlockCache;
 use perdure_riscv::{
@@ -268,6 +270,7 @@ impl Options {
 pub struct Ended {
     /// Standard output of each program but the first.
     pub others: BTreeMap<u32, Vec<u8>>,
+    pub reports: Vec<ProgramReport>,
     pub status: i32,
     pub report: String,
     pub standard_output: Vec<u8>,
@@ -347,6 +350,7 @@ impl Runner {
             .map(|fatal| format!("{fatal:x?}"))
             .unwrap_or_default();
         self.ended.unknown = self.kernel.unknown_calls();
+        self.ended.reports = self.kernel.program_reports().to_vec();
         self.ended
     }
 
@@ -504,6 +508,12 @@ pub fn compile(source: &Path, flags: &[&str]) -> PathBuf {
         .to_string_lossy()
         .into_owned();
     let output = directory.join(format!("{stem}{}", flags.concat().replace(['/', ' '], "_")));
+    // Tests run in threads of one process, and several want the same program.
+    static COMPILED: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
+    let mut compiled = COMPILED.lock().unwrap_or_else(PoisonError::into_inner);
+    if compiled.contains(&output) {
+        return output;
+    }
     let (compiler, standard) = if source.extension().is_some_and(|e| e == "cc") {
         ("riscv64-linux-gnu-g++", "-std=c++17")
     } else {
@@ -525,6 +535,7 @@ pub fn compile(source: &Path, flags: &[&str]) -> PathBuf {
         String::from_utf8_lossy(&result.stderr)
     );
     std::fs::rename(&partial, &output).expect("the program can be put in place");
+    compiled.insert(output.clone());
     output
 }
 
