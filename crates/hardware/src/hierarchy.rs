@@ -147,7 +147,7 @@ impl Hardware {
     /// Brings a line into a hart's L1D with the right to read or write it. For a write the line is
     /// afterwards Modified and carries the current version; the caller changes the bytes. Returns
     /// where the line is and when the access is done.
-    pub fn access<P: Policy>(
+    pub fn access<P: Policy + ?Sized>(
         &mut self,
         policy: &mut P,
         hart: usize,
@@ -171,7 +171,7 @@ impl Hardware {
     }
 
     /// Ownership, then version, then Modified: the order in which a store needs them.
-    fn make_writable<P: Policy>(
+    fn make_writable<P: Policy + ?Sized>(
         &mut self,
         policy: &mut P,
         hart: usize,
@@ -214,7 +214,7 @@ impl Hardware {
         }
     }
 
-    fn fill_l1d<P: Policy>(
+    fn fill_l1d<P: Policy + ?Sized>(
         &mut self,
         policy: &mut P,
         hart: usize,
@@ -236,7 +236,7 @@ impl Hardware {
     }
 
     /// Fetches an instruction line into a hart's L1I.
-    pub fn fetch<P: Policy>(
+    pub fn fetch<P: Policy + ?Sized>(
         &mut self,
         policy: &mut P,
         hart: usize,
@@ -260,7 +260,7 @@ impl Hardware {
     }
 
     /// A line as the L2 can give it to an L1, filling the L2 on a miss.
-    fn ask_l2<P: Policy>(
+    fn ask_l2<P: Policy + ?Sized>(
         &mut self,
         policy: &mut P,
         hart: usize,
@@ -304,7 +304,7 @@ impl Hardware {
     }
 
     /// Ownership of a line that the hart holds shared. Returns the line's version and when.
-    fn upgrade<P: Policy>(
+    fn upgrade<P: Policy + ?Sized>(
         &mut self,
         policy: &mut P,
         hart: usize,
@@ -335,7 +335,7 @@ impl Hardware {
         start
     }
 
-    fn ask_llc<P: Policy>(
+    fn ask_llc<P: Policy + ?Sized>(
         &mut self,
         policy: &mut P,
         hart: usize,
@@ -366,7 +366,7 @@ impl Hardware {
         }
     }
 
-    fn fill_llc<P: Policy>(
+    fn fill_llc<P: Policy + ?Sized>(
         &mut self,
         policy: &mut P,
         line: LineNumber,
@@ -388,7 +388,7 @@ impl Hardware {
         (slot, ready)
     }
 
-    fn evict_llc<P: Policy>(&mut self, policy: &mut P, slot: Slot, now: Cycles) -> Cycles {
+    fn evict_llc<P: Policy + ?Sized>(&mut self, policy: &mut P, slot: Slot, now: Cycles) -> Cycles {
         let recall = transition(self.directory(slot), Request::Recall, 0);
         let now = self.snoop(policy, slot, recall.snoop, None, now);
         let word = self.llc.word(slot);
@@ -427,7 +427,7 @@ impl Hardware {
     }
 
     /// Carries a snoop out: private copies change state, the newest bytes come to the shared cache.
-    fn snoop<P: Policy>(
+    fn snoop<P: Policy + ?Sized>(
         &mut self,
         policy: &mut P,
         slot: Slot,
@@ -561,7 +561,7 @@ impl Hardware {
     /// Makes a line of the shared cache and its private copies clean; holders keep their copies.
     /// Returns the newest bytes if they were newer than memory's, whether a private cache had
     /// them, and when they were at hand. The caller writes them.
-    pub fn clean<P: Policy>(
+    pub fn clean<P: Policy + ?Sized>(
         &mut self,
         policy: &mut P,
         slot: Slot,
@@ -573,7 +573,7 @@ impl Hardware {
     }
 
     /// [`Self::clean`], with the version that the newest bytes carried.
-    fn take_newer<P: Policy>(
+    fn take_newer<P: Policy + ?Sized>(
         &mut self,
         policy: &mut P,
         slot: Slot,
@@ -607,7 +607,7 @@ impl Hardware {
     }
 
     /// A cache-block instruction: writes the block back if dirty, and drops all copies if asked.
-    pub fn cache_block<P: Policy>(
+    pub fn cache_block<P: Policy + ?Sized>(
         &mut self,
         policy: &mut P,
         hart: usize,
@@ -648,17 +648,25 @@ impl Hardware {
         ready
     }
 
+    /// The set that a walk over the whole last-level cache visits as its `step`-th: neighbours in
+    /// the walk lie a row apart in memory, so that what it writes keeps all banks busy.
+    pub fn set_in_walk(&self, step: usize) -> usize {
+        let lines_per_row = self.specification.nvm.row_bytes / LINE_BYTES;
+        strided(step, self.llc.sets(), lines_per_row)
+    }
+
     /// Flushes the caches: every dirty line goes to [`Policy::evict`] with [`Cause::Flush`], in the
-    /// order of the sets, and stays cached, clean. Looking at a set takes a cycle; the harts are
-    /// meant to stand still meanwhile.
-    pub fn flush<P: Policy>(&mut self, policy: &mut P, now: Cycles) -> Flushed {
+    /// order of [`Self::set_in_walk`], and stays cached, clean. Looking at a set takes a cycle; the
+    /// harts are meant to stand still meanwhile.
+    pub fn flush<P: Policy + ?Sized>(&mut self, policy: &mut P, now: Cycles) -> Flushed {
         let port_cycles = self.specification.llc.port_cycles;
         let mut flushed = Flushed {
             lines: 0,
             ready: now,
             durable: now,
         };
-        for set in 0..self.llc.sets() {
+        for step in 0..self.llc.sets() {
+            let set = self.set_in_walk(step);
             flushed.ready += 1;
             for way in 0..self.llc.ways() {
                 let slot = Slot((set * self.llc.ways() + way) as u32);
@@ -743,7 +751,7 @@ impl Hardware {
     // ---- For verifiers and reports ---------------------------------------------------------
 
     /// The newest bytes of a line, wherever they are. Charges nothing and changes nothing.
-    pub fn peek<P: Policy>(&self, policy: &P, line: LineNumber) -> Line {
+    pub fn peek<P: Policy + ?Sized>(&self, policy: &P, line: LineNumber) -> Line {
         self.peek_cached(line)
             .unwrap_or_else(|| policy.peek(self, line))
     }
@@ -766,7 +774,11 @@ impl Hardware {
 
     /// Shows every line whose newest bytes, in the caches or where the design keeps them, differ
     /// from those at its home address, each once.
-    pub fn newer_lines<P: Policy>(&self, policy: &P, show: &mut dyn FnMut(LineNumber, &Line)) {
+    pub fn newer_lines<P: Policy + ?Sized>(
+        &self,
+        policy: &P,
+        show: &mut dyn FnMut(LineNumber, &Line),
+    ) {
         let mut differing = |line: LineNumber, newest: &Line| {
             if newest != self.memory.arena.line(line * LINE_BYTES as u64) {
                 show(line, newest);
@@ -785,7 +797,7 @@ impl Hardware {
 
     /// The digest of memory as programs see it: the kept digest of the array, with what the caches
     /// and the design hold laid over it.
-    pub fn coherent_digest<P: Policy>(&self, policy: &P, range: &Range<u64>) -> Digest {
+    pub fn coherent_digest<P: Policy + ?Sized>(&self, policy: &P, range: &Range<u64>) -> Digest {
         let mut digest = self.memory.arena.digest_of(range.clone());
         self.newer_lines(policy, &mut |line, newest| {
             let address = line * LINE_BYTES as u64;
@@ -849,6 +861,13 @@ impl Hardware {
         }
         Ok(())
     }
+}
+
+/// The `step`-th of `sets` numbers, each once, with strides of `wanted` or the greatest power of two
+/// below that which divides them.
+fn strided(step: usize, sets: usize, wanted: usize) -> usize {
+    let at = step * wanted.min(1 << sets.trailing_zeros());
+    at % sets + at / sets
 }
 
 impl Core {
@@ -936,5 +955,23 @@ impl Core {
             );
         }
         newest
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::strided;
+
+    #[test]
+    fn a_walk_visits_every_set_once() {
+        for sets in [1, 4, 12, 32, 48, 96, 4096] {
+            let mut visited: Vec<_> = (0..sets).map(|step| strided(step, sets, 32)).collect();
+            if sets == 4096 {
+                assert_eq!(visited[..3], [0, 32, 64]);
+                assert_eq!(visited[127..130], [4064, 1, 33]);
+            }
+            visited.sort_unstable();
+            assert!(visited.into_iter().eq(0..sets), "{sets} sets");
+        }
     }
 }

@@ -3,8 +3,8 @@
 //! The hierarchy walks its transactions and calls a [`Policy`] at the points where designs differ.
 //! A policy gets the hardware to drive: it may read and write memory through the controller, look
 //! at and clean cached lines through the ports, schedule its own wake-ups, and delay whoever
-//! caused the call by answering with a later time. Dispatch is static; the common case (a store
-//! whose line already carries the current version) never gets here.
+//! caused the call by answering with a later time. The common case (a hit, and a store whose line
+//! already carries the current version) never gets here, so a policy may be a `dyn Policy`.
 //!
 //! What the substrate leaves to a design: what a version means and who shares one (PiCL has one
 //! version for the whole machine, NVOverlay one for each domain, SPMS one for each strand), where

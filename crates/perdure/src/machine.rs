@@ -494,13 +494,12 @@ impl<D: Design> Machine<D> {
         match self.engine {
             Engine::Fast => {
                 let mut port =
-                    Port::<D, true>::new(hardware, design, kernel, turn.hart, space, limits, clock);
+                    Port::<true>::new(hardware, design, kernel, turn.hart, space, limits, clock);
                 fast::run(hart, &mut port, &mut state.blocks)
             }
             Engine::Plain => {
-                let mut port = Port::<D, false>::new(
-                    hardware, design, kernel, turn.hart, space, limits, clock,
-                );
+                let mut port =
+                    Port::<false>::new(hardware, design, kernel, turn.hart, space, limits, clock);
                 plain::run(hart, &mut port)
             }
         }
@@ -568,7 +567,7 @@ impl<D: Design> Machine<D> {
         &mut self,
         hart: usize,
         cycles: u64,
-        call: impl FnOnce(&mut Kernel, &mut perdure_riscv::Hart, &mut KernelPort<D>) -> R,
+        call: impl FnOnce(&mut Kernel, &mut perdure_riscv::Hart, &mut KernelPort) -> R,
     ) -> R {
         let clock = self.virtual_clock(hart);
         let mut code_changed = false;
@@ -599,7 +598,7 @@ impl<D: Design> Machine<D> {
         let exception = |exception| {
             move |kernel: &mut Kernel,
                   registers: &mut perdure_riscv::Hart,
-                  port: &mut KernelPort<D>| {
+                  port: &mut KernelPort| {
                 kernel.exception(hart, registers, exception, port)
             }
         };

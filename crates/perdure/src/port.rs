@@ -5,14 +5,17 @@
 //! `perdure_hardware::lookaside`). Everything else goes through the slow path, which is also all
 //! that the plain engine ever uses (`SHORTCUTS` false): the two must agree on every statistic and
 //! every cycle, so a shortcut may only skip work, never do different work.
+//!
+//! The design is reached through `dyn Policy`: hits never ask it, a miss costs hundreds of times what
+//! a call through a table does, and the engines are compiled once and not once for each design.
 
 use std::ops::Range;
 
-use perdure_designs::Design;
 use perdure_hardware::cache::{Slot, State};
 use perdure_hardware::hierarchy::{Core, Hardware};
 use perdure_hardware::line::{LINE_BYTES, Line, LineNumber, line_of};
 use perdure_hardware::lookaside::{Entry, index_of};
+use perdure_hardware::policy::Policy;
 use perdure_hardware::time::Cycles;
 use perdure_linux::{Kernel, SpaceId};
 use perdure_riscv::{Access, Amo, CacheBlock, Fault, FetchedLine, Memory, Scalar};
@@ -28,9 +31,9 @@ pub struct FetchHint {
 }
 
 /// One hart's door to the machine while it runs.
-pub struct Port<'m, D: Design, const SHORTCUTS: bool> {
+pub struct Port<'m, const SHORTCUTS: bool> {
     hardware: &'m mut Hardware,
-    design: &'m mut D,
+    design: &'m mut dyn Policy,
     kernel: &'m Kernel,
     hart: usize,
     space: SpaceId,
@@ -75,11 +78,11 @@ pub struct Limits {
     pub instructions: u64,
 }
 
-impl<'m, D: Design, const SHORTCUTS: bool> Port<'m, D, SHORTCUTS> {
+impl<'m, const SHORTCUTS: bool> Port<'m, SHORTCUTS> {
     /// Opens the port.
     pub fn new(
         hardware: &'m mut Hardware,
-        design: &'m mut D,
+        design: &'m mut dyn Policy,
         kernel: &'m Kernel,
         hart: usize,
         space: SpaceId,
@@ -247,7 +250,7 @@ impl<'m, D: Design, const SHORTCUTS: bool> Port<'m, D, SHORTCUTS> {
     }
 }
 
-impl<D: Design, const SHORTCUTS: bool> Memory for Port<'_, D, SHORTCUTS> {
+impl<const SHORTCUTS: bool> Memory for Port<'_, SHORTCUTS> {
     type FetchHint = FetchHint;
 
     #[inline(always)]
@@ -440,11 +443,11 @@ impl<D: Design, const SHORTCUTS: bool> Memory for Port<'_, D, SHORTCUTS> {
 }
 
 /// The kernel's door to the machine while it runs on behalf of one hart.
-pub struct KernelPort<'m, D: Design> {
+pub struct KernelPort<'m> {
     /// The hardware.
     pub hardware: &'m mut Hardware,
     /// The design.
-    pub design: &'m mut D,
+    pub design: &'m mut dyn Policy,
     /// The hart, and how much it has retired.
     pub hart: usize,
     /// Retired instructions of that hart.
@@ -455,7 +458,7 @@ pub struct KernelPort<'m, D: Design> {
     pub code_changed: &'m mut bool,
 }
 
-impl<D: Design> KernelPort<'_, D> {
+impl KernelPort<'_> {
     fn now(&self) -> Cycles {
         self.retired + self.hardware.cores[self.hart].stalls
     }
@@ -495,7 +498,7 @@ fn pieces(physical: u64, length: usize) -> impl Iterator<Item = (u64, Range<usiz
     })
 }
 
-impl<D: Design> perdure_linux::Machine for KernelPort<'_, D> {
+impl perdure_linux::Machine for KernelPort<'_> {
     fn read(&mut self, physical: u64, buffer: &mut [u8]) {
         for (at, piece) in pieces(physical, buffer.len()) {
             let now = self.now();
@@ -566,9 +569,9 @@ impl perdure_linux::Machine for BootPort<'_> {
 }
 
 /// How output devices read memory: coherently, and without a cost that we model.
-pub struct DevicePort<'m, D: Design>(pub &'m mut Hardware, pub &'m D);
+pub struct DevicePort<'m>(pub &'m mut Hardware, pub &'m dyn Policy);
 
-impl<D: Design> perdure_linux::Machine for DevicePort<'_, D> {
+impl perdure_linux::Machine for DevicePort<'_> {
     fn read(&mut self, physical: u64, buffer: &mut [u8]) {
         for (at, piece) in pieces(physical, buffer.len()) {
             let offset = (at & OFFSET_MASK) as usize;

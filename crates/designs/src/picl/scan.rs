@@ -24,8 +24,8 @@ pub enum Scan {
     Running {
         /// The newest epoch that this pass persists.
         target: u64,
-        /// The set to look at next.
-        next_set: usize,
+        /// Sets looked at so far, in the order of [`Hardware::set_in_walk`].
+        sets_done: usize,
         /// When everything written so far is durable.
         durable: Cycles,
     },
@@ -44,7 +44,7 @@ impl Picl {
         }
         self.scan = Scan::Running {
             target: self.due,
-            next_set: 0,
+            sets_done: 0,
             durable: 0,
         };
         if self.bug == Some(Bug::PersistWithoutScan) {
@@ -58,15 +58,16 @@ impl Picl {
     pub(super) fn scan_step(&mut self, hardware: &mut Hardware, now: Cycles) {
         let Scan::Running {
             target,
-            next_set,
+            sets_done,
             mut durable,
         } = self.scan
         else {
             return;
         };
-        let end = (next_set + self.parameters.acs_sets_per_step).min(hardware.llc.sets());
+        let end = (sets_done + self.parameters.acs_sets_per_step).min(hardware.llc.sets());
         let mut time = now;
-        for set in next_set..end {
+        for step in sets_done..end {
+            let set = hardware.set_in_walk(step);
             time += 1;
             for way in 0..hardware.llc.ways() {
                 let slot = Slot((set * hardware.llc.ways() + way) as u32);
@@ -94,7 +95,7 @@ impl Picl {
         if end < hardware.llc.sets() {
             self.scan = Scan::Running {
                 target,
-                next_set: end,
+                sets_done: end,
                 durable,
             };
             hardware.events.schedule(time, EVENT_SCAN);
