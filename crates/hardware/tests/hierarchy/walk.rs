@@ -407,7 +407,7 @@ impl<'a> Walk<'a> {
     }
 
     /// Flushes the caches, as a design with synchronous commits does: all harts stand still, every
-    /// dirty line is written out once, in the order of the sets, and stays cached, clean.
+    /// dirty line is written out once, in the order of the walk, and stays cached, clean.
     fn flush(&mut self) {
         let now = (0..self.options.harts).map(|hart| self.now(hart)).max();
         let now = now.expect("a hart");
@@ -425,9 +425,10 @@ impl<'a> Walk<'a> {
             self.hardware.flush(&mut self.model, now)
         };
         let mut lines = self.model.flush.take().expect("just put there");
+        let step_of = self.steps_of_sets();
         assert!(
-            lines.is_sorted_by_key(|&line| self.hardware.llc.set_of(line)),
-            "the flush goes by the sets: {lines:x?}"
+            lines.is_sorted_by_key(|&line| step_of[self.hardware.llc.set_of(line)]),
+            "the flush goes by the walk over the sets: {lines:x?}"
         );
         lines.sort_unstable();
         assert_eq!(lines, dirty, "the flush writes each dirty line once");
@@ -451,6 +452,17 @@ impl<'a> Walk<'a> {
         for hart in 0..self.options.harts {
             self.retired[hart] += flushed.ready.saturating_sub(self.now(hart));
         }
+    }
+
+    /// When a walk over the shared cache comes to each set: once.
+    fn steps_of_sets(&self) -> Vec<usize> {
+        let sets = self.hardware.llc.sets();
+        let mut steps = vec![None; sets];
+        for step in 0..sets {
+            let visited = steps[self.hardware.set_in_walk(step)].replace(step);
+            assert_eq!(visited, None, "the walk comes to a set twice");
+        }
+        steps.into_iter().flatten().collect()
     }
 
     /// The mistake of a flush that never asks private caches.
