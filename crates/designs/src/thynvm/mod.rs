@@ -547,13 +547,11 @@ impl Design for Thynvm {
             "thynvm.promote_writes=6",
             "thynvm.demote_writes=3",
         ],
-        // Pages that stay, so that evictions meet them while a checkpoint is in flight.
+        // Media so slow that evictions meet a checkpoint in flight, and pages that stay.
         &[
-            "thynvm.block_entries=32",
-            "thynvm.page_entries=64",
-            "thynvm.table_ways=2",
             "thynvm.promote_writes=2",
             "thynvm.demote_writes=0",
+            "nvm.row_write_ns=3000",
         ],
         &[
             "thynvm.block_entries=256",
