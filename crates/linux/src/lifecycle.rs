@@ -193,17 +193,17 @@ impl Kernel {
         while self.exit.is_none() && !self.dead.is_empty() {
             let id = self.dead.remove(0);
             if let Some(process) = self.processes.live.remove(&id) {
-                self.bury_one(machine, process);
+                self.bury_one(machine, &process);
             }
         }
     }
 
-    fn bury_one(&mut self, machine: &mut dyn Machine, process: Process) {
+    fn bury_one(&mut self, machine: &mut dyn Machine, process: &Process) {
         let id = process.id;
         if let Some(waiter) = process.vfork_waiter {
             self.unblock(waiter, Some(i64::from(id.0)));
         }
-        let usage = self.usage(&process, machine);
+        let usage = self.usage(process, machine);
         for (_, descriptor) in process.descriptors.iter() {
             self.close_file(descriptor.file);
         }
@@ -220,7 +220,7 @@ impl Kernel {
         self.processes
             .zombies
             .retain(|_, zombie| zombie.parent != id);
-        self.tell_parent(&process, usage);
+        self.tell_parent(process, usage);
         if process.leads_run && self.settings.restart {
             for left in self.processes_of_run(process.program, process.run) {
                 let report = ExitReport {

@@ -491,7 +491,7 @@ impl Kernel {
         let mut holders: BTreeMap<u64, u32> = BTreeMap::new();
         for (id, _) in self.spaces.iter() {
             self.spaces.for_each_page(id, |_, leaf| {
-                *holders.entry(frame_of(leaf)).or_default() += 1
+                *holders.entry(frame_of(leaf)).or_default() += 1;
             });
         }
         for &word in self.files.page_lists.slots().as_flattened() {

@@ -199,17 +199,17 @@ pub(crate) fn execveat(call: &mut Call) -> Answer {
         executable(call, directory, &path, flags & AT_SYMLINK_NOFOLLOW == 0)?
     };
     let mut scripts = 0;
-    while let Some((interpreter, option)) = script_interpreter(call, inode)? {
+    while let Some(line) = first_line(call, inode)? {
         scripts += 1;
         if scripts > SCRIPTS_MAX {
             return Err(Errno::ELOOP.into());
         }
         let script = std::mem::take(&mut path).into_bytes();
-        let first = interpreter.clone().into_bytes();
-        let before = std::iter::once(first).chain(option).chain([script]);
+        let first = line.interpreter.clone().into_bytes();
+        let before = std::iter::once(first).chain(line.option).chain([script]);
         arguments = before.chain(arguments.into_iter().skip(1)).collect();
-        inode = executable(call, AT_FDCWD as u64, &interpreter, true)?;
-        path = interpreter;
+        inode = executable(call, AT_FDCWD as u64, &line.interpreter, true)?;
+        path = line.interpreter;
     }
     check_regular(call, inode)?;
     let launch = Launch {
@@ -254,11 +254,15 @@ fn check_regular(call: &Call, inode: InodeId) -> Result<(), Errno> {
     Ok(())
 }
 
-/// Of a script: the interpreter that its first line names, and the rest of that line.
-fn script_interpreter(
-    call: &mut Call,
-    inode: InodeId,
-) -> Result<Option<(String, Option<Vec<u8>>)>, Errno> {
+/// What the first line of a script says.
+struct FirstLine {
+    interpreter: String,
+    /// The rest of the line.
+    option: Option<Vec<u8>>,
+}
+
+/// The first line of a script; `None` for anything else.
+fn first_line(call: &mut Call, inode: InodeId) -> Result<Option<FirstLine>, Errno> {
     let kernel = &mut *call.kernel;
     let head = kernel.read_file(call.machine, inode, 0, SCRIPT_LINE_BYTES)?;
     let Some(line) = head.strip_prefix(b"#!") else {
@@ -279,7 +283,10 @@ fn script_interpreter(
     }
     let option = option.trim_ascii();
     let option = (!option.is_empty()).then(|| option.to_vec());
-    Ok(Some((interpreter.to_owned(), option)))
+    Ok(Some(FirstLine {
+        interpreter: interpreter.to_owned(),
+        option,
+    }))
 }
 
 /// The calling process goes on as the loaded program.

@@ -497,6 +497,9 @@ pub fn run(options: Options) -> Ended {
     Runner::new(options).expect("it boots").run()
 }
 
+/// What was compiled: tests run in threads of one process, and several want the same program.
+static COMPILED: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
+
 /// Compiles a guest program, once per test run; the compiler is part of the set-up.
 pub fn compile(source: &Path, flags: &[&str]) -> PathBuf {
     let directory =
@@ -508,8 +511,6 @@ pub fn compile(source: &Path, flags: &[&str]) -> PathBuf {
         .to_string_lossy()
         .into_owned();
     let output = directory.join(format!("{stem}{}", flags.concat().replace(['/', ' '], "_")));
-    // Tests run in threads of one process, and several want the same program.
-    static COMPILED: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
     let mut compiled = COMPILED.lock().unwrap_or_else(PoisonError::into_inner);
     if compiled.contains(&output) {
         return output;
