@@ -98,7 +98,7 @@ fn damage(arena: &mut Arena, targets: &[Range<u64>], random: &mut Random) -> Vec
             overwrite(arena, one.start, &bytes);
         }
         kind => {
-            for _ in 0..1 + random.below(64) {
+            for _ in 0..=random.below(64) {
                 let place = if kind < 5 {
                     one.clone()
                 } else {
@@ -201,6 +201,8 @@ fn damage_is_reported_or_harmless() {
     );
 }
 
+type Change = fn(&mut Parameters);
+
 #[test]
 fn impossible_parameters_are_named() {
     let start = |change: &dyn Fn(&mut Parameters), row_bytes: usize| {
@@ -228,7 +230,6 @@ fn impossible_parameters_are_named() {
             .map_err(|impossible| impossible.to_string())
     };
     assert_eq!(start(&|_| {}, 2048), Ok(()));
-    type Change = fn(&mut Parameters);
     let wrong: [(Change, usize, [&str; 2]); 6] = [
         (
             |p| p.table_ways = 0,

@@ -142,7 +142,7 @@ fn the_clean_design_is_never_accused() {
         for (path, count) in &total.paths {
             assert!(*count > 0, "no machine took the path '{path}'");
         }
-        assert_eq!(total.phases.len(), 6, "cuts met every state of the design");
+        assert_eq!(total.phases.len(), 7, "cuts met every state of the design");
         let cuts = total.cuts + total.cuts_in_recovery;
         assert!(cuts >= 50_000, "only {cuts} cuts");
     }

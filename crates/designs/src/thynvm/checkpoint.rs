@@ -29,6 +29,7 @@ const BLOCKS_PER_STEP: usize = 4;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
+    Flushing,
     Tables { next: usize },
     Draining,
     Copy0,
@@ -49,6 +50,7 @@ impl Checkpoint {
     /// For coverage; `None` if none is in flight.
     pub fn phase(&self) -> Option<&'static str> {
         self.step.map(|step| match step {
+            Step::Flushing => "caches being flushed",
             Step::Tables { .. } => "tables being written",
             Step::Draining => "checkpoint draining",
             Step::Copy0 => "record copy 0 in flight",
@@ -100,7 +102,11 @@ impl Thynvm {
             listed,
         });
         self.checkpoint.cleans_up = cleans_up;
-        self.checkpoint.step = Some(Step::Tables { next: 0 });
+        self.checkpoint.step = Some(if cleans_up {
+            Step::Tables { next: 0 }
+        } else {
+            Step::Flushing
+        });
         hardware.events.schedule(now, EVENT);
     }
 
@@ -175,12 +181,13 @@ impl Thynvm {
             return;
         };
         let (next, time) = match step {
-            Step::Tables { next } => {
-                if next == 0 && self.bug == Some(Bug::RecordBeforeData) {
+            Step::Flushing => {
+                if self.bug == Some(Bug::RecordBeforeData) {
                     Self::write_record(hardware, 0, &record, now);
                 }
-                self.write_tables(hardware, record.number, next, now)
+                (Step::Tables { next: 0 }, now)
             }
+            Step::Tables { next } => self.write_tables(hardware, record.number, next, now),
             Step::Draining => {
                 let durable = Self::write_record(hardware, 0, &record, now);
                 if self.bug == Some(Bug::RecordCopiesTogether) {
