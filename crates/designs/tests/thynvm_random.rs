@@ -12,7 +12,7 @@ use common::geometry::{self, Geometry};
 use perdure_designs::Design;
 use perdure_designs::thynvm::{Parameters, Thynvm};
 
-const SEEDS: u64 = 4;
+const SEEDS: u64 = 3;
 
 const EFFORT: Effort = Effort {
     generations: 4,
@@ -87,6 +87,7 @@ const MACHINES: &[Machine] = &[
     (HURRIED, 64, 8, 4, 2, 0),
     (DENSE, 64, 4, 4, 12, 6),
     (SHORT_ROWS, 32, 8, 8, 4, 2),
+    (SHORT_ROWS, 512, 8, 8, 60, 2),
     (LONG_ROWS, 32, 8, 8, 4, 2),
 ];
 
