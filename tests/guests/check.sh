@@ -4,7 +4,8 @@
 #   tests/guests/check.sh [--skip PATTERN] [--only PATTERN] [--record] BUILD [RUNNER...]
 #
 #   BUILD      where workloads/build.sh --guests put the programs
-#   RUNNER     the command before the program; default: qemu-riscv64
+#   RUNNER     the command before the program; default: qemu-riscv64, which leaves out the
+#              cases exec*, as it cannot start programs of the machine that it emulates
 #   --skip     leave out the cases whose name matches the shell pattern (may be repeated);
 #              qemu-user 7.2 needs --skip 'zicbom*'
 #   --only     only the cases whose name matches
@@ -45,7 +46,10 @@ usage="usage: check.sh [--skip PATTERN] [--only PATTERN] [--record] BUILD [RUNNE
 [ $# -ge 1 ] || fail "$usage"
 build=$(cd "$1" && pwd) || fail "no directory $1"
 shift
-[ $# -gt 0 ] || set -- qemu-riscv64
+if [ $# -eq 0 ]; then
+    set -- qemu-riscv64
+    skip="$skip exec*"
+fi
 command -v "$1" >/dev/null || fail "no command $1"
 
 set -f # the patterns are matched against names of cases, not of files
