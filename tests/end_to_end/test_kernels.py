@@ -1,0 +1,102 @@
+"""The kernels of workloads/kernels: the same output under Perdure as under qemu-riscv64.
+
+Always true here: a kernel checks its own result, so a wrong one ends with status 1; every kernel
+of the folder is in the catalogue and the reverse; the sizes are those of `tiny`.
+"""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+from conftest import PROGRAMS, REPOSITORY, TIMEOUT_SECONDS, RunGuest
+
+from perdure import Machine
+from perdure.experiments.toml import Table
+
+CATALOGUE = REPOSITORY / "workloads/kernels.toml"
+SOURCES = REPOSITORY / "workloads/kernels"
+SIZES = ("full", "quick", "tiny")
+
+
+def entries() -> dict[str, Table]:
+    """The catalogue's tables, by name."""
+    return dict(Table.read(CATALOGUE).table("workload").tables())
+
+
+def arguments(name: str, size: str) -> list[str]:
+    """The arguments of one kernel."""
+    return list(entries()[name].table(size).texts("arguments"))
+
+
+@pytest.fixture(scope="session")
+def kernels() -> Path:
+    """The folder of the built kernels; building again does nothing where nothing changed."""
+    build: list[str | Path] = [
+        REPOSITORY / "workloads/build.sh",
+        PROGRAMS,
+        "--compiler",
+        "gcc",
+        "--kernels",
+    ]
+    done = subprocess.run(build, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return PROGRAMS / "kernels"
+
+
+def under_qemu(words: list[str | Path]) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        ["qemu-riscv64", *words],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT_SECONDS,
+        check=False,
+    )
+
+
+def test_every_kernel_is_in_the_catalogue() -> None:
+    assert sorted(entries()) == sorted(path.stem for path in SOURCES.glob("*.c"))
+    assert len(entries()) >= 15
+
+
+@pytest.mark.parametrize("name", sorted(entries()))
+def test_the_catalogue_is_sound(name: str) -> None:
+    entry = entries()[name]
+    assert entry.text("kind") == "kernel"
+    assert entry.text("program") == name
+    assert entry.text("stands_for") and entry.text("summary")
+    for size in SIZES:
+        table = entry.table(size)
+        assert table.texts("arguments")
+        warm_up = table.integer("warm_up_instructions")
+        assert warm_up > 0
+        assert warm_up <= 25_000_000 or size == "full"
+    assert entry.table("full").integer("measure_instructions") == 1_000_000_000
+    assert entry.table("quick").integer("measure_instructions") == 37_500_000
+
+
+@pytest.mark.parametrize("name", sorted(entries()))
+def test_output_is_that_under_qemu(name: str, kernels: Path, run_guest: RunGuest) -> None:
+    words: list[str | Path] = [kernels / name, *arguments(name, "tiny")]
+    run = run_guest(Machine(design="ideal"), words)
+    reference = under_qemu(words)
+    assert reference.returncode == 0, reference.stdout
+    assert reference.stdout.endswith(", verified\n")
+    assert run.stdout.decode() == reference.stdout
+    assert run.result.exit_code == 0
+    assert run.result.unknown_system_calls == []
+    table = entries()[name].table("tiny")
+    region_end = table.integer("warm_up_instructions") + table.integer("measure_instructions")
+    assert region_end < run.result.sim.instructions
+
+
+@pytest.mark.parametrize("name", sorted(entries()))
+def test_bad_arguments_are_refused(name: str, kernels: Path) -> None:
+    good = arguments(name, "tiny")
+    for bad in ([], [*good[:-1], "-1"], [*good[:-1], "1x"], [*good, "1"]):
+        done = under_qemu([kernels / name, *bad])
+        assert done.returncode == 2, bad
+        assert done.stdout == ""
+        assert done.stderr.startswith(f"{name}: ")
