@@ -107,6 +107,24 @@ impl Tear {
     }
 }
 
+/// The bank of a row. Where the number of banks is a power of two, it is the exclusive or of all
+/// digits of the row's number to that base (permutation-based interleaving): any aligned run of as
+/// many rows as there are banks is spread over all of them, and lines that compete for a set of the
+/// last-level cache, whose rows differ in high bits only, seldom share a bank. Otherwise, rows take
+/// the banks in turn.
+#[inline]
+pub fn bank_of_row(row: u64, banks: usize) -> usize {
+    if !banks.is_power_of_two() {
+        return (row % banks as u64) as usize;
+    }
+    let digit = banks.trailing_zeros();
+    // Halves onto halves: after the last step the lowest digit is the sum of sixteen.
+    let folded = [8, 4, 2, 1].into_iter().fold(row, |folded, digits| {
+        folded ^ folded.checked_shr(digits * digit).unwrap_or(0)
+    });
+    folded as usize & (banks - 1)
+}
+
 /// The controller and the media.
 #[derive(Debug)]
 pub struct Memory {
@@ -160,8 +178,10 @@ impl Memory {
         }
     }
 
-    fn bank(&self, address: u64) -> usize {
-        ((address >> self.row_shift) % self.bank_free.len() as u64) as usize
+    /// The bank of an address.
+    #[inline]
+    pub fn bank(&self, address: u64) -> usize {
+        bank_of_row(address >> self.row_shift, self.bank_free.len())
     }
 
     /// Waits for a free entry of a bounded queue, then returns when that is.

@@ -13,7 +13,7 @@ mod support;
 use perdure_hardware::arena::Arena;
 use perdure_hardware::line::{LINE_BYTES, Line};
 use perdure_hardware::link::Link;
-use perdure_hardware::memory::{Accepted, Memory, Tear, Traffic};
+use perdure_hardware::memory::{Accepted, Memory, Tear, Traffic, bank_of_row};
 use perdure_hardware::specification::Specification;
 use perdure_hardware::statistics::Statistics;
 use perdure_hardware::time::Cycles;
@@ -83,6 +83,26 @@ impl Bench {
 /// The first line of a row; consecutive rows lie in consecutive banks.
 fn row(number: u64) -> u64 {
     number * ROW_BYTES
+}
+
+// ---- Banks --------------------------------------------------------------------------------------
+
+#[test]
+fn any_aligned_run_of_rows_takes_every_bank_once() {
+    for banks in [1, 2, 8, 16, 64, 512] {
+        for run in [0, 1, 2, 77, 4096, 1 << 30] {
+            let mut taken: Vec<_> = (0..banks)
+                .map(|row| bank_of_row(run * banks as u64 + row as u64, banks))
+                .collect();
+            taken.sort_unstable();
+            assert!(taken.into_iter().eq(0..banks), "{banks} banks, run {run}");
+        }
+    }
+    assert_eq!(
+        bank_of_row(0o1234_5670, 8),
+        0o1 ^ 0o2 ^ 0o3 ^ 0o4 ^ 0o5 ^ 0o6 ^ 0o7
+    );
+    assert_eq!(bank_of_row(13, 5), 3, "no power of two: in turn");
 }
 
 // ---- Timing diagrams ----------------------------------------------------------------------------
@@ -180,8 +200,8 @@ fn banks_read_in_parallel_and_share_the_link() {
             Read(row(0), 0, ROW_READ + LINK),
             Read(row(1), 0, ROW_READ + 2 * LINK),
             Read(row(2), 0, ROW_READ + 3 * LINK),
-            // Sixteen banks: row 16 is in bank 0 again.
-            Read(row(16), 0, 2 * ROW_READ + LINK),
+            // Sixteen banks: row 17, which is 0x11, is in bank 1 ^ 1 = 0 again.
+            Read(row(17), 0, 2 * ROW_READ + LINK),
         ],
     );
 }
@@ -193,7 +213,7 @@ fn writes_to_one_bank_follow_each_other() {
         &[
             Write(row(0), 0, 0, LINK + ROW_WRITE),
             Write(row(0), 0, 0, LINK + 2 * ROW_WRITE),
-            Write(row(16), 0, 0, LINK + 3 * ROW_WRITE),
+            Write(row(17), 0, 0, LINK + 3 * ROW_WRITE),
         ],
     );
 }
@@ -328,7 +348,7 @@ fn a_design_reads_a_row_in_one_operation_and_its_bytes_cross_the_link() {
             DesignRead(row(1), 64, 0, ROW_READ + 33 * LINK),
             // A miss opens a row of the first bank after that, and waits for the link, too.
             Read(row(0), 0, ROW_READ + 34 * LINK),
-            Read(row(16), 0, 3 * ROW_READ + LINK),
+            Read(row(17), 0, 3 * ROW_READ + LINK),
         ],
     );
     assert_eq!(statistics.nvm_reads, 4);
@@ -533,17 +553,17 @@ fn first_come_first_served_holds_on_random_traffic() {
         let mut specification = table_iv(1);
         specification.nvm.banks = 1 + random.below(5);
         specification.nvm.write_queue_entries = 1 + random.below(4);
-        let banks = specification.nvm.banks as u64;
+        let banks = specification.nvm.banks;
         let mut bench = Bench::new(&specification);
         let (mut now, mut last_start) = (0, 0);
-        let mut bank_free = vec![0; banks as usize];
+        let mut bank_free = vec![0; banks];
         let mut in_queue: Vec<Cycles> = Vec::new();
         for step in 0..500 {
             now += random.below(800) as u64;
             let row_number = random.below(12) as u64;
             let Accepted { accepted, durable } = bench.write(row(row_number), now, 0);
             let start = durable - ROW_WRITE;
-            let bank = (row_number % banks) as usize;
+            let bank = bank_of_row(row_number, banks);
             in_queue.retain(|&durable| durable > accepted);
             in_queue.push(durable);
             assert!(

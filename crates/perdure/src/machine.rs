@@ -107,6 +107,8 @@ pub struct Machine<D: Design> {
     harts: Vec<HartState>,
     engine: Engine,
     turn: Option<Turn>,
+    /// When the executing epoch began.
+    epoch_began: Cycles,
     /// An epoch should end, but the design cannot take another one yet.
     epoch_due: Option<(usize, Urgency)>,
     saved_image: Vec<u8>,
@@ -292,6 +294,7 @@ impl<D: Design> Machine<D> {
             harts,
             engine,
             turn: None,
+            epoch_began: start,
             epoch_due: None,
             saved_image: parts.saved_image,
             skipped_ns: parts.skipped_ns,
@@ -751,6 +754,10 @@ impl<D: Design> Machine<D> {
             return;
         }
         if event == END_EPOCH {
+            // One that was scheduled while the last epoch came to its end is stale.
+            if time < self.epoch_began {
+                return;
+            }
             if self.epoch_due.is_none() && self.ended.is_none() {
                 self.epoch_due = Some((0, Urgency::Overflow));
             }
@@ -792,6 +799,7 @@ impl<D: Design> Machine<D> {
         for state in &mut self.harts {
             state.epoch_start = state.context.hart.retired;
         }
+        self.epoch_began = now;
         // Harts go on when the epoch has ended everywhere.
         for index in 0..self.harts.len() {
             if self.harts[index].context.running.is_some() {

@@ -196,9 +196,9 @@ impl Journaling {
         while let Some((row, arrived)) = next {
             next = self.read_row(hardware, row + 1..rows, time);
             let live = live_slots(&self.map, &self.slots, row);
-            let map = &self.map;
+            let bank = |line| hardware.memory.bank(line * LINE_BYTES as u64);
             self.turns
-                .arrange(live.map(|(line, slot)| (map.home_bank(line), line, slot)));
+                .arrange(live.map(|(line, slot)| (bank(line), line, slot)));
             time = time.max(arrived);
             let Hardware {
                 memory, statistics, ..
@@ -240,10 +240,9 @@ impl Journaling {
     fn copy_flushed(&mut self, hardware: &mut Hardware, now: Cycles, committed: Cycles) -> Cycles {
         const AHEAD: usize = 8;
         let port_cycles = hardware.specification.llc.port_cycles;
-        let map = &self.map;
+        let bank = |line| hardware.memory.bank(line * LINE_BYTES as u64);
         let lines = self.flushed.iter();
-        self.turns
-            .arrange(lines.map(|&line| (map.home_bank(line), line, 0)));
+        self.turns.arrange(lines.map(|&line| (bank(line), line, 0)));
         let mut time = now;
         for (index, &(line, _)) in self.turns.order.iter().enumerate() {
             if let Some((ahead, _)) = self.turns.order.get(index + AHEAD) {

@@ -135,11 +135,6 @@ impl Map {
         (0..lines).map(move |column| (first + column * banks) as u32)
     }
 
-    /// The bank of a line's home address.
-    pub fn home_bank(&self, line: LineNumber) -> usize {
-        (line * LINE_BYTES as u64 / self.row_bytes % self.banks) as usize
-    }
-
     /// Banks.
     pub fn banks(&self) -> usize {
         self.banks as usize
@@ -359,8 +354,8 @@ mod tests {
             let line = map.slot_line(slot);
             assert!(seen.insert(line), "slot {slot} lies on another");
             assert!(map.slots.contains(&(line * 64)));
-            assert_eq!(map.home_bank(line), map.home_bank(map.slot_line(slot % 4)));
             let row = (line * 64 - map.slots.start) / 512;
+            assert_eq!(row % 4, u64::from(slot % 4), "slots take rows in turn");
             let place = map.slots_of_row(row).position(|other| other == slot);
             assert_eq!(place, Some((line % 8) as usize));
             assert!(row < map.slot_rows(slot as usize + 1));
