@@ -48,13 +48,15 @@ class Change:
 class ScaleOf:
     """A scale: its overrides of the machine, lengths, and what they change of the paper's.
 
-    `factor` is by how much sizes and lengths are divided.
+    `factor` is by how much sizes and lengths are divided. Without `mix_warm_up`, a mix warms up as
+    long as the longest of its programs' warm-ups.
     """
 
     name: Scale
     factor: int
     overrides: tuple[str, ...]
     epoch_instructions: int
+    mix_warm_up: int | None
     mix_measure: int
     changes: Sequence[Change]
 
@@ -205,6 +207,7 @@ def _scale(name: Scale, table: Table) -> ScaleOf:
         factor=table.integer("factor"),
         overrides=tuple(table.texts("set", ())),
         epoch_instructions=table.integer("epoch_instructions"),
+        mix_warm_up=table.integer("mix_warm_up_instructions", 0) or None,
         mix_measure=table.integer("mix_measure_instructions"),
         changes=changes,
     )

@@ -96,6 +96,8 @@ def _point(
     sizes = [provided.entries[name].sizes[scale.name] for name in names]
     epoch = epoch_length(overrides, scale)
     warm_up = max(size.warm_up for size in sizes)
+    if experiment.subject == "mix" and scale.mix_warm_up is not None:
+        warm_up = scale.mix_warm_up
     if experiment.warm_up_epochs is not None:
         warm_up = max(warm_up, experiment.warm_up_epochs * epoch)
     if experiment.measure_epochs is not None:

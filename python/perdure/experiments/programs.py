@@ -171,7 +171,7 @@ class Provided:
     def _program(self, name: str, scale: Scale, index: int, mounts: list[str]) -> Program:
         entry = self.entries.get(name)
         if entry is None:
-            raise PerdureError(f"there is no workload {name}: `perdure list workloads` names all")
+            raise PerdureError(f"there is no workload {name}: docs/workloads.md lists all")
         if name in self.unavailable:
             raise PerdureError(f"the workload {name} is not available: {self.unavailable[name]}")
         if scale not in entry.sizes:
