@@ -184,6 +184,14 @@ impl Memory {
         bank_of_row(address >> self.row_shift, self.bank_free.len())
     }
 
+    /// When the banks of a range will have done all that they were given.
+    pub fn banks_free_at(&self, address: u64, length: u64) -> Cycles {
+        let rows = address >> self.row_shift..=(address + length - 1) >> self.row_shift;
+        rows.map(|row| self.bank_free[bank_of_row(row, self.bank_free.len())])
+            .max()
+            .expect("a range has a row")
+    }
+
     /// Waits for a free entry of a bounded queue, then returns when that is.
     fn admit(queue: &mut VecDeque<Cycles>, entries: usize, now: Cycles) -> Cycles {
         if queue.len() < entries {

@@ -235,8 +235,7 @@ fn write(hardware: &mut Hardware, place: LineNumber, eviction: &Eviction, now: C
 
 impl ShadowPaging {
     /// The shadow page of a slot. Way by way, so that pages whose numbers follow each other, which
-    /// lie in sets that do, have shadow pages that do: in the same banks as their homes if the
-    /// banks divide the sets, and a commit that walks them keeps all banks busy.
+    /// lie in sets that do, have shadow pages that do, in different banks.
     fn frame(&self, slot: usize) -> u64 {
         let sets = self.places.shadow_pages / self.ways;
         let (set, way) = (slot as u64 / self.ways, slot as u64 % self.ways);
