@@ -64,6 +64,14 @@ const SHORT_ROWS: Geometry = Geometry {
     ..SCATTERED
 };
 
+/// Tables of many blocks, and one bank that takes them one by one.
+const SLOW_TABLES: Geometry = Geometry {
+    name: "slow tables",
+    banks: 1,
+    write_queue_entries: 2,
+    ..SHORT_ROWS
+};
+
 /// Rows of several pages: page copies take the way over the controller.
 const LONG_ROWS: Geometry = Geometry {
     name: "long rows",
@@ -88,6 +96,7 @@ const MACHINES: &[Machine] = &[
     (DENSE, 64, 4, 4, 12, 6),
     (SHORT_ROWS, 32, 8, 8, 4, 2),
     (SHORT_ROWS, 512, 8, 8, 60, 2),
+    (SLOW_TABLES, 512, 8, 8, 60, 2),
     (LONG_ROWS, 32, 8, 8, 4, 2),
 ];
 
