@@ -51,6 +51,11 @@ impl Frames {
         u64::from(self.count) - self.cells.len() as u64 + u64::from(self.free_count)
     }
 
+    /// The lowest number of a frame that was never handed out.
+    pub fn never_used(&self) -> u64 {
+        self.first + self.cells.len() as u64
+    }
+
     pub fn cells(&self) -> &[u32] {
         &self.cells
     }

@@ -42,6 +42,10 @@ pub trait Machine {
     /// Translations of these virtual page numbers are no longer what [`crate::Kernel::translate`]
     /// said before: drop them on every hart, and decoded code too if `executable`.
     fn mappings_changed(&mut self, space: SpaceId, pages: Range<u64>, executable: bool);
+
+    /// Frames that were written will be fetched from: like FENCE.I on every hart, what was fetched
+    /// from them in an earlier life of theirs must not be executed again.
+    fn code_written(&mut self);
 }
 
 /// Where a virtual page lies.

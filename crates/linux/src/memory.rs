@@ -70,12 +70,17 @@ impl Kernel {
         }
         machine.charge(FAULT_CYCLES);
         self.spaces[space].page_faults += 1;
+        let never_used = self.frames.never_used();
         let new = if old & VALID == 0 {
             self.fill_page(machine, start, &mapping, page, access)?
         } else {
             self.make_writable(machine, &mapping, start, page, old)?
         };
         self.spaces.set_leaf(space, page, new);
+        let is_known = frame_of(new) < never_used && frame_of(new) != frame_of(old);
+        if new & EXECUTE != 0 && is_known {
+            machine.code_written();
+        }
         if old & VALID != 0 {
             // Nobody can hold a translation of a page that had none.
             machine.mappings_changed(space, page..page + 1, mapping.executable());
@@ -372,7 +377,7 @@ impl Kernel {
         range: &Range<u64>,
         permissions: u64,
     ) {
-        let (mut changed, mut executable) = (false, false);
+        let (mut changed, mut executable, mut begins) = (false, false, false);
         for (start, mapping) in self.spaces[space].take(range) {
             let frames = &self.frames;
             self.spaces
@@ -384,6 +389,7 @@ impl Kernel {
                     let new = entry(frame_of(leaf), permissions & allowed);
                     changed |= new != leaf;
                     executable |= (new | leaf) & EXECUTE != 0 && new != leaf;
+                    begins |= new & !leaf & EXECUTE != 0;
                     new
                 });
             self.spaces[space].insert(
@@ -396,6 +402,9 @@ impl Kernel {
         }
         if changed {
             machine.mappings_changed(space, pages(range), executable);
+        }
+        if begins {
+            machine.code_written();
         }
     }
 

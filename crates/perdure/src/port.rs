@@ -538,6 +538,12 @@ impl perdure_linux::Machine for KernelPort<'_> {
         self.hardware.kill_lookasides();
         *self.code_changed |= executable;
     }
+
+    fn code_written(&mut self) {
+        for hart in 0..self.hardware.cores.len() {
+            self.hardware.flush_l1i(hart);
+        }
+    }
 }
 
 /// The kernel's door before the machine starts: straight into NVM, durable and free.
@@ -566,6 +572,8 @@ impl perdure_linux::Machine for BootPort<'_> {
     }
 
     fn mappings_changed(&mut self, _space: SpaceId, _pages: Range<u64>, _executable: bool) {}
+
+    fn code_written(&mut self) {}
 }
 
 /// How output devices read memory: coherently, and without a cost that we model.
@@ -597,5 +605,9 @@ impl perdure_linux::Machine for DevicePort<'_> {
     fn mappings_changed(&mut self, _space: SpaceId, _pages: Range<u64>, _executable: bool) {
         // Released pages become read-only again, so that the next store is seen.
         self.0.kill_lookasides();
+    }
+
+    fn code_written(&mut self) {
+        unreachable!("releasing files only reads");
     }
 }

@@ -388,6 +388,7 @@ pub(crate) fn flush_instruction_cache(call: &mut Call) -> Answer {
     let pages = start / PAGE_BYTES..end.div_ceil(PAGE_BYTES).min(SPACE_END / PAGE_BYTES);
     if !pages.is_empty() {
         call.machine.mappings_changed(call.space, pages, true);
+        call.machine.code_written();
     }
     Ok(0)
 }

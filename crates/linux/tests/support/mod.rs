@@ -84,6 +84,9 @@ impl Machine for Flat {
         self.lookaside = [[NOTHING; LOOKASIDE]; 3];
         self.generation += u64::from(executable);
     }
+    fn code_written(&mut self) {
+        self.generation += 1;
+    }
 }
 
 /// Memory as one hart sees it.
