@@ -1,0 +1,194 @@
+"""A whole reproduction with a recorded core: what it writes follows docs/experiments.md."""
+
+import json
+import re
+from pathlib import Path
+
+import polars
+import pytest
+from conftest import CATALOGUE, RUN
+
+import perdure
+from perdure.experiments import declaration, execute, programs
+
+DOCUMENT = Path(__file__).resolve().parents[2] / "docs/experiments.md"
+COUNTERS = {
+    "epoch.committed": 40,
+    "nvm.operations.write_back": 5_000,
+    "nvm.operations.random": 7_000,
+    "nvm.operations.sequential": 300,
+    "nvm.written_bytes.log": 9_000_000,
+    "picl.acs_scans": 10,
+    "picl.acs_lines": 4_000,
+    "llc.misses": 90_000,
+    "llc.write_backs": 50_000,
+    "versions.cross_stores": 80_000,
+    "versions.pages_written": 4_000,
+}
+SPEED = {"ideal": 1.0, "picl": 1.005, "frm": 1.6, "journaling": 1.3}
+
+
+def answer(task):
+    """A region as long as was asked for; slower under some designs; `b` fails under ThyNVM."""
+    asked = json.loads(task)
+    request = asked["request"]
+    design = request["design"]
+    name = Path(request["programs"][0][0]).name if "programs" in request else ""
+    if design == "thynvm" and name == "b":
+        return json.dumps({"error": "the simulator's process was ended by SIGKILL"})
+    if asked["command"] == "cut":
+        verified = {"verdict": "verified", "resumed": False, "token": "p1-a"}
+        cuts = {"cuts": 3, "verified": 3, "failed": 0, "results": [verified] * 3}
+        return json.dumps({"result": {**cuts, "coverage": {"cuts_during_recovery": 5}}})
+    measure = request["measure_instructions"]
+    shares = [
+        {"cycles": round(2 * measure * SPEED.get(design, 1.2)), "instructions": measure}
+        for _ in request["programs"]
+    ]
+    counters = {
+        key: {"value": value, "unit": "lines", "meaning": "m"} for key, value in COUNTERS.items()
+    }
+    region = {
+        "cycles": shares[0]["cycles"],
+        "instructions": measure * len(shares),
+        "programs": shares,
+        "statistics": counters,
+    }
+    ended = [{"exit_code": None, "runs": 0, "instructions": measure, "arguments": []}]
+    result = {**RUN, "design": design, "exit_code": None, "region": region}
+    return json.dumps({"result": {**result, "programs": ended * len(shares)}})
+
+
+@pytest.fixture
+def reproduce(core, monkeypatch, tmp_path):
+    """Reproduces with two kernels that need no compiler, and a Debian program without a mirror."""
+
+    def configuration(request):
+        asked = json.loads(request)
+        text = json.dumps({key: asked[key] for key in ("design", "set", "harts", "machine")})
+        return json.dumps({"toml": text, "hash": f"{abs(hash(text)):016x}", "values": {}})
+
+    def provide(_entries, _scales, out, **_more):
+        size = programs.Size(("1",), 10, 37_500_000)
+        sizes = dict.fromkeys(("quick", "full", "tiny"), size)
+        entries = {
+            name: programs.Entry(name, "mcf", "sums", kind, name, (), (), sizes)
+            for name, kind in (("a", "kernel"), ("b", "kernel"), ("c", "debian"))
+        }
+        digests = {"kernel/a": "1", "kernel/b": "2"}
+        return programs.Provided(entries, {"c": "no mirror"}, out, None, {}, digests)
+
+    declared = declaration._experiment
+    cuts = declaration.cuts
+
+    def of_all(path, scale):
+        made = declared(path, scale)
+        named = made.subject == "workload" and made.subjects
+        return declaration.Experiment(**{**vars(made), "subjects": ("a", "b")}) if named else made
+
+    def small(name, scale):
+        return declaration.Cuts(**{**vars(cuts(name, scale)), "programs": {"a": ("a",)}})
+
+    names = ("ideal", "journaling", "shadow-paging", "frm", "thynvm", "picl")
+    designs = [{"name": name, "summary": f"{name} …"} for name in names]
+    known = json.dumps({**CATALOGUE, "designs": designs})
+    monkeypatch.setattr(execute, "execute", answer)
+    monkeypatch.setattr(core, "configuration", configuration)
+    monkeypatch.setattr(core, "catalogue", lambda: known)
+    monkeypatch.setattr(programs, "provide", provide)
+    monkeypatch.setattr(declaration, "_experiment", of_all)
+    monkeypatch.setattr(declaration, "cuts", small)
+    return lambda *figures, **more: perdure.reproduce("picl", figures, out=tmp_path, **more)
+
+
+def test_everything_of_a_paper(reproduce, tmp_path):
+    done = reproduce()
+    results = json.loads((tmp_path / "results.json").read_text())
+    assert [one["name"] for one in results["experiments"]] == [f"fig{n}" for n in range(9, 19)]
+    for one in results["experiments"]:
+        assert {value["design"] for value in one["values"]}
+        for kind in ("svg", "png", "vega_lite"):
+            assert (tmp_path / one["figure_files"][kind]).stat().st_size > 0
+        for claim in one["claims"]:
+            assert claim["verdict"] == "holds" or claim["reason"]
+        for value in one["values"]:
+            assert set(value["points"]) <= set(results["points"])
+    for point in results["points"].values():
+        assert (tmp_path / point["configuration"]).is_file()
+    assert {row["workload"] for row in results["tables"]["classes"]} == {"a", "b"}
+    assert {row["verified"] for row in results["tables"]["cuts"]} == {3}
+    verdicts = dict(zip(done.claims["id"], done.claims["verdict"], strict=True))
+    assert verdicts["fig9-picl-average"] == "holds"
+    assert verdicts["fig9-picl-fastest"] == "holds"
+    assert "thynvm" in done.failures["design"].to_list()
+    page = (tmp_path / "report.html").read_text()
+    assert "within" in page or "PiCL" in page
+    kept = polars.read_parquet(tmp_path / "results.parquet")
+    assert kept["key"].to_list() == sorted(results["points"])
+    assert kept.filter(polars.col("experiments").list.contains("fig9")).height == 11
+
+
+def documented(block):
+    """The keys that the document's outline of `results.json` names, anywhere in it."""
+    return set(re.findall(r'"([a-z_]+)"', re.sub(r": \"[^\"]*\"", "", block)))
+
+
+def keys(value):
+    """All keys of a document but those of tables by key or by place."""
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            if re.fullmatch(r"[a-z_]+", key):
+                yield key
+            yield from keys(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from keys(inner)
+
+
+def test_the_schema_is_the_documents(reproduce, tmp_path):
+    reproduce()
+    outline = DOCUMENT.read_text().split("### `results.json`")[1].split("```")[1]
+    written = set(keys(json.loads((tmp_path / "results.json").read_text())))
+    assert written <= documented(outline), written - documented(outline)
+
+
+def test_a_part_shares_points_with_the_whole(reproduce, tmp_path, monkeypatch):
+    reproduce("fig9")
+
+    def refuse(_task):
+        raise AssertionError("everything is there already")
+
+    monkeypatch.setattr(execute, "execute", refuse)
+    done = reproduce("fig13")
+    assert [one["name"] for one in done.results["experiments"]] == ["fig13"]
+    assert len(done.failures) == 0
+
+
+def test_a_reproduction_is_the_same_for_any_number_of_workers(reproduce, tmp_path):
+    def written(workers):
+        for path in (tmp_path / "points").glob("*"):
+            path.unlink()
+        reproduce("fig9", "fig11", workers=workers)
+        results = json.loads((tmp_path / "results.json").read_text())
+        figures = [(tmp_path / f"figures/fig{n}.svg").read_bytes() for n in (9, 11)]
+        return {**results, "host": None}, figures
+
+    (tmp_path / "points").mkdir()
+    assert written(1) == written(4)
+
+
+def test_lines_say_what_runs_and_what_was_scaled(reproduce):
+    said = []
+    reproduce("fig10", say=said.append)
+    text = "\n".join(said)
+    assert "picl, quick: fig10; 48 points" in text
+    assert "256 KiB (paper: 32 KiB, 256 KiB, 2 MiB)" in text
+    assert "mixes of seed 2018:" in text
+
+
+def test_the_command_prints_claims_and_exits_1_if_a_point_failed(reproduce, command, tmp_path):
+    status, out, err = command("reproduce", "picl", "fig9", "--out", tmp_path)
+    assert status == 1
+    assert "holds" in out
+    assert "failed: b thynvm (fig9)" in out
+    assert f"report: {tmp_path}/report.html" in err
