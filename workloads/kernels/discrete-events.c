@@ -2,17 +2,20 @@
  * discrete-events SWITCHES EVENTS: a packet network, event by event.
  *
  * Computes: what happens in a torus of SWITCHES x SWITCHES switches with four hosts at each. Every
- * host keeps some messages under way to other hosts, most of them nearby; a message is cut into packets, which
- * queue at every link, are sent at the link's rate, travel, are acknowledged by a small packet back, and
- * are dropped and sent again when a queue is full. The simulation stops after EVENTS events.
+ * host keeps some messages under way to other hosts, most of them nearby; a message is cut into
+ * packets, which queue at every link, are sent at the link's rate, travel, are acknowledged by a
+ * small packet back, and are dropped and sent again when a queue is full. The simulation stops
+ * after EVENTS events.
  *
  * Algorithm: event scheduling with a binary heap as the future event set, as in omnetpp: A. Varga,
- * "The OMNeT++ discrete event simulation system", European Simulation Multiconference (2001); packets
- * follow dimension-order routes (W. J. Dally, C. L. Seitz, IEEE Trans. Computers 36 (1987)).
+ * "The OMNeT++ discrete event simulation system", European Simulation Multiconference (2001);
+ * packets follow dimension-order routes (W. J. Dally, C. L. Seitz, IEEE Trans. Computers 36
+ * (1987)).
  *
  * Memory behaviour that it stands for (omnetpp): packets, events and messages are small separate
- * objects from malloc, linked in queues and touched at long intervals; the heap holds pointers, so each
- * comparison is a miss of its own. Hardly any locality, many lines written with little in each.
+ * objects from malloc, linked in queues and touched at long intervals; the heap holds pointers, so
+ * each comparison is a miss of its own. Hardly any locality, many lines written with little in
+ * each.
  *
  * Check: bytes are conserved, as sent = delivered + dropped + under way, counted through all
  * queues and events at the end; time never runs backwards; packets between two hosts that were
@@ -27,8 +30,8 @@ enum {
     DIRECTIONS = 4, /* east, west, north, south */
     /* the links of a switch: to its neighbours, to its hosts; a host has one link, to its switch */
     LINKS_A_SWITCH = DIRECTIONS + HOSTS_A_SWITCH,
-    QUEUE_BYTES_MAX = 6000,  /* a link's queue drops what comes beyond it */
-    FLOWS_A_HOST = 4,        /* messages that a host keeps under way */
+    QUEUE_BYTES_MAX = 6000, /* a link's queue drops what comes beyond it */
+    FLOWS_A_HOST = 4,       /* messages that a host keeps under way */
     PACKET_BYTES_MAX = 1500,
     ACKNOWLEDGEMENT_BYTES = 64,
     MESSAGE_PACKETS_MAX = 16,
@@ -36,7 +39,7 @@ enum {
     TRAVEL_NANOSECONDS = 500,
     THINKING_NANOSECONDS_MAX = 20000,
     TIMEOUT_NANOSECONDS = 1000000,
-    REACH = 3,      /* in switches along each axis, of most messages */
+    REACH = 3,       /* in switches along each axis, of most messages */
     FAR_ONE_IN = 16, /* messages that go anywhere */
 };
 
@@ -79,7 +82,7 @@ struct link {
 /* One message of a host: sent packet by packet, each after the one before was acknowledged. */
 struct flow {
     uint32_t destination;
-    uint32_t sequence;       /* of the packet under way; never starts again */
+    uint32_t sequence; /* of the packet under way; never starts again */
     uint32_t packets_left;
     uint32_t last_delivered; /* the highest sequence that has come to the destination */
     uint16_t bytes;
@@ -106,7 +109,7 @@ struct network {
     struct totals totals;
 };
 
-/* ---- The future event set ---------------------------------------------------------------- */
+/* ---- The future event set ----------------------------------------------------------------- */
 
 static bool before(const struct event *a, const struct event *b)
 {
@@ -158,7 +161,7 @@ static struct event *next_event(struct network *n)
     return first;
 }
 
-/* ---- Links ---------------------------------------------------------------------------------- */
+/* ---- Links -------------------------------------------------------------------------------- */
 
 static uint32_t host_link(const struct network *n, uint32_t host)
 {
@@ -217,7 +220,8 @@ static int ring_way(uint32_t from, uint32_t to, uint32_t side)
     return 2 * up <= side ? 1 : 2;
 }
 
-/* The link by which the switch sends the packet on: first along x, then along y, then to the host. */
+/* The link by which the switch sends the packet on: first along x, then along y, then to the host.
+ */
 static uint32_t route(const struct network *n, uint32_t at, const struct packet *packet)
 {
     const uint32_t goal = packet->destination / HOSTS_A_SWITCH;
@@ -234,7 +238,7 @@ static uint32_t route(const struct network *n, uint32_t at, const struct packet 
     return at * LINKS_A_SWITCH + link;
 }
 
-/* ---- Hosts ---------------------------------------------------------------------------------- */
+/* ---- Hosts -------------------------------------------------------------------------------- */
 
 static void send_packet(struct network *n, struct packet packet)
 {
@@ -260,9 +264,9 @@ static void send_current(struct network *n, uint32_t host, uint32_t number)
         packet.payload[i] = host + number * (uint32_t)i;
     }
     send_packet(n, packet);
-    schedule(n, TIMEOUT_NANOSECONDS,
-             (struct event){
-                 .kind = TIMEOUT, .link = host, .flow = number, .sequence = flow->sequence});
+    schedule(
+        n, TIMEOUT_NANOSECONDS,
+        (struct event){.kind = TIMEOUT, .link = host, .flow = number, .sequence = flow->sequence});
 }
 
 /* Another host: mostly one at a switch nearby, now and then any. */
@@ -293,8 +297,7 @@ static void start_message(struct network *n, uint32_t host, uint32_t number)
     flow->destination = choose_destination(n, host);
     flow->packets_left = 1 + (uint32_t)random_below(&self->random, MESSAGE_PACKETS_MAX);
     flow->bytes = (uint16_t)(ACKNOWLEDGEMENT_BYTES +
-                             random_below(&self->random,
-                                          PACKET_BYTES_MAX - ACKNOWLEDGEMENT_BYTES));
+                             random_below(&self->random, PACKET_BYTES_MAX - ACKNOWLEDGEMENT_BYTES));
     flow->sequence++;
     n->totals.messages++;
     send_current(n, host, number);
@@ -372,16 +375,12 @@ static void handle(struct network *n, const struct event *event)
         }
         break;
     }
-    case HOST_WAKES:
-        start_message(n, event->link, event->flow);
-        break;
-    case TIMEOUT:
-        timed_out(n, event->link, event->flow, event->sequence);
-        break;
+    case HOST_WAKES: start_message(n, event->link, event->flow); break;
+    case TIMEOUT: timed_out(n, event->link, event->flow, event->sequence); break;
     }
 }
 
-/* ---- Building and checking ------------------------------------------------------------------- */
+/* ---- Building and checking ---------------------------------------------------------------- */
 
 static struct network make_network(uint32_t side)
 {

@@ -1,21 +1,21 @@
 /*
  * fdtd CELLS STEPS: electromagnetic waves in a closed metal box, in the time domain.
  *
- * Computes: Maxwell's equations in a cube of CELLS^3 cells with perfectly conducting walls. The box starts
- * in one of its resonances and swings for STEPS time steps.
+ * Computes: Maxwell's equations in a cube of CELLS^3 cells with perfectly conducting walls. The box
+ * starts in one of its resonances and swings for STEPS time steps.
  *
  * Algorithm: finite differences in the time domain on the staggered grid of K. S. Yee,
  * "Numerical solution of initial boundary value problems involving Maxwell's equations in
  * isotropic media", IEEE Trans. Antennas and Propagation 14 (1966), leapfrog in time.
  *
- * Memory behaviour that it stands for (GemsFDTD): six field arrays, each streamed, and three of them written, in
- * each half step, with neighbours a row and a plane away: long unit-stride runs, no reuse between
- * half steps, two thirds of the data written in every step.
+ * Memory behaviour that it stands for (GemsFDTD): six field arrays, each streamed, and three of
+ * them written, in each half step, with neighbours a row and a plane away: long unit-stride runs,
+ * no reuse between half steps, two thirds of the data written in every step.
  *
  * Check: the resonance is an exact solution of the difference equations, with the frequency that
- * their dispersion relation gives (A. Taflove, "Computational Electrodynamics"), so every field component
- * must have its closed form at every sampled cell; and the scheme's energy, E(n) E(n) + H(n-1/2)
- * H(n+1/2), must not have changed.
+ * their dispersion relation gives (A. Taflove, "Computational Electrodynamics"), so every field
+ * component must have its closed form at every sampled cell; and the scheme's energy, E(n) E(n) +
+ * H(n-1/2) H(n+1/2), must not have changed.
  */
 #define KERNEL "fdtd"
 #include "kernel.h"
@@ -35,7 +35,7 @@ struct box {
     double *ex, *ey, *ez, *hx, *hy, *hz;
 };
 
-/* ---- The resonance ---------------------------------------------------------------------- */
+/* ---- The resonance ------------------------------------------------------------------------ */
 
 /* Along one axis: the wave at whole and at half points, and the discrete wave number. */
 struct profile {
@@ -134,7 +134,7 @@ static void swings(const struct resonance *r, double step, double *swing_e, doub
     *swing_h = -*swing_h;
 }
 
-/* ---- The scheme ------------------------------------------------------------------------- */
+/* ---- The scheme --------------------------------------------------------------------------- */
 
 static struct box make_box(const struct resonance *resonance, size_t cells)
 {
@@ -222,10 +222,10 @@ static void advance_magnetic(struct box *box)
     }
 }
 
-/* ---- The check ------------------------------------------------------------------------ */
+/* ---- The check ---------------------------------------------------------------------------- */
 
-/* What E(n) E(n) + H(n-1/2) H(n+1/2) is over the cells inside; H is given at n + 1/2, and what it was
-   before follows from E. */
+/* What E(n) E(n) + H(n-1/2) H(n+1/2) is over the cells inside; H is given at n + 1/2, and what it
+   was before follows from E. */
 static double energy(const struct box *box)
 {
     const size_t n = box->cells;
@@ -252,7 +252,7 @@ static double energy(const struct box *box)
     return sum;
 }
 
-/* The energy of the resonance: each component's mean square is the amplitude's over eight, and 
+/* The energy of the resonance: each component's mean square is the amplitude's over eight, and
    sum of E(n) E(n) and H(n-1/2) H(n+1/2) swings not at all: cos^2 + sin sin = cos^2(omega / 2). */
 static double exact_energy(const struct resonance *r, size_t cells)
 {

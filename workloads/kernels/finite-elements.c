@@ -2,9 +2,9 @@
  * finite-elements COARSE LEVELS: heat conduction in an uneven solid, by finite elements.
  *
  * Computes: the stationary temperature in a unit cube whose conductivity varies from place to
- * place, heated so that the exact solution is known, on a COARSE^3 mesh of trilinear elements and then
- * on LEVELS - 1 meshes with half as many cells more along each side, each starting from the solution of the one
- * before.
+ * place, heated so that the exact solution is known, on a COARSE^3 mesh of trilinear elements and
+ * then on LEVELS - 1 meshes with half as many cells more along each side, each starting from the
+ * solution of the one before.
  *
  * Algorithm: Galerkin's method with Gauss quadrature on hexahedra (O. C. Zienkiewicz, "The Finite
  * Element Method"); the matrix is assembled element by element into compressed rows; conjugate
@@ -30,10 +30,10 @@ enum {
 static const double REDUCTION = 1e-8;
 
 struct mesh {
-    size_t cells;  /* along a side */
-    size_t nodes;  /* along a side, with those on the border */
-    size_t inner;  /* along a side, without */
-    double size;   /* of a cell */
+    size_t cells; /* along a side */
+    size_t nodes; /* along a side, with those on the border */
+    size_t inner; /* along a side, without */
+    double size;  /* of a cell */
     size_t unknowns;
 };
 
@@ -56,7 +56,7 @@ struct element {
     double place[GAUSS_POINTS][3];
 };
 
-/* ---- The problem ------------------------------------------------------------------------------- */
+/* ---- The problem -------------------------------------------------------------------------- */
 
 /* sin(pi x) for x in 0..1, by the wave's values at whole steps; tabulated so that it is cheap. */
 struct wave {
@@ -85,13 +85,13 @@ static double conductivity(const double at[3])
 static double heat_source(const double at[3], const double sine[3], const double cosine[3])
 {
     const double u = sine[0] * sine[1] * sine[2];
-    const double along = PI * (cosine[0] * sine[1] * sine[2] +
-                               at[2] * sine[0] * cosine[1] * sine[2] +
-                               at[1] * sine[0] * sine[1] * cosine[2]);
+    const double along =
+        PI * (cosine[0] * sine[1] * sine[2] + at[2] * sine[0] * cosine[1] * sine[2] +
+              at[1] * sine[0] * sine[1] * cosine[2]);
     return 3.0 * PI * PI * conductivity(at) * u - along;
 }
 
-/* ---- Elements ------------------------------------------------------------------------------------ */
+/* ---- Elements ----------------------------------------------------------------------------- */
 
 static struct mesh make_mesh(size_t cells)
 {
@@ -176,7 +176,7 @@ static void integrate(const struct element *e, const struct mesh *mesh, const st
     }
 }
 
-/* ---- The matrix ---------------------------------------------------------------------------------- */
+/* ---- The matrix --------------------------------------------------------------------------- */
 
 /* Empty rows, with an entry for each pair of inner nodes that share an element. */
 static struct matrix make_matrix(const struct mesh *mesh)
@@ -272,7 +272,7 @@ static void assemble(const struct mesh *mesh, const struct element *e, const str
     }
 }
 
-/* ---- The solver ---------------------------------------------------------------------------------- */
+/* ---- The solver --------------------------------------------------------------------------- */
 
 static void multiply(const struct matrix *m, double *restrict to, const double *restrict from)
 {
@@ -354,7 +354,7 @@ static uint64_t solve(const struct matrix *m, double *solution, const double *lo
     return iterations;
 }
 
-/* ---- From mesh to mesh ----------------------------------------------------------------------------- */
+/* ---- From mesh to mesh -------------------------------------------------------------------- */
 
 static double node_value(const struct mesh *mesh, const double *values, const size_t at[3])
 {
@@ -395,7 +395,7 @@ static void interpolate(const struct mesh *coarse, const double *values, const s
     }
 }
 
-/* ---- The check ------------------------------------------------------------------------ */
+/* ---- The check ---------------------------------------------------------------------------- */
 
 static double largest_error(const struct mesh *mesh, const struct wave *wave, const double *values)
 {
@@ -418,8 +418,7 @@ static void check_matrix(const struct mesh *mesh, const struct matrix *m)
     for (size_t row = 0; row < m->rows; row += m->rows / 50 + 1) {
         double sum = 0.0;
         for (size_t i = m->start[row]; i < m->start[row + 1]; i++) {
-            const double mirrored =
-                m->entries[find_entry(m, m->entries[i].column, row)].value;
+            const double mirrored = m->entries[find_entry(m, m->entries[i].column, row)].value;
             if (!(fabs(m->entries[i].value - mirrored) < 1e-14)) {
                 wrong("row %zu of the matrix is not symmetric", row);
             }
@@ -428,8 +427,7 @@ static void check_matrix(const struct mesh *mesh, const struct matrix *m)
         const size_t x = row % n;
         const size_t y = row / n % n;
         const size_t z = row / (n * n);
-        const bool far_inside =
-            x > 0 && y > 0 && z > 0 && x + 1 < n && y + 1 < n && z + 1 < n;
+        const bool far_inside = x > 0 && y > 0 && z > 0 && x + 1 < n && y + 1 < n && z + 1 < n;
         if (far_inside && !(fabs(sum) < 1e-12)) {
             wrong("row %zu of the matrix sums to %g", row, sum);
         }
@@ -452,7 +450,8 @@ static void check_residual(const struct matrix *m, const double *solution, const
 
 int main(int argc, char **argv)
 {
-    const size_t coarse_cells = argument(argc, argv, 1, "cells along a side of the first mesh", 4, 500);
+    const size_t coarse_cells =
+        argument(argc, argv, 1, "cells along a side of the first mesh", 4, 500);
     const uint64_t levels = argument(argc, argv, 2, "meshes", 1, 10);
     arguments_end(argc, 2);
     if (levels > 1 && coarse_cells % ((size_t)1 << (levels - 1)) != 0) {
@@ -477,7 +476,8 @@ int main(int argc, char **argv)
         check_residual(&matrix, solution, load);
         check_matrix(&mesh, &matrix);
         error = largest_error(&mesh, &wave, solution);
-        if (!(error < 3.0 * mesh.size * mesh.size)) {
+        /* Its constant for this problem, where the elements are small enough. */
+        if (!(error > 1.6 * mesh.size * mesh.size && error < 1.75 * mesh.size * mesh.size)) {
             wrong("the error is %g on %zu^3 cells", error, mesh.cells);
         }
         for (size_t i = 0; i < mesh.unknowns; i += 3) {

@@ -10,12 +10,12 @@
  * Toro, M. Spruce, W. Speares, Shock Waves 4 (1994)).
  *
  * Memory behaviour that it stands for (zeusmp): five arrays of conserved quantities, all read and
- * all written in each sweep; lines along y and z are gathered and scattered with strides of a row and
- * a plane, a quarter of a page or many pages long.
+ * all written in each sweep; lines along y and z are gathered and scattered with strides of a row
+ * and a plane, a quarter of a page or many pages long.
  *
- * Check: a shock tube (G. A. Sod, J. Computational Physics 27 (1978)) solved by the same routine has the exact
- * solution's plateaus; mass, momentum and energy of the cube are conserved; density and pressure stay
- * positive; and the explosion keeps its three mirror symmetries.
+ * Check: a shock tube (G. A. Sod, J. Computational Physics 27 (1978)) solved by the same routine
+ * has the exact solution's plateaus; mass, momentum and energy of the cube are conserved; density
+ * and pressure stay positive; and the explosion keeps its three mirror symmetries.
  */
 #define KERNEL "hydro"
 #include "kernel.h"
@@ -50,7 +50,7 @@ struct cube {
     double *mass, *momentum[3], *energy;
 };
 
-/* ---- One line of cells ------------------------------------------------------------------ */
+/* ---- One line of cells -------------------------------------------------------------------- */
 
 static inline struct primitive to_primitive(struct conserved c)
 {
@@ -89,23 +89,29 @@ static inline void reconstruct(struct line *line, size_t i, double ratio)
         here->pressure - ratio * (u * slope.pressure + GAMMA * here->pressure * slope.u),
     };
     line->left[i] = (struct primitive){
-        centre.density - slope.density, centre.u - slope.u, centre.v - slope.v,
-        centre.w - slope.w, centre.pressure - slope.pressure,
+        centre.density - slope.density,
+        centre.u - slope.u,
+        centre.v - slope.v,
+        centre.w - slope.w,
+        centre.pressure - slope.pressure,
     };
     line->right[i] = (struct primitive){
-        centre.density + slope.density, centre.u + slope.u, centre.v + slope.v,
-        centre.w + slope.w, centre.pressure + slope.pressure,
+        centre.density + slope.density,
+        centre.u + slope.u,
+        centre.v + slope.v,
+        centre.w + slope.w,
+        centre.pressure + slope.pressure,
     };
 }
 
-/* The flux of one side of the fan: that of the state itself, or of the star state behind its wave of
-   the given speed. */
+/* The flux of one side of the fan: that of the state itself, or of the star state behind its wave
+   of the given speed. */
 static inline struct conserved side_flux(const struct primitive *p, double speed, double contact,
                                          bool star)
 {
     const double flow = p->density * p->u;
-    const double energy = p->pressure / (GAMMA - 1.0) +
-                          0.5 * p->density * (p->u * p->u + p->v * p->v + p->w * p->w);
+    const double energy =
+        p->pressure / (GAMMA - 1.0) + 0.5 * p->density * (p->u * p->u + p->v * p->v + p->w * p->w);
     struct conserved flux = {flow, flow * p->u + p->pressure, flow * p->v, flow * p->w,
                              (energy + p->pressure) * p->u};
     if (star) {
@@ -162,7 +168,7 @@ static void advance_line(struct line *line, size_t count, double ratio)
     }
 }
 
-/* ---- The cube --------------------------------------------------------------------------- */
+/* ---- The cube ----------------------------------------------------------------------------- */
 
 /* A cell's distance from the middle in half cells, squared. */
 static int64_t half_distance_square(size_t cells, size_t x, size_t y, size_t z)
@@ -236,7 +242,7 @@ static void sweep(struct cube *cube, struct line *line, int axis, double ratio)
     }
 }
 
-/* ---- The check ------------------------------------------------------------------------ */
+/* ---- The check ---------------------------------------------------------------------------- */
 
 /* Sod's shock tube at time 0.2: density, velocity and pressure between the waves. */
 static void check_shock_tube(struct line *line)

@@ -54,7 +54,7 @@ __attribute__((format(printf, 1, 2))) static inline void steady(const char *form
     fflush(stdout);
 }
 
-/* ---- Arguments and memory ------------------------------------------------------------- */
+/* ---- Arguments and memory ----------------------------------------------------------------- */
 
 /* Argument number `index` as a decimal number in minimum..maximum. On anything else, a missing
    argument included, it says what the arguments are and ends the program with status 2. */
@@ -86,8 +86,8 @@ static inline void arguments_end(int argc, int count)
 /* Memory for `count` items that starts on a cache line; its content is arbitrary. */
 static inline void *allocate(size_t count, size_t item_bytes)
 {
-    const size_t bytes = (count * item_bytes + CACHE_LINE_BYTES - 1) / CACHE_LINE_BYTES *
-                         CACHE_LINE_BYTES;
+    const size_t bytes =
+        (count * item_bytes + CACHE_LINE_BYTES - 1) / CACHE_LINE_BYTES * CACHE_LINE_BYTES;
     void *memory = aligned_alloc(CACHE_LINE_BYTES, bytes > 0 ? bytes : CACHE_LINE_BYTES);
     if (memory == NULL) {
         fprintf(stderr, "%s: no memory for %zu bytes\n", KERNEL, bytes);
@@ -107,7 +107,7 @@ static inline void *allocate_zeroed(size_t count, size_t item_bytes)
     return memory;
 }
 
-/* ---- Random numbers ------------------------------------------------------------------- */
+/* ---- Random numbers ----------------------------------------------------------------------- */
 
 /* The finaliser of SplitMix64: a bijection of 64-bit words that scatters them well. */
 static inline uint64_t mix64(uint64_t word)
@@ -146,7 +146,7 @@ static inline double random_unit(uint64_t *state)
     return (double)(random_next(state) >> 11) * 0x1.0p-53;
 }
 
-/* ---- The digest of a result ----------------------------------------------------------- */
+/* ---- The digest of a result --------------------------------------------------------------- */
 
 static inline void digest_word(uint64_t *digest, uint64_t word)
 {

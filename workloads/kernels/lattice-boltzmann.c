@@ -10,9 +10,9 @@
  * Walls by full-way bounce-back; the force by the shift of the equilibrium velocity of X. Shan and
  * H. Chen, Physical Review E 47 (1993).
  *
- * Memory behaviour that it stands for (lbm): two grids, 304 bytes a cell in all, streamed once a step;
- * every read is sequential, the writes go to 19 places of the other grid in neighbouring rows and
- * planes. Every line of the target is written in every step: the largest write set for its
+ * Memory behaviour that it stands for (lbm): two grids, 304 bytes a cell in all, streamed once a
+ * step; every read is sequential, the writes go to 19 places of the other grid in neighbouring rows
+ * and planes. Every line of the target is written in every step: the largest write set for its
  * instructions of all the kernels.
  *
  * Check: mass is conserved to rounding; the flow keeps the mirror symmetry of the box in y and in

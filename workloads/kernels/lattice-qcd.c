@@ -1,10 +1,10 @@
 /*
  * lattice-qcd SIDE TIME ITERATIONS: a quark propagator on a four-dimensional lattice.
  *
- * Computes: the solution x of (m^2 - D^2) x = b, where D is the staggered Dirac operator on a SIDE^3 x TIME
- * lattice (all sides even) with a random SU(3) matrix on every link: the kernel of lattice quantum
- * chromodynamics. The solver stops when the residual has fallen by a factor of 1000, and must get
- * there within ITERATIONS.
+ * Computes: the solution x of (m^2 - D^2) x = b, where D is the staggered Dirac operator on a
+ * SIDE^3 x TIME lattice (all sides even) with a random SU(3) matrix on every link: the kernel of
+ * lattice quantum chromodynamics. The solver stops when the residual has fallen by a factor of
+ * 1000, and must get there within ITERATIONS.
  *
  * Algorithm: staggered fermions: J. Kogut, L. Susskind, "Hamiltonian formulation of Wilson's
  * lattice gauge theories", Physical Review D 11 (1975); conjugate gradients: M. R. Hestenes, E.
@@ -60,7 +60,7 @@ struct lattice {
     struct neighbours *neighbours;
 };
 
-/* ---- Building ------------------------------------------------------------------------- */
+/* ---- Building ----------------------------------------------------------------------------- */
 
 static struct complex_number conjugate_product(struct complex_number a, struct complex_number b)
 {
@@ -170,7 +170,7 @@ static struct lattice make_lattice(uint32_t side, uint32_t time)
     return lattice;
 }
 
-/* ---- The Dirac operator ----------------------------------------------------------------- */
+/* ---- The Dirac operator ------------------------------------------------------------------- */
 
 /* sum += m v */
 static inline void add_product(struct vector *sum, const struct matrix *m, const struct vector *v)
@@ -282,7 +282,7 @@ static void apply(const struct lattice *lattice, struct vector *restrict to,
     }
 }
 
-/* ---- The solver ------------------------------------------------------------------------- */
+/* ---- The solver --------------------------------------------------------------------------- */
 
 struct solution {
     uint64_t iterations;
@@ -315,7 +315,7 @@ static struct solution conjugate_gradients(const struct lattice *lattice, struct
     return solution;
 }
 
-/* ---- The check ------------------------------------------------------------------------ */
+/* ---- The check ---------------------------------------------------------------------------- */
 
 static void check_unitary(const struct matrix *m)
 {

@@ -6,14 +6,14 @@
  * the same time or shared by all times. The plan that maximises the profit.
  *
  * Algorithm: primal revised simplex with bounded variables: G. B. Dantzig, "Linear Programming and
- * Extensions" (1963); triangular factors of the basis, triangular parts first, as E. Hellerman and D.
- * Rarick, Mathematical Programming 1 (1971), updated in product form (W. Orchard-Hays, "Advanced
+ * Extensions" (1963); triangular factors of the basis, triangular parts first, as E. Hellerman and
+ * D. Rarick, Mathematical Programming 1 (1971), updated in product form (W. Orchard-Hays, "Advanced
  * Linear-Programming Computing Techniques", 1968) and renewed every few dozen iterations; partial
  * pricing.
  *
- * Memory behaviour that it stands for (soplex): pricing streams over parts of a large sparse matrix that is
- * never written, with random reads of the dual values; the factors are read forwards and backwards and
- * grow by appending; work vectors of ROWS numbers are written at scattered places.
+ * Memory behaviour that it stands for (soplex): pricing streams over parts of a large sparse matrix
+ * that is never written, with random reads of the dual values; the factors are read forwards and
+ * backwards and grow by appending; work vectors of ROWS numbers are written at scattered places.
  *
  * Check: from the matrix alone: the plan keeps all limits, no reduced cost has the wrong sign,
  * and the profit equals the dual bound.
@@ -26,9 +26,9 @@ enum {
     REFACTOR_INTERVAL = 50, /* iterations */
     ENTRIES_MIN = 4,        /* of a column */
     ENTRIES_MAX = 12,
-    PERIOD_ROWS = 16,       /* resources of one period; periods overlap */
-    LINKING_ROWS = 8,       /* resources that all periods share */
-    PRICING_PARTS = 16,     /* the columns are priced part by part */
+    PERIOD_ROWS = 16,   /* resources of one period; periods overlap */
+    LINKING_ROWS = 8,   /* resources that all periods share */
+    PRICING_PARTS = 16, /* the columns are priced part by part */
 };
 
 static const double DUAL_TOLERANCE = 1e-9;
@@ -68,18 +68,18 @@ struct factors {
 
 struct simplex {
     const struct program *program;
-    uint8_t *status;  /* of each column */
-    uint32_t *basis;  /* the column of each row */
-    double *value;    /* of each row's basic variable */
-    double *dual;     /* of each row */
-    double *work;     /* the entering column, transformed */
+    uint8_t *status; /* of each column */
+    uint32_t *basis; /* the column of each row */
+    double *value;   /* of each row's basic variable */
+    double *dual;    /* of each row */
+    double *work;    /* the entering column, transformed */
     struct factors inverse;
     struct factors upper_factor; /* while the basis is being factored, its last applied first */
-    size_t next_column; /* where pricing goes on */
+    size_t next_column;          /* where pricing goes on */
     uint64_t iterations;
 };
 
-/* ---- Columns --------------------------------------------------------------------------------- */
+/* ---- Columns ------------------------------------------------------------------------------ */
 
 /* The entries of a column; a slack's is `unit`. */
 static size_t column_entries(const struct program *p, size_t column, struct entry *unit,
@@ -116,7 +116,7 @@ static double reduced_profit(const struct program *p, const double *dual, size_t
     return sum;
 }
 
-/* ---- The inverse in product form ------------------------------------------------------------- */
+/* ---- The inverse in product form ---------------------------------------------------------- */
 
 static void *grown(void *memory, size_t count, size_t *capacity, size_t bytes)
 {
@@ -201,7 +201,7 @@ static void load_column(const struct program *p, size_t column, double *vector)
     }
 }
 
-/* ---- Factorisation ----------------------------------------------------------------------------- */
+/* ---- Factorisation ------------------------------------------------------------------------ */
 
 /* The basis's columns by rows, and how much of each row and column is left to be ordered. */
 struct ordering {
@@ -264,8 +264,8 @@ static void count_basis(struct ordering *o, const struct program *p, const uint3
     o->first_count = o->last_count = 0;
 }
 
-/* Takes the pivot out of what is left. Rows and columns that have one entry left then join the queue: columns
-   as themselves, rows behind the number of rows. */
+/* Takes the pivot out of what is left. Rows and columns that have one entry left then join the
+   queue: columns as themselves, rows behind the number of rows. */
 static size_t take_pivot(struct ordering *o, const struct program *p, const uint32_t *basis,
                          size_t k, size_t row, size_t queued)
 {
@@ -374,7 +374,8 @@ static void append_upper_factor(struct simplex *s)
     }
 }
 
-/* The bump's columns, in their order; each gets the row that few others need, among large pivots. */
+/* The bump's columns, in their order; each gets the row that few others need, among large pivots.
+ */
 static void factor_bump(struct simplex *s, struct ordering *o, const uint32_t *old)
 {
     const size_t rows = s->program->rows;
@@ -438,7 +439,7 @@ static void refactor(struct simplex *s, struct ordering *o, uint32_t *old)
     transform_forward(&s->inverse, s->value);
 }
 
-/* ---- Iterations -------------------------------------------------------------------------------- */
+/* ---- Iterations --------------------------------------------------------------------------- */
 
 /* How much the objective gains for each unit that the column moves off its bound; zero if basic. */
 static double gain(const struct simplex *s, size_t column)
@@ -491,7 +492,8 @@ static void enter(struct simplex *s, size_t column)
     load_column(p, column, s->work);
     transform_forward(&s->inverse, s->work);
 
-    /* Basic variables fall by direction * work for each unit. Of equal limits the largest pivot wins. */
+    /* Basic variables fall by direction * work for each unit. Of equal limits the largest pivot
+     * wins. */
     double most = upper_of(p, column);
     size_t leaving = p->rows;
     for (size_t r = 0; r < p->rows; r++) {
@@ -542,7 +544,7 @@ static void enter(struct simplex *s, size_t column)
     append_eta(&s->inverse, leaving, pivot, first);
 }
 
-/* ---- Building and checking ----------------------------------------------------------------------- */
+/* ---- Building and checking ---------------------------------------------------------------- */
 
 static struct program make_program(size_t rows, size_t columns)
 {
@@ -581,7 +583,8 @@ static struct program make_program(size_t rows, size_t columns)
     }
     p.start[columns] = at;
     for (size_t r = 0; r < rows; r++) {
-        p.limit[r] = (4.0 + 8.0 * random_unit(&random)) * (r < LINKING_ROWS ? (double)rows / 16 : 1.0);
+        p.limit[r] =
+            (4.0 + 8.0 * random_unit(&random)) * (r < LINKING_ROWS ? (double)rows / 16 : 1.0);
     }
     return p;
 }
@@ -688,6 +691,5 @@ int main(int argc, char **argv)
     const double profit = check(&simplex);
     uint64_t digest = simplex.iterations;
     digest_double(&digest, profit);
-    return verified(digest, "profit %.6f after %" PRIu64 " iterations", profit,
-                    simplex.iterations);
+    return verified(digest, "profit %.6f after %" PRIu64 " iterations", profit, simplex.iterations);
 }

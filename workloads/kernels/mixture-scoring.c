@@ -1,18 +1,19 @@
 /*
  * mixture-scoring STATES FRAMES: the acoustic search of a speech recogniser.
  *
- * Computes: which sequence of words was spoken. STATES acoustic states, three to a phone, each with a
- * mixture of eight Gaussians in 39 dimensions; a vocabulary of words of four phones; FRAMES feature
- * vectors generated from a known sequence of words. Every frame scores all mixtures and moves a
- * beam of hypotheses one step on.
+ * Computes: which sequence of words was spoken. STATES acoustic states, three to a phone, each with
+ * a mixture of eight Gaussians in 39 dimensions; a vocabulary of words of four phones; FRAMES
+ * feature vectors generated from a known sequence of words. Every frame scores all mixtures and
+ * moves a beam of hypotheses one step on.
  *
  * Algorithm: continuous hidden Markov models with Viterbi beam search: L. R. Rabiner, "A tutorial
  * on hidden Markov models", Proc. IEEE 77 (1989); logarithms as integers to the base 1.0003 with a
- * table for their addition, as in Sphinx: K.-F. Lee, H.-W. Hon, R. Reddy, IEEE Trans. ASSP 38 (1990).
+ * table for their addition, as in Sphinx: K.-F. Lee, H.-W. Hon, R. Reddy, IEEE Trans. ASSP 38
+ * (1990).
  *
- * Memory behaviour that it stands for (sphinx3): every frame streams over all means and variances (2.5 KB a
- * state), which are read only; what is written is small: the scores of the states, the active
- * hypotheses and the list of word ends.
+ * Memory behaviour that it stands for (sphinx3): every frame streams over all means and variances
+ * (2.5 KB a state), which are read only; what is written is small: the scores of the states, the
+ * active hypotheses and the list of word ends.
  *
  * Check: the words found are those spoken; sampled scores equal the mixture's logarithm in
  * floating point within the table's error.
@@ -23,7 +24,7 @@
 
 enum {
     DIMENSIONS = 39,
-    DENSITIES = 8,       /* of a mixture */
+    DENSITIES = 8, /* of a mixture */
     PHONE_STATES = 3,
     WORD_PHONES = 4,
     WORD_STATES = WORD_PHONES * PHONE_STATES,
@@ -35,8 +36,8 @@ enum {
 
 static const double LOG_OF_BASE = 2.9995500899790065e-4; /* ln 1.0003 */
 
-static const int32_t SCORE_ZERO = INT32_MIN / 4; /* of what cannot be */
-static const int32_t BEAM = 400000;              /* about e^-120 */
+static const int32_t SCORE_ZERO = INT32_MIN / 4;  /* of what cannot be */
+static const int32_t BEAM = 400000;               /* about e^-120 */
 static const int32_t STAY = -2311, LEAVE = -2311; /* log 1/2: staying in a state, or leaving it */
 
 struct density {
@@ -77,7 +78,7 @@ struct recogniser {
     uint64_t evaluated; /* tokens */
 };
 
-/* ---- Scores ------------------------------------------------------------------------------ */
+/* ---- Scores ------------------------------------------------------------------------------- */
 
 static int32_t to_score(double logarithm_value)
 {
@@ -130,7 +131,7 @@ static int32_t mixture_score(const struct mixture *mixture, const float *feature
     return score;
 }
 
-/* ---- Building ------------------------------------------------------------------------------ */
+/* ---- Building ----------------------------------------------------------------------------- */
 
 static float random_offset(uint64_t *random, float scale)
 {
@@ -186,14 +187,13 @@ static uint32_t state_of(const struct word *word, int place)
 static void make_feature(const struct recogniser *r, uint32_t state, uint64_t *random,
                          float feature[DIMENSIONS])
 {
-    const struct density *density =
-        &r->mixtures[state].densities[random_below(random, DENSITIES)];
+    const struct density *density = &r->mixtures[state].densities[random_below(random, DENSITIES)];
     for (int d = 0; d < DIMENSIONS; d++) {
         feature[d] = density->mean[d] + random_offset(random, 2.0F);
     }
 }
 
-/* ---- The search ---------------------------------------------------------------------------- */
+/* ---- The search --------------------------------------------------------------------------- */
 
 static uint32_t note_word_end(struct recogniser *r, uint32_t word, uint32_t before)
 {
@@ -278,7 +278,7 @@ static void search_frame(struct recogniser *r, const float *feature, struct toke
     }
 }
 
-/* ---- The check ------------------------------------------------------------------------ */
+/* ---- The check ---------------------------------------------------------------------------- */
 
 static void check_score(const struct recogniser *r, size_t state, const float *feature)
 {

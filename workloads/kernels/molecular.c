@@ -4,24 +4,24 @@
  * Computes: the motion of SIDE^3 ions of both signs in a periodic cube, under the forces between
  * all pairs within a cut-off.
  *
- * Algorithm: velocity Verlet: W. C. Swope et al., J. Chemical Physics 76 (1982); forces by cell lists:
- * R. W. Hockney, J. W. Eastwood, "Computer Simulation Using Particles" (1981), each pair once;
- * Lennard-Jones and Coulomb potentials, both shifted so that potential and force vanish at the
- * cut-off: S. D. Stoddard, J. Ford, Physical Review A 8 (1973), and the real-space part alone of
- * D. Wolf et al., J. Chemical Physics 110 (1999).
+ * Algorithm: velocity Verlet: W. C. Swope et al., J. Chemical Physics 76 (1982); forces by cell
+ * lists: R. W. Hockney, J. W. Eastwood, "Computer Simulation Using Particles" (1981), each pair
+ * once; Lennard-Jones and Coulomb potentials, both shifted so that potential and force vanish at
+ * the cut-off: S. D. Stoddard, J. Ford, Physical Review A 8 (1973), and the real-space part alone
+ * of D. Wolf et al., J. Chemical Physics 110 (1999).
  *
- * Memory behaviour that it stands for (namd): a small working set that caches hold for the most part, read
- * along cells that have been sorted into memory order; forces of both partners are accumulated in
- * place. Bound by arithmetic; a small write set that is rewritten in every step.
+ * Memory behaviour that it stands for (namd): a small working set that caches hold for the most
+ * part, read along cells that have been sorted into memory order; forces of both partners are
+ * accumulated in place. Bound by arithmetic; a small write set that is rewritten in every step.
  *
- * Check: the total energy has not drifted by more than 0.1 % of the kinetic energy, total momentum is
- * zero to rounding, and the forces on sampled ions equal the sum over all others in the cube.
+ * Check: the total energy has not drifted by more than 0.1 % of the kinetic energy, total momentum
+ * is zero to rounding, and the forces on sampled ions equal the sum over all others in the cube.
  */
 #define KERNEL "molecular"
 #include "kernel.h"
 #include <math.h>
 
-static const double SPACING = 1.15;     /* of the starting lattice, in Lennard-Jones radii */
+static const double SPACING = 1.15; /* of the starting lattice, in Lennard-Jones radii */
 static const double CUT_OFF = 2.5;
 static const double CHARGE_SQUARE = 2.0; /* in Lennard-Jones energies times radii */
 static const double TEMPERATURE = 1.5;
@@ -42,17 +42,17 @@ struct ions {
 };
 
 struct cells {
-    size_t along; /* a side */
+    size_t along;    /* a side */
     uint32_t *start; /* first ion of each cell; one more entry than cells */
     uint32_t *cell_of;
 };
 
-/* ---- Pairs ------------------------------------------------------------------------------ */
+/* ---- Pairs -------------------------------------------------------------------------------- */
 
 /* Potential and force over distance, zero at the cut-off. */
 struct pair_terms {
-    double shift_energy, shift_force;          /* of Lennard-Jones at the cut-off */
-    double coulomb_energy, coulomb_force;      /* the same for unlike charges' size */
+    double shift_energy, shift_force;     /* of Lennard-Jones at the cut-off */
+    double coulomb_energy, coulomb_force; /* the same for unlike charges' size */
 };
 
 static struct pair_terms make_pair_terms(void)
@@ -83,7 +83,7 @@ static inline double pair(const struct pair_terms *terms, double square, double 
            charges * (inverse - terms->coulomb_energy + beyond * terms->coulomb_force);
 }
 
-/* ---- Cells ------------------------------------------------------------------------------ */
+/* ---- Cells -------------------------------------------------------------------------------- */
 
 static size_t cell_at(const struct cells *cells, double side, struct triple place)
 {
@@ -131,10 +131,10 @@ static void sort_into_cells(struct cells *cells, struct ions *ions, struct ions 
     *other = was;
 }
 
-/* ---- Forces ----------------------------------------------------------------------------- */
+/* ---- Forces ------------------------------------------------------------------------------- */
 
-/* Adds the forces between the ion and ions first..last-1, which are displaced by `shift`; returns their
-   energy. */
+/* Adds the forces between the ion and ions first..last-1, which are displaced by `shift`; returns
+   their energy. */
 static double add_forces(struct ions *ions, const struct pair_terms *terms, size_t ion,
                          size_t first, size_t last, struct triple shift)
 {
@@ -187,8 +187,8 @@ static double compute_forces(struct ions *ions, const struct cells *cells,
                              const struct pair_terms *terms)
 {
     static const int8_t NEAR[CELLS_NEAR][3] = {
-        {1, 0, 0},  {-1, 1, 0}, {0, 1, 0},  {1, 1, 0},  {-1, -1, 1}, {0, -1, 1}, {1, -1, 1},
-        {-1, 0, 1}, {0, 0, 1},  {1, 0, 1},  {-1, 1, 1}, {0, 1, 1},   {1, 1, 1},
+        {1, 0, 0},  {-1, 1, 0}, {0, 1, 0}, {1, 1, 0},  {-1, -1, 1}, {0, -1, 1}, {1, -1, 1},
+        {-1, 0, 1}, {0, 0, 1},  {1, 0, 1}, {-1, 1, 1}, {0, 1, 1},   {1, 1, 1},
     };
     memset(ions->force, 0, ions->count * sizeof *ions->force);
     double energy = 0.0;
@@ -208,15 +208,15 @@ static double compute_forces(struct ions *ions, const struct cells *cells,
             const size_t near_z = wrapped(z, NEAR[k][2], n, ions->side, &shift.z);
             const size_t near = (near_z * n + near_y) * n + near_x;
             for (size_t i = cells->start[cell]; i < end; i++) {
-                energy += add_forces(ions, terms, i, cells->start[near], cells->start[near + 1],
-                                     shift);
+                energy +=
+                    add_forces(ions, terms, i, cells->start[near], cells->start[near + 1], shift);
             }
         }
     }
     return energy;
 }
 
-/* ---- Motion ----------------------------------------------------------------------------- */
+/* ---- Motion ------------------------------------------------------------------------------- */
 
 static double folded(double coordinate, double side)
 {

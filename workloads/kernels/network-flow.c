@@ -1,28 +1,29 @@
 /*
  * network-flow NODES ARCS: minimum-cost flow on a sparse random graph, by the network simplex.
  *
- * Computes: half of the nodes supply goods, half of them demand as much; arcs have capacities and costs;
- * the cheapest flow that serves everybody. Arcs lead mostly to nodes nearby, some anywhere; a ring
- * of expensive arcs makes sure that a flow exists.
+ * Computes: half of the nodes supply goods, half of them demand as much; arcs have capacities and
+ * costs; the cheapest flow that serves everybody. Arcs lead mostly to nodes nearby, some anywhere;
+ * a ring of expensive arcs makes sure that a flow exists.
  *
- * Algorithm: primal network simplex with strongly feasible spanning trees, which cannot cycle: W. H.
- * Cunningham, "A network simplex method", Mathematical Programming 11 (1976); block search
+ * Algorithm: primal network simplex with strongly feasible spanning trees, which cannot cycle: W.
+ * H. Cunningham, "A network simplex method", Mathematical Programming 11 (1976); block search
  * pricing as in M. D. Grigoriadis, "An efficient implementation of the network simplex method",
  * Mathematical Programming Study 26 (1986). The tree is kept as mcf does (A. Loebel): every node
  * has its parent, its first child, its siblings, its depth and its potential.
  *
- * Memory behaviour that it stands for (mcf): pricing streams over 48-byte arcs and looks up two
+ * Memory behaviour that it stands for (mcf): pricing streams over 40-byte arcs and looks up two
  * nodes at random for each; pivots chase pointers up the tree and through whole subtrees, and write
  * potentials and depths of nodes that lie all over memory.
  *
  * Check: balance at every node and bounds on every arc; and, as a certificate of optimality that
- * needs no trust in the tree, the sign of every arc's reduced cost against its flow, and equality of
- * the primal and the dual objective.
+ * needs no trust in the tree, the sign of every arc's reduced cost against its flow, and equality
+ * of the primal and the dual objective.
  */
 #define KERNEL "network-flow"
 #include "kernel.h"
 
-/* Where an arc's flow is: at zero, in the tree (so anything between its bounds), at its capacity. */
+/* Where an arc's flow is: at zero, in the tree (so anything between its bounds), at its capacity.
+ */
 enum state { AT_CAPACITY = -1, IN_TREE = 0, AT_ZERO = 1 };
 
 enum direction { DOWN = -1, UP = 1 };
@@ -52,8 +53,8 @@ struct network {
     size_t arcs_count;  /* without the artificial arcs, which come after the last */
     struct node *nodes;
     struct arc *arcs;
-    size_t block;     /* arcs that are priced at once */
-    size_t next_arc;  /* where pricing goes on */
+    size_t block;    /* arcs that are priced at once */
+    size_t next_arc; /* where pricing goes on */
     uint64_t pivots;
 };
 
@@ -65,7 +66,7 @@ static int64_t artificial_cost(const struct network *network)
     return (int64_t)COST_RING * (int64_t)(network->nodes_count + 1);
 }
 
-/* ---- The tree ------------------------------------------------------------------------- */
+/* ---- The tree ----------------------------------------------------------------------------- */
 
 static void hang(struct node *node, struct node *parent, struct arc *arc, enum direction direction)
 {
@@ -114,7 +115,7 @@ static void refresh(struct node *top, int64_t potential_change)
     }
 }
 
-/* ---- Building ------------------------------------------------------------------------- */
+/* ---- Building ----------------------------------------------------------------------------- */
 
 static void make_arcs(struct network *network)
 {
@@ -156,9 +157,8 @@ static void make_tree(struct network *network)
         struct node *node = &network->nodes[i];
         struct arc *arc = &network->arcs[network->arcs_count + i];
         if (i % 2 == 0) { /* what one supplies, the next one demands */
-            supply = i + 1 < network->nodes_count
-                         ? 1 + (int64_t)random_below(&random, SUPPLY_MAX)
-                         : 0;
+            supply =
+                i + 1 < network->nodes_count ? 1 + (int64_t)random_below(&random, SUPPLY_MAX) : 0;
             node->supply = supply;
         } else {
             node->supply = -supply;
@@ -179,7 +179,7 @@ static void make_tree(struct network *network)
     }
 }
 
-/* ---- The simplex ---------------------------------------------------------------------- */
+/* ---- The simplex -------------------------------------------------------------------------- */
 
 static int64_t reduced_cost(const struct network *network, const struct arc *arc)
 {
@@ -309,7 +309,7 @@ static void pivot(struct network *network, struct arc *in)
     refresh(lower, up ? -cost : cost);
 }
 
-/* ---- The check ------------------------------------------------------------------------ */
+/* ---- The check ---------------------------------------------------------------------------- */
 
 /* Returns the optimal cost. */
 static int64_t check(const struct network *network)

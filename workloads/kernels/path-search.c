@@ -1,9 +1,9 @@
 /*
  * path-search SIDE QUERIES: shortest paths on a large weighted map, by A*.
  *
- * Computes: a square map of SIDE x SIDE cells of rough terrain with walls is also divided into regions
- * of some dozens of cells, each with its neighbours. Queries ask for the cheapest way between two places,
- * in turn cell by cell (eight directions) and region by region.
+ * Computes: a square map of SIDE x SIDE cells of rough terrain with walls is also divided into
+ * regions of some dozens of cells, each with its neighbours. Queries ask for the cheapest way
+ * between two places, in turn cell by cell (eight directions) and region by region.
  *
  * Algorithm: A* with a consistent estimate: P. E. Hart, N. J. Nilsson, B. Raphael, "A formal basis
  * for the heuristic determination of minimum cost paths", IEEE Trans. Systems Science and
@@ -12,11 +12,13 @@
  *
  * Memory behaviour that it stands for (astar): the search front touches 16-byte cell records in
  * neighbouring rows all over the map, and writes most of those that it touches; the heap is hot
- * and small; the region graph is chased through lists of neighbours. Dependent, branchy, and with little
- * reuse of a line: many lines are written with few bytes changed in each.
+ * and small; the region graph is chased through lists of neighbours. Dependent, branchy, and with
+ * little reuse of a line: many lines are written with few bytes changed in each.
  *
  * Check: every path is walked again and must cost what the search said; a sample of the queries is
- * solved again by Dijkstra's algorithm, without estimate, and must cost the same.
+ * solved again by Dijkstra's algorithm, without estimate, and must cost the same, and the costs
+ * that it leaves must prove themselves: no step leads to a place more cheaply than the place's
+ * cost.
  */
 #define KERNEL "path-search"
 #include "kernel.h"
@@ -28,7 +30,7 @@ enum {
     DIAGONAL = 14,        /* the same over a corner */
     REGION_SIDE = 8,      /* of the block that a region's seed lies in */
     NEIGHBOURS_MAX = 24,  /* of a region */
-    QUERIES_CHECKED = 4,  /* by Dijkstra's algorithm, of each kind */
+    QUERIES_CHECKED = 12, /* by Dijkstra's algorithm */
 };
 
 #define NOWHERE UINT32_MAX
@@ -72,7 +74,7 @@ struct map {
     uint64_t expanded;
 };
 
-/* ---- The open list -------------------------------------------------------------------- */
+/* ---- The open list ------------------------------------------------------------------------ */
 
 static bool before(struct open_entry a, struct open_entry b)
 {
@@ -124,7 +126,7 @@ static struct open_entry heap_pop(struct map *map)
     return first;
 }
 
-/* ---- The map -------------------------------------------------------------------------- */
+/* ---- The map ------------------------------------------------------------------------------ */
 
 /* Hills from two levels of coarse random heights, and short walls. */
 static void make_terrain(struct map *map)
@@ -141,8 +143,9 @@ static void make_terrain(struct map *map)
             const uint8_t *height = &heights[y / 16 * coarse + x / 16];
             const uint32_t right = x % 16;
             const uint32_t down = y % 16;
-            const uint32_t sum = (height[0] * (16 - right) + height[1] * right) * (16 - down) +
-                                 (height[coarse] * (16 - right) + height[coarse + 1] * right) * down;
+            const uint32_t sum =
+                (height[0] * (16 - right) + height[1] * right) * (16 - down) +
+                (height[coarse] * (16 - right) + height[coarse + 1] * right) * down;
             map->cells[(size_t)y * side + x] = (struct cell){
                 .place = {.query = 0},
                 .terrain = (uint16_t)(1 + sum * TERRAIN_MAX / (256 * 256)),
@@ -231,7 +234,7 @@ static void make_regions(struct map *map)
     free(queue);
 }
 
-/* ---- What a search asks of the two graphs ----------------------------------------------- */
+/* ---- What a search asks of the two graphs ------------------------------------------------- */
 
 static uint32_t octile(int64_t dx, int64_t dy)
 {
@@ -263,7 +266,7 @@ static uint32_t region_step(const struct map *map, uint32_t a, uint32_t b)
     return (uint32_t)(region_distance(map, a, b) * terrain / cells);
 }
 
-/* ---- The searches --------------------------------------------------------------------- */
+/* ---- The searches ------------------------------------------------------------------------- */
 
 /* Takes the better way into the place; `estimate` is that of the rest of the path from there. */
 static void relax(struct map *map, struct place *place, uint32_t at, uint32_t from, uint32_t cost,
@@ -345,7 +348,7 @@ static uint32_t search_regions(struct map *map, uint32_t start, uint32_t goal, b
     return NOWHERE;
 }
 
-/* ---- Walking the found paths again ------------------------------------------------------ */
+/* ---- Walking the found paths again -------------------------------------------------------- */
 
 static uint32_t walk_cells(const struct map *map, uint32_t start, uint32_t goal)
 {
@@ -370,7 +373,59 @@ static uint32_t walk_regions(const struct map *map, uint32_t start, uint32_t goa
     return cost;
 }
 
-/* ---- The queries ---------------------------------------------------------------------- */
+/* ---- Proving the costs -------------------------------------------------------------------- */
+
+/* After a search without estimate for a goal at this distance: the place's cost, at most the
+   distance, as what is beyond the goal is not known. */
+static uint32_t proven_cost(const struct map *map, const struct place *place, uint32_t distance)
+{
+    return place->query / 2 == map->query && place->cost < distance ? place->cost : distance;
+}
+
+static bool is_closed(const struct map *map, const struct place *place)
+{
+    return place->query == 2 * map->query + 1;
+}
+
+/* A step from a closed place must not undercut the cost of where it leads. */
+static void check_step(const struct map *map, const struct place *from, const struct place *to,
+                       uint32_t step, uint32_t distance)
+{
+    if (proven_cost(map, to, distance) > from->cost + step) {
+        wrong("a place costs %" PRIu32 ", but can be reached for %" PRIu32, to->cost,
+              from->cost + step);
+    }
+}
+
+static void check_cell_costs(const struct map *map, uint32_t distance)
+{
+    const int64_t side = map->side;
+    const int64_t steps[8] = {1, -1, side, -side, side + 1, side - 1, -side + 1, -side - 1};
+    for (size_t at = 0; at < (size_t)map->side * map->side; at++) {
+        const struct cell *cell = &map->cells[at];
+        for (int i = 0; i < 8 && is_closed(map, &cell->place); i++) {
+            const struct cell *next = &map->cells[(int64_t)at + steps[i]];
+            if (next->terrain != WALL) {
+                check_step(map, &cell->place, &next->place,
+                           next->terrain * (uint32_t)(i < 4 ? STRAIGHT : DIAGONAL), distance);
+            }
+        }
+    }
+}
+
+static void check_region_costs(const struct map *map, uint32_t distance)
+{
+    for (uint32_t at = 0; at < map->regions_count; at++) {
+        const struct region *region = &map->regions[at];
+        for (uint32_t i = 0; i < region->neighbours_count && is_closed(map, &region->place); i++) {
+            const uint32_t next = region->neighbours[i];
+            check_step(map, &region->place, &map->regions[next].place, region_step(map, at, next),
+                       distance);
+        }
+    }
+}
+
+/* ---- The queries -------------------------------------------------------------------------- */
 
 /* A cell that belongs to a region, near the place. */
 static uint32_t passable_near(const struct map *map, uint32_t x, uint32_t y)
@@ -406,8 +461,8 @@ static struct query make_query(const struct map *map, uint64_t *random)
 static uint32_t search(struct map *map, const struct query *query, bool by_cells, bool guided)
 {
     return by_cells ? search_cells(map, query->start, query->goal, guided)
-                    : search_regions(map, map->region_of[query->start],
-                                     map->region_of[query->goal], guided);
+                    : search_regions(map, map->region_of[query->start], map->region_of[query->goal],
+                                     guided);
 }
 
 /* Solves the query and walks its path. */
@@ -417,9 +472,9 @@ static void solve(struct map *map, struct query *query, bool by_cells)
     if (query->cost == NOWHERE) {
         return;
     }
-    const uint32_t walked = by_cells ? walk_cells(map, query->start, query->goal)
-                                     : walk_regions(map, map->region_of[query->start],
-                                                    map->region_of[query->goal]);
+    const uint32_t walked =
+        by_cells ? walk_cells(map, query->start, query->goal)
+                 : walk_regions(map, map->region_of[query->start], map->region_of[query->goal]);
     if (walked != query->cost) {
         wrong("a path costs %" PRIu32 ", but the search said %" PRIu32, walked, query->cost);
     }
@@ -458,6 +513,11 @@ int main(int argc, char **argv)
         if (cost != asked[i].cost) {
             wrong("query %" PRIu64 " costs %" PRIu32 ", but Dijkstra's algorithm finds %" PRIu32, i,
                   asked[i].cost, cost);
+        }
+        if (i % 4 == 0) {
+            check_cell_costs(&map, cost);
+        } else {
+            check_region_costs(&map, cost);
         }
     }
     if (found * 2 < queries) {

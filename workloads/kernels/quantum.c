@@ -15,13 +15,13 @@
  * regular parts of it, and writes what it reads: long sequential runs, no reuse in any cache,
  * hardly any arithmetic.
  *
- * Check: the norm is 1 after all gates; the peaks near the multiples of 2^QUBITS / period hold the
- * probability that theory gives them (at least 4 / pi^2 of the whole); the measured period is that
- * found by stepping through the powers; and the factor divides.
+ * Check: the norm is 1 after all gates; the probabilities of the peaks, and of places between them,
+ * are those of the transform of a comb in closed form; the measured period is that found by
+ * stepping through the powers; and the factor divides.
  */
 #define KERNEL "quantum"
 #include "kernel.h"
-#include <math.h>
+#include "kernel_math.h"
 
 enum { QUBITS_MAX = 28 };
 
@@ -53,7 +53,7 @@ static struct rotations make_rotations(void)
     return rotations;
 }
 
-/* ---- Gates ---------------------------------------------------------------------------- */
+/* ---- Gates -------------------------------------------------------------------------------- */
 
 static void hadamard(struct state *state, unsigned qubit)
 {
@@ -102,7 +102,7 @@ static void fourier_transform(struct state *state, const struct rotations *rotat
     }
 }
 
-/* ---- The function, its period, the comb ------------------------------------------------ */
+/* ---- The function, its period, the comb --------------------------------------------------- */
 
 static uint64_t greatest_common_divisor(uint64_t a, uint64_t b)
 {
@@ -159,7 +159,7 @@ static void normalise(struct state *state, uint64_t found)
     }
 }
 
-/* ---- Reading the result ---------------------------------------------------------------- */
+/* ---- Reading the result ------------------------------------------------------------------- */
 
 /* The low `bits` bits of the index in reverse: ever larger neighbours change places. */
 static size_t reversed(size_t index, unsigned bits)
@@ -177,6 +177,35 @@ static double probability(const struct state *state, size_t y)
 {
     const struct amplitude a = state->amplitudes[reversed(y, state->qubits)];
     return a.re * a.re + a.im * a.im;
+}
+
+/* The sine of pi k / count, squared. */
+static double sine_square(uint64_t k, uint64_t count)
+{
+    double sine;
+    double cosine;
+    sine_and_cosine(PI * (double)(k % count) / (double)count, &sine, &cosine);
+    return sine * sine;
+}
+
+/* The transform of a comb: sin^2(pi y r m / n) / (n m sin^2(pi y r / n)) for m teeth r apart. */
+static double comb_probability(uint64_t y, uint64_t period, uint64_t teeth, uint64_t count)
+{
+    const double below = sine_square(y * period, count);
+    if (y * period % count == 0) {
+        return (double)teeth / (double)count;
+    }
+    return sine_square(y * period % count * teeth, count) / (below * (double)teeth * (double)count);
+}
+
+static void check_probability(const struct state *state, uint64_t y, uint64_t period,
+                              uint64_t teeth)
+{
+    const double exact = comb_probability(y, period, teeth, state->count);
+    if (!(fabs(probability(state, y) - exact) < 1e-9)) {
+        wrong("%" PRIu64 " has the probability %.12f, but must have %.12f", y,
+              probability(state, y), exact);
+    }
 }
 
 /* The denominator of the last convergent of y / count whose denominator is below the limit. */
@@ -228,7 +257,8 @@ int main(int argc, char **argv)
     }
     state.amplitudes = allocate(state.count, sizeof *state.amplitudes);
     const struct rotations rotations = make_rotations();
-    normalise(&state, measure_value(&state, base, number));
+    const uint64_t teeth = measure_value(&state, base, number);
+    normalise(&state, teeth);
     steady("%u qubits, %" PRIu64 "^x modulo %" PRIu64, state.qubits, base, number);
     fourier_transform(&state, &rotations);
 
@@ -244,12 +274,10 @@ int main(int argc, char **argv)
         wrong("the norm is %.15g", norm);
     }
     const uint64_t period = period_by_stepping(base, number);
-    double peaks = 0.0;
     for (uint64_t k = 0; k < period; k++) {
-        peaks += probability(&state, (k * state.count + period / 2) / period % state.count);
-    }
-    if (!(peaks > 0.4)) { /* 4 / pi^2, less what a comb of whole teeth may lose */
-        wrong("the peaks hold a probability of %.6f only", peaks);
+        const uint64_t peak = (k * state.count + period / 2) / period % state.count;
+        check_probability(&state, peak, period, teeth);
+        check_probability(&state, (peak + 1) % state.count, period, teeth);
     }
     const uint64_t found = period_from_peaks(&state, number, 0.3 / (double)period);
     if (found != period) {

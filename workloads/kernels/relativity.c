@@ -1,13 +1,15 @@
 /*
  * relativity CELLS STEPS: a gravitational wave in empty space.
  *
- * Computes: Einstein's equations in vacuum, as the evolution of the metric and the extrinsic curvature of
- * space, in a periodic cube of CELLS^3 cells through which a weak plane wave runs along the diagonal.
+ * Computes: Einstein's equations in vacuum, as the evolution of the metric and the extrinsic
+ * curvature of space, in a periodic cube of CELLS^3 cells through which a weak plane wave runs
+ * along the diagonal.
  *
  * Algorithm: the 3+1 equations of R. Arnowitt, S. Deser, C. W. Misner in J. W. York's form
- * ("Kinematics and dynamics of general relativity", 1979) with unit lapse and no shift; centred differences of
- * second order, leapfrog over three time levels. The linear wave is the test of M. Alcubierre et
- * al., "Toward standard testbeds for numerical relativity", Classical and Quantum Gravity 21 (2004).
+ * ("Kinematics and dynamics of general relativity", 1979) with unit lapse and no shift; centred
+ * differences of second order, leapfrog over three time levels. The linear wave is the test of M.
+ * Alcubierre et al., "Toward standard testbeds for numerical relativity", Classical and Quantum
+ * Gravity 21 (2004).
  *
  * Memory behaviour that it stands for (cactusADM): 36 grid functions, 12 of them read with 19-point
  * stencils and 24 touched once, 12 of which are written, and thousands of instructions a cell: many
@@ -40,7 +42,7 @@ struct space {
     struct level before, now, after;
 };
 
-/* ---- The Ricci tensor at one point ------------------------------------------------------- */
+/* ---- The Ricci tensor at one point -------------------------------------------------------- */
 
 /* Index displacements to the neighbours along each axis; periodic, so they depend on the place. */
 struct stencil {
@@ -82,7 +84,7 @@ static void differentiate(struct geometry *g, double *const metric[COMPONENTS], 
 
 static void invert(struct geometry *g)
 {
-    double(*const m)[3] = g->metric;
+    double (*const m)[3] = g->metric;
     double cofactor[3][3];
     for (int i = 0; i < 3; i++) {
         for (int j = 0; j < 3; j++) {
@@ -151,7 +153,7 @@ static void ricci(const struct geometry *g, double result[COMPONENTS])
     }
 }
 
-/* ---- The evolution ----------------------------------------------------------------------- */
+/* ---- The evolution ------------------------------------------------------------------------ */
 
 /* One point from `before` and `now` to `after`, over two time steps `span`. */
 static void advance_point(struct space *space, size_t at, const struct stencil *s, double span)
@@ -172,8 +174,8 @@ static void advance_point(struct space *space, size_t at, const struct stencil *
     }
     for (int i = 0; i < 3; i++) {
         for (int j = 0; j < 3; j++) {
-            mixed[i][j] = g.inverse[i][0] * k[0][j] + g.inverse[i][1] * k[1][j] +
-                          g.inverse[i][2] * k[2][j];
+            mixed[i][j] =
+                g.inverse[i][0] * k[0][j] + g.inverse[i][1] * k[1][j] + g.inverse[i][2] * k[2][j];
         }
         trace += mixed[i][i];
     }
@@ -220,7 +222,7 @@ static void step(struct space *space)
     space->after = oldest;
 }
 
-/* ---- The wave ---------------------------------------------------------------------------- */
+/* ---- The wave ----------------------------------------------------------------------------- */
 
 /* Polarisation u u - v v, with u = (1,-1,0)/sqrt 2 and v = (1,1,-2)/sqrt 6 across the diagonal. */
 static const double POLARISATION[COMPONENTS] = {1.0 / 3, -2.0 / 3, 1.0 / 3,
@@ -234,8 +236,8 @@ static double frequency(void)
     return 2.0 * PI * sqrt(3.0);
 }
 
-/* Metric 1 + A sin(phase) e and K = -1/2 dg/dt = A frequency / 2 cos(phase) e along the diagonal, by
-   x + y + z in cells. */
+/* Metric 1 + A sin(phase) e and K = -1/2 dg/dt = A frequency / 2 cos(phase) e along the diagonal,
+   by x + y + z in cells. */
 struct wave {
     double *sine, *cosine;
 };
@@ -275,7 +277,7 @@ static void allocate_level(struct level *level, size_t points)
     }
 }
 
-/* ---- The check ------------------------------------------------------------------------ */
+/* ---- The check ---------------------------------------------------------------------------- */
 
 static void check_sphere(void)
 {
@@ -294,16 +296,15 @@ static void check_sphere(void)
                              spacing * (p / (SIDE * SIDE) - 1)};
         double square = 0.0;
         for (int i = 0; i < 3; i++) {
-            const double y =
-                shift[i] + skew[i][0] * x[0] + skew[i][1] * x[1] + skew[i][2] * x[2];
+            const double y = shift[i] + skew[i][0] * x[0] + skew[i][1] * x[1] + skew[i][2] * x[2];
             square += y * y;
         }
         const double conformal = 4.0 / ((1.0 + square) * (1.0 + square));
         for (int i = 0; i < 3; i++) {
             for (int j = i; j < 3; j++) {
                 values[COMPONENT[i][j]][p] =
-                    conformal * (skew[0][i] * skew[0][j] + skew[1][i] * skew[1][j] +
-                                 skew[2][i] * skew[2][j]);
+                    conformal *
+                    (skew[0][i] * skew[0][j] + skew[1][i] * skew[1][j] + skew[2][i] * skew[2][j]);
             }
         }
     }

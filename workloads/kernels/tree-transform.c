@@ -1,18 +1,19 @@
 /*
  * tree-transform RECORDS ROUNDS: documents parsed into trees, transformed by rules, written out.
  *
- * Computes: a document of RECORDS orders with customers, lines and notes, as marked-up text. Every round
- * parses it into a tree of elements, attributes and text, applies a style sheet of rules to the tree (each
- * has a pattern of ancestors' names and an action: rename, wrap, unwrap, sort the children, look up by
- * key, add up, change case), and writes the resulting tree as text, which is the next round's document.
+ * Computes: a document of RECORDS orders with customers, lines and notes, as marked-up text. Every
+ * round parses it into a tree of elements, attributes and text, applies a style sheet of rules to
+ * the tree (each has a pattern of ancestors' names and an action: rename, wrap, unwrap, sort the
+ * children, look up by key, add up, change case), and writes the resulting tree as text, which is
+ * the next round's document.
  *
  * Algorithm: recursive-descent parsing with interned names; template matching as XSL
- * Transformations 1.0 (W3C, 1999) defines it: for each node the first rule whose pattern matches, then
- * its children; merge sort of linked children; a hash index for keys.
+ * Transformations 1.0 (W3C, 1999) defines it: for each node the first rule whose pattern matches,
+ * then its children; merge sort of linked children; a hash index for keys.
  *
- * Memory behaviour that it stands for (xalancbmk): many small nodes, from malloc and given back node by node,
- * linked in trees and walked in order; string comparison and copying byte by byte; deep calls; the heap is
- * written again and again at new places.
+ * Memory behaviour that it stands for (xalancbmk): many small nodes, from malloc and given back
+ * node by node, linked in trees and walked in order; string comparison and copying byte by byte;
+ * deep calls; the heap is written again and again at new places.
  *
  * Check: the text written, parsed again, gives an equal tree; the sums, the order and the number of
  * elements in the result are those that the generator of the document foretells.
@@ -68,7 +69,7 @@ static char *copy_text(const char *bytes, size_t count)
     return text;
 }
 
-/* ---- Names ----------------------------------------------------------------------------------- */
+/* ---- Names -------------------------------------------------------------------------------- */
 
 static uint16_t intern(struct names *names, const char *bytes, size_t count)
 {
@@ -99,7 +100,7 @@ static uint16_t name(struct names *names, const char *text)
     return intern(names, text, strlen(text));
 }
 
-/* ---- Trees ------------------------------------------------------------------------------------ */
+/* ---- Trees -------------------------------------------------------------------------------- */
 
 static struct node *new_node(struct node *parent, uint16_t name_number)
 {
@@ -199,7 +200,7 @@ static bool equal_trees(const struct node *a, const struct node *b)
     return a->name == b->name && x == NULL && y == NULL && p == NULL && q == NULL;
 }
 
-/* ---- Writing ------------------------------------------------------------------------------------- */
+/* ---- Writing ------------------------------------------------------------------------------ */
 
 static void append(struct buffer *b, const char *bytes, size_t count)
 {
@@ -258,7 +259,7 @@ static void append_tree(struct buffer *b, const struct names *names, const struc
     append_string(b, ">");
 }
 
-/* ---- Parsing -------------------------------------------------------------------------------------- */
+/* ---- Parsing ------------------------------------------------------------------------------ */
 
 struct parser {
     struct names *names;
@@ -354,17 +355,17 @@ static struct node *parse(struct names *names, const struct buffer *document)
     return root;
 }
 
-/* ---- Rules ---------------------------------------------------------------------------------------- */
+/* ---- Rules -------------------------------------------------------------------------------- */
 
 enum action {
-    COPY,     /* the element, with its transformed children */
-    RENAME,   /* the same under the rule's other name */
-    UNWRAP,   /* its children alone */
-    WRAP,     /* the element inside one of the other name */
-    SORT,     /* the children by the text of the other name's attribute */
-    LOOK_UP,  /* the value of attribute `key` replaced by the text that the index has for it */
-    SUM,      /* the other name's attribute set to the sum of price times count below it */
-    MARK,     /* small letters in its text made large, and large ones small */
+    COPY,    /* the element, with its transformed children */
+    RENAME,  /* the same under the rule's other name */
+    UNWRAP,  /* its children alone */
+    WRAP,    /* the element inside one of the other name */
+    SORT,    /* the children by the text of the other name's attribute */
+    LOOK_UP, /* the value of attribute `key` replaced by the text that the index has for it */
+    SUM,     /* the other name's attribute set to the sum of price times count below it */
+    MARK,    /* small letters in its text made large, and large ones small */
 };
 
 /* Names from the element outwards; 0 matches any. Earlier rules win. */
@@ -602,27 +603,33 @@ static struct node *apply_sheet(struct sheet *s, const struct node *root)
     return result;
 }
 
-/* ---- The document ---------------------------------------------------------------------------------- */
+/* ---- The document ------------------------------------------------------------------------- */
 
 enum { LINES_AN_ORDER = 4, ORDERS_A_CUSTOMER = 8, WORDS = 32 };
 
 static const char *const WORD[WORDS] = {
-    "amber", "basin", "cedar", "delta",  "ember",  "fjord", "grove",  "haven",
+    "amber", "basin", "cedar", "delta",  "ember",  "fjord", "grove",   "haven",
     "inlet", "jetty", "knoll", "lagoon", "meadow", "north", "orchard", "prairie",
-    "quay",  "ridge", "slope", "tundra", "upland", "vale",  "wharf",  "yonder",
-    "ash",   "birch", "crag",  "dune",   "elm",    "fen",   "glade",  "R&D <unit>"};
+    "quay",  "ridge", "slope", "tundra", "upland", "vale",  "wharf",   "yonder",
+    "ash",   "birch", "crag",  "dune",   "elm",    "fen",   "glade",   "R&D <unit>"};
 
 /* What the document holds, for the check. */
 struct contents {
     uint64_t orders, lines, value;
+    uint64_t brackets; /* in texts, which must be written as entities */
 };
 
-static void append_words(struct buffer *b, uint64_t *random, uint64_t count)
+/* Returns how many opening brackets there are in the words. */
+static uint64_t append_words(struct buffer *b, uint64_t *random, uint64_t count)
 {
+    uint64_t brackets = 0;
     for (uint64_t i = 0; i < count; i++) {
+        const char *word = WORD[random_below(random, WORDS)];
         append_string(b, i > 0 ? " " : "");
-        append_escaped(b, WORD[random_below(random, WORDS)]);
+        append_escaped(b, word);
+        brackets += strchr(word, '<') != NULL;
     }
+    return brackets;
 }
 
 static void append_line(struct buffer *b, const char *format, uint64_t one, uint64_t two)
@@ -640,21 +647,21 @@ static struct contents make_document(struct buffer *b, uint64_t orders)
     append_string(b, "<shop><customers>");
     for (uint64_t i = 0; i < customers; i++) {
         append_line(b, "<customer id=\"c%" PRIu64 "\">%04" PRIu64 " ", i, mix64(i) % 10000);
-        append_words(b, &random, 2);
+        contents.brackets += append_words(b, &random, 2);
         append_string(b, "</customer>");
     }
     append_string(b, "</customers><orders>");
     for (uint64_t i = 0; i < orders; i++) {
         append_line(b, "<order number=\"%08" PRIu64 "\"><buyer key=\"c%" PRIu64 "\"/><note>",
                     mix64(i) % 100000000, random_below(&random, customers));
-        append_words(b, &random, 4 + random_below(&random, 12));
+        contents.brackets += append_words(b, &random, 4 + random_below(&random, 12));
         append_string(b, "</note>");
         for (int line = 0; line < LINES_AN_ORDER; line++) {
             const uint64_t price = 1 + random_below(&random, 10000);
             const uint64_t count = 1 + random_below(&random, 9);
             append_line(b, "<line price=\"%" PRIu64 "\" count=\"%" PRIu64 "\"><item>", price,
                         count);
-            append_words(b, &random, 2);
+            contents.brackets += append_words(b, &random, 2);
             append_string(b, "</item></line>");
             contents.value += price * count;
             contents.lines++;
@@ -684,7 +691,7 @@ static struct sheet make_sheet(struct names *names)
     return s;
 }
 
-/* ---- The check ------------------------------------------------------------------------ */
+/* ---- The check ---------------------------------------------------------------------------- */
 
 /* Elements of the name below the node. */
 static uint64_t count_below(const struct node *node, uint16_t name_number)
@@ -698,12 +705,25 @@ static uint64_t count_below(const struct node *node, uint16_t name_number)
     return count;
 }
 
+/* Opening brackets in the texts below the node. */
+static uint64_t brackets_below(const struct node *node)
+{
+    uint64_t count = 0;
+    for (const struct node *child = node->first_child; child != NULL; child = child->next) {
+        for (const char *at = child->text; at != NULL && *at != '\0'; at++) {
+            count += *at == '<';
+        }
+        count += brackets_below(child);
+    }
+    return count;
+}
+
 static void check_result(const struct sheet *s, const struct node *root, struct contents contents)
 {
     const uint16_t number = name(s->names, "number");
     const uint16_t sum = name(s->names, "sum");
     const struct node *orders = child_named(root, name(s->names, "orders"));
-    struct contents found = {0, 0, 0};
+    struct contents found = {.brackets = brackets_below(root)};
     const char *last = "";
     for (const struct node *order = orders != NULL ? orders->first_child : NULL; order != NULL;
          order = order->next) {
@@ -716,7 +736,7 @@ static void check_result(const struct sheet *s, const struct node *root, struct 
         found.lines += count_below(order, name(s->names, "line"));
     }
     if (found.orders != contents.orders || found.lines != contents.lines ||
-        found.value != contents.value) {
+        found.value != contents.value || found.brackets != contents.brackets) {
         wrong("the result has %" PRIu64 " orders, %" PRIu64 " lines, %" PRIu64
               " of value, but must have %" PRIu64 ", %" PRIu64 ", %" PRIu64,
               found.orders, found.lines, found.value, contents.orders, contents.lines,
@@ -724,7 +744,7 @@ static void check_result(const struct sheet *s, const struct node *root, struct 
     }
 }
 
-/* ---- Rounds ---------------------------------------------------------------------------------------- */
+/* ---- Rounds ------------------------------------------------------------------------------- */
 
 int main(int argc, char **argv)
 {
@@ -762,6 +782,5 @@ int main(int argc, char **argv)
     }
     digest_word(&digest, document.count);
     digest_word(&digest, sheet.applied);
-    return verified(digest, "%zu bytes, %" PRIu64 " rules applied", document.count,
-                    sheet.applied);
+    return verified(digest, "%zu bytes, %" PRIu64 " rules applied", document.count, sheet.applied);
 }

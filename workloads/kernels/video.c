@@ -1,20 +1,22 @@
 /*
  * video WIDTH HEIGHT FRAMES: a video encoder, and a decoder to check it.
  *
- * Computes: the compressed form of FRAMES generated grey pictures: textured ground that drifts, squares
- * that move over it, noise. The first frame is coded by itself, each later one by motion from the one
- * before, in macroblocks of 16 x 16.
+ * Computes: the compressed form of FRAMES generated grey pictures: textured ground that drifts,
+ * squares that move over it, noise. The first frame is coded by itself, each later one by motion
+ * from the one before, in macroblocks of 16 x 16.
  *
  * Algorithm: the core of H.264 (T. Wiegand et al., IEEE Trans. Circuits and Systems for Video
- * Technology 13 (2003)): full search for motion with early termination, refined to half pixels; the 4 x 4
- * integer transform and its quantisation (H. S. Malvar et al., in the same issue); exponential Golomb
- * codes (S. W. Golomb, IEEE Trans. Information Theory 12 (1966)) for runs and levels.
+ * Technology 13 (2003)): full search for motion with early termination, refined to half pixels; the
+ * 4 x 4 integer transform and its quantisation (H. S. Malvar et al., in the same issue);
+ * exponential Golomb codes (S. W. Golomb, IEEE Trans. Information Theory 12 (1966)) for runs and
+ * levels.
  *
- * Memory behaviour that it stands for (h264ref): sums of absolute differences over small blocks that
- * caches hold, with short strided rows; arithmetic dominates; a frame and a bit stream are written slowly.
+ * Memory behaviour that it stands for (h264ref): sums of absolute differences over small blocks
+ * that caches hold, with short strided rows; arithmetic dominates; a frame and a bit stream are
+ * written slowly.
  *
- * Check: a separate decoder, which sees nothing but the bits, must rebuild every frame exactly as the
- * encoder did; each frame's error must be what the quantiser allows.
+ * Check: a separate decoder, which sees nothing but the bits, must rebuild every frame exactly as
+ * the encoder did; each frame's error must be what the quantiser allows.
  */
 #define KERNEL "video"
 #include "kernel.h"
@@ -23,11 +25,11 @@ enum {
     MACROBLOCK = 16,
     BLOCK = 4,
     COEFFICIENTS = BLOCK * BLOCK,
-    SEARCH_RANGE = 8,  /* pixels each way around the predicted motion */
-    BORDER = 16,       /* around a reference frame, repeated from its edge */
+    SEARCH_RANGE = 8,            /* pixels each way around the predicted motion */
+    BORDER = 16,                 /* around a reference frame, repeated from its edge */
     MOTION_MAX = 2 * BORDER - 2, /* in half pixels; no further than the border lets */
-    QUANTISER = 26,    /* H.264's QP: a step of 13 */
-    MEAN_SQUARE_ERROR_MAX = 60, /* between 30 and 31 dB */
+    QUANTISER = 26,              /* H.264's QP: a step of 13 */
+    MEAN_SQUARE_ERROR_MAX = 60,  /* between 30 and 31 dB */
 };
 
 struct frame {
@@ -59,7 +61,7 @@ static const int32_t QUANTISE[6][3] = {{13107, 5243, 8066}, {11916, 4660, 7490},
 static const int32_t RESCALE[6][3] = {{10, 16, 13}, {11, 18, 14}, {13, 20, 16},
                                       {14, 23, 18}, {16, 25, 20}, {18, 29, 23}};
 
-/* ---- Frames ---------------------------------------------------------------------------------- */
+/* ---- Frames ------------------------------------------------------------------------------- */
 
 static struct frame make_frame(uint32_t width, uint32_t height)
 {
@@ -94,13 +96,15 @@ static uint32_t texture(uint32_t x, uint32_t y)
     const uint32_t row = y / 8;
     uint32_t corner[4];
     for (uint32_t i = 0; i < 4; i++) {
-        corner[i] = ((column + (i & 1)) * UINT32_C(2654435761) +
-                     (row + (i >> 1)) * UINT32_C(2246822519)) >> 25;
+        corner[i] =
+            ((column + (i & 1)) * UINT32_C(2654435761) + (row + (i >> 1)) * UINT32_C(2246822519)) >>
+            25;
     }
     const uint32_t right = x % 8;
     const uint32_t down = y % 8;
     return ((corner[0] * (8 - right) + corner[1] * right) * (8 - down) +
-            (corner[2] * (8 - right) + corner[3] * right) * down) / 64;
+            (corner[2] * (8 - right) + corner[3] * right) * down) /
+           64;
 }
 
 static void draw(struct frame *f, uint32_t number)
@@ -127,7 +131,7 @@ static void draw(struct frame *f, uint32_t number)
     }
 }
 
-/* ---- Bits -------------------------------------------------------------------------------------- */
+/* ---- Bits --------------------------------------------------------------------------------- */
 
 static void put_bits(struct bits *b, uint32_t value, uint32_t count)
 {
@@ -195,7 +199,7 @@ static int32_t get_signed(struct reader *r)
     return value & 1 ? (int32_t)(value / 2 + 1) : -(int32_t)(value / 2);
 }
 
-/* ---- Transform and quantisation -------------------------------------------------------------------- */
+/* ---- Transform and quantisation ----------------------------------------------------------- */
 
 static int scale_class(int place)
 {
@@ -278,12 +282,11 @@ static void rebuild(uint8_t *to, size_t stride, const uint8_t prediction[COEFFIC
 {
     rescale(levels);
     for (int i = 0; i < COEFFICIENTS; i++) {
-        to[(size_t)(i / BLOCK) * stride + (size_t)(i % BLOCK)] =
-            clipped(prediction[i] + levels[i]);
+        to[(size_t)(i / BLOCK) * stride + (size_t)(i % BLOCK)] = clipped(prediction[i] + levels[i]);
     }
 }
 
-/* ---- Prediction -------------------------------------------------------------------------------------- */
+/* ---- Prediction --------------------------------------------------------------------------- */
 
 /* The mean of the pixels above and to the left, which are there already. */
 static void predict_from_neighbours(const struct frame *f, uint32_t x, uint32_t y,
@@ -328,7 +331,7 @@ static void predict_from_motion(const struct frame *f, uint32_t x, uint32_t y, s
     }
 }
 
-/* ---- The encoder --------------------------------------------------------------------------------------- */
+/* ---- The encoder -------------------------------------------------------------------------- */
 
 static void put_levels(struct bits *b, const int32_t levels[COEFFICIENTS])
 {
@@ -410,16 +413,16 @@ static bool allowed(const struct frame *f, uint32_t x, uint32_t y, int motion_x,
            top <= 2 * ((int)f->height - MACROBLOCK) + MOTION_MAX;
 }
 
-/* The motion with the least difference: all whole pixels around the start, from its middle outwards, then
-   half pixels around the best. */
+/* The motion with the least difference: all whole pixels around the start, from its middle
+   outwards, then half pixels around the best. */
 static struct motion search_motion(const struct frame *source, const struct frame *reference,
                                    uint32_t x, uint32_t y, struct motion start)
 {
     const uint8_t *block = source->pixels + (size_t)y * source->stride + x;
     struct motion best = {0, 0};
-    uint32_t least = difference(block, source->stride,
-                                reference->pixels + (size_t)y * reference->stride + x,
-                                reference->stride, UINT32_MAX);
+    uint32_t least =
+        difference(block, source->stride, reference->pixels + (size_t)y * reference->stride + x,
+                   reference->stride, UINT32_MAX);
     const int middle_x = start.x / 2;
     const int middle_y = start.y / 2;
     for (int ring = 0; ring <= SEARCH_RANGE; ring++) {
@@ -431,8 +434,8 @@ static struct motion search_motion(const struct frame *source, const struct fram
                 if (!allowed(reference, x, y, 2 * to_x, 2 * to_y)) {
                     continue;
                 }
-                const ptrdiff_t at = ((ptrdiff_t)y + to_y) * (ptrdiff_t)reference->stride +
-                                     (ptrdiff_t)x + to_x;
+                const ptrdiff_t at =
+                    ((ptrdiff_t)y + to_y) * (ptrdiff_t)reference->stride + (ptrdiff_t)x + to_x;
                 const uint32_t sum = difference(block, source->stride, reference->pixels + at,
                                                 reference->stride, least);
                 if (sum < least) {
@@ -466,7 +469,8 @@ static void exchange_frames(struct coder *c)
 }
 
 /* Encodes one frame; the rebuilt one becomes the next reference. */
-static void encode_frame(struct coder *c, struct bits *b, const struct frame *source, bool by_motion)
+static void encode_frame(struct coder *c, struct bits *b, const struct frame *source,
+                         bool by_motion)
 {
     struct frame *current = &c->current;
     uint8_t prediction[COEFFICIENTS];
@@ -495,7 +499,7 @@ static void encode_frame(struct coder *c, struct bits *b, const struct frame *so
     exchange_frames(c);
 }
 
-/* ---- The decoder --------------------------------------------------------------------------------------- */
+/* ---- The decoder -------------------------------------------------------------------------- */
 
 static void get_levels(struct reader *r, int32_t levels[COEFFICIENTS])
 {
@@ -543,7 +547,7 @@ static void decode_frame(struct coder *c, struct reader *r, bool by_motion)
     exchange_frames(c);
 }
 
-/* ---- The check ------------------------------------------------------------------------ */
+/* ---- The check ---------------------------------------------------------------------------- */
 
 static uint64_t digest_of(const struct frame *f)
 {

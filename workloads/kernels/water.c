@@ -4,10 +4,10 @@
  * Computes: the motion of SIDE^3 water molecules of three charged atoms each in a periodic cube.
  *
  * Algorithm: the SPC/E model: H. J. C. Berendsen, J. R. Grigera, T. P. Straatsma, J. Physical
- * Chemistry 91 (1987), with potentials shifted to vanish smoothly at a cut-off; velocity Verlet with
- * the bonds held by RATTLE: H. C. Andersen, J. Computational Physics 52 (1983); forces from a list of
- * neighbouring molecules (L. Verlet, Physical Review 159 (1967)) that is built by cells every few
- * steps and keeps the periodic image of each pair.
+ * Chemistry 91 (1987), with potentials shifted to vanish smoothly at a cut-off; velocity Verlet
+ * with the bonds held by RATTLE: H. C. Andersen, J. Computational Physics 52 (1983); forces from a
+ * list of neighbouring molecules (L. Verlet, Physical Review 159 (1967)) that is built by cells
+ * every few steps and keeps the periodic image of each pair.
  *
  * Memory behaviour that it stands for (gromacs): the list is streamed once a step, and leads to
  * molecules in whatever order they lie in; their forces are read, changed and written. Small data
@@ -92,7 +92,7 @@ static void add_scaled(struct triple *to, double factor, struct triple from)
     to->z += factor * from.z;
 }
 
-/* ---- Forces -------------------------------------------------------------------------------- */
+/* ---- Forces ------------------------------------------------------------------------------- */
 
 /* Coulomb energy of a pair, shifted, and force over distance. */
 static inline double coulomb(double square, double charges, double *force)
@@ -177,17 +177,23 @@ static double compute_forces(struct system *s)
     return energy;
 }
 
-/* ---- The neighbour list ---------------------------------------------------------------------- */
+/* ---- The neighbour list ------------------------------------------------------------------- */
+
+/* What brings a coordinate back into the cube. */
+static double way_back(double coordinate, double side)
+{
+    if (coordinate < 0.0) {
+        return side;
+    }
+    return coordinate >= side ? -side : 0.0;
+}
 
 /* Brings the molecule's oxygen into the cube, and its hydrogens along. */
 static void fold(struct molecule *m, double side)
 {
     const struct triple oxygen = m->atom[0];
-    const struct triple shift = {
-        oxygen.x < 0.0 ? side : oxygen.x >= side ? -side : 0.0,
-        oxygen.y < 0.0 ? side : oxygen.y >= side ? -side : 0.0,
-        oxygen.z < 0.0 ? side : oxygen.z >= side ? -side : 0.0,
-    };
+    const struct triple shift = {way_back(oxygen.x, side), way_back(oxygen.y, side),
+                                 way_back(oxygen.z, side)};
     for (int a = 0; a < ATOMS; a++) {
         add_scaled(&m->atom[a], 1.0, shift);
     }
@@ -201,8 +207,7 @@ static size_t cell_coordinate(const struct system *s, double coordinate)
 
 static size_t cell_of(const struct system *s, const struct molecule *m)
 {
-    return (cell_coordinate(s, m->atom[0].z) * s->cells_along +
-            cell_coordinate(s, m->atom[0].y)) *
+    return (cell_coordinate(s, m->atom[0].z) * s->cells_along + cell_coordinate(s, m->atom[0].y)) *
                s->cells_along +
            cell_coordinate(s, m->atom[0].x);
 }
@@ -270,9 +275,9 @@ static void build_list(struct system *s)
         const size_t z = cell_coordinate(s, s->place[i].atom[0].z) + n - reach / 2;
         s->start[i] = (uint32_t)listed;
         for (size_t k = 0; k < reach * reach * reach; k++) {
-            const size_t cell = ((z + k / (reach * reach)) % n * n + (y + k / reach % reach) % n) *
-                                    n +
-                                (x + k % reach) % n;
+            const size_t cell =
+                ((z + k / (reach * reach)) % n * n + (y + k / reach % reach) % n) * n +
+                (x + k % reach) % n;
             for (uint32_t j = s->first_in_cell[cell]; j != NONE; j = s->next_in_cell[j]) {
                 if (j > i) {
                     list_pair(s, i, j, &listed);
@@ -284,7 +289,7 @@ static void build_list(struct system *s)
     s->pairs_listed += listed;
 }
 
-/* ---- Motion ---------------------------------------------------------------------------------- */
+/* ---- Motion ------------------------------------------------------------------------------- */
 
 static void make_bonds(struct bond bonds[ATOMS])
 {
@@ -309,8 +314,7 @@ static void constrain_places(const struct bond bonds[ATOMS], struct molecule *pl
             }
             done = false;
             const struct triple was = difference(before->atom[a], before->atom[b]);
-            const double g =
-                excess / (2.0 * (1.0 / MASS[a] + 1.0 / MASS[b]) * dot(now, was));
+            const double g = excess / (2.0 * (1.0 / MASS[a] + 1.0 / MASS[b]) * dot(now, was));
             add_scaled(&place->atom[a], -g / MASS[a], was);
             add_scaled(&place->atom[b], g / MASS[b], was);
             add_scaled(&velocity->atom[a], -g / (MASS[a] * TIME_STEP), was);
@@ -390,7 +394,7 @@ static double kinetic_energy(const struct system *s)
     return sum;
 }
 
-/* ---- Building and checking --------------------------------------------------------------------- */
+/* ---- Building and checking ---------------------------------------------------------------- */
 
 static struct triple random_direction(uint64_t *random)
 {
