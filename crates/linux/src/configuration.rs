@@ -34,6 +34,20 @@ pub struct Program {
     pub stdin: Vec<u8>,
 }
 
+/// Whether a program that has finished is started again at once, so that the load on the others
+/// stays on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Restart {
+    /// No.
+    #[default]
+    Never,
+    /// Until every program has finished once.
+    UntilAllFinished,
+    /// For as long as the machine runs.
+    Always,
+}
+
 impl Program {
     /// A program without arguments and input.
     pub fn new(path: impl Into<PathBuf>) -> Self {
@@ -50,9 +64,8 @@ impl Program {
 pub struct Configuration {
     /// The programs, at least one; their places here are their numbers. They share the files.
     pub programs: Vec<Program>,
-    /// A program that has finished is started again at once, so that the load stays on, until
-    /// every program has finished once.
-    pub restart: bool,
+    /// Whether a program that has finished is started again.
+    pub restart: Restart,
     /// Physical byte addresses of the frames that the kernel may hand out; whole pages.
     pub frames: Range<u64>,
     /// How many harts run threads.
@@ -78,7 +91,7 @@ impl Default for Configuration {
     fn default() -> Self {
         Self {
             programs: Vec::new(),
-            restart: false,
+            restart: Restart::Never,
             frames: 0..256 << 20,
             harts: 1,
             sysroot: None,

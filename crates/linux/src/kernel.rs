@@ -9,7 +9,7 @@ use perdure_riscv::{Access, Fault, Hart};
 use serde::{Deserialize, Serialize};
 
 use crate::address_space::Spaces;
-use crate::configuration::Configuration;
+use crate::configuration::{Configuration, Restart};
 use crate::frames::Frames;
 use crate::machine::{Machine, PAGE_BYTES, SpaceId, ThreadId, Translation};
 use crate::memory::BadAccess;
@@ -34,7 +34,7 @@ pub(crate) struct Settings {
     pub clock_start_ns: u64,
     pub output_limit_bytes: usize,
     pub stack_bytes: u64,
-    pub restart: bool,
+    pub restart: Restart,
     /// Where every program begins.
     pub first_directory: InodeId,
     pub programs: Vec<Recipe>,

@@ -1,12 +1,13 @@
-//! The emulated RISC-V Linux kernel: loading, memory, threads, system calls, files, output commit.
+//! The emulated RISC-V Linux kernel: loading, memory, processes and threads, system calls, files,
+//! output commit.
 //!
 //! [`Kernel`] is plain serialisable data. The machine drives it: a hart that meets an `ecall`, a
 //! fault or the end of its time slice calls in with a [`Machine`] through which every guest byte
 //! is read and written, and gets an [`Outcome`].
 //!
 //! ```text
-//! Kernel::boot(configuration, machine)          process 1, its thread ready
-//! kernel.schedule(hart, ..) -> Some(Running)    the hart runs a thread, or is idle
+//! Kernel::boot(configuration, machine)          one process for each program, their threads ready
+//! kernel.schedule(hart, ..) -> Some(Running)    the hart runs a thread in a space, or is idle
 //!   Exit::EnvironmentCall -> kernel.system_call(hart, ..) -> Outcome
 //!   Exit::Fault           -> kernel.fault(hart, ..)       -> Outcome
 //!   Exit::Illegal, …      -> kernel.exception(hart, ..)   -> Outcome
@@ -18,15 +19,38 @@
 //! ```
 //!
 //! # What was decided
-//! - One process. `fork`, `vfork` and `execve` answer ENOSYS, `wait4` ECHILD, `socket`
-//!   EAFNOSUPPORT; epoll serves pipes and event counters, which is what Go's runtime needs.
-//!   The list of calls, and of those refused on purpose, is in `syscalls/table.rs`.
+//! - **Programs.** Each program of the configuration is a tree of processes that begins with one
+//!   of its own; all programs share files, frames and harts. Of *n* programs, the one at place *p*
+//!   gets the process and thread numbers *p* + 1, *p* + 1 + *n*, …, and random bytes from a
+//!   stream of its own: what it is given does not depend on when its neighbours ask.
+//! - A program has finished when its first process has, as a shell sees it. Children that are left
+//!   go on, until the machine ends; it ends when every program has finished once.
+//! - With [`Restart`], a program that finished begins again at once, with the same arguments, input
+//!   and random bytes; processes left over from its last run are killed first. Standard output
+//!   and error of these later runs go nowhere: they are load. The files that they write are
+//!   files like any other, so a program that shall run more than once must not mind those of its
+//!   own last run.
+//! - **Processes** are made by `fork`, `vfork` and `clone` (private pages are copied when they are
+//!   written; shared mappings, also anonymous ones, are shared); processes that share descriptors
+//!   or directories, namespaces and pidfds are not. Orphans belong to the outside (`getppid` is
+//!   0), which buries them at once.
+//! - A process that is to end loses the threads that run on other harts when they next enter the
+//!   kernel, at the latest when their time slice is over, as after an inter-processor interrupt
+//!   that takes its time; only then is it a zombie.
+//! - `execve` puts the thread at the head of the ready queue, so that a hart is told of the new
+//!   address space. The number of a space is used again after
+//!   [`Machine::mappings_changed`] has named all of its pages.
+//! - Each process reads its program's file into frames of its own; only `fork` shares them.
+//! - `socket` answers EAFNOSUPPORT; epoll serves pipes and event counters, which is what Go's
+//!   runtime needs. The list of calls, and of those refused on purpose, is in
+//!   `syscalls/table.rs`.
 //! - The first stack is a plain mapping of its full size, filled page by page on demand; there is
 //!   no randomisation of addresses and no vDSO, only a page with the signal-return trampoline.
 //! - Everything belongs to user 1000; host files are shown with mode 0644 or 0755 and with the
 //!   configured start time, so that nothing else about them reaches the guest.
 //! - Symbolic links are followed inside the guest's tree only, also those found on the host.
-//! - Record locks never conflict, because they belong to the process; `flock` does.
+//! - Record locks belong to processes, `flock` to open files. A deadlock of `F_SETLKW` is not
+//!   found (no EDEADLK).
 //! - Stop signals are ignored: nothing could continue a stopped process.
 //! - CPU-time clocks run like the monotonic one; CPU-time interval timers answer ENOSYS.
 //! - A directory that the host provides does not move (EXDEV, as on an overlay file system);
@@ -64,7 +88,7 @@ mod thread;
 mod vfs;
 
 pub use boot::BootError;
-pub use configuration::{Configuration, Mount, Program, WORK_DIRECTORY};
+pub use configuration::{Configuration, Mount, Program, Restart, WORK_DIRECTORY};
 pub use elf::ElfError;
 pub use host::{HostDirectories, HostError};
 pub use kernel::Kernel;

@@ -6,7 +6,8 @@
 //! parent is told. When the last program finishes, everything stays as it is, for those who look
 //! at the machine afterwards.
 
-use crate::kernel::Kernel;
+use crate::configuration::Restart;
+use crate::kernel::{Kernel, Settings};
 use crate::machine::{Machine, SpaceId, ThreadId};
 use crate::outcome::{ExitReport, Outcome, ProgramReport};
 use crate::process::{Ending, IntervalTimer, Process, ProcessId, Usage, Zombie};
@@ -77,8 +78,15 @@ impl Kernel {
         }
     }
 
-    /// Once every program has finished: the first report whose status is not zero, else the first.
-    pub(crate) fn overall_exit(reports: &[ProgramReport]) -> Option<ExitReport> {
+    /// Once every program has finished, unless they go on for ever: the first report whose status
+    /// is not zero, else the first.
+    pub(crate) fn overall_exit(
+        settings: &Settings,
+        reports: &[ProgramReport],
+    ) -> Option<ExitReport> {
+        if settings.restart == Restart::Always {
+            return None;
+        }
         let ends = reports.iter().map(|report| report.exit.as_ref());
         let ends: Vec<&ExitReport> = ends.collect::<Option<_>>()?;
         let bad = ends.iter().find(|report| report.status != 0);
@@ -99,7 +107,7 @@ impl Kernel {
             let program = process.program as usize;
             self.reports[program].runs += 1;
             self.reports[program].exit.get_or_insert(report);
-            self.exit = Self::overall_exit(&self.reports);
+            self.exit = Self::overall_exit(&self.settings, &self.reports);
             if self.exit.is_some() {
                 return;
             }
@@ -221,7 +229,7 @@ impl Kernel {
             .zombies
             .retain(|_, zombie| zombie.parent != id);
         self.tell_parent(process, usage);
-        if process.leads_run && self.settings.restart {
+        if process.leads_run && self.settings.restart != Restart::Never {
             for left in self.processes_of_run(process.program, process.run) {
                 let report = ExitReport {
                     status: 128 + i32::from(SIGKILL),

@@ -1,7 +1,7 @@
 //! Several programs in one machine: each with its own process, streams and end.
 mod support;
 
-use perdure_linux::{Kernel, Program};
+use perdure_linux::{Kernel, Program, Restart};
 use perdure_riscv::Hart;
 use support::{Ended, Options, Runner, compile, guest};
 
@@ -100,7 +100,7 @@ fn programs_share_harts() {
 #[test]
 fn finished_programs_begin_again() {
     let mut again = options(&[&["count", "100"], &["count", "1"], &["leaves", "3"]]);
-    again.configuration.restart = true;
+    again.configuration.restart = Restart::UntilAllFinished;
     let ended = support::run(again.clone());
     assert_eq!(statuses(&ended), [0, 0, 0]);
     let [first, second, third] = runs(&ended)[..] else {
@@ -113,15 +113,32 @@ fn finished_programs_begin_again() {
     let alone = support::run(options(&[&["count", "1"]]));
     assert_eq!(output_of(&ended, 1), text(&alone.standard_output));
     // Without restart each runs once, and children that were left behind end with the machine.
-    again.configuration.restart = false;
+    again.configuration.restart = Restart::Never;
     assert_eq!(runs(&support::run(again)), [1, 1, 1]);
+}
+
+/// Programs that are started again for ever end with the machine alone, restored or not.
+#[test]
+fn programs_go_on_for_ever() {
+    let mut always = options(&[&["count", "1"], &["leaves", "1"]]);
+    always.configuration.restart = Restart::Always;
+    always.restore_every = Some(5);
+    let mut runner = Runner::new(always).expect("it boots");
+    assert!(!runner.run_until(200_000));
+    assert!(runner.kernel.exited().is_none());
+    let reports = runner.kernel.program_reports();
+    assert!(
+        reports
+            .iter()
+            .all(|report| report.runs > 1 && report.exit.is_some())
+    );
 }
 
 /// What finished runs held is let go: the state does not grow with their number.
 #[test]
 fn runs_leave_nothing_behind() {
     let mut again = options(&[&["count", "1000000"], &["leaves", "3"], &["numbers", "4"]]);
-    again.configuration.restart = true;
+    again.configuration.restart = Restart::UntilAllFinished;
     let mut runner = Runner::new(again).expect("it boots");
     let mut bytes = Vec::new();
     for instructions in [300_000, 600_000, 900_000, 1_200_000] {
@@ -137,7 +154,7 @@ fn runs_leave_nothing_behind() {
 #[test]
 fn programs_resume() {
     let mut again = options(&[&["count", "40"], &["numbers", "20"], &["leaves", "2"]]);
-    again.configuration.restart = true;
+    again.configuration.restart = Restart::UntilAllFinished;
     again.slice = 300;
     let alone = support::run(again.clone());
     for every in [1, 7] {

@@ -14,7 +14,7 @@ use perdure_hardware::hierarchy::Hardware;
 use perdure_hardware::line::LINE_BYTES;
 use perdure_hardware::time::Cycles;
 use perdure_linux::{
-    Exception, ExitReport, HostView, Kernel, Machine as _, Outcome, Release, Running, SpaceId,
+    Exception, ExitReport, HostView, Kernel, Machine as _, Outcome, Release, Restart, Running, SpaceId,
 };
 use perdure_riscv::{Exit, fast, plain};
 
@@ -186,7 +186,7 @@ impl<D: Design> Machine<D> {
         };
         let stop_after = workload.stop_after;
         let mut machine = Self::assemble(configuration, parts, 0, stop_after, engine, bug)?;
-        machine.restart = workload.kernel.restart;
+        machine.restart = workload.kernel.restart != Restart::Never;
         machine.meter = Meter::new(workload.kernel.programs.len(), workload.region);
         machine.look_at_region(0);
         Ok(machine)

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use perdure_linux::Restart;
 use serde::{Deserialize, Serialize};
 
 use crate::configuration::{Configuration, check};
@@ -64,7 +65,8 @@ pub struct Request {
     /// Stop after so many instructions.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stop_after: Option<u64>,
-    /// Programs that have finished are started again, until every one has finished once.
+    /// Programs that have finished are started again, until every one has finished once, or the
+    /// measured region is over.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub restart: bool,
     /// Instructions of every program before the measured region.
@@ -302,7 +304,11 @@ impl Request {
         let program_hash = format!("{:016x}", hasher.digest());
         let kernel = perdure_linux::Configuration {
             programs,
-            restart: self.restart,
+            restart: match (self.restart, self.measure_instructions) {
+                (false, _) => Restart::Never,
+                (true, None) => Restart::UntilAllFinished,
+                (true, Some(_)) => Restart::Always,
+            },
             sysroot: self.sysroot.clone(),
             work_directory: std::env::current_dir().ok(),
             mounts,
