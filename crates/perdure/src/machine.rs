@@ -14,7 +14,8 @@ use perdure_hardware::hierarchy::Hardware;
 use perdure_hardware::line::LINE_BYTES;
 use perdure_hardware::time::Cycles;
 use perdure_linux::{
-    Exception, ExitReport, HostView, Kernel, Machine as _, Outcome, Release, Restart, Running, SpaceId,
+    Exception, ExitReport, HostView, Kernel, Machine as _, Outcome, Release, Restart, Running,
+    SpaceId,
 };
 use perdure_riscv::{Exit, fast, plain};
 
