@@ -113,10 +113,16 @@ test-rust: rust test-compilers
 	@echo "· cargo test"
 	@cargo test --quiet --workspace --locked
 
+# The report is looked at in a real browser, where there can be one.
+.PHONY: test-browser
+test-browser:
+	@.ci/need chromium=chromium chromedriver=chromium-driver || \
+		echo "· no Chromium: the report's tests in a browser are skipped"
+
 .PHONY: test-python
-test-python: $(STAMPS)/perdure $(STAMPS)/test-tools
+test-python: test-browser $(STAMPS)/perdure $(STAMPS)/test-tools
 	@echo "· pytest of the Python side, with a recorded core"
-	@$(VENV)/bin/python -m pytest --quiet tests/python
+	@$(VENV)/bin/python -m pytest --quiet -rs tests/python
 
 # Programs run, power cut, recovery judged, output compared. Another process than the tests above,
 # because here the core is the compiled one. What is skipped (no Debian mirror) is said.
@@ -141,7 +147,7 @@ test-guests: programs
 .PHONY: test-mutants
 test-mutants: programs $(STAMPS)/perdure
 	@echo "· planted bugs"
-	@$(PERDURE) mutants >out/report.txt 2>&1 && tail -n 1 out/report.txt || { cat out/report.txt; exit 1; }
+	@$(PERDURE) mutants >out/report.txt 2>&1 && grep -E '^[a-z-]+: ' out/report.txt || { cat out/report.txt; exit 1; }
 
 # ---- Lints ----------------------------------------------------------------------------------
 
