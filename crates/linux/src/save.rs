@@ -288,6 +288,7 @@ impl Kernel {
                 _ => None,
             })
             .collect();
+        let exit = Kernel::overall_exit(&settings, &core.reports);
         let kernel = Self {
             settings,
             frames,
@@ -304,7 +305,7 @@ impl Kernel {
             released: core.released,
             progress: core.progress,
             unknown: core.unknown,
-            exit: Kernel::overall_exit(&core.reports),
+            exit,
             reports: core.reports,
             host,
         };

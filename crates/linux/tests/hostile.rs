@@ -222,14 +222,14 @@ fn a_guest_without_memory_ends_with_a_reason() {
 }
 
 /// Saved bytes of a guest in the middle of things.
-fn saved() -> (Vec<u8>, Runner) {
-    let program = compile(&guest("pipes.c"), &["-static"]);
+fn saved(source: &str, instructions: u64) -> (Vec<u8>, Runner) {
+    let program = compile(&guest(source), &["-static"]);
     let mut options = Options::new(program);
     options.memory_bytes = 16 << 20;
     options.configuration.frames.end = support::MEMORY_START + (16 << 20);
     options.slice = 500;
     let mut runner = Runner::new(options).expect("it boots");
-    runner.run_until(40_000);
+    runner.run_until(instructions);
     (runner.kernel.save(), runner)
 }
 
@@ -243,7 +243,7 @@ fn repair_checksum(bytes: &mut [u8]) {
 
 #[test]
 fn damaged_states_are_refused() {
-    let (original, runner) = saved();
+    let (original, runner) = saved("pipes.c", 40_000);
     let first = number("PERDURE_SEED", 1);
     for seed in first..first + number("PERDURE_COUNT", 2000) {
         let mut chance = Chance::new(seed);
@@ -266,7 +266,13 @@ fn damaged_states_are_refused() {
 /// then runs. They may make the guest misbehave.
 #[test]
 fn forged_states_are_refused_or_run() {
-    let (original, runner) = saved();
+    forge("pipes.c", 40_000);
+    // Two processes, one of which waits at a pipe.
+    forge("processes.c", 70_000);
+}
+
+fn forge(source: &str, instructions: u64) {
+    let (original, runner) = saved(source, instructions);
     let (first, count) = (number("PERDURE_SEED", 1), number("PERDURE_COUNT", 3000));
     let (mut refused, mut ran) = (0, 0);
     let section = |index: usize| {
@@ -278,8 +284,8 @@ fn forged_states_are_refused_or_run() {
         let mut chance = Chance::new(seed);
         let mut bytes = original.clone();
         // The table, or one of the sections.
-        let (from, to) = match chance.below(12) {
-            index @ 0..10 => section(index as usize),
+        let (from, to) = match chance.below(14) {
+            index @ 0..12 => section(index as usize),
             _ => (64, 256),
         };
         if to > from {
@@ -292,7 +298,7 @@ fn forged_states_are_refused_or_run() {
                 return false;
             };
             let mut forged = runner.with_kernel(kernel);
-            forged.run_until(60_000);
+            forged.run_until(instructions + 20_000);
             let _ = forged.kernel.release_files(&mut forged.flat);
             let _ = forged.kernel.save();
             true

@@ -322,7 +322,13 @@ impl Kernel {
             return;
         };
         match file.object {
-            Object::Inode(inode) | Object::Text { inode, .. } => self.free_inode_if_unused(inode),
+            Object::Inode(inode) | Object::Text { inode, .. } => {
+                self.free_inode_if_unused(inode);
+                // Nobody waits for a file, but for its lock.
+                if file.lock == Lock::None {
+                    return;
+                }
+            }
             Object::PipeReader(id) => self.close_pipe(id, true),
             Object::PipeWriter(id) => self.close_pipe(id, false),
             Object::Event(id) => {

@@ -30,6 +30,8 @@ pub struct Flat {
     /// Counts changes to code: what was fetched before may be stale.
     generation: u64,
     lookaside: [[(u64, u64); LOOKASIDE]; 3],
+    /// What was fetched of each line: like an instruction cache that sees no stores.
+    fetched: BTreeMap<usize, [u8; 64]>,
     /// The space that the lookaside is about.
     space: SpaceId,
 }
@@ -42,8 +44,14 @@ impl Flat {
             charged: 0,
             generation: 1,
             lookaside: [[NOTHING; LOOKASIDE]; 3],
+            fetched: BTreeMap::new(),
             space: SpaceId(0),
         }
+    }
+
+    fn forget_code(&mut self) {
+        self.generation += 1;
+        self.fetched.clear();
     }
 
     /// The place of physical bytes, if there is memory; a restored kernel that lies may ask for
@@ -85,7 +93,7 @@ impl Machine for Flat {
         self.generation += u64::from(executable);
     }
     fn code_written(&mut self) {
-        self.generation += 1;
+        self.forget_code();
     }
 }
 
@@ -164,10 +172,14 @@ impl Memory for Port<'_> {
     }
     fn fetch(&mut self, pc: u64, _retired: u64) -> Result<FetchedLine<u64>, Fault> {
         let place = self.place(pc, Access::Fetch)? & !63;
-        let mut bytes = [0; 64];
-        bytes.copy_from_slice(&self.flat.bytes[place..place + 64]);
+        let memory = &self.flat.bytes[place..place + 64];
+        let fetched = self.flat.fetched.entry(place).or_insert_with(|| {
+            let mut bytes = [0; 64];
+            bytes.copy_from_slice(memory);
+            bytes
+        });
         Ok(FetchedLine {
-            bytes,
+            bytes: *fetched,
             hint: self.flat.generation,
         })
     }
@@ -213,7 +225,7 @@ impl Memory for Port<'_> {
     }
     fn fence(&mut self, _predecessor: u8, _successor: u8, _retired: u64) {}
     fn fence_instruction(&mut self, _retired: u64) {
-        self.flat.generation += 1;
+        self.flat.forget_code();
     }
     fn persistence(&mut self, _function: u16, _operands: [u64; 2], _retired: u64) -> Option<u64> {
         None
