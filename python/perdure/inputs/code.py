@@ -148,7 +148,7 @@ class _CFunction:
 
 def orders(scale: int) -> bytes:
     """A shop's database filled, changed, asked and checked, as a script for sqlite3."""
-    customers, rounds = ((60_000, 12), (3_000, 6), (60, 1))[scale]
+    customers, rounds = ((60_000, 12), (6_000, 3), (60, 1))[scale]
     script = f"""PRAGMA cache_size = -262144;
 CREATE TABLE customer(id INTEGER PRIMARY KEY, name TEXT, town TEXT, balance INTEGER);
 CREATE TABLE sale(id INTEGER PRIMARY KEY, customer INTEGER, article INTEGER, amount INTEGER);
