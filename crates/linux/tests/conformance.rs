@@ -112,6 +112,7 @@ conformance! {
     errors: "errors.c" [];
     identity_and_limits: "identity.c" [];
     processes: "processes.c" [];
+    code_that_is_written: "code.c" [];
     cpp_runtime: "runtime.cc" [];
 }
 
