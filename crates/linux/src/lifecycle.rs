@@ -213,10 +213,10 @@ impl Kernel {
         }
         let usage = self.usage(process, machine);
         for (_, descriptor) in process.descriptors.iter() {
-            self.close_file(descriptor.file);
+            self.close_file(process.program, descriptor.file);
         }
         if locks::release(&mut self.locks, id, None) {
-            self.wake_file_waiters();
+            self.wake_lock_waiters();
         }
         self.leave_space(machine, process.space);
         self.free_inode_if_unused(process.directory);

@@ -14,7 +14,7 @@ use crate::machine::{Machine, ThreadId};
 use crate::outcome::{ExitReport, Outcome, ProgramReport, Running};
 use crate::process::ProcessId;
 use crate::signal::{SIGALRM, SignalInfo, Target};
-use crate::thread::{Context, ThreadState, Wait};
+use crate::thread::{Context, Thread, ThreadState, Wait};
 
 /// Cycles of a switch to another thread.
 const SWITCH_CYCLES: u64 = 500;
@@ -183,11 +183,24 @@ impl Kernel {
         }
     }
 
-    /// Makes every thread that waits for something about open files try again.
-    pub(crate) fn wake_file_waiters(&mut self) {
-        let all: Vec<ThreadId> = self.threads.keys().copied().collect();
-        for id in all {
+    /// Makes every thread of a program that waits for something about open files try again: what
+    /// can be waited for is never open in two programs.
+    pub(crate) fn wake_file_waiters(&mut self, program: u32) {
+        let of_program = |thread: &&Thread| {
+            let process = self.processes.get(thread.process);
+            process.is_some_and(|process| process.program == program)
+        };
+        let own = self.threads.values().filter(of_program);
+        let own: Vec<ThreadId> = own.map(|thread| thread.id).collect();
+        for id in own {
             self.unblock_if(id, |wait| matches!(wait, Wait::Files | Wait::Readiness));
+        }
+    }
+
+    /// Makes every thread that waits for a lock on a file try again; files are everybody's.
+    pub(crate) fn wake_lock_waiters(&mut self) {
+        for program in 0..self.reports.len() {
+            self.wake_file_waiters(program as u32);
         }
     }
 

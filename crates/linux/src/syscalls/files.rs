@@ -300,14 +300,15 @@ impl Kernel {
         let file = descriptors.remove(number).ok_or(Errno::EBADF)?.file;
         let inode = self.open.files.get(file).and_then(OpenFile::inode);
         if inode.is_some() && locks::release(&mut self.locks, process, inode) {
-            self.wake_file_waiters();
+            self.wake_lock_waiters();
         }
-        self.close_file(file);
+        let program = self.processes[process].program;
+        self.close_file(program, file);
         Ok(())
     }
 
-    /// One descriptor less for an open file.
-    pub(crate) fn close_file(&mut self, index: u32) {
+    /// One descriptor less for an open file of a program.
+    pub(crate) fn close_file(&mut self, program: u32, index: u32) {
         let Some(file) = self.open.files.get_mut(index) else {
             return;
         };
@@ -325,9 +326,10 @@ impl Kernel {
             Object::Inode(inode) | Object::Text { inode, .. } => {
                 self.free_inode_if_unused(inode);
                 // Nobody waits for a file, but for its lock.
-                if file.lock == Lock::None {
-                    return;
+                if file.lock != Lock::None {
+                    self.wake_lock_waiters();
                 }
+                return;
             }
             Object::PipeReader(id) => self.close_pipe(id, true),
             Object::PipeWriter(id) => self.close_pipe(id, false),
@@ -338,7 +340,7 @@ impl Kernel {
                 self.open.pollers.remove(id);
             }
         }
-        self.wake_file_waiters();
+        self.wake_file_waiters(program);
     }
 
     fn close_pipe(&mut self, id: u32, reader: bool) {
@@ -671,7 +673,7 @@ fn record_lock(call: &mut Call, number: u64, command: u64, address: u64) -> Answ
         None => {}
     }
     locks::set(&mut call.kernel.locks, inode, wished, kind != F_UNLCK);
-    call.kernel.wake_file_waiters();
+    call.kernel.wake_lock_waiters();
     Ok(0)
 }
 
@@ -704,7 +706,7 @@ pub(crate) fn flock(call: &mut Call) -> Answer {
         return Err(Stop::for_files());
     }
     call.file_mut(number)?.lock = wished;
-    call.kernel.wake_file_waiters();
+    call.kernel.wake_lock_waiters();
     Ok(0)
 }
 

@@ -115,6 +115,12 @@ impl Call<'_> {
         self.kernel.open.open(descriptors, file, close_on_exec)
     }
 
+    /// Something that can be waited for happened to an open file of the caller.
+    pub fn wake_file_waiters(&mut self) {
+        let program = self.process().program;
+        self.kernel.wake_file_waiters(program);
+    }
+
     /// Puts a descriptor at the lowest free number from `lowest`.
     pub fn install(&mut self, lowest: usize, descriptor: Descriptor) -> Result<u32, Errno> {
         self.process_mut().descriptors.install(lowest, descriptor)

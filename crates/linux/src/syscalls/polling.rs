@@ -247,7 +247,7 @@ pub(crate) fn epoll_ctl(call: &mut Call) -> Answer {
         }
         _ => return Err(Errno::EINVAL.into()),
     }
-    call.kernel.wake_file_waiters();
+    call.wake_file_waiters();
     Ok(0)
 }
 

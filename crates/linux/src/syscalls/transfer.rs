@@ -200,7 +200,7 @@ fn read_pipe(call: &mut Call, id: u32, pieces: &Pieces, wanted: u64, nonblocking
         pipe.bytes.drain(..count);
         pipe.activity += 1;
     }
-    call.kernel.wake_file_waiters();
+    call.wake_file_waiters();
     Ok(count as u64)
 }
 
@@ -222,7 +222,7 @@ fn read_event(call: &mut Call, id: u32, pieces: &Pieces, wanted: u64, nonblockin
         event.value -= taken;
         event.activity += 1;
     }
-    call.kernel.wake_file_waiters();
+    call.wake_file_waiters();
     Ok(8)
 }
 
@@ -316,7 +316,7 @@ fn write_pipe(call: &mut Call, id: u32, bytes: &[u8], nonblocking: bool) -> Answ
     pipe.bytes.extend(&rest[..count]);
     if count > 0 {
         pipe.activity += 1;
-        call.kernel.wake_file_waiters();
+        call.wake_file_waiters();
     }
     let done = done + count;
     if done == bytes.len() {
@@ -352,7 +352,7 @@ fn write_event(call: &mut Call, id: u32, bytes: &[u8], nonblocking: bool) -> Ans
         Some(value) => {
             event.value = value;
             event.activity += 1;
-            call.kernel.wake_file_waiters();
+            call.wake_file_waiters();
             Ok(8)
         }
         None if nonblocking => Err(Errno::EAGAIN.into()),
