@@ -119,7 +119,7 @@ def test_a_printed_failure_can_be_pasted_back(command: Command, programs: Path) 
     """Also where the terminal is narrower than a token."""
     ended = command(
         "cut", "--planted-bug", "forward-scan", "--set", "epoch.instructions=200000",
-        "--cuts", "20", "--", programs / "kv", "2000",
+        "--cuts", "200", "--", programs / "kv", "2000",
     )  # fmt: skip
     assert ended.status == 1, ended.stdout
     printed = re.findall(r"^ *cycle ([\d,]+): ([a-z-]+).*?^  again: perdure replay (\S+)$",

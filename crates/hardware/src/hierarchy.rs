@@ -15,6 +15,7 @@ use std::ops::Range;
 
 use crate::arena::{Arena, Digest};
 use crate::cache::{Cache, Slot, State, Word};
+use crate::calendar::Calendar;
 use crate::coherence::{Directory, Request, Snoop, transition};
 use crate::event::EventQueue;
 use crate::line::{LINE_BYTES, Line, LineNumber, Version};
@@ -24,6 +25,9 @@ use crate::policy::{Cause, CrossVersionStore, Evicted, Eviction, Policy, PolicyF
 use crate::specification::{CoreModel, Specification};
 use crate::statistics::Statistics;
 use crate::time::Cycles;
+
+/// Slots of time that a port's calendar remembers.
+const PORT_SLOTS: usize = 4096;
 
 /// The granularity of [`Statistics::pages_written`].
 const PAGE_BYTES: u64 = 4096;
@@ -67,7 +71,8 @@ pub struct Hardware {
     /// Shared cache. A word in state Exclusive has one holder that owns the line.
     pub llc: Cache,
     holders: Vec<u64>,
-    ports_free: Vec<Cycles>,
+    /// Of each slice of the shared cache.
+    ports: Vec<Calendar>,
     /// Controller and media.
     pub memory: Memory,
     /// Timed events.
@@ -130,7 +135,7 @@ impl Hardware {
         Self {
             cores,
             holders: vec![0; llc.sets() * llc.ways()],
-            ports_free: vec![0; specification.harts],
+            ports: vec![Calendar::new(PORT_SLOTS); specification.harts],
             llc,
             memory: Memory::new(&specification, arena, context_range),
             events: EventQueue::default(),
@@ -328,9 +333,8 @@ impl Hardware {
 
     /// Takes the port of the slice that holds a set; returns when it was free.
     pub fn take_llc_port(&mut self, set: usize, now: Cycles, cycles: Cycles) -> Cycles {
-        let slice = set * self.ports_free.len() / self.llc.sets();
-        let start = now.max(self.ports_free[slice]);
-        self.ports_free[slice] = start + cycles;
+        let slice = set * self.ports.len() / self.llc.sets();
+        let start = now.max(self.ports[slice].reserve(now, cycles) - cycles);
         self.statistics.llc_port_wait_cycles += start - now;
         start
     }

@@ -14,6 +14,7 @@
 
 pub mod arena;
 pub mod cache;
+pub mod calendar;
 pub mod coherence;
 pub mod event;
 pub mod hierarchy;

@@ -64,10 +64,16 @@ impl Picl {
         else {
             return;
         };
-        let end = (sets_done + self.parameters.acs_sets_per_step).min(hardware.llc.sets());
+        let sets = hardware.llc.sets();
+        let sets_per_step = self.parameters.acs_sets_per_step;
+        let end = (sets_done + sets_per_step).min(sets);
+        let mut visited = sets_done;
         let mut time = now;
-        for step in sets_done..end {
-            let set = hardware.set_in_walk(step);
+        // Once the write queue makes it wait, it gives way: harts' requests come before what it
+        // would write later.
+        while visited < end && time - now <= sets_per_step as Cycles {
+            let set = hardware.set_in_walk(visited);
+            visited += 1;
             time += 1;
             for way in 0..hardware.llc.ways() {
                 let slot = Slot((set * hardware.llc.ways() + way) as u32);
@@ -92,10 +98,10 @@ impl Picl {
                 }
             }
         }
-        if end < hardware.llc.sets() {
+        if visited < sets {
             self.scan = Scan::Running {
                 target,
-                sets_done: end,
+                sets_done: visited,
                 durable,
             };
             hardware.events.schedule(time, EVENT_SCAN);
