@@ -28,7 +28,7 @@ bugs! {
     StaleCopyAfterFlush, "stale-copy-after-flush", "a line evicted earlier in the epoch and flushed at its end keeps its table entry, whose older bytes are applied too";
     TableSurvivesCommit, "table-survives-commit", "translations are kept after the commit although redo slots are handed out afresh";
     LastBlockForgotten, "last-block-forgotten", "the block that the flush left partly filled is not written to the journal";
-    CommitBeforeJournal, "commit-before-journal", "the commit record does not wait until the journal is durable";
+    CommitBeforeJournal, "commit-before-journal", "the commit record is written before the last blocks of the journal";
     AnnounceBeforeCommit, "announce-before-commit", "output leaves when the journal is durable, before its commit record is";
     HomeBeforeCommit, "home-before-commit", "lines are copied home without waiting for the commit record";
     RetireBeforeHome, "retire-before-home", "the record that retires the journal is written before the lines are copied home";

@@ -262,6 +262,14 @@ impl Journaling {
         time
     }
 
+    /// Blocks that the journal will have when the one that fills and the addresses are written.
+    fn blocks_at_the_end(&self) -> u64 {
+        let addresses = self.slots.iter().filter(|&&line| line != SUPERSEDED);
+        let per_block = Kind::Addresses.entries(self.map.block_bytes());
+        let more = addresses.count().div_ceil(per_block);
+        self.blocks + u64::from(!self.lines.is_empty()) + more as u64
+    }
+
     /// The whole of it. Returns when harts may go on.
     pub(super) fn commit(&mut self, hardware: &mut Hardware, now: Cycles) -> Cycles {
         self.stage = Stage::Flushing;
@@ -275,21 +283,22 @@ impl Journaling {
             }
             _ => {}
         }
+        let epoch = self.executing;
+        let early = (self.bug == Some(Bug::CommitBeforeJournal)).then(|| {
+            let blocks = self.blocks_at_the_end();
+            self.write_record(hardware, epoch, blocks, time, 0)
+        });
         time = self.write_block(hardware, Kind::Lines, time);
         time = self.journal_addresses(hardware, time);
 
         // Evictions may still be in the queue, too: all that was accepted must be durable.
         let journaled = hardware.memory.quiet_at().max(time);
-        let not_before = match self.bug {
-            Some(Bug::CommitBeforeJournal) => 0,
-            _ => journaled,
-        };
-        let epoch = self.executing;
         let blocks = self.blocks;
         if self.bug == Some(Bug::HomeBeforeCommit) {
             time = self.copy_home(hardware, time);
         }
-        let [_, committed] = self.write_record(hardware, epoch, blocks, time, not_before);
+        let [_, committed] =
+            early.unwrap_or_else(|| self.write_record(hardware, epoch, blocks, time, journaled));
 
         if self.bug == Some(Bug::RetireBeforeHome) {
             self.write_record(hardware, epoch, 0, time, committed);
