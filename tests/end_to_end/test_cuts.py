@@ -16,7 +16,7 @@ from perdure import CutReport, Machine
 
 JOBS = 2
 CUTS = 40
-SHORT_EPOCHS = {"epoch.instructions": 200_000}
+SHORT_EPOCHS = {"epoch.instructions": 100_000}
 PROGRAMS = (
     "guests/selfcheck",
     "guests/sharing",
