@@ -31,6 +31,27 @@ pub struct PlantedBug {
     pub summary: &'static str,
 }
 
+/// A design's planted bugs as one table (variant, name, summary): an `enum Bug` to switch on, `ALL`
+/// for [`Design::PLANTED_BUGS`], and `Bug::named`.
+macro_rules! planted_bugs {
+    ($($variant:ident, $name:literal, $summary:literal;)*) => {
+        /// The bug that is switched on.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum Bug { $(#[doc = $summary] $variant,)* }
+
+        /// For the command line.
+        pub const ALL: &[$crate::design::PlantedBug] = &[$($crate::design::PlantedBug { name: $name, summary: $summary },)*];
+
+        impl Bug {
+            /// By name.
+            pub fn named(name: &str) -> Option<Self> {
+                match name { $($name => Some(Self::$variant),)* _ => None }
+            }
+        }
+    };
+}
+pub(crate) use planted_bugs;
+
 /// An event that a design schedules for now when it has run out of room: the machine ends the
 /// epoch at the next instruction boundary, with [`Urgency::Overflow`]. Evictions go on until then,
 /// and also while the kernel finishes what it is at.

@@ -13,11 +13,11 @@ mod common;
 
 use std::ops::Range;
 
-use common::Random;
 use common::geometry::{self, Geometry};
 use common::judge::{Accusation, Judge};
 use common::rig::Rig;
 use common::workload::Workload;
+use common::{Random, seeds};
 use perdure_designs::frm::log::{Log, Record, SLOT_BYTES};
 use perdure_designs::frm::registers::{COPIES, Commit, RECORD_BYTES};
 use perdure_designs::frm::{Frm, Parameters};
@@ -194,10 +194,7 @@ fn damage_one_machine(
 
 #[test]
 fn damage_is_reported_or_harmless() {
-    let seeds = match std::env::var("PERDURE_SEED") {
-        Ok(seed) => vec![seed.parse().expect("PERDURE_SEED is a number")],
-        Err(_) => (1..=SEEDS).collect(),
-    };
+    let seeds = seeds(SEEDS);
     let mut outcomes = Outcomes::default();
     for geometry in geometry::ALL {
         for &seed in &seeds {

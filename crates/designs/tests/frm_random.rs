@@ -9,6 +9,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use common::campaign::{self, Accused, Effort, Report};
 use common::geometry::{self, Geometry};
+use common::seeds;
 use perdure_designs::Design;
 use perdure_designs::frm::{Frm, Parameters};
 
@@ -73,13 +74,6 @@ const MACHINES: &[Machine] = &[
         parameters(8, 64 << 10),
     ),
 ];
-
-fn seeds(count: u64) -> Vec<u64> {
-    match std::env::var("PERDURE_SEED") {
-        Ok(seed) => vec![seed.parse().expect("PERDURE_SEED is a number")],
-        Err(_) => (1..=count).collect(),
-    }
-}
 
 /// Runs the clean design on one machine.
 fn clean((geometry, parameters): &Machine, seed: u64, effort: Effort) -> Report {

@@ -8,11 +8,11 @@ mod common;
 
 use std::ops::Range;
 
-use common::Random;
 use common::geometry::{self, Geometry};
 use common::judge::{Accusation, Judge};
 use common::rig::Rig;
 use common::workload::Workload;
+use common::{Random, seeds};
 use perdure_designs::journaling::journal::Map;
 use perdure_designs::journaling::registers::{COPIES, RECORD_BYTES, Record};
 use perdure_designs::journaling::{Journaling, Parameters};
@@ -178,10 +178,7 @@ fn damage_one_machine(
 
 #[test]
 fn damage_is_reported_or_harmless() {
-    let seeds = match std::env::var("PERDURE_SEED") {
-        Ok(seed) => vec![seed.parse().expect("PERDURE_SEED is a number")],
-        Err(_) => (1..=SEEDS).collect(),
-    };
+    let seeds = seeds(SEEDS);
     let mut outcomes = Outcomes::default();
     for geometry in geometry::ALL {
         for &seed in &seeds {

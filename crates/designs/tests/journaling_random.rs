@@ -9,6 +9,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use common::campaign::{self, Accused, Effort, Report};
 use common::geometry::{self, Geometry};
+use common::seeds;
 use perdure_designs::Design;
 use perdure_designs::journaling::{Journaling, Parameters};
 
@@ -51,13 +52,6 @@ const MACHINES: &[Machine] = &[
     (LONG_ROWS, 6144, 16),
     (SHORT_ROWS, 32, 8),
 ];
-
-fn seeds(count: u64) -> Vec<u64> {
-    match std::env::var("PERDURE_SEED") {
-        Ok(seed) => vec![seed.parse().expect("PERDURE_SEED is a number")],
-        Err(_) => (1..=count).collect(),
-    }
-}
 
 fn run(
     (geometry, table_entries, table_ways): Machine,

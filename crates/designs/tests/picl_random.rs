@@ -7,6 +7,7 @@ mod common;
 
 use common::campaign::{self, Accused, Effort, Report};
 use common::geometry::{self, Geometry};
+use common::seeds;
 use perdure_designs::Design;
 use perdure_designs::picl::Picl;
 
@@ -17,13 +18,6 @@ const EFFORT: Effort = Effort {
     cut_times: 250,
     tears: 3,
 };
-
-fn seeds(count: u64) -> Vec<u64> {
-    match std::env::var("PERDURE_SEED") {
-        Ok(seed) => vec![seed.parse().expect("PERDURE_SEED is a number")],
-        Err(_) => (1..=count).collect(),
-    }
-}
 
 /// Runs the clean design on one machine.
 fn clean(geometry: &Geometry, seed: u64, effort: Effort) -> Report {

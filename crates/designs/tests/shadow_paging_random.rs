@@ -9,6 +9,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use common::campaign::{self, Accused, Effort, Report};
 use common::geometry::{self, Geometry};
+use common::seeds;
 use perdure_designs::Design;
 use perdure_designs::shadow_paging::{Parameters, ShadowPaging};
 
@@ -71,13 +72,6 @@ const SMALL_ROWS: Geometry = Geometry {
     banks: 3,
     ..SCATTERED
 };
-
-fn seeds(count: u64) -> Vec<u64> {
-    match std::env::var("PERDURE_SEED") {
-        Ok(seed) => vec![seed.parse().expect("PERDURE_SEED is a number")],
-        Err(_) => (1..=count).collect(),
-    }
-}
 
 fn parameters(table_entries: u64, table_ways: u64) -> Parameters {
     Parameters {

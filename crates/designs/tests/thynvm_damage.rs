@@ -8,11 +8,11 @@ mod common;
 
 use std::ops::Range;
 
-use common::Random;
 use common::geometry::{self, Geometry};
 use common::judge::{Accusation, Judge};
 use common::rig::Rig;
 use common::workload::Workload;
+use common::{Random, seeds};
 use perdure_designs::layout::BootRecord;
 use perdure_designs::surviving::{Interrupted, Surviving};
 use perdure_designs::thynvm::format::{COPIES, RECORD_BYTES, Record, Regions};
@@ -170,10 +170,7 @@ fn damage_one_machine(
 
 #[test]
 fn damage_is_reported_or_harmless() {
-    let seeds = match std::env::var("PERDURE_SEED") {
-        Ok(seed) => vec![seed.parse().expect("PERDURE_SEED is a number")],
-        Err(_) => (1..=SEEDS).collect(),
-    };
+    let seeds = seeds(SEEDS);
     let mut outcomes = Outcomes::default();
     for (geometry, block_entries, page_entries) in MACHINES {
         let parameters = Parameters {

@@ -9,6 +9,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use common::campaign::{self, Accused, Effort, Report};
 use common::geometry::{self, Geometry};
+use common::seeds;
 use perdure_designs::Design;
 use perdure_designs::thynvm::{Parameters, Thynvm};
 
@@ -99,13 +100,6 @@ const MACHINES: &[Machine] = &[
     (SLOW_TABLES, 512, 8, 8, 60, 2),
     (LONG_ROWS, 32, 8, 8, 4, 2),
 ];
-
-fn seeds(count: u64) -> Vec<u64> {
-    match std::env::var("PERDURE_SEED") {
-        Ok(seed) => vec![seed.parse().expect("PERDURE_SEED is a number")],
-        Err(_) => (1..=count).collect(),
-    }
-}
 
 fn run(
     (geometry, block_entries, page_entries, table_ways, promote_writes, demote_writes): Machine,

@@ -1,26 +1,8 @@
 //! Mistakes that one could really make in FRM. Each is a switch; verification must catch each.
 
-use crate::design::PlantedBug;
+use crate::design::planted_bugs;
 
-macro_rules! bugs {
-    ($($variant:ident, $name:literal, $summary:literal;)*) => {
-        /// The bug that is switched on.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        pub enum Bug { $(#[doc = $summary] $variant,)* }
-
-        /// For the command line.
-        pub const ALL: &[PlantedBug] = &[$(PlantedBug { name: $name, summary: $summary },)*];
-
-        impl Bug {
-            /// By name.
-            pub fn named(name: &str) -> Option<Self> {
-                match name { $($name => Some(Self::$variant),)* _ => None }
-            }
-        }
-    };
-}
-
-bugs! {
+planted_bugs! {
     ModifyBeforeLog, "modify-before-log", "the in-place write does not wait until the undo record is durable";
     FillSkipsBuffer, "fill-skips-buffer", "a miss reads the home address although a newer eviction of the line waits in the buffer";
     ForwardUndo, "forward-undo", "recovery applies the log from oldest to newest, so the newest record of a line wins";

@@ -1,27 +1,9 @@
 //! Mistakes that one could really make in a redo journal. Each is a switch; verification must catch
 //! each.
 
-use crate::design::PlantedBug;
+use crate::design::planted_bugs;
 
-macro_rules! bugs {
-    ($($variant:ident, $name:literal, $summary:literal;)*) => {
-        /// The bug that is switched on.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        pub enum Bug { $(#[doc = $summary] $variant,)* }
-
-        /// For the command line.
-        pub const ALL: &[PlantedBug] = &[$(PlantedBug { name: $name, summary: $summary },)*];
-
-        impl Bug {
-            /// By name.
-            pub fn named(name: &str) -> Option<Self> {
-                match name { $($name => Some(Self::$variant),)* _ => None }
-            }
-        }
-    };
-}
-
-bugs! {
+planted_bugs! {
     SnoopMissed, "snoop-missed", "a miss reads the home address although the newest bytes are in the redo buffer";
     OverflowInPlace, "overflow-in-place", "a line for which the translation table has no room is written home at once";
     OverflowForgotten, "overflow-forgotten", "the lines of the overflow list are neither listed in the journal nor copied home";

@@ -1,26 +1,8 @@
 //! Mistakes that one could really make in PiCL. Each is a switch; verification must catch each.
 
-use crate::design::PlantedBug;
+use crate::design::planted_bugs;
 
-macro_rules! bugs {
-    ($($variant:ident, $name:literal, $summary:literal;)*) => {
-        /// The bug that is switched on.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        pub enum Bug { $(#[doc = $summary] $variant,)* }
-
-        /// For the command line.
-        pub const ALL: &[PlantedBug] = &[$(PlantedBug { name: $name, summary: $summary },)*];
-
-        impl Bug {
-            /// By name.
-            pub fn named(name: &str) -> Option<Self> {
-                match name { $($name => Some(Self::$variant),)* _ => None }
-            }
-        }
-    };
-}
-
-bugs! {
+planted_bugs! {
     EvictBeforeFlush, "evict-before-flush", "an evicted line is written in place although its undo entry is still in the on-chip buffer";
     ForwardScan, "forward-scan", "recovery applies the log from oldest to newest, so the newest entry for a line wins";
     ValidFromTooLate, "valid-from-too-late", "the undo entry of a clean line gets ValidFrom = last committed epoch in place of PersistedEID";

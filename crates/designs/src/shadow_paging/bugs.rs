@@ -1,27 +1,9 @@
 //! Mistakes that one could really make in shadow paging. Each is a switch; verification must catch
 //! each.
 
-use crate::design::PlantedBug;
+use crate::design::planted_bugs;
 
-macro_rules! bugs {
-    ($($variant:ident, $name:literal, $summary:literal;)*) => {
-        /// The bug that is switched on.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        pub enum Bug { $(#[doc = $summary] $variant,)* }
-
-        /// For the command line.
-        pub const ALL: &[PlantedBug] = &[$(PlantedBug { name: $name, summary: $summary },)*];
-
-        impl Bug {
-            /// By name.
-            pub fn named(name: &str) -> Option<Self> {
-                match name { $($name => Some(Self::$variant),)* _ => None }
-            }
-        }
-    };
-}
-
-bugs! {
+planted_bugs! {
     HomeBeforeCommit, "home-before-commit", "written pages are copied home before the commit record is durable";
     CommitBeforeTable, "commit-before-table", "the commit record is written before the table that it speaks of";
     TableBeforeFlush, "table-before-flush", "the table is taken before the cache flush, so pages first written by the flush are not in it";

@@ -1,26 +1,8 @@
 //! Mistakes that one could really make in `ThyNVM`. Each is a switch; verification must catch each.
 
-use crate::design::PlantedBug;
+use crate::design::planted_bugs;
 
-macro_rules! bugs {
-    ($($variant:ident, $name:literal, $summary:literal;)*) => {
-        /// The bug that is switched on.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        pub enum Bug { $(#[doc = $summary] $variant,)* }
-
-        /// For the command line.
-        pub const ALL: &[PlantedBug] = &[$(PlantedBug { name: $name, summary: $summary },)*];
-
-        impl Bug {
-            /// By name.
-            pub fn named(name: &str) -> Option<Self> {
-                match name { $($name => Some(Self::$variant),)* _ => None }
-            }
-        }
-    };
-}
-
-bugs! {
+planted_bugs! {
     RecordBeforeData, "record-before-data", "the commit record is written first, and then the tables that it counts";
     RecordCopiesTogether, "record-copies-together", "both copies of the commit record are written at the same time";
     AnnounceAtEpochEnd, "announce-at-epoch-end", "output leaves the machine when its epoch ends, not when the checkpoint is durable";

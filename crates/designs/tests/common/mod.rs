@@ -12,6 +12,14 @@ pub mod judge;
 pub mod rig;
 pub mod workload;
 
+/// The seeds of a test: 1 to `count`, or the one that `PERDURE_SEED` names.
+pub fn seeds(count: u64) -> Vec<u64> {
+    match std::env::var("PERDURE_SEED") {
+        Ok(seed) => vec![seed.parse().expect("PERDURE_SEED is a number")],
+        Err(_) => (1..=count).collect(),
+    }
+}
+
 /// splitmix64: the seed is the whole story.
 #[derive(Clone, Debug)]
 pub struct Random(pub u64);
