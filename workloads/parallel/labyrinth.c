@@ -4,15 +4,16 @@
  * algorithm (Lee, "An algorithm for path connections and its applications", 1961).
  *
  * Threads take pairs from a common list, the longest first. For a pair, a thread copies the whole
- * grid to one of its own, expands a wave of costs from the first point through free cells until
- * it has reached the second (a step costs 1, to another layer 2), walks back along
- * falling costs, straight on rather than round a bend, and enters the path in the common grid. If a
- * cell of the path is no longer free then, it starts over with a new copy.
+ * grid to one of its own, expands a wave of costs from the first point through free cells until it
+ * has reached the second (a step costs 1, to another layer 2), walks back along falling costs,
+ * straight on rather than round a bend, and enters the path in the common grid. If a cell of the
+ * path is no longer free then, it starts over with a new copy.
  *
  * Locks in place of STAMP's transactions: the grid is cut into bands of rows with one lock each.
- * To enter a path, a thread takes the locks of all bands that it touches, in ascending order, looks
- * whether all cells are still free, and takes them. The copy is made without locks, by relaxed
- * atomic loads: cells never become free again, so that a stale copy costs a repetition at worst.
+ * To enter a path, a thread takes the locks of all bands that it touches, in ascending order,
+ * looks whether all cells are still free, and takes them. The copy is made without locks, by
+ * relaxed atomic loads: cells never become free again, so that a stale copy costs a repetition at
+ * worst.
  *
  * Memory behaviour: streams over grids larger than the caches, read from the common one and
  * written to each thread's own; a wave that walks the own grid in all three directions.
@@ -427,7 +428,7 @@ int main(int argc, char **argv)
     const uint64_t cells = maze.size[0] * maze.size[1] * maze.size[2];
     if (4 * maze.pairs_count > cells) {
         die(STATUS_USAGE,
-            "%" PRIu64 " pairs take more than half of %" PRIu64 " cells: fewer -n, or a larger grid",
+            "%" PRIu64 " pairs take more than half of %" PRIu64 " cells: a smaller -n, please",
             maze.pairs_count, cells);
     }
 

@@ -17,9 +17,9 @@
  * Locks in place of STAMP's transactions: one per id of each table, and one lock for readers and
  * writers around the shape of each tree. A transaction takes the locks of its ids in ascending
  * order, a customer's first (what a leaving customer holds is known only then), and keeps them to
- * its end, so that transactions are atomic and cannot wait in a circle. The lock of a shape is taken
- * while locks of ids are held, never the other way round: shared by who looks something up, alone by
- * who adds or takes out a record.
+ * its end, so that transactions are atomic and cannot wait in a circle. The lock of a shape is
+ * taken while locks of ids are held, never the other way round: shared by who looks something up,
+ * alone by who adds or takes out a record.
  *
  * Memory behaviour: dependent loads down trees of small nodes, stores to a few records and to
  * lists, much allocation and freeing, and locks that many cores touch.

@@ -4,8 +4,8 @@
  * algorithm ("A Delaunay refinement algorithm for quality 2-dimensional mesh generation", 1995).
  *
  * A shared heap holds the bad triangles: those with an angle below the limit, and those with a
- * boundary edge in whose diametral circle their third corner lies ("encroached"). A thread takes the
- * worst. The new point is the middle of the encroached edge, else the centre of the triangle's
+ * boundary edge in whose diametral circle their third corner lies ("encroached"). A thread takes
+ * the worst. The new point is the middle of the encroached edge, else the centre of the triangle's
  * circumcircle, unless that would encroach on a boundary edge: then it is the middle of that edge.
  * The triangles whose circumcircle holds the new point, the cavity, are found by spreading from
  * neighbour to neighbour; they give way to a fan of triangles around the point, and the bad ones
@@ -22,9 +22,9 @@
  * Arithmetic: points lie on a fine grid of integers, and whether a point is left of a line
  * or in a circle is computed exactly, so that the mesh is Delaunay without exceptions.
  *
- * Checked: all triangles turn the same way and tile the square to the last unit of area; neighbours
- * agree about each other; no corner lies in the circumcircle across an edge; none is bad; all
- * points of the start are there. Which mesh results depends on how threads interleave, so
+ * Checked: all triangles turn the same way and tile the square to the last unit of area;
+ * neighbours agree about each other; no corner lies in the circumcircle across an edge; none is
+ * bad; all points of the start are there. Which mesh results depends on how threads interleave, so
  * the last line tells only of the start.
  *
  * Our assumption: STAMP reads a mesh made by Shewchuk's Triangle; `633.2` has 1,264 triangles.
@@ -53,8 +53,9 @@ struct point {
     int32_t x, y;
 };
 
-/* Corners run counter-clockwise. Edge i is opposite corner i; neighbour i lies across it, NULL beyond
-   the boundary. Corners never change; all else but the owner is read and written by it alone. */
+/* Corners run counter-clockwise. Edge i is opposite corner i; neighbour i lies across it, NULL
+   beyond the boundary. Corners never change; all else but the owner is read and written by it
+   alone. */
 struct triangle {
     uint32_t owner;
     bool alive;
@@ -130,7 +131,7 @@ static int64_t turn(struct point a, struct point b, struct point c)
            ((int64_t)b.y - a.y) * ((int64_t)c.x - a.x);
 }
 
-/* The scalar product of the ways from p to a and b: negative if p lies in their diametral circle. */
+/* The scalar product of the ways from p to a and b: negative if p is in their diametral circle. */
 static int64_t scalar(struct point p, struct point a, struct point b)
 {
     return ((int64_t)a.x - p.x) * ((int64_t)b.x - p.x) +
@@ -213,8 +214,8 @@ static double badness(const struct mesh *mesh, const struct triangle *triangle)
     return cosine > mesh->largest_squared_cosine ? cosine : 0;
 }
 
-/* The centre of a triangle's circumcircle, rounded to the grid; if that lies outside the square, the
-   point where the way there from the triangle's middle leaves it. Both lie in the circle. */
+/* The centre of a triangle's circumcircle, rounded to the grid; if that lies outside the square,
+   the point where the way there from the triangle's middle leaves it. Both lie in the circle. */
 static struct point centre(const struct triangle *triangle)
 {
     const struct point *corner = triangle->corner;
@@ -589,8 +590,10 @@ static void make_mesh(struct mesh *mesh)
     mesh->start = allocate(mesh->points + 4 * SIDE_SEGMENTS, sizeof *mesh->start);
     memcpy(mesh->start, corners, sizeof corners);
     mesh->start_count = 4;
-    struct triangle *below = new_triangle(worker.made, NO_OWNER, corners[0], corners[1], corners[2]);
-    struct triangle *above = new_triangle(worker.made, NO_OWNER, corners[0], corners[2], corners[3]);
+    struct triangle *below =
+        new_triangle(worker.made, NO_OWNER, corners[0], corners[1], corners[2]);
+    struct triangle *above =
+        new_triangle(worker.made, NO_OWNER, corners[0], corners[2], corners[3]);
     below->neighbour[1] = above;
     above->neighbour[2] = below;
     for (int32_t i = 1; i < SIDE_SEGMENTS; i++) {
