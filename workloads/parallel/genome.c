@@ -5,10 +5,10 @@
  * random places (and a few more where those leave gaps).
  *
  * Algorithm: that of STAMP's genome (Minh et al., IISWC 2008): (1) put the segments in a hash set,
- * which drops duplicates; (2) enter each one under the hashes of all its beginnings; for each length
- * of overlap, from the longest down, look for every segment that has no successor yet whether its
- * end is the beginning of one that has no predecessor (Rabin and Karp's string search), and link
- * the two unless they are the two ends of one chain; (3) write out the chain.
+ * which drops duplicates; (2) enter each one under the hashes of all its beginnings; for each
+ * length of overlap, from the longest down, look for every segment that has no successor yet
+ * whether its end is the beginning of one that has no predecessor (Rabin and Karp's string search),
+ * and link the two unless they are the two ends of one chain; (3) write out the chain.
  *
  * Locks: one spin lock for each bucket of each hash table. Two chains are linked under the locks of
  * their four outer segments, taken in the order of their numbers; which four was found without a
@@ -456,7 +456,7 @@ int main(int argc, char **argv)
     };
     parse_options(argc, argv, parameters, sizeof parameters / sizeof *parameters);
     if (problem.segment_length > problem.gene_length) {
-        die(STATUS_USAGE, "-s (nucleotides in a segment) is more than -g (nucleotides in the gene)");
+        die(STATUS_USAGE, "-s (nucleotides in a segment) is more than -g (in the gene)");
     }
 
     uint64_t random = random_seeded(1);

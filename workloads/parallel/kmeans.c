@@ -6,10 +6,10 @@
  * from -n to -m. The points lie about -C random centres, as those of STAMP's input
  * "random-n65536-d32-c16" do, and each dimension is scaled to mean 0 and deviation 1.
  *
- * Algorithm: that of STAMP's kmeans (Minh et al., IISWC 2008): Lloyd's iteration from randomly chosen
- * points. Threads take three points at a time; a point is assigned to the nearest centre and added
- * to that cluster's sum in a critical section. A round in which at most THRESHOLD of the points
- * change their cluster is the last, and so is round 500.
+ * Algorithm: that of STAMP's kmeans (Minh et al., IISWC 2008): Lloyd's iteration from points chosen
+ * at random. Threads take three points at a time; a point is assigned to the nearest centre and
+ * added to that cluster's sum in a critical section. A round in which at most THRESHOLD of the
+ * points change their cluster is the last, and so is round 500.
  *
  * Locks: one spin lock for each cluster's sum. The next points are taken with an atomic addition.
  *
@@ -225,9 +225,10 @@ static void end_round(struct problem *problem)
     for (uint64_t c = 0; c < problem->clusters; c++) {
         struct cluster_sum *sum = cluster_sum(problem, c);
         const double steps = (double)sum->count * STEPS_PER_UNIT;
+        float *centre = problem->centres + c * problem->dimensions;
         for (uint64_t d = 0; d < problem->dimensions; d++) {
             if (sum->count > 0) { /* an empty cluster stays where it is */
-                problem->centres[c * problem->dimensions + d] = (float)((double)sum->sum[d] / steps);
+                centre[d] = (float)((double)sum->sum[d] / steps);
             }
             sum->sum[d] = 0;
         }

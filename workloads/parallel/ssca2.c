@@ -7,13 +7,13 @@
  * the cliques 1, 2, 4, ... farther on with probability -i, -i/2, -i/4, ...; each of these edges is
  * 1 to -p parallel ones. The vertices are numbered at random.
  *
- * Algorithm: Kernel 1 of HPCS SSCA#2 (Bader and Madduri, HiPC 2005), the one that STAMP's ssca2 runs
- * (Minh et al., IISWC 2008): count the edges from each vertex; lay the vertices out by prefix sums;
- * put each edge in its place; sort the edges of a vertex and gather parallel ones; and enter each
- * vertex in the list of implied edges of every neighbour that has no edge back to it: a fixed
+ * Algorithm: Kernel 1 of HPCS SSCA#2 (Bader and Madduri, HiPC 2005), the one that STAMP's ssca2
+ * runs (Minh et al., IISWC 2008): count the edges from each vertex; lay the vertices out by prefix
+ * sums; put each edge in its place; sort the edges of a vertex and gather parallel ones; and enter
+ * each vertex in the list of implied edges of every neighbour that has no edge back to it: a fixed
  * number in an array, what is beyond in blocks of overflow. -l is for Kernel 3, which neither runs.
- * (STAMP's generator hands over its edges sorted by vertex; the benchmark's text does not, and nor
- * does this one.)
+ * (STAMP's generator hands over its edges sorted by vertex; the benchmark's text asks for random
+ * order, and has it here.)
  *
  * Locks: one spin lock for each vertex.
  *
