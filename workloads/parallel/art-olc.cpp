@@ -228,23 +228,16 @@ template <class Visit> void for_each_child(node *in, Visit visit)
 
 /* ---- Nodes made of others ----------------------------------------------------------------- */
 
-template <class Larger> node *grown_to(node *full)
-{
-    node *larger = new Larger(full->path, full->level);
-    for_each_child(full, [larger](uint8_t byte, child moved) { add_child(larger, byte, moved); });
-    return larger;
-}
-
-/* A node of the next kind with the children of a full one, which is not of the largest kind. */
-node *grown(node *full)
+/* An empty node of the next kind in a full one's place, which is not of the largest kind. */
+node *larger_node(const node *full)
 {
     switch (full->type) {
     case NODE_4:
-        return grown_to<node_16>(full);
+        return new node_16(full->path, full->level);
     case NODE_16:
-        return grown_to<node_48>(full);
+        return new node_48(full->path, full->level);
     default:
-        return grown_to<node_256>(full);
+        return new node_256(full->path, full->level);
     }
 }
 
@@ -298,31 +291,37 @@ class radix_tree {
             in->lock.unlock();
             return true;
         }
-        if (!parent->lock.lock_if(parent_version)) {
-            return false;
+        /* Made before locking: the others wait for as long as the locks are held. */
+        node *larger = larger_node(in);
+        const bool parent_is_ours = parent->lock.lock_if(parent_version);
+        const bool done = parent_is_ours && in->lock.lock_if(version);
+        if (done) {
+            for_each_child(in, [larger](uint8_t moved_byte, child moved) {
+                add_child(larger, moved_byte, moved);
+            });
+            add_child(larger, byte, child(leaf));
+            link_of(parent, byte_of(leaf->key, parent->level))->set(child(larger));
+            in->lock.unlock_obsolete();
+            in->next_retired = own.first;
+            own.first = in;
+        } else {
+            free_node(larger);
         }
-        if (!in->lock.lock_if(version)) {
+        if (parent_is_ours) {
             parent->lock.unlock();
-            return false;
         }
-        node *larger = grown(in);
-        add_child(larger, byte, child(leaf));
-        link_of(parent, byte_of(leaf->key, parent->level))->set(child(larger));
-        in->lock.unlock_obsolete();
-        parent->lock.unlock();
-        in->next_retired = own.first;
-        own.first = in;
-        return true;
+        return done;
     }
 
     /* Puts a node into the place of a child, for that child and a new leaf. */
     static bool add_branch(node *parent, uint64_t version, child present, uint64_t present_key,
                            leaf_record *leaf)
     {
+        node *above = branch(leaf->key, child(leaf), present_key, present);
         if (!parent->lock.lock_if(version)) {
+            free_node(above);
             return false;
         }
-        node *above = branch(leaf->key, child(leaf), present_key, present);
         link_of(parent, byte_of(leaf->key, parent->level))->set(child(above));
         parent->lock.unlock();
         return true;

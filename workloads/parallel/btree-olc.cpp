@@ -107,10 +107,9 @@ void insert_child(inner_node *parent, uint64_t separator, node *right)
     parent->count.set(static_cast<uint16_t>(count + 1));
 }
 
-/* Moves the upper half of a leaf to a new one; the largest key that stays is the separator. */
-leaf_node *halve(leaf_node *left, uint64_t *separator)
+/* Moves the upper half of a leaf to an empty one. The separator is the largest key that stays. */
+uint64_t halve(leaf_node *left, leaf_node *right)
 {
-    auto *right = new leaf_node;
     const unsigned count = left->count.get();
     const unsigned kept = count - count / 2;
     for (unsigned i = kept; i < count; i++) {
@@ -119,17 +118,15 @@ leaf_node *halve(leaf_node *left, uint64_t *separator)
     }
     right->count.set(static_cast<uint16_t>(count - kept));
     left->count.set(static_cast<uint16_t>(kept));
-    *separator = left->keys[kept - 1].get();
-    return right;
+    return left->keys[kept - 1].get();
 }
 
-/* Moves the upper half of an inner node to a new one, and the key between the halves up. */
-inner_node *halve(inner_node *left, uint64_t *separator)
+/* Moves the upper half of an inner node to an empty one. The separator is the key between. */
+uint64_t halve(inner_node *left, inner_node *right)
 {
-    auto *right = new inner_node;
     const unsigned count = left->count.get();
     const unsigned kept = count / 2;
-    *separator = left->keys[kept].get();
+    const uint64_t separator = left->keys[kept].get();
     for (unsigned i = kept + 1; i < count; i++) {
         right->keys[i - kept - 1].set(left->keys[i].get());
     }
@@ -138,7 +135,7 @@ inner_node *halve(inner_node *left, uint64_t *separator)
     }
     right->count.set(static_cast<uint16_t>(count - kept - 1));
     left->count.set(static_cast<uint16_t>(kept));
-    return right;
+    return separator;
 }
 
 class btree {
@@ -150,23 +147,29 @@ class btree {
     template <class Node>
     void split(inner_node *parent, uint64_t parent_version, Node *full, uint64_t version)
     {
-        if (parent != nullptr && !parent->lock.lock_if(parent_version)) {
-            return;
-        }
-        if (full->lock.lock_if(version)) {
-            uint64_t separator;
-            node *right = halve(full, &separator);
-            if (parent != nullptr) {
-                insert_child(parent, separator, right);
-            } else {
-                auto *top = new inner_node;
-                top->children[0].set(full);
-                insert_child(top, separator, right);
-                root.set(top);
+        const bool is_root = parent == nullptr;
+        /* Made before locking: the others wait for as long as the locks are held. */
+        auto *right = new Node;
+        auto *above = is_root ? new inner_node : parent;
+
+        const bool parent_is_ours = is_root || parent->lock.lock_if(parent_version);
+        if (parent_is_ours && full->lock.lock_if(version)) {
+            const uint64_t separator = halve(full, right);
+            if (is_root) {
+                above->children[0].set(full);
+            }
+            insert_child(above, separator, right);
+            if (is_root) {
+                root.set(above);
             }
             full->lock.unlock();
+        } else {
+            delete right;
+            if (is_root) {
+                delete above;
+            }
         }
-        if (parent != nullptr) {
+        if (parent_is_ours && !is_root) {
             parent->lock.unlock();
         }
     }

@@ -28,7 +28,7 @@
 
 constexpr uint64_t KEYS_SEED = 20210614;
 constexpr uint64_t INSERTS_MAX = 1000000000;
-constexpr uint64_t SAMPLE = 1000;
+constexpr uint64_t SAMPLE = 256;
 
 /* Key number `number`; a bijection, since the factor is odd. */
 inline uint64_t key_at(uint64_t number)
