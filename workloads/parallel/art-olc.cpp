@@ -24,7 +24,7 @@
 
 namespace {
 
-constexpr uint64_t INSERTS_DEFAULT = 4800000;
+constexpr uint64_t INSERTS_DEFAULT = 2400000;
 constexpr unsigned KEY_BYTES = 8;
 
 /* ---- Nodes -------------------------------------------------------------------------------- */
@@ -65,7 +65,6 @@ struct node {
     const uint8_t level; /* the byte of the key that chooses the child, 0 the highest */
     const kind type;
     cell<uint16_t> count; /* of children: within the kind's capacity at every moment */
-    node *next_retired = nullptr; /* touched only by the thread that took the node out */
 
     node(kind type, uint64_t path, uint8_t level) : path(path), level(level), type(type) {}
 };
@@ -129,8 +128,8 @@ uint8_t parting_level(uint64_t one, uint64_t other)
 
 /* ---- The children of one node ------------------------------------------------------------- */
 
-/* The link of a byte's child, or null. Without the node's lock, what it says means nothing until the
-   node's version was found unchanged. */
+/* The link of a byte's child, or null. Without the node's lock, what it says means nothing until
+   the node's version was found unchanged. */
 template <kind KIND> child_link<child> *link_of(sorted_node<KIND> *in, uint8_t byte)
 {
     const unsigned count = in->count.get();
@@ -256,31 +255,15 @@ void free_node(node *only)
     as_kind(only, [](auto *exact) { delete exact; });
 }
 
-void free_below(child top)
-{
-    if (top.is_leaf()) {
-        delete top.leaf();
-        return;
-    }
-    for_each_child(top.inner(), [](uint8_t, child below) { free_below(below); });
-    free_node(top.inner());
-}
-
 /* ---- The tree ----------------------------------------------------------------------------- */
 
 class radix_tree {
-    /* Nodes that were replaced by larger ones, by the thread that did it: others may still read
-       them. */
-    struct alignas(CACHE_LINE_BYTES) retired_nodes {
-        node *first = nullptr;
-    };
-
     node_256 root{0, 0}; /* always there and never full, so that every other node has a parent */
-    retired_nodes retired[THREADS_MAX];
 
-    /* Puts a leaf into the place of a missing child. A full node is replaced by a larger one. */
-    bool add_leaf(retired_nodes &own, node *parent, uint64_t parent_version, node *in,
-                  uint64_t version, leaf_record *leaf)
+    /* Puts a leaf into the place of a missing child. A full node is replaced by a larger one, and
+       stays for those who may still read it until the program ends. */
+    static bool add_leaf(node *parent, uint64_t parent_version, node *in, uint64_t version,
+                         leaf_record *leaf)
     {
         const uint8_t byte = byte_of(leaf->key, in->level);
         if (!is_full(in)) {
@@ -302,8 +285,6 @@ class radix_tree {
             add_child(larger, byte, child(leaf));
             link_of(parent, byte_of(leaf->key, parent->level))->set(child(larger));
             in->lock.unlock_obsolete();
-            in->next_retired = own.first;
-            own.first = in;
         } else {
             free_node(larger);
         }
@@ -327,7 +308,7 @@ class radix_tree {
         return true;
     }
 
-    outcome try_insert(retired_nodes &own, leaf_record *leaf)
+    outcome try_insert(leaf_record *leaf)
     {
         const uint64_t key = leaf->key;
         node *parent = nullptr;
@@ -349,7 +330,7 @@ class radix_tree {
                 return outcome::RESTART;
             }
             if (next.is_none()) {
-                return add_leaf(own, parent, parent_version, current, version, leaf)
+                return add_leaf(parent, parent_version, current, version, leaf)
                            ? outcome::INSERTED
                            : outcome::RESTART;
             }
@@ -410,28 +391,12 @@ class radix_tree {
   public:
     static constexpr bool ORDERED = true;
 
-    radix_tree() = default;
-    radix_tree(const radix_tree &) = delete;
-    radix_tree &operator=(const radix_tree &) = delete;
-
-    ~radix_tree()
-    {
-        for_each_child(&root, [](uint8_t, child below) { free_below(below); });
-        for (retired_nodes &list : retired) {
-            while (list.first != nullptr) {
-                node *next = list.first->next_retired;
-                free_node(list.first);
-                list.first = next;
-            }
-        }
-    }
-
-    bool insert(unsigned thread, uint64_t key, uint64_t value)
+    bool insert(uint64_t key, uint64_t value)
     {
         auto *leaf = new leaf_record{key, value};
         unsigned spins = 0;
         for (;;) {
-            switch (try_insert(retired[thread], leaf)) {
+            switch (try_insert(leaf)) {
             case outcome::INSERTED:
                 return true;
             case outcome::PRESENT:

@@ -191,8 +191,8 @@ class btree {
             }
             node *child = inner->children[position(inner, key)].get();
             uint64_t child_version;
-            /* The child may be followed if the node is unchanged, and the child's version is that of
-               a child that still covers the key if the node is unchanged after it was noted. */
+            /* The child may be followed if the node is unchanged; and it covers the key as of its
+               version if the node is unchanged after that was noted. */
             if (!inner->lock.unchanged(version) || !child->lock.read(&child_version) ||
                 !inner->lock.unchanged(version)) {
                 return outcome::RESTART;
@@ -267,28 +267,12 @@ class btree {
         return height + 1;
     }
 
-    static void free_node(node *current)
-    {
-        if (current->is_leaf) {
-            delete static_cast<leaf_node *>(current);
-            return;
-        }
-        auto *inner = static_cast<inner_node *>(current);
-        for (unsigned i = 0; i <= inner->count.get(); i++) {
-            free_node(inner->children[i].get());
-        }
-        delete inner;
-    }
-
   public:
     static constexpr bool ORDERED = true;
 
     btree() { root.set(new leaf_node); }
-    btree(const btree &) = delete;
-    btree &operator=(const btree &) = delete;
-    ~btree() { free_node(root.get()); }
 
-    bool insert(unsigned, uint64_t key, uint64_t value)
+    bool insert(uint64_t key, uint64_t value)
     {
         unsigned spins = 0;
         for (;;) {

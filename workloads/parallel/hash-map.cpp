@@ -21,7 +21,7 @@
 
 namespace {
 
-constexpr uint64_t INSERTS_DEFAULT = 6400000;
+constexpr uint64_t INSERTS_DEFAULT = 3600000;
 
 using table = std::unordered_map<uint64_t, uint64_t>;
 

@@ -1,17 +1,17 @@
 /*
  * Optimistic lock coupling, C++17: what the nodes of a tree need for it.
  *
- * V. Leis, F. Scheibner, A. Kemper and T. Neumann, "The ART of practical synchronization",
- * DaMoN 2016. Each node has a lock with a version. A reader takes no lock: it notes the version, reads
+ * V. Leis, F. Scheibner, A. Kemper and T. Neumann, "The ART of practical synchronization", DaMoN
+ * 2016. Each node has a lock with a version. A reader takes no lock: it notes the version, reads
  * what it needs, and goes on only if the version is still the same; else it restarts from the
  * root. A writer makes the version that it noted into a lock, which fails if anyone else was
  * faster, and unlocking counts the version up.
  *
- * Always true: what a reader may read while a writer writes is in a `cell` or a `child_link`, so that
- * there are no data races; what it read means nothing until the version was found unchanged, and no
- * pointer is followed before. What a node holds outside of them is set before a link to the node is,
- * and never changes. Memory that was reachable once is not freed before all threads
- * are done.
+ * Always true: what a reader may read while a writer writes is in a `cell` or a `child_link`, so
+ * that there are no data races; what it read means nothing until the version was found unchanged,
+ * and no pointer is followed before. What a node holds outside of them is set before a link to the
+ * node is, and never changes. Memory that was reachable once is never freed, since others may
+ * still read it.
  */
 #ifndef PERDURE_OPTIMISTIC_H
 #define PERDURE_OPTIMISTIC_H
@@ -41,7 +41,7 @@ template <class Pointer> class child_link {
 
 class version_lock {
     static constexpr uint64_t OBSOLETE = 1; /* the node is no longer part of the tree */
-    static constexpr uint64_t LOCKED = 2;   /* added once more to unlock: carries into the version */
+    static constexpr uint64_t LOCKED = 2;   /* added again to unlock: carries into the version */
 
     std::atomic<uint64_t> word{0};
 

@@ -21,7 +21,7 @@
 
 namespace {
 
-constexpr uint64_t INSERTS_DEFAULT = 4000000;
+constexpr uint64_t INSERTS_DEFAULT = 3000000;
 
 using tree = std::map<uint64_t, uint64_t>;
 

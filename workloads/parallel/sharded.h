@@ -2,9 +2,9 @@
  * A container of the standard library that threads may insert into at the same time, C++17: cut
  * into shards by the upper bits of the key, each a container of its own behind a lock of its own.
  *
- * A lock per shard and not one reader-writer lock, since every operation of the measured phase is an
- * insert: with a reader-writer lock they would all exclude each other, and 16 threads would
- * run no faster than one. With 256 shards for 16 threads it is rare that two want the same one; a
+ * A lock per shard and not one reader-writer lock, since every operation of the measured phase is
+ * an insert: with a reader-writer lock they would all exclude each other, and 16 threads would run
+ * no faster than one. With 256 shards for 16 threads it is rare that two want the same one; a
  * thread that waits sleeps (std::mutex).
  *
  * Always true: a shard holds the keys of one range, and ranges ascend with the shards' numbers, so
@@ -34,7 +34,7 @@ template <class Container> class sharded {
     }
 
   public:
-    bool insert(unsigned, uint64_t key, uint64_t value)
+    bool insert(uint64_t key, uint64_t value)
     {
         shard &in = shards[shard_of(key)];
         const std::lock_guard<std::mutex> guard(in.lock);
