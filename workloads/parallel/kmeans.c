@@ -26,9 +26,11 @@
 
 #include <math.h>
 
-#ifdef __clang__
 /* A contracted multiply-add rounds once instead of twice: another result. */
+#ifdef __clang__
 #pragma STDC FP_CONTRACT OFF
+#else
+#pragma GCC optimize("fp-contract=off")
 #endif
 
 enum {
