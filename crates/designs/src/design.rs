@@ -1,5 +1,7 @@
 //! What a crash-consistency design states about itself, over and above its hooks ([`Policy`]).
 
+use std::fmt::Display;
+
 use perdure_hardware::hierarchy::Hardware;
 use perdure_hardware::policy::Policy;
 use perdure_hardware::statistics::Statistics;
@@ -85,6 +87,31 @@ pub struct ImpossibleParameter {
     pub value: String,
     /// What is wrong and what would be right.
     pub problem: String,
+}
+
+impl ImpossibleParameter {
+    /// That value of that key.
+    pub fn new(key: &'static str, value: impl Display, problem: impl Into<String>) -> Self {
+        Self {
+            key,
+            value: value.to_string(),
+            problem: problem.into(),
+        }
+    }
+
+    /// For chains of checks: refuses the value unless it is `good`.
+    pub fn unless(
+        good: bool,
+        key: &'static str,
+        value: impl Display,
+        problem: impl Into<String>,
+    ) -> Result<(), Self> {
+        if good {
+            Ok(())
+        } else {
+            Err(Self::new(key, value, problem))
+        }
+    }
 }
 
 /// A design. The epoch protocol: the machine stores every context, then calls

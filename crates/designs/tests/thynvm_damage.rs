@@ -1,4 +1,4 @@
-//! A damaged image: random bytes flipped in boot records, commit records and table blocks after a
+//! A damaged image: random bytes changed in boot records, commit records and table blocks after a
 //! power cut. Recovery reports corruption, or brings back exactly an epoch that the promise allows.
 //! It never panics, and memory is never wrong.
 //!
@@ -6,34 +6,21 @@
 
 mod common;
 
-use std::ops::Range;
-
+use common::damage::{self, Effort, Group};
 use common::geometry::{self, Geometry};
-use common::judge::{Accusation, Judge};
-use common::rig::Rig;
-use common::workload::Workload;
-use common::{Random, seeds};
-use perdure_designs::layout::BootRecord;
-use perdure_designs::surviving::{Interrupted, Surviving};
+use perdure_designs::Design;
+use perdure_designs::layout::{BootRecord, Layout};
+use perdure_designs::surviving::Surviving;
 use perdure_designs::thynvm::format::{COPIES, RECORD_BYTES, Record, Regions};
 use perdure_designs::thynvm::{Parameters, Thynvm};
 use perdure_hardware::arena::Arena;
+use perdure_hardware::hierarchy::Hardware;
 
-const SEEDS: u64 = 3;
-const CUTS: u64 = 60;
-const TRIALS: u64 = 12;
-const BOOT_COPIES: [u64; 2] = [0, 4096];
-const BOOT_BYTES: u64 = 128;
-
-/// Machines whose epochs list many and few units.
-const MACHINES: &[(Geometry, usize, usize)] = &[
-    (geometry::TINY, 16, 4),
-    (geometry::MANY_HARTS, 64, 4),
-    (geometry::RESIDENT, 32, 4),
-    (geometry::HOT, 4, 4),
-    (geometry::PARALLEL_MEDIA, 256, 16),
-    (SHORT_ROWS, 64, 16),
-];
+const EFFORT: Effort = Effort {
+    seeds: 3,
+    cuts: 60,
+    apart: 4_000,
+};
 
 /// Tables of many blocks.
 const SHORT_ROWS: Geometry = Geometry {
@@ -45,24 +32,22 @@ const SHORT_ROWS: Geometry = Geometry {
     ..geometry::TINY
 };
 
-#[derive(Debug, Default)]
-struct Outcomes {
-    reported: u64,
-    recovered: u64,
-    /// Of these, to another epoch than without the damage.
-    recovered_otherwise: u64,
+const fn tables(block_entries: usize, page_entries: usize) -> Parameters {
+    Parameters {
+        block_entries,
+        page_entries,
+        table_ways: 4,
+        promote_writes: 6,
+        demote_writes: 2,
+    }
 }
 
-/// Everything that recovery could read: records, and the tables of the last two checkpoints.
-fn targets(arena: &mut Arena) -> Vec<Range<u64>> {
-    let mut places: Vec<Range<u64>> = BOOT_COPIES
-        .map(|at| at..at + BOOT_BYTES)
-        .into_iter()
-        .chain(COPIES.map(|at| at..at + RECORD_BYTES as u64))
-        .collect();
+/// The tables of the last two checkpoints.
+fn checkpoint_tables(arena: &mut Arena) -> Group {
     let image = Surviving::new(arena);
     let boot = BootRecord::read(&image).expect("it is whole");
     let regions = Regions::of(&boot).expect("it is this design's");
+    let mut places = Vec::new();
     for copy in COPIES {
         let bytes = image.read(copy, RECORD_BYTES).expect("it is there");
         let Some(record) = Record::decode(bytes, false) else {
@@ -74,126 +59,26 @@ fn targets(arena: &mut Arena) -> Vec<Range<u64>> {
             places.push(at..at + regions.shape.table_block_bytes);
         }
     }
-    places
-}
-
-/// Damages the image; returns what was there, newest last.
-fn damage(arena: &mut Arena, targets: &[Range<u64>], random: &mut Random) -> Vec<(u64, Vec<u8>)> {
-    let mut before = Vec::new();
-    let mut overwrite = |arena: &mut Arena, at: u64, bytes: &[u8]| {
-        before.push((at, arena.slice(at, bytes.len()).to_vec()));
-        arena.write(at, bytes);
-    };
-    let one = targets[random.index(targets.len())].clone();
-    match random.below(8) {
-        // A record or block of zeros, or of another one's bytes (a misdirected write).
-        0 => {
-            let zeros = vec![0; (one.end - one.start) as usize];
-            overwrite(arena, one.start, &zeros);
-        }
-        1 => {
-            let other = targets[random.index(targets.len())].clone();
-            let length = (one.end - one.start).min(other.end - other.start);
-            let bytes = arena.slice(other.start, length as usize).to_vec();
-            overwrite(arena, one.start, &bytes);
-        }
-        kind => {
-            for _ in 0..=random.below(64) {
-                let place = if kind < 5 {
-                    one.clone()
-                } else {
-                    targets[random.index(targets.len())].clone()
-                };
-                let at = place.start + random.below(place.end - place.start);
-                let byte = arena.slice(at, 1)[0] ^ (1 + random.below(255) as u8);
-                overwrite(arena, at, &[byte]);
-            }
-        }
-    }
-    before
-}
-
-fn trial(
-    arena: &mut Arena,
-    judge: &Judge,
-    targets: &[Range<u64>],
-    undamaged: u64,
-    random: &mut Random,
-    outcomes: &mut Outcomes,
-) -> Result<(), Accusation> {
-    let before = damage(arena, targets, random);
-    let result = judge.recover::<Thynvm>(arena);
-    for (at, bytes) in before.into_iter().rev() {
-        arena.write(at, &bytes);
-    }
-    match result {
-        Ok(kept) => {
-            outcomes.recovered += 1;
-            outcomes.recovered_otherwise += u64::from(kept.epoch != undamaged);
-            Ok(())
-        }
-        Err(Accusation::Refused(Interrupted::Corrupt(corruption))) => {
-            assert!(!corruption.what.is_empty());
-            outcomes.reported += 1;
-            Ok(())
-        }
-        Err(accusation) => Err(accusation),
-    }
-}
-
-fn damage_one_machine(
-    geometry: &Geometry,
-    parameters: &Parameters,
-    seed: u64,
-    outcomes: &mut Outcomes,
-) -> Result<(), Accusation> {
-    let mut random = Random(seed ^ 0xdada);
-    let mut rig = Rig::<Thynvm>::new(geometry.specification(), parameters, None);
-    let mut workload = Workload::new(geometry, random.next());
-    let mut at = 0;
-    for _ in 0..CUTS {
-        at += random.below(4_000);
-        workload.run_until(&mut rig, at)?;
-        rig.after_cut(at, random.next(), |arena, judge| {
-            let undamaged = judge.recover::<Thynvm>(arena)?.epoch;
-            let targets = targets(arena);
-            for _ in 0..TRIALS {
-                trial(arena, judge, &targets, undamaged, &mut random, outcomes)?;
-            }
-            // Nothing of the trials stays behind.
-            assert_eq!(judge.recover::<Thynvm>(arena)?.epoch, undamaged);
-            Ok(())
-        })?;
-    }
-    Ok(())
+    Group::of("tables", places)
 }
 
 #[test]
 fn damage_is_reported_or_harmless() {
-    let seeds = seeds(SEEDS);
-    let mut outcomes = Outcomes::default();
-    for (geometry, block_entries, page_entries) in MACHINES {
-        let parameters = Parameters {
-            block_entries: *block_entries,
-            page_entries: *page_entries,
-            table_ways: 4,
-            promote_writes: 6,
-            demote_writes: 2,
-        };
-        for &seed in &seeds {
-            let result = damage_one_machine(geometry, &parameters, seed, &mut outcomes);
-            if let Err(accusation) = result {
-                panic!(
-                    "machine '{}', PERDURE_SEED={seed}: {accusation}",
-                    geometry.name
-                );
-            }
-        }
-    }
-    println!("{outcomes:?}");
-    assert!(outcomes.reported > 0 && outcomes.recovered > 0);
+    // Epochs that list many and few units.
+    let machines = [
+        (geometry::TINY, tables(16, 4)),
+        (geometry::MANY_HARTS, tables(64, 4)),
+        (geometry::RESIDENT, tables(32, 4)),
+        (geometry::HOT, tables(4, 4)),
+        (geometry::PARALLEL_MEDIA, tables(256, 16)),
+        (SHORT_ROWS, tables(64, 16)),
+    ];
+    let found = damage::is_reported_or_harmless::<Thynvm>(&machines, EFFORT, |arena, _, _| {
+        let records = Group::records(COPIES, RECORD_BYTES);
+        vec![records, checkpoint_tables(arena)]
+    });
     assert!(
-        outcomes.recovered_otherwise > 0,
+        damage::total(&found, |one| one.recovered_otherwise) > 0,
         "losing an unfinished commit record brings the epoch before it back"
     );
 }
@@ -215,14 +100,10 @@ fn impossible_parameters_are_named() {
         };
         change(&mut parameters);
         let specification = geometry.specification();
-        let layout = perdure_designs::layout::Layout::new(1, specification.nvm.bytes);
+        let layout = Layout::new(1, specification.nvm.bytes);
         let arena = Arena::new(specification.nvm.bytes).expect("memory for the arena");
-        let mut hardware = perdure_hardware::hierarchy::Hardware::new(
-            specification,
-            arena,
-            layout.contexts.clone(),
-        );
-        <Thynvm as perdure_designs::Design>::start(&parameters, &layout, &mut hardware, 0, None)
+        let mut hardware = Hardware::new(specification, arena, layout.contexts.clone());
+        <Thynvm as Design>::start(&parameters, &layout, &mut hardware, 0, None)
             .map(|_| ())
             .map_err(|impossible| impossible.to_string())
     };

@@ -5,25 +5,21 @@
 
 mod common;
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
-
-use common::campaign::{self, Accused, Effort, Report};
+use common::campaign::Effort;
 use common::geometry::{self, Geometry};
-use common::seeds;
-use perdure_designs::Design;
+use common::random_cuts::{self, Demand, Machine};
 use perdure_designs::thynvm::{Parameters, Thynvm};
 
-const SEEDS: u64 = 3;
-
-const EFFORT: Effort = Effort {
-    generations: 4,
-    cut_times: 150,
-    tears: 3,
+const DEMAND: Demand = Demand {
+    seeds: 3,
+    effort: Effort {
+        generations: 4,
+        cut_times: 150,
+        tears: 3,
+    },
+    least_cuts: 50_000,
+    phases: 7,
 };
-
-/// A machine with its tables: entries for blocks and pages, ways, and the thresholds at which a
-/// page is promoted and demoted.
-type Machine = (Geometry, usize, usize, usize, u32, u32);
 
 /// A few pages, lines of many of them in the caches: blocks, pages and the overflow list at once.
 const SCATTERED: Geometry = Geometry {
@@ -81,119 +77,56 @@ const LONG_ROWS: Geometry = Geometry {
     ..SCATTERED
 };
 
-/// Tables from some that nearly every epoch overflows to some that none does.
-const MACHINES: &[Machine] = &[
-    (geometry::TINY, 16, 4, 4, 6, 3),
-    (geometry::DIRECT_MAPPED, 8, 2, 2, 4, 2),
-    (geometry::MANY_HARTS, 64, 4, 4, 8, 4),
-    (geometry::RESIDENT, 32, 2, 2, 3, 1),
-    (geometry::HOT, 2, 1, 1, 2, 1),
-    (geometry::ONE_BANK, 12, 3, 3, 5, 2),
-    (geometry::PARALLEL_MEDIA, 2048, 512, 16, 22, 16),
-    (SCATTERED, 64, 8, 4, 6, 2),
-    (SCATTERED, 8, 16, 4, 4, 1),
-    (HURRIED, 8, 2, 2, 3, 1),
-    (HURRIED, 64, 8, 4, 2, 0),
-    (DENSE, 64, 4, 4, 12, 6),
-    (SHORT_ROWS, 32, 8, 8, 4, 2),
-    (SHORT_ROWS, 512, 8, 8, 60, 2),
-    (SLOW_TABLES, 512, 8, 8, 60, 2),
-    (LONG_ROWS, 32, 8, 8, 4, 2),
-];
-
-fn run(
-    (geometry, block_entries, page_entries, table_ways, promote_writes, demote_writes): Machine,
-    bug: Option<&'static str>,
-    seed: u64,
-    effort: Effort,
-) -> Result<Report, Accused> {
-    let parameters = Parameters {
+/// Entries for blocks and pages, ways, and the thresholds at which a page is promoted and demoted.
+const fn tables(
+    block_entries: usize,
+    page_entries: usize,
+    table_ways: usize,
+    promote_writes: u32,
+    demote_writes: u32,
+) -> Parameters {
+    Parameters {
         block_entries,
         page_entries,
         table_ways,
         promote_writes,
         demote_writes,
-    };
-    campaign::run::<Thynvm>(&geometry, &parameters, bug, seed, effort)
+    }
 }
 
-/// Runs the clean design on one machine.
-fn clean(machine: Machine, seed: u64, effort: Effort) -> Report {
-    run(machine, None, seed, effort).unwrap_or_else(|Accused { cuts, accusation }| {
-        panic!(
-            "machine '{}' with {} blocks, PERDURE_SEED={seed}, after {cuts} cuts: {accusation}",
-            machine.0.name, machine.1
-        )
-    })
+/// Tables from some that nearly every epoch overflows to some that none does.
+fn machines() -> Vec<Machine<Thynvm>> {
+    vec![
+        (geometry::TINY, tables(16, 4, 4, 6, 3)),
+        (geometry::DIRECT_MAPPED, tables(8, 2, 2, 4, 2)),
+        (geometry::MANY_HARTS, tables(64, 4, 4, 8, 4)),
+        (geometry::RESIDENT, tables(32, 2, 2, 3, 1)),
+        (geometry::HOT, tables(2, 1, 1, 2, 1)),
+        (geometry::ONE_BANK, tables(12, 3, 3, 5, 2)),
+        (geometry::PARALLEL_MEDIA, tables(2048, 512, 16, 22, 16)),
+        (SCATTERED, tables(64, 8, 4, 6, 2)),
+        (SCATTERED, tables(8, 16, 4, 4, 1)),
+        (HURRIED, tables(8, 2, 2, 3, 1)),
+        (HURRIED, tables(64, 8, 4, 2, 0)),
+        (DENSE, tables(64, 4, 4, 12, 6)),
+        (SHORT_ROWS, tables(32, 8, 8, 4, 2)),
+        (SHORT_ROWS, tables(512, 8, 8, 60, 2)),
+        (SLOW_TABLES, tables(512, 8, 8, 60, 2)),
+        (LONG_ROWS, tables(32, 8, 8, 4, 2)),
+    ]
 }
 
 #[test]
 fn the_clean_design_is_never_accused() {
-    let mut total = Report::default();
-    for &machine in MACHINES {
-        let mut report = Report::default();
-        for seed in seeds(SEEDS) {
-            report.add(&clean(machine, seed, EFFORT));
-        }
-        println!(
-            "{:15} {:6} cuts, {:6} in recovery, {:6} epochs",
-            machine.0.name, report.cuts, report.cuts_in_recovery, report.epochs
-        );
-        total.add(&report);
-    }
-    println!("{total:#?}");
-    if std::env::var("PERDURE_SEED").is_err() {
-        for (path, count) in &total.paths {
-            assert!(*count > 0, "no machine took the path '{path}'");
-        }
-        assert_eq!(total.phases.len(), 7, "cuts met every state of the design");
-        let cuts = total.cuts + total.cuts_in_recovery;
-        assert!(cuts >= 50_000, "only {cuts} cuts");
-    }
+    random_cuts::the_clean_design_is_never_accused::<Thynvm>(&machines(), DEMAND);
 }
 
 #[test]
 fn the_same_seed_gives_the_same_run() {
-    for machine in [MACHINES[0], MACHINES[7]] {
-        let effort = Effort {
-            generations: 2,
-            cut_times: 60,
-            tears: 1,
-        };
-        assert_eq!(clean(machine, 77, effort), clean(machine, 77, effort));
-    }
+    random_cuts::the_same_seed_gives_the_same_run::<Thynvm>(&machines());
 }
 
-/// Each bug on each machine: after how many cuts it was noticed, or that it was not. A program that
-/// loads wrong bytes notices a bug, too: the rig panics.
 #[test]
 fn every_planted_bug_is_caught() {
-    let effort = Effort {
-        generations: 2,
-        ..EFFORT
-    };
-    let mut escaped = Vec::new();
-    for bug in Thynvm::PLANTED_BUGS {
-        let mut caught = 0;
-        println!("{}", bug.name);
-        for &machine in MACHINES {
-            let name = machine.0.name;
-            let attempt = || run(machine, Some(bug.name), 1, effort);
-            match catch_unwind(AssertUnwindSafe(attempt)) {
-                Ok(Ok(report)) => println!("  {name:15} not in {} cuts", report.cuts),
-                Ok(Err(Accused { cuts, accusation })) => {
-                    caught += 1;
-                    println!("  {name:15} cut {cuts}: {}", accusation.kind());
-                }
-                Err(_) => {
-                    caught += 1;
-                    println!("  {name:15} the program loads wrong bytes");
-                }
-            }
-        }
-        if caught == 0 {
-            escaped.push(bug.name);
-        }
-    }
-    assert!(escaped.is_empty(), "not caught: {escaped:?}");
+    random_cuts::every_planted_bug_is_caught::<Thynvm>(&machines(), DEMAND.effort);
 }

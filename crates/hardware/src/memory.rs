@@ -192,6 +192,12 @@ impl Memory {
             .expect("a range has a row")
     }
 
+    /// When a request to this address would start if it came now: everything that was accepted has
+    /// started, and its bank is free.
+    pub fn could_start_at(&self, address: u64) -> Cycles {
+        self.last_start.max(self.bank_free[self.bank(address)])
+    }
+
     /// Waits for a free entry of a bounded queue, then returns when that is.
     fn admit(queue: &mut VecDeque<Cycles>, entries: usize, now: Cycles) -> Cycles {
         if queue.len() < entries {

@@ -847,7 +847,10 @@ impl<D: Design> Machine<D> {
         for index in 0..self.harts.len() {
             let bytes = self.harts[index].context.encode();
             lines += bytes.len().div_ceil(LINE_BYTES) as u64;
-            self.store_context(index, self.layout.context(index), &bytes);
+            // A hart that runs nothing has stood still since it last did: another stores for it.
+            let idle = self.harts[index].context.running.is_none();
+            let storing = if idle { hart } else { index };
+            self.store_context(storing, self.layout.context(index), &bytes);
         }
         self.hardware.statistics.context_lines += lines + 2;
         Ok(())

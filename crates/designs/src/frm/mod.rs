@@ -73,42 +73,33 @@ impl Parameters {
         hardware: &Hardware,
         llc_lines: u64,
     ) -> Result<Log, ImpossibleParameter> {
-        let impossible = |key, value: u64, problem| {
-            Err(ImpossibleParameter {
-                key,
-                value: value.to_string(),
-                problem,
-            })
-        };
-        if !(1..=MOST_BUFFER_ENTRIES).contains(&(self.buffer_entries as u64)) {
-            return impossible(
-                "frm.buffer_entries",
-                self.buffer_entries as u64,
-                format!("must be 1 to {MOST_BUFFER_ENTRIES}"),
-            );
-        }
+        ImpossibleParameter::unless(
+            (1..=MOST_BUFFER_ENTRIES).contains(&(self.buffer_entries as u64)),
+            "frm.buffer_entries",
+            self.buffer_entries,
+            format!("must be 1 to {MOST_BUFFER_ENTRIES}"),
+        )?;
         let nvm = &hardware.specification.nvm;
-        if nvm.row_bytes < SLOT_BYTES {
-            return impossible(
-                "nvm.row_bytes",
-                nvm.row_bytes as u64,
-                format!("must be at least {SLOT_BYTES}: an undo record is one row operation"),
-            );
-        }
+        ImpossibleParameter::unless(
+            nvm.row_bytes >= SLOT_BYTES,
+            "nvm.row_bytes",
+            nvm.row_bytes,
+            format!("must be at least {SLOT_BYTES}: an undo record is one row operation"),
+        )?;
         let area = &layout.log_area;
         let (row_bytes, banks) = (nvm.row_bytes as u64, nvm.banks as u64);
         let least = 3 * llc_lines + 2 * self.buffer_entries as u64;
         match Log::within(area, self.log_limit_bytes, row_bytes, banks) {
             Some(log) if log.capacity >= least => Ok(log),
-            log => impossible(
-                "frm.log_limit_bytes",
-                self.log_limit_bytes,
-                format!(
+            log => {
+                let problem = format!(
                     "must give room for {least} undo records of {SLOT_BYTES} bytes, three for each line of the last-level cache and two for each buffer entry, in whole stripes of {row_bytes}-byte rows over {banks} banks; with a log area of {} bytes (a quarter of nvm.bytes) it gives room for {}",
                     area.end - area.start,
                     log.map_or(0, |log| log.capacity)
-                ),
-            ),
+                );
+                let (key, value) = ("frm.log_limit_bytes", self.log_limit_bytes);
+                Err(ImpossibleParameter::new(key, value, problem))
+            }
         }
     }
 }

@@ -27,6 +27,10 @@ use crate::surviving::{Corruption, Interrupted, Surviving};
 /// How far ahead the host is told which lines will be written.
 const PREFETCH: usize = 16;
 
+/// How many records behind the first bad one are looked at, at least: damage to fewer in a row is
+/// told from a torn end.
+const LOOK_AHEAD: u64 = 256;
+
 /// Most entries that the buffer can have.
 pub const MOST_BUFFER_ENTRIES: u64 = 1024;
 
@@ -109,7 +113,8 @@ fn is_torn_end(
     generation: u64,
     end: u64,
 ) -> Result<(), Corruption> {
-    for index in end + 1..=end + 2 * window {
+    let last = (end + LOOK_AHEAD.max(2 * window)).min(log.capacity - 1);
+    for index in end + 1..=last {
         let Some(record) = log.record(image, index, generation)? else {
             continue;
         };

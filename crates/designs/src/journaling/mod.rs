@@ -66,54 +66,43 @@ impl Default for Parameters {
 
 impl Parameters {
     fn validate(&self, map: &Map, llc_lines: u64) -> Result<(), ImpossibleParameter> {
-        let require = |good, key, value: u64, problem: String| {
-            if good {
-                Ok(())
-            } else {
-                Err(ImpossibleParameter {
-                    key,
-                    value: value.to_string(),
-                    problem,
-                })
-            }
-        };
         let block_bytes = map.block_bytes();
-        require(
+        ImpossibleParameter::unless(
             block_bytes >= LEAST_ROW_BYTES,
             "nvm.row_bytes",
-            block_bytes as u64,
+            block_bytes,
             format!("must be at least {LEAST_ROW_BYTES} for journaling, whose blocks are rows"),
         )?;
-        require(
+        ImpossibleParameter::unless(
             self.table_ways > 0,
             "journaling.table_ways",
             0,
-            "must be at least 1".into(),
+            "must be at least 1",
         )?;
-        require(
+        ImpossibleParameter::unless(
             self.table_entries > 0 && self.table_entries.is_multiple_of(self.table_ways),
             "journaling.table_entries",
-            self.table_entries as u64,
+            self.table_entries,
             format!(
                 "must be a multiple of journaling.table_ways = {}, and at least that",
                 self.table_ways
             ),
         )?;
         let slots = map.slot_capacity();
-        require(
+        ImpossibleParameter::unless(
             self.table_entries as u64 <= slots,
             "journaling.table_entries",
-            self.table_entries as u64,
+            self.table_entries,
             format!(
                 "must be at most {slots}: redo slots of {LINE_BYTES} bytes take half of the log area, which is a quarter of nvm.bytes"
             ),
         )?;
         let blocks = llc_lines.div_ceil(Kind::Lines.entries(block_bytes) as u64)
             + slots.div_ceil(Kind::Addresses.entries(block_bytes) as u64);
-        require(
+        ImpossibleParameter::unless(
             blocks <= map.block_capacity(),
             "journaling.table_entries",
-            self.table_entries as u64,
+            self.table_entries,
             format!(
                 "the journal of a whole last-level cache takes {blocks} rows and half of the log area has {}: raise nvm.bytes, or lower llc.bytes_per_hart",
                 map.block_capacity()

@@ -91,25 +91,14 @@ impl Default for Parameters {
 
 impl Parameters {
     fn validate(&self, row_bytes: usize, area_bytes: u64) -> Result<(), ImpossibleParameter> {
-        let require = |good, key, value: u64, problem: String| {
-            if good {
-                Ok(())
-            } else {
-                Err(ImpossibleParameter {
-                    key,
-                    value: value.to_string(),
-                    problem,
-                })
-            }
-        };
-        require(
+        ImpossibleParameter::unless(
             (2..=8).contains(&self.eid_bits),
             "picl.eid_bits",
-            self.eid_bits.into(),
-            "must be 2 to 8".into(),
+            self.eid_bits,
+            "must be 2 to 8",
         )?;
         let most = (1u64 << self.eid_bits) - 3;
-        require(
+        ImpossibleParameter::unless(
             self.acs_gap <= most,
             "picl.acs_gap",
             self.acs_gap,
@@ -118,43 +107,43 @@ impl Parameters {
                 self.eid_bits
             ),
         )?;
-        require(
+        ImpossibleParameter::unless(
             self.acs_sets_per_step > 0,
             "picl.acs_sets_per_step",
             0,
-            "must be at least 1".into(),
+            "must be at least 1",
         )?;
-        require(
+        ImpossibleParameter::unless(
             self.undo_buffer_bytes.is_power_of_two()
                 && (128..=4096).contains(&self.undo_buffer_bytes)
                 && self.undo_buffer_bytes <= row_bytes,
             "picl.undo_buffer_bytes",
-            self.undo_buffer_bytes as u64,
+            self.undo_buffer_bytes,
             format!(
                 "must be a power of two, 128 to 4096, and at most nvm.row_bytes = {row_bytes}, because a flush is one row operation"
             ),
         )?;
-        require(
+        ImpossibleParameter::unless(
             self.bloom_filter_bits.is_power_of_two()
                 && (64..=1 << 20).contains(&self.bloom_filter_bits),
             "picl.bloom_filter_bits",
-            self.bloom_filter_bits as u64,
-            "must be a power of two, 64 to 1048576".into(),
+            self.bloom_filter_bits,
+            "must be a power of two, 64 to 1048576",
         )?;
-        require(
+        ImpossibleParameter::unless(
             (1..=1024).contains(&self.acknowledge_window_blocks),
             "picl.acknowledge_window_blocks",
-            self.acknowledge_window_blocks as u64,
-            "must be 1 to 1024".into(),
+            self.acknowledge_window_blocks,
+            "must be 1 to 1024",
         )?;
-        require(
+        ImpossibleParameter::unless(
             self.log_extent_bytes >= 4 * SUPER_BLOCK_BYTES
                 && self.log_extent_bytes.is_multiple_of(SUPER_BLOCK_BYTES),
             "picl.log_extent_bytes",
             self.log_extent_bytes,
             format!("must be a multiple of {SUPER_BLOCK_BYTES}, four of these at least"),
         )?;
-        require(
+        ImpossibleParameter::unless(
             self.log_limit_bytes >= self.log_extent_bytes && self.log_limit_bytes <= area_bytes,
             "picl.log_limit_bytes",
             self.log_limit_bytes,

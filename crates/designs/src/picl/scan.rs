@@ -3,12 +3,13 @@
 //! The scan walks the EID array of the last-level cache, a few sets a step, and writes the lines
 //! of its target epochs in place. When the last set is done it flushes the undo buffer, waits until
 //! everything that it wrote, and all that the controller had accepted before, is durable, and then
-//! has PersistedEID recorded. A routine scan targets one epoch; when the scan lags, or somebody
-//! waits for durability, it takes all epochs that are due in one pass.
+//! has PersistedEID recorded. A routine scan targets one epoch and is opportunistic: it writes when
+//! nothing waits at the memory controller. When the scan lags, or somebody waits for durability, it
+//! takes all epochs that are due in one pass, as fast as the queue takes them.
 
 use perdure_hardware::cache::Slot;
 use perdure_hardware::hierarchy::Hardware;
-use perdure_hardware::line::Version;
+use perdure_hardware::line::{LINE_BYTES, Version};
 use perdure_hardware::memory::Traffic;
 use perdure_hardware::time::Cycles;
 
@@ -54,6 +55,11 @@ impl Picl {
         hardware.events.schedule(now, EVENT_SCAN);
     }
 
+    /// True for a routine scan that no later epoch's is waiting for.
+    fn scan_is_on_time(&self, target: u64) -> bool {
+        target == self.due && target + self.parameters.acs_gap < self.system
+    }
+
     /// One step: looks at a few sets, one a cycle, and writes what it finds.
     pub(super) fn scan_step(&mut self, hardware: &mut Hardware, now: Cycles) {
         let Scan::Running {
@@ -67,13 +73,13 @@ impl Picl {
         let sets = hardware.llc.sets();
         let sets_per_step = self.parameters.acs_sets_per_step;
         let end = (sets_done + sets_per_step).min(sets);
+        let opportunistic = self.scan_is_on_time(target);
         let mut visited = sets_done;
         let mut time = now;
-        // Once the write queue makes it wait, it gives way: harts' requests come before what it
-        // would write later.
-        while visited < end && time - now <= sets_per_step as Cycles {
+        // Even in a hurry, once the write queue makes it wait it gives way: harts' requests come
+        // before what it would write later.
+        'sets: while visited < end && time - now <= sets_per_step as Cycles {
             let set = hardware.set_in_walk(visited);
-            visited += 1;
             time += 1;
             for way in 0..hardware.llc.ways() {
                 let slot = Slot((set * hardware.llc.ways() + way) as u32);
@@ -84,9 +90,15 @@ impl Picl {
                 {
                     continue;
                 }
+                let line = hardware.llc.word(slot).line();
+                let free = hardware.memory.could_start_at(line * LINE_BYTES as u64);
+                if opportunistic && free > time {
+                    // What it has written of this set is clean: it looks at the set again then.
+                    time = free;
+                    break 'sets;
+                }
                 let port_cycles = hardware.specification.llc.port_cycles;
                 time = hardware.take_llc_port(set, time, port_cycles) + port_cycles;
-                let line = hardware.llc.word(slot).line();
                 let snoop_private = self.bug != Some(Bug::ScanSkipsPrivate);
                 let (bytes, from_private, ready) = hardware.clean(self, slot, snoop_private, time);
                 hardware.statistics.acs_snoops += u64::from(from_private);
@@ -97,6 +109,7 @@ impl Picl {
                     durable = durable.max(done.durable);
                 }
             }
+            visited += 1;
         }
         if visited < sets {
             self.scan = Scan::Running {

@@ -70,37 +70,32 @@ impl Default for Parameters {
 impl Parameters {
     /// The places in NVM, if these parameters are possible on that machine.
     fn places(&self, layout: &Layout, hardware: &Hardware) -> Result<Places, ImpossibleParameter> {
-        let impossible = |key, value: u64, problem| ImpossibleParameter {
-            key,
-            value: value.to_string(),
-            problem,
-        };
-        if !(1..=1024).contains(&self.table_ways) {
-            let problem = "must be 1 to 1024".into();
-            return Err(impossible(
-                "shadow-paging.table_ways",
-                self.table_ways,
-                problem,
-            ));
-        }
-        let entries = self.table_entries;
-        let impossible_entries =
-            |problem| impossible("shadow-paging.table_entries", entries, problem);
-        if !(1..=ENTRIES_MOST).contains(&entries) || !entries.is_multiple_of(self.table_ways) {
-            return Err(impossible_entries(format!(
-                "must be a multiple of shadow-paging.table_ways = {}, at most {ENTRIES_MOST}",
-                self.table_ways
-            )));
-        }
+        let (entries, ways) = (self.table_entries, self.table_ways);
+        ImpossibleParameter::unless(
+            (1..=1024).contains(&ways),
+            "shadow-paging.table_ways",
+            ways,
+            "must be 1 to 1024",
+        )?;
+        ImpossibleParameter::unless(
+            (1..=ENTRIES_MOST).contains(&entries) && entries.is_multiple_of(ways),
+            "shadow-paging.table_entries",
+            entries,
+            format!(
+                "must be a multiple of shadow-paging.table_ways = {ways}, at most {ENTRIES_MOST}"
+            ),
+        )?;
         let nvm = &hardware.specification.nvm;
-        if !ROW_BYTES.contains(&(nvm.row_bytes as u64)) {
-            let problem = format!(
+        ImpossibleParameter::unless(
+            ROW_BYTES.contains(&(nvm.row_bytes as u64)),
+            "nvm.row_bytes",
+            nvm.row_bytes,
+            format!(
                 "must be {} to {} for shadow-paging: a page is made of whole rows, and a register record lies within one",
                 ROW_BYTES.start(),
                 ROW_BYTES.end()
-            );
-            return Err(impossible("nvm.row_bytes", nvm.row_bytes as u64, problem));
-        }
+            ),
+        )?;
         let numbers = [entries, nvm.row_bytes as u64, nvm.banks as u64];
         let cached = (hardware.llc.sets() * hardware.llc.ways()) as u64;
         // A flush may find no entry for any line of the caches, after as many evictions.
@@ -108,9 +103,10 @@ impl Parameters {
             .filter(|places| places.overflow_lines >= 2 * cached)
             .ok_or_else(|| {
                 let area = layout.log_area.end - layout.log_area.start;
-                impossible_entries(format!(
+                let problem = format!(
                     "must leave more room: a shadow page of 4 KiB for each entry, their table, and twice the last-level cache's {cached} lines must fit in a quarter of nvm.bytes = {area}"
-                ))
+                );
+                ImpossibleParameter::new("shadow-paging.table_entries", entries, problem)
             })
     }
 }

@@ -80,18 +80,7 @@ impl Default for Parameters {
 
 impl Parameters {
     fn validate(&self) -> Result<(), ImpossibleParameter> {
-        let require = |good, key, value: usize, problem: &str| {
-            if good {
-                Ok(())
-            } else {
-                Err(ImpossibleParameter {
-                    key,
-                    value: value.to_string(),
-                    problem: problem.into(),
-                })
-            }
-        };
-        require(
+        ImpossibleParameter::unless(
             (1..=64).contains(&self.table_ways),
             "thynvm.table_ways",
             self.table_ways,
@@ -101,21 +90,21 @@ impl Parameters {
             ("thynvm.block_entries", self.block_entries),
             ("thynvm.page_entries", self.page_entries),
         ] {
-            require(
+            ImpossibleParameter::unless(
                 (1..=1 << 20).contains(&entries) && entries.is_multiple_of(self.table_ways),
                 key,
                 entries,
-                &format!(
+                format!(
                     "must be a multiple of thynvm.table_ways = {}, at most 1048576",
                     self.table_ways
                 ),
             )?;
         }
-        require(
+        ImpossibleParameter::unless(
             self.promote_writes > self.demote_writes,
             "thynvm.promote_writes",
-            self.promote_writes as usize,
-            &format!(
+            self.promote_writes,
+            format!(
                 "must be more than thynvm.demote_writes = {}, or pages would change to and fro",
                 self.demote_writes
             ),
@@ -131,15 +120,12 @@ impl Parameters {
         let nvm = &hardware.specification.nvm;
         let llc_lines = hardware.llc.sets() * hardware.llc.ways();
         let area = layout.log_area.clone();
-        if nvm.row_bytes < 256 {
-            return Err(ImpossibleParameter {
-                key: "nvm.row_bytes",
-                value: nvm.row_bytes.to_string(),
-                problem:
-                    "must be at least 256 under thynvm: a block of its tables is one row operation"
-                        .into(),
-            });
-        }
+        ImpossibleParameter::unless(
+            nvm.row_bytes >= 256,
+            "nvm.row_bytes",
+            nvm.row_bytes,
+            "must be at least 256 under thynvm: a block of its tables is one row operation",
+        )?;
         Shape::fitting(
             area.end - area.start,
             self.block_entries as u64,
@@ -150,13 +136,12 @@ impl Parameters {
         )
         .filter(|shape| shape.overflow_entries >= llc_lines as u64)
         .and_then(|shape| Regions::new(shape, area))
-        .ok_or_else(|| ImpossibleParameter {
-            key: "thynvm.page_entries",
-            value: self.page_entries.to_string(),
-            problem: format!(
+        .ok_or_else(|| {
+            let problem = format!(
                 "with thynvm.block_entries = {}: two slots for each entry, the tables, and room for the {llc_lines} lines of the last-level cache do not fit in a quarter of nvm.bytes = {}; take fewer entries or more memory",
                 self.block_entries, nvm.bytes
-            ),
+            );
+            ImpossibleParameter::new("thynvm.page_entries", self.page_entries, problem)
         })
     }
 }

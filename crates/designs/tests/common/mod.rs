@@ -7,8 +7,10 @@
 #![allow(dead_code, reason = "each test file uses its part")]
 
 pub mod campaign;
+pub mod damage;
 pub mod geometry;
 pub mod judge;
+pub mod random_cuts;
 pub mod rig;
 pub mod workload;
 
