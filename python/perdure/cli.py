@@ -14,6 +14,7 @@ import os
 import sys
 import tempfile
 from collections.abc import Sequence
+from decimal import Decimal, InvalidOperation
 from enum import Enum
 from pathlib import Path
 from typing import Annotated, NoReturn, TypedDict
@@ -72,6 +73,23 @@ class Listed(str, Enum):
     workloads = "workloads"
 
 
+def _count(text: str, least: int = 0) -> int:
+    """A whole number as people write large ones: 30000000, 30_000_000 or 3e7."""
+    try:
+        number = Decimal(text)
+    except InvalidOperation:
+        number = Decimal("NaN")
+    if not number.is_finite() or number != int(number) or number < least:
+        raise typer.BadParameter(
+            f"'{text}' is not a whole number of at least {least}, as in 30000000 or 3e7"
+        )
+    return int(number)
+
+
+def _positive(text: str) -> int:
+    return _count(text, least=1)
+
+
 Program = Annotated[
     list[str],
     typer.Argument(
@@ -114,11 +132,15 @@ RestartOption = Annotated[
 ]
 WarmUpOption = Annotated[
     int | None,
-    typer.Option("--warm-up", min=0, metavar="INSTRUCTIONS", help="Of each program, first."),
+    typer.Option(
+        "--warm-up", parser=_count, metavar="INSTRUCTIONS", help="Of each program, first."
+    ),
 ]
 MeasureOption = Annotated[
     int | None,
-    typer.Option("--measure", min=1, metavar="INSTRUCTIONS", help="Of each program, then."),
+    typer.Option(
+        "--measure", parser=_positive, metavar="INSTRUCTIONS", help="Of each program, then."
+    ),
 ]
 SchedulerOption = Annotated[
     str | None,
@@ -130,7 +152,9 @@ WorkersOption = Annotated[
 ]
 StopAfterOption = Annotated[
     int | None,
-    typer.Option("--stop-after", min=1, metavar="INSTRUCTIONS", help="End the run there."),
+    typer.Option(
+        "--stop-after", parser=_positive, metavar="INSTRUCTIONS", help="End the run there."
+    ),
 ]
 EngineOption = Annotated[
     Engine, typer.Option("--engine", help="The fast interpreter, or its plain reference.")
@@ -210,7 +234,8 @@ def cut(
     json_file: JsonOption = None,
     out: OutOption = None,
     at: Annotated[
-        int | None, typer.Option("--at", min=0, metavar="CYCLE", help="Cut once, exactly here.")
+        int | None,
+        typer.Option("--at", parser=_count, metavar="CYCLE", help="Cut once, exactly here."),
     ] = None,
     cuts: Annotated[
         int | None, typer.Option("--cuts", min=1, help="How many cuts.  [default: 100]")

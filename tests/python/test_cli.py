@@ -219,3 +219,19 @@ def test_an_empty_program_is_refused(core, command):
     status, _, err = command("run", "--", "a", "--", "--", "b")
     assert (status, core.requests) == (2, [])
     assert "one of these is empty" in err
+
+
+@pytest.mark.parametrize(("text", "number"), [("3e6", 3_000_000), ("1_000", 1000), ("7", 7)])
+def test_counts_may_be_written_short(core, command, text, number):
+    status, _, _ = command("run", "--warm-up", text, "--measure", text, "--", "program")
+    assert status == 0
+    request = core.requests[0][1]
+    assert request["warm_up_instructions"] == request["measure_instructions"] == number
+
+
+@pytest.mark.parametrize("text", ["0", "-1", "1.5", "many", "nan", "1e999999"])
+def test_bad_counts_are_named(core, command, text):
+    status, _, error = command("run", "--measure", text, "--", "program")
+    assert status == 2
+    assert "--measure" in error and "3e7" in error
+    assert core.requests == []

@@ -30,6 +30,9 @@ from perdure.experiments.toml import Table
 Scale: TypeAlias = Literal["quick", "full", "tiny"]
 Report: TypeAlias = Callable[[str], object]
 
+CATALOGUES = ("kernels.toml", "debian.toml")
+"""What stands for SPEC CPU2006, in the folder of workloads."""
+
 MIXES = 8
 PROGRAMS_IN_A_MIX = 8
 
@@ -66,7 +69,8 @@ def catalogue(folder: Path | None = None) -> list[Entry]:
     root = folder or workloads.folder("workloads")
     entries = [
         _entry(name, table)
-        for path in sorted(root.glob("*.toml"))
+        for path in (root / name for name in CATALOGUES)
+        if path.exists()
         for name, table in Table.read(path).table("workload").tables()
     ]
     return sorted(entries, key=lambda entry: (entry.kind != "kernel", entry.name))
