@@ -77,9 +77,10 @@ def _count(text: str, least: int = 0) -> int:
     """A whole number as people write large ones: 30000000, 30_000_000 or 3e7."""
     try:
         number = Decimal(text)
+        good = number.is_finite() and least <= number < 2**63 and number == int(number)
     except InvalidOperation:
-        number = Decimal("NaN")
-    if not number.is_finite() or number != int(number) or number < least:
+        good = False
+    if not good:
         raise typer.BadParameter(
             f"'{text}' is not a whole number of at least {least}, as in 30000000 or 3e7"
         )

@@ -36,6 +36,8 @@ pub struct Copying {
     /// What is to go home, first come first; a unit may have changed since.
     queue: Vec<Unit>,
     next: usize,
+    /// So many at the queue's beginning are overflowed lines.
+    overflowed: usize,
     /// Lines that were read.
     arriving: Vec<Unit>,
     active: bool,
@@ -47,6 +49,13 @@ impl Copying {
     /// True while versions are on their way.
     pub fn is_active(&self) -> bool {
         self.active
+    }
+
+    /// True while overflowed lines of the last checkpoint are not home.
+    pub(super) fn holds_overflow(&self) -> bool {
+        let waiting = self.next < self.overflowed;
+        let arriving = |unit: &Unit| unit.kind == Kind::Overflow;
+        self.active && (waiting || self.arriving.iter().any(arriving))
     }
 
     /// A new checkpoint lists what came home so far as being there.
@@ -131,6 +140,7 @@ impl Thynvm {
                 queue.push(Unit { kind, key, slot });
             }
         }
+        self.copying.overflowed = queue.len();
         for (slot, key, versions) in self.blocks.iter() {
             if goes(versions, self.pressed) {
                 let kind = Kind::Block;

@@ -616,9 +616,10 @@ impl Design for Thynvm {
         }
     }
 
-    /// One checkpoint overlaps with execution, not two.
+    /// One checkpoint overlaps with execution, not two; and the overflow list takes the lines of one
+    /// flush, not of two.
     fn can_end_epoch(&self) -> bool {
-        !self.checkpoint_in_flight()
+        !self.checkpoint_in_flight() && !self.copying.holds_overflow()
     }
 
     fn end_epoch(&mut self, hardware: &mut Hardware, _: Urgency, now: Cycles) -> Cycles {
