@@ -1,13 +1,14 @@
 #!/bin/sh
 # Compiles the guest programs of this repository for riscv64 Linux.
 #
-#   workloads/build.sh OUTDIR [--compiler gcc|zig] [--dynamic] [--kernels] [--guests]
+#   workloads/build.sh OUTDIR [--compiler gcc|zig] [--dynamic] [--kernels] [--parallel] [--guests]
 #
 #   --compiler   gcc: riscv64-linux-gnu-gcc (glibc); zig: the ziglang package of the
 #                Python in $PYTHON, default python3 (musl). Without it: gcc if it is
 #                there, else zig.
 #   --dynamic    link dynamically (gcc only); the default is a static program.
 #   --kernels    also the kernels of workloads/kernels, in OUTDIR/kernels.
+#   --parallel   also the threaded programs of workloads/parallel, in OUTDIR/parallel.
 #   --guests     also the end-to-end test programs of tests/guests, in OUTDIR/guests.
 #                The Go ones need `go`, and are skipped with a notice where it is missing.
 #
@@ -21,11 +22,12 @@ fail() {
     exit 2
 }
 
-usage="usage: build.sh OUTDIR [--compiler gcc|zig] [--dynamic] [--kernels] [--guests]"
+usage="usage: build.sh OUTDIR [--compiler gcc|zig] [--dynamic] [--kernels] [--parallel] [--guests]"
 out=""
 compiler=""
 link=static
 kernels=no
+parallel=no
 guests=no
 while [ $# -gt 0 ]; do
     case $1 in
@@ -36,6 +38,7 @@ while [ $# -gt 0 ]; do
         ;;
     --dynamic) link=dynamic ;;
     --kernels) kernels=yes ;;
+    --parallel) parallel=yes ;;
     --guests) guests=yes ;;
     -h | --help)
         echo "$usage"
@@ -106,6 +109,18 @@ else
     rebuild=no
 fi
 
+# can_build SOURCE: says so if the compiler of its language is missing.
+can_build() {
+    case $compiler$1 in
+    gcc*.cpp) needs=riscv64-linux-gnu-g++ ;;
+    *.go) needs=go ;;
+    *) return 0 ;;
+    esac
+    command -v "$needs" >/dev/null 2>&1 && return
+    echo "build.sh: skipped $(basename "$1"): $needs is not installed" >&2
+    return 1
+}
+
 # build SOURCE PROGRAM FLAG...: compiles one source file, unless the program is up to date.
 build() {
     source=$1
@@ -141,25 +156,20 @@ if [ $kernels = yes ]; then
     done
 fi
 
+if [ $parallel = yes ]; then
+    for source in "$here"/parallel/*.c "$here"/parallel/*.cpp; do
+        can_build "$source" || continue
+        name=$(basename "$source")
+        build "$source" "$out/parallel/${name%.*}" -ffp-contract=off
+    done
+fi
+
 if [ $guests = yes ]; then
     for source in "$repository"/tests/guests/*.c "$repository"/tests/guests/*.cpp \
         "$repository"/tests/guests/*.go; do
         [ -f "$source" ] || continue
         name=$(basename "$source")
-        case $source in
-        *.cpp)
-            if [ $compiler = gcc ] && ! command -v riscv64-linux-gnu-g++ >/dev/null 2>&1; then
-                echo "build.sh: skipped $name: g++-riscv64-linux-gnu is not installed" >&2
-                continue
-            fi
-            ;;
-        *.go)
-            if ! command -v go >/dev/null 2>&1; then
-                echo "build.sh: skipped $name: go is not installed" >&2
-                continue
-            fi
-            ;;
-        esac
+        can_build "$source" || continue
         build "$source" "$out/guests/${name%.*}"
     done
 fi

@@ -1,0 +1,91 @@
+"""The threaded programs of workloads/parallel: they check themselves, on one hart and on several.
+
+Always true here: a program's last line does not depend on how its threads interleave, so it is the
+same under Perdure as under qemu-riscv64; every program of the folder is in the catalogue and the
+reverse; the sizes are those of `tiny`.
+"""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+from conftest import PROGRAMS, REPOSITORY, TIMEOUT_SECONDS, RunGuest
+
+from perdure import Machine
+from perdure.experiments.toml import Table
+
+CATALOGUE = REPOSITORY / "workloads/parallel.toml"
+SOURCES = REPOSITORY / "workloads/parallel"
+SIZES = ("full", "quick", "tiny")
+HARTS = 4
+
+
+def entries() -> dict[str, Table]:
+    """The catalogue's tables, by name."""
+    return dict(Table.read(CATALOGUE).table("workload").tables())
+
+
+@pytest.fixture(scope="session")
+def programs() -> Path:
+    """The folder of the built programs; building again does nothing where nothing changed."""
+    build = [REPOSITORY / "workloads/build.sh", PROGRAMS, "--compiler", "gcc", "--parallel"]
+    done = subprocess.run(build, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return PROGRAMS / "parallel"
+
+
+def under_qemu(words: list[str | Path]) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        ["qemu-riscv64", *words],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT_SECONDS,
+        check=False,
+    )
+
+
+def test_every_program_is_in_the_catalogue() -> None:
+    sources = [path.stem for path in SOURCES.iterdir() if path.suffix in (".c", ".cpp")]
+    assert sorted(entries()) == sorted(sources)
+    assert len(sources) == 12
+
+
+@pytest.mark.parametrize("name", sorted(entries()))
+def test_the_catalogue_is_sound(name: str) -> None:
+    entry = entries()[name]
+    assert entry.text("kind") == "parallel"
+    assert entry.text("program") == name
+    assert entry.text("stands_for") and entry.text("summary")
+    for size in SIZES:
+        table = entry.table(size)
+        assert table.texts("arguments")
+        assert table.integer("threads") == (HARTS if size == "tiny" else 16)
+        # Counting the whole of labyrinth's `full` would take hours.
+        if (name, size) != ("labyrinth", "full"):
+            assert table.number("instructions_millions") > 0
+
+
+@pytest.mark.parametrize("name", sorted(entries()))
+@pytest.mark.parametrize("harts", [1, HARTS])
+def test_output_is_that_under_qemu(
+    name: str, harts: int, programs: Path, run_guest: RunGuest
+) -> None:
+    words: list[str | Path] = [programs / name, *entries()[name].table("tiny").texts("arguments")]
+    run = run_guest(Machine(design="picl", harts=harts), words)
+    reference = under_qemu(words)
+    assert reference.returncode == 0, reference.stderr
+    assert run.stdout.decode() == reference.stdout
+    assert run.result.exit_code == 0
+    assert run.result.unknown_system_calls == []
+
+
+@pytest.mark.parametrize("name", sorted(entries()))
+def test_bad_options_are_refused(name: str, programs: Path) -> None:
+    for bad in (["-t0"], ["-tx"], ["-Z1"], ["stray"]):
+        done = under_qemu([programs / name, *bad])
+        assert done.returncode == 2, bad
+        assert done.stdout == ""
+        assert f"{name}: " in done.stderr
