@@ -64,7 +64,7 @@ pub fn run_result<D: Design>(
                 "signal": fatal.name,
                 "cause": fatal.cause,
                 "pc": format!("{:#x}", fatal.pc),
-                "symbol": symbol_of(machine, fatal.pc),
+                "symbol": fatal.symbol.as_ref().map(|(name, _)| name),
                 "address": fatal.address.map(|address| format!("{address:#x}")),
                 "instruction": bits.map(|bits| perdure_riscv::disassemble(bits, fatal.pc)),
             })

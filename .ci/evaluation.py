@@ -1,0 +1,112 @@
+"""Writes the page of an evaluation in docs/evaluations/ from what `perdure reproduce` left.
+
+    evaluation.py out/picl-quick
+
+Always true: every number on the page is from that folder's results.json, and nothing of the host
+is on it, so equal results make an equal page.
+"""
+
+import json
+import shutil
+import sys
+from pathlib import Path
+
+DOCS = Path(__file__).parents[1] / "docs/evaluations"
+
+
+def table(header: list[str], body: list[list[str]]) -> list[str]:
+    """A table in Markdown."""
+    lines = [header, ["---"] * len(header), *body]
+    return [*(f"| {' | '.join(cell.replace('|', '/') for cell in line)} |" for line in lines), ""]
+
+
+def scaled(results: dict) -> list[str]:
+    """What the scale changes of the paper's."""
+    body = [[one["what"], one["full"], one["quick"], one["reason"]] for one in results["scaled"]]
+    return table(["what", "the paper", "here", "why"], body) if body else []
+
+
+def experiment(one: dict, figures: Path) -> list[str]:
+    """A figure with its claims and the reasons where they differ."""
+    lines = [f"## {one['figure']}: {one['title']}", "", one["summary"], ""]
+    if one["figure_files"]:
+        lines += [f"![{one['title']}]({figures.name}/{one['name']}.svg)", ""]
+    claims = one["claims"]
+    body = [
+        [
+            f"{claim['says']} (§{claim['section']})",
+            claim["paper"],
+            claim["measured_text"],
+            f"**{claim['verdict']}**",
+        ]
+        for claim in claims
+    ]
+    lines += table(["the paper says", "its value", "measured", "verdict"], body)
+    for claim in claims:
+        if claim["reason"]:
+            lines += [f"*{claim['says']}*: {claim['reason']}", ""]
+    return lines + [f"- {note}" for note in one["notes"]] + ([""] if one["notes"] else [])
+
+
+def cuts(results: dict) -> list[str]:
+    """How many power cuts of which design on which program were verified."""
+    found = {(one["program"], one["design"]): one for one in results["tables"]["cuts"]}
+    programs = list(dict.fromkeys(program for program, _ in found))
+    designs = list(dict.fromkeys(design for _, design in found))
+    body = [
+        [program, *(f"{found[program, one]['verified']:,}" for one in designs)]
+        for program in programs
+    ]
+    total = [sum(found[program, one]["verified"] for program in programs) for one in designs]
+    during = sum(one["cuts_during_recovery"] for one in found.values())
+    failed = sum(one["failed"] for one in found.values())
+    resumed = sum(one["resumed"] for one in found.values())
+    return [
+        "## Power cuts",
+        "",
+        f"Verified cuts; {failed} failed. {resumed:,} went on to the program's end, with identical "
+        f"output; {during:,} more struck during recovery.",
+        "",
+        *table(["program", *designs], [*body, ["all", *(f"{one:,}" for one in total)]]),
+    ]
+
+
+def page(results: dict, figures: Path) -> list[str]:
+    """The page."""
+    paper, scale = results["paper"], results["scale"]
+    claims = [claim for one in results["experiments"] for claim in one["claims"]]
+    verdicts = [claim["verdict"] for claim in claims]
+    said = {"holds": "hold", "differs": "differ", "not comparable": "cannot be compared"}
+    counted = ", ".join(f"{verdicts.count(one)} {said[one]}" for one in said if one in verdicts)
+    lines = [
+        f"# {paper['title']}",
+        "",
+        f"{paper['reference']}. What `perdure reproduce {paper['name']} --{scale}` finds: of "
+        f"{len(claims)} claims, {counted}. The command's own report has every figure interactive, "
+        "and every run's effective configuration.",
+        "",
+        *[f"- {note}" for note in results["notes"]],
+        "",
+        *scaled(results),
+    ]
+    for one in results["experiments"]:
+        lines += experiment(one, figures)
+    return lines + cuts(results)
+
+
+def main() -> None:
+    """Writes page and figures."""
+    out = Path(sys.argv[1])
+    results = json.loads((out / "results.json").read_text("utf-8"))
+    name = f"{results['paper']['name']}-{results['scale']}"
+    figures = DOCS / name
+    shutil.rmtree(figures, ignore_errors=True)
+    figures.mkdir(parents=True)
+    for one in results["experiments"]:
+        if one["figure_files"]:
+            shutil.copy(out / one["figure_files"]["svg"], figures / f"{one['name']}.svg")
+    text = "\n".join(page(results, figures)).rstrip() + "\n"
+    (DOCS / f"{name}.md").write_text(text, "utf-8")
+
+
+main()
