@@ -55,7 +55,10 @@ def cut() -> str:
     total = first(lines, "├")
     torn = [line for line in lines if "cuts_with_" in line]
     summary = " ".join(lines[first(lines, "picl:") :])
-    return block([command], [*lines[:5], "…", *lines[total : total + 3], "…", *torn, "…", summary])
+    row = next(line for line in lines if re.search(r", in [^│\s]+ *│", line))
+    return block(
+        [command], [*lines[:4], "…", row, "…", *lines[total : total + 3], "…", *torn, "…", summary]
+    )
 
 
 def ideal() -> str:
@@ -63,8 +66,8 @@ def ideal() -> str:
     command = f"cut {EPOCHS} --design ideal --at 50000000 -- {KV}"
     lines = perdure(command)
     lines = lines[first(lines, "cycle") :]
-    token = first(lines, "p1-")
-    return block([command], ["…", *lines[:token], f"{lines[token][:40]}…", lines[-1]])
+    token = first(lines, "  again:")
+    return block([command], ["…", *lines[:token], f"{lines[token][:64]}…", lines[-1]])
 
 
 def compare() -> str:
