@@ -30,7 +30,13 @@ def entries() -> dict[str, Table]:
 @pytest.fixture(scope="session")
 def programs() -> Path:
     """The folder of the built programs; building again does nothing where nothing changed."""
-    build = [REPOSITORY / "workloads/build.sh", PROGRAMS, "--compiler", "gcc", "--parallel"]
+    build: list[str | Path] = [
+        REPOSITORY / "workloads/build.sh",
+        PROGRAMS,
+        "--compiler",
+        "gcc",
+        "--parallel",
+    ]
     done = subprocess.run(build, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return PROGRAMS / "parallel"
@@ -65,7 +71,7 @@ def test_the_catalogue_is_sound(name: str) -> None:
         assert table.integer("threads") == (HARTS if size == "tiny" else 16)
         # Counting the whole of labyrinth's `full` would take hours.
         if (name, size) != ("labyrinth", "full"):
-            assert table.number("instructions_millions") > 0
+            assert (table.number("instructions_millions") or 0) > 0
 
 
 @pytest.mark.parametrize("name", sorted(entries()))
