@@ -17,6 +17,8 @@ from perdure import CutReport, Machine
 JOBS = 2
 CUTS = 40
 SHORT_EPOCHS = {"epoch.instructions": 100_000}
+# Caches that a small program does not fit into.
+SMALL = {"l1d.bytes": 2048, "l1i.bytes": 4096, "l2.bytes": 8192, "llc.bytes_per_hart": 32768}
 PROGRAMS = (
     "guests/selfcheck",
     "guests/sharing",
@@ -155,3 +157,30 @@ def test_an_unprotected_machine_shows_the_line_it_lost(
     assert re.search(r"^ *(lost|mixed)\b.* at 0x[0-9a-f]+ \(\S.*\)$", ended.stdout, re.MULTILINE), (
         ended.stdout
     )
+
+
+PROTECTED = ("picl", "journaling", "shadow-paging", "frm", "thynvm")
+
+
+@pytest.mark.parametrize("design", PROTECTED)
+def test_with_dram_in_front_of_the_nvm_every_cut_is_verified_too(
+    design: str, programs: Path
+) -> None:
+    machine = Machine(design=design, harts=2, set={**SHORT_EPOCHS, **SMALL, "dram.present": True})
+    report = machine.cut([programs / "kv", "2000"], cuts=CUTS, seed=14, resume="all", jobs=JOBS)
+    assert_all_held(report)
+
+
+def test_with_dram_an_unprotected_machine_writes_no_nvm_and_loses_everything(
+    programs: Path,
+) -> None:
+    run = Machine(design="ideal", set={**SMALL, "dram.present": True})
+    counted = {
+        name: one.value for name, one in run.run([programs / "kv", "2000"]).statistics.items()
+    }
+    assert counted["nvm.written_bytes.total"] == 0
+    assert counted["dram.reads"] > 0
+    assert counted["dram.writes"] >= counted["llc.write_backs"] > 0
+    assert counted["dram.reads"] + counted["nvm.reads"] == counted["llc.misses"]
+    report = run.cut([programs / "kv", "2000"], cuts=10, seed=15)
+    assert report.verified < report.cuts // 2

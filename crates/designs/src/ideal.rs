@@ -6,7 +6,7 @@
 use perdure_hardware::hierarchy::Hardware;
 use perdure_hardware::line::Version;
 use perdure_hardware::memory::Traffic;
-use perdure_hardware::policy::{CrossVersionStore, Evicted, Eviction, Policy};
+use perdure_hardware::policy::{Cause, CrossVersionStore, Evicted, Eviction, Policy};
 use perdure_hardware::statistics::Statistics;
 use perdure_hardware::time::Cycles;
 
@@ -39,14 +39,12 @@ impl Policy for Ideal {
         let Hardware {
             memory, statistics, ..
         } = hardware;
-        let done = memory.write_line(
-            eviction.line,
-            &eviction.bytes,
-            Traffic::WriteBack,
-            now,
-            0,
-            statistics,
-        );
+        let (line, bytes) = (eviction.line, &eviction.bytes);
+        let done = if eviction.cause == Cause::CacheBlock {
+            memory.write_line(line, bytes, Traffic::WriteBack, now, 0, statistics)
+        } else {
+            memory.write_back(line, bytes, now, statistics)
+        };
         Evicted {
             accepted: done.accepted,
             durable: done.durable,

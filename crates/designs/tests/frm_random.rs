@@ -32,6 +32,7 @@ const fn sized(buffer_entries: usize, log_limit_bytes: u64) -> Parameters {
 /// for ever, and logs that end epochs.
 fn machines() -> Vec<Machine<Frm>> {
     vec![
+        (geometry::BEHIND_DRAM, sized(8, 4 << 20)),
         (geometry::TINY, sized(32, 4 << 20)),
         (geometry::DIRECT_MAPPED, sized(2, 4 << 20)),
         (geometry::MANY_HARTS, sized(8, 4 << 20)),

@@ -47,6 +47,7 @@ const fn table(table_entries: usize, table_ways: usize) -> Parameters {
 /// Tables from one that nearly every epoch overflows to one that none does.
 fn machines() -> Vec<Machine<Journaling>> {
     vec![
+        (geometry::BEHIND_DRAM, table(32, 8)),
         (geometry::TINY, table(16, 4)),
         (geometry::DIRECT_MAPPED, table(12, 1)),
         (geometry::MANY_HARTS, table(64, 16)),

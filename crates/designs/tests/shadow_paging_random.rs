@@ -66,6 +66,7 @@ const fn table(table_entries: u64, table_ways: u64) -> Parameters {
 /// or so makes tables of a few entries full at once, larger ones in the course of an epoch.
 fn machines() -> Vec<Machine<ShadowPaging>> {
     vec![
+        (geometry::BEHIND_DRAM, table(4, 2)),
         (SCATTERED, table(16, 4)),
         (SCATTERED, table(3, 1)),
         (geometry::TINY, table(2, 2)),

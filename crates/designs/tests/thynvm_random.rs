@@ -97,6 +97,7 @@ const fn tables(
 /// Tables from some that nearly every epoch overflows to some that none does.
 fn machines() -> Vec<Machine<Thynvm>> {
     vec![
+        (geometry::BEHIND_DRAM, tables(32, 4, 4, 6, 2)),
         (geometry::TINY, tables(16, 4, 4, 6, 3)),
         (geometry::DIRECT_MAPPED, tables(8, 2, 2, 4, 2)),
         (geometry::MANY_HARTS, tables(64, 4, 4, 8, 4)),

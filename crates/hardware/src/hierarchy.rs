@@ -626,7 +626,7 @@ impl Hardware {
         let core = &mut self.cores[hart];
         core.cleans_durable = core.cleans_durable.max(self.memory.durable_at(line));
         let Some(slot) = self.llc.find(line) else {
-            return ready;
+            return self.write_through(hart, line, ready);
         };
         let (newer, _, at_hand) = self.take_newer(policy, slot, true, ready);
         ready = at_hand;
@@ -642,6 +642,8 @@ impl Hardware {
             let core = &mut self.cores[hart];
             core.cleans_durable = core.cleans_durable.max(durable);
             ready = accepted;
+        } else {
+            ready = self.write_through(hart, line, ready);
         }
         if drop_copies {
             let recall = transition(self.directory(slot), Request::Recall, 0);
@@ -650,6 +652,16 @@ impl Hardware {
             self.holders[slot.0 as usize] = 0;
         }
         ready
+    }
+
+    /// A clean line may be newer in the DRAM than in the NVM: a cache-block instruction sends it on.
+    fn write_through(&mut self, hart: usize, line: LineNumber, now: Cycles) -> Cycles {
+        let Some(done) = self.memory.write_through(line, now, &mut self.statistics) else {
+            return now;
+        };
+        let core = &mut self.cores[hart];
+        core.cleans_durable = core.cleans_durable.max(done.durable);
+        done.accepted
     }
 
     /// The set that a walk over the whole last-level cache visits as its `step`-th: neighbours in

@@ -16,6 +16,7 @@ pub mod arena;
 pub mod cache;
 pub mod calendar;
 pub mod coherence;
+pub mod dram;
 pub mod event;
 pub mod hierarchy;
 pub mod line;

@@ -6,6 +6,8 @@
 //!   yet stands in `waiting` with the bytes that it displaced: queue and array have swapped
 //!   contents, nothing is stored twice, and cutting the power is swapping back.
 //! - Under FCFS with one row-write latency, writes become durable in the order of acceptance.
+//! - Where there is DRAM in front of the NVM, the arena holds the DRAM's newer bytes, too, and what
+//!   the NVM has of these lines is kept aside, to be swapped back likewise.
 //! - A write is in flight from `start` to `done`. A cut between the two may tear it at the
 //!   granularity of eight bytes; a cut before `start` loses it, because the queue is volatile.
 
@@ -13,6 +15,7 @@ use std::collections::VecDeque;
 use std::ops::Range;
 
 use crate::arena::Arena;
+use crate::dram::Dram;
 use crate::line::{LINE_BYTES, Line, LineNumber};
 use crate::link::Link;
 use crate::random::Random;
@@ -130,6 +133,8 @@ pub fn bank_of_row(row: u64, banks: usize) -> usize {
 pub struct Memory {
     /// The media's bytes with every accepted write applied.
     pub arena: Arena,
+    /// The DRAM in front of it, if there is one.
+    dram: Option<Dram>,
     /// Filled with the start and end of every write, if present.
     pub persistence_times: Option<Vec<Cycles>>,
     waiting: VecDeque<Waiting>,
@@ -158,6 +163,7 @@ impl Memory {
         let link = &specification.link;
         Self {
             arena,
+            dram: Dram::new(specification),
             persistence_times: None,
             waiting: VecDeque::new(),
             horizon: 0,
@@ -213,11 +219,65 @@ impl Memory {
 
     /// Times the read of a line for a miss; its bytes are in the arena. Returns when they arrive.
     pub fn read(&mut self, line: LineNumber, now: Cycles, statistics: &mut Statistics) -> Cycles {
+        if let Some(dram) = &mut self.dram
+            && dram.holds(line)
+        {
+            statistics.dram_reads += 1;
+            return dram.access(line, now);
+        }
         let address = line * LINE_BYTES as u64;
         let opened = self.open_row(address, LINE_BYTES, now, statistics);
         let done = self.link.reserve(opened, LINE_BYTES);
         self.read_queue.push_back(done);
+        self.copy_to_dram(line, done, statistics);
         done
+    }
+
+    /// Keeps a line that goes to or comes from the NVM in the DRAM, too, behind everybody's back.
+    #[inline]
+    fn copy_to_dram(&mut self, line: LineNumber, now: Cycles, statistics: &mut Statistics) {
+        if let Some(dram) = &mut self.dram {
+            statistics.dram_writes += 1;
+            dram.access(line, now);
+        }
+    }
+
+    /// Accepts an evicted line that need not be durable: into the DRAM if there is one, else into
+    /// the NVM. A design that uses this writes such lines to the NVM by [`Self::write_line`] only.
+    pub fn write_back(
+        &mut self,
+        line: LineNumber,
+        bytes: &Line,
+        now: Cycles,
+        statistics: &mut Statistics,
+    ) -> Accepted {
+        let Some(dram) = &mut self.dram else {
+            return self.write_line(line, bytes, Traffic::WriteBack, now, 0, statistics);
+        };
+        let address = line * LINE_BYTES as u64;
+        dram.falls_behind(line, self.arena.line(address));
+        self.arena.write_line(address, bytes);
+        statistics.dram_writes += 1;
+        let accepted = dram.access(line, now);
+        Accepted {
+            accepted,
+            durable: accepted,
+        }
+    }
+
+    /// Sends a line that the DRAM alone holds to the NVM, for cache-block instructions.
+    pub fn write_through(
+        &mut self,
+        line: LineNumber,
+        now: Cycles,
+        statistics: &mut Statistics,
+    ) -> Option<Accepted> {
+        if !self.dram.as_ref().is_some_and(|dram| dram.is_ahead(line)) {
+            return None;
+        }
+        statistics.dram_written_through += 1;
+        let bytes = *self.arena.line(line * LINE_BYTES as u64);
+        Some(self.write_line(line, &bytes, Traffic::Flush, now, 0, statistics))
     }
 
     /// Times a read that a design makes for itself, of bytes within one row: one row operation and
@@ -336,10 +396,13 @@ impl Memory {
         statistics: &mut Statistics,
     ) -> Accepted {
         let address = line * LINE_BYTES as u64;
-        let displaced = Displaced::Line(*self.arena.line(address));
+        let behind = self.dram.as_mut().and_then(|dram| dram.catches_up(line));
+        let displaced = Displaced::Line(behind.unwrap_or(*self.arena.line(address)));
         self.arena.write_line(address, bytes);
         let place = (address, LINE_BYTES);
-        self.accept(place, displaced, traffic, now, not_before, true, statistics)
+        let done = self.accept(place, displaced, traffic, now, not_before, true, statistics);
+        self.copy_to_dram(line, done.accepted, statistics);
+        done
     }
 
     /// Accepts the write of a block that lies within one row: one row operation.
@@ -446,6 +509,14 @@ impl Memory {
     /// Cuts the power at `at`: the arena then holds what survived.
     pub fn power_off(&mut self, at: Cycles, tear: &mut Tear) -> Lost {
         let mut lost = Lost::default();
+        // Newest first: what the DRAM holds is newer than what waits for the same line.
+        for (line, bytes) in self.dram.iter().flat_map(Dram::behind) {
+            let address = line * LINE_BYTES as u64;
+            lost.restore
+                .push((address, self.arena.line(address).0.into()));
+            self.arena.write_line(address, bytes);
+            lost.writes_lost += 1;
+        }
         for write in self.waiting.iter().rev().filter(|write| write.done > at) {
             let displaced = write.displaced.bytes();
             let newest: Box<[u8]> = self.arena.slice(write.address, displaced.len()).into();

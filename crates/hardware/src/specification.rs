@@ -109,6 +109,24 @@ pub struct Nvm {
     pub write_queue_entries: usize,
 }
 
+/// DRAM in front of the NVM: a write-back buffer with room for everything that programs touch.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Dram {
+    /// True if there is one.
+    pub present: bool,
+    /// Controllers, each with a channel of 64 bits; lines are dealt out to them in turn.
+    pub controllers: usize,
+    /// Banks of each controller.
+    pub banks: usize,
+    /// From the start of an access to its bytes, in nanoseconds.
+    pub access_ns: f64,
+    /// For how long an access occupies its bank, in nanoseconds.
+    pub cycle_ns: f64,
+    /// Transfers per microsecond of a channel.
+    pub frequency_mhz: u64,
+}
+
 /// The substrate's specification.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -129,6 +147,8 @@ pub struct Specification {
     pub link: Link,
     /// Memory.
     pub nvm: Nvm,
+    /// DRAM in front of it.
+    pub dram: Dram,
 }
 
 /// A geometry that cannot be built.
@@ -321,6 +341,30 @@ impl Specification {
             &nvm.write_queue_entries,
             "must be 1 to 4096",
         )?;
-        Ok(())
+        self.dram.validate()
+    }
+}
+
+impl Dram {
+    fn validate(&self) -> Result<(), ImpossibleGeometry> {
+        for (key, count) in [
+            ("dram.controllers", self.controllers),
+            ("dram.banks", self.banks),
+        ] {
+            require((1..=64).contains(&count), key, &count, "must be 1 to 64")?;
+        }
+        for (key, value) in [
+            ("dram.access_ns", self.access_ns),
+            ("dram.cycle_ns", self.cycle_ns),
+        ] {
+            let good = value > 0.0 && value <= 1e9;
+            require(good, key, &value, "must be above 0 and at most 1e9")?;
+        }
+        require(
+            (1..=1_000_000).contains(&self.frequency_mhz),
+            "dram.frequency_mhz",
+            &self.frequency_mhz,
+            "must be 1 to 1000000",
+        )
     }
 }

@@ -106,6 +106,9 @@ statistics! {
     thynvm_units_brought_home, "thynvm.units_brought_home", "units", "versions of blocks and pages copied home in the background";
     thynvm_blocks_merged, "thynvm.blocks_merged", "blocks", "idle blocks written to the page that they lie in, which is tracked as such";
     thynvm_clean_ups, "thynvm.clean_ups", "records", "checkpoints recorded again without what had come home";
+    dram_reads, "dram.reads", "lines", "misses answered by the DRAM in front of the NVM";
+    dram_writes, "dram.writes", "lines", "lines written to it: evicted ones, and those that came from the NVM";
+    dram_written_through, "dram.written_through", "lines", "lines that it alone held and that a cache-block instruction sent to the NVM";
     nvm_reads, "nvm.reads", "operations", "row reads at the NVM";
     nvm_design_reads, "nvm.design_reads", "operations", "of these, the ones made by the design, not for a miss";
     nvm_read_bytes, "nvm.read_bytes", "bytes", "bytes read from the NVM";

@@ -6,7 +6,7 @@
 //! have: a key that isn't in it is refused with the nearest one that is.
 
 use perdure_designs::{Design, Visitor, with_design};
-use perdure_hardware::specification::{Core, Link, Nvm, Private, Shared, Specification};
+use perdure_hardware::specification::{Core, Dram, Link, Nvm, Private, Shared, Specification};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 
@@ -62,6 +62,7 @@ struct Typed {
     llc: Shared,
     link: Link,
     nvm: Nvm,
+    dram: Dram,
     epoch: Epoch,
     scheduling: Scheduling,
     kernel: KernelCosts,
@@ -165,8 +166,11 @@ fn put(table: &mut Table, key: &str, value: Value, source: &str) -> Result<(), E
     Ok(())
 }
 
-/// A number in the notation of the command line: `30_000_000`, `30e6`, `0x10`, `64KiB`, `2MiB`.
+/// A value in the notation of the command line: `30_000_000`, `30e6`, `0x10`, `64KiB`, `2MiB`, `true`.
 fn parse_override(text: &str) -> Value {
+    if let Ok(flag) = text.parse::<bool>() {
+        return Value::Boolean(flag);
+    }
     let plain = text.replace('_', "");
     for (suffix, factor) in [("KiB", 1i64 << 10), ("MiB", 1 << 20), ("GiB", 1 << 30)] {
         if let Some(number) = plain.strip_suffix(suffix)
@@ -268,6 +272,7 @@ impl Configuration {
                 llc: typed.llc,
                 link: typed.link,
                 nvm: typed.nvm,
+                dram: typed.dram,
             },
             epoch: typed.epoch,
             scheduling: typed.scheduling,
@@ -454,15 +459,17 @@ mod tests {
     }
 
     #[test]
-    fn numbers_may_be_written_as_people_do() {
+    fn values_may_be_written_as_people_do() {
         let configuration = built(&[
             "l2.bytes=512KiB",
             "epoch.instructions=1_000_000",
             "nvm.row_read_ns=100",
+            "dram.present=true",
         ])
         .unwrap();
         assert_eq!(configuration.specification.l2.bytes, 512 << 10);
         assert_eq!(configuration.epoch.instructions, 1_000_000);
+        assert!(configuration.specification.dram.present);
     }
 
     #[test]

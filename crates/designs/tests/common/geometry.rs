@@ -3,7 +3,7 @@
 use perdure_designs::picl::Parameters;
 use perdure_hardware::line::LINE_BYTES;
 use perdure_hardware::specification::{
-    Core, CoreModel, Link, Nvm, PagePolicy, Private, Scheduling, Shared, Specification,
+    Core, CoreModel, Dram, Link, Nvm, PagePolicy, Private, Scheduling, Shared, Specification,
 };
 
 /// A machine, the parameters of `picl` on it, and how a program uses it.
@@ -19,6 +19,8 @@ pub struct Geometry {
     pub banks: usize,
     pub row_bytes: usize,
     pub write_queue_entries: usize,
+    /// DRAM in front of the NVM.
+    pub dram: bool,
     pub eid_bits: u32,
     pub acs_gap: u64,
     pub acs_sets_per_step: usize,
@@ -51,6 +53,7 @@ pub const TINY: Geometry = Geometry {
     banks: 16,
     row_bytes: 2048,
     write_queue_entries: 8,
+    dram: false,
     eid_bits: 4,
     acs_gap: 3,
     acs_sets_per_step: 1,
@@ -185,6 +188,15 @@ pub const PARALLEL_MEDIA: Geometry = Geometry {
     ..TINY
 };
 
+/// DRAM in front of the NVM: misses come from elsewhere than what recovery sees.
+pub const BEHIND_DRAM: Geometry = Geometry {
+    name: "behind DRAM",
+    dram: true,
+    lines: 400,
+    hot_lines: 40,
+    ..MANY_HARTS
+};
+
 pub const ALL: &[Geometry] = &[
     TINY,
     DIRECT_MAPPED,
@@ -195,6 +207,7 @@ pub const ALL: &[Geometry] = &[
     TINY_LOG,
     ONE_BANK,
     PARALLEL_MEDIA,
+    BEHIND_DRAM,
 ];
 
 impl Geometry {
@@ -235,6 +248,14 @@ impl Geometry {
                 row_write_ns: 368.0,
                 read_queue_entries: 8,
                 write_queue_entries: self.write_queue_entries,
+            },
+            dram: Dram {
+                present: self.dram,
+                controllers: 2,
+                banks: 2,
+                access_ns: 27.0,
+                cycle_ns: 49.5,
+                frequency_mhz: 1333,
             },
         };
         specification

@@ -5,7 +5,7 @@
 
 use perdure_hardware::line::LINE_BYTES;
 use perdure_hardware::specification::{
-    Core, CoreModel, Link, Nvm, PagePolicy, Private, Scheduling, Shared, Specification,
+    Core, CoreModel, Dram, Link, Nvm, PagePolicy, Private, Scheduling, Shared, Specification,
 };
 
 /// `PiCL`'s Table IV. What the paper leaves out (banks, rows, queues) is ours.
@@ -46,6 +46,14 @@ pub fn table_iv(harts: usize) -> Specification {
             row_write_ns: 368.0,
             read_queue_entries: 32,
             write_queue_entries: 32,
+        },
+        dram: Dram {
+            present: false,
+            controllers: 2,
+            banks: 2,
+            access_ns: 27.0,
+            cycle_ns: 49.5,
+            frequency_mhz: 1333,
         },
     };
     specification
