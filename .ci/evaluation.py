@@ -11,7 +11,8 @@ import shutil
 import sys
 from pathlib import Path
 
-DOCS = Path(__file__).parents[1] / "docs/evaluations"
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs/evaluations"
 
 
 def table(header: list[str], body: list[list[str]]) -> list[str]:
@@ -48,8 +49,21 @@ def experiment(one: dict, figures: Path) -> list[str]:
     return lines + [f"- {note}" for note in one["notes"]] + ([""] if one["notes"] else [])
 
 
+def command(results: dict) -> str:
+    """What was run: the experiments are named where they are not all there are."""
+    paper = results["paper"]["name"]
+    declared = (ROOT / "python/perdure/experiments" / paper).glob("*.toml")
+    every = {path.stem for path in declared} - {"paper", "reasons"}
+    run = [one["name"] for one in results["experiments"]]
+    run += ["cuts"] if results["tables"]["cuts"] else []
+    named = [] if set(run) == every else run
+    return " ".join(["perdure reproduce", paper, *named, f"--{results['scale']}"])
+
+
 def cuts(results: dict) -> list[str]:
     """How many power cuts of which design on which program were verified."""
+    if not results["tables"]["cuts"]:
+        return []
     found = {(one["program"], one["design"]): one for one in results["tables"]["cuts"]}
     programs = list(dict.fromkeys(program for program, _ in found))
     designs = list(dict.fromkeys(design for _, design in found))
@@ -73,7 +87,7 @@ def cuts(results: dict) -> list[str]:
 
 def page(results: dict, figures: Path) -> list[str]:
     """The page."""
-    paper, scale = results["paper"], results["scale"]
+    paper = results["paper"]
     claims = [claim for one in results["experiments"] for claim in one["claims"]]
     verdicts = [claim["verdict"] for claim in claims]
     said = {"holds": "hold", "differs": "differ", "not comparable": "cannot be compared"}
@@ -81,9 +95,9 @@ def page(results: dict, figures: Path) -> list[str]:
     lines = [
         f"# {paper['title']}",
         "",
-        f"{paper['reference']}. What `perdure reproduce {paper['name']} --{scale}` finds: of "
-        f"{len(claims)} claims, {counted}. The command's own report has every figure interactive, "
-        "and every run's effective configuration.",
+        f"{paper['reference']}. What `{command(results)}` finds: of {len(claims)} claims, "
+        f"{counted}. The command's own report has every figure interactive, and every run's "
+        "effective configuration.",
         "",
         *[f"- {note}" for note in results["notes"]],
         "",

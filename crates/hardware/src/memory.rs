@@ -243,7 +243,8 @@ impl Memory {
     }
 
     /// Accepts an evicted line that need not be durable: into the DRAM if there is one, else into
-    /// the NVM. A design that uses this writes such lines to the NVM by [`Self::write_line`] only.
+    /// the NVM. In the DRAM it is done, and survives no power cut. A design that uses this writes
+    /// such lines to the NVM by [`Self::write_line`] only.
     pub fn write_back(
         &mut self,
         line: LineNumber,
