@@ -85,6 +85,37 @@ def cuts(results: dict) -> list[str]:
     ]
 
 
+def workloads(results: dict) -> list[str]:
+    """The measured classes of the workloads, and the mixes."""
+    rows = [one for one in results["tables"]["classes"] if one["class"]]
+    if not rows:
+        return []
+    body = [
+        [
+            row["workload"],
+            row["stands_for"],
+            f"{row['write_set_bytes_per_epoch'] / 1e6:.2f}",
+            f"{row['lines_per_written_page']:.1f}",
+            f"{row['llc_misses_per_kilo_instruction']:.2f}",
+            f"{row['llc_write_backs_per_kilo_instruction']:.2f}",
+            row["class"],
+        ]
+        for row in rows
+    ]
+    header = ["workload", "stands for", "write set of an epoch (MB)", "lines per written page"]
+    header += ["misses per 1,000 instructions", "write-backs per 1,000 instructions", "class"]
+    mixes = [[mix["name"], ", ".join(mix["programs"])] for mix in results["mixes"]]
+    return [
+        "## Workloads",
+        "",
+        "Measured at the last-level cache under `ideal`; the write set by PiCL's tags. A line that "
+        "is evicted and written again counts again.",
+        "",
+        *table(header, body),
+        *table(["mix", "programs"], mixes),
+    ]
+
+
 def page(results: dict, figures: Path) -> list[str]:
     """The page."""
     paper = results["paper"]
@@ -105,7 +136,7 @@ def page(results: dict, figures: Path) -> list[str]:
     ]
     for one in results["experiments"]:
         lines += experiment(one, figures)
-    return lines + cuts(results)
+    return lines + cuts(results) + workloads(results)
 
 
 def main() -> None:
