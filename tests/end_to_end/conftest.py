@@ -46,19 +46,30 @@ Command = Callable[..., Ended]
 RunGuest = Callable[..., GuestRun]
 
 
-@pytest.fixture(scope="session")
-def programs() -> Path:
-    """The folder of the built guests; building again does nothing where nothing changed."""
-    build: list[str | Path] = [
-        REPOSITORY / "workloads/build.sh",
-        PROGRAMS,
-        "--compiler",
-        "gcc",
-        "--guests",
-    ]
-    done = subprocess.run(build, capture_output=True, text=True, check=False)
+def built(kind: str) -> Path:
+    """The folder of `build.sh`; building again does nothing where nothing changed."""
+    build = [REPOSITORY / "workloads/build.sh", PROGRAMS, "--compiler", "gcc", f"--{kind}"]
+    done = subprocess.run(list(map(str, build)), capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return PROGRAMS
+
+
+def under_qemu(words: Sequence[str | Path]) -> subprocess.CompletedProcess[str]:
+    """A static program under qemu-riscv64: the reference."""
+    return subprocess.run(
+        ["qemu-riscv64", *words],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT_SECONDS,
+        check=False,
+    )
+
+
+@pytest.fixture(scope="session")
+def programs() -> Path:
+    """The folder of the built benchmarks, and of the guests in `guests`."""
+    return built("guests")
 
 
 @pytest.fixture

@@ -6,11 +6,10 @@ of the folder is in the catalogue and the reverse; the sizes are those of `tiny`
 
 from __future__ import annotations
 
-import subprocess
 from pathlib import Path
 
 import pytest
-from conftest import PROGRAMS, REPOSITORY, TIMEOUT_SECONDS, RunGuest
+from conftest import REPOSITORY, RunGuest, built, under_qemu
 
 from perdure import Machine
 from perdure.experiments.toml import Table
@@ -32,28 +31,8 @@ def arguments(name: str, size: str) -> list[str]:
 
 @pytest.fixture(scope="session")
 def kernels() -> Path:
-    """The folder of the built kernels; building again does nothing where nothing changed."""
-    build: list[str | Path] = [
-        REPOSITORY / "workloads/build.sh",
-        PROGRAMS,
-        "--compiler",
-        "gcc",
-        "--kernels",
-    ]
-    done = subprocess.run(build, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    return PROGRAMS / "kernels"
-
-
-def under_qemu(words: list[str | Path]) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        ["qemu-riscv64", *words],
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=TIMEOUT_SECONDS,
-        check=False,
-    )
+    """The folder of the built programs."""
+    return built("kernels") / "kernels"
 
 
 def test_every_kernel_is_in_the_catalogue() -> None:

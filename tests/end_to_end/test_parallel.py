@@ -7,11 +7,10 @@ reverse; the sizes are those of `tiny`.
 
 from __future__ import annotations
 
-import subprocess
 from pathlib import Path
 
 import pytest
-from conftest import PROGRAMS, REPOSITORY, TIMEOUT_SECONDS, RunGuest
+from conftest import REPOSITORY, RunGuest, built, under_qemu
 
 from perdure import Machine
 from perdure.experiments.toml import Table
@@ -29,28 +28,8 @@ def entries() -> dict[str, Table]:
 
 @pytest.fixture(scope="session")
 def programs() -> Path:
-    """The folder of the built programs; building again does nothing where nothing changed."""
-    build: list[str | Path] = [
-        REPOSITORY / "workloads/build.sh",
-        PROGRAMS,
-        "--compiler",
-        "gcc",
-        "--parallel",
-    ]
-    done = subprocess.run(build, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    return PROGRAMS / "parallel"
-
-
-def under_qemu(words: list[str | Path]) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        ["qemu-riscv64", *words],
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=TIMEOUT_SECONDS,
-        check=False,
-    )
+    """The folder of the built programs."""
+    return built("parallel") / "parallel"
 
 
 def test_every_program_is_in_the_catalogue() -> None:
