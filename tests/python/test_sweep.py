@@ -127,8 +127,11 @@ def test_the_number_of_workers_changes_nothing(simulator, program, tmp_path):
     assert one.equals(four)
 
 
-def test_ctrl_c_keeps_what_is_finished(core, simulator, program, tmp_path, monkeypatch):
+def test_ctrl_c_keeps_what_is_finished(request, core, simulator, program, tmp_path, monkeypatch):
     main = os.getpid()
+    # Where the tests run in the background, a shell may have told them to ignore Ctrl-C.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    request.addfinalizer(lambda: signal.signal(signal.SIGINT, before))
 
     def slow(task):
         if json.loads(task)["request"]["set"] == ["nvm.banks=8"]:
