@@ -11,14 +11,16 @@ import shutil
 import sys
 from pathlib import Path
 
+from tables import rows
+
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs/evaluations"
 
 
 def table(header: list[str], body: list[list[str]]) -> list[str]:
-    """A table in Markdown."""
-    lines = [header, ["---"] * len(header), *body]
-    return [*(f"| {' | '.join(cell.replace('|', '/') for cell in line)} |" for line in lines), ""]
+    """A table in Markdown, and an empty line."""
+    plain = [[cell.replace("|", "/") for cell in line] for line in body]
+    return [rows(header, plain).strip(), ""]
 
 
 def scaled(results: dict) -> list[str]:
@@ -87,8 +89,8 @@ def cuts(results: dict) -> list[str]:
 
 def workloads(results: dict) -> list[str]:
     """The measured classes of the workloads, and the mixes."""
-    rows = [one for one in results["tables"]["classes"] if one["class"]]
-    if not rows:
+    classes = [one for one in results["tables"]["classes"] if one["class"]]
+    if not classes:
         return []
     body = [
         [
@@ -100,7 +102,7 @@ def workloads(results: dict) -> list[str]:
             f"{row['llc_write_backs_per_kilo_instruction']:.2f}",
             row["class"],
         ]
-        for row in rows
+        for row in classes
     ]
     header = ["workload", "stands for", "write set of an epoch (MB)", "lines per written page"]
     header += ["misses per 1,000 instructions", "write-backs per 1,000 instructions", "class"]

@@ -18,6 +18,7 @@ import pytest
 
 import perdure
 from perdure import capture, toolchain
+from perdure.experiments.toml import Table
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 PROGRAMS = Path(os.environ.get("PERDURE_PROGRAMS", REPOSITORY / "out/programs"))
@@ -44,6 +45,11 @@ class GuestRun:
 
 Command = Callable[..., Ended]
 RunGuest = Callable[..., GuestRun]
+
+
+def catalogue(file: str) -> dict[str, Table]:
+    """The tables of a catalogue in `workloads/`, by name."""
+    return dict(Table.read(REPOSITORY / "workloads" / file).table("workload").tables())
 
 
 def built(kind: str) -> Path:

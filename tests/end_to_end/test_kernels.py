@@ -9,24 +9,18 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from conftest import REPOSITORY, RunGuest, built, under_qemu
+from conftest import REPOSITORY, RunGuest, built, catalogue, under_qemu
 
 from perdure import Machine
-from perdure.experiments.toml import Table
 
-CATALOGUE = REPOSITORY / "workloads/kernels.toml"
+ENTRIES = catalogue("kernels.toml")
 SOURCES = REPOSITORY / "workloads/kernels"
 SIZES = ("full", "quick", "tiny")
 
 
-def entries() -> dict[str, Table]:
-    """The catalogue's tables, by name."""
-    return dict(Table.read(CATALOGUE).table("workload").tables())
-
-
 def arguments(name: str, size: str) -> list[str]:
     """The arguments of one kernel."""
-    return list(entries()[name].table(size).texts("arguments"))
+    return list(ENTRIES[name].table(size).texts("arguments"))
 
 
 @pytest.fixture(scope="session")
@@ -36,13 +30,13 @@ def kernels() -> Path:
 
 
 def test_every_kernel_is_in_the_catalogue() -> None:
-    assert sorted(entries()) == sorted(path.stem for path in SOURCES.glob("*.c"))
-    assert len(entries()) >= 15
+    assert sorted(ENTRIES) == sorted(path.stem for path in SOURCES.glob("*.c"))
+    assert len(ENTRIES) >= 15
 
 
-@pytest.mark.parametrize("name", sorted(entries()))
+@pytest.mark.parametrize("name", sorted(ENTRIES))
 def test_the_catalogue_is_sound(name: str) -> None:
-    entry = entries()[name]
+    entry = ENTRIES[name]
     assert entry.text("kind") == "kernel"
     assert entry.text("program") == name
     assert entry.text("stands_for") and entry.text("summary")
@@ -56,7 +50,7 @@ def test_the_catalogue_is_sound(name: str) -> None:
     assert entry.table("quick").integer("measure_instructions") == 37_500_000
 
 
-@pytest.mark.parametrize("name", sorted(entries()))
+@pytest.mark.parametrize("name", sorted(ENTRIES))
 def test_output_is_that_under_qemu(name: str, kernels: Path, run_guest: RunGuest) -> None:
     words: list[str | Path] = [kernels / name, *arguments(name, "tiny")]
     run = run_guest(Machine(design="ideal"), words)
@@ -66,12 +60,12 @@ def test_output_is_that_under_qemu(name: str, kernels: Path, run_guest: RunGuest
     assert run.stdout.decode() == reference.stdout
     assert run.result.exit_code == 0
     assert run.result.unknown_system_calls == []
-    table = entries()[name].table("tiny")
+    table = ENTRIES[name].table("tiny")
     region_end = table.integer("warm_up_instructions") + table.integer("measure_instructions")
     assert region_end < run.result.sim.instructions
 
 
-@pytest.mark.parametrize("name", sorted(entries()))
+@pytest.mark.parametrize("name", sorted(ENTRIES))
 def test_bad_arguments_are_refused(name: str, kernels: Path) -> None:
     good = arguments(name, "tiny")
     for bad in ([], [*good[:-1], "-1"], [*good[:-1], "1x"], [*good, "1"]):

@@ -10,20 +10,14 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from conftest import REPOSITORY, RunGuest, built, under_qemu
+from conftest import REPOSITORY, RunGuest, built, catalogue, under_qemu
 
 from perdure import Machine
-from perdure.experiments.toml import Table
 
-CATALOGUE = REPOSITORY / "workloads/parallel.toml"
+ENTRIES = catalogue("parallel.toml")
 SOURCES = REPOSITORY / "workloads/parallel"
 SIZES = ("full", "quick", "tiny")
 HARTS = 4
-
-
-def entries() -> dict[str, Table]:
-    """The catalogue's tables, by name."""
-    return dict(Table.read(CATALOGUE).table("workload").tables())
 
 
 @pytest.fixture(scope="session")
@@ -34,13 +28,13 @@ def programs() -> Path:
 
 def test_every_program_is_in_the_catalogue() -> None:
     sources = [path.stem for path in SOURCES.iterdir() if path.suffix in (".c", ".cpp")]
-    assert sorted(entries()) == sorted(sources)
+    assert sorted(ENTRIES) == sorted(sources)
     assert len(sources) == 12
 
 
-@pytest.mark.parametrize("name", sorted(entries()))
+@pytest.mark.parametrize("name", sorted(ENTRIES))
 def test_the_catalogue_is_sound(name: str) -> None:
-    entry = entries()[name]
+    entry = ENTRIES[name]
     assert entry.text("kind") == "parallel"
     assert entry.text("program") == name
     assert entry.text("stands_for") and entry.text("summary")
@@ -53,12 +47,12 @@ def test_the_catalogue_is_sound(name: str) -> None:
             assert (table.number("instructions_millions") or 0) > 0
 
 
-@pytest.mark.parametrize("name", sorted(entries()))
+@pytest.mark.parametrize("name", sorted(ENTRIES))
 @pytest.mark.parametrize("harts", [1, HARTS])
 def test_output_is_that_under_qemu(
     name: str, harts: int, programs: Path, run_guest: RunGuest
 ) -> None:
-    words: list[str | Path] = [programs / name, *entries()[name].table("tiny").texts("arguments")]
+    words: list[str | Path] = [programs / name, *ENTRIES[name].table("tiny").texts("arguments")]
     run = run_guest(Machine(design="picl", harts=harts), words)
     reference = under_qemu(words)
     assert reference.returncode == 0, reference.stderr
@@ -67,7 +61,7 @@ def test_output_is_that_under_qemu(
     assert run.result.unknown_system_calls == []
 
 
-@pytest.mark.parametrize("name", sorted(entries()))
+@pytest.mark.parametrize("name", sorted(ENTRIES))
 def test_bad_options_are_refused(name: str, programs: Path) -> None:
     for bad in (["-tx"], ["-t", "-1"], ["-Z1"], ["stray"]):
         done = under_qemu([programs / name, *bad])

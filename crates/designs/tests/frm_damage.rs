@@ -13,7 +13,6 @@ mod common;
 
 use common::damage::{self, Effort, Group};
 use common::geometry::{self, Geometry};
-use common::random_cuts::Machine;
 use perdure_designs::frm::log::{Log, Record, SLOT_BYTES};
 use perdure_designs::frm::registers::{COPIES, Commit, RECORD_BYTES};
 use perdure_designs::frm::{Frm, Parameters};
@@ -57,10 +56,7 @@ fn live_log(arena: &Arena, layout: &Layout, geometry: &Geometry) -> [Group; 2] {
 
 #[test]
 fn damage_is_reported_or_harmless() {
-    let machines: Vec<Machine<Frm>> = geometry::ALL
-        .iter()
-        .map(|&geometry| (geometry, PARAMETERS))
-        .collect();
+    let machines = geometry::all_with(|_| PARAMETERS);
     let found =
         damage::is_reported_or_harmless::<Frm>(&machines, EFFORT, |arena, layout, geometry| {
             let [known, newest] = live_log(arena, layout, geometry);

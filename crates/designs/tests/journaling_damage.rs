@@ -8,7 +8,6 @@ mod common;
 
 use common::damage::{self, Effort, Group};
 use common::geometry::{self, Geometry};
-use common::random_cuts::Machine;
 use perdure_designs::journaling::journal::Map;
 use perdure_designs::journaling::registers::{COPIES, RECORD_BYTES, Record};
 use perdure_designs::journaling::{Journaling, Parameters};
@@ -49,10 +48,7 @@ fn journal(arena: &Arena, layout: &Layout, geometry: &Geometry) -> Group {
 
 #[test]
 fn damage_is_reported_or_harmless() {
-    let machines: Vec<Machine<Journaling>> = geometry::ALL
-        .iter()
-        .map(|&geometry| (geometry, PARAMETERS))
-        .collect();
+    let machines = geometry::all_with(|_| PARAMETERS);
     let found = damage::is_reported_or_harmless::<Journaling>(
         &machines,
         EFFORT,

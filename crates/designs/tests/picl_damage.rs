@@ -10,7 +10,6 @@ use std::cmp::Reverse;
 
 use common::damage::{self, Effort, Group};
 use common::geometry::{self, Geometry};
-use common::random_cuts::Machine;
 use perdure_designs::layout::Layout;
 use perdure_designs::picl::Picl;
 use perdure_designs::picl::log::Block;
@@ -43,10 +42,7 @@ fn log_blocks(arena: &Arena, layout: &Layout, geometry: &Geometry) -> Group {
 
 #[test]
 fn damage_is_reported_or_harmless() {
-    let machines: Vec<Machine<Picl>> = geometry::ALL
-        .iter()
-        .map(|&geometry| (geometry, geometry.parameters()))
-        .collect();
+    let machines = geometry::all_with(Geometry::parameters);
     let found =
         damage::is_reported_or_harmless::<Picl>(&machines, EFFORT, |arena, layout, geometry| {
             let records = Group::records(COPIES, RECORD_BYTES);

@@ -6,7 +6,7 @@
 mod common;
 
 use common::campaign::Effort;
-use common::geometry;
+use common::geometry::{self, Geometry};
 use common::random_cuts::{self, Demand, Machine};
 use perdure_designs::picl::Picl;
 
@@ -22,10 +22,7 @@ const DEMAND: Demand = Demand {
 };
 
 fn machines() -> Vec<Machine<Picl>> {
-    geometry::ALL
-        .iter()
-        .map(|&geometry| (geometry, geometry.parameters()))
-        .collect()
+    geometry::all_with(Geometry::parameters)
 }
 
 #[test]

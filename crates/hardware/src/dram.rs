@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 
 use crate::line::{LINE_BYTES, Line, LineNumber};
 use crate::link::Link;
-use crate::specification::{Dram as Parameters, Specification};
+use crate::specification::Specification;
 use crate::time::Cycles;
 
 /// A channel's width.
@@ -38,27 +38,23 @@ pub struct Dram {
 impl Dram {
     /// The buffer of that specification, if it has one; empty.
     pub fn new(specification: &Specification) -> Option<Self> {
-        let Parameters {
-            present,
-            controllers,
-            banks,
-            access_ns,
-            cycle_ns,
-            frequency_mhz,
-        } = specification.dram;
+        let dram = &specification.dram;
+        if !dram.present {
+            return None;
+        }
         let clock = specification.clock();
         let controller = Controller {
             channel: Link::new(
-                CHANNEL_BYTES * frequency_mhz * 1_000_000,
+                CHANNEL_BYTES * dram.frequency_mhz * 1_000_000,
                 clock.frequency_mhz,
             ),
-            bank_free: vec![0; banks],
+            bank_free: vec![0; dram.banks],
         };
         let lines = (specification.nvm.bytes / LINE_BYTES as u64) as usize;
-        present.then(|| Self {
-            controllers: vec![controller; controllers],
-            access: clock.cycles(access_ns),
-            cycle: clock.cycles(cycle_ns),
+        Some(Self {
+            controllers: vec![controller; dram.controllers],
+            access: clock.cycles(dram.access_ns),
+            cycle: clock.cycles(dram.cycle_ns),
             held: vec![0; lines.div_ceil(64)],
             behind: BTreeMap::new(),
         })

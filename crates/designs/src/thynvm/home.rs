@@ -33,11 +33,9 @@ struct Unit {
 /// The background copy.
 #[derive(Clone, Debug, Default)]
 pub struct Copying {
-    /// What is to go home, first come first; a unit may have changed since.
+    /// What is to go home, overflowed lines first; a unit may have changed since.
     queue: Vec<Unit>,
     next: usize,
-    /// So many at the queue's beginning are overflowed lines.
-    overflowed: usize,
     /// Lines that were read.
     arriving: Vec<Unit>,
     active: bool,
@@ -53,9 +51,8 @@ impl Copying {
 
     /// True while overflowed lines of the last checkpoint are not home.
     pub(super) fn holds_overflow(&self) -> bool {
-        let waiting = self.next < self.overflowed;
-        let arriving = |unit: &Unit| unit.kind == Kind::Overflow;
-        self.active && (waiting || self.arriving.iter().any(arriving))
+        let mut ahead = self.arriving.iter().chain(self.queue.get(self.next));
+        self.active && ahead.any(|unit| unit.kind == Kind::Overflow)
     }
 
     /// A new checkpoint lists what came home so far as being there.
@@ -140,7 +137,6 @@ impl Thynvm {
                 queue.push(Unit { kind, key, slot });
             }
         }
-        self.copying.overflowed = queue.len();
         for (slot, key, versions) in self.blocks.iter() {
             if goes(versions, self.pressed) {
                 let kind = Kind::Block;

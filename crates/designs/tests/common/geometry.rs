@@ -210,6 +210,11 @@ pub const ALL: &[Geometry] = &[
     BEHIND_DRAM,
 ];
 
+/// All of them, with a design's parameters on each.
+pub fn all_with<P>(parameters: impl Fn(&Geometry) -> P) -> Vec<(Geometry, P)> {
+    ALL.iter().map(|one| (*one, parameters(one))).collect()
+}
+
 impl Geometry {
     pub fn specification(&self) -> Specification {
         let private = |(sets, ways): (usize, usize), latency_cycles| Private {
