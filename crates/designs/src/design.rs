@@ -131,6 +131,9 @@ pub trait Design: Policy + Sized + Send {
     const UNLUCKY_SETTINGS: &'static [&'static [&'static str]] = &[&[]];
     /// True if contexts are stored at epoch ends.
     const SAVES_CONTEXTS: bool;
+    /// True if the design works only with a last-level cache that holds every line of the private
+    /// caches: because it walks its tags, or flushes the caches by them.
+    const NEEDS_INCLUSION: bool = true;
     /// The design's section of the configuration.
     type Parameters: Serialize + DeserializeOwned + Default + Clone + Send + Sync;
 

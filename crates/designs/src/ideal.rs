@@ -60,6 +60,7 @@ impl Design for Ideal {
     const PROMISE: Promise = Promise::Nothing;
     const PLANTED_BUGS: &'static [PlantedBug] = &[];
     const SAVES_CONTEXTS: bool = false;
+    const NEEDS_INCLUSION: bool = false;
     type Parameters = Parameters;
 
     fn start(

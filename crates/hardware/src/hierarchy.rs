@@ -2,8 +2,9 @@
 //! bytes and gathering time.
 //!
 //! Always true between transactions:
-//! - Inclusion: a line in an L1 is in its hart's L2; a line in an L2 is in the last-level cache.
-//! - The directory (holders and exclusivity of each last-level line) is exact.
+//! - Inclusion: a line in an L1 is in its hart's L2; a line in an L2 is in the last-level cache, if
+//!   that is inclusive (what happens if it is not stands in `noninclusive.rs`).
+//! - The directory (holders and exclusivity of each line) is exact.
 //! - An L1 or L2 word in state Modified means that its bytes are newer than the next level's; the
 //!   last-level word's dirty bit means that they are newer than memory's.
 //! - The newest bytes of a line are, in this order: the Modified L1D's, the Modified L2's, the
@@ -21,10 +22,14 @@ use crate::event::EventQueue;
 use crate::line::{LINE_BYTES, Line, LineNumber, Version};
 use crate::lookaside::Lookaside;
 use crate::memory::Memory;
-use crate::policy::{Cause, CrossVersionStore, Evicted, Eviction, Policy, PolicyFailure, Transfer};
+use crate::noninclusive::FullMap;
+use crate::policy::{
+    Cause, CrossVersionStore, Departure, Evicted, Eviction, Policy, PolicyFailure, Reason, Transfer,
+};
 use crate::specification::{CoreModel, Specification};
 use crate::statistics::Statistics;
 use crate::time::Cycles;
+use crate::trace::Traced;
 
 /// Slots of time that a port's calendar remembers.
 const PORT_SLOTS: usize = 4096;
@@ -53,8 +58,13 @@ pub struct Core {
     pub fetches: u64,
     /// The line reserved by LR.
     pub reservation: Option<LineNumber>,
+    /// A line of this version came, and [`Policy::is_ahead`] said that the domain has to come to a
+    /// newer one first. Whoever runs the hart sees to that before the access is made again.
+    pub ahead: Option<Version>,
     /// Stores that wait for their line: when each will be done, in order.
     store_buffer: VecDeque<Cycles>,
+    /// When a walk over the tags lets go of the L2's port.
+    pub(crate) l2_port_free: Cycles,
     /// When the last store will be done.
     stores_done: Cycles,
     /// When everything that this hart's cache-block instructions wrote will be durable.
@@ -71,6 +81,8 @@ pub struct Hardware {
     /// Shared cache. A word in state Exclusive has one holder that owns the line.
     pub llc: Cache,
     holders: Vec<u64>,
+    /// The directory, if the shared cache is not inclusive.
+    pub(crate) full_map: Option<FullMap>,
     /// Of each slice of the shared cache.
     ports: Vec<Calendar>,
     /// Controller and media.
@@ -81,6 +93,8 @@ pub struct Hardware {
     pub statistics: Statistics,
     /// Set by a policy that cannot go on.
     pub failure: Option<PolicyFailure>,
+    /// Filled for a verifier, if present.
+    pub trace: Option<Vec<Traced>>,
     /// How often the version changed, plus one; and for each page, what that was when a store last
     /// found an older version in it. Not hardware: it measures the program's write set.
     generation: u32,
@@ -98,13 +112,16 @@ pub struct Flushed {
     pub durable: Cycles,
 }
 
-/// A line that a request brought to a hart.
-struct Granted {
-    bytes: Line,
-    state: State,
-    version: Version,
-    ready: Cycles,
+/// A line that a request brought to a hart. Modified if it came from another domain, dirty.
+pub(crate) struct Granted {
+    pub bytes: Line,
+    pub state: State,
+    pub version: Version,
+    pub ready: Cycles,
 }
+
+/// A version, with its bytes, that is in the way of a newer one.
+pub(crate) type Older = Option<(Line, Version)>;
 
 impl Hardware {
     /// Cold caches over the given bytes.
@@ -124,7 +141,9 @@ impl Hardware {
                     stores: 0,
                     fetches: 0,
                     reservation: None,
+                    ahead: None,
                     store_buffer: VecDeque::new(),
+                    l2_port_free: 0,
                     stores_done: 0,
                     cleans_durable: 0,
                 }
@@ -135,12 +154,14 @@ impl Hardware {
         Self {
             cores,
             holders: vec![0; llc.sets() * llc.ways()],
+            full_map: FullMap::new(&specification),
             ports: vec![Calendar::new(PORT_SLOTS); specification.harts],
             llc,
             memory: Memory::new(&specification, arena, context_range),
             events: EventQueue::default(),
             statistics: Statistics::default(),
             failure: None,
+            trace: None,
             generation: 1,
             page_generations: vec![0; (specification.nvm.bytes / PAGE_BYTES) as usize],
             specification,
@@ -169,7 +190,7 @@ impl Hardware {
             None => self.fill_l1d(policy, hart, line, write, now),
         };
         *self.cores[hart].l1d.stamp_mut(slot) = stamp;
-        if write {
+        if write && self.cores[hart].ahead.is_none() {
             ready = self.make_writable(policy, hart, line, slot, ready);
         }
         (slot, ready)
@@ -192,10 +213,25 @@ impl Hardware {
             word = word.with_state(State::Exclusive).with_version(version);
             self.cores[hart].l1d.set_word(slot, word);
             ready = done;
+            if self.cores[hart].ahead.is_some() {
+                return ready;
+            }
         }
         if word.version() != policy.current_version(hart) {
             self.statistics.cross_version_stores += 1;
             self.note_page(line);
+            if let Some(trace) = &mut self.trace {
+                trace.push(Traced::Stored {
+                    domain: hart,
+                    line,
+                    old: Box::new(*self.cores[hart].l1d.data(slot)),
+                });
+            }
+            if word.state() == State::Modified && policy.keeps_versions() {
+                // Immutable by now: the L2 keeps it, the store goes on in place.
+                let older = self.cores[hart].write_down(slot, word, true);
+                ready = self.depart(policy, hart, line, older, Reason::StoreEviction, ready);
+            }
             let store = CrossVersionStore {
                 domain: hart,
                 line,
@@ -209,6 +245,38 @@ impl Hardware {
             .with_version(policy.current_version(hart));
         self.cores[hart].l1d.set_word(slot, word);
         ready
+    }
+
+    /// Tells the policy of a dirty version that leaves a domain, if there is one.
+    #[inline]
+    pub(crate) fn depart<P: Policy + ?Sized>(
+        &mut self,
+        policy: &mut P,
+        domain: usize,
+        line: LineNumber,
+        version: Older,
+        reason: Reason,
+        now: Cycles,
+    ) -> Cycles {
+        let Some((bytes, version)) = version else {
+            return now;
+        };
+        *match reason {
+            Reason::Capacity => &mut self.statistics.version_capacity,
+            Reason::StoreEviction => &mut self.statistics.version_store_evictions,
+            Reason::Invalidation => &mut self.statistics.version_invalidations,
+            Reason::Downgrade => &mut self.statistics.version_downgrades,
+            Reason::Walk => &mut self.statistics.version_walks,
+            Reason::CacheBlock => &mut self.statistics.version_cache_blocks,
+        } += 1;
+        let departure = Departure {
+            domain,
+            line,
+            bytes,
+            version,
+            reason,
+        };
+        policy.depart(self, &departure, now)
     }
 
     fn note_page(&mut self, line: LineNumber) {
@@ -231,12 +299,17 @@ impl Hardware {
         self.prefetch_miss(line);
         let request = if write { Request::Write } else { Request::Read };
         let granted = self.ask_l2(policy, hart, line, request, now);
+        let keeps = policy.keeps_versions();
         let core = &mut self.cores[hart];
         let slot = core.l1d.victim(line);
-        core.evict_l1d(slot);
+        let victim = core.l1d.word(slot).line();
+        let older = core.evict_l1d(slot, keeps);
+        // An L1 copy starts clean: Modified in the L2 is Exclusive above it.
+        let state = granted.state.min(State::Exclusive);
         core.l1d
-            .set_word(slot, Word::new(line, granted.state, false, granted.version));
+            .set_word(slot, Word::new(line, state, false, granted.version));
         *core.l1d.data_mut(slot) = granted.bytes;
+        self.depart(policy, hart, victim, older, Reason::StoreEviction, now);
         (slot, granted.ready)
     }
 
@@ -254,7 +327,8 @@ impl Hardware {
             return (slot, now);
         }
         self.statistics.l1i_misses += 1;
-        self.cores[hart].push_down_l1d(line);
+        let older = self.cores[hart].push_down_l1d(line, policy.keeps_versions());
+        self.depart(policy, hart, line, older, Reason::StoreEviction, now);
         let granted = self.ask_l2(policy, hart, line, Request::Fetch, now);
         let l1i = &mut self.cores[hart].l1i;
         let slot = l1i.victim(line);
@@ -274,7 +348,8 @@ impl Hardware {
         now: Cycles,
     ) -> Granted {
         self.statistics.l2_accesses += 1;
-        let ready = now + self.specification.l2.latency_cycles;
+        let start = now.max(self.cores[hart].l2_port_free);
+        let ready = start + self.specification.l2.latency_cycles;
         if let Some(slot) = self.cores[hart].l2.find(line) {
             self.cores[hart].l2.touch(slot);
             let mut word = self.cores[hart].l2.word(slot);
@@ -284,22 +359,21 @@ impl Hardware {
                 word = self.cores[hart].l2.word(slot).with_version(version);
                 ready = done;
             }
-            // An L1 copy starts clean: Modified in the L2 is Exclusive above it.
-            let state = word.state().min(State::Exclusive);
             let bytes = *self.cores[hart].l2.data(slot);
             return Granted {
                 bytes,
-                state,
+                state: word.state(),
                 version: word.version(),
                 ready,
             };
         }
         self.statistics.l2_misses += 1;
         self.prefetch_departure(hart, line);
-        let granted = self.ask_llc(policy, hart, line, request, ready);
+        let mut granted = self.ask_llc(policy, hart, line, request, ready);
         let slot = self.cores[hart].l2.victim(line);
         if self.cores[hart].l2.occupied(slot) {
-            self.evict_l2(hart, slot, granted.ready);
+            let free = self.evict_l2(policy, hart, slot, granted.ready);
+            granted.ready = granted.ready.max(free);
         }
         let l2 = &mut self.cores[hart].l2;
         l2.set_word(slot, Word::new(line, granted.state, false, granted.version));
@@ -351,6 +425,9 @@ impl Hardware {
         let port_cycles = self.specification.llc.port_cycles;
         let start = self.take_llc_port(self.llc.set_of(line), now, port_cycles);
         let mut ready = start + self.specification.llc.latency_cycles;
+        if self.full_map.is_some() {
+            return self.ask_apart(policy, hart, line, request, ready);
+        }
         let slot = if let Some(slot) = self.llc.find(line) {
             slot
         } else {
@@ -465,9 +542,18 @@ impl Hardware {
         ready
     }
 
-    /// A line leaves a hart's L2, and with it the domain.
-    fn evict_l2(&mut self, hart: usize, slot: Slot, now: Cycles) {
+    /// A line leaves a hart's L2, and with it the domain. Returns when the way is free.
+    fn evict_l2<P: Policy + ?Sized>(
+        &mut self,
+        policy: &mut P,
+        hart: usize,
+        slot: Slot,
+        now: Cycles,
+    ) -> Cycles {
         let line = self.cores[hart].l2.word(slot).line();
+        if self.full_map.is_some() {
+            return self.evict_l2_apart(policy, hart, line, now);
+        }
         let surrendered = self.cores[hart].surrender(line, State::Invalid);
         let shared = self
             .llc
@@ -483,6 +569,7 @@ impl Hardware {
         }
         let change = transition(self.directory(shared), Request::Evict, hart as u32);
         self.set_directory(shared, change.next);
+        now
     }
 
     // ---- Asking the host for what a miss will touch ----------------------------------------
@@ -518,6 +605,9 @@ impl Hardware {
     #[inline(always)]
     fn prefetch_llc(&self, line: LineNumber) {
         self.llc.prefetch(line);
+        if let Some(map) = &self.full_map {
+            return map.prefetch(line);
+        }
         crate::prefetch(&raw const self.holders[self.llc.set_of(line) * self.llc.ways()]);
     }
 
@@ -560,6 +650,12 @@ impl Hardware {
         for core in &mut self.cores {
             core.lookaside.revoke_all_writes();
         }
+    }
+
+    /// The current version changed in one domain.
+    pub fn version_changed_in(&mut self, domain: usize) {
+        self.generation = self.generation.wrapping_add(1);
+        self.cores[domain].lookaside.revoke_all_writes();
     }
 
     /// Makes a line of the shared cache and its private copies clean; holders keep their copies.
@@ -625,23 +721,22 @@ impl Hardware {
         // The line may be clean only because its write still waits in the queue, which is volatile.
         let core = &mut self.cores[hart];
         core.cleans_durable = core.cleans_durable.max(self.memory.durable_at(line));
+        if self.full_map.is_some() {
+            return self.cache_block_apart(policy, hart, line, drop_copies, ready);
+        }
         let Some(slot) = self.llc.find(line) else {
             return self.write_through(hart, line, ready);
         };
         let (newer, _, at_hand) = self.take_newer(policy, slot, true, ready);
         ready = at_hand;
         if let Some((bytes, version)) = newer {
-            self.statistics.cleaned_lines += 1;
             let eviction = Eviction {
                 line,
                 bytes,
                 version,
                 cause: Cause::CacheBlock,
             };
-            let Evicted { accepted, durable } = policy.evict(self, &eviction, ready);
-            let core = &mut self.cores[hart];
-            core.cleans_durable = core.cleans_durable.max(durable);
-            ready = accepted;
+            ready = self.clean_out(policy, hart, &eviction, ready);
         } else {
             ready = self.write_through(hart, line, ready);
         }
@@ -654,8 +749,23 @@ impl Hardware {
         ready
     }
 
+    /// Sends a line to memory for a cache-block instruction, whose hart's fences wait for it.
+    pub(crate) fn clean_out<P: Policy + ?Sized>(
+        &mut self,
+        policy: &mut P,
+        hart: usize,
+        eviction: &Eviction,
+        now: Cycles,
+    ) -> Cycles {
+        self.statistics.cleaned_lines += 1;
+        let Evicted { accepted, durable } = policy.evict(self, eviction, now);
+        let core = &mut self.cores[hart];
+        core.cleans_durable = core.cleans_durable.max(durable);
+        accepted
+    }
+
     /// A clean line may be newer in the DRAM than in the NVM: a cache-block instruction sends it on.
-    fn write_through(&mut self, hart: usize, line: LineNumber, now: Cycles) -> Cycles {
+    pub(crate) fn write_through(&mut self, hart: usize, line: LineNumber, now: Cycles) -> Cycles {
         let Some(done) = self.memory.write_through(line, now, &mut self.statistics) else {
             return now;
         };
@@ -774,6 +884,9 @@ impl Hardware {
 
     /// The newest bytes of a cached line.
     fn peek_cached(&self, line: LineNumber) -> Option<Line> {
+        if let Some(map) = &self.full_map {
+            return self.peek_apart(map, line);
+        }
         let slot = self.llc.find(line)?;
         if self.llc.word(slot).state() == State::Exclusive {
             let core = &self.cores[self.holders[slot.0 as usize].trailing_zeros() as usize];
@@ -804,8 +917,11 @@ impl Hardware {
             let newest = self.peek_cached(word.line()).expect("it is cached");
             differing(word.line(), &newest);
         }
+        if self.full_map.is_some() {
+            self.private_only(&mut differing);
+        }
         policy.displaced(&mut |line| {
-            if self.llc.find(line).is_none() {
+            if self.peek_cached(line).is_none() {
                 differing(line, &policy.peek(self, line));
             }
         });
@@ -835,6 +951,9 @@ impl Hardware {
 
     /// Checks inclusion, directory and single ownership over the whole hierarchy; for tests.
     pub fn audit(&self) -> Result<(), String> {
+        if let Some(map) = &self.full_map {
+            return self.audit_apart(map);
+        }
         for (hart, core) in self.cores.iter().enumerate() {
             for (name, cache) in [("l1d", &core.l1d), ("l1i", &core.l1i)] {
                 for (_, word) in cache.iter() {
@@ -889,45 +1008,52 @@ fn strided(step: usize, sets: usize, wanted: usize) -> usize {
 impl Core {
     /// Writes a Modified L1D line down to the L2 and leaves it Exclusive: the L2's bytes are then
     /// the newest.
-    fn push_down_l1d(&mut self, line: LineNumber) {
-        let Some(slot) = self.l1d.find(line) else {
-            return;
-        };
+    /// An older version that this displaced in the L2 is returned if versions are kept.
+    pub(crate) fn push_down_l1d(&mut self, line: LineNumber, keeps_versions: bool) -> Older {
+        let slot = self.l1d.find(line)?;
         let word = self.l1d.word(slot);
         if word.state() != State::Modified {
-            return;
+            return None;
         }
-        self.write_down(slot, word);
+        let older = self.write_down(slot, word, keeps_versions);
         self.l1d.set_word(slot, word.with_state(State::Exclusive));
         self.lookaside.revoke_write(slot);
+        older
     }
 
-    fn write_down(&mut self, slot: Slot, word: Word) {
+    fn write_down(&mut self, slot: Slot, word: Word, keeps_versions: bool) -> Older {
         let below = self
             .l2
             .find(word.line())
             .expect("inclusion: a line in the L1D is in the L2");
-        *self.l2.data_mut(below) = *self.l1d.data(slot);
         let below_word = self.l2.word(below);
+        let older = (keeps_versions
+            && below_word.state() == State::Modified
+            && below_word.version() != word.version())
+        .then(|| (*self.l2.data(below), below_word.version()));
+        *self.l2.data_mut(below) = *self.l1d.data(slot);
         self.l2.set_word(
             below,
             below_word
                 .with_state(State::Modified)
                 .with_version(word.version()),
         );
+        older
     }
 
     /// Frees an L1D slot.
-    fn evict_l1d(&mut self, slot: Slot) {
+    fn evict_l1d(&mut self, slot: Slot, keeps_versions: bool) -> Older {
         if !self.l1d.occupied(slot) {
-            return;
+            return None;
         }
         self.lookaside.kill(slot);
         let word = self.l1d.word(slot);
+        let mut older = None;
         if word.state() == State::Modified {
-            self.write_down(slot, word);
+            older = self.write_down(slot, word, keeps_versions);
         }
         self.l1d.invalidate(slot);
+        older
     }
 
     /// Changes the domain's copy of a line to `after` (Invalid, Shared, or Exclusive and clean)

@@ -23,11 +23,13 @@ pub mod line;
 pub mod link;
 pub mod lookaside;
 pub mod memory;
+mod noninclusive;
 pub mod policy;
 pub mod random;
 pub mod specification;
 pub mod statistics;
 pub mod time;
+pub mod trace;
 
 /// Asks the host to load a cache line that will be read soon.
 #[inline(always)]

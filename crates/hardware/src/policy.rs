@@ -64,6 +64,39 @@ pub struct Transfer {
     pub version: Version,
 }
 
+/// Why a dirty version leaves a domain's private caches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reason {
+    /// The L2 needs the room.
+    Capacity,
+    /// A newer version from the L1 takes its place in the L2.
+    StoreEviction,
+    /// Another domain writes the line.
+    Invalidation,
+    /// Another domain reads the line.
+    Downgrade,
+    /// A walk over the tags of the L2 ([`Hardware::walk_set`]) found it to be old.
+    Walk,
+    /// A cache-block instruction.
+    CacheBlock,
+}
+
+/// A dirty version that leaves a domain's private caches, where the last-level cache is not
+/// inclusive. Nothing else in the domain holds this version afterwards, except clean copies.
+#[derive(Clone, Copy, Debug)]
+pub struct Departure {
+    /// The domain.
+    pub domain: usize,
+    /// The line.
+    pub line: LineNumber,
+    /// Its bytes in this version.
+    pub bytes: Line,
+    /// The version.
+    pub version: Version,
+    /// Why.
+    pub reason: Reason,
+}
+
 /// What a policy cannot go on from; the run ends with this message.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
@@ -102,6 +135,40 @@ pub trait Policy {
     #[inline(always)]
     fn transfer(&mut self, _hardware: &mut Hardware, _transfer: &Transfer, now: Cycles) -> Cycles {
         now
+    }
+
+    /// True if versions are compared by age and outlive cleaning: clean lines keep theirs, a domain
+    /// may hold two versions of a line, and a store to a dirty line of another version first moves
+    /// that version to the L2. Needs a last-level cache that is not inclusive.
+    #[inline(always)]
+    fn keeps_versions(&self) -> bool {
+        false
+    }
+
+    /// A dirty version leaves a domain. Returns when whoever caused it may go on.
+    #[inline(always)]
+    fn depart(&mut self, _hardware: &mut Hardware, _departure: &Departure, now: Cycles) -> Cycles {
+        now
+    }
+
+    /// Another domain takes a dirty line of this version over to write it. True if it may take it as
+    /// it is, dirty; otherwise the version departs first.
+    #[inline(always)]
+    fn passes_dirty(&self, _to: usize, _version: Version) -> bool {
+        true
+    }
+
+    /// The version of a line's bytes outside the caches.
+    #[inline(always)]
+    fn memory_version(&self, _line: LineNumber) -> Version {
+        Version::NONE
+    }
+
+    /// True if a domain that gets a line of this version must come to a newer version of its own
+    /// first (see [`crate::hierarchy::Core::ahead`]).
+    #[inline(always)]
+    fn is_ahead(&self, _domain: usize, _version: Version) -> bool {
+        false
     }
 
     /// One of the policy's own events is due.

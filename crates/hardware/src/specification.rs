@@ -43,10 +43,25 @@ pub struct Private {
     pub latency_cycles: u64,
 }
 
-/// The shared, inclusive last-level cache with its directory.
+/// What the last-level cache holds of the lines in private caches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Inclusion {
+    /// All of them; its directory is part of its tags.
+    Inclusive,
+    /// What it likes: it is filled by lines that leave the L2s, and its directory lies apart.
+    NonInclusive,
+    /// Not inclusive, unless the design needs it. The configuration settles which before anything
+    /// is built.
+    ByDesign,
+}
+
+/// The shared last-level cache with its directory.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Shared {
+    /// What it holds of the lines in private caches.
+    pub inclusion: Inclusion,
     /// Capacity in bytes for each hart; there is one slice per hart.
     pub bytes_per_hart: usize,
     /// Associativity.
@@ -252,10 +267,16 @@ impl Specification {
             "must be at least l1i.bytes + l1d.bytes, because the L2 is inclusive",
         )?;
         require(
-            self.llc.bytes_per_hart >= self.l2.bytes,
+            self.llc.inclusion != Inclusion::Inclusive || self.llc.bytes_per_hart >= self.l2.bytes,
             "llc.bytes_per_hart",
             &self.llc.bytes_per_hart,
             "must be at least l2.bytes, because the last-level cache is inclusive",
+        )?;
+        require(
+            self.llc.inclusion == Inclusion::Inclusive || harts < 64,
+            "harts",
+            &harts,
+            "must be at most 63 with a last-level cache that is not inclusive",
         )?;
         require(
             (1..=1000).contains(&self.llc.port_cycles),

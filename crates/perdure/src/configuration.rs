@@ -6,7 +6,9 @@
 //! have: a key that isn't in it is refused with the nearest one that is.
 
 use perdure_designs::{Design, Visitor, with_design};
-use perdure_hardware::specification::{Core, Dram, Link, Nvm, Private, Shared, Specification};
+use perdure_hardware::specification::{
+    Core, Dram, Inclusion, Link, Nvm, Private, Shared, Specification,
+};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 
@@ -20,6 +22,8 @@ use crate::error::Error;
 pub struct Epoch {
     /// After so many instructions of one hart; 0 for never.
     pub instructions: u64,
+    /// After so many stores of one hart; 0 for never.
+    pub stores: u64,
     /// After so many cycles; 0 for never.
     pub cycles: u64,
 }
@@ -88,7 +92,13 @@ pub struct Configuration {
 }
 
 /// The presets that come with Perdure: name, TOML.
-pub const MACHINES: &[(&str, &str)] = &[("picl", include_str!("../../../machines/picl.toml"))];
+pub const MACHINES: &[(&str, &str)] = &[
+    ("picl", include_str!("../../../machines/picl.toml")),
+    (
+        "nvoverlay",
+        include_str!("../../../machines/nvoverlay.toml"),
+    ),
+];
 
 struct Defaults;
 
@@ -256,6 +266,7 @@ impl Configuration {
         if let Some(harts) = harts {
             table.insert("harts".into(), Value::Integer(harts as i64));
         }
+        settle_inclusion(&mut table, design)?;
         let typed: Typed = table
             .clone()
             .try_into()
@@ -297,6 +308,12 @@ impl Configuration {
                     "{key} = {value}: must be 0 (never) or at least 1000"
                 ));
             }
+        }
+        if epoch.stores != 0 && epoch.stores < 100 {
+            return configuration_error(format!(
+                "epoch.stores = {}: must be 0 (never) or at least 100",
+                epoch.stores
+            ));
         }
         if self.scheduling.slice_cycles < 1000 {
             return configuration_error(format!(
@@ -372,6 +389,39 @@ fn merge(table: &mut Table, preset: &str, source: &str) -> Result<(), Error> {
     values
         .into_iter()
         .try_for_each(|(key, value)| put(table, &key, value, source))
+}
+
+struct NeedsInclusion;
+
+impl Visitor for NeedsInclusion {
+    type Output = bool;
+
+    fn visit<D: Design>(self) -> Self::Output {
+        D::NEEDS_INCLUSION
+    }
+}
+
+/// Replaces `llc.inclusion = "by-design"` by what the design needs, and refuses what it cannot have.
+fn settle_inclusion(table: &mut Table, design: &str) -> Result<(), Error> {
+    const KEY: &str = "llc.inclusion";
+    let text = |inclusion: Inclusion| {
+        Value::try_from(inclusion).expect("an enumeration without fields is a string")
+    };
+    let needed = with_design(design, NeedsInclusion).ok_or_else(|| no_such_design(design))?;
+    let slot = place(table, KEY).expect("the schema has every key");
+    if *slot == text(Inclusion::ByDesign) {
+        *slot = text(if needed {
+            Inclusion::Inclusive
+        } else {
+            Inclusion::NonInclusive
+        });
+    }
+    if needed && *slot == text(Inclusion::NonInclusive) {
+        return configuration_error(format!(
+            "{KEY} = {slot}: {design} works only with an inclusive last-level cache; write \"inclusive\" or \"by-design\""
+        ));
+    }
+    Ok(())
 }
 
 /// The comment above each key of a preset.

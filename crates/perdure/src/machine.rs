@@ -80,8 +80,9 @@ struct HartState {
     counted: u64,
     /// The address space that the lookaside and the decoded blocks are of.
     space: Option<SpaceId>,
-    /// `retired` when the epoch began.
+    /// `retired` when the epoch began, and how many stores the hart had made.
     epoch_start: u64,
+    epoch_start_stores: u64,
 }
 
 /// How the program ended.
@@ -273,6 +274,7 @@ impl<D: Design> Machine<D> {
             .into_iter()
             .map(|context| HartState {
                 epoch_start: context.hart.retired,
+                epoch_start_stores: 0,
                 counted: context.hart.retired,
                 space: context.running.map(|running| running.space),
                 context,
@@ -418,9 +420,11 @@ impl<D: Design> Machine<D> {
             let (hart, time, limit) = next.expect("a hart has the smallest time");
             self.hardware.memory.forget_until(time.saturating_sub(1));
             self.wake_sleepers(hart);
+            // A store takes a cycle at least, so a turn cannot pass the epoch's last one by much.
+            let epoch_end = time.saturating_add(self.stores_left(hart).max(1));
             self.turn = Some(Turn {
                 hart,
-                limit: limit.min(self.harts[hart].slice_end),
+                limit: limit.min(self.harts[hart].slice_end).min(epoch_end),
             });
         }
     }
@@ -461,6 +465,9 @@ impl<D: Design> Machine<D> {
             || self.harts[turn.hart].context.running.is_none();
         if over {
             self.turn = None;
+            if self.stores_left(turn.hart) == 0 && self.epoch_due.is_none() {
+                self.epoch_due = Some((turn.hart, Urgency::Routine));
+            }
             if now >= self.harts[turn.hart].slice_end {
                 self.end_slice(turn.hart);
             }
@@ -539,6 +546,17 @@ impl<D: Design> Machine<D> {
         if state.space.replace(space) != Some(space) {
             state.blocks.flush();
             self.hardware.cores[hart].lookaside.kill_all();
+        }
+    }
+
+    /// Stores that a hart may still make in this epoch.
+    fn stores_left(&self, hart: usize) -> u64 {
+        match self.configuration.epoch.stores {
+            0 => u64::MAX,
+            stores => {
+                let start = self.harts[hart].epoch_start_stores;
+                stores.saturating_sub(self.hardware.cores[hart].stores - start)
+            }
         }
     }
 
@@ -797,8 +815,9 @@ impl<D: Design> Machine<D> {
             self.held_files
                 .extend(files.into_iter().map(|file| (epoch, file)));
         }
-        for state in &mut self.harts {
+        for (state, core) in self.harts.iter_mut().zip(&self.hardware.cores) {
             state.epoch_start = state.context.hart.retired;
+            state.epoch_start_stores = core.stores;
         }
         self.epoch_began = now;
         // Harts go on when the epoch has ended everywhere.

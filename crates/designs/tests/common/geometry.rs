@@ -3,7 +3,8 @@
 use perdure_designs::picl::Parameters;
 use perdure_hardware::line::LINE_BYTES;
 use perdure_hardware::specification::{
-    Core, CoreModel, Dram, Link, Nvm, PagePolicy, Private, Scheduling, Shared, Specification,
+    Core, CoreModel, Dram, Inclusion, Link, Nvm, PagePolicy, Private, Scheduling, Shared,
+    Specification,
 };
 
 /// A machine, the parameters of `picl` on it, and how a program uses it.
@@ -233,6 +234,7 @@ impl Geometry {
             l1d: private(self.l1d, 1),
             l2: private(self.l2, 4),
             llc: Shared {
+                inclusion: Inclusion::Inclusive,
                 bytes_per_hart: self.llc.0 * self.llc.1 * LINE_BYTES,
                 ways: self.llc.1,
                 latency_cycles: 30,

@@ -5,7 +5,8 @@
 
 use perdure_hardware::line::LINE_BYTES;
 use perdure_hardware::specification::{
-    Core, CoreModel, Dram, Link, Nvm, PagePolicy, Private, Scheduling, Shared, Specification,
+    Core, CoreModel, Dram, Inclusion, Link, Nvm, PagePolicy, Private, Scheduling, Shared,
+    Specification,
 };
 
 /// `PiCL`'s Table IV. What the paper leaves out (banks, rows, queues) is ours.
@@ -26,6 +27,7 @@ pub fn table_iv(harts: usize) -> Specification {
         l1d: private(32 << 10, 4, 1),
         l2: private(256 << 10, 8, 4),
         llc: Shared {
+            inclusion: Inclusion::Inclusive,
             bytes_per_hart: 2 << 20,
             ways: 8,
             latency_cycles: 30,

@@ -1,0 +1,507 @@
+//! The hierarchy with a last-level cache that is not inclusive: what happens between the L2s, the
+//! shared cache and memory then.
+//!
+//! The shared cache is filled by lines that leave the L2s, dirty or clean, and by the newest bytes
+//! of lines that come to be shared; a line that comes from memory goes past it. It replaces lines
+//! without asking the L2s. So its tags cannot be the directory, which lies apart, as a full map.
+//!
+//! Always true between transactions, beside what `hierarchy.rs` says:
+//! - A domain that holds a line Exclusive or Shared, and not Modified, holds the bytes that the
+//!   shared cache has, or memory if that has none.
+//! - If the policy keeps versions ([`Policy::keeps_versions`]): a domain holds at most two dirty
+//!   versions of a line, the newer one in the L1D, the older one in the L2; and every copy, clean or
+//!   dirty, carries the version of its bytes.
+
+use crate::cache::{Slot, State, Word};
+use crate::coherence::{Directory, Request, Snoop, transition};
+use crate::hierarchy::{Core, Granted, Hardware, Older};
+use crate::line::{LINE_BYTES, Line, LineNumber, Version};
+use crate::policy::{Cause, Eviction, Policy, Reason};
+use crate::specification::{Inclusion, Specification};
+use crate::time::Cycles;
+use crate::trace::Traced;
+
+/// The directory as a map of all lines of memory: holders in the low bits, exclusivity in the top
+/// one. What it costs to look into is part of the shared cache's latency.
+#[derive(Clone, Debug)]
+pub(crate) struct FullMap(Vec<u64>);
+
+const EXCLUSIVE: u64 = 1 << 63;
+
+impl FullMap {
+    /// An empty one, if the specification asks for it.
+    pub fn new(specification: &Specification) -> Option<Self> {
+        let lines = (specification.nvm.bytes / LINE_BYTES as u64) as usize;
+        (specification.llc.inclusion == Inclusion::NonInclusive).then(|| Self(vec![0; lines]))
+    }
+
+    #[inline(always)]
+    fn get(&self, line: LineNumber) -> Directory {
+        let word = self.0[line as usize];
+        Directory {
+            holders: word & !EXCLUSIVE,
+            exclusive: word & EXCLUSIVE != 0,
+        }
+    }
+
+    fn set(&mut self, line: LineNumber, directory: Directory) {
+        let exclusive = if directory.exclusive { EXCLUSIVE } else { 0 };
+        self.0[line as usize] = directory.holders | exclusive;
+    }
+
+    #[inline(always)]
+    pub fn prefetch(&self, line: LineNumber) {
+        crate::prefetch(&raw const self.0[line as usize]);
+    }
+}
+
+/// What a domain gave up of a line.
+#[derive(Clone, Copy, Debug)]
+struct GivenUp {
+    /// Its newest bytes there, and their version.
+    bytes: Line,
+    version: Version,
+    /// They were dirty.
+    dirty: bool,
+    /// An older dirty version.
+    older: Older,
+}
+
+/// What a step of a walk over a domain's tags did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Walked {
+    /// Dirty versions that departed.
+    pub versions: u64,
+    /// When the last of them was accepted.
+    pub ready: Cycles,
+}
+
+impl Hardware {
+    fn map(&mut self) -> &mut FullMap {
+        self.full_map
+            .as_mut()
+            .expect("only called where the directory lies apart")
+    }
+
+    /// [`Hardware::ask_llc`], after the port: the directory, then whoever has the bytes.
+    pub(crate) fn ask_apart<P: Policy + ?Sized>(
+        &mut self,
+        policy: &mut P,
+        hart: usize,
+        line: LineNumber,
+        request: Request,
+        now: Cycles,
+    ) -> Granted {
+        let before = self.map().get(line);
+        let change = transition(before, request, hart as u32);
+        self.map().set(line, change.next);
+        let mut granted = Granted {
+            bytes: Line::ZERO,
+            state: change.grant,
+            version: Version::NONE,
+            ready: now,
+        };
+        let (targets, after) = match change.snoop {
+            Snoop::None | Snoop::Clean(_) => (0, State::Shared),
+            Snoop::Invalidate(holders) => (holders, State::Invalid),
+            Snoop::Downgrade(owner) => (1 << owner, State::Shared),
+        };
+        let mut given = None;
+        if targets != 0 {
+            granted.ready += self.specification.llc.snoop_cycles;
+            for domain in (0..self.cores.len()).filter(|domain| targets >> domain & 1 != 0) {
+                self.statistics.snoops += 1;
+                given = self.cores[domain].give_up(line, after).or(given);
+            }
+        }
+        if let Some(given) = given {
+            // Dirty only if it was the one owner, whom `targets` then is.
+            let owner = targets.trailing_zeros() as usize;
+            let reason = if after == State::Invalid {
+                Reason::Invalidation
+            } else {
+                Reason::Downgrade
+            };
+            let older = given.older;
+            granted.ready = self.depart(policy, owner, line, older, reason, granted.ready);
+            let newest = given.dirty.then_some((given.bytes, given.version));
+            if after == State::Invalid && given.dirty && policy.passes_dirty(hart, given.version) {
+                self.statistics.dirty_transfers += 1;
+                granted.state = State::Modified;
+            } else if given.dirty {
+                granted.ready = self.depart(policy, owner, line, newest, reason, granted.ready);
+                let (bytes, version) = (&given.bytes, given.version);
+                let free = self.put_llc(policy, line, bytes, version, true, granted.ready);
+                granted.ready = granted.ready.max(free);
+            }
+            (granted.bytes, granted.version) = (given.bytes, given.version);
+        } else if before.holders >> hart & 1 != 0 {
+            // An upgrade: the bytes are there.
+            (granted.bytes, granted.version) = self.cores[hart].copy(line);
+        } else if let Some(slot) = self.llc.find(line) {
+            self.llc.touch(slot);
+            (granted.bytes, granted.version) =
+                (*self.llc.data(slot), self.llc.word(slot).version());
+        } else if before.holders != 0 {
+            let sharer = before.holders.trailing_zeros() as usize;
+            self.statistics.snoops += 1;
+            granted.ready += self.specification.llc.snoop_cycles;
+            (granted.bytes, granted.version) = self.cores[sharer].copy(line);
+        } else {
+            self.statistics.llc_misses += 1;
+            (granted.bytes, granted.ready) = policy.fill(self, line, now);
+            granted.version = policy.memory_version(line);
+        }
+        if let Some(trace) = &mut self.trace {
+            trace.push(Traced::Observed { domain: hart, line });
+        }
+        if policy.is_ahead(hart, granted.version) {
+            self.cores[hart].ahead = Some(granted.version);
+        }
+        granted
+    }
+
+    /// Puts bytes that leave an L2 into the shared cache. Returns when its way was free.
+    fn put_llc<P: Policy + ?Sized>(
+        &mut self,
+        policy: &mut P,
+        line: LineNumber,
+        bytes: &Line,
+        version: Version,
+        dirty: bool,
+        now: Cycles,
+    ) -> Cycles {
+        let set = self.llc.set_of(line);
+        let start = self.take_llc_port(set, now, self.specification.llc.port_cycles);
+        let mut free = now;
+        let (slot, dirty) = if let Some(slot) = self.llc.find(line) {
+            (slot, dirty || self.llc.word(slot).dirty())
+        } else {
+            let slot = self.llc.victim(line);
+            let word = self.llc.word(slot);
+            if self.llc.occupied(slot) && word.dirty() {
+                self.statistics.llc_write_backs += 1;
+                let eviction = Eviction {
+                    line: word.line(),
+                    bytes: *self.llc.data(slot),
+                    version: word.version(),
+                    cause: Cause::Replacement,
+                };
+                free = policy.evict(self, &eviction, start).accepted;
+            }
+            (slot, dirty)
+        };
+        let word = Word::new(line, State::Shared, dirty, version);
+        self.llc.set_word(slot, word);
+        *self.llc.data_mut(slot) = *bytes;
+        self.llc.touch(slot);
+        free
+    }
+
+    /// A line leaves a hart's L2, and with it the domain. Returns when the way is free.
+    pub(crate) fn evict_l2_apart<P: Policy + ?Sized>(
+        &mut self,
+        policy: &mut P,
+        hart: usize,
+        line: LineNumber,
+        now: Cycles,
+    ) -> Cycles {
+        let given = self.cores[hart]
+            .give_up(line, State::Invalid)
+            .expect("the line that is replaced is there");
+        let before = self.map().get(line);
+        let change = transition(before, Request::Evict, hart as u32);
+        self.map().set(line, change.next);
+        let mut free = self.depart(policy, hart, line, given.older, Reason::Capacity, now);
+        if given.dirty {
+            self.statistics.l2_write_backs += 1;
+            let newest = Some((given.bytes, given.version));
+            free = self.depart(policy, hart, line, newest, Reason::Capacity, free);
+        }
+        let (bytes, version) = (&given.bytes, given.version);
+        let placed = self.put_llc(policy, line, bytes, version, given.dirty, now);
+        free.max(placed)
+    }
+
+    /// [`Hardware::cache_block`], after the port.
+    pub(crate) fn cache_block_apart<P: Policy + ?Sized>(
+        &mut self,
+        policy: &mut P,
+        hart: usize,
+        line: LineNumber,
+        drop_copies: bool,
+        now: Cycles,
+    ) -> Cycles {
+        let before = self.map().get(line);
+        let mut ready = now;
+        let mut newest = None;
+        if before.exclusive {
+            let owner = before.holders.trailing_zeros() as usize;
+            self.statistics.snoops += 1;
+            ready += self.specification.llc.snoop_cycles;
+            let given = self.cores[owner].give_up(line, State::Exclusive);
+            let given = given.expect("the directory is exact");
+            newest = given.dirty.then_some((given.bytes, given.version));
+            for version in [given.older, newest] {
+                ready = self.depart(policy, owner, line, version, Reason::CacheBlock, ready);
+            }
+        }
+        if let Some(slot) = self.llc.find(line) {
+            let word = self.llc.word(slot);
+            if let Some((bytes, version)) = newest {
+                *self.llc.data_mut(slot) = bytes;
+                self.llc
+                    .set_word(slot, word.with_dirty(false).with_version(version));
+            } else if word.dirty() {
+                newest = Some((*self.llc.data(slot), word.version()));
+                self.llc.set_word(slot, word.with_dirty(false));
+            }
+        }
+        ready = if let Some((bytes, version)) = newest {
+            let eviction = Eviction {
+                line,
+                bytes,
+                version,
+                cause: Cause::CacheBlock,
+            };
+            self.clean_out(policy, hart, &eviction, ready)
+        } else {
+            self.write_through(hart, line, ready)
+        };
+        if drop_copies {
+            for domain in 0..self.cores.len() {
+                if before.holders >> domain & 1 != 0 {
+                    self.statistics.snoops += 1;
+                    self.cores[domain].give_up(line, State::Invalid);
+                }
+            }
+            self.map().set(line, Directory::default());
+            if let Some(slot) = self.llc.find(line) {
+                self.llc.invalidate(slot);
+            }
+        }
+        ready
+    }
+
+    /// A step of a walk over the tags of a domain's L2: every dirty version in a set that is not the
+    /// domain's current one departs, and the copies stay, clean ([`Reason::Walk`]). It takes the
+    /// L2's port for a cycle, and for another one for each version.
+    pub fn walk_set<P: Policy + ?Sized>(
+        &mut self,
+        policy: &mut P,
+        domain: usize,
+        set: usize,
+        now: Cycles,
+    ) -> Walked {
+        let current = policy.current_version(domain);
+        let ways = self.cores[domain].l2.ways();
+        let mut walked = Walked {
+            versions: 0,
+            ready: now,
+        };
+        for way in 0..ways {
+            let slot = Slot((set * ways + way) as u32);
+            let core = &mut self.cores[domain];
+            if !core.l2.occupied(slot) {
+                continue;
+            }
+            let line = core.l2.word(slot).line();
+            let above = core.l1d.find(line).map(|above| core.l1d.word(above));
+            let above = above.filter(|word| word.state() == State::Modified);
+            let mut older = None;
+            if above.is_some_and(|word| word.version() != current) {
+                older = core.push_down_l1d(line, true);
+            }
+            let newer_above = above.is_some_and(|word| word.version() == current);
+            let word = core.l2.word(slot);
+            let old = word.state() == State::Modified && word.version() != current;
+            let newest = old.then(|| (*core.l2.data(slot), word.version()));
+            if old {
+                core.l2.set_word(slot, word.with_state(State::Exclusive));
+            }
+            walked.versions += u64::from(older.is_some()) + u64::from(old);
+            for version in [older, newest] {
+                let ready = walked.ready;
+                walked.ready = self.depart(policy, domain, line, version, Reason::Walk, ready);
+            }
+            // Clean copies are what the shared cache or memory has.
+            if let Some((bytes, version)) = newest.filter(|_| !newer_above) {
+                let free = self.put_llc(policy, line, &bytes, version, true, walked.ready);
+                walked.ready = walked.ready.max(free);
+            }
+        }
+        let core = &mut self.cores[domain];
+        core.l2_port_free = core.l2_port_free.max(now) + 1 + walked.versions;
+        walked
+    }
+
+    /// Shows every cached copy's word and lets the caller change its version: for designs that
+    /// recycle version numbers.
+    pub fn retag(&mut self, mut retagged: impl FnMut(Version) -> Version) {
+        let private = self
+            .cores
+            .iter_mut()
+            .flat_map(|core| [&mut core.l1d, &mut core.l2]);
+        for cache in private.chain([&mut self.llc]) {
+            for slot in 0..cache.sets() * cache.ways() {
+                let slot = Slot(slot as u32);
+                if cache.occupied(slot) {
+                    let word = cache.word(slot);
+                    cache.set_word(slot, word.with_version(retagged(word.version())));
+                }
+            }
+        }
+    }
+
+    /// The versions of all dirty lines in a domain's private caches, with their lines.
+    pub fn dirty_versions(
+        &self,
+        domain: usize,
+    ) -> impl Iterator<Item = (LineNumber, Version)> + '_ {
+        let core = &self.cores[domain];
+        [&core.l1d, &core.l2].into_iter().flat_map(|cache| {
+            cache
+                .iter()
+                .filter(|(_, word)| word.state() == State::Modified)
+                .map(|(_, word)| (word.line(), word.version()))
+        })
+    }
+
+    // ---- For verifiers and reports ---------------------------------------------------------
+
+    /// The newest bytes of a cached line.
+    pub(crate) fn peek_apart(&self, map: &FullMap, line: LineNumber) -> Option<Line> {
+        let directory = map.get(line);
+        if directory.exclusive {
+            let core = &self.cores[directory.holders.trailing_zeros() as usize];
+            for cache in [&core.l1d, &core.l2] {
+                if let Some(slot) = cache.find(line)
+                    && cache.word(slot).state() == State::Modified
+                {
+                    return Some(*cache.data(slot));
+                }
+            }
+        }
+        self.llc.find(line).map(|slot| *self.llc.data(slot))
+    }
+
+    /// Shows every dirty line that the shared cache does not have.
+    pub(crate) fn private_only(&self, show: &mut dyn FnMut(LineNumber, &Line)) {
+        for core in &self.cores {
+            for (slot, word) in core.l2.iter() {
+                if self.llc.find(word.line()).is_some() {
+                    continue;
+                }
+                let above = core.l1d.find(word.line());
+                let above = above.filter(|&above| core.l1d.word(above).state() == State::Modified);
+                if let Some(above) = above {
+                    show(word.line(), core.l1d.data(above));
+                } else if word.state() == State::Modified {
+                    show(word.line(), core.l2.data(slot));
+                }
+            }
+        }
+    }
+
+    /// Checks inclusion within the domains, directory and single ownership.
+    pub(crate) fn audit_apart(&self, map: &FullMap) -> Result<(), String> {
+        for (hart, core) in self.cores.iter().enumerate() {
+            for (name, cache) in [("l1d", &core.l1d), ("l1i", &core.l1i)] {
+                for (_, word) in cache.iter() {
+                    let line = word.line();
+                    if core.l2.find(line).is_none() {
+                        return Err(format!("hart {hart}: line {line:#x} in {name}, not in l2"));
+                    }
+                }
+            }
+            for (slot, word) in core.l2.iter() {
+                let line = word.line();
+                let directory = map.get(line);
+                let owns = directory.exclusive && directory.holders == 1 << hart;
+                if directory.holders >> hart & 1 == 0 || owns != (word.state() > State::Shared) {
+                    let state = word.state();
+                    return Err(format!(
+                        "hart {hart}: line {line:#x} is {state:?} in l2, directory says {directory:?}"
+                    ));
+                }
+                let above = core.l1d.find(line).map(|above| core.l1d.word(above));
+                let dirty = word.state() == State::Modified
+                    || above.is_some_and(|word| word.state() == State::Modified);
+                let below = match self.llc.find(line) {
+                    Some(below) => self.llc.data(below),
+                    None => self.memory.arena.line(line * LINE_BYTES as u64),
+                };
+                if !dirty && core.l2.data(slot) != below {
+                    return Err(format!(
+                        "hart {hart}: line {line:#x} is clean in l2 and differs from what is below"
+                    ));
+                }
+            }
+        }
+        for (line, &word) in map.0.iter().enumerate().filter(|(_, word)| **word != 0) {
+            let absent = (0..self.cores.len()).find(|&hart| {
+                word >> hart & 1 != 0 && self.cores[hart].l2.find(line as LineNumber).is_none()
+            });
+            if let Some(hart) = absent {
+                return Err(format!("line {line:#x}: directory wrong about hart {hart}"));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Core {
+    /// The domain's copy of a line that it holds, its L2's being the newest.
+    fn copy(&self, line: LineNumber) -> (Line, Version) {
+        let slot = self
+            .l2
+            .find(line)
+            .expect("the directory is exact: a holder's L2 has the line");
+        (*self.l2.data(slot), self.l2.word(slot).version())
+    }
+
+    /// Changes the domain's copies of a line to `after` (Invalid, Shared, or Exclusive and clean),
+    /// which keep the version of their bytes, and hands over what they held.
+    fn give_up(&mut self, line: LineNumber, after: State) -> Option<GivenUp> {
+        let below = self.l2.find(line)?;
+        let word = self.l2.word(below);
+        let mut given = GivenUp {
+            bytes: *self.l2.data(below),
+            version: word.version(),
+            dirty: word.state() == State::Modified,
+            older: None,
+        };
+        if let Some(slot) = self.l1d.find(line) {
+            let above = self.l1d.word(slot);
+            if above.state() == State::Modified {
+                if given.dirty && given.version != above.version() {
+                    given.older = Some((given.bytes, given.version));
+                }
+                given.bytes = *self.l1d.data(slot);
+                given.version = above.version();
+                given.dirty = true;
+                *self.l2.data_mut(below) = given.bytes;
+            }
+            if after == State::Invalid {
+                self.lookaside.kill(slot);
+                self.l1d.invalidate(slot);
+            } else {
+                self.lookaside.revoke_write(slot);
+                self.l1d.set_word(slot, above.with_state(after));
+            }
+        }
+        if after == State::Invalid {
+            if let Some(slot) = self.l1i.find(line) {
+                self.l1i.invalidate(slot);
+            }
+            if self.reservation == Some(line) {
+                self.reservation = None;
+            }
+            self.l2.invalidate(below);
+        } else {
+            let kept = word.with_state(after).with_version(given.version);
+            self.l2.set_word(below, kept);
+        }
+        Some(given)
+    }
+}

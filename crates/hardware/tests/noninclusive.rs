@@ -1,0 +1,349 @@
+//! The hierarchy whose last-level cache is not inclusive, under a policy that keeps versions,
+//! against a reference that knows nothing of caches.
+//!
+//! A random walk of loads, stores, fetches, cache-block instructions, tag walks and version advances
+//! by one to four domains whose caches hold a few lines each. The reference keeps the newest bytes
+//! of each line and, for each version that a store made, its final bytes. After every step:
+//! - every access saw the newest bytes, and no domain got ahead of a line that it saw;
+//! - every version that departed had its final bytes (or, while it still is the newest, what the
+//!   line had then);
+//! - in the end, when every domain has advanced and every tag has been walked, every version has
+//!   departed, the last time with its final bytes. Nothing was lost, nothing was mixed.
+
+#[path = "support/mod.rs"]
+mod support;
+
+use std::collections::BTreeMap;
+
+use perdure_hardware::arena::Arena;
+use perdure_hardware::hierarchy::Hardware;
+use perdure_hardware::line::{LINE_BYTES, Line, LineNumber, Version};
+use perdure_hardware::memory::Traffic;
+use perdure_hardware::policy::{
+    Cause, CrossVersionStore, Departure, Evicted, Eviction, Policy, Reason,
+};
+use perdure_hardware::specification::Inclusion;
+use perdure_hardware::time::Cycles;
+
+use support::{Random, tiny};
+
+/// A mistake in the policy, to test the test.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Sabotage {
+    None,
+    /// Memory forgets which version it holds.
+    ForgetMemoryVersion,
+    /// A domain goes on although it saw a newer version.
+    StayBehind,
+    /// What departs because another domain reads the line is lost.
+    LoseDowngrades,
+}
+
+struct Tracker {
+    sabotage: Sabotage,
+    current: Vec<u16>,
+    first: LineNumber,
+    /// Newest bytes and their version.
+    newest: Vec<(Line, u16)>,
+    /// Final bytes of the versions that are not the newest any more.
+    finals: BTreeMap<(LineNumber, u16), Line>,
+    departed: BTreeMap<(LineNumber, u16), Line>,
+    memory: BTreeMap<LineNumber, u16>,
+    passes_dirty: bool,
+}
+
+impl Tracker {
+    fn at(&mut self, line: LineNumber) -> &mut (Line, u16) {
+        &mut self.newest[(line - self.first) as usize]
+    }
+}
+
+impl Policy for Tracker {
+    fn current_version(&self, domain: usize) -> Version {
+        Version(self.current[domain])
+    }
+
+    fn store(&mut self, _: &mut Hardware, store: &CrossVersionStore, now: Cycles) -> Cycles {
+        let current = self.current[store.domain];
+        let (bytes, version) = *self.at(store.line);
+        assert_eq!(store.old, bytes, "{store:?} is not over the newest bytes");
+        assert_eq!(store.version, Version(version), "{store:?}");
+        if self.sabotage == Sabotage::None {
+            assert!(version < current, "{store:?} by version {current}");
+        }
+        self.finals.insert((store.line, version), bytes);
+        self.at(store.line).1 = current;
+        now
+    }
+
+    fn keeps_versions(&self) -> bool {
+        true
+    }
+
+    fn depart(&mut self, _: &mut Hardware, departure: &Departure, now: Cycles) -> Cycles {
+        let Departure {
+            line,
+            bytes,
+            version,
+            ..
+        } = *departure;
+        let key = (line, version.0);
+        let newest = *self.at(line);
+        let expected = match self.finals.get(&key) {
+            Some(bytes) => *bytes,
+            None => newest.0,
+        };
+        assert!(version.0 <= newest.1, "{departure:?}");
+        assert_eq!(bytes, expected, "bytes of {departure:?}");
+        if self.sabotage != Sabotage::LoseDowngrades || departure.reason != Reason::Downgrade {
+            self.departed.insert(key, bytes);
+        }
+        now
+    }
+
+    fn passes_dirty(&self, _: usize, _: Version) -> bool {
+        self.passes_dirty
+    }
+
+    fn memory_version(&self, line: LineNumber) -> Version {
+        if self.sabotage == Sabotage::ForgetMemoryVersion {
+            return Version(0);
+        }
+        Version(self.memory.get(&line).copied().unwrap_or(0))
+    }
+
+    fn is_ahead(&self, domain: usize, version: Version) -> bool {
+        version.0 > self.current[domain] && self.sabotage != Sabotage::StayBehind
+    }
+
+    fn evict(&mut self, hardware: &mut Hardware, eviction: &Eviction, now: Cycles) -> Evicted {
+        assert_ne!(eviction.cause, Cause::Flush);
+        self.memory.insert(eviction.line, eviction.version.0);
+        let (line, bytes) = (eviction.line, &eviction.bytes);
+        let statistics = &mut hardware.statistics;
+        let done = hardware
+            .memory
+            .write_line(line, bytes, Traffic::WriteBack, now, 0, statistics);
+        Evicted {
+            accepted: done.accepted,
+            durable: done.durable,
+        }
+    }
+
+    fn fired(&mut self, _: &mut Hardware, _: u32, _: Cycles) {}
+}
+
+struct Walk {
+    random: Random,
+    hardware: Hardware,
+    tracker: Tracker,
+    harts: usize,
+    clock: Cycles,
+}
+
+impl Walk {
+    fn new(seed: u64, harts: usize, sabotage: Sabotage) -> Self {
+        let mut random = Random(seed);
+        let mut specification = tiny(harts);
+        specification.llc.inclusion = Inclusion::NonInclusive;
+        // Smaller than the L2s together, now and then.
+        specification.llc.bytes_per_hart = [1, 2, 4][random.below(3)] * 4 * LINE_BYTES;
+        specification
+            .validate()
+            .expect("a machine that can be built");
+        let arena = Arena::new(specification.nvm.bytes).expect("address space");
+        let lines = 4 + random.below(40);
+        Self {
+            hardware: Hardware::new(specification, arena, 0..0),
+            tracker: Tracker {
+                sabotage,
+                current: vec![1; harts],
+                first: 0x4321,
+                newest: vec![(Line::ZERO, 0); lines],
+                finals: BTreeMap::new(),
+                departed: BTreeMap::new(),
+                memory: BTreeMap::new(),
+                passes_dirty: random.once_in(2),
+            },
+            random,
+            harts,
+            clock: 0,
+        }
+    }
+
+    fn line(&mut self) -> LineNumber {
+        self.tracker.first + self.random.below(self.tracker.newest.len()) as u64
+    }
+
+    /// Advances a domain that was shown a version ahead of its own; true if the access is to be made
+    /// again.
+    fn catch_up(&mut self, hart: usize) -> bool {
+        let Some(version) = self.hardware.cores[hart].ahead.take() else {
+            return false;
+        };
+        self.advance(hart, version.0);
+        true
+    }
+
+    fn advance(&mut self, hart: usize, to: u16) {
+        assert!(to > self.tracker.current[hart]);
+        self.tracker.current[hart] = to;
+        self.hardware.version_changed_in(hart);
+    }
+
+    fn step(&mut self) {
+        self.clock += 10;
+        let (now, hart, line) = (self.clock, self.random.below(self.harts), self.line());
+        match self.random.below(100) {
+            0..40 => self.load(hart, line, now),
+            40..72 => self.store(hart, line, now),
+            72..80 => self.fetch(hart, line, now),
+            80..83 => {
+                let drop_copies = self.random.once_in(2);
+                self.hardware
+                    .cache_block(&mut self.tracker, hart, line, drop_copies, now);
+            }
+            83..90 => {
+                let to = self.tracker.current[hart] + 1 + self.random.below(3) as u16;
+                self.advance(hart, to);
+            }
+            _ => {
+                let set = self.random.below(self.hardware.cores[hart].l2.sets());
+                self.hardware.walk_set(&mut self.tracker, hart, set, now);
+            }
+        }
+        // It looks at the whole directory, which is a map of all lines.
+        if self.random.once_in(100) {
+            self.hardware.audit().expect("the audit");
+        }
+        let newest = self.tracker.at(line).0;
+        assert_eq!(self.hardware.peek(&self.tracker, line), newest, "{line:#x}");
+    }
+
+    fn load(&mut self, hart: usize, line: LineNumber, now: Cycles) {
+        loop {
+            let (slot, _) = self
+                .hardware
+                .access(&mut self.tracker, hart, line, false, now);
+            let newest = *self.tracker.at(line);
+            let core = &self.hardware.cores[hart];
+            assert_eq!(*core.l1d.data(slot), newest.0, "a load of line {line:#x}");
+            if !self.catch_up(hart) {
+                assert!(newest.1 <= self.tracker.current[hart], "a load ran ahead");
+                return;
+            }
+        }
+    }
+
+    fn store(&mut self, hart: usize, line: LineNumber, now: Cycles) {
+        loop {
+            let (slot, _) = self
+                .hardware
+                .access(&mut self.tracker, hart, line, true, now);
+            if self.catch_up(hart) {
+                continue;
+            }
+            let (bytes, version) = *self.tracker.at(line);
+            let data = self.hardware.cores[hart].l1d.data_mut(slot);
+            assert_eq!(*data, bytes, "a store over line {line:#x}");
+            assert_eq!(version, self.tracker.current[hart]);
+            data.0[self.random.below(LINE_BYTES)] = self.random.next() as u8;
+            self.tracker.at(line).0 = *data;
+            return;
+        }
+    }
+
+    fn fetch(&mut self, hart: usize, line: LineNumber, now: Cycles) {
+        self.hardware.flush_l1i(hart);
+        let (slot, _) = self.hardware.fetch(&mut self.tracker, hart, line, now);
+        let newest = self.tracker.at(line).0;
+        assert_eq!(*self.hardware.cores[hart].l1i.data(slot), newest);
+        self.catch_up(hart);
+    }
+
+    fn end(&mut self) {
+        let newest = *self.tracker.current.iter().max().expect("a domain") + 1;
+        for hart in 0..self.harts {
+            self.advance(hart, newest);
+            for set in 0..self.hardware.cores[hart].l2.sets() {
+                self.hardware
+                    .walk_set(&mut self.tracker, hart, set, self.clock);
+            }
+            assert_eq!(self.hardware.dirty_versions(hart).count(), 0);
+        }
+        self.hardware.audit().expect("the audit");
+        let tracker = &self.tracker;
+        let last = tracker.newest.iter().zip(tracker.first..);
+        let last = last.map(|(&(bytes, version), line)| ((line, version), bytes));
+        let finals = tracker.finals.iter().map(|(&key, &bytes)| (key, bytes));
+        for ((line, version), bytes) in finals.chain(last).filter(|((_, version), _)| *version > 0)
+        {
+            assert_eq!(
+                tracker.departed.get(&(line, version)),
+                Some(&bytes),
+                "version {version} of line {line:#x} did not depart as it was"
+            );
+        }
+    }
+}
+
+fn walk(seed: u64, harts: usize, sabotage: Sabotage) -> Walk {
+    println!("seed {seed}, {harts} harts, {sabotage:?}");
+    let mut walk = Walk::new(seed, harts, sabotage);
+    for _ in 0..3000 {
+        walk.step();
+    }
+    walk.end();
+    walk
+}
+
+#[test]
+fn every_version_departs_as_it_was_and_everybody_sees_the_newest() {
+    for harts in 1..=4 {
+        for seed in 0..12 {
+            walk(seed, harts, Sabotage::None);
+        }
+    }
+}
+
+#[test]
+fn a_walk_reaches_every_reason_to_depart() {
+    let statistics = (0..12).map(|seed| walk(seed, 3, Sabotage::None).hardware.statistics());
+    let mut least = [0; 8];
+    for one in statistics {
+        let counts = [
+            one.version_capacity,
+            one.version_store_evictions,
+            one.version_invalidations,
+            one.version_downgrades,
+            one.version_walks,
+            one.version_cache_blocks,
+            one.dirty_transfers,
+            one.llc_write_backs,
+        ];
+        for (least, count) in least.iter_mut().zip(counts) {
+            *least += count;
+        }
+    }
+    assert!(least.iter().all(|&count| count > 50), "{least:?}");
+}
+
+#[test]
+#[should_panic(expected = "ran ahead")]
+fn a_memory_that_forgets_versions_is_noticed() {
+    walk(1, 3, Sabotage::ForgetMemoryVersion);
+}
+
+#[test]
+#[should_panic(expected = "a load ran ahead")]
+fn a_domain_that_stays_behind_is_noticed() {
+    for seed in 0..5 {
+        walk(seed, 3, Sabotage::StayBehind);
+    }
+}
+
+#[test]
+#[should_panic(expected = "did not depart as it was")]
+fn a_lost_version_is_noticed() {
+    walk(1, 3, Sabotage::LoseDowngrades);
+}
