@@ -7,6 +7,7 @@ pub mod frm;
 pub mod ideal;
 pub mod journaling;
 pub mod layout;
+pub mod nvoverlay;
 pub mod picl;
 pub mod shadow_paging;
 pub mod surviving;

@@ -1,0 +1,1 @@
+//! Multi-snapshot NVM Mapping (NVOverlay §V): everything below the overlay memory controllers.
