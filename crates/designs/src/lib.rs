@@ -10,6 +10,7 @@ pub mod layout;
 pub mod nvoverlay;
 pub mod picl;
 pub mod shadow_paging;
+pub mod software_logging;
 pub mod surviving;
 pub mod thynvm;
 pub mod translation;
@@ -44,5 +45,6 @@ registry![
     journaling::Journaling,
     shadow_paging::ShadowPaging,
     frm::Frm,
-    thynvm::Thynvm
+    thynvm::Thynvm,
+    software_logging::SoftwareLogging,
 ];

@@ -1,0 +1,122 @@
+//! The library that a program under software persistence runs with: its write set, and what its
+//! instructions cost the core.
+//!
+//! A library's instructions run on the hart that stores. They are charged by moving that hart's clock,
+//! one cycle each: they touch nothing but the library's own data, whose cache misses are not modelled.
+//!
+//! Always true here: a line is in the write set exactly if it was stored to in the executing epoch,
+//! once, in the list of the hart that did so first.
+
+use perdure_hardware::hierarchy::Hardware;
+use perdure_hardware::line::{LINE_BYTES, LineNumber, Version};
+use perdure_hardware::time::Cycles;
+
+/// Lines stored to in the executing epoch.
+#[derive(Clone, Debug, Default)]
+pub struct WriteSet {
+    /// A bit for each line of memory.
+    members: Vec<u64>,
+    /// By hart, in the order of first stores.
+    lines: Vec<Vec<LineNumber>>,
+}
+
+impl WriteSet {
+    /// An empty one.
+    pub fn new(hardware: &Hardware) -> Self {
+        let lines = hardware.specification.nvm.bytes / LINE_BYTES as u64;
+        Self {
+            members: vec![0; lines.div_ceil(64) as usize],
+            lines: vec![Vec::new(); hardware.cores.len()],
+        }
+    }
+
+    /// True if the line was not in it.
+    pub fn insert(&mut self, hart: usize, line: LineNumber) -> bool {
+        let (word, bit) = ((line / 64) as usize, 1 << (line % 64));
+        let new = self.members[word] & bit == 0;
+        if new {
+            self.members[word] |= bit;
+            self.lines[hart].push(line);
+        }
+        new
+    }
+
+    /// The lines of each hart.
+    pub fn lists(&mut self) -> &mut [Vec<LineNumber>] {
+        &mut self.lines
+    }
+
+    /// How many lines are in it.
+    pub fn len(&self) -> usize {
+        self.lines.iter().map(Vec::len).sum()
+    }
+
+    /// True if nothing was stored.
+    pub fn is_empty(&self) -> bool {
+        self.lines.iter().all(Vec::is_empty)
+    }
+
+    /// Every hart walks its list, all at the same time. `visit` gets hart, line and time, and says
+    /// when the hart can visit its next line. Returns when the last hart has done.
+    pub fn walk(
+        &self,
+        start: Cycles,
+        mut visit: impl FnMut(usize, LineNumber, Cycles) -> Cycles,
+    ) -> Cycles {
+        let mut harts: Vec<_> = (self.lines.iter().map(|lines| lines.iter()))
+            .map(|lines| (start, lines))
+            .collect();
+        let behind = |harts: &[(Cycles, std::slice::Iter<LineNumber>)]| {
+            let waiting = (0..harts.len()).filter(|&hart| harts[hart].1.len() > 0);
+            waiting.min_by_key(|&hart| harts[hart].0)
+        };
+        while let Some(hart) = behind(&harts) {
+            let (time, lines) = &mut harts[hart];
+            if let Some(&line) = lines.next() {
+                *time = visit(hart, line, *time);
+            }
+        }
+        harts.iter().map(|(time, _)| *time).max().unwrap_or(start)
+    }
+
+    /// Empties it.
+    pub fn clear(&mut self) {
+        for line in self.lines.iter_mut().flat_map(|lines| lines.drain(..)) {
+            self.members[(line / 64) as usize] = 0;
+        }
+    }
+}
+
+/// The hart runs so many instructions of the library.
+pub fn execute(hardware: &mut Hardware, hart: usize, instructions: u64) {
+    hardware.cores[hart].stalls += instructions;
+}
+
+/// The hart, which is at `now`, waits at a fence until its earlier stores are done, and until what it
+/// flushed is durable. Returns when it goes on.
+pub fn fence(hardware: &mut Hardware, hart: usize, now: Cycles, durable: Cycles) -> Cycles {
+    let waits = durable.saturating_sub(now);
+    hardware.statistics.fence_stall_cycles += waits;
+    hardware.cores[hart].stalls += waits;
+    let before = hardware.cores[hart].stalls;
+    hardware.drain(hart, now + waits);
+    now + waits + (hardware.cores[hart].stalls - before)
+}
+
+/// Epochs whose tags on cached lines differ.
+const TAGS: u64 = 256;
+
+/// The tag of a line stored to in that epoch.
+#[inline(always)]
+pub fn tag(epoch: u64) -> Version {
+    Version((epoch % TAGS) as u16)
+}
+
+/// An epoch begins, and no dirty line is left of the one before: every store asks again. Tags that
+/// come round must not be found on lines that have stayed cached, clean.
+pub fn begin_epoch(hardware: &mut Hardware, epoch: u64) {
+    hardware.version_changed();
+    if epoch.is_multiple_of(TAGS) {
+        hardware.retag(|_| Version::NONE);
+    }
+}

@@ -1,0 +1,520 @@
+//! `software-logging`: undo logging by a library, the first rival of NVOverlay's evaluation (Wang et
+//! al., ISCA 2021, §VI-B, "SW Logging").
+//!
+//! | the paper, §VI-B | here |
+//! |---|---|
+//! | "generates and flushes an undo log entry before the first write" | [`SoftwareLogging::store`](Policy::store) |
+//! | "the software library tracks the write set" | [`library`] |
+//! | "and flushes them at the end of an epoch" | [`SoftwareLogging::end_epoch`](Design::end_epoch) |
+//! | "all NVM writes use barriers"; one per write, Table I | [`library::fence`] |
+//!
+//! The log in NVM, the commit record and recovery are those of [`frm`](crate::frm), which differs in
+//! who writes an entry, and when.
+//!
+//! Always true here:
+//! - No home address is written in NVM before the undo entry of its line, with the bytes at the end
+//!   of the last epoch, is durable; a line has one entry in an epoch.
+//! - A line that differs from what the NVM has at its home address, in the caches or in the DRAM, is
+//!   in the write set.
+//! - The commit record names an epoch only when everything that it wrote is durable at home, and no
+//!   entry is overwritten before both copies of the record are.
+
+pub mod bugs;
+pub mod library;
+
+use std::collections::VecDeque;
+
+use perdure_hardware::hierarchy::Hardware;
+use perdure_hardware::line::{Line, LineNumber, Version};
+use perdure_hardware::memory::{Accepted, Memory, Traffic};
+use perdure_hardware::policy::{
+    Cause, CrossVersionStore, Evicted, Eviction, Policy, PolicyFailure,
+};
+use perdure_hardware::statistics::Statistics;
+use perdure_hardware::time::Cycles;
+use serde::{Deserialize, Serialize};
+
+use self::bugs::Bug;
+use self::library::WriteSet;
+use crate::design::{
+    Design, END_EPOCH, ImpossibleParameter, PlantedBug, Promise, Recovered, Urgency,
+};
+use crate::frm;
+use crate::frm::log::{Log, Record, SLOT_BYTES};
+use crate::frm::recovery::MOST_BUFFER_ENTRIES;
+use crate::frm::registers::{COPIES, Commit, RECORD_BYTES};
+use crate::layout::{BootRecord, Layout};
+use crate::surviving::{Interrupted, Surviving};
+
+/// The `software-logging` section of the configuration.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Parameters {
+    /// Instructions of the library for the first store to a line in an epoch.
+    pub log_instructions: u64,
+    /// Instructions of the library for each line that it flushes at the end of an epoch.
+    pub flush_instructions: u64,
+    /// Most NVM that the undo log takes; less if the log area is smaller.
+    pub log_limit_bytes: u64,
+}
+
+impl Default for Parameters {
+    fn default() -> Self {
+        Self {
+            log_instructions: 60,
+            flush_instructions: 8,
+            log_limit_bytes: 2 << 30,
+        }
+    }
+}
+
+/// Entries that a log must have room for.
+const LEAST_CAPACITY: u64 = 256;
+
+/// Most instructions of one step of the library.
+pub(crate) const MOST_INSTRUCTIONS: u64 = 100_000;
+
+impl Parameters {
+    /// The log that these parameters give on a machine.
+    fn log(&self, layout: &Layout, hardware: &Hardware) -> Result<Log, ImpossibleParameter> {
+        let nvm = &hardware.specification.nvm;
+        for (key, instructions) in [
+            ("software-logging.log_instructions", self.log_instructions),
+            (
+                "software-logging.flush_instructions",
+                self.flush_instructions,
+            ),
+        ] {
+            let problem = format!("must be at most {MOST_INSTRUCTIONS}");
+            let possible = instructions <= MOST_INSTRUCTIONS;
+            ImpossibleParameter::unless(possible, key, instructions, problem)?;
+        }
+        ImpossibleParameter::unless(
+            nvm.banks as u64 <= MOST_BUFFER_ENTRIES,
+            "nvm.banks",
+            nvm.banks,
+            format!(
+                "must be at most {MOST_BUFFER_ENTRIES} for software-logging: as many entries may be torn by one power cut"
+            ),
+        )?;
+        let area = &layout.log_area;
+        // An entry may take two rows.
+        let row_bytes = (nvm.row_bytes as u64).max(SLOT_BYTES as u64);
+        match Log::within(area, self.log_limit_bytes, row_bytes, nvm.banks as u64) {
+            Some(log) if log.capacity >= LEAST_CAPACITY => Ok(log),
+            log => {
+                let problem = format!(
+                    "must give room for {LEAST_CAPACITY} undo entries of {SLOT_BYTES} bytes; with a log area of {} bytes (a quarter of nvm.bytes) it gives room for {}",
+                    area.end - area.start,
+                    log.map_or(0, |log| log.capacity)
+                );
+                let (key, value) = ("software-logging.log_limit_bytes", self.log_limit_bytes);
+                Err(ImpossibleParameter::new(key, value, problem))
+            }
+        }
+    }
+}
+
+/// What is going on about the end of an epoch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ending {
+    /// Nothing: an epoch executes.
+    No,
+    /// The write set is being flushed.
+    Flushing,
+    /// That copy of the commit record is being written.
+    Copy(usize),
+}
+
+const EVENT_FLUSHED: u32 = 0;
+const EVENT_COPY_0: u32 = 1;
+const EVENT_COMMITTED: u32 = 2;
+
+/// Lines of a thread's write set, for [`Bug::SetTooSmall`].
+const TOO_SMALL: usize = 96;
+
+/// The library's state: all of it is lost at power-off.
+pub struct SoftwareLogging {
+    bug: Option<Bug>,
+    parameters: Parameters,
+    log: Log,
+    /// Entries that the log must have room for when an epoch's end is asked for.
+    reserve: u64,
+    row_bytes: usize,
+    write_set: WriteSet,
+    /// Entries that may not be durable yet, oldest first: their lines, and when they will be.
+    in_flight: VecDeque<(LineNumber, Cycles)>,
+    /// When each hart passed its last fence.
+    fenced: Vec<Cycles>,
+    /// Index of the next entry.
+    next_index: u64,
+    /// Of the live log, and of the commit record that emptied it.
+    generation: u64,
+    executing: u64,
+    announced: u64,
+    ending: Ending,
+    /// The end of the executing epoch was asked for, because the log runs out.
+    asked_to_end: bool,
+}
+
+impl Policy for SoftwareLogging {
+    #[inline(always)]
+    fn current_version(&self, _domain: usize) -> Version {
+        library::tag(self.executing)
+    }
+
+    /// The first store to a line in an epoch: the library logs the old bytes and waits at a fence.
+    /// It runs on the core, whose clock it moves; the store itself then takes no further time.
+    fn store(&mut self, hardware: &mut Hardware, store: &CrossVersionStore, now: Cycles) -> Cycles {
+        let hart = store.domain;
+        if !self.write_set.insert(hart, store.line) {
+            return now; // It has come back after its eviction, or after it was cleaned.
+        }
+        // The fence of the entry before may have let a store wait in the buffer for its line.
+        let start = now.max(self.fenced[hart]);
+        library::execute(
+            hardware,
+            hart,
+            start - now + self.parameters.log_instructions,
+        );
+        let composed = start + self.parameters.log_instructions;
+        let durable = self.log(hardware, store.line, &store.old, composed);
+        if self.bug != Some(Bug::StoreBeforeLog) {
+            self.fenced[hart] = library::fence(hardware, hart, composed, durable);
+        }
+        now
+    }
+
+    /// Evicted lines stay in the DRAM, if there is one, until the library flushes them.
+    fn evict(&mut self, hardware: &mut Hardware, eviction: &Eviction, now: Cycles) -> Evicted {
+        let line = eviction.line;
+        // Another hart may get to the line while its entry is under way.
+        let entry = self.in_flight.iter().find(|(logged, _)| *logged == line);
+        let logged = match self.bug {
+            Some(Bug::StoreBeforeLog) => 0,
+            _ => entry.map_or(0, |&(_, durable)| durable),
+        };
+        let traffic = match self.ending {
+            Ending::Flushing => Traffic::Flush,
+            _ => Traffic::WriteBack,
+        };
+        let Hardware {
+            memory, statistics, ..
+        } = hardware;
+        let bytes = &eviction.bytes;
+        let done = if eviction.cause == Cause::Replacement && logged <= now {
+            memory.write_back(line, bytes, now, statistics)
+        } else {
+            memory.write_line(line, bytes, traffic, now, logged, statistics)
+        };
+        Evicted {
+            accepted: done.accepted,
+            durable: done.durable,
+        }
+    }
+
+    fn fired(&mut self, hardware: &mut Hardware, event: u32, _now: Cycles) {
+        match event {
+            EVENT_FLUSHED => self.ending = Ending::Copy(0),
+            EVENT_COPY_0 => self.ending = Ending::Copy(1),
+            _ => {
+                self.ending = Ending::No;
+                hardware.statistics.epochs_persisted += 1;
+                self.announced = self.executing - 1;
+            }
+        }
+    }
+}
+
+impl SoftwareLogging {
+    /// Writes an undo entry. Returns when it is durable.
+    fn log(
+        &mut self,
+        hardware: &mut Hardware,
+        line: LineNumber,
+        old: &Line,
+        now: Cycles,
+    ) -> Cycles {
+        if self.next_index + self.reserve >= self.log.capacity && !self.asked_to_end {
+            self.asked_to_end = true;
+            hardware.events.schedule(now, END_EPOCH);
+        }
+        let index = self.next_index;
+        if index >= self.log.capacity {
+            let message = format!(
+                "the undo log is full: one epoch has stored to {index} lines, and the system call under way goes on; raise software-logging.log_limit_bytes and nvm.bytes, or shorten epochs"
+            );
+            hardware.failure.get_or_insert(PolicyFailure(message));
+            return now;
+        }
+        self.next_index += 1;
+        // What is durable by now needs no watching: no write starts before this entry's.
+        while self.in_flight.front().is_some_and(|&(_, at)| at <= now) {
+            self.in_flight.pop_front();
+        }
+        let record = Record {
+            generation: self.generation,
+            index,
+            durable_below: index - self.in_flight.len() as u64,
+            line,
+            old: *old,
+        };
+        let slot = match self.bug {
+            Some(Bug::SlotCounterWraps) => index % 128,
+            _ => index,
+        };
+        let Hardware {
+            memory, statistics, ..
+        } = hardware;
+        let address = self.log.address(slot);
+        let (bytes, log) = (record.encode(), Traffic::Log);
+        let done = write_rows(
+            memory,
+            self.row_bytes,
+            address,
+            &bytes,
+            log,
+            now,
+            0,
+            statistics,
+        );
+        let live = self.next_index * SLOT_BYTES as u64;
+        statistics.log_bytes_live_peak = statistics.log_bytes_live_peak.max(live);
+        self.in_flight.push_back((line, done.durable));
+        done.durable
+    }
+
+    /// Every hart flushes its part of the write set, line by line, and waits at one fence. Returns
+    /// when all of it is durable.
+    fn flush(&mut self, hardware: &mut Hardware, now: Cycles) -> Cycles {
+        self.ending = Ending::Flushing;
+        let mut set = std::mem::take(&mut self.write_set);
+        for lines in set.lists() {
+            match self.bug {
+                Some(Bug::SetTooSmall) => lines.truncate(TOO_SMALL),
+                Some(Bug::LastLineForgotten) => lines.truncate(lines.len().saturating_sub(1)),
+                _ => {}
+            }
+        }
+        let flush_instructions = self.parameters.flush_instructions;
+        let flushed = set.walk(now, |hart, line, at| {
+            if self.bug == Some(Bug::DramForgotten) && hardware.llc.find(line).is_none() {
+                return at;
+            }
+            hardware.cache_block(self, hart, line, false, at + flush_instructions)
+        });
+        hardware.statistics.flush_lines += set.len() as u64;
+        set.clear();
+        self.write_set = set;
+        match self.bug {
+            Some(Bug::CommitBeforeFence) => flushed,
+            // Evicted lines, too, must have come home.
+            _ => flushed.max(hardware.memory.quiet_at()),
+        }
+    }
+
+    /// Writes one copy of the commit record; returns when it is durable.
+    fn write_commit(
+        &self,
+        hardware: &mut Hardware,
+        copy: usize,
+        commit: &Commit,
+        now: Cycles,
+    ) -> Cycles {
+        let Hardware {
+            memory, statistics, ..
+        } = hardware;
+        let (bytes, metadata) = (commit.encode(), Traffic::Metadata);
+        let done = write_rows(
+            memory,
+            self.row_bytes,
+            COPIES[copy],
+            &bytes,
+            metadata,
+            now,
+            now,
+            statistics,
+        );
+        done.durable
+    }
+}
+
+/// Writes bytes that may lie in several rows. Returns when the last piece was accepted, and when all
+/// are durable.
+#[allow(
+    clippy::too_many_arguments,
+    reason = "those of Memory::write_block, and the row"
+)]
+pub(crate) fn write_rows(
+    memory: &mut Memory,
+    row_bytes: usize,
+    address: u64,
+    bytes: &[u8],
+    traffic: Traffic,
+    now: Cycles,
+    not_before: Cycles,
+    statistics: &mut Statistics,
+) -> Accepted {
+    let mut done = Accepted {
+        accepted: now,
+        durable: now,
+    };
+    let mut at = 0;
+    while at < bytes.len() {
+        let place = address + at as u64;
+        let room = row_bytes - place as usize % row_bytes;
+        let piece = &bytes[at..bytes.len().min(at + room)];
+        let one = memory.write_block(place, piece, traffic, done.accepted, not_before, statistics);
+        done.accepted = one.accepted;
+        done.durable = done.durable.max(one.durable);
+        at += piece.len();
+    }
+    done
+}
+
+impl Design for SoftwareLogging {
+    const NAME: &'static str = "software-logging";
+    const SUMMARY: &'static str =
+        "undo logging by a library: a flushed and fenced entry before the first store to a line";
+    const PROMISE: Promise = Promise::EpochPrefix;
+    const PLANTED_BUGS: &'static [PlantedBug] = bugs::ALL;
+    // Logs that run out within an epoch, rows of one line, memory behind DRAM, an exclusive cache.
+    const UNLUCKY_SETTINGS: &'static [&'static [&'static str]] = &[
+        &["software-logging.log_limit_bytes=32KiB"],
+        &["dram.present=true", "llc.inclusion=non-inclusive"],
+        &["software-logging.log_instructions=0", "nvm.row_bytes=64"],
+        &["llc.inclusion=non-inclusive"],
+        &["dram.present=true"],
+    ];
+    const SAVES_CONTEXTS: bool = true;
+    const NEEDS_INCLUSION: bool = false;
+    type Parameters = Parameters;
+
+    fn start(
+        parameters: &Parameters,
+        layout: &Layout,
+        hardware: &mut Hardware,
+        epoch: u64,
+        bug: Option<&'static str>,
+    ) -> Result<Self, ImpossibleParameter> {
+        let log = parameters.log(layout, hardware)?;
+        let [row_bytes, stripe_rows, capacity] = log.numbers();
+        let banks = hardware.specification.nvm.banks as u64;
+        let boot = BootRecord {
+            layout: layout.clone(),
+            harts: hardware.cores.len() as u64,
+            design: [row_bytes, stripe_rows, capacity, banks],
+        };
+        let arena = &mut hardware.memory.arena;
+        for (address, bytes) in boot.encode() {
+            arena.write(address, &bytes);
+        }
+        // After a recovery the record says where generations go on; at first boot there is none.
+        let generation = COPIES
+            .iter()
+            .filter_map(|&copy| Commit::decode(arena.slice(copy, RECORD_BYTES)))
+            .map(|commit| commit.generation)
+            .max()
+            .unwrap_or(0);
+        for copy in COPIES {
+            arena.write(copy, &Commit { generation, epoch }.encode());
+        }
+        Ok(Self {
+            bug: bug.and_then(Bug::named),
+            parameters: parameters.clone(),
+            reserve: capacity / 4,
+            log,
+            row_bytes: hardware.specification.nvm.row_bytes,
+            write_set: WriteSet::new(hardware),
+            in_flight: VecDeque::new(),
+            fenced: vec![0; hardware.cores.len()],
+            next_index: 0,
+            generation,
+            executing: epoch + 1,
+            announced: epoch,
+            ending: Ending::No,
+            asked_to_end: false,
+        })
+    }
+
+    fn executing_epoch(&self) -> u64 {
+        self.executing
+    }
+
+    fn announced_epoch(&self) -> u64 {
+        if self.bug == Some(Bug::AnnounceAtEnd) {
+            self.executing - 1
+        } else {
+            self.announced
+        }
+    }
+
+    fn can_end_epoch(&self) -> bool {
+        self.ending == Ending::No
+    }
+
+    /// The write set goes home behind one fence, then the commit record, which truncates the log, a
+    /// copy at a time behind a fence each. Harts stand still meanwhile.
+    fn end_epoch(&mut self, hardware: &mut Hardware, _: Urgency, now: Cycles) -> Cycles {
+        let fenced = self.fenced.iter().fold(now, |latest, &at| latest.max(at));
+        let flushed = self.flush(hardware, fenced);
+        self.generation += u64::from(self.bug != Some(Bug::LogKept));
+        let commit = Commit {
+            generation: self.generation,
+            epoch: self.executing,
+        };
+        let copy_0 = self.write_commit(hardware, 0, &commit, flushed);
+        let after = match self.bug {
+            Some(Bug::CopiesTogether) => flushed,
+            _ => copy_0,
+        };
+        let copy_1 = self.write_commit(hardware, 1, &commit, after);
+        hardware.events.schedule(flushed, EVENT_FLUSHED);
+        hardware.events.schedule(copy_0, EVENT_COPY_0);
+        hardware.events.schedule(copy_1, EVENT_COMMITTED);
+        self.executing += 1;
+        self.next_index = 0;
+        self.in_flight.clear();
+        self.asked_to_end = false;
+        self.fenced.fill(copy_1);
+        library::begin_epoch(hardware, self.executing);
+        copy_1
+    }
+
+    fn recover(image: &mut Surviving, bug: Option<&'static str>) -> Result<Recovered, Interrupted> {
+        let bug = match bug.and_then(Bug::named) {
+            Some(Bug::TornEntryAccepted) => Some(frm::bugs::Bug::TornRecordAccepted),
+            Some(Bug::StaleEntryAccepted) => Some(frm::bugs::Bug::StaleRecordAccepted),
+            Some(Bug::LogEmptiedFirst) => Some(frm::bugs::Bug::LogEmptiedFirst),
+            _ => None,
+        };
+        frm::recovery::recover(image, bug)
+    }
+
+    fn phase(&self) -> &'static str {
+        match self.ending {
+            Ending::Flushing => "flushing the write set",
+            Ending::Copy(0) => "commit record copy 0 in flight",
+            Ending::Copy(_) => "commit record copy 1 in flight",
+            Ending::No if self.next_index == 0 => "executing, log empty",
+            Ending::No => "executing, log filling",
+        }
+    }
+
+    fn paths(statistics: &Statistics) -> Vec<(&'static str, u64)> {
+        vec![
+            (
+                "store found a line that was not its epoch's",
+                statistics.cross_version_stores,
+            ),
+            ("line evicted by replacement", statistics.llc_write_backs),
+            ("line flushed at an epoch's end", statistics.flush_lines),
+            (
+                "line that the DRAM alone held was flushed",
+                statistics.dram_written_through,
+            ),
+            ("epoch forced by output commit", statistics.epochs_forced),
+            ("epoch ended by a full log", statistics.epochs_overflowed),
+        ]
+    }
+}
