@@ -9,6 +9,7 @@
 
 use perdure_hardware::hierarchy::Hardware;
 use perdure_hardware::line::{LINE_BYTES, LineNumber, Version};
+use perdure_hardware::policy::Policy;
 use perdure_hardware::time::Cycles;
 
 /// Lines stored to in the executing epoch.
@@ -85,6 +86,27 @@ impl WriteSet {
             self.members[(line / 64) as usize] = 0;
         }
     }
+}
+
+/// The hart flushes a line, a cache-block instruction. Returns when it can issue the next one.
+pub fn flush_line<P: Policy>(
+    hardware: &mut Hardware,
+    policy: &mut P,
+    hart: usize,
+    line: LineNumber,
+    now: Cycles,
+) -> Cycles {
+    let mut private = hardware.cores.iter().map(|core| &core.l2);
+    if hardware.llc.find(line).is_some() || private.any(|l2| l2.find(line).is_some()) {
+        return hardware.cache_block(policy, hart, line, false, now);
+    }
+    // Only the DRAM may hold it. (Asking the caches by the instruction finds nothing, at the cost of
+    // host time.)
+    let Hardware {
+        memory, statistics, ..
+    } = hardware;
+    let done = memory.write_through(line, now, statistics);
+    done.map_or(now, |done| done.accepted)
 }
 
 /// The hart runs so many instructions of the library.

@@ -301,7 +301,7 @@ impl SoftwareLogging {
             if self.bug == Some(Bug::DramForgotten) && hardware.llc.find(line).is_none() {
                 return at;
             }
-            hardware.cache_block(self, hart, line, false, at + flush_instructions)
+            library::flush_line(hardware, self, hart, line, at + flush_instructions)
         });
         hardware.statistics.flush_lines += set.len() as u64;
         set.clear();
@@ -378,12 +378,24 @@ impl Design for SoftwareLogging {
         "undo logging by a library: a flushed and fenced entry before the first store to a line";
     const PROMISE: Promise = Promise::EpochPrefix;
     const PLANTED_BUGS: &'static [PlantedBug] = bugs::ALL;
-    // Logs that run out within an epoch, rows of one line, memory behind DRAM, an exclusive cache.
+    // A log that runs out within an epoch; caches so small that lines leave them while their entries
+    // are in flight; memory behind DRAM; rows of one line, many of them written at once.
     const UNLUCKY_SETTINGS: &'static [&'static [&'static str]] = &[
-        &["software-logging.log_limit_bytes=32KiB"],
+        &["software-logging.log_limit_bytes=416KiB"],
+        &[
+            "software-logging.log_instructions=0",
+            "l1i.bytes=1KiB",
+            "l1d.bytes=1KiB",
+            "l2.bytes=2KiB",
+            "llc.bytes_per_hart=2KiB",
+        ],
         &["dram.present=true", "llc.inclusion=non-inclusive"],
-        &["software-logging.log_instructions=0", "nvm.row_bytes=64"],
-        &["llc.inclusion=non-inclusive"],
+        &[
+            "nvm.row_bytes=64",
+            "nvm.row_write_ns=368",
+            "nvm.banks=64",
+            "nvm.write_queue_entries=4",
+        ],
         &["dram.present=true"],
     ];
     const SAVES_CONTEXTS: bool = true;
