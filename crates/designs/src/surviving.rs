@@ -2,6 +2,12 @@
 //!
 //! Reads and writes go to the image. Every write is a step; the verifier can have the power fail
 //! again at any step, which tears that write and makes it return [`Interrupted::PowerLost`].
+//!
+//! Where programs work in DRAM, recovery also loads lines into it. They appear at their home
+//! addresses, as everything that the DRAM holds does, but are no writes to the NVM: what that has
+//! there is remembered apart, because the next power cut brings it back.
+
+use std::collections::BTreeMap;
 
 use perdure_hardware::arena::{Arena, KeptDigest};
 use perdure_hardware::line::{LINE_BYTES, Line, LineNumber};
@@ -34,6 +40,7 @@ pub struct Surviving<'a> {
     journal: Journal,
     steps: u64,
     fails_at: Option<(u64, Tear)>,
+    loaded: BTreeMap<LineNumber, Line>,
 }
 
 /// What recovery overwrote, so that one run can be cut and recovered many times. An undone journal
@@ -91,6 +98,7 @@ impl<'a> Surviving<'a> {
             journal,
             steps: 0,
             fails_at: None,
+            loaded: BTreeMap::new(),
         }
     }
 
@@ -176,6 +184,33 @@ impl<'a> Surviving<'a> {
         Ok(())
     }
 
+    /// Loads a line into the working DRAM. It is no step: the NVM's bytes do not change, and the
+    /// next power cut undoes it.
+    #[inline]
+    pub fn load_line(&mut self, line: LineNumber, new: &Line) -> Result<(), Corruption> {
+        let address = line.wrapping_mul(LINE_BYTES as u64);
+        if line >= self.arena.len() / LINE_BYTES as u64 {
+            return Err(Corruption {
+                what: "a line beyond the end of memory",
+                address,
+            });
+        }
+        let old = self.arena.line(address);
+        if old != new {
+            self.loaded.entry(line).or_insert(*old);
+            self.journal.places.push((address, LINE_BYTES as u32));
+            self.journal.bytes.extend_from_slice(&old.0);
+            self.arena.write_line(address, new);
+        }
+        Ok(())
+    }
+
+    /// What the NVM has at the home addresses of the lines that were loaded into the DRAM, where it
+    /// differs.
+    pub fn loaded(&self) -> &BTreeMap<LineNumber, Line> {
+        &self.loaded
+    }
+
     /// Steps so far.
     pub fn steps(&self) -> u64 {
         self.steps
@@ -184,5 +219,10 @@ impl<'a> Surviving<'a> {
     /// Ends the borrow; the journal can put everything back.
     pub fn into_journal(self) -> Journal {
         self.journal
+    }
+
+    /// The same, with [`Self::loaded`].
+    pub fn into_parts(self) -> (Journal, BTreeMap<LineNumber, Line>) {
+        (self.journal, self.loaded)
     }
 }

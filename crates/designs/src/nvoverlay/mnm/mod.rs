@@ -1,1 +1,703 @@
 //! Multi-snapshot NVM Mapping (NVOverlay §V): everything below the overlay memory controllers.
+//!
+//! Versions come in as (epoch, line, bytes, writer). Every epoch's versions stay in NVM, found by an
+//! index; a master table maps the newest recoverable image; any retained epoch can be read. Home
+//! addresses in NVM are never written: they hold epoch 0, what memory was when snapshotting began.
+//!
+//! An epoch's way:
+//! 1. A version gets a slot in a segment of the pool (per-epoch table `M_E`, [`table`]), and goes to
+//!    the OMC buffer ([`buffer`]) or straight to the NVM.
+//! 2. When all versions of an epoch have come ([`Mnm::complete`]), each OMC writes the epoch's index
+//!    ([`format`]).
+//! 3. Registers that name the indexes are written: rec-epoch has risen. There are two copies,
+//!    written in turn, so that one is always whole.
+//! 4. The versions are entered in the master table ([`master`]). Should the power fail meanwhile, the
+//!    index is the redo log.
+//! 5. When the pool has run out, compaction ([`compaction`]) raises the horizon, the oldest epoch
+//!    that can be read.
+//!
+//! Steps 2 to 5 happen in the background ([`engine`]), each OMC at a stated rate, through the same
+//! controller, link and banks as everything else.
+//!
+//! Always true here:
+//! - Registers are written only when everything that they name is durable, the versions in the
+//!   battery-backed buffer counting as durable.
+//! - The master tables have no epoch that not both copies of the registers name as recoverable, so
+//!   that whichever copy recovery finds whole, the master tables are not ahead of it.
+//! - A unit is reused only when neither copy of the registers leads to it.
+//!
+//! What is not timed: the volatile tables and the OMCs' copy of the master tables, which they keep
+//! in their DRAM (our assumption, after §V-A).
+
+pub mod buffer;
+pub mod bugs;
+pub mod compaction;
+pub mod engine;
+pub mod format;
+pub mod master;
+pub mod pool;
+pub mod recovery;
+pub mod statistics;
+pub mod store;
+pub mod table;
+
+use std::collections::{BTreeMap, VecDeque};
+use std::ops::Range;
+
+use perdure_hardware::arena::Arena;
+use perdure_hardware::hierarchy::Hardware;
+use perdure_hardware::line::{LINE_BYTES, Line, LineNumber};
+use perdure_hardware::memory::{Accepted, Traffic};
+use perdure_hardware::policy::{Evicted, PolicyFailure};
+use perdure_hardware::time::Cycles;
+use serde::{Deserialize, Serialize};
+
+use crate::design::ImpossibleParameter;
+use crate::layout::Layout;
+use crate::surviving::Corruption;
+use buffer::{Buffer, Put};
+use bugs::Bug;
+use compaction::Compaction;
+use engine::{Indexing, Merging};
+use format::{
+    ADDRESS_BITS, ChainReader, Chains, Header, Kind, Link, OMCS_MAX, PAGE_BYTES, Register, Visit,
+    page_of,
+};
+use master::{Found, NODE_UNITS};
+use pool::{Pool, order_of};
+pub use recovery::recover;
+pub use statistics::MnmStatistics;
+pub use store::{SnapshotStore, StoreError};
+use table::Table;
+
+/// Event numbers that belong to the mapping.
+pub const EVENTS: Range<u32> = 16..19;
+const STEP: u32 = EVENTS.start;
+const REGISTER_DURABLE: u32 = EVENTS.start + 1;
+const SPACE_FOUND: u32 = EVENTS.start + 2;
+
+/// From a version's arrival until the OMC buffer has it. (ours)
+const BUFFER_CYCLES: Cycles = 8;
+
+/// The pool keeps one unit in so many for indexes, master tables and compaction. (ours)
+const RESERVED_ONE_IN: u64 = 8;
+
+/// When insertions may take fewer than one unit in so many, compaction begins in the background.
+/// (ours)
+const SHORT_ONE_IN: u64 = 16;
+
+/// Parameters of the mapping.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MnmParameters {
+    /// Overlay memory controllers (OMCs), among which pages of 4 KiB are dealt out in turn.
+    pub omcs: usize,
+    /// Sets of the battery-backed OMC buffer, over all OMCs; 0 for none.
+    pub buffer_sets: usize,
+    /// Its associativity, a line of 64 bytes for each way. A single set is divided by ways.
+    pub buffer_ways: usize,
+    /// Most bytes of NVM that the kernel grants for snapshots.
+    pub pool_limit_bytes: u64,
+    /// Bytes that it grants at a time.
+    pub pool_extent_bytes: u64,
+    /// The interrupt in which it does so, in cycles.
+    pub pool_extent_interrupt_cycles: u64,
+    /// Versions that an OMC enters in its master table, or copies in a compaction, in one step; an
+    /// index block is a step, too.
+    pub merge_entries_per_step: usize,
+    /// Shortest time between two steps of background work, in cycles.
+    pub merge_step_cycles: u64,
+}
+
+impl Default for MnmParameters {
+    fn default() -> Self {
+        Self {
+            omcs: 4,
+            buffer_sets: 1,
+            buffer_ways: 1024,
+            pool_limit_bytes: 1 << 30,
+            pool_extent_bytes: 128 << 20,
+            pool_extent_interrupt_cycles: 5000,
+            merge_entries_per_step: 16,
+            merge_step_cycles: 64,
+        }
+    }
+}
+
+impl MnmParameters {
+    /// Sets and ways of one OMC's buffer.
+    fn buffer_of_omc(&self) -> (usize, usize) {
+        if self.buffer_sets.is_multiple_of(self.omcs) {
+            (self.buffer_sets / self.omcs, self.buffer_ways)
+        } else {
+            (self.buffer_sets, self.buffer_ways / self.omcs)
+        }
+    }
+
+    /// Refuses what cannot be, naming the key in the design's section.
+    fn check(&self, layout: &Layout) -> Result<(), ImpossibleParameter> {
+        let area = layout.log_area.end - layout.log_area.start;
+        let divided = self.buffer_sets.is_multiple_of(self.omcs.max(1))
+            || self.buffer_ways.is_multiple_of(self.omcs.max(1));
+        ImpossibleParameter::unless(
+            (1..=OMCS_MAX).contains(&self.omcs),
+            "nvoverlay.omcs",
+            self.omcs,
+            format!("1 to {OMCS_MAX} are possible"),
+        )?;
+        ImpossibleParameter::unless(
+            self.buffer_sets == 0 || self.buffer_ways > 0,
+            "nvoverlay.buffer_ways",
+            self.buffer_ways,
+            "at least 1; for no buffer, set nvoverlay.buffer_sets = 0",
+        )?;
+        ImpossibleParameter::unless(
+            divided && self.buffer_sets.saturating_mul(self.buffer_ways) <= 1 << 24,
+            "nvoverlay.buffer_sets",
+            self.buffer_sets,
+            format!(
+                "sets or nvoverlay.buffer_ways = {} must be a multiple of nvoverlay.omcs = {}, \
+                 and there are at most 16777216 entries",
+                self.buffer_ways, self.omcs
+            ),
+        )?;
+        ImpossibleParameter::unless(
+            self.pool_extent_bytes.is_multiple_of(PAGE_BYTES)
+                && (2 * self.omcs as u64 * PAGE_BYTES..=area).contains(&self.pool_extent_bytes),
+            "nvoverlay.pool_extent_bytes",
+            self.pool_extent_bytes,
+            format!(
+                "a multiple of 4096, at least two pages for each OMC, at most the log area's \
+                 {area} bytes (a quarter of nvm.bytes)"
+            ),
+        )?;
+        ImpossibleParameter::unless(
+            self.pool_limit_bytes >= self.pool_extent_bytes,
+            "nvoverlay.pool_limit_bytes",
+            self.pool_limit_bytes,
+            "at least nvoverlay.pool_extent_bytes",
+        )?;
+        ImpossibleParameter::unless(
+            layout.log_area.end <= 1 << (ADDRESS_BITS - 8),
+            "nvm.bytes",
+            layout.log_area.end,
+            "at most 1 TiB",
+        )?;
+        ImpossibleParameter::unless(
+            self.merge_entries_per_step > 0,
+            "nvoverlay.merge_entries_per_step",
+            self.merge_entries_per_step,
+            "at least 1",
+        )?;
+        ImpossibleParameter::unless(
+            self.merge_step_cycles > 0,
+            "nvoverlay.merge_step_cycles",
+            self.merge_step_cycles,
+            "at least 1",
+        )
+    }
+}
+
+/// One overlay memory controller.
+#[derive(Clone, Debug)]
+struct Omc {
+    /// Tables of epochs that are not merged yet.
+    tables: BTreeMap<u64, Table>,
+    buffer: Buffer,
+    /// As the next registers will name them.
+    chains: Chains,
+    /// All blocks of epoch indexes, oldest first.
+    blocks: VecDeque<Header>,
+    /// All blocks of the base index.
+    base_blocks: Vec<Header>,
+}
+
+/// The mapping. All of it but what `drain` shows is lost at power-off.
+#[derive(Clone, Debug)]
+pub struct Mnm {
+    parameters: MnmParameters,
+    bug: Option<Bug>,
+    row_bytes: u64,
+    pool: Pool,
+    omcs: Vec<Omc>,
+    /// Every version of epochs up to this one has arrived.
+    completed: u64,
+    /// Epochs up to this one have their indexes written.
+    indexed: u64,
+    /// Epochs up to this one are in the master tables.
+    merged: u64,
+    /// The oldest epoch that can be read.
+    horizon: u64,
+    /// When the versions of each incomplete epoch are durable, as far as they have arrived.
+    versions_durable: BTreeMap<u64, Cycles>,
+    /// When everything is durable that the next registers will name.
+    named_durable: Cycles,
+    /// The registers last written, and when they are durable.
+    register: Register,
+    register_durable: Cycles,
+    /// The rec-epoch of the other copy.
+    other_recoverable: u64,
+    /// Registers under way: when each is durable, and its rec-epoch.
+    announcements: VecDeque<(Cycles, u64)>,
+    recoverable: u64,
+    indexing: Option<Indexing>,
+    merging: Option<Merging>,
+    compaction: Option<Compaction>,
+    /// Background work waits for units, so compaction goes first.
+    starved: bool,
+    /// When the next step is due.
+    step_at: Option<Cycles>,
+    /// Nothing may be written to the pool before this: freed units become free then.
+    fence: Cycles,
+    /// Insertions wait for space until then.
+    waits_until: Option<Cycles>,
+    statistics: MnmStatistics,
+}
+
+impl Mnm {
+    /// Starts the mapping over an NVM that holds epoch `epoch`: 0 formats it; any other is what
+    /// [`recover`] has just brought back.
+    pub fn start(
+        parameters: &MnmParameters,
+        layout: &Layout,
+        hardware: &mut Hardware,
+        epoch: u64,
+        bug: Option<&'static str>,
+    ) -> Result<Self, ImpossibleParameter> {
+        parameters.check(layout)?;
+        let arena = &mut hardware.memory.arena;
+        let mut pool = Pool::new(
+            layout.log_area.clone(),
+            parameters.pool_extent_bytes,
+            parameters.pool_limit_bytes,
+        );
+        let mut statistics = MnmStatistics::default();
+        let mut register = Register {
+            sequence: 0,
+            recoverable: 0,
+            merged: 0,
+            horizon: 0,
+            pool: layout.log_area.clone(),
+            extent_bytes: parameters.pool_extent_bytes,
+            extents: 1,
+            chains: vec![Chains::default(); parameters.omcs],
+        };
+        let mut blocks = vec![(VecDeque::new(), Vec::new()); parameters.omcs];
+        if epoch == 0 {
+            // The kernel begins with the reserve and an extent to use.
+            let reserve = parameters.pool_limit_bytes / RESERVED_ONE_IN;
+            pool.reach(reserve.div_ceil(parameters.pool_extent_bytes) + 1);
+            for chains in &mut register.chains {
+                let unit = pool.allocate_units(NODE_UNITS);
+                chains.root = pool.address(unit.expect("an extent has room for the roots"));
+                arena.write(chains.root, &[0; PAGE_BYTES as usize]);
+            }
+            statistics.master_nodes = parameters.omcs as u64;
+        } else {
+            let unusable = |why: Corruption| {
+                let problem = format!("the NVM's snapshots cannot be gone on with: {why}");
+                ImpossibleParameter::new("epoch", epoch, problem)
+            };
+            let found = Register::read(&*arena).map_err(unusable)?;
+            let same = (&found.pool, found.extent_bytes, found.chains.len())
+                == (&register.pool, register.extent_bytes, parameters.omcs);
+            ImpossibleParameter::unless(
+                same && (found.recoverable, found.merged) == (epoch, epoch),
+                "epoch",
+                epoch,
+                format!(
+                    "the NVM holds epoch {}, merged up to {}, of {} OMCs with extents of {} bytes \
+                     from {:#x} on",
+                    found.recoverable,
+                    found.merged,
+                    found.chains.len(),
+                    found.extent_bytes,
+                    found.pool.start
+                ),
+            )?;
+            register = found;
+            rebuild(arena, &register, &mut pool, &mut blocks, &mut statistics).map_err(unusable)?;
+        }
+        register.extents = pool.extents();
+        statistics.extents = pool.extents();
+        // Both copies say the same: neither leads to units that are free now.
+        for _ in 0..2 {
+            register.sequence += 1;
+            arena.write(register.address(), &register.encode());
+        }
+        let (sets, ways) = parameters.buffer_of_omc();
+        let omcs = register.chains.iter().zip(blocks);
+        let omcs = omcs
+            .map(|(&chains, (blocks, base_blocks))| Omc {
+                tables: BTreeMap::new(),
+                buffer: Buffer::new(parameters.omcs, sets, ways),
+                chains,
+                blocks,
+                base_blocks,
+            })
+            .collect();
+        Ok(Self {
+            parameters: parameters.clone(),
+            bug: bug.and_then(Bug::named),
+            row_bytes: hardware.specification.nvm.row_bytes as u64,
+            pool,
+            omcs,
+            completed: epoch,
+            indexed: epoch,
+            merged: epoch,
+            horizon: register.horizon,
+            versions_durable: BTreeMap::new(),
+            named_durable: 0,
+            other_recoverable: epoch,
+            register,
+            register_durable: 0,
+            announcements: VecDeque::new(),
+            recoverable: epoch,
+            indexing: None,
+            merging: None,
+            compaction: None,
+            starved: false,
+            step_at: None,
+            fence: 0,
+            waits_until: None,
+            statistics,
+        })
+    }
+
+    /// A version arrives at its OMC.
+    pub fn insert(
+        &mut self,
+        hardware: &mut Hardware,
+        epoch: u64,
+        line: LineNumber,
+        bytes: &Line,
+        writer: u16,
+        now: Cycles,
+    ) -> Evicted {
+        let dropped = Evicted {
+            accepted: now,
+            durable: now,
+        };
+        self.statistics.versions += 1;
+        if epoch <= self.completed {
+            self.statistics.versions_late += 1;
+            return dropped;
+        }
+        let (page, line_in_page) = page_of(line);
+        let omc = (page % self.omcs.len() as u64) as usize;
+        self.omcs[omc].buffer.settle(now);
+        let mut start = now.max(self.fence);
+        let (epoch_of_slot, number) = self.page_for(omc, epoch, page, line_in_page);
+        let (place, redundant) = loop {
+            let table = self.omcs[omc].tables.entry(epoch_of_slot).or_default();
+            let overlay = table.page_mut(number);
+            if let Some(slot) = overlay.slot(line_in_page) {
+                overlay.set_writer(slot, writer);
+                break (overlay.place(slot), true);
+            }
+            let Some(units) = overlay.wants_units() else {
+                let slot = overlay.add(line_in_page, writer);
+                break (overlay.place(slot), false);
+            };
+            if let Some((unit, units)) = self.allocate_segment(units) {
+                let table = self.omcs[omc].tables.entry(epoch_of_slot).or_default();
+                table.page_mut(number).add_segment(unit, units);
+                if self.compaction.is_none() && self.is_short() && self.merged > self.horizon {
+                    self.wake(hardware, now);
+                }
+                continue;
+            }
+            let Some(found) = self.make_room(hardware, start) else {
+                return dropped;
+            };
+            self.statistics.space_wait_cycles += found - start;
+            start = found;
+        };
+        self.statistics.versions_redundant += u64::from(redundant);
+        let address = self.pool.address(place.0) + (place.1 * LINE_BYTES) as u64;
+        let buffer = &mut self.omcs[omc].buffer;
+        let evicted = if buffer.exists() {
+            let guarded = start + BUFFER_CYCLES;
+            let accepted = match buffer.put((line, epoch), address, bytes, guarded) {
+                Put::New => guarded,
+                Put::Again => {
+                    self.statistics.buffer_hits += 1;
+                    guarded
+                }
+                Put::Displaced(victim) => {
+                    self.statistics.buffer_evictions += 1;
+                    guarded.max(self.write_version(hardware, omc, victim, start).accepted)
+                }
+            };
+            Evicted {
+                accepted,
+                durable: guarded,
+            }
+        } else {
+            self.statistics.data_bytes += LINE_BYTES as u64;
+            let traffic = Traffic::WriteBack;
+            let done = self.write(hardware, address, &bytes.0, traffic, start);
+            Evicted {
+                accepted: done.accepted,
+                durable: done.durable,
+            }
+        };
+        let durable = self.versions_durable.entry(epoch).or_default();
+        *durable = evicted.durable.max(*durable);
+        evicted
+    }
+
+    /// The table and page that a version goes to.
+    fn page_for(&mut self, omc: usize, epoch: u64, page: u64, line: u8) -> (u64, usize) {
+        let tables = &mut self.omcs[omc].tables;
+        if self.bug == Some(Bug::SlotOfOlderEpoch)
+            && let Some((&older, table)) = tables.range_mut(..epoch).next_back()
+            && let Some(overlay) = table.find(page)
+            && overlay.slot(line).is_some()
+        {
+            return (older, table.page(page));
+        }
+        (epoch, tables.entry(epoch).or_default().page(page))
+    }
+
+    /// A segment of so many units, or a smaller one, as far as insertions may take units.
+    fn allocate_segment(&mut self, units: u32) -> Option<(u32, u32)> {
+        let reserve = self.reserve();
+        for order in (0..=order_of(units)).rev() {
+            let units = 1u32 << order;
+            if self.pool.free_units() < reserve + u64::from(units) {
+                continue;
+            }
+            if let Some(unit) = self.pool.allocate(order) {
+                self.statistics.segments += 1;
+                self.note_peak();
+                return Some((unit, units));
+            }
+        }
+        None
+    }
+
+    /// Units that insertions leave alone.
+    fn reserve(&self) -> u64 {
+        self.pool.quota_units() / RESERVED_ONE_IN
+    }
+
+    fn note_peak(&mut self) {
+        let peak = &mut self.statistics.units_used_peak;
+        *peak = self.pool.used_units().max(*peak);
+    }
+
+    /// Writes a version that the buffer gives up.
+    fn write_version(
+        &mut self,
+        hardware: &mut Hardware,
+        omc: usize,
+        held: buffer::Held,
+        now: Cycles,
+    ) -> Accepted {
+        self.statistics.data_bytes += LINE_BYTES as u64;
+        let traffic = Traffic::WriteBack;
+        let done = self.write(hardware, held.address, &held.bytes.0, traffic, now);
+        self.omcs[omc].buffer.leave(held, done.durable);
+        done
+    }
+
+    /// Writes bytes to the pool, row by row.
+    fn write(
+        &self,
+        hardware: &mut Hardware,
+        address: u64,
+        bytes: &[u8],
+        traffic: Traffic,
+        now: Cycles,
+    ) -> Accepted {
+        write_rows(
+            hardware,
+            self.row_bytes,
+            address,
+            bytes,
+            traffic,
+            now,
+            self.fence,
+        )
+    }
+
+    /// Every version of epochs up to `epoch` has arrived: `E_r` (§V-B) has risen.
+    pub fn complete(&mut self, hardware: &mut Hardware, epoch: u64, now: Cycles) {
+        if epoch > self.completed {
+            self.completed = epoch;
+            self.wake(hardware, now);
+        }
+    }
+
+    /// One of the mapping's own events is due.
+    pub fn fired(&mut self, hardware: &mut Hardware, event: u32, now: Cycles) {
+        match event {
+            STEP if self.step_at == Some(now) => {
+                self.step_at = None;
+                if let Some(next) = self.step(hardware, now) {
+                    self.wake(hardware, next);
+                }
+            }
+            REGISTER_DURABLE => {
+                while let Some(&(durable, epoch)) = self.announcements.front()
+                    && durable <= now
+                {
+                    self.recoverable = epoch;
+                    self.announcements.pop_front();
+                }
+            }
+            SPACE_FOUND if self.waits_until.is_some_and(|until| until <= now) => {
+                self.waits_until = None;
+            }
+            _ => {}
+        }
+    }
+
+    /// rec-epoch as it is durable in NVM now.
+    pub fn recoverable(&self) -> u64 {
+        self.recoverable
+    }
+
+    /// The oldest epoch that can be read.
+    pub fn horizon(&self) -> u64 {
+        self.horizon
+    }
+
+    /// True while an index, a merge, a compaction or a register write is under way.
+    pub fn busy(&self) -> bool {
+        self.step_at.is_some() || !self.announcements.is_empty()
+    }
+
+    /// What the mapping is doing, for coverage.
+    pub fn phase(&self) -> &'static str {
+        if self.waits_until.is_some() {
+            "waiting for space"
+        } else if let Some(compaction) = &self.compaction {
+            compaction.phase()
+        } else if self.indexed < self.completed {
+            "index"
+        } else if !self.announcements.is_empty() {
+            "register"
+        } else if self.merging.is_some() {
+            "merge"
+        } else {
+            "idle"
+        }
+    }
+
+    /// What the batteries write to the NVM if the power fails at a time: addresses and bytes, in
+    /// order. At that time nothing that is to start later has been done.
+    pub fn drain(&self, at: Cycles) -> impl Iterator<Item = (u64, &Line)> {
+        let forgetful = self.bug == Some(Bug::VictimUnguarded);
+        self.omcs
+            .iter()
+            .flat_map(move |omc| omc.buffer.drain(at, forgetful))
+    }
+
+    /// Counters.
+    pub fn statistics(&self) -> &MnmStatistics {
+        &self.statistics
+    }
+
+    fn fail(&mut self, hardware: &mut Hardware) {
+        let message = format!(
+            "the snapshots of the newest image alone fill the pool of {} bytes: raise \
+             nvoverlay.pool_limit_bytes or nvm.bytes",
+            self.pool.quota_units() * format::UNIT_BYTES
+        );
+        hardware.failure.get_or_insert(PolicyFailure(message));
+    }
+}
+
+/// Writes bytes row by row; the answer is that of the last, and the latest time of durability.
+fn write_rows(
+    hardware: &mut Hardware,
+    row_bytes: u64,
+    address: u64,
+    bytes: &[u8],
+    traffic: Traffic,
+    now: Cycles,
+    not_before: Cycles,
+) -> Accepted {
+    let Hardware {
+        memory, statistics, ..
+    } = hardware;
+    let mut done = Accepted {
+        accepted: now,
+        durable: now,
+    };
+    let (mut at, mut rest) = (address, bytes);
+    while !rest.is_empty() {
+        let piece = ((row_bytes - at % row_bytes) as usize).min(rest.len());
+        let (head, after) = rest.split_at(piece);
+        let one = memory.write_block(at, head, traffic, now, not_before, statistics);
+        done.accepted = one.accepted;
+        done.durable = one.durable.max(done.durable);
+        at += piece as u64;
+        rest = after;
+    }
+    done
+}
+
+/// Blocks of each OMC's index, oldest first, and of its base.
+type Blocks = Vec<(VecDeque<Header>, Vec<Header>)>;
+
+/// Finds again what the pool's units are used for.
+fn rebuild(
+    arena: &Arena,
+    register: &Register,
+    pool: &mut Pool,
+    blocks: &mut Blocks,
+    statistics: &mut MnmStatistics,
+) -> Result<(), Corruption> {
+    for (omc, chains) in register.chains.iter().enumerate() {
+        let reader = ChainReader::new(arena, register, omc);
+        let mut segments = Vec::new();
+        let (epochs, bases) = &mut blocks[omc];
+        reader.walk(chains, |visit| {
+            segments.push(match visit {
+                Visit::Segment(segment) => (segment.unit, segment.units()),
+                Visit::Block(header) => {
+                    match header.kind {
+                        Kind::Epoch => epochs.push_front(*header),
+                        Kind::Base => bases.push(*header),
+                    }
+                    (pool.unit(header.address), header.units)
+                }
+            });
+            Ok(())
+        })?;
+        master::scan(arena, chains.root, &mut |found| {
+            match found {
+                Found::Node(address, units) => {
+                    if !register.pool.contains(&address) {
+                        let what = "master table: a node outside the pool";
+                        return Err(Corruption { what, address });
+                    }
+                    segments.push((pool.unit(address), units));
+                    if units == NODE_UNITS {
+                        statistics.master_nodes += 1;
+                    } else {
+                        statistics.master_leaves += 1;
+                    }
+                }
+                Found::Version(..) => statistics.master_lines += 1,
+            }
+            Ok(())
+        })?;
+        for (unit, units) in segments {
+            pool.mark(unit, units)?;
+        }
+    }
+    pool.reach(register.extents);
+    Ok(())
+}
+
+/// A chain's head after a block was put before it.
+fn link_to(header: &Header) -> Link {
+    Link {
+        address: header.address,
+        epoch: header.epoch,
+    }
+}

@@ -1,0 +1,326 @@
+//! Time-travel reads (§V-E): every retained epoch, from NVM bytes alone.
+//!
+//! A line at an epoch E is its newest version of an epoch up to E ("fall-through"); a line without
+//! one is at its home address, which holds what memory was when snapshotting began. Opening reads
+//! all indexes, whose checksums must be right; then a read is a binary search and 64 bytes.
+
+use std::borrow::Cow;
+use std::collections::BTreeSet;
+use std::io;
+use std::ops::RangeInclusive;
+
+use perdure_hardware::line::{LINE_BYTES, Line, LineNumber};
+
+use super::format::{ChainReader, Register, Source, UNIT_BYTES, Visit, line_number};
+use crate::surviving::Corruption;
+
+/// What a store cannot do.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// The bytes cannot be had.
+    #[error("the snapshot store cannot be read at {address:#x}: {source}")]
+    Unreadable {
+        /// Where.
+        address: u64,
+        /// Why.
+        source: io::Error,
+    },
+    /// The bytes are not what was written.
+    #[error("the snapshot store is damaged: {what} (at {address:#x})")]
+    Damaged {
+        /// What does not hold.
+        what: &'static str,
+        /// Where.
+        address: u64,
+    },
+    /// The epoch cannot be read.
+    #[error("epoch {epoch} is not in the snapshot store, which holds epochs {oldest} to {newest}")]
+    NotHeld {
+        /// The epoch that was asked for.
+        epoch: u64,
+        /// The oldest that is held.
+        oldest: u64,
+        /// The newest that is held.
+        newest: u64,
+    },
+    /// The line is none of the program's memory.
+    #[error("address {address:#x} is not in memory, which ends at {end:#x}")]
+    NotMemory {
+        /// The address.
+        address: u64,
+        /// Where memory ends.
+        end: u64,
+    },
+}
+
+impl From<Corruption> for StoreError {
+    fn from(Corruption { what, address }: Corruption) -> Self {
+        Self::Damaged { what, address }
+    }
+}
+
+/// An epoch that can be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EpochSummary {
+    /// Its number.
+    pub epoch: u64,
+    /// Versions written in it; of the oldest epoch after a compaction, in it and all before.
+    pub versions: u64,
+    /// Who wrote them.
+    pub writers: Vec<u16>,
+}
+
+/// A version of a line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HistoryEntry {
+    /// The epoch in which it was written. After a compaction, an epoch that lay 65,535 or more
+    /// before the horizon is given as exactly so many before it.
+    pub epoch: u64,
+    /// Who wrote it.
+    pub writer: u16,
+    /// Its bytes.
+    pub bytes: Line,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Version {
+    line: LineNumber,
+    epoch: u64,
+    /// Counted in lines from the start of the pool.
+    slot: u32,
+    writer: u16,
+}
+
+/// The store. `read` gives bytes of the NVM: an address and how many.
+#[derive(Debug)]
+pub struct SnapshotStore<R> {
+    read: R,
+    register: Register,
+    /// By line, then epoch.
+    versions: Vec<Version>,
+    epochs: Vec<EpochSummary>,
+}
+
+struct Reader<'a, R>(&'a R);
+
+impl<R: Fn(u64, usize) -> io::Result<Vec<u8>>> Source for Reader<'_, R> {
+    type Error = StoreError;
+    fn bytes(&self, address: u64, length: usize) -> Result<Cow<'_, [u8]>, StoreError> {
+        let bytes = (self.0)(address, length);
+        let source = match bytes {
+            Ok(bytes) if bytes.len() == length => return Ok(Cow::Owned(bytes)),
+            Ok(_) => io::ErrorKind::UnexpectedEof.into(),
+            Err(source) => source,
+        };
+        Err(StoreError::Unreadable { address, source })
+    }
+}
+
+impl<R: Fn(u64, usize) -> io::Result<Vec<u8>>> SnapshotStore<R> {
+    /// Opens the store that those bytes hold.
+    pub fn open(read: R) -> Result<Self, StoreError> {
+        let source = Reader(&read);
+        let register = Register::read(&source)?;
+        let held = register.horizon..=register.recoverable;
+        let lines = register.pool.end.checked_sub(register.pool.start);
+        let lines = lines.map(|bytes| bytes / LINE_BYTES as u64);
+        if held.is_empty() || lines.is_none_or(|lines| lines > 1 << 32) {
+            let what = "registers that make no sense";
+            let address = register.address();
+            return Err(Corruption { what, address }.into());
+        }
+        let mut versions = Vec::new();
+        for (omc, chains) in register.chains.iter().enumerate() {
+            ChainReader::new(&source, &register, omc).walk(chains, |visit| {
+                let Visit::Segment(segment) = visit else {
+                    return Ok(());
+                };
+                let first = segment.unit * (UNIT_BYTES as u32 / LINE_BYTES as u32);
+                for (at, slot) in segment.slots().enumerate() {
+                    let Some(slot) = slot else { continue };
+                    versions.push(Version {
+                        line: line_number(segment.page, slot.line),
+                        epoch: slot.epoch,
+                        slot: first + at as u32,
+                        writer: slot.writer,
+                    });
+                }
+                Ok(())
+            })?;
+        }
+        versions.sort_unstable_by_key(|version| (version.line, version.epoch));
+        let epochs = summaries(&versions, held);
+        Ok(Self {
+            read,
+            register,
+            versions,
+            epochs,
+        })
+    }
+
+    /// The epochs that can be read, from the oldest to rec-epoch.
+    pub fn held(&self) -> RangeInclusive<u64> {
+        self.register.horizon..=self.register.recoverable
+    }
+
+    /// The same, with what each holds.
+    pub fn epochs(&self) -> &[EpochSummary] {
+        &self.epochs
+    }
+
+    /// Versions of all epochs.
+    pub fn len(&self) -> usize {
+        self.versions.len()
+    }
+
+    /// True if nothing was ever written.
+    pub fn is_empty(&self) -> bool {
+        self.versions.is_empty()
+    }
+
+    fn check_epoch(&self, epoch: u64) -> Result<(), StoreError> {
+        if self.held().contains(&epoch) {
+            return Ok(());
+        }
+        Err(StoreError::NotHeld {
+            epoch,
+            oldest: self.register.horizon,
+            newest: self.register.recoverable,
+        })
+    }
+
+    fn line_at(&self, address: u64) -> Result<Line, StoreError> {
+        let mut line = Line::ZERO;
+        let bytes = Reader(&self.read);
+        line.0.copy_from_slice(&bytes.bytes(address, LINE_BYTES)?);
+        Ok(line)
+    }
+
+    fn bytes_of(&self, version: &Version) -> Result<Line, StoreError> {
+        let offset = u64::from(version.slot) * LINE_BYTES as u64;
+        self.line_at(self.register.pool.start + offset)
+    }
+
+    fn home(&self, line: LineNumber) -> Result<Line, StoreError> {
+        let end = self.register.pool.start;
+        let address = line.saturating_mul(LINE_BYTES as u64);
+        if address >= end {
+            return Err(StoreError::NotMemory { address, end });
+        }
+        self.line_at(address)
+    }
+
+    /// A line at the end of an epoch.
+    pub fn read(&self, line: LineNumber, epoch: u64) -> Result<Line, StoreError> {
+        self.check_epoch(epoch)?;
+        let key = (line, epoch);
+        let behind = self
+            .versions
+            .partition_point(|version| (version.line, version.epoch) <= key);
+        match behind.checked_sub(1).map(|at| &self.versions[at]) {
+            Some(version) if version.line == line => self.bytes_of(version),
+            _ => self.home(line),
+        }
+    }
+
+    /// All versions of a line, the oldest first.
+    pub fn history(&self, line: LineNumber) -> Result<Vec<HistoryEntry>, StoreError> {
+        let first = self.versions.partition_point(|version| version.line < line);
+        self.versions[first..]
+            .iter()
+            .take_while(|version| version.line == line)
+            .map(|version| {
+                Ok(HistoryEntry {
+                    epoch: version.epoch,
+                    writer: version.writer,
+                    bytes: self.bytes_of(version)?,
+                })
+            })
+            .collect()
+    }
+
+    /// What an epoch wrote, in the order of lines; of the oldest one after a compaction, what it and
+    /// all before it wrote. That is what a replica of the epoch before lacks.
+    pub fn delta(&self, epoch: u64) -> Result<Vec<(LineNumber, HistoryEntry)>, StoreError> {
+        self.check_epoch(epoch)?;
+        let from = if epoch == self.register.horizon {
+            0
+        } else {
+            epoch
+        };
+        let versions = self.versions.iter();
+        versions
+            .filter(|version| (from..=epoch).contains(&version.epoch))
+            .map(|version| {
+                let entry = HistoryEntry {
+                    epoch: version.epoch,
+                    writer: version.writer,
+                    bytes: self.bytes_of(version)?,
+                };
+                Ok((version.line, entry))
+            })
+            .collect()
+    }
+
+    /// Lines that have any version of an epoch up to this one, each with its newest bytes.
+    pub fn image(&self, epoch: u64) -> Result<Vec<(LineNumber, Line)>, StoreError> {
+        self.check_epoch(epoch)?;
+        self.lines()
+            .filter_map(|versions| newest(versions, epoch))
+            .map(|version| Ok((version.line, self.bytes_of(version)?)))
+            .collect()
+    }
+
+    /// Lines that differ between the ends of two epochs.
+    pub fn changed(&self, one: u64, other: u64) -> Result<Vec<LineNumber>, StoreError> {
+        self.check_epoch(one)?;
+        self.check_epoch(other)?;
+        let mut changed = Vec::new();
+        let (before, after) = (one.min(other), one.max(other));
+        for versions in self.lines() {
+            let Some(new) = newest(versions, after).filter(|new| new.epoch > before) else {
+                continue;
+            };
+            let old = match newest(versions, before) {
+                Some(old) => self.bytes_of(old)?,
+                None => self.home(new.line)?,
+            };
+            if old != self.bytes_of(new)? {
+                changed.push(new.line);
+            }
+        }
+        Ok(changed)
+    }
+
+    /// The versions of each line.
+    fn lines(&self) -> impl Iterator<Item = &[Version]> {
+        self.versions.chunk_by(|one, next| one.line == next.line)
+    }
+}
+
+/// Of the versions of a line, the newest of an epoch up to this one.
+fn newest(versions: &[Version], epoch: u64) -> Option<&Version> {
+    let behind = versions.partition_point(|version| version.epoch <= epoch);
+    versions[..behind].last()
+}
+
+fn summaries(versions: &[Version], held: RangeInclusive<u64>) -> Vec<EpochSummary> {
+    let oldest = *held.start();
+    let mut writers: Vec<(u64, BTreeSet<u16>)> = held.map(|_| (0, BTreeSet::new())).collect();
+    for version in versions {
+        let at = version.epoch.saturating_sub(oldest) as usize;
+        if let Some((count, writers)) = writers.get_mut(at) {
+            *count += 1;
+            writers.insert(version.writer);
+        }
+    }
+    writers
+        .into_iter()
+        .zip(oldest..)
+        .map(|((versions, writers), epoch)| EpochSummary {
+            epoch,
+            versions,
+            writers: writers.into_iter().collect(),
+        })
+        .collect()
+}
