@@ -4,6 +4,7 @@
 pub mod bytes;
 pub mod design;
 pub mod frm;
+pub mod hardware_shadow;
 pub mod ideal;
 pub mod journaling;
 pub mod layout;
@@ -47,4 +48,5 @@ registry![
     frm::Frm,
     thynvm::Thynvm,
     software_logging::SoftwareLogging,
+    hardware_shadow::HardwareShadow,
 ];

@@ -1,0 +1,453 @@
+//! `hardware-shadow`: shadow paging of single lines with three versions, the third rival of
+//! NVOverlay's evaluation (Wang et al., ISCA 2021, §VI-B, "HW Shadow").
+//!
+//! | the paper, §VI-B | here |
+//! |---|---|
+//! | "three-version, cache line granularity shadow scheme similar to ThyNVM" | places in [`format`](mod@format); [`table`] |
+//! | "overlap the persistence of the previous epoch with the execution of the current epoch" | [`HardwareShadow::walk`] |
+//! | "the centralized mapping table is updated synchronously" | [`HardwareShadow::end_epoch`](Design::end_epoch) |
+//! | "the number of eight byte writes performed on the radix tree mapping table", §VII-B | [`Table::write`] |
+//!
+//! The three versions of a line are the last checkpoint's, that of the checkpoint under way, and the
+//! executing epoch's. Each has its place, and an epoch writes none but its own.
+//!
+//! Always true here:
+//! - A place that a committed table word stands for is not written.
+//! - A dirty line in the caches carries the tag of the executing epoch, or that of the checkpoint
+//!   under way; the tag in the last-level cache is that of the newest bytes.
+//! - The commit record names an epoch only when its table words and all its lines are durable.
+
+pub mod bugs;
+pub mod format;
+pub mod recovery;
+pub mod table;
+
+use perdure_hardware::hierarchy::Hardware;
+use perdure_hardware::line::{LINE_BYTES, Line, LineNumber, Version};
+use perdure_hardware::memory::Traffic;
+use perdure_hardware::policy::{
+    Cause, CrossVersionStore, Evicted, Eviction, Policy, PolicyFailure,
+};
+use perdure_hardware::statistics::Statistics;
+use perdure_hardware::time::Cycles;
+use serde::{Deserialize, Serialize};
+
+use self::bugs::Bug;
+use self::format::{HOME, Map, Place, Record};
+use self::recovery::Flaw;
+use self::table::{Full, Grain, Table, write_record, write_version};
+use crate::design::{Design, ImpossibleParameter, PlantedBug, Promise, Recovered, Urgency};
+use crate::layout::Layout;
+use crate::surviving::{Interrupted, Surviving};
+
+/// The `hardware-shadow` section of the configuration.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Parameters {
+    /// Lines that one step of the background walk looks at, before requests of harts come again.
+    pub walk_lines_per_step: usize,
+}
+
+impl Default for Parameters {
+    fn default() -> Self {
+        Self {
+            walk_lines_per_step: 8,
+        }
+    }
+}
+
+/// How far the checkpoint under way is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    /// There is none.
+    None,
+    /// Its table words are being written; harts stand still.
+    Table,
+    /// Its lines are being written.
+    Walking,
+    /// All of them are accepted, and not all durable.
+    Draining,
+    /// That copy of its commit record is being written.
+    Copy(usize),
+}
+
+const EVENT_TABLE: u32 = 0;
+const EVENT_WALK: u32 = 1;
+const EVENT_DRAINED: u32 = 2;
+const EVENT_COPY_0: u32 = 3;
+const EVENT_COMMITTED: u32 = 4;
+
+/// The design's volatile state: all of it is lost at power-off.
+pub struct HardwareShadow {
+    bug: Option<Bug>,
+    parameters: Parameters,
+    table: Table,
+    /// Lines stored to in the executing epoch, each once.
+    written: Vec<LineNumber>,
+    /// Those of the checkpoint under way, and how many the walk has looked at.
+    under_way: Vec<LineNumber>,
+    walked: usize,
+    stage: Stage,
+    record: Record,
+    executing: u64,
+    announced: u64,
+}
+
+/// The tag of a line stored to in that epoch. Two epochs can be in the caches at a time.
+fn tag(epoch: u64) -> Version {
+    Version((epoch % 4) as u16)
+}
+
+impl Policy for HardwareShadow {
+    #[inline(always)]
+    fn current_version(&self, _domain: usize) -> Version {
+        tag(self.executing)
+    }
+
+    /// The first store to a cached line in an epoch. If its bytes are of the checkpoint under way, they
+    /// are written now: nobody else has them.
+    fn store(&mut self, hardware: &mut Hardware, store: &CrossVersionStore, now: Cycles) -> Cycles {
+        let line = store.line;
+        let mut ready = now;
+        if store.version != Version::NONE && self.bug != Some(Bug::OldVersionOverwritten) {
+            ready = self
+                .save(hardware, line, &store.old, Traffic::Flush, now)
+                .accepted;
+        }
+        hardware.set_llc_version(line, tag(self.executing));
+        hardware.statistics.translation_lookups += 1;
+        hardware.statistics.translation_misses += u64::from(self.table.known(line).is_none());
+        match self.table.stored_to(line) {
+            Ok(known) if known.stored != self.executing => {
+                known.stored = self.executing;
+                self.written.push(line);
+            }
+            Ok(_) => {}
+            Err(full) => fail(hardware, full),
+        }
+        ready
+    }
+
+    fn evict(&mut self, hardware: &mut Hardware, eviction: &Eviction, now: Cycles) -> Evicted {
+        let (line, bytes) = (eviction.line, &eviction.bytes);
+        let traffic = match eviction.cause {
+            Cause::Flush => Traffic::Flush,
+            Cause::Replacement | Cause::CacheBlock => Traffic::WriteBack,
+        };
+        let of_executing = eviction.version == tag(self.executing);
+        if of_executing || self.bug == Some(Bug::OldVersionMisplaced) {
+            let place = self.working(line);
+            let to = self.table.written_to(line, place);
+            let done = write_version(hardware, to, bytes, traffic, now);
+            return Evicted {
+                accepted: done.accepted,
+                durable: done.durable,
+            };
+        }
+        self.save(hardware, line, bytes, traffic, now)
+    }
+
+    fn fill(&mut self, hardware: &mut Hardware, line: LineNumber, now: Cycles) -> (Line, Cycles) {
+        let from = match (self.bug, self.table.known(line)) {
+            (Some(Bug::FillFromCheckpoint), Some(known)) => {
+                self.table.place(line, known, known.newest)
+            }
+            _ => self.table.newest_at(line),
+        };
+        hardware.read_memory(from, now)
+    }
+
+    fn peek(&self, hardware: &Hardware, line: LineNumber) -> Line {
+        let from = self.table.newest_at(line);
+        *hardware.memory.arena.line(from * LINE_BYTES as u64)
+    }
+
+    fn displaced(&self, show: &mut dyn FnMut(LineNumber)) {
+        self.table.displaced(show);
+    }
+
+    fn fired(&mut self, hardware: &mut Hardware, event: u32, now: Cycles) {
+        match event {
+            EVENT_TABLE => {
+                self.stage = Stage::Walking;
+                if self.bug == Some(Bug::CommitWithTable) {
+                    self.write_copy(hardware, 0, now);
+                }
+                self.walk(hardware, now);
+            }
+            EVENT_WALK => self.walk(hardware, now),
+            EVENT_DRAINED => self.drained(hardware, now),
+            EVENT_COPY_0 => {
+                self.stage = Stage::Copy(1);
+                if self.bug != Some(Bug::CopiesTogether) {
+                    let durable = self.write_copy(hardware, 1, now);
+                    hardware.events.schedule(durable, EVENT_COMMITTED);
+                }
+            }
+            _ => {
+                self.stage = Stage::None;
+                hardware.statistics.epochs_persisted += 1;
+                self.announced = self.executing - 1;
+            }
+        }
+    }
+}
+
+impl HardwareShadow {
+    /// Where the executing epoch's version of a line goes.
+    fn working(&self, line: LineNumber) -> Place {
+        match self.table.known(line) {
+            Some(known) if self.bug == Some(Bug::TwoPlaces) => known.before,
+            Some(known) => self.table.working(known),
+            None => HOME,
+        }
+    }
+
+    /// Writes a line's version of the checkpoint under way to its place.
+    fn save(
+        &mut self,
+        hardware: &mut Hardware,
+        line: LineNumber,
+        bytes: &Line,
+        traffic: Traffic,
+        now: Cycles,
+    ) -> Evicted {
+        let newest = self.table.known(line).map_or(HOME, |known| known.newest);
+        let to = self.table.written_to(line, newest);
+        let done = write_version(hardware, to, bytes, traffic, now);
+        Evicted {
+            accepted: done.accepted,
+            durable: done.durable,
+        }
+    }
+
+    /// A step of the walk over the lines of the checkpoint under way: those that are still in the
+    /// caches with its bytes become clean and are written.
+    fn walk(&mut self, hardware: &mut Hardware, now: Cycles) {
+        let under_way = tag(self.executing - 1);
+        let port_cycles = hardware.specification.llc.port_cycles;
+        let step = self.parameters.walk_lines_per_step;
+        let mut time = now;
+        let early = usize::from(self.bug == Some(Bug::WalkEndsEarly));
+        let lines = self.under_way.len().saturating_sub(early);
+        let end = (self.walked + step).min(lines);
+        // Once the write queue makes it wait it gives way to what harts ask for.
+        while self.walked < end && time - now <= 2 * step as Cycles * port_cycles {
+            let line = self.under_way[self.walked];
+            self.walked += 1;
+            time =
+                hardware.take_llc_port(hardware.llc.set_of(line), time, port_cycles) + port_cycles;
+            let Some(slot) = hardware.llc.find(line) else {
+                continue;
+            };
+            if hardware.llc.word(slot).version() != under_way {
+                continue;
+            }
+            let (newer, _, at_hand) = hardware.clean(self, slot, true, time);
+            if let Some(bytes) = newer {
+                hardware.statistics.flush_lines += 1;
+                let done = self.save(hardware, line, &bytes, Traffic::Flush, at_hand);
+                time = time.max(done.accepted);
+            }
+        }
+        if self.walked < lines {
+            hardware.events.schedule(time.max(now + 1), EVENT_WALK);
+            return;
+        }
+        self.under_way.clear();
+        self.stage = Stage::Draining;
+        // Versions that were evicted, or saved for a store, may be in the queue, too.
+        let durable = match self.bug {
+            Some(Bug::CommitBeforeDurable) => time,
+            _ => hardware.memory.quiet_at().max(time),
+        };
+        hardware.events.schedule(durable, EVENT_DRAINED);
+    }
+
+    /// Lines and table of the checkpoint are durable: it is recorded.
+    fn drained(&mut self, hardware: &mut Hardware, now: Cycles) {
+        self.stage = Stage::Copy(0);
+        let durable = self.write_copy(hardware, 0, now);
+        hardware.events.schedule(durable, EVENT_COPY_0);
+        if self.bug == Some(Bug::CopiesTogether) {
+            let durable = self.write_copy(hardware, 1, now);
+            hardware.events.schedule(durable, EVENT_COMMITTED);
+        }
+    }
+
+    /// Writes a copy of the commit record. Returns when it is durable.
+    fn write_copy(&self, hardware: &mut Hardware, copy: usize, now: Cycles) -> Cycles {
+        let Hardware {
+            memory, statistics, ..
+        } = hardware;
+        write_record(memory, copy, &self.record, now, statistics)
+    }
+}
+
+/// The run ends: there is no room for another line's versions.
+pub(crate) fn fail(hardware: &mut Hardware, full: Full) {
+    let message = format!(
+        "no room for shadow versions of more than {} lines; raise nvm.bytes, a quarter of which is the log area",
+        full.lines
+    );
+    hardware.failure.get_or_insert(PolicyFailure(message));
+}
+
+/// The map for so many copies of each line, if the machine has room for one.
+pub(crate) fn map_of(
+    layout: &Layout,
+    hardware: &Hardware,
+    copies: u64,
+) -> Result<Map, ImpossibleParameter> {
+    let nvm = &hardware.specification.nvm;
+    let numbers = [copies, nvm.row_bytes as u64, nvm.banks as u64];
+    Map::new(layout, numbers).ok_or_else(|| {
+        let problem = format!(
+            "a quarter of it, the log area, must have room for a mapping table and shadow slots in rows of {} bytes over {} banks",
+            nvm.row_bytes, nvm.banks
+        );
+        ImpossibleParameter::new("nvm.bytes", nvm.bytes, problem)
+    })
+}
+
+impl Design for HardwareShadow {
+    const NAME: &'static str = "hardware-shadow";
+    const SUMMARY: &'static str = "shadow versions of lines, persisted in the background; a mapping table updated synchronously";
+    const PROMISE: Promise = Promise::EpochPrefix;
+    const PLANTED_BUGS: &'static [PlantedBug] = bugs::ALL;
+    // A walk that takes long, one that takes no time, memory behind DRAM, rows of one line.
+    const UNLUCKY_SETTINGS: &'static [&'static [&'static str]] = &[
+        &["hardware-shadow.walk_lines_per_step=1"],
+        &["hardware-shadow.walk_lines_per_step=1", "nvm.banks=1"],
+        &["dram.present=true", "nvm.row_bytes=64"],
+        &[
+            "nvm.row_bytes=64",
+            "nvm.row_write_ns=368",
+            "nvm.banks=64",
+            "nvm.write_queue_entries=4",
+        ],
+        &["hardware-shadow.walk_lines_per_step=1000"],
+    ];
+    const SAVES_CONTEXTS: bool = true;
+    type Parameters = Parameters;
+
+    fn start(
+        parameters: &Parameters,
+        layout: &Layout,
+        hardware: &mut Hardware,
+        epoch: u64,
+        bug: Option<&'static str>,
+    ) -> Result<Self, ImpossibleParameter> {
+        let step = parameters.walk_lines_per_step;
+        ImpossibleParameter::unless(
+            (1..=1 << 16).contains(&step),
+            "hardware-shadow.walk_lines_per_step",
+            step,
+            "must be 1 to 65536",
+        )?;
+        let map = map_of(layout, hardware, 2)?;
+        let mut table = Table::new(map, layout, hardware, epoch);
+        Ok(Self {
+            bug: bug.and_then(Bug::named),
+            parameters: parameters.clone(),
+            record: table.next_record(epoch),
+            table,
+            written: Vec::new(),
+            under_way: Vec::new(),
+            walked: 0,
+            stage: Stage::None,
+            executing: epoch + 1,
+            announced: epoch,
+        })
+    }
+
+    fn executing_epoch(&self) -> u64 {
+        self.executing
+    }
+
+    fn announced_epoch(&self) -> u64 {
+        if self.bug == Some(Bug::AnnounceAtEnd) {
+            self.executing - 1
+        } else {
+            self.announced
+        }
+    }
+
+    /// There is a third place, and no fourth: one checkpoint can be under way.
+    fn can_end_epoch(&self) -> bool {
+        self.stage == Stage::None
+    }
+
+    /// The table is updated while harts stand still; the lines follow while they execute.
+    fn end_epoch(&mut self, hardware: &mut Hardware, _: Urgency, now: Cycles) -> Cycles {
+        let mut words = self.table.switch(&self.written, self.executing);
+        self.record = self.table.next_record(self.executing);
+        match self.bug {
+            Some(Bug::BeforeForgotten) => {
+                for (_, word) in &mut words {
+                    *word &= !(3 << 30);
+                }
+            }
+            Some(Bug::PointerForgotten) if words.len() > self.written.len() => {
+                words.remove(words.len() - self.written.len() - 1);
+            }
+            _ => {}
+        }
+        let Hardware {
+            memory, statistics, ..
+        } = hardware;
+        let done = self
+            .table
+            .write(memory, words, Grain::Word, now, 0, statistics);
+        let durable = done.durable.max(now);
+        self.stage = Stage::Table;
+        self.under_way = std::mem::take(&mut self.written);
+        self.walked = 0;
+        self.executing += 1;
+        hardware.version_changed();
+        hardware.events.schedule(durable, EVENT_TABLE);
+        durable
+    }
+
+    fn recover(image: &mut Surviving, bug: Option<&'static str>) -> Result<Recovered, Interrupted> {
+        let flaw = match bug.and_then(Bug::named) {
+            Some(Bug::TornRecordAccepted) => Some(Flaw::TornRecordAccepted),
+            Some(Bug::NewestTaken) => Some(Flaw::NewestTaken),
+            Some(Bug::RetiresFirst) => Some(Flaw::RetiresFirst),
+            _ => None,
+        };
+        recovery::recover(image, flaw)
+    }
+
+    fn phase(&self) -> &'static str {
+        match self.stage {
+            Stage::None => "executing, nothing under way",
+            Stage::Table => "updating the table",
+            Stage::Walking => "executing, lines being written",
+            Stage::Draining => "executing, lines not durable yet",
+            Stage::Copy(0) => "commit record copy 0 in flight",
+            Stage::Copy(_) => "commit record copy 1 in flight",
+        }
+    }
+
+    fn paths(statistics: &Statistics) -> Vec<(&'static str, u64)> {
+        vec![
+            ("line got its slots", statistics.translation_misses),
+            (
+                "line with slots stored to again",
+                statistics.translation_lookups - statistics.translation_misses,
+            ),
+            ("line evicted by replacement", statistics.llc_write_backs),
+            ("line written by the walk", statistics.flush_lines),
+            (
+                "cache-block instruction wrote a line",
+                statistics.cleaned_lines,
+            ),
+            ("epoch forced by output commit", statistics.epochs_forced),
+            (
+                "epoch end waited for the checkpoint",
+                statistics.epoch_wait_cycles,
+            ),
+        ]
+    }
+}

@@ -1,0 +1,76 @@
+//! Random programs on random machines, cut at random moments: the shadow versions always bring an
+//! epoch back, and each of its planted bugs is noticed by the same cuts.
+//!
+//! A failure prints machine and seed; `PERDURE_SEED=n` runs that seed alone.
+
+mod common;
+
+use common::campaign::Effort;
+use common::geometry::{self, Geometry};
+use common::random_cuts::{self, Demand, Machine};
+use perdure_designs::hardware_shadow::{HardwareShadow, Parameters};
+
+const DEMAND: Demand = Demand {
+    seeds: 3,
+    effort: Effort {
+        generations: 3,
+        cut_times: 200,
+        tears: 4,
+    },
+    least_cuts: 50_000,
+    phases: 6,
+};
+
+const fn walk(walk_lines_per_step: usize) -> Parameters {
+    Parameters {
+        walk_lines_per_step,
+    }
+}
+
+/// A row is a line, as on NVOverlay's machine.
+const ROWS_OF_ONE_LINE: Geometry = Geometry {
+    name: "rows of one line",
+    row_bytes: 64,
+    ..geometry::MANY_HARTS
+};
+
+/// The same behind DRAM, with hardly any time between stores and cleans of different harts.
+const NO_PAUSES_BEHIND_DRAM: Geometry = Geometry {
+    name: "no pauses, behind DRAM",
+    row_bytes: 64,
+    lines: 24,
+    hot_lines: 6,
+    pause_cycles: 0,
+    ..geometry::BEHIND_DRAM
+};
+
+/// Walks that take long, and such that are over at once.
+fn machines() -> Vec<Machine<HardwareShadow>> {
+    vec![
+        (geometry::BEHIND_DRAM, walk(8)),
+        (geometry::TINY, walk(8)),
+        (geometry::DIRECT_MAPPED, walk(1)),
+        (geometry::MANY_HARTS, walk(4)),
+        (geometry::RESIDENT, walk(8)),
+        (geometry::HOT, walk(1)),
+        (geometry::ONE_BANK, walk(8)),
+        (geometry::PARALLEL_MEDIA, walk(2)),
+        (ROWS_OF_ONE_LINE, walk(1)),
+        (NO_PAUSES_BEHIND_DRAM, walk(1000)),
+    ]
+}
+
+#[test]
+fn the_clean_design_is_never_accused() {
+    random_cuts::the_clean_design_is_never_accused::<HardwareShadow>(&machines(), DEMAND);
+}
+
+#[test]
+fn the_same_seed_gives_the_same_run() {
+    random_cuts::the_same_seed_gives_the_same_run::<HardwareShadow>(&machines());
+}
+
+#[test]
+fn every_planted_bug_is_caught() {
+    random_cuts::every_planted_bug_is_caught::<HardwareShadow>(&machines(), DEMAND.effort);
+}
