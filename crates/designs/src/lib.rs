@@ -12,6 +12,7 @@ pub mod nvoverlay;
 pub mod picl;
 pub mod shadow_paging;
 pub mod software_logging;
+pub mod software_shadow;
 pub mod surviving;
 pub mod thynvm;
 pub mod translation;
@@ -48,5 +49,6 @@ registry![
     frm::Frm,
     thynvm::Thynvm,
     software_logging::SoftwareLogging,
+    software_shadow::SoftwareShadow,
     hardware_shadow::HardwareShadow,
 ];

@@ -1,0 +1,389 @@
+//! `software-shadow`: shadow paging by a library, the second rival of NVOverlay's evaluation (Wang et
+//! al., ISCA 2021, §VI-B, "SW Shadow").
+//!
+//! | the paper, §VI-B | here |
+//! |---|---|
+//! | "software tracks the write set" | [`library`](crate::software_logging::library) |
+//! | "and flushes dirty lines back at the end of each epoch" | [`SoftwareShadow::flush`] |
+//! | "a persistent mapping table, which is updated at the end of an epoch" | [`table`](crate::hardware_shadow::table) |
+//! | "all NVM writes use barriers"; a constant number of them, Table I | [`SoftwareShadow::end_epoch`](Design::end_epoch) |
+//!
+//! A line has two places, its home address and a slot. The committed version is in one of them, the
+//! executing epoch's goes to the other one: there is no log, and nothing is copied.
+//!
+//! Always true here:
+//! - A place that a committed table word stands for is not written.
+//! - A line that differs from its committed version, in the caches or in the DRAM, is in the write
+//!   set.
+//! - The commit record names an epoch only when its lines and its table words are durable.
+
+pub mod bugs;
+
+use perdure_hardware::hierarchy::Hardware;
+use perdure_hardware::line::{LINE_BYTES, Line, LineNumber, Version};
+use perdure_hardware::memory::Traffic;
+use perdure_hardware::policy::{Cause, CrossVersionStore, Evicted, Eviction, Policy};
+use perdure_hardware::statistics::Statistics;
+use perdure_hardware::time::Cycles;
+use serde::{Deserialize, Serialize};
+
+use self::bugs::Bug;
+use crate::design::{Design, ImpossibleParameter, PlantedBug, Promise, Recovered, Urgency};
+use crate::hardware_shadow::format::HOME;
+use crate::hardware_shadow::recovery::{self, Flaw};
+use crate::hardware_shadow::table::{Grain, Table, write_record, write_version};
+use crate::hardware_shadow::{fail, map_of};
+use crate::layout::Layout;
+use crate::software_logging::MOST_INSTRUCTIONS;
+use crate::software_logging::library::{self, WriteSet};
+use crate::surviving::{Interrupted, Surviving};
+
+/// The `software-shadow` section of the configuration.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Parameters {
+    /// Instructions of the library for the first store to a line in an epoch.
+    pub track_instructions: u64,
+    /// Instructions of the library for each line that it flushes at the end of an epoch.
+    pub flush_instructions: u64,
+    /// Instructions of the library for each table word that it writes.
+    pub table_instructions: u64,
+}
+
+impl Default for Parameters {
+    fn default() -> Self {
+        Self {
+            track_instructions: 20,
+            flush_instructions: 8,
+            table_instructions: 16,
+        }
+    }
+}
+
+impl Parameters {
+    fn validate(&self) -> Result<(), ImpossibleParameter> {
+        for (key, instructions) in [
+            (
+                "software-shadow.track_instructions",
+                self.track_instructions,
+            ),
+            (
+                "software-shadow.flush_instructions",
+                self.flush_instructions,
+            ),
+            (
+                "software-shadow.table_instructions",
+                self.table_instructions,
+            ),
+        ] {
+            let problem = format!("must be at most {MOST_INSTRUCTIONS}");
+            let possible = instructions <= MOST_INSTRUCTIONS;
+            ImpossibleParameter::unless(possible, key, instructions, problem)?;
+        }
+        Ok(())
+    }
+}
+
+/// What is going on about the end of an epoch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ending {
+    /// Nothing: an epoch executes.
+    No,
+    /// The write set is being flushed.
+    Flushing,
+    /// The table is being updated.
+    Table,
+    /// That copy of the commit record is being written.
+    Copy(usize),
+}
+
+const EVENT_FLUSHED: u32 = 0;
+const EVENT_TABLE: u32 = 1;
+const EVENT_COPY_0: u32 = 2;
+const EVENT_COMMITTED: u32 = 3;
+
+/// Lines of a thread's write set, for [`Bug::SetTooSmall`].
+const TOO_SMALL: usize = 96;
+
+/// The library's state: all of it is lost at power-off.
+pub struct SoftwareShadow {
+    bug: Option<Bug>,
+    parameters: Parameters,
+    table: Table,
+    write_set: WriteSet,
+    ending: Ending,
+    executing: u64,
+    announced: u64,
+}
+
+impl Policy for SoftwareShadow {
+    #[inline(always)]
+    fn current_version(&self, _domain: usize) -> Version {
+        library::tag(self.executing)
+    }
+
+    /// The first store to a line in an epoch: the library enters it in its write set, on the core,
+    /// whose clock it moves.
+    fn store(&mut self, hardware: &mut Hardware, store: &CrossVersionStore, now: Cycles) -> Cycles {
+        if !self.write_set.insert(store.domain, store.line) {
+            return now; // It has come back after its eviction, or after it was cleaned.
+        }
+        library::execute(hardware, store.domain, self.parameters.track_instructions);
+        hardware.statistics.translation_lookups += 1;
+        let new = self.table.known(store.line).is_none();
+        hardware.statistics.translation_misses += u64::from(new);
+        if let Err(full) = self.table.stored_to(store.line) {
+            fail(hardware, full);
+        }
+        now
+    }
+
+    /// Evicted lines stay in the DRAM, if there is one, until the library flushes them.
+    fn evict(&mut self, hardware: &mut Hardware, eviction: &Eviction, now: Cycles) -> Evicted {
+        let line = eviction.line;
+        let place = match self.table.known(line) {
+            Some(known) if self.bug == Some(Bug::WrittenInPlace) => known.newest,
+            Some(known) => self.table.working(known),
+            None => HOME,
+        };
+        let to = self.table.written_to(line, place);
+        let done = if eviction.cause == Cause::Replacement {
+            let Hardware {
+                memory, statistics, ..
+            } = hardware;
+            memory.write_back(to, &eviction.bytes, now, statistics)
+        } else {
+            let traffic = match self.ending {
+                Ending::No => Traffic::WriteBack,
+                _ => Traffic::Flush,
+            };
+            write_version(hardware, to, &eviction.bytes, traffic, now)
+        };
+        Evicted {
+            accepted: done.accepted,
+            durable: done.durable,
+        }
+    }
+
+    fn fill(&mut self, hardware: &mut Hardware, line: LineNumber, now: Cycles) -> (Line, Cycles) {
+        let from = match (self.bug, self.table.known(line)) {
+            (Some(Bug::FillFromCommitted), Some(known)) => {
+                self.table.place(line, known, known.newest)
+            }
+            _ => self.table.newest_at(line),
+        };
+        hardware.read_memory(from, now)
+    }
+
+    fn peek(&self, hardware: &Hardware, line: LineNumber) -> Line {
+        let from = self.table.newest_at(line);
+        *hardware.memory.arena.line(from * LINE_BYTES as u64)
+    }
+
+    fn displaced(&self, show: &mut dyn FnMut(LineNumber)) {
+        self.table.displaced(show);
+    }
+
+    fn fired(&mut self, hardware: &mut Hardware, event: u32, _now: Cycles) {
+        self.ending = match event {
+            EVENT_FLUSHED => Ending::Table,
+            EVENT_TABLE => Ending::Copy(0),
+            EVENT_COPY_0 => Ending::Copy(1),
+            _ => {
+                hardware.statistics.epochs_persisted += 1;
+                self.announced = self.executing - 1;
+                Ending::No
+            }
+        };
+    }
+}
+
+impl SoftwareShadow {
+    /// Every hart flushes its part of the write set to the lines' working places. Returns when the
+    /// last line was accepted.
+    fn flush(&mut self, hardware: &mut Hardware, set: &WriteSet, now: Cycles) -> Cycles {
+        let flush_instructions = self.parameters.flush_instructions;
+        let flushed = set.walk(now, |hart, line, at| {
+            if self.bug == Some(Bug::DramForgotten) && hardware.llc.find(line).is_none() {
+                return at;
+            }
+            let at = library::flush_line(hardware, self, hart, line, at + flush_instructions);
+            // In the DRAM a line is where it will be in the NVM.
+            let to = self.table.newest_at(line);
+            let Hardware {
+                memory, statistics, ..
+            } = hardware;
+            let sent = memory.write_through(to, at, statistics);
+            sent.map_or(at, |done| done.accepted)
+        });
+        hardware.statistics.flush_lines += set.len() as u64;
+        flushed
+    }
+
+    /// Writes the table words of a write set; the harts share the work. Returns when they are durable.
+    fn write_table(&mut self, hardware: &mut Hardware, set: &mut WriteSet, now: Cycles) -> Cycles {
+        let lines = set.lists().concat();
+        let harts = hardware.cores.len() as u64;
+        let mut words = self.table.switch(&lines, self.executing);
+        match self.bug {
+            Some(Bug::BeforeForgotten) => {
+                for (_, word) in &mut words {
+                    *word &= !(3 << 30);
+                }
+            }
+            Some(Bug::PointerForgotten) if words.len() > lines.len() => {
+                words.remove(words.len() - lines.len() - 1);
+            }
+            _ => {}
+        }
+        let instructions = self.parameters.table_instructions * words.len() as u64;
+        let composed = now + instructions.div_ceil(harts);
+        let Hardware {
+            memory, statistics, ..
+        } = hardware;
+        let done = self
+            .table
+            .write(memory, words, Grain::Line, composed, 0, statistics);
+        done.durable.max(composed)
+    }
+}
+
+impl Design for SoftwareShadow {
+    const NAME: &'static str = "software-shadow";
+    const SUMMARY: &'static str = "shadow versions of lines by a library: flushed, mapped and committed while harts stand still";
+    const PROMISE: Promise = Promise::EpochPrefix;
+    const PLANTED_BUGS: &'static [PlantedBug] = bugs::ALL;
+    // Caches that hold nothing, memory behind DRAM, rows of one line, many of them written at once.
+    const UNLUCKY_SETTINGS: &'static [&'static [&'static str]] = &[
+        &["software-shadow.track_instructions=0"],
+        &["dram.present=true", "llc.inclusion=non-inclusive"],
+        &["llc.inclusion=non-inclusive"],
+        &[
+            "nvm.row_bytes=64",
+            "nvm.row_write_ns=368",
+            "nvm.banks=64",
+            "nvm.write_queue_entries=4",
+        ],
+        &["dram.present=true"],
+    ];
+    const SAVES_CONTEXTS: bool = true;
+    const NEEDS_INCLUSION: bool = false;
+    type Parameters = Parameters;
+
+    fn start(
+        parameters: &Parameters,
+        layout: &Layout,
+        hardware: &mut Hardware,
+        epoch: u64,
+        bug: Option<&'static str>,
+    ) -> Result<Self, ImpossibleParameter> {
+        parameters.validate()?;
+        let map = map_of(layout, hardware, 1)?;
+        Ok(Self {
+            bug: bug.and_then(Bug::named),
+            parameters: parameters.clone(),
+            table: Table::new(map, layout, hardware, epoch),
+            write_set: WriteSet::new(hardware),
+            ending: Ending::No,
+            executing: epoch + 1,
+            announced: epoch,
+        })
+    }
+
+    fn executing_epoch(&self) -> u64 {
+        self.executing
+    }
+
+    fn announced_epoch(&self) -> u64 {
+        if self.bug == Some(Bug::AnnounceAtEnd) {
+            self.executing - 1
+        } else {
+            self.announced
+        }
+    }
+
+    fn can_end_epoch(&self) -> bool {
+        self.ending == Ending::No
+    }
+
+    /// Lines, fence; table, fence; the commit record, a copy at a time behind a fence each. Harts
+    /// stand still meanwhile.
+    fn end_epoch(&mut self, hardware: &mut Hardware, _: Urgency, now: Cycles) -> Cycles {
+        self.ending = Ending::Flushing;
+        let mut set = std::mem::take(&mut self.write_set);
+        if self.bug == Some(Bug::SetTooSmall) {
+            set.lists()
+                .iter_mut()
+                .for_each(|lines| lines.truncate(TOO_SMALL));
+        }
+        // Evicted lines, too, must have come to their places.
+        let flushed = self.flush(hardware, &set, now);
+        let flushed = flushed.max(hardware.memory.quiet_at());
+        let table = self.write_table(hardware, &mut set, flushed);
+        let record = self.table.next_record(self.executing);
+        let fenced = match self.bug {
+            Some(Bug::CommitBeforeTable) => flushed,
+            _ => table,
+        };
+        let Hardware {
+            memory, statistics, ..
+        } = hardware;
+        let copy_0 = write_record(memory, 0, &record, fenced, statistics);
+        let after = match self.bug {
+            Some(Bug::CopiesTogether) => fenced,
+            _ => copy_0,
+        };
+        let copy_1 = write_record(memory, 1, &record, after, statistics);
+        for (at, event) in [
+            (flushed, EVENT_FLUSHED),
+            (fenced, EVENT_TABLE),
+            (copy_0, EVENT_COPY_0),
+            (copy_1, EVENT_COMMITTED),
+        ] {
+            hardware.events.schedule(at, event);
+        }
+        set.clear();
+        self.write_set = set;
+        self.executing += 1;
+        library::begin_epoch(hardware, self.executing);
+        copy_1
+    }
+
+    fn recover(image: &mut Surviving, bug: Option<&'static str>) -> Result<Recovered, Interrupted> {
+        let flaw = match bug.and_then(Bug::named) {
+            Some(Bug::TornRecordAccepted) => Some(Flaw::TornRecordAccepted),
+            Some(Bug::NewestTaken) => Some(Flaw::NewestTaken),
+            Some(Bug::RetiresFirst) => Some(Flaw::RetiresFirst),
+            _ => None,
+        };
+        recovery::recover(image, flaw)
+    }
+
+    fn phase(&self) -> &'static str {
+        match self.ending {
+            Ending::Flushing => "flushing the write set",
+            Ending::Table => "updating the table",
+            Ending::Copy(0) => "commit record copy 0 in flight",
+            Ending::Copy(_) => "commit record copy 1 in flight",
+            Ending::No if self.write_set.is_empty() => "executing, nothing stored",
+            Ending::No => "executing",
+        }
+    }
+
+    fn paths(statistics: &Statistics) -> Vec<(&'static str, u64)> {
+        vec![
+            ("line got its slot", statistics.translation_misses),
+            (
+                "line with a slot stored to again",
+                statistics.translation_lookups - statistics.translation_misses,
+            ),
+            ("line evicted by replacement", statistics.llc_write_backs),
+            ("line flushed at an epoch's end", statistics.flush_lines),
+            (
+                "line that the DRAM alone held was flushed",
+                statistics.dram_written_through,
+            ),
+            ("epoch forced by output commit", statistics.epochs_forced),
+        ]
+    }
+}
