@@ -33,9 +33,16 @@ fn campaign(
     let mut rig = Rig::new(machine, seed, bug);
     let mut choice = Random(!seed);
     for life in 0..3 {
-        for cut in 0..8 {
+        for cut in 0..16 {
+            // Half of the cuts come when a compaction is under way, if there is any.
             for _ in 0..choice.below(machine.epoch_versions * 5) {
                 rig.act()?;
+                if cut % 2 == 1 && rig.compacts() && choice.once_in(4) {
+                    break;
+                }
+            }
+            if cut % 2 == 1 && !rig.compacts() {
+                continue;
             }
             let kept = rig.after_cut(|arena, judge| {
                 let kept = judge.recover(arena, true)?;

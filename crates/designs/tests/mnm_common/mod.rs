@@ -356,11 +356,18 @@ impl Rig {
             bytes.0[..8].copy_from_slice(&self.random.next().to_le_bytes());
             let writer = self.random.below(16) as u16;
             let accepted = self.insert(epoch, line, bytes, writer)?;
-            if self.random.once_in(2) {
+            let busy = self.compacts() && self.random.once_in(2);
+            if !busy && self.random.once_in(2) {
                 self.fire_until(accepted)?;
             }
         }
         Ok(())
+    }
+
+    /// A compaction is under way, or has just made somebody wait.
+    pub fn compacts(&self) -> bool {
+        let phase = self.mnm.phase();
+        phase.starts_with("compaction") || phase == "waiting for space"
     }
 
     // ---- Power cuts ------------------------------------------------------------------------

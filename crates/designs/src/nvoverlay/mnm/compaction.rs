@@ -113,8 +113,10 @@ pub struct Compaction {
     horizon: u64,
     stage: Stage,
     parts: Vec<Part>,
-    /// What was asked for so far is durable, or has arrived, by then.
+    /// What was read so far has arrived, or the registers are durable, by then.
     after: Cycles,
+    /// What was written so far is durable by then.
+    durable: Cycles,
     /// Moves of each part whose bytes arrive by `after`.
     arriving: Vec<usize>,
     discarded: u64,
@@ -137,6 +139,7 @@ impl Compaction {
             arriving: vec![0; parts.len()],
             parts,
             after: 0,
+            durable: 0,
             discarded: 0,
         }
     }
@@ -270,7 +273,7 @@ impl Mnm {
             Stage::Copy | Stage::Relink | Stage::Free => compaction.after,
             Stage::Switch | Stage::Settle => {
                 let named = self.named_durable.max(self.register_durable);
-                compaction.after.max(named)
+                compaction.durable.max(named)
             }
         };
         if now < waits {
@@ -323,7 +326,7 @@ impl Mnm {
             for held in self.omcs[omc].buffer.take_until(compaction.horizon) {
                 let done = self.write_version(hardware, omc, held, now);
                 accepted = accepted.max(done.accepted);
-                compaction.after = compaction.after.max(done.durable);
+                compaction.durable = compaction.durable.max(done.durable);
             }
         }
         compaction.stage = Stage::Read;
@@ -382,6 +385,9 @@ impl Mnm {
             }
             self.note_peak();
             compaction.stage = Stage::Copy;
+            if self.bug == Some(Bug::FreeBeforeSwitch) {
+                self.free(compaction);
+            }
         }
         self.paced(now, arrived)
     }
@@ -404,7 +410,7 @@ impl Mnm {
                 let traffic = Traffic::Flush;
                 let done = self.write(hardware, one.to, &bytes.0, traffic, now);
                 accepted = accepted.max(done.accepted);
-                self.named_durable = self.named_durable.max(done.durable);
+                compaction.durable = compaction.durable.max(done.durable);
                 self.statistics.compaction_copies += 1;
                 self.statistics.compaction_bytes += LINE_BYTES as u64;
             }
@@ -471,7 +477,7 @@ impl Mnm {
             let traffic = Traffic::Metadata;
             let done = self.write(hardware, address, &bytes, traffic, now);
             accepted = accepted.max(done.accepted);
-            self.named_durable = self.named_durable.max(done.durable);
+            compaction.durable = compaction.durable.max(done.durable);
             self.statistics.compaction_bytes += bytes.len() as u64;
             part.indexed = next;
             part.blocks.push(Header {
@@ -486,9 +492,6 @@ impl Mnm {
         let parts = &compaction.parts;
         if parts.iter().all(|part| part.indexed == part.base.len()) {
             compaction.stage = Stage::Switch;
-            if self.bug == Some(Bug::FreeBeforeSwitch) {
-                self.free(compaction);
-            }
         }
         Ok(self.paced(now, accepted))
     }
@@ -539,7 +542,7 @@ impl Mnm {
             let (one, durable) = self.write_master(hardware, &plan.updates, now);
             self.statistics.compaction_bytes += self.statistics.master_bytes - before;
             accepted = accepted.max(one);
-            self.named_durable = self.named_durable.max(durable);
+            compaction.durable = compaction.durable.max(durable);
         }
         let parts = &compaction.parts;
         if parts.iter().all(|part| part.done == part.moves.len()) {

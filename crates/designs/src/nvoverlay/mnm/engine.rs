@@ -42,6 +42,8 @@ pub struct Merging {
     scans: Vec<Scan>,
     /// Planned updates whose new nodes are durable at this time.
     pending: Option<(Cycles, Vec<Plan>)>,
+    /// When the entries written so far are durable.
+    durable: Cycles,
 }
 
 /// How far an epoch's table was scanned.
@@ -200,7 +202,7 @@ impl Mnm {
     // ---- Indexes ---------------------------------------------------------------------------
 
     fn index_step(&mut self, hardware: &mut Hardware, now: Cycles) -> Result<Cycles, NoRoom> {
-        let epoch = self.indexed + 1;
+        let epoch = self.next_epoch(self.indexed, self.completed);
         let omcs = &self.omcs;
         let mut indexing = self.indexing.take().unwrap_or_else(|| Indexing {
             epoch,
@@ -270,9 +272,14 @@ impl Mnm {
         self.note_peak();
         let address = self.pool.address(unit);
         let bytes = writer.seal(address);
-        let traffic = Traffic::Metadata;
-        let done = self.write(hardware, address, &bytes, traffic, now);
-        self.named_durable = self.named_durable.max(done.durable);
+        let mut accepted = now;
+        if self.bug == Some(Bug::RegisterBeforeIndex) {
+            self.index_put_off.push((address, bytes.clone()));
+        } else {
+            let done = self.write(hardware, address, &bytes, Traffic::Metadata, now);
+            self.named_durable = self.named_durable.max(done.durable);
+            accepted = done.accepted;
+        }
         self.statistics.index_blocks += 1;
         self.statistics.index_bytes += bytes.len() as u64;
         indexing.scans[omc].next = next;
@@ -284,7 +291,7 @@ impl Mnm {
             number: writer.number,
             units: writer.units(),
         });
-        Ok(done.accepted)
+        Ok(accepted)
     }
 
     /// The next registers may name the epoch's index.
@@ -295,22 +302,29 @@ impl Mnm {
             }
             omc.blocks.extend(blocks);
         }
+        self.statistics.epochs_indexed += indexing.epoch - self.indexed;
         self.indexed = indexing.epoch;
-        self.statistics.epochs_indexed += 1;
-        let versions = self.versions_durable.remove(&indexing.epoch);
-        self.named_durable = self.named_durable.max(versions.unwrap_or(0));
+        let later = self.versions_durable.split_off(&(indexing.epoch + 1));
+        let versions = std::mem::replace(&mut self.versions_durable, later);
+        let durable = versions.into_values().fold(self.named_durable, Cycles::max);
+        self.named_durable = durable;
     }
 
     // ---- Registers -------------------------------------------------------------------------
 
     /// True if all that they will name is durable, and so is the other copy.
     pub(super) fn register_may_be_written(&self, now: Cycles) -> bool {
-        let early = self.bug == Some(Bug::RegisterBeforeIndex);
-        self.register_durable <= now && (self.named_durable <= now || early)
+        self.register_durable <= now && self.named_durable <= now
     }
 
     /// Writes the registers as everything stands.
     pub(super) fn write_register(&mut self, hardware: &mut Hardware, now: Cycles) -> Cycles {
+        while let Some(&(durable, epoch)) = self.merges_durable.front()
+            && durable <= now
+        {
+            self.merged_durably = epoch;
+            self.merges_durable.pop_front();
+        }
         let in_place = self.bug == Some(Bug::RegisterInPlace);
         let relinks = self.compaction.as_ref().is_some_and(Compaction::relinks);
         let register = Register {
@@ -320,7 +334,7 @@ impl Mnm {
             merged: if relinks {
                 self.horizon - 1
             } else {
-                self.merged
+                self.merged_durably
             },
             horizon: self.horizon,
             pool: self.register.pool.clone(),
@@ -331,6 +345,9 @@ impl Mnm {
         let bytes = register.encode();
         let traffic = Traffic::Metadata;
         let done = self.write(hardware, register.address(), &bytes, traffic, now);
+        for (address, bytes) in std::mem::take(&mut self.index_put_off) {
+            self.write(hardware, address, &bytes, traffic, now);
+        }
         self.statistics.register_writes += 1;
         self.statistics.register_bytes += bytes.len() as u64;
         self.other_recoverable = self.register.recoverable;
@@ -353,7 +370,7 @@ impl Mnm {
     // ---- Merges ----------------------------------------------------------------------------
 
     fn merge_step(&mut self, hardware: &mut Hardware, now: Cycles) -> Result<Cycles, NoRoom> {
-        let epoch = self.merged + 1;
+        let epoch = self.next_epoch(self.merged, self.mergeable());
         let omcs = &self.omcs;
         let mut merging = self.merging.take().unwrap_or_else(|| Merging {
             epoch,
@@ -361,6 +378,7 @@ impl Mnm {
                 .map(|omc| Scan::of(omc.tables.get(&epoch)))
                 .collect(),
             pending: None,
+            durable: 0,
         });
         let mut plans = Vec::new();
         let mut nodes_durable = now;
@@ -397,7 +415,7 @@ impl Mnm {
             return result.map(|()| next.max(nodes_durable));
         }
         if merging.scans.iter().all(Scan::is_over) {
-            self.finish_merge(epoch);
+            self.finish_merge(&merging);
         } else {
             self.merging = Some(merging);
         }
@@ -500,10 +518,10 @@ impl Mnm {
         for plan in &plans {
             let (one, durable) = self.write_master(hardware, &plan.updates, now);
             accepted = accepted.max(one);
-            self.named_durable = self.named_durable.max(durable);
+            merging.durable = merging.durable.max(durable);
         }
         if merging.scans.iter().all(Scan::is_over) {
-            self.finish_merge(merging.epoch);
+            self.finish_merge(&merging);
         } else {
             self.merging = Some(merging);
         }
@@ -511,12 +529,22 @@ impl Mnm {
     }
 
     /// The master tables have the epoch; its volatile tables are given up.
-    fn finish_merge(&mut self, epoch: u64) {
-        self.merged = epoch;
-        self.statistics.epochs_merged += 1;
+    fn finish_merge(&mut self, merging: &Merging) {
+        self.statistics.epochs_merged += merging.epoch - self.merged;
+        self.merged = merging.epoch;
+        self.merges_durable
+            .push_back((merging.durable, merging.epoch));
         for omc in &mut self.omcs {
-            omc.tables.remove(&epoch);
+            omc.tables.remove(&merging.epoch);
         }
+    }
+
+    /// The first epoch after one that has any version, or the last one that matters: those between
+    /// are empty.
+    fn next_epoch(&self, after: u64, last: u64) -> u64 {
+        let tables = self.omcs.iter().map(|omc| &omc.tables);
+        let next = tables.filter_map(|tables| Some(*tables.range(after + 1..).next()?.0));
+        next.fold(last, u64::min)
     }
 }
 

@@ -238,12 +238,23 @@ impl Register {
 
     /// The newest whole copy.
     pub fn read<S: Source>(source: &S) -> Result<Self, S::Error> {
-        let copies = Self::read_copies(source)?;
-        copies.into_iter().next().ok_or_else(|| {
-            let what = "registers of the multi-snapshot mapping: both copies are damaged";
-            let address = COPIES[0];
-            Corruption { what, address }.into()
-        })
+        if let Some(newest) = Self::read_copies(source)?.into_iter().next() {
+            return Ok(newest);
+        }
+        let mut what =
+            "no registers of a multi-snapshot mapping: there is none, or they are damaged";
+        for address in COPIES {
+            let magic = source.bytes(address, 8)?;
+            let version = u64_at(&magic, 0) ^ REGISTER_MAGIC;
+            if version == 0 {
+                what = "registers of the multi-snapshot mapping: both copies are damaged";
+                break;
+            } else if version << 8 == 0 {
+                what = "registers of another version of the multi-snapshot mapping";
+            }
+        }
+        let address = COPIES[0];
+        Err(Corruption { what, address }.into())
     }
 
     /// The OMC of a page.
@@ -418,8 +429,9 @@ pub struct Segment<'a> {
     pub page: u64,
     /// Its first unit in the pool.
     pub unit: u32,
+    /// The epoch of its block.
+    pub epoch: u64,
     kind: Kind,
-    epoch: u64,
     words: &'a [u8],
 }
 
@@ -542,8 +554,8 @@ impl<'a, S: Source> ChainReader<'a, S> {
             let segment = Segment {
                 page,
                 unit,
-                kind,
                 epoch: header.epoch,
+                kind,
                 words,
             };
             let end = (u64::from(unit) + u64::from(segment.units())) * UNIT_BYTES;

@@ -230,8 +230,12 @@ pub struct Mnm {
     horizon: u64,
     /// When the versions of each incomplete epoch are durable, as far as they have arrived.
     versions_durable: BTreeMap<u64, Cycles>,
-    /// When everything is durable that the next registers will name.
+    /// When all indexes are durable, and the versions that they name.
     named_durable: Cycles,
+    /// Merged epochs whose entries are on their way, and when each has all of them in NVM.
+    merges_durable: VecDeque<(Cycles, u64)>,
+    /// The master tables in NVM have all epochs up to this one.
+    merged_durably: u64,
     /// The registers last written, and when they are durable.
     register: Register,
     register_durable: Cycles,
@@ -241,6 +245,8 @@ pub struct Mnm {
     announcements: VecDeque<(Cycles, u64)>,
     recoverable: u64,
     indexing: Option<Indexing>,
+    /// Only a planted bug puts index blocks off.
+    index_put_off: Vec<(u64, Vec<u8>)>,
     merging: Option<Merging>,
     compaction: Option<Compaction>,
     /// Background work waits for units, so compaction goes first.
@@ -348,12 +354,15 @@ impl Mnm {
             horizon: register.horizon,
             versions_durable: BTreeMap::new(),
             named_durable: 0,
+            merges_durable: VecDeque::new(),
+            merged_durably: epoch,
             other_recoverable: epoch,
             register,
             register_durable: 0,
             announcements: VecDeque::new(),
             recoverable: epoch,
             indexing: None,
+            index_put_off: Vec::new(),
             merging: None,
             compaction: None,
             starved: false,

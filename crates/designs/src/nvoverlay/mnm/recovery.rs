@@ -17,7 +17,9 @@ use std::collections::BTreeMap;
 use perdure_hardware::line::{LINE_BYTES, Line, LineNumber};
 
 use super::bugs::Bug;
-use super::format::{ChainReader, Register, Visit, line_number};
+use super::format::{
+    ChainReader, PAGE_BYTES, PAGE_LINES, Register, UNIT_BYTES, Visit, line_number,
+};
 use super::master::{self, Found, Lookup, Unplanned};
 use super::pool::Pool;
 use crate::design::Recovered;
@@ -28,8 +30,8 @@ use crate::surviving::{Corruption, Interrupted, Surviving};
 struct Indexed {
     /// For each OMC, what the master table lacks: the newest version of each line.
     unmerged: Vec<BTreeMap<LineNumber, u64>>,
-    /// For each OMC, all lines that have a version, by segment.
-    lines: Vec<Vec<LineNumber>>,
+    /// For each OMC, which lines of which pages have versions, a mask for each segment.
+    lines: Vec<Vec<(u64, u64)>>,
     /// Units in use, and how many.
     units: Vec<(u32, u32)>,
 }
@@ -47,10 +49,12 @@ pub fn recover(image: &mut Surviving, bug: Option<&'static str>) -> Result<Recov
     for (omc, lines) in indexed.lines.iter().enumerate() {
         let root = register.chains[omc].root;
         let mut lookup = Lookup::new(root);
-        for &line in lines {
-            if lookup.find(image, line)?.is_none() {
-                let (what, address) = ("master table: an entry is missing", root);
-                return Err(Corruption { what, address }.into());
+        for &(page, mask) in lines {
+            for line in (0..PAGE_LINES as u8).filter(|line| mask >> line & 1 != 0) {
+                if lookup.find(image, line_number(page, line))?.is_none() {
+                    let (what, address) = ("master table: an entry is missing", root);
+                    return Err(Corruption { what, address }.into());
+                }
             }
         }
         load(image, &register, &layout, omc)?;
@@ -103,36 +107,38 @@ fn read_indexes(
     if bug == Some(Bug::RedoStopsEarly) {
         last = register.merged + 1;
     }
-    let address_of = |unit: u32| register.pool.start + u64::from(unit) * super::format::UNIT_BYTES;
     for (omc, chains) in register.chains.iter().enumerate() {
         let unmerged = &mut indexed.unmerged[omc];
-        let mut fresh: Vec<(LineNumber, u64)> = Vec::new();
         ChainReader::new(image, register, omc).walk(chains, |visit| {
-            match visit {
-                Visit::Segment(segment) => {
-                    for (at, slot) in segment.slots().enumerate() {
-                        let Some(slot) = slot else { continue };
-                        let line = line_number(segment.page, slot.line);
-                        if !layout.protected().contains(&(line * LINE_BYTES as u64)) {
-                            let what = "index: a line outside memory";
-                            let address = address_of(segment.unit);
-                            return Err(Corruption { what, address });
-                        }
-                        indexed.lines[omc].push(line);
-                        fresh.push((line, address_of(segment.unit) + (at * LINE_BYTES) as u64));
-                    }
-                    indexed.units.push((segment.unit, segment.units()));
-                }
+            let segment = match visit {
+                Visit::Segment(segment) => segment,
                 Visit::Block(header) => {
-                    // From the newest to the oldest: what is there already is newer.
-                    let lacks = register.merged < header.epoch && header.epoch <= last;
-                    for (line, address) in fresh.drain(..).filter(|_| lacks) {
-                        unmerged.entry(line).or_insert(address);
-                    }
-                    let unit = (header.address - register.pool.start) / super::format::UNIT_BYTES;
+                    let unit = (header.address - register.pool.start) / UNIT_BYTES;
                     indexed.units.push((unit as u32, header.units));
+                    return Ok(());
+                }
+            };
+            let start = register.pool.start + u64::from(segment.unit) * UNIT_BYTES;
+            let first = line_number(segment.page, 0) * LINE_BYTES as u64;
+            let protected = layout.protected();
+            if !(protected.contains(&first) && protected.contains(&(first + PAGE_BYTES - 1))) {
+                let (what, address) = ("index: a page outside memory", start);
+                return Err(Corruption { what, address });
+            }
+            let lacks = register.merged < segment.epoch && segment.epoch <= last;
+            let mut mask = 0;
+            for (at, slot) in segment.slots().enumerate() {
+                let Some(slot) = slot else { continue };
+                mask |= 1u64 << slot.line;
+                if lacks {
+                    // From the newest to the oldest: what is there already is newer.
+                    let line = line_number(segment.page, slot.line);
+                    let address = start + (at * LINE_BYTES) as u64;
+                    unmerged.entry(line).or_insert(address);
                 }
             }
+            indexed.lines[omc].push((segment.page, mask));
+            indexed.units.push((segment.unit, segment.units()));
             Ok(())
         })?;
     }
@@ -153,40 +159,48 @@ fn redo(
         register.sequence += 1;
         image.write(register.address(), &register.encode())?;
     }
-    let mut pool = used_pool(image, &register, indexed)?;
+    // New nodes are seldom needed, and which units are free is much work to find out.
+    let mut pool: Result<Option<Pool>, Corruption> = Ok(None);
     for (chains, unmerged) in register.chains.iter().zip(&indexed.unmerged) {
-        let allocated = std::cell::RefCell::new(&mut pool);
-        let plan = master::plan(
-            &*image,
-            chains.root,
-            unmerged.iter().map(|(&line, &address)| (line, address)),
-            &mut |units| {
-                let mut pool = allocated.borrow_mut();
-                loop {
-                    if let Some(unit) = pool.allocate_units(units) {
-                        return Some(pool.address(unit));
-                    }
-                    if !pool.grow() {
-                        return None;
-                    }
+        let allocate = &mut |units| {
+            if matches!(pool, Ok(None)) {
+                pool = used_pool(image, &register, indexed).map(Some);
+            }
+            let pool = pool.as_mut().ok()?.as_mut()?;
+            loop {
+                if let Some(unit) = pool.allocate_units(units) {
+                    return Some(pool.address(unit));
                 }
-            },
-            &mut |_, _| {},
-        );
-        let plan = plan.map_err(|why| match why {
-            Unplanned::NoRoom => Corruption {
-                what: "master table: no room in the pool to finish a merge",
-                address: register.pool.end,
-            },
-            Unplanned::Unreadable(why) => why,
-        })?;
+                if !pool.grow() {
+                    return None;
+                }
+            }
+        };
+        let versions = unmerged.iter().map(|(&line, &address)| (line, address));
+        let plan = master::plan(&*image, chains.root, versions, allocate, &mut |_, _| {});
+        let plan = match (plan, &pool) {
+            (Ok(plan), _) => plan,
+            (Err(Unplanned::Unreadable(why)), _) => return Err(why.into()),
+            (Err(Unplanned::NoRoom), Err(why)) => return Err(why.clone().into()),
+            (Err(Unplanned::NoRoom), Ok(_)) => {
+                return Err(Corruption {
+                    what: "master table: no room in the pool to finish a merge",
+                    address: register.pool.end,
+                }
+                .into());
+            }
+        };
         for (address, bytes) in plan.nodes.iter().chain(&plan.updates) {
-            image.write(*address, bytes)?;
+            if image.read(*address, bytes.len())? != bytes {
+                image.write(*address, bytes)?;
+            }
         }
     }
     register.sequence += 1;
     register.merged = register.recoverable;
-    register.extents = pool.extents();
+    if let Ok(Some(pool)) = pool {
+        register.extents = pool.extents();
+    }
     image.write(register.address(), &register.encode())
 }
 
