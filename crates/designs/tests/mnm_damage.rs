@@ -72,7 +72,7 @@ fn damage(
         for _ in 0..12 {
             let mut changed = Vec::new();
             let (start, length) = places[random.index(places.len())];
-            for _ in 0..1 + random.below(3) {
+            for _ in 0..=random.below(3) {
                 // Entries of a node are few and far between: every other change hits one.
                 let mut at = start + random.below(length as u64);
                 if kind == "master tables" && random.once_in(2) {

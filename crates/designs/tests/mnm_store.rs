@@ -120,13 +120,24 @@ fn a_random_read_among_a_thousand_epochs_takes_microseconds() {
             assert_eq!(found, model.at(line, epoch));
         }
         let each = start.elapsed() / reads;
-        println!("{} versions: opened in {opened:?}, {each:?} a read", store.len());
+        println!(
+            "{} versions: opened in {opened:?}, {each:?} a read",
+            store.len()
+        );
         assert!(each.as_micros() < 10, "a read took {each:?}");
         let delta = store.delta(500).expect("it is held");
-        assert!(delta.iter().all(|(_, entry)| entry.epoch == 500 && entry.writer == 5));
+        assert!(
+            delta
+                .iter()
+                .all(|(_, entry)| entry.epoch == 500 && entry.writer == 5)
+        );
         assert_eq!(delta.len() as u64, store.epochs()[500].versions);
         let image = store.image(700).expect("it is held");
-        assert!(image.iter().all(|&(line, bytes)| bytes == model.at(line, 700)));
+        assert!(
+            image
+                .iter()
+                .all(|&(line, bytes)| bytes == model.at(line, 700))
+        );
         Ok(())
     })
     .expect("it is clean");

@@ -19,8 +19,7 @@ use perdure_hardware::time::Cycles;
 use super::bugs::Bug;
 use super::compaction::Compaction;
 use super::format::{
-    BlockWriter, Header, Kind, PAGE_BYTES, PAGE_UNITS, Register, Slot, UNIT_LINES, line_number,
-    line_of_word,
+    BlockWriter, Header, Kind, PAGE_BYTES, PAGE_UNITS, Register, Slot, line_number, line_of_word,
 };
 use super::master::{self, Plan, Unplanned};
 use super::table::Table;
@@ -40,10 +39,19 @@ pub struct Indexing {
 pub struct Merging {
     epoch: u64,
     scans: Vec<Scan>,
-    /// Planned updates whose new nodes are durable at this time.
-    pending: Option<(Cycles, Vec<Plan>)>,
+    pending: Option<Planned>,
     /// When the entries written so far are durable.
     durable: Cycles,
+}
+
+/// A batch whose new nodes are on their way.
+#[derive(Clone, Debug)]
+struct Planned {
+    plans: Vec<Plan>,
+    /// When the nodes are durable.
+    durable: Cycles,
+    /// When the next batch may come, at the stated rate.
+    next: Cycles,
 }
 
 /// How far an epoch's table was scanned.
@@ -51,8 +59,6 @@ pub struct Merging {
 struct Scan {
     pages: Vec<u32>,
     next: usize,
-    /// Versions of the next page that are done.
-    within: usize,
 }
 
 impl Scan {
@@ -60,7 +66,6 @@ impl Scan {
         Self {
             pages: table.map(Table::scan).unwrap_or_default(),
             next: 0,
-            within: 0,
         }
     }
 
@@ -92,7 +97,7 @@ impl Mnm {
             return None;
         }
         let pending = self.merging.as_ref().and_then(|one| one.pending.as_ref());
-        let planned = pending.map(|&(durable, _)| durable);
+        let planned = pending.map(|planned| planned.durable);
         let stepped = if planned.is_some_and(|durable| durable <= now) {
             Ok(self.write_updates(hardware, now))
         } else if self.starved && self.compaction.is_some() {
@@ -381,38 +386,41 @@ impl Mnm {
             durable: 0,
         });
         let mut plans = Vec::new();
-        let mut nodes_durable = now;
+        let mut steps = 1;
+        let mut durable = now;
         let mut accepted = now;
         let mut result = Ok(());
         for omc in 0..self.omcs.len() {
             if merging.scans[omc].is_over() {
                 continue;
             }
-            let (batch, next, within) = self.merge_batch(&merging, omc);
+            let (batch, next) = self.merge_batch(&merging, omc);
             let Some(plan) = self.plan(hardware, omc, &batch) else {
                 result = Err(NoRoom);
                 continue;
             };
             merging.scans[omc].next = next;
-            merging.scans[omc].within = within;
             self.statistics.merged_versions += batch.len() as u64;
             if self.bug == Some(Bug::LinkBeforeNode) {
                 self.write_master(hardware, &plan.updates, now);
             }
-            let (nodes_accepted, durable) = self.write_master(hardware, &plan.nodes, now);
-            accepted = accepted.max(nodes_accepted);
-            nodes_durable = nodes_durable.max(durable);
+            let nodes = self.write_master(hardware, &plan.nodes, now);
+            accepted = accepted.max(nodes.0);
+            durable = durable.max(nodes.1);
+            steps = steps.max(batch.len().div_ceil(self.parameters.merge_entries_per_step));
             plans.push(plan);
         }
-        let next = self.paced(now, accepted);
+        let rate = self.parameters.merge_step_cycles * steps as u64;
+        let next = accepted.max(now + rate);
         if !plans.is_empty() {
-            merging.pending = Some((nodes_durable, plans));
+            merging.pending = Some(Planned {
+                plans,
+                durable,
+                next,
+            });
             self.merging = Some(merging);
-            if nodes_durable == now {
-                let written = self.write_updates(hardware, now);
-                return result.map(|()| written);
-            }
-            return result.map(|()| next.max(nodes_durable));
+            let written = (durable == now).then(|| self.write_updates(hardware, now));
+            return result.map(|()| written.unwrap_or(durable));
         }
         if merging.scans.iter().all(Scan::is_over) {
             self.finish_merge(&merging);
@@ -422,39 +430,32 @@ impl Mnm {
         result.map(|()| next)
     }
 
-    /// The next versions of the epoch, with where they are; and how far the scan has then come.
-    fn merge_batch(&self, merging: &Merging, omc: usize) -> (Vec<(u64, u64)>, usize, usize) {
-        let scan = &merging.scans[omc];
-        let (pages, mut next, mut within) = (&scan.pages, scan.next, scan.within);
+    /// The versions of the epoch's next pages, with where they are; and how far the scan has then
+    /// come. Pages are not divided, so that a new leaf is written once, with all that it gets.
+    fn merge_batch(&self, merging: &Merging, omc: usize) -> (Vec<(u64, u64)>, usize) {
+        let Scan { pages, next } = &merging.scans[omc];
+        let mut next = *next;
         let most = self.parameters.merge_entries_per_step;
-        let mut batch = Vec::with_capacity(most);
+        let mut batch = Vec::new();
         let table = self.omcs[omc].tables.get(&merging.epoch);
         let table = table.expect("a table that is scanned");
         while batch.len() < most
             && let Some(&page) = pages.get(next)
         {
             let overlay = &table.pages()[page as usize];
-            let words = overlay.segments().flat_map(|(unit, words)| {
-                words.iter().enumerate().map(move |(slot, &word)| {
-                    let unit = unit + (slot / UNIT_LINES) as u32;
-                    (word, unit, slot % UNIT_LINES)
-                })
-            });
-            let before = batch.len();
-            for (word, unit, line) in words.skip(within).take(most - before) {
-                let address = self.pool.address(unit) + (line * LINE_BYTES) as u64;
-                batch.push((line_number(overlay.page, line_of_word(word)), address));
+            for (unit, words) in overlay.segments() {
+                let start = self.pool.address(unit);
+                batch.extend(words.iter().enumerate().map(|(slot, &word)| {
+                    let line = line_number(overlay.page, line_of_word(word));
+                    (line, start + (slot * LINE_BYTES) as u64)
+                }));
             }
-            within += batch.len() - before;
-            if within == overlay.len() {
-                within = 0;
-                next += 1;
-            }
+            next += 1;
         }
-        if self.bug == Some(Bug::MergeSkipsLast) && most > 1 && batch.len() == most {
+        if self.bug == Some(Bug::MergeSkipsLast) && batch.len() > 1 {
             batch.pop();
         }
-        (batch, next, within)
+        (batch, next)
     }
 
     /// Plans to enter versions in an OMC's master table, if there is room.
@@ -513,9 +514,9 @@ impl Mnm {
     /// The new nodes are durable: they are linked, and entries change.
     fn write_updates(&mut self, hardware: &mut Hardware, now: Cycles) -> Cycles {
         let mut merging = self.merging.take().expect("a merge with a plan");
-        let (_, plans) = merging.pending.take().expect("a merge with a plan");
-        let mut accepted = now;
-        for plan in &plans {
+        let planned = merging.pending.take().expect("a merge with a plan");
+        let mut accepted = planned.next.max(now);
+        for plan in &planned.plans {
             let (one, durable) = self.write_master(hardware, &plan.updates, now);
             accepted = accepted.max(one);
             merging.durable = merging.durable.max(durable);
@@ -525,7 +526,7 @@ impl Mnm {
         } else {
             self.merging = Some(merging);
         }
-        self.paced(now, accepted)
+        accepted
     }
 
     /// The master tables have the epoch; its volatile tables are given up.

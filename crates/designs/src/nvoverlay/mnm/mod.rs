@@ -103,7 +103,8 @@ pub struct MnmParameters {
     /// The interrupt in which it does so, in cycles.
     pub pool_extent_interrupt_cycles: u64,
     /// Versions that an OMC enters in its master table, or copies in a compaction, in one step; an
-    /// index block is a step, too.
+    /// index block is a step, too. Versions of a page are entered together, and take as many steps
+    /// as they would by themselves.
     pub merge_entries_per_step: usize,
     /// Shortest time between two steps of background work, in cycles.
     pub merge_step_cycles: u64,
