@@ -3,6 +3,7 @@
 use std::fmt::Display;
 
 use perdure_hardware::hierarchy::Hardware;
+use perdure_hardware::line::{Line, LineNumber, Version};
 use perdure_hardware::policy::Policy;
 use perdure_hardware::statistics::Statistics;
 use perdure_hardware::time::Cycles;
@@ -19,6 +20,11 @@ pub enum Promise {
     /// Memory and every context equal the program's state at the end of one committed epoch, no
     /// older than the newest one announced to the outside.
     EpochPrefix,
+    /// Memory and contexts equal those of a *causal cut*: each domain stands at the end of one of its
+    /// epochs, and nothing that is part of the cut follows, in program order or in the order of
+    /// coherence, from something that isn't. No older than the newest epoch announced to the outside.
+    /// For designs with [`DomainEpochs`].
+    CausalCut,
     /// Nothing is promised. When cut all the same, the machine is judged by [`Self::EpochPrefix`],
     /// because the question is what an unprotected machine would lose.
     Nothing,
@@ -114,6 +120,59 @@ impl ImpossibleParameter {
     }
 }
 
+/// What a design offers to the machine whose domains have an epoch each, in place of one for all.
+///
+/// The machine ends a domain's epoch when it is long enough, when the domain is about to see
+/// something of a newer epoch ([`Policy::is_ahead`]), and when the design says that it lags too far
+/// behind: it saves the domain's context as of the epoch's end, then calls [`Self::advance`]. The
+/// kernel's state has an epoch, too, the newest in which it was changed; whoever enters the kernel
+/// first comes to the newest epoch of all, so a system call is an event that follows from
+/// everything before it.
+pub trait DomainEpochs {
+    /// The epoch of a domain.
+    fn epoch(&self, domain: usize) -> u64;
+
+    /// The newest of all domains'.
+    fn newest(&self) -> u64;
+
+    /// The epoch that a version stands for.
+    fn epoch_of(&self, version: Version) -> u64;
+
+    /// True if a domain has to advance to the newest epoch now.
+    fn lags(&self, domain: usize) -> bool;
+
+    /// Saves a line past the caches, as of the end of `epoch`: part of a context or of the kernel's
+    /// state. Returns when the domain that writes it may go on.
+    #[allow(
+        clippy::too_many_arguments,
+        reason = "one line of one epoch, by a domain"
+    )]
+    fn save(
+        &mut self,
+        hardware: &mut Hardware,
+        domain: usize,
+        epoch: u64,
+        line: LineNumber,
+        bytes: &Line,
+        now: Cycles,
+    ) -> Cycles;
+
+    /// A domain, whose context was saved, goes on in a newer epoch. Returns when it may.
+    fn advance(
+        &mut self,
+        hardware: &mut Hardware,
+        domain: usize,
+        epoch: u64,
+        now: Cycles,
+    ) -> Cycles;
+
+    /// Somebody waits for the epochs that have ended.
+    fn persist(&mut self, hardware: &mut Hardware, now: Cycles);
+
+    /// The kernel's state as of the end of every epoch before this one is saved.
+    fn kernel_advanced(&mut self, hardware: &mut Hardware, epoch: u64, now: Cycles);
+}
+
 /// A design. The epoch protocol: the machine stores every context, then calls
 /// [`Design::end_epoch`]; epochs count from 1, and epoch 0 is the state before the first
 /// instruction, durable from the start.
@@ -163,6 +222,14 @@ pub trait Design: Policy + Sized + Send {
     /// call is made at one moment, but what it writes is durable at the times that the controller
     /// answers: an epoch that is durable only later is announced by an event at that time.
     fn end_epoch(&mut self, hardware: &mut Hardware, urgency: Urgency, now: Cycles) -> Cycles;
+
+    /// The design's epochs by domain, if it has such: [`Self::end_epoch`] is then never called.
+    fn domains(&mut self) -> Option<&mut dyn DomainEpochs> {
+        None
+    }
+
+    /// What energy backup writes to the NVM when the power fails at that time: addresses and bytes.
+    fn drain(&self, _at: Cycles, _write: &mut dyn FnMut(u64, &[u8])) {}
 
     /// Brings memory back from what survived, and leaves the image such that [`Self::start`] and
     /// another recovery both work. `bug` only for planted bugs that live in recovery.

@@ -17,7 +17,7 @@ pub mod surviving;
 pub mod thynvm;
 pub mod translation;
 
-pub use design::{Design, END_EPOCH, PlantedBug, Promise, Recovered, Urgency};
+pub use design::{Design, DomainEpochs, END_EPOCH, PlantedBug, Promise, Recovered, Urgency};
 
 /// Something to do with a design chosen by name, compiled once for each design so that its hooks
 /// are dispatched statically.
@@ -48,6 +48,7 @@ registry![
     shadow_paging::ShadowPaging,
     frm::Frm,
     thynvm::Thynvm,
+    nvoverlay::Nvoverlay,
     software_logging::SoftwareLogging,
     software_shadow::SoftwareShadow,
     hardware_shadow::HardwareShadow,

@@ -217,16 +217,19 @@ impl Hardware {
                 return ready;
             }
         }
-        if word.version() != policy.current_version(hart) {
+        let crosses = word.version() != policy.current_version(hart);
+        if let Some(trace) = &mut self.trace
+            && (crosses || word.state() != State::Modified)
+        {
+            trace.push(Traced::Stored {
+                domain: hart,
+                line,
+                old: Box::new(*self.cores[hart].l1d.data(slot)),
+            });
+        }
+        if crosses {
             self.statistics.cross_version_stores += 1;
             self.note_page(line);
-            if let Some(trace) = &mut self.trace {
-                trace.push(Traced::Stored {
-                    domain: hart,
-                    line,
-                    old: Box::new(*self.cores[hart].l1d.data(slot)),
-                });
-            }
             if word.state() == State::Modified && policy.keeps_versions() {
                 // Immutable by now: the L2 keeps it, the store goes on in place.
                 let older = self.cores[hart].write_down(slot, word, true);

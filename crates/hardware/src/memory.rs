@@ -11,7 +11,7 @@
 //! - A write is in flight from `start` to `done`. A cut between the two may tear it at the
 //!   granularity of eight bytes; a cut before `start` loses it, because the queue is volatile.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 
 use crate::arena::Arena;
@@ -492,6 +492,12 @@ impl Memory {
         self.horizon = time;
     }
 
+    /// The latest time so promised. Work is done ahead of time here and there, so what is durable by
+    /// then, and not what is durable by some request's time, may be forgotten.
+    pub fn horizon(&self) -> Cycles {
+        self.horizon
+    }
+
     /// When the last accepted write will be durable.
     pub fn quiet_at(&self) -> Cycles {
         self.waiting.back().map_or(0, |write| write.done)
@@ -533,6 +539,23 @@ impl Memory {
             lost.restore.push((write.address, newest));
         }
         lost
+    }
+
+    /// What energy backup writes after the cut.
+    pub fn drain(&mut self, lost: &mut Lost, address: u64, bytes: &[u8]) {
+        let old = self.arena.slice(address, bytes.len()).into();
+        lost.restore.push((address, old));
+        self.arena.write(address, bytes);
+    }
+
+    /// Lines that recovery loaded into the DRAM, where the arena has them by now, with what the NVM
+    /// has there.
+    pub fn load_dram(&mut self, behind: BTreeMap<LineNumber, Line>) {
+        if let Some(dram) = &mut self.dram {
+            for (line, bytes) in behind {
+                dram.falls_behind(line, &bytes);
+            }
+        }
     }
 
     /// Undoes a cut.

@@ -155,7 +155,7 @@ impl Hardware {
         if let Some(trace) = &mut self.trace {
             trace.push(Traced::Observed { domain: hart, line });
         }
-        if policy.is_ahead(hart, granted.version) {
+        if policy.is_ahead(hart, granted.version, request == Request::Write) {
             self.cores[hart].ahead = Some(granted.version);
         }
         granted
@@ -284,13 +284,15 @@ impl Hardware {
     }
 
     /// A step of a walk over the tags of a domain's L2: every dirty version in a set that is not the
-    /// domain's current one departs, and the copies stay, clean ([`Reason::Walk`]). It takes the
-    /// L2's port for a cycle, and for another one for each version.
+    /// domain's current one departs, and the copies stay, clean ([`Reason::Walk`]). The L1D's
+    /// versions of these lines do likewise, if it `looks_above`. It takes the L2's port for a cycle,
+    /// and for another one for each version.
     pub fn walk_set<P: Policy + ?Sized>(
         &mut self,
         policy: &mut P,
         domain: usize,
         set: usize,
+        looks_above: bool,
         now: Cycles,
     ) -> Walked {
         let current = policy.current_version(domain);
@@ -309,10 +311,13 @@ impl Hardware {
             let above = core.l1d.find(line).map(|above| core.l1d.word(above));
             let above = above.filter(|word| word.state() == State::Modified);
             let mut older = None;
-            if above.is_some_and(|word| word.version() != current) {
+            if looks_above && above.is_some_and(|word| word.version() != current) {
                 older = core.push_down_l1d(line, true);
             }
-            let newer_above = above.is_some_and(|word| word.version() == current);
+            let newer_above = core
+                .l1d
+                .find(line)
+                .is_some_and(|above| core.l1d.word(above).state() == State::Modified);
             let word = core.l2.word(slot);
             let old = word.state() == State::Modified && word.version() != current;
             let newest = old.then(|| (*core.l2.data(slot), word.version()));

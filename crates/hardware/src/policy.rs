@@ -164,10 +164,10 @@ pub trait Policy {
         Version::NONE
     }
 
-    /// True if a domain that gets a line of this version must come to a newer version of its own
-    /// first (see [`crate::hierarchy::Core::ahead`]).
+    /// True if a domain that gets a line of this version, to read or to write, must come to a newer
+    /// version of its own first (see [`crate::hierarchy::Core::ahead`]).
     #[inline(always)]
-    fn is_ahead(&self, _domain: usize, _version: Version) -> bool {
+    fn is_ahead(&self, _domain: usize, _version: Version, _write: bool) -> bool {
         false
     }
 

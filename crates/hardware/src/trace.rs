@@ -7,7 +7,8 @@ use crate::line::{Line, LineNumber};
 /// One event, in the order of the simulation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Traced {
-    /// A domain is about to store to a line whose version was not the domain's current one.
+    /// A domain is about to store to a line that was clean there, or of another version than the
+    /// domain's current one.
     Stored {
         /// Who.
         domain: usize,

@@ -112,7 +112,7 @@ impl Policy for Tracker {
         Version(self.memory.get(&line).copied().unwrap_or(0))
     }
 
-    fn is_ahead(&self, domain: usize, version: Version) -> bool {
+    fn is_ahead(&self, domain: usize, version: Version, _: bool) -> bool {
         version.0 > self.current[domain] && self.sabotage != Sabotage::StayBehind
     }
 
@@ -209,7 +209,8 @@ impl Walk {
             }
             _ => {
                 let set = self.random.below(self.hardware.cores[hart].l2.sets());
-                self.hardware.walk_set(&mut self.tracker, hart, set, now);
+                self.hardware
+                    .walk_set(&mut self.tracker, hart, set, true, now);
             }
         }
         // It looks at the whole directory, which is a map of all lines.
@@ -267,7 +268,7 @@ impl Walk {
             self.advance(hart, newest);
             for set in 0..self.hardware.cores[hart].l2.sets() {
                 self.hardware
-                    .walk_set(&mut self.tracker, hart, set, self.clock);
+                    .walk_set(&mut self.tracker, hart, set, true, self.clock);
             }
             assert_eq!(self.hardware.dirty_versions(hart).count(), 0);
         }

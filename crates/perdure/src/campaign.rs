@@ -23,9 +23,7 @@ use crate::outside::Outside;
 use crate::report::{state_hash, symbol_of};
 use crate::request::{Prepared, Request, Resume, Schedule};
 use crate::token::Token;
-use crate::verify::{
-    self, CutOptions, FirstDifference, Golden, Verdict, coherent_image, first_difference,
-};
+use crate::verify::{self, CutOptions, FirstDifference, Golden, Image, Verdict, first_difference};
 
 /// Cuts of the power during one recovery, at most.
 const RECOVERY_STEPS: u64 = 32;
@@ -190,7 +188,7 @@ pub(crate) fn run_on<D: Design>(
     machine: &mut Machine<D>,
     until: Cycles,
     observer: &dyn Observer,
-    mut at_epoch: impl FnMut(&Machine<D>, u64),
+    mut at_epoch: impl FnMut(&mut Machine<D>, u64),
     mut at_stride: impl FnMut(&Machine<D>),
 ) -> Result<Option<Pause>, Error> {
     let mut stride = machine.time().saturating_add(STRIDE);
@@ -424,7 +422,7 @@ impl Cutter<'_> {
         let progress = |_: &Machine<D>| self.report_progress();
         for &index in mine {
             let at = self.cycles[index];
-            let watch = |machine: &Machine<D>, epoch| golden.record(machine, epoch);
+            let watch = |machine: &mut Machine<D>, epoch| golden.record(machine, epoch);
             let Some(_) = run_on(&mut machine, at, self.observer, watch, progress)? else {
                 result.interrupted = true;
                 return Ok(result);
@@ -439,7 +437,8 @@ impl Cutter<'_> {
             }
         }
         // On to the end, where the state must be the survey's.
-        let watch = |_: &Machine<D>, _| {};
+        machine.hardware.trace = None;
+        let watch = |_: &mut Machine<D>, _| {};
         match run_on(
             &mut machine,
             Cycles::MAX - 1,
@@ -528,7 +527,7 @@ impl Cutter<'_> {
     fn resume<D: Design>(
         &self,
         machine: &Machine<D>,
-        image: perdure_hardware::arena::Arena,
+        image: Image,
         epoch: u64,
         result: &mut CutResult,
     ) -> Result<(), Error> {
@@ -608,29 +607,8 @@ fn explain<D: Design>(
         ..
     } = prepared;
     let mut machine = Machine::<D>::boot(configuration, workload, *engine, bug)?;
-    let host = |source| Error::Host {
-        what: "copying an image".into(),
-        source,
-    };
     let epoch = failed.judged_by_epoch;
-    let mut expected = (epoch == 0)
-        .then(|| coherent_image(&machine))
-        .transpose()
-        .map_err(host)?;
-    loop {
-        match machine.run(failed.cycle)? {
-            Pause::EpochEnded(ended) if ended == epoch => {
-                expected = Some(coherent_image(&machine).map_err(host)?);
-            }
-            Pause::EpochEnded(_) => {}
-            Pause::Time | Pause::Finished => break,
-        }
-    }
-    // An epoch that had not ended: what was seen outside was as of now.
-    let expected = match expected {
-        Some(expected) => expected,
-        None => coherent_image(&machine).map_err(host)?,
-    };
+    let expected = verify::image_of_epoch(&mut machine, epoch, failed.cycle)?;
     Ok(first_difference(
         &mut machine,
         &expected,

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! context(h)      Hart::to_bytes (536 bytes), then u64 each: 1 if a thread runs here, thread,
-//!                 space, program, checksum of all before
+//!                 space, program, virtual time, checksum of all before
 //! context(harts)  machine record: epoch, kernel image length and checksum, skipped time (sealed)
 //! kernel image    Kernel::save
 //! ```
@@ -17,10 +17,11 @@ use perdure_linux::{HostView, Kernel, Running, SpaceId, ThreadId};
 use perdure_riscv::Hart;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"PERDMACH");
-const RECORD_BYTES: usize = 128;
+/// Bytes of a machine record.
+pub const RECORD_BYTES: usize = 128;
 const HART_BYTES: usize = perdure_riscv::CONTEXT_BYTES;
-/// Registers, what runs, checksum.
-const SAVED_BYTES: usize = HART_BYTES + 5 * 8;
+/// Bytes of a saved context: registers, what runs, virtual time, checksum.
+pub const SAVED_BYTES: usize = HART_BYTES + 6 * 8;
 
 /// A hart and what runs on it.
 #[derive(Clone, Debug, Default)]
@@ -32,8 +33,8 @@ pub struct HartContext {
 }
 
 impl HartContext {
-    /// The bytes to store.
-    pub fn encode(&self) -> Vec<u8> {
+    /// The bytes to store, at that virtual time.
+    pub fn encode(&self, clock_ns: u64) -> Vec<u8> {
         let mut bytes = self.hart.to_bytes().to_vec();
         let running = self.running.map_or([0; 4], |running| {
             [
@@ -43,7 +44,7 @@ impl HartContext {
                 u64::from(running.program),
             ]
         });
-        for word in running {
+        for word in running.into_iter().chain([clock_ns]) {
             bytes.extend_from_slice(&word.to_le_bytes());
         }
         let seal = checksum(&bytes);
@@ -52,7 +53,8 @@ impl HartContext {
         bytes
     }
 
-    fn decode(bytes: &[u8]) -> Result<Self, String> {
+    /// The context, and the virtual time when it was saved.
+    fn decode(bytes: &[u8]) -> Result<(Self, u64), String> {
         let (body, seal) = bytes.split_at(SAVED_BYTES - 8);
         if checksum(body).to_le_bytes() != seal {
             return Err("a processor context is damaged: its checksum is wrong".into());
@@ -68,7 +70,7 @@ impl HartContext {
             space: SpaceId(word(2) as u32),
             program: word(3) as u32,
         });
-        Ok(Self { hart, running })
+        Ok((Self { hart, running }, word(4)))
     }
 }
 
@@ -114,6 +116,8 @@ pub struct Saved {
     pub record: MachineRecord,
     /// The harts.
     pub harts: Vec<HartContext>,
+    /// The newest virtual time at which one of them was saved.
+    pub clock_ns: u64,
     /// The kernel.
     pub kernel: Kernel,
 }
@@ -143,12 +147,14 @@ pub fn restore(
         return Err("the kernel image is damaged: its checksum is wrong".into());
     }
     let kernel = Kernel::restore(&image, host).map_err(|error| error.to_string())?;
-    let harts = (0..harts)
+    let harts: Vec<_> = (0..harts)
         .map(|hart| HartContext::decode(&read(layout.context(hart), SAVED_BYTES)))
         .collect::<Result<_, _>>()?;
+    let (harts, clocks): (_, Vec<u64>) = harts.into_iter().unzip();
     Ok(Saved {
         record,
         harts,
+        clock_ns: clocks.into_iter().max().unwrap_or(0),
         kernel,
     })
 }
@@ -166,8 +172,9 @@ mod tests {
             space: SpaceId(1),
             program: 0,
         });
-        let bytes = context.encode();
-        let again = HartContext::decode(&bytes).expect("it is whole");
+        let bytes = context.encode(5);
+        let (again, clock_ns) = HartContext::decode(&bytes).expect("it is whole");
+        assert_eq!(clock_ns, 5);
         assert_eq!((again.hart, again.running), (context.hart, context.running));
         for at in 0..bytes.len() {
             let mut damaged = bytes.clone();

@@ -7,8 +7,14 @@
 //! wrong word changes everything after it. Every so many steps it writes the sum to standard
 //! output. It ends with the low bits of the sum as exit status.
 //!
-//! Named `@exerciser STEPS REGION_KIB OUTPUT_EVERY` on the command line; the numbers are built into
-//! the program as constants.
+//! With several threads, each step adds a number to a word that all threads add to, atomically, and
+//! to one in a line of its own between the others' lines. Sums do not depend on the order, so that
+//! the result is the same however the threads took turns, and one addition too few or too many
+//! changes it. The first thread also writes to standard output as it goes, and in the end the sum of
+//! everything.
+//!
+//! Named `@exerciser:STEPS:REGION_KIB:OUTPUT_EVERY:THREADS` on the command line; the numbers are built
+//! into the program as constants.
 
 use std::path::PathBuf;
 
@@ -18,58 +24,78 @@ const NAME: &str = "@exerciser";
 const CODE: u64 = 0x1_0000;
 const DATA: u64 = 0x10_0000;
 
-/// Where the program's file is, if the name asks for it: `@exerciser` or
-/// `@exerciser:STEPS:REGION_KIB:OUTPUT_EVERY`.
-pub fn path_of(name: &str) -> Option<Result<PathBuf, Error>> {
-    let rest = name.strip_prefix(NAME)?;
-    Some(parse(rest).and_then(|[steps, region_kib, output_every]| {
-        write_file(
-            &build(steps, region_kib, output_every),
-            steps,
-            region_kib,
-            output_every,
-        )
-    }))
+/// What the program does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Numbers {
+    /// Of each thread.
+    steps: u64,
+    region_kib: u64,
+    output_every: u64,
+    threads: u64,
 }
 
-fn parse(rest: &str) -> Result<[u64; 3], Error> {
-    let mut numbers = [40_000, 256, 4_000];
-    if rest.is_empty() {
-        return Ok(numbers);
-    }
+/// Where the program's file is, if the name asks for it: `@exerciser`,
+/// `@exerciser:STEPS:REGION_KIB:OUTPUT_EVERY`, or that with `:THREADS`.
+pub fn path_of(name: &str) -> Option<Result<PathBuf, Error>> {
+    let rest = name.strip_prefix(NAME)?;
+    Some(parse(rest).and_then(|numbers| write_file(&build(numbers), numbers)))
+}
+
+fn parse(rest: &str) -> Result<Numbers, Error> {
+    let mut numbers: [u64; 4] = [40_000, 256, 4_000, 1];
     let wrong = || {
         Error::Request(format!(
-            "{NAME}{rest}: write {NAME}:STEPS:REGION_KIB:OUTPUT_EVERY, with a region of a power of two up to 65536 KiB"
+            "{NAME}{rest}: write {NAME}:STEPS:REGION_KIB:OUTPUT_EVERY:THREADS, with a region of a power of two up to 65536 KiB and 1, 2, 4, 8 or 16 threads"
         ))
     };
-    let fields: Vec<_> = rest
-        .strip_prefix(':')
-        .ok_or_else(wrong)?
-        .split(':')
-        .collect();
-    if fields.len() != numbers.len() {
-        return Err(wrong());
+    if !rest.is_empty() {
+        let fields: Vec<_> = rest
+            .strip_prefix(':')
+            .ok_or_else(wrong)?
+            .split(':')
+            .collect();
+        if !(3..=4).contains(&fields.len()) {
+            return Err(wrong());
+        }
+        for (number, field) in numbers.iter_mut().zip(fields) {
+            *number = field.parse().map_err(|_| wrong())?;
+        }
     }
-    for (number, field) in numbers.iter_mut().zip(fields) {
-        *number = field.parse().map_err(|_| wrong())?;
-    }
-    let [steps, region_kib, output_every] = numbers;
+    let [steps, region_kib, output_every, threads] = numbers;
     let good = (1..1 << 40).contains(&steps)
         && region_kib.is_power_of_two()
         && region_kib <= 65536
-        && (1..1 << 31).contains(&output_every);
-    if good { Ok(numbers) } else { Err(wrong()) }
+        && (1..1 << 31).contains(&output_every)
+        && threads.is_power_of_two()
+        && threads <= 16;
+    if !good {
+        return Err(wrong());
+    }
+    Ok(Numbers {
+        steps,
+        region_kib,
+        output_every,
+        threads,
+    })
 }
 
 /// The file lies in the temporary directory, one for each choice of numbers, and is kept there for
 /// the next run; its name and content do not depend on who asks.
-fn write_file(elf: &[u8], steps: u64, region_kib: u64, every: u64) -> Result<PathBuf, Error> {
+fn write_file(elf: &[u8], numbers: Numbers) -> Result<PathBuf, Error> {
+    let Numbers {
+        steps,
+        region_kib,
+        output_every,
+        threads,
+    } = numbers;
     let directory = std::env::temp_dir().join("perdure-exerciser");
     let host = |source| Error::Host {
         what: format!("writing {}", directory.display()),
         source,
     };
-    let path = directory.join(format!("exerciser-{steps}-{region_kib}-{every}"));
+    let path = directory.join(format!(
+        "exerciser-{steps}-{region_kib}-{output_every}-{threads}"
+    ));
     if std::fs::read(&path).is_ok_and(|present| present == elf) {
         return Ok(path);
     }
@@ -97,6 +123,10 @@ const STEPS_LEFT: u32 = 19;
 const UNTIL_OUTPUT: u32 = 20;
 const PLACE: u32 = 21;
 const MASK: u32 = 22;
+const PRIVATE: u32 = 23;
+const END: u32 = 24;
+const DONE: u32 = 25;
+const FIRST: u32 = 26;
 const T0: u32 = 5;
 const T1: u32 = 6;
 const T2: u32 = 7;
@@ -163,6 +193,29 @@ impl Code {
         self.0.push(0x73);
     }
 
+    /// Fills in a branch to an instruction that was not there yet.
+    fn patch(&mut self, at: i32, funct3: u32, rs1: u32, rs2: u32, to: i32) {
+        let mut patch = Self::default();
+        patch.branch(funct3, rs1, rs2, to - at);
+        self.0[at as usize] = patch.0[0];
+    }
+
+    /// AMOADD.D without a result.
+    fn add_atomically(&mut self, address: u32, value: u32) {
+        self.0.push(value << 20 | address << 15 | 3 << 12 | 0x2f);
+    }
+
+    /// Writes a register's eight bytes to standard output.
+    fn write(&mut self, register: u32) {
+        self.addi(SP, SP, -16);
+        self.store_double(register, SP, 0);
+        self.addi(A0, ZERO, 1);
+        self.addi(A1, SP, 0);
+        self.addi(A2, ZERO, 8);
+        self.call_system(64);
+        self.addi(SP, SP, 16);
+    }
+
     fn here(&self) -> i32 {
         self.0.len() as i32
     }
@@ -183,7 +236,16 @@ fn xorshift(code: &mut Code) {
     }
 }
 
-fn build(steps: u64, region_kib: u64, output_every: u64) -> Vec<u8> {
+fn build(numbers: Numbers) -> Vec<u8> {
+    let Numbers {
+        steps,
+        region_kib,
+        output_every,
+        threads,
+    } = numbers;
+    if threads > 1 {
+        return build_threads(numbers);
+    }
     let mut code = Code::default();
     code.constant(STATE, 0x9e37_79b9_7f4a_7c15);
     code.constant(BASE, DATA);
@@ -194,16 +256,7 @@ fn build(steps: u64, region_kib: u64, output_every: u64) -> Vec<u8> {
     code.addi(PLACE, ZERO, 0);
 
     let again = code.here();
-    xorshift(&mut code);
-    // One step in eight jumps anywhere; the others move by up to 2 KiB.
-    code.immediate(0x13, 7, T1, STATE, 7);
-    code.srli(T2, STATE, 20);
-    let near = code.here();
-    code.branch(0, T1, ZERO, 2);
-    code.immediate(0x13, 7, T2, T2, 0x7ff);
-    let _ = near;
-    code.register(ADD, PLACE, PLACE, T2);
-    code.register(AND, PLACE, PLACE, MASK);
+    next_place(&mut code);
     code.register(ADD, T0, PLACE, BASE);
     code.immediate(0x03, 3, T1, T0, 0);
     code.register(ADD, SUM, SUM, T1);
@@ -213,24 +266,119 @@ fn build(steps: u64, region_kib: u64, output_every: u64) -> Vec<u8> {
     code.addi(UNTIL_OUTPUT, UNTIL_OUTPUT, -1);
     let skip_from = code.here();
     code.branch(1, UNTIL_OUTPUT, ZERO, 0);
-    code.addi(SP, SP, -16);
-    code.store_double(SUM, SP, 0);
-    code.addi(A0, ZERO, 1);
-    code.addi(A1, SP, 0);
-    code.addi(A2, ZERO, 8);
-    code.call_system(64);
-    code.addi(SP, SP, 16);
+    code.write(SUM);
     code.constant(UNTIL_OUTPUT, output_every);
     let skip_to = code.here();
-    let mut patch = Code::default();
-    patch.branch(1, UNTIL_OUTPUT, ZERO, skip_to - skip_from);
-    code.0[skip_from as usize] = patch.0[0];
+    code.patch(skip_from, 1, UNTIL_OUTPUT, ZERO, skip_to);
     code.addi(STEPS_LEFT, STEPS_LEFT, -1);
     let back = again - code.here();
     code.branch(1, STEPS_LEFT, ZERO, back);
     code.immediate(0x13, 7, A0, SUM, 63);
     code.call_system(94);
     elf(&code.0, region_kib * 1024)
+}
+
+/// The other places move by up to 2 KiB; one step in eight jumps anywhere.
+fn next_place(code: &mut Code) {
+    xorshift(code);
+    code.immediate(0x13, 7, T1, STATE, 7);
+    code.srli(T2, STATE, 20);
+    code.branch(0, T1, ZERO, 2);
+    code.immediate(0x13, 7, T2, T2, 0x7ff);
+    code.register(ADD, PLACE, PLACE, T2);
+    code.register(AND, PLACE, PLACE, MASK);
+}
+
+/// Shared words, then every thread's own lines dealt out in turn, then stacks, then the counter of
+/// threads that are done.
+fn build_threads(numbers: Numbers) -> Vec<u8> {
+    const THREAD_FLAGS: u64 = 0x5_0f00; // VM, FS, FILES, SIGHAND, THREAD, SYSVSEM.
+    const STACK: u64 = 4096;
+    let region = numbers.region_kib * 1024;
+    let threads = numbers.threads;
+    let own = DATA + region;
+    let stacks = own + region * threads;
+    let done = stacks + STACK * threads;
+    let mut code = Code::default();
+    code.constant(BASE, DATA);
+    code.constant(STEPS_LEFT, numbers.steps);
+    code.constant(MASK, region - 8);
+    code.constant(DONE, done);
+    code.constant(END, stacks);
+    code.addi(PLACE, ZERO, 0);
+    code.addi(FIRST, ZERO, 0);
+    let mut to_loop = Vec::new();
+    for thread in (0..threads).rev() {
+        code.constant(STATE, 0x9e37_79b9_7f4a_7c15_u64.wrapping_mul(thread + 1));
+        code.constant(PRIVATE, own + thread * 64);
+        if thread == 0 {
+            code.addi(FIRST, ZERO, 1);
+            break;
+        }
+        code.constant(A0, THREAD_FLAGS);
+        code.constant(A1, stacks + STACK * (thread + 1));
+        code.addi(A2, ZERO, 0);
+        code.addi(13, ZERO, 0);
+        code.addi(14, ZERO, 0);
+        code.call_system(220);
+        to_loop.push(code.here());
+        code.branch(0, A0, ZERO, 0);
+    }
+    code.constant(UNTIL_OUTPUT, numbers.output_every);
+    let again = code.here();
+    for from in to_loop {
+        code.patch(from, 0, A0, ZERO, again);
+    }
+    next_place(&mut code);
+    code.register(ADD, T0, PLACE, BASE);
+    code.add_atomically(T0, STATE);
+    code.immediate(0x13, 7, T0, PLACE, -64);
+    code.slli(T0, T0, threads.trailing_zeros() as i32);
+    code.register(ADD, T0, T0, PRIVATE);
+    code.immediate(0x03, 3, T1, T0, 0);
+    code.register(ADD, T1, T1, STATE);
+    code.store_double(T1, T0, 0);
+    // Only the first thread writes, so that the order is its own.
+    let not_first = code.here();
+    code.branch(0, FIRST, ZERO, 0);
+    code.addi(UNTIL_OUTPUT, UNTIL_OUTPUT, -1);
+    let not_yet = code.here();
+    code.branch(1, UNTIL_OUTPUT, ZERO, 0);
+    code.write(STATE);
+    code.constant(UNTIL_OUTPUT, numbers.output_every);
+    let on = code.here();
+    code.patch(not_first, 0, FIRST, ZERO, on);
+    code.patch(not_yet, 1, UNTIL_OUTPUT, ZERO, on);
+    code.addi(STEPS_LEFT, STEPS_LEFT, -1);
+    let back = again - code.here();
+    code.branch(1, STEPS_LEFT, ZERO, back);
+    code.addi(T1, ZERO, 1);
+    code.add_atomically(DONE, T1);
+    let waits = code.here();
+    code.branch(1, FIRST, ZERO, 4);
+    code.addi(A0, ZERO, 0);
+    code.call_system(93);
+    debug_assert_eq!(code.here(), waits + 4);
+    // The first thread waits for the others, then adds everything up.
+    code.addi(T2, ZERO, threads as i32);
+    let look = code.here();
+    code.call_system(124);
+    code.immediate(0x03, 3, T1, DONE, 0);
+    code.branch(1, T1, T2, look - code.here());
+    code.addi(SUM, ZERO, 0);
+    let sum = code.here();
+    code.immediate(0x03, 3, T1, BASE, 0);
+    code.slli(T0, SUM, 1);
+    code.srli(SUM, SUM, 63);
+    code.register(ADD, SUM, SUM, T0);
+    code.register(XOR, SUM, SUM, T1);
+    code.addi(BASE, BASE, 8);
+    let back = sum - code.here();
+    code.branch(1, BASE, END, back);
+    code.write(SUM);
+    code.immediate(0x13, 7, A0, SUM, 63);
+    code.call_system(94);
+    elf(&code.0, done + 64 - DATA)
 }
 
 /// A static executable: one segment of code, one of zeroed data.
@@ -274,8 +422,12 @@ mod tests {
 
     #[test]
     fn every_instruction_decodes() {
-        let file = build(100, 64, 10);
-        for word in file[64 + 2 * 56..].chunks_exact(4) {
+        let numbers = parse(":100:64:10:4").unwrap();
+        let files = [1, 4].map(|threads| build(Numbers { threads, ..numbers }));
+        for word in files
+            .iter()
+            .flat_map(|file| file[64 + 2 * 56..].chunks_exact(4))
+        {
             let bits = u32::from_le_bytes(word.try_into().unwrap());
             let text = perdure_riscv::disassemble(bits, 0);
             assert!(!text.contains("byte"), "{bits:#010x} is {text}");
@@ -289,6 +441,7 @@ mod tests {
             "@exerciser:0:64:1",
             "@exerciser:1:63:1",
             "@exerciser:a:64:1",
+            "@exerciser:1:64:1:3",
         ] {
             assert!(path_of(name).unwrap().is_err(), "{name}");
         }

@@ -6,8 +6,10 @@
 
 pub mod api;
 pub mod campaign;
+mod causal;
 pub mod configuration;
 pub mod context;
+mod domains;
 pub mod error;
 pub mod exerciser;
 pub mod machine;

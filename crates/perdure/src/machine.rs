@@ -20,11 +20,14 @@ use perdure_linux::{
 use perdure_riscv::{Exit, fast, plain};
 
 use crate::configuration::Configuration;
-use crate::context::{HartContext, MachineRecord, restore};
+use crate::context::{HartContext, MachineRecord, RECORD_BYTES, SAVED_BYTES, restore};
 use crate::error::Error;
 use crate::outside::Outside;
-use crate::port::{BootPort, DevicePort, FetchHint, KernelPort, Limits, Port, VirtualClock};
+use crate::port::{
+    BootPort, Changed, DevicePort, FetchHint, KernelPort, Limits, Port, VirtualClock,
+};
 use crate::region::{Meter, Region};
+use crate::verify::Image;
 
 /// Events with this bit are the machine's, the others the design's.
 const MACHINE_EVENT: u32 = 1 << 31;
@@ -68,8 +71,8 @@ struct Turn {
     limit: Cycles,
 }
 
-struct HartState {
-    context: HartContext,
+pub(crate) struct HartState {
+    pub(crate) context: HartContext,
     blocks: fast::BlockCache<FetchHint>,
     /// The engine stopped for this and it is not handled yet.
     pending: Option<Exit>,
@@ -81,8 +84,8 @@ struct HartState {
     /// The address space that the lookaside and the decoded blocks are of.
     space: Option<SpaceId>,
     /// `retired` when the epoch began, and how many stores the hart had made.
-    epoch_start: u64,
-    epoch_start_stores: u64,
+    pub(crate) epoch_start: u64,
+    pub(crate) epoch_start_stores: u64,
 }
 
 /// How the program ended.
@@ -105,16 +108,25 @@ pub struct Machine<D: Design> {
     pub hardware: Hardware,
     /// The design.
     pub design: D,
-    kernel: Kernel,
-    harts: Vec<HartState>,
+    pub(crate) kernel: Kernel,
+    pub(crate) harts: Vec<HartState>,
     engine: Engine,
     turn: Option<Turn>,
     /// When the executing epoch began.
     epoch_began: Cycles,
     /// An epoch should end, but the design cannot take another one yet.
     epoch_due: Option<(usize, Urgency)>,
-    saved_image: Vec<u8>,
-    skipped_ns: u64,
+    pub(crate) saved_image: Vec<u8>,
+    /// Of each hart, for designs with an epoch for each domain.
+    pub(crate) saved_contexts: Vec<Vec<u8>>,
+    pub(crate) saved_record: Vec<u8>,
+    /// The newest epoch in which the kernel's state was changed, there.
+    pub(crate) kernel_epoch: u64,
+    /// It was changed since it was last saved.
+    pub(crate) kernel_changed: bool,
+    /// The newest epoch in which mappings were changed.
+    pub(crate) mappings_epoch: u64,
+    pub(crate) skipped_ns: u64,
     next_deadline_ns: Option<u64>,
     stop_after: u64,
     /// Programs that finish are started again.
@@ -167,14 +179,16 @@ impl<D: Design> Machine<D> {
                 kernel.schedule(index, &mut context.hart, &mut BootPort(&mut hardware));
         }
         let mut saved_image = Vec::new();
+        let mut saved_contexts = Vec::new();
         if D::SAVES_CONTEXTS {
             saved_image = kernel.save();
             let record = MachineRecord::new(0, &saved_image, 0);
             let arena = &mut hardware.memory.arena;
             arena.write(layout.kernel.start, &saved_image);
             arena.write(layout.context(harts), &record.encode());
-            for (index, context) in contexts.iter().enumerate() {
-                arena.write(layout.context(index), &context.encode());
+            saved_contexts = contexts.iter().map(|context| context.encode(0)).collect();
+            for (index, context) in saved_contexts.iter().enumerate() {
+                arena.write(layout.context(index), context);
             }
         }
         let parts = Parts {
@@ -183,6 +197,7 @@ impl<D: Design> Machine<D> {
             kernel,
             contexts,
             saved_image,
+            saved_contexts,
             skipped_ns: 0,
             programs: workload.kernel.programs.len(),
         };
@@ -197,7 +212,7 @@ impl<D: Design> Machine<D> {
     /// Goes on from a recovered image.
     pub fn resume(
         configuration: &Arc<Configuration>,
-        arena: Arena,
+        image: Image,
         host: HostView,
         epoch: u64,
         outside: Outside,
@@ -206,6 +221,10 @@ impl<D: Design> Machine<D> {
         let specification = configuration.specification.clone();
         let harts = specification.harts;
         let layout = Layout::new(harts, specification.nvm.bytes);
+        let Image {
+            memory: arena,
+            behind,
+        } = image;
         let read = |address, length| arena.slice(address, length).to_vec();
         let saved = restore(read, &layout, harts, host).map_err(|message| {
             Error::Request(format!("the recovered state is unusable: {message}"))
@@ -213,18 +232,29 @@ impl<D: Design> Machine<D> {
         let saved_image = arena
             .slice(layout.kernel.start, saved.record.kernel_bytes as usize)
             .to_vec();
+        let saved_contexts = (0..harts)
+            .map(|hart| {
+                let address = layout.context(hart);
+                arena.slice(address, SAVED_BYTES).to_vec()
+            })
+            .collect();
         let contexts = layout.contexts.start..layout.kernel.end;
         let programs = saved.kernel.program_reports().len();
+        let mut hardware = Hardware::new(specification, arena, contexts);
+        hardware.memory.load_dram(behind);
         let parts = Parts {
-            hardware: Hardware::new(specification, arena, contexts),
+            hardware,
             layout,
             kernel: saved.kernel,
             contexts: saved.harts,
             saved_image,
+            saved_contexts,
             skipped_ns: saved.record.skipped_ns,
             programs,
         };
         let mut machine = Self::assemble(configuration, parts, epoch, None, engine, None)?;
+        // Harts that stood still at different times: nobody's clock goes backwards.
+        machine.skipped_ns += saved.clock_ns.saturating_sub(machine.clock_ns());
         machine.outside = outside;
         // What was persisted but may not have left before the cut leaves now; a duplicate is
         // recognised outside.
@@ -288,6 +318,9 @@ impl<D: Design> Machine<D> {
             let first = start + configuration.epoch.cycles;
             parts.hardware.events.schedule(first, EVENT_EPOCH_CYCLES);
         }
+        let record = parts.layout.context(parts.hardware.cores.len());
+        let saved_record = parts.hardware.memory.arena.slice(record, RECORD_BYTES);
+        let saved_record = saved_record.to_vec();
         let mut machine = Self {
             configuration: Arc::clone(configuration),
             layout: parts.layout,
@@ -300,6 +333,11 @@ impl<D: Design> Machine<D> {
             epoch_began: start,
             epoch_due: None,
             saved_image: parts.saved_image,
+            saved_contexts: parts.saved_contexts,
+            saved_record,
+            kernel_epoch: epoch + 1,
+            kernel_changed: true,
+            mappings_epoch: 0,
             skipped_ns: parts.skipped_ns,
             next_deadline_ns: None,
             stop_after: stop_after.unwrap_or(u64::MAX),
@@ -473,6 +511,7 @@ impl<D: Design> Machine<D> {
             }
             return;
         }
+        self.see_mappings(turn.hart);
         let exit = self.run_engine(turn, until);
         self.count(turn.hart);
         if exit == Exit::Limit {
@@ -592,7 +631,8 @@ impl<D: Design> Machine<D> {
         call: impl FnOnce(&mut Kernel, &mut perdure_riscv::Hart, &mut KernelPort) -> R,
     ) -> R {
         let clock = self.virtual_clock(hart);
-        let mut code_changed = false;
+        self.kernel_comes_up_to_date(hart);
+        let mut changed = Changed::default();
         let registers = &mut self.harts[hart].context.hart;
         let mut port = KernelPort {
             hardware: &mut self.hardware,
@@ -600,12 +640,16 @@ impl<D: Design> Machine<D> {
             hart,
             retired: registers.retired,
             clock,
-            code_changed: &mut code_changed,
+            changed: &mut changed,
         };
         port.charge(cycles);
         let result = call(&mut self.kernel, registers, &mut port);
         self.hardware.cores[hart].reservation = None;
-        if code_changed {
+        self.kernel_changed = true;
+        if changed.mappings {
+            self.mappings_epoch = self.kernel_epoch;
+        }
+        if changed.code {
             for state in &mut self.harts {
                 state.blocks.flush();
             }
@@ -630,6 +674,9 @@ impl<D: Design> Machine<D> {
                 self.enter_kernel(hart, system_call, |kernel, registers, port| {
                     kernel.system_call(hart, registers, port)
                 })
+            }
+            Exit::Fault(_) if self.hardware.cores[hart].ahead.is_some() => {
+                return self.catch_up(hart);
             }
             Exit::Fault(fault) => self.enter_kernel(hart, page_fault, |kernel, registers, port| {
                 kernel.fault(hart, registers, fault, port)
@@ -723,6 +770,7 @@ impl<D: Design> Machine<D> {
             return;
         }
         self.kernel.wake_sleepers(now_ns);
+        self.kernel_changed = true;
         self.next_deadline_ns = self.kernel.next_deadline_ns();
         if self.kernel.exited().is_some() && self.ended.is_none() {
             self.programs_ended(hart);
@@ -753,7 +801,7 @@ impl<D: Design> Machine<D> {
     }
 
     /// The virtual clock, between turns.
-    fn clock_ns(&self) -> u64 {
+    pub(crate) fn clock_ns(&self) -> u64 {
         self.virtual_clock(0)
             .nanoseconds(self.harts[0].context.hart.retired)
     }
@@ -792,6 +840,9 @@ impl<D: Design> Machine<D> {
 
     /// An epoch ends: contexts are stored, the design takes over, everybody goes on.
     fn end_epoch(&mut self, hart: usize, urgency: Urgency) -> Result<u64, Error> {
+        if self.design.domains().is_some() {
+            return Ok(self.end_domain_epoch(hart, urgency));
+        }
         let epoch = self.design.executing_epoch();
         self.kernel.seal(epoch);
         if D::SAVES_CONTEXTS {
@@ -809,11 +860,7 @@ impl<D: Design> Machine<D> {
         }
         if urgency == Urgency::OutputCommit {
             self.hardware.statistics.epochs_forced += 1;
-            let files = self
-                .kernel
-                .release_files(&mut DevicePort(&mut self.hardware, &self.design));
-            self.held_files
-                .extend(files.into_iter().map(|file| (epoch, file)));
+            self.hold_files(epoch);
         }
         for (state, core) in self.harts.iter_mut().zip(&self.hardware.cores) {
             state.epoch_start = state.context.hart.retired;
@@ -829,6 +876,16 @@ impl<D: Design> Machine<D> {
         }
         self.announced(now);
         Ok(epoch)
+    }
+
+    /// Files leave as they are now when the epoch may.
+    pub(crate) fn hold_files(&mut self, epoch: u64) {
+        self.kernel_changed = true;
+        let files = self
+            .kernel
+            .release_files(&mut DevicePort(&mut self.hardware, &self.design));
+        self.held_files
+            .extend(files.into_iter().map(|file| (epoch, file)));
     }
 
     fn note_phase(&mut self, time: Cycles) {
@@ -852,6 +909,7 @@ impl<D: Design> Machine<D> {
             )));
         }
         let record = MachineRecord::new(epoch, &image, self.skipped_ns).encode();
+        let clock_ns = self.clock_ns();
         let old = std::mem::take(&mut self.saved_image);
         let mut lines = 0;
         for (index, line) in image.chunks(LINE_BYTES).enumerate() {
@@ -864,7 +922,7 @@ impl<D: Design> Machine<D> {
         self.saved_image = image;
         self.store_context(hart, self.layout.context(self.harts.len()), &record);
         for index in 0..self.harts.len() {
-            let bytes = self.harts[index].context.encode();
+            let bytes = self.harts[index].context.encode(clock_ns);
             lines += bytes.len().div_ceil(LINE_BYTES) as u64;
             // A hart that runs nothing has stood still since it last did: another stores for it.
             let idle = self.harts[index].context.running.is_none();
@@ -884,13 +942,13 @@ impl<D: Design> Machine<D> {
             hart,
             retired,
             clock,
-            code_changed: &mut false,
+            changed: &mut Changed::default(),
         };
         port.write(address, bytes);
     }
 
     /// More may have become visible outside: release it, and let those who waited go on.
-    fn announced(&mut self, time: Cycles) {
+    pub(crate) fn announced(&mut self, time: Cycles) {
         let epoch = self.design.announced_epoch();
         self.let_out(epoch);
         for index in 0..self.harts.len() {
@@ -955,6 +1013,7 @@ struct Parts {
     kernel: Kernel,
     contexts: Vec<HartContext>,
     saved_image: Vec<u8>,
+    saved_contexts: Vec<Vec<u8>>,
     skipped_ns: u64,
     programs: usize,
 }

@@ -5,7 +5,7 @@
 //! ways ("buggify"): tiny caches, a direct-mapped last-level cache, epochs of a few thousand
 //! instructions, fast media; each with the next of the design's own unlucky settings.
 
-use perdure_designs::{Design, Visitor, with_design};
+use perdure_designs::{Design, Promise, Visitor, with_design};
 use serde_json::{Value, json};
 
 use crate::api::Observer;
@@ -103,10 +103,86 @@ const TRIALS: &[Trial] = &[
     },
 ];
 
+const FOUR_TINY: &[&str] = &[
+    "harts=4",
+    "l1i.bytes=4KiB",
+    "l1d.bytes=4KiB",
+    "l2.bytes=16KiB",
+    "llc.bytes_per_hart=16KiB",
+    "epoch.stores=500",
+];
+
+const FOUR_DIRECT_MAPPED: &[&str] = &[
+    "harts=4",
+    "l1i.bytes=4KiB",
+    "l1d.bytes=4KiB",
+    "l1d.ways=1",
+    "l2.bytes=8KiB",
+    "l2.ways=1",
+    "llc.bytes_per_hart=8KiB",
+    "llc.ways=1",
+    "epoch.stores=200",
+];
+
+const FOUR_RESIDENT: &[&str] = &["harts=4", "epoch.stores=300"];
+
+const TWO_FAST: &[&str] = &[
+    "harts=2",
+    "l1i.bytes=4KiB",
+    "l1d.bytes=4KiB",
+    "l2.bytes=16KiB",
+    "llc.bytes_per_hart=16KiB",
+    "epoch.stores=200",
+    "nvm.row_bytes=4096",
+    "nvm.row_read_ns=10",
+    "nvm.row_write_ns=10",
+];
+
+/// For designs whose domains have an epoch each: several harts that share their lines.
+const TRIALS_OF_DOMAINS: &[Trial] = &[
+    Trial {
+        name: "four harts, tiny caches",
+        program: "@exerciser:1500:64:400:4",
+        set: FOUR_TINY,
+        schedule: Schedule::Random,
+        cuts: 100,
+    },
+    Trial {
+        name: "four harts, direct-mapped caches",
+        program: "@exerciser:1500:16:400:4",
+        set: FOUR_DIRECT_MAPPED,
+        schedule: Schedule::Stratified,
+        cuts: 200,
+    },
+    Trial {
+        name: "four harts, working set in the caches",
+        program: "@exerciser:1500:4:300:4",
+        set: FOUR_RESIDENT,
+        schedule: Schedule::Random,
+        cuts: 150,
+    },
+    Trial {
+        name: "two harts, fast media",
+        program: "@exerciser:3000:32:500:2",
+        set: TWO_FAST,
+        schedule: Schedule::Stratified,
+        cuts: 200,
+    },
+    Trial {
+        name: "four harts, more than the caches hold",
+        program: "@exerciser:3000:256:1000:4",
+        set: FOUR_TINY,
+        schedule: Schedule::Random,
+        cuts: 100,
+    },
+];
+
 impl Trial {
     fn request(&self, design: &str, unlucky: &[&str], jobs: Option<usize>) -> Request {
+        let of_domains = self.set[0].starts_with("harts");
         Request {
             design: design.into(),
+            machine: if of_domains { "nvoverlay" } else { "picl" }.into(),
             set: (self.set.iter().chain(unlucky))
                 .map(|&text| text.to_owned())
                 .collect(),
@@ -173,17 +249,23 @@ impl Visitor for Declared {
     type Output = (
         &'static [perdure_designs::PlantedBug],
         &'static [&'static [&'static str]],
+        &'static [Trial],
     );
 
     fn visit<D: Design>(self) -> Self::Output {
-        (D::PLANTED_BUGS, D::UNLUCKY_SETTINGS)
+        let trials = match D::PROMISE {
+            Promise::CausalCut => TRIALS_OF_DOMAINS,
+            Promise::EpochPrefix | Promise::Nothing => TRIALS,
+        };
+        (D::PLANTED_BUGS, D::UNLUCKY_SETTINGS, trials)
     }
 }
 
 /// Runs a design's bugs, then the clean design.
 pub fn run(design: &str, jobs: Option<usize>, observer: &dyn Observer) -> Result<Value, Error> {
-    let (bugs, settings) = with_design(design, Declared).ok_or_else(|| no_such_design(design))?;
-    let trials: Vec<(&Trial, Request)> = TRIALS
+    let (bugs, settings, trials) =
+        with_design(design, Declared).ok_or_else(|| no_such_design(design))?;
+    let trials: Vec<(&Trial, Request)> = trials
         .iter()
         .zip(settings.iter().cycle())
         .map(|(trial, unlucky)| (trial, trial.request(design, unlucky, jobs)))

@@ -15,7 +15,7 @@ use perdure_hardware::cache::{Slot, State};
 use perdure_hardware::hierarchy::{Core, Hardware};
 use perdure_hardware::line::{LINE_BYTES, Line, LineNumber, line_of};
 use perdure_hardware::lookaside::{Entry, index_of};
-use perdure_hardware::policy::Policy;
+use perdure_hardware::policy::{Policy, PolicyFailure};
 use perdure_hardware::time::Cycles;
 use perdure_linux::{Kernel, SpaceId};
 use perdure_riscv::{Access, Amo, CacheBlock, Fault, FetchedLine, Memory, Scalar};
@@ -148,6 +148,9 @@ impl<'m, const SHORTCUTS: bool> Port<'m, SHORTCUTS> {
         let (slot, ready) = self
             .hardware
             .access(self.design, self.hart, line, write, now);
+        if self.hardware.cores[self.hart].ahead.is_some() {
+            return self.stay_behind(address, access, now, ready);
+        }
         if SHORTCUTS {
             let current = self.design.current_version(self.hart);
             let core = &mut self.hardware.cores[self.hart];
@@ -158,6 +161,20 @@ impl<'m, const SHORTCUTS: bool> Port<'m, SHORTCUTS> {
                 .install(address, &mut core.l1d, slot, writable);
         }
         Ok((slot, line, ready))
+    }
+
+    /// Where the line that came is of a newer epoch than the domain's (`Core::ahead`), the access is
+    /// not made yet: it faults, the machine lets the domain advance, and the instruction runs again.
+    #[cold]
+    fn stay_behind<T>(
+        &mut self,
+        address: u64,
+        access: Access,
+        now: Cycles,
+        ready: Cycles,
+    ) -> Result<T, Fault> {
+        self.hardware.stall_until(self.hart, now, ready);
+        Err(Fault { access, address })
     }
 
     #[cold]
@@ -327,6 +344,9 @@ impl<const SHORTCUTS: bool> Memory for Port<'_, SHORTCUTS> {
         let line = line_of(physical);
         let now = self.now(retired);
         let (slot, ready) = self.hardware.fetch(self.design, self.hart, line, now);
+        if self.hardware.cores[self.hart].ahead.is_some() {
+            return self.stay_behind(pc, Access::Fetch, now, ready);
+        }
         self.hardware.stall_until(self.hart, now, ready);
         self.refresh_limit();
         Ok(FetchedLine {
@@ -454,8 +474,17 @@ pub struct KernelPort<'m> {
     pub retired: u64,
     /// The virtual clock.
     pub clock: VirtualClock,
-    /// Set when decoded code must be dropped.
-    pub code_changed: &'m mut bool,
+    /// What the kernel did to mappings.
+    pub changed: &'m mut Changed,
+}
+
+/// What the kernel did to mappings.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Changed {
+    /// Decoded code must be dropped.
+    pub code: bool,
+    /// Some address is translated otherwise.
+    pub mappings: bool,
 }
 
 impl KernelPort<'_> {
@@ -468,13 +497,23 @@ impl KernelPort<'_> {
         self.hardware.cores[self.hart].stalls += bytes.div_ceil(8) as u64;
     }
 
+    /// Brings a line. The kernel runs in the newest epoch of all, so nothing can be ahead of it.
+    fn reach(&mut self, line: LineNumber, write: bool) -> (Slot, Cycles) {
+        let now = self.now();
+        let reached = self
+            .hardware
+            .access(self.design, self.hart, line, write, now);
+        if self.hardware.cores[self.hart].ahead.take().is_some() {
+            let problem = format!("line {line:#x} is of a newer epoch than the kernel");
+            self.hardware.failure = Some(PolicyFailure(problem));
+        }
+        reached
+    }
+
     /// Writes a piece of one line.
     fn write_piece(&mut self, physical: u64, bytes: &[u8]) {
         let now = self.now();
-        let line = line_of(physical);
-        let (slot, ready) = self
-            .hardware
-            .access(self.design, self.hart, line, true, now);
+        let (slot, ready) = self.reach(line_of(physical), true);
         self.hardware.post_store(self.hart, now, ready);
         let offset = (physical & OFFSET_MASK) as usize;
         self.hardware.cores[self.hart].l1d.data_mut(slot).0[offset..offset + bytes.len()]
@@ -502,9 +541,7 @@ impl perdure_linux::Machine for KernelPort<'_> {
     fn read(&mut self, physical: u64, buffer: &mut [u8]) {
         for (at, piece) in pieces(physical, buffer.len()) {
             let now = self.now();
-            let (slot, ready) =
-                self.hardware
-                    .access(self.design, self.hart, line_of(at), false, now);
+            let (slot, ready) = self.reach(line_of(at), false);
             self.hardware.stall_until(self.hart, now, ready);
             let offset = (at & OFFSET_MASK) as usize;
             let data = &self.hardware.cores[self.hart].l1d.data(slot).0;
@@ -536,7 +573,8 @@ impl perdure_linux::Machine for KernelPort<'_> {
 
     fn mappings_changed(&mut self, _space: SpaceId, _pages: Range<u64>, executable: bool) {
         self.hardware.kill_lookasides();
-        *self.code_changed |= executable;
+        self.changed.mappings = true;
+        self.changed.code |= executable;
     }
 
     fn code_written(&mut self) {

@@ -19,7 +19,7 @@ pub fn state_hash<D: Design>(machine: &Machine<D>) -> String {
     let mut hasher = xxhash_rust::xxh3::Xxh3::new();
     hasher.update(&memory.to_le_bytes());
     for context in machine.contexts() {
-        hasher.update(&context.encode());
+        hasher.update(&context.encode(0));
     }
     for hart in 0..machine.hardware.cores.len() {
         hasher.update(&machine.clock(hart).to_le_bytes());

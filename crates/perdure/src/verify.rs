@@ -5,18 +5,21 @@
 //! it with the digest of what recovery brought back. Nothing else ever sees a golden digest. A cut
 //! works on the machine's own NVM bytes, and puts them back afterwards: the run goes on, uncut.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 use perdure_designs::surviving::{Interrupted, Journal, Surviving};
 use perdure_designs::{Design, Promise, Recovered};
 use perdure_hardware::arena::{Arena, Digest, PAGE_BYTES};
-use perdure_hardware::line::LINE_BYTES;
-use perdure_hardware::memory::Tear;
+use perdure_hardware::line::{LINE_BYTES, Line, LineNumber};
+use perdure_hardware::memory::{Lost, Tear};
 use perdure_hardware::random::Random;
 use perdure_hardware::time::Cycles;
 use serde::Serialize;
 
-use crate::machine::Machine;
+use crate::causal::Causal;
+use crate::error::Error;
+use crate::machine::{Machine, Pause};
 
 /// What was found out about one cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -26,6 +29,8 @@ pub enum Verdict {
     Verified,
     /// Memory or a context is not as at the end of the recovered epoch.
     MemoryDiffers,
+    /// A domain went on after it had seen something of a newer epoch than its own.
+    CausalityBroken,
     /// The recovered epoch is older than one announced to the outside.
     OlderThanAnnounced,
     /// Recovery refused the surviving image.
@@ -38,11 +43,13 @@ pub enum Verdict {
     OutputDiffers,
 }
 
-/// Digests of memory at the ends of epochs.
+/// What memory was at the ends of epochs.
 #[derive(Debug)]
 pub struct Golden {
     range: Range<u64>,
     epochs: Vec<(u64, Digest)>,
+    /// In place of `epochs`, where each domain has its own.
+    causal: Option<Causal>,
     /// Memory for recoveries to write their journals to: one, and one for a second recovery.
     journals: [Journal; 2],
 }
@@ -52,9 +59,12 @@ impl Golden {
     pub fn watch<D: Design>(machine: &mut Machine<D>) -> Self {
         let range = machine.layout.protected();
         machine.hardware.memory.arena.keep_digest(range.clone());
+        let start = machine.hardware.memory.arena.digest().unwrap_or_default();
+        let causal = D::PROMISE == Promise::CausalCut;
         let mut golden = Self {
             range,
             epochs: Vec::new(),
+            causal: causal.then(|| Causal::watch(machine, start)),
             journals: Default::default(),
         };
         golden.record(machine, 0);
@@ -62,7 +72,10 @@ impl Golden {
     }
 
     /// Remembers the state at the end of an epoch: now.
-    pub fn record<D: Design>(&mut self, machine: &Machine<D>, epoch: u64) {
+    pub fn record<D: Design>(&mut self, machine: &mut Machine<D>, epoch: u64) {
+        if let Some(causal) = &mut self.causal {
+            return causal.follow(machine);
+        }
         let digest = machine
             .hardware
             .coherent_digest(&machine.design, &self.range);
@@ -70,6 +83,9 @@ impl Golden {
     }
 
     fn digest(&self, epoch: u64) -> Option<Digest> {
+        if let Some(causal) = &self.causal {
+            return causal.digest(epoch);
+        }
         self.epochs
             .iter()
             .rev()
@@ -123,7 +139,16 @@ pub struct Judged {
     /// Second cuts made.
     pub recovery_cuts: u64,
     /// The recovered image.
-    pub image: Option<Arena>,
+    pub image: Option<Image>,
+}
+
+/// A recovered image.
+#[derive(Debug)]
+pub struct Image {
+    /// Memory as the resumed program sees it.
+    pub memory: Arena,
+    /// What the NVM has of lines that recovery loaded into DRAM.
+    pub behind: BTreeMap<LineNumber, Line>,
 }
 
 /// Cuts the power now, at `at`, judges, and puts everything back.
@@ -135,24 +160,28 @@ pub fn cut<D: Design>(
 ) -> Judged {
     let bug = machine.planted_bug();
     let announced = match D::PROMISE {
-        Promise::EpochPrefix => machine.design.announced_epoch(),
+        Promise::EpochPrefix | Promise::CausalCut => machine.design.announced_epoch(),
         Promise::Nothing => machine.outside.seen_epoch,
     };
+    if let Some(causal) = &mut golden.causal {
+        causal.follow(machine);
+    }
+    let lost = power_off(machine, at, options.tear_seed);
     let memory = &mut machine.hardware.memory;
-    let lost = memory.power_off(at, &mut Tear::new(options.tear_seed));
 
     let [first_journal, second_journal] = std::mem::take(&mut golden.journals);
     let mut surviving = Surviving::with_journal(&mut memory.arena, first_journal);
     let recovered = D::recover(&mut surviving, bug);
     let steps = surviving.steps();
-    let journal = surviving.into_journal();
+    let (journal, behind) = surviving.into_parts();
     let digest = memory.arena.digest().expect("the verifier keeps a digest");
     let mut judged = judge::<D>(golden, recovered, digest, announced);
     judged.writes_in_flight = lost.writes_in_flight;
     judged.writes_lost = lost.writes_lost;
     judged.recovery_steps = steps;
     if options.keep_image && judged.verdict == Verdict::Verified {
-        judged.image = memory.arena.duplicate().ok();
+        let memory = memory.arena.duplicate().ok();
+        judged.image = memory.map(|memory| Image { memory, behind });
     }
     let mut journals = [journal.undo(&mut memory.arena), second_journal];
 
@@ -181,6 +210,16 @@ pub fn cut<D: Design>(
     judged
 }
 
+/// Cuts the power; what energy backup keeps alive is written.
+fn power_off<D: Design>(machine: &mut Machine<D>, at: Cycles, tear_seed: u64) -> Lost {
+    let memory = &mut machine.hardware.memory;
+    let mut lost = memory.power_off(at, &mut Tear::new(tear_seed));
+    machine.design.drain(at, &mut |address, bytes| {
+        memory.drain(&mut lost, address, bytes);
+    });
+    lost
+}
+
 fn judge<D: Design>(
     golden: &Golden,
     recovered: Result<Recovered, Interrupted>,
@@ -196,11 +235,18 @@ fn judge<D: Design>(
         ),
         Ok(recovered) => {
             let epoch = match D::PROMISE {
-                Promise::EpochPrefix => Some(recovered.epoch),
+                Promise::EpochPrefix | Promise::CausalCut => Some(recovered.epoch),
                 // Nothing says which epoch this should be; any will do.
                 Promise::Nothing => golden.epoch(digest),
             };
+            let broken = golden.causal.as_ref().and_then(Causal::broken);
             match epoch {
+                Some(epoch) if broken.is_some() => (
+                    Verdict::CausalityBroken,
+                    Some(epoch),
+                    epoch,
+                    broken.map(ToOwned::to_owned),
+                ),
                 Some(epoch) if epoch < announced => (
                     Verdict::OlderThanAnnounced,
                     Some(epoch),
@@ -269,14 +315,18 @@ fn recover_twice<D: Design>(
     let [first, second] = std::mem::take(journals);
     let mut first = Surviving::with_journal(arena, first).failing_at(step, tear);
     let _ = D::recover(&mut first, bug);
-    let first = first.into_journal();
+    let (first, loaded) = first.into_parts();
+    // What was in DRAM is lost again.
+    for (line, bytes) in &loaded {
+        arena.write_line(line * LINE_BYTES as u64, bytes);
+    }
     let mut second = Surviving::with_journal(arena, second);
     let recovered = D::recover(&mut second, bug);
     let second = second.into_journal();
     let same = arena.digest() == Some(digest);
     let result = match recovered {
         Err(error) => Err(format!("cut again at recovery step {step}: {error}")),
-        Ok(recovered) if D::PROMISE == Promise::EpochPrefix && Some(recovered.epoch) != epoch => {
+        Ok(recovered) if D::PROMISE != Promise::Nothing && Some(recovered.epoch) != epoch => {
             Err(format!(
                 "cut again at recovery step {step}: recovered epoch {} in place of {}",
                 recovered.epoch,
@@ -326,6 +376,46 @@ pub fn coherent_image<D: Design>(machine: &Machine<D>) -> std::io::Result<Arena>
     Ok(image)
 }
 
+/// Memory at the end of an epoch, for a machine that has just booted and is run to `until`: found
+/// where a whole image is wanted in place of digests.
+pub fn image_of_epoch<D: Design>(
+    machine: &mut Machine<D>,
+    epoch: u64,
+    until: Cycles,
+) -> Result<Arena, Error> {
+    let host = |source| Error::Host {
+        what: "copying an image".into(),
+        source,
+    };
+    let start = coherent_image(machine).map_err(host)?;
+    if D::PROMISE == Promise::CausalCut {
+        let mut causal = Causal::watch(machine, Digest::default());
+        causal.keep_image(epoch, start);
+        while let Pause::EpochEnded(_) = machine.run(until)? {
+            causal.follow(machine);
+        }
+        causal.follow(machine);
+        return causal
+            .into_image()
+            .ok_or_else(|| Error::Defect("the image was given up".into()));
+    }
+    let mut expected = (epoch == 0).then_some(start);
+    loop {
+        match machine.run(until)? {
+            Pause::EpochEnded(ended) if ended == epoch => {
+                expected = Some(coherent_image(machine).map_err(host)?);
+            }
+            Pause::EpochEnded(_) => {}
+            Pause::Time | Pause::Finished => break,
+        }
+    }
+    // An epoch that had not ended: what was seen outside was as of now.
+    match expected {
+        Some(expected) => Ok(expected),
+        None => coherent_image(machine).map_err(host),
+    }
+}
+
 /// Cuts and recovers as [`cut`] does, and compares byte by byte with the image of an epoch.
 pub fn first_difference<D: Design>(
     machine: &mut Machine<D>,
@@ -337,8 +427,8 @@ pub fn first_difference<D: Design>(
     let bug = machine.planted_bug();
     let range = machine.layout.protected();
     let newest = coherent_image(machine).ok()?;
+    let lost = power_off(machine, at, tear_seed);
     let memory = &mut machine.hardware.memory;
-    let lost = memory.power_off(at, &mut Tear::new(tear_seed));
     let mut surviving = Surviving::new(&mut memory.arena);
     let _ = D::recover(&mut surviving, bug);
     let journal = surviving.into_journal();

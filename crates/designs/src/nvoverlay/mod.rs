@@ -1,4 +1,464 @@
-//! NVOverlay (Wang et al., ISCA 2021): distributed epochs above, a multi-snapshot mapping of the
-//! NVM below. This is where the two meet.
+//! NVOverlay (Wang et al., ISCA 2021): frequent snapshots of the whole memory, of which every one
+//! can be read later, without a global epoch and without a log.
+//!
+//! Above the memory bus, *Coherent Snapshot Tracking* (§IV, this file and its neighbours): each
+//! domain (a hart with its L1s and L2) has its own epoch; lines carry the epoch of their last store
+//! as OID, in the caches and in DRAM; a domain that gets a line from a newer epoch advances to that
+//! one, so that the epochs are a Lamport clock; a dirty version of an older epoch never changes, and
+//! goes to the OMC when it leaves the domain or the tag walker finds it. Below it, *Multi-snapshot
+//! NVM Mapping* (§V, [`mnm`]) keeps what arrives there.
+//!
+//! Where to find what: epoch numbers as tags and their recycling, `numbers.rs` (§IV-D); OIDs in DRAM,
+//! `oids.rs` (§IV-A4); tag walkers and the recoverable epoch, `walker.rs` (§IV-C, §V-B); the version
+//! access protocol itself, which is no design's own, in the substrate's `noninclusive.rs` (§IV-A).
+//!
+//! Always true:
+//! - A domain never holds a line whose version is newer than its epoch.
+//! - All domains run epochs of one group of numbers.
+//! - DRAM holds the working memory. The NVM's home addresses hold the initial image, for ever.
 
+mod bugs;
 pub mod mnm;
+mod numbers;
+mod oids;
+mod walker;
+
+use perdure_hardware::hierarchy::Hardware;
+use perdure_hardware::line::{Line, LineNumber, Version};
+use perdure_hardware::policy::{CrossVersionStore, Departure, Evicted, Eviction, Policy, Reason};
+use perdure_hardware::specification::Inclusion;
+use perdure_hardware::statistics::Statistics;
+use perdure_hardware::time::Cycles;
+use serde::{Deserialize, Serialize};
+
+use crate::design::{
+    Design, DomainEpochs, ImpossibleParameter, PlantedBug, Promise, Recovered, Urgency,
+};
+use crate::layout::{BootRecord, Layout};
+use crate::surviving::{Interrupted, Surviving};
+use bugs::Bug;
+use mnm::{Mnm, MnmParameters};
+use numbers::Numbers;
+use oids::Oids;
+use walker::{EVENT_WALK, Walker};
+
+/// Parameters. Unknown keys are refused where the configuration is put together.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Parameters {
+    /// Width of OIDs.
+    pub oid_bits: u32,
+    /// One OID in DRAM for four lines.
+    pub super_blocks: bool,
+    /// A domain that is so many epochs behind the newest one is told to advance.
+    pub skew_epochs: u64,
+    /// Sets of the L2 that one step of the tag walker looks at, one a cycle.
+    pub walk_sets_per_step: usize,
+    /// Time from one step to the next.
+    pub walk_step_cycles: u64,
+    /// False: versions depart by capacity and coherence alone, and a walk is made only when somebody
+    /// waits for an epoch.
+    pub walker: bool,
+    /// The OMCs and what they keep.
+    #[serde(flatten)]
+    pub mnm: MnmParameters,
+}
+
+impl Default for Parameters {
+    fn default() -> Self {
+        Self {
+            oid_bits: 16,
+            super_blocks: false,
+            skew_epochs: 2,
+            walk_sets_per_step: 16,
+            walk_step_cycles: 256,
+            walker: true,
+            mnm: MnmParameters::default(),
+        }
+    }
+}
+
+impl Parameters {
+    fn validate(&self, hardware: &Hardware) -> Result<(), ImpossibleParameter> {
+        let specification = &hardware.specification;
+        ImpossibleParameter::unless(
+            (3..=16).contains(&self.oid_bits),
+            "nvoverlay.oid_bits",
+            self.oid_bits,
+            "must be 3 to 16",
+        )?;
+        let group = Numbers::new(self.oid_bits).group_epochs();
+        ImpossibleParameter::unless(
+            (1..group).contains(&self.skew_epochs),
+            "nvoverlay.skew_epochs",
+            self.skew_epochs,
+            format!(
+                "must be 1 to {}, less than half the epoch numbers",
+                group - 1
+            ),
+        )?;
+        ImpossibleParameter::unless(
+            (1..=1 << 20).contains(&self.walk_sets_per_step),
+            "nvoverlay.walk_sets_per_step",
+            self.walk_sets_per_step,
+            "must be 1 to 1048576",
+        )?;
+        ImpossibleParameter::unless(
+            (1..=1 << 30).contains(&self.walk_step_cycles),
+            "nvoverlay.walk_step_cycles",
+            self.walk_step_cycles,
+            "must be 1 to 1073741824",
+        )?;
+        ImpossibleParameter::unless(
+            specification.dram.present,
+            "dram.present",
+            specification.dram.present,
+            "must be true for nvoverlay, whose working memory is DRAM (machine nvoverlay has it)",
+        )?;
+        ImpossibleParameter::unless(
+            specification.llc.inclusion == Inclusion::NonInclusive,
+            "llc.inclusion",
+            "inclusive",
+            "nvoverlay is for a last-level cache that is not: write \"non-inclusive\" or \"by-design\"",
+        )
+    }
+}
+
+/// The frontend's mistakes, then the backend's.
+const ALL_BUGS: [PlantedBug; bugs::ALL.len() + mnm::bugs::ALL.len()] = {
+    let mut all = [bugs::ALL[0]; bugs::ALL.len() + mnm::bugs::ALL.len()];
+    let mut at = 0;
+    while at < all.len() {
+        all[at] = if at < bugs::ALL.len() {
+            bugs::ALL[at]
+        } else {
+            mnm::bugs::ALL[at - bugs::ALL.len()]
+        };
+        at += 1;
+    }
+    all
+};
+
+#[derive(Clone, Copy, Debug)]
+struct Domain {
+    epoch: u64,
+    tag: Version,
+    walker: Walker,
+}
+
+/// The frontend's state, over the backend.
+pub struct Nvoverlay {
+    parameters: Parameters,
+    numbers: Numbers,
+    domains: Vec<Domain>,
+    /// The newest of the domains' epochs.
+    newest: u64,
+    /// The kernel's state as of every epoch before this one is saved.
+    kernel_epoch: u64,
+    /// The recoverable epoch as the master OMC knows it; `mnm` knows which one is durable.
+    complete: u64,
+    oids: Oids,
+    /// Addresses that working memory may have.
+    memory: std::ops::Range<u64>,
+    mnm: Mnm,
+    bug: Option<Bug>,
+}
+
+impl Nvoverlay {
+    /// What the backend counts.
+    pub fn mnm(&self) -> &Mnm {
+        &self.mnm
+    }
+
+    /// Frees the numbers of the group that begins (§IV-D): no line keeps a tag of it. Dirty versions
+    /// depart; clean copies count as older than everything.
+    fn recycle(&mut self, hardware: &mut Hardware, now: Cycles) -> Cycles {
+        if self.bug == Some(Bug::NoRecycling) {
+            return now;
+        }
+        let ready = self.walk_everything(hardware, now);
+        let (numbers, newest) = (self.numbers, self.newest);
+        let current = numbers.group(newest);
+        let stale = |tag: Version| numbers.group(numbers.epoch(tag, newest)) != current;
+        hardware.retag(|tag| if stale(tag) { Version::NONE } else { tag });
+        self.oids.forget(self.memory.clone(), stale);
+        ready
+    }
+}
+
+impl Policy for Nvoverlay {
+    #[inline]
+    fn current_version(&self, domain: usize) -> Version {
+        self.domains[domain].tag
+    }
+
+    fn store(&mut self, _: &mut Hardware, _: &CrossVersionStore, now: Cycles) -> Cycles {
+        now
+    }
+
+    fn keeps_versions(&self) -> bool {
+        true
+    }
+
+    fn depart(&mut self, hardware: &mut Hardware, departure: &Departure, now: Cycles) -> Cycles {
+        let lost = match self.bug {
+            Some(Bug::StoreEvictionLost) => departure.reason == Reason::StoreEviction,
+            Some(Bug::DowngradeLost) => departure.reason == Reason::Downgrade,
+            _ => false,
+        };
+        let epoch = self.numbers.epoch(departure.version, self.newest);
+        if lost || epoch == 0 {
+            return now;
+        }
+        let writer = departure.domain as u16;
+        let (line, bytes) = (departure.line, &departure.bytes);
+        self.mnm
+            .insert(hardware, epoch, line, bytes, writer, now)
+            .accepted
+    }
+
+    fn passes_dirty(&self, to: usize, version: Version) -> bool {
+        self.bug == Some(Bug::TransferSkipsOmc)
+            || self.numbers.epoch(version, self.newest) >= self.domains[to].walker.floor
+    }
+
+    #[inline]
+    fn memory_version(&self, line: LineNumber) -> Version {
+        if self.bug == Some(Bug::DramForgetsOids) {
+            return Version::NONE;
+        }
+        self.oids.get(line)
+    }
+
+    #[inline]
+    fn is_ahead(&self, domain: usize, version: Version, write: bool) -> bool {
+        let Domain { epoch, tag, .. } = self.domains[domain];
+        let ignored = match self.bug {
+            Some(Bug::LoadIgnoresResponse) => !write,
+            Some(Bug::StoreKeepsOid) => write,
+            _ => false,
+        };
+        version != tag && self.numbers.epoch(version, self.newest) > epoch && !ignored
+    }
+
+    fn evict(&mut self, hardware: &mut Hardware, eviction: &Eviction, now: Cycles) -> Evicted {
+        let Hardware {
+            memory, statistics, ..
+        } = hardware;
+        let &Eviction {
+            line,
+            ref bytes,
+            version,
+            ..
+        } = eviction;
+        let newest = if self.bug == Some(Bug::SuperBlockShrinks) {
+            // Everything seems to be of the same age.
+            u64::from(version.0)
+        } else {
+            self.newest
+        };
+        self.oids.set(line, version, self.numbers, newest);
+        let done = memory.write_back(line, bytes, now, statistics);
+        Evicted {
+            accepted: done.accepted,
+            durable: done.durable,
+        }
+    }
+
+    fn fired(&mut self, hardware: &mut Hardware, event: u32, now: Cycles) {
+        if event >= EVENT_WALK {
+            self.walk(hardware, (event - EVENT_WALK) as usize, now);
+        } else {
+            self.mnm.fired(hardware, event, now);
+        }
+    }
+}
+
+impl DomainEpochs for Nvoverlay {
+    fn epoch(&self, domain: usize) -> u64 {
+        self.domains[domain].epoch
+    }
+
+    fn newest(&self) -> u64 {
+        self.newest
+    }
+
+    fn epoch_of(&self, version: Version) -> u64 {
+        self.numbers.epoch(version, self.newest)
+    }
+
+    fn lags(&self, domain: usize) -> bool {
+        let epoch = self.domains[domain].epoch;
+        epoch + self.parameters.skew_epochs < self.newest
+            || self.numbers.group(epoch) != self.numbers.group(self.newest)
+    }
+
+    fn save(
+        &mut self,
+        hardware: &mut Hardware,
+        domain: usize,
+        epoch: u64,
+        line: LineNumber,
+        bytes: &Line,
+        now: Cycles,
+    ) -> Cycles {
+        let epoch = epoch + u64::from(self.bug == Some(Bug::ContextAfterAdvance));
+        let writer = domain as u16;
+        self.mnm
+            .insert(hardware, epoch, line, bytes, writer, now)
+            .accepted
+    }
+
+    fn advance(
+        &mut self,
+        hardware: &mut Hardware,
+        domain: usize,
+        epoch: u64,
+        now: Cycles,
+    ) -> Cycles {
+        let mut ready = now;
+        if self.numbers.group(epoch) != self.numbers.group(self.newest) {
+            ready = self.recycle(hardware, now);
+        }
+        self.newest = self.newest.max(epoch);
+        self.domains[domain].epoch = epoch;
+        self.domains[domain].tag = self.numbers.tag(epoch);
+        hardware.version_changed_in(domain);
+        if self.parameters.walker {
+            self.start_walk(hardware, domain, ready);
+        }
+        ready
+    }
+
+    fn persist(&mut self, hardware: &mut Hardware, now: Cycles) {
+        for domain in 0..self.domains.len() {
+            self.start_walk(hardware, domain, now);
+        }
+    }
+
+    fn kernel_advanced(&mut self, hardware: &mut Hardware, epoch: u64, now: Cycles) {
+        self.kernel_epoch = epoch;
+        self.look_for_recoverable(hardware, now);
+    }
+}
+
+impl Design for Nvoverlay {
+    const NAME: &'static str = "nvoverlay";
+    const SUMMARY: &'static str =
+        "an epoch for each domain, and NVM that maps every epoch's lines: snapshots without a log";
+    const PROMISE: Promise = Promise::CausalCut;
+    const PLANTED_BUGS: &'static [PlantedBug] = &ALL_BUGS;
+    const UNLUCKY_SETTINGS: &'static [&'static [&'static str]] = &[
+        &["nvoverlay.super_blocks=true", "nvoverlay.skew_epochs=4"],
+        &[
+            "nvoverlay.oid_bits=3",
+            "nvoverlay.skew_epochs=1",
+            "nvoverlay.buffer_sets=0",
+        ],
+        &[
+            "nvoverlay.walk_step_cycles=4000",
+            "nvoverlay.buffer_ways=8",
+            "nvoverlay.merge_entries_per_step=1",
+        ],
+        &[
+            "nvoverlay.oid_bits=4",
+            "nvoverlay.walk_sets_per_step=1",
+            "nvoverlay.omcs=1",
+            "nvoverlay.pool_extent_bytes=64KiB",
+            "nvoverlay.pool_limit_bytes=1MiB",
+        ],
+        &[
+            "nvoverlay.super_blocks=true",
+            "nvoverlay.skew_epochs=8",
+            "nvoverlay.pool_extent_bytes=64KiB",
+            "nvoverlay.pool_limit_bytes=4MiB",
+        ],
+    ];
+    const SAVES_CONTEXTS: bool = true;
+    const NEEDS_INCLUSION: bool = false;
+    type Parameters = Parameters;
+
+    fn start(
+        parameters: &Parameters,
+        layout: &Layout,
+        hardware: &mut Hardware,
+        epoch: u64,
+        bug: Option<&'static str>,
+    ) -> Result<Self, ImpossibleParameter> {
+        parameters.validate(hardware)?;
+        let harts = hardware.cores.len();
+        if epoch == 0 {
+            let record = BootRecord {
+                layout: layout.clone(),
+                harts: harts as u64,
+                design: [0; 4],
+            };
+            for (address, bytes) in record.encode() {
+                hardware.memory.arena.write(address, &bytes);
+            }
+        }
+        let mnm = Mnm::start(&parameters.mnm, layout, hardware, epoch, bug)?;
+        let numbers = Numbers::new(parameters.oid_bits);
+        let first = epoch + 1;
+        let domain = Domain {
+            epoch: first,
+            tag: numbers.tag(first),
+            walker: Walker::new(first),
+        };
+        let memory = layout.protected();
+        Ok(Self {
+            parameters: parameters.clone(),
+            numbers,
+            domains: vec![domain; harts],
+            newest: first,
+            kernel_epoch: first,
+            complete: epoch,
+            oids: Oids::new(memory.end, parameters.super_blocks),
+            memory,
+            mnm,
+            bug: bug.and_then(Bug::named),
+        })
+    }
+
+    fn executing_epoch(&self) -> u64 {
+        self.newest
+    }
+
+    fn announced_epoch(&self) -> u64 {
+        self.mnm.recoverable()
+    }
+
+    fn end_epoch(&mut self, _: &mut Hardware, _: Urgency, now: Cycles) -> Cycles {
+        now
+    }
+
+    fn domains(&mut self) -> Option<&mut dyn DomainEpochs> {
+        Some(self)
+    }
+
+    fn drain(&self, at: Cycles, write: &mut dyn FnMut(u64, &[u8])) {
+        for (address, line) in self.mnm.drain(at) {
+            write(address, &line.0);
+        }
+    }
+
+    fn recover(image: &mut Surviving, bug: Option<&'static str>) -> Result<Recovered, Interrupted> {
+        mnm::recover(image, bug)
+    }
+
+    fn phase(&self) -> &'static str {
+        if self.mnm.busy() {
+            self.mnm.phase()
+        } else if self.domains.iter().any(|one| one.walker.next_set.is_some()) {
+            "tag walk"
+        } else {
+            "executing"
+        }
+    }
+
+    fn paths(statistics: &Statistics) -> Vec<(&'static str, u64)> {
+        vec![
+            ("store eviction", statistics.version_store_evictions),
+            ("version passed dirty", statistics.dirty_transfers),
+        ]
+    }
+}

@@ -395,7 +395,7 @@ impl Mnm {
         }
         let (page, line_in_page) = page_of(line);
         let omc = (page % self.omcs.len() as u64) as usize;
-        self.omcs[omc].buffer.settle(now);
+        self.omcs[omc].buffer.settle(hardware.memory.horizon());
         let mut start = now.max(self.fence);
         let (epoch_of_slot, number) = self.page_for(omc, epoch, page, line_in_page);
         let (place, redundant) = loop {

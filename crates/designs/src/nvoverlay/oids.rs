@@ -1,0 +1,82 @@
+//! The OIDs of lines in DRAM (§IV-A4, §V-F): which version the working copy is, so that a dependency
+//! is remembered when the line has left the caches.
+//!
+//! Always true: an OID is no older than the version of any line that it is for. With super-blocks
+//! of four lines it may be newer than one's, which makes a reader's domain advance without need.
+
+use std::ops::Range;
+
+use perdure_hardware::line::{LINE_BYTES, LineNumber, Version};
+
+use super::numbers::Numbers;
+
+/// Lines that share an OID in the super-block variant.
+const SUPER_BLOCK_SHIFT: u32 = 2;
+
+/// One OID for each line, or for each super-block.
+#[derive(Clone, Debug)]
+pub struct Oids {
+    shift: u32,
+    /// Tag + 1; 0 for none.
+    words: Vec<u16>,
+}
+
+impl Oids {
+    /// None set, for so much memory.
+    pub fn new(memory_bytes: u64, super_blocks: bool) -> Self {
+        let shift = if super_blocks { SUPER_BLOCK_SHIFT } else { 0 };
+        let lines = memory_bytes / LINE_BYTES as u64;
+        Self {
+            shift,
+            words: vec![0; (lines >> shift) as usize + 1],
+        }
+    }
+
+    /// The version of a line.
+    #[inline]
+    pub fn get(&self, line: LineNumber) -> Version {
+        match self.words[(line >> self.shift) as usize] {
+            0 => Version::NONE,
+            word => Version(word - 1),
+        }
+    }
+
+    /// A line is written back. A super-block's OID only grows.
+    pub fn set(&mut self, line: LineNumber, version: Version, numbers: Numbers, newest: u64) {
+        let known = self.get(line);
+        let grows = numbers.epoch(version, newest) >= numbers.epoch(known, newest);
+        if self.shift == 0 || grows {
+            self.words[(line >> self.shift) as usize] = version.0.wrapping_add(1);
+        }
+    }
+
+    /// Forgets the OIDs for which `stale` holds, among lines of these addresses.
+    pub fn forget(&mut self, addresses: Range<u64>, stale: impl Fn(Version) -> bool) {
+        let word_bytes = (LINE_BYTES as u64) << self.shift;
+        let words = addresses.start / word_bytes..addresses.end.div_ceil(word_bytes);
+        for word in &mut self.words[words.start as usize..words.end as usize] {
+            if *word != 0 && stale(Version(*word - 1)) {
+                *word = 0;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_super_blocks_oid_only_grows() {
+        let numbers = Numbers::new(4);
+        let mut oids = Oids::new(4096, true);
+        assert_eq!(oids.get(5), Version::NONE);
+        for (line, epoch, expected) in [(4, 3, 3), (7, 2, 3), (5, 6, 6), (8, 1, 1)] {
+            oids.set(line, numbers.tag(epoch), numbers, 7);
+            assert_eq!(oids.get(line), numbers.tag(expected), "line {line}");
+        }
+        oids.forget(0..4096, |tag| tag == numbers.tag(6));
+        assert_eq!(oids.get(4), Version::NONE);
+        assert_eq!(oids.get(9), numbers.tag(1));
+    }
+}

@@ -1,0 +1,184 @@
+//! The oracle of a causal cut: what memory was at the end of every epoch, when each domain has its
+//! own.
+//!
+//! It follows the run by its trace (`perdure_hardware::trace`) and by nothing that the design says:
+//! which domain is in which epoch follows from the advances, and the *version* of a line is the
+//! epoch of the domain that stored to it last. The causal cut at epoch E is then every line in its
+//! newest version that is not newer than E. That this is closed downwards is checked as the run goes:
+//! - in the order of coherence: no domain stores to, or goes on after getting, a line whose version
+//!   is newer than the domain's own epoch;
+//! - in program order: a domain's context is saved between its epochs, and epochs only grow.
+//!
+//! Digests make it cheap: a version adds to the digest of every epoch from its own on what the line's
+//! last bytes in that version differ from those before.
+
+use std::collections::{BTreeMap, HashMap};
+
+use perdure_designs::Design;
+use perdure_hardware::arena::{Arena, Digest};
+use perdure_hardware::line::{LINE_BYTES, Line, LineNumber};
+use perdure_hardware::trace::Traced;
+
+use crate::machine::Machine;
+
+/// The newest version of a line.
+#[derive(Debug)]
+struct Newest {
+    epoch: u64,
+    /// The bytes before it; `None` once the version is closed.
+    before: Option<Box<Line>>,
+}
+
+/// The oracle.
+#[derive(Debug)]
+pub struct Causal {
+    domains: Vec<u64>,
+    /// For each domain, the version that it got and has not caught up with.
+    behind: Vec<Option<u64>>,
+    /// Looked up, never iterated over.
+    lines: HashMap<LineNumber, Newest>,
+    /// By epoch, the lines whose newest version was of that epoch when it began.
+    open: BTreeMap<u64, Vec<LineNumber>>,
+    /// By epoch, what its versions add.
+    changes: BTreeMap<u64, Digest>,
+    start: Digest,
+    /// The first thing that breaks the order.
+    broken: Option<String>,
+    /// Memory at the end of one epoch, if somebody wants to look at it.
+    image: Option<(u64, Arena)>,
+}
+
+impl Causal {
+    /// From the machine's state now, which is that of the epoch before its domains'.
+    pub fn watch<D: Design>(machine: &mut Machine<D>, start: Digest) -> Self {
+        machine.hardware.trace = Some(Vec::new());
+        let harts = machine.hardware.cores.len();
+        let first = machine.design.executing_epoch();
+        Self {
+            domains: vec![first; harts],
+            behind: vec![None; harts],
+            lines: HashMap::new(),
+            open: BTreeMap::new(),
+            changes: BTreeMap::new(),
+            start,
+            broken: None,
+            image: None,
+        }
+    }
+
+    /// From now on, keeps a copy of memory as of the end of an epoch.
+    pub fn keep_image(&mut self, epoch: u64, memory: Arena) {
+        self.image = Some((epoch, memory));
+    }
+
+    /// That copy.
+    pub fn into_image(self) -> Option<Arena> {
+        self.image.map(|(_, image)| image)
+    }
+
+    /// What was wrong with the order so far.
+    pub fn broken(&self) -> Option<&str> {
+        self.broken.as_deref()
+    }
+
+    /// The digest of memory at the end of an epoch that every domain has left.
+    pub fn digest(&self, epoch: u64) -> Option<Digest> {
+        let left = self.domains.iter().all(|&current| current > epoch);
+        left.then(|| {
+            let sum = self.changes.range(..=epoch).map(|(_, change)| change.0);
+            Digest(sum.fold(self.start.0, u128::wrapping_add))
+        })
+    }
+
+    /// Takes in what has happened since the last time.
+    pub fn follow<D: Design>(&mut self, machine: &mut Machine<D>) {
+        let trace = machine.hardware.trace.as_mut().map(std::mem::take);
+        for event in trace.into_iter().flatten() {
+            self.take(event);
+        }
+        // What all domains have left cannot change any more.
+        let oldest = self.domains.iter().copied().min().unwrap_or(0);
+        let newer = self.open.split_off(&oldest);
+        for (epoch, lines) in std::mem::replace(&mut self.open, newer) {
+            for line in lines {
+                if self.lines.get(&line).is_some_and(|one| one.epoch == epoch) {
+                    let last = machine.hardware.peek(&machine.design, line);
+                    self.close(line, &last);
+                }
+            }
+        }
+    }
+
+    fn take(&mut self, event: Traced) {
+        let domain = match event {
+            Traced::Stored { domain, .. } | Traced::Observed { domain, .. } => domain,
+            Traced::Advanced { domain, epoch } => {
+                self.domains[domain] = epoch;
+                self.behind[domain] = self.behind[domain].filter(|&version| version > epoch);
+                return;
+            }
+            Traced::Saved {
+                epoch,
+                line,
+                old,
+                new,
+            } => return self.change(epoch, line, &old, &new),
+        };
+        let epoch = self.domains[domain];
+        if let Some(version) = self.behind[domain] {
+            self.breaks(format!(
+                "domain {domain} went on in epoch {epoch} after it got a line of epoch {version}"
+            ));
+        }
+        match event {
+            Traced::Observed { line, .. } => {
+                let version = self.lines.get(&line).map_or(0, |newest| newest.epoch);
+                self.behind[domain] = (version > epoch).then_some(version);
+            }
+            Traced::Stored { line, old, .. } => self.store(domain, epoch, line, old),
+            _ => {}
+        }
+    }
+
+    fn store(&mut self, domain: usize, epoch: u64, line: LineNumber, old: Box<Line>) {
+        match self.lines.get(&line).map(|newest| newest.epoch) {
+            Some(version) if version == epoch => return,
+            Some(version) if version > epoch => {
+                return self.breaks(format!(
+                    "domain {domain} stored in epoch {epoch} to line {line:#x}, which is of epoch {version}"
+                ));
+            }
+            Some(_) => self.close(line, &old),
+            None => {}
+        }
+        let before = Some(old);
+        self.lines.insert(line, Newest { epoch, before });
+        self.open.entry(epoch).or_default().push(line);
+    }
+
+    /// The line's newest version gets its last bytes.
+    fn close(&mut self, line: LineNumber, last: &Line) {
+        let Some(newest) = self.lines.get_mut(&line) else {
+            return;
+        };
+        if let Some(before) = newest.before.take() {
+            let epoch = newest.epoch;
+            self.change(epoch, line, &before, last);
+        }
+    }
+
+    fn change(&mut self, epoch: u64, line: LineNumber, old: &Line, new: &Line) {
+        let address = line * LINE_BYTES as u64;
+        let change = self.changes.entry(epoch).or_insert(Digest(0));
+        change.replace(address, &old.0, &new.0);
+        if let Some((wanted, image)) = &mut self.image
+            && epoch <= *wanted
+        {
+            image.write_line(address, new);
+        }
+    }
+
+    fn breaks(&mut self, what: String) {
+        self.broken.get_or_insert(what);
+    }
+}

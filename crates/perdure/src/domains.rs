@@ -1,0 +1,243 @@
+//! The machine under a design whose domains have an epoch each (`DomainEpochs`): when a domain
+//! advances, what is saved then, and how the kernel takes part.
+//!
+//! Always true:
+//! - A domain's context, as of the end of an epoch, is saved before the domain runs in a newer one.
+//! - A hart enters the kernel in the newest epoch of all. So whatever the kernel reads on its behalf
+//!   is of no newer epoch, and all that the kernel does is part of that one epoch: a system call is
+//!   an event after everything before it.
+//! - The kernel's state as of the end of an epoch is saved before it is changed in a newer one.
+//! - A hart that runs sees no mapping of a newer epoch than its own.
+
+use perdure_designs::{Design, DomainEpochs, Urgency};
+use perdure_hardware::hierarchy::Hardware;
+use perdure_hardware::line::{LINE_BYTES, Line, line_of};
+use perdure_hardware::time::Cycles;
+use perdure_hardware::trace::Traced;
+
+use crate::context::MachineRecord;
+use crate::machine::Machine;
+
+impl<D: Design> Machine<D> {
+    fn domain_epochs(&mut self) -> Option<(&mut dyn DomainEpochs, &mut Hardware)> {
+        Some((self.design.domains()?, &mut self.hardware))
+    }
+
+    /// A hart got a line of a newer epoch: its domain advances, and the access is made again.
+    pub(crate) fn catch_up(&mut self, hart: usize) {
+        let ahead = self.hardware.cores[hart].ahead.take();
+        if let (Some(version), Some((domains, _))) = (ahead, self.domain_epochs()) {
+            let epoch = domains.epoch_of(version);
+            if epoch > domains.epoch(hart) {
+                self.advance(hart, epoch);
+            }
+        }
+    }
+
+    /// A hart is about to run: if mappings changed in a newer epoch, its domain comes to that one.
+    #[inline]
+    pub(crate) fn see_mappings(&mut self, hart: usize) {
+        let newest = self.mappings_epoch;
+        if newest > 0
+            && let Some((domains, _)) = self.domain_epochs()
+            && domains.epoch(hart) < newest
+        {
+            self.advance(hart, newest);
+        }
+    }
+
+    /// A hart is about to enter the kernel: both come to the newest epoch.
+    pub(crate) fn kernel_comes_up_to_date(&mut self, hart: usize) {
+        let Some((domains, _)) = self.domain_epochs() else {
+            return;
+        };
+        let (newest, mine) = (domains.newest(), domains.epoch(hart));
+        if mine < newest {
+            self.advance(hart, newest);
+        }
+        if self.kernel_epoch < newest {
+            self.save_kernel(hart, newest);
+        }
+    }
+
+    /// A domain goes on in another epoch, and with it every one that would lag too far behind.
+    fn advance(&mut self, hart: usize, epoch: u64) {
+        let now = self.clock(hart);
+        self.advance_one(hart, epoch, now);
+        loop {
+            let Some((domains, hardware)) = self.domain_epochs() else {
+                return;
+            };
+            let newest = domains.newest();
+            let Some(behind) = (0..hardware.cores.len()).find(|&other| domains.lags(other)) else {
+                break;
+            };
+            self.advance_one(behind, newest, now);
+        }
+        self.kernel_keeps_up(hart);
+    }
+
+    /// One domain goes on in another epoch; it was told to at `now`.
+    fn advance_one(&mut self, hart: usize, epoch: u64, now: Cycles) {
+        let now = self.clock(hart).max(now);
+        let bytes = self.harts[hart].context.encode(self.clock_ns());
+        let Some((domains, _)) = self.domain_epochs() else {
+            return;
+        };
+        let ended = domains.epoch(hart);
+        debug_assert!(epoch > ended, "epochs only grow");
+        let old = std::mem::replace(&mut self.saved_contexts[hart], bytes);
+        let address = self.layout.context(hart);
+        let saved = std::mem::take(&mut self.saved_contexts[hart]);
+        let mut ready = self.save(hart, ended, address, &old, &saved, now);
+        self.saved_contexts[hart] = saved;
+        if let Some((domains, hardware)) = self.domain_epochs() {
+            ready = domains.advance(hardware, hart, epoch, ready);
+        }
+        if let Some(trace) = &mut self.hardware.trace {
+            let domain = hart;
+            trace.push(Traced::Advanced { domain, epoch });
+        }
+        let state = &mut self.harts[hart];
+        state.epoch_start = state.context.hart.retired;
+        state.epoch_start_stores = self.hardware.cores[hart].stores;
+        let running = state.context.running.is_some();
+        let stall = ready.saturating_sub(now);
+        if running {
+            self.hardware.cores[hart].stalls += stall;
+            self.hardware.statistics.flush_stall_cycles += stall;
+        }
+        self.hardware.statistics.epochs_committed += 1;
+    }
+
+    /// Saves bytes past the caches, line by line, as of the end of an epoch. `old` is what was saved
+    /// there before. Returns when the last line was taken.
+    fn save(
+        &mut self,
+        hart: usize,
+        epoch: u64,
+        address: u64,
+        old: &[u8],
+        new: &[u8],
+        now: Cycles,
+    ) -> Cycles {
+        let mut ready = now;
+        let piece = |bytes: &[u8], start: usize| {
+            let mut line = Line::ZERO;
+            if let Some(rest) = bytes.get(start..) {
+                let length = rest.len().min(LINE_BYTES);
+                line.0[..length].copy_from_slice(&rest[..length]);
+            }
+            line
+        };
+        for start in (0..new.len()).step_by(LINE_BYTES) {
+            let (before, after) = (piece(old, start), piece(new, start));
+            let line = line_of(address + start as u64);
+            if before == after {
+                continue;
+            }
+            if let Some((domains, hardware)) = self.domain_epochs() {
+                ready = domains.save(hardware, hart, epoch, line, &after, ready);
+            }
+            self.hardware.statistics.context_lines += 1;
+            if let Some(trace) = &mut self.hardware.trace {
+                trace.push(Traced::Saved {
+                    epoch,
+                    line,
+                    old: Box::new(before),
+                    new: Box::new(after),
+                });
+            }
+        }
+        ready
+    }
+
+    /// The kernel's state as of now is that of every epoch before `next`: it is saved.
+    fn save_kernel(&mut self, hart: usize, next: u64) {
+        let ended = self.kernel_epoch;
+        self.kernel.seal(ended);
+        if self.kernel_changed {
+            let now = self.clock(hart);
+            let image = self.kernel.save();
+            let room = self.layout.kernel.end - self.layout.kernel.start;
+            if image.len() as u64 > room {
+                self.hardware.failure = Some(perdure_hardware::policy::PolicyFailure(format!(
+                    "nvm.bytes is too small: the kernel's state takes {} bytes and its region has {room}",
+                    image.len()
+                )));
+                return;
+            }
+            let record = MachineRecord::new(ended, &image, self.skipped_ns).encode();
+            // What an earlier, longer image left behind stays known.
+            let old = std::mem::take(&mut self.saved_image);
+            let mut image = image;
+            image.resize(image.len().next_multiple_of(LINE_BYTES), 0);
+            let start = self.layout.kernel.start;
+            let mut ready = self.save(hart, ended, start, &old, &image, now);
+            if let Some(rest) = old.get(image.len()..) {
+                image.extend_from_slice(rest);
+            }
+            let address = self.layout.context(self.harts.len());
+            let old = std::mem::replace(&mut self.saved_record, record);
+            let record = std::mem::take(&mut self.saved_record);
+            ready = self.save(hart, ended, address, &old, &record, ready);
+            self.saved_record = record;
+            self.saved_image = image;
+            let stall = ready.saturating_sub(now);
+            self.hardware.cores[hart].stalls += stall;
+            self.hardware.statistics.flush_stall_cycles += stall;
+            self.kernel_changed = false;
+        }
+        self.kernel_epoch = next;
+        let now = self.clock(hart);
+        if let Some((domains, hardware)) = self.domain_epochs() {
+            domains.kernel_advanced(hardware, next, now);
+        }
+    }
+
+    /// Nobody can enter the kernel in an epoch that every domain has left: so the kernel does not
+    /// hold the recoverable epoch back when nobody enters it at all.
+    fn kernel_keeps_up(&mut self, hart: usize) {
+        let Some((domains, hardware)) = self.domain_epochs() else {
+            return;
+        };
+        let oldest = (0..hardware.cores.len())
+            .map(|domain| domains.epoch(domain))
+            .min()
+            .unwrap_or(0);
+        if oldest > self.kernel_epoch {
+            self.save_kernel(hart, oldest);
+        }
+    }
+
+    /// An epoch is due in a hart's domain; if somebody waits for output, in every domain.
+    pub(crate) fn end_domain_epoch(&mut self, hart: usize, urgency: Urgency) -> u64 {
+        let Some((domains, _)) = self.domain_epochs() else {
+            unreachable!("called only for a design with epochs by domain");
+        };
+        let (mine, newest) = (domains.epoch(hart), domains.newest());
+        if urgency != Urgency::OutputCommit {
+            self.advance(hart, mine + 1);
+            return mine;
+        }
+        // The kernel has been entered in the newest epoch, and everything so far belongs to it.
+        self.hardware.statistics.epochs_forced += 1;
+        self.hold_files(newest);
+        let now = self.clock(hart);
+        for domain in 0..self.harts.len() {
+            let Some((domains, _)) = self.domain_epochs() else {
+                break;
+            };
+            if domains.epoch(domain) <= newest {
+                self.advance_one(domain, newest + 1, now);
+            }
+        }
+        self.kernel_keeps_up(hart);
+        let now = self.clock(hart);
+        if let Some((domains, hardware)) = self.domain_epochs() {
+            domains.persist(hardware, now);
+        }
+        self.announced(now);
+        newest
+    }
+}
