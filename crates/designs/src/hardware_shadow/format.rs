@@ -93,7 +93,8 @@ pub struct Map {
     pub copies: u64,
     /// Of the media.
     pub row_bytes: u64,
-    banks: u64,
+    /// Of the media.
+    pub banks: u64,
     root: Range<u64>,
     nodes: Area,
     slots: Area,

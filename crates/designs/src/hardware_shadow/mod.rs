@@ -33,10 +33,11 @@ use perdure_hardware::time::Cycles;
 use serde::{Deserialize, Serialize};
 
 use self::bugs::Bug;
-use self::format::{HOME, Map, Place, Record};
+use self::format::{Map, Record};
 use self::recovery::Flaw;
 use self::table::{Full, Grain, Table, write_record, write_version};
 use crate::design::{Design, ImpossibleParameter, PlantedBug, Promise, Recovered, Urgency};
+use crate::journaling::commit::Turns;
 use crate::layout::Layout;
 use crate::surviving::{Interrupted, Surviving};
 
@@ -111,7 +112,7 @@ impl Policy for HardwareShadow {
         let mut ready = now;
         if store.version != Version::NONE && self.bug != Some(Bug::OldVersionOverwritten) {
             ready = self
-                .save(hardware, line, &store.old, Traffic::Flush, now)
+                .write(hardware, line, &store.old, false, Traffic::Flush, now)
                 .accepted;
         }
         hardware.set_llc_version(line, tag(self.executing));
@@ -134,17 +135,9 @@ impl Policy for HardwareShadow {
             Cause::Flush => Traffic::Flush,
             Cause::Replacement | Cause::CacheBlock => Traffic::WriteBack,
         };
-        let of_executing = eviction.version == tag(self.executing);
-        if of_executing || self.bug == Some(Bug::OldVersionMisplaced) {
-            let place = self.working(line);
-            let to = self.table.written_to(line, place);
-            let done = write_version(hardware, to, bytes, traffic, now);
-            return Evicted {
-                accepted: done.accepted,
-                durable: done.durable,
-            };
-        }
-        self.save(hardware, line, bytes, traffic, now)
+        let of_executing =
+            eviction.version == tag(self.executing) || self.bug == Some(Bug::OldVersionMisplaced);
+        self.write(hardware, line, bytes, of_executing, traffic, now)
     }
 
     fn fill(&mut self, hardware: &mut Hardware, line: LineNumber, now: Cycles) -> (Line, Cycles) {
@@ -194,59 +187,65 @@ impl Policy for HardwareShadow {
 }
 
 impl HardwareShadow {
-    /// Where the executing epoch's version of a line goes.
-    fn working(&self, line: LineNumber) -> Place {
-        match self.table.known(line) {
-            Some(known) if self.bug == Some(Bug::TwoPlaces) => known.before,
-            Some(known) => self.table.working(known),
-            None => HOME,
-        }
-    }
-
-    /// Writes a line's version of the checkpoint under way to its place.
-    fn save(
+    /// Writes a line's version of the executing epoch, or that of the checkpoint under way, to its
+    /// place.
+    fn write(
         &mut self,
         hardware: &mut Hardware,
         line: LineNumber,
         bytes: &Line,
+        of_executing: bool,
         traffic: Traffic,
         now: Cycles,
     ) -> Evicted {
-        let newest = self.table.known(line).map_or(HOME, |known| known.newest);
-        let to = self.table.written_to(line, newest);
-        let done = write_version(hardware, to, bytes, traffic, now);
-        Evicted {
-            accepted: done.accepted,
-            durable: done.durable,
-        }
+        let bug = self.bug;
+        let place = self.table.written_to(line, |map, known| match bug {
+            _ if !of_executing => known.newest,
+            Some(Bug::TwoPlaces) => known.before,
+            _ => map.other_place(known.newest, known.before),
+        });
+        place.map_or_else(
+            || Evicted {
+                accepted: now,
+                durable: now,
+            },
+            |to| write_version(hardware, to, bytes, traffic, now),
+        )
     }
 
     /// A step of the walk over the lines of the checkpoint under way: those that are still in the
-    /// caches with its bytes become clean and are written.
+    /// caches with its bytes become clean and are written. It writes when the controller has nothing
+    /// else to do that it would hold up.
     fn walk(&mut self, hardware: &mut Hardware, now: Cycles) {
         let under_way = tag(self.executing - 1);
         let port_cycles = hardware.specification.llc.port_cycles;
-        let step = self.parameters.walk_lines_per_step;
         let mut time = now;
         let early = usize::from(self.bug == Some(Bug::WalkEndsEarly));
         let lines = self.under_way.len().saturating_sub(early);
-        let end = (self.walked + step).min(lines);
-        // Once the write queue makes it wait it gives way to what harts ask for.
-        while self.walked < end && time - now <= 2 * step as Cycles * port_cycles {
+        let end = (self.walked + self.parameters.walk_lines_per_step).min(lines);
+        while self.walked < end {
             let line = self.under_way[self.walked];
+            let cached = hardware.llc.find(line);
+            let still_needed =
+                cached.filter(|&slot| hardware.llc.word(slot).version() == under_way);
+            if still_needed.is_some() {
+                let newest = self.table.newest_place(line);
+                let free = hardware.memory.could_start_at(newest * LINE_BYTES as u64);
+                if free > time {
+                    time = free;
+                    break;
+                }
+            }
             self.walked += 1;
-            time =
-                hardware.take_llc_port(hardware.llc.set_of(line), time, port_cycles) + port_cycles;
-            let Some(slot) = hardware.llc.find(line) else {
+            let set = hardware.llc.set_of(line);
+            time = hardware.take_llc_port(set, time, port_cycles) + port_cycles;
+            let Some(slot) = still_needed else {
                 continue;
             };
-            if hardware.llc.word(slot).version() != under_way {
-                continue;
-            }
             let (newer, _, at_hand) = hardware.clean(self, slot, true, time);
             if let Some(bytes) = newer {
                 hardware.statistics.flush_lines += 1;
-                let done = self.save(hardware, line, &bytes, Traffic::Flush, at_hand);
+                let done = self.write(hardware, line, &bytes, false, Traffic::Flush, at_hand);
                 time = time.max(done.accepted);
             }
         }
@@ -398,10 +397,16 @@ impl Design for HardwareShadow {
         } = hardware;
         let done = self
             .table
-            .write(memory, words, Grain::Word, now, 0, statistics);
+            .write(memory, words, Grain::Word, now, statistics);
         let durable = done.durable.max(now);
         self.stage = Stage::Table;
-        self.under_way = std::mem::take(&mut self.written);
+        // The walk takes the banks in turn.
+        let mut turns = Turns::new(self.table.map.banks as usize);
+        turns.arrange(self.written.drain(..).map(|line| {
+            let place = self.table.newest_place(line);
+            (memory.bank(place * LINE_BYTES as u64), line, 0)
+        }));
+        self.under_way = turns.order.into_iter().map(|(line, _)| line).collect();
         self.walked = 0;
         self.executing += 1;
         hardware.version_changed();

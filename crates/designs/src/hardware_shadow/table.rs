@@ -13,12 +13,14 @@ use std::collections::BTreeMap;
 use perdure_hardware::hierarchy::Hardware;
 use perdure_hardware::line::{LINE_BYTES, Line, LineNumber};
 use perdure_hardware::memory::{Accepted, Memory, Traffic};
+use perdure_hardware::policy::Evicted;
 use perdure_hardware::statistics::Statistics;
 use perdure_hardware::time::Cycles;
 
 use super::format::{
     COPIES, HOME, LEVELS, Map, Mapping, NODE_WORDS, Place, RECORD_BYTES, Record, check_of,
 };
+use crate::journaling::commit::Turns;
 use crate::layout::{BootRecord, Layout};
 
 /// What is known of a line.
@@ -198,17 +200,17 @@ impl Table {
         self.map.place(line, known.group, place)
     }
 
-    /// Where the executing epoch's version of a line goes.
-    #[inline]
-    pub fn working(&self, known: &Known) -> Place {
-        self.map.other_place(known.newest, known.before)
-    }
-
     /// The newest bytes of a line outside the caches.
     #[inline]
     pub fn newest_at(&self, line: LineNumber) -> LineNumber {
         self.known(line)
             .map_or(line, |known| self.place(line, known, known.current))
+    }
+
+    /// Where the newest version of a line is that a table word names.
+    pub fn newest_place(&self, line: LineNumber) -> LineNumber {
+        self.known(line)
+            .map_or(line, |known| self.place(line, known, known.newest))
     }
 
     /// Shows every line whose newest bytes are not at home, in the order in which leaves were made.
@@ -221,16 +223,26 @@ impl Table {
         }
     }
 
-    // ---- Versions --------------------------------------------------------------------------
+    /// What is known of a line, to change it, and its leaf's node.
+    fn known_mut(&mut self, line: LineNumber) -> Option<(&mut Known, u64)> {
+        let leaf = (self.index[(line / NODE_WORDS) as usize] as usize).checked_sub(1)?;
+        let leaf = &mut self.leaves[leaf];
+        let known = &mut leaf.lines[(line % NODE_WORDS) as usize];
+        (known.group != UNMAPPED.group).then_some((known, leaf.node))
+    }
 
-    /// Notes that the bytes written last are in this place. Returns the line of NVM that it is.
-    pub fn written_to(&mut self, line: LineNumber, place: Place) -> LineNumber {
-        let Ok(known) = self.stored_to(line) else {
-            return line;
-        };
+    /// Notes that a line's bytes are written to a place. Returns the line of NVM that it is; `None`
+    /// if there was no room for the line's slots.
+    pub fn written_to(
+        &mut self,
+        line: LineNumber,
+        choose: impl FnOnce(&Map, &Known) -> Place,
+    ) -> Option<LineNumber> {
+        let place = choose(&self.map, self.known(line)?);
+        let (known, _) = self.known_mut(line)?;
         known.current = place;
         let group = known.group;
-        self.map.place(line, group, place)
+        Some(self.map.place(line, group, place))
     }
 
     // ---- The end of an epoch ---------------------------------------------------------------
@@ -240,9 +252,9 @@ impl Table {
     pub fn switch(&mut self, lines: &[LineNumber], epoch: u64) -> Vec<(u64, u64)> {
         let mut words = std::mem::take(&mut self.pointers);
         for &line in lines {
-            let leaf = self.index[(line / NODE_WORDS) as usize] as usize - 1;
-            let leaf = &mut self.leaves[leaf];
-            let known = &mut leaf.lines[(line % NODE_WORDS) as usize];
+            let Some(&known) = self.known(line) else {
+                continue; // The run has failed for want of room.
+            };
             let working = self.map.other_place(known.newest, known.before);
             let (old, new) = (
                 check_of(line, known.group, known.newest),
@@ -251,16 +263,17 @@ impl Table {
             self.record.sum = self.record.sum.wrapping_sub(old).wrapping_add(new);
             self.record.lines += u64::from(working != HOME);
             self.record.lines -= u64::from(known.newest != HOME);
-            known.before = known.newest;
-            known.newest = working;
             let mapping = Mapping {
                 group: known.group,
-                newest: known.newest,
-                before: known.before,
+                newest: working,
+                before: known.newest,
                 epoch: epoch as u32,
             };
-            let address = self.map.node_word(leaf.node, line % NODE_WORDS);
-            words.push((address, mapping.encode()));
+            if let Some((known, node)) = self.known_mut(line) {
+                (known.newest, known.before) = (mapping.newest, mapping.before);
+                let address = self.map.node_word(node, line % NODE_WORDS);
+                words.push((address, mapping.encode()));
+            }
         }
         words
     }
@@ -280,27 +293,21 @@ impl Table {
         mut words: Vec<(u64, u64)>,
         grain: Grain,
         now: Cycles,
-        not_before: Cycles,
         statistics: &mut Statistics,
     ) -> Accepted {
         words.sort_unstable();
         let pieces = pieces(memory, &words, grain, self.map.row_bytes);
-        let mut turns = BTreeMap::<usize, u32>::new();
-        let mut order: Vec<_> = (pieces.into_iter())
-            .map(|(address, bytes)| {
-                let turn = turns.entry(memory.bank(address)).or_default();
-                *turn += 1;
-                (*turn, address, bytes)
-            })
-            .collect();
-        order.sort_by_key(|(turn, address, _)| (*turn, *address));
+        let mut turns = Turns::new(self.map.banks as usize);
+        let banks = pieces.iter().map(|(address, _)| memory.bank(*address));
+        turns.arrange((banks.zip(0..)).map(|(bank, index)| (bank, u64::from(index), index)));
         let mut done = Accepted {
             accepted: now,
             durable: now,
         };
-        for (_, address, bytes) in order {
+        for &(_, index) in &turns.order {
+            let (address, bytes) = &pieces[index as usize];
             let (metadata, at) = (Traffic::Metadata, done.accepted);
-            let one = memory.write_block(address, &bytes, metadata, at, not_before, statistics);
+            let one = memory.write_block(*address, bytes, metadata, at, 0, statistics);
             done.accepted = one.accepted;
             done.durable = done.durable.max(one.durable);
         }
@@ -355,16 +362,20 @@ pub fn write_record(
     done.durable
 }
 
-/// Writes a version of a line to its place, behind what was accepted before.
+/// Writes a version of a line to its place.
 pub fn write_version(
     hardware: &mut Hardware,
     to: LineNumber,
     bytes: &Line,
     traffic: Traffic,
     now: Cycles,
-) -> Accepted {
+) -> Evicted {
     let Hardware {
         memory, statistics, ..
     } = hardware;
-    memory.write_line(to, bytes, traffic, now, 0, statistics)
+    let done = memory.write_line(to, bytes, traffic, now, 0, statistics);
+    Evicted {
+        accepted: done.accepted,
+        durable: done.durable,
+    }
 }

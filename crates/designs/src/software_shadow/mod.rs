@@ -29,7 +29,6 @@ use serde::{Deserialize, Serialize};
 
 use self::bugs::Bug;
 use crate::design::{Design, ImpossibleParameter, PlantedBug, Promise, Recovered, Urgency};
-use crate::hardware_shadow::format::HOME;
 use crate::hardware_shadow::recovery::{self, Flaw};
 use crate::hardware_shadow::table::{Grain, Table, write_record, write_version};
 use crate::hardware_shadow::{fail, map_of};
@@ -141,24 +140,31 @@ impl Policy for SoftwareShadow {
     /// Evicted lines stay in the DRAM, if there is one, until the library flushes them.
     fn evict(&mut self, hardware: &mut Hardware, eviction: &Eviction, now: Cycles) -> Evicted {
         let line = eviction.line;
-        let place = match self.table.known(line) {
-            Some(known) if self.bug == Some(Bug::WrittenInPlace) => known.newest,
-            Some(known) => self.table.working(known),
-            None => HOME,
+        let in_place = self.bug == Some(Bug::WrittenInPlace);
+        let place = self.table.written_to(line, |map, known| {
+            if in_place {
+                known.newest
+            } else {
+                map.other_place(known.newest, known.before)
+            }
+        });
+        let Some(to) = place else {
+            return Evicted {
+                accepted: now,
+                durable: now,
+            };
         };
-        let to = self.table.written_to(line, place);
-        let done = if eviction.cause == Cause::Replacement {
-            let Hardware {
-                memory, statistics, ..
-            } = hardware;
-            memory.write_back(to, &eviction.bytes, now, statistics)
-        } else {
+        if eviction.cause != Cause::Replacement {
             let traffic = match self.ending {
                 Ending::No => Traffic::WriteBack,
                 _ => Traffic::Flush,
             };
-            write_version(hardware, to, &eviction.bytes, traffic, now)
-        };
+            return write_version(hardware, to, &eviction.bytes, traffic, now);
+        }
+        let Hardware {
+            memory, statistics, ..
+        } = hardware;
+        let done = memory.write_back(to, &eviction.bytes, now, statistics);
         Evicted {
             accepted: done.accepted,
             durable: done.durable,
@@ -243,7 +249,7 @@ impl SoftwareShadow {
         } = hardware;
         let done = self
             .table
-            .write(memory, words, Grain::Line, composed, 0, statistics);
+            .write(memory, words, Grain::Line, composed, statistics);
         done.durable.max(composed)
     }
 }
