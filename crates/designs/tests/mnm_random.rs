@@ -95,6 +95,9 @@ fn the_clean_mapping_is_never_accused() {
         seen.cuts, seen.unfinished_merges
     );
     println!("phases: {:?}", seen.phases);
+    if std::env::var_os("PERDURE_SEED").is_some() {
+        return; // One seed does not go everywhere.
+    }
     let sum = |of: fn(&MnmStatistics) -> u64| seen.statistics.iter().map(of).sum::<u64>();
     assert!(seen.unfinished_merges > 20);
     assert!(sum(|s| s.compactions_waited) > 10);

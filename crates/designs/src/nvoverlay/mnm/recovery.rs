@@ -26,6 +26,9 @@ use crate::design::Recovered;
 use crate::layout::{BootRecord, Layout};
 use crate::surviving::{Corruption, Interrupted, Surviving};
 
+/// How many versions ahead the host is told what will be touched.
+const PREFETCH: usize = 16;
+
 /// What the indexes tell recovery.
 struct Indexed {
     /// For each OMC, what the master table lacks: the newest version of each line.
@@ -252,7 +255,11 @@ fn load(
         }
         Ok(())
     })?;
-    for (line, address) in versions {
+    for (at, &(line, address)) in versions.iter().enumerate() {
+        if let Some(&(line, address)) = versions.get(at + PREFETCH) {
+            image.prefetch(address);
+            image.prefetch(line * LINE_BYTES as u64);
+        }
         let mut bytes = Line::ZERO;
         bytes.0.copy_from_slice(image.read(address, LINE_BYTES)?);
         image.load_line(line, &bytes)?;
