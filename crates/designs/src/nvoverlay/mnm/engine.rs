@@ -113,7 +113,7 @@ impl Mnm {
             Ok(durable)
         } else if self.compaction.is_some() {
             self.compaction_step(hardware, now)
-        } else if self.merged < self.mergeable() {
+        } else if self.merged < self.mergeable(now) {
             self.merge_step(hardware, now)
         } else if self.register.recoverable < self.indexed {
             Ok(self.named_durable.max(self.register_durable))
@@ -355,6 +355,7 @@ impl Mnm {
         }
         self.statistics.register_writes += 1;
         self.statistics.register_bytes += bytes.len() as u64;
+        self.overwritten_recoverable = self.other_recoverable;
         self.other_recoverable = self.register.recoverable;
         self.register = register;
         self.register_durable = done.durable;
@@ -363,19 +364,24 @@ impl Mnm {
         done.accepted
     }
 
-    /// Epochs up to this one are named by both copies of the registers, or by one while the other
-    /// is being written with a newer one.
-    fn mergeable(&self) -> u64 {
+    /// Epochs up to this one are named by both copies of the registers, whatever a power cut leaves
+    /// of the one that is being written.
+    fn mergeable(&self, now: Cycles) -> u64 {
         if self.bug == Some(Bug::MergeBeforeRegister) {
             return self.indexed;
         }
-        self.register.recoverable.min(self.other_recoverable)
+        let newest = if self.register_durable <= now {
+            self.register.recoverable
+        } else {
+            self.overwritten_recoverable
+        };
+        newest.min(self.other_recoverable)
     }
 
     // ---- Merges ----------------------------------------------------------------------------
 
     fn merge_step(&mut self, hardware: &mut Hardware, now: Cycles) -> Result<Cycles, NoRoom> {
-        let epoch = self.next_epoch(self.merged, self.mergeable());
+        let epoch = self.next_epoch(self.merged, self.mergeable(now));
         let omcs = &self.omcs;
         let mut merging = self.merging.take().unwrap_or_else(|| Merging {
             epoch,

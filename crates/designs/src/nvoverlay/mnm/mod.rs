@@ -242,6 +242,8 @@ pub struct Mnm {
     register_durable: Cycles,
     /// The rec-epoch of the other copy.
     other_recoverable: u64,
+    /// The rec-epoch of the copy that was there before.
+    overwritten_recoverable: u64,
     /// Registers under way: when each is durable, and its rec-epoch.
     announcements: VecDeque<(Cycles, u64)>,
     recoverable: u64,
@@ -358,6 +360,7 @@ impl Mnm {
             merges_durable: VecDeque::new(),
             merged_durably: epoch,
             other_recoverable: epoch,
+            overwritten_recoverable: epoch,
             register,
             register_durable: 0,
             announcements: VecDeque::new(),
