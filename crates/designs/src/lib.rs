@@ -10,6 +10,7 @@ pub mod journaling;
 pub mod layout;
 pub mod nvoverlay;
 pub mod picl;
+pub mod rows;
 pub mod shadow_paging;
 pub mod software_logging;
 pub mod software_shadow;

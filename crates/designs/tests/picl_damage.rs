@@ -42,7 +42,8 @@ fn log_blocks(arena: &Arena, layout: &Layout, geometry: &Geometry) -> Group {
 
 #[test]
 fn damage_is_reported_or_harmless() {
-    let machines = geometry::all_with(Geometry::parameters);
+    let mut machines = geometry::all_with(Geometry::parameters);
+    machines.extend(geometry::SHORT_ROWS.map(|one| (one, one.parameters())));
     let found =
         damage::is_reported_or_harmless::<Picl>(&machines, EFFORT, |arena, layout, geometry| {
             let records = Group::records(COPIES, RECORD_BYTES);

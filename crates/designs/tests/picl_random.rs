@@ -22,7 +22,9 @@ const DEMAND: Demand = Demand {
 };
 
 fn machines() -> Vec<Machine<Picl>> {
-    geometry::all_with(Geometry::parameters)
+    let mut machines = geometry::all_with(Geometry::parameters);
+    machines.extend(geometry::SHORT_ROWS.map(|one| (one, one.parameters())));
+    machines
 }
 
 #[test]

@@ -2,15 +2,17 @@
 //!
 //! One flush of the undo buffer is one block, written in one row operation. Blocks form a chain:
 //! each names its predecessor's slot and, because slots are allocated one ahead, its successor's.
+//! Where rows are shorter than blocks, a block takes as many row operations as its entries need,
+//! and what lies behind them in its slot is not part of it.
 //!
 //! ```text
 //! block   0  u64  sequence number, from 0, never reused
-//!         8  u64  checksum over the rest of the block (xxh3)
+//!         8  u64  checksum over the rest of what was written (xxh3)
 //!        16  u32  predecessor's slot, or NO_SLOT
 //!        20  u32  successor's slot
 //!        24  u32  SystemEID when the block was flushed, low 32 bits
 //!        28  u16  entries
-//!        30  u16  zero
+//!        30  u16  bytes that were written; 0 stands for the whole block
 //!        32  entries of 72 bytes:
 //!              0  u64  line number << 16 | ValidFrom tag << 8 | ValidTill tag
 //!              8  64 bytes, the line as it was
@@ -74,9 +76,22 @@ pub struct Header {
     pub system: u32,
 }
 
-/// The bytes of a block.
-pub fn encode(header: Header, entries: &[Entry], ids: EpochIds, block_bytes: usize) -> Vec<u8> {
-    let mut block = vec![0; block_bytes];
+/// The bytes to write for a block: all of it if it fits a row, else no more than it needs.
+pub fn encode(
+    header: Header,
+    entries: &[Entry],
+    ids: EpochIds,
+    block_bytes: usize,
+    row_bytes: usize,
+) -> Vec<u8> {
+    let (length, written) = if block_bytes <= row_bytes {
+        (block_bytes, 0)
+    } else {
+        let needed = HEADER_BYTES + entries.len() * ENTRY_BYTES;
+        (needed, needed as u16)
+    };
+    let mut block = vec![0; length];
+    block[30..32].copy_from_slice(&written.to_le_bytes());
     block[0..8].copy_from_slice(&header.sequence.to_le_bytes());
     block[16..20].copy_from_slice(&header.predecessor.to_le_bytes());
     block[20..24].copy_from_slice(&header.successor.to_le_bytes());
@@ -117,6 +132,10 @@ impl<'a> Block<'a> {
             |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"));
         let long =
             |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"));
+        let bytes = match u16::from_le_bytes([bytes[30], bytes[31]]) {
+            0 => bytes,
+            written => bytes.get(..usize::from(written).max(HEADER_BYTES))?,
+        };
         if long(8) != seal_of(bytes) && !ignore_checksum {
             return None;
         }
@@ -356,7 +375,7 @@ mod tests {
             successor: 5,
             system: 32,
         };
-        let bytes = encode(header, &entries, ids, 2048);
+        let bytes = encode(header, &entries, ids, 2048, 2048);
         let block = Block::decode(&bytes, false).unwrap();
         assert_eq!(block.header, header);
         assert_eq!(block.entries(ids, 40).collect::<Vec<_>>(), entries);
@@ -367,6 +386,38 @@ mod tests {
                 Block::decode(&damaged, false).is_none(),
                 "byte {at} is not covered"
             );
+        }
+    }
+
+    #[test]
+    fn a_block_of_several_rows_is_as_long_as_its_entries() {
+        let ids = EpochIds::new(4);
+        let entry = Entry {
+            line: 1000,
+            valid_from: 3,
+            valid_till: 5,
+            bytes: Line([7; 64]),
+        };
+        let header = Header {
+            sequence: 7,
+            predecessor: 3,
+            successor: 5,
+            system: 6,
+        };
+        for count in 1..=entries_per_block(2048) {
+            let entries = vec![entry; count];
+            let written = encode(header, &entries, ids, 2048, 64);
+            assert_eq!(written.len(), 32 + 72 * count);
+            // Behind them lies what an older block has left.
+            let mut slot = vec![0xa5; 2048];
+            slot[..written.len()].copy_from_slice(&written);
+            let block = Block::decode(&slot, false).unwrap();
+            assert_eq!(block.entries(ids, 9).collect::<Vec<_>>(), entries);
+            for at in 0..written.len() {
+                slot[at] ^= 1;
+                assert!(Block::decode(&slot, false).is_none(), "byte {at}");
+                slot[at] ^= 1;
+            }
         }
     }
 

@@ -46,6 +46,7 @@ use self::registers::{COPIES, RECORD_BYTES, Record};
 use self::scan::Scan;
 use crate::design::{Design, ImpossibleParameter, PlantedBug, Promise, Recovered, Urgency};
 use crate::layout::{BootRecord, Layout};
+use crate::rows;
 use crate::surviving::{Interrupted, Surviving};
 
 /// The `picl` section of the configuration.
@@ -58,7 +59,8 @@ pub struct Parameters {
     pub acs_gap: u64,
     /// Sets of the EID array that the scan looks at in one step; a set takes one cycle.
     pub acs_sets_per_step: usize,
-    /// Size of one undo buffer, and of a block in the log (§III-B). There are two buffers.
+    /// Size of one undo buffer, and of a block in the log (§III-B). There are two buffers. One row
+    /// holds a block, or as many as it needs.
     pub undo_buffer_bytes: usize,
     /// Size of a buffer's bloom filter (§III-B).
     pub bloom_filter_bits: usize,
@@ -90,7 +92,7 @@ impl Default for Parameters {
 }
 
 impl Parameters {
-    fn validate(&self, row_bytes: usize, area_bytes: u64) -> Result<(), ImpossibleParameter> {
+    fn validate(&self, area_bytes: u64) -> Result<(), ImpossibleParameter> {
         ImpossibleParameter::unless(
             (2..=8).contains(&self.eid_bits),
             "picl.eid_bits",
@@ -115,13 +117,10 @@ impl Parameters {
         )?;
         ImpossibleParameter::unless(
             self.undo_buffer_bytes.is_power_of_two()
-                && (128..=4096).contains(&self.undo_buffer_bytes)
-                && self.undo_buffer_bytes <= row_bytes,
+                && (128..=4096).contains(&self.undo_buffer_bytes),
             "picl.undo_buffer_bytes",
             self.undo_buffer_bytes,
-            format!(
-                "must be a power of two, 128 to 4096, and at most nvm.row_bytes = {row_bytes}, because a flush is one row operation"
-            ),
+            "must be a power of two, 128 to 4096",
         )?;
         ImpossibleParameter::unless(
             self.bloom_filter_bits.is_power_of_two()
@@ -316,14 +315,12 @@ impl Picl {
             successor,
             system: self.system as u32,
         };
-        let bytes = log::encode(header, &self.buffer, self.ids, block_bytes);
+        let row_bytes = hardware.specification.nvm.row_bytes;
+        let bytes = log::encode(header, &self.buffer, self.ids, block_bytes, row_bytes);
         let address = slot_address(&self.log_area, slot, block_bytes as u64);
         // Blocks become durable one after another: recovery follows the chain to its end.
         let after = self.flushed.back().map_or(0, |block| block.durable);
-        let Hardware {
-            memory, statistics, ..
-        } = hardware;
-        let done = memory.write_block(address, &bytes, Traffic::Log, now, after, statistics);
+        let done = rows::write(hardware, address, &bytes, Traffic::Log, now, after);
         let filter = std::mem::replace(
             &mut self.filter,
             Filter::new(self.parameters.bloom_filter_bits),
@@ -413,19 +410,16 @@ impl Picl {
         after: Cycles,
     ) -> Cycles {
         debug_assert!(COPIES[copy].is_multiple_of(RECORD_BYTES as u64));
-        let Hardware {
-            memory, statistics, ..
-        } = hardware;
-        memory
-            .write_block(
-                COPIES[copy],
-                &record.encode(),
-                Traffic::Metadata,
-                now,
-                after,
-                statistics,
-            )
-            .durable
+        let bytes = record.encode();
+        rows::write(
+            hardware,
+            COPIES[copy],
+            &bytes,
+            Traffic::Metadata,
+            now,
+            after,
+        )
+        .durable
     }
 
     /// Starts a record in the background unless one is under way.
@@ -541,10 +535,7 @@ impl Design for Picl {
         bug: Option<&'static str>,
     ) -> Result<Self, ImpossibleParameter> {
         let log_area = layout.log_area.clone();
-        parameters.validate(
-            hardware.specification.nvm.row_bytes,
-            log_area.end - log_area.start,
-        )?;
+        parameters.validate(log_area.end - log_area.start)?;
         let block_bytes = parameters.undo_buffer_bytes as u64;
         let boot = BootRecord {
             layout: layout.clone(),

@@ -198,6 +198,29 @@ pub const BEHIND_DRAM: Geometry = Geometry {
     ..MANY_HARTS
 };
 
+/// Rows of one line, as where lines are dealt out to banks: blocks and records span many.
+pub const ROWS_OF_LINES: Geometry = Geometry {
+    name: "rows of lines",
+    row_bytes: 64,
+    acs_gap: 1,
+    acknowledge_window_blocks: 4,
+    ..MANY_HARTS
+};
+
+/// Rows of one line, with small blocks and DRAM in front.
+pub const LINES_BEHIND_DRAM: Geometry = Geometry {
+    name: "rows of lines behind DRAM",
+    harts: 2,
+    row_bytes: 64,
+    undo_buffer_bytes: 256,
+    write_queue_entries: 2,
+    acs_gap: 0,
+    ..BEHIND_DRAM
+};
+
+/// For designs whose blocks may be longer than a row; not part of [`ALL`].
+pub const SHORT_ROWS: [Geometry; 2] = [ROWS_OF_LINES, LINES_BEHIND_DRAM];
+
 pub const ALL: &[Geometry] = &[
     TINY,
     DIRECT_MAPPED,
