@@ -4,7 +4,7 @@
 //! that programs see are in the arena, as without it ([`crate::memory`]).
 //!
 //! Always true here:
-//! - A line is in it once it has been read or written since power-on.
+//! - A line is in it once it has been read or written since power-on, if not from the start.
 //! - `behind` has exactly the lines whose newest bytes the NVM has not been given. All of them are
 //!   lost at power-off.
 
@@ -30,6 +30,8 @@ pub struct Dram {
     controllers: Vec<Controller>,
     access: Cycles,
     cycle: Cycles,
+    /// It has every line from the start.
+    preloaded: bool,
     /// One bit for each line.
     held: Vec<u64>,
     behind: BTreeMap<LineNumber, Line>,
@@ -55,6 +57,7 @@ impl Dram {
             controllers: vec![controller; dram.controllers],
             access: clock.cycles(dram.access_ns),
             cycle: clock.cycles(dram.cycle_ns),
+            preloaded: dram.preloaded,
             held: vec![0; lines.div_ceil(64)],
             behind: BTreeMap::new(),
         })
@@ -63,7 +66,7 @@ impl Dram {
     /// True if a miss need not go to the NVM.
     #[inline]
     pub fn holds(&self, line: LineNumber) -> bool {
-        self.held[(line / 64) as usize] >> (line % 64) & 1 != 0
+        self.preloaded || self.held[(line / 64) as usize] >> (line % 64) & 1 != 0
     }
 
     /// Reads or writes a line, which is in it from now on. Returns when the bytes have been

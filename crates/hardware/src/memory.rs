@@ -5,7 +5,9 @@
 //!   that still wait (a real controller snoops its write queue). Each write that is not durable
 //!   yet stands in `waiting` with the bytes that it displaced: queue and array have swapped
 //!   contents, nothing is stored twice, and cutting the power is swapping back.
-//! - Under FCFS with one row-write latency, writes become durable in the order of acceptance.
+//! - Under FCFS, writes become durable in the order of acceptance, because each takes equally long.
+//!   Under FR-FCFS, two writes do if they share a bank, or if one of them is of a design's log or
+//!   metadata; a line's writes always do.
 //! - Where there is DRAM in front of the NVM, the arena holds the DRAM's newer bytes, too, and what
 //!   the NVM has of these lines is kept aside, to be swapped back likewise.
 //! - A write is in flight from `start` to `done`. A cut between the two may tear it at the
@@ -19,7 +21,7 @@ use crate::dram::Dram;
 use crate::line::{LINE_BYTES, Line, LineNumber};
 use crate::link::Link;
 use crate::random::Random;
-use crate::specification::Specification;
+use crate::specification::{Scheduling, Specification};
 use crate::statistics::Statistics;
 use crate::time::Cycles;
 
@@ -143,7 +145,12 @@ pub struct Memory {
     /// Lines here hold processor and kernel contexts; only statistics care.
     context_range: Range<u64>,
     bank_free: Vec<Cycles>,
+    first_ready: bool,
+    /// When the latest of all requests starts, and the latest write of log or metadata.
     last_start: Cycles,
+    last_ordered_start: Cycles,
+    /// When all writes that were accepted will be durable.
+    last_done: Cycles,
     read_queue: VecDeque<Cycles>,
     write_queue: VecDeque<Cycles>,
     link: Link,
@@ -169,7 +176,10 @@ impl Memory {
             horizon: 0,
             context_range,
             bank_free: vec![0; nvm.banks],
+            first_ready: nvm.scheduling == Scheduling::FrFcfs,
             last_start: 0,
+            last_ordered_start: 0,
+            last_done: 0,
             read_queue: VecDeque::with_capacity(nvm.read_queue_entries + 1),
             write_queue: VecDeque::with_capacity(nvm.write_queue_entries + 1),
             link: Link::new(
@@ -198,10 +208,15 @@ impl Memory {
             .expect("a range has a row")
     }
 
-    /// When a request to this address would start if it came now: everything that was accepted has
-    /// started, and its bank is free.
+    /// When a write to this address would start if it came now: everything that was accepted and
+    /// goes before it has started, and its bank is free.
     pub fn could_start_at(&self, address: u64) -> Cycles {
-        self.last_start.max(self.bank_free[self.bank(address)])
+        let before = if self.first_ready {
+            self.last_ordered_start
+        } else {
+            self.last_start
+        };
+        before.max(self.bank_free[self.bank(address)])
     }
 
     /// Waits for a free entry of a bounded queue, then returns when that is.
@@ -209,12 +224,23 @@ impl Memory {
         if queue.len() < entries {
             return now;
         }
-        // Entries leave in order of completion, which FCFS makes the order of arrival.
+        // Entries leave in order of completion (see `queue`).
         now.max(
             queue
                 .pop_front()
                 .expect("a full queue of at least one entry is not empty"),
         )
+    }
+
+    /// Puts an admitted request into a bounded queue, behind those that complete before it. FCFS makes
+    /// that the order of arrival.
+    fn queue(queue: &mut VecDeque<Cycles>, first_ready: bool, done: Cycles) {
+        let at = if first_ready {
+            queue.partition_point(|&other| other <= done)
+        } else {
+            queue.len()
+        };
+        queue.insert(at, done);
     }
 
     /// Times the read of a line for a miss; its bytes are in the arena. Returns when they arrive.
@@ -228,7 +254,7 @@ impl Memory {
         let address = line * LINE_BYTES as u64;
         let opened = self.open_row(address, LINE_BYTES, now, statistics);
         let done = self.link.reserve(opened, LINE_BYTES);
-        self.read_queue.push_back(done);
+        Self::queue(&mut self.read_queue, self.first_ready, done);
         self.copy_to_dram(line, done, statistics);
         done
     }
@@ -294,7 +320,7 @@ impl Memory {
         statistics.nvm_design_reads += 1;
         *self.operations(length, Traffic::Log, statistics) += 1;
         let done = self.link.reserve(opened, length);
-        self.read_queue.push_back(done);
+        Self::queue(&mut self.read_queue, self.first_ready, done);
         done
     }
 
@@ -309,8 +335,11 @@ impl Memory {
         debug_assert!(self.within_one_row(address, length));
         let admitted = Self::admit(&mut self.read_queue, self.read_queue_entries, now);
         let bank = self.bank(address);
-        let start = admitted.max(self.last_start).max(self.bank_free[bank]);
-        self.last_start = start;
+        let mut start = admitted.max(self.bank_free[bank]);
+        if !self.first_ready {
+            start = start.max(self.last_start);
+        }
+        self.last_start = self.last_start.max(start);
         self.bank_free[bank] = start + self.row_read;
         statistics.nvm_reads += 1;
         statistics.nvm_read_bytes += length as u64;
@@ -346,7 +375,7 @@ impl Memory {
         let mut opened = now;
         for (start, piece) in pieces() {
             opened = opened.max(self.open_row(from + start, piece, now, statistics));
-            self.read_queue.push_back(opened);
+            Self::queue(&mut self.read_queue, self.first_ready, opened);
             statistics.nvm_design_reads += 1;
             *self.operations(piece, traffic, statistics) += 1;
         }
@@ -444,14 +473,24 @@ impl Memory {
             accepted
         };
         let bank = self.bank(address);
+        let ordered = matches!(traffic, Traffic::Log | Traffic::Metadata);
+        let before = if self.first_ready && !ordered {
+            self.last_ordered_start
+        } else {
+            self.last_start
+        };
         let start = arrived
-            .max(self.last_start)
+            .max(before)
             .max(self.bank_free[bank])
             .max(not_before);
         let done = start + self.row_write;
-        self.last_start = start;
+        self.last_start = self.last_start.max(start);
+        if ordered {
+            self.last_ordered_start = self.last_ordered_start.max(start);
+        }
+        self.last_done = self.last_done.max(done);
         self.bank_free[bank] = done;
-        self.write_queue.push_back(done);
+        Self::queue(&mut self.write_queue, self.first_ready, done);
         while self
             .waiting
             .front()
@@ -500,7 +539,7 @@ impl Memory {
 
     /// When the last accepted write will be durable.
     pub fn quiet_at(&self) -> Cycles {
-        self.waiting.back().map_or(0, |write| write.done)
+        self.last_done
     }
 
     /// When everything accepted for a line will be durable; 0 if nothing waits.

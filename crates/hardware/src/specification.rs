@@ -90,6 +90,9 @@ pub struct Link {
 pub enum Scheduling {
     /// First come, first served: no request starts before an earlier one has started.
     Fcfs,
+    /// First ready, first come, first served: a request whose bank is free may pass others. Writes of
+    /// a design's log and metadata keep their order with regard to every other write.
+    FrFcfs,
 }
 
 /// What a bank does with its row after an access.
@@ -130,6 +133,8 @@ pub struct Nvm {
 pub struct Dram {
     /// True if there is one.
     pub present: bool,
+    /// True if it has everything from the start; otherwise lines come from the NVM when first read.
+    pub preloaded: bool,
     /// Controllers, each with a channel of 64 bits; lines are dealt out to them in turn.
     pub controllers: usize,
     /// Banks of each controller.

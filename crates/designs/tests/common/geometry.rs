@@ -270,7 +270,11 @@ impl Geometry {
             },
             nvm: Nvm {
                 bytes: 64 << 20,
-                scheduling: Scheduling::Fcfs,
+                scheduling: if self.dram {
+                    Scheduling::FrFcfs
+                } else {
+                    Scheduling::Fcfs
+                },
                 page_policy: PagePolicy::Closed,
                 banks: self.banks,
                 row_bytes: self.row_bytes,
@@ -281,6 +285,7 @@ impl Geometry {
             },
             dram: Dram {
                 present: self.dram,
+                preloaded: self.dram,
                 controllers: 2,
                 banks: 2,
                 access_ns: 27.0,

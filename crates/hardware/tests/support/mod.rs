@@ -51,6 +51,7 @@ pub fn table_iv(harts: usize) -> Specification {
         },
         dram: Dram {
             present: false,
+            preloaded: false,
             controllers: 2,
             banks: 2,
             access_ns: 27.0,
