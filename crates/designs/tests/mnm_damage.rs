@@ -169,7 +169,7 @@ fn whichever_copy_of_the_registers_is_lost_the_other_leads_to_its_epoch() {
             for _ in 0..120 {
                 let cut = (0..machine.epoch_versions / 3)
                     .try_for_each(|_| rig.act())
-                    .and_then(|()| rig.after_cut(|arena, judge| lose_each_copy(arena, judge)));
+                    .and_then(|()| rig.after_cut(lose_each_copy));
                 match cut {
                     Ok(epochs) => {
                         older += u64::from(epochs[0] != epochs[1]);
