@@ -14,7 +14,7 @@ use perdure_hardware::arena::Arena;
 use perdure_hardware::hierarchy::Hardware;
 use perdure_hardware::line::{LINE_BYTES, Line, LineNumber, line_of};
 use perdure_hardware::memory::Tear;
-use perdure_hardware::specification::Specification;
+use perdure_hardware::specification::{Scheduling, Specification};
 use perdure_hardware::time::Cycles;
 
 use crate::common::{Random, geometry};
@@ -26,6 +26,7 @@ pub struct Machine {
     pub banks: usize,
     pub row_bytes: usize,
     pub write_queue_entries: usize,
+    pub scheduling: Scheduling,
     pub parameters: MnmParameters,
     /// Pages that are written, how far apart, and how many lines of each.
     pub pages: u64,
@@ -61,6 +62,7 @@ pub fn machines() -> Vec<Machine> {
         banks: 16,
         row_bytes: 2048,
         write_queue_entries: 8,
+        scheduling: Scheduling::FrFcfs,
         parameters: parameters(2, 1, 8, 8192 * KIB, 512 * KIB),
         pages: 12,
         page_stride: 1,
@@ -73,12 +75,14 @@ pub fn machines() -> Vec<Machine> {
         roomy.clone(),
         Machine {
             name: "unbuffered, rows of a line",
+            scheduling: Scheduling::Fcfs,
             row_bytes: 64,
             parameters: parameters(1, 0, 0, 8192 * KIB, 256 * KIB),
             ..roomy.clone()
         },
         Machine {
             name: "compaction all the time",
+            scheduling: Scheduling::Fcfs,
             parameters: parameters(1, 2, 4, 160 * KIB, 32 * KIB),
             pages: 6,
             lines_of_page: 40,
@@ -129,6 +133,7 @@ pub fn machines() -> Vec<Machine> {
         },
         Machine {
             name: "sparse pages, tight pool",
+            scheduling: Scheduling::Fcfs,
             parameters: parameters(1, 1, 16, 320 * KIB, 64 * KIB),
             pages: 60,
             page_stride: 97,
@@ -142,14 +147,16 @@ pub fn machines() -> Vec<Machine> {
 
 impl Machine {
     pub fn specification(&self) -> Specification {
-        geometry::Geometry {
+        let mut specification = geometry::Geometry {
             banks: self.banks,
             row_bytes: self.row_bytes,
             write_queue_entries: self.write_queue_entries,
             dram: true,
             ..geometry::TINY
         }
-        .specification()
+        .specification();
+        specification.nvm.scheduling = self.scheduling;
+        specification
     }
 }
 
