@@ -47,11 +47,6 @@ impl WriteSet {
         &mut self.lines
     }
 
-    /// How many lines are in it.
-    pub fn len(&self) -> usize {
-        self.lines.iter().map(Vec::len).sum()
-    }
-
     /// True if nothing was stored.
     pub fn is_empty(&self) -> bool {
         self.lines.iter().all(Vec::is_empty)

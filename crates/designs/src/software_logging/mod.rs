@@ -242,9 +242,11 @@ impl SoftwareLogging {
             if self.bug == Some(Bug::DramForgotten) && hardware.llc.find(line).is_none() {
                 return at;
             }
-            library::flush_line(hardware, self, hart, line, at + flush_instructions)
+            let writes = hardware.statistics.nvm_writes;
+            let next = library::flush_line(hardware, self, hart, line, at + flush_instructions);
+            hardware.statistics.flush_lines += hardware.statistics.nvm_writes - writes;
+            next
         });
-        hardware.statistics.flush_lines += set.len() as u64;
         set.clear();
         self.write_set = set;
         match self.bug {

@@ -209,10 +209,11 @@ impl SoftwareShadow {
     /// last line was accepted.
     fn flush(&mut self, hardware: &mut Hardware, set: &WriteSet, now: Cycles) -> Cycles {
         let flush_instructions = self.parameters.flush_instructions;
-        let flushed = set.walk(now, |hart, line, at| {
+        set.walk(now, |hart, line, at| {
             if self.bug == Some(Bug::DramForgotten) && hardware.llc.find(line).is_none() {
                 return at;
             }
+            let writes = hardware.statistics.nvm_writes;
             let at = library::flush_line(hardware, self, hart, line, at + flush_instructions);
             // In the DRAM a line is where it will be in the NVM.
             let to = self.table.newest_at(line);
@@ -220,10 +221,9 @@ impl SoftwareShadow {
                 memory, statistics, ..
             } = hardware;
             let sent = memory.write_through(to, at, statistics);
+            statistics.flush_lines += statistics.nvm_writes - writes;
             sent.map_or(at, |done| done.accepted)
-        });
-        hardware.statistics.flush_lines += set.len() as u64;
-        flushed
+        })
     }
 
     /// Writes the table words of a write set; the harts share the work. Returns when they are durable.
