@@ -10,6 +10,7 @@ pub mod journaling;
 pub mod layout;
 pub mod nvoverlay;
 pub mod picl;
+pub mod picl_l2;
 pub mod rows;
 pub mod shadow_paging;
 pub mod software_logging;
@@ -45,6 +46,7 @@ macro_rules! registry {
 registry![
     ideal::Ideal,
     picl::Picl,
+    picl_l2::PiclL2,
     journaling::Journaling,
     shadow_paging::ShadowPaging,
     frm::Frm,

@@ -1,9 +1,13 @@
 //! `picl`: PiCL, the persistent in-cache log (Nguyen and Wentzlaff, MICRO 2018).
 //!
+//! The tags of the paper's PiCL lie in an inclusive last-level cache, where its chip ends. They may
+//! lie elsewhere: all that depends on it is in [`level`], and `picl-l2` ([`crate::picl_l2`]) is this
+//! design with its tags in the L2s.
+//!
 //! | the paper | here |
 //! |---|---|
-//! | cache-driven logging, §III-B and §IV-A | [`Picl::store`](Policy::store), [`Picl::append`] |
-//! | undo buffer, bloom filter, flush before evict, §III-B | [`Picl::flush`], [`filter`], [`Picl::write_in_place`] |
+//! | cache-driven logging, §III-B and §IV-A | [`InCacheLog::store`](Policy::store), [`InCacheLog::append`] |
+//! | undo buffer, bloom filter, flush before evict, §III-B | [`InCacheLog::flush`], [`filter`], [`InCacheLog::write_in_place`] |
 //! | asynchronous cache scan, bulk ACS, §III-C and §IV-C | [`scan`] |
 //! | multi-undo logging, §III-D | [`log`] |
 //! | EID tags, §IV-A | [`epoch_id`] |
@@ -12,8 +16,8 @@
 //! | crash handling, §IV-B | [`recovery`] |
 //!
 //! Always true here:
-//! - A line whose bytes differ from memory's carries in the last-level cache the tag of the epoch
-//!   that wrote it last; any other line carries none.
+//! - A line whose bytes differ from memory's carries, at the level of the tags, that of the epoch
+//!   that wrote it last. In `picl` any other line carries none.
 //! - The bytes of epoch *e* go in place only after the undo entries that they displace are durable
 //!   and acknowledged.
 //! - PersistedEID is announced only after both copies of its record are durable, and the record is
@@ -22,6 +26,7 @@
 pub mod bugs;
 pub mod epoch_id;
 pub mod filter;
+pub mod level;
 pub mod log;
 pub mod recovery;
 pub mod registers;
@@ -33,7 +38,9 @@ use std::ops::Range;
 use perdure_hardware::hierarchy::Hardware;
 use perdure_hardware::line::{Line, LineNumber, Version};
 use perdure_hardware::memory::Traffic;
-use perdure_hardware::policy::{CrossVersionStore, Evicted, Eviction, Policy, PolicyFailure};
+use perdure_hardware::policy::{
+    Cause, CrossVersionStore, Departure, Evicted, Eviction, Policy, PolicyFailure, Reason,
+};
 use perdure_hardware::statistics::Statistics;
 use perdure_hardware::time::Cycles;
 use serde::{Deserialize, Serialize};
@@ -41,6 +48,7 @@ use serde::{Deserialize, Serialize};
 use self::bugs::Bug;
 use self::epoch_id::EpochIds;
 use self::filter::Filter;
+use self::level::{Keys, LastLevel, Level};
 use self::log::{Entry, Header, SUPER_BLOCK_BYTES, Space, entries_per_block, slot_address};
 use self::registers::{COPIES, RECORD_BYTES, Record};
 use self::scan::Scan;
@@ -49,7 +57,7 @@ use crate::layout::{BootRecord, Layout};
 use crate::rows;
 use crate::surviving::{Interrupted, Surviving};
 
-/// The `picl` section of the configuration.
+/// The `picl` section of the configuration, and the `picl-l2` section.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Parameters {
@@ -92,17 +100,17 @@ impl Default for Parameters {
 }
 
 impl Parameters {
-    fn validate(&self, area_bytes: u64) -> Result<(), ImpossibleParameter> {
+    fn validate(&self, keys: &Keys, area_bytes: u64) -> Result<(), ImpossibleParameter> {
         ImpossibleParameter::unless(
             (2..=8).contains(&self.eid_bits),
-            "picl.eid_bits",
+            keys.eid_bits,
             self.eid_bits,
             "must be 2 to 8",
         )?;
         let most = (1u64 << self.eid_bits) - 3;
         ImpossibleParameter::unless(
             self.acs_gap <= most,
-            "picl.acs_gap",
+            keys.acs_gap,
             self.acs_gap,
             format!(
                 "must be at most {most} with {} EID bits, so that outstanding epochs can be told apart",
@@ -111,44 +119,44 @@ impl Parameters {
         )?;
         ImpossibleParameter::unless(
             self.acs_sets_per_step > 0,
-            "picl.acs_sets_per_step",
+            keys.acs_sets_per_step,
             0,
             "must be at least 1",
         )?;
         ImpossibleParameter::unless(
             self.undo_buffer_bytes.is_power_of_two()
                 && (128..=4096).contains(&self.undo_buffer_bytes),
-            "picl.undo_buffer_bytes",
+            keys.undo_buffer_bytes,
             self.undo_buffer_bytes,
             "must be a power of two, 128 to 4096",
         )?;
         ImpossibleParameter::unless(
             self.bloom_filter_bits.is_power_of_two()
                 && (64..=1 << 20).contains(&self.bloom_filter_bits),
-            "picl.bloom_filter_bits",
+            keys.bloom_filter_bits,
             self.bloom_filter_bits,
             "must be a power of two, 64 to 1048576",
         )?;
         ImpossibleParameter::unless(
             (1..=1024).contains(&self.acknowledge_window_blocks),
-            "picl.acknowledge_window_blocks",
+            keys.acknowledge_window_blocks,
             self.acknowledge_window_blocks,
             "must be 1 to 1024",
         )?;
         ImpossibleParameter::unless(
             self.log_extent_bytes >= 4 * SUPER_BLOCK_BYTES
                 && self.log_extent_bytes.is_multiple_of(SUPER_BLOCK_BYTES),
-            "picl.log_extent_bytes",
+            keys.log_extent_bytes,
             self.log_extent_bytes,
             format!("must be a multiple of {SUPER_BLOCK_BYTES}, four of these at least"),
         )?;
         ImpossibleParameter::unless(
             self.log_limit_bytes >= self.log_extent_bytes && self.log_limit_bytes <= area_bytes,
-            "picl.log_limit_bytes",
+            keys.log_limit_bytes,
             self.log_limit_bytes,
             format!(
-                "must be at least picl.log_extent_bytes = {} and at most a quarter of nvm.bytes = {area_bytes}",
-                self.log_extent_bytes
+                "must be at least {} = {} and at most a quarter of nvm.bytes = {area_bytes}",
+                keys.log_extent_bytes, self.log_extent_bytes
             ),
         )
     }
@@ -178,8 +186,12 @@ const EVENT_SCAN: u32 = 0;
 const EVENT_DRAINED: u32 = 1;
 const EVENT_REGISTERS: u32 = 2;
 
-/// The design's volatile state: all of it is lost at power-off.
-pub struct Picl {
+/// The design of the paper.
+pub type Picl = InCacheLog<LastLevel>;
+
+/// The design's volatile state, with the tags at any level: all of it is lost at power-off.
+pub struct InCacheLog<L: Level> {
+    pub(crate) level: L,
     parameters: Parameters,
     bug: Option<Bug>,
     ids: EpochIds,
@@ -205,14 +217,14 @@ pub struct Picl {
     record_number: u64,
 }
 
-impl Policy for Picl {
+impl<L: Level> Policy for InCacheLog<L> {
     #[inline(always)]
     fn current_version(&self, _domain: usize) -> Version {
         self.ids.tag(self.system)
     }
 
     /// Cache-driven logging (Fig. 7 and 8): the old bytes become an undo entry, the private cache
-    /// forwards it to the last-level cache, and the EID there becomes SystemEID.
+    /// forwards it to the level of the tags, and the EID there becomes SystemEID.
     fn store(&mut self, hardware: &mut Hardware, store: &CrossVersionStore, now: Cycles) -> Cycles {
         let clean = store.version == Version::NONE;
         let valid_from = match (clean, self.bug) {
@@ -220,9 +232,7 @@ impl Policy for Picl {
             (true, _) => self.persisted,
             (false, _) => self.epoch_of(store.version),
         };
-        let set = hardware.llc.set_of(store.line);
-        let port_cycles = hardware.specification.llc.port_cycles;
-        let mut ready = hardware.take_llc_port(set, now, port_cycles);
+        let mut ready = L::forward(hardware, store, now);
         if !(clean && self.bug == Some(Bug::NoUndoForClean)) {
             hardware.statistics.undo_entries_from_clean += u64::from(clean);
             let entry = Entry {
@@ -234,14 +244,40 @@ impl Policy for Picl {
             ready = self.append(hardware, entry, ready);
         }
         if self.bug != Some(Bug::TagStaysInPrivate) {
-            hardware.set_llc_version(store.line, self.ids.tag(self.system));
+            L::set_tag(hardware, store, self.ids.tag(self.system));
         }
         ready
     }
 
+    /// A line leaves the last-level cache, or a cache-block instruction writes it back. If the chip
+    /// ends before that cache, it is in place already.
     fn evict(&mut self, hardware: &mut Hardware, eviction: &Eviction, now: Cycles) -> Evicted {
         let (line, bytes) = (eviction.line, &eviction.bytes);
-        self.write_in_place(hardware, line, bytes, Traffic::WriteBack, now)
+        if self.level.evicts_from_last_level() {
+            return self.write_in_place(hardware, line, bytes, Traffic::WriteBack, now);
+        }
+        let durable = match eviction.cause {
+            Cause::Replacement => now,
+            Cause::CacheBlock | Cause::Flush => hardware.memory.durable_at(line).max(now),
+        };
+        Evicted {
+            accepted: now,
+            durable,
+        }
+    }
+
+    /// A line leaves a domain's private caches: if the chip ends there, that is an eviction.
+    fn depart(&mut self, hardware: &mut Hardware, departure: &Departure, now: Cycles) -> Cycles {
+        if !self.level.evicts(departure) {
+            return now;
+        }
+        let traffic = match departure.reason {
+            Reason::Walk => Traffic::Flush,
+            _ => Traffic::WriteBack,
+        };
+        let (line, bytes) = (departure.line, &departure.bytes);
+        self.write_in_place(hardware, line, bytes, traffic, now)
+            .accepted
     }
 
     fn fired(&mut self, hardware: &mut Hardware, event: u32, now: Cycles) {
@@ -253,9 +289,9 @@ impl Policy for Picl {
     }
 }
 
-impl Picl {
+impl<L: Level> InCacheLog<L> {
     /// The epoch that a tag on a cached line stands for.
-    fn epoch_of(&self, tag: Version) -> u64 {
+    pub(crate) fn epoch_of(&self, tag: Version) -> u64 {
         self.ids.epoch(u64::from(tag.0), self.system)
     }
 
@@ -294,8 +330,10 @@ impl Picl {
             Ok(place) => place,
             Err(full) => {
                 let message = format!(
-                    "the undo log is full: {} bytes are live and picl.log_limit_bytes = {} allows no more; one epoch span needs more log, so raise the limit or shorten epochs",
-                    full.bytes, self.parameters.log_limit_bytes
+                    "the undo log is full: {} bytes are live and {} = {} allows no more; one epoch span needs more log, so raise the limit or shorten epochs",
+                    full.bytes,
+                    L::KEYS.log_limit_bytes,
+                    self.parameters.log_limit_bytes
                 );
                 hardware.failure.get_or_insert(PolicyFailure(message));
                 self.buffer.clear();
@@ -501,29 +539,13 @@ impl Picl {
     }
 }
 
-impl Design for Picl {
-    const NAME: &'static str = "picl";
-    const SUMMARY: &'static str =
-        "PiCL: multi-undo logging from the caches, asynchronous cache scan";
+impl<L: Level> Design for InCacheLog<L> {
+    const NAME: &'static str = L::NAME;
+    const SUMMARY: &'static str = L::SUMMARY;
     const PROMISE: Promise = Promise::EpochPrefix;
-    const PLANTED_BUGS: &'static [PlantedBug] = bugs::ALL;
-    // A log that must be reclaimed all the time, EIDs about to wrap, every scan immediate.
-    const UNLUCKY_SETTINGS: &'static [&'static [&'static str]] = &[
-        &["picl.log_extent_bytes=256KiB", "picl.log_limit_bytes=64MiB"],
-        &[
-            "picl.acs_gap=1",
-            "picl.log_extent_bytes=256KiB",
-            "picl.log_limit_bytes=64MiB",
-        ],
-        &[
-            "picl.eid_bits=3",
-            "picl.acs_gap=4",
-            "picl.log_extent_bytes=64KiB",
-            "picl.log_limit_bytes=64MiB",
-        ],
-        &["picl.acs_gap=1", "picl.undo_buffer_bytes=4096"],
-        &["picl.acs_gap=0"],
-    ];
+    const PLANTED_BUGS: &'static [PlantedBug] = L::PLANTED_BUGS;
+    const UNLUCKY_SETTINGS: &'static [&'static [&'static str]] = L::UNLUCKY_SETTINGS;
+    const NEEDS_INCLUSION: bool = L::KEEPS_LAST_LEVEL;
     const SAVES_CONTEXTS: bool = true;
     type Parameters = Parameters;
 
@@ -535,7 +557,8 @@ impl Design for Picl {
         bug: Option<&'static str>,
     ) -> Result<Self, ImpossibleParameter> {
         let log_area = layout.log_area.clone();
-        parameters.validate(log_area.end - log_area.start)?;
+        L::check(&hardware.specification)?;
+        parameters.validate(&L::KEYS, log_area.end - log_area.start)?;
         let block_bytes = parameters.undo_buffer_bytes as u64;
         let boot = BootRecord {
             layout: layout.clone(),
@@ -562,6 +585,7 @@ impl Design for Picl {
         let mut picl = Self {
             ids: EpochIds::new(parameters.eid_bits),
             filter: Filter::new(parameters.bloom_filter_bits),
+            level: L::new(bug),
             bug: bug.and_then(Bug::named),
             log_area,
             system: epoch + 1,
@@ -608,6 +632,7 @@ impl Design for Picl {
     fn end_epoch(&mut self, hardware: &mut Hardware, urgency: Urgency, now: Cycles) -> Cycles {
         let committed = self.system;
         self.system += 1;
+        self.level.tag_begins(hardware, self.ids.tag(self.system));
         hardware.version_changed();
         let gap = match urgency {
             Urgency::Routine | Urgency::Overflow => self.parameters.acs_gap,

@@ -17,6 +17,7 @@ pub struct Geometry {
     pub l2: (usize, usize),
     /// Of one hart's slice.
     pub llc: (usize, usize),
+    pub inclusion: Inclusion,
     pub banks: usize,
     pub row_bytes: usize,
     pub write_queue_entries: usize,
@@ -51,6 +52,7 @@ pub const TINY: Geometry = Geometry {
     l1d: (2, 2),
     l2: (4, 2),
     llc: (4, 4),
+    inclusion: Inclusion::Inclusive,
     banks: 16,
     row_bytes: 2048,
     write_queue_entries: 8,
@@ -240,6 +242,14 @@ pub fn all_with<P>(parameters: impl Fn(&Geometry) -> P) -> Vec<(Geometry, P)> {
 }
 
 impl Geometry {
+    /// The same machine with a last-level cache that is not inclusive.
+    pub fn not_inclusive(self) -> Self {
+        Self {
+            inclusion: Inclusion::NonInclusive,
+            ..self
+        }
+    }
+
     pub fn specification(&self) -> Specification {
         let private = |(sets, ways): (usize, usize), latency_cycles| Private {
             bytes: sets * ways * LINE_BYTES,
@@ -257,7 +267,7 @@ impl Geometry {
             l1d: private(self.l1d, 1),
             l2: private(self.l2, 4),
             llc: Shared {
-                inclusion: Inclusion::Inclusive,
+                inclusion: self.inclusion,
                 bytes_per_hart: self.llc.0 * self.llc.1 * LINE_BYTES,
                 ways: self.llc.1,
                 latency_cycles: 30,
