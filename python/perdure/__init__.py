@@ -29,6 +29,7 @@ from perdure.api import (
     replay,
 )
 from perdure.reproductions import reproduce
+from perdure.snapshots import Snapshots, open_snapshots
 from perdure.sweeps import Sweep, sweep
 
 __all__ = [
@@ -43,12 +44,14 @@ __all__ = [
     "Named",
     "PerdureError",
     "RunResult",
+    "Snapshots",
     "Statistic",
     "Sweep",
     "SystemCall",
     "__version__",
     "catalogue",
     "mutants",
+    "open_snapshots",
     "replay",
     "reproduce",
     "sweep",

@@ -383,6 +383,7 @@ class Machine:
         measure: int | None = None,
         stop_after: int | None = None,
         out: Path | None = None,
+        snapshots: Path | None = None,
         passthrough: bool = False,
         progress: Progress | None = None,
     ) -> RunResult:
@@ -391,7 +392,9 @@ class Machine:
         `programs` are several at once instead, one process and one hart each; with `restart`, one
         that has finished starts again until all have. After each program has retired `warm_up`
         instructions the measured region begins, and it ends when each has retired `measure` more.
-        `out` is a folder for results, the effective configuration and the guest's files. With
+        `out` is a folder for results, the effective configuration and the guest's files;
+        `snapshots` one for a snapshot store, where the design keeps snapshots: see
+        `perdure.open_snapshots`. With
         `passthrough`, the guest's output goes to this process's, as the design releases it.
         """
         request = self._request(
@@ -399,6 +402,7 @@ class Machine:
             stop_after=stop_after,
             out=out,
             passthrough=passthrough,
+            **({} if snapshots is None else {"snapshots": fspath(snapshots)}),
             **_together(program, programs, restart, warm_up, measure),
         )
         text = _core.run(json.dumps(request), progress)

@@ -24,7 +24,7 @@ from rich.console import Console
 from rich.syntax import Syntax
 
 import perdure
-from perdure import PerdureError, api, progress, render, reproductions, sweeps, workloads
+from perdure import PerdureError, api, progress, render, reproductions, sweeps, travel, workloads
 
 INTERRUPTED = 130
 
@@ -38,6 +38,7 @@ app = typer.Typer(
 )
 bench_app = typer.Typer(help="Measure the simulator itself.", no_args_is_help=True)
 app.add_typer(bench_app, name="bench")
+app.add_typer(travel.app, name="travel")
 
 stderr = Console(stderr=True)
 
@@ -193,6 +194,12 @@ def run(
     engine: EngineOption = Engine.fast,
     json_file: JsonOption = None,
     out: OutOption = None,
+    snapshots: Annotated[
+        Path | None,
+        typer.Option(
+            "--snapshots", metavar="DIR", help="Keep the run's snapshots, for perdure travel."
+        ),
+    ] = None,
     verbose: Annotated[
         bool, typer.Option("--verbose", "-v", help="Print every statistic at the end.")
     ] = False,
@@ -207,6 +214,7 @@ def run(
             measure=measure,
             stop_after=stop_after,
             out=out,
+            snapshots=snapshots,
             passthrough=True,
             progress=show,
         )

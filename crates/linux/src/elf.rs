@@ -269,6 +269,70 @@ fn check_layout(image: &Image) -> Result<(), ElfError> {
     Ok(())
 }
 
+/// A named piece of a program's memory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Symbol {
+    /// Its name, without a version.
+    pub name: String,
+    /// Its address in the file.
+    pub address: u64,
+    /// Its size; 0 where the file does not say.
+    pub bytes: u64,
+    /// It is data, not code.
+    pub data: bool,
+    /// It is known beyond its own source file.
+    pub global: bool,
+}
+
+/// The data and functions that a file names: all of its symbol table, or of the dynamic one if it was
+/// stripped. Thread-local ones have no address and are left out.
+pub fn symbols(bytes: &[u8]) -> Vec<Symbol> {
+    let mut found = Vec::new();
+    let Ok(header) = Header::parse(bytes) else {
+        return found;
+    };
+    let Ok(sections) = header.sections(Little, bytes) else {
+        return found;
+    };
+    for kind in [elf::SHT_SYMTAB, elf::SHT_DYNSYM] {
+        let Ok(table) = sections.symbols(Little, bytes, kind) else {
+            continue;
+        };
+        for symbol in table.iter() {
+            let kind = symbol.st_type();
+            let named = matches!(kind, elf::STT_FUNC | elf::STT_OBJECT | elf::STT_NOTYPE);
+            let name = symbol.name(Little, table.strings());
+            let name = name.ok().and_then(|name| std::str::from_utf8(name).ok());
+            let Some(name) = name.filter(|name| !name.is_empty() && !name.starts_with('$')) else {
+                continue;
+            };
+            let section = symbol.st_shndx(Little);
+            if !named || section == elf::SHN_UNDEF || section == elf::SHN_ABS {
+                continue;
+            }
+            found.push(Symbol {
+                name: name.to_owned(),
+                address: symbol.st_value(Little),
+                bytes: symbol.st_size(Little),
+                data: kind == elf::STT_OBJECT,
+                global: symbol.st_bind() != elf::STB_LOCAL,
+            });
+        }
+        if !found.is_empty() {
+            break;
+        }
+    }
+    found
+}
+
+/// True for a program or library: what a kernel loads and a linker links against.
+pub(crate) fn is_loadable(bytes: &[u8]) -> bool {
+    Header::parse(bytes).is_ok_and(|header| {
+        bytes.starts_with(b"\x7fELF")
+            && matches!(header.e_type.get(Little), elf::ET_EXEC | elf::ET_DYN)
+    })
+}
+
 /// The symbol that holds a virtual address of the file, and the offset in it.
 pub(crate) fn symbol(bytes: &[u8], address: u64) -> Option<(String, u64)> {
     let header = Header::parse(bytes).ok()?;

@@ -68,6 +68,7 @@ mod errno;
 mod frames;
 mod futex;
 mod host;
+pub mod inspect;
 mod kernel;
 mod lifecycle;
 mod load;

@@ -42,7 +42,7 @@ const LINE: usize = 64;
 
 /// The sections in their order.
 #[derive(Clone, Copy)]
-enum Section {
+pub(crate) enum Section {
     Settings,
     Output,
     Core,
@@ -598,6 +598,41 @@ fn word_at(bytes: &[u8], at: usize) -> Option<u64> {
     Some(u64::from_le_bytes(raw.try_into().ok()?))
 }
 
+/// Where the sections are, from the header alone: whoever uses this answers for the bytes in another
+/// way than by their checksum.
+pub(crate) struct SavedSections([(u64, u64); SECTIONS]);
+
+impl SavedSections {
+    /// Bytes of the header.
+    pub const BYTES: usize = BODY;
+
+    /// From the header's bytes.
+    pub fn read(header: &[u8]) -> Result<Self, RestoreError> {
+        if header.len() < BODY || !header.starts_with(MAGIC) {
+            return Err(RestoreError::Magic);
+        }
+        let second = word_at(header, 8).unwrap_or(0);
+        if second as u32 != VERSION || second >> 32 != SECTIONS as u64 {
+            return Err(RestoreError::Version(second as u32));
+        }
+        let length = word_at(header, 16).unwrap_or(0);
+        let mut places = [(0, 0); SECTIONS];
+        for (index, place) in places.iter_mut().enumerate() {
+            let at = LINE + 16 * index;
+            let found = word_at(header, at).zip(word_at(header, at + 8));
+            *place = found
+                .filter(|(start, bytes)| start.checked_add(*bytes).is_some_and(|end| end <= length))
+                .ok_or(RestoreError::Section("table"))?;
+        }
+        Ok(Self(places))
+    }
+
+    /// Offset and length of a section.
+    pub fn place(&self, section: Section) -> (u64, u64) {
+        self.0[section as usize]
+    }
+}
+
 /// The sections of saved bytes whose header and checksum are right.
 fn sections(bytes: &[u8]) -> Result<[&[u8]; SECTIONS], RestoreError> {
     if bytes.len() < BODY || !bytes.starts_with(MAGIC) {
@@ -680,7 +715,7 @@ fn thread_record(bytes: &[u8], before: usize) -> Option<(&[u8], &[u8])> {
     Some((bytes.get(4..4 + length)?, bytes.get(padded..)?))
 }
 
-fn records<T: DeserializeOwned>(
+pub(crate) fn records<T: DeserializeOwned>(
     mut bytes: &[u8],
     name: &'static str,
 ) -> Result<Vec<Option<T>>, RestoreError> {

@@ -19,6 +19,7 @@ use crate::machine::Machine;
 use crate::mutants;
 use crate::report::run_result;
 use crate::request::{Prepared, Request};
+use crate::snapshots::keep;
 use crate::token::Token;
 
 /// How a caller follows long work, and stops it.
@@ -103,6 +104,10 @@ impl Visitor for Run<'_> {
         )?;
         let interrupted = end.is_none();
         let seconds = started.elapsed().as_secs_f64();
+        let kept = match &self.request.snapshots {
+            Some(directory) => Some(keep::keep(&mut machine, self.prepared, directory)?),
+            None => None,
+        };
         if let Some(message) = &machine.outside.contradiction {
             return Err(Error::Defect(message.clone()));
         }
@@ -115,6 +120,12 @@ impl Visitor for Run<'_> {
         }
         let mut result = run_result(&machine, self.prepared, seconds, interrupted)?;
         result.insert("refused_output".into(), json!(forward.refusal()));
+        if let Some(kept) = kept {
+            let (epochs, sizes) = (kept.epochs, kept.sizes);
+            let value =
+                json!({"directory": self.request.snapshots, "epochs": epochs, "sizes": sizes});
+            result.insert("snapshots".into(), value);
+        }
         Ok(Value::Object(result))
     }
 }
@@ -174,6 +185,9 @@ pub fn run(request: &str, observer: &dyn Observer) -> Result<String, Error> {
     let request = Request::parse(request)?;
     let prepared = request.prepare()?;
     let bug = visit(&request.design, PlantedBug(request.planted_bug.as_deref()))??;
+    if let Some(directory) = &request.snapshots {
+        keep::check(directory, &request.design)?;
+    }
     let visitor = Run {
         request: &request,
         prepared: &prepared,

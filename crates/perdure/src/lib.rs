@@ -19,6 +19,7 @@ pub mod port;
 pub mod region;
 pub mod report;
 pub mod request;
+pub mod snapshots;
 pub mod token;
 pub mod verify;
 

@@ -87,6 +87,9 @@ pub struct Request {
     /// Where files and results go.
     #[serde(skip_serializing)]
     pub out: Option<PathBuf>,
+    /// Where the run's snapshots are kept.
+    #[serde(skip_serializing)]
+    pub snapshots: Option<PathBuf>,
     /// The guest's output goes to this process's.
     #[serde(skip_serializing)]
     pub passthrough: bool,
@@ -138,6 +141,7 @@ impl Default for Request {
             program: Vec::new(),
             programs: Vec::new(),
             out: None,
+            snapshots: None,
             passthrough: false,
             at: None,
             cuts: None,

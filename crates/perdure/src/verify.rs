@@ -211,7 +211,7 @@ pub fn cut<D: Design>(
 }
 
 /// Cuts the power; what energy backup keeps alive is written.
-fn power_off<D: Design>(machine: &mut Machine<D>, at: Cycles, tear_seed: u64) -> Lost {
+pub(crate) fn power_off<D: Design>(machine: &mut Machine<D>, at: Cycles, tear_seed: u64) -> Lost {
     let memory = &mut machine.hardware.memory;
     let mut lost = memory.power_off(at, &mut Tear::new(tear_seed));
     machine.design.drain(at, &mut |address, bytes| {

@@ -11,6 +11,9 @@
 
 mod task;
 
+use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
+
 use perdure::Error;
 use perdure::api::{self, Observer};
 use pyo3::prelude::*;
@@ -66,6 +69,31 @@ fn catalogue() -> String {
     api::catalogue()
 }
 
+/// An open snapshot store.
+#[pyclass(frozen)]
+struct Snapshots(Mutex<perdure::snapshots::Snapshots>);
+
+#[pymethods]
+impl Snapshots {
+    /// Opens the store in a directory.
+    #[new]
+    fn new(py: Python<'_>, directory: PathBuf) -> PyResult<Self> {
+        let opened = py.detach(move || perdure::snapshots::Snapshots::open(&directory));
+        let store = opened.map_err(|error| PerdureError::new_err(error.to_string()))?;
+        Ok(Self(Mutex::new(store)))
+    }
+
+    /// Answers a question; both are JSON.
+    fn ask(&self, py: Python<'_>, question: &str) -> PyResult<String> {
+        let answer = py.detach(|| {
+            // Nothing of a store changes by a question, so a poisoned lock still guards a whole one.
+            let store = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            store.ask(question)
+        });
+        answer.map_err(|error| PerdureError::new_err(error.to_string()))
+    }
+}
+
 /// The core's error as Python sees it.
 fn refusal(error: &Error) -> PyErr {
     PerdureError::new_err(error.to_string())
@@ -75,6 +103,7 @@ fn refusal(error: &Error) -> PyErr {
 fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("PerdureError", module.py().get_type::<PerdureError>())?;
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    module.add_class::<Snapshots>()?;
     module.add_function(wrap_pyfunction!(run, module)?)?;
     module.add_function(wrap_pyfunction!(cut, module)?)?;
     module.add_function(wrap_pyfunction!(replay, module)?)?;

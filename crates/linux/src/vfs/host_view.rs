@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::configuration::{Configuration, WORK_DIRECTORY};
+use crate::inspect::ProgramFile;
 
 /// What a host path is. Nothing else about it reaches the guest.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,6 +42,8 @@ struct Inner {
     directories: usize,
     /// The one-file mount of each program.
     programs: Vec<u32>,
+    /// There is no host any more: what was seen is all there is.
+    closed: bool,
     seen: Mutex<Seen>,
 }
 
@@ -94,9 +97,56 @@ impl HostView {
                 mounts,
                 directories,
                 programs,
+                closed: false,
                 seen: Mutex::default(),
             }),
         }
+    }
+
+    /// The files that were kept of an earlier run, and no host behind them.
+    pub fn of_files(files: impl IntoIterator<Item = ProgramFile>) -> Self {
+        let mut seen = Seen::default();
+        for file in files {
+            let key = (file.mount, file.path);
+            let node = HostNode::File {
+                size: file.contents.len() as u64,
+                executable: true,
+            };
+            seen.nodes.insert(key.clone(), Some(node));
+            seen.contents.insert(key, Some(file.contents));
+        }
+        Self {
+            inner: Arc::new(Inner {
+                closed: true,
+                seen: Mutex::new(seen),
+                ..Inner::default()
+            }),
+        }
+    }
+
+    /// The programs and libraries whose bytes were asked for so far.
+    pub fn programs_seen(&self) -> Vec<ProgramFile> {
+        let name = |mount: u32, path: &str| {
+            let mount = self.inner.mounts.get(mount as usize);
+            match (mount, path) {
+                (Some(mount), "") => mount.host.display().to_string(),
+                (Some(mount), path) => format!("{}/{path}", mount.guest.trim_end_matches('/')),
+                (None, path) => path.to_owned(),
+            }
+        };
+        self.with_seen(|seen| {
+            let found = seen.contents.iter();
+            found
+                .filter_map(|((mount, path), contents)| Some((*mount, path, contents.as_ref()?)))
+                .filter(|(.., contents)| crate::elf::is_loadable(contents))
+                .map(|(mount, path, contents)| ProgramFile {
+                    mount,
+                    path: path.clone(),
+                    name: name(mount, path),
+                    contents: Arc::clone(contents),
+                })
+                .collect()
+        })
     }
 
     pub(crate) fn mounts(&self) -> &[HostMount] {
@@ -135,6 +185,10 @@ impl HostView {
 
     /// What a path inside a mount is.
     pub(crate) fn node(&self, mount: u32, path: &str) -> Option<HostNode> {
+        if self.inner.closed {
+            let key = (mount, path.to_owned());
+            return self.with_seen(|seen| seen.nodes.get(&key).cloned().flatten());
+        }
         let host = self.host_path(mount, path)?;
         self.with_seen(|seen| {
             seen.nodes
@@ -170,6 +224,10 @@ impl HostView {
         let Some(HostNode::File { size, .. }) = self.node(mount, path) else {
             return None;
         };
+        if self.inner.closed {
+            let key = (mount, path.to_owned());
+            return self.with_seen(|seen| seen.contents.get(&key).cloned().flatten());
+        }
         let host = self.host_path(mount, path)?;
         self.with_seen(|seen| {
             seen.contents

@@ -178,6 +178,30 @@ impl<R: Fn(u64, usize) -> io::Result<Vec<u8>>> SnapshotStore<R> {
         self.versions.is_empty()
     }
 
+    /// Line, epoch and writer of every version, by line, then epoch.
+    pub fn versions(&self) -> impl Iterator<Item = (LineNumber, u64, u16)> {
+        let versions = self.versions.iter();
+        versions.map(|version| (version.line, version.epoch, version.writer))
+    }
+
+    /// Epoch and writer of each version of a line, the oldest first.
+    pub fn versions_of(&self, line: LineNumber) -> impl Iterator<Item = (u64, u16)> {
+        let first = self.versions.partition_point(|version| version.line < line);
+        let versions = self.versions[first..].iter();
+        let versions = versions.take_while(move |version| version.line == line);
+        versions.map(|version| (version.epoch, version.writer))
+    }
+
+    /// Epoch and writer of the newest version of a line up to an epoch.
+    pub fn version_at(&self, line: LineNumber, epoch: u64) -> Option<(u64, u16)> {
+        let key = (line, epoch);
+        let behind = self
+            .versions
+            .partition_point(|version| (version.line, version.epoch) <= key);
+        let version = &self.versions[behind.checked_sub(1)?];
+        (version.line == line).then_some((version.epoch, version.writer))
+    }
+
     fn check_epoch(&self, epoch: u64) -> Result<(), StoreError> {
         if self.held().contains(&epoch) {
             return Ok(());

@@ -1,0 +1,379 @@
+//! A kernel as somebody outside sees it: processes, threads, mappings, pages, and the symbols of what
+//! is loaded. For tools that look at a saved state; nothing here changes it.
+//!
+//! [`Kernel`] gives all of it once it is restored. [`SavedMappings`] answers the one question that is
+//! asked most, where a page lies, from a few lines of the saved bytes.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::address_space::{AddressSpace, Backing, Purpose};
+use crate::elf;
+use crate::kernel::Kernel;
+use crate::machine::{PAGE_BYTES, SpaceId};
+use crate::page_table::{EXECUTE, READ, VALID, WRITE, frame_of};
+use crate::process::Process;
+use crate::save::{RestoreError, SavedSections, Section, records};
+use crate::thread::ThreadState;
+use crate::vfs::inode::{PAGE_FRAME_SHIFT, PAGE_PRESENT};
+
+pub use crate::elf::{Symbol, symbols};
+
+/// A live process.
+#[derive(Clone, Debug)]
+pub struct ProcessView {
+    /// Its number.
+    pub id: u32,
+    /// Its parent's, 0 for the outside.
+    pub parent: u32,
+    /// Process group.
+    pub group: u32,
+    /// Session.
+    pub session: u32,
+    /// The program that it belongs to: its place in the configuration.
+    pub program: u32,
+    /// Where it lives.
+    pub space: SpaceId,
+    /// The program file's guest path.
+    pub executable: String,
+    /// Its arguments, each with a zero behind it.
+    pub command_line: Vec<u8>,
+    /// The auxiliary vector.
+    pub auxiliary: Vec<u8>,
+    /// Its threads, in the order of their numbers.
+    pub threads: Vec<ThreadView>,
+}
+
+/// A thread. Its registers here are stale while it is on a hart.
+#[derive(Clone, Debug)]
+pub struct ThreadView {
+    /// Its number.
+    pub id: u32,
+    /// Its name.
+    pub name: String,
+    /// The hart that it runs on.
+    pub hart: Option<u32>,
+    /// Integer registers.
+    pub x: [u64; 32],
+    /// Floating-point registers.
+    pub f: [u64; 32],
+    /// Program counter.
+    pub pc: u64,
+    /// Rounding mode and exception flags.
+    pub fcsr: u32,
+}
+
+/// A run of pages with one meaning.
+#[derive(Clone, Debug)]
+pub struct MappingView {
+    /// First address.
+    pub start: u64,
+    /// Address behind the last one.
+    pub end: u64,
+    /// Loads are allowed.
+    pub readable: bool,
+    /// Stores are allowed.
+    pub writable: bool,
+    /// Fetches are allowed.
+    pub executable: bool,
+    /// Guest path of the file, or `[heap]`, `[stack]`, `[vdso]`; empty for plain memory.
+    pub name: String,
+    /// Where in the file it begins.
+    pub file_offset: Option<u64>,
+}
+
+/// What a mapped page holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PageView {
+    /// A frame; only so many bytes of it, then zeros.
+    Frame {
+        /// Its number.
+        frame: u64,
+        /// How many of its bytes show.
+        bytes: u64,
+    },
+    /// Nobody has touched it: these bytes of its file, then zeros.
+    Untouched(Vec<u8>),
+    /// Nobody has touched it, and its file is not here.
+    Elsewhere,
+}
+
+/// Mount and path in it.
+pub type FileKey = (u32, String);
+
+/// An ELF file in an address space.
+#[derive(Clone, Debug)]
+pub struct LoadedFile {
+    /// Guest path.
+    pub name: String,
+    /// What was added to the file's addresses.
+    pub bias: u64,
+    /// Mount and path, which name the file for good.
+    pub key: FileKey,
+    /// Its bytes.
+    pub contents: Arc<[u8]>,
+}
+
+/// An ELF file that the kernel has looked into.
+#[derive(Clone, Debug)]
+pub struct ProgramFile {
+    /// The mount that it lies in.
+    pub mount: u32,
+    /// Where in the mount; empty for a mount of one file.
+    pub path: String,
+    /// A name for people.
+    pub name: String,
+    /// Its bytes.
+    pub contents: Arc<[u8]>,
+}
+
+fn name_of_purpose(purpose: Purpose) -> &'static str {
+    match purpose {
+        Purpose::Plain => "",
+        Purpose::Heap => "[heap]",
+        Purpose::Stack => "[stack]",
+        Purpose::Trampoline => "[vdso]",
+    }
+}
+
+impl Kernel {
+    /// The processes that have not ended.
+    pub fn live_processes(&self) -> Vec<ProcessView> {
+        let live = self.processes.live.values();
+        live.filter(|process| process.ending.is_none())
+            .map(|process| self.view_of(process))
+            .collect()
+    }
+
+    fn view_of(&self, process: &Process) -> ProcessView {
+        let threads = self.threads.values();
+        let threads = threads.filter(|thread| thread.process == process.id);
+        ProcessView {
+            id: process.id.0,
+            parent: process.parent.map_or(0, |parent| parent.0),
+            group: process.group,
+            session: process.session,
+            program: process.program,
+            space: process.space,
+            executable: process.executable.clone(),
+            command_line: process.command_line.clone(),
+            auxiliary: process.auxiliary.clone(),
+            threads: threads
+                .map(|thread| ThreadView {
+                    id: thread.id.0,
+                    name: thread.name.clone(),
+                    hart: match thread.state {
+                        ThreadState::Running { hart } => Some(hart),
+                        _ => None,
+                    },
+                    x: thread.context.x,
+                    f: thread.context.f,
+                    pc: thread.context.pc,
+                    fcsr: thread.context.fcsr,
+                })
+                .collect(),
+        }
+    }
+
+    /// What is mapped in a space, in order.
+    pub fn mappings(&self, space: SpaceId) -> Vec<MappingView> {
+        let mappings = self.spaces.get(space).into_iter();
+        let mappings = mappings.flat_map(|space| &space.mappings);
+        mappings
+            .map(|(&start, mapping)| {
+                let (name, file_offset) = match mapping.backing {
+                    Backing::Anonymous => (name_of_purpose(mapping.purpose).to_owned(), None),
+                    Backing::File { inode, offset, .. } => {
+                        let path = self.files.path_of(inode);
+                        (path.unwrap_or_else(|| "(deleted)".into()), Some(offset))
+                    }
+                };
+                MappingView {
+                    start,
+                    end: mapping.end,
+                    readable: mapping.permissions & READ != 0,
+                    writable: mapping.permissions & WRITE != 0,
+                    executable: mapping.permissions & EXECUTE != 0,
+                    name,
+                    file_offset,
+                }
+            })
+            .collect()
+    }
+
+    /// Pages of a space that have a frame, with the frames' numbers.
+    pub fn frames(&self, space: SpaceId) -> BTreeMap<u64, u64> {
+        let mut frames = BTreeMap::new();
+        if self.spaces.get(space).is_some() {
+            self.spaces.for_each_page(space, |page, leaf| {
+                frames.insert(page, frame_of(leaf));
+            });
+        }
+        frames
+    }
+
+    /// What a page holds, if it is mapped.
+    pub fn page(&self, space: SpaceId, page: u64) -> Option<PageView> {
+        let leaf = self.spaces.leaf(space, page);
+        let frame = |frame, bytes| Some(PageView::Frame { frame, bytes });
+        if leaf & VALID != 0 {
+            return frame(frame_of(leaf), PAGE_BYTES);
+        }
+        let address = page.checked_mul(PAGE_BYTES)?;
+        let (start, mapping) = self.spaces.get(space)?.find(address)?;
+        let Backing::File {
+            inode,
+            offset,
+            limit,
+        } = mapping.backing
+        else {
+            return Some(PageView::Untouched(Vec::new()));
+        };
+        let in_mapping = address - start;
+        let file_page = (offset + in_mapping) / PAGE_BYTES;
+        let shown = limit.saturating_sub(in_mapping).min(PAGE_BYTES);
+        let size = self.files.file(inode).map_or(0, |file| file.size);
+        if limit == u64::MAX && file_page * PAGE_BYTES >= size {
+            return None;
+        }
+        let held = self.files.page_entry(inode, file_page).unwrap_or(0);
+        if held & PAGE_PRESENT != 0 {
+            return frame(held >> PAGE_FRAME_SHIFT, shown);
+        }
+        Some(match self.host_page(inode, file_page) {
+            Ok(mut bytes) => {
+                bytes.truncate(shown as usize);
+                PageView::Untouched(bytes)
+            }
+            Err(_) => PageView::Elsewhere,
+        })
+    }
+
+    /// The ELF files in a space whose bytes are here: the program, its interpreter, then libraries in
+    /// the order of their addresses.
+    pub fn loaded_files(&self, space: SpaceId) -> Vec<LoadedFile> {
+        let Some(space) = self.spaces.get(space) else {
+            return Vec::new();
+        };
+        let images = space
+            .images
+            .iter()
+            .map(|image| (image.inode, Some(image.bias), 0, 0));
+        let mapped = space.mappings.iter().filter_map(|(&start, mapping)| {
+            let Backing::File { inode, offset, .. } = mapping.backing else {
+                return None;
+            };
+            Some((inode, None, start, offset))
+        });
+        let mut seen = Vec::new();
+        let mut files = Vec::new();
+        for (inode, bias, start, offset) in images.chain(mapped) {
+            if seen.contains(&inode) {
+                continue;
+            }
+            let Some((key, contents)) = self.host_file(inode) else {
+                continue;
+            };
+            let bias = bias.or_else(|| {
+                let image = elf::parse(&contents, contents.len() as u64).ok()?;
+                let segment = image.segments.iter().find(|segment| {
+                    (segment.file_offset..segment.file_offset + segment.file_bytes.max(1))
+                        .contains(&offset)
+                        || segment.file_offset & !(PAGE_BYTES - 1) == offset
+                })?;
+                let address = (segment.address + offset).wrapping_sub(segment.file_offset);
+                Some(start.wrapping_sub(address))
+            });
+            let Some(bias) = bias else { continue };
+            seen.push(inode);
+            files.push(LoadedFile {
+                name: self.files.path_of(inode).unwrap_or_else(|| key.1.clone()),
+                bias,
+                key,
+                contents,
+            });
+        }
+        files
+    }
+
+    fn host_file(&self, inode: crate::vfs::InodeId) -> Option<(FileKey, Arc<[u8]>)> {
+        let path = self.files.file(inode).ok()?.host.as_ref()?;
+        let contents = self.host.contents(path.mount, &path.path)?;
+        Some(((path.mount, path.path.clone()), contents))
+    }
+}
+
+/// Which program addresses are where, from a saved kernel whose other parts stay unread.
+#[derive(Clone, Debug)]
+pub struct SavedMappings {
+    processes: Vec<(u32, SpaceId)>,
+    spaces: Vec<Option<AddressSpace>>,
+    /// Where the page tables begin in the saved bytes, and how many there are.
+    tables: (u64, u64),
+}
+
+impl SavedMappings {
+    /// From the saved bytes, of which `read(offset, length)` gives a part.
+    pub fn read<E: From<RestoreError>>(
+        mut read: impl FnMut(u64, usize) -> Result<Vec<u8>, E>,
+    ) -> Result<Self, E> {
+        let sections = SavedSections::read(&read(0, SavedSections::BYTES)?)?;
+        let mut part = |section| {
+            let (offset, length) = sections.place(section);
+            read(offset, length as usize)
+        };
+        let processes: Vec<Option<Process>> = records(&part(Section::Processes)?, "processes")?;
+        let spaces: Vec<Option<AddressSpace>> = records(&part(Section::Spaces)?, "spaces")?;
+        let live = processes.iter().flatten();
+        let live = live.filter(|process| process.ending.is_none());
+        let (offset, length) = sections.place(Section::PageTables);
+        Ok(Self {
+            processes: live.map(|process| (process.id.0, process.space)).collect(),
+            spaces,
+            tables: (offset, length / (8 * 512)),
+        })
+    }
+
+    /// Live processes and where each lives.
+    pub fn processes(&self) -> &[(u32, SpaceId)] {
+        &self.processes
+    }
+
+    /// True if something is mapped at an address.
+    pub fn is_mapped(&self, space: SpaceId, address: u64) -> bool {
+        let index = (space.0 as usize).wrapping_sub(1);
+        let space = self.spaces.get(index).and_then(Option::as_ref);
+        space.is_some_and(|space| space.find(address).is_some())
+    }
+
+    /// The frame that a page-table entry names for a page, if there is such an entry.
+    pub fn frame<E: From<RestoreError>>(
+        &self,
+        space: SpaceId,
+        page: u64,
+        mut read: impl FnMut(u64, usize) -> Result<Vec<u8>, E>,
+    ) -> Result<Option<u64>, E> {
+        let index = (space.0 as usize).wrapping_sub(1);
+        let Some(space) = self.spaces.get(index).and_then(Option::as_ref) else {
+            return Ok(None);
+        };
+        if page >> 36 != 0 {
+            return Ok(None);
+        }
+        let mut slot = u64::from(space.root());
+        for level in (0..4).rev() {
+            if slot >= self.tables.1 {
+                return Err(RestoreError::Inconsistent("a page table does not exist").into());
+            }
+            let entry = (slot * 512 + (page >> (9 * level) & 511)) * 8;
+            let raw = read(self.tables.0 + entry, 8)?;
+            let word = raw.first_chunk().map_or(0, |raw| u64::from_le_bytes(*raw));
+            match (word, level) {
+                (0, _) => return Ok(None),
+                (leaf, 0) => return Ok((leaf & VALID != 0).then(|| frame_of(leaf))),
+                (next, _) => slot = next - 1,
+            }
+        }
+        Ok(None)
+    }
+}

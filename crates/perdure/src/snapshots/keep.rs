@@ -1,0 +1,221 @@
+//! Keeping the snapshots of a run: the NVM as a power-off now would leave it, and what symbols need.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use perdure_designs::Design;
+use perdure_designs::bytes::checksum;
+use perdure_designs::layout::METADATA;
+use perdure_designs::nvoverlay::Nvoverlay;
+use perdure_designs::nvoverlay::mnm::SnapshotStore;
+use perdure_designs::nvoverlay::mnm::format::{ChainReader, Register, UNIT_BYTES, Visit};
+use perdure_designs::surviving::Corruption;
+use perdure_hardware::arena::Arena;
+use perdure_hardware::line::LINE_BYTES;
+use perdure_hardware::time::Cycles;
+
+use super::archive::{self, Lines, add_lines};
+use super::manifest::{self, EpochRange, FileEntry, Manifest, ProgramEntry, Sizes};
+use crate::error::Error;
+use crate::machine::Machine;
+use crate::request::Prepared;
+use crate::verify::power_off;
+
+/// Designs whose NVM holds snapshots.
+const DESIGNS: &[&str] = &[Nvoverlay::NAME];
+
+/// The folder of copies of programs and libraries.
+const FILES: &str = "files";
+
+/// Refuses, before a run, what could not be kept after it.
+pub fn check(directory: &Path, design: &str) -> Result<(), Error> {
+    if !DESIGNS.contains(&design) {
+        return Err(Error::Request(format!(
+            "--snapshots: design {design} keeps no snapshots; take --design {}",
+            DESIGNS.join(" or ")
+        )));
+    }
+    let shown = directory.display();
+    match fs::read_dir(directory) {
+        Ok(mut entries) => {
+            let store = directory.join(manifest::NAME).is_file();
+            if !store && entries.next().is_some() {
+                return Err(Error::Request(format!(
+                    "--snapshots {shown}: the folder is not empty and no snapshot store; name another one"
+                )));
+            }
+            Ok(())
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            fs::create_dir_all(directory).map_err(|source| refused(directory, source))
+        }
+        Err(source) => Err(refused(directory, source)),
+    }
+}
+
+fn refused(path: &Path, source: io::Error) -> Error {
+    Error::Host {
+        what: format!("--snapshots: writing {}", path.display()),
+        source,
+    }
+}
+
+/// Writes the store of a machine that stands still.
+pub fn keep<D: Design>(
+    machine: &mut Machine<D>,
+    prepared: &Prepared,
+    directory: &Path,
+) -> Result<Manifest, Error> {
+    // The machine does no more, and what it has accepted becomes durable: nothing is torn.
+    let lost = power_off(machine, Cycles::MAX, 0);
+    let kept = write(machine, prepared, directory);
+    machine.hardware.memory.power_back(&lost);
+    kept
+}
+
+fn write<D: Design>(
+    machine: &Machine<D>,
+    prepared: &Prepared,
+    directory: &Path,
+) -> Result<Manifest, Error> {
+    let nvm = &machine.hardware.memory.arena;
+    let defect = |why: &dyn std::fmt::Display| {
+        Error::Defect(format!(
+            "the snapshots that the run left in NVM are unusable: {why}"
+        ))
+    };
+    let (home, pool) = lines(machine, nvm).map_err(|why| defect(&why))?;
+    // What will be opened is opened once, here, where a mistake can still be seen.
+    let store = SnapshotStore::open(|address, length| Ok(nvm.slice(address, length).to_vec()));
+    let epochs = store.map_err(|why| defect(&why))?.held();
+    let (home, pool) = (archive::held(nvm, &home), archive::held(nvm, &pool));
+    let count = |held: &[(u64, u64)]| {
+        held.iter()
+            .map(|(_, lines)| u64::from(lines.count_ones()))
+            .sum::<u64>()
+    };
+    let image = home.iter().filter(|(page, _)| page * 4096 >= METADATA.end);
+    let image: Vec<(u64, u64)> = image.copied().collect();
+    let initial_image = count(&image) * LINE_BYTES as u64;
+    let held: Vec<(u64, u64)> = home.into_iter().chain(pool).collect();
+    let bytes = archive::length(held.len() as u64, count(&held));
+
+    // A store that is being replaced is none until everything is there.
+    let manifest_path = directory.join(manifest::NAME);
+    if manifest_path.exists() {
+        fs::remove_file(&manifest_path).map_err(|source| refused(&manifest_path, source))?;
+    }
+    let files = copies(machine, directory)?;
+    let configuration = &prepared.configuration;
+    let ended = machine.ended();
+    let programs = prepared.workload.kernel.programs.iter();
+    let manifest = Manifest {
+        schema: manifest::SCHEMA.into(),
+        version: manifest::VERSION,
+        written_by: concat!("perdure ", env!("CARGO_PKG_VERSION")).into(),
+        design: configuration.design.clone(),
+        machine: configuration.machine.clone(),
+        config_hash: configuration.hash(),
+        harts: machine.hardware.cores.len(),
+        frequency_mhz: configuration.specification.clock().frequency_mhz,
+        nvm_bytes: nvm.len(),
+        layout: (&machine.layout).into(),
+        programs: programs
+            .map(|program| ProgramEntry {
+                path: program.path.clone(),
+                arguments: program.arguments.clone(),
+            })
+            .collect(),
+        exit_code: ended.map(|ended| ended.report.status),
+        instructions: machine.retired(),
+        cycles: ended.map_or_else(|| machine.time(), |ended| ended.at),
+        epochs: EpochRange {
+            oldest: *epochs.start(),
+            newest: *epochs.end(),
+        },
+        sizes: Sizes {
+            nvm_written: machine.hardware.statistics().nvm_written_bytes_total,
+            initial_image,
+            snapshots: bytes - initial_image,
+            files: files.iter().map(|file| file.bytes).sum(),
+        },
+        files,
+    };
+    let (text, seal) = manifest.encode();
+    let path = directory.join(archive::NAME);
+    archive::write(&path, nvm, &held, seal).map_err(|source| refused(&path, source))?;
+    fs::write(&manifest_path, text).map_err(|source| refused(&manifest_path, source))?;
+    Ok(manifest)
+}
+
+/// The lines that matter: below the pool, and in it.
+fn lines<D: Design>(machine: &Machine<D>, nvm: &Arena) -> Result<(Lines, Lines), Corruption> {
+    let pool = machine.layout.log_area.clone();
+    let mut home = Lines::new();
+    for page in nvm.written_pages().take_while(|&page| page < pool.start) {
+        add_lines(&mut home, page, 4096);
+    }
+    let mut used = Lines::new();
+    let register = Register::read(nvm)?;
+    for (omc, chains) in register.chains.iter().enumerate() {
+        ChainReader::new(nvm, &register, omc).walk(chains, |visit| {
+            match visit {
+                Visit::Block(block) => {
+                    add_lines(
+                        &mut used,
+                        block.address,
+                        u64::from(block.units) * UNIT_BYTES,
+                    );
+                }
+                Visit::Segment(segment) => {
+                    let start = pool.start + u64::from(segment.unit) * UNIT_BYTES;
+                    for (at, slot) in segment.slots().enumerate() {
+                        if slot.is_some() {
+                            let line_bytes = LINE_BYTES as u64;
+                            add_lines(&mut used, start + at as u64 * line_bytes, line_bytes);
+                        }
+                    }
+                }
+            }
+            Ok(())
+        })?;
+    }
+    Ok((home, used))
+}
+
+/// Copies the programs and libraries that the guest looked into.
+fn copies<D: Design>(machine: &Machine<D>, directory: &Path) -> Result<Vec<FileEntry>, Error> {
+    let folder = directory.join(FILES);
+    match fs::remove_dir_all(&folder) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            return Err(refused(&folder, error));
+        }
+        _ => fs::create_dir_all(&folder).map_err(|source| refused(&folder, source))?,
+    }
+    let mut written: BTreeMap<u64, String> = BTreeMap::new();
+    let mut entries = Vec::new();
+    for file in machine.kernel().host_view().programs_seen() {
+        let seal = checksum(&file.contents);
+        let copy = if let Some(copy) = written.get(&seal) {
+            copy.clone()
+        } else {
+            let base = file.name.rsplit('/').next().unwrap_or_default();
+            let copy = format!("{FILES}/{:03}-{base}", written.len());
+            let path: PathBuf = directory.join(&copy);
+            fs::write(&path, &file.contents).map_err(|source| refused(&path, source))?;
+            written.insert(seal, copy.clone());
+            copy
+        };
+        entries.push(FileEntry {
+            name: file.name,
+            mount: file.mount,
+            path: file.path,
+            copy,
+            bytes: file.contents.len() as u64,
+            checksum: format!("{seal:016x}"),
+        });
+    }
+    Ok(entries)
+}
