@@ -6,6 +6,7 @@ it changes; a claim quotes its paper and says where.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +22,7 @@ FOLDER = Path(__file__).resolve().parent
 PAPER = "paper.toml"
 REASONS = "reasons.toml"
 CUTS = "cuts.toml"
+REGIONS = "regions.toml"
 
 REDUCTIONS = ("maximum", "minimum", "mean", "median", "geometric-mean", "share-below")
 
@@ -49,7 +51,8 @@ class ScaleOf:
     """A scale: its overrides of the machine, lengths, and what they change of the paper's.
 
     `factor` is by how much sizes and lengths are divided. Without `mix_warm_up`, a mix warms up as
-    long as the longest of its programs' warm-ups.
+    long as the longest of its programs' warm-ups. Where an epoch is so many stores of a hart,
+    `epoch_instructions` is 0.
     """
 
     name: Scale
@@ -66,6 +69,8 @@ class Paper:
     """A paper: its designs, its machine, and how it is scaled.
 
     `baseline` is the design that others are relative to, `tags` one whose tags see write sets.
+    `catalogues` are files of workloads; none for those that stand for SPEC CPU2006. A machine has as
+    many harts as programs, unless `harts` are given.
     """
 
     name: str
@@ -75,6 +80,8 @@ class Paper:
     baseline: str
     tags: str
     seed: int
+    catalogues: tuple[str, ...]
+    harts: int | None
     designs: Sequence[Design]
     notes: Sequence[str]
     scales: Mapping[Scale, ScaleOf]
@@ -138,7 +145,11 @@ class Claim:
 
 @dataclass(frozen=True)
 class Experiment:
-    """One figure: what runs, what is measured of it, how it is drawn, what the paper claims."""
+    """One figure: what runs, what is measured of it, how it is drawn, what the paper claims.
+
+    `baseline` is the paper's unless the figure has its own. With `slices`, what is measured of a
+    workload is divided into so many regions, one after another, and they are the axis.
+    """
 
     name: str
     figure: str
@@ -147,8 +158,10 @@ class Experiment:
     subject: Literal["workload", "mix"]
     designs: tuple[str, ...]
     metric: str
+    baseline: str
     average: str
     chart: str
+    slices: int | None
     axis: Axis | None
     relative_to: float | None
     overrides: tuple[str, ...]
@@ -187,6 +200,8 @@ def paper(name: str) -> Paper:
         baseline=table.text("baseline"),
         tags=table.text("tags"),
         seed=table.integer("seed"),
+        catalogues=tuple(table.texts("catalogues", ())),
+        harts=table.integer("harts", 0) or None,
         designs=designs,
         notes=table.texts("notes", ()),
         scales={scale: _scale(scale, scales.table(scale)) for scale in SCALES},
@@ -206,9 +221,9 @@ def _scale(name: Scale, table: Table) -> ScaleOf:
         name=name,
         factor=table.integer("factor"),
         overrides=tuple(table.texts("set", ())),
-        epoch_instructions=table.integer("epoch_instructions"),
+        epoch_instructions=table.integer("epoch_instructions", 0),
         mix_warm_up=table.integer("mix_warm_up_instructions", 0) or None,
-        mix_measure=table.integer("mix_measure_instructions"),
+        mix_measure=table.integer("mix_measure_instructions", 0),
         changes=changes,
     )
     table.finish()
@@ -217,14 +232,21 @@ def _scale(name: Scale, table: Table) -> ScaleOf:
 
 def experiments(name: str, scale: Scale) -> dict[str, Experiment]:
     """A paper's experiments at one scale, by name, in the order of their figures."""
-    special = {PAPER, REASONS, CUTS}
+    special = {PAPER, REASONS, CUTS, REGIONS}
     files = [path for path in (FOLDER / name).glob("*.toml") if path.name not in special]
-    found = [_experiment(path, scale) for path in files]
-    found.sort(key=lambda one: (len(one.name), one.name))
+    usual = paper(name).baseline
+    found = [_experiment(path, scale, usual) for path in files]
+    found.sort(key=lambda one: _in_order(one.name))
     return {one.name: one for one in found}
 
 
-def _experiment(path: Path, scale: Scale) -> Experiment:
+def _in_order(name: str) -> tuple[int, str]:
+    """Where a figure stands among others: fig9, fig14a, fig14b, fig100."""
+    number = re.search(r"\d+", name)
+    return int(number.group()) if number else 0, name
+
+
+def _experiment(path: Path, scale: Scale, baseline: str = "ideal") -> Experiment:
     table = Table.read(path)
     at_scale = {one: table.optional_table(one) for one in SCALES}
     for one in at_scale.values():
@@ -233,6 +255,7 @@ def _experiment(path: Path, scale: Scale) -> Experiment:
     axis = table.optional_table("axis")
     designs = tuple(table.texts("designs"))
     subject = table.choice("subject", ("workload", "mix"))
+    slices = table.integer("slices", 0) or None
     made = Experiment(
         name=path.stem,
         figure=table.text("figure"),
@@ -241,9 +264,11 @@ def _experiment(path: Path, scale: Scale) -> Experiment:
         subject="mix" if subject == "mix" else "workload",
         designs=designs,
         metric=table.text("metric"),
+        baseline=table.text("baseline", baseline),
         average=table.choice("average", REDUCTIONS, "geometric-mean"),
         chart=table.choice("chart", ("bars", "stacked", "lines"), "bars"),
-        axis=None if axis is None else _axis(axis, scale),
+        slices=slices,
+        axis=_sliced(slices) if axis is None else _axis(axis, scale),
         relative_to=table.number("relative_to", None),
         overrides=tuple([] if chosen is None else chosen.texts("set", ())),
         subjects=tuple([] if chosen is None else chosen.texts("subjects", ())),
@@ -263,6 +288,14 @@ def _scaled_keys(table: Table | None) -> None:
         for key in ("set", "subjects", "notes"):
             table.texts(key, ())
         table.finish()
+
+
+def _sliced(slices: int | None) -> Axis | None:
+    """The axis of a run's slices: how far each one goes."""
+    if slices is None:
+        return None
+    shown = tuple(100 * (place + 1) / slices for place in range(slices))
+    return Axis("", "of the measured run", "%", False, ("",) * slices, shown)
 
 
 def _axis(table: Table, scale: Scale) -> Axis:
@@ -342,6 +375,44 @@ def reasons(name: str, scale: Scale) -> dict[str, str]:
 
 
 @dataclass(frozen=True)
+class Region:
+    """What of a workload's run is measured in a paper, in place of what its catalogue says.
+
+    `arguments` are None where they are the catalogue's; the lengths are instructions of all threads
+    together; `overrides` belong to the workload.
+    """
+
+    arguments: tuple[str, ...] | None
+    warm_up: int
+    measure: int
+    overrides: tuple[str, ...]
+
+
+def regions(name: str, scale: Scale) -> dict[str, Region]:
+    """The regions that a paper declares at one scale, by workload."""
+    path = FOLDER / name / REGIONS
+    if not path.exists():
+        return {}
+    found = {}
+    for workload, table in Table.read(path).tables():
+        for size, one in ((size, table.optional_table(size)) for size in SCALES):
+            if one is None:
+                continue
+            arguments = tuple(one.texts("arguments", ()))
+            made = Region(
+                arguments=arguments or None,
+                warm_up=one.integer("warm_up_instructions"),
+                measure=one.integer("measure_instructions"),
+                overrides=tuple(one.texts("set", ())),
+            )
+            one.finish()
+            if size == scale:
+                found[workload] = made
+        table.finish()
+    return found
+
+
+@dataclass(frozen=True)
 class Cuts:
     """Power cuts of a paper's designs: on which programs, how many, on which small machine."""
 
@@ -350,6 +421,7 @@ class Cuts:
     cuts: int
     seed: int
     during_recovery: bool
+    harts: int | None
     overrides: tuple[str, ...]
     notes: tuple[str, ...]
 
@@ -368,6 +440,7 @@ def cuts(name: str, scale: Scale) -> Cuts:
         cuts=counts[scale],
         seed=table.integer("seed"),
         during_recovery=table.flag("during_recovery"),
+        harts=table.integer("harts", 0) or None,
         overrides=tuple(table.texts("set", ())),
         notes=tuple(table.texts("notes", ())),
     )

@@ -85,6 +85,11 @@ def _log_bytes(region: Measured, _base: Measured | None, epoch: int) -> Parts | 
     return {None: written / epochs * EPOCHS_OF_LOG / 1e6}
 
 
+def _written_bytes(region: Measured, base: Measured | None, _epoch: int) -> Parts | None:
+    total = 0.0 if base is None else statistic(base, "nvm.written_bytes.total")
+    return {None: statistic(region, "nvm.written_bytes.total") / total} if total else None
+
+
 def _scanned_lines(region: Measured, _base: Measured | None, _epoch: int) -> Parts | None:
     scans = statistic(region, "picl.acs_scans")
     return {None: statistic(region, "picl.acs_lines") / scans} if scans else None
@@ -143,6 +148,16 @@ METRICS: Mapping[str, Metric] = {
             False,
             (),
             _epoch_length,
+        ),
+        Metric(
+            "written-bytes",
+            "bytes written to the NVM, normalised to NVOverlay",
+            "×",
+            "all bytes that were written to the NVM in the region, over those that NVOverlay wrote",
+            "lower",
+            True,
+            (),
+            _written_bytes,
         ),
         Metric(
             "scanned-lines",

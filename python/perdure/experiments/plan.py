@@ -18,6 +18,7 @@ from perdure.experiments.point import Campaign, Point
 from perdure.experiments.programs import Provided
 
 EPOCH_KEY = "epoch.instructions"
+STORES_KEY = "epoch.stores"
 
 
 @dataclass(frozen=True)
@@ -52,8 +53,8 @@ def plan(
 ) -> list[Planned]:
     """Everything that an experiment runs, the baseline included where its metric needs it."""
     designs = list(experiment.designs)
-    if metric(experiment.metric).relative and paper.baseline not in designs:
-        designs.insert(0, paper.baseline)
+    if metric(experiment.metric).relative and experiment.baseline not in designs:
+        designs.insert(0, experiment.baseline)
     everything = list(mixes) if experiment.subject == "mix" else provided.available
     unknown = sorted(set(experiment.subjects) - set(mixes) - set(provided.entries))
     if unknown:
@@ -63,12 +64,15 @@ def plan(
         if subject in provided.unavailable:
             continue
         names = mixes[subject] if experiment.subject == "mix" else [subject]
-        for shown, setting in _settings(experiment):
-            overrides = merged(scale.overrides, experiment.overrides, setting)
+        own = [one for name in names for one in provided.entries[name].sizes[scale.name].overrides]
+        for place, (shown, setting) in enumerate(_settings(experiment)):
+            overrides = merged(scale.overrides, own, experiment.overrides, setting)
             for design in designs:
                 point = _point(
                     subject, names, design, overrides, experiment, paper, scale, provided
                 )
+                if experiment.slices is not None:
+                    point = _slice(point, place, experiment.slices)
                 point = replace(point, remark=" ".join([experiment.name, *setting]))
                 planned.append(Planned(experiment.name, subject, design, shown, point))
     return planned
@@ -79,7 +83,13 @@ def _settings(experiment: Experiment) -> Iterable[tuple[float | None, tuple[str,
     if axis is None:
         return [(None, ())]
     pairs = zip(axis.shown, axis.settings, strict=True)
-    return [(shown, (f"{axis.key}={setting}",)) for shown, setting in pairs]
+    return [(shown, (f"{axis.key}={setting}",) if axis.key else ()) for shown, setting in pairs]
+
+
+def _slice(point: Point, place: int, slices: int) -> Point:
+    """The point with one of the slices of its region in place of the whole."""
+    begin, end = ((point.measure or 0) * one // slices for one in (place, place + 1))
+    return replace(point, warm_up=(point.warm_up or 0) + begin, measure=end - begin)
 
 
 def _point(
@@ -110,6 +120,7 @@ def _point(
         programs=programs,
         machine=paper.machine,
         overrides=overrides,
+        harts=paper.harts,
         surroundings=surroundings,
         restart=experiment.restart or experiment.subject == "mix",
         warm_up=warm_up,
@@ -133,6 +144,16 @@ def epoch_length(overrides: Iterable[str], scale: ScaleOf) -> int:
     return round(float(values.get(EPOCH_KEY, scale.epoch_instructions)))
 
 
+def epochs(region: Measured, point: Point, scale: ScaleOf) -> float:
+    """How many epochs of the configured length a region has, if all harts run evenly."""
+    instructions = epoch_length(point.overrides, scale)
+    if instructions > 0:
+        return float(region["instructions"] / instructions)
+    stores = int(dict(text.split("=", 1) for text in point.overrides).get(STORES_KEY, 0))
+    harts = point.harts or len(point.programs)
+    return statistic(region, "l1d.stores") / (stores * harts) if stores else 0.0
+
+
 def plan_cuts(cuts: Cuts, paper: Paper, provided: Provided) -> list[Planned]:
     """The power cuts: each design on each program. What is not available is left out."""
     planned = []
@@ -147,6 +168,7 @@ def plan_cuts(cuts: Cuts, paper: Paper, provided: Provided) -> list[Planned]:
                 programs=programs,
                 machine=paper.machine,
                 overrides=merged(cuts.overrides),
+                harts=cuts.harts,
                 surroundings=surroundings,
                 campaign=Campaign(cuts.cuts, cuts.seed, cuts.during_recovery),
                 remark=f"{cuts.cuts} cuts",
@@ -174,7 +196,7 @@ def values(
         here = regions.get((one.subject, one.design, one.axis))
         if here is None or one.design not in experiment.designs:
             continue
-        base = regions.get((one.subject, paper.baseline, one.axis)) if chosen.relative else None
+        base = regions.get((one.subject, experiment.baseline, one.axis)) if chosen.relative else None
         if base is not None and _too_little(experiment, base[1]):
             continue
         epoch = epoch_length(one.point.overrides, scale)

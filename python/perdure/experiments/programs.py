@@ -12,11 +12,12 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from perdure import PerdureError, sysroot, toolchain, workloads
+from perdure.experiments.declaration import Region
 from perdure.experiments.point import (
     SCRATCH,
     Program,
@@ -30,6 +31,11 @@ from perdure.experiments.toml import Table
 Scale: TypeAlias = Literal["quick", "full", "tiny"]
 Report: TypeAlias = Callable[[str], object]
 
+Kind: TypeAlias = Literal["kernel", "parallel", "debian"]
+KINDS: tuple[Kind, ...] = ("kernel", "parallel", "debian")
+BUILT: Mapping[str, str] = {"kernel": "kernels", "parallel": "parallel"}
+"""The kinds that are compiled here: the folder of their programs, and `build.sh`'s option."""
+
 CATALOGUES = ("kernels.toml", "debian.toml")
 """What stands for SPEC CPU2006, in the folder of workloads."""
 
@@ -39,11 +45,15 @@ PROGRAMS_IN_A_MIX = 8
 
 @dataclass(frozen=True)
 class Size:
-    """A workload's arguments at one scale, and what of its run is measured (0: the whole)."""
+    """A workload's arguments at one scale, and what of its run is measured (0: the whole).
+
+    `overrides` of the configuration belong to the workload, whatever the machine.
+    """
 
     arguments: tuple[str, ...]
     warm_up: int
     measure: int
+    overrides: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -53,15 +63,17 @@ class Entry:
     name: str
     stands_for: str
     summary: str
-    kind: Literal["kernel", "debian"]
+    kind: Kind
     program: str
     packages: tuple[str, ...]
     inputs: tuple[str, ...]
     sizes: Mapping[str, Size]
 
 
-def catalogue(folder: Path | None = None) -> list[Entry]:
-    """Every workload, kernels first, each kind by name.
+def catalogue(
+    folder: Path | None = None, files: Sequence[str] = CATALOGUES
+) -> list[Entry]:
+    """Every workload of some files, kernels first, each kind by name.
 
     Raises:
         PerdureError: a file does not follow the schema; the message says where.
@@ -69,15 +81,32 @@ def catalogue(folder: Path | None = None) -> list[Entry]:
     root = folder or workloads.folder("workloads")
     entries = [
         _entry(name, table)
-        for path in (root / name for name in CATALOGUES)
+        for path in (root / name for name in files)
         if path.exists()
         for name, table in Table.read(path).table("workload").tables()
     ]
-    return sorted(entries, key=lambda entry: (entry.kind != "kernel", entry.name))
+    return sorted(entries, key=lambda entry: (KINDS.index(entry.kind), entry.name))
+
+
+def measured(entries: Sequence[Entry], regions: Mapping[str, Region], scale: Scale) -> list[Entry]:
+    """The entries, with a paper's own regions in place of the catalogue's."""
+    found = []
+    for entry in entries:
+        region = regions.get(entry.name)
+        if region is not None and scale in entry.sizes:
+            size = Size(
+                region.arguments or entry.sizes[scale].arguments,
+                region.warm_up,
+                region.measure,
+                region.overrides,
+            )
+            entry = replace(entry, sizes={**entry.sizes, scale: size})
+        found.append(entry)
+    return found
 
 
 def _entry(name: str, table: Table) -> Entry:
-    kind = table.choice("kind", ("kernel", "debian"))
+    kind = table.choice("kind", KINDS)
     sizes = {
         scale: _size(size)
         for scale in ("full", "quick", "tiny")
@@ -87,7 +116,7 @@ def _entry(name: str, table: Table) -> Entry:
         name=name,
         stands_for=table.text("stands_for"),
         summary=table.text("summary"),
-        kind="kernel" if kind == "kernel" else "debian",
+        kind=next(one for one in KINDS if one == kind),
         program=table.text("program"),
         packages=tuple(table.texts("packages", ())),
         inputs=tuple(table.texts("inputs", ())),
@@ -103,6 +132,9 @@ def _size(table: Table) -> Size:
         warm_up=table.integer("warm_up_instructions", 0),
         measure=table.integer("measure_instructions", 0),
     )
+    # What `parallel.toml` says about a whole run; the arguments have the threads, too.
+    table.integer("threads", 1)
+    table.number("instructions_millions", None)
     table.finish()
     return made
 
@@ -136,7 +168,7 @@ class Provided:
 
     entries: Mapping[str, Entry]
     unavailable: Mapping[str, str]
-    kernels: Path
+    programs: Path
     sysroot: Path | None
     inputs: Mapping[str, Path]
     digests: Mapping[str, str] = field(default_factory=dict)
@@ -189,8 +221,8 @@ class Provided:
         ]
         if entry.kind == "debian":
             return Program(name, (entry.program, *filled), "")
-        path = self.kernels / entry.program
-        return Program(name, (str(path), *filled), self.digests[f"kernel/{entry.program}"])
+        path = self.programs / BUILT[entry.kind] / entry.program
+        return Program(name, (str(path), *filled), self.digests[f"{entry.kind}/{entry.program}"])
 
 
 def provide(
@@ -205,14 +237,14 @@ def provide(
     out = out.resolve()
     digests: dict[str, str] = {}
     unavailable: dict[str, str] = {}
-    kernels = out / "programs" / "kernels"
-    wanted = [entry for entry in entries if entry.kind == "kernel"]
+    built = out / "programs"
+    wanted = [entry for entry in entries if entry.kind in BUILT]
     if wanted:
-        _build(out / "programs", report)
+        _build(built, sorted({entry.kind for entry in wanted}), report)
     for entry in wanted:
-        path = kernels / entry.program
+        path = built / BUILT[entry.kind] / entry.program
         if path.is_file():
-            digests[f"kernel/{entry.program}"] = file_digest(path)
+            digests[f"{entry.kind}/{entry.program}"] = file_digest(path)
         else:
             unavailable[entry.name] = f"the build made no program {entry.program}"
     debian = [entry for entry in entries if entry.kind == "debian"]
@@ -232,27 +264,27 @@ def provide(
     return Provided(
         entries={entry.name: entry for entry in entries},
         unavailable=unavailable,
-        kernels=kernels,
+        programs=built,
         sysroot=root if debian else None,
         inputs=inputs,
         digests=digests,
     )
 
 
-def _build(out: Path, report: Report) -> None:
-    """Compiles the kernels, as `workloads/build.sh` does."""
+def _build(out: Path, kinds: Sequence[str], report: Report) -> None:
+    """Compiles the programs of some kinds, as `workloads/build.sh` does."""
     compiler = toolchain.find(report)
     choice = "gcc" if "gcc" in compiler.name else "zig"
     script = workloads.folder("workloads") / "build.sh"
     done = subprocess.run(
-        ["sh", str(script), str(out), "--compiler", choice, "--kernels"],
+        ["sh", str(script), str(out), "--compiler", choice, *(f"--{BUILT[one]}" for one in kinds)],
         env={**os.environ, "PYTHON": sys.executable},
         capture_output=True,
         text=True,
         check=False,
     )
     if done.returncode != 0:
-        raise PerdureError(f"the kernels cannot be built:\n{done.stderr.strip() or done.stdout}")
+        raise PerdureError(f"the programs cannot be built:\n{done.stderr.strip() or done.stdout}")
 
 
 def _write_inputs(debian: Sequence[Entry], folders: Mapping[Any, Path]) -> dict[str, str]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -125,19 +125,25 @@ def _planned(
     chosen = {one: known[one] for one in known if one in (figures or names)}
     cuts = declaration.cuts(name, scale_name) if CUTS in (figures or names) else None
     designs = {one.name for one in api.catalogue().designs}
-    for experiment in chosen.values():
-        missing = sorted(set(experiment.designs) - designs)
-        if missing:
-            raise PerdureError(f"this build has no design {', '.join(missing)}")
+    declared = {design for experiment in chosen.values() for design in experiment.designs}
+    for missing in sorted(declared - designs):
+        say(f"this build has no design {missing}: it is left out")
+    chosen = {
+        one: replace(experiment, designs=tuple(d for d in experiment.designs if d in designs))
+        for one, experiment in chosen.items()
+    }
     scales: list[programs.Scale] = [scale_name] if chosen else []
+    entries = (
+        programs.catalogue(files=paper.catalogues) if paper.catalogues else programs.catalogue()
+    )
     provided = programs.provide(
-        programs.catalogue(),
+        programs.measured(entries, declaration.regions(name, scale_name), scale_name),
         [*scales, "tiny"] if cuts else scales,
         out,
         existing_sysroot=sysroot,
         report=say,
     )
-    mixes = programs.mixes(provided.available, paper.seed)
+    mixes = programs.mixes(provided.available, paper.seed) if scale.mix_measure else {}
     planned = [
         one
         for experiment in chosen.values()

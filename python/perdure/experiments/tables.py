@@ -13,7 +13,8 @@ from perdure.experiments import dataset
 from perdure.experiments.cache import Stored
 from perdure.experiments.declaration import ScaleOf
 from perdure.experiments.metrics import Measured, statistic
-from perdure.experiments.plan import Planned, merged
+from perdure.experiments.plan import Planned, epochs, merged
+from perdure.experiments.point import Point
 from perdure.experiments.programs import Provided
 
 LINE_BYTES = 64
@@ -38,14 +39,14 @@ def classes(
     Intensity is measured under `baseline`; the write set under `tags`, a design whose epoch tags
     see which lines an epoch stores to.
     """
-    regions = _alone(planned, provided, stored, set(merged(scale.overrides)))
+    regions = _alone(planned, provided, stored, scale)
     found = []
     for name, entry in provided.entries.items():
         base, tagged = regions.get((name, baseline)), regions.get((name, tags))
         if base is None or tagged is None:
             continue
         thousands = base[1]["instructions"] / 1000
-        epochs = tagged[1]["instructions"] / scale.epoch_instructions
+        length = epochs(tagged[1], tagged[2], scale)
         lines = statistic(tagged[1], "versions.cross_stores")
         pages = statistic(tagged[1], "versions.pages_written")
         misses = statistic(base[1], "llc.misses") / thousands
@@ -57,7 +58,7 @@ def classes(
                 "stands_for": entry.stands_for,
                 "kind": entry.kind,
                 "design": baseline,
-                "write_set_bytes_per_epoch": round(lines / epochs * LINE_BYTES),
+                "write_set_bytes_per_epoch": round(lines / length * LINE_BYTES) if length else 0,
                 "lines_per_written_page": locality,
                 "llc_misses_per_kilo_instruction": misses,
                 "llc_write_backs_per_kilo_instruction": written,
@@ -72,19 +73,23 @@ def _alone(
     planned: Sequence[Planned],
     provided: Provided,
     stored: Mapping[str, Stored],
-    usual: set[str],
-) -> dict[tuple[str, str], tuple[str, Measured]]:
-    """Key and region of each workload that ran alone on the usual machine, by design."""
-    found: dict[tuple[str, str], tuple[str, Measured]] = {}
+    scale: ScaleOf,
+) -> dict[tuple[str, str], tuple[str, Measured, Point]]:
+    """Key, region and point of each workload that ran alone on the usual machine, by design."""
+    found: dict[tuple[str, str], tuple[str, Measured, Point]] = {}
     for one in planned:
         point = one.point
-        if one.subject not in provided.entries or set(point.overrides) != usual:
+        # A figure with an axis varies the machine, or what of a run is measured.
+        if one.subject not in provided.entries or one.axis is not None:
+            continue
+        own = provided.entries[one.subject].sizes[scale.name]
+        if set(point.overrides) != set(merged(scale.overrides, own.overrides)):
             continue
         if point.restart or point.campaign is not None:
             continue
         key = point.key()
         if key in stored:
-            found[one.subject, one.design] = key, dataset.measured(stored[key])
+            found[one.subject, one.design] = key, dataset.measured(stored[key]), point
     return found
 
 
