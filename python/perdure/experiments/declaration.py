@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, TypeAlias
 
@@ -51,8 +51,9 @@ class ScaleOf:
     """A scale: its overrides of the machine, lengths, and what they change of the paper's.
 
     `factor` is by how much sizes and lengths are divided. Without `mix_warm_up`, a mix warms up as
-    long as the longest of its programs' warm-ups. Where an epoch is so many stores of a hart,
-    `epoch_instructions` is 0.
+    long as the longest of its programs' warm-ups. `measure` is for workloads of which neither the
+    catalogue nor the paper's regions say what is measured. Where an epoch is so many stores of a
+    hart, `epoch_instructions` is 0.
     """
 
     name: Scale
@@ -61,6 +62,7 @@ class ScaleOf:
     epoch_instructions: int
     mix_warm_up: int | None
     mix_measure: int
+    measure: int
     changes: Sequence[Change]
 
 
@@ -69,8 +71,8 @@ class Paper:
     """A paper: its designs, its machine, and how it is scaled.
 
     `baseline` is the design that others are relative to, `tags` one whose tags see write sets.
-    `catalogues` are files of workloads; none for those that stand for SPEC CPU2006. A machine has as
-    many harts as programs, unless `harts` are given.
+    `catalogues` are files of workloads; none for those that stand for SPEC CPU2006. A machine has
+    as many harts as programs, unless `harts` are given.
     """
 
     name: str
@@ -224,6 +226,7 @@ def _scale(name: Scale, table: Table) -> ScaleOf:
         epoch_instructions=table.integer("epoch_instructions", 0),
         mix_warm_up=table.integer("mix_warm_up_instructions", 0) or None,
         mix_measure=table.integer("mix_measure_instructions", 0),
+        measure=table.integer("measure_instructions", 0),
         changes=changes,
     )
     table.finish()
@@ -235,7 +238,8 @@ def experiments(name: str, scale: Scale) -> dict[str, Experiment]:
     special = {PAPER, REASONS, CUTS, REGIONS}
     files = [path for path in (FOLDER / name).glob("*.toml") if path.name not in special]
     usual = paper(name).baseline
-    found = [_experiment(path, scale, usual) for path in files]
+    found = [_experiment(path, scale) for path in files]
+    found = [replace(one, baseline=one.baseline or usual) for one in found]
     found.sort(key=lambda one: _in_order(one.name))
     return {one.name: one for one in found}
 
@@ -246,7 +250,7 @@ def _in_order(name: str) -> tuple[int, str]:
     return int(number.group()) if number else 0, name
 
 
-def _experiment(path: Path, scale: Scale, baseline: str = "ideal") -> Experiment:
+def _experiment(path: Path, scale: Scale) -> Experiment:
     table = Table.read(path)
     at_scale = {one: table.optional_table(one) for one in SCALES}
     for one in at_scale.values():
@@ -264,7 +268,7 @@ def _experiment(path: Path, scale: Scale, baseline: str = "ideal") -> Experiment
         subject="mix" if subject == "mix" else "workload",
         designs=designs,
         metric=table.text("metric"),
-        baseline=table.text("baseline", baseline),
+        baseline=table.text("baseline", ""),
         average=table.choice("average", REDUCTIONS, "geometric-mean"),
         chart=table.choice("chart", ("bars", "stacked", "lines"), "bars"),
         slices=slices,

@@ -113,7 +113,8 @@ def _point(
     if experiment.measure_epochs is not None:
         measure = round(experiment.measure_epochs * epoch)
     else:
-        measure = sizes[0].measure if experiment.subject == "workload" else scale.mix_measure
+        own = sizes[0].measure or scale.measure
+        measure = own if experiment.subject == "workload" else scale.mix_measure
     return Point(
         name=subject,
         design=design,
@@ -179,14 +180,13 @@ def plan_cuts(cuts: Cuts, paper: Paper, provided: Provided) -> list[Planned]:
 
 def values(
     experiment: Experiment,
-    paper: Paper,
     scale: ScaleOf,
     planned: Sequence[Planned],
     stored: Mapping[str, Stored],
 ) -> list[Value]:
     """An experiment's values; those whose points failed, or that have no value, are missing."""
     chosen = metric(experiment.metric)
-    regions = {}
+    regions: dict[tuple[str, str | None, float | None], tuple[str, Measured]] = {}
     for one in planned:
         key = one.point.key()
         if key in stored:
@@ -196,7 +196,8 @@ def values(
         here = regions.get((one.subject, one.design, one.axis))
         if here is None or one.design not in experiment.designs:
             continue
-        base = regions.get((one.subject, experiment.baseline, one.axis)) if chosen.relative else None
+        reference = experiment.baseline if chosen.relative else None
+        base = regions.get((one.subject, reference, one.axis))
         if base is not None and _too_little(experiment, base[1]):
             continue
         epoch = epoch_length(one.point.overrides, scale)

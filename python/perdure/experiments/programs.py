@@ -70,9 +70,7 @@ class Entry:
     sizes: Mapping[str, Size]
 
 
-def catalogue(
-    folder: Path | None = None, files: Sequence[str] = CATALOGUES
-) -> list[Entry]:
+def catalogue(folder: Path | None = None, files: Sequence[str] = CATALOGUES) -> list[Entry]:
     """Every workload of some files, kernels first, each kind by name.
 
     Raises:

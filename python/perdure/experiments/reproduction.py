@@ -287,7 +287,7 @@ def _experiment(
     experiment: Experiment, work: _Work, stored: Mapping[str, Stored], out: Path
 ) -> dict[str, Any]:
     mine = [one for one in work.planned if one.experiment == experiment.name]
-    values = plan.values(experiment, work.paper, work.scale, mine, stored)
+    values = plan.values(experiment, work.scale, mine, stored)
     averages = claims.averages(experiment, values)
     chosen = metric(experiment.metric)
     axis = experiment.axis
