@@ -133,9 +133,11 @@ def _measured(
 
 
 def _reduced(claim: Claim, values: Iterable[Value], limit: float | None) -> float | None:
-    """The claim's part of the values, reduced over subjects, and the worst place of the axis."""
+    """The claim's part of the values, reduced over subjects, and along the axis."""
     by_axis: dict[float | None, dict[str, list[float]]] = {}
     for one in values:
+        if one.subject in claim.apart_from or (claim.of and one.subject not in claim.of):
+            continue
         if claim.part in (None, TOTAL) or one.part == claim.part:
             by_axis.setdefault(one.axis, {}).setdefault(one.subject, []).append(one.value)
     if not by_axis:
@@ -144,6 +146,8 @@ def _reduced(claim: Claim, values: Iterable[Value], limit: float | None) -> floa
         reduce([math.fsum(parts) for parts in subjects.values()], claim.over, limit)
         for subjects in by_axis.values()
     ]
+    if claim.along is not None:
+        return reduce(found, claim.along)
     return min(found) if claim.among == "minimum" else max(found)
 
 

@@ -55,8 +55,12 @@ UNITS = {
 
 
 def measured(stored: Stored) -> dict[str, Any]:
-    """What counts of a finished run: its region, or where it has none the whole of it."""
+    """What counts of a finished run: its region, or where it has none the whole of it.
+
+    `ended` are the statistics of the whole run: sizes as they are at its end.
+    """
     result = stored["result"]
+    ended = result.get("statistics", {})
     region = result.get("region")
     if region is not None:
         return {
@@ -64,10 +68,11 @@ def measured(stored: Stored) -> dict[str, Any]:
             "instructions": region["instructions"],
             "programs": region["programs"],
             "statistics": region["statistics"],
+            "ended": ended,
         }
     simulated = result["sim"]
     whole = {"cycles": simulated["cycles"], "instructions": simulated["instructions"]}
-    return {**whole, "programs": [whole], "statistics": result["statistics"]}
+    return {**whole, "programs": [whole], "statistics": ended, "ended": ended}
 
 
 def row(stored: Stored) -> dict[str, Any]:

@@ -113,8 +113,10 @@ class Claim:
     """One claim of the paper.
 
     What is measured: the values of `designs` (at the axis value `at`, of the `part`) are reduced
-    over the subjects by `over` (`limit` belongs to `share-below`), and then over the designs by
-    `among`; with `change`, what is reduced is the rise from the axis' first value to its last.
+    over the subjects, or those that are `of`, or all that are not `apart_from`, by `over` (`limit`
+    belongs to `share-below`), over an axis by `along` (without it, the worst counts), and then over
+    the designs by `among`; with `change`, what is reduced is the rise from the axis' first value to
+    its last.
     A `value` claim holds if that is within [`at_least`, `at_most`], each widened by the fraction
     `tolerance`. An `ordering` claim holds if each of the designs in `ordering` has at least as much
     as the one before it, or if `greatest` (`least`) has at least (at most) as much as every other,
@@ -143,6 +145,9 @@ class Claim:
     drawn: bool
     scaled: bool
     not_comparable: str | None
+    of: tuple[str, ...] = ()
+    apart_from: tuple[str, ...] = ()
+    along: str | None = None
 
 
 @dataclass(frozen=True)
@@ -340,7 +345,10 @@ def _claim(table: Table, designs: Sequence[str], scale: Scale) -> Claim:
         paper=table.text("paper"),
         kind="ordering" if ordering or extreme else "value",
         designs=tuple(table.texts("designs", ordering if ordering else designs)),
+        of=tuple(table.texts("of", ())),
+        apart_from=tuple(table.texts("apart_from", ())),
         over=table.choice("over", REDUCTIONS, "geometric-mean"),
+        along=table.choice("along", ("", *REDUCTIONS), "") or None,
         among=table.choice("among", REDUCTIONS, "maximum"),
         limit=table.number("limit", None),
         at=table.number("at", None),

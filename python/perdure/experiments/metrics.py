@@ -20,7 +20,14 @@ Parts: TypeAlias = dict[str | None, float]
 """A value for each part of a bar; one for None where there are no parts."""
 
 EPOCHS_OF_LOG = 8
+LINE_BYTES = 64
 SEQUENTIAL, RANDOM, WRITE_BACK = "sequential", "random", "write-back"
+CAPACITY, COHERENCE, STORE_EVICTION, TAG_WALK = (
+    "capacity",
+    "coherence",
+    "store eviction",
+    "tag walk",
+)
 
 
 @dataclass(frozen=True)
@@ -85,9 +92,71 @@ def _log_bytes(region: Measured, _base: Measured | None, epoch: int) -> Parts | 
     return {None: written / epochs * EPOCHS_OF_LOG / 1e6}
 
 
-def _written_bytes(region: Measured, base: Measured | None, _epoch: int) -> Parts | None:
+def _work(region: Measured) -> float:
+    """Work done in a region of threads: waiting by spinning retires instructions, but no stores."""
+    return statistic(region, "l1d.stores")
+
+
+def _cycles_of_work(region: Measured, base: Measured | None, _epoch: int) -> Parts | None:
+    if base is None or not _work(region) or not base["cycles"]:
+        return None
+    return {None: region["cycles"] / _work(region) / (base["cycles"] / _work(base))}
+
+
+def _bytes_of_work(region: Measured, base: Measured | None, _epoch: int) -> Parts | None:
     total = 0.0 if base is None else statistic(base, "nvm.written_bytes.total")
-    return {None: statistic(region, "nvm.written_bytes.total") / total} if total else None
+    if base is None or not total or not _work(region):
+        return None
+    written = statistic(region, "nvm.written_bytes.total") / _work(region)
+    return {None: written / (total / _work(base))}
+
+
+def _cycles(region: Measured, _base: Measured | None, _epoch: int) -> Parts | None:
+    work = _work(region)
+    return {None: region["cycles"] / work} if work else None
+
+
+def _writes(region: Measured, _base: Measured | None, _epoch: int) -> Parts | None:
+    work = _work(region)
+    return {None: statistic(region, "nvm.writes") / work * 1000} if work else None
+
+
+def _bandwidth(region: Measured, _base: Measured | None, _epoch: int) -> Parts | None:
+    cycles = region["cycles"]
+    return {None: statistic(region, "nvm.written_bytes.total") / cycles} if cycles else None
+
+
+def _master_table(region: Measured, _base: Measured | None, _epoch: int) -> Parts | None:
+    ended = {"statistics": region["ended"]}
+    mapped = statistic(ended, "nvoverlay.master_lines") * LINE_BYTES
+    if not mapped:
+        return None
+    return {None: statistic(ended, "nvoverlay.master_bytes_now") / mapped * 100}
+
+
+def _buffer_hits(region: Measured, _base: Measured | None, _epoch: int) -> Parts | None:
+    versions = statistic(region, "nvoverlay.versions")
+    return {None: statistic(region, "nvoverlay.buffer_hits") / versions * 100} if versions else None
+
+
+def _departures(region: Measured, _base: Measured | None, _epoch: int) -> Parts | None:
+    """Under NVOverlay why versions left; under PiCL, evictions beside what its scan wrote."""
+    scanned = statistic(region, "picl.acs_lines")
+    counted = {
+        CAPACITY: statistic(region, "versions.departed.capacity"),
+        COHERENCE: sum(
+            statistic(region, f"versions.departed.{reason}")
+            for reason in ("downgrade", "invalidation", "cache_block")
+        ),
+        STORE_EVICTION: statistic(region, "versions.departed.store_eviction"),
+        TAG_WALK: statistic(region, "versions.departed.walk"),
+    }
+    if scanned or "picl.acs_scans" in region["statistics"]:
+        counted = dict.fromkeys(counted, 0.0)
+        counted[CAPACITY] = statistic(region, "nvm.operations.write_back")
+        counted[TAG_WALK] = scanned
+    total = sum(counted.values())
+    return {part: 100 * count / total for part, count in counted.items()} if total else None
 
 
 def _scanned_lines(region: Measured, _base: Measured | None, _epoch: int) -> Parts | None:
@@ -150,14 +219,87 @@ METRICS: Mapping[str, Metric] = {
             _epoch_length,
         ),
         Metric(
-            "written-bytes",
-            "bytes written to the NVM, normalised to NVOverlay",
+            "cycles-of-work",
+            "cycles for the same work, normalised to no snapshots",
             "×",
-            "all bytes that were written to the NVM in the region, over those that NVOverlay wrote",
+            "cycles of the region for each store in it, over the same without snapshots; threads "
+            "that wait by spinning retire instructions but no stores",
             "lower",
             True,
             (),
-            _written_bytes,
+            _cycles_of_work,
+        ),
+        Metric(
+            "bytes-of-work",
+            "bytes written to the NVM for the same work, normalised to NVOverlay",
+            "×",
+            "all bytes that were written to the NVM in the region, for each store in it, over the "
+            "same under NVOverlay",
+            "lower",
+            True,
+            (),
+            _bytes_of_work,
+        ),
+        Metric(
+            "cycles",
+            "cycles for the same work, relative to the first",
+            "×",
+            "cycles of the region for each store in it",
+            "lower",
+            False,
+            (),
+            _cycles,
+        ),
+        Metric(
+            "writes",
+            "writes to the NVM for the same work, relative to the first",
+            "×",
+            "row writes at the NVM for each thousand stores of the region",
+            "lower",
+            False,
+            (),
+            _writes,
+        ),
+        Metric(
+            "bandwidth",
+            "bytes written to the NVM in a cycle",
+            "B",
+            "all bytes that were written to the NVM in the region, over its cycles",
+            "lower",
+            False,
+            (),
+            _bandwidth,
+        ),
+        Metric(
+            "master-table",
+            "master table, relative to the write set",
+            "%",
+            "bytes of NVOverlay's master tables at the end, over those of the lines that they map",
+            "lower",
+            False,
+            (),
+            _master_table,
+        ),
+        Metric(
+            "buffer-hits",
+            "hit rate of the OMC buffer",
+            "%",
+            "versions that found an older one of their epoch in the buffer, of all that arrived",
+            "higher",
+            False,
+            (),
+            _buffer_hits,
+        ),
+        Metric(
+            "departures",
+            "why versions left the caches",
+            "%",
+            "under NVOverlay, versions by the reason why they left their domain; under PiCL, lines "
+            "that were evicted to the NVM and lines that the scan wrote in place",
+            None,
+            False,
+            (CAPACITY, COHERENCE, STORE_EVICTION, TAG_WALK),
+            _departures,
         ),
         Metric(
             "scanned-lines",
