@@ -55,7 +55,7 @@ def command(results: dict) -> str:
     """What was run: the experiments are named where they are not all there are."""
     paper = results["paper"]["name"]
     declared = (ROOT / "python/perdure/experiments" / paper).glob("*.toml")
-    every = {path.stem for path in declared} - {"paper", "reasons"}
+    every = {path.stem for path in declared} - {"paper", "reasons", "regions"}
     run = [one["name"] for one in results["experiments"]]
     run += ["cuts"] if results["tables"]["cuts"] else []
     named = [] if set(run) == every else run
@@ -107,14 +107,15 @@ def workloads(results: dict) -> list[str]:
     header = ["workload", "stands for", "write set of an epoch (MB)", "lines per written page"]
     header += ["misses per 1,000 instructions", "write-backs per 1,000 instructions", "class"]
     mixes = [[mix["name"], ", ".join(mix["programs"])] for mix in results["mixes"]]
+    tags = results["designs"][-1]["label"]
     return [
         "## Workloads",
         "",
-        "Measured at the last-level cache under `ideal`; the write set by PiCL's tags. A line that "
-        "is evicted and written again counts again.",
+        f"Measured at the last-level cache under `ideal`; the write set by {tags}'s tags. A line "
+        "that is evicted and written again counts again.",
         "",
         *table(header, body),
-        *table(["mix", "programs"], mixes),
+        *(table(["mix", "programs"], mixes) if mixes else []),
     ]
 
 

@@ -400,7 +400,7 @@ def sweep(
 
 @app.command()
 def reproduce(
-    paper: Annotated[str, typer.Argument(help="The paper; `picl` is the one there is.")],
+    paper: Annotated[str, typer.Argument(help="The paper: picl or nvoverlay.")],
     figures: Annotated[
         list[str] | None,
         typer.Argument(metavar="[FIGURE]...", help="Of its experiments, for instance fig9; all."),

@@ -25,7 +25,7 @@ LOGARITHMIC_FROM = 50.0
 """The ratio between bars from which on they are drawn on a logarithmic scale."""
 PANELS_IN_A_ROW = 8
 PIXELS_PER_POINT = 2.0
-PALETTE = ("#79706e", "#4c78a8", "#72b7b2", "#e45756", "#b279a2", "#54a24b")
+PALETTE = ("#79706e", "#4c78a8", "#72b7b2", "#e45756", "#b279a2", "#54a24b", "#eeca3b")
 
 
 def save(chart: altair.TopLevelMixin, stem: Path) -> dict[str, Path]:

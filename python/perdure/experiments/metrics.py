@@ -140,21 +140,20 @@ def _buffer_hits(region: Measured, _base: Measured | None, _epoch: int) -> Parts
 
 
 def _departures(region: Measured, _base: Measured | None, _epoch: int) -> Parts | None:
-    """Under NVOverlay why versions left; under PiCL, evictions beside what its scan wrote."""
-    scanned = statistic(region, "picl.acs_lines")
+    """Under NVOverlay why versions left; under PiCL what its scan wrote, and what evictions did."""
+    coherence = ("downgrade", "invalidation", "cache_block")
     counted = {
         CAPACITY: statistic(region, "versions.departed.capacity"),
-        COHERENCE: sum(
-            statistic(region, f"versions.departed.{reason}")
-            for reason in ("downgrade", "invalidation", "cache_block")
-        ),
+        COHERENCE: sum(statistic(region, f"versions.departed.{reason}") for reason in coherence),
         STORE_EVICTION: statistic(region, "versions.departed.store_eviction"),
         TAG_WALK: statistic(region, "versions.departed.walk"),
     }
-    if scanned or "picl.acs_scans" in region["statistics"]:
-        counted = dict.fromkeys(counted, 0.0)
-        counted[CAPACITY] = statistic(region, "nvm.operations.write_back")
-        counted[TAG_WALK] = scanned
+    if statistic(region, "picl.undo_entries"):
+        kinds = ("data", "context")
+        written = sum(statistic(region, f"nvm.written_bytes.{kind}") for kind in kinds)
+        scanned = statistic(region, "picl.acs_lines")
+        evicted = max(written / LINE_BYTES - scanned, 0.0)
+        counted = {**dict.fromkeys(counted, 0.0), CAPACITY: evicted, TAG_WALK: scanned}
     total = sum(counted.values())
     return {part: 100 * count / total for part, count in counted.items()} if total else None
 
