@@ -5,7 +5,6 @@ use crate::design::planted_bugs;
 
 planted_bugs! {
     CapacityStaysOnChip, "capacity-stays-on-chip", "a dirty line that an L2 replaces goes to the last-level cache alone, and in place only when it leaves that, as if that were scanned, too";
-    CoherenceStaysOnChip, "coherence-stays-on-chip", "a dirty line that leaves an L2 because another domain reads it, or an instruction cleans it, is written in place only when it leaves the last-level cache";
     TagOutlivesEpoch, "tag-outlives-epoch", "clean copies keep a tag that a new epoch takes over, so that its first store to them finds its own tag and logs nothing";
     TagStaysInPrivate, "tag-stays-in-private", "a cross-epoch store in an L1 does not update the EID in the L2, so the scan misses the line";
     ScanSkipsPrivate, "scan-skips-private", "the scan writes the L2's stale copy and never asks the L1";

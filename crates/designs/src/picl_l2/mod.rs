@@ -117,23 +117,12 @@ impl Level for SecondLevel {
     }
 
     fn evicts(&self, departure: &Departure) -> bool {
-        let stays = match self.bug {
-            Some(Bug::CapacityStaysOnChip) => departure.reason == Reason::Capacity,
-            Some(Bug::CoherenceStaysOnChip) => {
-                matches!(departure.reason, Reason::Downgrade | Reason::CacheBlock)
-            }
-            _ => false,
-        };
-        !stays
+        !(self.bug == Some(Bug::CapacityStaysOnChip) && departure.reason == Reason::Capacity)
     }
 
     /// What it has, even as dirty, was written in place when it left the L2.
     fn evicts_from_last_level(&self) -> bool {
-        let stayed = [
-            Some(Bug::CapacityStaysOnChip),
-            Some(Bug::CoherenceStaysOnChip),
-        ];
-        stayed.contains(&self.bug)
+        self.bug == Some(Bug::CapacityStaysOnChip)
     }
 
     /// Clean copies may carry the tag from the last epoch that had it. No dirty line does: the end of
