@@ -314,14 +314,15 @@ impl Design for HardwareShadow {
     const SUMMARY: &'static str = "shadow versions of lines, persisted in the background; a mapping table updated synchronously";
     const PROMISE: Promise = Promise::EpochPrefix;
     const PLANTED_BUGS: &'static [PlantedBug] = bugs::ALL;
-    // A walk that takes long, one that takes no time, memory behind DRAM, rows of one line.
+    // A walk that takes long, one that takes no time, memory behind DRAM, rows of one line that take
+    // long to write.
     const UNLUCKY_SETTINGS: &'static [&'static [&'static str]] = &[
         &["hardware-shadow.walk_lines_per_step=1"],
         &["hardware-shadow.walk_lines_per_step=1", "nvm.banks=1"],
         &["dram.present=true", "nvm.row_bytes=64"],
         &[
             "nvm.row_bytes=64",
-            "nvm.row_write_ns=368",
+            "nvm.row_write_ns=4000",
             "nvm.banks=64",
             "nvm.write_queue_entries=4",
         ],

@@ -8,7 +8,7 @@ planted_bugs! {
     SetTooSmall, "set-too-small", "the write set has room for 96 lines of a thread; what is stored beyond that is logged, and not flushed";
     LastLineForgotten, "last-line-forgotten", "the walk over a thread's write set ends one line early";
     DramForgotten, "dram-forgotten", "the library flushes what the shared cache holds, and forgets lines that were evicted to the DRAM";
-    CommitBeforeFence, "commit-before-fence", "the commit record is written when the last flush was issued, without the fence behind it";
+    CommitBeforeFlush, "commit-before-flush", "the commit record is written first, and then the write set is flushed";
     AnnounceAtEnd, "announce-at-end", "output leaves the machine when its epoch ends, not when the commit record is durable";
     CopiesTogether, "copies-together", "both copies of the commit record are written at once, so one cut can tear both";
     LogKept, "log-kept", "the commit does not truncate the log, so the entries of the epoch that just ended stay live";

@@ -1,7 +1,7 @@
 //! Undo entries on their way to the log in NVM, whose format is that of [`frm`](crate::frm::log).
 //!
-//! Entries become durable in the order of their indices, because the controller starts writes in the
-//! order in which it gets them: so recovery finds a prefix of them whole.
+//! Entries become durable in the order of their indices, because the controller starts the writes of
+//! a log in the order in which it gets them: so recovery finds a prefix of them whole.
 
 use perdure_hardware::hierarchy::Hardware;
 use perdure_hardware::line::{Line, LineNumber};

@@ -249,11 +249,8 @@ impl SoftwareLogging {
         });
         set.clear();
         self.write_set = set;
-        match self.bug {
-            Some(Bug::CommitBeforeFence) => flushed,
-            // Evicted lines, too, must have come home.
-            _ => flushed.max(hardware.memory.quiet_at()),
-        }
+        // Evicted lines, too, must have come home.
+        flushed.max(hardware.memory.quiet_at())
     }
 
     /// Writes one copy of the commit record; returns when it is durable.
@@ -289,7 +286,7 @@ impl Design for SoftwareLogging {
     const PROMISE: Promise = Promise::EpochPrefix;
     const PLANTED_BUGS: &'static [PlantedBug] = bugs::ALL;
     // A log that runs out within an epoch; caches so small that lines leave them while their entries
-    // are in flight; memory behind DRAM; rows of one line, many of them written at once.
+    // are in flight; memory behind DRAM; rows of one line that take long to write.
     const UNLUCKY_SETTINGS: &'static [&'static [&'static str]] = &[
         &["software-logging.log_limit_bytes=416KiB"],
         &[
@@ -302,7 +299,7 @@ impl Design for SoftwareLogging {
         &["dram.present=true", "llc.inclusion=non-inclusive"],
         &[
             "nvm.row_bytes=64",
-            "nvm.row_write_ns=368",
+            "nvm.row_write_ns=4000",
             "nvm.banks=64",
             "nvm.write_queue_entries=4",
         ],
@@ -379,13 +376,17 @@ impl Design for SoftwareLogging {
     /// copy at a time behind a fence each. Harts stand still meanwhile.
     fn end_epoch(&mut self, hardware: &mut Hardware, _: Urgency, now: Cycles) -> Cycles {
         let fenced = self.fenced.iter().fold(now, |latest, &at| latest.max(at));
-        let flushed = self.flush(hardware, fenced);
         self.generation += u64::from(self.bug != Some(Bug::LogKept));
         let commit = Commit {
             generation: self.generation,
             epoch: self.executing,
         };
-        let copy_0 = self.write_commit(hardware, 0, &commit, flushed);
+        let early = (self.bug == Some(Bug::CommitBeforeFlush))
+            .then(|| self.write_commit(hardware, 0, &commit, fenced));
+        let flushed = self.flush(hardware, fenced);
+        let copy_0 = early
+            .unwrap_or_else(|| self.write_commit(hardware, 0, &commit, flushed))
+            .max(flushed);
         let after = match self.bug {
             Some(Bug::CopiesTogether) => flushed,
             _ => copy_0,

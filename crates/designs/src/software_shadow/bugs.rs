@@ -8,7 +8,7 @@ planted_bugs! {
     FillFromCommitted, "fill-from-committed", "a miss reads the version that the table names, although a newer one was evicted since";
     SetTooSmall, "set-too-small", "the write set has room for 96 lines of a thread; what is stored beyond that is neither flushed nor mapped";
     DramForgotten, "dram-forgotten", "the library flushes the lines that are still cached, and forgets those that were evicted to the DRAM";
-    CommitBeforeTable, "commit-before-table", "the commit record is written together with the table, without the fence between them";
+    CommitBeforeTable, "commit-before-table", "the commit record is written before the table that it speaks of";
     AnnounceAtEnd, "announce-at-end", "output leaves the machine when its epoch ends, not when the commit record is durable";
     CopiesTogether, "copies-together", "both copies of the commit record are written at once, so one cut can tear both";
     BeforeForgotten, "before-forgotten", "table words name the home address as the place of the version before, wherever that is";

@@ -29,6 +29,7 @@ use serde::{Deserialize, Serialize};
 
 use self::bugs::Bug;
 use crate::design::{Design, ImpossibleParameter, PlantedBug, Promise, Recovered, Urgency};
+use crate::hardware_shadow::format::Record;
 use crate::hardware_shadow::recovery::{self, Flaw};
 use crate::hardware_shadow::table::{Grain, Table, write_record, write_version};
 use crate::hardware_shadow::{fail, map_of};
@@ -226,10 +227,9 @@ impl SoftwareShadow {
         })
     }
 
-    /// Writes the table words of a write set; the harts share the work. Returns when they are durable.
-    fn write_table(&mut self, hardware: &mut Hardware, set: &mut WriteSet, now: Cycles) -> Cycles {
+    /// The table words of a write set, whose lines are switched to what was just flushed.
+    fn switch(&mut self, set: &mut WriteSet) -> Vec<(u64, u64)> {
         let lines = set.lists().concat();
-        let harts = hardware.cores.len() as u64;
         let mut words = self.table.switch(&lines, self.executing);
         match self.bug {
             Some(Bug::BeforeForgotten) => {
@@ -242,8 +242,13 @@ impl SoftwareShadow {
             }
             _ => {}
         }
+        words
+    }
+
+    /// Writes table words; the harts share the work. Returns when they are durable.
+    fn write_table(&self, hardware: &mut Hardware, words: Vec<(u64, u64)>, now: Cycles) -> Cycles {
         let instructions = self.parameters.table_instructions * words.len() as u64;
-        let composed = now + instructions.div_ceil(harts);
+        let composed = now + instructions.div_ceil(hardware.cores.len() as u64);
         let Hardware {
             memory, statistics, ..
         } = hardware;
@@ -254,19 +259,27 @@ impl SoftwareShadow {
     }
 }
 
+/// Writes a copy of the commit record. Returns when it is durable.
+fn write_copy(hardware: &mut Hardware, copy: usize, record: &Record, now: Cycles) -> Cycles {
+    let Hardware {
+        memory, statistics, ..
+    } = hardware;
+    write_record(memory, copy, record, now, statistics)
+}
+
 impl Design for SoftwareShadow {
     const NAME: &'static str = "software-shadow";
     const SUMMARY: &'static str = "shadow versions of lines by a library: flushed, mapped and committed while harts stand still";
     const PROMISE: Promise = Promise::EpochPrefix;
     const PLANTED_BUGS: &'static [PlantedBug] = bugs::ALL;
-    // Caches that hold nothing, memory behind DRAM, rows of one line, many of them written at once.
+    // Memory behind DRAM, a cache that is not inclusive, rows of one line that take long to write.
     const UNLUCKY_SETTINGS: &'static [&'static [&'static str]] = &[
         &["software-shadow.track_instructions=0"],
         &["dram.present=true", "llc.inclusion=non-inclusive"],
         &["llc.inclusion=non-inclusive"],
         &[
             "nvm.row_bytes=64",
-            "nvm.row_write_ns=368",
+            "nvm.row_write_ns=4000",
             "nvm.banks=64",
             "nvm.write_queue_entries=4",
         ],
@@ -325,24 +338,22 @@ impl Design for SoftwareShadow {
         // Evicted lines, too, must have come to their places.
         let flushed = self.flush(hardware, &set, now);
         let flushed = flushed.max(hardware.memory.quiet_at());
-        let table = self.write_table(hardware, &mut set, flushed);
+        let words = self.switch(&mut set);
         let record = self.table.next_record(self.executing);
-        let fenced = match self.bug {
-            Some(Bug::CommitBeforeTable) => flushed,
-            _ => table,
-        };
-        let Hardware {
-            memory, statistics, ..
-        } = hardware;
-        let copy_0 = write_record(memory, 0, &record, fenced, statistics);
+        let early = (self.bug == Some(Bug::CommitBeforeTable))
+            .then(|| write_copy(hardware, 0, &record, flushed));
+        let table = self.write_table(hardware, words, flushed);
+        let copy_0 = early
+            .unwrap_or_else(|| write_copy(hardware, 0, &record, table))
+            .max(table);
         let after = match self.bug {
-            Some(Bug::CopiesTogether) => fenced,
+            Some(Bug::CopiesTogether) => table,
             _ => copy_0,
         };
-        let copy_1 = write_record(memory, 1, &record, after, statistics);
+        let copy_1 = write_copy(hardware, 1, &record, after);
         for (at, event) in [
             (flushed, EVENT_FLUSHED),
-            (fenced, EVENT_TABLE),
+            (table, EVENT_TABLE),
             (copy_0, EVENT_COPY_0),
             (copy_1, EVENT_COMMITTED),
         ] {
