@@ -203,6 +203,11 @@ def test_claims_along_an_axis(core, paper):
     assert judged(paper, values, along="minimum") == 1
 
 
+def test_a_design_that_writes_nothing_has_a_mean():
+    assert claims.reduce([0.0, 2.0], "geometric-mean") == 0
+    assert claims.reduce([8.0, 2.0], "geometric-mean") == 4
+
+
 def test_an_epoch_of_stores_is_counted_by_stores(core, paper):
     quick = paper.scales["quick"]
     point = Point("a", "nvoverlay", (), overrides=("epoch.stores=100",), harts=16)

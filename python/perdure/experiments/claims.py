@@ -55,6 +55,8 @@ def reduce(values: Sequence[float], how: str, limit: float | None = None) -> flo
         return math.fsum(values) / len(values)
     if how == "share-below":
         return sum(value < (limit or 0.0) for value in values) / len(values)
+    if min(values) <= 0:
+        return 0.0
     return rounded(math.exp(math.fsum(map(math.log, values)) / len(values)))
 
 

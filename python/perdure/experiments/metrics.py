@@ -139,7 +139,7 @@ def _buffer_hits(region: Measured, _base: Measured | None, _epoch: int) -> Parts
     return {None: statistic(region, "nvoverlay.buffer_hits") / versions * 100} if versions else None
 
 
-def _departures(region: Measured, _base: Measured | None, _epoch: int) -> Parts | None:
+def _departed(region: Measured) -> dict[str, float]:
     """Under NVOverlay why versions left; under PiCL what its scan wrote, and what evictions did."""
     coherence = ("downgrade", "invalidation", "cache_block")
     counted = {
@@ -154,8 +154,18 @@ def _departures(region: Measured, _base: Measured | None, _epoch: int) -> Parts 
         scanned = statistic(region, "picl.acs_lines")
         evicted = max(written / LINE_BYTES - scanned, 0.0)
         counted = {**dict.fromkeys(counted, 0.0), CAPACITY: evicted, TAG_WALK: scanned}
+    return counted
+
+
+def _departures(region: Measured, _base: Measured | None, _epoch: int) -> Parts | None:
+    counted = _departed(region)
     total = sum(counted.values())
     return {part: 100 * count / total for part, count in counted.items()} if total else None
+
+
+def _versions(region: Measured, _base: Measured | None, _epoch: int) -> Parts | None:
+    work = _work(region)
+    return {None: sum(_departed(region).values()) / work * 1000} if work else None
 
 
 def _scanned_lines(region: Measured, _base: Measured | None, _epoch: int) -> Parts | None:
@@ -299,6 +309,16 @@ METRICS: Mapping[str, Metric] = {
             False,
             (CAPACITY, COHERENCE, STORE_EVICTION, TAG_WALK),
             _departures,
+        ),
+        Metric(
+            "versions",
+            "versions that left the caches for the same work, relative to the first",
+            "×",
+            "what departures counts, for each thousand stores of the region",
+            "lower",
+            False,
+            (),
+            _versions,
         ),
         Metric(
             "scanned-lines",
