@@ -33,13 +33,27 @@ impl Drop for Directory {
 }
 
 fn kept(directory: &Path, program: &str, stores: u64) -> Value {
+    kept_with(
+        directory,
+        program,
+        stores,
+        &[
+            "nvoverlay.pool_extent_bytes=1MiB",
+            "nvoverlay.pool_limit_bytes=64MiB",
+        ],
+    )
+}
+
+fn kept_with(directory: &Path, program: &str, stores: u64, more: &[&str]) -> Value {
+    let stores = format!("epoch.stores={stores}");
+    let mut set = vec![stores.as_str(), "nvm.bytes=268435456"];
+    set.extend(more);
     let asked = with(
         request("nvoverlay", program),
         json!({
             "machine": "nvoverlay",
             "harts": 2,
-            "set": [format!("epoch.stores={stores}"), "nvm.bytes=268435456",
-                "nvoverlay.pool_extent_bytes=1MiB", "nvoverlay.pool_limit_bytes=64MiB"],
+            "set": set,
             "snapshots": directory,
         }),
     );
@@ -103,11 +117,28 @@ fn a_store_is_no_larger_than_what_the_design_wrote_and_ends_where_recovery_would
 fn history_reads_and_differences_agree() {
     let directory = Directory::new("store-agree");
     kept(&directory.0, "@exerciser:6000:64:500:2", 200);
-    let store = Snapshots::open(&directory.0).unwrap();
+    agree(&directory.0, 0);
+}
+
+#[test]
+fn they_agree_behind_a_horizon_too() {
+    let directory = Directory::new("store-horizon");
+    let small = [
+        "nvoverlay.pool_extent_bytes=64KiB",
+        "nvoverlay.pool_limit_bytes=1MiB",
+    ];
+    let result = kept_with(&directory.0, "@exerciser:20000:64:500:2", 200, &small);
+    let oldest = result["snapshots"]["epochs"]["oldest"].as_u64().unwrap();
+    assert!(oldest > 0, "nothing was compacted");
+    agree(&directory.0, oldest);
+}
+
+fn agree(directory: &Path, oldest: u64) {
+    let store = Snapshots::open(directory).unwrap();
     let last = ask(&store, &json!({"ask": "epochs"})).unwrap()["default_epoch"]
         .as_u64()
         .unwrap();
-    assert!(last > 20, "{last} epochs");
+    assert!(last > oldest + 5, "epochs {oldest} to {last}");
     let read = |what: &str, epoch: u64| {
         let question = json!({"ask": "read", "what": what, "epoch": epoch, "type": "hex[64]"});
         ask(&store, &question).map(|answer| answer["bytes"].clone())
@@ -120,7 +151,7 @@ fn history_reads_and_differences_agree() {
         let versions = history["versions"].as_array().unwrap();
         // Between two versions nothing changes.
         for (index, version) in versions.iter().enumerate() {
-            let from = version["epoch"].as_u64().unwrap();
+            let from = version["epoch"].as_u64().unwrap().max(oldest);
             let next = versions
                 .get(index + 1)
                 .and_then(|next| next["epoch"].as_u64());
@@ -137,7 +168,7 @@ fn history_reads_and_differences_agree() {
             }
         }
     }
-    let (from, to) = (last / 3, last / 2);
+    let (from, to) = (oldest + (last - oldest) / 3, oldest + (last - oldest) / 2);
     let diff = ask(&store, &json!({"ask": "diff", "from": from, "to": to})).unwrap();
     let lines = diff["processes"][0]["lines"].as_array().unwrap();
     assert!(!lines.is_empty());

@@ -25,7 +25,7 @@ use std::cell::{OnceCell, RefCell};
 use std::collections::VecDeque;
 use std::fs;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
 use perdure_designs::bytes::checksum;
@@ -431,6 +431,17 @@ impl Snapshots {
         let mut files = Vec::new();
         for entry in &self.manifest.files {
             let file = self.directory.join(&entry.copy);
+            let inside = Path::new(&entry.copy).components();
+            if !inside
+                .into_iter()
+                .all(|part| matches!(part, Component::Normal(_)))
+            {
+                return Err(SnapshotsError::Damaged {
+                    file: self.directory.join(manifest::NAME),
+                    place: 0,
+                    what: format!("the copy '{}' lies outside the store", entry.copy),
+                });
+            }
             let bytes = fs::read(&file).map_err(|source| SnapshotsError::Host {
                 what: format!("the snapshot store's copy {}", file.display()),
                 source,
