@@ -238,6 +238,9 @@ pub trait Design: Policy + Sized + Send {
     /// What the design is doing right now, for coverage and for stratified cuts.
     fn phase(&self) -> &'static str;
 
+    /// Adds what the design counts for itself.
+    fn report(&self, _statistics: &mut Statistics) {}
+
     /// Overflow and corner paths with how often they were taken, for coverage.
     fn paths(statistics: &Statistics) -> Vec<(&'static str, u64)>;
 }

@@ -34,6 +34,10 @@ macro_rules! statistics {
                 Self {
                     log_bytes_live_peak: self.log_bytes_live_peak,
                     log_extents: self.log_extents,
+                    nvoverlay_master_bytes_now: self.nvoverlay_master_bytes_now,
+                    nvoverlay_master_lines: self.nvoverlay_master_lines,
+                    nvoverlay_extents: self.nvoverlay_extents,
+                    nvoverlay_pool_bytes_peak: self.nvoverlay_pool_bytes_peak,
                     ..Self { $($field: self.$field - earlier.$field,)* }
                 }
             }
@@ -113,6 +117,19 @@ statistics! {
     thynvm_units_brought_home, "thynvm.units_brought_home", "units", "versions of blocks and pages copied home in the background";
     thynvm_blocks_merged, "thynvm.blocks_merged", "blocks", "idle blocks written to the page that they lie in, which is tracked as such";
     thynvm_clean_ups, "thynvm.clean_ups", "records", "checkpoints recorded again without what had come home";
+    nvoverlay_versions, "nvoverlay.versions", "versions", "versions that arrived at the OMCs";
+    nvoverlay_versions_redundant, "nvoverlay.versions.redundant", "versions", "of these, the ones whose line had a version of that epoch already";
+    nvoverlay_buffer_hits, "nvoverlay.buffer_hits", "versions", "redundant ones that were still in the OMC buffer";
+    nvoverlay_index_bytes, "nvoverlay.index_bytes", "bytes", "bytes of epoch indexes written";
+    nvoverlay_master_bytes, "nvoverlay.master_bytes", "bytes", "bytes written to the master tables";
+    nvoverlay_master_bytes_now, "nvoverlay.master_bytes_now", "bytes", "size of the master tables";
+    nvoverlay_master_lines, "nvoverlay.master_lines", "lines", "lines that they map";
+    nvoverlay_epochs_merged, "nvoverlay.epochs_merged", "epochs", "epochs merged into the master tables, empty ones included";
+    nvoverlay_compactions, "nvoverlay.compactions", "compactions", "compactions of old epochs";
+    nvoverlay_compaction_bytes, "nvoverlay.compaction_bytes", "bytes", "bytes that they wrote";
+    nvoverlay_extents, "nvoverlay.extents", "extents", "regions of NVM granted by the kernel";
+    nvoverlay_pool_bytes_peak, "nvoverlay.pool_bytes_peak", "bytes", "most bytes of them in use at once";
+    nvoverlay_space_wait_cycles, "nvoverlay.space_wait", "cycles", "time that versions waited for a region or for a compaction";
     dram_reads, "dram.reads", "lines", "misses answered by the DRAM in front of the NVM";
     dram_writes, "dram.writes", "lines", "lines written to it: evicted ones, and those that came from the NVM";
     dram_written_through, "dram.written_through", "lines", "lines that it alone held and that a cache-block instruction sent to the NVM";

@@ -216,6 +216,16 @@ impl Kernel {
         crate::elf::symbol(&bytes, in_file - segment.file_offset + segment.address)
     }
 
+    /// Where a symbol of one of a space's images lies, and how many bytes it has.
+    pub fn address_of(&self, space: SpaceId, name: &str) -> Option<(u64, u64)> {
+        self.spaces.get(space)?.images.iter().find_map(|image| {
+            let bytes = self.host_contents(image.inode)?;
+            let symbols = crate::elf::symbols(&bytes);
+            let symbol = symbols.into_iter().find(|symbol| symbol.name == name)?;
+            Some((symbol.address.wrapping_add(image.bias), symbol.bytes))
+        })
+    }
+
     fn host_contents(&self, inode: InodeId) -> Option<std::sync::Arc<[u8]>> {
         let path = self.files.file(inode).ok()?.host.as_ref()?;
         self.host.contents(path.mount, &path.path)

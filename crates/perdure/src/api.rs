@@ -8,18 +8,18 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use perdure_designs::{Design, NAMES, Visitor, with_design};
-use perdure_hardware::time::Cycles;
 use perdure_linux::{HostDirectories, Release};
 use serde_json::{Value, json};
 
 use crate::campaign;
 use crate::configuration::{MACHINES, nearest, no_such_design};
 use crate::error::Error;
-use crate::machine::Machine;
+use crate::machine::{Machine, Pause};
 use crate::mutants;
 use crate::report::run_result;
 use crate::request::{Prepared, Request};
 use crate::snapshots::keep;
+use crate::series::Series;
 use crate::token::Token;
 
 /// How a caller follows long work, and stops it.
@@ -95,13 +95,15 @@ impl Visitor for Run<'_> {
             self.observer
                 .progress(machine.retired(), total, "instructions", "running");
         };
-        let end = campaign::run_on(
-            &mut machine,
-            Cycles::MAX - 1,
-            self.observer,
-            |_, _| {},
-            progress,
-        )?;
+        let mut series = Series::new(self.request.sample_cycles);
+        let end = loop {
+            let until = series.until();
+            let machine = &mut machine;
+            match campaign::run_on(machine, until, self.observer, |_, _| {}, progress)? {
+                Some(Pause::Time) if self.request.sample_cycles.is_some() => series.take(machine),
+                end => break end,
+            }
+        };
         let interrupted = end.is_none();
         let seconds = started.elapsed().as_secs_f64();
         let kept = match &self.request.snapshots {
@@ -119,6 +121,7 @@ impl Visitor for Run<'_> {
             )));
         }
         let mut result = run_result(&machine, self.prepared, seconds, interrupted)?;
+        result.insert("series".into(), series.to_json());
         result.insert("refused_output".into(), json!(forward.refusal()));
         if let Some(kept) = kept {
             let (epochs, sizes) = (kept.epochs, kept.sizes);

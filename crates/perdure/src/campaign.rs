@@ -449,7 +449,7 @@ impl Cutter<'_> {
             None => result.interrupted = true,
             Some(_) => result.state_hash = Some(state_hash(&machine)),
         }
-        result.paths = D::paths(&machine.hardware.statistics());
+        result.paths = D::paths(&machine.statistics());
         Ok(result)
     }
 

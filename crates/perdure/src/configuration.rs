@@ -26,6 +26,33 @@ pub struct Epoch {
     pub stores: u64,
     /// After so many cycles; 0 for never.
     pub cycles: u64,
+    /// Other numbers of stores later on, as `INSTRUCTIONS:STORES,...`.
+    pub schedule: String,
+}
+
+impl Epoch {
+    /// The schedule as pairs: instructions of all harts, and stores from then on.
+    pub fn scheduled(&self) -> Result<Vec<(u64, u64)>, Error> {
+        let wrong = |text: &str| {
+            Error::Configuration(format!(
+                "epoch.schedule = \"{}\": '{text}' should be INSTRUCTIONS:STORES, with growing instructions and at least 100 stores",
+                self.schedule
+            ))
+        };
+        let mut steps: Vec<(u64, u64)> = Vec::new();
+        for text in self.schedule.split(',').filter(|text| !text.is_empty()) {
+            let number = |text: &str| text.trim().replace('_', "").parse::<u64>().ok();
+            let step = text
+                .split_once(':')
+                .and_then(|(at, stores)| Some((number(at)?, number(stores)?)))
+                .ok_or_else(|| wrong(text))?;
+            if step.1 < 100 || steps.last().is_some_and(|last| last.0 >= step.0) {
+                return Err(wrong(text));
+            }
+            steps.push(step);
+        }
+        Ok(steps)
+    }
 }
 
 /// How harts take turns in the simulator and threads on harts.
@@ -309,6 +336,7 @@ impl Configuration {
                 ));
             }
         }
+        epoch.scheduled()?;
         if epoch.stores != 0 && epoch.stores < 100 {
             return configuration_error(format!(
                 "epoch.stores = {}: must be 0 (never) or at least 100",

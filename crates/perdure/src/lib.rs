@@ -20,8 +20,10 @@ pub mod region;
 pub mod report;
 pub mod request;
 pub mod snapshots;
+mod series;
 pub mod token;
 pub mod verify;
+pub mod watch;
 
 pub use configuration::Configuration;
 pub use error::Error;

@@ -12,6 +12,7 @@ use perdure_designs::{Design, END_EPOCH, Urgency};
 use perdure_hardware::arena::Arena;
 use perdure_hardware::hierarchy::Hardware;
 use perdure_hardware::line::LINE_BYTES;
+use perdure_hardware::statistics::Statistics;
 use perdure_hardware::time::Cycles;
 use perdure_linux::{
     Exception, ExitReport, HostView, Kernel, Machine as _, Outcome, Release, Restart, Running,
@@ -28,6 +29,7 @@ use crate::port::{
 };
 use crate::region::{Meter, Region};
 use crate::verify::Image;
+use crate::watch::{Burst, Lengths, Watch, Watched};
 
 /// Events with this bit are the machine's, the others the design's.
 const MACHINE_EVENT: u32 = 1 << 31;
@@ -51,6 +53,8 @@ pub struct Workload {
     pub stop_after: Option<u64>,
     /// Measure a part of the run, and stop after it.
     pub region: Option<Region>,
+    /// What to watch.
+    pub watch: Option<Watched>,
 }
 
 /// Why [`Machine::run`] came back.
@@ -116,6 +120,10 @@ pub struct Machine<D: Design> {
     epoch_began: Cycles,
     /// An epoch should end, but the design cannot take another one yet.
     epoch_due: Option<(usize, Urgency)>,
+    /// How long epochs are now.
+    lengths: Lengths,
+    /// What shortens them for a while when it is stored to.
+    watch: Watch,
     pub(crate) saved_image: Vec<u8>,
     /// Of each hart, for designs with an epoch for each domain.
     pub(crate) saved_contexts: Vec<Vec<u8>>,
@@ -205,6 +213,11 @@ impl<D: Design> Machine<D> {
         let mut machine = Self::assemble(configuration, parts, 0, stop_after, engine, bug)?;
         machine.restart = workload.kernel.restart != Restart::Never;
         machine.meter = Meter::new(workload.kernel.programs.len(), workload.region);
+        if let Some(watched) = &workload.watch {
+            machine.lengths = Lengths::new(&configuration.epoch, watched.burst)?;
+            let space = machine.harts[0].space;
+            machine.watch = watched.resolve(&machine.kernel, space)?;
+        }
         machine.look_at_region(0);
         Ok(machine)
     }
@@ -332,6 +345,8 @@ impl<D: Design> Machine<D> {
             turn: None,
             epoch_began: start,
             epoch_due: None,
+            lengths: Lengths::new(&configuration.epoch, Burst::default())?,
+            watch: Watch::default(),
             saved_image: parts.saved_image,
             saved_contexts: parts.saved_contexts,
             saved_record,
@@ -375,6 +390,13 @@ impl<D: Design> Machine<D> {
             .map(|hart| self.clock(hart))
             .max()
             .unwrap_or(0)
+    }
+
+    /// All counters, the design's own included.
+    pub fn statistics(&self) -> Statistics {
+        let mut statistics = self.hardware.statistics();
+        self.design.report(&mut statistics);
+        statistics
     }
 
     /// How the program ended, once it has.
@@ -458,6 +480,10 @@ impl<D: Design> Machine<D> {
             let (hart, time, limit) = next.expect("a hart has the smallest time");
             self.hardware.memory.forget_until(time.saturating_sub(1));
             self.wake_sleepers(hart);
+            if self.lengths.may_change() {
+                let hit = std::mem::take(&mut self.watch.hit);
+                self.lengths.look(self.retired(), hit);
+            }
             // A store takes a cycle at least, so a turn cannot pass the epoch's last one by much.
             let epoch_end = time.saturating_add(self.stores_left(hart).max(1));
             self.turn = Some(Turn {
@@ -541,15 +567,17 @@ impl<D: Design> Machine<D> {
         };
         let hart = &mut state.context.hart;
         let (hardware, design, kernel) = (&mut self.hardware, &mut self.design, &self.kernel);
+        let watch = &mut self.watch;
+        let who = (turn.hart, space);
         match self.engine {
             Engine::Fast => {
                 let mut port =
-                    Port::<true>::new(hardware, design, kernel, turn.hart, space, limits, clock);
+                    Port::<true>::new(hardware, design, kernel, watch, who, limits, clock);
                 fast::run(hart, &mut port, &mut state.blocks)
             }
             Engine::Plain => {
                 let mut port =
-                    Port::<false>::new(hardware, design, kernel, turn.hart, space, limits, clock);
+                    Port::<false>::new(hardware, design, kernel, watch, who, limits, clock);
                 plain::run(hart, &mut port)
             }
         }
@@ -569,8 +597,13 @@ impl<D: Design> Machine<D> {
     fn look_at_region(&mut self, now: Cycles) {
         let (reports, restart) = (self.kernel.program_reports(), self.restart);
         let finished = |program: usize| !restart && reports[program].exit.is_some();
-        let hardware = &self.hardware;
-        if self.meter.look(now, finished, || hardware.statistics()) {
+        let (hardware, design) = (&self.hardware, &self.design);
+        let statistics = || {
+            let mut statistics = hardware.statistics();
+            design.report(&mut statistics);
+            statistics
+        };
+        if self.meter.look(now, finished, statistics) {
             self.finished = true;
         }
     }
@@ -590,7 +623,7 @@ impl<D: Design> Machine<D> {
 
     /// Stores that a hart may still make in this epoch.
     fn stores_left(&self, hart: usize) -> u64 {
-        match self.configuration.epoch.stores {
+        match self.lengths.stores {
             0 => u64::MAX,
             stores => {
                 let start = self.harts[hart].epoch_start_stores;

@@ -20,6 +20,8 @@ use perdure_hardware::time::Cycles;
 use perdure_linux::{Kernel, SpaceId};
 use perdure_riscv::{Access, Amo, CacheBlock, Fault, FetchedLine, Memory, Scalar};
 
+use crate::watch::{HINT, Watch};
+
 const PAGE_BYTES: u64 = 4096;
 const OFFSET_MASK: u64 = LINE_BYTES as u64 - 1;
 
@@ -35,6 +37,7 @@ pub struct Port<'m, const SHORTCUTS: bool> {
     hardware: &'m mut Hardware,
     design: &'m mut dyn Policy,
     kernel: &'m Kernel,
+    watch: &'m mut Watch,
     hart: usize,
     space: SpaceId,
     /// The engine stops at the first block boundary at which it has retired so many.
@@ -84,8 +87,8 @@ impl<'m, const SHORTCUTS: bool> Port<'m, SHORTCUTS> {
         hardware: &'m mut Hardware,
         design: &'m mut dyn Policy,
         kernel: &'m Kernel,
-        hart: usize,
-        space: SpaceId,
+        watch: &'m mut Watch,
+        (hart, space): (usize, SpaceId),
         limits: Limits,
         clock: VirtualClock,
     ) -> Self {
@@ -95,6 +98,7 @@ impl<'m, const SHORTCUTS: bool> Port<'m, SHORTCUTS> {
             hardware,
             design,
             kernel,
+            watch,
             hart,
             space,
             limit_retired: 0,
@@ -141,9 +145,14 @@ impl<'m, const SHORTCUTS: bool> Port<'m, SHORTCUTS> {
         access: Access,
         retired: u64,
     ) -> Result<(Slot, LineNumber, Cycles), Fault> {
-        let (physical, page_writable) = self.translate(address, access)?;
+        let (physical, mut page_writable) = self.translate(address, access)?;
         let line = line_of(physical);
         let write = access == Access::Store;
+        if self.watch.covers(address) {
+            // Every store must come by here.
+            page_writable = false;
+            self.watch.hit |= write;
+        }
         let now = self.now(retired);
         let (slot, ready) = self
             .hardware
@@ -445,6 +454,10 @@ impl<const SHORTCUTS: bool> Memory for Port<'_, SHORTCUTS> {
 
     fn persistence(&mut self, function: u16, operands: [u64; 2], retired: u64) -> Option<u64> {
         let now = self.now(retired);
+        if function == HINT {
+            self.watch.hit = true;
+            return Some(0);
+        }
         let (value, ready) =
             self.design
                 .instruction(self.hardware, self.hart, function, operands, now)?;

@@ -44,7 +44,7 @@ pub fn run_result<D: Design>(
     seconds: f64,
     interrupted: bool,
 ) -> Result<Map<String, Value>, Error> {
-    let statistics = machine.hardware.statistics();
+    let statistics = machine.statistics();
     statistics.check_conservation().map_err(Error::Defect)?;
     let instructions = machine.retired();
     let ended = machine.ended();

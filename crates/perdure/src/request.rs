@@ -11,6 +11,7 @@ use crate::error::Error;
 use crate::exerciser;
 use crate::machine::{Engine, Workload};
 use crate::region::Region;
+use crate::watch::{Burst, Watched};
 
 /// Which cuts to make.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -75,6 +76,19 @@ pub struct Request {
     /// Instructions of every program in the measured region, after which the run stops.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub measure_instructions: Option<u64>,
+    /// Addresses (`0x…`) or symbols, each perhaps with `:BYTES`: a store there starts a burst of short
+    /// epochs.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub watch: Vec<String>,
+    /// Stores in an epoch of a burst; without `watch`, for bursts that the program asks for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub burst_stores: Option<u64>,
+    /// How long a burst lasts after the last event, in instructions of all harts.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub burst_instructions: Option<u64>,
+    /// Note the bytes written so far every so many cycles (`series` in the result).
+    #[serde(skip_serializing)]
+    pub sample_cycles: Option<u64>,
     /// `fast` or `plain`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub engine: Option<String>,
@@ -137,6 +151,10 @@ impl Default for Request {
             restart: false,
             warm_up_instructions: None,
             measure_instructions: None,
+            watch: Vec::new(),
+            burst_stores: None,
+            burst_instructions: None,
+            sample_cycles: None,
             engine: None,
             program: Vec::new(),
             programs: Vec::new(),
@@ -227,6 +245,38 @@ impl Request {
     }
 
     /// The part of the run to measure.
+    fn check_samples(&self) -> Result<(), Error> {
+        match self.sample_cycles {
+            Some(cycles) if cycles < 1000 => Err(Error::Request(format!(
+                "--sample-cycles {cycles}: must be at least 1000"
+            ))),
+            _ => Ok(()),
+        }
+    }
+
+    fn watched(&self) -> Result<Option<Watched>, Error> {
+        if self.watch.is_empty() && self.burst_stores.is_none() {
+            return match self.burst_instructions {
+                None => Ok(None),
+                Some(_) => Err(Error::Request(
+                    "--burst-instructions: needs --burst-stores".into(),
+                )),
+            };
+        }
+        let stores = self.burst_stores.unwrap_or(10_000);
+        if stores < 100 {
+            return Err(Error::Request(format!(
+                "--burst-stores {stores}: must be at least 100"
+            )));
+        }
+        let burst = Burst {
+            stores,
+            instructions: self.burst_instructions.unwrap_or(10_000_000),
+        };
+        let places = self.watch.clone();
+        Ok(Some(Watched { places, burst }))
+    }
+
     fn region(&self) -> Result<Option<Region>, Error> {
         match (self.warm_up_instructions, self.measure_instructions) {
             (None, None) => Ok(None),
@@ -243,6 +293,7 @@ impl Request {
 
     /// Checks everything that can be checked before running.
     pub fn prepare(&self) -> Result<Prepared, Error> {
+        self.check_samples()?;
         let configuration = self.configuration()?;
         let engine = match self.engine.as_deref() {
             None | Some("fast") => Engine::Fast,
@@ -327,6 +378,7 @@ impl Request {
                 kernel,
                 stop_after: self.stop_after,
                 region: self.region()?,
+                watch: self.watched()?,
             },
             engine,
             program_hash,

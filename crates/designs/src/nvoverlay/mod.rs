@@ -455,10 +455,39 @@ impl Design for Nvoverlay {
         }
     }
 
+    fn report(&self, statistics: &mut Statistics) {
+        let mnm = self.mnm.statistics();
+        let master_units = mnm.master_nodes * u64::from(mnm::master::NODE_UNITS)
+            + mnm.master_leaves * u64::from(mnm::master::LEAF_UNITS);
+        let master_bytes_now = master_units * mnm::format::UNIT_BYTES;
+        statistics.nvoverlay_versions = mnm.versions;
+        statistics.nvoverlay_versions_redundant = mnm.versions_redundant;
+        statistics.nvoverlay_buffer_hits = mnm.buffer_hits;
+        statistics.nvoverlay_index_bytes = mnm.index_bytes;
+        statistics.nvoverlay_master_bytes = mnm.master_bytes;
+        statistics.nvoverlay_master_bytes_now = master_bytes_now;
+        statistics.nvoverlay_master_lines = mnm.master_lines;
+        statistics.nvoverlay_epochs_merged = mnm.epochs_merged;
+        statistics.nvoverlay_compactions = mnm.compactions;
+        statistics.nvoverlay_compaction_bytes = mnm.compaction_bytes;
+        statistics.nvoverlay_extents = mnm.extents;
+        statistics.nvoverlay_pool_bytes_peak = mnm.units_used_peak * mnm::format::UNIT_BYTES;
+        statistics.nvoverlay_space_wait_cycles = mnm.space_wait_cycles;
+    }
+
     fn paths(statistics: &Statistics) -> Vec<(&'static str, u64)> {
         vec![
             ("store eviction", statistics.version_store_evictions),
             ("version passed dirty", statistics.dirty_transfers),
+            (
+                "redundant write-back",
+                statistics.nvoverlay_versions_redundant,
+            ),
+            ("compaction", statistics.nvoverlay_compactions),
+            (
+                "more than one extent",
+                statistics.nvoverlay_extents.saturating_sub(1),
+            ),
         ]
     }
 }
