@@ -8,7 +8,8 @@
 //! output. It ends with the low bits of the sum as exit status.
 //!
 //! With several threads, each step adds a number to a word that all threads add to, atomically, and
-//! to one in a line of its own between the others' lines. Sums do not depend on the order, so that
+//! to one in a line of its own between the others' lines, and reads a word of anybody's. Each thread
+//! is slower than the one before, so that some lag behind. Sums do not depend on the order, so that
 //! the result is the same however the threads took turns, and one addition too few or too many
 //! changes it. The first thread also writes to standard output as it goes, and in the end the sum of
 //! everything.
@@ -127,6 +128,7 @@ const PRIVATE: u32 = 23;
 const END: u32 = 24;
 const DONE: u32 = 25;
 const FIRST: u32 = 26;
+const DELAY: u32 = 27;
 const T0: u32 = 5;
 const T1: u32 = 6;
 const T2: u32 = 7;
@@ -311,6 +313,7 @@ fn build_threads(numbers: Numbers) -> Vec<u8> {
     for thread in (0..threads).rev() {
         code.constant(STATE, 0x9e37_79b9_7f4a_7c15_u64.wrapping_mul(thread + 1));
         code.constant(PRIVATE, own + thread * 64);
+        code.addi(DELAY, ZERO, 16 * thread as i32);
         if thread == 0 {
             code.addi(FIRST, ZERO, 1);
             break;
@@ -338,6 +341,14 @@ fn build_threads(numbers: Numbers) -> Vec<u8> {
     code.immediate(0x03, 3, T1, T0, 0);
     code.register(ADD, T1, T1, STATE);
     code.store_double(T1, T0, 0);
+    // What anybody did somewhere else is seen, and makes no difference.
+    code.srli(T0, STATE, 24);
+    code.register(AND, T0, T0, MASK);
+    code.register(ADD, T0, T0, BASE);
+    code.immediate(0x03, 3, T1, T0, 0);
+    code.addi(T1, DELAY, 1);
+    code.addi(T1, T1, -1);
+    code.branch(1, T1, ZERO, -1);
     // Only the first thread writes, so that the order is its own.
     let not_first = code.here();
     code.branch(0, FIRST, ZERO, 0);

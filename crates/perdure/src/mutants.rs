@@ -170,10 +170,10 @@ const TRIALS_OF_DOMAINS: &[Trial] = &[
     },
     Trial {
         name: "four harts, more than the caches hold",
-        program: "@exerciser:3000:256:1000:4",
+        program: "@exerciser:3000:1024:1000:4",
         set: FOUR_TINY,
         schedule: Schedule::Random,
-        cuts: 100,
+        cuts: 150,
     },
 ];
 

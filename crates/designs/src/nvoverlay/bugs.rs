@@ -8,12 +8,10 @@ planted_bugs! {
     IdleDomainIgnored, "idle-domain-ignored", "the recoverable epoch is computed without the domains whose tag walk is not finished, as if they were idle";
     StoreKeepsOid, "store-keeps-oid", "a store to a line with a newer OID leaves the domain in its epoch, so the OID is not the larger of the two";
     LoadIgnoresResponse, "load-ignores-response", "a domain that reads a line of a newer epoch stays in its own";
-    DramForgetsOids, "dram-forgets-oids", "lines that come back from DRAM carry no OID, so dependencies through memory are lost";
     WalkSkipsL1, "walk-skips-l1", "the tag walker looks at the L2 only and leaves older dirty versions in the L1";
     MinVerAtStart, "min-ver-at-start", "min-ver is sent to the OMC when the tag walk begins, not when it has finished";
     StoreEvictionLost, "store-eviction-lost", "a newer version from the L1 overwrites an older dirty one in the L2, which never reaches the OMC";
     DowngradeLost, "downgrade-lost", "a version that leaves because another domain reads it goes to the last-level cache only";
     ContextAfterAdvance, "context-after-advance", "a domain's context is dumped with the number of the epoch that begins";
-    NoRecycling, "no-recycling", "tags of the group that begins anew are left in the caches and in DRAM";
-    SuperBlockShrinks, "memory-oid-shrinks", "a write-back to DRAM may replace an OID by an older one of the same super-block";
+    SenseIgnored, "epoch-sense-ignored", "a version of the group of numbers that has just ended is taken for one of the group that began";
 }

@@ -8,8 +8,6 @@ use std::ops::Range;
 
 use perdure_hardware::line::{LINE_BYTES, LineNumber, Version};
 
-use super::numbers::Numbers;
-
 /// Lines that share an OID in the super-block variant.
 const SUPER_BLOCK_SHIFT: u32 = 2;
 
@@ -42,9 +40,8 @@ impl Oids {
     }
 
     /// A line is written back. A super-block's OID only grows.
-    pub fn set(&mut self, line: LineNumber, version: Version, numbers: Numbers, newest: u64) {
-        let known = self.get(line);
-        let grows = numbers.epoch(version, newest) >= numbers.epoch(known, newest);
+    pub fn set(&mut self, line: LineNumber, version: Version, epoch: impl Fn(Version) -> u64) {
+        let grows = epoch(version) >= epoch(self.get(line));
         if self.shift == 0 || grows {
             self.words[(line >> self.shift) as usize] = version.0.wrapping_add(1);
         }
@@ -64,6 +61,7 @@ impl Oids {
 
 #[cfg(test)]
 mod tests {
+    use super::super::numbers::Numbers;
     use super::*;
 
     #[test]
@@ -72,7 +70,7 @@ mod tests {
         let mut oids = Oids::new(4096, true);
         assert_eq!(oids.get(5), Version::NONE);
         for (line, epoch, expected) in [(4, 3, 3), (7, 2, 3), (5, 6, 6), (8, 1, 1)] {
-            oids.set(line, numbers.tag(epoch), numbers, 7);
+            oids.set(line, numbers.tag(epoch), |tag| numbers.epoch(tag, 7));
             assert_eq!(oids.get(line), numbers.tag(expected), "line {line}");
         }
         oids.forget(0..4096, |tag| tag == numbers.tag(6));

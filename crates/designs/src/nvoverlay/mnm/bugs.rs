@@ -7,7 +7,6 @@ planted_bugs! {
     RegisterBeforeIndex, "register-before-index", "rec-epoch is recorded when all versions have come, and the index that it names is written only then";
     RegisterInPlace, "register-in-place", "rec-epoch is updated in place, in a single copy that a power cut can tear";
     MergeBeforeRegister, "merge-before-register", "an epoch is merged into the master table before rec-epoch names it durably";
-    LinkBeforeNode, "link-before-node", "a node of the master table is linked before it is initialised";
     MergeSkipsLast, "merge-skips-last", "each batch of the merge forgets its last version";
     VictimUnguarded, "victim-unguarded", "the battery does not guard what the buffer has evicted and the media have not got yet";
     SlotOfOlderEpoch, "slot-of-older-epoch", "a version overwrites the one of an older epoch that is not merged yet";
@@ -16,4 +15,5 @@ planted_bugs! {
     CompactsToOldest, "compacts-to-oldest", "compaction keeps the oldest version of each line in place of the newest";
     RedoStopsEarly, "redo-stops-early", "recovery merges the first unmerged epoch and takes all for merged";
     OlderCopy, "older-copy", "recovery takes the older copy of the registers";
+    LinkBeforeNode, "link-before-node", "a node of the master table is linked before it is initialised";
 }
