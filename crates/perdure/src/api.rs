@@ -18,8 +18,8 @@ use crate::machine::{Machine, Pause};
 use crate::mutants;
 use crate::report::run_result;
 use crate::request::{Prepared, Request};
-use crate::snapshots::keep;
 use crate::series::Series;
+use crate::snapshots::keep;
 use crate::token::Token;
 
 /// How a caller follows long work, and stops it.

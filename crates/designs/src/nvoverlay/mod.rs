@@ -254,10 +254,9 @@ impl Policy for Nvoverlay {
             version,
             ..
         } = eviction;
-        let may_shrink = self.bug == Some(Bug::SuperBlockShrinks);
         let (numbers, newest) = (self.numbers, self.newest);
         self.oids
-            .set(line, version, may_shrink, |tag| numbers.epoch(tag, newest));
+            .set(line, version, |tag| numbers.epoch(tag, newest));
         let done = memory.write_back(line, bytes, now, statistics);
         Evicted {
             accepted: done.accepted,
