@@ -21,7 +21,7 @@ use crate::coherence::{Directory, Request, Snoop, transition};
 use crate::event::EventQueue;
 use crate::line::{LINE_BYTES, Line, LineNumber, Version};
 use crate::lookaside::Lookaside;
-use crate::memory::Memory;
+use crate::memory::{Accepted, Memory};
 use crate::noninclusive::FullMap;
 use crate::policy::{
     Cause, CrossVersionStore, Departure, Evicted, Eviction, Policy, PolicyFailure, Reason, Transfer,
@@ -721,9 +721,6 @@ impl Hardware {
         let port_cycles = self.specification.llc.port_cycles;
         let start = self.take_llc_port(self.llc.set_of(line), now, port_cycles);
         let mut ready = start + self.specification.llc.latency_cycles;
-        // The line may be clean only because its write still waits in the queue, which is volatile.
-        let core = &mut self.cores[hart];
-        core.cleans_durable = core.cleans_durable.max(self.memory.durable_at(line));
         if self.full_map.is_some() {
             return self.cache_block_apart(policy, hart, line, drop_copies, ready);
         }
@@ -768,10 +765,15 @@ impl Hardware {
     }
 
     /// A clean line may be newer in the DRAM than in the NVM: a cache-block instruction sends it on.
+    /// Or it is clean only because its write still waits in the queue, which is volatile.
     pub(crate) fn write_through(&mut self, hart: usize, line: LineNumber, now: Cycles) -> Cycles {
-        let Some(done) = self.memory.write_through(line, now, &mut self.statistics) else {
-            return now;
-        };
+        let done = self
+            .memory
+            .write_through(line, now, &mut self.statistics)
+            .unwrap_or_else(|| Accepted {
+                accepted: now,
+                durable: self.memory.durable_at(line),
+            });
         let core = &mut self.cores[hart];
         core.cleans_durable = core.cleans_durable.max(done.durable);
         done.accepted
