@@ -111,10 +111,12 @@ impl Hardware {
             granted.ready += self.specification.llc.snoop_cycles;
             for domain in (0..self.cores.len()).filter(|domain| targets >> domain & 1 != 0) {
                 self.statistics.snoops += 1;
-                given = self.cores[domain].give_up(line, after).or(given);
+                let kept = |version| policy.departed_version(version);
+                given = self.cores[domain].give_up(line, after, kept).or(given);
             }
         }
         if let Some(given) = given {
+            granted.version = given.version;
             // Dirty only if it was the one owner, whom `targets` then is.
             let owner = targets.trailing_zeros() as usize;
             let reason = if after == State::Invalid {
@@ -133,8 +135,9 @@ impl Hardware {
                 let (bytes, version) = (&given.bytes, given.version);
                 let free = self.put_llc(policy, line, bytes, version, true, granted.ready);
                 granted.ready = granted.ready.max(free);
+                granted.version = policy.departed_version(given.version);
             }
-            (granted.bytes, granted.version) = (given.bytes, given.version);
+            granted.bytes = given.bytes;
         } else if before.holders >> hart & 1 != 0 {
             // An upgrade: the bytes are there.
             (granted.bytes, granted.version) = self.cores[hart].copy(line);
@@ -191,7 +194,8 @@ impl Hardware {
             }
             (slot, dirty)
         };
-        let word = Word::new(line, State::Shared, dirty, version);
+        let known = policy.departed_version(version);
+        let word = Word::new(line, State::Shared, dirty, known);
         self.llc.set_word(slot, word);
         *self.llc.data_mut(slot) = *bytes;
         self.llc.touch(slot);
@@ -207,7 +211,7 @@ impl Hardware {
         now: Cycles,
     ) -> Cycles {
         let given = self.cores[hart]
-            .give_up(line, State::Invalid)
+            .give_up(line, State::Invalid, |version| version)
             .expect("the line that is replaced is there");
         let before = self.map().get(line);
         let change = transition(before, Request::Evict, hart as u32);
@@ -239,7 +243,8 @@ impl Hardware {
             let owner = before.holders.trailing_zeros() as usize;
             self.statistics.snoops += 1;
             ready += self.specification.llc.snoop_cycles;
-            let given = self.cores[owner].give_up(line, State::Exclusive);
+            let kept = |version| policy.departed_version(version);
+            let given = self.cores[owner].give_up(line, State::Exclusive, kept);
             let given = given.expect("the directory is exact");
             newest = given.dirty.then_some((given.bytes, given.version));
             for version in [given.older, newest] {
@@ -250,8 +255,9 @@ impl Hardware {
             let word = self.llc.word(slot);
             if let Some((bytes, version)) = newest {
                 *self.llc.data_mut(slot) = bytes;
+                let known = policy.departed_version(version);
                 self.llc
-                    .set_word(slot, word.with_dirty(false).with_version(version));
+                    .set_word(slot, word.with_dirty(false).with_version(known));
             } else if word.dirty() {
                 newest = Some((*self.llc.data(slot), word.version()));
                 self.llc.set_word(slot, word.with_dirty(false));
@@ -272,7 +278,7 @@ impl Hardware {
             for domain in 0..self.cores.len() {
                 if before.holders >> domain & 1 != 0 {
                     self.statistics.snoops += 1;
-                    self.cores[domain].give_up(line, State::Invalid);
+                    self.cores[domain].give_up(line, State::Invalid, |version| version);
                 }
             }
             self.map().set(line, Directory::default());
@@ -322,7 +328,15 @@ impl Hardware {
             let old = word.state() == State::Modified && word.version() != current;
             let newest = old.then(|| (*core.l2.data(slot), word.version()));
             if old {
-                core.l2.set_word(slot, word.with_state(State::Exclusive));
+                let known = policy.departed_version(word.version());
+                let clean = word.with_state(State::Exclusive).with_version(known);
+                core.l2.set_word(slot, clean);
+                if let Some(above) = core.l1d.find(line)
+                    && !newer_above
+                {
+                    let clean = core.l1d.word(above).with_version(known);
+                    core.l1d.set_word(above, clean);
+                }
             }
             walked.versions += u64::from(older.is_some()) + u64::from(old);
             for version in [older, newest] {
@@ -466,8 +480,13 @@ impl Core {
     }
 
     /// Changes the domain's copies of a line to `after` (Invalid, Shared, or Exclusive and clean),
-    /// which keep the version of their bytes, and hands over what they held.
-    fn give_up(&mut self, line: LineNumber, after: State) -> Option<GivenUp> {
+    /// which keep what `kept` makes of the version of their bytes, and hands over what they held.
+    fn give_up(
+        &mut self,
+        line: LineNumber,
+        after: State,
+        kept: impl Fn(Version) -> Version,
+    ) -> Option<GivenUp> {
         let below = self.l2.find(line)?;
         let word = self.l2.word(below);
         let mut given = GivenUp {
@@ -492,7 +511,9 @@ impl Core {
                 self.l1d.invalidate(slot);
             } else {
                 self.lookaside.revoke_write(slot);
-                self.l1d.set_word(slot, above.with_state(after));
+                let version = kept(above.version());
+                let clean = above.with_state(after).with_version(version);
+                self.l1d.set_word(slot, clean);
             }
         }
         if after == State::Invalid {
@@ -504,8 +525,9 @@ impl Core {
             }
             self.l2.invalidate(below);
         } else {
-            let kept = word.with_state(after).with_version(given.version);
-            self.l2.set_word(below, kept);
+            let version = kept(given.version);
+            let clean = word.with_state(after).with_version(version);
+            self.l2.set_word(below, clean);
         }
         Some(given)
     }

@@ -158,6 +158,14 @@ pub trait Policy {
         true
     }
 
+    /// The version under which bytes that have departed are known from then on: in the shared cache,
+    /// and in the clean copies that stay. [`Version::NONE`] for designs whose tags end with a domain's
+    /// private caches. Only where the last-level cache is not inclusive.
+    #[inline(always)]
+    fn departed_version(&self, version: Version) -> Version {
+        version
+    }
+
     /// The version of a line's bytes outside the caches.
     #[inline(always)]
     fn memory_version(&self, _line: LineNumber) -> Version {

@@ -51,8 +51,8 @@ pub trait Level: Sized + Send {
     /// True if one that leaves the last-level cache must.
     fn evicts_from_last_level(&self) -> bool;
 
-    /// An epoch with this tag begins: no line may carry it from the epoch that had it before.
-    fn tag_begins(&mut self, hardware: &mut Hardware, tag: Version);
+    /// The tag that a line keeps behind the level, and in clean copies.
+    fn departed_tag(&self, tag: Version) -> Version;
 
     /// Steps of a scan over all tags.
     fn scan_steps(hardware: &Hardware) -> usize;
@@ -154,9 +154,10 @@ impl Level for LastLevel {
         true
     }
 
-    /// Clean lines carry no tag, and a dirty one's epoch is never so old: the end of an epoch waits
-    /// for that.
-    fn tag_begins(&mut self, _: &mut Hardware, _: Version) {}
+    /// The substrate takes tags from lines that it cleans.
+    fn departed_tag(&self, tag: Version) -> Version {
+        tag
+    }
 
     fn scan_steps(hardware: &Hardware) -> usize {
         hardware.llc.sets()

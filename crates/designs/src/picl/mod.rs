@@ -17,7 +17,7 @@
 //!
 //! Always true here:
 //! - A line whose bytes differ from memory's carries, at the level of the tags, that of the epoch
-//!   that wrote it last. In `picl` any other line carries none.
+//!   that wrote it last; any other line carries none.
 //! - The bytes of epoch *e* go in place only after the undo entries that they displace are durable
 //!   and acknowledged.
 //! - PersistedEID is announced only after both copies of its record are durable, and the record is
@@ -278,6 +278,11 @@ impl<L: Level> Policy for InCacheLog<L> {
         let (line, bytes) = (departure.line, &departure.bytes);
         self.write_in_place(hardware, line, bytes, traffic, now)
             .accepted
+    }
+
+    #[inline(always)]
+    fn departed_version(&self, version: Version) -> Version {
+        self.level.departed_tag(version)
     }
 
     fn fired(&mut self, hardware: &mut Hardware, event: u32, now: Cycles) {
@@ -632,7 +637,6 @@ impl<L: Level> Design for InCacheLog<L> {
     fn end_epoch(&mut self, hardware: &mut Hardware, urgency: Urgency, now: Cycles) -> Cycles {
         let committed = self.system;
         self.system += 1;
-        self.level.tag_begins(hardware, self.ids.tag(self.system));
         hardware.version_changed();
         let gap = match urgency {
             Urgency::Routine | Urgency::Overflow => self.parameters.acs_gap,

@@ -5,7 +5,7 @@ use crate::design::planted_bugs;
 
 planted_bugs! {
     CapacityStaysOnChip, "capacity-stays-on-chip", "a dirty line that an L2 replaces goes to the last-level cache alone, and in place only when it leaves that, as if that were scanned, too";
-    TagOutlivesEpoch, "tag-outlives-epoch", "clean copies keep a tag that a new epoch takes over, so that its first store to them finds its own tag and logs nothing";
+    TagOutlivesEpoch, "tag-outlives-epoch", "clean copies keep their tags, so that the first store of an epoch with the same tag finds its own and logs nothing";
     TagStaysInPrivate, "tag-stays-in-private", "a cross-epoch store in an L1 does not update the EID in the L2, so the scan misses the line";
     ScanSkipsPrivate, "scan-skips-private", "the scan writes the L2's stale copy and never asks the L1";
     EvictBeforeFlush, "evict-before-flush", "an evicted line is written in place although its undo entry is still in the on-chip buffer";

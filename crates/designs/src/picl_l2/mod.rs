@@ -11,9 +11,6 @@
 //! Always true here, beside what PiCL says:
 //! - A line whose bytes differ from memory's is dirty in one domain's private caches, and nowhere
 //!   else. Its tag in the L2 is that of the newest bytes, be they in the L2 or in the L1.
-//! - A copy with the executing epoch's tag holds bytes of that epoch, which has an undo entry for the
-//!   line. So clean copies may carry tags, here and in the last-level cache: a tag says who wrote the
-//!   bytes, and not whether memory has them.
 //! - A dirty line goes from one L2 to another only because of a store there, which tags it with the
 //!   one epoch that all domains execute. So no scan can miss it on its way.
 
@@ -125,11 +122,12 @@ impl Level for SecondLevel {
         self.bug == Some(Bug::CapacityStaysOnChip)
     }
 
-    /// Clean copies may carry the tag from the last epoch that had it. No dirty line does: the end of
-    /// an epoch waits for that.
-    fn tag_begins(&mut self, hardware: &mut Hardware, tag: Version) {
-        if self.bug != Some(Bug::TagOutlivesEpoch) {
-            hardware.retag(|old| if old == tag { Version::NONE } else { old });
+    /// None: there are no tags behind the L2s, and what comes back is logged again.
+    fn departed_tag(&self, tag: Version) -> Version {
+        if self.bug == Some(Bug::TagOutlivesEpoch) {
+            tag
+        } else {
+            Version::NONE
         }
     }
 
