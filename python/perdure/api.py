@@ -384,6 +384,10 @@ class Machine:
         stop_after: int | None = None,
         out: Path | None = None,
         snapshots: Path | None = None,
+        watch: Sequence[str] = (),
+        burst_stores: int | None = None,
+        burst_instructions: int | None = None,
+        sample_cycles: int | None = None,
         passthrough: bool = False,
         progress: Progress | None = None,
     ) -> RunResult:
@@ -394,8 +398,11 @@ class Machine:
         instructions the measured region begins, and it ends when each has retired `measure` more.
         `out` is a folder for results, the effective configuration and the guest's files;
         `snapshots` one for a snapshot store, where the design keeps snapshots: see
-        `perdure.open_snapshots`. With
-        `passthrough`, the guest's output goes to this process's, as the design releases it.
+        `perdure.open_snapshots`. A store to one of `watch` (addresses or symbols, perhaps with
+        `:BYTES`), or the program's own hint, starts a burst: epochs of `burst_stores` stores, for
+        `burst_instructions` instructions of all harts. `sample_cycles` asks for the series of what
+        was written every so many cycles. With `passthrough`, the guest's output goes to this
+        process's, as the design releases it.
         """
         request = self._request(
             program,
@@ -403,6 +410,7 @@ class Machine:
             out=out,
             passthrough=passthrough,
             **({} if snapshots is None else {"snapshots": fspath(snapshots)}),
+            **_bursts(watch, burst_stores, burst_instructions, sample_cycles),
             **_together(program, programs, restart, warm_up, measure),
         )
         text = _core.run(json.dumps(request), progress)
@@ -511,6 +519,22 @@ def store(folder: Path, name: str, text: str) -> None:
         raise _core.PerdureError(
             f"cannot write {name} into {fspath(folder)}: {error.strerror}"
         ) from error
+
+
+def _bursts(
+    watch: Sequence[str],
+    burst_stores: int | None,
+    burst_instructions: int | None,
+    sample_cycles: int | None,
+) -> dict[str, Any]:
+    """What a request says about watch points, bursts and samples, where it says anything."""
+    said = {
+        "watch": list(watch) or None,
+        "burst_stores": burst_stores,
+        "burst_instructions": burst_instructions,
+        "sample_cycles": sample_cycles,
+    }
+    return {key: value for key, value in said.items() if value is not None}
 
 
 def _together(

@@ -200,6 +200,41 @@ def run(
             "--snapshots", metavar="DIR", help="Keep the run's snapshots, for perdure travel."
         ),
     ] = None,
+    watch: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--watch",
+            metavar="SYMBOL|ADDRESS[:BYTES]",
+            help="A store there starts a burst of short epochs.",
+        ),
+    ] = None,
+    burst_stores: Annotated[
+        int | None,
+        typer.Option(
+            "--burst-stores",
+            parser=_count,
+            metavar="STORES",
+            help="Stores in an epoch of a burst.  [default: 10000 with --watch]",
+        ),
+    ] = None,
+    burst_instructions: Annotated[
+        int | None,
+        typer.Option(
+            "--burst-instructions",
+            parser=_count,
+            metavar="INSTRUCTIONS",
+            help="How long a burst lasts.  [default: 10000000]",
+        ),
+    ] = None,
+    sample_cycles: Annotated[
+        int | None,
+        typer.Option(
+            "--sample-cycles",
+            parser=_count,
+            metavar="CYCLES",
+            help="Note every so many cycles what was written (series in --json).",
+        ),
+    ] = None,
     verbose: Annotated[
         bool, typer.Option("--verbose", "-v", help="Print every statistic at the end.")
     ] = False,
@@ -215,6 +250,10 @@ def run(
             stop_after=stop_after,
             out=out,
             snapshots=snapshots,
+            watch=watch or (),
+            burst_stores=burst_stores,
+            burst_instructions=burst_instructions,
+            sample_cycles=sample_cycles,
             passthrough=True,
             progress=show,
         )

@@ -10,13 +10,16 @@ use serde_json::{Value, json};
 const SHORT: &str = "@exerciser:3000:64:500";
 const LONG: &str = "@exerciser:9000:128:1000";
 
-const DESIGNS: [&str; 6] = [
+const DESIGNS: [&str; 9] = [
     "ideal",
     "picl",
     "journaling",
     "shadow-paging",
     "frm",
     "thynvm",
+    "software-logging",
+    "software-shadow",
+    "hardware-shadow",
 ];
 
 fn several(design: &str, programs: &[&str]) -> Value {
