@@ -84,6 +84,13 @@ static inline void perdure_persist(const volatile void *start, size_t bytes)
     perdure_persist_fence();
 }
 
+/* Something of interest happens here: starts a burst of short epochs, and with it of snapshots, if the
+ * run has one (perdure run --burst-stores). An illegal instruction on any other machine. */
+static inline void perdure_hint_burst(void)
+{
+    __asm__ volatile(".insn r 0x2b, 0, 0x7f, x0, x0, x0" : : : "memory");
+}
+
 #ifdef __cplusplus
 }
 #endif
