@@ -22,8 +22,9 @@ impl Kind {
     /// By its name.
     pub fn named(name: &str) -> Answer<Self> {
         let (base, length) = match name.strip_suffix(']').and_then(|name| name.split_once('[')) {
-            Some((base, length)) => (base, length.parse().ok()),
-            None => (name, Some(0)),
+            // A length that is none is one that no kind has.
+            Some((base, length)) => (base, Some(length.parse().unwrap_or(0))),
+            None => (name, None),
         };
         let bits = |digits: &str| match digits {
             "8" => Some(1),
@@ -35,12 +36,12 @@ impl Kind {
         let kind = match (base, length) {
             ("char", Some(length @ 1..=BYTES_MAX)) => Some(Self::Characters(length)),
             ("hex", Some(length @ 1..=BYTES_MAX)) => Some(Self::Hexadecimal(length)),
-            ("hex", Some(0)) => Some(Self::Hexadecimal(16)),
-            ("char", Some(0)) => Some(Self::Characters(1)),
-            ("ptr", Some(0)) => Some(Self::Pointer),
-            ("f32", Some(0)) => Some(Self::Float(4)),
-            ("f64", Some(0)) => Some(Self::Float(8)),
-            (_, Some(0)) => match base.split_at_checked(1) {
+            ("hex", None) => Some(Self::Hexadecimal(16)),
+            ("char", None) => Some(Self::Characters(1)),
+            ("ptr", None) => Some(Self::Pointer),
+            ("f32", None) => Some(Self::Float(4)),
+            ("f64", None) => Some(Self::Float(8)),
+            (_, None) => match base.split_at_checked(1) {
                 Some(("u", digits)) => bits(digits).map(Self::Unsigned),
                 Some(("i", digits)) => bits(digits).map(Self::Signed),
                 _ => None,
