@@ -87,6 +87,11 @@ def cuts(results: dict) -> list[str]:
     ]
 
 
+def number(value: float | None, unit: float, digits: int) -> str:
+    """A number in its unit; a dash where none was measured."""
+    return "–" if value is None else f"{value / unit:.{digits}f}"
+
+
 def workloads(results: dict) -> list[str]:
     """The measured classes of the workloads, and the mixes."""
     classes = [one for one in results["tables"]["classes"] if one["class"]]
@@ -96,10 +101,10 @@ def workloads(results: dict) -> list[str]:
         [
             row["workload"],
             row["stands_for"],
-            f"{row['write_set_bytes_per_epoch'] / 1e6:.2f}",
-            f"{row['lines_per_written_page']:.1f}",
-            f"{row['llc_misses_per_kilo_instruction']:.2f}",
-            f"{row['llc_write_backs_per_kilo_instruction']:.2f}",
+            number(row["write_set_bytes_per_epoch"], 1e6, 2),
+            number(row["lines_per_written_page"], 1, 1),
+            number(row["llc_misses_per_kilo_instruction"], 1, 2),
+            number(row["llc_write_backs_per_kilo_instruction"], 1, 2),
             row["class"],
         ]
         for row in classes
