@@ -492,6 +492,38 @@ fn on_code_that_changes_itself() {
 }
 
 #[test]
+fn a_line_whose_last_instruction_no_longer_straddles_is_decoded_again() {
+    // The block at 60 holds one instruction, for the one behind it straddles the line's end; the
+    // loop makes that one `c.nop`, and the block has two.
+    let halves = [
+        0x0505, // loop: c.addi a0, 1
+        0x0013, 0x0001, // addi zero, sp, 0, of which the upper half is c.nop
+        0x1023, 0x00b6, // sh a1, 0(a2)
+        0x8693, 0xfff6, // addi a3, a3, -1
+        0x99e3, 0xfe06, // bnez a3, loop
+        0x0073, 0x0010, // ebreak
+    ];
+    let mut bytes = vec![0; 60];
+    bytes.extend(halves.into_iter().flat_map(u16::to_le_bytes));
+    bytes.resize(BYTES, 0);
+    let memory = Recorder::new(bytes, true, u64::MAX);
+    let mut hart = Hart {
+        pc: BASE + 60,
+        ..Hart::default()
+    };
+    hart.x[11] = 0x0001;
+    hart.x[12] = BASE + 62;
+    hart.x[13] = 10;
+    let (mut on_plain, mut seen) = (hart.clone(), memory.clone());
+    assert_eq!(plain::run(&mut on_plain, &mut seen), Exit::Breakpoint);
+    let (mut on_fast, mut seen_fast) = (hart, memory);
+    let exit = fast::run(&mut on_fast, &mut seen_fast, &mut BlockCache::new());
+    assert_eq!(exit, Exit::Breakpoint);
+    assert_eq!(on_plain, on_fast);
+    assert_eq!(seen.calls, seen_fast.calls);
+}
+
+#[test]
 fn a_flushed_range_is_decoded_again() {
     // The caches tell of no change, as after a new mapping whose translation nobody fetched yet.
     struct Deaf(Recorder);

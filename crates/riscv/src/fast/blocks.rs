@@ -44,7 +44,8 @@ pub(super) struct Block<Hint> {
     pub(super) hint: Hint,
     /// True if it is one instruction across two lines.
     pub(super) straddles: bool,
-    /// Bytes of code.
+    /// Bytes that the block was decoded from: its code, and the half instruction behind it that
+    /// ended it, if one did.
     length: u8,
     /// Where a straddling instruction's second line sits.
     pub(super) second_hint: Hint,
@@ -279,6 +280,8 @@ impl<Hint: Copy + Default> BlockCache<Hint> {
             let offset = (at - begin) as u8;
             let Some(bits) = whole_bits(line, at) else {
                 self.steps.push(Step::end_of_line::<M>(offset, index));
+                // The half of an instruction that is left ends the block as long as it is one.
+                at = line.len();
                 break;
             };
             let Some(instruction) = Instruction::decode(bits) else {
