@@ -97,4 +97,4 @@ pub use machine::{Machine, PAGE_BYTES, SpaceId, ThreadId, Translation};
 pub use outcome::{Exception, ExitReport, FatalSignal, Outcome, ProgramReport, Running};
 pub use release::Release;
 pub use save::RestoreError;
-pub use vfs::host_view::HostView;
+pub use vfs::host_view::{HostFact, HostFinding, HostNode, HostView, KnownFacts};

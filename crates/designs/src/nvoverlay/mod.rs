@@ -386,7 +386,7 @@ impl Design for Nvoverlay {
     ) -> Result<Self, ImpossibleParameter> {
         parameters.validate(hardware)?;
         let harts = hardware.cores.len();
-        if epoch == 0 {
+        if epoch == 0 || mnm::format::Register::absent(&hardware.memory.arena) {
             let record = BootRecord {
                 layout: layout.clone(),
                 harts: harts as u64,

@@ -4,19 +4,32 @@
 //! from then on, whatever happens on the host, and so is replayable input. The kernel resolves
 //! symbolic links itself, component by component, so no path given to the host leaves its mount.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
+
+use serde::{Deserialize, Serialize};
 
 use crate::configuration::{Configuration, WORK_DIRECTORY};
 use crate::inspect::ProgramFile;
 
 /// What a host path is. Nothing else about it reaches the guest.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum HostNode {
-    File { size: u64, executable: bool },
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum HostNode {
+    /// A plain file.
+    File {
+        /// Its bytes.
+        size: u64,
+        /// Its owner may execute it.
+        executable: bool,
+    },
+    /// A directory.
     Directory,
-    Link { target: String },
+    /// A symbolic link.
+    Link {
+        /// Where it leads.
+        target: String,
+    },
 }
 
 /// A host directory and where the guest sees it.
@@ -24,6 +37,36 @@ pub(crate) enum HostNode {
 pub(crate) struct HostMount {
     pub guest: String,
     pub host: PathBuf,
+}
+
+/// Something that the guest has found on its host, or not found.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HostFact {
+    /// The mount.
+    pub mount: u32,
+    /// The path in it.
+    pub path: String,
+    /// What is there.
+    pub found: HostFinding,
+}
+
+/// What was found under a path.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum HostFinding {
+    /// What the path is, if anything.
+    Node(Option<HostNode>),
+    /// The names in a directory.
+    Listing(Vec<String>),
+    /// A file's bytes, if it could be read.
+    Contents(#[serde(with = "serde_bytes")] Option<Vec<u8>>),
+}
+
+/// Facts that somebody knows already.
+#[derive(Clone, Debug, Default)]
+pub struct KnownFacts {
+    nodes: BTreeSet<Key>,
+    listings: BTreeSet<Key>,
+    contents: BTreeSet<Key>,
 }
 
 type Key = (u32, String);
@@ -101,6 +144,62 @@ impl HostView {
                 seen: Mutex::default(),
             }),
         }
+    }
+
+    /// The same view, with facts that a guest found elsewhere in place of what the host has now.
+    #[must_use]
+    pub fn with_facts(self, facts: impl IntoIterator<Item = HostFact>) -> Self {
+        self.with_seen(|seen| {
+            for HostFact { mount, path, found } in facts {
+                let key = (mount, path);
+                match found {
+                    HostFinding::Node(node) => {
+                        seen.nodes.insert(key, node);
+                    }
+                    HostFinding::Listing(names) => {
+                        seen.listings.insert(key, Arc::new(names));
+                    }
+                    HostFinding::Contents(bytes) => {
+                        seen.contents.insert(key, bytes.map(Arc::from));
+                    }
+                }
+            }
+        });
+        self
+    }
+
+    /// The facts that the guest has found and `known` does not have yet; from now on it has.
+    pub fn new_facts(&self, known: &mut KnownFacts) -> Vec<HostFact> {
+        fn add<T>(
+            facts: &mut Vec<HostFact>,
+            known: &mut BTreeSet<Key>,
+            found: &BTreeMap<Key, T>,
+            finding: impl Fn(&T) -> HostFinding,
+        ) {
+            // Facts are only ever added.
+            if found.len() == known.len() {
+                return;
+            }
+            for (key, value) in found.iter().filter(|(key, _)| !known.contains(*key)) {
+                let (mount, path) = key.clone();
+                let found = finding(value);
+                facts.push(HostFact { mount, path, found });
+            }
+            known.extend(found.keys().cloned());
+        }
+        self.with_seen(|seen| {
+            let mut facts = Vec::new();
+            add(&mut facts, &mut known.nodes, &seen.nodes, |node| {
+                HostFinding::Node(node.clone())
+            });
+            add(&mut facts, &mut known.listings, &seen.listings, |names| {
+                HostFinding::Listing(names.to_vec())
+            });
+            add(&mut facts, &mut known.contents, &seen.contents, |bytes| {
+                HostFinding::Contents(bytes.as_deref().map(<[u8]>::to_vec))
+            });
+            facts
+        })
     }
 
     /// The files that were kept of an earlier run, and no host behind them.

@@ -32,6 +32,7 @@
 pub mod buffer;
 pub mod bugs;
 pub mod compaction;
+pub mod delta;
 pub mod engine;
 pub mod format;
 pub mod master;
@@ -264,8 +265,8 @@ pub struct Mnm {
 }
 
 impl Mnm {
-    /// Starts the mapping over an NVM that holds epoch `epoch`: 0 formats it; any other is what
-    /// [`recover`] has just brought back.
+    /// Starts the mapping over an NVM that holds epoch `epoch`. Without registers it is formatted, for
+    /// this epoch to be the oldest; with them, it is what [`recover`] has just brought back.
     pub fn start(
         parameters: &MnmParameters,
         layout: &Layout,
@@ -283,16 +284,16 @@ impl Mnm {
         let mut statistics = MnmStatistics::default();
         let mut register = Register {
             sequence: 0,
-            recoverable: 0,
-            merged: 0,
-            horizon: 0,
+            recoverable: epoch,
+            merged: epoch,
+            horizon: epoch,
             pool: layout.log_area.clone(),
             extent_bytes: parameters.pool_extent_bytes,
             extents: 1,
             chains: vec![Chains::default(); parameters.omcs],
         };
         let mut blocks = vec![(VecDeque::new(), Vec::new()); parameters.omcs];
-        if epoch == 0 {
+        if epoch == 0 || Register::absent(arena) {
             // The kernel begins with the reserve and an extent to use.
             let reserve = parameters.pool_limit_bytes / RESERVED_ONE_IN;
             pool.reach(reserve.div_ceil(parameters.pool_extent_bytes) + 1);

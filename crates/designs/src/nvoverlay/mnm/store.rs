@@ -82,26 +82,34 @@ pub struct HistoryEntry {
     pub bytes: Line,
 }
 
-#[derive(Clone, Copy, Debug)]
-struct Version {
-    line: LineNumber,
-    epoch: u64,
-    /// Counted in lines from the start of the pool.
-    slot: u32,
-    writer: u16,
+/// A version, and where its bytes are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Version {
+    /// The line.
+    pub line: LineNumber,
+    /// As in [`HistoryEntry`].
+    pub epoch: u64,
+    /// Where its bytes are.
+    pub address: u64,
+    /// Who wrote it.
+    pub writer: u16,
 }
 
 /// The store. `read` gives bytes of the NVM: an address and how many.
 #[derive(Debug)]
 pub struct SnapshotStore<R> {
     read: R,
-    register: Register,
+    /// Where memory ends; below are home addresses.
+    memory_end: u64,
+    held: RangeInclusive<u64>,
     /// By line, then epoch.
     versions: Vec<Version>,
     epochs: Vec<EpochSummary>,
 }
 
-struct Reader<'a, R>(&'a R);
+/// Bytes of the NVM as [`Source`] gives them.
+#[derive(Debug)]
+pub struct Reader<'a, R>(pub &'a R);
 
 impl<R: Fn(u64, usize) -> io::Result<Vec<u8>>> Source for Reader<'_, R> {
     type Error = StoreError;
@@ -135,32 +143,49 @@ impl<R: Fn(u64, usize) -> io::Result<Vec<u8>>> SnapshotStore<R> {
                 let Visit::Segment(segment) = visit else {
                     return Ok(());
                 };
-                let first = segment.unit * (UNIT_BYTES as u32 / LINE_BYTES as u32);
+                let start = register.pool.start + u64::from(segment.unit) * UNIT_BYTES;
                 for (at, slot) in segment.slots().enumerate() {
                     let Some(slot) = slot else { continue };
                     versions.push(Version {
                         line: line_number(segment.page, slot.line),
                         epoch: slot.epoch,
-                        slot: first + at as u32,
+                        address: start + (at * LINE_BYTES) as u64,
                         writer: slot.writer,
                     });
                 }
                 Ok(())
             })?;
         }
-        versions.sort_unstable_by_key(|version| (version.line, version.epoch));
-        let epochs = summaries(&versions, held);
-        Ok(Self {
+        Ok(Self::of_versions(
             read,
-            register,
+            register.pool.start,
+            held,
+            versions,
+        ))
+    }
+
+    /// The store of those versions, for reading from the oldest to the newest epoch held. Lines
+    /// without one are read at their home addresses, which end at `memory_end`.
+    pub fn of_versions(
+        read: R,
+        memory_end: u64,
+        held: RangeInclusive<u64>,
+        mut versions: Vec<Version>,
+    ) -> Self {
+        versions.sort_unstable_by_key(|version| (version.line, version.epoch));
+        let epochs = summaries(&versions, held.clone());
+        Self {
+            read,
+            memory_end,
+            held,
             versions,
             epochs,
-        })
+        }
     }
 
     /// The epochs that can be read, from the oldest to rec-epoch.
     pub fn held(&self) -> RangeInclusive<u64> {
-        self.register.horizon..=self.register.recoverable
+        self.held.clone()
     }
 
     /// The same, with what each holds.
@@ -203,13 +228,13 @@ impl<R: Fn(u64, usize) -> io::Result<Vec<u8>>> SnapshotStore<R> {
     }
 
     fn check_epoch(&self, epoch: u64) -> Result<(), StoreError> {
-        if self.held().contains(&epoch) {
+        if self.held.contains(&epoch) {
             return Ok(());
         }
         Err(StoreError::NotHeld {
             epoch,
-            oldest: self.register.horizon,
-            newest: self.register.recoverable,
+            oldest: *self.held.start(),
+            newest: *self.held.end(),
         })
     }
 
@@ -221,12 +246,11 @@ impl<R: Fn(u64, usize) -> io::Result<Vec<u8>>> SnapshotStore<R> {
     }
 
     fn bytes_of(&self, version: &Version) -> Result<Line, StoreError> {
-        let offset = u64::from(version.slot) * LINE_BYTES as u64;
-        self.line_at(self.register.pool.start + offset)
+        self.line_at(version.address)
     }
 
     fn home(&self, line: LineNumber) -> Result<Line, StoreError> {
-        let end = self.register.pool.start;
+        let end = self.memory_end;
         let address = line.saturating_mul(LINE_BYTES as u64);
         if address >= end {
             return Err(StoreError::NotMemory { address, end });
@@ -245,6 +269,12 @@ impl<R: Fn(u64, usize) -> io::Result<Vec<u8>>> SnapshotStore<R> {
             Some(version) if version.line == line => self.bytes_of(version),
             _ => self.home(line),
         }
+    }
+
+    /// The lines that have a version at the end of an epoch, each with the newest.
+    pub fn newest_at(&self, epoch: u64) -> impl Iterator<Item = &Version> {
+        self.lines()
+            .filter_map(move |versions| newest(versions, epoch))
     }
 
     /// All versions of a line, the oldest first.
@@ -267,7 +297,7 @@ impl<R: Fn(u64, usize) -> io::Result<Vec<u8>>> SnapshotStore<R> {
     /// all before it wrote. That is what a replica of the epoch before lacks.
     pub fn delta(&self, epoch: u64) -> Result<Vec<(LineNumber, HistoryEntry)>, StoreError> {
         self.check_epoch(epoch)?;
-        let from = if epoch == self.register.horizon {
+        let from = if epoch == *self.held.start() {
             0
         } else {
             epoch
@@ -289,8 +319,7 @@ impl<R: Fn(u64, usize) -> io::Result<Vec<u8>>> SnapshotStore<R> {
     /// Lines that have any version of an epoch up to this one, each with its newest bytes.
     pub fn image(&self, epoch: u64) -> Result<Vec<(LineNumber, Line)>, StoreError> {
         self.check_epoch(epoch)?;
-        self.lines()
-            .filter_map(|versions| newest(versions, epoch))
+        self.newest_at(epoch)
             .map(|version| Ok((version.line, self.bytes_of(version)?)))
             .collect()
     }
