@@ -2,6 +2,7 @@
 
 use std::fmt::Display;
 
+use perdure_hardware::arena::Arena;
 use perdure_hardware::hierarchy::Hardware;
 use perdure_hardware::line::{Line, LineNumber, Version};
 use perdure_hardware::policy::Policy;
@@ -205,6 +206,19 @@ pub trait Design: Policy + Sized + Send {
         epoch: u64,
         bug: Option<&'static str>,
     ) -> Result<Self, ImpossibleParameter>;
+
+    /// Prepares an NVM that holds the memory of an epoch, and nothing of the design's, for
+    /// [`start`](Self::start) at that epoch: a copy that came from elsewhere.
+    fn format(
+        _parameters: &Self::Parameters,
+        _layout: &Layout,
+        _harts: usize,
+        _arena: &mut Arena,
+        epoch: u64,
+    ) -> Result<(), ImpossibleParameter> {
+        let problem = format!("{} keeps no copies of epochs", Self::NAME);
+        Err(ImpossibleParameter::new("epoch", epoch, problem))
+    }
 
     /// The epoch that is executing.
     fn executing_epoch(&self) -> u64;

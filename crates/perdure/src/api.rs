@@ -4,22 +4,29 @@
 //! an [`Error`] whose text is one message for the user.
 
 use std::io::Write;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use perdure_designs::{Design, NAMES, Visitor, with_design};
 use perdure_linux::{HostDirectories, Release};
-use serde_json::{Value, json};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value, json};
 
 use crate::campaign;
 use crate::configuration::{MACHINES, nearest, no_such_design};
 use crate::error::Error;
-use crate::machine::{Machine, Pause};
+use crate::machine::{Engine, Machine, Pause, Workload};
 use crate::mutants;
+use crate::outside::{self, Outside};
+use crate::replication::primary::{self, Primary, Target};
+use crate::replication::restore::Replica;
+use crate::replication::server;
 use crate::report::run_result;
-use crate::request::{Prepared, Request};
+use crate::request::{Prepared, Request, mount};
 use crate::series::Series;
-use crate::snapshots::keep;
+use crate::snapshots::{Snapshots, SnapshotsError, keep};
 use crate::token::Token;
 
 /// How a caller follows long work, and stops it.
@@ -85,27 +92,55 @@ impl Visitor for Run<'_> {
             engine,
             ..
         } = self.prepared;
-        let mut machine = Machine::<D>::boot(configuration, workload, *engine, self.bug)?;
+        let machine = Machine::<D>::boot(configuration, workload, *engine, self.bug)?;
         let forward = Arc::new(Forward::new(self.request, self.prepared));
-        let receiver = Arc::clone(&forward);
-        machine.outside.forward = Some(Arc::new(move |release| receiver.release(release)));
+        let result = self.execute(machine, &forward)?;
+        Ok(Value::Object(result))
+    }
+}
+
+impl Run<'_> {
+    /// Runs a machine to its end.
+    fn execute<D: Design>(
+        self,
+        mut machine: Machine<D>,
+        forward: &Arc<Forward>,
+    ) -> Result<Map<String, Value>, Error> {
+        machine.outside.forward = Some(forward.receiver());
+        let workload = &self.prepared.workload;
+        let mut primary = match &self.request.replicate_to {
+            Some(to) => {
+                let target = Target::parse(to, self.request.secret_file.as_deref())?;
+                Some(Primary::start(target, self.prepared, &machine)?)
+            }
+            None => None,
+        };
         let started = Instant::now();
         let total = self.request.instructions_expected();
         let progress = |machine: &Machine<D>| {
             self.observer
                 .progress(machine.retired(), total, "instructions", "running");
         };
+        let mut replicate = |machine: &mut Machine<D>, _: u64| {
+            if let Some(primary) = &mut primary {
+                primary.follow(machine);
+            }
+        };
         let mut series = Series::new(self.request.sample_cycles);
         let end = loop {
             let until = series.until();
             let machine = &mut machine;
-            match campaign::run_on(machine, until, self.observer, |_, _| {}, progress)? {
+            match campaign::run_on(machine, until, self.observer, &mut replicate, progress)? {
                 Some(Pause::Time) if self.request.sample_cycles.is_some() => series.take(machine),
                 end => break end,
             }
         };
         let interrupted = end.is_none();
         let seconds = started.elapsed().as_secs_f64();
+        if let Some(primary) = &mut primary {
+            let seconds = self.request.patience_seconds.unwrap_or(PATIENCE_SECONDS);
+            primary.finish(&machine, Duration::from_secs(seconds), self.observer);
+        }
         let kept = match &self.request.snapshots {
             Some(directory) => Some(keep::keep(&mut machine, self.prepared, directory)?),
             None => None,
@@ -129,9 +164,20 @@ impl Visitor for Run<'_> {
                 json!({"directory": self.request.snapshots, "epochs": epochs, "sizes": sizes});
             result.insert("snapshots".into(), value);
         }
-        Ok(Value::Object(result))
+        if let Some(primary) = primary {
+            result.insert("replication".into(), primary.report(&machine));
+        }
+        if machine.outside.midway {
+            let place = |(&(program, descriptor), &offset): (&(u32, u8), &u64)| json!({"program": program, "descriptor": descriptor, "offset": offset});
+            let places: Vec<Value> = machine.outside.bases.iter().map(place).collect();
+            result.insert("output_from".into(), json!(places));
+        }
+        Ok(result)
     }
 }
+
+/// How long the end of a run waits for a replica that is away, unless told otherwise.
+const PATIENCE_SECONDS: u64 = 10;
 
 /// Hands output on to the host as it is released. What the host refuses is remembered; the guest
 /// has long gone on.
@@ -150,6 +196,12 @@ impl Forward {
             directories: HostDirectories::new(&prepared.workload.kernel, files),
             refused: Mutex::new(None),
         }
+    }
+
+    /// Itself, as the outside calls it.
+    fn receiver(self: &Arc<Self>) -> outside::Forward {
+        let receiver = Arc::clone(self);
+        Arc::new(move |release| receiver.release(release))
     }
 
     fn release(&self, release: &Release) {
@@ -191,6 +243,9 @@ pub fn run(request: &str, observer: &dyn Observer) -> Result<String, Error> {
     if let Some(directory) = &request.snapshots {
         keep::check(directory, &request.design)?;
     }
+    if request.replicate_to.is_some() {
+        keep::check_design("--to", &request.design)?;
+    }
     let visitor = Run {
         request: &request,
         prepared: &prepared,
@@ -223,6 +278,9 @@ impl Visitor for Cut<'_> {
 }
 
 fn cut_request(request: &Request, observer: &dyn Observer) -> Result<String, Error> {
+    if request.replica {
+        keep::check_design("--replica", &request.design)?;
+    }
     let prepared = request.prepare()?;
     let bug = visit(&request.design, PlantedBug(request.planted_bug.as_deref()))??;
     Ok(visit(
@@ -240,6 +298,133 @@ fn cut_request(request: &Request, observer: &dyn Observer) -> Result<String, Err
 /// Runs a program, cuts its power, judges every recovery.
 pub fn cut(request: &str, observer: &dyn Observer) -> Result<String, Error> {
     cut_request(&Request::parse(request)?, observer)
+}
+
+/// What `perdure replicate --from` asks for.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ForwardRequest {
+    from: PathBuf,
+    to: String,
+    #[serde(default)]
+    secret_file: Option<PathBuf>,
+}
+
+/// Sends what a replica in a directory holds on to another one.
+pub fn forward(request: &str, observer: &dyn Observer) -> Result<String, Error> {
+    let request: ForwardRequest = parsed(request)?;
+    let target = Target::parse(&request.to, request.secret_file.as_deref())?;
+    let (epoch, sent) = primary::forward(&request.from, &target, observer)?;
+    Ok(
+        json!({"from": request.from, "to": request.to, "epoch": epoch, "epochs_sent": sent})
+            .to_string(),
+    )
+}
+
+fn parsed<T: DeserializeOwned>(request: &str) -> Result<T, Error> {
+    serde_json::from_str(request).map_err(|error| Error::Request(format!("request: {error}")))
+}
+
+/// Receives epochs of primaries until it is interrupted; what happens is told on standard output.
+pub fn serve(request: &str, observer: &dyn Observer) -> Result<String, Error> {
+    let options: server::Options = parsed(request)?;
+    let say = |line: &str| {
+        let _ = write_and_flush(std::io::stdout().lock(), format!("{line}\n").as_bytes());
+    };
+    let epoch = server::serve(&options, observer, &say)?;
+    Ok(json!({"directory": options.directory, "epoch": epoch}).to_string())
+}
+
+/// What `perdure replica DIR resume` asks for.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ResumeRequest {
+    directory: PathBuf,
+    #[serde(default)]
+    epoch: Option<u64>,
+    #[serde(default)]
+    sysroot: Option<PathBuf>,
+    #[serde(default)]
+    mounts: Vec<String>,
+    #[serde(default)]
+    stop_after: Option<u64>,
+    #[serde(default)]
+    out: Option<PathBuf>,
+    #[serde(default)]
+    passthrough: bool,
+}
+
+struct ResumeRun<'a> {
+    run: Run<'a>,
+    replica: &'a Replica,
+    epoch: u64,
+}
+
+impl Visitor for ResumeRun<'_> {
+    type Output = Result<Value, Error>;
+
+    fn visit<D: Design>(self) -> Self::Output {
+        let Prepared {
+            configuration,
+            workload,
+            engine,
+            ..
+        } = self.run.prepared;
+        let forward = Arc::new(Forward::new(self.run.request, self.run.prepared));
+        let outside = Outside {
+            midway: true,
+            forward: Some(forward.receiver()),
+            ..Outside::default()
+        };
+        let kernel = &workload.kernel;
+        let machine =
+            (self.replica).machine::<D>(configuration, kernel, self.epoch, outside, *engine)?;
+        let mut result = self.run.execute(machine, &forward)?;
+        result.insert("restored_epoch".into(), json!(self.epoch));
+        Ok(Value::Object(result))
+    }
+}
+
+/// Restores an epoch that a replica holds, and goes on with the program there.
+pub fn resume(request: &str, observer: &dyn Observer) -> Result<String, Error> {
+    let asked: ResumeRequest = parsed(request)?;
+    let refused = |error: SnapshotsError| Error::Request(error.to_string());
+    let epoch = Snapshots::open(&asked.directory)
+        .and_then(|store| store.epoch(asked.epoch))
+        .map_err(refused)?;
+    let replica = Replica::open(&asked.directory).map_err(refused)?;
+    let mounts = asked.mounts.iter().map(|text| mount(text));
+    let mounts: Vec<_> = mounts.collect::<Result<_, _>>()?;
+    let prepared = Prepared {
+        configuration: Arc::new(replica.identity.configuration()?),
+        workload: Workload {
+            kernel: replica.kernel_configuration(asked.sysroot, &mounts)?,
+            stop_after: asked.stop_after,
+            region: None,
+            watch: None,
+        },
+        engine: Engine::Fast,
+        program_hash: replica.identity.program_hash.clone(),
+    };
+    let request = Request {
+        stop_after: asked.stop_after,
+        out: asked.out,
+        passthrough: asked.passthrough,
+        ..Request::default()
+    };
+    let run = Run {
+        request: &request,
+        prepared: &prepared,
+        bug: None,
+        observer,
+    };
+    let visitor = ResumeRun {
+        run,
+        replica: &replica,
+        epoch,
+    };
+    let result: Value = visit(&replica.identity.design, visitor)??;
+    Ok(result.to_string())
 }
 
 /// Repeats the one power cut that a token names.

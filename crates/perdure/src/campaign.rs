@@ -12,6 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use perdure_designs::Design;
+use perdure_hardware::arena::Arena;
 use perdure_hardware::random::Random;
 use perdure_hardware::time::Cycles;
 use serde_json::{Map, Value, json};
@@ -20,6 +21,8 @@ use crate::api::Observer;
 use crate::error::Error;
 use crate::machine::{Machine, Pause};
 use crate::outside::Outside;
+use crate::replication::follower::Follower;
+use crate::replication::restore::machine_of;
 use crate::report::{state_hash, symbol_of};
 use crate::request::{Prepared, Request, Resume, Schedule};
 use crate::token::Token;
@@ -60,6 +63,7 @@ pub struct Survey {
 pub struct CutResult {
     cycle: Cycles,
     recovered_epoch: Option<u64>,
+    replica_epoch: Option<u64>,
     resumed: bool,
     /// The verdict.
     pub verdict: Verdict,
@@ -413,6 +417,10 @@ impl Cutter<'_> {
         } = self.prepared;
         let mut machine = Machine::<D>::boot(configuration, workload, *engine, self.bug)?;
         let mut golden = Golden::watch(&mut machine);
+        let mut follower = match self.request.replica {
+            true => Some(Follower::start(self.prepared, &machine, golden.range())?),
+            false => None,
+        };
         let mut result = JobResult {
             results: Vec::new(),
             paths: Vec::new(),
@@ -422,12 +430,22 @@ impl Cutter<'_> {
         let progress = |_: &Machine<D>| self.report_progress();
         for &index in mine {
             let at = self.cycles[index];
-            let watch = |machine: &mut Machine<D>, epoch| golden.record(machine, epoch);
+            let mut followed = Ok(());
+            let watch = |machine: &mut Machine<D>, epoch| {
+                golden.record(machine, epoch);
+                if let (Some(follower), true) = (&mut follower, followed.is_ok()) {
+                    followed = follower.follow(machine);
+                }
+            };
             let Some(_) = run_on(&mut machine, at, self.observer, watch, progress)? else {
                 result.interrupted = true;
                 return Ok(result);
             };
-            let cut = self.cut(&mut machine, &mut golden, index)?;
+            followed?;
+            let mut cut = self.cut(&mut machine, &mut golden, index)?;
+            if let Some(follower) = &mut follower {
+                self.lose_primary(&machine, &golden, follower, &mut cut)?;
+            }
             result.results.push((index, cut));
             self.done.fetch_add(1, Ordering::Relaxed);
             self.report_progress();
@@ -500,6 +518,7 @@ impl Cutter<'_> {
         let mut result = CutResult {
             cycle: at,
             recovered_epoch: judged.recovered_epoch,
+            replica_epoch: None,
             resumed: false,
             verdict: judged.verdict,
             message: judged.message,
@@ -521,6 +540,82 @@ impl Cutter<'_> {
             self.resume(machine, image, epoch, &mut result)?;
         }
         Ok(result)
+    }
+
+    /// The primary is lost at a cut, after any of the bytes that it had sent: the replica must hold an
+    /// epoch as it was, no newer than the primary's own recovery finds. Where the cut is resumed, the
+    /// replica gets the rest and is resumed, too.
+    fn lose_primary<D: Design>(
+        &self,
+        machine: &Machine<D>,
+        golden: &Golden,
+        follower: &mut Follower,
+        result: &mut CutResult,
+    ) -> Result<(), Error> {
+        follower.follow(machine)?;
+        let sent = follower.on_the_way();
+        let mut random = Random::new(result.tear_seed ^ 0x7265_706c_6963_61);
+        follower.receive(random.below(sent as u64 + 1) as usize)?;
+        let held = follower.holds();
+        result.replica_epoch = held.map(|(epoch, _)| epoch);
+        let wrong = held.and_then(|(epoch, digest)| {
+            if result
+                .recovered_epoch
+                .is_some_and(|recovered| epoch > recovered)
+            {
+                return Some(format!("holds epoch {epoch}, which the primary lost"));
+            }
+            let as_it_was = golden.digest(epoch) == Some(digest);
+            (!as_it_was).then(|| format!("holds memory that is not as at the end of epoch {epoch}"))
+        });
+        if let (Some(wrong), Verdict::Verified) = (wrong, result.verdict) {
+            result.verdict = Verdict::ReplicaDiffers;
+            result.message = Some(format!("the replica {wrong}"));
+        }
+        if !result.resumed || result.verdict != Verdict::Verified {
+            return Ok(());
+        }
+        follower.receive(follower.on_the_way())?;
+        if let Some((epoch, _)) = follower.holds() {
+            let host = |source| Error::Host {
+                what: "copying a replica".into(),
+                source,
+            };
+            let memory = follower.memory().map_err(host)?;
+            if let Some(difference) = self.resume_replica(machine, memory, epoch)? {
+                result.verdict = Verdict::ReplicaDiffers;
+                result.message = Some(format!("after resuming the replica: {difference}"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Goes on from a replica's memory to the end; returns what differs from an uninterrupted run.
+    fn resume_replica<D: Design>(
+        &self,
+        machine: &Machine<D>,
+        memory: Arena,
+        epoch: u64,
+    ) -> Result<Option<String>, Error> {
+        let Prepared {
+            configuration,
+            engine,
+            ..
+        } = self.prepared;
+        let outside = Outside {
+            forward: None,
+            ..machine.outside.clone()
+        };
+        let host = machine.kernel().host_view();
+        let resumed = machine_of::<D>(configuration, memory, host, epoch, outside, *engine);
+        match resumed {
+            Ok(mut resumed) => Ok(match self.run_to_end(&mut resumed) {
+                ToEnd::Differs(difference) => Some(difference),
+                ToEnd::Same | ToEnd::Stopped => None,
+            }),
+            Err(error @ Error::Host { .. }) => Err(error),
+            Err(error) => Ok(Some(error.to_string())),
+        }
     }
 
     /// Boots from the recovered image and runs to the end.
@@ -552,45 +647,63 @@ impl Cutter<'_> {
                     return Ok(());
                 }
             };
-        // A resumed run may be slower, its caches are cold; it may not run on for ever.
-        let patience = self
-            .survey
-            .end
-            .saturating_mul(4)
-            .saturating_add(1_000_000_000);
-        let progress = |_: &Machine<D>| self.report_progress();
-        let outcome = run_on(&mut resumed, patience, self.observer, |_, _| {}, progress);
-        let difference = match outcome {
-            Err(error) => Some(error.to_string()),
-            Ok(None) => {
+        match self.run_to_end(&mut resumed) {
+            ToEnd::Same => {}
+            ToEnd::Differs(difference) => {
+                result.verdict = Verdict::OutputDiffers;
+                result.message = Some(format!("after resuming: {difference}"));
+            }
+            ToEnd::Stopped => {
                 result.resumed = false;
                 return Ok(());
             }
-            Ok(Some(Pause::Finished)) => {
-                let status = resumed.ended().map(|ended| ended.report.status);
-                if status == self.survey.status {
-                    resumed.outside.difference(&self.survey.outside)
-                } else {
-                    Some(format!(
-                        "exit status {} in place of {}",
-                        status.unwrap_or(-1),
-                        self.survey.status.unwrap_or(-1)
-                    ))
-                }
-            }
-            Ok(Some(_)) => Some(format!(
-                "the resumed run had not ended after {patience} cycles"
-            )),
-        };
-        if let Some(difference) = difference {
-            result.verdict = Verdict::OutputDiffers;
-            result.message = Some(format!("after resuming: {difference}"));
         }
         result.resumed_cycles = Some(resumed.time());
         if self.request.at.is_some() {
             result.resumed_output = Some(resumed.outside.stream(0, 1).to_vec());
         }
         Ok(())
+    }
+}
+
+/// How a resumed run ended.
+enum ToEnd {
+    /// As an uninterrupted run does.
+    Same,
+    /// Otherwise, in words.
+    Differs(String),
+    /// The user stopped it.
+    Stopped,
+}
+
+impl Cutter<'_> {
+    /// Runs a resumed machine to its end.
+    fn run_to_end<D: Design>(&self, resumed: &mut Machine<D>) -> ToEnd {
+        // A resumed run may be slower, its caches are cold; it may not run on for ever.
+        let patience = self.survey.end.saturating_mul(4);
+        let patience = patience.saturating_add(1_000_000_000);
+        let progress = |_: &Machine<D>| self.report_progress();
+        match run_on(resumed, patience, self.observer, |_, _| {}, progress) {
+            Err(error) => return ToEnd::Differs(error.to_string()),
+            Ok(None) => return ToEnd::Stopped,
+            Ok(Some(Pause::Finished)) => {}
+            Ok(Some(_)) => {
+                let late = format!("the resumed run had not ended after {patience} cycles");
+                return ToEnd::Differs(late);
+            }
+        }
+        let status = resumed.ended().map(|ended| ended.report.status);
+        if status != self.survey.status {
+            return ToEnd::Differs(format!(
+                "exit status {} in place of {}",
+                status.unwrap_or(-1),
+                self.survey.status.unwrap_or(-1)
+            ));
+        }
+        match resumed.outside.difference(&self.survey.outside) {
+            Some(difference) => ToEnd::Differs(difference),
+            None => ToEnd::Same,
+        }
     }
 }
 
@@ -693,6 +806,10 @@ impl CutResult {
             "cuts_during_recovery": self.recovery_cuts,
         });
         for (key, optional) in [
+            (
+                "replica_epoch",
+                self.replica_epoch.map(|epoch| json!(epoch)),
+            ),
             ("message", self.message.as_ref().map(|text| json!(text))),
             (
                 "first_difference",

@@ -293,6 +293,25 @@ impl Configuration {
         if let Some(harts) = harts {
             table.insert("harts".into(), Value::Integer(harts as i64));
         }
+        Self::of_table(table, machine, design)
+    }
+
+    /// The configuration that [`Self::effective`] gave as TOML; `machine` is what it was called.
+    pub fn of_effective(text: &str, machine: &str, design: &str) -> Result<Self, Error> {
+        if !perdure_designs::NAMES.contains(&design) {
+            return Err(no_such_design(design));
+        }
+        let mut table = schema();
+        let given: Table = text
+            .parse()
+            .map_err(|error: toml::de::Error| Error::Configuration(error.message().to_owned()))?;
+        let keys = given.into_iter().filter(|(key, _)| key != "design");
+        let text = toml::to_string(&keys.collect::<Table>()).expect("a table that came from TOML");
+        merge(&mut table, &text, machine)?;
+        Self::of_table(table, machine, design)
+    }
+
+    fn of_table(mut table: Table, machine: &str, design: &str) -> Result<Self, Error> {
         settle_inclusion(&mut table, design)?;
         let typed: Typed = table
             .clone()
@@ -383,10 +402,17 @@ impl Configuration {
         table
     }
 
+    /// The same as text.
+    pub fn to_toml(&self) -> String {
+        toml::to_string(&self.effective()).expect("a table that came from TOML")
+    }
+
     /// A hash of [`Self::effective`], 16 hexadecimal digits. The preset's name does not count.
     pub fn hash(&self) -> String {
-        let text = toml::to_string(&self.effective()).expect("a table that came from TOML");
-        format!("{:016x}", xxhash_rust::xxh3::xxh3_64(text.as_bytes()))
+        format!(
+            "{:016x}",
+            xxhash_rust::xxh3::xxh3_64(self.to_toml().as_bytes())
+        )
     }
 
     /// Every key with value and meaning, for `perdure config`.

@@ -17,6 +17,7 @@ pub mod mutants;
 pub mod outside;
 pub mod port;
 pub mod region;
+pub mod replication;
 pub mod report;
 pub mod request;
 mod series;

@@ -41,6 +41,10 @@ pub struct Outside {
     pub files: BTreeMap<String, Option<Entry>>,
     /// The newest epoch of which something was seen.
     pub seen_epoch: u64,
+    /// Where each stream begins here, if this outside came in the middle.
+    pub bases: BTreeMap<(u32, u8), u64>,
+    /// It has not seen what came before: the first record of a stream may begin anywhere.
+    pub midway: bool,
     /// What contradicted itself, in words.
     pub contradiction: Option<String>,
     /// Hands every record on at once, for `perdure run`.
@@ -63,8 +67,13 @@ impl Outside {
                 if bytes.is_empty() {
                     return;
                 }
-                let stream = self.streams.entry((program, descriptor)).or_default();
-                let offset = offset as usize;
+                let key = (program, descriptor);
+                let base = match self.midway {
+                    true => *self.bases.entry(key).or_insert(offset),
+                    false => 0,
+                };
+                let stream = self.streams.entry(key).or_default();
+                let offset = offset.saturating_sub(base) as usize;
                 if offset > stream.len() {
                     self.contradiction.get_or_insert(format!(
                         "program {program}, stream {descriptor}: bytes {}..{offset} never came",

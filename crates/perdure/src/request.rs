@@ -104,6 +104,15 @@ pub struct Request {
     /// Where the run's snapshots are kept.
     #[serde(skip_serializing)]
     pub snapshots: Option<PathBuf>,
+    /// Where the run's epochs are copied to as it goes: a directory, or `HOST:PORT` of a replica.
+    #[serde(skip_serializing)]
+    pub replicate_to: Option<String>,
+    /// The secret that is shared with the replica.
+    #[serde(skip_serializing)]
+    pub secret_file: Option<PathBuf>,
+    /// How long the end of the run waits for a replica that is away.
+    #[serde(skip_serializing)]
+    pub patience_seconds: Option<u64>,
     /// The guest's output goes to this process's.
     #[serde(skip_serializing)]
     pub passthrough: bool,
@@ -122,6 +131,9 @@ pub struct Request {
     /// Cut again during each recovery.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub during_recovery: bool,
+    /// Follow with a replica, and judge what it would hold if each cut lost the primary.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub replica: bool,
     /// Which cuts go on to the end.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resume: Option<Resume>,
@@ -160,12 +172,16 @@ impl Default for Request {
             programs: Vec::new(),
             out: None,
             snapshots: None,
+            replicate_to: None,
+            secret_file: None,
+            patience_seconds: None,
             passthrough: false,
             at: None,
             cuts: None,
             schedule: None,
             seed: None,
             during_recovery: false,
+            replica: false,
             resume: None,
             jobs: None,
             tear_seed: None,
@@ -386,7 +402,8 @@ impl Request {
     }
 }
 
-fn mount(text: &str) -> Result<perdure_linux::Mount, Error> {
+/// A mount as users write it, `HOST:GUEST`.
+pub(crate) fn mount(text: &str) -> Result<perdure_linux::Mount, Error> {
     match text.rsplit_once(':') {
         Some((host, guest)) if guest.starts_with('/') && Path::new(host).is_dir() => {
             Ok(perdure_linux::Mount {

@@ -39,6 +39,8 @@ pub enum Verdict {
     NotConverged,
     /// The recovered state could not be resumed.
     NotResumable,
+    /// A replica of the primary that was cut holds no epoch as it was, or cannot go on from it.
+    ReplicaDiffers,
     /// The resumed run's output or exit status is not an uninterrupted run's.
     OutputDiffers,
 }
@@ -82,7 +84,13 @@ impl Golden {
         self.epochs.push((epoch, digest));
     }
 
-    fn digest(&self, epoch: u64) -> Option<Digest> {
+    /// The addresses that digests are over.
+    pub fn range(&self) -> Range<u64> {
+        self.range.clone()
+    }
+
+    /// What memory was at the end of an epoch, if that is known.
+    pub fn digest(&self, epoch: u64) -> Option<Digest> {
         if let Some(causal) = &self.causal {
             return causal.digest(epoch);
         }

@@ -41,6 +41,30 @@ fn cut(py: Python<'_>, request: String, progress: Option<Py<PyAny>>) -> PyResult
     task::wait_for(py, progress, move |observer| api::cut(&request, observer))
 }
 
+/// Sends what a replica in a directory holds on to another one.
+#[pyfunction]
+#[pyo3(signature = (request, progress=None))]
+fn forward(py: Python<'_>, request: String, progress: Option<Py<PyAny>>) -> PyResult<String> {
+    task::wait_for(py, progress, move |observer| {
+        api::forward(&request, observer)
+    })
+}
+
+/// Receives epochs until Ctrl-C.
+#[pyfunction]
+fn serve(py: Python<'_>, request: String) -> PyResult<String> {
+    task::wait_for(py, None, move |observer| api::serve(&request, observer))
+}
+
+/// Restores an epoch that a replica holds, and goes on there.
+#[pyfunction]
+#[pyo3(signature = (request, progress=None))]
+fn resume(py: Python<'_>, request: String, progress: Option<Py<PyAny>>) -> PyResult<String> {
+    task::wait_for(py, progress, move |observer| {
+        api::resume(&request, observer)
+    })
+}
+
 /// Repeats the one power cut that a token names.
 #[pyfunction]
 #[pyo3(signature = (token, progress=None))]
@@ -107,6 +131,9 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(run, module)?)?;
     module.add_function(wrap_pyfunction!(cut, module)?)?;
     module.add_function(wrap_pyfunction!(replay, module)?)?;
+    module.add_function(wrap_pyfunction!(forward, module)?)?;
+    module.add_function(wrap_pyfunction!(serve, module)?)?;
+    module.add_function(wrap_pyfunction!(resume, module)?)?;
     module.add_function(wrap_pyfunction!(mutants, module)?)?;
     module.add_function(wrap_pyfunction!(configuration, module)?)?;
     module.add_function(wrap_pyfunction!(catalogue, module)?)

@@ -23,6 +23,7 @@ mod numbers;
 mod oids;
 mod walker;
 
+use perdure_hardware::arena::Arena;
 use perdure_hardware::hierarchy::Hardware;
 use perdure_hardware::line::{Line, LineNumber, Version};
 use perdure_hardware::policy::{CrossVersionStore, Departure, Evicted, Eviction, Policy, Reason};
@@ -386,15 +387,8 @@ impl Design for Nvoverlay {
     ) -> Result<Self, ImpossibleParameter> {
         parameters.validate(hardware)?;
         let harts = hardware.cores.len();
-        if epoch == 0 || mnm::format::Register::absent(&hardware.memory.arena) {
-            let record = BootRecord {
-                layout: layout.clone(),
-                harts: harts as u64,
-                design: [0; 4],
-            };
-            for (address, bytes) in record.encode() {
-                hardware.memory.arena.write(address, &bytes);
-            }
+        if epoch == 0 {
+            write_boot_record(layout, harts, &mut hardware.memory.arena);
         }
         let mnm = Mnm::start(&parameters.mnm, layout, hardware, epoch, bug)?;
         let numbers = Numbers::new(parameters.oid_bits);
@@ -417,6 +411,17 @@ impl Design for Nvoverlay {
             mnm,
             bug: bug.and_then(Bug::named),
         })
+    }
+
+    fn format(
+        parameters: &Parameters,
+        layout: &Layout,
+        harts: usize,
+        arena: &mut Arena,
+        epoch: u64,
+    ) -> Result<(), ImpossibleParameter> {
+        write_boot_record(layout, harts, arena);
+        Mnm::format(&parameters.mnm, layout, arena, epoch)
     }
 
     fn executing_epoch(&self) -> u64 {
@@ -489,5 +494,16 @@ impl Design for Nvoverlay {
                 statistics.nvoverlay_extents.saturating_sub(1),
             ),
         ]
+    }
+}
+
+fn write_boot_record(layout: &Layout, harts: usize, arena: &mut Arena) {
+    let record = BootRecord {
+        layout: layout.clone(),
+        harts: harts as u64,
+        design: [0; 4],
+    };
+    for (address, bytes) in record.encode() {
+        arena.write(address, &bytes);
     }
 }

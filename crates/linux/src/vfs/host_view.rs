@@ -168,6 +168,18 @@ impl HostView {
         self
     }
 
+    /// The facts that a guest found elsewhere, and no host behind them.
+    pub fn of_facts(facts: impl IntoIterator<Item = HostFact>) -> Self {
+        let inner = Inner {
+            closed: true,
+            ..Inner::default()
+        };
+        let nobody = Self {
+            inner: Arc::new(inner),
+        };
+        nobody.with_facts(facts)
+    }
+
     /// The facts that the guest has found and `known` does not have yet; from now on it has.
     pub fn new_facts(&self, known: &mut KnownFacts) -> Vec<HostFact> {
         fn add<T>(

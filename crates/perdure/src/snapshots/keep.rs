@@ -29,14 +29,20 @@ const DESIGNS: &[&str] = &[Nvoverlay::NAME];
 /// The folder of copies of programs and libraries.
 const FILES: &str = "files";
 
+/// Refuses a design that keeps no snapshots, in the name of an option.
+pub fn check_design(option: &str, design: &str) -> Result<(), Error> {
+    if DESIGNS.contains(&design) {
+        return Ok(());
+    }
+    Err(Error::Request(format!(
+        "{option}: design {design} keeps no snapshots; take --design {}",
+        DESIGNS.join(" or ")
+    )))
+}
+
 /// Refuses, before a run, what could not be kept after it.
 pub fn check(directory: &Path, design: &str) -> Result<(), Error> {
-    if !DESIGNS.contains(&design) {
-        return Err(Error::Request(format!(
-            "--snapshots: design {design} keeps no snapshots; take --design {}",
-            DESIGNS.join(" or ")
-        )));
-    }
+    check_design("--snapshots", design)?;
     let shown = directory.display();
     match fs::read_dir(directory) {
         Ok(mut entries) => {
@@ -110,7 +116,6 @@ fn write<D: Design>(
     let files = copies(machine, directory)?;
     let configuration = &prepared.configuration;
     let ended = machine.ended();
-    let programs = prepared.workload.kernel.programs.iter();
     let manifest = Manifest {
         schema: manifest::SCHEMA.into(),
         version: manifest::VERSION,
@@ -122,12 +127,7 @@ fn write<D: Design>(
         frequency_mhz: configuration.specification.clock().frequency_mhz,
         nvm_bytes: nvm.len(),
         layout: (&machine.layout).into(),
-        programs: programs
-            .map(|program| ProgramEntry {
-                path: program.path.clone(),
-                arguments: program.arguments.clone(),
-            })
-            .collect(),
+        programs: ProgramEntry::of(&prepared.workload.kernel.programs),
         exit_code: ended.map(|ended| ended.report.status),
         instructions: machine.retired(),
         cycles: ended.map_or_else(|| machine.time(), |ended| ended.at),

@@ -7,6 +7,7 @@ use perdure_designs::layout::Layout;
 use serde::{Deserialize, Serialize};
 
 use super::SnapshotsError;
+use crate::replication::restore::Replica;
 
 /// The file's name in a store.
 pub const NAME: &str = "store.json";
@@ -22,6 +23,17 @@ pub struct ProgramEntry {
     pub path: PathBuf,
     /// Its arguments.
     pub arguments: Vec<String>,
+}
+
+impl ProgramEntry {
+    /// Of the programs that a kernel is to run.
+    pub fn of(programs: &[perdure_linux::Program]) -> Vec<Self> {
+        let entry = |program: &perdure_linux::Program| Self {
+            path: program.path.clone(),
+            arguments: program.arguments.clone(),
+        };
+        programs.iter().map(entry).collect()
+    }
 }
 
 /// A copy of a program or library file.
@@ -137,6 +149,39 @@ struct Head {
 }
 
 impl Manifest {
+    /// Of a replica, which does not know how the run went on.
+    pub fn of_replica(replica: &Replica) -> Self {
+        let identity = &replica.identity;
+        let frequency_mhz = identity.configuration().map_or(0, |configuration| {
+            configuration.specification.clock().frequency_mhz
+        });
+        Self {
+            schema: SCHEMA.into(),
+            version: VERSION,
+            written_by: identity.written_by.clone(),
+            design: identity.design.clone(),
+            machine: identity.machine.clone(),
+            config_hash: identity.config_hash.clone(),
+            harts: identity.harts,
+            frequency_mhz,
+            nvm_bytes: identity.nvm_bytes,
+            layout: identity.layout.clone(),
+            programs: identity.programs.clone(),
+            exit_code: None,
+            instructions: 0,
+            cycles: 0,
+            epochs: EpochRange {
+                oldest: *replica.held.start(),
+                newest: *replica.held.end(),
+            },
+            sizes: Sizes {
+                snapshots: replica.bytes,
+                ..Sizes::default()
+            },
+            files: Vec::new(),
+        }
+    }
+
     /// As bytes, and their checksum.
     pub fn encode(&self) -> (String, u64) {
         let text = serde_json::to_string_pretty(self).expect("plain data is JSON") + "\n";

@@ -36,6 +36,8 @@ use perdure_linux::inspect::{PageView, ProgramFile, SavedMappings};
 use perdure_linux::{HostView, Kernel, PAGE_BYTES, RestoreError, SpaceId};
 
 use crate::context::{self, HartContext, SAVED_BYTES};
+use crate::replication::log;
+use crate::replication::restore::Replica;
 use archive::Archive;
 use manifest::Manifest;
 use place::SymbolTables;
@@ -116,7 +118,7 @@ pub(crate) fn asked<T>(message: impl Into<String>) -> Answer<T> {
 }
 
 /// Reads bytes of the NVM.
-type ReadNvm = Box<dyn Fn(u64, usize) -> io::Result<Vec<u8>> + Send>;
+pub(crate) type ReadNvm = Box<dyn Fn(u64, usize) -> io::Result<Vec<u8>> + Send>;
 
 /// A live process of an epoch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -168,8 +170,11 @@ pub struct Snapshots {
 }
 
 impl Snapshots {
-    /// Opens a store: all of its metadata is read and checked.
+    /// Opens a store, or a replica: all of its metadata is read and checked.
     pub fn open(directory: &Path) -> Answer<Self> {
+        if log::is_replica(directory) {
+            return Self::open_replica(directory);
+        }
         let (manifest, seal) = Manifest::read(directory)?;
         let path = directory.join(archive::NAME);
         let archive = Archive::open(&path, seal)?;
@@ -183,9 +188,35 @@ impl Snapshots {
         }
         let read: ReadNvm = Box::new(move |address, length| archive.bytes(address, length));
         let store = SnapshotStore::open(read)?;
+        Ok(Self::assemble(directory, manifest, layout, store))
+    }
+
+    fn open_replica(directory: &Path) -> Answer<Self> {
+        let replica = Replica::open(directory)?;
+        let layout = replica.layout();
+        if replica.identity.layout != (&layout).into() {
+            return Err(SnapshotsError::Damaged {
+                file: directory.join(log::NAME),
+                place: 0,
+                what: "its layout is not that of such a machine in this build".into(),
+            });
+        }
+        let manifest = Manifest::of_replica(&replica);
+        let host = HostView::of_facts(replica.facts.iter().cloned());
+        let opened = Self::assemble(directory, manifest, layout, replica.into_store());
+        let _ = opened.host.set(host);
+        Ok(opened)
+    }
+
+    fn assemble(
+        directory: &Path,
+        manifest: Manifest,
+        layout: Layout,
+        store: SnapshotStore<ReadNvm>,
+    ) -> Self {
         let record = line_of(layout.context(manifest.harts));
         let kernel_epochs = store.versions_of(record).map(|(epoch, _)| epoch).collect();
-        Ok(Self {
+        Self {
             directory: directory.to_owned(),
             manifest,
             layout,
@@ -196,7 +227,7 @@ impl Snapshots {
             host: OnceCell::new(),
             symbols: SymbolTables::default(),
             newest_living: OnceCell::new(),
-        })
+        }
     }
 
     // ---- Epochs ----------------------------------------------------------------------------

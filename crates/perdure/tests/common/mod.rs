@@ -49,3 +49,11 @@ pub fn statistic(result: &Value, name: &str) -> u64 {
         .as_u64()
         .unwrap_or_else(|| panic!("no statistic {name}"))
 }
+
+/// The seed of a property test: `PERDURE_SEED`, or always the same one.
+pub fn seed() -> u64 {
+    let text = std::env::var("PERDURE_SEED").ok();
+    let seed = text.and_then(|text| text.parse().ok()).unwrap_or(1);
+    println!("PERDURE_SEED={seed}");
+    seed
+}

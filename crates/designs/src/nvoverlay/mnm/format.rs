@@ -236,12 +236,6 @@ impl Register {
         Ok(copies)
     }
 
-    /// True if neither copy was ever written.
-    pub fn absent(arena: &Arena) -> bool {
-        let untouched = |address| arena.slice(address, 8).iter().all(|&byte| byte == 0);
-        COPIES.into_iter().all(untouched)
-    }
-
     /// The newest whole copy.
     pub fn read<S: Source>(source: &S) -> Result<Self, S::Error> {
         if let Some(newest) = Self::read_copies(source)?.into_iter().next() {

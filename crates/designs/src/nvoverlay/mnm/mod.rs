@@ -265,8 +265,8 @@ pub struct Mnm {
 }
 
 impl Mnm {
-    /// Starts the mapping over an NVM that holds epoch `epoch`. Without registers it is formatted, for
-    /// this epoch to be the oldest; with them, it is what [`recover`] has just brought back.
+    /// Starts the mapping over an NVM that holds epoch `epoch`: 0 formats it; any other is what
+    /// [`recover`] has just brought back, or [`format()`](Self::format) prepared.
     pub fn start(
         parameters: &MnmParameters,
         layout: &Layout,
@@ -282,26 +282,10 @@ impl Mnm {
             parameters.pool_limit_bytes,
         );
         let mut statistics = MnmStatistics::default();
-        let mut register = Register {
-            sequence: 0,
-            recoverable: epoch,
-            merged: epoch,
-            horizon: epoch,
-            pool: layout.log_area.clone(),
-            extent_bytes: parameters.pool_extent_bytes,
-            extents: 1,
-            chains: vec![Chains::default(); parameters.omcs],
-        };
+        let mut register;
         let mut blocks = vec![(VecDeque::new(), Vec::new()); parameters.omcs];
-        if epoch == 0 || Register::absent(arena) {
-            // The kernel begins with the reserve and an extent to use.
-            let reserve = parameters.pool_limit_bytes / RESERVED_ONE_IN;
-            pool.reach(reserve.div_ceil(parameters.pool_extent_bytes) + 1);
-            for chains in &mut register.chains {
-                let unit = pool.allocate_units(NODE_UNITS);
-                chains.root = pool.address(unit.expect("an extent has room for the roots"));
-                arena.write(chains.root, &[0; PAGE_BYTES as usize]);
-            }
+        if epoch == 0 {
+            register = empty(parameters, &mut pool, arena, epoch);
             statistics.master_nodes = parameters.omcs as u64;
         } else {
             let unusable = |why: Corruption| {
@@ -310,7 +294,11 @@ impl Mnm {
             };
             let found = Register::read(&*arena).map_err(unusable)?;
             let same = (&found.pool, found.extent_bytes, found.chains.len())
-                == (&register.pool, register.extent_bytes, parameters.omcs);
+                == (
+                    &layout.log_area,
+                    parameters.pool_extent_bytes,
+                    parameters.omcs,
+                );
             ImpossibleParameter::unless(
                 same && (found.recoverable, found.merged) == (epoch, epoch),
                 "epoch",
@@ -376,6 +364,23 @@ impl Mnm {
             waits_until: None,
             statistics,
         })
+    }
+
+    /// Prepares an NVM that has the memory of an epoch at its home addresses, and no snapshots, for
+    /// [`start`](Self::start) at that epoch. It will be the oldest that can be read.
+    pub fn format(
+        parameters: &MnmParameters,
+        layout: &Layout,
+        arena: &mut Arena,
+        epoch: u64,
+    ) -> Result<(), ImpossibleParameter> {
+        parameters.check(layout)?;
+        let (extent, limit) = (parameters.pool_extent_bytes, parameters.pool_limit_bytes);
+        let mut pool = Pool::new(layout.log_area.clone(), extent, limit);
+        let mut register = empty(parameters, &mut pool, arena, epoch);
+        register.extents = pool.extents();
+        arena.write(register.address(), &register.encode());
+        Ok(())
     }
 
     /// A version arrives at its OMC.
@@ -652,6 +657,35 @@ fn write_rows(
         rest = after;
     }
     done
+}
+
+/// A mapping without versions, whose oldest and newest epoch is `epoch`: writes its master tables, and
+/// returns its registers.
+fn empty(parameters: &MnmParameters, pool: &mut Pool, arena: &mut Arena, epoch: u64) -> Register {
+    // The kernel begins with the reserve and an extent to use.
+    let reserve = parameters.pool_limit_bytes / RESERVED_ONE_IN;
+    pool.reach(reserve.div_ceil(parameters.pool_extent_bytes) + 1);
+    let mut root = || {
+        let unit = pool.allocate_units(NODE_UNITS);
+        let root = pool.address(unit.expect("an extent has room for the roots"));
+        arena.write(root, &[0; PAGE_BYTES as usize]);
+        root
+    };
+    let chains = (0..parameters.omcs).map(|_| Chains {
+        root: root(),
+        ..Chains::default()
+    });
+    let chains = chains.collect();
+    Register {
+        sequence: 0,
+        recoverable: epoch,
+        merged: epoch,
+        horizon: epoch,
+        pool: pool.area().clone(),
+        extent_bytes: parameters.pool_extent_bytes,
+        extents: 1,
+        chains,
+    }
 }
 
 /// Blocks of each OMC's index, oldest first, and of its base.

@@ -156,12 +156,7 @@ impl<R: Fn(u64, usize) -> io::Result<Vec<u8>>> SnapshotStore<R> {
                 Ok(())
             })?;
         }
-        Ok(Self::of_versions(
-            read,
-            register.pool.start,
-            held,
-            versions,
-        ))
+        Ok(Self::of_versions(read, register.pool.start, held, versions))
     }
 
     /// The store of those versions, for reading from the oldest to the newest epoch held. Lines

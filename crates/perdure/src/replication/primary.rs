@@ -1,0 +1,559 @@
+//! The primary: reads epochs out of the NVM as they become recoverable, and sends them.
+//!
+//! What it reads is what a power failure at that moment would leave: the NVM's bytes, and what the
+//! batteries would still write. So a replica never has anything that the primary could lose.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use perdure_designs::Design;
+use perdure_designs::bytes::checksum;
+use perdure_designs::nvoverlay::mnm::delta::{Delta, deltas};
+use perdure_designs::nvoverlay::mnm::format::{Register, Source};
+use perdure_designs::nvoverlay::mnm::store::Reader;
+use perdure_hardware::arena::Arena;
+use perdure_hardware::line::{LINE_BYTES, Line, line_of};
+use perdure_hardware::time::Cycles;
+use perdure_linux::{HostView, KnownFacts, PAGE_BYTES};
+use serde_json::{Value, json};
+
+use super::log::{self, Log};
+use super::record::{self, BATCH_BYTES, Kind, NO_EPOCH, Seal, Sum, VERSION_BYTES, VersionHead};
+use super::wire::{Remote, Secret};
+use super::{Destination, Failure, Holding, Identity, Position};
+use crate::api::Observer;
+use crate::error::Error;
+use crate::machine::Machine;
+use crate::request::Prepared;
+use crate::snapshots::SnapshotsError;
+
+/// Between attempts to reach a replica that is away: at first, and at most.
+const RETRY: [Duration; 2] = [Duration::from_millis(50), Duration::from_secs(5)];
+
+/// Where to copy to.
+#[derive(Clone)]
+pub enum Target {
+    /// A directory.
+    Directory(PathBuf),
+    /// A replica that listens.
+    Remote {
+        /// `HOST:PORT`.
+        address: String,
+        /// The shared secret.
+        secret: Secret,
+    },
+}
+
+impl Target {
+    /// From what a user wrote: `HOST:PORT`, else a directory.
+    pub fn parse(text: &str, secret_file: Option<&Path>) -> Result<Self, Error> {
+        let port = text.rsplit_once(':').map(|(_, port)| port.parse::<u16>());
+        if !text.contains('/') && matches!(port, Some(Ok(_))) {
+            let Some(file) = secret_file else {
+                return Err(Error::Request(format!(
+                    "--to {text}: needs --secret-file FILE, with the secret that the replica has"
+                )));
+            };
+            return Ok(Self::Remote {
+                address: text.to_owned(),
+                secret: Secret::read(file)?,
+            });
+        }
+        Ok(Self::Directory(text.into()))
+    }
+
+    fn connect(&self) -> Result<Box<dyn Destination + Send>, Failure> {
+        match self {
+            Self::Remote { address, secret } => Ok(Box::new(Remote::connect(address, secret)?)),
+            Self::Directory(directory) => {
+                let foreign = std::fs::read_dir(directory)
+                    .is_ok_and(|mut entries| entries.next().is_some())
+                    && !log::is_replica(directory);
+                if foreign {
+                    return Err(Failure::Refused(format!(
+                        "--to {}: the folder is not empty and no replica; name another one",
+                        directory.display()
+                    )));
+                }
+                let log = Log::open(directory);
+                Ok(Box::new(
+                    log.map_err(|error| Failure::Refused(error.to_string()))?,
+                ))
+            }
+        }
+    }
+
+    fn name(&self) -> String {
+        match self {
+            Self::Directory(directory) => directory.display().to_string(),
+            Self::Remote { address, .. } => address.clone(),
+        }
+    }
+}
+
+/// The NVM as a power failure now would leave it.
+pub struct Nvm<'a> {
+    arena: &'a Arena,
+    batteries: BTreeMap<u64, Line>,
+}
+
+impl<'a> Nvm<'a> {
+    /// Of a machine.
+    pub fn of<D: Design>(machine: &'a Machine<D>) -> Self {
+        let mut batteries = BTreeMap::new();
+        machine.design.drain(Cycles::MAX, &mut |address, bytes| {
+            let mut line = Line::ZERO;
+            line.0.copy_from_slice(bytes);
+            batteries.insert(address, line);
+        });
+        Self {
+            arena: &machine.hardware.memory.arena,
+            batteries,
+        }
+    }
+
+    fn bytes(&self, address: u64, length: usize) -> io::Result<Vec<u8>> {
+        if let Some(line) = self
+            .batteries
+            .get(&address)
+            .filter(|_| length == LINE_BYTES)
+        {
+            return Ok(line.0.to_vec());
+        }
+        let inside = address.checked_add(length as u64);
+        if inside.is_none_or(|end| end > self.arena.len()) {
+            return Err(io::Error::other("an address beyond the end of the NVM"));
+        }
+        Ok(self.arena.slice(address, length).to_vec())
+    }
+}
+
+/// Sends lines in records of about [`BATCH_BYTES`], and adds them up.
+struct Batch<'a> {
+    destination: &'a mut dyn Destination,
+    kind: Kind,
+    payload: Vec<u8>,
+    sum: Sum,
+}
+
+impl<'a> Batch<'a> {
+    fn new(destination: &'a mut dyn Destination, kind: Kind) -> Self {
+        Self {
+            destination,
+            kind,
+            payload: Vec::with_capacity(BATCH_BYTES + VERSION_BYTES),
+            sum: Sum::default(),
+        }
+    }
+
+    fn change_to(&mut self, kind: Kind) -> Result<(), Failure> {
+        self.flush()?;
+        self.kind = kind;
+        Ok(())
+    }
+
+    fn flush_if_full(&mut self) -> Result<(), Failure> {
+        if self.payload.len() >= BATCH_BYTES {
+            self.flush()?;
+        }
+        Ok(())
+    }
+
+    fn flush(&mut self) -> Result<(), Failure> {
+        if !self.payload.is_empty() {
+            self.sum.add(&self.payload);
+            self.destination.append(self.kind, &self.payload)?;
+            self.payload.clear();
+        }
+        Ok(())
+    }
+}
+
+/// Adds up, and sends nothing.
+struct Nowhere;
+
+impl Destination for Nowhere {
+    fn begin(&mut self, _: &Identity) -> Result<Holding, Failure> {
+        Ok(Holding::default())
+    }
+
+    fn append(&mut self, _: Kind, _: &[u8]) -> Result<(), Failure> {
+        Ok(())
+    }
+
+    fn commit(&mut self) -> Result<(), Failure> {
+        Ok(())
+    }
+}
+
+/// The lines of initial memory that are not zero: they lie at their home addresses, where nothing is
+/// ever written.
+fn send_memory(nvm: &Nvm, identity: &Identity, batch: &mut Batch) -> Result<(), Failure> {
+    let memory = identity.layout.contexts[0]..identity.layout.frames[1];
+    for page in nvm.arena.written_pages() {
+        for address in (page..page + PAGE_BYTES).step_by(LINE_BYTES) {
+            let bytes = nvm.arena.slice(address, LINE_BYTES);
+            if memory.contains(&address) && bytes.iter().any(|&byte| byte != 0) {
+                record::put_memory(&mut batch.payload, line_of(address), bytes);
+                batch.flush_if_full()?;
+            }
+        }
+    }
+    batch.flush()
+}
+
+fn send_delta(nvm: &Nvm, delta: &Delta, batch: &mut Batch) -> Result<(), Failure> {
+    batch.change_to(Kind::Versions)?;
+    let unreadable =
+        |error: io::Error| Failure::Refused(format!("the NVM cannot be read: {error}"));
+    for version in &delta.versions {
+        let head = VersionHead {
+            line: version.line,
+            age: u32::try_from(delta.epoch - version.epoch).unwrap_or(u32::MAX),
+            writer: version.writer,
+        };
+        let bytes = nvm.bytes(version.address, LINE_BYTES).map_err(unreadable)?;
+        let mut line = Line::ZERO;
+        line.0.copy_from_slice(&bytes);
+        record::put_version(&mut batch.payload, head, &line);
+        batch.flush_if_full()?;
+    }
+    batch.flush()
+}
+
+/// A machine's stream of epochs.
+pub struct Primary {
+    /// None if there is only the connection that was given.
+    target: Option<Target>,
+    identity: Identity,
+    destination: Option<Box<dyn Destination + Send>>,
+    /// What the replica holds, as far as it has said so.
+    position: Option<Position>,
+    facts: BTreeSet<u64>,
+    known: KnownFacts,
+    /// The replica's position was compared with this run's epochs.
+    checked: bool,
+    retry: Duration,
+    try_again: Instant,
+    connections: u64,
+    epochs_sent: u64,
+    bytes_sent: u64,
+    /// Why the replica is away, or will have nothing of this.
+    trouble: Option<Failure>,
+}
+
+impl Primary {
+    /// Reaches the replica, for a machine that has just booted. That fails if the replica is not there
+    /// or holds another run.
+    pub fn start<D: Design>(
+        target: Target,
+        prepared: &Prepared,
+        machine: &Machine<D>,
+    ) -> Result<Self, Error> {
+        let mut primary = Self::of(prepared, machine)?;
+        primary.target = Some(target);
+        primary.connect()?;
+        Ok(primary)
+    }
+
+    /// Sends to a destination that holds nothing yet.
+    pub fn over<D: Design>(
+        mut destination: Box<dyn Destination + Send>,
+        prepared: &Prepared,
+        machine: &Machine<D>,
+    ) -> Result<Self, Error> {
+        let mut primary = Self::of(prepared, machine)?;
+        destination.begin(&primary.identity)?;
+        primary.destination = Some(destination);
+        Ok(primary)
+    }
+
+    fn of<D: Design>(prepared: &Prepared, machine: &Machine<D>) -> Result<Self, Error> {
+        let nvm = Nvm::of(machine);
+        let mut identity = Identity::new(prepared, &machine.layout, nvm.arena.len(), 0);
+        let mut nowhere = Nowhere;
+        let mut batch = Batch::new(&mut nowhere, Kind::Memory);
+        send_memory(&nvm, &identity, &mut batch)?;
+        identity.initial_memory = format!("{:016x}", batch.sum.value());
+        Ok(Self {
+            target: None,
+            identity,
+            destination: None,
+            position: None,
+            facts: BTreeSet::new(),
+            known: KnownFacts::default(),
+            checked: false,
+            retry: RETRY[0],
+            try_again: Instant::now(),
+            connections: 0,
+            epochs_sent: 0,
+            bytes_sent: 0,
+            trouble: None,
+        })
+    }
+
+    /// Why the replica is away, or will have nothing of this.
+    pub fn trouble(&self) -> Option<&Failure> {
+        self.trouble.as_ref()
+    }
+
+    fn name(&self) -> String {
+        self.target.as_ref().map_or_else(String::new, Target::name)
+    }
+
+    fn connect(&mut self) -> Result<(), Failure> {
+        let Some(target) = &self.target else {
+            return Err(Failure::Refused("the connection is gone".into()));
+        };
+        let mut destination = target.connect()?;
+        let holding = destination.begin(&self.identity)?;
+        self.destination = Some(destination);
+        self.position = holding.position;
+        self.facts = holding.facts;
+        self.known = KnownFacts::default();
+        self.checked = false;
+        self.connections += 1;
+        self.retry = RETRY[0];
+        self.trouble = None;
+        Ok(())
+    }
+
+    /// Sends the epochs that have become recoverable since the last time, if the replica is there. A
+    /// replica that is away is tried again now and then.
+    pub fn follow<D: Design>(&mut self, machine: &Machine<D>) {
+        let through = machine.design.announced_epoch();
+        let behind = self.position.is_none_or(|at| at.epoch < through) || !self.checked;
+        let hopeless = matches!(self.trouble, Some(Failure::Refused(_)));
+        if !behind || hopeless || (self.destination.is_none() && Instant::now() < self.try_again) {
+            return;
+        }
+        let sent = match self.destination {
+            None => self.connect(),
+            Some(_) => Ok(()),
+        }
+        .and_then(|()| self.send(&Nvm::of(machine), through, &machine.kernel().host_view()));
+        if let Err(failure) = sent {
+            self.destination = None;
+            self.trouble = Some(failure);
+            self.try_again = Instant::now() + self.retry;
+            self.retry = (self.retry * 2).min(RETRY[1]);
+        }
+    }
+
+    /// Sends everything that leads to an epoch.
+    fn send(&mut self, nvm: &Nvm, through: u64, host: &HostView) -> Result<(), Failure> {
+        let read = |address, length| nvm.bytes(address, length);
+        let source = Reader(&read);
+        let unusable = |error: perdure_designs::nvoverlay::mnm::StoreError| {
+            Failure::Refused(format!("the NVM's snapshots are unusable: {error}"))
+        };
+        let register = Register::read(&source).map_err(unusable)?;
+        if let Some(position) = self.position {
+            if position.epoch > through {
+                // This run started anew, and will come there.
+                return Ok(());
+            }
+            if !self.checked {
+                self.check(nvm, &source, &register, position)?;
+            }
+        }
+        self.checked = true;
+        let after = self.position.map(|position| position.epoch);
+        let deltas = deltas(&source, &register, after, through).map_err(unusable)?;
+        let Some(destination) = &mut self.destination else {
+            return Ok(());
+        };
+        for fact in host.new_facts(&mut self.known) {
+            let payload = postcard::to_stdvec(&fact)
+                .map_err(|error| Failure::Refused(format!("a fact cannot be sent: {error}")))?;
+            if self.facts.insert(checksum(&payload)) {
+                self.bytes_sent += payload.len() as u64;
+                destination.append(Kind::Fact, &payload)?;
+            }
+        }
+        let mut position = self.position;
+        for delta in &deltas {
+            let mut batch = Batch::new(destination.as_mut(), Kind::Memory);
+            if position.is_none() {
+                send_memory(nvm, &self.identity, &mut batch)?;
+            }
+            send_delta(nvm, delta, &mut batch)?;
+            let seal = Seal {
+                epoch: delta.epoch,
+                after: position.map_or(NO_EPOCH, |position| position.epoch),
+                digest: batch.sum.value(),
+            };
+            destination.append(Kind::Seal, &seal.encode())?;
+            self.bytes_sent += (delta.versions.len() * VERSION_BYTES) as u64;
+            position = Some(Position {
+                epoch: seal.epoch,
+                after: seal.after,
+                digest: seal.digest,
+            });
+        }
+        destination.commit()?;
+        self.epochs_sent += deltas.len() as u64;
+        self.position = position;
+        Ok(())
+    }
+
+    /// Compares the newest epoch that the replica holds with this run's, as far as it is still there.
+    fn check<S: Source<Error = perdure_designs::nvoverlay::mnm::StoreError>>(
+        &self,
+        nvm: &Nvm,
+        source: &S,
+        register: &Register,
+        position: Position,
+    ) -> Result<(), Failure> {
+        let before = (position.after != NO_EPOCH).then_some(position.after);
+        let first = before.map_or(register.horizon, |before| before + 1);
+        let retained = before.is_none_or(|before| before >= register.horizon);
+        if !retained || first != position.epoch {
+            return Ok(());
+        }
+        let unusable =
+            |error| Failure::Refused(format!("the NVM's snapshots are unusable: {error}"));
+        let deltas = deltas(source, register, before, position.epoch).map_err(unusable)?;
+        let mut nowhere = Nowhere;
+        let mut batch = Batch::new(&mut nowhere, Kind::Memory);
+        if before.is_none() {
+            send_memory(nvm, &self.identity, &mut batch)?;
+        }
+        for delta in &deltas {
+            send_delta(nvm, delta, &mut batch)?;
+        }
+        if batch.sum.value() == position.digest {
+            return Ok(());
+        }
+        Err(Failure::Refused(format!(
+            "the replica {} holds epoch {} of another run: it differs from this one's; name another replica, or run with the same inputs",
+            self.name(),
+            position.epoch
+        )))
+    }
+
+    /// Sends what is left once the run is over, with patience for a replica that is away.
+    pub fn finish<D: Design>(
+        &mut self,
+        machine: &Machine<D>,
+        patience: Duration,
+        observer: &dyn Observer,
+    ) {
+        let through = machine.design.announced_epoch();
+        let deadline = Instant::now() + patience;
+        loop {
+            self.follow(machine);
+            let whole = self.position.is_some_and(|at| at.epoch >= through) && self.checked;
+            let hopeless = matches!(self.trouble, Some(Failure::Refused(_)));
+            if whole || hopeless || Instant::now() > deadline || observer.interrupted() {
+                break;
+            }
+            std::thread::sleep(RETRY[0]);
+        }
+        if self.trouble.is_none()
+            && let Some(position) = self.position
+            && position.epoch > through
+        {
+            self.trouble = Some(Failure::Refused(format!(
+                "the replica {} holds epochs up to {}, and this run has only come to {through}; nothing was sent",
+                self.name(),
+                position.epoch
+            )));
+        }
+        self.destination = None;
+    }
+
+    /// How it went, for the result.
+    pub fn report<D: Design>(&self, machine: &Machine<D>) -> Value {
+        let trouble = self.trouble.as_ref().map(|trouble| {
+            let hint = match trouble {
+                Failure::Lost(_) => "; run the same command again, and it goes on from there",
+                Failure::Refused(_) => "",
+            };
+            format!("{trouble}{hint}")
+        });
+        json!({
+            "to": self.name(),
+            "epoch": self.position.map(|position| position.epoch),
+            "recoverable_epoch": machine.design.announced_epoch(),
+            "epochs_sent": self.epochs_sent,
+            "bytes_sent": self.bytes_sent,
+            "connections": self.connections,
+            "trouble": trouble,
+        })
+    }
+}
+
+/// Sends what a replica in a directory holds on to another one. Returns the newest epoch there, and how
+/// many were sent.
+pub fn forward(from: &Path, target: &Target, observer: &dyn Observer) -> Result<(u64, u64), Error> {
+    let refused = |error: SnapshotsError| Error::Request(error.to_string());
+    let ledger = log::read(from, |_, _, _| Ok(())).map_err(refused)?;
+    let (Some(identity), Some(newest)) = (&ledger.identity, ledger.position) else {
+        return Err(Error::Request(format!(
+            "--from {}: the replica holds nothing yet",
+            from.display()
+        )));
+    };
+    let mut destination = target.connect()?;
+    let holding = destination.begin(identity)?;
+    let held = holding.position.map(|position| position.epoch);
+    if held.is_some_and(|held| held > newest.epoch) {
+        return Err(Error::Request(format!(
+            "the replica {} holds epochs up to {}, and {} only up to {}",
+            target.name(),
+            held.unwrap_or_default(),
+            from.display(),
+            newest.epoch
+        )));
+    }
+    let mut passed = held.is_none();
+    let mut sent = 0;
+    let mut failure = None;
+    let forwarded = log::read(from, |kind, payload, _| {
+        let outcome = match kind {
+            Kind::Identity => Ok(()),
+            Kind::Fact if holding.facts.contains(&checksum(payload)) => Ok(()),
+            Kind::Fact => destination.append(kind, payload),
+            Kind::Seal if !passed => {
+                let seal = Seal::decode(payload);
+                let same = holding.position.is_some_and(|position| {
+                    position.epoch == seal.epoch && position.digest == seal.digest
+                });
+                passed = same;
+                match held {
+                    Some(held) if seal.epoch >= held && !same => Err(Failure::Refused(format!(
+                        "the replica {} holds epoch {held} of another stream than {}",
+                        target.name(),
+                        from.display()
+                    ))),
+                    _ => Ok(()),
+                }
+            }
+            _ if !passed => Ok(()),
+            Kind::Seal => {
+                sent += 1;
+                let epoch = Seal::decode(payload).epoch;
+                observer.progress(epoch, newest.epoch, "epochs", "copying");
+                let appended = destination.append(kind, payload);
+                appended.and_then(|()| destination.commit())
+            }
+            Kind::Memory | Kind::Versions => destination.append(kind, payload),
+        };
+        let stopped = observer
+            .interrupted()
+            .then(|| Failure::Lost("interrupted; the same command goes on from there".into()));
+        outcome.and(stopped.map_or(Ok(()), Err)).map_err(|why| {
+            failure = Some(why.clone());
+            why.to_string()
+        })
+    });
+    if let Some(failure) = failure {
+        return Err(failure.into());
+    }
+    forwarded.map_err(refused)?;
+    destination.commit()?;
+    Ok((newest.epoch, sent))
+}

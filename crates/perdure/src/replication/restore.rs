@@ -1,0 +1,241 @@
+//! What a replica holds, and a machine of any epoch in it.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::ops::RangeInclusive;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use perdure_designs::Design;
+use perdure_designs::layout::Layout;
+use perdure_designs::nvoverlay::mnm::SnapshotStore;
+use perdure_designs::nvoverlay::mnm::store::Version;
+use perdure_hardware::arena::Arena;
+use perdure_hardware::line::{LINE_BYTES, Line, LineNumber};
+use perdure_linux::{HostFact, HostView, Mount, Program};
+
+use super::Identity;
+use super::log;
+use super::record::{self, Kind, Seal};
+use crate::configuration::Configuration;
+use crate::error::Error;
+use crate::machine::{Engine, Machine};
+use crate::outside::Outside;
+use crate::snapshots::{Answer, ReadNvm, SnapshotsError};
+use crate::verify::Image;
+
+/// Everything in a replica but the lines' bytes, which stay in its file.
+pub struct Replica {
+    /// Which run it is of.
+    pub identity: Identity,
+    /// Epochs that can be read and restored.
+    pub held: RangeInclusive<u64>,
+    /// What the guest found on its host.
+    pub facts: Vec<HostFact>,
+    file: File,
+    /// Lines of initial memory that are not zero, and where in the file.
+    memory: BTreeMap<LineNumber, u64>,
+    versions: Vec<Version>,
+    /// Bytes of it.
+    pub bytes: u64,
+}
+
+impl Replica {
+    /// Opens the replica in a directory; everything in it is read and checked.
+    pub fn open(directory: &Path) -> Answer<Self> {
+        let mut facts = Vec::new();
+        let mut memory = BTreeMap::new();
+        let mut versions: Vec<Version> = Vec::new();
+        // Of these the epoch is not known before the seal.
+        let mut unsealed = 0;
+        let mut bytes = 0;
+        let ledger = log::read(directory, |kind, payload, place| {
+            bytes = place + payload.len() as u64;
+            match kind {
+                Kind::Identity => {}
+                Kind::Fact => facts.push(
+                    postcard::from_bytes(payload)
+                        .map_err(|error| format!("a fact cannot be read: {error}"))?,
+                ),
+                Kind::Memory => {
+                    let lines = record::memory(payload);
+                    memory.extend(lines.map(|(line, at)| (line, place + at as u64)));
+                }
+                Kind::Versions => {
+                    let heads = record::versions(payload);
+                    versions.extend(heads.map(|(head, at)| Version {
+                        line: head.line,
+                        epoch: u64::from(head.age),
+                        address: place + at as u64,
+                        writer: head.writer,
+                    }));
+                }
+                Kind::Seal => {
+                    let epoch = Seal::decode(payload).epoch;
+                    for version in &mut versions[unsealed..] {
+                        version.epoch = epoch.saturating_sub(version.epoch);
+                    }
+                    unsealed = versions.len();
+                }
+            }
+            Ok(())
+        })?;
+        versions.truncate(unsealed);
+        let path = directory.join(log::NAME);
+        let (Some(identity), Some(position)) = (ledger.identity, ledger.position) else {
+            return Err(SnapshotsError::Asked(format!(
+                "the replica {} holds no epoch yet; 'perdure replicate' sends some",
+                directory.display()
+            )));
+        };
+        let file = File::open(&path).map_err(|source| SnapshotsError::Host {
+            what: format!("the replica {}", path.display()),
+            source,
+        })?;
+        Ok(Self {
+            identity,
+            held: ledger.oldest..=position.epoch,
+            facts,
+            file,
+            memory,
+            versions,
+            bytes,
+        })
+    }
+
+    /// The map of the machine's NVM.
+    pub fn layout(&self) -> Layout {
+        Layout::new(self.identity.harts, self.identity.nvm_bytes)
+    }
+
+    /// Its snapshots, for reading.
+    pub fn into_store(self) -> SnapshotStore<ReadNvm> {
+        let end = self.layout().frames.end;
+        let (memory, file) = (self.memory, self.file);
+        // Versions lie in the file, behind where memory ends.
+        let versions = self.versions.into_iter().map(|version| Version {
+            address: end + version.address,
+            ..version
+        });
+        let read = move |address: u64, length: usize| {
+            let mut bytes = vec![0; length];
+            let line = address / LINE_BYTES as u64;
+            let place = match address.checked_sub(end) {
+                Some(place) => Some(place),
+                None => memory.get(&line).map(|at| at + address % LINE_BYTES as u64),
+            };
+            if let Some(place) = place {
+                file.read_exact_at(&mut bytes, place)?;
+            }
+            Ok(bytes)
+        };
+        let read: ReadNvm = Box::new(read);
+        SnapshotStore::of_versions(read, end, self.held, versions.collect())
+    }
+
+    /// An NVM whose home addresses hold the memory of an epoch, and nothing else.
+    fn memory_of(&self, epoch: u64) -> Result<Arena, Error> {
+        let host = |source| Error::Host {
+            what: "restoring a replica's epoch".into(),
+            source,
+        };
+        let mut newest: BTreeMap<LineNumber, (u64, u64)> = BTreeMap::new();
+        for version in self.versions.iter().filter(|one| one.epoch <= epoch) {
+            let found = newest.entry(version.line).or_default();
+            *found = (*found).max((version.epoch, version.address));
+        }
+        let mut arena = Arena::new(self.identity.nvm_bytes).map_err(host)?;
+        let lines = self.memory.iter().map(|(&line, &at)| (line, at));
+        let lines = lines.filter(|(line, _)| !newest.contains_key(line));
+        let versions = newest.iter().map(|(&line, &(_, at))| (line, at));
+        for (line, place) in lines.chain(versions) {
+            let mut bytes = Line::ZERO;
+            self.file.read_exact_at(&mut bytes.0, place).map_err(host)?;
+            arena.write_line(line * LINE_BYTES as u64, &bytes);
+        }
+        Ok(arena)
+    }
+
+    /// The kernel's configuration for going on: with the primary's directories, or others in their
+    /// place.
+    pub fn kernel_configuration(
+        &self,
+        sysroot: Option<PathBuf>,
+        mounts: &[Mount],
+    ) -> Result<perdure_linux::Configuration, Error> {
+        let recorded = &self.identity.mounts;
+        let unknown = |mount: &&Mount| recorded.iter().all(|one| one.guest != mount.guest);
+        if let Some(mount) = mounts.iter().find(unknown) {
+            let known: Vec<&str> = recorded.iter().map(|one| one.guest.as_str()).collect();
+            return Err(Error::Request(format!(
+                "--mount {}:{}: the program has no mount there; it has {known:?}",
+                mount.host.display(),
+                mount.guest
+            )));
+        }
+        if sysroot.is_some() && self.identity.sysroot.is_none() {
+            return Err(Error::Request(
+                "--sysroot: the program ran without one".into(),
+            ));
+        }
+        let host_of = |entry: &super::MountEntry| {
+            let other = mounts.iter().find(|mount| mount.guest == entry.guest);
+            other.map_or_else(|| entry.host.clone(), |mount| mount.host.clone())
+        };
+        Ok(perdure_linux::Configuration {
+            programs: (self.identity.programs.iter())
+                .map(|program| Program {
+                    path: program.path.clone(),
+                    arguments: program.arguments.clone(),
+                    environment: Vec::new(),
+                    stdin: Vec::new(),
+                })
+                .collect(),
+            sysroot: sysroot.or_else(|| self.identity.sysroot.clone()),
+            work_directory: std::env::current_dir().ok(),
+            mounts: (recorded.iter())
+                .map(|entry| Mount {
+                    host: host_of(entry),
+                    guest: entry.guest.clone(),
+                })
+                .collect(),
+            ..perdure_linux::Configuration::default()
+        })
+    }
+
+    /// The machine at the end of an epoch, ready to go on.
+    pub fn machine<D: Design>(
+        &self,
+        configuration: &Arc<Configuration>,
+        kernel: &perdure_linux::Configuration,
+        epoch: u64,
+        outside: Outside,
+        engine: Engine,
+    ) -> Result<Machine<D>, Error> {
+        let image = self.memory_of(epoch)?;
+        let host = HostView::new(kernel).with_facts(self.facts.iter().cloned());
+        machine_of::<D>(configuration, image, host, epoch, outside, engine)
+    }
+}
+
+/// A machine that goes on from memory as of the end of an epoch, in an NVM that holds nothing else.
+pub fn machine_of<D: Design>(
+    configuration: &Arc<Configuration>,
+    mut memory: Arena,
+    host: HostView,
+    epoch: u64,
+    outside: Outside,
+    engine: Engine,
+) -> Result<Machine<D>, Error> {
+    let harts = configuration.specification.harts;
+    let layout = Layout::new(harts, memory.len());
+    if epoch > 0 {
+        let parameters = configuration.parameters::<D>()?;
+        D::format(&parameters, &layout, harts, &mut memory, epoch)
+            .map_err(|problem| Error::Configuration(problem.to_string()))?;
+    }
+    let behind = BTreeMap::new();
+    let image = Image { memory, behind };
+    Machine::<D>::resume(configuration, image, host, epoch, outside, engine)
+}
