@@ -28,6 +28,7 @@ from perdure.api import (
     mutants,
     replay,
 )
+from perdure.replication import replicate, resume_replica, serve_replica
 from perdure.reproductions import reproduce
 from perdure.snapshots import Snapshots, open_snapshots
 from perdure.sweeps import Sweep, sweep
@@ -53,6 +54,9 @@ __all__ = [
     "mutants",
     "open_snapshots",
     "replay",
+    "replicate",
     "reproduce",
+    "resume_replica",
+    "serve_replica",
     "sweep",
 ]

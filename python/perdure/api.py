@@ -384,6 +384,9 @@ class Machine:
         stop_after: int | None = None,
         out: Path | None = None,
         snapshots: Path | None = None,
+        replicate_to: str | Path | None = None,
+        secret_file: Path | None = None,
+        patience: int = 10,
         watch: Sequence[str] = (),
         burst_stores: int | None = None,
         burst_instructions: int | None = None,
@@ -398,11 +401,13 @@ class Machine:
         instructions the measured region begins, and it ends when each has retired `measure` more.
         `out` is a folder for results, the effective configuration and the guest's files;
         `snapshots` one for a snapshot store, where the design keeps snapshots: see
-        `perdure.open_snapshots`. A store to one of `watch` (addresses or symbols, perhaps with
-        `:BYTES`), or the program's own hint, starts a burst: epochs of `burst_stores` stores, for
-        `burst_instructions` instructions of all harts. `sample_cycles` asks for the series of what
-        was written every so many cycles. With `passthrough`, the guest's output goes to this
-        process's, as the design releases it.
+        `perdure.open_snapshots`. Each epoch that becomes recoverable is copied to `replicate_to`, a
+        folder or `HOST:PORT` of a replica that shares the secret in `secret_file`; at the end, one
+        that is away is waited for, `patience` seconds: see `raw["replication"]`. A store to one of
+        `watch` (addresses or symbols, perhaps with `:BYTES`), or the program's own hint, starts a
+        burst: epochs of `burst_stores` stores, for `burst_instructions` instructions of all harts.
+        `sample_cycles` asks for the series of what was written every so many cycles. With
+        `passthrough`, the guest's output goes to this process's, as the design releases it.
         """
         request = self._request(
             program,
@@ -410,6 +415,7 @@ class Machine:
             out=out,
             passthrough=passthrough,
             **({} if snapshots is None else {"snapshots": fspath(snapshots)}),
+            **_replicated(replicate_to, secret_file, patience),
             **_bursts(watch, burst_stores, burst_instructions, sample_cycles),
             **_together(program, programs, restart, warm_up, measure),
         )
@@ -428,6 +434,7 @@ class Machine:
         schedule: Schedule = "random",
         seed: int = 1,
         during_recovery: bool = False,
+        replica: bool = False,
         resume: Resume = "sample",
         jobs: int = 1,
         planted_bug: str | None = None,
@@ -438,9 +445,10 @@ class Machine:
         """Runs `program`, or `programs` at once, cuts the power, recovers, and judges it.
 
         One cut at cycle `at`, or `cuts` of them by `schedule` and `seed`; cuts also strike
-        recovery itself with `during_recovery`. `resume` says after which cuts the program is run
-        to its end, its output and exit status compared with an uninterrupted run's. `jobs` host
-        threads share the work and change no result.
+        recovery itself with `during_recovery`. With `replica`, a replica follows, and each cut also
+        loses the primary after some byte that it sent. `resume` says after which cuts the program
+        is run to its end, its output and exit status compared with an uninterrupted run's. `jobs`
+        host threads share the work and change no result.
         """
         request = self._request(
             program,
@@ -449,6 +457,7 @@ class Machine:
             schedule=schedule,
             seed=seed,
             during_recovery=during_recovery,
+            replica=replica,
             resume=resume,
             jobs=jobs,
             planted_bug=planted_bug,
@@ -535,6 +544,16 @@ def _bursts(
         "sample_cycles": sample_cycles,
     }
     return {key: value for key, value in said.items() if value is not None}
+
+
+def _replicated(
+    to: str | Path | None, secret_file: Path | None, patience: int
+) -> dict[str, object]:
+    """What a request says about a replica, if there is to be one."""
+    if to is None:
+        return {}
+    secret = {} if secret_file is None else {"secret_file": fspath(secret_file)}
+    return {"replicate_to": fspath(to), "patience_seconds": patience, **secret}
 
 
 def _together(

@@ -24,7 +24,17 @@ from rich.console import Console
 from rich.syntax import Syntax
 
 import perdure
-from perdure import PerdureError, api, progress, render, reproductions, sweeps, travel, workloads
+from perdure import (
+    PerdureError,
+    api,
+    progress,
+    render,
+    replication,
+    reproductions,
+    sweeps,
+    travel,
+    workloads,
+)
 
 INTERRUPTED = 130
 
@@ -39,6 +49,7 @@ app = typer.Typer(
 bench_app = typer.Typer(help="Measure the simulator itself.", no_args_is_help=True)
 app.add_typer(bench_app, name="bench")
 app.add_typer(travel.app, name="travel")
+app.add_typer(replication.app, name="replica")
 
 stderr = Console(stderr=True)
 
@@ -257,12 +268,86 @@ def run(
             passthrough=True,
             progress=show,
         )
-    _write_json(result.raw, json_file)
+    render.write_json(result.raw, json_file)
     if verbose:
         stderr.print(render.run(result), render.statistics(result))
     for line in render.ending(result):
         print(f"perdure: {line}", file=sys.stderr)
     _exit(result.exit_code or 0, result.interrupted)
+
+
+@app.command(context_settings=GUEST_CONTEXT)
+def replicate(
+    to: Annotated[
+        str,
+        typer.Option("--to", metavar="DIR|HOST:PORT", help="A folder, or a replica that listens."),
+    ],
+    program: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="-- PROGRAM ARG...", help="What to run.", show_default=False),
+    ] = None,
+    source: Annotated[
+        Path | None,
+        typer.Option("--from", metavar="DIR", help="Run nothing: send what this replica holds."),
+    ] = None,
+    secret_file: Annotated[
+        Path | None,
+        typer.Option("--secret-file", metavar="FILE", help="The secret that the replica has."),
+    ] = None,
+    patience: Annotated[
+        int,
+        typer.Option(
+            "--patience",
+            min=0,
+            metavar="SECONDS",
+            help="How long the end of the run waits for a replica that is away.",
+        ),
+    ] = 10,
+    machine: MachineOption = "nvoverlay",
+    design: DesignOption = "nvoverlay",
+    set_: SetOption = None,
+    harts: HartsOption = None,
+    sysroot: SysrootOption = None,
+    mount: MountOption = None,
+    env: EnvironmentOption = None,
+    stdin: StdinOption = None,
+    stop_after: StopAfterOption = None,
+    engine: EngineOption = Engine.fast,
+    json_file: JsonOption = None,
+    out: OutOption = None,
+) -> None:
+    """Run a program and copy each epoch that becomes recoverable to a replica.
+
+    Exits as the program does, or with 2 if the replica lacks epochs at the end.
+    """
+    if source is not None:
+        if program:
+            raise PerdureError("--from sends what a replica holds: it takes no program")
+        with progress.bar(stderr, "copying epochs") as show:
+            answer = replication.replicate(source, to, secret_file=secret_file, report=show)
+        render.write_json(answer, json_file)
+        sent = answer["epochs_sent"]
+        print(
+            f"perdure: replica {to}: {sent} epochs sent, up to {answer['epoch']}", file=sys.stderr
+        )
+        _exit(0)
+    chosen = _machine(machine, design, set_, harts, sysroot, mount, env, stdin, engine)
+    with progress.status_line() as show:
+        result = chosen.run(
+            **_programs(program or []),
+            stop_after=stop_after,
+            out=out,
+            replicate_to=to,
+            secret_file=secret_file,
+            patience=patience,
+            passthrough=True,
+            progress=show,
+        )
+    render.write_json(result.raw, json_file)
+    for line in render.ending(result):
+        print(f"perdure: {line}", file=sys.stderr)
+    lacking = result.raw["replication"]["trouble"] is not None
+    _exit(2 if lacking else result.exit_code or 0, result.interrupted)
 
 
 @app.command(context_settings=GUEST_CONTEXT)
@@ -295,6 +380,10 @@ def cut(
     during_recovery: Annotated[
         bool, typer.Option("--during-recovery", help="Cut recovery itself, too.")
     ] = False,
+    replica: Annotated[
+        bool,
+        typer.Option("--replica", help="Follow with a replica; judge what each cut leaves there."),
+    ] = False,
     resume: Annotated[
         Resume, typer.Option("--resume", help="After which cuts the program is run to its end.")
     ] = Resume.sample,
@@ -316,6 +405,7 @@ def cut(
             schedule=schedule.value,
             seed=seed,
             during_recovery=during_recovery,
+            replica=replica,
             resume=resume.value,
             jobs=jobs or _processors(),
             planted_bug=planted_bug,
@@ -371,7 +461,7 @@ def compare(
                 break
     _console(json_file).print(render.compare(results))
     document = {"program": program, "results": [result.raw for result in results]}
-    _write_json(document, json_file)
+    render.write_json(document, json_file)
     if out is not None:
         from perdure import figures
 
@@ -431,7 +521,9 @@ def sweep(
             watch=watch,
         )
     _console(json_file).print(render.sweep(done))
-    _write_json({"points": done.data.to_dicts(), "failures": done.failures.to_dicts()}, json_file)
+    render.write_json(
+        {"points": done.data.to_dicts(), "failures": done.failures.to_dicts()}, json_file
+    )
     kept = [str(path) for path in (done.out / "results.parquet", *done.figures)]
     stderr.print("kept: " + " and ".join(kept), highlight=False, markup=False, soft_wrap=True)
     _exit(int(len(done.failures) > 0), done.interrupted)
@@ -470,7 +562,7 @@ def reproduce(
             say=lambda line: stderr.print(line, highlight=False, markup=False, soft_wrap=True),
         )
     _console(json_file).print(render.reproduction(done))
-    _write_json(done.results, json_file)
+    render.write_json(done.results, json_file)
     stderr.print(f"report: {done.report}", highlight=False, markup=False, soft_wrap=True)
     _exit(int(len(done.failures) > 0), done.interrupted)
 
@@ -499,7 +591,7 @@ def mutants(
         if reports[-1].interrupted:
             break
     raw = [report.raw for report in reports]
-    _write_json(raw[0] if design is not None else {"designs": raw}, json_file)
+    render.write_json(raw[0] if design is not None else {"designs": raw}, json_file)
     passed = all(report.passed for report in reports)
     _exit(int(not passed), any(report.interrupted for report in reports))
 
@@ -515,13 +607,13 @@ def list_(
         found = workloads.catalogue()
         console.print(render.workloads(found))
         rows = [{"name": w.name, "summary": w.summary, "source": str(w.source)} for w in found]
-        _write_json({"workloads": rows}, json_file)
+        render.write_json({"workloads": rows}, json_file)
         return
     known = api.catalogue()
     entries = known.designs if what is Listed.designs else known.machines
     show = render.designs if what is Listed.designs else render.machines
     console.print(show(known))
-    _write_json({what.value: [entry.raw for entry in entries]}, json_file)
+    render.write_json({what.value: [entry.raw for entry in entries]}, json_file)
 
 
 @app.command()
@@ -542,7 +634,7 @@ def config(
             Console().print(Syntax(text, "toml", background_color="default"))
         else:
             sys.stdout.write(text)
-    _write_json(effective.raw, json_file)
+    render.write_json(effective.raw, json_file)
 
 
 @app.command("sysroot")
@@ -590,7 +682,7 @@ def bench_speed(
 
     report = bench.speed(out, repeat=repeat, console=stderr)
     _console(json_file).print(bench.tables(report))
-    _write_json(report.as_json(), json_file)
+    render.write_json(report.as_json(), json_file)
     _exit(0, report.interrupted)
 
 
@@ -706,22 +798,8 @@ def _spooled() -> str:
 def _finish_cut(report: api.CutReport, json_file: str | None) -> NoReturn:
     """Prints and writes a report of cuts and exits accordingly."""
     _console(json_file).print(render.cut(report), crop=False)
-    _write_json(report.raw, json_file)
+    render.write_json(report.raw, json_file)
     _exit(int(report.failed > 0 or report.verified < report.cuts), report.interrupted)
-
-
-def _write_json(document: api.Json, file: str | None) -> None:
-    """Writes a result where --json says; `-` is standard output."""
-    if file is None:
-        return
-    text = json.dumps(document, indent=2) + "\n"
-    if file == "-":
-        sys.stdout.write(text)
-        return
-    try:
-        Path(file).write_text(text)
-    except OSError as error:
-        raise PerdureError(f"--json cannot write {file}: {error.strerror}") from error
 
 
 def _console(json_file: str | None) -> Console:

@@ -6,8 +6,11 @@ number stands with its unit; nothing is computed that the result does not say.
 
 from __future__ import annotations
 
+import json
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Group, JustifyMethod, RenderableType
@@ -15,6 +18,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
+from perdure._core import PerdureError
 from perdure.api import (
     Catalogue,
     CutReport,
@@ -63,6 +67,21 @@ def line(text: str = "", style: str = "") -> Text:
     return Text(text, style=style, no_wrap=True, overflow="ignore")
 
 
+def write_json(document: object, file: str | None) -> bool:
+    """Writes a document where --json says; whether that was standard output, which is `-`."""
+    if file is None:
+        return False
+    text = json.dumps(document, indent=2) + "\n"
+    if file == "-":
+        sys.stdout.write(text)
+        return True
+    try:
+        Path(file).write_text(text)
+    except OSError as error:
+        raise PerdureError(f"--json cannot write {file}: {error.strerror}") from error
+    return False
+
+
 def ending(result: RunResult) -> Iterator[str]:
     """What there is to say after a run, line by line: the fatal signal, and what was refused."""
     fatal = result.fatal_signal
@@ -80,6 +99,14 @@ def ending(result: RunResult) -> Iterator[str]:
         yield f"system calls that this kernel does not have, answered with ENOSYS: {calls}"
     if result.refused_output is not None:
         yield f"the host refused a file of the guest's: {result.refused_output}"
+    replication = result.raw.get("replication")
+    if replication is not None:
+        held = replication["epoch"]
+        holds = "nothing" if held is None else f"epochs up to {held}"
+        newest = replication["recoverable_epoch"]
+        yield f"replica {replication['to']}: holds {holds}, of {newest} that are recoverable"
+        if replication["trouble"] is not None:
+            yield f"  {replication['trouble']}"
 
 
 def run(result: RunResult) -> Table:

@@ -6,7 +6,6 @@ or, with --json, as JSON whose keys docs/travel.md lists.
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,7 +16,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from perdure._core import PerdureError
+from perdure import render
 from perdure.api import Json
 from perdure.snapshots import Snapshots, open_snapshots
 
@@ -76,7 +75,7 @@ def travel(
 def epochs(context: typer.Context, json_file: JsonOption = None) -> None:
     """List the epochs that can be read."""
     answer = _opened(context).describe()
-    if _written(answer, json_file):
+    if render.write_json(answer, json_file):
         return
     manifest = answer["manifest"]
     held = manifest["epochs"]
@@ -110,7 +109,7 @@ def read(
 ) -> None:
     """Show what a place held at the end of an epoch."""
     reading = _opened(context).read(where, epoch, type=type_, count=count, process=process)
-    if _written(reading.raw, json_file):
+    if render.write_json(reading.raw, json_file):
         return
     for value in reading.raw["values"]:
         print(value)
@@ -140,7 +139,7 @@ def history(
     answer = _opened(context).ask("history", what=where, type=type_, count=count, process=process)
     if changes:
         answer["versions"] = [version for version in answer["versions"] if version["changed"]]
-    if _written(answer, json_file):
+    if render.write_json(answer, json_file):
         return
     table = _table("epoch", "hart")
     table.add_column(f"{_place(answer)}, {answer['type']}")
@@ -165,7 +164,7 @@ def diff(
 ) -> None:
     """Show what differs between the ends of two epochs, by symbol and by line."""
     answer = _opened(context).diff(old, new, process=process)
-    if _written(answer, json_file):
+    if render.write_json(answer, json_file):
         return
     for one in answer["processes"]:
         title = f"process {one['process']} ({one['executable']})"
@@ -210,7 +209,7 @@ def dump(
 ) -> None:
     """Write an ELF core file of the program at the end of an epoch, for gdb."""
     answer = _opened(context).dump(file, epoch, process=process)
-    if _written(answer, json_file):
+    if render.write_json(answer, json_file):
         return
     print(
         f"{file}: process {answer['process']} ({answer['executable']}) at the end of epoch "
@@ -229,21 +228,6 @@ def _word(digits: str) -> str:
 
 def _opened(context: typer.Context) -> Snapshots:
     return open_snapshots(context.obj)
-
-
-def _written(answer: Json, json_file: str | None) -> bool:
-    """Writes the answer where --json says; whether that was standard output."""
-    if json_file is None:
-        return False
-    text = json.dumps(answer, indent=2) + "\n"
-    if json_file == "-":
-        sys.stdout.write(text)
-        return True
-    try:
-        Path(json_file).write_text(text)
-    except OSError as error:
-        raise PerdureError(f"--json cannot write {json_file}: {error.strerror}") from error
-    return False
 
 
 def _place(answer: Json) -> str:

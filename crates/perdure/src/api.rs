@@ -377,8 +377,11 @@ impl Visitor for ResumeRun<'_> {
             ..Outside::default()
         };
         let kernel = &workload.kernel;
-        let machine =
+        let mut machine =
             (self.replica).machine::<D>(configuration, kernel, self.epoch, outside, *engine)?;
+        if let Some(instructions) = workload.stop_after {
+            machine.stop_in(instructions);
+        }
         let mut result = self.run.execute(machine, &forward)?;
         result.insert("restored_epoch".into(), json!(self.epoch));
         Ok(Value::Object(result))

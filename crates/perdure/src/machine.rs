@@ -369,6 +369,11 @@ impl<D: Design> Machine<D> {
         Ok(machine)
     }
 
+    /// Ends the run after so many more instructions of all harts.
+    pub fn stop_in(&mut self, instructions: u64) {
+        self.stop_after = self.retired().saturating_add(instructions);
+    }
+
     // ---- What others may ask ---------------------------------------------------------------
 
     /// Instructions retired by all harts.

@@ -1,0 +1,166 @@
+"""Replicas: the epochs of a running machine, held somewhere else; the command `perdure replica`.
+
+Always true here: a call builds one JSON request and makes one call of the core; what is held, and
+whether it is whole, is the core's business alone.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from os import fspath
+from pathlib import Path as HostPath
+from typing import Annotated, Any
+
+import typer
+
+from perdure import _core, progress, render
+from perdure.api import Path, Progress, RunResult
+
+LISTEN = "127.0.0.1:7433"
+INTERRUPTED = 130
+
+
+def replicate(
+    source: Path, to: str | Path, *, secret_file: Path | None = None, report: Progress | None = None
+) -> dict[str, Any]:
+    """Sends what the replica in the folder `source` holds on to another one.
+
+    `to` is a folder, or `HOST:PORT` of a replica that listens and shares the secret in
+    `secret_file`. Returns `epoch`, the newest there now, and `epochs_sent`. For a running machine,
+    see `Machine.run(replicate_to=...)`.
+    """
+    request = {"from": fspath(source), "to": fspath(to), "secret_file": _path(secret_file)}
+    answer: dict[str, Any] = json.loads(_core.forward(json.dumps(request), report))
+    return answer
+
+
+def serve_replica(
+    directory: Path,
+    *,
+    listen: str = LISTEN,
+    secret_file: Path | None = None,
+    once: bool = False,
+) -> int | None:
+    """Receives epochs into a folder until Ctrl-C, or with `once` until one primary is done.
+
+    What happens is told on standard output, the address first. The shared secret is made if its
+    file (`secret` in the folder) is not there. Returns the newest epoch that is held.
+    """
+    request = {
+        "directory": fspath(directory),
+        "listen": listen,
+        "secret_file": _path(secret_file),
+        "once": once,
+    }
+    answer = json.loads(_core.serve(json.dumps(request)))
+    epoch: int | None = answer["epoch"]
+    return epoch
+
+
+def resume_replica(
+    directory: Path,
+    epoch: int | None = None,
+    *,
+    sysroot: Path | None = None,
+    mounts: Sequence[str] = (),
+    stop_after: int | None = None,
+    out: Path | None = None,
+    passthrough: bool = False,
+    report: Progress | None = None,
+) -> RunResult:
+    """Restores an epoch that a replica holds and goes on with the program there, to its end.
+
+    Without `epoch`, it is the newest in which a program lives. Files that the program had found
+    come from the replica; others from the primary's directories, or from `sysroot` and `mounts`
+    (`HOST:GUEST`) in their place. `raw` has `restored_epoch`, and `output_from`: the place in each
+    stream of the program where its output here begins.
+    """
+    request = {
+        "directory": fspath(directory),
+        "epoch": epoch,
+        "sysroot": _path(sysroot),
+        "mounts": list(mounts),
+        "stop_after": stop_after,
+        "out": _path(out),
+        "passthrough": passthrough,
+    }
+    return RunResult.from_json(json.loads(_core.resume(json.dumps(request), report)))
+
+
+def _path(path: Path | None) -> str | None:
+    return None if path is None else fspath(path)
+
+
+app = typer.Typer(
+    help="Hold the epochs of a machine that runs elsewhere, and go on from any of them.",
+    invoke_without_command=True,
+)
+
+
+@app.callback()
+def replica(
+    context: typer.Context,
+    directory: Annotated[HostPath, typer.Argument(metavar="DIR", help="The replica's folder.")],
+    listen: Annotated[
+        str, typer.Option("--listen", metavar="HOST:PORT", help="Where to wait; port 0: any.")
+    ] = LISTEN,
+    secret_file: Annotated[
+        HostPath | None,
+        typer.Option(
+            "--secret-file", metavar="FILE", help="The shared secret.  [default: DIR/secret]"
+        ),
+    ] = None,
+    once: Annotated[bool, typer.Option("--once", help="End when one primary is done.")] = False,
+) -> None:
+    """Receive the epochs that `perdure replicate` sends, until Ctrl-C; or resume one of them."""
+    context.obj = directory
+    if context.invoked_subcommand is None:
+        serve_replica(directory, listen=listen, secret_file=secret_file, once=once)
+
+
+@app.command()
+def resume(
+    context: typer.Context,
+    epoch: Annotated[
+        int | None,
+        typer.Option(
+            "--epoch", "-e", min=0, help="Which one (the newest in which a program lives)."
+        ),
+    ] = None,
+    sysroot: Annotated[
+        HostPath | None,
+        typer.Option("--sysroot", metavar="DIR", help="In place of the primary's."),
+    ] = None,
+    mount: Annotated[
+        list[str] | None,
+        typer.Option("--mount", metavar="HOST:GUEST", help="In place of the primary's."),
+    ] = None,
+    stop_after: Annotated[
+        int | None, typer.Option("--stop-after", min=1, metavar="INSTRUCTIONS", help="End there.")
+    ] = None,
+    out: Annotated[
+        HostPath | None, typer.Option("--out", metavar="DIR", help="Where the guest's files go.")
+    ] = None,
+    json_file: Annotated[
+        str | None, typer.Option("--json", metavar="FILE|-", help="Write the result as JSON.")
+    ] = None,
+) -> None:
+    """Restore an epoch and run the program from there to its end; its exit status is this one's."""
+    with progress.status_line() as show:
+        result = resume_replica(
+            context.obj,
+            epoch,
+            sysroot=sysroot,
+            mounts=mount or (),
+            stop_after=stop_after,
+            out=out,
+            passthrough=True,
+            report=show,
+        )
+    print(f"perdure: resumed at the end of epoch {result.raw['restored_epoch']}", file=sys.stderr)
+    render.write_json(result.raw, json_file)
+    for line in render.ending(result):
+        print(f"perdure: {line}", file=sys.stderr)
+    raise typer.Exit(INTERRUPTED if result.interrupted else result.exit_code or 0)
