@@ -14,6 +14,7 @@ from pathlib import Path as HostPath
 from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from perdure import _core, progress, render
 from perdure.api import Path, Progress, RunResult
@@ -93,9 +94,20 @@ def _path(path: Path | None) -> str | None:
     return None if path is None else fspath(path)
 
 
+class _ServesUnlessTold(TyperGroup):
+    """`perdure replica DIR [OPTION...]` is `perdure replica DIR serve [OPTION...]`."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        named = args[1:2] and args[1] in self.commands
+        if args and not args[0].startswith("-") and not named:
+            args = [args[0], "serve", *args[1:]]
+        return super().parse_args(ctx, args)
+
+
 app = typer.Typer(
+    cls=_ServesUnlessTold,
     help="Hold the epochs of a machine that runs elsewhere, and go on from any of them.",
-    invoke_without_command=True,
+    no_args_is_help=True,
 )
 
 
@@ -103,6 +115,17 @@ app = typer.Typer(
 def replica(
     context: typer.Context,
     directory: Annotated[HostPath, typer.Argument(metavar="DIR", help="The replica's folder.")],
+) -> None:
+    """Hold the epochs of a machine that runs elsewhere, and go on from any of them.
+
+    Without a command, serve.
+    """
+    context.obj = directory
+
+
+@app.command()
+def serve(
+    context: typer.Context,
     listen: Annotated[
         str, typer.Option("--listen", metavar="HOST:PORT", help="Where to wait; port 0: any.")
     ] = LISTEN,
@@ -114,10 +137,8 @@ def replica(
     ] = None,
     once: Annotated[bool, typer.Option("--once", help="End when one primary is done.")] = False,
 ) -> None:
-    """Receive the epochs that `perdure replicate` sends, until Ctrl-C; or resume one of them."""
-    context.obj = directory
-    if context.invoked_subcommand is None:
-        serve_replica(directory, listen=listen, secret_file=secret_file, once=once)
+    """Receive the epochs that `perdure replicate --to` sends, until Ctrl-C."""
+    serve_replica(context.obj, listen=listen, secret_file=secret_file, once=once)
 
 
 @app.command()
