@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 import perdure
-from perdure import capture, toolchain
+from perdure import capture, sysroot, toolchain
 from perdure.experiments.toml import Table
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -134,6 +134,18 @@ def compiled(tmp_path: Path) -> Callable[[str], Path]:
         return compiler.build(file, tmp_path / "program")
 
     return build
+
+
+@pytest.fixture(scope="module")
+def debian() -> Path:
+    """The sysroot of `test_debian.py`, where there can be one."""
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    directory = Path(os.environ.get("PERDURE_SYSROOT") or cache / "perdure/sysroot")
+    try:
+        sysroot.make(directory, ("python3",))
+    except perdure.PerdureError as refusal:
+        pytest.skip(f"no Debian riscv64 programs: {refusal}")
+    return directory
 
 
 def without_host_time(result: perdure.api.Json) -> dict[str, object]:

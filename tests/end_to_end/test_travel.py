@@ -7,7 +7,6 @@ epochs, where one epoch ends and the next begins; expected values come from that
 from __future__ import annotations
 
 import json
-import os
 import random
 import re
 import shutil
@@ -22,7 +21,7 @@ import pytest
 from conftest import Command, Ended
 
 import perdure
-from perdure import Machine, PerdureError, sysroot, toolchain
+from perdure import Machine, PerdureError, toolchain
 
 ROUNDS = 40
 
@@ -432,18 +431,6 @@ def test_an_unmodified_debian_program_with_its_symbols(
     assert initialized
     threads = store.dump("core")["threads"]
     assert threads[0]["symbol"]
-
-
-@pytest.fixture(scope="module")
-def debian() -> Path:
-    """The sysroot of `test_debian.py`, where there can be one."""
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    directory = Path(os.environ.get("PERDURE_SYSROOT") or cache / "perdure/sysroot")
-    try:
-        sysroot.make(directory, ("python3",))
-    except PerdureError as refusal:
-        pytest.skip(f"no Debian riscv64 programs: {refusal}")
-    return directory
 
 
 def test_an_interrupted_run_keeps_what_is_recoverable(

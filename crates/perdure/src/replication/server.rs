@@ -175,7 +175,10 @@ impl Server<'_> {
     fn take(&self, channel: &mut Channel, over: &dyn Fn() -> bool) -> Result<(), Failure> {
         let lost = |error: io::Error| {
             Failure::Lost(match error.kind() {
-                ErrorKind::UnexpectedEof => "the primary went away".to_owned(),
+                ErrorKind::UnexpectedEof
+                | ErrorKind::ConnectionReset
+                | ErrorKind::ConnectionAborted
+                | ErrorKind::BrokenPipe => "the primary went away".to_owned(),
                 ErrorKind::TimedOut => "the primary stopped in the middle of a message".to_owned(),
                 _ => error.to_string(),
             })
