@@ -5,15 +5,15 @@
 
 use perdure_hardware::hierarchy::Hardware;
 use perdure_hardware::line::{Line, LineNumber};
-use perdure_hardware::memory::{Accepted, Memory, Traffic};
+use perdure_hardware::memory::Traffic;
 use perdure_hardware::policy::PolicyFailure;
-use perdure_hardware::statistics::Statistics;
 use perdure_hardware::time::Cycles;
 
 use super::SoftwareLogging;
 use super::bugs::Bug;
 use crate::design::END_EPOCH;
 use crate::frm::log::{Record, SLOT_BYTES};
+use crate::rows;
 
 impl SoftwareLogging {
     /// Writes an undo entry. Returns when it is durable.
@@ -52,57 +52,12 @@ impl SoftwareLogging {
             Some(Bug::SlotCounterWraps) => index % 128,
             _ => index,
         };
-        let Hardware {
-            memory, statistics, ..
-        } = hardware;
         let address = self.log.address(slot);
-        let (bytes, log) = (record.encode(), Traffic::Log);
-        let done = write_rows(
-            memory,
-            self.row_bytes,
-            address,
-            &bytes,
-            log,
-            now,
-            0,
-            statistics,
-        );
+        let done = rows::write(hardware, address, &record.encode(), Traffic::Log, now, 0);
         let live = self.next_index * SLOT_BYTES as u64;
-        statistics.log_bytes_live_peak = statistics.log_bytes_live_peak.max(live);
+        let peak = &mut hardware.statistics.log_bytes_live_peak;
+        *peak = live.max(*peak);
         self.in_flight.push_back((line, done.durable));
         done.durable
     }
-}
-
-/// Writes bytes that may lie in several rows. Returns when the last piece was accepted, and when all
-/// are durable.
-#[allow(
-    clippy::too_many_arguments,
-    reason = "those of Memory::write_block, and the row"
-)]
-pub(super) fn write_rows(
-    memory: &mut Memory,
-    row_bytes: usize,
-    address: u64,
-    bytes: &[u8],
-    traffic: Traffic,
-    now: Cycles,
-    not_before: Cycles,
-    statistics: &mut Statistics,
-) -> Accepted {
-    let mut done = Accepted {
-        accepted: now,
-        durable: now,
-    };
-    let mut at = 0;
-    while at < bytes.len() {
-        let place = address + at as u64;
-        let room = row_bytes - place as usize % row_bytes;
-        let piece = &bytes[at..bytes.len().min(at + room)];
-        let one = memory.write_block(place, piece, traffic, done.accepted, not_before, statistics);
-        done.accepted = one.accepted;
-        done.durable = done.durable.max(one.durable);
-        at += piece.len();
-    }
-    done
 }

@@ -35,13 +35,13 @@ use serde::{Deserialize, Serialize};
 
 use self::bugs::Bug;
 use self::library::WriteSet;
-use self::log::write_rows;
 use crate::design::{Design, ImpossibleParameter, PlantedBug, Promise, Recovered, Urgency};
 use crate::frm;
 use crate::frm::log::{Log, SLOT_BYTES};
 use crate::frm::recovery::MOST_BUFFER_ENTRIES;
 use crate::frm::registers::{COPIES, Commit, RECORD_BYTES};
 use crate::layout::{BootRecord, Layout};
+use crate::rows;
 use crate::surviving::{Interrupted, Surviving};
 
 /// The `software-logging` section of the configuration.
@@ -138,7 +138,6 @@ pub struct SoftwareLogging {
     log: Log,
     /// Entries that the log must have room for when an epoch's end is asked for.
     reserve: u64,
-    row_bytes: usize,
     write_set: WriteSet,
     /// Entries that may not be durable yet, oldest first: their lines, and when they will be.
     in_flight: VecDeque<(LineNumber, Cycles)>,
@@ -254,28 +253,9 @@ impl SoftwareLogging {
     }
 
     /// Writes one copy of the commit record; returns when it is durable.
-    fn write_commit(
-        &self,
-        hardware: &mut Hardware,
-        copy: usize,
-        commit: &Commit,
-        now: Cycles,
-    ) -> Cycles {
-        let Hardware {
-            memory, statistics, ..
-        } = hardware;
-        let (bytes, metadata) = (commit.encode(), Traffic::Metadata);
-        let done = write_rows(
-            memory,
-            self.row_bytes,
-            COPIES[copy],
-            &bytes,
-            metadata,
-            now,
-            now,
-            statistics,
-        );
-        done.durable
+    fn write_commit(hardware: &mut Hardware, copy: usize, commit: &Commit, now: Cycles) -> Cycles {
+        let (address, bytes) = (COPIES[copy], commit.encode());
+        rows::write(hardware, address, &bytes, Traffic::Metadata, now, now).durable
     }
 }
 
@@ -343,7 +323,6 @@ impl Design for SoftwareLogging {
             parameters: parameters.clone(),
             reserve: capacity / 4,
             log,
-            row_bytes: hardware.specification.nvm.row_bytes,
             write_set: WriteSet::new(hardware),
             in_flight: VecDeque::new(),
             fenced: vec![0; hardware.cores.len()],
@@ -382,16 +361,16 @@ impl Design for SoftwareLogging {
             epoch: self.executing,
         };
         let early = (self.bug == Some(Bug::CommitBeforeFlush))
-            .then(|| self.write_commit(hardware, 0, &commit, fenced));
+            .then(|| Self::write_commit(hardware, 0, &commit, fenced));
         let flushed = self.flush(hardware, fenced);
         let copy_0 = early
-            .unwrap_or_else(|| self.write_commit(hardware, 0, &commit, flushed))
+            .unwrap_or_else(|| Self::write_commit(hardware, 0, &commit, flushed))
             .max(flushed);
         let after = match self.bug {
             Some(Bug::CopiesTogether) => flushed,
             _ => copy_0,
         };
-        let copy_1 = self.write_commit(hardware, 1, &commit, after);
+        let copy_1 = Self::write_commit(hardware, 1, &commit, after);
         hardware.events.schedule(flushed, EVENT_FLUSHED);
         hardware.events.schedule(copy_0, EVENT_COPY_0);
         hardware.events.schedule(copy_1, EVENT_COMMITTED);

@@ -55,6 +55,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::design::ImpossibleParameter;
 use crate::layout::Layout;
+use crate::rows;
 use crate::surviving::Corruption;
 use buffer::{Buffer, Put};
 use bugs::Bug;
@@ -530,15 +531,7 @@ impl Mnm {
         traffic: Traffic,
         now: Cycles,
     ) -> Accepted {
-        write_rows(
-            hardware,
-            self.row_bytes,
-            address,
-            bytes,
-            traffic,
-            now,
-            self.fence,
-        )
+        rows::write(hardware, address, bytes, traffic, now, self.fence)
     }
 
     /// Every version of epochs up to `epoch` has arrived: `E_r` (§V-B) has risen.
@@ -627,36 +620,6 @@ impl Mnm {
         );
         hardware.failure.get_or_insert(PolicyFailure(message));
     }
-}
-
-/// Writes bytes row by row; the answer is that of the last, and the latest time of durability.
-fn write_rows(
-    hardware: &mut Hardware,
-    row_bytes: u64,
-    address: u64,
-    bytes: &[u8],
-    traffic: Traffic,
-    now: Cycles,
-    not_before: Cycles,
-) -> Accepted {
-    let Hardware {
-        memory, statistics, ..
-    } = hardware;
-    let mut done = Accepted {
-        accepted: now,
-        durable: now,
-    };
-    let (mut at, mut rest) = (address, bytes);
-    while !rest.is_empty() {
-        let piece = ((row_bytes - at % row_bytes) as usize).min(rest.len());
-        let (head, after) = rest.split_at(piece);
-        let one = memory.write_block(at, head, traffic, now, not_before, statistics);
-        done.accepted = one.accepted;
-        done.durable = one.durable.max(done.durable);
-        at += piece as u64;
-        rest = after;
-    }
-    done
 }
 
 /// A mapping without versions, whose oldest and newest epoch is `epoch`: writes its master tables, and
