@@ -38,11 +38,11 @@ use self::buffer::{Buffer, Pending, Step};
 use self::bugs::Bug;
 use self::log::{Log, Record, SLOT_BYTES};
 use self::recovery::MOST_BUFFER_ENTRIES;
-use self::registers::{COPIES, Commit, RECORD_BYTES};
+use self::registers::Commit;
 use crate::design::{
     Design, END_EPOCH, ImpossibleParameter, PlantedBug, Promise, Recovered, Urgency,
 };
-use crate::layout::{BootRecord, Layout};
+use crate::layout::Layout;
 use crate::surviving::{Interrupted, Surviving};
 
 /// The `frm` section of the configuration.
@@ -332,25 +332,6 @@ impl Frm {
             self.step(hardware);
         }
     }
-
-    // ---- Commit ----------------------------------------------------------------------------
-
-    /// Writes one copy of the commit record; returns when it is durable.
-    fn write_commit(hardware: &mut Hardware, copy: usize, commit: &Commit, now: Cycles) -> Cycles {
-        let Hardware {
-            memory, statistics, ..
-        } = hardware;
-        memory
-            .write_block(
-                COPIES[copy],
-                &commit.encode(),
-                Traffic::Metadata,
-                now,
-                0,
-                statistics,
-            )
-            .durable
-    }
 }
 
 /// Writes a line in place.
@@ -397,36 +378,12 @@ impl Design for Frm {
     ) -> Result<Self, ImpossibleParameter> {
         let llc_lines = (hardware.llc.sets() * hardware.llc.ways()) as u64;
         let log = parameters.log(layout, hardware, llc_lines)?;
-        let [row_bytes, stripe_rows, capacity] = log.numbers();
-        let boot = BootRecord {
-            layout: layout.clone(),
-            harts: hardware.cores.len() as u64,
-            design: [
-                row_bytes,
-                stripe_rows,
-                capacity,
-                parameters.buffer_entries as u64,
-            ],
-        };
-        let arena = &mut hardware.memory.arena;
-        for (address, bytes) in boot.encode() {
-            arena.write(address, &bytes);
-        }
-        // After a recovery the registers say where generations go on; at first boot there are none.
-        let generation = COPIES
-            .iter()
-            .filter_map(|&copy| Commit::decode(arena.slice(copy, RECORD_BYTES)))
-            .map(|commit| commit.generation)
-            .max()
-            .unwrap_or(0);
-        for copy in COPIES {
-            arena.write(copy, &Commit { generation, epoch }.encode());
-        }
         let buffered = parameters.buffer_entries as u64;
+        let generation = registers::begin(layout, hardware, &log, buffered, epoch);
         Ok(Self {
             bug: bug.and_then(Bug::named),
+            reserve: (2 * llc_lines + buffered).max(log.capacity / 8),
             log,
-            reserve: (2 * llc_lines + buffered).max(capacity / 8),
             buffer: Buffer::new(parameters.buffer_entries),
             buffer_entries: parameters.buffer_entries,
             stepped: 0,
@@ -474,13 +431,13 @@ impl Design for Frm {
             generation: self.generation,
             epoch: self.executing,
         };
-        let copy_0 = Self::write_commit(hardware, 0, &commit, flushed);
+        let copy_0 = commit.write(hardware, 0, flushed);
         let after = if self.bug == Some(Bug::CopiesTogether) {
             flushed
         } else {
             copy_0
         };
-        let copy_1 = Self::write_commit(hardware, 1, &commit, after);
+        let copy_1 = commit.write(hardware, 1, after);
         self.ending = Ending::Flushing;
         hardware.events.schedule(flushed, EVENT_FLUSHED);
         hardware.events.schedule(copy_0, EVENT_COPY_0);

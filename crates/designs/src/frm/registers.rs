@@ -11,8 +11,14 @@
 //!       120  u64  checksum of all before it (xxh3)
 //! ```
 
+use perdure_hardware::hierarchy::Hardware;
+use perdure_hardware::memory::Traffic;
+use perdure_hardware::time::Cycles;
+
+use super::log::Log;
 use crate::bytes::{Writer, sealed, unsealed};
-use crate::layout::METADATA;
+use crate::layout::{BootRecord, Layout, METADATA};
+use crate::rows;
 use crate::surviving::{Corruption, Surviving};
 
 const MAGIC: u64 = u64::from_le_bytes(*b"FRMCOMIT");
@@ -60,4 +66,37 @@ impl Commit {
                 address: COPIES[0],
             })
     }
+
+    /// Sends one copy on its way; returns when it is durable.
+    pub fn write(&self, hardware: &mut Hardware, copy: usize, now: Cycles) -> Cycles {
+        let (address, bytes) = (COPIES[copy], self.encode());
+        rows::write(hardware, address, &bytes, Traffic::Metadata, now, now).durable
+    }
+}
+
+/// Sets up NVM that holds that epoch: the boot record, which describes the log, and a commit record
+/// that empties it. `window` is how many of the newest log records one power cut may tear. Returns
+/// the generation of the log.
+pub fn begin(layout: &Layout, hardware: &mut Hardware, log: &Log, window: u64, epoch: u64) -> u64 {
+    let [row_bytes, stripe_rows, capacity] = log.numbers();
+    let boot = BootRecord {
+        layout: layout.clone(),
+        harts: hardware.cores.len() as u64,
+        design: [row_bytes, stripe_rows, capacity, window],
+    };
+    let arena = &mut hardware.memory.arena;
+    for (address, bytes) in boot.encode() {
+        arena.write(address, &bytes);
+    }
+    // After a recovery the record says where generations go on; at first boot there is none.
+    let generation = COPIES
+        .iter()
+        .filter_map(|&copy| Commit::decode(arena.slice(copy, RECORD_BYTES)))
+        .map(|commit| commit.generation)
+        .max()
+        .unwrap_or(0);
+    for copy in COPIES {
+        arena.write(copy, &Commit { generation, epoch }.encode());
+    }
+    generation
 }

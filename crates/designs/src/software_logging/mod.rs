@@ -39,9 +39,8 @@ use crate::design::{Design, ImpossibleParameter, PlantedBug, Promise, Recovered,
 use crate::frm;
 use crate::frm::log::{Log, SLOT_BYTES};
 use crate::frm::recovery::MOST_BUFFER_ENTRIES;
-use crate::frm::registers::{COPIES, Commit, RECORD_BYTES};
-use crate::layout::{BootRecord, Layout};
-use crate::rows;
+use crate::frm::registers::{self, Commit};
+use crate::layout::Layout;
 use crate::surviving::{Interrupted, Surviving};
 
 /// The `software-logging` section of the configuration.
@@ -251,12 +250,6 @@ impl SoftwareLogging {
         // Evicted lines, too, must have come home.
         flushed.max(hardware.memory.quiet_at())
     }
-
-    /// Writes one copy of the commit record; returns when it is durable.
-    fn write_commit(hardware: &mut Hardware, copy: usize, commit: &Commit, now: Cycles) -> Cycles {
-        let (address, bytes) = (COPIES[copy], commit.encode());
-        rows::write(hardware, address, &bytes, Traffic::Metadata, now, now).durable
-    }
 }
 
 impl Design for SoftwareLogging {
@@ -297,31 +290,12 @@ impl Design for SoftwareLogging {
         bug: Option<&'static str>,
     ) -> Result<Self, ImpossibleParameter> {
         let log = parameters.log(layout, hardware)?;
-        let [row_bytes, stripe_rows, capacity] = log.numbers();
         let banks = hardware.specification.nvm.banks as u64;
-        let boot = BootRecord {
-            layout: layout.clone(),
-            harts: hardware.cores.len() as u64,
-            design: [row_bytes, stripe_rows, capacity, banks],
-        };
-        let arena = &mut hardware.memory.arena;
-        for (address, bytes) in boot.encode() {
-            arena.write(address, &bytes);
-        }
-        // After a recovery the record says where generations go on; at first boot there is none.
-        let generation = COPIES
-            .iter()
-            .filter_map(|&copy| Commit::decode(arena.slice(copy, RECORD_BYTES)))
-            .map(|commit| commit.generation)
-            .max()
-            .unwrap_or(0);
-        for copy in COPIES {
-            arena.write(copy, &Commit { generation, epoch }.encode());
-        }
+        let generation = registers::begin(layout, hardware, &log, banks, epoch);
         Ok(Self {
             bug: bug.and_then(Bug::named),
             parameters: parameters.clone(),
-            reserve: capacity / 4,
+            reserve: log.capacity / 4,
             log,
             write_set: WriteSet::new(hardware),
             in_flight: VecDeque::new(),
@@ -360,17 +334,17 @@ impl Design for SoftwareLogging {
             generation: self.generation,
             epoch: self.executing,
         };
-        let early = (self.bug == Some(Bug::CommitBeforeFlush))
-            .then(|| Self::write_commit(hardware, 0, &commit, fenced));
+        let early =
+            (self.bug == Some(Bug::CommitBeforeFlush)).then(|| commit.write(hardware, 0, fenced));
         let flushed = self.flush(hardware, fenced);
         let copy_0 = early
-            .unwrap_or_else(|| Self::write_commit(hardware, 0, &commit, flushed))
+            .unwrap_or_else(|| commit.write(hardware, 0, flushed))
             .max(flushed);
         let after = match self.bug {
             Some(Bug::CopiesTogether) => flushed,
             _ => copy_0,
         };
-        let copy_1 = Self::write_commit(hardware, 1, &commit, after);
+        let copy_1 = commit.write(hardware, 1, after);
         hardware.events.schedule(flushed, EVENT_FLUSHED);
         hardware.events.schedule(copy_0, EVENT_COPY_0);
         hardware.events.schedule(copy_1, EVENT_COMMITTED);
