@@ -19,3 +19,33 @@ planted_bugs! {
     NewestTaken, "newest-taken", "recovery takes the newest version that the table names, whatever epoch is committed";
     RetiresFirst, "retires-first", "recovery records that every line is at home before it has copied the lines there";
 }
+
+/// Of these, the mistakes in the mapping table and in recovery, which a library can make as well:
+/// `software-shadow` has bugs of the same names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Flaw {
+    /// Table words name the home address as the place of the version before.
+    BeforeForgotten,
+    /// The word that names a new leaf is not written.
+    PointerForgotten,
+    /// Recovery takes a torn record for a whole one.
+    TornRecordAccepted,
+    /// Recovery takes the newest version, whatever epoch is committed.
+    NewestTaken,
+    /// Recovery records that lines are at home before it copies them there.
+    RetiresFirst,
+}
+
+impl Flaw {
+    /// By the name of the planted bug.
+    pub fn named(name: &str) -> Option<Self> {
+        match name {
+            "before-forgotten" => Some(Self::BeforeForgotten),
+            "pointer-forgotten" => Some(Self::PointerForgotten),
+            "torn-record-accepted" => Some(Self::TornRecordAccepted),
+            "newest-taken" => Some(Self::NewestTaken),
+            "retires-first" => Some(Self::RetiresFirst),
+            _ => None,
+        }
+    }
+}

@@ -32,9 +32,8 @@ use perdure_hardware::statistics::Statistics;
 use perdure_hardware::time::Cycles;
 use serde::{Deserialize, Serialize};
 
-use self::bugs::Bug;
+use self::bugs::{Bug, Flaw};
 use self::format::{Map, Record};
-use self::recovery::Flaw;
 use self::table::{Full, Grain, Table, write_record, write_version};
 use crate::design::{Design, ImpossibleParameter, PlantedBug, Promise, Recovered, Urgency};
 use crate::journaling::commit::Turns;
@@ -164,7 +163,7 @@ impl Policy for HardwareShadow {
             EVENT_TABLE => {
                 self.stage = Stage::Walking;
                 if self.bug == Some(Bug::CommitWithTable) {
-                    self.write_copy(hardware, 0, now);
+                    write_record(hardware, 0, &self.record, now);
                 }
                 self.walk(hardware, now);
             }
@@ -173,7 +172,7 @@ impl Policy for HardwareShadow {
             EVENT_COPY_0 => {
                 self.stage = Stage::Copy(1);
                 if self.bug != Some(Bug::CopiesTogether) {
-                    let durable = self.write_copy(hardware, 1, now);
+                    let durable = write_record(hardware, 1, &self.record, now);
                     hardware.events.schedule(durable, EVENT_COMMITTED);
                 }
             }
@@ -266,20 +265,12 @@ impl HardwareShadow {
     /// Lines and table of the checkpoint are durable: it is recorded.
     fn drained(&mut self, hardware: &mut Hardware, now: Cycles) {
         self.stage = Stage::Copy(0);
-        let durable = self.write_copy(hardware, 0, now);
+        let durable = write_record(hardware, 0, &self.record, now);
         hardware.events.schedule(durable, EVENT_COPY_0);
         if self.bug == Some(Bug::CopiesTogether) {
-            let durable = self.write_copy(hardware, 1, now);
+            let durable = write_record(hardware, 1, &self.record, now);
             hardware.events.schedule(durable, EVENT_COMMITTED);
         }
-    }
-
-    /// Writes a copy of the commit record. Returns when it is durable.
-    fn write_copy(&self, hardware: &mut Hardware, copy: usize, now: Cycles) -> Cycles {
-        let Hardware {
-            memory, statistics, ..
-        } = hardware;
-        write_record(memory, copy, &self.record, now, statistics)
     }
 }
 
@@ -346,7 +337,7 @@ impl Design for HardwareShadow {
             "must be 1 to 65536",
         )?;
         let map = map_of(layout, hardware, 2)?;
-        let mut table = Table::new(map, layout, hardware, epoch);
+        let mut table = Table::new(map, layout, hardware, epoch, bug.and_then(Flaw::named));
         Ok(Self {
             bug: bug.and_then(Bug::named),
             parameters: parameters.clone(),
@@ -380,19 +371,8 @@ impl Design for HardwareShadow {
 
     /// The table is updated while harts stand still; the lines follow while they execute.
     fn end_epoch(&mut self, hardware: &mut Hardware, _: Urgency, now: Cycles) -> Cycles {
-        let mut words = self.table.switch(&self.written, self.executing);
+        let words = self.table.switch(&self.written, self.executing);
         self.record = self.table.next_record(self.executing);
-        match self.bug {
-            Some(Bug::BeforeForgotten) => {
-                for (_, word) in &mut words {
-                    *word &= !(3 << 30);
-                }
-            }
-            Some(Bug::PointerForgotten) if words.len() > self.written.len() => {
-                words.remove(words.len() - self.written.len() - 1);
-            }
-            _ => {}
-        }
         let Hardware {
             memory, statistics, ..
         } = hardware;
@@ -416,13 +396,7 @@ impl Design for HardwareShadow {
     }
 
     fn recover(image: &mut Surviving, bug: Option<&'static str>) -> Result<Recovered, Interrupted> {
-        let flaw = match bug.and_then(Bug::named) {
-            Some(Bug::TornRecordAccepted) => Some(Flaw::TornRecordAccepted),
-            Some(Bug::NewestTaken) => Some(Flaw::NewestTaken),
-            Some(Bug::RetiresFirst) => Some(Flaw::RetiresFirst),
-            _ => None,
-        };
-        recovery::recover(image, flaw)
+        recovery::recover(image, bug.and_then(Flaw::named))
     }
 
     fn phase(&self) -> &'static str {

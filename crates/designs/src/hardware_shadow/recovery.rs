@@ -16,21 +16,11 @@
 
 use perdure_hardware::line::{LINE_BYTES, Line, LineNumber};
 
+use super::bugs::Flaw;
 use super::format::{COPIES, HOME, Map, Mapping, RECORD_BYTES, Record, check_of};
 use crate::design::Recovered;
 use crate::layout::{BootRecord, Layout};
 use crate::surviving::{Corruption, Interrupted, Surviving};
-
-/// A planted bug that lives in recovery.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Flaw {
-    /// A torn record is taken for a whole one.
-    TornRecordAccepted,
-    /// The newest version is taken, whatever epoch is committed.
-    NewestTaken,
-    /// Lines are recorded as being at home before they are copied there.
-    RetiresFirst,
-}
 
 /// How many lines ahead the host is told what will be touched.
 const PREFETCH: usize = 16;

@@ -17,6 +17,7 @@ use perdure_hardware::policy::Evicted;
 use perdure_hardware::statistics::Statistics;
 use perdure_hardware::time::Cycles;
 
+use super::bugs::Flaw;
 use super::format::{
     COPIES, HOME, LEVELS, Map, Mapping, NODE_WORDS, Place, RECORD_BYTES, Record, check_of,
 };
@@ -73,6 +74,7 @@ pub enum Grain {
 /// The table.
 #[derive(Clone, Debug)]
 pub struct Table {
+    flaw: Option<Flaw>,
     /// Where everything lies.
     pub map: Map,
     /// For each 64 lines of memory, the number of their leaf + 1.
@@ -90,7 +92,13 @@ pub struct Table {
 
 impl Table {
     /// An empty table, in NVM that holds an epoch at home, with its boot record and commit record.
-    pub fn new(map: Map, layout: &Layout, hardware: &mut Hardware, epoch: u64) -> Self {
+    pub fn new(
+        map: Map,
+        layout: &Layout,
+        hardware: &mut Hardware,
+        epoch: u64,
+        flaw: Option<Flaw>,
+    ) -> Self {
         let boot = BootRecord {
             layout: layout.clone(),
             harts: hardware.cores.len() as u64,
@@ -127,6 +135,7 @@ impl Table {
         }
         let lines = layout.frames.end / LINE_BYTES as u64;
         Self {
+            flaw,
             map,
             index: vec![0; lines.div_ceil(NODE_WORDS) as usize],
             leaves: Vec::new(),
@@ -251,6 +260,9 @@ impl Table {
     /// Returns the table words that say so, with their addresses.
     pub fn switch(&mut self, lines: &[LineNumber], epoch: u64) -> Vec<(u64, u64)> {
         let mut words = std::mem::take(&mut self.pointers);
+        if self.flaw == Some(Flaw::PointerForgotten) {
+            words.pop();
+        }
         for &line in lines {
             let Some(&known) = self.known(line) else {
                 continue; // The run has failed for want of room.
@@ -266,11 +278,14 @@ impl Table {
             let mapping = Mapping {
                 group: known.group,
                 newest: working,
-                before: known.newest,
+                before: match self.flaw {
+                    Some(Flaw::BeforeForgotten) => HOME,
+                    _ => known.newest,
+                },
                 epoch: epoch as u32,
             };
             if let Some((known, node)) = self.known_mut(line) {
-                (known.newest, known.before) = (mapping.newest, mapping.before);
+                (known.newest, known.before) = (working, known.newest);
                 let address = self.map.node_word(node, line % NODE_WORDS);
                 words.push((address, mapping.encode()));
             }
@@ -350,13 +365,10 @@ fn pieces(
 }
 
 /// Writes one copy of a commit record; returns when it is durable.
-pub fn write_record(
-    memory: &mut Memory,
-    copy: usize,
-    record: &Record,
-    now: Cycles,
-    statistics: &mut Statistics,
-) -> Cycles {
+pub fn write_record(hardware: &mut Hardware, copy: usize, record: &Record, now: Cycles) -> Cycles {
+    let Hardware {
+        memory, statistics, ..
+    } = hardware;
     let (place, metadata) = (COPIES[copy], Traffic::Metadata);
     let done = memory.write_block(place, &record.encode(), metadata, now, now, statistics);
     done.durable

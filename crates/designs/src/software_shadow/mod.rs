@@ -29,8 +29,8 @@ use serde::{Deserialize, Serialize};
 
 use self::bugs::Bug;
 use crate::design::{Design, ImpossibleParameter, PlantedBug, Promise, Recovered, Urgency};
-use crate::hardware_shadow::format::Record;
-use crate::hardware_shadow::recovery::{self, Flaw};
+use crate::hardware_shadow::bugs::Flaw;
+use crate::hardware_shadow::recovery;
 use crate::hardware_shadow::table::{Grain, Table, write_record, write_version};
 use crate::hardware_shadow::{fail, map_of};
 use crate::layout::Layout;
@@ -227,24 +227,6 @@ impl SoftwareShadow {
         })
     }
 
-    /// The table words of a write set, whose lines are switched to what was just flushed.
-    fn switch(&mut self, set: &mut WriteSet) -> Vec<(u64, u64)> {
-        let lines = set.lists().concat();
-        let mut words = self.table.switch(&lines, self.executing);
-        match self.bug {
-            Some(Bug::BeforeForgotten) => {
-                for (_, word) in &mut words {
-                    *word &= !(3 << 30);
-                }
-            }
-            Some(Bug::PointerForgotten) if words.len() > lines.len() => {
-                words.remove(words.len() - lines.len() - 1);
-            }
-            _ => {}
-        }
-        words
-    }
-
     /// Writes table words; the harts share the work. Returns when they are durable.
     fn write_table(&self, hardware: &mut Hardware, words: Vec<(u64, u64)>, now: Cycles) -> Cycles {
         let instructions = self.parameters.table_instructions * words.len() as u64;
@@ -257,14 +239,6 @@ impl SoftwareShadow {
             .write(memory, words, Grain::Line, composed, statistics);
         done.durable.max(composed)
     }
-}
-
-/// Writes a copy of the commit record. Returns when it is durable.
-fn write_copy(hardware: &mut Hardware, copy: usize, record: &Record, now: Cycles) -> Cycles {
-    let Hardware {
-        memory, statistics, ..
-    } = hardware;
-    write_record(memory, copy, record, now, statistics)
 }
 
 impl Design for SoftwareShadow {
@@ -301,7 +275,7 @@ impl Design for SoftwareShadow {
         Ok(Self {
             bug: bug.and_then(Bug::named),
             parameters: parameters.clone(),
-            table: Table::new(map, layout, hardware, epoch),
+            table: Table::new(map, layout, hardware, epoch, bug.and_then(Flaw::named)),
             write_set: WriteSet::new(hardware),
             ending: Ending::No,
             executing: epoch + 1,
@@ -338,19 +312,19 @@ impl Design for SoftwareShadow {
         // Evicted lines, too, must have come to their places.
         let flushed = self.flush(hardware, &set, now);
         let flushed = flushed.max(hardware.memory.quiet_at());
-        let words = self.switch(&mut set);
+        let words = self.table.switch(&set.lists().concat(), self.executing);
         let record = self.table.next_record(self.executing);
         let early = (self.bug == Some(Bug::CommitBeforeTable))
-            .then(|| write_copy(hardware, 0, &record, flushed));
+            .then(|| write_record(hardware, 0, &record, flushed));
         let table = self.write_table(hardware, words, flushed);
         let copy_0 = early
-            .unwrap_or_else(|| write_copy(hardware, 0, &record, table))
+            .unwrap_or_else(|| write_record(hardware, 0, &record, table))
             .max(table);
         let after = match self.bug {
             Some(Bug::CopiesTogether) => table,
             _ => copy_0,
         };
-        let copy_1 = write_copy(hardware, 1, &record, after);
+        let copy_1 = write_record(hardware, 1, &record, after);
         for (at, event) in [
             (flushed, EVENT_FLUSHED),
             (table, EVENT_TABLE),
@@ -367,13 +341,7 @@ impl Design for SoftwareShadow {
     }
 
     fn recover(image: &mut Surviving, bug: Option<&'static str>) -> Result<Recovered, Interrupted> {
-        let flaw = match bug.and_then(Bug::named) {
-            Some(Bug::TornRecordAccepted) => Some(Flaw::TornRecordAccepted),
-            Some(Bug::NewestTaken) => Some(Flaw::NewestTaken),
-            Some(Bug::RetiresFirst) => Some(Flaw::RetiresFirst),
-            _ => None,
-        };
-        recovery::recover(image, flaw)
+        recovery::recover(image, bug.and_then(Flaw::named))
     }
 
     fn phase(&self) -> &'static str {
