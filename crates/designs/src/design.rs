@@ -6,6 +6,7 @@ use perdure_hardware::arena::Arena;
 use perdure_hardware::hierarchy::Hardware;
 use perdure_hardware::line::{Line, LineNumber, Version};
 use perdure_hardware::policy::Policy;
+use perdure_hardware::specification::{Inclusion, Specification};
 use perdure_hardware::statistics::Statistics;
 use perdure_hardware::time::Cycles;
 use serde::Serialize;
@@ -119,6 +120,21 @@ impl ImpossibleParameter {
             Err(Self::new(key, value, problem))
         }
     }
+}
+
+/// Refuses an inclusive last-level cache to a design whose tags are in the L2s.
+pub(crate) fn refuse_inclusion(
+    specification: &Specification,
+    design: &str,
+) -> Result<(), ImpossibleParameter> {
+    ImpossibleParameter::unless(
+        specification.llc.inclusion == Inclusion::NonInclusive,
+        "llc.inclusion",
+        "inclusive",
+        format!(
+            "{design} is for a last-level cache that is not: write \"non-inclusive\" or \"by-design\""
+        ),
+    )
 }
 
 /// What a design offers to the machine whose domains have an epoch each, in place of one for all.

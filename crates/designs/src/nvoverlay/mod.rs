@@ -27,13 +27,13 @@ use perdure_hardware::arena::Arena;
 use perdure_hardware::hierarchy::Hardware;
 use perdure_hardware::line::{Line, LineNumber, Version};
 use perdure_hardware::policy::{CrossVersionStore, Departure, Evicted, Eviction, Policy, Reason};
-use perdure_hardware::specification::Inclusion;
 use perdure_hardware::statistics::Statistics;
 use perdure_hardware::time::Cycles;
 use serde::{Deserialize, Serialize};
 
 use crate::design::{
     Design, DomainEpochs, ImpossibleParameter, PlantedBug, Promise, Recovered, Urgency,
+    refuse_inclusion,
 };
 use crate::layout::{BootRecord, Layout};
 use crate::surviving::{Interrupted, Surviving};
@@ -115,12 +115,7 @@ impl Parameters {
             specification.dram.present,
             "must be true for nvoverlay, whose working memory is DRAM (machine nvoverlay has it)",
         )?;
-        ImpossibleParameter::unless(
-            specification.llc.inclusion == Inclusion::NonInclusive,
-            "llc.inclusion",
-            "inclusive",
-            "nvoverlay is for a last-level cache that is not: write \"non-inclusive\" or \"by-design\"",
-        )
+        refuse_inclusion(specification, Nvoverlay::NAME)
     }
 }
 

@@ -20,11 +20,11 @@ use perdure_hardware::cache::{Slot, State};
 use perdure_hardware::hierarchy::Hardware;
 use perdure_hardware::line::{LINE_BYTES, Version};
 use perdure_hardware::policy::{CrossVersionStore, Departure, Reason};
-use perdure_hardware::specification::{Inclusion, Specification};
+use perdure_hardware::specification::Specification;
 use perdure_hardware::time::Cycles;
 
 use self::bugs::Bug;
-use crate::design::{ImpossibleParameter, PlantedBug};
+use crate::design::{ImpossibleParameter, PlantedBug, refuse_inclusion};
 use crate::picl::InCacheLog;
 use crate::picl::level::{Keys, Level, keys};
 use crate::picl::scan::Pass;
@@ -93,12 +93,7 @@ impl Level for SecondLevel {
     }
 
     fn check(specification: &Specification) -> Result<(), ImpossibleParameter> {
-        ImpossibleParameter::unless(
-            specification.llc.inclusion == Inclusion::NonInclusive,
-            "llc.inclusion",
-            "inclusive",
-            "picl-l2 is for a last-level cache that is not: write \"non-inclusive\" or \"by-design\"",
-        )
+        refuse_inclusion(specification, Self::NAME)
     }
 
     /// From an L1 to its own L2, which no other domain needs.
