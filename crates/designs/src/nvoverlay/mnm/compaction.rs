@@ -29,7 +29,7 @@ use perdure_hardware::policy::PolicyFailure;
 use perdure_hardware::time::Cycles;
 
 use super::bugs::Bug;
-use super::engine::NoRoom;
+use super::engine::{NoRoom, fit_block};
 use super::format::{
     BlockWriter, ChainReader, Header, Kind, Link, PAGE_UNITS, Segment, Slot, UNIT_BYTES,
     UNIT_LINES, line_number,
@@ -451,28 +451,17 @@ impl Mnm {
             }
             let previous = part.blocks.last().map_or(Link::default(), link_to);
             let number = part.blocks.len() as u32;
-            let mut most_units = PAGE_UNITS;
-            let (writer, unit, next) = loop {
-                let mut writer = BlockWriter::new(Kind::Base, omc, horizon, previous, number);
+            let empty = BlockWriter::new(Kind::Base, omc, horizon, previous, number);
+            let (writer, address, next) = fit_block(&mut self.pool, &empty, |_, writer, units| {
                 let mut next = part.indexed;
                 while let Some((page, run)) = part.base.get(next)
-                    && writer.add(most_units, *page, run.unit, run.slots.iter().copied())
+                    && writer.add(units, *page, run.unit, run.slots.iter().copied())
                 {
                     next += 1;
                 }
-                let some = !writer.is_empty();
-                let unit = some.then(|| self.pool.allocate_units(writer.units()));
-                if let Some(unit) = unit.flatten() {
-                    break (writer, unit, next);
-                }
-                most_units /= 2;
-                if most_units == 0 {
-                    return Err(NoRoom);
-                }
-            };
-            let peak = &mut self.statistics.units_used_peak;
-            *peak = self.pool.used_units().max(*peak);
-            let address = self.pool.address(unit);
+                next
+            })?;
+            self.note_peak();
             let bytes = writer.seal(address);
             let traffic = Traffic::Metadata;
             let done = self.write(hardware, address, &bytes, traffic, now);
@@ -480,14 +469,7 @@ impl Mnm {
             compaction.durable = compaction.durable.max(done.durable);
             self.statistics.compaction_bytes += bytes.len() as u64;
             part.indexed = next;
-            part.blocks.push(Header {
-                address,
-                kind: Kind::Base,
-                epoch: horizon,
-                previous,
-                number,
-                units: writer.units(),
-            });
+            part.blocks.push(writer.header(address));
         }
         let parts = &compaction.parts;
         if parts.iter().all(|part| part.indexed == part.base.len()) {

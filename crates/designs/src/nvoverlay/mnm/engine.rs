@@ -22,6 +22,7 @@ use super::format::{
     BlockWriter, Header, Kind, PAGE_BYTES, PAGE_UNITS, Register, Slot, line_number, line_of_word,
 };
 use super::master::{self, Plan, Unplanned};
+use super::pool::Pool;
 use super::table::Table;
 use super::{Mnm, REGISTER_DURABLE, SHORT_ONE_IN, SPACE_FOUND, STEP, link_to};
 
@@ -246,36 +247,25 @@ impl Mnm {
         let epoch = indexing.epoch;
         let blocks = &indexing.blocks[omc];
         let previous = blocks.last().map_or(self.omcs[omc].chains.index, link_to);
-        let mut most_units = PAGE_UNITS;
-        let (writer, unit, next) = loop {
-            let number = blocks.len() as u32;
-            let mut writer = BlockWriter::new(Kind::Epoch, omc, epoch, previous, number);
-            let mut next = indexing.scans[omc].next;
-            while let Some(&page) = indexing.scans[omc].pages.get(next) {
-                let table = self.omcs[omc].tables.get_mut(&epoch);
-                let table = table.expect("a table that is scanned");
+        let empty = BlockWriter::new(Kind::Epoch, omc, epoch, previous, blocks.len() as u32);
+        let scan = &indexing.scans[omc];
+        let table = self.omcs[omc].tables.get_mut(&epoch);
+        let table = table.expect("a table that is scanned");
+        let (writer, address, next) = fit_block(&mut self.pool, &empty, |pool, writer, units| {
+            let mut next = scan.next;
+            while let Some(&page) = scan.pages.get(next) {
                 let overlay = table.page_mut(page as usize);
                 if let Some((unit, units)) = overlay.trim() {
-                    self.pool.free(unit, units);
+                    pool.free(unit, units);
                 }
-                if !writer.add_page(most_units, epoch, overlay) {
+                if !writer.add_page(units, epoch, overlay) {
                     break;
                 }
                 next += 1;
             }
-            if let Some(unit) = (!writer.is_empty())
-                .then(|| self.pool.allocate_units(writer.units()))
-                .flatten()
-            {
-                break (writer, unit, next);
-            }
-            most_units /= 2;
-            if most_units == 0 {
-                return Err(NoRoom);
-            }
-        };
+            next
+        })?;
         self.note_peak();
-        let address = self.pool.address(unit);
         let bytes = writer.seal(address);
         let mut accepted = now;
         if self.bug == Some(Bug::RegisterBeforeIndex) {
@@ -288,14 +278,7 @@ impl Mnm {
         self.statistics.index_blocks += 1;
         self.statistics.index_bytes += bytes.len() as u64;
         indexing.scans[omc].next = next;
-        indexing.blocks[omc].push(Header {
-            address,
-            kind: Kind::Epoch,
-            epoch,
-            previous,
-            number: writer.number,
-            units: writer.units(),
-        });
+        indexing.blocks[omc].push(writer.header(address));
         Ok(accepted)
     }
 
@@ -553,6 +536,27 @@ impl Mnm {
         let next = tables.filter_map(|tables| Some(*tables.range(after + 1..).next()?.0));
         next.fold(last, u64::min)
     }
+}
+
+/// Puts into a block as much as the pool has units for. `fill` puts something into an empty block,
+/// up to so many units, and says where it has stopped. Returns the block, its address, and that.
+pub(super) fn fit_block(
+    pool: &mut Pool,
+    empty: &BlockWriter,
+    mut fill: impl FnMut(&mut Pool, &mut BlockWriter, u32) -> usize,
+) -> Result<(BlockWriter, u64, usize), NoRoom> {
+    let mut most_units = PAGE_UNITS;
+    while most_units > 0 {
+        let mut writer = empty.clone();
+        let stopped = fill(pool, &mut writer, most_units);
+        if !writer.is_empty()
+            && let Some(unit) = pool.allocate_units(writer.units())
+        {
+            return Ok((writer, pool.address(unit), stopped));
+        }
+        most_units /= 2;
+    }
+    Err(NoRoom)
 }
 
 impl BlockWriter {

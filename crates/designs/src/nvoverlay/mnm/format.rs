@@ -298,21 +298,18 @@ pub fn line_of_word(word: u16) -> u8 {
 /// Builds the blocks' bodies: takes segments, and says what fits.
 #[derive(Clone, Debug)]
 pub struct BlockWriter {
-    /// Which block it is.
-    pub kind: Kind,
-    /// The chain's OMC.
-    pub omc: usize,
-    /// The epoch; of a base index, the horizon.
-    pub epoch: u64,
-    /// The next older block.
-    pub previous: Link,
-    /// Its number within the epoch.
-    pub number: u32,
+    kind: Kind,
+    /// The chain's.
+    omc: usize,
+    epoch: u64,
+    previous: Link,
+    number: u32,
     body: Vec<u8>,
 }
 
 impl BlockWriter {
-    /// An empty block.
+    /// An empty block: of an epoch or of the base, whose epoch is the horizon; the next older block,
+    /// and its own number within the epoch.
     pub fn new(kind: Kind, omc: usize, epoch: u64, previous: Link, number: u32) -> Self {
         Self {
             kind,
@@ -379,6 +376,18 @@ impl BlockWriter {
     /// Units that the block takes.
     pub fn units(&self) -> u32 {
         (BLOCK_HEADER + self.body.len()).div_ceil(UNIT_BYTES as usize) as u32
+    }
+
+    /// What reading the block at that address will tell of it.
+    pub fn header(&self, address: u64) -> Header {
+        Header {
+            address,
+            kind: self.kind,
+            epoch: self.epoch,
+            previous: self.previous,
+            number: self.number,
+            units: self.units(),
+        }
     }
 
     /// The block's used bytes, for that address.

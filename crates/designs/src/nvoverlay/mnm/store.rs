@@ -206,20 +206,27 @@ impl<R: Fn(u64, usize) -> io::Result<Vec<u8>>> SnapshotStore<R> {
 
     /// Epoch and writer of each version of a line, the oldest first.
     pub fn versions_of(&self, line: LineNumber) -> impl Iterator<Item = (u64, u16)> {
-        let first = self.versions.partition_point(|version| version.line < line);
-        let versions = self.versions[first..].iter();
-        let versions = versions.take_while(move |version| version.line == line);
+        let versions = self.all_of(line);
         versions.map(|version| (version.epoch, version.writer))
     }
 
     /// Epoch and writer of the newest version of a line up to an epoch.
     pub fn version_at(&self, line: LineNumber, epoch: u64) -> Option<(u64, u16)> {
-        let key = (line, epoch);
-        let behind = self
-            .versions
-            .partition_point(|version| (version.line, version.epoch) <= key);
-        let version = &self.versions[behind.checked_sub(1)?];
-        (version.line == line).then_some((version.epoch, version.writer))
+        let version = self.newest_of(line, epoch)?;
+        Some((version.epoch, version.writer))
+    }
+
+    fn all_of(&self, line: LineNumber) -> impl Iterator<Item = &Version> {
+        let first = self.versions.partition_point(|version| version.line < line);
+        let versions = self.versions[first..].iter();
+        versions.take_while(move |version| version.line == line)
+    }
+
+    /// Of the versions of a line, the newest of an epoch up to this one.
+    fn newest_of(&self, line: LineNumber, epoch: u64) -> Option<&Version> {
+        let up_to = |version: &Version| (version.line, version.epoch) <= (line, epoch);
+        let version = self.versions[..self.versions.partition_point(up_to)].last();
+        version.filter(|version| version.line == line)
     }
 
     fn check_epoch(&self, epoch: u64) -> Result<(), StoreError> {
@@ -244,6 +251,14 @@ impl<R: Fn(u64, usize) -> io::Result<Vec<u8>>> SnapshotStore<R> {
         self.line_at(version.address)
     }
 
+    fn entry(&self, version: &Version) -> Result<HistoryEntry, StoreError> {
+        Ok(HistoryEntry {
+            epoch: version.epoch,
+            writer: version.writer,
+            bytes: self.bytes_of(version)?,
+        })
+    }
+
     fn home(&self, line: LineNumber) -> Result<Line, StoreError> {
         let end = self.memory_end;
         let address = line.saturating_mul(LINE_BYTES as u64);
@@ -256,13 +271,9 @@ impl<R: Fn(u64, usize) -> io::Result<Vec<u8>>> SnapshotStore<R> {
     /// A line at the end of an epoch.
     pub fn read(&self, line: LineNumber, epoch: u64) -> Result<Line, StoreError> {
         self.check_epoch(epoch)?;
-        let key = (line, epoch);
-        let behind = self
-            .versions
-            .partition_point(|version| (version.line, version.epoch) <= key);
-        match behind.checked_sub(1).map(|at| &self.versions[at]) {
-            Some(version) if version.line == line => self.bytes_of(version),
-            _ => self.home(line),
+        match self.newest_of(line, epoch) {
+            Some(version) => self.bytes_of(version),
+            None => self.home(line),
         }
     }
 
@@ -274,18 +285,8 @@ impl<R: Fn(u64, usize) -> io::Result<Vec<u8>>> SnapshotStore<R> {
 
     /// All versions of a line, the oldest first.
     pub fn history(&self, line: LineNumber) -> Result<Vec<HistoryEntry>, StoreError> {
-        let first = self.versions.partition_point(|version| version.line < line);
-        self.versions[first..]
-            .iter()
-            .take_while(|version| version.line == line)
-            .map(|version| {
-                Ok(HistoryEntry {
-                    epoch: version.epoch,
-                    writer: version.writer,
-                    bytes: self.bytes_of(version)?,
-                })
-            })
-            .collect()
+        let versions = self.all_of(line);
+        versions.map(|version| self.entry(version)).collect()
     }
 
     /// What an epoch wrote, in the order of lines; of the oldest one after a compaction, what it and
@@ -300,14 +301,7 @@ impl<R: Fn(u64, usize) -> io::Result<Vec<u8>>> SnapshotStore<R> {
         let versions = self.versions.iter();
         versions
             .filter(|version| (from..=epoch).contains(&version.epoch))
-            .map(|version| {
-                let entry = HistoryEntry {
-                    epoch: version.epoch,
-                    writer: version.writer,
-                    bytes: self.bytes_of(version)?,
-                };
-                Ok((version.line, entry))
-            })
+            .map(|version| Ok((version.line, self.entry(version)?)))
             .collect()
     }
 
