@@ -12,6 +12,7 @@
 use perdure_designs::{Design, DomainEpochs, Urgency};
 use perdure_hardware::hierarchy::Hardware;
 use perdure_hardware::line::{LINE_BYTES, Line, line_of};
+use perdure_hardware::policy::PolicyFailure;
 use perdure_hardware::time::Cycles;
 use perdure_hardware::trace::Traced;
 
@@ -86,11 +87,10 @@ impl<D: Design> Machine<D> {
         };
         let ended = domains.epoch(hart);
         debug_assert!(epoch > ended, "epochs only grow");
-        let old = std::mem::replace(&mut self.saved_contexts[hart], bytes);
+        let old = std::mem::take(&mut self.saved_contexts[hart]);
         let address = self.layout.context(hart);
-        let saved = std::mem::take(&mut self.saved_contexts[hart]);
-        let mut ready = self.save(hart, ended, address, &old, &saved, now);
-        self.saved_contexts[hart] = saved;
+        let mut ready = self.save(hart, ended, address, &old, &bytes, now);
+        self.saved_contexts[hart] = bytes;
         if let Some((domains, hardware)) = self.domain_epochs() {
             ready = domains.advance(hardware, hart, epoch, ready);
         }
@@ -158,19 +158,16 @@ impl<D: Design> Machine<D> {
         self.kernel.seal(ended);
         if self.kernel_changed {
             let now = self.clock(hart);
-            let image = self.kernel.save();
-            let room = self.layout.kernel.end - self.layout.kernel.start;
-            if image.len() as u64 > room {
-                self.hardware.failure = Some(perdure_hardware::policy::PolicyFailure(format!(
-                    "nvm.bytes is too small: the kernel's state takes {} bytes and its region has {room}",
-                    image.len()
-                )));
-                return;
-            }
+            let mut image = match self.kernel_image() {
+                Ok(image) => image,
+                Err(problem) => {
+                    self.hardware.failure = Some(PolicyFailure(problem));
+                    return;
+                }
+            };
             let record = MachineRecord::new(ended, &image, self.skipped_ns).encode();
             // What an earlier, longer image left behind stays known.
             let old = std::mem::take(&mut self.saved_image);
-            let mut image = image;
             image.resize(image.len().next_multiple_of(LINE_BYTES), 0);
             let start = self.layout.kernel.start;
             let mut ready = self.save(hart, ended, start, &old, &image, now);
@@ -178,8 +175,7 @@ impl<D: Design> Machine<D> {
                 image.extend_from_slice(rest);
             }
             let address = self.layout.context(self.harts.len());
-            let old = std::mem::replace(&mut self.saved_record, record);
-            let record = std::mem::take(&mut self.saved_record);
+            let old = std::mem::take(&mut self.saved_record);
             ready = self.save(hart, ended, address, &old, &record, ready);
             self.saved_record = record;
             self.saved_image = image;

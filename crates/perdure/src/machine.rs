@@ -399,9 +399,7 @@ impl<D: Design> Machine<D> {
 
     /// All counters, the design's own included.
     pub fn statistics(&self) -> Statistics {
-        let mut statistics = self.hardware.statistics();
-        self.design.report(&mut statistics);
-        statistics
+        statistics_of(&self.hardware, &self.design)
     }
 
     /// How the program ended, once it has.
@@ -603,12 +601,10 @@ impl<D: Design> Machine<D> {
         let (reports, restart) = (self.kernel.program_reports(), self.restart);
         let finished = |program: usize| !restart && reports[program].exit.is_some();
         let (hardware, design) = (&self.hardware, &self.design);
-        let statistics = || {
-            let mut statistics = hardware.statistics();
-            design.report(&mut statistics);
-            statistics
-        };
-        if self.meter.look(now, finished, statistics) {
+        if self
+            .meter
+            .look(now, finished, || statistics_of(hardware, design))
+        {
             self.finished = true;
         }
     }
@@ -936,16 +932,21 @@ impl<D: Design> Machine<D> {
         }
     }
 
-    fn save_contexts(&mut self, hart: usize, epoch: u64) -> Result<(), Error> {
+    /// The kernel's state as of now, if its region has room for it; else what to do about it.
+    pub(crate) fn kernel_image(&self) -> Result<Vec<u8>, String> {
         let image = self.kernel.save();
-        let region = self.layout.kernel.clone();
-        if image.len() as u64 > region.end - region.start {
-            return Err(Error::Configuration(format!(
-                "nvm.bytes is too small: the kernel's state takes {} bytes and its region has {}",
-                image.len(),
-                region.end - region.start
-            )));
+        let room = self.layout.kernel.end - self.layout.kernel.start;
+        if image.len() as u64 <= room {
+            return Ok(image);
         }
+        Err(format!(
+            "nvm.bytes is too small: the kernel's state takes {} bytes and its region has {room}",
+            image.len()
+        ))
+    }
+
+    fn save_contexts(&mut self, hart: usize, epoch: u64) -> Result<(), Error> {
+        let image = self.kernel_image().map_err(Error::Configuration)?;
         let record = MachineRecord::new(epoch, &image, self.skipped_ns).encode();
         let clock_ns = self.clock_ns();
         let old = std::mem::take(&mut self.saved_image);
@@ -954,7 +955,7 @@ impl<D: Design> Machine<D> {
             let start = index * LINE_BYTES;
             if old.get(start..start + line.len()) != Some(line) {
                 lines += 1;
-                self.store_context(hart, region.start + start as u64, line);
+                self.store_context(hart, self.layout.kernel.start + start as u64, line);
             }
         }
         self.saved_image = image;
@@ -1054,4 +1055,11 @@ struct Parts {
     saved_contexts: Vec<Vec<u8>>,
     skipped_ns: u64,
     programs: usize,
+}
+
+/// All counters, the design's own included.
+fn statistics_of<D: Design>(hardware: &Hardware, design: &D) -> Statistics {
+    let mut statistics = hardware.statistics();
+    design.report(&mut statistics);
+    statistics
 }
