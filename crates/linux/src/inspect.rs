@@ -15,7 +15,9 @@ use crate::page_table::{EXECUTE, READ, VALID, WRITE, frame_of};
 use crate::process::Process;
 use crate::save::{RestoreError, SavedSections, Section, records};
 use crate::thread::ThreadState;
+
 use crate::vfs::inode::{PAGE_FRAME_SHIFT, PAGE_PRESENT};
+use crate::vfs::{HostPath, InodeId};
 
 pub use crate::elf::{Symbol, symbols};
 
@@ -229,13 +231,7 @@ impl Kernel {
         else {
             return Some(PageView::Untouched(Vec::new()));
         };
-        let in_mapping = address - start;
-        let file_page = (offset + in_mapping) / PAGE_BYTES;
-        let shown = limit.saturating_sub(in_mapping).min(PAGE_BYTES);
-        let size = self.files.file(inode).map_or(0, |file| file.size);
-        if limit == u64::MAX && file_page * PAGE_BYTES >= size {
-            return None;
-        }
+        let (file_page, shown) = self.file_page(inode, offset, limit, address - start)?;
         let held = self.files.page_entry(inode, file_page).unwrap_or(0);
         if held & PAGE_PRESENT != 0 {
             return frame(held >> PAGE_FRAME_SHIFT, shown);
@@ -271,7 +267,7 @@ impl Kernel {
             if seen.contains(&inode) {
                 continue;
             }
-            let Some((key, contents)) = self.host_file(inode) else {
+            let Some((path, contents)) = self.host_file(inode) else {
                 continue;
             };
             let bias = bias.or_else(|| {
@@ -287,19 +283,52 @@ impl Kernel {
             let Some(bias) = bias else { continue };
             seen.push(inode);
             files.push(LoadedFile {
-                name: self.files.path_of(inode).unwrap_or_else(|| key.1.clone()),
+                name: (self.files.path_of(inode)).unwrap_or_else(|| path.path.clone()),
                 bias,
-                key,
+                key: (path.mount, path.path.clone()),
                 contents,
             });
         }
         files
     }
 
-    fn host_file(&self, inode: crate::vfs::InodeId) -> Option<(FileKey, Arc<[u8]>)> {
+    fn host_file(&self, inode: InodeId) -> Option<(&HostPath, Arc<[u8]>)> {
         let path = self.files.file(inode).ok()?.host.as_ref()?;
         let contents = self.host.contents(path.mount, &path.path)?;
-        Some(((path.mount, path.path.clone()), contents))
+        Some((path, contents))
+    }
+
+    /// Where a symbol of what is loaded in a space lies, and how many bytes it has.
+    pub fn address_of(&self, space: SpaceId, name: &str) -> Option<(u64, u64)> {
+        self.loaded_files(space).iter().find_map(|file| {
+            let symbols = symbols(&file.contents);
+            let symbol = symbols.into_iter().find(|symbol| symbol.name == name)?;
+            Some((symbol.address.wrapping_add(file.bias), symbol.bytes))
+        })
+    }
+
+    /// The symbol that holds an address, and the offset in it: of the program, its interpreter,
+    /// or a library mapped from a host file.
+    pub fn symbol(&self, space: SpaceId, virtual_address: u64) -> Option<(String, u64)> {
+        let space = self.spaces.get(space)?;
+        let mut images = space.images.iter();
+        if let Some(image) =
+            images.find(|image| (image.start..image.end).contains(&virtual_address))
+        {
+            let (_, bytes) = self.host_file(image.inode)?;
+            return elf::symbol(&bytes, virtual_address.wrapping_sub(image.bias));
+        }
+        let (start, mapping) = space.find(virtual_address)?;
+        let Backing::File { inode, offset, .. } = mapping.backing else {
+            return None;
+        };
+        let (_, bytes) = self.host_file(inode)?;
+        let in_file = offset + (virtual_address - start);
+        let image = elf::parse(&bytes, bytes.len() as u64).ok()?;
+        let segment = image.segments.iter().find(|segment| {
+            in_file >= segment.file_offset && in_file - segment.file_offset < segment.file_bytes
+        })?;
+        elf::symbol(&bytes, in_file - segment.file_offset + segment.address)
     }
 }
 

@@ -192,45 +192,6 @@ impl Kernel {
         self.output.release(persisted_epoch)
     }
 
-    /// The symbol that holds an address, and the offset in it: of the program, its interpreter,
-    /// or a library mapped from a host file.
-    pub fn symbol(&self, space: SpaceId, virtual_address: u64) -> Option<(String, u64)> {
-        let space = self.spaces.get(space)?;
-        let mut images = space.images.iter();
-        if let Some(image) =
-            images.find(|image| (image.start..image.end).contains(&virtual_address))
-        {
-            let bytes = self.host_contents(image.inode)?;
-            return crate::elf::symbol(&bytes, virtual_address.wrapping_sub(image.bias));
-        }
-        let (start, mapping) = space.find(virtual_address)?;
-        let crate::address_space::Backing::File { inode, offset, .. } = mapping.backing else {
-            return None;
-        };
-        let bytes = self.host_contents(inode)?;
-        let in_file = offset + (virtual_address - start);
-        let image = crate::elf::parse(&bytes, bytes.len() as u64).ok()?;
-        let segment = image.segments.iter().find(|segment| {
-            in_file >= segment.file_offset && in_file - segment.file_offset < segment.file_bytes
-        })?;
-        crate::elf::symbol(&bytes, in_file - segment.file_offset + segment.address)
-    }
-
-    /// Where a symbol of one of a space's images lies, and how many bytes it has.
-    pub fn address_of(&self, space: SpaceId, name: &str) -> Option<(u64, u64)> {
-        self.spaces.get(space)?.images.iter().find_map(|image| {
-            let bytes = self.host_contents(image.inode)?;
-            let symbols = crate::elf::symbols(&bytes);
-            let symbol = symbols.into_iter().find(|symbol| symbol.name == name)?;
-            Some((symbol.address.wrapping_add(image.bias), symbol.bytes))
-        })
-    }
-
-    fn host_contents(&self, inode: InodeId) -> Option<std::sync::Arc<[u8]>> {
-        let path = self.files.file(inode).ok()?.host.as_ref()?;
-        self.host.contents(path.mount, &path.path)
-    }
-
     /// A virtual address that maps to a physical one. Slow; for reports.
     pub fn reverse_translate(&self, physical: u64) -> Option<(SpaceId, u64)> {
         let frame = physical / PAGE_BYTES;

@@ -88,6 +88,21 @@ impl Kernel {
         Ok(new)
     }
 
+    /// The page of a file that shows so far into a mapping of it, which begins at `offset` and shows
+    /// `limit` bytes; and how many bytes of the page show. `None` beyond the end of the file.
+    pub(crate) fn file_page(
+        &self,
+        inode: InodeId,
+        offset: u64,
+        limit: u64,
+        in_mapping: u64,
+    ) -> Option<(u64, u64)> {
+        let file_page = (offset + in_mapping) / PAGE_BYTES;
+        let shown = limit.saturating_sub(in_mapping).min(PAGE_BYTES);
+        let size = self.files.file(inode).map_or(0, |file| file.size);
+        (limit != u64::MAX || file_page * PAGE_BYTES < size).then_some((file_page, shown))
+    }
+
     /// The entry of a page that has none.
     fn fill_page(
         &mut self,
@@ -107,13 +122,9 @@ impl Kernel {
             let frame = self.allocate_frame(machine, true).map_err(out_of_memory)?;
             return Ok(entry(frame, mapping.permissions));
         };
-        let in_mapping = page * PAGE_BYTES - start;
-        let file_page = (offset + in_mapping) / PAGE_BYTES;
-        let size = self.files.file(inode).map_or(0, |file| file.size);
-        let cut_off = limit.saturating_sub(in_mapping).min(PAGE_BYTES);
-        if limit == u64::MAX && file_page * PAGE_BYTES >= size {
-            return Err(BadAccess::PastEnd);
-        }
+        let (file_page, shown) = self
+            .file_page(inode, offset, limit, page * PAGE_BYTES - start)
+            .ok_or(BadAccess::PastEnd)?;
         if mapping.shared {
             let dirty = access == Access::Store;
             let frame = self
@@ -124,13 +135,13 @@ impl Kernel {
             return Ok(entry(frame, mapping.permissions & allowed));
         }
         let held = self.files.page_entry(inode, file_page).unwrap_or(0);
-        if held & PAGE_PRESENT != 0 && access != Access::Store && cut_off == PAGE_BYTES {
+        if held & PAGE_PRESENT != 0 && access != Access::Store && shown == PAGE_BYTES {
             let frame = held >> crate::vfs::inode::PAGE_FRAME_SHIFT;
             self.frames.retain(frame);
             return Ok(entry(frame, mapping.permissions & !WRITE));
         }
         let bytes = self
-            .read_file(machine, inode, file_page * PAGE_BYTES, cut_off)
+            .read_file(machine, inode, file_page * PAGE_BYTES, shown)
             .map_err(|_| BadAccess::PastEnd)?;
         let zero = bytes.len() < PAGE_BYTES as usize;
         let frame = self.allocate_frame(machine, zero).map_err(out_of_memory)?;
