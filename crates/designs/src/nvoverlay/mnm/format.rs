@@ -256,11 +256,6 @@ impl Register {
         let address = COPIES[0];
         Err(Corruption { what, address }.into())
     }
-
-    /// The OMC of a page.
-    pub fn omc_of_page(&self, page: u64) -> usize {
-        (page % self.chains.len() as u64) as usize
-    }
 }
 
 // ---- Index blocks --------------------------------------------------------------------------
