@@ -16,6 +16,9 @@ use toml::{Table, Value};
 
 use crate::error::Error;
 
+/// Fewest stores of an epoch.
+pub const LEAST_EPOCH_STORES: u64 = 100;
+
 /// When an epoch ends.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -35,7 +38,7 @@ impl Epoch {
     pub fn scheduled(&self) -> Result<Vec<(u64, u64)>, Error> {
         let wrong = |text: &str| {
             Error::Configuration(format!(
-                "epoch.schedule = \"{}\": '{text}' should be INSTRUCTIONS:STORES, with growing instructions and at least 100 stores",
+                "epoch.schedule = \"{}\": '{text}' should be INSTRUCTIONS:STORES, with growing instructions and at least {LEAST_EPOCH_STORES} stores",
                 self.schedule
             ))
         };
@@ -46,7 +49,7 @@ impl Epoch {
                 .split_once(':')
                 .and_then(|(at, stores)| Some((number(at)?, number(stores)?)))
                 .ok_or_else(|| wrong(text))?;
-            if step.1 < 100 || steps.last().is_some_and(|last| last.0 >= step.0) {
+            if step.1 < LEAST_EPOCH_STORES || steps.last().is_some_and(|last| last.0 >= step.0) {
                 return Err(wrong(text));
             }
             steps.push(step);
@@ -356,9 +359,9 @@ impl Configuration {
             }
         }
         epoch.scheduled()?;
-        if epoch.stores != 0 && epoch.stores < 100 {
+        if epoch.stores != 0 && epoch.stores < LEAST_EPOCH_STORES {
             return configuration_error(format!(
-                "epoch.stores = {}: must be 0 (never) or at least 100",
+                "epoch.stores = {}: must be 0 (never) or at least {LEAST_EPOCH_STORES}",
                 epoch.stores
             ));
         }

@@ -22,6 +22,8 @@ pub const RECORD_BYTES: usize = 128;
 const HART_BYTES: usize = perdure_riscv::CONTEXT_BYTES;
 /// Bytes of a saved context: registers, what runs, virtual time, checksum.
 pub const SAVED_BYTES: usize = HART_BYTES + 6 * 8;
+/// Where the virtual time stands in it.
+pub const CLOCK_AT: usize = HART_BYTES + 4 * 8;
 
 /// A hart and what runs on it.
 #[derive(Clone, Debug, Default)]
@@ -176,6 +178,7 @@ mod tests {
         let (again, clock_ns) = HartContext::decode(&bytes).expect("it is whole");
         assert_eq!(clock_ns, 5);
         assert_eq!((again.hart, again.running), (context.hart, context.running));
+        assert_eq!(bytes[CLOCK_AT..CLOCK_AT + 8], 5u64.to_le_bytes());
         for at in 0..bytes.len() {
             let mut damaged = bytes.clone();
             damaged[at] ^= 0x10;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use perdure_linux::Restart;
 use serde::{Deserialize, Serialize};
 
-use crate::configuration::{Configuration, check};
+use crate::configuration::{Configuration, LEAST_EPOCH_STORES, check};
 use crate::error::Error;
 use crate::exerciser;
 use crate::machine::{Engine, Workload};
@@ -280,9 +280,9 @@ impl Request {
             };
         }
         let stores = self.burst_stores.unwrap_or(10_000);
-        if stores < 100 {
+        if stores < LEAST_EPOCH_STORES {
             return Err(Error::Request(format!(
-                "--burst-stores {stores}: must be at least 100"
+                "--burst-stores {stores}: must be at least {LEAST_EPOCH_STORES}"
             )));
         }
         let burst = Burst {

@@ -15,6 +15,7 @@ use perdure_designs::surviving::Corruption;
 use perdure_hardware::arena::Arena;
 use perdure_hardware::line::LINE_BYTES;
 use perdure_hardware::time::Cycles;
+use perdure_linux::PAGE_BYTES;
 
 use super::archive::{self, Lines, add_lines};
 use super::manifest::{self, EpochRange, FileEntry, Manifest, ProgramEntry, Sizes};
@@ -102,7 +103,9 @@ fn write<D: Design>(
             .map(|(_, lines)| u64::from(lines.count_ones()))
             .sum::<u64>()
     };
-    let image = home.iter().filter(|(page, _)| page * 4096 >= METADATA.end);
+    let image = home
+        .iter()
+        .filter(|(page, _)| page * PAGE_BYTES >= METADATA.end);
     let image: Vec<(u64, u64)> = image.copied().collect();
     let initial_image = count(&image) * LINE_BYTES as u64;
     let held: Vec<(u64, u64)> = home.into_iter().chain(pool).collect();
@@ -155,7 +158,7 @@ fn lines<D: Design>(machine: &Machine<D>, nvm: &Arena) -> Result<(Lines, Lines),
     let pool = machine.layout.log_area.clone();
     let mut home = Lines::new();
     for page in nvm.written_pages().take_while(|&page| page < pool.start) {
-        add_lines(&mut home, page, 4096);
+        add_lines(&mut home, page, PAGE_BYTES);
     }
     let mut used = Lines::new();
     let register = Register::read(nvm)?;

@@ -35,7 +35,7 @@ use perdure_hardware::line::{LINE_BYTES, LineNumber, line_of};
 use perdure_linux::inspect::{PageView, ProgramFile, SavedMappings};
 use perdure_linux::{HostView, Kernel, PAGE_BYTES, RestoreError, SpaceId};
 
-use crate::context::{self, HartContext, SAVED_BYTES};
+use crate::context::{self, CLOCK_AT, HartContext};
 use crate::replication::log;
 use crate::replication::restore::Replica;
 use archive::Archive;
@@ -367,8 +367,7 @@ impl Snapshots {
     fn clock_ns(&self, epoch: u64) -> Answer<u64> {
         let mut newest = 0;
         for hart in 0..self.manifest.harts {
-            // The last word before the checksum.
-            let at = self.layout.context(hart) + SAVED_BYTES as u64 - 16;
+            let at = self.layout.context(hart) + CLOCK_AT as u64;
             let raw = self.physical(at, 8, epoch)?;
             newest = newest.max(raw.first_chunk().map_or(0, |raw| u64::from_le_bytes(*raw)));
         }
