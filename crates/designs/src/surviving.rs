@@ -167,6 +167,20 @@ impl<'a> Surviving<'a> {
         }
     }
 
+    /// Writes bytes, unless they are there already: then it is no step.
+    pub fn write_unless_there(&mut self, address: u64, bytes: &[u8]) -> Result<(), Interrupted> {
+        if self.read(address, bytes.len())? == bytes {
+            return Ok(());
+        }
+        self.write(address, bytes)
+    }
+
+    /// Makes both copies of a record these bytes, one after the other.
+    pub fn write_copies(&mut self, copies: [u64; 2], bytes: &[u8]) -> Result<(), Interrupted> {
+        let mut copies = copies.into_iter();
+        copies.try_for_each(|copy| self.write_unless_there(copy, bytes))
+    }
+
     /// Writes a line: one step.
     #[inline]
     pub fn write_line(&mut self, line: LineNumber, new: &Line) -> Result<(), Interrupted> {

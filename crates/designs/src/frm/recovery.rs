@@ -19,7 +19,7 @@ use perdure_hardware::line::LINE_BYTES;
 
 use super::bugs::Bug;
 use super::log::{Log, Record};
-use super::registers::{COPIES, Commit, RECORD_BYTES};
+use super::registers::{COPIES, Commit};
 use crate::design::Recovered;
 use crate::layout::{BootRecord, Layout};
 use crate::surviving::{Corruption, Interrupted, Surviving};
@@ -45,36 +45,24 @@ pub fn recover(image: &mut Surviving, bug: Option<Bug>) -> Result<Recovered, Int
             address: 0,
         })?;
     let commit = Commit::read(image)?;
-    let chosen = commit.encode();
-    for copy in COPIES {
-        if image.read(copy, RECORD_BYTES)? != chosen {
-            image.write(copy, &chosen)?;
-        }
-    }
+    image.write_copies(COPIES, &commit.encode())?;
     let records = live_records(image, &log, window, commit.generation, bug)?;
     let emptied = Commit {
         generation: commit.generation + 1,
         epoch: commit.epoch,
     };
     if bug == Some(Bug::LogEmptiedFirst) {
-        write_commit(image, &emptied)?;
+        image.write_copies(COPIES, &emptied.encode())?;
     }
     if bug == Some(Bug::ForwardUndo) {
         undo(image, &boot.layout, records.iter())?;
     } else {
         undo(image, &boot.layout, records.iter().rev())?;
     }
-    write_commit(image, &emptied)?;
+    image.write_copies(COPIES, &emptied.encode())?;
     Ok(Recovered {
         epoch: commit.epoch,
     })
-}
-
-fn write_commit(image: &mut Surviving, commit: &Commit) -> Result<(), Interrupted> {
-    for copy in COPIES {
-        image.write(copy, &commit.encode())?;
-    }
-    Ok(())
 }
 
 /// The whole records of the log's generation, oldest first.

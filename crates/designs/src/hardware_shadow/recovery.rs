@@ -17,7 +17,7 @@
 use perdure_hardware::line::{LINE_BYTES, Line, LineNumber};
 
 use super::bugs::Flaw;
-use super::format::{COPIES, HOME, Map, Mapping, RECORD_BYTES, Record, check_of};
+use super::format::{COPIES, HOME, Map, Mapping, Record, check_of};
 use crate::design::Recovered;
 use crate::layout::{BootRecord, Layout};
 use crate::surviving::{Corruption, Interrupted, Surviving};
@@ -35,7 +35,7 @@ pub fn recover(image: &mut Surviving, flaw: Option<Flaw>) -> Result<Recovered, I
     })?;
     let record = Record::read(image, flaw == Some(Flaw::TornRecordAccepted))?;
     let lines = mapped_lines(image, &layout, &map, &record, flaw)?;
-    write_both(image, &record)?;
+    image.write_copies(COPIES, &record.encode())?;
     let at_home = Record {
         number: record.number + 1,
         epoch: record.epoch,
@@ -43,7 +43,7 @@ pub fn recover(image: &mut Surviving, flaw: Option<Flaw>) -> Result<Recovered, I
         sum: 0,
     };
     if flaw == Some(Flaw::RetiresFirst) {
-        write_both(image, &at_home)?;
+        image.write_copies(COPIES, &at_home.encode())?;
     }
     for (index, &(line, from)) in lines.iter().enumerate() {
         if let Some(&(line, from)) = lines.get(index + PREFETCH) {
@@ -55,7 +55,7 @@ pub fn recover(image: &mut Surviving, flaw: Option<Flaw>) -> Result<Recovered, I
         bytes.0.copy_from_slice(image.read(from, LINE_BYTES)?);
         image.write_line(line, &bytes)?;
     }
-    write_both(image, &at_home)?;
+    image.write_copies(COPIES, &at_home.encode())?;
     Ok(Recovered {
         epoch: record.epoch,
     })
@@ -106,14 +106,4 @@ fn mapped_lines(
         });
     }
     Ok(lines)
-}
-
-fn write_both(image: &mut Surviving, record: &Record) -> Result<(), Interrupted> {
-    let bytes = record.encode();
-    for copy in COPIES {
-        if image.read(copy, RECORD_BYTES)? != bytes {
-            image.write(copy, &bytes)?;
-        }
-    }
-    Ok(())
 }

@@ -16,7 +16,7 @@ use perdure_hardware::line::{LINE_BYTES, Line, LineNumber};
 
 use super::bugs::Bug;
 use super::journal::{Block, Kind, LEAST_ROW_BYTES, Map, check_of};
-use super::registers::{COPIES, RECORD_BYTES, Record};
+use super::registers::{COPIES, Record};
 use crate::design::Recovered;
 use crate::layout::{BootRecord, Layout};
 use crate::surviving::{Corruption, Interrupted, Surviving};
@@ -98,16 +98,6 @@ fn slot_bytes(image: &Surviving, map: &Map, slot: u32) -> Result<Line, Corruptio
     Ok(bytes)
 }
 
-fn record_both(image: &mut Surviving, record: &Record) -> Result<(), Interrupted> {
-    let bytes = record.encode();
-    for copy in COPIES {
-        if image.read(copy, RECORD_BYTES)? != bytes {
-            image.write(copy, &bytes)?;
-        }
-    }
-    Ok(())
-}
-
 /// Recovers. See the module's documentation.
 pub fn recover(image: &mut Surviving, bug: Option<Bug>) -> Result<Recovered, Interrupted> {
     let boot = BootRecord::read(image)?;
@@ -121,10 +111,10 @@ pub fn recover(image: &mut Surviving, bug: Option<Bug>) -> Result<Recovered, Int
     };
 
     if bug != Some(Bug::OneCopyTrusted) {
-        record_both(image, &record)?;
+        image.write_copies(COPIES, &record.encode())?;
     }
     if bug == Some(Bug::RetireBeforeApplying) {
-        record_both(image, &retired)?;
+        image.write_copies(COPIES, &retired.encode())?;
     }
     for group in lines.chunks(32) {
         for (line, _) in group {
@@ -134,7 +124,7 @@ pub fn recover(image: &mut Surviving, bug: Option<Bug>) -> Result<Recovered, Int
             image.write_line(*line, bytes)?;
         }
     }
-    record_both(image, &retired)?;
+    image.write_copies(COPIES, &retired.encode())?;
     Ok(Recovered {
         epoch: record.epoch,
     })

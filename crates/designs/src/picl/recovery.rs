@@ -15,7 +15,7 @@ use perdure_hardware::line::{LINE_BYTES, LineNumber};
 use super::bugs::Bug;
 use super::epoch_id::EpochIds;
 use super::log::{Block, Entry, NO_SLOT, SUPER_BLOCK_BYTES, slot_address};
-use super::registers::{COPIES, RECORD_BYTES, Record};
+use super::registers::{COPIES, Record};
 use crate::design::Recovered;
 use crate::layout::{BootRecord, Layout};
 use crate::surviving::{Corruption, Interrupted, Surviving};
@@ -109,12 +109,7 @@ pub fn recover(image: &mut Surviving, bug: Option<Bug>) -> Result<Recovered, Int
     let (mut slot, end) = log.tail(image, &record)?;
     let mut forward = Vec::new();
 
-    let chosen = record.encode();
-    for copy in COPIES {
-        if image.read(copy, RECORD_BYTES)? != chosen {
-            image.write(copy, &chosen)?;
-        }
-    }
+    image.write_copies(COPIES, &record.encode())?;
     let mut covering: Vec<Entry> = Vec::new();
     for sequence in (record.oldest_needed..end).rev() {
         let address = log.address(slot)?;
@@ -148,9 +143,7 @@ pub fn recover(image: &mut Surviving, bug: Option<Bug>) -> Result<Recovered, Int
         next_slot: 0,
         oldest_needed: end + SEQUENCE_JUMP,
     };
-    for copy in COPIES {
-        image.write(copy, &empty.encode())?;
-    }
+    image.write_copies(COPIES, &empty.encode())?;
     Ok(Recovered { epoch: persisted })
 }
 

@@ -14,7 +14,7 @@ use perdure_hardware::line::LINE_BYTES;
 
 use super::bugs::Bug;
 use super::places::{PAGE_BYTES, Places};
-use super::records::{COPIES, RECORD_BYTES, Record, page_of_word, read_table};
+use super::records::{COPIES, Record, page_of_word, read_table};
 use crate::design::Recovered;
 use crate::layout::{BootRecord, Layout};
 use crate::surviving::{Corruption, Interrupted, Surviving};
@@ -29,15 +29,10 @@ pub fn recover(image: &mut Surviving, bug: Option<Bug>) -> Result<Recovered, Int
             address: 0,
         })?;
     let record = Record::read(image, bug)?;
-    let chosen = record.encode();
-    for copy in COPIES {
-        if image.read(copy, RECORD_BYTES)? != chosen {
-            image.write(copy, &chosen)?;
-        }
-    }
+    image.write_copies(COPIES, &record.encode())?;
     let table = read_table(image, &places, &record)?;
     if bug == Some(Bug::RecoveryRetiresFirst) {
-        write_both(image, &record.retired())?;
+        image.write_copies(COPIES, &record.retired().encode())?;
     }
     let (pages, lines) = table.split_at(record.pages as usize);
     for &word in pages {
@@ -57,7 +52,7 @@ pub fn recover(image: &mut Surviving, bug: Option<Bug>) -> Result<Recovered, Int
         let from = places.overflow_line(index) * line_bytes;
         copy(image, from, home, LINE_BYTES)?;
     }
-    write_both(image, &record.retired())?;
+    image.write_copies(COPIES, &record.retired().encode())?;
     Ok(Recovered {
         epoch: record.epoch,
     })
@@ -66,13 +61,6 @@ pub fn recover(image: &mut Surviving, bug: Option<Bug>) -> Result<Recovered, Int
 fn copy(image: &mut Surviving, from: u64, to: u64, length: usize) -> Result<(), Interrupted> {
     let bytes = image.read(from, length)?.to_vec();
     image.write(to, &bytes)
-}
-
-fn write_both(image: &mut Surviving, record: &Record) -> Result<(), Interrupted> {
-    for copy in COPIES {
-        image.write(copy, &record.encode())?;
-    }
-    Ok(())
 }
 
 /// A home address, if it is one of memory's.

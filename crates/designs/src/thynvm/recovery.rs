@@ -12,7 +12,7 @@
 use perdure_hardware::line::{LINE_BYTES, LineNumber};
 
 use super::bugs::Bug;
-use super::format::{COPIES, Kind, Listed, PAGE_BYTES, RECORD_BYTES, Record, Regions};
+use super::format::{COPIES, Kind, Listed, PAGE_BYTES, Record, Regions};
 use crate::design::Recovered;
 use crate::layout::BootRecord;
 use crate::surviving::{Interrupted, Surviving};
@@ -35,11 +35,11 @@ pub fn recover(image: &mut Surviving, bug: Option<Bug>) -> Result<Recovered, Int
         epoch: record.epoch,
         listed: [0; 3],
     };
-    if bug == Some(Bug::ClearedTooSoon) {
-        write_both(image, &empty)?;
-    } else {
-        write_both(image, &record)?;
-    }
+    let first = match bug {
+        Some(Bug::ClearedTooSoon) => &empty,
+        _ => &record,
+    };
+    image.write_copies(COPIES, &first.encode())?;
     for &(kind, Listed { key, slot, place }) in &listed {
         let from = regions.address(kind, key, slot, place);
         if kind == Kind::Page {
@@ -52,18 +52,8 @@ pub fn recover(image: &mut Surviving, bug: Option<Bug>) -> Result<Recovered, Int
             image.write_line(line, &bytes)?;
         }
     }
-    write_both(image, &empty)?;
+    image.write_copies(COPIES, &empty.encode())?;
     Ok(Recovered {
         epoch: record.epoch,
     })
-}
-
-fn write_both(image: &mut Surviving, record: &Record) -> Result<(), Interrupted> {
-    let bytes = record.encode();
-    for copy in COPIES {
-        if image.read(copy, RECORD_BYTES)? != bytes {
-            image.write(copy, &bytes)?;
-        }
-    }
-    Ok(())
 }

@@ -194,9 +194,7 @@ fn redo(
             }
         };
         for (address, bytes) in plan.nodes.iter().chain(&plan.updates) {
-            if image.read(*address, bytes.len())? != bytes {
-                image.write(*address, bytes)?;
-            }
+            image.write_unless_there(*address, bytes)?;
         }
     }
     register.sequence += 1;
