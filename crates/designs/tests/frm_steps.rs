@@ -13,8 +13,8 @@ use common::rig::Rig;
 use perdure_designs::frm::log::{Log, Record, SLOT_BYTES};
 use perdure_designs::frm::registers::{COPIES, Commit, RECORD_BYTES};
 use perdure_designs::frm::{Frm, Parameters};
-use perdure_designs::surviving::Surviving;
 use perdure_designs::{Design, Urgency};
+use perdure_hardware::arena::Arena;
 use perdure_hardware::line::{LINE_BYTES, LineNumber};
 use perdure_hardware::time::Cycles;
 
@@ -89,16 +89,10 @@ impl Example {
     /// What survives a cut at that time with the writes in flight torn in some way, recovered:
     /// epoch, and the bytes of two lines.
     fn recovered(&mut self, at: Cycles, tear: u64) -> (u64, u8, u8) {
-        self.rig.cut(at, tear).expect("the promise is kept");
         let homes = [self.line(A), self.line(B)].map(|line| line * LINE_BYTES as u64);
-        self.rig.after_cut(at, tear, |arena, _| {
-            let mut surviving = Surviving::new(arena);
-            let epoch = Frm::recover(&mut surviving, None).unwrap().epoch;
-            let journal = surviving.into_journal();
-            let [a, b] = homes.map(|home| arena.line(home).0[0]);
-            journal.undo(arena);
-            (epoch, a, b)
-        })
+        let look = |arena: &Arena| homes.map(|home| arena.line(home).0[0]);
+        let (epoch, [a, b]) = self.rig.recovered(at, tear, look);
+        (epoch, a, b)
     }
 }
 
@@ -137,9 +131,7 @@ fn read_log_modify() {
     // The end of the epoch: B is flushed, in the same three steps, then the record is written.
     x.w(B, 0xb1);
     let now = x.rig.now();
-    let urgency = Urgency::Routine;
-    let go_on = x.rig.design.end_epoch(&mut x.rig.hardware, urgency, now);
-    x.rig.golden.insert(1, x.rig.model.clone());
+    let go_on = x.rig.end_epoch_without_contexts(Urgency::Routine);
     assert_eq!(x.rig.hardware.statistics.flush_lines, 1);
     let record = x.slot(1).expect("the controller has it");
     assert_eq!((record.line, record.old.0), (x.line(B), [0; 64]));

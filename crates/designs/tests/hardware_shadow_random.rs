@@ -6,7 +6,7 @@
 mod common;
 
 use common::campaign::Effort;
-use common::geometry::{self, Geometry};
+use common::geometry;
 use common::random_cuts::{self, Demand, Machine};
 use perdure_designs::hardware_shadow::{HardwareShadow, Parameters};
 
@@ -27,23 +27,6 @@ const fn walk(walk_lines_per_step: usize) -> Parameters {
     }
 }
 
-/// A row is a line, as on NVOverlay's machine.
-const ROWS_OF_ONE_LINE: Geometry = Geometry {
-    name: "rows of one line",
-    row_bytes: 64,
-    ..geometry::MANY_HARTS
-};
-
-/// The same behind DRAM, with hardly any time between stores and cleans of different harts.
-const NO_PAUSES_BEHIND_DRAM: Geometry = Geometry {
-    name: "no pauses, behind DRAM",
-    row_bytes: 64,
-    lines: 24,
-    hot_lines: 6,
-    pause_cycles: 0,
-    ..geometry::BEHIND_DRAM
-};
-
 /// Walks that take long, and such that are over at once.
 fn machines() -> Vec<Machine<HardwareShadow>> {
     vec![
@@ -55,8 +38,8 @@ fn machines() -> Vec<Machine<HardwareShadow>> {
         (geometry::HOT, walk(1)),
         (geometry::ONE_BANK, walk(8)),
         (geometry::PARALLEL_MEDIA, walk(2)),
-        (ROWS_OF_ONE_LINE, walk(1)),
-        (NO_PAUSES_BEHIND_DRAM, walk(1000)),
+        (geometry::ROWS_OF_LINES, walk(1)),
+        (geometry::NO_PAUSES_BEHIND_DRAM, walk(1000)),
     ]
 }
 

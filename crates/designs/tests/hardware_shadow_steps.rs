@@ -17,6 +17,7 @@ use perdure_designs::hardware_shadow::format::{COPIES, Map, Mapping, Place, RECO
 use perdure_designs::hardware_shadow::{HardwareShadow, Parameters};
 use perdure_designs::surviving::Surviving;
 use perdure_designs::{Design, Urgency};
+use perdure_hardware::arena::Arena;
 use perdure_hardware::line::{LINE_BYTES, LineNumber};
 use perdure_hardware::time::Cycles;
 
@@ -95,12 +96,7 @@ impl Example {
 
     /// Ends the executing epoch; contexts are left out. Returns when harts may go on.
     fn end_epoch(&mut self) -> Cycles {
-        let (epoch, now) = (self.rig.design.executing_epoch(), self.rig.now());
-        let go_on = self
-            .rig
-            .design
-            .end_epoch(&mut self.rig.hardware, Urgency::Routine, now);
-        self.rig.golden.insert(epoch, self.rig.model.clone());
+        let go_on = self.rig.end_epoch_without_contexts(Urgency::Routine);
         assert!(
             !self.rig.design.can_end_epoch(),
             "one checkpoint is under way"
@@ -112,16 +108,9 @@ impl Example {
     /// What a cut now brings back: the epoch, and the first bytes of A and B.
     fn recovered(&mut self) -> (u64, [u8; 2]) {
         let at = self.rig.now();
-        self.rig.cut(at, at).expect("the promise is kept");
         let homes = [A, B].map(|name| self.rig.frame_line(name) * LINE_BYTES as u64);
-        self.rig.after_cut(at, at, |arena, _| {
-            let mut surviving = Surviving::new(arena);
-            let epoch = HardwareShadow::recover(&mut surviving, None).unwrap().epoch;
-            let journal = surviving.into_journal();
-            let bytes = homes.map(|home| arena.line(home).0[0]);
-            journal.undo(arena);
-            (epoch, bytes)
-        })
+        let look = |arena: &Arena| homes.map(|home| arena.line(home).0[0]);
+        self.rig.recovered(at, at, look)
     }
 }
 

@@ -16,8 +16,8 @@ use common::rig::Rig;
 use perdure_designs::journaling::journal::{Block, Kind, Map};
 use perdure_designs::journaling::registers::{COPIES, RECORD_BYTES, Record};
 use perdure_designs::journaling::{Journaling, Parameters};
-use perdure_designs::surviving::Surviving;
 use perdure_designs::{Design, Urgency};
+use perdure_hardware::arena::Arena;
 use perdure_hardware::line::{LINE_BYTES, LineNumber};
 use perdure_hardware::time::Cycles;
 
@@ -73,10 +73,7 @@ impl Example {
     /// Ends the executing epoch; contexts are left out. Returns when harts may go on.
     fn commit(&mut self, urgency: Urgency) -> Cycles {
         let epoch = self.rig.design.executing_epoch();
-        let now = self.rig.now();
-        let hardware = &mut self.rig.hardware;
-        let go_on = self.rig.design.end_epoch(hardware, urgency, now);
-        self.rig.golden.insert(epoch, self.rig.model.clone());
+        let go_on = self.rig.end_epoch_without_contexts(urgency);
         assert_eq!(self.rig.design.executing_epoch(), epoch + 1);
         assert!(!self.rig.design.can_end_epoch(), "one commit at a time");
         go_on
@@ -124,20 +121,15 @@ impl Example {
         }
         let lines = [A, B, C].map(|name| self.line(name));
         let phase = self.rig.design.phase();
-        let kept = self.rig.cut(at, 1).expect("the promise is kept");
-        let (records, bytes) = self.rig.after_cut(at, 1, |arena, _| {
-            let records = COPIES.map(|copy| {
+        let records = self.rig.after_cut(at, 1, |arena, _| {
+            COPIES.map(|copy| {
                 let record = Record::decode(arena.slice(copy, RECORD_BYTES), false);
                 record.map_or((u64::MAX, 0), |record| (record.epoch, record.blocks))
-            });
-            let mut surviving = Surviving::new(arena);
-            Journaling::recover(&mut surviving, None).unwrap();
-            let journal = surviving.into_journal();
-            let bytes = lines.map(|line| arena.line(line * LINE_BYTES as u64).0[0]);
-            journal.undo(arena);
-            (records, bytes)
+            })
         });
-        (records, phase, kept.epoch, bytes.to_vec())
+        let look = |arena: &Arena| lines.map(|line| arena.line(line * LINE_BYTES as u64).0[0]);
+        let (epoch, bytes) = self.rig.recovered(at, 1, look);
+        (records, phase, epoch, bytes.to_vec())
     }
 
     /// When the pending events are due.

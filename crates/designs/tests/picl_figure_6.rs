@@ -20,7 +20,6 @@ use common::rig::Rig;
 use perdure_designs::picl::Picl;
 use perdure_designs::picl::epoch_id::EpochIds;
 use perdure_designs::picl::log::{Block, slot_address};
-use perdure_designs::surviving::Surviving;
 use perdure_designs::{Design, Urgency};
 use perdure_hardware::line::{LINE_BYTES, LineNumber};
 
@@ -108,11 +107,7 @@ impl Example {
 
     fn commit_only(&mut self, urgency: Urgency) -> u64 {
         let epoch = self.rig.design.executing_epoch();
-        let now = self.rig.now();
-        self.rig
-            .design
-            .end_epoch(&mut self.rig.hardware, urgency, now);
-        self.rig.golden.insert(epoch, self.rig.model.clone());
+        self.rig.end_epoch_without_contexts(urgency);
         epoch
     }
 
@@ -165,24 +160,14 @@ impl Example {
     /// Cuts the power now and shows what recovery brings back, after comparing all of memory.
     fn recovered(&mut self, names: &str) -> (u64, String) {
         let at = self.rig.now();
-        let kept = self.rig.cut(at, 1).expect("the promise is kept");
-        let lines: Vec<_> = names.chars().map(|name| (name, self.line(name))).collect();
-        let bytes = self.rig.after_cut(at, 1, |arena, _| {
-            let mut surviving = Surviving::new(arena);
-            Picl::recover(&mut surviving, None).unwrap();
-            let journal = surviving.into_journal();
-            let bytes: Vec<_> = lines
-                .iter()
-                .map(|(_, line)| (*line, arena.line(line * LINE_BYTES as u64).0[0]))
-                .collect();
-            journal.undo(arena);
-            bytes
+        let lines: Vec<_> = names.chars().map(|name| self.line(name)).collect();
+        let (epoch, bytes) = self.rig.recovered(at, 1, |arena| {
+            let byte = |line: &LineNumber| arena.line(line * LINE_BYTES as u64).0[0];
+            lines.iter().map(byte).collect::<Vec<_>>()
         });
-        let all: Vec<_> = bytes
-            .iter()
-            .map(|&(line, byte)| self.name(line, byte))
-            .collect();
-        (kept.epoch, all.join(" "))
+        let all = lines.iter().zip(bytes);
+        let all: Vec<_> = all.map(|(&line, byte)| self.name(line, byte)).collect();
+        (epoch, all.join(" "))
     }
 }
 

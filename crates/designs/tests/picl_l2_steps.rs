@@ -66,12 +66,7 @@ impl Example {
 
     /// Ends the epoch, without contexts, and lets all that follows from it happen.
     fn commit(&mut self) {
-        let (epoch, now) = (self.rig.design.executing_epoch(), self.rig.now());
-        let routine = Urgency::Routine;
-        self.rig
-            .design
-            .end_epoch(&mut self.rig.hardware, routine, now);
-        self.rig.golden.insert(epoch, self.rig.model.clone());
+        self.rig.end_epoch_without_contexts(Urgency::Routine);
         self.rig.settle();
     }
 

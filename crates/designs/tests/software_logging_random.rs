@@ -29,23 +29,6 @@ const fn library(log_instructions: u64, log_limit_bytes: u64) -> Parameters {
     }
 }
 
-/// A row is a line, as on NVOverlay's machine: an entry takes two.
-const ROWS_OF_ONE_LINE: Geometry = Geometry {
-    name: "rows of one line",
-    row_bytes: 64,
-    ..geometry::MANY_HARTS
-};
-
-/// The same behind DRAM, with hardly any time between stores and cleans of different harts.
-const NO_PAUSES_BEHIND_DRAM: Geometry = Geometry {
-    name: "no pauses, behind DRAM",
-    row_bytes: 64,
-    lines: 24,
-    hot_lines: 6,
-    pause_cycles: 0,
-    ..geometry::BEHIND_DRAM
-};
-
 const LONG_EPOCHS: Geometry = Geometry {
     name: "long epochs, short log",
     epoch_stores: 5_000,
@@ -67,8 +50,8 @@ fn machines() -> Vec<Machine<SoftwareLogging>> {
         (geometry::HOT, library(60, 4 << 20)),
         (geometry::ONE_BANK, library(60, 4 << 20)),
         (geometry::PARALLEL_MEDIA, library(0, 4 << 20)),
-        (ROWS_OF_ONE_LINE, library(0, 4 << 20)),
-        (NO_PAUSES_BEHIND_DRAM, library(0, 4 << 20)),
+        (geometry::ROWS_OF_LINES, library(0, 4 << 20)),
+        (geometry::NO_PAUSES_BEHIND_DRAM, library(0, 4 << 20)),
         (LONG_EPOCHS, library(10, 32 << 10)),
     ]
 }

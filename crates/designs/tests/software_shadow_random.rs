@@ -29,23 +29,6 @@ const fn library(instructions: u64) -> Parameters {
     }
 }
 
-/// A row is a line, as on NVOverlay's machine.
-const ROWS_OF_ONE_LINE: Geometry = Geometry {
-    name: "rows of one line",
-    row_bytes: 64,
-    ..geometry::MANY_HARTS
-};
-
-/// The same behind DRAM, with hardly any time between stores and cleans of different harts.
-const NO_PAUSES_BEHIND_DRAM: Geometry = Geometry {
-    name: "no pauses, behind DRAM",
-    row_bytes: 64,
-    lines: 24,
-    hot_lines: 6,
-    pause_cycles: 0,
-    ..geometry::BEHIND_DRAM
-};
-
 /// More lines in an epoch than a small write set holds.
 const LONG_EPOCHS: Geometry = Geometry {
     name: "long epochs",
@@ -67,8 +50,8 @@ fn machines() -> Vec<Machine<SoftwareShadow>> {
         (geometry::HOT, library(200)),
         (geometry::ONE_BANK, library(20)),
         (geometry::PARALLEL_MEDIA, library(0)),
-        (ROWS_OF_ONE_LINE, library(0)),
-        (NO_PAUSES_BEHIND_DRAM, library(0)),
+        (geometry::ROWS_OF_LINES, library(0)),
+        (geometry::NO_PAUSES_BEHIND_DRAM, library(0)),
         (LONG_EPOCHS, library(1)),
     ]
 }

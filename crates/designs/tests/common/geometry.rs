@@ -209,6 +209,16 @@ pub const ROWS_OF_LINES: Geometry = Geometry {
     ..MANY_HARTS
 };
 
+/// The same behind DRAM, with hardly any time between stores and cleans of different harts.
+pub const NO_PAUSES_BEHIND_DRAM: Geometry = Geometry {
+    name: "no pauses, behind DRAM",
+    row_bytes: 64,
+    lines: 24,
+    hot_lines: 6,
+    pause_cycles: 0,
+    ..BEHIND_DRAM
+};
+
 /// Rows of one line, with small blocks and DRAM in front.
 pub const LINES_BEHIND_DRAM: Geometry = Geometry {
     name: "rows of lines behind DRAM",

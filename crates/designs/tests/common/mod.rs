@@ -10,6 +10,7 @@ pub mod campaign;
 pub mod damage;
 pub mod geometry;
 pub mod judge;
+pub mod mapping_table;
 pub mod picl_log;
 pub mod random_cuts;
 pub mod rig;

@@ -247,6 +247,14 @@ impl<D: Design> Rig<D> {
         epoch
     }
 
+    /// Ends the executing epoch, and leaves contexts out. Returns when harts may go on; none waits.
+    pub fn end_epoch_without_contexts(&mut self, urgency: Urgency) -> Cycles {
+        let (epoch, now) = (self.design.executing_epoch(), self.now());
+        let go_on = self.design.end_epoch(&mut self.hardware, urgency, now);
+        self.golden.insert(epoch, self.model.clone());
+        go_on
+    }
+
     // ---- Power cuts ------------------------------------------------------------------------
 
     /// Cuts the power, lets `then` look at what survived, and gives everything back. `then` leaves
@@ -273,6 +281,26 @@ impl<D: Design> Rig<D> {
     /// Cuts the power, recovers, judges, and gives everything back.
     pub fn cut(&mut self, at: Cycles, tear: u64) -> Result<Kept, Accusation> {
         self.after_cut(at, tear, |arena, judge| judge.recover::<D>(arena))
+    }
+
+    /// Cuts the power, recovers, judges, and gives everything back: the epoch that came back, and
+    /// what `look` saw then.
+    pub fn recovered<R>(
+        &mut self,
+        at: Cycles,
+        tear: u64,
+        look: impl FnOnce(&Arena) -> R,
+    ) -> (u64, R) {
+        let kept = self.cut(at, tear).expect("the promise is kept");
+        let seen = self.after_cut(at, tear, |arena, judge| {
+            let mut surviving = Surviving::new(arena);
+            D::recover(&mut surviving, judge.bug).expect("it was recovered a moment ago");
+            let journal = surviving.into_journal();
+            let seen = look(arena);
+            journal.undo(arena);
+            seen
+        });
+        (kept.epoch, seen)
     }
 
     /// Cuts the power for good: the machine that boots from what recovery brought back.
