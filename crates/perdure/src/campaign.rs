@@ -417,9 +417,10 @@ impl Cutter<'_> {
         } = self.prepared;
         let mut machine = Machine::<D>::boot(configuration, workload, *engine, self.bug)?;
         let mut golden = Golden::watch(&mut machine);
-        let mut follower = match self.request.replica {
-            true => Some(Follower::start(self.prepared, &machine, golden.range())?),
-            false => None,
+        let mut follower = if self.request.replica {
+            Some(Follower::start(self.prepared, &machine, golden.range())?)
+        } else {
+            None
         };
         let mut result = JobResult {
             results: Vec::new(),
@@ -554,7 +555,7 @@ impl Cutter<'_> {
     ) -> Result<(), Error> {
         follower.follow(machine)?;
         let sent = follower.on_the_way();
-        let mut random = Random::new(result.tear_seed ^ 0x7265_706c_6963_61);
+        let mut random = Random::new(result.tear_seed ^ 0x0072_6570_6c69_6361);
         follower.receive(random.below(sent as u64 + 1) as usize)?;
         let held = follower.holds();
         result.replica_epoch = held.map(|(epoch, _)| epoch);

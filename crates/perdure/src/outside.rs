@@ -68,9 +68,10 @@ impl Outside {
                     return;
                 }
                 let key = (program, descriptor);
-                let base = match self.midway {
-                    true => *self.bases.entry(key).or_insert(offset),
-                    false => 0,
+                let base = if self.midway {
+                    *self.bases.entry(key).or_insert(offset)
+                } else {
+                    0
                 };
                 let stream = self.streams.entry(key).or_default();
                 let offset = offset.saturating_sub(base) as usize;

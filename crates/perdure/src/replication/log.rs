@@ -262,19 +262,16 @@ impl Log {
 
 impl Destination for Log {
     fn begin(&mut self, identity: &Identity) -> Result<Holding, Failure> {
-        match &self.ledger.identity {
-            Some(mine) => {
-                if let Some(difference) = mine.difference(identity) {
-                    return Err(Failure::Refused(format!(
-                        "the replica {} is of another run: {difference}",
-                        self.path.display()
-                    )));
-                }
-            }
-            None => {
-                let identity = serde_json::to_vec(identity).expect("plain data is JSON");
-                self.append(Kind::Identity, &identity)?;
-            }
+        let mine = self.ledger.identity.as_ref();
+        if let Some(difference) = mine.and_then(|mine| mine.difference(identity)) {
+            return Err(Failure::Refused(format!(
+                "the replica {} is of another run: {difference}",
+                self.path.display()
+            )));
+        }
+        if mine.is_none() {
+            let identity = serde_json::to_vec(identity).expect("plain data is JSON");
+            self.append(Kind::Identity, &identity)?;
         }
         Ok(Holding {
             position: self.ledger.position,

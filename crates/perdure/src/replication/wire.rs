@@ -22,7 +22,7 @@
 //!
 //! A MAC is BLAKE3, keyed. Nothing is encrypted.
 //!
-//! Always true: whoever does not know the secret gets 44 random bytes and a refusal, and nothing that it
+//! Always true: whoever does not know the secret gets the greeting and a refusal, and nothing that it
 //! sends reaches more than the handshake.
 
 use std::io::{self, Read, Write};
@@ -88,7 +88,7 @@ impl Secret {
                 source,
             };
             let random = random().map_err(failed)?;
-            let text: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
+            let text = blake3::Hash::from_bytes(random).to_hex();
             let mut options = std::fs::OpenOptions::new();
             options.write(true).create_new(true);
             #[cfg(unix)]
@@ -281,9 +281,9 @@ impl Channel {
         Ok(Self::new(stream, secret, Side::Primary, [&theirs, &mine]))
     }
 
-    fn message_mac(&self, side: Side, number: u64, head: &[u8; 8], payload: &[u8]) -> Mac {
+    fn message_mac(&self, side: Side, number: u64, head: [u8; 8], payload: &[u8]) -> Mac {
         let number = number.to_le_bytes();
-        mac(&self.key, &[&[side as u8], &number, head, payload])
+        mac(&self.key, &[&[side as u8], &number, &head, payload])
     }
 
     /// Sends a message.
@@ -291,7 +291,7 @@ impl Channel {
         let mut head = [0; 8];
         head[..4].copy_from_slice(&kind.to_le_bytes());
         head[4..].copy_from_slice(&(payload.len() as u32).to_le_bytes());
-        let seal = self.message_mac(self.side, self.sent, &head, payload);
+        let seal = self.message_mac(self.side, self.sent, head, payload);
         self.sent += 1;
         self.stream.write_all(&head)?;
         self.stream.write_all(payload)?;
@@ -330,7 +330,7 @@ impl Channel {
             Side::Replica => Side::Primary,
         };
         if !same(
-            &self.message_mac(other, self.received, &head, &payload),
+            &self.message_mac(other, self.received, head, &payload),
             &seal,
         ) {
             return Err(wrong("a message was changed on its way"));
