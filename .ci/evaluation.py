@@ -44,11 +44,28 @@ def experiment(one: dict, figures: Path) -> list[str]:
         ]
         for claim in claims
     ]
-    lines += table(["the paper says", "its value", "measured", "verdict"], body)
+    if claims:
+        lines += table(["the paper says", "its value", "measured", "verdict"], body)
+    elif one["axis"] is None:
+        lines += values(one)
     for claim in claims:
         if claim["reason"]:
             lines += [f"*{claim['says']}*: {claim['reason']}", ""]
     return lines + [f"- {note}" for note in one["notes"]] + ([""] if one["notes"] else [])
+
+
+def values(one: dict) -> list[str]:
+    """What was measured of each subject under each design, and the averages."""
+    designs = list(dict.fromkeys(value["design"] for value in one["values"]))
+    found = {(value["subject"], value["design"]): value["value"] for value in one["values"]}
+    average = {value["design"]: value["value"] for value in one["averages"]}
+    subjects = dict.fromkeys(value["subject"] for value in one["values"])
+    body = [
+        [name, *(number(found.get((name, design)), 1, 2) for design in designs)]
+        for name in subjects
+    ]
+    mean = [one["average"], *(number(average.get(design), 1, 2) for design in designs)]
+    return table([one["subject"], *designs], [*body, mean])
 
 
 def command(results: dict) -> str:

@@ -108,15 +108,17 @@ class RegionProgram:
 
 @dataclass(frozen=True)
 class Region:
-    """The measured part of a run: from the moment when every program had warmed up.
+    """The measured part of a run.
 
-    `statistics` are differences over the region; `programs` stand in the order of the request.
+    `statistics` are differences over the region; `programs` stand in the order of the request;
+    `whole_phase` says that it is every program's parallel phase, from begin to end.
     """
 
     cycles: int
     instructions: int
     statistics: Mapping[str, Statistic]
     programs: Sequence[RegionProgram]
+    whole_phase: bool = False
 
 
 @dataclass(frozen=True)
@@ -381,6 +383,7 @@ class Machine:
         restart: bool = False,
         warm_up: int | None = None,
         measure: int | None = None,
+        measure_threads: bool = False,
         stop_after: int | None = None,
         out: Path | None = None,
         snapshots: Path | None = None,
@@ -399,6 +402,8 @@ class Machine:
         `programs` are several at once instead, one process and one hart each; with `restart`, one
         that has finished starts again until all have. After each program has retired `warm_up`
         instructions the measured region begins, and it ends when each has retired `measure` more.
+        With `measure_threads` it is the first parallel phase, from a program's second thread's
+        start until it has one thread again (or has retired `measure` instructions in it).
         `out` is a folder for results, the effective configuration and the guest's files;
         `snapshots` one for a snapshot store, where the design keeps snapshots: see
         `perdure.open_snapshots`. Each epoch that becomes recoverable is copied to `replicate_to`, a
@@ -417,7 +422,7 @@ class Machine:
             **({} if snapshots is None else {"snapshots": fspath(snapshots)}),
             **_replicated(replicate_to, secret_file, patience),
             **_bursts(watch, burst_stores, burst_instructions, sample_cycles),
-            **_together(program, programs, restart, warm_up, measure),
+            **_together(program, programs, restart, warm_up, measure, measure_threads),
         )
         text = _core.run(json.dumps(request), progress)
         self._store(out, text)
@@ -562,6 +567,7 @@ def _together(
     restart: bool,
     warm_up: int | None = None,
     measure: int | None = None,
+    measure_threads: bool = False,
 ) -> dict[str, object]:
     """What a request says about several programs and a measured region, where it says anything."""
     if program and programs:
@@ -573,6 +579,7 @@ def _together(
         "restart": restart or None,
         "warm_up_instructions": warm_up,
         "measure_instructions": measure,
+        "measure_threads": measure_threads or None,
     }
     return {key: value for key, value in asked.items() if value is not None}
 
@@ -636,6 +643,7 @@ def _region(result: Json) -> Region | None:
         cycles=region["cycles"],
         instructions=region["instructions"],
         statistics=_statistics(region),
+        whole_phase=region.get("whole_phase", False),
         programs=[
             RegionProgram(program["cycles"], program["instructions"])
             for program in region["programs"]

@@ -155,6 +155,12 @@ MeasureOption = Annotated[
         "--measure", parser=_positive, metavar="INSTRUCTIONS", help="Of each program, then."
     ),
 ]
+MeasureThreadsOption = Annotated[
+    bool,
+    typer.Option(
+        "--measure-threads", help="Of each program, its parallel phase (and at most --measure)."
+    ),
+]
 SchedulerOption = Annotated[
     str | None,
     typer.Option("--scheduler", metavar="ADDRESS", help="A Dask scheduler, as tcp://host:8786."),
@@ -202,6 +208,7 @@ def run(
     restart: RestartOption = False,
     warm_up: WarmUpOption = None,
     measure: MeasureOption = None,
+    measure_threads: MeasureThreadsOption = False,
     engine: EngineOption = Engine.fast,
     json_file: JsonOption = None,
     out: OutOption = None,
@@ -258,6 +265,7 @@ def run(
             restart=restart,
             warm_up=warm_up,
             measure=measure,
+            measure_threads=measure_threads,
             stop_after=stop_after,
             out=out,
             snapshots=snapshots,
@@ -492,6 +500,7 @@ def sweep(
     restart: RestartOption = False,
     warm_up: WarmUpOption = None,
     measure: MeasureOption = None,
+    measure_threads: MeasureThreadsOption = False,
     scheduler: SchedulerOption = None,
     workers: WorkersOption = None,
     out: Annotated[
@@ -514,6 +523,7 @@ def sweep(
             restart=restart,
             warm_up=warm_up,
             measure=measure,
+            measure_threads=measure_threads,
             stop_after=stop_after,
             out=out,
             scheduler=scheduler,

@@ -74,6 +74,7 @@ def sweep(
     restart: bool = False,
     warm_up: int | None = None,
     measure: int | None = None,
+    measure_threads: bool = False,
     stop_after: int | None = None,
     out: api.Path = OUT,
     scheduler: str | None = None,
@@ -111,6 +112,7 @@ def sweep(
         restart=restart,
         warm_up=warm_up,
         measure=measure,
+        measure_threads=measure_threads,
         stop_after=stop_after,
     )
     asked: list[tuple[Point, dict[str, str]]] = []

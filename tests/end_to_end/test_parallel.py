@@ -47,6 +47,21 @@ def test_the_catalogue_is_sound(name: str) -> None:
             assert (table.number("instructions_millions") or 0) > 0
 
 
+@pytest.mark.parametrize("name", ["kmeans", "hash-map"])
+def test_a_region_is_the_whole_parallel_phase(name: str, programs: Path) -> None:
+    """The same stores under two designs but for the kernel's, and less than the whole run."""
+    words: list[str | Path] = [programs / name, *ENTRIES[name].table("tiny").texts("arguments")]
+    stores = []
+    for design in ("ideal", "nvoverlay"):
+        machine = Machine(machine="nvoverlay", design=design, harts=HARTS)
+        result = machine.run(words, measure_threads=True)
+        assert result.region is not None and result.region.whole_phase
+        assert 0 < result.region.cycles < result.sim.cycles
+        assert result.exit_code is None, "the check comes after the region"
+        stores.append(result.region.statistics["l1d.stores"].value)
+    assert stores[0] == pytest.approx(stores[1], rel=0.01)
+
+
 @pytest.mark.parametrize("name", sorted(ENTRIES))
 @pytest.mark.parametrize("harts", [1, HARTS])
 def test_output_is_that_under_qemu(

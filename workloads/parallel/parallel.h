@@ -220,7 +220,7 @@ struct thread_start {
     unsigned thread;
     thread_function *function;
     void *context;
-    pthread_barrier_t *start;
+    pthread_barrier_t *together;
 };
 
 /* Waits until all threads of the barrier have come here. */
@@ -244,20 +244,22 @@ static inline void barrier_init(pthread_barrier_t *barrier, unsigned count)
 static inline void *thread_main(void *argument)
 {
     const struct thread_start *self = (const struct thread_start *)argument;
-    barrier_wait(self->start);
+    barrier_wait(self->together);
     self->function(self->thread, self->context);
+    barrier_wait(self->together);
     return NULL;
 }
 
 /* Runs function(0, context) to function(count - 1, context) at the same time, number 0 on the
-   calling thread, and returns when all have returned. None begins before all threads exist. */
+   calling thread, and returns when all have returned. None begins before all threads exist, and none
+   ends before all have returned: there are several threads as long as any of them works. */
 static inline void run_threads(unsigned count, thread_function *function, void *context)
 {
     struct thread_start *starts =
         (struct thread_start *)allocate_zeroed(count, sizeof(struct thread_start));
-    pthread_barrier_t start;
+    pthread_barrier_t together;
     pthread_attr_t attributes;
-    barrier_init(&start, count);
+    barrier_init(&together, count);
     if (pthread_attr_init(&attributes) != 0 ||
         pthread_attr_setstacksize(&attributes, THREAD_STACK_BYTES) != 0) {
         die(STATUS_USAGE, "no stacks of %d bytes for threads", THREAD_STACK_BYTES);
@@ -266,7 +268,7 @@ static inline void run_threads(unsigned count, thread_function *function, void *
         starts[i].thread = i;
         starts[i].function = function;
         starts[i].context = context;
-        starts[i].start = &start;
+        starts[i].together = &together;
         if (i > 0 &&
             pthread_create(&starts[i].handle, &attributes, thread_main, &starts[i]) != 0) {
             die(STATUS_USAGE, "thread %u of %u could not be started", i, count);
@@ -277,7 +279,7 @@ static inline void run_threads(unsigned count, thread_function *function, void *
         pthread_join(starts[i].handle, NULL);
     }
     pthread_attr_destroy(&attributes);
-    pthread_barrier_destroy(&start);
+    pthread_barrier_destroy(&together);
     free(starts);
 }
 

@@ -274,6 +274,17 @@ impl Kernel {
         &self.reports
     }
 
+    /// How many threads live of each program, in the order of the configuration.
+    pub fn threads_of_programs(&self) -> Vec<usize> {
+        let mut found = vec![0; self.reports.len()];
+        for thread in self.threads.values() {
+            if let Some(process) = self.processes.get(thread.process) {
+                found[process.program as usize] += 1;
+            }
+        }
+        found
+    }
+
     /// Set once every program has finished: the first report in their order whose status is not
     /// zero, else the first one.
     pub fn exited(&self) -> Option<&ExitReport> {

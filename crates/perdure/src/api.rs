@@ -149,10 +149,16 @@ impl Run<'_> {
             return Err(Error::Defect(message.clone()));
         }
         if workload.region.is_some() && machine.meter.measured().is_none() && !interrupted {
+            let begin = match self.request.measure_threads {
+                true => "no program had several threads".to_owned(),
+                false => format!(
+                    "--warm-up is {}",
+                    self.request.warm_up_instructions.unwrap_or(0)
+                ),
+            };
             return Err(Error::Request(format!(
-                "the measured region was not reached: the programs retired {:?} instructions, and --warm-up is {}",
-                machine.meter.retired,
-                self.request.warm_up_instructions.unwrap_or(0)
+                "the measured region was not reached: the programs retired {:?} instructions, and {begin}",
+                machine.meter.retired
             )));
         }
         let mut result = run_result(&machine, self.prepared, seconds, interrupted)?;

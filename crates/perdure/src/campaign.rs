@@ -368,7 +368,7 @@ fn stratified(survey: &Survey, cuts: u64, random: &mut Random) -> Vec<Cycles> {
 }
 
 fn resumed_indices(request: &Request, cuts: usize, seed: u64) -> BTreeSet<usize> {
-    if request.stop_after.is_some() || request.measure_instructions.is_some() {
+    if request.stop_after.is_some() || request.is_measured() {
         return BTreeSet::new();
     }
     match request.resume.unwrap_or(Resume::Sample) {

@@ -744,6 +744,10 @@ impl<D: Design> Machine<D> {
             }
             Outcome::Exited { .. } => self.programs_ended(hart),
         }
+        if self.meter.follows_threads() {
+            self.meter.threads = self.kernel.threads_of_programs();
+            self.look_at_region(self.clock(hart));
+        }
         if D::PROMISE == perdure_designs::Promise::Nothing {
             // Nothing holds output back.
             let epoch = self.design.executing_epoch();

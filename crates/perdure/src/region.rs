@@ -1,8 +1,10 @@
 //! The measured part of a run: it begins when every program has retired its warm-up, and ends when
-//! every program has retired so many instructions more.
+//! every program has retired so many instructions more; or it follows the programs' threads.
 //!
 //! Always true here: an instruction is counted for the program whose thread retired it. A program
-//! that has finished and is not started again waits for nobody.
+//! that has finished and is not started again waits for nobody. A region that follows threads is a
+//! program's first parallel phase, from its second thread's start until it has one thread again: the
+//! same work whatever the machine, where instructions also count those of waiting.
 
 use perdure_hardware::statistics::Statistics;
 use perdure_hardware::time::Cycles;
@@ -12,8 +14,10 @@ use perdure_hardware::time::Cycles;
 pub struct Region {
     /// Instructions that every program retires first.
     pub warm_up_instructions: u64,
-    /// Instructions of every program that are measured.
+    /// Instructions of every program that are measured, at most; `u64::MAX` for no limit.
     pub measure_instructions: u64,
+    /// Only while a program has several threads, the first time that it has.
+    pub follows_threads: bool,
 }
 
 /// One program's share.
@@ -38,6 +42,16 @@ pub struct Measured {
     pub programs: Vec<Share>,
     /// False if a program finished too early.
     pub complete: bool,
+    /// Every program's parallel phase, from begin to end: equal work under every design.
+    pub whole_phase: bool,
+}
+
+/// How the region ended for a program.
+#[derive(Clone, Copy, Debug)]
+struct End {
+    at: Cycles,
+    /// With its parallel phase, and not by a limit.
+    whole: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -53,8 +67,10 @@ pub struct Meter {
     region: Option<Region>,
     /// Instructions retired so far, by program.
     pub retired: Vec<u64>,
+    /// Threads that live now, by program; kept up to date only if the region follows them.
+    pub threads: Vec<usize>,
     begun: Option<Begun>,
-    ends: Vec<Option<Cycles>>,
+    ends: Vec<Option<End>>,
     measured: Option<Measured>,
 }
 
@@ -64,6 +80,7 @@ impl Meter {
         Self {
             region,
             retired: vec![0; programs],
+            threads: vec![1; programs],
             begun: None,
             ends: vec![None; programs],
             measured: None,
@@ -75,6 +92,11 @@ impl Meter {
         self.measured.as_ref()
     }
 
+    /// True as long as `threads` is looked at.
+    pub fn follows_threads(&self) -> bool {
+        self.measured.is_none() && self.region.is_some_and(|region| region.follows_threads)
+    }
+
     /// What is left for a program until something begins or ends for it.
     pub fn left(&self, program: usize) -> u64 {
         let Some(region) = self.region else {
@@ -83,7 +105,7 @@ impl Meter {
         let target = match &self.begun {
             None => region.warm_up_instructions,
             Some(_) if self.ends[program].is_some() => u64::MAX,
-            Some(begun) => begun.retired[program] + region.measure_instructions,
+            Some(begun) => begun.retired[program].saturating_add(region.measure_instructions),
         };
         match target.saturating_sub(self.retired[program]) {
             0 => u64::MAX,
@@ -91,7 +113,7 @@ impl Meter {
         }
     }
 
-    /// A program has retired instructions or finished: begins or ends what is due at `now`. True
+    /// A program has retired instructions, got or lost threads, or finished: begins or ends what is due at `now`. True
     /// when the region has just ended. `finished` tells of each program whether it will never go
     /// on.
     pub fn look(
@@ -108,7 +130,9 @@ impl Meter {
         }
         let Some(begun) = &self.begun else {
             let warm = |program: usize| {
-                self.retired[program] >= region.warm_up_instructions || finished(program)
+                let parallel = !region.follows_threads || self.threads[program] > 1;
+                (self.retired[program] >= region.warm_up_instructions && parallel)
+                    || finished(program)
             };
             if (0..self.retired.len()).all(warm) {
                 self.begun = Some(Begun {
@@ -119,20 +143,21 @@ impl Meter {
             }
             return false;
         };
+        let growth = |program: usize| self.retired[program] - begun.retired[program];
         for program in 0..self.ends.len() {
-            let done =
-                self.retired[program] - begun.retired[program] >= region.measure_instructions;
-            if done || finished(program) {
-                self.ends[program].get_or_insert(now);
+            let limit = growth(program) >= region.measure_instructions;
+            let alone = region.follows_threads && self.threads[program] < 2;
+            if limit || alone || finished(program) {
+                let whole = region.follows_threads && !limit;
+                self.ends[program].get_or_insert(End { at: now, whole });
             }
         }
-        if self.ends.iter().any(Option::is_none) {
+        let Some(ends) = self.ends.iter().copied().collect::<Option<Vec<End>>>() else {
             return false;
-        }
-        let growth = |program: usize| self.retired[program] - begun.retired[program];
-        let programs: Vec<Share> = (0..self.ends.len())
-            .map(|program| Share {
-                cycles: self.ends[program].map_or(0, |end| end - begun.at),
+        };
+        let programs: Vec<Share> = (ends.iter().enumerate())
+            .map(|(program, end)| Share {
+                cycles: end.at - begun.at,
                 instructions: growth(program),
             })
             .collect();
@@ -140,9 +165,10 @@ impl Meter {
             cycles: now - begun.at,
             instructions: programs.iter().map(|share| share.instructions).sum(),
             statistics: statistics().since(&begun.statistics),
-            complete: programs
-                .iter()
-                .all(|share| share.instructions >= region.measure_instructions),
+            complete: (ends.iter().zip(&programs)).all(|(end, share)| {
+                end.whole || share.instructions >= region.measure_instructions
+            }),
+            whole_phase: ends.iter().all(|end| end.whole),
             programs,
         });
         true
@@ -160,6 +186,7 @@ mod tests {
             Some(Region {
                 warm_up_instructions: 10,
                 measure_instructions: 100,
+                follows_threads: false,
             }),
         );
         let nobody = |_| false;
@@ -185,11 +212,54 @@ mod tests {
         let region = Region {
             warm_up_instructions: 0,
             measure_instructions: 100,
+            follows_threads: false,
         };
         let mut meter = Meter::new(1, Some(region));
         meter.look(0, |_| false, Statistics::default);
         meter.retired = vec![40];
         assert!(meter.look(50, |_| true, Statistics::default));
         assert!(!meter.measured().unwrap().complete);
+    }
+
+    fn parallel(measure_instructions: u64) -> Meter {
+        let region = Region {
+            warm_up_instructions: 0,
+            measure_instructions,
+            follows_threads: true,
+        };
+        Meter::new(1, Some(region))
+    }
+
+    fn step(meter: &mut Meter, threads: usize, retired: u64, now: Cycles) -> bool {
+        meter.threads = vec![threads];
+        meter.retired = vec![retired];
+        meter.look(now, |_| false, Statistics::default)
+    }
+
+    #[test]
+    fn a_region_follows_the_threads_of_the_first_parallel_phase() {
+        let mut meter = parallel(u64::MAX);
+        assert!(meter.follows_threads());
+        assert!(!step(&mut meter, 1, 1000, 100), "set-up");
+        assert!(!step(&mut meter, 2, 1010, 200), "begins");
+        assert!(!step(&mut meter, 16, 5000, 300));
+        assert!(!step(&mut meter, 2, 8000, 400));
+        assert_eq!(meter.left(0), u64::MAX - 8000);
+        assert!(step(&mut meter, 1, 9010, 500), "ends");
+        let measured = meter.measured().unwrap();
+        assert!(measured.complete && measured.whole_phase);
+        assert_eq!((measured.cycles, measured.instructions), (300, 8000));
+        assert!(!meter.follows_threads());
+        assert!(!step(&mut meter, 16, 9999, 600), "a second phase");
+    }
+
+    #[test]
+    fn a_limit_ends_a_parallel_phase_before_it_is_whole() {
+        let mut meter = parallel(500);
+        step(&mut meter, 2, 100, 10);
+        assert_eq!(meter.left(0), 500);
+        assert!(step(&mut meter, 2, 600, 20));
+        let measured = meter.measured().unwrap();
+        assert!(measured.complete && !measured.whole_phase);
     }
 }

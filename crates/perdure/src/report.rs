@@ -144,6 +144,7 @@ fn region(measured: &Measured) -> Value {
         "cycles": measured.cycles,
         "instructions": measured.instructions,
         "complete": measured.complete,
+        "whole_phase": measured.whole_phase,
         "statistics": described(&measured.statistics),
         "programs": programs,
     })

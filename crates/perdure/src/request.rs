@@ -76,6 +76,10 @@ pub struct Request {
     /// Instructions of every program in the measured region, after which the run stops.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub measure_instructions: Option<u64>,
+    /// Measure the program's first parallel phase: from its second thread's start until it has one
+    /// thread again, or has retired `measure_instructions` in it.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub measure_threads: bool,
     /// Addresses (`0x…`) or symbols, each perhaps with `:BYTES`: a store there starts a burst of short
     /// epochs.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -163,6 +167,7 @@ impl Default for Request {
             restart: false,
             warm_up_instructions: None,
             measure_instructions: None,
+            measure_threads: false,
             watch: Vec::new(),
             burst_stores: None,
             burst_instructions: None,
@@ -260,7 +265,6 @@ impl Request {
         Ok(lines)
     }
 
-    /// The part of the run to measure.
     fn check_samples(&self) -> Result<(), Error> {
         match self.sample_cycles {
             Some(cycles) if cycles < 1000 => Err(Error::Request(format!(
@@ -293,16 +297,26 @@ impl Request {
         Ok(Some(Watched { places, burst }))
     }
 
+    /// Whether the run stops at the end of a measured region.
+    pub fn is_measured(&self) -> bool {
+        self.measure_threads || self.measure_instructions.is_some()
+    }
+
+    /// The part of the run to measure.
     fn region(&self) -> Result<Option<Region>, Error> {
         match (self.warm_up_instructions, self.measure_instructions) {
-            (None, None) => Ok(None),
+            (Some(_), _) if self.measure_threads => {
+                request_error("--warm-up with --measure-threads: the second thread begins the region")
+            }
+            (None, None) if !self.measure_threads => Ok(None),
             (Some(_), None) => {
                 request_error("--warm-up without --measure: say how many instructions to measure")
             }
             (_, Some(0)) => request_error("--measure 0: must be at least 1"),
-            (warm_up, Some(measure_instructions)) => Ok(Some(Region {
+            (warm_up, measure) => Ok(Some(Region {
                 warm_up_instructions: warm_up.unwrap_or(0),
-                measure_instructions,
+                measure_instructions: measure.unwrap_or(u64::MAX),
+                follows_threads: self.measure_threads,
             })),
         }
     }
@@ -375,10 +389,10 @@ impl Request {
         let program_hash = format!("{:016x}", hasher.digest());
         let kernel = perdure_linux::Configuration {
             programs,
-            restart: match (self.restart, self.measure_instructions) {
+            restart: match (self.restart, self.is_measured()) {
                 (false, _) => Restart::Never,
-                (true, None) => Restart::UntilAllFinished,
-                (true, Some(_)) => Restart::Always,
+                (true, false) => Restart::UntilAllFinished,
+                (true, true) => Restart::Always,
             },
             sysroot: self.sysroot.clone(),
             work_directory: std::env::current_dir().ok(),

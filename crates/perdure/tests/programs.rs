@@ -82,6 +82,23 @@ fn restarted_programs_keep_the_load_on_until_the_region_ends() {
 }
 
 #[test]
+fn a_region_may_follow_the_threads() {
+    let asked = json!({
+        "machine": "picl", "design": "picl", "harts": 4,
+        "program": ["exerciser:400:64:100:4"], "measure_threads": true,
+    });
+    let result = run(&asked);
+    let region = &result["region"];
+    assert_eq!((&region["whole_phase"], &region["complete"]), (&json!(true), &json!(true)));
+    assert!(region["instructions"].as_u64() < result["sim"]["instructions"].as_u64());
+    let plain = run(&with(asked.clone(), json!({"engine": "plain"})));
+    assert_eq!(plain["region"], *region, "both engines");
+    let limited = run(&with(asked, json!({"measure_instructions": 500})));
+    assert_eq!(limited["region"]["whole_phase"], false);
+    assert!(limited["region"]["instructions"].as_u64() < region["instructions"].as_u64());
+}
+
+#[test]
 fn one_power_cut_brings_all_programs_back() {
     for design in DESIGNS.into_iter().filter(|&design| design != "ideal") {
         let result = cut(&with(
@@ -105,4 +122,8 @@ fn what_cannot_be_asked_for_is_explained() {
     assert!(refused(json!({"programs": [[SHORT], []]})).contains("no program"));
     let late = json!({"warm_up_instructions": 1_000_000_000, "measure_instructions": 1});
     assert!(refused(late).contains("was not reached"));
+    let threads = |more: Value| refused(with(json!({"measure_threads": true}), more));
+    assert!(threads(json!({})).contains("no program had several threads"));
+    assert!(threads(json!({"warm_up_instructions": 5})).contains("--measure-threads"));
+    assert!(threads(json!({"measure_instructions": 0})).contains("at least 1"));
 }

@@ -83,6 +83,8 @@ def described(point: Point) -> dict[str, Any]:
         "restart": point.restart,
         "warm_up_instructions": point.warm_up,
         "measure_instructions": point.measure,
+        "measure_threads": point.measure_threads,
+        "sample_cycles": point.sample_cycles,
         "stop_after": point.stop_after,
         "campaign": None if point.campaign is None else asdict(point.campaign),
     }

@@ -151,7 +151,7 @@ def problem(point: Point, result: dict[str, Any]) -> str | None:
     fatal = result.get("fatal_signal")
     if fatal is not None:
         return f"the program died by {fatal['signal']}: {fatal['cause']} at {fatal['pc']}"
-    if point.measure is None:
+    if not point.is_measured:
         return None
     for program, report in zip(point.programs, result.get("programs", ()), strict=False):
         if report["exit_code"] not in (0, None):
@@ -159,6 +159,8 @@ def problem(point: Point, result: dict[str, Any]) -> str | None:
     region = result.get("region")
     if region is None:
         return "the programs ended before the measured region"
+    if region.get("whole_phase") or point.measure is None:
+        return None
     for program, measured in zip(point.programs, region["programs"], strict=True):
         if measured["instructions"] < point.measure:
             return (

@@ -6,6 +6,7 @@ one column for each statistic; only the columns that start with `host_` differ b
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -33,6 +34,8 @@ COLUMNS: Mapping[str, Any] = {
     "core": pl.String,
     "warm_up_instructions": pl.Int64,
     "measure_instructions": pl.Int64,
+    "measure_threads": pl.Boolean,
+    "whole_phase": pl.Boolean,
     "cycles": pl.Int64,
     "instructions": pl.Int64,
     "program_cycles": pl.List(pl.Int64),
@@ -67,12 +70,61 @@ def measured(stored: Stored) -> dict[str, Any]:
             "cycles": region["cycles"],
             "instructions": region["instructions"],
             "programs": region["programs"],
+            "whole_phase": region.get("whole_phase", False),
             "statistics": region["statistics"],
             "ended": ended,
         }
     simulated = result["sim"]
     whole = {"cycles": simulated["cycles"], "instructions": simulated["instructions"]}
-    return {**whole, "programs": [whole], "statistics": ended, "ended": ended}
+    return {
+        **whole,
+        "programs": [whole],
+        "whole_phase": False,
+        "statistics": ended,
+        "ended": ended,
+    }
+
+
+WRITTEN = {
+    "nvm.written_bytes.total": "nvm_written_bytes",
+    "nvm.written_bytes.data": "nvm_written_bytes_data",
+    "nvm.written_bytes.log": "nvm_written_bytes_log",
+    "nvm.written_bytes.metadata": "nvm_written_bytes_metadata",
+}
+"""What a run's series has of the statistics."""
+
+
+def sampled(stored: Stored) -> int:
+    """Up to how many instructions of all harts a run's series goes."""
+    series = stored["result"]["series"]
+    return int(series[-1]["instructions"]) if series else 0
+
+
+def sliced(stored: Stored, begin: int, end: int) -> dict[str, Any] | None:
+    """A part of a run, from its series: from so many instructions of all harts to so many.
+
+    Between two samples everything is taken to grow evenly. None if the run does not go that far.
+    """
+    series = [dict.fromkeys(("cycle", "instructions", *WRITTEN.values()), 0)]
+    series += stored["result"]["series"]
+    at = [sample["instructions"] for sample in series]
+    if end > at[-1] or begin >= end:
+        return None
+
+    def amount(name: str, mark: int) -> float:
+        place = max(bisect_left(at, mark), 1)
+        before, after = series[place - 1], series[place]
+        width = after["instructions"] - before["instructions"]
+        share = (mark - before["instructions"]) / width if width else 0.0
+        return float(before[name] + share * (after[name] - before[name]))
+
+    grown = {
+        name: {"value": amount(column, end) - amount(column, begin)}
+        for name, column in WRITTEN.items()
+    }
+    cycles, instructions = amount("cycle", end) - amount("cycle", begin), end - begin
+    whole = {"cycles": cycles, "instructions": instructions}
+    return {**whole, "programs": [whole], "whole_phase": False, "statistics": grown, "ended": {}}
 
 
 def row(stored: Stored) -> dict[str, Any]:
@@ -95,6 +147,8 @@ def row(stored: Stored) -> dict[str, Any]:
         "core": stored["core"],
         "warm_up_instructions": point["warm_up_instructions"],
         "measure_instructions": point["measure_instructions"],
+        "measure_threads": point["measure_threads"],
+        "whole_phase": region["whole_phase"],
         "cycles": region["cycles"],
         "instructions": region["instructions"],
         "program_cycles": [program["cycles"] for program in region["programs"]],

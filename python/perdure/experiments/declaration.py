@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal, TypeAlias
 
@@ -72,7 +72,8 @@ class Paper:
 
     `baseline` is the design that others are relative to, `tags` one whose tags see write sets.
     `catalogues` are files of workloads; none for those that stand for SPEC CPU2006. A machine has
-    as many harts as programs, unless `harts` are given.
+    as many harts as programs, unless `harts` are given. With `measure_threads`, what is measured of
+    a workload is its parallel phase.
     """
 
     name: str
@@ -84,6 +85,7 @@ class Paper:
     seed: int
     catalogues: tuple[str, ...]
     harts: int | None
+    measure_threads: bool
     designs: Sequence[Design]
     notes: Sequence[str]
     scales: Mapping[Scale, ScaleOf]
@@ -106,6 +108,19 @@ class Axis:
     logarithmic: bool
     settings: tuple[str, ...]
     shown: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Slices:
+    """A run over time: `count` parts of so many instructions of all harts, from its begin on.
+
+    They are cut out of a series with a sample every so many cycles. Without `instructions`, they
+    are equal parts of each run, however many that retires.
+    """
+
+    count: int
+    sample_cycles: int
+    instructions: int | None
 
 
 @dataclass(frozen=True)
@@ -154,8 +169,9 @@ class Claim:
 class Experiment:
     """One figure: what runs, what is measured of it, how it is drawn, what the paper claims.
 
-    `baseline` is the paper's unless the figure has its own. With `slices`, what is measured of a
-    workload is divided into so many regions, one after another, and they are the axis.
+    `baseline` is the paper's unless the figure has its own. With `slices`, a workload's run is
+    divided into parts, which are the axis. `epoch_divisors` are of designs whose epochs have so
+    many times fewer stores than the configuration says.
     """
 
     name: str
@@ -168,7 +184,7 @@ class Experiment:
     baseline: str
     average: str
     chart: str
-    slices: int | None
+    slices: Slices | None
     axis: Axis | None
     relative_to: float | None
     overrides: tuple[str, ...]
@@ -179,6 +195,7 @@ class Experiment:
     baseline_at_least: float
     notes: tuple[str, ...]
     claims: Sequence[Claim]
+    epoch_divisors: Mapping[str, int] = field(default_factory=dict)
 
 
 def papers() -> list[str]:
@@ -209,6 +226,7 @@ def paper(name: str) -> Paper:
         seed=table.integer("seed"),
         catalogues=tuple(table.texts("catalogues", ())),
         harts=table.integer("harts", 0) or None,
+        measure_threads=table.flag("measure_threads"),
         designs=designs,
         notes=table.texts("notes", ()),
         scales={scale: _scale(scale, scales.table(scale)) for scale in SCALES},
@@ -264,7 +282,8 @@ def _experiment(path: Path, scale: Scale) -> Experiment:
     axis = table.optional_table("axis")
     designs = tuple(table.texts("designs"))
     subject = table.choice("subject", ("workload", "mix"))
-    slices = table.integer("slices", 0) or None
+    slices = _slices(table.optional_table("slices"), scale)
+    divisors = table.optional_table("epoch_divisors")
     made = Experiment(
         name=path.stem,
         figure=table.text("figure"),
@@ -287,6 +306,9 @@ def _experiment(path: Path, scale: Scale) -> Experiment:
         baseline_at_least=table.number("baseline_at_least", 0.0) or 0.0,
         notes=(*table.texts("notes", ()), *(chosen.texts("notes", ()) if chosen else ())),
         claims=[_claim(one, designs, scale) for one in table.list_of_tables("claim")],
+        epoch_divisors={}
+        if divisors is None
+        else {design: divisors.integer(design) for design in divisors.names()},
     )
     table.finish()
     return made
@@ -299,12 +321,25 @@ def _scaled_keys(table: Table | None) -> None:
         table.finish()
 
 
-def _sliced(slices: int | None) -> Axis | None:
-    """The axis of a run's slices: how far each one goes."""
+def _slices(table: Table | None, scale: Scale) -> Slices | None:
+    if table is None:
+        return None
+    found = {}
+    for size in SCALES:
+        one = table.table(size)
+        count, sample_cycles = one.integer("count"), one.integer("sample_cycles")
+        found[size] = Slices(count, sample_cycles, one.integer("instructions", 0) or None)
+        one.finish()
+    table.finish()
+    return found[scale]
+
+
+def _sliced(slices: Slices | None) -> Axis | None:
+    """The axis of a run's slices: up to where each one goes, in percent of all of them."""
     if slices is None:
         return None
-    shown = tuple(100 * (place + 1) / slices for place in range(slices))
-    return Axis("", "of the measured run", "%", False, ("",) * slices, shown)
+    shown = tuple(100 * (place + 1) / slices.count for place in range(slices.count))
+    return Axis("", "of the run", "%", False, ("",) * slices.count, shown)
 
 
 def _axis(table: Table, scale: Scale) -> Axis:
@@ -391,7 +426,7 @@ class Region:
     """What of a workload's run is measured in a paper, in place of what its catalogue says.
 
     `arguments` are None where they are the catalogue's; the lengths are instructions of all threads
-    together; `overrides` belong to the workload.
+    together, and 0 for no limit; `overrides` belong to the workload.
     """
 
     arguments: tuple[str, ...] | None
@@ -413,8 +448,8 @@ def regions(name: str, scale: Scale) -> dict[str, Region]:
             arguments = tuple(one.texts("arguments", ()))
             made = Region(
                 arguments=arguments or None,
-                warm_up=one.integer("warm_up_instructions"),
-                measure=one.integer("measure_instructions"),
+                warm_up=one.integer("warm_up_instructions", 0),
+                measure=one.integer("measure_instructions", 0),
                 overrides=tuple(one.texts("set", ())),
             )
             one.finish()

@@ -93,22 +93,33 @@ def _log_bytes(region: Measured, _base: Measured | None, epoch: int) -> Parts | 
 
 
 def _work(region: Measured) -> float:
-    """Work done in a region of threads: waiting by spinning retires instructions, but no stores."""
-    return statistic(region, "l1d.stores")
+    """Work done in a region of threads.
+
+    A whole parallel phase is one piece of work, whatever it took. Of a part of one, stores are
+    counted: threads that wait by spinning retire instructions, but no stores.
+    """
+    return 1.0 if region.get("whole_phase") else statistic(region, "l1d.stores")
+
+
+def _for_equal_work(here: float, region: Measured, there: float, base: Measured) -> Parts | None:
+    """A ratio of amounts, for equal work; None where the works cannot be compared."""
+    alike = bool(region.get("whole_phase")) == bool(base.get("whole_phase"))
+    if not alike or not _work(region) or not _work(base) or not there:
+        return None
+    return {None: here / _work(region) / (there / _work(base))}
 
 
 def _cycles_of_work(region: Measured, base: Measured | None, _epoch: int) -> Parts | None:
-    if base is None or not _work(region) or not base["cycles"]:
+    if base is None:
         return None
-    return {None: region["cycles"] / _work(region) / (base["cycles"] / _work(base))}
+    return _for_equal_work(region["cycles"], region, base["cycles"], base)
 
 
 def _bytes_of_work(region: Measured, base: Measured | None, _epoch: int) -> Parts | None:
-    total = 0.0 if base is None else statistic(base, "nvm.written_bytes.total")
-    if base is None or not total or not _work(region):
+    if base is None:
         return None
-    written = statistic(region, "nvm.written_bytes.total") / _work(region)
-    return {None: written / (total / _work(base))}
+    here, there = (statistic(one, "nvm.written_bytes.total") for one in (region, base))
+    return _for_equal_work(here, region, there, base)
 
 
 def _cycles(region: Measured, _base: Measured | None, _epoch: int) -> Parts | None:
@@ -118,7 +129,7 @@ def _cycles(region: Measured, _base: Measured | None, _epoch: int) -> Parts | No
 
 def _writes(region: Measured, _base: Measured | None, _epoch: int) -> Parts | None:
     work = _work(region)
-    return {None: statistic(region, "nvm.writes") / work * 1000} if work else None
+    return {None: statistic(region, "nvm.writes") / work} if work else None
 
 
 def _bandwidth(region: Measured, _base: Measured | None, _epoch: int) -> Parts | None:
@@ -165,7 +176,7 @@ def _departures(region: Measured, _base: Measured | None, _epoch: int) -> Parts 
 
 def _versions(region: Measured, _base: Measured | None, _epoch: int) -> Parts | None:
     work = _work(region)
-    return {None: sum(_departed(region).values()) / work * 1000} if work else None
+    return {None: sum(_departed(region).values()) / work} if work else None
 
 
 def _scanned_lines(region: Measured, _base: Measured | None, _epoch: int) -> Parts | None:
@@ -231,8 +242,8 @@ METRICS: Mapping[str, Metric] = {
             "cycles-of-work",
             "cycles for the same work, normalised to no snapshots",
             "×",
-            "cycles of the region for each store in it, over the same without snapshots; threads "
-            "that wait by spinning retire instructions but no stores",
+            "cycles of the parallel phase, over those without snapshots; where a region is only a "
+            "part of it, cycles for each store in the region",
             "lower",
             True,
             (),
@@ -242,8 +253,8 @@ METRICS: Mapping[str, Metric] = {
             "bytes-of-work",
             "bytes written to the NVM for the same work, normalised to NVOverlay",
             "×",
-            "all bytes that were written to the NVM in the region, for each store in it, over the "
-            "same under NVOverlay",
+            "all bytes that were written to the NVM in the parallel phase, over those under "
+            "NVOverlay; where a region is only a part of it, bytes for each store in the region",
             "lower",
             True,
             (),
@@ -253,7 +264,7 @@ METRICS: Mapping[str, Metric] = {
             "cycles",
             "cycles for the same work, relative to the first",
             "×",
-            "cycles of the region for each store in it",
+            "cycles of the parallel phase",
             "lower",
             False,
             (),
@@ -263,7 +274,7 @@ METRICS: Mapping[str, Metric] = {
             "writes",
             "writes to the NVM for the same work, relative to the first",
             "×",
-            "row writes at the NVM for each thousand stores of the region",
+            "row writes at the NVM in the parallel phase",
             "lower",
             False,
             (),
@@ -273,7 +284,7 @@ METRICS: Mapping[str, Metric] = {
             "bandwidth",
             "bytes written to the NVM in a cycle",
             "B",
-            "all bytes that were written to the NVM in the region, over its cycles",
+            "all bytes that were written to the NVM, over the cycles of that time",
             "lower",
             False,
             (),
@@ -314,7 +325,7 @@ METRICS: Mapping[str, Metric] = {
             "versions",
             "versions that left the caches for the same work, relative to the first",
             "×",
-            "what departures counts, for each thousand stores of the region",
+            "what departures counts, in the parallel phase",
             "lower",
             False,
             (),

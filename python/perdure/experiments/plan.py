@@ -65,14 +65,11 @@ def plan(
             continue
         names = mixes[subject] if experiment.subject == "mix" else [subject]
         own = [one for name in names for one in provided.entries[name].sizes[scale.name].overrides]
-        for place, (shown, setting) in enumerate(_settings(experiment)):
+        for shown, setting in _settings(experiment):
             overrides = merged(scale.overrides, own, experiment.overrides, setting)
             for design in designs:
-                point = _point(
-                    subject, names, design, overrides, experiment, paper, scale, provided
-                )
-                if experiment.slices is not None:
-                    point = _slice(point, place, experiment.slices)
+                chosen = _divided(overrides, experiment.epoch_divisors.get(design, 1))
+                point = _point(subject, names, design, chosen, experiment, paper, scale, provided)
                 point = replace(point, remark=" ".join([experiment.name, *setting]))
                 planned.append(Planned(experiment.name, subject, design, shown, point))
     return planned
@@ -86,10 +83,12 @@ def _settings(experiment: Experiment) -> Iterable[tuple[float | None, tuple[str,
     return [(shown, (f"{axis.key}={setting}",) if axis.key else ()) for shown, setting in pairs]
 
 
-def _slice(point: Point, place: int, slices: int) -> Point:
-    """The point with one of the slices of its region in place of the whole."""
-    begin, end = ((point.measure or 0) * one // slices for one in (place, place + 1))
-    return replace(point, warm_up=(point.warm_up or 0) + begin, measure=end - begin)
+def _divided(overrides: tuple[str, ...], divisor: int) -> tuple[str, ...]:
+    """The overrides, with so many times fewer stores in an epoch."""
+    values = dict(text.split("=", 1) for text in overrides)
+    if divisor == 1 or STORES_KEY not in values:
+        return overrides
+    return merged(overrides, [f"{STORES_KEY}={max(int(values[STORES_KEY]) // divisor, 1)}"])
 
 
 def _point(
@@ -105,12 +104,15 @@ def _point(
     programs, surroundings = provided.commands(names, scale.name)
     sizes = [provided.entries[name].sizes[scale.name] for name in names]
     epoch = epoch_length(overrides, scale)
-    warm_up = max(size.warm_up for size in sizes)
+    warm_up: int | None = max(size.warm_up for size in sizes)
     if experiment.subject == "mix" and scale.mix_warm_up is not None:
         warm_up = scale.mix_warm_up
     if experiment.warm_up_epochs is not None:
-        warm_up = max(warm_up, experiment.warm_up_epochs * epoch)
-    if experiment.measure_epochs is not None:
+        warm_up = max(warm_up or 0, experiment.warm_up_epochs * epoch)
+    measure: int | None
+    if paper.measure_threads:
+        warm_up, measure = None, sizes[0].measure or scale.measure or None
+    elif experiment.measure_epochs is not None:
         measure = round(experiment.measure_epochs * epoch)
     else:
         own = sizes[0].measure or scale.measure
@@ -126,6 +128,8 @@ def _point(
         restart=experiment.restart or experiment.subject == "mix",
         warm_up=warm_up,
         measure=measure,
+        measure_threads=paper.measure_threads,
+        sample_cycles=None if experiment.slices is None else experiment.slices.sample_cycles,
     )
 
 
@@ -189,8 +193,9 @@ def values(
     regions: dict[tuple[str, str | None, float | None], tuple[str, Measured]] = {}
     for one in planned:
         key = one.point.key()
-        if key in stored:
-            regions[one.subject, one.design, one.axis] = key, dataset.measured(stored[key])
+        region = _region(experiment, one, stored[key]) if key in stored else None
+        if region is not None:
+            regions[one.subject, one.design, one.axis] = key, region
     found: list[Value] = []
     for one in planned:
         here = regions.get((one.subject, one.design, one.axis))
@@ -208,6 +213,16 @@ def values(
             for part, value in (parts or {}).items()
         ]
     return found if experiment.relative_to is None else _relative(found, experiment.relative_to)
+
+
+def _region(experiment: Experiment, planned: Planned, stored: Stored) -> Measured | None:
+    """What counts of a point at its place in the experiment."""
+    slices, axis = experiment.slices, experiment.axis
+    if slices is None or axis is None or planned.axis is None:
+        return dataset.measured(stored)
+    place = axis.shown.index(planned.axis)
+    length = slices.instructions or dataset.sampled(stored) // slices.count
+    return dataset.sliced(stored, place * length, (place + 1) * length)
 
 
 def _too_little(experiment: Experiment, base: Measured) -> bool:

@@ -59,9 +59,10 @@ class Campaign:
 class Point:
     """One simulation.
 
-    With `measure`, every program's next so many instructions after `warm_up` are measured; without,
-    the whole run is. `remark` tells people what distinguishes it from others of its kind; it is no
-    part of the key.
+    With `measure`, every program's next so many instructions after `warm_up` are measured; with
+    `measure_threads` its parallel phase, and at most `measure` of it; without either, the whole run
+    is. `sample_cycles` asks for the series of what was written. `remark` tells people what
+    distinguishes it from others of its kind; it is no part of the key.
     """
 
     name: str
@@ -74,9 +75,16 @@ class Point:
     restart: bool = False
     warm_up: int | None = None
     measure: int | None = None
+    measure_threads: bool = False
+    sample_cycles: int | None = None
     stop_after: int | None = None
     campaign: Campaign | None = None
     remark: str = ""
+
+    @property
+    def is_measured(self) -> bool:
+        """Whether the run has a measured region, and stops at its end."""
+        return self.measure is not None or self.measure_threads
 
     @property
     def command(self) -> str:
@@ -86,7 +94,7 @@ class Point:
     def request(self) -> dict[str, Any]:
         """What is asked of the core, with this host's paths."""
         commands = [list(program.command) for program in self.programs]
-        several = len(commands) > 1 or self.measure is not None or self.restart
+        several = len(commands) > 1 or self.is_measured or self.restart
         request: dict[str, Any] = {
             "machine": self.machine,
             "design": self.design,
@@ -103,6 +111,8 @@ class Point:
         for key, value in (
             ("warm_up_instructions", self.warm_up),
             ("measure_instructions", self.measure),
+            ("measure_threads", self.measure_threads or None),
+            ("sample_cycles", self.sample_cycles),
             ("stop_after", self.stop_after),
         ):
             if value is not None:
@@ -131,6 +141,8 @@ class Point:
             "restart": self.restart,
             "warm_up": self.warm_up,
             "measure": self.measure,
+            "measure_threads": self.measure_threads,
+            "sample_cycles": self.sample_cycles,
             "stop_after": self.stop_after,
             "campaign": None if self.campaign is None else asdict(self.campaign),
         }

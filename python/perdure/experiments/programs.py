@@ -45,7 +45,7 @@ PROGRAMS_IN_A_MIX = 8
 
 @dataclass(frozen=True)
 class Size:
-    """A workload's arguments at one scale, and what of its run is measured (0: the whole).
+    """A workload's arguments at one scale, and what of its run is measured (0: no limit).
 
     `overrides` of the configuration belong to the workload, whatever the machine.
     """
