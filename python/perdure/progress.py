@@ -16,7 +16,14 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, TypeAlias
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 
 from perdure import api
 from perdure.sweeps import Watch
@@ -41,16 +48,19 @@ def scaled(count: float, unit: str) -> str:
 
 @contextmanager
 def bar(console: Console, title: str) -> Iterator[api.Progress | None]:
-    """A bar for work with a known end; None where nothing is to be drawn."""
+    """A bar for work with a known end, and for how long it has been going on before any is done.
+
+    None where nothing is to be drawn.
+    """
     if not console.is_terminal:
         yield None
         return
-    started = time.monotonic()
     with Progress(
         TextColumn("{task.description}"),
         BarColumn(),
         MofNCompleteColumn(),
         TextColumn("{task.fields[unit]}"),
+        TimeElapsedColumn(),
         TimeRemainingColumn(),
         console=console,
         transient=True,
@@ -64,10 +74,15 @@ def bar(console: Console, title: str) -> Iterator[api.Progress | None]:
                 total=total or None,
                 unit=unit,
                 description=f"{title}: {message}" if message else title,
-                visible=time.monotonic() - started >= PATIENCE_SECONDS,
             )
 
-        yield show
+        # Points can take many minutes, so that nothing would be said for as long.
+        appears = threading.Timer(PATIENCE_SECONDS, progress.update, [task], {"visible": True})
+        appears.start()
+        try:
+            yield show
+        finally:
+            appears.cancel()
 
 
 @contextmanager

@@ -32,10 +32,24 @@ GUEST = """
 """
 
 
-def on_a_terminal(patience):
+WAITING = """
+    import sys, time, types
+    core = types.ModuleType("perdure._core")
+    core.PerdureError = Exception
+    core.__version__ = "0"
+    sys.modules["perdure._core"] = core
+    from perdure import progress
+    from rich.console import Console
+    progress.PATIENCE_SECONDS = {patience}
+    with progress.bar(Console(stderr=True), "reproduce"):
+        time.sleep(0.5)
+"""
+
+
+def on_a_terminal(patience, program=GUEST):
     master, slave = pty.openpty()
     child = subprocess.Popen(
-        [sys.executable, "-c", textwrap.dedent(GUEST.format(patience=patience))],
+        [sys.executable, "-c", textwrap.dedent(program.format(patience=patience))],
         stdin=slave, stdout=slave, stderr=slave, env={**os.environ, "PYTHONPATH": str(PYTHON)},
     )  # fmt: skip
     os.close(slave)
@@ -71,6 +85,11 @@ def test_nothing_is_drawn_within_the_first_two_seconds():
     seen = on_a_terminal(patience=2)
     assert b"\x1b" not in seen
     assert b"instructions" not in seen
+
+
+def test_a_bar_appears_before_anything_is_done():
+    assert b"reproduce" in on_a_terminal(0.05, WAITING)
+    assert b"reproduce" not in on_a_terminal(20, WAITING), "and ends at once"
 
 
 def test_nothing_is_drawn_without_a_terminal():

@@ -149,12 +149,11 @@ impl Run<'_> {
             return Err(Error::Defect(message.clone()));
         }
         if workload.region.is_some() && machine.meter.measured().is_none() && !interrupted {
-            let begin = match self.request.measure_threads {
-                true => "no program had several threads".to_owned(),
-                false => format!(
-                    "--warm-up is {}",
-                    self.request.warm_up_instructions.unwrap_or(0)
-                ),
+            let begin = if self.request.measure_threads {
+                "no program had several threads".to_owned()
+            } else {
+                let warm_up = self.request.warm_up_instructions.unwrap_or(0);
+                format!("--warm-up is {warm_up}")
             };
             return Err(Error::Request(format!(
                 "the measured region was not reached: the programs retired {:?} instructions, and {begin}",

@@ -129,12 +129,15 @@ impl Meter {
             return false;
         }
         let Some(begun) = &self.begun else {
+            let parallel = |program: usize| self.threads[program] > 1;
             let warm = |program: usize| {
-                let parallel = !region.follows_threads || self.threads[program] > 1;
-                (self.retired[program] >= region.warm_up_instructions && parallel)
+                (self.retired[program] >= region.warm_up_instructions
+                    && (parallel(program) || !region.follows_threads))
                     || finished(program)
             };
-            if (0..self.retired.len()).all(warm) {
+            let mut programs = 0..self.retired.len();
+            let begins = !region.follows_threads || programs.clone().any(parallel);
+            if begins && programs.all(warm) {
                 self.begun = Some(Begun {
                     at: now,
                     retired: self.retired.clone(),
@@ -165,9 +168,8 @@ impl Meter {
             cycles: now - begun.at,
             instructions: programs.iter().map(|share| share.instructions).sum(),
             statistics: statistics().since(&begun.statistics),
-            complete: (ends.iter().zip(&programs)).all(|(end, share)| {
-                end.whole || share.instructions >= region.measure_instructions
-            }),
+            complete: (ends.iter().zip(&programs))
+                .all(|(end, share)| end.whole || share.instructions >= region.measure_instructions),
             whole_phase: ends.iter().all(|end| end.whole),
             programs,
         });
@@ -251,6 +253,17 @@ mod tests {
         assert_eq!((measured.cycles, measured.instructions), (300, 8000));
         assert!(!meter.follows_threads());
         assert!(!step(&mut meter, 16, 9999, 600), "a second phase");
+    }
+
+    #[test]
+    fn a_program_without_threads_has_no_parallel_phase() {
+        let mut meter = parallel(u64::MAX);
+        assert!(!step(&mut meter, 1, 10, 10));
+        meter.threads = vec![0];
+        for now in [20, 30] {
+            assert!(!meter.look(now, |_| true, Statistics::default));
+        }
+        assert!(meter.measured().is_none());
     }
 
     #[test]

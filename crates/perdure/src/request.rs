@@ -305,9 +305,9 @@ impl Request {
     /// The part of the run to measure.
     fn region(&self) -> Result<Option<Region>, Error> {
         match (self.warm_up_instructions, self.measure_instructions) {
-            (Some(_), _) if self.measure_threads => {
-                request_error("--warm-up with --measure-threads: the second thread begins the region")
-            }
+            (Some(_), _) if self.measure_threads => request_error(
+                "--warm-up with --measure-threads: the second thread begins the region",
+            ),
             (None, None) if !self.measure_threads => Ok(None),
             (Some(_), None) => {
                 request_error("--warm-up without --measure: say how many instructions to measure")

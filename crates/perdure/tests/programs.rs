@@ -85,11 +85,14 @@ fn restarted_programs_keep_the_load_on_until_the_region_ends() {
 fn a_region_may_follow_the_threads() {
     let asked = json!({
         "machine": "picl", "design": "picl", "harts": 4,
-        "program": ["exerciser:400:64:100:4"], "measure_threads": true,
+        "program": ["@exerciser:400:64:100:4"], "measure_threads": true,
     });
     let result = run(&asked);
     let region = &result["region"];
-    assert_eq!((&region["whole_phase"], &region["complete"]), (&json!(true), &json!(true)));
+    assert_eq!(
+        (&region["whole_phase"], &region["complete"]),
+        (&json!(true), &json!(true))
+    );
     assert!(region["instructions"].as_u64() < result["sim"]["instructions"].as_u64());
     let plain = run(&with(asked.clone(), json!({"engine": "plain"})));
     assert_eq!(plain["region"], *region, "both engines");
