@@ -46,7 +46,7 @@ def experiment(one: dict, figures: Path) -> list[str]:
     ]
     if claims:
         lines += table(["the paper says", "its value", "measured", "verdict"], body)
-    elif one["axis"] is None:
+    else:
         lines += values(one)
     for claim in claims:
         if claim["reason"]:
@@ -55,15 +55,17 @@ def experiment(one: dict, figures: Path) -> list[str]:
 
 
 def values(one: dict) -> list[str]:
-    """What was measured of each subject under each design, and the averages."""
+    """What was measured under each design: of each subject, or of one at each place of the axis."""
     designs = list(dict.fromkeys(value["design"] for value in one["values"]))
-    found = {(value["subject"], value["design"]): value["value"] for value in one["values"]}
+    place = "subject" if one["axis"] is None else "axis"
+    found = {(value[place], value["design"]): value["value"] for value in one["values"]}
+    body = []
+    for row in dict.fromkeys(value[place] for value in one["values"]):
+        name = row if isinstance(row, str) else f"{row:,.0f}"
+        body.append([name, *(number(found.get((row, design)), 1, 2) for design in designs)])
+    if one["axis"] is not None:
+        return table([one["axis"]["label"], *designs], body)
     average = {value["design"]: value["value"] for value in one["averages"]}
-    subjects = dict.fromkeys(value["subject"] for value in one["values"])
-    body = [
-        [name, *(number(found.get((name, design)), 1, 2) for design in designs)]
-        for name in subjects
-    ]
     mean = [one["average"], *(number(average.get(design), 1, 2) for design in designs)]
     return table([one["subject"], *designs], [*body, mean])
 
