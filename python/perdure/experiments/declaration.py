@@ -425,12 +425,11 @@ def reasons(name: str, scale: Scale) -> dict[str, str]:
 class Region:
     """What of a workload's run is measured in a paper, in place of what its catalogue says.
 
-    `arguments` are None where they are the catalogue's; the lengths are instructions of all threads
+    `arguments` are None where they are the catalogue's; `measure` is in instructions of all threads
     together, and 0 for no limit; `overrides` belong to the workload.
     """
 
     arguments: tuple[str, ...] | None
-    warm_up: int
     measure: int
     overrides: tuple[str, ...]
 
@@ -448,7 +447,6 @@ def regions(name: str, scale: Scale) -> dict[str, Region]:
             arguments = tuple(one.texts("arguments", ()))
             made = Region(
                 arguments=arguments or None,
-                warm_up=one.integer("warm_up_instructions", 0),
                 measure=one.integer("measure_instructions", 0),
                 overrides=tuple(one.texts("set", ())),
             )

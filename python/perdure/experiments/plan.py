@@ -105,11 +105,11 @@ def _point(
     sizes = [provided.entries[name].sizes[scale.name] for name in names]
     epoch = epoch_length(overrides, scale)
     warm_up: int | None = max(size.warm_up for size in sizes)
+    measure: int | None
     if experiment.subject == "mix" and scale.mix_warm_up is not None:
         warm_up = scale.mix_warm_up
     if experiment.warm_up_epochs is not None:
         warm_up = max(warm_up or 0, experiment.warm_up_epochs * epoch)
-    measure: int | None
     if paper.measure_threads:
         warm_up, measure = None, sizes[0].measure or scale.measure or None
     elif experiment.measure_epochs is not None:

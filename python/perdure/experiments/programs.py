@@ -94,7 +94,7 @@ def measured(entries: Sequence[Entry], regions: Mapping[str, Region], scale: Sca
         if region is not None and scale in entry.sizes:
             size = Size(
                 region.arguments or entry.sizes[scale].arguments,
-                region.warm_up,
+                0,
                 region.measure,
                 region.overrides,
             )
