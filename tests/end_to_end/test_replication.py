@@ -240,6 +240,30 @@ def test_what_cannot_be_is_refused(
     assert not done.stdout
 
 
+def test_the_same_program_with_another_input_is_another_run(
+    compiled: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    program = compiled("""
+        #include <stdio.h>
+        volatile long words[512];
+        int main(void) {
+            long first = 0;
+            FILE *input = fopen("input", "r");
+            if (!input || fscanf(input, "%ld", &first) != 1) return 1;
+            for (long i = 0; i < 40000; i++) words[i % 512] = first + i;
+            return 0;
+        }
+    """)
+    machine = Machine(machine="nvoverlay", design="nvoverlay", set={"epoch.stores": 2000})
+    for text, trouble in (("5", None), ("6", "another run"), ("5", None)):
+        Path("input").write_text(text)
+        result = machine.run([program], replicate_to="replica")
+        said = result.raw["replication"]["trouble"]
+        assert result.exit_code == 0
+        assert (said is None) if trouble is None else (trouble in said), said
+
+
 def test_a_replica_is_read_like_a_store_from_python(program: Path, tmp_path: Path) -> None:
     machine = Machine(machine="nvoverlay", design="nvoverlay", set={"epoch.stores": 2000})
     result = machine.run([program], replicate_to=tmp_path / "replica")

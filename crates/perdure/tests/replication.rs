@@ -12,6 +12,9 @@ use std::time::Duration;
 
 use common::{request, with};
 use perdure::api::{self, Observer, Unobserved};
+use perdure::replication::Destination;
+use perdure::replication::log::{self, Log};
+use perdure::replication::record::Kind;
 use perdure::replication::server::{self, Options};
 use perdure::snapshots::Snapshots;
 use perdure_hardware::random::Random;
@@ -268,6 +271,33 @@ fn a_damaged_replica_gives_an_error_or_what_was_there() {
         }
     }
     assert!(refused > 80, "{refused} of 150 were refused");
+}
+
+#[test]
+fn every_flipped_bit_of_a_record_is_noticed() {
+    let folder = Directory::new("replica-flips");
+    replicate(&folder.at("replica"), "@exerciser:1000:4:800:2");
+    // A fact is under no seal.
+    let mut log = Log::open(&folder.at("replica")).expect("it is whole");
+    log.append(Kind::Fact, &[7; 5000]).expect("it is taken");
+    log.commit().expect("it is written");
+    drop(log);
+    let path = folder.at("replica").join("replica.log");
+    let whole = fs::read(&path).unwrap();
+    let read = || log::read(&folder.at("replica"), |_, _, _| Ok(()));
+    read().expect("it is whole");
+    let seed = common::seed();
+    let mut random = Random::new(seed);
+    for round in 0..300 {
+        let records = whole.len() as u64 - 192;
+        // Half of them in the fact, which is the last record.
+        let back = random.below(if round % 2 == 0 { 5024 } else { records });
+        let at = whole.len() - 1 - back as usize;
+        let mut damaged = whole.clone();
+        damaged[at] ^= 1 << random.below(8);
+        fs::write(&path, &damaged).unwrap();
+        assert!(read().is_err(), "PERDURE_SEED={seed}: byte {at}");
+    }
 }
 
 // ---- Over TCP ----------------------------------------------------------------------------------
