@@ -35,7 +35,7 @@ class Epoch:
 
     `versions` lines were written in it (of the oldest one after a compaction: in it and before), of
     which `program_lines` are programs' memory and `machine_lines` contexts and kernel state, by the
-    harts `writers`. `virtual_ns` is the program's clock when the last of its harts left the epoch;
+    harts `writers` (the first of those that share an L2). `virtual_ns` is the program's clock when the last of its harts left the epoch;
     `processes` live at its end.
     """
 
@@ -89,9 +89,10 @@ class Reading:
 class Version:
     """One version of a place: written in `epoch` by the hart `writer`.
 
-    `writer` is None for what was there from the start, and where the place came into being or went
-    away without being written. Then `values` is None if it is not mapped from here on. `changed`
-    says whether the place's own bytes differ from the version before: others of its line may have.
+    Of harts that share an L2, `writer` is the first, whichever wrote. It is None for what was there
+    from the start, and where the place came into being or went away without being written. Then
+    `values` is None if it is not mapped from here on. `changed` says whether the place's own bytes
+    differ from the version before: others of its line may have.
     """
 
     epoch: int

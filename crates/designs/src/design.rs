@@ -141,7 +141,7 @@ pub(crate) fn refuse_inclusion(
 ///
 /// The machine ends a domain's epoch when it is long enough, when the domain is about to see
 /// something of a newer epoch ([`Policy::is_ahead`]), and when the design says that it lags too far
-/// behind: it saves the domain's context as of the epoch's end, then calls [`Self::advance`]. The
+/// behind: it saves the contexts of the domain's harts as of the epoch's end, then calls [`Self::advance`]. The
 /// kernel's state has an epoch, too, the newest in which it was changed; whoever enters the kernel
 /// first comes to the newest epoch of all, so a system call is an event that follows from
 /// everything before it.
@@ -174,7 +174,7 @@ pub trait DomainEpochs {
         now: Cycles,
     ) -> Cycles;
 
-    /// A domain, whose context was saved, goes on in a newer epoch. Returns when it may.
+    /// A domain, whose contexts were saved, goes on in a newer epoch. Returns when it may.
     fn advance(
         &mut self,
         hardware: &mut Hardware,

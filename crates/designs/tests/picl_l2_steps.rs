@@ -51,7 +51,7 @@ impl Example {
     /// The domain's L2 replaces the line.
     fn replace(&mut self, hart: usize) {
         self.rig.load(hart, self.line + machine().l2.0 as u64);
-        assert!(self.rig.hardware.cores[hart].l2.find(self.line).is_none());
+        assert!(self.rig.hardware.domains[hart].l2.find(self.line).is_none());
     }
 
     /// The byte at the line's home address, accepted if not durable yet.

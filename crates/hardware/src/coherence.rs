@@ -1,8 +1,9 @@
 //! The coherence protocol: directory MESI as one pure function, without time and without data.
 //!
-//! A *domain* is what has private caches (here: one hart with its L1s and L2). The directory sits
-//! beside the shared last-level cache and knows exactly which domains hold a line, because clean
-//! evictions are told too. `tests/coherence.rs` explores every reachable state of three domains
+//! A *domain* is what has private caches: an L2 with the harts that share it and their L1s. The
+//! directory sits beside the shared last-level cache and knows exactly which domains hold a line,
+//! because clean evictions are told too. (Where harts share an L2, the same protocol holds between
+//! their L1s, with the L2 in the place of the last-level cache.) `tests/coherence.rs` explores every reachable state of three domains
 //! and two lines under every order of requests; the hierarchy wraps timing and bytes around it.
 
 use crate::cache::State;

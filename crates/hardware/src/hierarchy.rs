@@ -2,9 +2,9 @@
 //! bytes and gathering time.
 //!
 //! Always true between transactions:
-//! - Inclusion: a line in an L1 is in its hart's L2; a line in an L2 is in the last-level cache, if
-//!   that is inclusive (what happens if it is not stands in `noninclusive.rs`).
-//! - The directory (holders and exclusivity of each line) is exact.
+//! - Inclusion: a line in an L1 is in its domain's L2 (`domain.rs`); a line in an L2 is in the
+//!   last-level cache, if that is inclusive (what happens if it is not stands in `noninclusive.rs`).
+//! - The directory (which domains hold each line, and whether one does exclusively) is exact.
 //! - An L1 or L2 word in state Modified means that its bytes are newer than the next level's; the
 //!   last-level word's dirty bit means that they are newer than memory's.
 //! - The newest bytes of a line are, in this order: the Modified L1D's, the Modified L2's, the
@@ -18,6 +18,7 @@ use crate::arena::{Arena, Digest};
 use crate::cache::{Cache, Slot, State, Word};
 use crate::calendar::Calendar;
 use crate::coherence::{Directory, Request, Snoop, transition};
+use crate::domain::{Domain, members};
 use crate::event::EventQueue;
 use crate::line::{LINE_BYTES, Line, LineNumber, Version};
 use crate::lookaside::Lookaside;
@@ -44,8 +45,10 @@ pub struct Core {
     pub l1i: Cache,
     /// Data cache.
     pub l1d: Cache,
-    /// Second level, inclusive of both.
-    pub l2: Cache,
+    /// Its own number.
+    pub hart: usize,
+    /// The domain whose L2 it uses.
+    pub domain: usize,
     /// The hit path's table.
     pub lookaside: Lookaside,
     /// Time that the core did not retire instructions. Local time is `retired + stalls`.
@@ -63,8 +66,6 @@ pub struct Core {
     pub ahead: Option<Version>,
     /// Stores that wait for their line: when each will be done, in order.
     store_buffer: VecDeque<Cycles>,
-    /// When a walk over the tags lets go of the L2's port.
-    pub(crate) l2_port_free: Cycles,
     /// When the last store will be done.
     stores_done: Cycles,
     /// When everything that this hart's cache-block instructions wrote will be durable.
@@ -78,6 +79,8 @@ pub struct Hardware {
     pub specification: Specification,
     /// Private parts, one for each hart.
     pub cores: Vec<Core>,
+    /// Second-level caches, each with the harts that share it.
+    pub domains: Vec<Domain>,
     /// Shared cache. A word in state Exclusive has one holder that owns the line.
     pub llc: Cache,
     holders: Vec<u64>,
@@ -127,13 +130,14 @@ impl Hardware {
     /// Cold caches over the given bytes.
     pub fn new(specification: Specification, arena: Arena, context_range: Range<u64>) -> Self {
         let cores = (0..specification.harts)
-            .map(|_| {
+            .map(|hart| {
                 let private =
                     |cache: &crate::specification::Private| Cache::new(cache.bytes, cache.ways, 1);
                 let l1d = private(&specification.l1d);
                 Core {
                     l1i: private(&specification.l1i),
-                    l2: private(&specification.l2),
+                    hart,
+                    domain: hart / specification.l2.harts,
                     lookaside: Lookaside::new(l1d.sets() * l1d.ways()),
                     l1d,
                     stalls: 0,
@@ -143,7 +147,6 @@ impl Hardware {
                     reservation: None,
                     ahead: None,
                     store_buffer: VecDeque::new(),
-                    l2_port_free: 0,
                     stores_done: 0,
                     cleans_durable: 0,
                 }
@@ -153,6 +156,7 @@ impl Hardware {
         let llc = Cache::new(shared.bytes_per_hart, shared.ways, specification.harts);
         Self {
             cores,
+            domains: Domain::all(&specification),
             holders: vec![0; llc.sets() * llc.ways()],
             full_map: FullMap::new(&specification),
             ports: vec![Calendar::new(PORT_SLOTS); specification.harts],
@@ -209,7 +213,7 @@ impl Hardware {
         let mut word = self.cores[hart].l1d.word(slot);
         if word.state() == State::Shared {
             self.statistics.l1d_upgrades += 1;
-            let (version, done) = self.upgrade(policy, hart, line, now);
+            let (version, done) = self.upgrade_l1d(policy, hart, line, now);
             word = word.with_state(State::Exclusive).with_version(version);
             self.cores[hart].l1d.set_word(slot, word);
             ready = done;
@@ -217,12 +221,14 @@ impl Hardware {
                 return ready;
             }
         }
-        let crosses = word.version() != policy.current_version(hart);
+        let domain = self.cores[hart].domain;
+        let current = policy.current_version(domain);
+        let crosses = word.version() != current;
         if let Some(trace) = &mut self.trace
             && (crosses || word.state() != State::Modified)
         {
             trace.push(Traced::Stored {
-                domain: hart,
+                domain,
                 line,
                 old: Box::new(*self.cores[hart].l1d.data(slot)),
             });
@@ -232,11 +238,13 @@ impl Hardware {
             self.note_page(line);
             if word.state() == State::Modified && policy.keeps_versions() {
                 // Immutable by now: the L2 keeps it, the store goes on in place.
-                let older = self.cores[hart].write_down(slot, word, true);
-                ready = self.depart(policy, hart, line, older, Reason::StoreEviction, ready);
+                let (core, l2) = self.core_and_domain(hart);
+                let older = core.write_down(l2, slot, true);
+                ready = self.depart(policy, domain, line, older, Reason::StoreEviction, ready);
             }
             let store = CrossVersionStore {
-                domain: hart,
+                hart,
+                domain,
                 line,
                 version: word.version(),
                 old: *self.cores[hart].l1d.data(slot),
@@ -245,9 +253,39 @@ impl Hardware {
         }
         let word = word
             .with_state(State::Modified)
-            .with_version(policy.current_version(hart));
+            .with_version(policy.current_version(domain));
         self.cores[hart].l1d.set_word(slot, word);
         ready
+    }
+
+    /// The right to write a line that the hart's L1D holds shared. Returns the line's version and
+    /// when.
+    fn upgrade_l1d<P: Policy + ?Sized>(
+        &mut self,
+        policy: &mut P,
+        hart: usize,
+        line: LineNumber,
+        now: Cycles,
+    ) -> (Version, Cycles) {
+        let l2 = &self.domains[self.cores[hart].domain].l2;
+        let slot = l2
+            .find(line)
+            .expect("inclusion: a line in an L1 is in its domain's L2");
+        let word = l2.word(slot);
+        let (version, ready) = if word.state() == State::Shared {
+            self.upgrade(policy, hart, line, now)
+        } else {
+            // The domain has it: a sibling shares it.
+            (word.version(), self.take_l2_port(hart, now))
+        };
+        let (_, ready) = self.ask_siblings(policy, hart, line, Request::Write, ready);
+        (version, ready)
+    }
+
+    /// When a hart's L2 has answered.
+    fn take_l2_port(&self, hart: usize, now: Cycles) -> Cycles {
+        let free = self.domains[self.cores[hart].domain].port_free;
+        now.max(free) + self.specification.l2.latency_cycles
     }
 
     /// Tells the policy of a dirty version that leaves a domain, if there is one.
@@ -303,16 +341,17 @@ impl Hardware {
         let request = if write { Request::Write } else { Request::Read };
         let granted = self.ask_l2(policy, hart, line, request, now);
         let keeps = policy.keeps_versions();
-        let core = &mut self.cores[hart];
+        let (core, domain) = self.core_and_domain(hart);
         let slot = core.l1d.victim(line);
         let victim = core.l1d.word(slot).line();
-        let older = core.evict_l1d(slot, keeps);
+        let older = core.evict_l1d(domain, slot, keeps);
         // An L1 copy starts clean: Modified in the L2 is Exclusive above it.
         let state = granted.state.min(State::Exclusive);
         core.l1d
             .set_word(slot, Word::new(line, state, false, granted.version));
         *core.l1d.data_mut(slot) = granted.bytes;
-        self.depart(policy, hart, victim, older, Reason::StoreEviction, now);
+        let domain = core.domain;
+        self.depart(policy, domain, victim, older, Reason::StoreEviction, now);
         (slot, granted.ready)
     }
 
@@ -330,11 +369,15 @@ impl Hardware {
             return (slot, now);
         }
         self.statistics.l1i_misses += 1;
-        let older = self.cores[hart].push_down_l1d(line, policy.keeps_versions());
-        self.depart(policy, hart, line, older, Reason::StoreEviction, now);
+        let (core, domain) = self.core_and_domain(hart);
+        let older = core.push_down(domain, line, policy.keeps_versions());
+        let domain = core.domain;
+        self.depart(policy, domain, line, older, Reason::StoreEviction, now);
         let granted = self.ask_l2(policy, hart, line, Request::Fetch, now);
-        let l1i = &mut self.cores[hart].l1i;
-        let slot = l1i.victim(line);
+        let (core, domain) = self.core_and_domain(hart);
+        let slot = core.l1i.victim(line);
+        core.evict_l1i(domain, slot);
+        let l1i = &mut core.l1i;
         l1i.set_word(slot, Word::new(line, State::Shared, false, Version::NONE));
         *l1i.data_mut(slot) = granted.bytes;
         l1i.touch(slot);
@@ -351,21 +394,21 @@ impl Hardware {
         now: Cycles,
     ) -> Granted {
         self.statistics.l2_accesses += 1;
-        let start = now.max(self.cores[hart].l2_port_free);
-        let ready = start + self.specification.l2.latency_cycles;
-        if let Some(slot) = self.cores[hart].l2.find(line) {
-            self.cores[hart].l2.touch(slot);
-            let mut word = self.cores[hart].l2.word(slot);
+        let ready = self.take_l2_port(hart, now);
+        let number = self.cores[hart].domain;
+        let l2 = &mut self.domains[number].l2;
+        if let Some(slot) = l2.find(line) {
+            l2.touch(slot);
             let mut ready = ready;
-            if request == Request::Write && word.state() == State::Shared {
-                let (version, done) = self.upgrade(policy, hart, line, ready);
-                word = self.cores[hart].l2.word(slot).with_version(version);
-                ready = done;
+            if request == Request::Write && l2.word(slot).state() == State::Shared {
+                (_, ready) = self.upgrade(policy, hart, line, ready);
             }
-            let bytes = *self.cores[hart].l2.data(slot);
+            let (most, ready) = self.ask_siblings(policy, hart, line, request, ready);
+            let l2 = &self.domains[number].l2;
+            let word = l2.word(slot);
             return Granted {
-                bytes,
-                state: word.state(),
+                bytes: *l2.data(slot),
+                state: word.state().min(most),
                 version: word.version(),
                 ready,
             };
@@ -373,19 +416,21 @@ impl Hardware {
         self.statistics.l2_misses += 1;
         self.prefetch_departure(hart, line);
         let mut granted = self.ask_llc(policy, hart, line, request, ready);
-        let slot = self.cores[hart].l2.victim(line);
-        if self.cores[hart].l2.occupied(slot) {
-            let free = self.evict_l2(policy, hart, slot, granted.ready);
+        let slot = self.domains[number].l2.victim(line);
+        if self.domains[number].l2.occupied(slot) {
+            let free = self.evict_l2(policy, number, slot, granted.ready);
             granted.ready = granted.ready.max(free);
         }
-        let l2 = &mut self.cores[hart].l2;
-        l2.set_word(slot, Word::new(line, granted.state, false, granted.version));
-        *l2.data_mut(slot) = granted.bytes;
-        l2.touch(slot);
+        let domain = &mut self.domains[number];
+        let word = Word::new(line, granted.state, false, granted.version);
+        domain.l2.set_word(slot, word);
+        *domain.l2.data_mut(slot) = granted.bytes;
+        domain.l2.touch(slot);
+        domain.came_for(hart, slot, granted.state);
         granted
     }
 
-    /// Ownership of a line that the hart holds shared. Returns the line's version and when.
+    /// Ownership of a line that the hart's domain holds shared. Returns the line's version and when.
     fn upgrade<P: Policy + ?Sized>(
         &mut self,
         policy: &mut P,
@@ -394,7 +439,7 @@ impl Hardware {
         now: Cycles,
     ) -> (Version, Cycles) {
         let granted = self.ask_llc(policy, hart, line, Request::Write, now);
-        let l2 = &mut self.cores[hart].l2;
+        let l2 = &mut self.domains[self.cores[hart].domain].l2;
         let slot = l2
             .find(line)
             .expect("inclusion: a line shared in a domain is in its L2");
@@ -439,8 +484,9 @@ impl Hardware {
             slot
         };
         self.llc.touch(slot);
-        let change = transition(self.directory(slot), request, hart as u32);
-        ready = self.snoop(policy, slot, change.snoop, Some(hart), ready);
+        let domain = self.cores[hart].domain;
+        let change = transition(self.directory(slot), request, domain as u32);
+        ready = self.snoop(policy, slot, change.snoop, Some(domain), ready);
         self.set_directory(slot, change.next);
         Granted {
             bytes: *self.llc.data(slot),
@@ -527,14 +573,14 @@ impl Hardware {
         };
         let mut ready = now + self.specification.llc.snoop_cycles;
         let line = self.llc.word(slot).line();
-        for hart in (0..self.cores.len()).filter(|hart| targets >> hart & 1 != 0) {
+        for domain in members(targets) {
             self.statistics.snoops += 1;
-            if let Some((bytes, version)) = self.cores[hart].surrender(line, after) {
+            if let Some((bytes, version)) = self.surrender(domain, line, after) {
                 *self.llc.data_mut(slot) = bytes;
                 let word = self.llc.word(slot).with_dirty(true).with_version(version);
                 self.llc.set_word(slot, word);
                 let transfer = Transfer {
-                    from: hart,
+                    from: domain,
                     to: requester,
                     line,
                     version,
@@ -545,19 +591,32 @@ impl Hardware {
         ready
     }
 
-    /// A line leaves a hart's L2, and with it the domain. Returns when the way is free.
+    /// What a domain had newer than the shared cache: changes its copies to `after` (Invalid, Shared,
+    /// or Exclusive and clean) and hands over bytes and version if they were modified there.
+    #[inline(always)]
+    fn surrender(
+        &mut self,
+        domain: usize,
+        line: LineNumber,
+        after: State,
+    ) -> Option<(Line, Version)> {
+        let given = self.give_up(domain, line, after, |_| Version::NONE)?;
+        given.dirty.then_some((given.bytes, given.version))
+    }
+
+    /// A line leaves an L2, and with it the domain. Returns when the way is free.
     fn evict_l2<P: Policy + ?Sized>(
         &mut self,
         policy: &mut P,
-        hart: usize,
+        domain: usize,
         slot: Slot,
         now: Cycles,
     ) -> Cycles {
-        let line = self.cores[hart].l2.word(slot).line();
+        let line = self.domains[domain].l2.word(slot).line();
         if self.full_map.is_some() {
-            return self.evict_l2_apart(policy, hart, line, now);
+            return self.evict_l2_apart(policy, domain, line, now);
         }
-        let surrendered = self.cores[hart].surrender(line, State::Invalid);
+        let surrendered = self.surrender(domain, line, State::Invalid);
         let shared = self
             .llc
             .find(line)
@@ -570,7 +629,7 @@ impl Hardware {
             let word = self.llc.word(shared).with_dirty(true).with_version(version);
             self.llc.set_word(shared, word);
         }
-        let change = transition(self.directory(shared), Request::Evict, hart as u32);
+        let change = transition(self.directory(shared), Request::Evict, domain as u32);
         self.set_directory(shared, change.next);
         now
     }
@@ -588,7 +647,7 @@ impl Hardware {
     /// What the shared cache knows of the line that will leave the L2 to make room.
     #[inline(always)]
     fn prefetch_departure(&self, hart: usize, line: LineNumber) {
-        let l2 = &self.cores[hart].l2;
+        let l2 = &self.domains[self.cores[hart].domain].l2;
         let victim = l2.victim(line);
         if l2.occupied(victim) {
             self.prefetch_llc(l2.word(victim).line());
@@ -634,9 +693,9 @@ impl Hardware {
 
     /// Empties a hart's instruction cache: later fetches see what stores left in the L2.
     pub fn flush_l1i(&mut self, hart: usize) {
-        let l1i = &mut self.cores[hart].l1i;
-        for slot in 0..l1i.sets() * l1i.ways() {
-            l1i.invalidate(Slot(slot as u32));
+        let (core, domain) = self.core_and_domain(hart);
+        for slot in 0..core.l1i.sets() * core.l1i.ways() {
+            core.evict_l1i(domain, Slot(slot as u32));
         }
     }
 
@@ -658,7 +717,9 @@ impl Hardware {
     /// The current version changed in one domain.
     pub fn version_changed_in(&mut self, domain: usize) {
         self.generation = self.generation.wrapping_add(1);
-        self.cores[domain].lookaside.revoke_all_writes();
+        for core in &mut self.cores[self.domains[domain].harts.clone()] {
+            core.lookaside.revoke_all_writes();
+        }
     }
 
     /// Makes a line of the shared cache and its private copies clean; holders keep their copies.
@@ -893,17 +954,12 @@ impl Hardware {
             return self.peek_apart(map, line);
         }
         let slot = self.llc.find(line)?;
+        let mut newer = None;
         if self.llc.word(slot).state() == State::Exclusive {
-            let core = &self.cores[self.holders[slot.0 as usize].trailing_zeros() as usize];
-            for cache in [&core.l1d, &core.l2] {
-                if let Some(slot) = cache.find(line)
-                    && cache.word(slot).state() == State::Modified
-                {
-                    return Some(*cache.data(slot));
-                }
-            }
+            let owner = self.holders[slot.0 as usize].trailing_zeros() as usize;
+            newer = self.dirty_in(owner, line);
         }
-        Some(*self.llc.data(slot))
+        Some(*newer.unwrap_or_else(|| self.llc.data(slot)))
     }
 
     /// Shows every line whose newest bytes, in the caches or where the design keeps them, differ
@@ -956,44 +1012,25 @@ impl Hardware {
 
     /// Checks inclusion, directory and single ownership over the whole hierarchy; for tests.
     pub fn audit(&self) -> Result<(), String> {
+        self.audit_domains()?;
         if let Some(map) = &self.full_map {
             return self.audit_apart(map);
         }
-        for (hart, core) in self.cores.iter().enumerate() {
-            for (name, cache) in [("l1d", &core.l1d), ("l1i", &core.l1i)] {
-                for (_, word) in cache.iter() {
-                    if core.l2.find(word.line()).is_none() {
-                        return Err(format!(
-                            "hart {hart}: line {:#x} in {name}, not in l2",
-                            word.line()
-                        ));
-                    }
-                }
-            }
-            for (_, word) in core.l2.iter() {
+        for (number, domain) in self.domains.iter().enumerate() {
+            for (_, word) in domain.l2.iter() {
                 let Some(slot) = self.llc.find(word.line()) else {
-                    return Err(format!(
-                        "hart {hart}: line {:#x} in l2, not in llc",
-                        word.line()
-                    ));
+                    let line = word.line();
+                    return Err(format!("domain {number}: line {line:#x} in l2, not in llc"));
                 };
-                let directory = self.directory(slot);
-                let owns = directory.exclusive && directory.holders == 1 << hart;
-                if directory.holders >> hart & 1 == 0 || owns != (word.state() > State::Shared) {
-                    return Err(format!(
-                        "hart {hart}: line {:#x} is {:?} in l2, directory says {directory:?}",
-                        word.line(),
-                        word.state()
-                    ));
-                }
+                self.directory(slot).audit(number, word)?;
             }
         }
         for (slot, word) in self.llc.iter() {
-            for hart in 0..self.cores.len() {
-                let held = self.cores[hart].l2.find(word.line()).is_some();
-                if held != (self.holders[slot.0 as usize] >> hart & 1 != 0) {
+            for (number, domain) in self.domains.iter().enumerate() {
+                let held = domain.l2.find(word.line()).is_some();
+                if held != (self.holders[slot.0 as usize] >> number & 1 != 0) {
                     return Err(format!(
-                        "line {:#x}: directory wrong about hart {hart}",
+                        "line {:#x}: directory wrong about domain {number}",
                         word.line()
                     ));
                 }
@@ -1010,98 +1047,18 @@ fn strided(step: usize, sets: usize, wanted: usize) -> usize {
     at % sets + at / sets
 }
 
-impl Core {
-    /// Writes a Modified L1D line down to the L2 and leaves it Exclusive: the L2's bytes are then
-    /// the newest.
-    /// An older version that this displaced in the L2 is returned if versions are kept.
-    pub(crate) fn push_down_l1d(&mut self, line: LineNumber, keeps_versions: bool) -> Older {
-        let slot = self.l1d.find(line)?;
-        let word = self.l1d.word(slot);
-        if word.state() != State::Modified {
-            return None;
+impl Directory {
+    /// Checks what it says against the word of a line in a domain's L2.
+    pub(crate) fn audit(&self, domain: usize, word: Word) -> Result<(), String> {
+        let owns = self.exclusive && self.holders == 1 << domain;
+        if self.holders >> domain & 1 == 0 || owns != (word.state() > State::Shared) {
+            return Err(format!(
+                "domain {domain}: line {:#x} is {:?} in l2, directory says {self:?}",
+                word.line(),
+                word.state()
+            ));
         }
-        let older = self.write_down(slot, word, keeps_versions);
-        self.l1d.set_word(slot, word.with_state(State::Exclusive));
-        self.lookaside.revoke_write(slot);
-        older
-    }
-
-    fn write_down(&mut self, slot: Slot, word: Word, keeps_versions: bool) -> Older {
-        let below = self
-            .l2
-            .find(word.line())
-            .expect("inclusion: a line in the L1D is in the L2");
-        let below_word = self.l2.word(below);
-        let older = (keeps_versions
-            && below_word.state() == State::Modified
-            && below_word.version() != word.version())
-        .then(|| (*self.l2.data(below), below_word.version()));
-        *self.l2.data_mut(below) = *self.l1d.data(slot);
-        self.l2.set_word(
-            below,
-            below_word
-                .with_state(State::Modified)
-                .with_version(word.version()),
-        );
-        older
-    }
-
-    /// Frees an L1D slot.
-    fn evict_l1d(&mut self, slot: Slot, keeps_versions: bool) -> Older {
-        if !self.l1d.occupied(slot) {
-            return None;
-        }
-        self.lookaside.kill(slot);
-        let word = self.l1d.word(slot);
-        let mut older = None;
-        if word.state() == State::Modified {
-            older = self.write_down(slot, word, keeps_versions);
-        }
-        self.l1d.invalidate(slot);
-        older
-    }
-
-    /// Changes the domain's copy of a line to `after` (Invalid, Shared, or Exclusive and clean)
-    /// and hands over bytes and version if they were modified here.
-    fn surrender(&mut self, line: LineNumber, after: State) -> Option<(Line, Version)> {
-        let below = self.l2.find(line)?;
-        let mut newest = None;
-        if self.l2.word(below).state() == State::Modified {
-            newest = Some((*self.l2.data(below), self.l2.word(below).version()));
-        }
-        if let Some(slot) = self.l1d.find(line) {
-            let word = self.l1d.word(slot);
-            if word.state() == State::Modified {
-                newest = Some((*self.l1d.data(slot), word.version()));
-                *self.l2.data_mut(below) = *self.l1d.data(slot);
-            }
-            if after == State::Invalid {
-                self.lookaside.kill(slot);
-                self.l1d.invalidate(slot);
-            } else {
-                self.lookaside.revoke_write(slot);
-                self.l1d
-                    .set_word(slot, word.with_state(after).with_version(Version::NONE));
-            }
-        }
-        if after == State::Invalid {
-            if let Some(slot) = self.l1i.find(line) {
-                self.l1i.invalidate(slot);
-            }
-            if self.reservation == Some(line) {
-                self.reservation = None;
-            }
-            self.l2.invalidate(below);
-        } else {
-            self.l2.set_word(
-                below,
-                self.l2
-                    .word(below)
-                    .with_state(after)
-                    .with_version(Version::NONE),
-            );
-        }
-        newest
+        Ok(())
     }
 }
 

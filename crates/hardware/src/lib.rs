@@ -2,7 +2,7 @@
 //! directory, the memory controller, NVM and links, and what each of them loses at power-off.
 //!
 //! It knows no instruction set, no Linux and no design. A design is a [`policy::Policy`] over it.
-//! Reading order: [`line`], [`cache`], [`coherence`], [`hierarchy`], [`memory`], [`policy`].
+//! Reading order: [`line`], [`cache`], [`coherence`], [`domain`], [`hierarchy`], [`memory`], [`policy`].
 //!
 //! # What survives a power-off
 //! | component | survives |
@@ -16,6 +16,7 @@ pub mod arena;
 pub mod cache;
 pub mod calendar;
 pub mod coherence;
+pub mod domain;
 pub mod dram;
 pub mod event;
 pub mod hierarchy;

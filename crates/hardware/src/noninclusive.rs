@@ -9,12 +9,13 @@
 //! - A domain that holds a line Exclusive or Shared, and not Modified, holds the bytes that the
 //!   shared cache has, or memory if that has none.
 //! - If the policy keeps versions ([`Policy::keeps_versions`]): a domain holds at most two dirty
-//!   versions of a line, the newer one in the L1D, the older one in the L2; and every copy, clean or
-//!   dirty, carries the version of its bytes.
+//!   versions of a line, the newer one in one of its L1Ds, the older one in the L2; and every copy,
+//!   clean or dirty, carries the version of its bytes.
 
 use crate::cache::{Slot, State, Word};
 use crate::coherence::{Directory, Request, Snoop, transition};
-use crate::hierarchy::{Core, Granted, Hardware, Older};
+use crate::domain::members;
+use crate::hierarchy::{Granted, Hardware};
 use crate::line::{LINE_BYTES, Line, LineNumber, Version};
 use crate::policy::{Cause, Eviction, Policy, Reason};
 use crate::specification::{Inclusion, Specification};
@@ -55,18 +56,6 @@ impl FullMap {
     }
 }
 
-/// What a domain gave up of a line.
-#[derive(Clone, Copy, Debug)]
-struct GivenUp {
-    /// Its newest bytes there, and their version.
-    bytes: Line,
-    version: Version,
-    /// They were dirty.
-    dirty: bool,
-    /// An older dirty version.
-    older: Older,
-}
-
 /// What a step of a walk over a domain's tags did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Walked {
@@ -92,8 +81,9 @@ impl Hardware {
         request: Request,
         now: Cycles,
     ) -> Granted {
+        let requester = self.cores[hart].domain;
         let before = self.map().get(line);
-        let change = transition(before, request, hart as u32);
+        let change = transition(before, request, requester as u32);
         self.map().set(line, change.next);
         let mut granted = Granted {
             bytes: Line::ZERO,
@@ -109,10 +99,10 @@ impl Hardware {
         let mut given = None;
         if targets != 0 {
             granted.ready += self.specification.llc.snoop_cycles;
-            for domain in (0..self.cores.len()).filter(|domain| targets >> domain & 1 != 0) {
+            for domain in members(targets) {
                 self.statistics.snoops += 1;
                 let kept = |version| policy.departed_version(version);
-                given = self.cores[domain].give_up(line, after, kept).or(given);
+                given = self.give_up(domain, line, after, kept).or(given);
             }
         }
         if let Some(given) = given {
@@ -127,7 +117,10 @@ impl Hardware {
             let older = given.older;
             granted.ready = self.depart(policy, owner, line, older, reason, granted.ready);
             let newest = given.dirty.then_some((given.bytes, given.version));
-            if after == State::Invalid && given.dirty && policy.passes_dirty(hart, given.version) {
+            if after == State::Invalid
+                && given.dirty
+                && policy.passes_dirty(requester, given.version)
+            {
                 self.statistics.dirty_transfers += 1;
                 granted.state = State::Modified;
             } else if given.dirty {
@@ -138,9 +131,9 @@ impl Hardware {
                 granted.version = policy.departed_version(given.version);
             }
             granted.bytes = given.bytes;
-        } else if before.holders >> hart & 1 != 0 {
+        } else if before.holders >> requester & 1 != 0 {
             // An upgrade: the bytes are there.
-            (granted.bytes, granted.version) = self.cores[hart].copy(line);
+            (granted.bytes, granted.version) = self.domains[requester].copy(line);
         } else if let Some(slot) = self.llc.find(line) {
             self.llc.touch(slot);
             (granted.bytes, granted.version) =
@@ -149,16 +142,17 @@ impl Hardware {
             let sharer = before.holders.trailing_zeros() as usize;
             self.statistics.snoops += 1;
             granted.ready += self.specification.llc.snoop_cycles;
-            (granted.bytes, granted.version) = self.cores[sharer].copy(line);
+            (granted.bytes, granted.version) = self.domains[sharer].copy(line);
         } else {
             self.statistics.llc_misses += 1;
             (granted.bytes, granted.ready) = policy.fill(self, line, now);
             granted.version = policy.memory_version(line);
         }
         if let Some(trace) = &mut self.trace {
-            trace.push(Traced::Observed { domain: hart, line });
+            let domain = requester;
+            trace.push(Traced::Observed { domain, line });
         }
-        if policy.is_ahead(hart, granted.version, request == Request::Write) {
+        if policy.is_ahead(requester, granted.version, request == Request::Write) {
             self.cores[hart].ahead = Some(granted.version);
         }
         granted
@@ -202,25 +196,25 @@ impl Hardware {
         free
     }
 
-    /// A line leaves a hart's L2, and with it the domain. Returns when the way is free.
+    /// A line leaves an L2, and with it the domain. Returns when the way is free.
     pub(crate) fn evict_l2_apart<P: Policy + ?Sized>(
         &mut self,
         policy: &mut P,
-        hart: usize,
+        domain: usize,
         line: LineNumber,
         now: Cycles,
     ) -> Cycles {
-        let given = self.cores[hart]
-            .give_up(line, State::Invalid, |version| version)
+        let given = self
+            .give_up(domain, line, State::Invalid, |version| version)
             .expect("the line that is replaced is there");
         let before = self.map().get(line);
-        let change = transition(before, Request::Evict, hart as u32);
+        let change = transition(before, Request::Evict, domain as u32);
         self.map().set(line, change.next);
-        let mut free = self.depart(policy, hart, line, given.older, Reason::Capacity, now);
+        let mut free = self.depart(policy, domain, line, given.older, Reason::Capacity, now);
         if given.dirty {
             self.statistics.l2_write_backs += 1;
             let newest = Some((given.bytes, given.version));
-            free = self.depart(policy, hart, line, newest, Reason::Capacity, free);
+            free = self.depart(policy, domain, line, newest, Reason::Capacity, free);
         }
         let (bytes, version) = (&given.bytes, given.version);
         let placed = self.put_llc(policy, line, bytes, version, given.dirty, now);
@@ -244,7 +238,7 @@ impl Hardware {
             self.statistics.snoops += 1;
             ready += self.specification.llc.snoop_cycles;
             let kept = |version| policy.departed_version(version);
-            let given = self.cores[owner].give_up(line, State::Exclusive, kept);
+            let given = self.give_up(owner, line, State::Exclusive, kept);
             let given = given.expect("the directory is exact");
             newest = given.dirty.then_some((given.bytes, given.version));
             for version in [given.older, newest] {
@@ -275,11 +269,9 @@ impl Hardware {
             self.write_through(hart, line, ready)
         };
         if drop_copies {
-            for domain in 0..self.cores.len() {
-                if before.holders >> domain & 1 != 0 {
-                    self.statistics.snoops += 1;
-                    self.cores[domain].give_up(line, State::Invalid, |version| version);
-                }
+            for domain in members(before.holders) {
+                self.statistics.snoops += 1;
+                self.give_up(domain, line, State::Invalid, |version| version);
             }
             self.map().set(line, Directory::default());
             if let Some(slot) = self.llc.find(line) {
@@ -302,40 +294,36 @@ impl Hardware {
         now: Cycles,
     ) -> Walked {
         let current = policy.current_version(domain);
-        let ways = self.cores[domain].l2.ways();
+        let ways = self.domains[domain].l2.ways();
         let mut walked = Walked {
             versions: 0,
             ready: now,
         };
         for way in 0..ways {
             let slot = Slot((set * ways + way) as u32);
-            let core = &mut self.cores[domain];
-            if !core.l2.occupied(slot) {
+            if !self.domains[domain].l2.occupied(slot) {
                 continue;
             }
-            let line = core.l2.word(slot).line();
-            let above = core.l1d.find(line).map(|above| core.l1d.word(above));
-            let above = above.filter(|word| word.state() == State::Modified);
+            let line = self.domains[domain].l2.word(slot).line();
+            let mut newer_above = false;
             let mut older = None;
-            if looks_above && above.is_some_and(|word| word.version() != current) {
-                older = core.push_down_l1d(line, true);
+            if let Some((hart, above)) = self.modified_above(domain, slot) {
+                let (core, l2) = self.core_and_domain(hart);
+                newer_above = !looks_above || core.l1d.word(above).version() == current;
+                if !newer_above {
+                    older = core.push_down(l2, line, true);
+                }
             }
-            let newer_above = core
-                .l1d
-                .find(line)
-                .is_some_and(|above| core.l1d.word(above).state() == State::Modified);
-            let word = core.l2.word(slot);
+            let l2 = &mut self.domains[domain].l2;
+            let word = l2.word(slot);
             let old = word.state() == State::Modified && word.version() != current;
-            let newest = old.then(|| (*core.l2.data(slot), word.version()));
+            let newest = old.then(|| (*l2.data(slot), word.version()));
             if old {
                 let known = policy.departed_version(word.version());
                 let clean = word.with_state(State::Exclusive).with_version(known);
-                core.l2.set_word(slot, clean);
-                if let Some(above) = core.l1d.find(line)
-                    && !newer_above
-                {
-                    let clean = core.l1d.word(above).with_version(known);
-                    core.l1d.set_word(above, clean);
+                l2.set_word(slot, clean);
+                if !newer_above {
+                    self.set_version_above(domain, slot, known);
                 }
             }
             walked.versions += u64::from(older.is_some()) + u64::from(old);
@@ -349,19 +337,17 @@ impl Hardware {
                 walked.ready = walked.ready.max(free);
             }
         }
-        let core = &mut self.cores[domain];
-        core.l2_port_free = core.l2_port_free.max(now) + 1 + walked.versions;
+        let port_free = &mut self.domains[domain].port_free;
+        *port_free = (*port_free).max(now) + 1 + walked.versions;
         walked
     }
 
     /// Shows every cached copy's word and lets the caller change its version: for designs that
     /// recycle version numbers.
     pub fn retag(&mut self, mut retagged: impl FnMut(Version) -> Version) {
-        let private = self
-            .cores
-            .iter_mut()
-            .flat_map(|core| [&mut core.l1d, &mut core.l2]);
-        for cache in private.chain([&mut self.llc]) {
+        let l1ds = self.cores.iter_mut().map(|core| &mut core.l1d);
+        let l2s = self.domains.iter_mut().map(|domain| &mut domain.l2);
+        for cache in l1ds.chain(l2s).chain([&mut self.llc]) {
             for slot in 0..cache.sets() * cache.ways() {
                 let slot = Slot(slot as u32);
                 if cache.occupied(slot) {
@@ -377,8 +363,10 @@ impl Hardware {
         &self,
         domain: usize,
     ) -> impl Iterator<Item = (LineNumber, Version)> + '_ {
-        let core = &self.cores[domain];
-        [&core.l1d, &core.l2].into_iter().flat_map(|cache| {
+        let domain = &self.domains[domain];
+        let l1ds = self.cores[domain.harts.clone()].iter();
+        let caches = l1ds.map(|core| &core.l1d).chain([&domain.l2]);
+        caches.flat_map(|cache| {
             cache
                 .iter()
                 .filter(|(_, word)| word.state() == State::Modified)
@@ -391,144 +379,57 @@ impl Hardware {
     /// The newest bytes of a cached line.
     pub(crate) fn peek_apart(&self, map: &FullMap, line: LineNumber) -> Option<Line> {
         let directory = map.get(line);
+        let mut newest = None;
         if directory.exclusive {
-            let core = &self.cores[directory.holders.trailing_zeros() as usize];
-            for cache in [&core.l1d, &core.l2] {
-                if let Some(slot) = cache.find(line)
-                    && cache.word(slot).state() == State::Modified
-                {
-                    return Some(*cache.data(slot));
-                }
-            }
+            newest = self.dirty_in(directory.holders.trailing_zeros() as usize, line);
         }
-        self.llc.find(line).map(|slot| *self.llc.data(slot))
+        let shared = || self.llc.find(line).map(|slot| self.llc.data(slot));
+        newest.or_else(shared).copied()
     }
 
     /// Shows every dirty line that the shared cache does not have.
     pub(crate) fn private_only(&self, show: &mut dyn FnMut(LineNumber, &Line)) {
-        for core in &self.cores {
-            for (slot, word) in core.l2.iter() {
-                if self.llc.find(word.line()).is_some() {
-                    continue;
-                }
-                let above = core.l1d.find(word.line());
-                let above = above.filter(|&above| core.l1d.word(above).state() == State::Modified);
-                if let Some(above) = above {
-                    show(word.line(), core.l1d.data(above));
-                } else if word.state() == State::Modified {
-                    show(word.line(), core.l2.data(slot));
+        for (number, domain) in self.domains.iter().enumerate() {
+            for (_, word) in domain.l2.iter() {
+                let line = word.line();
+                if self.llc.find(line).is_none()
+                    && let Some(newest) = self.dirty_in(number, line)
+                {
+                    show(line, newest);
                 }
             }
         }
     }
 
-    /// Checks inclusion within the domains, directory and single ownership.
+    /// Checks directory and single ownership, and what clean lines hold.
     pub(crate) fn audit_apart(&self, map: &FullMap) -> Result<(), String> {
-        for (hart, core) in self.cores.iter().enumerate() {
-            for (name, cache) in [("l1d", &core.l1d), ("l1i", &core.l1i)] {
-                for (_, word) in cache.iter() {
-                    let line = word.line();
-                    if core.l2.find(line).is_none() {
-                        return Err(format!("hart {hart}: line {line:#x} in {name}, not in l2"));
-                    }
-                }
-            }
-            for (slot, word) in core.l2.iter() {
+        for (number, domain) in self.domains.iter().enumerate() {
+            for (slot, word) in domain.l2.iter() {
                 let line = word.line();
-                let directory = map.get(line);
-                let owns = directory.exclusive && directory.holders == 1 << hart;
-                if directory.holders >> hart & 1 == 0 || owns != (word.state() > State::Shared) {
-                    let state = word.state();
-                    return Err(format!(
-                        "hart {hart}: line {line:#x} is {state:?} in l2, directory says {directory:?}"
-                    ));
-                }
-                let above = core.l1d.find(line).map(|above| core.l1d.word(above));
-                let dirty = word.state() == State::Modified
-                    || above.is_some_and(|word| word.state() == State::Modified);
+                map.get(line).audit(number, word)?;
                 let below = match self.llc.find(line) {
                     Some(below) => self.llc.data(below),
                     None => self.memory.arena.line(line * LINE_BYTES as u64),
                 };
-                if !dirty && core.l2.data(slot) != below {
+                if self.dirty_in(number, line).is_none() && domain.l2.data(slot) != below {
                     return Err(format!(
-                        "hart {hart}: line {line:#x} is clean in l2 and differs from what is below"
+                        "domain {number}: line {line:#x} is clean in l2 and differs from what is below"
                     ));
                 }
             }
         }
         for (line, &word) in map.0.iter().enumerate().filter(|(_, word)| **word != 0) {
-            let absent = (0..self.cores.len()).find(|&hart| {
-                word >> hart & 1 != 0 && self.cores[hart].l2.find(line as LineNumber).is_none()
+            let mut holders = members(word & !EXCLUSIVE);
+            let absent = holders.find(|&domain| {
+                let l2 = &self.domains[domain].l2;
+                l2.find(line as LineNumber).is_none()
             });
-            if let Some(hart) = absent {
-                return Err(format!("line {line:#x}: directory wrong about hart {hart}"));
+            if let Some(domain) = absent {
+                return Err(format!(
+                    "line {line:#x}: directory wrong about domain {domain}"
+                ));
             }
         }
         Ok(())
-    }
-}
-
-impl Core {
-    /// The domain's copy of a line that it holds, its L2's being the newest.
-    fn copy(&self, line: LineNumber) -> (Line, Version) {
-        let slot = self
-            .l2
-            .find(line)
-            .expect("the directory is exact: a holder's L2 has the line");
-        (*self.l2.data(slot), self.l2.word(slot).version())
-    }
-
-    /// Changes the domain's copies of a line to `after` (Invalid, Shared, or Exclusive and clean),
-    /// which keep what `kept` makes of the version of their bytes, and hands over what they held.
-    fn give_up(
-        &mut self,
-        line: LineNumber,
-        after: State,
-        kept: impl Fn(Version) -> Version,
-    ) -> Option<GivenUp> {
-        let below = self.l2.find(line)?;
-        let word = self.l2.word(below);
-        let mut given = GivenUp {
-            bytes: *self.l2.data(below),
-            version: word.version(),
-            dirty: word.state() == State::Modified,
-            older: None,
-        };
-        if let Some(slot) = self.l1d.find(line) {
-            let above = self.l1d.word(slot);
-            if above.state() == State::Modified {
-                if given.dirty && given.version != above.version() {
-                    given.older = Some((given.bytes, given.version));
-                }
-                given.bytes = *self.l1d.data(slot);
-                given.version = above.version();
-                given.dirty = true;
-                *self.l2.data_mut(below) = given.bytes;
-            }
-            if after == State::Invalid {
-                self.lookaside.kill(slot);
-                self.l1d.invalidate(slot);
-            } else {
-                self.lookaside.revoke_write(slot);
-                let version = kept(above.version());
-                let clean = above.with_state(after).with_version(version);
-                self.l1d.set_word(slot, clean);
-            }
-        }
-        if after == State::Invalid {
-            if let Some(slot) = self.l1i.find(line) {
-                self.l1i.invalidate(slot);
-            }
-            if self.reservation == Some(line) {
-                self.reservation = None;
-            }
-            self.l2.invalidate(below);
-        } else {
-            let version = kept(given.version);
-            let clean = word.with_state(after).with_version(version);
-            self.l2.set_word(below, clean);
-        }
-        Some(given)
     }
 }

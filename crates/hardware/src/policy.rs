@@ -17,7 +17,9 @@ use crate::time::Cycles;
 /// A write to a line whose version is not the domain's current one. The bytes are still the old.
 #[derive(Clone, Copy, Debug)]
 pub struct CrossVersionStore {
-    /// The domain (hart) that writes.
+    /// The hart that writes.
+    pub hart: usize,
+    /// Its domain.
     pub domain: usize,
     /// The line.
     pub line: LineNumber,
@@ -186,7 +188,7 @@ pub trait Policy {
     fn instruction(
         &mut self,
         _hardware: &mut Hardware,
-        _domain: usize,
+        _hart: usize,
         _function: u16,
         _operands: [u64; 2],
         _now: Cycles,

@@ -43,6 +43,22 @@ pub struct Private {
     pub latency_cycles: u64,
 }
 
+/// The second-level cache, which one or more harts share: with them it is a domain.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Second {
+    /// Harts that share one. They are dealt out in order; the last one may have fewer.
+    pub harts: usize,
+    /// Capacity of one in bytes, however many harts share it.
+    pub bytes: usize,
+    /// Associativity.
+    pub ways: usize,
+    /// Cycles that a hit here adds to what the level above already took.
+    pub latency_cycles: u64,
+    /// Cycles that a snoop of another hart's L1 adds.
+    pub snoop_cycles: u64,
+}
+
 /// What the last-level cache holds of the lines in private caches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -159,8 +175,8 @@ pub struct Specification {
     pub l1i: Private,
     /// First-level data cache.
     pub l1d: Private,
-    /// Second-level cache, inclusive of both first levels.
-    pub l2: Private,
+    /// Second-level caches, inclusive of the first levels of their harts.
+    pub l2: Second,
     /// Last-level cache.
     pub llc: Shared,
     /// Link.
@@ -216,6 +232,12 @@ impl Specification {
             &harts,
             "must be 1 to 64, the width of the directory's holder vector",
         )?;
+        require(
+            (1..=64).contains(&self.l2.harts),
+            "l2.harts",
+            &self.l2.harts,
+            "must be 1 to 64, the harts that share an L2",
+        )?;
         let core = &self.core;
         require(
             (1..=100_000).contains(&core.frequency_mhz),
@@ -265,23 +287,30 @@ impl Specification {
             )?;
         }
         // Inclusion with room for replacement: the outer level must hold what the inner ones may.
+        let sharing = self.l2.harts.min(harts);
+        let domains = harts.div_ceil(sharing);
         require(
-            self.l2.bytes >= self.l1d.bytes + self.l1i.bytes,
+            self.l2.bytes >= sharing * (self.l1d.bytes + self.l1i.bytes),
             "l2.bytes",
             &self.l2.bytes,
-            "must be at least l1i.bytes + l1d.bytes, because the L2 is inclusive",
+            &format!(
+                "must be at least l1i.bytes + l1d.bytes for each of the {sharing} harts that share it, because the L2 is inclusive"
+            ),
         )?;
         require(
-            self.llc.inclusion != Inclusion::Inclusive || self.llc.bytes_per_hart >= self.l2.bytes,
+            self.llc.inclusion != Inclusion::Inclusive
+                || self.llc.bytes_per_hart * harts >= self.l2.bytes * domains,
             "llc.bytes_per_hart",
             &self.llc.bytes_per_hart,
-            "must be at least l2.bytes, because the last-level cache is inclusive",
+            &format!(
+                "times {harts} harts must be at least l2.bytes times {domains} L2s, because the last-level cache is inclusive"
+            ),
         )?;
         require(
-            self.llc.inclusion == Inclusion::Inclusive || harts < 64,
+            self.llc.inclusion == Inclusion::Inclusive || domains < 64,
             "harts",
             &harts,
-            "must be at most 63 with a last-level cache that is not inclusive",
+            "must make at most 63 L2s (l2.harts share one) with a last-level cache that is not inclusive",
         )?;
         require(
             (1..=1000).contains(&self.llc.port_cycles),
@@ -293,6 +322,7 @@ impl Specification {
             ("l1d.latency_cycles", self.l1d.latency_cycles),
             ("l1i.latency_cycles", self.l1i.latency_cycles),
             ("l2.latency_cycles", self.l2.latency_cycles),
+            ("l2.snoop_cycles", self.l2.snoop_cycles),
             ("llc.latency_cycles", self.llc.latency_cycles),
             ("llc.snoop_cycles", self.llc.snoop_cycles),
         ] {

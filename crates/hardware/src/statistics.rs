@@ -54,6 +54,7 @@ statistics! {
     l1d_upgrades, "l1d.upgrades", "accesses", "writes to a line held shared, which asked the directory for ownership";
     l2_accesses, "l2.accesses", "accesses", "L1 misses, instruction and data, that looked into the L2";
     l2_misses, "l2.misses", "accesses", "of these, the ones that missed";
+    l2_snoops, "l2.snoops", "snoops", "L1 copies that an L2 asked to give up or share a line, for another hart that uses it";
     llc_accesses, "llc.accesses", "accesses", "requests that reached the last-level cache";
     llc_misses, "llc.misses", "accesses", "of these, the ones that missed";
     llc_port_wait_cycles, "llc.port_wait", "cycles", "time that requests waited for a last-level cache port";

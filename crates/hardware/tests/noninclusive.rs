@@ -2,7 +2,7 @@
 //! against a reference that knows nothing of caches.
 //!
 //! A random walk of loads, stores, fetches, cache-block instructions, tag walks and version advances
-//! by one to four domains whose caches hold a few lines each. The reference keeps the newest bytes
+//! by one to four harts whose caches hold a few lines each, in domains of one, two or four. The reference keeps the newest bytes
 //! of each line and, for each version that a store made, its final bytes. After every step:
 //! - every access saw the newest bytes, and no domain got ahead of a line that it saw;
 //! - every version that departed had its final bytes (or, while it still is the newest, what the
@@ -25,7 +25,7 @@ use perdure_hardware::policy::{
 use perdure_hardware::specification::Inclusion;
 use perdure_hardware::time::Cycles;
 
-use support::{Random, tiny};
+use support::{Random, share_l2s, tiny};
 
 /// A mistake in the policy, to test the test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,6 +37,8 @@ enum Sabotage {
     StayBehind,
     /// What departs because another domain reads the line is lost.
     LoseDowngrades,
+    /// What departs because a newer version takes its place is lost.
+    LoseStoreEvictions,
 }
 
 struct Tracker {
@@ -95,7 +97,12 @@ impl Policy for Tracker {
         };
         assert!(version.0 <= newest.1, "{departure:?}");
         assert_eq!(bytes, expected, "bytes of {departure:?}");
-        if self.sabotage != Sabotage::LoseDowngrades || departure.reason != Reason::Downgrade {
+        let lost = match self.sabotage {
+            Sabotage::LoseDowngrades => departure.reason == Reason::Downgrade,
+            Sabotage::LoseStoreEvictions => departure.reason == Reason::StoreEviction,
+            _ => false,
+        };
+        if !lost {
             self.departed.insert(key, bytes);
         }
         now
@@ -142,9 +149,10 @@ struct Walk {
 }
 
 impl Walk {
-    fn new(seed: u64, harts: usize, sabotage: Sabotage) -> Self {
+    fn new(seed: u64, (harts, sharing): (usize, usize), sabotage: Sabotage) -> Self {
         let mut random = Random(seed);
         let mut specification = tiny(harts);
+        share_l2s(&mut specification, sharing);
         specification.llc.inclusion = Inclusion::NonInclusive;
         // Smaller than the L2s together, now and then.
         specification.llc.bytes_per_hart = [1, 2, 4][random.below(3)] * 4 * LINE_BYTES;
@@ -157,7 +165,7 @@ impl Walk {
             hardware: Hardware::new(specification, arena, 0..0),
             tracker: Tracker {
                 sabotage,
-                current: vec![1; harts],
+                current: vec![1; harts.div_ceil(sharing)],
                 first: 0x4321,
                 newest: vec![(Line::ZERO, 0); lines],
                 finals: BTreeMap::new(),
@@ -181,14 +189,24 @@ impl Walk {
         let Some(version) = self.hardware.cores[hart].ahead.take() else {
             return false;
         };
-        self.advance(hart, version.0);
+        self.advance(self.hardware.domain_of(hart), version.0);
         true
     }
 
-    fn advance(&mut self, hart: usize, to: u16) {
-        assert!(to > self.tracker.current[hart]);
-        self.tracker.current[hart] = to;
-        self.hardware.version_changed_in(hart);
+    fn advance(&mut self, domain: usize, to: u16) {
+        assert!(to > self.tracker.current[domain]);
+        self.tracker.current[domain] = to;
+        self.hardware.version_changed_in(domain);
+    }
+
+    /// The version of a hart's domain.
+    fn current(&self, hart: usize) -> u16 {
+        self.tracker.current[self.hardware.domain_of(hart)]
+    }
+
+    fn walk_set(&mut self, domain: usize, set: usize) {
+        self.hardware
+            .walk_set(&mut self.tracker, domain, set, true, self.clock);
     }
 
     fn step(&mut self) {
@@ -204,13 +222,13 @@ impl Walk {
                     .cache_block(&mut self.tracker, hart, line, drop_copies, now);
             }
             83..90 => {
-                let to = self.tracker.current[hart] + 1 + self.random.below(3) as u16;
-                self.advance(hart, to);
+                let to = self.current(hart) + 1 + self.random.below(3) as u16;
+                self.advance(self.hardware.domain_of(hart), to);
             }
             _ => {
-                let set = self.random.below(self.hardware.cores[hart].l2.sets());
-                self.hardware
-                    .walk_set(&mut self.tracker, hart, set, true, now);
+                let domain = self.hardware.domain_of(hart);
+                let set = self.random.below(self.hardware.domains[domain].l2.sets());
+                self.walk_set(domain, set);
             }
         }
         // It looks at the whole directory, which is a map of all lines.
@@ -230,7 +248,7 @@ impl Walk {
             let core = &self.hardware.cores[hart];
             assert_eq!(*core.l1d.data(slot), newest.0, "a load of line {line:#x}");
             if !self.catch_up(hart) {
-                assert!(newest.1 <= self.tracker.current[hart], "a load ran ahead");
+                assert!(newest.1 <= self.current(hart), "a load ran ahead");
                 return;
             }
         }
@@ -245,9 +263,9 @@ impl Walk {
                 continue;
             }
             let (bytes, version) = *self.tracker.at(line);
+            assert_eq!(version, self.current(hart));
             let data = self.hardware.cores[hart].l1d.data_mut(slot);
             assert_eq!(*data, bytes, "a store over line {line:#x}");
-            assert_eq!(version, self.tracker.current[hart]);
             data.0[self.random.below(LINE_BYTES)] = self.random.next() as u8;
             self.tracker.at(line).0 = *data;
             return;
@@ -264,13 +282,12 @@ impl Walk {
 
     fn end(&mut self) {
         let newest = *self.tracker.current.iter().max().expect("a domain") + 1;
-        for hart in 0..self.harts {
-            self.advance(hart, newest);
-            for set in 0..self.hardware.cores[hart].l2.sets() {
-                self.hardware
-                    .walk_set(&mut self.tracker, hart, set, true, self.clock);
+        for domain in 0..self.hardware.domains.len() {
+            self.advance(domain, newest);
+            for set in 0..self.hardware.domains[domain].l2.sets() {
+                self.walk_set(domain, set);
             }
-            assert_eq!(self.hardware.dirty_versions(hart).count(), 0);
+            assert_eq!(self.hardware.dirty_versions(domain).count(), 0);
         }
         self.hardware.audit().expect("the audit");
         let tracker = &self.tracker;
@@ -288,9 +305,22 @@ impl Walk {
     }
 }
 
-fn walk(seed: u64, harts: usize, sabotage: Sabotage) -> Walk {
-    println!("seed {seed}, {harts} harts, {sabotage:?}");
-    let mut walk = Walk::new(seed, harts, sabotage);
+/// Harts, and how many of them share an L2: private ones, shared ones, and a last one with fewer.
+const SHAPES: [(usize, usize); 9] = [
+    (1, 1),
+    (2, 1),
+    (3, 1),
+    (4, 1),
+    (2, 2),
+    (4, 2),
+    (4, 4),
+    (3, 2),
+    (5, 4),
+];
+
+fn walk(seed: u64, shape: (usize, usize), sabotage: Sabotage) -> Walk {
+    println!("seed {seed}, {shape:?}, {sabotage:?}");
+    let mut walk = Walk::new(seed, shape, sabotage);
     for _ in 0..3000 {
         walk.step();
     }
@@ -300,51 +330,119 @@ fn walk(seed: u64, harts: usize, sabotage: Sabotage) -> Walk {
 
 #[test]
 fn every_version_departs_as_it_was_and_everybody_sees_the_newest() {
-    for harts in 1..=4 {
+    for shape in SHAPES {
         for seed in 0..12 {
-            walk(seed, harts, Sabotage::None);
+            walk(seed, shape, Sabotage::None);
         }
     }
 }
 
 #[test]
 fn a_walk_reaches_every_reason_to_depart() {
-    let statistics = (0..12).map(|seed| walk(seed, 3, Sabotage::None).hardware.statistics());
-    let mut least = [0; 8];
-    for one in statistics {
-        let counts = [
-            one.version_capacity,
-            one.version_store_evictions,
-            one.version_invalidations,
-            one.version_downgrades,
-            one.version_walks,
-            one.version_cache_blocks,
-            one.dirty_transfers,
-            one.llc_write_backs,
-        ];
-        for (least, count) in least.iter_mut().zip(counts) {
-            *least += count;
+    for shape in [(3, 1), (4, 2)] {
+        let statistics =
+            (0..12).map(|seed| walk(seed, shape, Sabotage::None).hardware.statistics());
+        let mut least = [0; 8];
+        let mut l2_snoops = 0;
+        for one in statistics {
+            let counts = [
+                one.version_capacity,
+                one.version_store_evictions,
+                one.version_invalidations,
+                one.version_downgrades,
+                one.version_walks,
+                one.version_cache_blocks,
+                one.dirty_transfers,
+                one.llc_write_backs,
+            ];
+            for (least, count) in least.iter_mut().zip(counts) {
+                *least += count;
+            }
+            l2_snoops += one.l2_snoops;
         }
+        assert!(least.iter().all(|&count| count > 50), "{least:?}");
+        assert_eq!(l2_snoops > 1000, shape.1 > 1, "{l2_snoops}");
     }
-    assert!(least.iter().all(|&count| count > 50), "{least:?}");
 }
 
 #[test]
 #[should_panic(expected = "ran ahead")]
 fn a_memory_that_forgets_versions_is_noticed() {
-    walk(1, 3, Sabotage::ForgetMemoryVersion);
+    walk(1, (3, 1), Sabotage::ForgetMemoryVersion);
 }
 
 #[test]
 #[should_panic(expected = "a load ran ahead")]
 fn a_domain_that_stays_behind_is_noticed() {
     for seed in 0..5 {
-        walk(seed, 3, Sabotage::StayBehind);
+        walk(seed, (3, 1), Sabotage::StayBehind);
     }
 }
 
 #[test]
 #[should_panic(expected = "did not depart as it was")]
 fn a_lost_version_is_noticed() {
-    walk(1, 3, Sabotage::LoseDowngrades);
+    walk(1, (3, 1), Sabotage::LoseDowngrades);
+}
+
+/// One domain: nothing but siblings and the L1's capacity makes a version displace another one.
+#[test]
+#[should_panic(expected = "did not depart as it was")]
+fn a_version_lost_between_siblings_is_noticed() {
+    walk(1, (4, 4), Sabotage::LoseStoreEvictions);
+}
+
+/// A policy whose versions end where a domain does.
+struct Forgets {
+    current: Version,
+}
+
+impl Policy for Forgets {
+    fn current_version(&self, _: usize) -> Version {
+        self.current
+    }
+
+    fn store(&mut self, _: &mut Hardware, _: &CrossVersionStore, now: Cycles) -> Cycles {
+        now
+    }
+
+    fn departed_version(&self, _: Version) -> Version {
+        Version::NONE
+    }
+
+    fn evict(&mut self, _: &mut Hardware, _: &Eviction, now: Cycles) -> Evicted {
+        Evicted {
+            accepted: now,
+            durable: now,
+        }
+    }
+
+    fn fired(&mut self, _: &mut Hardware, _: u32, _: Cycles) {}
+}
+
+#[test]
+fn a_walked_version_is_forgotten_in_every_l1() {
+    let mut specification = tiny(3);
+    specification.llc.inclusion = Inclusion::NonInclusive;
+    share_l2s(&mut specification, 4);
+    let arena = Arena::new(specification.nvm.bytes).expect("address space");
+    let mut hardware = Hardware::new(specification, arena, 0..0);
+    for (line, readers) in [(0x4321, &[][..]), (0x4322, &[1][..]), (0x4323, &[0, 1][..])] {
+        let mut policy = Forgets {
+            current: Version(1),
+        };
+        hardware.access(&mut policy, 2, line, true, 10);
+        for &reader in readers {
+            hardware.access(&mut policy, reader, line, false, 20);
+        }
+        policy.current = Version(2);
+        let set = hardware.domains[0].l2.set_of(line);
+        assert_eq!(hardware.walk_set(&mut policy, 0, set, true, 30).versions, 1);
+        for hart in readers.iter().copied().chain([2]) {
+            let l1d = &hardware.cores[hart].l1d;
+            let word = l1d.word(l1d.find(line).expect("it stays"));
+            assert_eq!(word.version(), Version::NONE, "hart {hart}: {word:?}");
+        }
+        hardware.audit().expect("the audit");
+    }
 }

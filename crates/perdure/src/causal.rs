@@ -7,7 +7,10 @@
 //! newest version that is not newer than E. That this is closed downwards is checked as the run goes:
 //! - in the order of coherence: no domain stores to, or goes on after getting, a line whose version
 //!   is newer than the domain's own epoch;
-//! - in program order: a domain's context is saved between its epochs, and epochs only grow.
+//! - in program order: the contexts of a domain's harts are saved between its epochs, and epochs only
+//!   grow.
+//!
+//! What harts of one domain see of each other needs no check: they are always in the same epoch.
 //!
 //! Digests make it cheap: a version adds to the digest of every epoch from its own on what the line's
 //! last bytes in that version differ from those before.
@@ -52,11 +55,10 @@ impl Causal {
     /// From the machine's state now, which is that of the epoch before its domains'.
     pub fn watch<D: Design>(machine: &mut Machine<D>, start: Digest) -> Self {
         machine.hardware.trace = Some(Vec::new());
-        let harts = machine.hardware.cores.len();
         let first = machine.design.executing_epoch();
         Self {
-            domains: vec![first; harts],
-            behind: vec![None; harts],
+            domains: vec![first; machine.hardware.domains.len()],
+            behind: vec![None; machine.hardware.domains.len()],
             lines: HashMap::new(),
             open: BTreeMap::new(),
             changes: BTreeMap::new(),

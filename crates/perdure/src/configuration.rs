@@ -7,7 +7,7 @@
 
 use perdure_designs::{Design, Visitor, with_design};
 use perdure_hardware::specification::{
-    Core, Dram, Inclusion, Link, Nvm, Private, Shared, Specification,
+    Core, Dram, Inclusion, Link, Nvm, Private, Second, Shared, Specification,
 };
 use serde::{Deserialize, Serialize};
 use std::path::Path;
@@ -92,7 +92,7 @@ struct Typed {
     core: Core,
     l1i: Private,
     l1d: Private,
-    l2: Private,
+    l2: Second,
     llc: Shared,
     link: Link,
     nvm: Nvm,

@@ -2,12 +2,13 @@
 //! advances, what is saved then, and how the kernel takes part.
 //!
 //! Always true:
-//! - A domain's context, as of the end of an epoch, is saved before the domain runs in a newer one.
+//! - The contexts of a domain's harts, as of the end of an epoch, are saved before any of them runs in
+//!   a newer one. They stand between two instructions then: one hart runs at a time.
 //! - A hart enters the kernel in the newest epoch of all. So whatever the kernel reads on its behalf
 //!   is of no newer epoch, and all that the kernel does is part of that one epoch: a system call is
 //!   an event after everything before it.
 //! - The kernel's state as of the end of an epoch is saved before it is changed in a newer one.
-//! - A hart that runs sees no mapping of a newer epoch than its own.
+//! - A hart that runs sees no mapping of a newer epoch than its domain's.
 
 use perdure_designs::{Design, DomainEpochs, Urgency};
 use perdure_hardware::hierarchy::Hardware;
@@ -24,12 +25,18 @@ impl<D: Design> Machine<D> {
         Some((self.design.domains()?, &mut self.hardware))
     }
 
+    /// The epoch of a hart's domain.
+    fn epoch_of(&mut self, hart: usize) -> Option<u64> {
+        let domain = self.hardware.domain_of(hart);
+        Some(self.design.domains()?.epoch(domain))
+    }
+
     /// A hart got a line of a newer epoch: its domain advances, and the access is made again.
     pub(crate) fn catch_up(&mut self, hart: usize) {
         let ahead = self.hardware.cores[hart].ahead.take();
-        if let (Some(version), Some((domains, _))) = (ahead, self.domain_epochs()) {
+        if let (Some(version), Some((domains, hardware))) = (ahead, self.domain_epochs()) {
             let epoch = domains.epoch_of(version);
-            if epoch > domains.epoch(hart) {
+            if epoch > domains.epoch(hardware.domain_of(hart)) {
                 self.advance(hart, epoch);
             }
         }
@@ -40,8 +47,8 @@ impl<D: Design> Machine<D> {
     pub(crate) fn see_mappings(&mut self, hart: usize) {
         let newest = self.mappings_epoch;
         if newest > 0
-            && let Some((domains, _)) = self.domain_epochs()
-            && domains.epoch(hart) < newest
+            && let Some(mine) = self.epoch_of(hart)
+            && mine < newest
         {
             self.advance(hart, newest);
         }
@@ -49,10 +56,11 @@ impl<D: Design> Machine<D> {
 
     /// A hart is about to enter the kernel: both come to the newest epoch.
     pub(crate) fn kernel_comes_up_to_date(&mut self, hart: usize) {
-        let Some((domains, _)) = self.domain_epochs() else {
+        let Some((domains, hardware)) = self.domain_epochs() else {
             return;
         };
-        let (newest, mine) = (domains.newest(), domains.epoch(hart));
+        let mine = domains.epoch(hardware.domain_of(hart));
+        let newest = domains.newest();
         if mine < newest {
             self.advance(hart, newest);
         }
@@ -61,16 +69,17 @@ impl<D: Design> Machine<D> {
         }
     }
 
-    /// A domain goes on in another epoch, and with it every one that would lag too far behind.
+    /// A hart's domain goes on in another epoch, and with it every one that would lag too far behind.
     fn advance(&mut self, hart: usize, epoch: u64) {
         let now = self.clock(hart);
-        self.advance_one(hart, epoch, now);
+        self.advance_one(self.hardware.domain_of(hart), epoch, now);
         loop {
             let Some((domains, hardware)) = self.domain_epochs() else {
                 return;
             };
             let newest = domains.newest();
-            let Some(behind) = (0..hardware.cores.len()).find(|&other| domains.lags(other)) else {
+            let Some(behind) = (0..hardware.domains.len()).find(|&other| domains.lags(other))
+            else {
                 break;
             };
             self.advance_one(behind, newest, now);
@@ -78,43 +87,55 @@ impl<D: Design> Machine<D> {
         self.kernel_keeps_up(hart);
     }
 
-    /// One domain goes on in another epoch; it was told to at `now`.
-    fn advance_one(&mut self, hart: usize, epoch: u64, now: Cycles) {
-        let now = self.clock(hart).max(now);
-        let bytes = self.harts[hart].context.encode(self.clock_ns());
+    /// One domain goes on in another epoch; it was told to at `now`. All of its harts stand still
+    /// while their contexts are saved.
+    fn advance_one(&mut self, domain: usize, epoch: u64, now: Cycles) {
+        let harts = self.hardware.domains[domain].harts.clone();
+        let clocks = harts.clone().map(|hart| self.clock(hart));
+        let now = clocks.fold(now, Cycles::max);
         let Some((domains, _)) = self.domain_epochs() else {
             return;
         };
-        let ended = domains.epoch(hart);
+        let ended = domains.epoch(domain);
         debug_assert!(epoch > ended, "epochs only grow");
-        let old = std::mem::take(&mut self.saved_contexts[hart]);
-        let address = self.layout.context(hart);
-        let mut ready = self.save(hart, ended, address, &old, &bytes, now);
-        self.saved_contexts[hart] = bytes;
+        let mut ready = now;
+        for hart in harts.clone() {
+            ready = ready.max(self.save_context(hart, ended, now));
+        }
         if let Some((domains, hardware)) = self.domain_epochs() {
-            ready = domains.advance(hardware, hart, epoch, ready);
+            ready = domains.advance(hardware, domain, epoch, ready);
         }
         if let Some(trace) = &mut self.hardware.trace {
-            let domain = hart;
             trace.push(Traced::Advanced { domain, epoch });
         }
-        let state = &mut self.harts[hart];
-        state.epoch_start = state.context.hart.retired;
-        state.epoch_start_stores = self.hardware.cores[hart].stores;
-        let running = state.context.running.is_some();
         let stall = ready.saturating_sub(now);
-        if running {
-            self.hardware.cores[hart].stalls += stall;
-            self.hardware.statistics.flush_stall_cycles += stall;
+        for hart in harts {
+            let state = &mut self.harts[hart];
+            state.epoch_start = state.context.hart.retired;
+            state.epoch_start_stores = self.hardware.cores[hart].stores;
+            if state.context.running.is_some() {
+                self.hardware.cores[hart].stalls += stall;
+                self.hardware.statistics.flush_stall_cycles += stall;
+            }
         }
         self.hardware.statistics.epochs_committed += 1;
+    }
+
+    /// Saves a hart's context as of the end of an epoch. Returns when its last line was taken.
+    fn save_context(&mut self, hart: usize, epoch: u64, now: Cycles) -> Cycles {
+        let bytes = self.harts[hart].context.encode(self.clock_ns());
+        let old = std::mem::take(&mut self.saved_contexts[hart]);
+        let (domain, address) = (self.hardware.domain_of(hart), self.layout.context(hart));
+        let ready = self.save(domain, epoch, address, &old, &bytes, now);
+        self.saved_contexts[hart] = bytes;
+        ready
     }
 
     /// Saves bytes past the caches, line by line, as of the end of an epoch. `old` is what was saved
     /// there before. Returns when the last line was taken.
     fn save(
         &mut self,
-        hart: usize,
+        domain: usize,
         epoch: u64,
         address: u64,
         old: &[u8],
@@ -137,7 +158,7 @@ impl<D: Design> Machine<D> {
                 continue;
             }
             if let Some((domains, hardware)) = self.domain_epochs() {
-                ready = domains.save(hardware, hart, epoch, line, &after, ready);
+                ready = domains.save(hardware, domain, epoch, line, &after, ready);
             }
             self.hardware.statistics.context_lines += 1;
             if let Some(trace) = &mut self.hardware.trace {
@@ -170,13 +191,14 @@ impl<D: Design> Machine<D> {
             let old = std::mem::take(&mut self.saved_image);
             image.resize(image.len().next_multiple_of(LINE_BYTES), 0);
             let start = self.layout.kernel.start;
-            let mut ready = self.save(hart, ended, start, &old, &image, now);
+            let domain = self.hardware.domain_of(hart);
+            let mut ready = self.save(domain, ended, start, &old, &image, now);
             if let Some(rest) = old.get(image.len()..) {
                 image.extend_from_slice(rest);
             }
             let address = self.layout.context(self.harts.len());
             let old = std::mem::take(&mut self.saved_record);
-            ready = self.save(hart, ended, address, &old, &record, ready);
+            ready = self.save(domain, ended, address, &old, &record, ready);
             self.saved_record = record;
             self.saved_image = image;
             let stall = ready.saturating_sub(now);
@@ -197,7 +219,7 @@ impl<D: Design> Machine<D> {
         let Some((domains, hardware)) = self.domain_epochs() else {
             return;
         };
-        let oldest = (0..hardware.cores.len())
+        let oldest = (0..hardware.domains.len())
             .map(|domain| domains.epoch(domain))
             .min()
             .unwrap_or(0);
@@ -208,10 +230,11 @@ impl<D: Design> Machine<D> {
 
     /// An epoch is due in a hart's domain; if somebody waits for output, in every domain.
     pub(crate) fn end_domain_epoch(&mut self, hart: usize, urgency: Urgency) -> u64 {
-        let Some((domains, _)) = self.domain_epochs() else {
+        let Some((domains, hardware)) = self.domain_epochs() else {
             unreachable!("called only for a design with epochs by domain");
         };
-        let (mine, newest) = (domains.epoch(hart), domains.newest());
+        let mine = domains.epoch(hardware.domain_of(hart));
+        let newest = domains.newest();
         if urgency != Urgency::OutputCommit {
             self.advance(hart, mine + 1);
             return mine;
@@ -220,7 +243,7 @@ impl<D: Design> Machine<D> {
         self.hardware.statistics.epochs_forced += 1;
         self.hold_files(newest);
         let now = self.clock(hart);
-        for domain in 0..self.harts.len() {
+        for domain in 0..self.hardware.domains.len() {
             let Some((domains, _)) = self.domain_epochs() else {
                 break;
             };

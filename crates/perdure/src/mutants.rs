@@ -126,6 +126,17 @@ const FOUR_DIRECT_MAPPED: &[&str] = &[
 
 const FOUR_RESIDENT: &[&str] = &["harts=4", "epoch.stores=300"];
 
+/// Two domains of two harts, which find most of each other's lines in the L2 that they share.
+const PAIRS: &[&str] = &[
+    "harts=4",
+    "l2.harts=2",
+    "l1i.bytes=4KiB",
+    "l1d.bytes=4KiB",
+    "l2.bytes=64KiB",
+    "llc.bytes_per_hart=16KiB",
+    "epoch.stores=300",
+];
+
 const TWO_FAST: &[&str] = &[
     "harts=2",
     "l1i.bytes=4KiB",
@@ -172,6 +183,13 @@ const TRIALS_OF_DOMAINS: &[Trial] = &[
         name: "four harts, more than the caches hold",
         program: "@exerciser:3000:1024:1000:4",
         set: FOUR_TINY,
+        schedule: Schedule::Random,
+        cuts: 150,
+    },
+    Trial {
+        name: "two pairs of harts, each with an L2",
+        program: "@exerciser:1500:4:400:4",
+        set: PAIRS,
         schedule: Schedule::Random,
         cuts: 150,
     },

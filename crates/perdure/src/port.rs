@@ -161,8 +161,8 @@ impl<'m, const SHORTCUTS: bool> Port<'m, SHORTCUTS> {
             return self.stay_behind(address, access, now, ready);
         }
         if SHORTCUTS {
-            let current = self.design.current_version(self.hart);
             let core = &mut self.hardware.cores[self.hart];
+            let current = self.design.current_version(core.domain);
             let word = core.l1d.word(slot);
             let writable =
                 page_writable && word.state() == State::Modified && word.version() == current;

@@ -53,6 +53,24 @@ fn every_cut_is_causal_and_every_resume_ends_alike() {
             "@exerciser:800:16:200:2",
             &["nvoverlay.omcs=1", "nvoverlay.walk_step_cycles=5000"],
         ),
+        ("@exerciser:800:16:200:4", &["l2.harts=2"]),
+        (
+            "@exerciser:800:4:200:4",
+            &[
+                "l2.harts=4",
+                "l2.bytes=32KiB",
+                "nvoverlay.oid_bits=3",
+                "nvoverlay.skew_epochs=1",
+            ],
+        ),
+        (
+            "@exerciser:800:64:200:4",
+            &[
+                "l2.harts=3",
+                "l2.bytes=32KiB",
+                "nvoverlay.super_blocks=true",
+            ],
+        ),
     ] {
         let result = cut(&with(
             request(program, settings),
@@ -97,14 +115,36 @@ fn a_domain_that_does_nothing_does_not_hold_the_others_back() {
 
 #[test]
 fn both_engines_agree_to_the_bit() {
-    let fast = run(&request("@exerciser:1500:64:400:4", &[]));
-    let plain = run(&with(
-        request("@exerciser:1500:64:400:4", &[]),
-        json!({"engine": "plain"}),
-    ));
-    for key in ["state_hash", "sim", "statistics", "nvm"] {
-        assert_eq!(fast[key], plain[key], "{key}");
+    for sharing in ["l2.harts=1", "l2.harts=2"] {
+        let fast = request("@exerciser:1500:64:400:4", &[sharing]);
+        let plain = run(&with(fast.clone(), json!({"engine": "plain"})));
+        let fast = run(&fast);
+        for key in ["state_hash", "sim", "statistics", "nvm"] {
+            assert_eq!(fast[key], plain[key], "{key}, {sharing}");
+        }
     }
+}
+
+#[test]
+fn harts_that_share_an_l2_share_an_epoch() {
+    let shared = |harts: &str| {
+        let set = ["l2.bytes=64KiB", "epoch.stores=1000", harts];
+        run(&request("@exerciser:4000:64:100000:4", &set))
+    };
+    let (four, one) = (shared("l2.harts=1"), shared("l2.harts=4"));
+    // A context is dumped for each hart, an epoch ended for each domain.
+    let contexts =
+        |result| counter(result, "epoch.context_lines") / counter(result, "epoch.committed");
+    assert!(
+        contexts(&one) >= 3 * contexts(&four),
+        "{} {}",
+        contexts(&one),
+        contexts(&four)
+    );
+    assert_eq!(counter(&one, "versions.departed.downgrade"), 0);
+    assert_eq!(counter(&one, "versions.departed.invalidation"), 0);
+    assert!(counter(&one, "l2.snoops") > 1000);
+    assert_eq!(counter(&four, "l2.snoops"), 0);
 }
 
 #[test]
@@ -139,6 +179,8 @@ fn machines_that_cannot_be_are_refused_with_the_key() {
         ("nvoverlay.skew_epochs=0", "nvoverlay.skew_epochs"),
         ("epoch.schedule=5", "epoch.schedule"),
         ("epoch.stores=7", "epoch.stores"),
+        ("l2.harts=0", "l2.harts"),
+        ("l2.harts=3", "l2.bytes"),
     ] {
         let request = request("@exerciser:100:16:50:2", &[setting]);
         let error = api::run(&request.to_string(), &Unobserved).expect_err(setting);

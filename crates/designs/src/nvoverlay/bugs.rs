@@ -13,5 +13,6 @@ planted_bugs! {
     StoreEvictionLost, "store-eviction-lost", "a newer version from the L1 overwrites an older dirty one in the L2, which never reaches the OMC";
     DowngradeLost, "downgrade-lost", "a version that leaves because another domain reads it goes to the last-level cache only";
     ContextAfterAdvance, "context-after-advance", "a domain's context is dumped with the number of the epoch that begins";
+    SiblingKeepsEpoch, "sibling-keeps-epoch", "an advance reaches only the first of the harts that share an L2; the others go on storing, in place, to lines of the epoch that ended";
     SenseIgnored, "epoch-sense-ignored", "a version of the group of numbers that has just ended is taken for one of the group that began";
 }

@@ -2,7 +2,7 @@
 //! can be read later, without a global epoch and without a log.
 //!
 //! Above the memory bus, *Coherent Snapshot Tracking* (§IV, this file and its neighbours): each
-//! domain (a hart with its L1s and L2) has its own epoch; lines carry the epoch of their last store
+//! domain (an L2 with the harts that share it) has its own epoch; lines carry the epoch of their last store
 //! as OID, in the caches and in DRAM; a domain that gets a line from a newer epoch advances to that
 //! one, so that the epochs are a Lamport clock; a dirty version of an older epoch never changes, and
 //! goes to the OMC when it leaves the domain or the tag walker finds it. Below it, *Multi-snapshot
@@ -183,6 +183,11 @@ impl Nvoverlay {
     }
 }
 
+/// Who is noted as a version's writer: the first hart of the domain that it departs from.
+fn writer(hardware: &Hardware, domain: usize) -> u16 {
+    hardware.domains[domain].harts.start as u16
+}
+
 impl Policy for Nvoverlay {
     #[inline]
     fn current_version(&self, domain: usize) -> Version {
@@ -212,7 +217,7 @@ impl Policy for Nvoverlay {
         if lost || epoch == 0 {
             return now;
         }
-        let writer = departure.domain as u16;
+        let writer = writer(hardware, departure.domain);
         let (line, bytes) = (departure.line, &departure.bytes);
         self.mnm
             .insert(hardware, epoch, line, bytes, writer, now)
@@ -298,7 +303,7 @@ impl DomainEpochs for Nvoverlay {
         now: Cycles,
     ) -> Cycles {
         let epoch = epoch + u64::from(self.bug == Some(Bug::ContextAfterAdvance));
-        let writer = domain as u16;
+        let writer = writer(hardware, domain);
         self.mnm
             .insert(hardware, epoch, line, bytes, writer, now)
             .accepted
@@ -318,7 +323,12 @@ impl DomainEpochs for Nvoverlay {
         self.newest = self.newest.max(epoch);
         self.domains[domain].epoch = epoch;
         self.domains[domain].tag = self.numbers.tag(epoch);
-        hardware.version_changed_in(domain);
+        if self.bug == Some(Bug::SiblingKeepsEpoch) {
+            let first = hardware.domains[domain].harts.start;
+            hardware.cores[first].lookaside.revoke_all_writes();
+        } else {
+            hardware.version_changed_in(domain);
+        }
         if self.parameters.walker {
             self.start_walk(hardware, domain, ready);
         }
@@ -368,6 +378,7 @@ impl Design for Nvoverlay {
             "nvoverlay.pool_extent_bytes=64KiB",
             "nvoverlay.pool_limit_bytes=6MiB",
         ],
+        &["nvoverlay.walk_step_cycles=4000"],
     ];
     const SAVES_CONTEXTS: bool = true;
     const NEEDS_INCLUSION: bool = false;
@@ -397,7 +408,7 @@ impl Design for Nvoverlay {
         Ok(Self {
             parameters: parameters.clone(),
             numbers,
-            domains: vec![domain; harts],
+            domains: vec![domain; hardware.domains.len()],
             newest: first,
             kernel_epoch: first,
             complete: epoch,

@@ -61,7 +61,7 @@ impl Nvoverlay {
         let Some(first) = self.domains[domain].walker.next_set else {
             return;
         };
-        let sets = hardware.cores[domain].l2.sets();
+        let sets = hardware.domains[domain].l2.sets();
         let end = sets.min(first + self.parameters.walk_sets_per_step);
         let mut ready = now;
         for set in first..end {
@@ -102,7 +102,7 @@ impl Nvoverlay {
     pub(super) fn walk_everything(&mut self, hardware: &mut Hardware, now: Cycles) -> Cycles {
         let mut ready = now;
         for domain in 0..self.domains.len() {
-            for set in 0..hardware.cores[domain].l2.sets() {
+            for set in 0..hardware.domains[domain].l2.sets() {
                 ready = hardware.walk_set(self, domain, set, true, ready).ready;
             }
         }

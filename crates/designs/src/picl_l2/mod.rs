@@ -102,7 +102,7 @@ impl Level for SecondLevel {
     }
 
     fn set_tag(hardware: &mut Hardware, store: &CrossVersionStore, tag: Version) {
-        let l2 = &mut hardware.cores[store.domain].l2;
+        let l2 = &mut hardware.domains[store.domain].l2;
         if let Some(slot) = l2.find(store.line) {
             l2.set_word(slot, l2.word(slot).with_version(tag));
         }
@@ -127,14 +127,14 @@ impl Level for SecondLevel {
     }
 
     fn scan_steps(hardware: &Hardware) -> usize {
-        hardware.cores[0].l2.sets()
+        hardware.domains[0].l2.sets()
     }
 
     /// Every domain's walker looks at its set. Where it finds a line of the pass's epochs, all lines
     /// of the set that are not of the executing epoch are written.
     fn scan(picl: &mut PiclL2, hardware: &mut Hardware, set: usize, pass: &mut Pass) -> bool {
         pass.time += 1;
-        for domain in 0..hardware.cores.len() {
+        for domain in 0..hardware.domains.len() {
             let due = look(picl, hardware, domain, set, pass.target);
             if due.lines == 0 {
                 continue;
@@ -160,18 +160,17 @@ fn look(picl: &PiclL2, hardware: &Hardware, domain: usize, set: usize, target: u
         in_l1: 0,
         free: 0,
     };
-    let core = &hardware.cores[domain];
-    for way in 0..core.l2.ways() {
-        let slot = Slot((set * core.l2.ways() + way) as u32);
-        let word = core.l2.word(slot);
-        if !core.l2.occupied(slot)
+    let l2 = &hardware.domains[domain].l2;
+    for way in 0..l2.ways() {
+        let slot = Slot((set * l2.ways() + way) as u32);
+        let word = l2.word(slot);
+        if !l2.occupied(slot)
             || word.version() == Version::NONE
             || picl.epoch_of(word.version()) > target
         {
             continue;
         }
-        let above = core.l1d.find(word.line());
-        let in_l1 = above.is_some_and(|slot| core.l1d.word(slot).state() == State::Modified);
+        let in_l1 = hardware.modified_above(domain, slot).is_some();
         if in_l1 || word.state() == State::Modified {
             let home = word.line() * LINE_BYTES as u64;
             due.lines += 1;

@@ -162,7 +162,7 @@ impl Policy for SoftwareLogging {
     /// The first store to a line in an epoch: the library logs the old bytes and waits at a fence.
     /// It runs on the core, whose clock it moves; the store itself then takes no further time.
     fn store(&mut self, hardware: &mut Hardware, store: &CrossVersionStore, now: Cycles) -> Cycles {
-        let hart = store.domain;
+        let hart = store.hart;
         if !self.write_set.insert(hart, store.line) {
             return now; // It has come back after its eviction, or after it was cleaned.
         }

@@ -125,10 +125,10 @@ impl Policy for SoftwareShadow {
     /// The first store to a line in an epoch: the library enters it in its write set, on the core,
     /// whose clock it moves.
     fn store(&mut self, hardware: &mut Hardware, store: &CrossVersionStore, now: Cycles) -> Cycles {
-        if !self.write_set.insert(store.domain, store.line) {
+        if !self.write_set.insert(store.hart, store.line) {
             return now; // It has come back after its eviction, or after it was cleaned.
         }
-        library::execute(hardware, store.domain, self.parameters.track_instructions);
+        library::execute(hardware, store.hart, self.parameters.track_instructions);
         hardware.statistics.translation_lookups += 1;
         let new = self.table.known(store.line).is_none();
         hardware.statistics.translation_misses += u64::from(new);

@@ -3,7 +3,7 @@
 use perdure_designs::picl::Parameters;
 use perdure_hardware::line::LINE_BYTES;
 use perdure_hardware::specification::{
-    Core, CoreModel, Dram, Inclusion, Link, Nvm, PagePolicy, Private, Scheduling, Shared,
+    Core, CoreModel, Dram, Inclusion, Link, Nvm, PagePolicy, Private, Scheduling, Second, Shared,
     Specification,
 };
 
@@ -15,6 +15,8 @@ pub struct Geometry {
     /// Sets and ways.
     pub l1d: (usize, usize),
     pub l2: (usize, usize),
+    /// Harts that share an L2.
+    pub l2_harts: usize,
     /// Of one hart's slice.
     pub llc: (usize, usize),
     pub inclusion: Inclusion,
@@ -51,6 +53,7 @@ pub const TINY: Geometry = Geometry {
     harts: 1,
     l1d: (2, 2),
     l2: (4, 2),
+    l2_harts: 1,
     llc: (4, 4),
     inclusion: Inclusion::Inclusive,
     banks: 16,
@@ -233,10 +236,20 @@ pub const LINES_BEHIND_DRAM: Geometry = Geometry {
 /// For designs whose blocks may be longer than a row; not part of [`ALL`].
 pub const SHORT_ROWS: [Geometry; 2] = [ROWS_OF_LINES, LINES_BEHIND_DRAM];
 
+/// L2s that harts share: two of them have one, the third has the other to itself.
+pub const SHARED_L2S: Geometry = Geometry {
+    name: "shared L2s",
+    harts: 3,
+    l2_harts: 2,
+    l2: (4, 2),
+    ..MANY_HARTS
+};
+
 pub const ALL: &[Geometry] = &[
     TINY,
     DIRECT_MAPPED,
     MANY_HARTS,
+    SHARED_L2S,
     NARROW_TAGS,
     RESIDENT,
     HOT,
@@ -275,7 +288,13 @@ impl Geometry {
             },
             l1i: private((1, 1), 1),
             l1d: private(self.l1d, 1),
-            l2: private(self.l2, 4),
+            l2: Second {
+                harts: self.l2_harts,
+                bytes: self.l2.0 * self.l2.1 * LINE_BYTES,
+                ways: self.l2.1,
+                latency_cycles: 4,
+                snoop_cycles: 2,
+            },
             llc: Shared {
                 inclusion: self.inclusion,
                 bytes_per_hart: self.llc.0 * self.llc.1 * LINE_BYTES,

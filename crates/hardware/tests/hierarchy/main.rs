@@ -1,7 +1,8 @@
 //! The cache hierarchy against a flat array of bytes.
 //!
 //! A random walk of loads, stores, fetches, cache-block instructions, scans, flushes and version
-//! changes by one to four harts, whose caches hold a few lines each, so that every conflict happens.
+//! changes by one to five harts, whose caches hold a few lines each, so that every conflict happens;
+//! each hart has an L2 to itself, or two or four share one.
 //! After every step the whole hierarchy must tell the same story as a reference that knows nothing
 //! of caches (`model.rs`): every byte, every version, every dirty bit, every hook called when it
 //! must be and never otherwise, every counter. A failure prints the seed that repeats it.
@@ -12,14 +13,28 @@ mod support;
 mod walk;
 
 use model::Versions;
-use walk::{Options, Outcome, Sabotage, walk};
+use walk::{Options, Sabotage, walk};
 
 const STEPS: usize = 3000;
 
-fn options(seed: u64, harts: usize, versions: Versions) -> Options {
+/// Harts, and how many of them share an L2; in the last two, the last L2 has fewer.
+const SHAPES: [(usize, usize); 9] = [
+    (1, 1),
+    (2, 1),
+    (3, 1),
+    (4, 1),
+    (2, 2),
+    (4, 2),
+    (4, 4),
+    (3, 2),
+    (5, 4),
+];
+
+fn options(seed: u64, (harts, sharing): (usize, usize), versions: Versions) -> Options {
     Options {
         seed,
         harts,
+        sharing,
         versions,
         steps: STEPS,
         lookaside: true,
@@ -29,16 +44,16 @@ fn options(seed: u64, harts: usize, versions: Versions) -> Options {
 }
 
 fn walks(versions: Versions) {
-    for harts in 1..=4 {
+    for shape in SHAPES {
         for seed in 0..5 {
-            let with = walk(&options(seed, harts, versions));
+            let with = walk(&options(seed, shape, versions));
             let without = walk(&Options {
                 lookaside: false,
-                ..options(seed, harts, versions)
+                ..options(seed, shape, versions)
             });
             assert_eq!(
                 with, without,
-                "seed {seed}, {harts} harts, {versions:?}: the lookaside changes results"
+                "seed {seed}, {shape:?}, {versions:?}: the lookaside changes results"
             );
         }
     }
@@ -66,15 +81,23 @@ fn with_a_version_for_each_domain() {
 
 #[test]
 fn a_walk_is_repeated_to_the_bit() {
-    let options = options(77, 3, Versions::Machine);
+    let options = options(77, (3, 1), Versions::Machine);
     let (first, second) = (walk(&options), walk(&options));
     assert_eq!(first, second);
 }
 
 #[test]
 fn a_walk_reaches_what_it_is_meant_to_reach() {
-    let Outcome { statistics, .. } = walk(&options(1, 4, Versions::Machine));
-    for counter in statistics.describe() {
+    let reached = |shape| {
+        walk(&options(1, shape, Versions::Machine))
+            .statistics
+            .describe()
+    };
+    for (mut counter, shared) in reached((4, 1)).into_iter().zip(reached((4, 2))) {
+        if counter.name == "l2.snoops" {
+            assert_eq!(counter.value, 0, "nobody shares an L2");
+            counter = shared;
+        }
         let reached = [
             "l1i.",
             "l1d.",
@@ -111,7 +134,7 @@ fn a_walk_reaches_what_it_is_meant_to_reach() {
 fn sabotaged(sabotage: Sabotage) {
     walk(&Options {
         sabotage,
-        ..options(1, 4, Versions::Machine)
+        ..options(1, (4, 1), Versions::Machine)
     });
 }
 

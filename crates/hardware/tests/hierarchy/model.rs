@@ -88,7 +88,7 @@ impl Policy for Model {
         assert!(now >= self.began, "a store's hook before the store");
         assert_eq!(
             self.expected_store.take(),
-            Some((store.domain, store.line)),
+            Some((store.hart, store.line)),
             "a cross-version store that isn't one: {store:?}"
         );
         let line = self.line(store.line);

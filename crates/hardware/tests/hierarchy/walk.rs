@@ -12,7 +12,7 @@ use perdure_hardware::statistics::Statistics;
 use perdure_hardware::time::Cycles;
 
 use crate::model::{Counts, LineModel, Model, Versions};
-use crate::support::{Random, tiny};
+use crate::support::{Random, share_l2s, tiny};
 
 /// A mistake in the policy or in how the hardware is driven, to test the test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,6 +29,8 @@ pub enum Sabotage {
 pub struct Options {
     pub seed: u64,
     pub harts: usize,
+    /// Harts that share an L2.
+    pub sharing: usize,
     pub versions: Versions,
     pub steps: usize,
     /// Hits go through the lookaside, as an engine's do; nothing observable may depend on it.
@@ -57,8 +59,8 @@ struct Walk<'a> {
     loads: u64,
     stores: u64,
     fetches: u64,
-    /// Writes that found their line absent in L1 and shared in L2.
-    l2_upgrades: u64,
+    /// Writes that found their line shared in the L2.
+    upgrades: u64,
     scanned: u64,
     /// When each hart's stores are done, and its cache-block instructions' bytes durable.
     posted: Vec<Cycles>,
@@ -89,6 +91,8 @@ impl<'a> Walk<'a> {
     fn new(options: &'a Options) -> Self {
         let mut random = Random(options.seed);
         let mut specification = tiny(options.harts);
+        share_l2s(&mut specification, options.sharing);
+        let domains = options.harts.div_ceil(options.sharing);
         if random.once_in(4) {
             specification.core.model = CoreModel::TimingSimple;
         }
@@ -112,10 +116,10 @@ impl<'a> Walk<'a> {
             arena.keep_digest(0..specification.nvm.bytes);
         }
         let current = match options.versions {
-            Versions::None => vec![Version::NONE; options.harts],
-            Versions::Machine | Versions::MachineNoted => vec![Version(1); options.harts],
-            Versions::Domain => (0..options.harts)
-                .map(|hart| Version(100 * hart as u16))
+            Versions::None => vec![Version::NONE; domains],
+            Versions::Machine | Versions::MachineNoted => vec![Version(1); domains],
+            Versions::Domain => (0..domains)
+                .map(|domain| Version(100 * domain as u16))
                 .collect(),
         };
         Self {
@@ -140,7 +144,7 @@ impl<'a> Walk<'a> {
             loads: 0,
             stores: 0,
             fetches: 0,
-            l2_upgrades: 0,
+            upgrades: 0,
             scanned: 0,
             posted: vec![0; options.harts],
             durable: vec![0; options.harts],
@@ -223,8 +227,8 @@ impl<'a> Walk<'a> {
         let core = &mut self.hardware.cores[hart];
         if self.options.lookaside && installs {
             let word = core.l1d.word(slot);
-            let writable =
-                word.state() == State::Modified && word.version() == self.model.current[hart];
+            let writable = word.state() == State::Modified
+                && word.version() == self.model.current[core.domain];
             core.lookaside
                 .install(address, &mut core.l1d, slot, writable);
         }
@@ -261,15 +265,11 @@ impl<'a> Walk<'a> {
 
     fn store(&mut self, hart: usize, line: LineNumber) {
         let now = self.now(hart);
-        let core = &self.hardware.cores[hart];
-        self.l2_upgrades += u64::from(
-            core.l1d.find(line).is_none()
-                && core
-                    .l2
-                    .find(line)
-                    .is_some_and(|slot| core.l2.word(slot).state() == State::Shared),
-        );
-        let current = self.model.current[hart];
+        let domain = self.hardware.domain_of(hart);
+        let l2 = &self.hardware.domains[domain].l2;
+        let shared = |slot| l2.word(slot).state() == State::Shared;
+        self.upgrades += u64::from(l2.find(line).is_some_and(shared));
+        let current = self.model.current[domain];
         if self.model.line(line).version != current {
             self.model.expected_store = Some((hart, line));
         }
@@ -368,12 +368,10 @@ impl<'a> Walk<'a> {
         let slots: Vec<_> = self.hardware.llc.set(set).collect();
         for (slot, word) in slots {
             let line = word.line();
-            let modified = self.hardware.cores.iter().any(|core| {
-                [&core.l1d, &core.l2].iter().any(|cache| {
-                    cache
-                        .find(line)
-                        .is_some_and(|slot| cache.word(slot).state() == State::Modified)
-                })
+            let modified = self.private().any(|cache| {
+                cache
+                    .find(line)
+                    .is_some_and(|slot| cache.word(slot).state() == State::Modified)
             });
             let snoop = self.options.sabotage != Sabotage::ScanSkipsPrivate;
             let (newer, from_private, ready) =
@@ -498,11 +496,16 @@ impl<'a> Walk<'a> {
 
     /// Lines in each cache.
     fn cached(&self) -> Vec<usize> {
-        let private = self.hardware.cores.iter().flat_map(|core| {
-            let caches = [&core.l1i, &core.l1d, &core.l2];
-            caches.map(|cache| cache.iter().count())
-        });
-        private.chain([self.hardware.llc.iter().count()]).collect()
+        let caches = self.private().chain([&self.hardware.llc]);
+        caches.map(|cache| cache.iter().count()).collect()
+    }
+
+    /// Every L1 and L2.
+    fn private(&self) -> impl Iterator<Item = &Cache> {
+        let l1s = self.hardware.cores.iter();
+        let l2s = self.hardware.domains.iter();
+        l1s.flat_map(|core| [&core.l1i, &core.l1d])
+            .chain(l2s.map(|domain| &domain.l2))
     }
 
     fn next_version(&mut self, hart: usize) {
@@ -515,9 +518,10 @@ impl<'a> Walk<'a> {
                 0..self.options.harts
             }
             Versions::Domain => {
-                let base = 100 * hart as u16;
-                current[hart] = Version(base + (current[hart].0 - base + 1) % 16);
-                hart..hart + 1
+                let domain = self.hardware.domain_of(hart);
+                let base = 100 * domain as u16;
+                current[domain] = Version(base + (current[domain].0 - base + 1) % 16);
+                self.hardware.domains[domain].harts.clone()
             }
         };
         if self.options.sabotage != Sabotage::KeepWriteTags {
@@ -572,28 +576,41 @@ impl<'a> Walk<'a> {
         let shared = self.hardware.llc.word(shared_slot);
         let mut modified = false;
         let mut owner_version = None;
-        for (hart, core) in self.hardware.cores.iter().enumerate() {
-            let Some(l2_slot) = core.l2.find(line) else {
+        for (number, domain) in self.hardware.domains.iter().enumerate() {
+            let Some(l2_slot) = domain.l2.find(line) else {
                 continue;
             };
-            let l2 = core.l2.word(l2_slot);
-            let mut newest = (l2, *core.l2.data(l2_slot));
+            let l2 = domain.l2.word(l2_slot);
+            let l2_bytes = *domain.l2.data(l2_slot);
+            let mut newest = (l2, l2_bytes);
             modified |= l2.state() == State::Modified;
-            if let Some(slot) = core.l1d.find(line) {
+            for hart in domain.harts.clone() {
+                let core = &self.hardware.cores[hart];
+                let Some(slot) = core.l1d.find(line) else {
+                    continue;
+                };
                 let l1d = core.l1d.word(slot);
+                // Where the L2 is shared, its owned lines may be shared above it.
+                let owned_alike = (l1d.state() > State::Shared) == (l2.state() > State::Shared);
+                let shared_above = domain.harts.len() > 1 && l1d.state() == State::Shared;
+                require(owned_alike || shared_above, || {
+                    format!("hart {hart}, line {line:#x}: {l1d:?} over {l2:?}")
+                })?;
                 require(
-                    (l1d.state() > State::Shared) == (l2.state() > State::Shared),
-                    || format!("hart {hart}, line {line:#x}: {l1d:?} over {l2:?}"),
-                )?;
-                require(
-                    l1d.state() == State::Modified || core.l1d.data(slot) == &newest.1,
+                    l1d.state() == State::Modified || core.l1d.data(slot) == &l2_bytes,
                     || format!("hart {hart}, line {line:#x}: unwritten L1D bytes differ from L2's"),
                 )?;
-                modified |= l1d.state() == State::Modified;
-                newest = (l1d, *core.l1d.data(slot));
+                require(
+                    l1d.state() == State::Modified || l1d.version() == l2.version(),
+                    || format!("hart {hart}, line {line:#x}: {l1d:?} over {l2:?}"),
+                )?;
+                if l1d.state() == State::Modified {
+                    modified = true;
+                    newest = (l1d, *core.l1d.data(slot));
+                }
             }
             require(newest.1 == model.newest, || {
-                format!("hart {hart} holds old bytes of line {line:#x}")
+                format!("domain {number} holds old bytes of line {line:#x}")
             })?;
             if newest.0.state() > State::Shared {
                 owner_version = Some(newest.0.version());
@@ -642,7 +659,7 @@ impl<'a> Walk<'a> {
                 require(
                     entry.write_tag == entry.read_tag
                         && word.state() == State::Modified
-                        && word.version() == self.model.current[hart],
+                        && word.version() == self.model.current[core.domain],
                     || format!("lookaside: stores may hit line {line:#x}, which is {word:?}"),
                 )?;
             }
@@ -658,11 +675,7 @@ impl<'a> Walk<'a> {
             lines.dedup();
             assert_eq!(lines.len(), count, "a line is twice in one cache");
         };
-        for core in &self.hardware.cores {
-            [&core.l1i, &core.l1d, &core.l2]
-                .into_iter()
-                .for_each(once_each);
-        }
+        self.private().for_each(once_each);
         once_each(&self.hardware.llc);
     }
 
@@ -711,7 +724,7 @@ impl<'a> Walk<'a> {
             (
                 "llc.accesses",
                 statistics.llc_accesses,
-                statistics.l2_misses + statistics.l1d_upgrades + self.l2_upgrades,
+                statistics.l2_misses + self.upgrades,
             ),
             ("llc.misses", statistics.llc_misses, counts.fills),
             ("flush.lines", statistics.flush_lines, counts.flushed),

@@ -5,7 +5,7 @@
 
 use perdure_hardware::line::LINE_BYTES;
 use perdure_hardware::specification::{
-    Core, CoreModel, Dram, Inclusion, Link, Nvm, PagePolicy, Private, Scheduling, Shared,
+    Core, CoreModel, Dram, Inclusion, Link, Nvm, PagePolicy, Private, Scheduling, Second, Shared,
     Specification,
 };
 
@@ -25,7 +25,13 @@ pub fn table_iv(harts: usize) -> Specification {
         },
         l1i: private(32 << 10, 4, 1),
         l1d: private(32 << 10, 4, 1),
-        l2: private(256 << 10, 8, 4),
+        l2: Second {
+            harts: 1,
+            bytes: 256 << 10,
+            ways: 8,
+            latency_cycles: 4,
+            snoop_cycles: 2,
+        },
         llc: Shared {
             inclusion: Inclusion::Inclusive,
             bytes_per_hart: 2 << 20,
@@ -69,14 +75,12 @@ pub fn table_iv(harts: usize) -> Specification {
 /// L1s of 2 sets × 2 ways, an L2 of 4 × 2, a shared cache of 4 × 4 for each hart.
 pub fn tiny(harts: usize) -> Specification {
     let mut specification = table_iv(harts);
-    for (cache, sets, ways) in [
-        (&mut specification.l1i, 2, 2),
-        (&mut specification.l1d, 2, 2),
-        (&mut specification.l2, 4, 2),
-    ] {
-        cache.bytes = sets * ways * LINE_BYTES;
-        cache.ways = ways;
+    for cache in [&mut specification.l1i, &mut specification.l1d] {
+        cache.bytes = 2 * 2 * LINE_BYTES;
+        cache.ways = 2;
     }
+    specification.l2.bytes = 4 * 2 * LINE_BYTES;
+    specification.l2.ways = 2;
     specification.llc.bytes_per_hart = 4 * 4 * LINE_BYTES;
     specification.llc.ways = 4;
     specification.core.store_buffer_entries = 2;
@@ -86,6 +90,15 @@ pub fn tiny(harts: usize) -> Specification {
         .validate()
         .expect("a machine that can be built");
     specification
+}
+
+/// Lets so many harts share an L2, which grows with them.
+pub fn share_l2s(specification: &mut Specification, harts: usize) {
+    specification.l2.harts = harts;
+    specification.l2.bytes *= harts;
+    specification
+        .validate()
+        .expect("a machine that can be built");
 }
 
 /// splitmix64.
