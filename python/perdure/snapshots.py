@@ -35,8 +35,8 @@ class Epoch:
 
     `versions` lines were written in it (of the oldest one after a compaction: in it and before), of
     which `program_lines` are programs' memory and `machine_lines` contexts and kernel state, by the
-    harts `writers` (the first of those that share an L2). `virtual_ns` is the program's clock when the last of its harts left the epoch;
-    `processes` live at its end.
+    harts `writers` (the first of those that share an L2). `virtual_ns` is the program's clock when
+    the last of its harts left the epoch; `processes` live at its end.
     """
 
     epoch: int
