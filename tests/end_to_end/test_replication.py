@@ -57,10 +57,10 @@ class Replica:
 
     def __init__(self, directory: Path, secret: Path, address: str = "127.0.0.1:0") -> None:
         self.log = directory.with_suffix(".txt")
-        words = [PERDURE, "replica", directory, "serve", "--listen", address]
+        words = [str(PERDURE), "replica", str(directory), "serve", "--listen", address]
         with self.log.open("w") as output:
             self.process = subprocess.Popen(
-                [*words, "--secret-file", secret], stdout=output, stderr=subprocess.STDOUT
+                [*words, "--secret-file", str(secret)], stdout=output, stderr=subprocess.STDOUT
             )
         self.address = self.wait_for(r"listening on ([\d.]+:\d+)")
 
@@ -95,9 +95,10 @@ def replicas(tmp_path: Path) -> Iterator[Callable[..., Replica]]:
 
 
 def primary(program: Path, to: str | Path, folder: Path) -> subprocess.Popen[str]:
-    words = [PERDURE, "replicate", "--to", to, "--secret-file", folder / "secret", *EPOCHS]
+    words = ["replicate", "--to", to, "--secret-file", folder / "secret", *EPOCHS]
+    words += ["--json", folder / "result.json", "--", program]
     return subprocess.Popen(
-        [*words, "--json", folder / "result.json", "--", program],
+        [str(PERDURE), *map(str, words)],
         cwd=folder,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -184,7 +185,7 @@ def test_a_replica_that_stays_away_ends_in_an_error_and_nothing_is_lost(
     replica = replicas(directory)
     words = ["replicate", "--to", replica.address, "--secret-file", tmp_path / "secret", *EPOCHS]
     run = subprocess.Popen(
-        [PERDURE, *words, "--patience", "0", "--", program],
+        [str(PERDURE), *map(str, words), "--patience", "0", "--", str(program)],
         cwd=tmp_path,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -201,8 +202,20 @@ def test_a_replica_that_stays_away_ends_in_an_error_and_nothing_is_lost(
     assert done.status == 7, done.stderr
 
 
+def test_an_interrupted_primary_sends_what_is_recoverable(program: Path, tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("none is needed for a folder")
+    run = primary(program, tmp_path / "replica", tmp_path)
+    wait_until_held(tmp_path / "replica", 20)
+    run.send_signal(signal.SIGINT)
+    _, errors = run.communicate(timeout=60)
+    replication = json.loads((tmp_path / "result.json").read_text())["replication"]
+    assert run.returncode == 130, errors
+    assert replication["epoch"] == replication["recoverable_epoch"]
+    assert consistent(tmp_path / "replica") <= replication["epoch"]
+
+
 def test_it_listens_on_loopback_and_makes_a_secret(tmp_path: Path, command: Command) -> None:
-    words = [PERDURE, "replica", tmp_path / "replica", "--listen", "127.0.0.1:0"]
+    words = [str(PERDURE), "replica", str(tmp_path / "replica"), "--listen", "127.0.0.1:0"]
     serving = subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
     assert serving.stdout is not None
     line = serving.stdout.readline()
@@ -222,7 +235,7 @@ def test_it_listens_on_loopback_and_makes_a_secret(tmp_path: Path, command: Comm
     [
         (["--to", "127.0.0.1:9", "--", "PROGRAM"], "needs --secret-file"),
         (["--to", "new"], "no program"),
-        (["--to", "new", "--from", "nothing"], "No such file"),
+        (["--to", "new", "--from", "nothing"], "there is no replica"),
         (["--to", "new", "--from", "nothing", "--", "PROGRAM"], "takes no program"),
         (["--to", "new", "--design", "picl", "--", "PROGRAM"], "keeps no snapshots"),
         (["--to", "127.0.0.1:9", "--secret-file", "SECRET", "--", "PROGRAM"], "no replica answers"),

@@ -15,6 +15,7 @@ use perdure_designs::Design;
 use perdure_hardware::arena::Arena;
 use perdure_hardware::random::Random;
 use perdure_hardware::time::Cycles;
+use perdure_linux::HostView;
 use serde_json::{Map, Value, json};
 
 use crate::api::Observer;
@@ -603,20 +604,15 @@ impl Cutter<'_> {
             engine,
             ..
         } = self.prepared;
-        let outside = Outside {
-            forward: None,
-            ..machine.outside.clone()
-        };
-        let host = machine.kernel().host_view();
+        let (host, outside) = world_of(machine);
         let resumed = machine_of::<D>(configuration, memory, host, epoch, outside, *engine);
-        match resumed {
-            Ok(mut resumed) => Ok(match self.run_to_end(&mut resumed) {
+        Ok(match resumable(resumed)? {
+            Err(why) => Some(why),
+            Ok(mut resumed) => match self.run_to_end(&mut resumed) {
                 ToEnd::Differs(difference) => Some(difference),
                 ToEnd::Same | ToEnd::Stopped => None,
-            }),
-            Err(error @ Error::Host { .. }) => Err(error),
-            Err(error) => Ok(Some(error.to_string())),
-        }
+            },
+        })
     }
 
     /// Boots from the recovered image and runs to the end.
@@ -632,22 +628,17 @@ impl Cutter<'_> {
             engine,
             ..
         } = self.prepared;
-        let outside = Outside {
-            forward: None,
-            ..machine.outside.clone()
-        };
-        let host = machine.kernel().host_view();
+        let (host, outside) = world_of(machine);
         result.resumed = true;
-        let mut resumed =
-            match Machine::<D>::resume(configuration, image, host, epoch, outside, *engine) {
-                Ok(resumed) => resumed,
-                Err(error @ Error::Host { .. }) => return Err(error),
-                Err(error) => {
-                    result.verdict = Verdict::NotResumable;
-                    result.message = Some(error.to_string());
-                    return Ok(());
-                }
-            };
+        let resumed = Machine::<D>::resume(configuration, image, host, epoch, outside, *engine);
+        let mut resumed = match resumable(resumed)? {
+            Ok(resumed) => resumed,
+            Err(why) => {
+                result.verdict = Verdict::NotResumable;
+                result.message = Some(why);
+                return Ok(());
+            }
+        };
         match self.run_to_end(&mut resumed) {
             ToEnd::Same => {}
             ToEnd::Differs(difference) => {
@@ -664,6 +655,24 @@ impl Cutter<'_> {
             result.resumed_output = Some(resumed.outside.stream(0, 1).to_vec());
         }
         Ok(())
+    }
+}
+
+/// What a machine that goes on in another's place finds: the same host, and an outside that has seen
+/// what it has seen.
+fn world_of<D: Design>(machine: &Machine<D>) -> (HostView, Outside) {
+    let outside = Outside {
+        forward: None,
+        ..machine.outside.clone()
+    };
+    (machine.kernel().host_view(), outside)
+}
+
+/// A machine that was resumed, or why it could not be. What the host refused is nobody's verdict.
+fn resumable<T>(resumed: Result<T, Error>) -> Result<Result<T, String>, Error> {
+    match resumed {
+        Err(error @ Error::Host { .. }) => Err(error),
+        other => Ok(other.map_err(|error| error.to_string())),
     }
 }
 

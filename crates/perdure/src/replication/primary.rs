@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use perdure_designs::Design;
 use perdure_designs::bytes::checksum;
+use perdure_designs::nvoverlay::mnm::StoreError;
 use perdure_designs::nvoverlay::mnm::delta::{Delta, deltas};
 use perdure_designs::nvoverlay::mnm::format::{Register, Source};
 use perdure_designs::nvoverlay::mnm::store::Reader;
@@ -223,6 +224,12 @@ fn send_delta(nvm: &Nvm, delta: &Delta, batch: &mut Batch) -> Result<(), Failure
     batch.flush()
 }
 
+// Callers map errors with it.
+#[allow(clippy::needless_pass_by_value)]
+fn unusable(error: StoreError) -> Failure {
+    Failure::Refused(format!("the NVM's snapshots are unusable: {error}"))
+}
+
 /// A machine's stream of epochs.
 pub struct Primary {
     /// None if there is only the connection that was given.
@@ -346,9 +353,6 @@ impl Primary {
     fn send(&mut self, nvm: &Nvm, through: u64, host: &HostView) -> Result<(), Failure> {
         let read = |address, length| nvm.bytes(address, length);
         let source = Reader(&read);
-        let unusable = |error: perdure_designs::nvoverlay::mnm::StoreError| {
-            Failure::Refused(format!("the NVM's snapshots are unusable: {error}"))
-        };
         let register = Register::read(&source).map_err(unusable)?;
         if let Some(position) = self.position {
             if position.epoch > through {
@@ -400,7 +404,7 @@ impl Primary {
     }
 
     /// Compares the newest epoch that the replica holds with this run's, as far as it is still there.
-    fn check<S: Source<Error = perdure_designs::nvoverlay::mnm::StoreError>>(
+    fn check<S: Source<Error = StoreError>>(
         &self,
         nvm: &Nvm,
         source: &S,
@@ -413,8 +417,6 @@ impl Primary {
         if !retained || first != position.epoch {
             return Ok(());
         }
-        let unusable =
-            |error| Failure::Refused(format!("the NVM's snapshots are unusable: {error}"));
         let deltas = deltas(source, register, before, position.epoch).map_err(unusable)?;
         let mut nowhere = Nowhere;
         let mut batch = Batch::new(&mut nowhere, Kind::Memory);
@@ -490,6 +492,12 @@ impl Primary {
 /// many were sent.
 pub fn forward(from: &Path, target: &Target, observer: &dyn Observer) -> Result<(u64, u64), Error> {
     let refused = |error: SnapshotsError| Error::Request(error.to_string());
+    if !log::is_replica(from) {
+        return Err(Error::Request(format!(
+            "--from {}: there is no replica; 'perdure replicate --to DIR -- PROGRAM' makes one",
+            from.display()
+        )));
+    }
     let ledger = log::read(from, |_, _, _| Ok(())).map_err(refused)?;
     let (Some(identity), Some(newest)) = (&ledger.identity, ledger.position) else {
         return Err(Error::Request(format!(

@@ -4,9 +4,8 @@
 //! It follows from NVM bytes alone, and costs what the wanted epochs are long: index chains run from
 //! the newest epoch to the oldest, and the walk stops at the first that is held.
 
-use super::format::{ChainReader, Register, Source, UNIT_BYTES, Visit, line_number};
-use super::store::Version;
-use perdure_hardware::line::LINE_BYTES;
+use super::format::{ChainReader, Register, Source, Visit};
+use super::store::{Version, versions_in};
 
 /// What leads from the memory of one epoch to that of a later one.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -52,19 +51,12 @@ pub fn deltas<S: Source>(
             let Visit::Segment(segment) = visit else {
                 return Ok(());
             };
-            let start = register.pool.start + u64::from(segment.unit) * UNIT_BYTES;
-            for (at, slot) in segment.slots().enumerate() {
-                let Some(slot) = slot else { continue };
-                if slot.epoch > through || after.is_some_and(|after| slot.epoch <= after) {
-                    continue;
+            for version in versions_in(&segment, register.pool.start) {
+                let epoch = version.epoch;
+                if epoch <= through && after.is_none_or(|after| epoch > after) {
+                    let delta = epoch.saturating_sub(first) as usize;
+                    deltas[delta].versions.push(version);
                 }
-                let delta = slot.epoch.saturating_sub(first) as usize;
-                deltas[delta].versions.push(Version {
-                    line: line_number(segment.page, slot.line),
-                    epoch: slot.epoch,
-                    address: start + (at * LINE_BYTES) as u64,
-                    writer: slot.writer,
-                });
             }
             Ok(())
         })?;

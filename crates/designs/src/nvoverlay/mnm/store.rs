@@ -11,7 +11,7 @@ use std::ops::RangeInclusive;
 
 use perdure_hardware::line::{LINE_BYTES, Line, LineNumber};
 
-use super::format::{ChainReader, Register, Source, UNIT_BYTES, Visit, line_number};
+use super::format::{ChainReader, Register, Segment, Slot, Source, UNIT_BYTES, Visit, line_number};
 use crate::surviving::Corruption;
 
 /// What a store cannot do.
@@ -95,6 +95,26 @@ pub struct Version {
     pub writer: u16,
 }
 
+/// The versions that a segment of a pool holds.
+pub fn versions_in(segment: &Segment, pool_start: u64) -> impl Iterator<Item = Version> {
+    let page = segment.page;
+    let start = pool_start + u64::from(segment.unit) * UNIT_BYTES;
+    let slots = segment.slots().enumerate();
+    slots.filter_map(move |(at, slot)| {
+        let Slot {
+            line,
+            writer,
+            epoch,
+        } = slot?;
+        Some(Version {
+            line: line_number(page, line),
+            epoch,
+            address: start + (at * LINE_BYTES) as u64,
+            writer,
+        })
+    })
+}
+
 /// The store. `read` gives bytes of the NVM: an address and how many.
 #[derive(Debug)]
 pub struct SnapshotStore<R> {
@@ -143,16 +163,7 @@ impl<R: Fn(u64, usize) -> io::Result<Vec<u8>>> SnapshotStore<R> {
                 let Visit::Segment(segment) = visit else {
                     return Ok(());
                 };
-                let start = register.pool.start + u64::from(segment.unit) * UNIT_BYTES;
-                for (at, slot) in segment.slots().enumerate() {
-                    let Some(slot) = slot else { continue };
-                    versions.push(Version {
-                        line: line_number(segment.page, slot.line),
-                        epoch: slot.epoch,
-                        address: start + (at * LINE_BYTES) as u64,
-                        writer: slot.writer,
-                    });
-                }
+                versions.extend(versions_in(&segment, register.pool.start));
                 Ok(())
             })?;
         }
