@@ -21,35 +21,36 @@ from conftest import Command
 import perdure
 from perdure import Machine, PerdureError
 
-ROUNDS = 250
+ROUNDS = 3000
 SUM = sum(range(1, ROUNDS + 1))
+FOR_EVER = 10**12
 
 # In round r, 512 words become r, the counter first and its echo last.
-PROGRAM = f"""
+PROGRAM = """
 #include <stdio.h>
 volatile long counter, table[512], echo;
-int main(void) {{
+int main(void) {
     long sum = 0;
-    for (long round = 1; round <= {ROUNDS}; round++) {{
+    for (long round = 1; round <= %d; round++) {
         counter = round;
         for (int pass = 0; pass < 20; pass++)
             for (int i = 0; i < 512; i++) table[i] = round;
         echo = round;
-        sum += table[round % 512];
-        if (round % 50 == 0) {{ printf("round %ld\\n", round); fflush(stdout); }}
-    }}
-    printf("sum %ld\\n", sum);
+        sum += table[round %% 512];
+        if (round %% 100 == 0) { printf("round %%ld\\n", round); fflush(stdout); }
+    }
+    printf("sum %%ld\\n", sum);
     return 7;
-}}
+}
 """
 
 PERDURE = Path(sys.executable).with_name("perdure")
-EPOCHS = ("--set", "epoch.stores=2000")
+EPOCHS = ("--set", "epoch.stores=5000")
 
 
 @pytest.fixture
 def program(compiled: Callable[[str], Path]) -> Path:
-    return compiled(PROGRAM)
+    return compiled(PROGRAM % ROUNDS)
 
 
 class Replica:
@@ -139,7 +140,7 @@ def test_a_replica_killed_in_the_middle_and_restarted_gets_the_rest(
     directory = tmp_path / "replica"
     first = replicas(directory)
     run = primary(program, first.address, tmp_path)
-    wait_until_held(directory, 30)
+    wait_until_held(directory, 20)
     first.kill()
     partly = consistent(directory)
     second = replicas(directory, first.address)
@@ -159,7 +160,7 @@ def test_a_primary_killed_in_the_middle_leaves_what_can_be_gone_on_with(
     directory = tmp_path / "replica"
     replica = replicas(directory)
     run = primary(program, replica.address, tmp_path)
-    wait_until_held(directory, 30)
+    wait_until_held(directory, 20)
     run.kill()
     run.communicate()
     replica.wait_for("lost: the primary went away")
@@ -191,7 +192,7 @@ def test_a_replica_that_stays_away_ends_in_an_error_and_nothing_is_lost(
         stderr=subprocess.PIPE,
         text=True,
     )
-    wait_until_held(directory, 30)
+    wait_until_held(directory, 20)
     replica.kill()
     output, errors = run.communicate(timeout=120)
     assert output.splitlines()[-1] == f"sum {SUM}", "the run goes on"
@@ -202,9 +203,11 @@ def test_a_replica_that_stays_away_ends_in_an_error_and_nothing_is_lost(
     assert done.status == 7, done.stderr
 
 
-def test_an_interrupted_primary_sends_what_is_recoverable(program: Path, tmp_path: Path) -> None:
+def test_an_interrupted_primary_sends_what_is_recoverable(
+    compiled: Callable[[str], Path], tmp_path: Path
+) -> None:
     (tmp_path / "secret").write_text("none is needed for a folder")
-    run = primary(program, tmp_path / "replica", tmp_path)
+    run = primary(compiled(PROGRAM % FOR_EVER), tmp_path / "replica", tmp_path)
     wait_until_held(tmp_path / "replica", 20)
     run.send_signal(signal.SIGINT)
     _, errors = run.communicate(timeout=60)
@@ -278,7 +281,7 @@ def test_the_same_program_with_another_input_is_another_run(
 
 
 def test_a_replica_is_read_like_a_store_from_python(program: Path, tmp_path: Path) -> None:
-    machine = Machine(machine="nvoverlay", design="nvoverlay", set={"epoch.stores": 2000})
+    machine = Machine(machine="nvoverlay", design="nvoverlay", set={"epoch.stores": 20_000})
     result = machine.run([program], replicate_to=tmp_path / "replica")
     assert result.exit_code == 7
     newest = consistent(tmp_path / "replica")

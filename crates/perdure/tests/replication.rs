@@ -14,9 +14,14 @@ use common::{request, with};
 use perdure::api::{self, Observer, Unobserved};
 use perdure::replication::Destination;
 use perdure::replication::log::{self, Log};
+use perdure::replication::primary::{Primary, Target};
 use perdure::replication::record::Kind;
 use perdure::replication::server::{self, Options};
-use perdure::snapshots::Snapshots;
+use perdure::request::Request;
+use perdure::snapshots::{Snapshots, keep};
+use perdure::{Engine, Machine, Pause};
+use perdure_designs::Design as _;
+use perdure_designs::nvoverlay::Nvoverlay;
 use perdure_hardware::random::Random;
 use serde_json::{Value, json};
 
@@ -226,6 +231,71 @@ fn put_commit(log: &mut [u8], number: u64, length: u64, chain: u64) {
     copy.extend_from_slice(&seal.to_le_bytes());
     log[64..160].fill(0);
     log[64 + 64 * (number % 2) as usize..][..32].copy_from_slice(&copy);
+}
+
+#[test]
+fn what_was_compacted_while_a_replica_was_away_comes_in_one_step() {
+    let folder = Directory::new("replica-gap");
+    let mut asked = run_request("@exerciser:30000:64:800:2");
+    asked["set"] = json!([
+        "l2.bytes=16KiB",
+        "llc.bytes_per_hart=64KiB",
+        "epoch.stores=200",
+        "nvm.bytes=268435456",
+        "nvoverlay.pool_extent_bytes=64KiB",
+        "nvoverlay.pool_limit_bytes=6MiB",
+    ]);
+    let request = Request::parse(&asked.to_string()).expect("a request");
+    let prepared = request.prepare().expect("it can run");
+    let boot = Machine::<Nvoverlay>::boot;
+    let mut machine = boot(
+        &prepared.configuration,
+        &prepared.workload,
+        Engine::Fast,
+        None,
+    )
+    .expect("it boots");
+    let target = Target::Directory(folder.at("replica"));
+    let mut primary = Primary::start(target, &prepared, &machine).expect("it is there");
+    // The replica is there for the first 50 epochs, and again at the end.
+    let mut held = 0;
+    loop {
+        match machine.run(u64::MAX - 1).expect("it runs") {
+            Pause::Finished => break,
+            Pause::EpochEnded(_) if machine.design.announced_epoch() < 50 => {
+                primary.follow(&machine);
+                held = machine.design.announced_epoch();
+            }
+            _ => {}
+        }
+    }
+    let newest = machine.design.announced_epoch();
+    primary.finish(&machine, Duration::ZERO, &Unobserved);
+    let trouble = primary.report(&machine)["trouble"].clone();
+    assert_eq!(trouble, Value::Null);
+    let kept = keep::keep(&mut machine, &prepared, &folder.at("store")).expect("it is kept");
+    let oldest = kept.epochs.oldest;
+    assert!(
+        held > 10 && oldest > held + 1,
+        "{held} held, {oldest} is the oldest there"
+    );
+    let replica = Snapshots::open(&folder.at("replica")).expect("a replica");
+    assert_eq!(replica.manifest.epochs.oldest, oldest, "as in the primary");
+    let store = Snapshots::open(&folder.at("store")).expect("a store");
+    for epoch in [oldest, u64::midpoint(oldest, newest), newest - 1] {
+        for step in 0..32 {
+            let what = format!("{:#x}", DATA + step * 2048);
+            let read = json!({"ask": "read", "what": what, "epoch": epoch, "type": "hex[2048]"});
+            let value = |store: &Snapshots| ask(store, &read).map(|answer| answer["bytes"].clone());
+            assert_eq!(value(&replica), value(&store), "epoch {epoch}, {what}");
+        }
+    }
+    let gone = json!({"ask": "read", "what": format!("{DATA:#x}"), "epoch": held});
+    assert!(
+        ask(&replica, &gone)
+            .unwrap_err()
+            .contains("is not in the snapshot store")
+    );
 }
 
 #[test]
