@@ -238,6 +238,8 @@ fn what_was_compacted_while_a_replica_was_away_comes_in_one_step() {
     let folder = Directory::new("replica-gap");
     let mut asked = run_request("@exerciser:30000:64:800:2");
     asked["set"] = json!([
+        "l1i.bytes=4KiB",
+        "l1d.bytes=4KiB",
         "l2.bytes=16KiB",
         "llc.bytes_per_hart=64KiB",
         "epoch.stores=200",
