@@ -13,7 +13,7 @@ use std::time::Duration;
 use common::{request, with};
 use perdure::api::{self, Observer, Unobserved};
 use perdure::replication::Destination;
-use perdure::replication::log::{self, Log};
+use perdure::replication::log::{self, COMMITS, Log, START};
 use perdure::replication::primary::{Primary, Target};
 use perdure::replication::record::Kind;
 use perdure::replication::server::{self, Options};
@@ -175,7 +175,8 @@ fn a_replica_that_died_at_any_byte_holds_whole_epochs_and_goes_on() {
     for round in 0..12 {
         // What a host leaves that fails: the newest commit of which the file has all bytes, and some of
         // what lies behind it.
-        let length = 192 + random.below(log.len() as u64 - 192) as usize;
+        let length = START + random.below(log.len() as u64 - START);
+        let length = length as usize;
         let mut left = log[..length].to_vec();
         let commits = commits(&log);
         let (number, committed, chain) = *commits
@@ -210,8 +211,8 @@ fn commits(log: &[u8]) -> Vec<(u64, u64, u64)> {
     let word = |at: usize| u64::from_le_bytes(log[at..at + 8].try_into().unwrap());
     let half = |at: usize| u32::from_le_bytes(log[at..at + 4].try_into().unwrap());
     let first = perdure_designs::bytes::checksum(b"PERDREPL");
-    let mut commits = vec![(0, 192, first)];
-    let mut at = 192;
+    let mut commits = vec![(0, START, first)];
+    let mut at = START as usize;
     while at < log.len() {
         let (kind, length) = (half(at), half(at + 4) as usize);
         at += 16 + length;
@@ -229,8 +230,11 @@ fn put_commit(log: &mut [u8], number: u64, length: u64, chain: u64) {
     }
     let seal = perdure_designs::bytes::checksum(&copy);
     copy.extend_from_slice(&seal.to_le_bytes());
-    log[64..160].fill(0);
-    log[64 + 64 * (number % 2) as usize..][..32].copy_from_slice(&copy);
+    for at in COMMITS {
+        log[at as usize..][..copy.len()].fill(0);
+    }
+    let at = COMMITS[(number % 2) as usize] as usize;
+    log[at..at + copy.len()].copy_from_slice(&copy);
 }
 
 #[test]
@@ -314,12 +318,13 @@ fn a_damaged_replica_gives_an_error_or_what_was_there() {
     for round in 0..150 {
         let mut damaged = log.clone();
         // The header now and then, so that it is hit.
-        let most = if round % 3 == 0 {
-            192
+        let at = if round % 3 == 0 {
+            let parts = [0, COMMITS[0], COMMITS[1]];
+            parts[random.below(3) as usize] + random.below(12)
         } else {
-            log.len() as u64
+            random.below(log.len() as u64)
         };
-        let at = random.below(most) as usize;
+        let at = at as usize;
         if round % 10 == 9 {
             damaged.truncate(at);
         } else {
@@ -361,7 +366,7 @@ fn every_flipped_bit_of_a_record_is_noticed() {
     let seed = common::seed();
     let mut random = Random::new(seed);
     for round in 0..300 {
-        let records = whole.len() as u64 - 192;
+        let records = whole.len() as u64 - START;
         // Half of them in the fact, which is the last record.
         let back = random.below(if round % 2 == 0 { 5024 } else { records });
         let at = whole.len() - 1 - back as usize;
@@ -469,7 +474,7 @@ fn a_replica_over_tcp_is_the_same() {
     replicate(&folder.at("local"), PROGRAM);
     let file = |name: &str| fs::read(folder.at(name).join("replica.log")).unwrap();
     assert!(
-        file("remote")[192..] == file("local")[192..],
+        file("remote")[START as usize..] == file("local")[START as usize..],
         "the same records"
     );
 }

@@ -2,16 +2,16 @@
 //!
 //! ```text
 //! 0    "PERDREPL"    8  u32 version    12  u32 zero
-//! 64   commit, copy 0         128  commit, copy 1;  the one with the larger number counts:
+//! 512  commit, copy 0         1024  commit, copy 1;  the one with the larger number counts:
 //!        0  u64  number, one more with each commit
 //!        8  u64  bytes of the file that are committed
 //!       16  u64  checksum of the last record in them
 //!       24  u64  checksum of these 24 bytes
-//! 192  records, each  u32 kind   u32 bytes   payload   u64 checksum chained to the one before
+//! 1536 records, each  u32 kind   u32 bytes   payload   u64 checksum chained to the one before
 //! ```
 //!
-//! Appended records count once a commit covers them. A commit is written, in turn to either copy, when
-//! everything before it is durable; so a host that fails at any moment leaves the last commit or the
+//! Appended records count once a commit covers them. A commit is written, in turn to either copy (a
+//! sector each), when everything before it is durable; so a host that fails at any moment leaves the last commit or the
 //! one before, and what lies behind it is cut off when the log is next written to.
 //!
 //! Always true: no byte is given out of a log that was damaged since it was committed.
@@ -31,9 +31,11 @@ use crate::snapshots::{Answer, SnapshotsError};
 pub const NAME: &str = "replica.log";
 
 const MAGIC: &[u8; 8] = b"PERDREPL";
-const COMMITS: [u64; 2] = [64, 128];
+/// Where the copies of the commit are: in different sectors, so that no write can tear both.
+pub const COMMITS: [u64; 2] = [512, 1024];
 const COMMIT_BYTES: usize = 32;
-const START: u64 = 192;
+/// Where the records begin.
+pub const START: u64 = 1536;
 const HEAD_BYTES: u64 = 8;
 const TAIL_BYTES: u64 = 8;
 
