@@ -148,7 +148,7 @@ test-guests: programs
 .PHONY: test-mutants
 test-mutants: programs $(STAMPS)/perdure
 	@echo "· planted bugs"
-	@$(PERDURE) mutants >out/report.txt 2>&1 && grep -E '^[a-z-]+: ' out/report.txt || { cat out/report.txt; exit 1; }
+	@$(PERDURE) mutants >out/report.txt 2>&1 && grep -E '^[a-z0-9-]+: ' out/report.txt || { cat out/report.txt; exit 1; }
 
 # ---- Lints ----------------------------------------------------------------------------------
 
