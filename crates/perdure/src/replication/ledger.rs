@@ -6,12 +6,13 @@
 //! leaves it as it was.
 
 use std::collections::BTreeSet;
+use std::ops::Range;
 
 use perdure_designs::bytes::checksum;
-use perdure_hardware::line::LINE_BYTES;
+use perdure_hardware::line::line_of;
 
 use super::record::{self, Kind, MEMORY_BYTES, NO_EPOCH, SEAL_BYTES, Seal, Sum, VERSION_BYTES};
-use super::{Identity, Position, SCHEMA, VERSION};
+use super::{Identity, SCHEMA, VERSION};
 
 /// What has been accepted.
 #[derive(Clone, Debug, Default)]
@@ -19,7 +20,7 @@ pub struct Ledger {
     /// Which run it is.
     pub identity: Option<Identity>,
     /// Up to where it is complete.
-    pub position: Option<Position>,
+    pub position: Option<Seal>,
     /// The oldest epoch of those that follow each other without a gap up to the newest.
     pub oldest: u64,
     /// Checksums of the facts.
@@ -45,8 +46,8 @@ impl Ledger {
             self.identity = Some(identity);
             return Ok(());
         };
-        let layout = &identity.layout;
-        let memory = layout.contexts[0] / LINE_BYTES as u64..layout.frames[1] / LINE_BYTES as u64;
+        let Range { start, end } = identity.memory();
+        let memory = line_of(start)..line_of(end);
         match kind {
             Kind::Identity => return Err("it has a second identity".into()),
             Kind::Fact => {
@@ -100,11 +101,7 @@ impl Ledger {
         if before == NO_EPOCH || seal.epoch != before + 1 {
             self.oldest = seal.epoch;
         }
-        self.position = Some(Position {
-            epoch: seal.epoch,
-            after: seal.after,
-            digest: seal.digest,
-        });
+        self.position = Some(seal);
         self.sum = Sum::default();
         Ok(())
     }

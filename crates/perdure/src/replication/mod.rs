@@ -24,6 +24,7 @@ pub mod server;
 pub mod wire;
 
 use std::collections::BTreeSet;
+use std::ops::Range;
 
 use perdure_designs::layout::Layout;
 use serde::{Deserialize, Serialize};
@@ -32,7 +33,7 @@ use crate::configuration::Configuration;
 use crate::error::Error;
 use crate::request::Prepared;
 use crate::snapshots::manifest::{LayoutEntry, ProgramEntry};
-use record::Kind;
+use record::{Kind, Seal};
 
 /// What `schema` says.
 pub const SCHEMA: &str = "perdure-replica";
@@ -56,22 +57,11 @@ impl From<Failure> for Error {
     }
 }
 
-/// A position in a stream of epochs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Position {
-    /// The newest epoch.
-    pub epoch: u64,
-    /// The one before it in the stream, or `record::NO_EPOCH`.
-    pub after: u64,
-    /// Checksum of what leads from the one to the other.
-    pub digest: u64,
-}
-
 /// What a replica holds.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Holding {
-    /// Up to where, if anything.
-    pub position: Option<Position>,
+    /// The newest epoch, if there is one.
+    pub position: Option<Seal>,
     /// Checksums of the facts that it knows.
     pub facts: BTreeSet<u64>,
 }
@@ -189,6 +179,11 @@ impl Identity {
                 let same = (self.nvm_bytes, &self.layout) == (other.nvm_bytes, &other.layout);
                 (!same).then(|| "its memory map is another build's".to_owned())
             })
+    }
+
+    /// Addresses of memory as its snapshots have it: contexts, the kernel's state, frames.
+    pub fn memory(&self) -> Range<u64> {
+        self.layout.contexts[0]..self.layout.frames[1]
     }
 
     /// The configuration that it ran with.

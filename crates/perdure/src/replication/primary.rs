@@ -3,17 +3,17 @@
 //! What it reads is what a power failure at that moment would leave: the NVM's bytes, and what the
 //! batteries would still write. So a replica never has anything that the primary could lose.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
-use std::io;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use perdure_designs::Design;
 use perdure_designs::bytes::checksum;
-use perdure_designs::nvoverlay::mnm::StoreError;
 use perdure_designs::nvoverlay::mnm::delta::{Delta, deltas};
 use perdure_designs::nvoverlay::mnm::format::{Register, Source};
-use perdure_designs::nvoverlay::mnm::store::Reader;
+use perdure_designs::surviving::Corruption;
 use perdure_hardware::arena::Arena;
 use perdure_hardware::line::{LINE_BYTES, Line, line_of};
 use perdure_hardware::time::Cycles;
@@ -23,7 +23,7 @@ use serde_json::{Value, json};
 use super::log::{self, Log};
 use super::record::{self, BATCH_BYTES, Kind, NO_EPOCH, Seal, Sum, VERSION_BYTES, VersionHead};
 use super::wire::{Remote, Secret};
-use super::{Destination, Failure, Holding, Identity, Position};
+use super::{Destination, Failure, Holding, Identity};
 use crate::api::Observer;
 use crate::error::Error;
 use crate::machine::Machine;
@@ -114,61 +114,94 @@ impl<'a> Nvm<'a> {
             batteries,
         }
     }
+}
 
-    fn bytes(&self, address: u64, length: usize) -> io::Result<Vec<u8>> {
-        if let Some(line) = self
-            .batteries
-            .get(&address)
-            .filter(|_| length == LINE_BYTES)
-        {
-            return Ok(line.0.to_vec());
+impl Source for Nvm<'_> {
+    type Error = Corruption;
+    fn bytes(&self, address: u64, length: usize) -> Result<Cow<'_, [u8]>, Corruption> {
+        match self.batteries.get(&address) {
+            Some(line) if length == LINE_BYTES => Ok(Cow::Borrowed(&line.0)),
+            _ => self.arena.bytes(address, length),
         }
-        let inside = address.checked_add(length as u64);
-        if inside.is_none_or(|end| end > self.arena.len()) {
-            return Err(io::Error::other("an address beyond the end of the NVM"));
-        }
-        Ok(self.arena.slice(address, length).to_vec())
     }
 }
 
 /// Sends lines in records of about [`BATCH_BYTES`], and adds them up.
 struct Batch<'a> {
     destination: &'a mut dyn Destination,
-    kind: Kind,
     payload: Vec<u8>,
     sum: Sum,
 }
 
 impl<'a> Batch<'a> {
-    fn new(destination: &'a mut dyn Destination, kind: Kind) -> Self {
+    fn to(destination: &'a mut dyn Destination) -> Self {
         Self {
             destination,
-            kind,
-            payload: Vec::with_capacity(BATCH_BYTES + VERSION_BYTES),
+            payload: Vec::new(),
             sum: Sum::default(),
         }
     }
 
-    fn change_to(&mut self, kind: Kind) -> Result<(), Failure> {
-        self.flush()?;
-        self.kind = kind;
-        Ok(())
-    }
-
-    fn flush_if_full(&mut self) -> Result<(), Failure> {
+    /// Sends the lines that were put in so far if they are many.
+    fn flush_if_full(&mut self, kind: Kind) -> Result<(), Failure> {
         if self.payload.len() >= BATCH_BYTES {
-            self.flush()?;
+            self.flush(kind)?;
         }
         Ok(())
     }
 
-    fn flush(&mut self) -> Result<(), Failure> {
+    fn flush(&mut self, kind: Kind) -> Result<(), Failure> {
         if !self.payload.is_empty() {
             self.sum.add(&self.payload);
-            self.destination.append(self.kind, &self.payload)?;
+            self.destination.append(kind, &self.payload)?;
             self.payload.clear();
         }
         Ok(())
+    }
+
+    /// Initial memory: the lines that are not zero. They lie at their home addresses, where nothing is
+    /// ever written.
+    fn send_memory(&mut self, nvm: &Nvm, memory: Range<u64>) -> Result<(), Failure> {
+        for page in nvm.arena.written_pages() {
+            for address in (page..page + PAGE_BYTES).step_by(LINE_BYTES) {
+                let bytes = nvm.arena.slice(address, LINE_BYTES);
+                if memory.contains(&address) && bytes.iter().any(|&byte| byte != 0) {
+                    record::put_memory(&mut self.payload, line_of(address), bytes);
+                    self.flush_if_full(Kind::Memory)?;
+                }
+            }
+        }
+        self.flush(Kind::Memory)
+    }
+
+    /// What leads to an epoch from the one before it, or to the first of all. Returns the seal that
+    /// belongs behind it.
+    fn send_step(
+        &mut self,
+        nvm: &Nvm,
+        memory: Range<u64>,
+        after: Option<u64>,
+        delta: &Delta,
+    ) -> Result<Seal, Failure> {
+        if after.is_none() {
+            self.send_memory(nvm, memory)?;
+        }
+        for version in &delta.versions {
+            let head = VersionHead {
+                line: version.line,
+                age: u32::try_from(delta.epoch - version.epoch).unwrap_or(u32::MAX),
+                writer: version.writer,
+            };
+            let bytes = nvm.bytes(version.address, LINE_BYTES).map_err(unusable)?;
+            record::put_version(&mut self.payload, head, &bytes);
+            self.flush_if_full(Kind::Versions)?;
+        }
+        self.flush(Kind::Versions)?;
+        Ok(Seal {
+            epoch: delta.epoch,
+            after: after.unwrap_or(NO_EPOCH),
+            digest: std::mem::take(&mut self.sum).value(),
+        })
     }
 }
 
@@ -189,44 +222,9 @@ impl Destination for Nowhere {
     }
 }
 
-/// The lines of initial memory that are not zero: they lie at their home addresses, where nothing is
-/// ever written.
-fn send_memory(nvm: &Nvm, identity: &Identity, batch: &mut Batch) -> Result<(), Failure> {
-    let memory = identity.layout.contexts[0]..identity.layout.frames[1];
-    for page in nvm.arena.written_pages() {
-        for address in (page..page + PAGE_BYTES).step_by(LINE_BYTES) {
-            let bytes = nvm.arena.slice(address, LINE_BYTES);
-            if memory.contains(&address) && bytes.iter().any(|&byte| byte != 0) {
-                record::put_memory(&mut batch.payload, line_of(address), bytes);
-                batch.flush_if_full()?;
-            }
-        }
-    }
-    batch.flush()
-}
-
-fn send_delta(nvm: &Nvm, delta: &Delta, batch: &mut Batch) -> Result<(), Failure> {
-    batch.change_to(Kind::Versions)?;
-    let unreadable =
-        |error: io::Error| Failure::Refused(format!("the NVM cannot be read: {error}"));
-    for version in &delta.versions {
-        let head = VersionHead {
-            line: version.line,
-            age: u32::try_from(delta.epoch - version.epoch).unwrap_or(u32::MAX),
-            writer: version.writer,
-        };
-        let bytes = nvm.bytes(version.address, LINE_BYTES).map_err(unreadable)?;
-        let mut line = Line::ZERO;
-        line.0.copy_from_slice(&bytes);
-        record::put_version(&mut batch.payload, head, &line);
-        batch.flush_if_full()?;
-    }
-    batch.flush()
-}
-
 // Callers map errors with it.
 #[allow(clippy::needless_pass_by_value)]
-fn unusable(error: StoreError) -> Failure {
+fn unusable(error: Corruption) -> Failure {
     Failure::Refused(format!("the NVM's snapshots are unusable: {error}"))
 }
 
@@ -237,7 +235,7 @@ pub struct Primary {
     identity: Identity,
     destination: Option<Box<dyn Destination + Send>>,
     /// What the replica holds, as far as it has said so.
-    position: Option<Position>,
+    position: Option<Seal>,
     facts: BTreeSet<u64>,
     known: KnownFacts,
     /// The replica's position was compared with this run's epochs.
@@ -281,8 +279,8 @@ impl Primary {
         let nvm = Nvm::of(machine);
         let mut identity = Identity::new(prepared, &machine.layout, nvm.arena.len(), 0);
         let mut nowhere = Nowhere;
-        let mut batch = Batch::new(&mut nowhere, Kind::Memory);
-        send_memory(&nvm, &identity, &mut batch)?;
+        let mut batch = Batch::to(&mut nowhere);
+        batch.send_memory(&nvm, machine.layout.protected())?;
         identity.initial_memory = format!("{:016x}", batch.sum.value());
         Ok(Self {
             target: None,
@@ -327,13 +325,22 @@ impl Primary {
         Ok(())
     }
 
+    /// True if the replica holds an epoch, or is ahead: then a run that started anew will come there.
+    fn has_nothing_to_send(&self, through: u64) -> bool {
+        self.position
+            .is_some_and(|at| at.epoch > through || (at.epoch == through && self.checked))
+    }
+
+    fn is_hopeless(&self) -> bool {
+        matches!(self.trouble, Some(Failure::Refused(_)))
+    }
+
     /// Sends the epochs that have become recoverable since the last time, if the replica is there. A
     /// replica that is away is tried again now and then.
     pub fn follow<D: Design>(&mut self, machine: &Machine<D>) {
         let through = machine.design.announced_epoch();
-        let behind = self.position.is_none_or(|at| at.epoch < through) || !self.checked;
-        let hopeless = matches!(self.trouble, Some(Failure::Refused(_)));
-        if !behind || hopeless || (self.destination.is_none() && Instant::now() < self.try_again) {
+        let away = self.destination.is_none() && Instant::now() < self.try_again;
+        if self.has_nothing_to_send(through) || away || self.is_hopeless() {
             return;
         }
         let sent = match self.destination {
@@ -351,21 +358,16 @@ impl Primary {
 
     /// Sends everything that leads to an epoch.
     fn send(&mut self, nvm: &Nvm, through: u64, host: &HostView) -> Result<(), Failure> {
-        let read = |address, length| nvm.bytes(address, length);
-        let source = Reader(&read);
-        let register = Register::read(&source).map_err(unusable)?;
-        if let Some(position) = self.position {
-            if position.epoch > through {
-                // This run started anew, and will come there.
-                return Ok(());
-            }
-            if !self.checked {
-                self.check(nvm, &source, &register, position)?;
-            }
+        if self.position.is_some_and(|at| at.epoch > through) {
+            return Ok(());
+        }
+        let register = Register::read(nvm).map_err(unusable)?;
+        if let Some(position) = self.position.filter(|_| !self.checked) {
+            self.check(nvm, &register, position)?;
         }
         self.checked = true;
         let after = self.position.map(|position| position.epoch);
-        let deltas = deltas(&source, &register, after, through).map_err(unusable)?;
+        let deltas = deltas(nvm, &register, after, through).map_err(unusable)?;
         let Some(destination) = &mut self.destination else {
             return Ok(());
         };
@@ -378,24 +380,13 @@ impl Primary {
             }
         }
         let mut position = self.position;
+        let mut batch = Batch::to(destination.as_mut());
         for delta in &deltas {
-            let mut batch = Batch::new(destination.as_mut(), Kind::Memory);
-            if position.is_none() {
-                send_memory(nvm, &self.identity, &mut batch)?;
-            }
-            send_delta(nvm, delta, &mut batch)?;
-            let seal = Seal {
-                epoch: delta.epoch,
-                after: position.map_or(NO_EPOCH, |position| position.epoch),
-                digest: batch.sum.value(),
-            };
-            destination.append(Kind::Seal, &seal.encode())?;
+            let after = position.map(|position| position.epoch);
+            let seal = batch.send_step(nvm, self.identity.memory(), after, delta)?;
+            batch.destination.append(Kind::Seal, &seal.encode())?;
             self.bytes_sent += (delta.versions.len() * VERSION_BYTES) as u64;
-            position = Some(Position {
-                epoch: seal.epoch,
-                after: seal.after,
-                digest: seal.digest,
-            });
+            position = Some(seal);
         }
         destination.commit()?;
         self.epochs_sent += deltas.len() as u64;
@@ -404,29 +395,17 @@ impl Primary {
     }
 
     /// Compares the newest epoch that the replica holds with this run's, as far as it is still there.
-    fn check<S: Source<Error = StoreError>>(
-        &self,
-        nvm: &Nvm,
-        source: &S,
-        register: &Register,
-        position: Position,
-    ) -> Result<(), Failure> {
+    fn check(&self, nvm: &Nvm, register: &Register, position: Seal) -> Result<(), Failure> {
         let before = (position.after != NO_EPOCH).then_some(position.after);
-        let first = before.map_or(register.horizon, |before| before + 1);
+        let steps = deltas(nvm, register, before, position.epoch).map_err(unusable)?;
         let retained = before.is_none_or(|before| before >= register.horizon);
-        if !retained || first != position.epoch {
+        // More than one step, or another one, leads there if some of it was compacted.
+        let ([step], true) = (steps.as_slice(), retained) else {
             return Ok(());
-        }
-        let deltas = deltas(source, register, before, position.epoch).map_err(unusable)?;
+        };
         let mut nowhere = Nowhere;
-        let mut batch = Batch::new(&mut nowhere, Kind::Memory);
-        if before.is_none() {
-            send_memory(nvm, &self.identity, &mut batch)?;
-        }
-        for delta in &deltas {
-            send_delta(nvm, delta, &mut batch)?;
-        }
-        if batch.sum.value() == position.digest {
+        let mut batch = Batch::to(&mut nowhere);
+        if batch.send_step(nvm, self.identity.memory(), before, step)? == position {
             return Ok(());
         }
         Err(Failure::Refused(format!(
@@ -447,9 +426,8 @@ impl Primary {
         let deadline = Instant::now() + patience;
         loop {
             self.follow(machine);
-            let whole = self.position.is_some_and(|at| at.epoch >= through) && self.checked;
-            let hopeless = matches!(self.trouble, Some(Failure::Refused(_)));
-            if whole || hopeless || Instant::now() > deadline || observer.interrupted() {
+            let given_up = self.is_hopeless() || Instant::now() > deadline;
+            if self.has_nothing_to_send(through) || given_up || observer.interrupted() {
                 break;
             }
             std::thread::sleep(RETRY[0]);
@@ -527,12 +505,9 @@ pub fn forward(from: &Path, target: &Target, observer: &dyn Observer) -> Result<
             Kind::Fact => destination.append(kind, payload),
             Kind::Seal if !passed => {
                 let seal = Seal::decode(payload);
-                let same = holding.position.is_some_and(|position| {
-                    position.epoch == seal.epoch && position.digest == seal.digest
-                });
-                passed = same;
+                passed = holding.position == Some(seal);
                 match held {
-                    Some(held) if seal.epoch >= held && !same => Err(Failure::Refused(format!(
+                    Some(held) if seal.epoch >= held && !passed => Err(Failure::Refused(format!(
                         "the replica {} holds epoch {held} of another stream than {}",
                         target.name(),
                         from.display()

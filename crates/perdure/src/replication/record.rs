@@ -11,7 +11,8 @@
 //! Numbers are little-endian, checksums XXH3 (`perdure_designs::bytes::checksum`'s).
 
 use perdure_designs::bytes::checksum;
-use perdure_hardware::line::{LINE_BYTES, Line, LineNumber};
+use perdure_hardware::line::{LINE_BYTES, LineNumber};
+use serde::{Deserialize, Serialize};
 
 /// Most bytes of a payload.
 pub const PAYLOAD_MAX: u32 = 256 << 20;
@@ -79,13 +80,13 @@ pub struct VersionHead {
     pub writer: u16,
 }
 
-/// Appends a version to a payload.
-pub fn put_version(payload: &mut Vec<u8>, head: VersionHead, bytes: &Line) {
+/// Appends a version with its line's bytes to a payload.
+pub fn put_version(payload: &mut Vec<u8>, head: VersionHead, bytes: &[u8]) {
     payload.extend_from_slice(&head.line.to_le_bytes());
     payload.extend_from_slice(&head.age.to_le_bytes());
     payload.extend_from_slice(&head.writer.to_le_bytes());
     payload.extend_from_slice(&[0; 2]);
-    payload.extend_from_slice(&bytes.0);
+    payload.extend_from_slice(bytes);
 }
 
 /// The versions of a payload, each with the place of its bytes in it.
@@ -113,8 +114,8 @@ pub fn memory(payload: &[u8]) -> impl Iterator<Item = (LineNumber, usize)> {
     pieces.map(|(index, piece)| (u64_at(piece, 0), index * MEMORY_BYTES + 8))
 }
 
-/// A seal.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// A seal: a position in a stream, too.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Seal {
     /// The epoch that is complete.
     pub epoch: u64,

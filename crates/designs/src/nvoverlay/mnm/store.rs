@@ -127,9 +127,7 @@ pub struct SnapshotStore<R> {
     epochs: Vec<EpochSummary>,
 }
 
-/// Bytes of the NVM as [`Source`] gives them.
-#[derive(Debug)]
-pub struct Reader<'a, R>(pub &'a R);
+struct Reader<'a, R>(&'a R);
 
 impl<R: Fn(u64, usize) -> io::Result<Vec<u8>>> Source for Reader<'_, R> {
     type Error = StoreError;
