@@ -9,7 +9,8 @@ use std::time::Instant;
 
 use common::Random;
 use mnm_common::{Machine, Rig, machines};
-use perdure_designs::nvoverlay::mnm::format::{PAGE_LINES, UNIT_BYTES};
+use perdure_designs::nvoverlay::mnm::delta::{Delta, deltas};
+use perdure_designs::nvoverlay::mnm::format::{PAGE_LINES, Register, UNIT_BYTES};
 use perdure_designs::nvoverlay::mnm::{MnmParameters, SnapshotStore};
 use perdure_hardware::line::{LINE_BYTES, Line};
 
@@ -125,13 +126,17 @@ fn a_random_read_among_a_thousand_epochs_takes_microseconds() {
             store.len()
         );
         assert!(each.as_micros() < 10, "a read took {each:?}");
-        let delta = store.delta(500).expect("it is held");
+        let register = Register::read(arena).expect("it is whole");
+        let steps = deltas(arena, &register, Some(499), 500).expect("it is held");
+        let [Delta { versions, .. }] = steps.as_slice() else {
+            panic!("one step from epoch 499 to 500: {steps:?}");
+        };
         assert!(
-            delta
+            versions
                 .iter()
-                .all(|(_, entry)| entry.epoch == 500 && entry.writer == 5)
+                .all(|version| version.epoch == 500 && version.writer == 5)
         );
-        assert_eq!(delta.len() as u64, store.epochs()[500].versions);
+        assert_eq!(versions.len() as u64, store.epochs()[500].versions);
         let image = store.image(700).expect("it is held");
         assert!(
             image

@@ -21,12 +21,12 @@ use crate::machine::{Engine, Machine, Pause, Workload};
 use crate::mutants;
 use crate::outside::{self, Outside};
 use crate::replication::primary::{self, Primary, Target};
-use crate::replication::restore::Replica;
+use crate::replication::restore::machine_of;
 use crate::replication::server;
 use crate::report::run_result;
 use crate::request::{Prepared, Request, mount};
 use crate::series::Series;
-use crate::snapshots::{Snapshots, SnapshotsError, keep};
+use crate::snapshots::{Snapshots, keep};
 use crate::token::Token;
 
 /// How a caller follows long work, and stops it.
@@ -361,7 +361,7 @@ struct ResumeRequest {
 
 struct ResumeRun<'a> {
     run: Run<'a>,
-    replica: &'a Replica,
+    store: &'a Snapshots,
     epoch: u64,
 }
 
@@ -381,14 +381,15 @@ impl Visitor for ResumeRun<'_> {
             forward: Some(forward.receiver()),
             ..Outside::default()
         };
-        let kernel = &workload.kernel;
-        let mut machine =
-            (self.replica).machine::<D>(configuration, kernel, self.epoch, outside, *engine)?;
+        let (store, epoch) = (self.store, self.epoch);
+        let host = store.replica()?.host_view(&workload.kernel);
+        let memory = store.restored(epoch)?;
+        let mut machine = machine_of::<D>(configuration, memory, host, epoch, outside, *engine)?;
         if let Some(instructions) = workload.stop_after {
             machine.stop_in(instructions);
         }
         let mut result = self.run.execute(machine, &forward)?;
-        result.insert("restored_epoch".into(), json!(self.epoch));
+        result.insert("restored_epoch".into(), json!(epoch));
         Ok(Value::Object(result))
     }
 }
@@ -396,11 +397,9 @@ impl Visitor for ResumeRun<'_> {
 /// Restores an epoch that a replica holds, and goes on with the program there.
 pub fn resume(request: &str, observer: &dyn Observer) -> Result<String, Error> {
     let asked: ResumeRequest = parsed(request)?;
-    let refused = |error: SnapshotsError| Error::Request(error.to_string());
-    let epoch = Snapshots::open(&asked.directory)
-        .and_then(|store| store.epoch(asked.epoch))
-        .map_err(refused)?;
-    let replica = Replica::open(&asked.directory).map_err(refused)?;
+    let store = Snapshots::open(&asked.directory)?;
+    let replica = store.replica()?;
+    let epoch = store.epoch(asked.epoch)?;
     let mounts = asked.mounts.iter().map(|text| mount(text));
     let mounts: Vec<_> = mounts.collect::<Result<_, _>>()?;
     let prepared = Prepared {
@@ -428,7 +427,7 @@ pub fn resume(request: &str, observer: &dyn Observer) -> Result<String, Error> {
     };
     let visitor = ResumeRun {
         run,
-        replica: &replica,
+        store: &store,
         epoch,
     };
     let result: Value = visit(&replica.identity.design, visitor)??;

@@ -1,5 +1,7 @@
 //! Everything that can go wrong before a result: one clear message for the user, exit status 2.
 
+use crate::snapshots::SnapshotsError;
+
 /// A request that cannot be carried out.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -36,6 +38,9 @@ pub enum Error {
         /// The host's words.
         source: std::io::Error,
     },
+    /// From a snapshot store or a replica.
+    #[error(transparent)]
+    Snapshots(#[from] SnapshotsError),
     /// The simulator contradicts itself: a defect.
     #[error("this is a defect in the simulator: {0}")]
     Defect(String),

@@ -32,6 +32,7 @@ use serde::{Deserialize, Serialize};
 use crate::configuration::Configuration;
 use crate::error::Error;
 use crate::request::Prepared;
+use crate::snapshots::SnapshotsError;
 use crate::snapshots::manifest::{LayoutEntry, ProgramEntry};
 use record::{Kind, Seal};
 
@@ -49,6 +50,12 @@ pub enum Failure {
     /// The other side is away, or not there yet.
     #[error("{0}")]
     Lost(String),
+}
+
+impl From<SnapshotsError> for Failure {
+    fn from(error: SnapshotsError) -> Self {
+        Self::Refused(error.to_string())
+    }
 }
 
 impl From<Failure> for Error {

@@ -28,7 +28,6 @@ use crate::api::Observer;
 use crate::error::Error;
 use crate::machine::Machine;
 use crate::request::Prepared;
-use crate::snapshots::SnapshotsError;
 
 /// Between attempts to reach a replica that is away: at first, and at most.
 const RETRY: [Duration; 2] = [Duration::from_millis(50), Duration::from_secs(5)];
@@ -78,10 +77,7 @@ impl Target {
                         directory.display()
                     )));
                 }
-                let log = Log::open(directory);
-                Ok(Box::new(
-                    log.map_err(|error| Failure::Refused(error.to_string()))?,
-                ))
+                Ok(Box::new(Log::open(directory)?))
             }
         }
     }
@@ -469,14 +465,13 @@ impl Primary {
 /// Sends what a replica in a directory holds on to another one. Returns the newest epoch there, and how
 /// many were sent.
 pub fn forward(from: &Path, target: &Target, observer: &dyn Observer) -> Result<(u64, u64), Error> {
-    let refused = |error: SnapshotsError| Error::Request(error.to_string());
     if !log::is_replica(from) {
         return Err(Error::Request(format!(
             "--from {}: there is no replica; 'perdure replicate --to DIR -- PROGRAM' makes one",
             from.display()
         )));
     }
-    let ledger = log::read(from, |_, _, _| Ok(())).map_err(refused)?;
+    let ledger = log::read(from, |_, _, _| Ok(()))?;
     let (Some(identity), Some(newest)) = (&ledger.identity, ledger.position) else {
         return Err(Error::Request(format!(
             "--from {}: the replica holds nothing yet",
@@ -536,7 +531,7 @@ pub fn forward(from: &Path, target: &Target, observer: &dyn Observer) -> Result<
     if let Some(failure) = failure {
         return Err(failure.into());
     }
-    forwarded.map_err(refused)?;
+    forwarded?;
     destination.commit()?;
     Ok((newest.epoch, sent))
 }

@@ -1,4 +1,4 @@
-//! What a replica holds, and a machine of any epoch in it.
+//! What a replica holds, and how a machine of one of its epochs is made.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -12,7 +12,7 @@ use perdure_designs::layout::Layout;
 use perdure_designs::nvoverlay::mnm::SnapshotStore;
 use perdure_designs::nvoverlay::mnm::store::Version;
 use perdure_hardware::arena::Arena;
-use perdure_hardware::line::{LINE_BYTES, Line, LineNumber};
+use perdure_hardware::line::{LINE_BYTES, LineNumber};
 use perdure_linux::{HostFact, HostView, Mount, Program};
 
 use super::Identity;
@@ -25,7 +25,7 @@ use crate::outside::Outside;
 use crate::snapshots::{Answer, ReadNvm, SnapshotsError};
 use crate::verify::Image;
 
-/// Everything in a replica but the lines' bytes, which stay in its file.
+/// What a replica has beside its snapshots.
 pub struct Replica {
     /// Which run it is of.
     pub identity: Identity,
@@ -33,17 +33,16 @@ pub struct Replica {
     pub held: RangeInclusive<u64>,
     /// What the guest found on its host.
     pub facts: Vec<HostFact>,
-    file: File,
     /// Lines of initial memory that are not zero, and where in the file.
-    memory: BTreeMap<LineNumber, u64>,
-    versions: Vec<Version>,
+    memory: Arc<BTreeMap<LineNumber, u64>>,
     /// Bytes of it.
     pub bytes: u64,
 }
 
 impl Replica {
-    /// Opens the replica in a directory; everything in it is read and checked.
-    pub fn open(directory: &Path) -> Answer<Self> {
+    /// Opens the replica in a directory, and its snapshots: everything in it is read and checked, and
+    /// the lines' bytes stay in the file.
+    pub fn open(directory: &Path) -> Answer<(Self, SnapshotStore<ReadNvm>)> {
         let mut facts = Vec::new();
         let mut memory = BTreeMap::new();
         let mut versions: Vec<Version> = Vec::new();
@@ -93,15 +92,15 @@ impl Replica {
             what: format!("the replica {}", path.display()),
             source,
         })?;
-        Ok(Self {
+        let replica = Self {
             identity,
             held: ledger.oldest..=position.epoch,
             facts,
-            file,
-            memory,
-            versions,
+            memory: Arc::new(memory),
             bytes,
-        })
+        };
+        let store = replica.store(file, versions);
+        Ok((replica, store))
     }
 
     /// The map of the machine's NVM.
@@ -109,15 +108,14 @@ impl Replica {
         Layout::new(self.identity.harts, self.identity.nvm_bytes)
     }
 
-    /// Its snapshots, for reading.
-    pub fn into_store(self) -> SnapshotStore<ReadNvm> {
+    /// The store of versions that lie at those places in the file.
+    fn store(&self, file: File, mut versions: Vec<Version>) -> SnapshotStore<ReadNvm> {
         let end = self.layout().frames.end;
-        let (memory, file) = (self.memory, self.file);
-        // Versions lie in the file, behind where memory ends.
-        let versions = self.versions.into_iter().map(|version| Version {
-            address: end + version.address,
-            ..version
-        });
+        let memory = Arc::clone(&self.memory);
+        // For the store, the file begins where memory ends.
+        for version in &mut versions {
+            version.address += end;
+        }
         let read = move |address: u64, length: usize| {
             let mut bytes = vec![0; length];
             let line = address / LINE_BYTES as u64;
@@ -131,30 +129,17 @@ impl Replica {
             Ok(bytes)
         };
         let read: ReadNvm = Box::new(read);
-        SnapshotStore::of_versions(read, end, self.held, versions.collect())
+        SnapshotStore::of_versions(read, end, self.held.clone(), versions)
     }
 
-    /// An NVM whose home addresses hold the memory of an epoch, and nothing else.
-    fn memory_of(&self, epoch: u64) -> Result<Arena, Error> {
-        let host = |source| Error::Host {
-            what: "restoring a replica's epoch".into(),
-            source,
-        };
-        let mut newest: BTreeMap<LineNumber, (u64, u64)> = BTreeMap::new();
-        for version in self.versions.iter().filter(|one| one.epoch <= epoch) {
-            let found = newest.entry(version.line).or_default();
-            *found = (*found).max((version.epoch, version.address));
-        }
-        let mut arena = Arena::new(self.identity.nvm_bytes).map_err(host)?;
-        let lines = self.memory.iter().map(|(&line, &at)| (line, at));
-        let lines = lines.filter(|(line, _)| !newest.contains_key(line));
-        let versions = newest.iter().map(|(&line, &(_, at))| (line, at));
-        for (line, place) in lines.chain(versions) {
-            let mut bytes = Line::ZERO;
-            self.file.read_exact_at(&mut bytes.0, place).map_err(host)?;
-            arena.write_line(line * LINE_BYTES as u64, &bytes);
-        }
-        Ok(arena)
+    /// Lines of initial memory that are not zero.
+    pub fn initial_lines(&self) -> impl Iterator<Item = LineNumber> {
+        self.memory.keys().copied()
+    }
+
+    /// The host as the program had found it, for that kernel.
+    pub fn host_view(&self, kernel: &perdure_linux::Configuration) -> HostView {
+        HostView::new(kernel).with_facts(self.facts.iter().cloned())
     }
 
     /// The kernel's configuration for going on: with the primary's directories, or others in their
@@ -202,20 +187,6 @@ impl Replica {
                 .collect(),
             ..perdure_linux::Configuration::default()
         })
-    }
-
-    /// The machine at the end of an epoch, ready to go on.
-    pub fn machine<D: Design>(
-        &self,
-        configuration: &Arc<Configuration>,
-        kernel: &perdure_linux::Configuration,
-        epoch: u64,
-        outside: Outside,
-        engine: Engine,
-    ) -> Result<Machine<D>, Error> {
-        let image = self.memory_of(epoch)?;
-        let host = HostView::new(kernel).with_facts(self.facts.iter().cloned());
-        machine_of::<D>(configuration, image, host, epoch, outside, engine)
     }
 }
 

@@ -63,9 +63,7 @@ pub fn serve(
     say: &(dyn Fn(&str) + Sync),
 ) -> Result<Option<u64>, Error> {
     let directory = &options.directory;
-    let refused = |error: crate::snapshots::SnapshotsError| Error::Request(error.to_string());
-    let newest = Log::open(directory)
-        .map_err(refused)?
+    let newest = Log::open(directory)?
         .ledger
         .position
         .map(|position| position.epoch);
@@ -183,8 +181,7 @@ impl Server<'_> {
                 _ => error.to_string(),
             })
         };
-        let refused = |error: crate::snapshots::SnapshotsError| Failure::Refused(error.to_string());
-        let mut log = Log::open(self.directory).map_err(refused)?;
+        let mut log = Log::open(self.directory)?;
         let begin = channel
             .receive(Some(Instant::now() + PATIENCE), over)
             .map_err(lost)?;

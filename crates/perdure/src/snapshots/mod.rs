@@ -31,7 +31,8 @@ use std::sync::Arc;
 use perdure_designs::bytes::checksum;
 use perdure_designs::layout::Layout;
 use perdure_designs::nvoverlay::mnm::{SnapshotStore, StoreError};
-use perdure_hardware::line::{LINE_BYTES, LineNumber, line_of};
+use perdure_hardware::arena::Arena;
+use perdure_hardware::line::{LINE_BYTES, Line, LineNumber, line_of};
 use perdure_linux::inspect::{PageView, ProgramFile, SavedMappings};
 use perdure_linux::{HostView, Kernel, PAGE_BYTES, RestoreError, SpaceId};
 
@@ -167,6 +168,8 @@ pub struct Snapshots {
     host: OnceCell<HostView>,
     symbols: SymbolTables,
     newest_living: OnceCell<Option<u64>>,
+    /// What else there is if it is a replica.
+    replica: Option<Replica>,
 }
 
 impl Snapshots {
@@ -192,7 +195,7 @@ impl Snapshots {
     }
 
     fn open_replica(directory: &Path) -> Answer<Self> {
-        let replica = Replica::open(directory)?;
+        let (replica, store) = Replica::open(directory)?;
         let layout = replica.layout();
         if replica.identity.layout != (&layout).into() {
             return Err(SnapshotsError::Damaged {
@@ -203,8 +206,9 @@ impl Snapshots {
         }
         let manifest = Manifest::of_replica(&replica);
         let host = HostView::of_facts(replica.facts.iter().cloned());
-        let opened = Self::assemble(directory, manifest, layout, replica.into_store());
+        let mut opened = Self::assemble(directory, manifest, layout, store);
         let _ = opened.host.set(host);
+        opened.replica = Some(replica);
         Ok(opened)
     }
 
@@ -227,7 +231,39 @@ impl Snapshots {
             host: OnceCell::new(),
             symbols: SymbolTables::default(),
             newest_living: OnceCell::new(),
+            replica: None,
         }
+    }
+
+    /// What else there is in a replica.
+    pub fn replica(&self) -> Answer<&Replica> {
+        self.replica.as_ref().map_or_else(
+            || {
+                asked(format!(
+                    "{} is a snapshot store and no replica, so nothing in it can be resumed; 'perdure replicate' makes one",
+                    self.directory.display()
+                ))
+            },
+            Ok,
+        )
+    }
+
+    /// An NVM whose home addresses hold the memory of a replica's epoch, and nothing else.
+    pub fn restored(&self, epoch: u64) -> Answer<Arena> {
+        let arena = Arena::new(self.manifest.nvm_bytes);
+        let mut arena = arena.map_err(|source| SnapshotsError::Host {
+            what: "memory for a restored epoch".into(),
+            source,
+        })?;
+        let mut put =
+            |line: LineNumber, bytes: &Line| arena.write_line(line * LINE_BYTES as u64, bytes);
+        for line in self.replica()?.initial_lines() {
+            put(line, &self.store.read(line, epoch)?);
+        }
+        for (line, bytes) in self.store.image(epoch)? {
+            put(line, &bytes);
+        }
+        Ok(arena)
     }
 
     // ---- Epochs ----------------------------------------------------------------------------

@@ -286,38 +286,17 @@ impl<R: Fn(u64, usize) -> io::Result<Vec<u8>>> SnapshotStore<R> {
         }
     }
 
-    /// The lines that have a version at the end of an epoch, each with the newest.
-    pub fn newest_at(&self, epoch: u64) -> impl Iterator<Item = &Version> {
-        self.lines()
-            .filter_map(move |versions| newest(versions, epoch))
-    }
-
     /// All versions of a line, the oldest first.
     pub fn history(&self, line: LineNumber) -> Result<Vec<HistoryEntry>, StoreError> {
         let versions = self.all_of(line);
         versions.map(|version| self.entry(version)).collect()
     }
 
-    /// What an epoch wrote, in the order of lines; of the oldest one after a compaction, what it and
-    /// all before it wrote. That is what a replica of the epoch before lacks.
-    pub fn delta(&self, epoch: u64) -> Result<Vec<(LineNumber, HistoryEntry)>, StoreError> {
-        self.check_epoch(epoch)?;
-        let from = if epoch == *self.held.start() {
-            0
-        } else {
-            epoch
-        };
-        let versions = self.versions.iter();
-        versions
-            .filter(|version| (from..=epoch).contains(&version.epoch))
-            .map(|version| Ok((version.line, self.entry(version)?)))
-            .collect()
-    }
-
     /// Lines that have any version of an epoch up to this one, each with its newest bytes.
     pub fn image(&self, epoch: u64) -> Result<Vec<(LineNumber, Line)>, StoreError> {
         self.check_epoch(epoch)?;
-        self.newest_at(epoch)
+        self.lines()
+            .filter_map(|versions| newest(versions, epoch))
             .map(|version| Ok((version.line, self.bytes_of(version)?)))
             .collect()
     }
