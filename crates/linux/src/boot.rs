@@ -17,6 +17,7 @@ use crate::process::{
     IntervalTimer, Process, ProcessId, Processes, USER_ID, Usage, default_limits,
 };
 use crate::program::{Progress, Recipe, random_seed};
+use crate::rare::Rare;
 use crate::schedule::Scheduler;
 use crate::thread::Thread;
 use crate::vfs::descriptor::{Descriptor, O_WRONLY, Object, OpenFile, OpenFiles, Table};
@@ -134,6 +135,7 @@ impl Kernel {
             futexes: BTreeMap::new(),
             output: Output::new(programs),
             released: Released::default(),
+            rare: Rare::default(),
             progress: Vec::new(),
             unknown: BTreeSet::new(),
             exit: None,

@@ -18,6 +18,7 @@ use crate::output::Output;
 use crate::page_table::{EXECUTE, READ, VALID, WRITE, frame_of};
 use crate::process::{ProcessId, Processes};
 use crate::program::{Progress, Recipe};
+use crate::rare::Rare;
 use crate::release::Release;
 use crate::schedule::Scheduler;
 use crate::signal::{SIGBUS, SIGILL, SIGKILL, SIGSEGV, SIGTRAP, SignalInfo};
@@ -72,6 +73,7 @@ pub struct Kernel {
     pub(crate) futexes: BTreeMap<FutexKey, VecDeque<ThreadId>>,
     pub(crate) output: Output,
     pub(crate) released: Released,
+    pub(crate) rare: Rare,
     /// By the program's place in the configuration, like `reports`.
     pub(crate) progress: Vec<Progress>,
     pub(crate) unknown: BTreeSet<u64>,
@@ -118,7 +120,7 @@ impl Kernel {
         fault: Fault,
         machine: &mut dyn Machine,
     ) -> Outcome {
-        let thread = match self.enter(hart_index, machine) {
+        let thread = match self.enter(hart_index, hart, machine) {
             Ok(thread) => thread,
             Err(outcome) => return outcome,
         };
@@ -155,7 +157,7 @@ impl Kernel {
         exception: Exception,
         machine: &mut dyn Machine,
     ) -> Outcome {
-        let thread = match self.enter(hart_index, machine) {
+        let thread = match self.enter(hart_index, hart, machine) {
             Ok(thread) => thread,
             Err(outcome) => return outcome,
         };

@@ -51,7 +51,8 @@
 //! - Symbolic links are followed inside the guest's tree only, also those found on the host.
 //! - Record locks belong to processes, `flock` to open files. A deadlock of `F_SETLKW` is not
 //!   found (no EDEADLK).
-//! - Stop signals are ignored: nothing could continue a stopped process.
+//! - The outside is no shell with job control: the group of a program's first process is orphaned,
+//!   so that SIGTSTP, SIGTTIN and SIGTTOU do not stop it by default. SIGSTOP does.
 //! - CPU-time clocks run like the monotonic one; CPU-time interval timers answer ENOSYS.
 //! - A directory that the host provides does not move (EXDEV, as on an overlay file system);
 //!   programs then copy.
@@ -69,6 +70,7 @@ mod frames;
 mod futex;
 mod host;
 pub mod inspect;
+mod jobs;
 mod kernel;
 mod lifecycle;
 mod load;
@@ -80,6 +82,7 @@ mod page_table;
 mod process;
 mod program;
 mod random;
+mod rare;
 mod release;
 mod save;
 mod schedule;

@@ -6,6 +6,8 @@
 //! parent is told. When the last program finishes, everything stays as it is, for those who look
 //! at the machine afterwards.
 
+use perdure_riscv::Hart;
+
 use crate::configuration::Restart;
 use crate::kernel::{Kernel, Settings};
 use crate::machine::{Machine, SpaceId, ThreadId};
@@ -45,11 +47,14 @@ impl Kernel {
     pub(crate) fn enter(
         &mut self,
         hart_index: usize,
+        hart: &Hart,
         machine: &mut dyn Machine,
     ) -> Result<ThreadId, Outcome> {
         let thread = self.thread_on(hart_index).ok_or(Outcome::Blocked)?;
         let doomed = self.threads.get(&thread).is_none_or(|t| t.doomed);
-        if doomed || self.exit.is_some() {
+        // What a stopped thread was about to do, it does once it goes on.
+        let stops = !doomed && self.park_if_stopped(hart_index, thread, hart);
+        if doomed || stops || self.exit.is_some() {
             return Err(self.leave(hart_index, thread, machine));
         }
         Ok(thread)
@@ -103,6 +108,7 @@ impl Kernel {
         }
         process.ending = Some(ending);
         process.timer = IntervalTimer::default();
+        self.rare.jobs.remove(&id);
         if process.leads_run {
             let program = process.program as usize;
             self.reports[program].runs += 1;
@@ -154,6 +160,7 @@ impl Kernel {
             self.unblock_if(thread, |wait| wait == Wait::Alone);
         }
         let Some(process) = self.processes.get(id).filter(|_| left.is_empty()) else {
+            self.tell_of_stop(id);
             return;
         };
         if process.ending.is_some() {
@@ -220,6 +227,7 @@ impl Kernel {
         }
         self.leave_space(machine, process.space);
         self.free_inode_if_unused(process.directory);
+        self.wake_orphaned_groups(process);
         for child in self.processes.live.values_mut() {
             if child.parent == Some(id) {
                 child.parent = None;

@@ -26,6 +26,7 @@ use crate::outcome::ProgramReport;
 use crate::page_table::{PageTables, frame_of};
 use crate::process::{Process, ProcessId, Processes, Zombie};
 use crate::program::Progress;
+use crate::rare::Rare;
 use crate::schedule::Scheduler;
 use crate::signal::{SIGNAL_MAX, SignalInfo};
 use crate::thread::{Context, FutexKey, Thread, ThreadState, Wait};
@@ -122,7 +123,7 @@ fn room(length: usize) -> usize {
 
 /// Appends a value's bytes. Serialising plain data into memory cannot fail; if it did, the
 /// section would not decode and restoring would say so.
-fn append(out: &mut Vec<u8>, value: &impl Serialize) {
+pub(crate) fn append(out: &mut Vec<u8>, value: &impl Serialize) {
     let start = out.len();
     let taken = std::mem::take(out);
     match postcard::to_extend(value, taken) {
@@ -205,7 +206,10 @@ impl Kernel {
         let tables = self.spaces.tables().arena();
         section(out, &|out| append(out, &self.settings));
         section(out, &|out| append(out, &self.output));
-        section(out, &|out| append(out, &core));
+        section(out, &|out| {
+            append(out, &core);
+            self.rare.save(out);
+        });
         section(out, &|out| {
             let processes = self.processes.live.values();
             processes.for_each(|process| save_record(out, Some(process)));
@@ -247,7 +251,7 @@ impl Kernel {
         let sections = sections(bytes)?;
         let part = |section: Section| sections[section as usize];
         let settings: Settings = decode(part(Section::Settings), "settings")?;
-        let core: CoreIn = decode(part(Section::Core), "core")?;
+        let (core, rare) = core(part(Section::Core)).ok_or(RestoreError::Section("core"))?;
         let output = decode(part(Section::Output), "output")?;
         let threads = threads(part(Section::Threads))?;
         let mut files = core.files;
@@ -303,6 +307,7 @@ impl Kernel {
             futexes: core.futexes,
             output,
             released: core.released,
+            rare,
             progress: core.progress,
             unknown: core.unknown,
             exit,
@@ -327,6 +332,7 @@ impl Kernel {
         self.open.validate(&self.files, descriptors)?;
         self.validate_frames()?;
         self.validate_processes()?;
+        self.validate_jobs()?;
         self.validate_threads()
     }
 
@@ -556,6 +562,7 @@ impl Kernel {
                     queue.is_some_and(|queue| queue.iter().filter(|w| *w == id).count() == 1)
                 }
                 ThreadState::Blocked { .. } => true,
+                ThreadState::Stopped => self.is_stopped(thread.process),
             };
             let Some(process) = self.processes.get(thread.process) else {
                 return Err("a thread belongs to no process");
@@ -671,6 +678,12 @@ fn decode<T: DeserializeOwned>(bytes: &[u8], name: &'static str) -> Result<T, Re
         Ok((value, [])) => Ok(value),
         _ => Err(RestoreError::Section(name)),
     }
+}
+
+/// The core section: what every kernel has, then the rest.
+fn core(bytes: &[u8]) -> Option<(CoreIn, Rare)> {
+    let (core, rest) = postcard::take_from_bytes(bytes).ok()?;
+    Some((core, Rare::restore(rest)?))
 }
 
 /// Splits a record off; its length and padding are checked.

@@ -1,6 +1,6 @@
 //! Which thread runs on which hart.
 //!
-//! Always true: a thread is in exactly one place: the ready queue, a hart, or blocked. The queue
+//! Always true: a thread is in exactly one place: the ready queue, a hart, blocked, or stopped. The queue
 //! is first come first served; threads that become ready at the same moment enter it by number.
 
 use std::collections::VecDeque;
@@ -82,6 +82,7 @@ impl Kernel {
             self.scheduler.running[hart_index] = Some(id);
             machine.charge(SWITCH_CYCLES);
             self.deliver_signals(id, hart, machine);
+            self.park_if_stopped(hart_index, id, hart);
             match self.leave(hart_index, id, machine) {
                 Outcome::Exited { .. } => return None,
                 Outcome::Blocked => {}
@@ -98,11 +99,12 @@ impl Kernel {
         hart: &mut Hart,
         machine: &mut dyn Machine,
     ) -> Outcome {
-        let id = match self.enter(hart_index, machine) {
+        let id = match self.enter(hart_index, hart, machine) {
             Ok(id) => id,
             Err(outcome) => return outcome,
         };
         self.deliver_signals(id, hart, machine);
+        self.park_if_stopped(hart_index, id, hart);
         let outcome = self.leave(hart_index, id, machine);
         if outcome != Outcome::Continue || self.scheduler.ready.is_empty() {
             return outcome;
@@ -154,12 +156,20 @@ impl Kernel {
         let ThreadState::Blocked { wait, deadline_ns } = thread.state else {
             return;
         };
-        thread.state = ThreadState::Ready;
+        let stopped = !self.rare.jobs.is_empty()
+            && (self.rare.jobs.get(&thread.process)).is_some_and(|job| job.stopped_by.is_some());
+        thread.state = if stopped {
+            ThreadState::Stopped
+        } else {
+            ThreadState::Ready
+        };
         if let Some(result) = result {
             thread.context.x[10] = result as u64;
             thread.context.pc = thread.context.pc.wrapping_add(4);
         }
-        self.scheduler.ready.push_back(id);
+        if !stopped {
+            self.scheduler.ready.push_back(id);
+        }
         if let Some(at) = deadline_ns {
             self.scheduler.deadlines.remove(&(at, id));
         }

@@ -17,6 +17,7 @@ use crate::process::{Ending, ProcessId, USER_ID};
 use crate::syscalls::time_bytes;
 use crate::thread::{Interrupted, ThreadState, Wait};
 
+pub(crate) const SIGHUP: u8 = 1;
 pub(crate) const SIGILL: u8 = 4;
 pub(crate) const SIGTRAP: u8 = 5;
 pub(crate) const SIGBUS: u8 = 7;
@@ -25,11 +26,15 @@ pub(crate) const SIGSEGV: u8 = 11;
 pub(crate) const SIGPIPE: u8 = 13;
 pub(crate) const SIGALRM: u8 = 14;
 pub(crate) const SIGCHLD: u8 = 17;
+pub(crate) const SIGCONT: u8 = 18;
 pub(crate) const SIGSTOP: u8 = 19;
+/// The last signal that stops by default; the first is SIGSTOP.
+const SIGTTOU: u8 = 22;
 /// The first real-time signal; these queue.
 pub(crate) const SIGRTMIN: u8 = 32;
 pub(crate) const SIGNAL_MAX: u8 = 64;
 
+pub(crate) const SA_NOCLDSTOP: u64 = 1;
 pub(crate) const SA_NOCLDWAIT: u64 = 2;
 pub(crate) const SA_ONSTACK: u64 = 0x0800_0000;
 pub(crate) const SA_RESTART: u64 = 0x1000_0000;
@@ -54,7 +59,10 @@ pub(crate) const fn bit(signal: u8) -> u64 {
     1 << (signal - 1)
 }
 
-/// What a signal does without a handler. Stopping is not modelled: nothing could continue it.
+/// SIGSTOP, SIGTSTP, SIGTTIN, SIGTTOU.
+pub(crate) const STOPPING: u64 = bit(SIGSTOP) | bit(SIGSTOP + 1) | bit(SIGSTOP + 2) | bit(SIGTTOU);
+
+/// What a signal does without a handler.
 fn ends_by_default(signal: u8) -> bool {
     // CHLD, CONT, STOP, TSTP, TTIN, TTOU, URG, WINCH.
     !matches!(signal, 17..=23 | 28)
@@ -138,7 +146,11 @@ impl SignalInfo {
 
     /// A child ended.
     pub fn child(signal: u8, child: ProcessId, ending: Ending) -> Self {
-        let (code, status) = ending.code_and_status();
+        Self::of_child(signal, child, ending.code_and_status())
+    }
+
+    /// Something happened to a child.
+    pub fn of_child(signal: u8, child: ProcessId, (code, status): (i32, u32)) -> Self {
         Self {
             words: [
                 u64::from(child.0) | u64::from(USER_ID) << 32,
@@ -256,7 +268,34 @@ impl Kernel {
 
     fn is_ignored(&self, process: ProcessId, signal: u8) -> bool {
         let handler = self.action(process, signal).handler;
-        handler == SIG_IGN || handler == SIG_DFL && !ends_by_default(signal)
+        handler == SIG_IGN
+            || handler == SIG_DFL && !ends_by_default(signal) && !self.stops(process, signal)
+    }
+
+    /// True if a signal stops a process. Terminal signals do not stop what nobody looks after.
+    fn stops(&self, process: ProcessId, signal: u8) -> bool {
+        bit(signal) & STOPPING != 0
+            && self.action(process, signal).handler == SIG_DFL
+            && (signal == SIGSTOP || !self.is_orphaned_group(self.processes[process].group, None))
+    }
+
+    /// A signal that stops calls off one that continues, and the other way round.
+    fn call_off(&mut self, process: ProcessId, signal: u8) {
+        let against = match signal {
+            SIGCONT => STOPPING,
+            _ if bit(signal) & STOPPING != 0 => bit(SIGCONT),
+            _ => return,
+        };
+        let stays = |info: &SignalInfo| bit(info.signal) & against == 0;
+        self.processes[process].pending.retain(stays);
+        for thread in self.threads_of(process) {
+            if let Some(thread) = self.threads.get_mut(&thread) {
+                thread.pending.retain(stays);
+            }
+        }
+        if signal == SIGCONT {
+            self.continue_process(process);
+        }
     }
 
     fn is_fatal(&self, process: ProcessId, signal: u8) -> bool {
@@ -273,9 +312,13 @@ impl Kernel {
         if ending != Some(None) {
             return;
         }
+        self.call_off(process, info.signal);
         let set = bit(info.signal);
+        let stopped = self.is_stopped(process) && info.signal != SIGKILL;
         let awaits = |wait: ThreadState| matches!(wait, ThreadState::Blocked { wait: Wait::Signals { set: s }, .. } if s & set != 0);
         let candidates: Vec<ThreadId> = match target {
+            // Nobody takes it now.
+            _ if stopped => Vec::new(),
             Target::Thread(thread) => vec![thread],
             Target::Process(process) => self.threads_of(process),
         };
@@ -306,6 +349,10 @@ impl Kernel {
                 let pc = self.threads.get(&id).map_or(0, |thread| thread.context.pc);
                 let cause = format!("{} was sent to the process", name(info.signal));
                 self.end_by_signal(info.signal, cause, id, pc, None, None);
+                return;
+            }
+            if self.stops(process, info.signal) && !waits {
+                self.stop_process(process, info.signal);
                 return;
             }
         }
@@ -395,7 +442,10 @@ impl Kernel {
     ) {
         let process = self.process_of(id);
         let space = self.space_of(id);
-        while self.exit.is_none() && self.processes[process].ending.is_none() {
+        while self.exit.is_none()
+            && self.processes[process].ending.is_none()
+            && !self.is_stopped(process)
+        {
             let Some(mask) = self.threads.get(&id).map(|thread| thread.mask) else {
                 return;
             };
@@ -409,6 +459,10 @@ impl Kernel {
                 let cause = format!("{} was sent to the process", name(info.signal));
                 self.end_by_signal(info.signal, cause, id, hart.pc, None, None);
                 return;
+            }
+            if self.stops(process, info.signal) {
+                self.stop_process(process, info.signal);
+                break;
             }
             let flags = self.action(process, info.signal).flags;
             self.settle_interrupted(id, hart, machine, space, flags);

@@ -102,6 +102,8 @@ pub(crate) enum ThreadState {
         wait: Wait,
         deadline_ns: Option<u64>,
     },
+    /// It would be ready, if its process were not stopped.
+    Stopped,
 }
 
 /// How an interrupted call ends once its signal's handler is known.

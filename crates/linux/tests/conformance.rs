@@ -75,7 +75,8 @@ fn check(name: &str, ended: &Ended, expected: &(String, i32)) {
 /// Runs a guest on qemu once and on the kernel in several ways.
 fn conforms(source: &str, arguments: &[&str]) {
     let program = compile(&guest(source), &["-static"]);
-    let label = format!("{source}-{}", arguments.join("-"));
+    let name = Path::new(source).file_name().expect("a file's name");
+    let label = format!("{}-{}", name.display(), arguments.join("-"));
     let expected = on_qemu(&program, arguments, &directory(&label));
     for (harts, slice, plain) in [(1, 20_000, false), (3, 777, false), (2, 5000, true)] {
         let mut options = options(&program, arguments);
@@ -114,6 +115,16 @@ conformance! {
     processes: "processes.c" [];
     code_that_is_written: "code.c" [];
     cpp_runtime: "runtime.cc" [];
+    stopped_processes: "../../../../tests/guests/jobs.c" [];
+}
+
+/// What qemu leaves out: SA_NOCLDSTOP.
+#[test]
+fn stopped_processes_exactly() {
+    let program = compile(&guest("../../../../tests/guests/jobs.c"), &["-static"]);
+    let ended = support::run(options(&program, &["exact"]));
+    let output = String::from_utf8_lossy(&ended.standard_output);
+    assert!(ended.status == 0 && !output.contains(": NO"), "{output}");
 }
 
 /// Where Debian's cross compiler keeps the C library's shared objects and their loader.

@@ -60,6 +60,11 @@ fn with_processes() {
     resumes("execution.c", 500, 1);
 }
 
+#[test]
+fn with_stopped_processes() {
+    resumes("../../../../tests/guests/jobs.c", 2000, 3);
+}
+
 /// Equal state stands at equal places: between two moments of a busy program, few lines differ.
 #[test]
 fn saved_bytes_stay_in_place() {

@@ -24,11 +24,14 @@ pub enum Error {
     },
     /// The guest can never run again.
     #[error(
-        "the program is deadlocked at cycle {cycle}: every thread waits, and nothing will ever wake one"
+        "the program is deadlocked at cycle {cycle}: {}, and nothing will ever wake one",
+        who_waits(.stopped)
     )]
     Deadlock {
         /// When.
         cycle: u64,
+        /// The processes that are stopped.
+        stopped: Vec<u32>,
     },
     /// The host refused something.
     #[error("{what}: {source}")]
@@ -44,4 +47,17 @@ pub enum Error {
     /// The simulator contradicts itself: a defect.
     #[error("this is a defect in the simulator: {0}")]
     Defect(String),
+}
+
+/// What every thread of a deadlocked program does.
+fn who_waits(stopped: &[u32]) -> String {
+    let numbers: Vec<String> = stopped.iter().map(ToString::to_string).collect();
+    match numbers.as_slice() {
+        [] => "every thread waits".to_owned(),
+        [one] => format!("process {one} is stopped (as by SIGSTOP), every other thread waits"),
+        all => format!(
+            "the processes {} are stopped (as by SIGSTOP), every other thread waits",
+            all.join(", ")
+        ),
+    }
 }

@@ -464,7 +464,7 @@ impl<D: Design> Machine<D> {
             };
             let first = event_time.min(hart_time).min(wake_time);
             if first == Cycles::MAX {
-                return Err(Error::Deadlock { cycle: self.time() });
+                return Err(self.deadlock());
             }
             if first > until {
                 return Ok(Pause::Time);
@@ -816,6 +816,13 @@ impl<D: Design> Machine<D> {
         self.schedule_idle_harts(self.clock(hart));
     }
 
+    fn deadlock(&self) -> Error {
+        Error::Deadlock {
+            cycle: self.time(),
+            stopped: self.kernel.stopped_processes(),
+        }
+    }
+
     /// When the first sleeper is due, if every hart is idle; the end of time if something else will
     /// let a hart go on. Where nothing ever will, that is an error.
     fn idle_until(&self) -> Result<Cycles, Error> {
@@ -823,9 +830,7 @@ impl<D: Design> Machine<D> {
         if under_way || self.harts.iter().any(|hart| hart.context.running.is_some()) {
             return Ok(Cycles::MAX);
         }
-        let deadline = self
-            .next_deadline_ns
-            .ok_or_else(|| Error::Deadlock { cycle: self.time() })?;
+        let deadline = self.next_deadline_ns.ok_or_else(|| self.deadlock())?;
         let clock = self.configuration.specification.clock();
         Ok(self.time() + clock.cycles(deadline.saturating_sub(self.clock_ns()) as f64))
     }

@@ -194,7 +194,7 @@ impl Kernel {
         hart: &mut Hart,
         machine: &mut dyn Machine,
     ) -> Outcome {
-        let thread = match self.enter(hart_index, machine) {
+        let thread = match self.enter(hart_index, hart, machine) {
             Ok(thread) => thread,
             Err(outcome) => return outcome,
         };
@@ -244,12 +244,15 @@ impl Kernel {
             }
             Err(Stop::SignalReturn) => None,
             Err(Stop::Wait(wait, deadline_ns)) => {
-                if wait.is_interruptible() && self.has_signal(thread) {
+                let stopped = self.is_stopped(self.process_of(thread));
+                if wait.is_interruptible() && !stopped && self.has_signal(thread) {
                     self.interrupt_at_once(thread, wait, deadline_ns);
                     self.deliver_signals(thread, hart, machine);
+                    self.park_if_stopped(hart_index, thread, hart);
                 } else {
                     self.block(hart_index, thread, hart, wait, deadline_ns);
                 }
+                self.tell_of_stop(self.process_of(thread));
                 return self.leave(hart_index, thread, machine);
             }
             Err(Stop::EndThread(status)) => {
@@ -289,6 +292,10 @@ impl Kernel {
             }
         }
         self.deliver_signals(thread, hart, machine);
+        if !commits {
+            // Else it stops at its next entry: what it is told to be durable must be.
+            self.park_if_stopped(hart_index, thread, hart);
+        }
         let outcome = self.leave(hart_index, thread, machine);
         if outcome != Outcome::Continue {
             return outcome;

@@ -3,6 +3,7 @@
 use super::files::{AT_EMPTY_PATH, AT_FDCWD, AT_SYMLINK_NOFOLLOW};
 use super::{Answer, Call, Stop};
 use crate::errno::Errno;
+use crate::jobs::Change;
 use crate::load::{ARGUMENT_BYTES_MAX, Launch, LoadError, Loaded, name_of};
 use crate::machine::{SpaceId, ThreadId};
 use crate::page_table::ALL_PAGES;
@@ -409,6 +410,30 @@ fn ended_child(
     if any { Ok(None) } else { Err(Errno::ECHILD) }
 }
 
+/// A wanted child that has stopped or goes on, as far as the options ask.
+fn changed_child(
+    call: &mut Call,
+    wanted: Wanted,
+    options: u64,
+    take: bool,
+) -> Option<(ProcessId, Change)> {
+    let own = call.process;
+    let jobs = call.kernel.rare.jobs.keys().copied();
+    let children: Vec<ProcessId> = jobs
+        .filter(|id| {
+            let child = call.kernel.processes.get(*id);
+            child.is_some_and(|child| {
+                child.parent == Some(own) && wanted.includes(child.id, child.group)
+            })
+        })
+        .collect();
+    let (stops, continues) = (options & WUNTRACED != 0, options & WCONTINUED != 0);
+    children.into_iter().find_map(|child| {
+        let change = call.kernel.change_of(child, stops, continues, take)?;
+        Some((child, change))
+    })
+}
+
 /// `struct rusage`.
 pub(crate) fn usage_bytes(usage: Usage, resident_kib: u64) -> Vec<u8> {
     let mut words = [0_u64; 18];
@@ -434,6 +459,15 @@ pub(crate) fn wait4(call: &mut Call) -> Answer {
         one => Wanted::One(one as u32),
     };
     let Some((id, zombie)) = ended_child(call, wanted, true)? else {
+        if let Some((child, change)) = changed_child(call, wanted, options, true) {
+            if status != 0 {
+                call.write(status, &change.status_word().to_le_bytes())?;
+            }
+            if usage != 0 {
+                call.write(usage, &usage_bytes(Usage::default(), 0))?;
+            }
+            return Ok(u64::from(child.0));
+        }
         return if options & WNOHANG != 0 {
             Ok(0)
         } else {
@@ -465,19 +499,23 @@ pub(crate) fn waitid(call: &mut Call) -> Answer {
         2 if id as i32 > 0 => Wanted::Group(id),
         _ => return Err(Errno::EINVAL.into()),
     };
-    // Nothing ever stops or continues.
     let ended = ended_child(
         call,
         wanted,
         options & WNOWAIT == 0 && options & WEXITED != 0,
     )?;
     let ended = ended.filter(|_| options & WEXITED != 0);
-    if ended.is_none() && options & WNOHANG == 0 {
+    let changed = match ended {
+        None => changed_child(call, wanted, options, options & WNOWAIT == 0),
+        Some(_) => None,
+    };
+    if ended.is_none() && changed.is_none() && options & WNOHANG == 0 {
         return Err(Stop::Wait(Wait::Child, None));
     }
+    let told = ended.map(|(child, zombie)| (child, zombie.ending.code_and_status()));
+    let told = told.or(changed.map(|(child, change)| (child, change.code_and_status())));
     let mut words = [0_u32; 8];
-    if let Some((child, zombie)) = ended {
-        let (code, status) = zombie.ending.code_and_status();
+    if let Some((child, (code, status))) = told {
         words = [
             u32::from(SIGCHLD),
             0,
@@ -489,7 +527,8 @@ pub(crate) fn waitid(call: &mut Call) -> Answer {
             0,
         ];
         if usage != 0 {
-            call.write(usage, &usage_bytes(zombie.usage, 0))?;
+            let used = ended.map(|(_, zombie)| zombie.usage).unwrap_or_default();
+            call.write(usage, &usage_bytes(used, 0))?;
         }
     }
     if info != 0 {

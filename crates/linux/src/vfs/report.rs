@@ -99,13 +99,18 @@ impl Kernel {
         let total = self.spaces[process.space].mapped_bytes() / 1024;
         let resident = self.resident_pages(process) * PAGE_BYTES / 1024;
         format!(
-            "Name:\t{name}\nUmask:\t{umask:04o}\nState:\tR (running)\nTgid:\t{id}\nNgid:\t0\n\
+            "Name:\t{name}\nUmask:\t{umask:04o}\nState:\t{state}\nTgid:\t{id}\nNgid:\t0\n\
              Pid:\t{id}\nPPid:\t{parent}\nTracerPid:\t0\nUid:\t{user}\t{user}\t{user}\t{user}\n\
              Gid:\t{user}\t{user}\t{user}\t{user}\nFDSize:\t64\nGroups:\t\n\
              VmPeak:\t{total:8} kB\nVmSize:\t{total:8} kB\nVmLck:\t       0 kB\n\
              VmHWM:\t{resident:8} kB\nVmRSS:\t{resident:8} kB\nThreads:\t{threads}\n\
              Cpus_allowed:\t{allowed:x}\nCpus_allowed_list:\t{list}\n",
             name = self.main_name(process),
+            state = if self.is_stopped(process.id) {
+                "T (stopped)"
+            } else {
+                "R (running)"
+            },
             umask = process.umask,
             id = process.id.0,
             parent = process.parent.map_or(0, |parent| parent.0),
@@ -121,11 +126,16 @@ impl Kernel {
         let size = self.spaces[process.space].mapped_bytes();
         let resident = self.resident_pages(process);
         format!(
-            "{id} ({name}) R {parent} {group} {session} 0 -1 4194304 {faults} 0 0 0 {ticks} 0 0 0 20 0 {threads} 0 \
+            "{id} ({name}) {state} {parent} {group} {session} 0 -1 4194304 {faults} 0 0 0 {ticks} 0 0 0 20 0 {threads} 0 \
              0 {size} {resident} 18446744073709551615 0 0 0 0 0 0 0 0 0 0 0 0 17 0 0 0 0 0 0 0 0 0 0 \
              0 0 0 0\n",
             id = process.id.0,
             parent = process.parent.map_or(0, |parent| parent.0),
+            state = if self.is_stopped(process.id) {
+                'T'
+            } else {
+                'R'
+            },
             group = process.group,
             session = process.session,
             name = self.main_name(process),
