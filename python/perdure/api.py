@@ -213,6 +213,11 @@ class CutResult:
         """Whether the design kept its promise at this cut."""
         return self.verdict == "verified"
 
+    @property
+    def lost(self) -> bool:
+        """Whether something is gone that the design had not promised to keep."""
+        return self.verdict == "lost"
+
     @classmethod
     def from_json(cls, result: Json) -> CutResult:
         """Reads one of the core's results."""
@@ -228,9 +233,11 @@ class CutResult:
 
 @dataclass(frozen=True)
 class CutReport:
-    """Power cuts of one program: `cuts` made, of them `verified` and `failed`.
+    """Power cuts of one program: `cuts` made, of them `verified`, `lost` and `failed`.
 
-    `coverage` counts how often the cuts hit each design state and overflow path.
+    Those that `failed` broke a promise; `lost` are those at which something is gone that was not
+    promised, under a design that promises nothing. `coverage` counts how often the cuts hit each
+    design state and overflow path.
     """
 
     design: str
@@ -238,6 +245,7 @@ class CutReport:
     config_hash: str
     cuts: int
     verified: int
+    lost: int
     failed: int
     coverage: Json
     results: Sequence[CutResult]
@@ -247,7 +255,12 @@ class CutReport:
     @property
     def failures(self) -> list[CutResult]:
         """The cuts at which the design broke its promise."""
-        return [result for result in self.results if not result.verified]
+        return [result for result in self.results if not (result.verified or result.lost)]
+
+    @property
+    def losses(self) -> list[CutResult]:
+        """The cuts at which something is gone that nobody had promised to keep."""
+        return [result for result in self.results if result.lost]
 
     @classmethod
     def from_json(cls, report: Json) -> CutReport:
@@ -258,6 +271,7 @@ class CutReport:
             config_hash=report["config_hash"],
             cuts=report["cuts"],
             verified=report["verified"],
+            lost=report.get("lost", 0),
             failed=report["failed"],
             coverage=report["coverage"],
             results=[CutResult.from_json(result) for result in report["results"]],

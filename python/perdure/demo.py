@@ -280,7 +280,10 @@ def _tell_cut(narrator: Narrator, report: api.CutReport, output: Sequence[str]) 
                     style="bold green",
                 )
         else:
-            narrator.say(f"The memory is wrong: {result.verdict}", style="bold red")
+            told = (
+                "Nothing was promised, and memory is lost" if result.lost else "The memory is wrong"
+            )
+            narrator.say(f"{told}: {result.verdict}", style="bold red")
             for line in render.difference(result.raw):
                 narrator.say(line)
         narrator.say(f"again: perdure replay {shlex.quote(result.token)}", style="dim")

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import sys
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -220,10 +219,10 @@ def cut(report: CutReport) -> RenderableType:
         for name, value in coverage:
             made.add_row(escape(name), value)
         parts.append(made)
-    for failure in report.failures[:FAILURES_SHOWN]:
-        parts.append(_failure(failure))
-    if len(report.failures) > FAILURES_SHOWN:
-        parts.append(line(f"… and {len(report.failures) - FAILURES_SHOWN} more failures"))
+    for shown, what in ((report.failures, "failures"), (report.losses, "losses")):
+        parts += map(_failure, shown[:FAILURES_SHOWN])
+        if len(shown) > FAILURES_SHOWN:
+            parts.append(line(f"… and {len(shown) - FAILURES_SHOWN} more {what}"))
     parts.append(cut_verdict(report))
     return Group(*parts)
 
@@ -232,6 +231,12 @@ def cut_verdict(report: CutReport) -> Text:
     """The last line of a report: whether the promise held."""
     if report.interrupted:
         return line(f"interrupted after {report.cuts} cuts", style="bold yellow")
+    if report.lost:
+        return line(
+            f"{report.design} promises nothing: {report.lost:,} of {report.cuts:,} cuts lost "
+            "something",
+            style="bold yellow",
+        )
     resumed = sum(result.resumed for result in report.results)
     if report.failed == 0:
         return line(
@@ -246,38 +251,31 @@ def cut_verdict(report: CutReport) -> Text:
 
 
 def _cuts_by_place(report: CutReport) -> Table:
-    """Cuts counted by where the power went away."""
-    made = table(
-        f"power cuts: {report.design} on {report.machine}",
-        "where the cut struck",
-        "cuts",
-        "verified",
-        "failed",
-        "resumed",
-    )
-    cuts: Counter[str] = Counter()
-    verified: Counter[str] = Counter()
-    resumed: Counter[str] = Counter()
+    """Cuts counted by where the power went away, and by what came of them."""
+    counted: dict[str, Callable[[CutResult], bool]] = {
+        "verified": lambda result: result.verified,
+        "lost": lambda result: result.lost,
+        "failed": lambda result: not (result.verified or result.lost),
+        "resumed": lambda result: result.resumed,
+    }
+    if not report.lost:
+        del counted["lost"]
+    title = f"power cuts: {report.design} on {report.machine}"
+    made = table(title, "where the cut struck", "cuts", *counted)
+    places: dict[str, list[CutResult]] = {}
     for result in report.results:
-        place = place_of(result)
-        cuts[place] += 1
-        verified[place] += result.verified
-        resumed[place] += result.resumed
-    for place, count in sorted(cuts.items(), key=lambda item: (-item[1], item[0])):
-        made.add_row(
-            escape(place),
-            number(count),
-            number(verified[place]),
-            number(count - verified[place]),
-            number(resumed[place]),
-        )
-    if len(cuts) > 1:
+        places.setdefault(place_of(result), []).append(result)
+
+    def add(name: str, results: Sequence[CutResult]) -> None:
+        sums = (sum(map(counts, results)) for counts in counted.values())
+        made.add_row(escape(name), *map(number, (len(results), *sums)))
+
+    for place, results in sorted(places.items(), key=lambda item: (-len(item[1]), item[0])):
+        add(place, results)
+    if len(places) > 1:
         made.add_section()
-    if len(cuts) != 1:
-        total = sum(resumed.values())
-        made.add_row(
-            "all", *(number(n) for n in (report.cuts, report.verified, report.failed, total))
-        )
+    if len(places) != 1:
+        add("all", report.results)
     return made
 
 

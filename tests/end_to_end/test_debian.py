@@ -233,8 +233,8 @@ def test_an_unprotected_machine_loses_something(
         "cut", "--design", "ideal", "--cuts", "100", "--sysroot", root,
         "--", *guest_words(root, by_name[name]), cwd=folder("cut"),
     )  # fmt: skip
-    assert ended.status == 1, ended.stdout
-    assert "of 100 cuts broke the promise" in ended.stdout
+    assert ended.status == 0, ended.stdout
+    assert "of 100 cuts lost something" in ended.stdout
 
 
 @pytest.mark.parametrize("name", ["sqlite-rollback", "sqlite-wal"])

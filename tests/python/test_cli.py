@@ -121,11 +121,19 @@ def test_cut_resumes_a_sample_by_default(core, command):
 
 def test_cut_exits_1_and_shows_the_first_lost_line(core, command):
     core.results["cut"].update(cuts=2, failed=1, results=[VERIFIED, BROKEN])
-    status, out, _ = command("cut", "--design", "ideal", "--", "program")
+    status, out, _ = command("cut", "--", "program")
     assert status == 1
     assert "lost line at 0x80001000 (store+0x40)" in out
     assert "perdure replay p1-bbbb" in out
     assert "1 of 2 cuts broke the promise" in out
+
+
+def test_a_cut_that_loses_what_nobody_promised_exits_0(core, command):
+    lost = dict(BROKEN, verdict="lost")
+    core.results["cut"].update(cuts=2, lost=1, failed=0, results=[VERIFIED, lost])
+    status, out, _ = command("cut", "--design", "ideal", "--", "program")
+    assert status == 0
+    assert "promises nothing: 1 of 2 cuts lost something" in out
 
 
 def test_an_interrupted_cut_prints_what_is_finished_and_exits_130(core, command, tmp_path):

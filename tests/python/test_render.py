@@ -56,6 +56,19 @@ def test_cuts_are_counted_by_place():
     assert "recovered nothing" in text
 
 
+def test_what_was_lost_broke_no_promise():
+    from perdure import api, render
+
+    lost = dict(BROKEN, verdict="lost")
+    report = dict(CUT, cuts=2, verified=1, lost=1, failed=0, results=[VERIFIED, lost])
+    read = api.CutReport.from_json(report)
+    assert (read.failures, [one.token for one in read.losses]) == ([], ["p1-bbbb"])
+    text = printed(render.cut(read))
+    assert "picl promises nothing: 1 of 2 cuts lost something" in text
+    assert "cycle 2,000,000: lost (recovered nothing)" in text
+    assert "broke" not in text
+
+
 def test_markup_in_results_is_text():
     from perdure import api, render
 

@@ -170,7 +170,10 @@ pub fn run<D: Design>(
     let explicable = results.iter_mut().filter(|one| {
         matches!(
             one.verdict,
-            Verdict::MemoryDiffers | Verdict::NotConverged | Verdict::OlderThanAnnounced
+            Verdict::Lost
+                | Verdict::MemoryDiffers
+                | Verdict::NotConverged
+                | Verdict::OlderThanAnnounced
         )
     });
     for failed in explicable.take(EXPLANATIONS) {
@@ -742,17 +745,24 @@ fn explain<D: Design>(
 }
 
 impl Campaign {
-    /// Cuts that were verified.
-    pub fn verified(&self) -> usize {
-        self.results
-            .iter()
-            .filter(|one| one.verdict == Verdict::Verified)
-            .count()
+    fn count(&self, counts: impl Fn(Verdict) -> bool) -> usize {
+        let verdicts = self.results.iter().map(|one| one.verdict);
+        verdicts.filter(|&verdict| counts(verdict)).count()
     }
 
-    /// Cuts that were not.
+    /// Cuts that were verified.
+    pub fn verified(&self) -> usize {
+        self.count(|verdict| verdict == Verdict::Verified)
+    }
+
+    /// Cuts at which something was lost that nobody had promised to keep.
+    pub fn lost(&self) -> usize {
+        self.count(|verdict| verdict == Verdict::Lost)
+    }
+
+    /// Cuts at which a promise was broken.
     pub fn failed(&self) -> usize {
-        self.results.len() - self.verified()
+        self.count(Verdict::is_failure)
     }
 
     /// As JSON.
@@ -778,6 +788,7 @@ impl Campaign {
             "run_cycles": self.survey.end,
             "cuts": self.results.len(),
             "verified": self.verified(),
+            "lost": self.lost(),
             "failed": self.failed(),
             "resumed": self.results.iter().filter(|one| one.resumed).count(),
             "coverage": {

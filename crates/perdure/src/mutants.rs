@@ -251,7 +251,7 @@ impl Visitor for TrialVisitor<'_> {
         let first = campaign
             .results
             .iter()
-            .find(|one| one.verdict != Verdict::Verified)
+            .find(|one| one.verdict.is_failure())
             .map(|one| (one.verdict, one.token.clone()));
         Ok(Shown {
             cuts: campaign.results.len(),

@@ -27,6 +27,8 @@ use crate::machine::{Machine, Pause};
 pub enum Verdict {
     /// The promise held.
     Verified,
+    /// Nothing was promised, and memory is not as at the end of any epoch that is new enough.
+    Lost,
     /// Memory or a context is not as at the end of the recovered epoch.
     MemoryDiffers,
     /// A domain went on after it had seen something of a newer epoch than its own.
@@ -43,6 +45,13 @@ pub enum Verdict {
     ReplicaDiffers,
     /// The resumed run's output or exit status is not an uninterrupted run's.
     OutputDiffers,
+}
+
+impl Verdict {
+    /// True where a promise was broken.
+    pub fn is_failure(self) -> bool {
+        !matches!(self, Self::Verified | Self::Lost)
+    }
 }
 
 /// What memory was at the ends of epochs.
@@ -184,6 +193,9 @@ pub fn cut<D: Design>(
     let (journal, behind) = surviving.into_parts();
     let digest = memory.arena.digest().expect("the verifier keeps a digest");
     let mut judged = judge::<D>(golden, recovered, digest, announced);
+    if D::PROMISE == Promise::Nothing && judged.verdict != Verdict::Verified {
+        judged.verdict = Verdict::Lost;
+    }
     judged.writes_in_flight = lost.writes_in_flight;
     judged.writes_lost = lost.writes_lost;
     judged.recovery_steps = steps;

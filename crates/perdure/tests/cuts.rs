@@ -53,18 +53,22 @@ fn epochs_may_end_by_time_and_output_commits_force_them() {
 }
 
 #[test]
-fn an_unprotected_machine_fails_and_the_first_bad_line_is_shown() {
+fn an_unprotected_machine_breaks_no_promise_and_the_first_lost_line_is_shown() {
     let result = cut(&with(
         request("ideal", "@exerciser:20000:256:100000"),
         json!({"cuts": 30}),
     ));
-    assert!(result["failed"].as_u64().unwrap() > 20, "{result}");
+    assert!(result["lost"].as_u64().unwrap() > 20, "{result}");
+    assert_eq!(result["failed"], 0);
+    let sum = ["verified", "lost"].map(|key| result[key].as_u64().unwrap());
+    assert_eq!(sum.iter().sum::<u64>(), 30);
     let shown = result["results"]
         .as_array()
         .unwrap()
         .iter()
         .find(|one| one["first_difference"].is_object())
-        .expect("one failure is explained");
+        .expect("one loss is explained");
+    assert_eq!(shown["verdict"], "lost");
     let difference = &shown["first_difference"];
     assert!(["lost", "mixed"].contains(&difference["kind"].as_str().unwrap()));
     assert!(difference["address"].is_string() && difference["expected"] != difference["found"]);
