@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from os import PathLike, fspath
 from typing import Any, Literal, TypeAlias
 
-from perdure import _core
+from perdure import _core, outputs
 
 Json: TypeAlias = Mapping[str, Any]
 Path: TypeAlias = str | PathLike[str]
@@ -25,6 +25,9 @@ Schedule: TypeAlias = Literal["random", "every-event", "stratified"]
 Resume: TypeAlias = Literal["all", "sample", "none"]
 Engine: TypeAlias = Literal["fast", "plain"]
 Value: TypeAlias = str | int | float | bool
+
+KEPT = ("result.json", "configuration.toml")
+"""The files of a result in the folder that a call is given for it."""
 
 Progress: TypeAlias = Callable[[int, int, str, str], object]
 """Called as `progress(done, total, unit, message)`; `total` is 0 while it is not known."""
@@ -438,6 +441,7 @@ class Machine:
             **_bursts(watch, burst_stores, burst_instructions, sample_cycles),
             **_together(program, programs, restart, warm_up, measure, measure_threads),
         )
+        self._check(out)
         text = _core.run(json.dumps(request), progress)
         self._store(out, text)
         return RunResult.from_json(json.loads(text))
@@ -484,16 +488,23 @@ class Machine:
             out=out,
             **_together(program, programs, restart),
         )
+        self._check(out)
         text = _core.cut(json.dumps(request), progress)
         self._store(out, text)
         return CutReport.from_json(json.loads(text))
 
+    def _check(self, out: Path | None) -> None:
+        """Refuses a folder that could not take the result, before it is computed."""
+        if out is not None:
+            outputs.check_folder(out, files=KEPT)
+
     def _store(self, out: Path | None, result: str) -> None:
         """Keeps a result with its effective configuration in the folder `out`."""
         if out is not None:
-            store(out, "result.json", json.dumps(json.loads(result), indent=2))
+            of_result, of_configuration = KEPT
+            store(out, of_result, json.dumps(json.loads(result), indent=2))
             effective = self.configuration()
-            store(out, "configuration.toml", f"# {effective.hash}\n{effective.toml}")
+            store(out, of_configuration, f"# {effective.hash}\n{effective.toml}")
 
     def _request(
         self,
@@ -542,10 +553,10 @@ def store(folder: Path, name: str, text: str) -> None:
     """Writes one file of results into `folder`, which is made if need be."""
     try:
         pathlib.Path(folder).mkdir(parents=True, exist_ok=True)
-        (pathlib.Path(folder) / name).write_text(text)
+        outputs.write_text(pathlib.Path(folder) / name, text)
     except OSError as error:
         raise _core.PerdureError(
-            f"cannot write {name} into {fspath(folder)}: {error.strerror}"
+            f"cannot write {name} into {outputs.shown(folder)}: {error.strerror}"
         ) from error
 
 

@@ -27,6 +27,7 @@ import perdure
 from perdure import (
     PerdureError,
     api,
+    outputs,
     progress,
     render,
     replication,
@@ -179,7 +180,13 @@ EngineOption = Annotated[
     Engine, typer.Option("--engine", help="The fast interpreter, or its plain reference.")
 ]
 JsonOption = Annotated[
-    str | None, typer.Option("--json", metavar="FILE|-", help="Write the result as JSON.")
+    str | None,
+    typer.Option(
+        "--json",
+        metavar="FILE|-",
+        help="Write the result as JSON.",
+        callback=outputs.check_json,
+    ),
 ]
 OutOption = Annotated[
     Path | None,
@@ -457,6 +464,10 @@ def compare(
     names = [name for name in designs.split(",") if name]
     if not names:
         raise PerdureError("--designs names no design: give some, as in --designs ideal,picl")
+    if out is not None:
+        outputs.check_folder(out, files=("result.json", "compare.png", "compare.html"))
+        for name in names:
+            outputs.check_folder(out / name, files=api.KEPT)
     results: list[api.RunResult] = []
     with progress.bar(stderr, "compare") as show:
         for name in names:
@@ -690,6 +701,7 @@ def bench_speed(
     """Measure host speed under ideal and picl, beside plain qemu-riscv64."""
     from perdure import bench
 
+    outputs.check_folder(out)
     report = bench.speed(out, repeat=repeat, console=stderr)
     _console(json_file).print(bench.tables(report))
     render.write_json(report.as_json(), json_file)
@@ -711,6 +723,7 @@ def demo(
     """Show the whole story: a program, a power cut, and the machine coming back."""
     from perdure import demo as story
 
+    outputs.check_folder(out)
     _exit(story.tell(out, seed=seed, sqlite=sqlite))
 
 

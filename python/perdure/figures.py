@@ -12,6 +12,7 @@ from pathlib import Path
 import altair
 
 from perdure.api import RunResult
+from perdure.outputs import written
 
 KINDS = ("data", "log", "metadata", "context")
 COLOURS = ("#4c78a8", "#f58518", "#54a24b", "#b279a2")
@@ -76,8 +77,10 @@ def save(chart: altair.VConcatChart, stem: Path) -> tuple[Path, Path]:
     """Writes `stem`.png and `stem`.html and returns both paths."""
     stem.parent.mkdir(parents=True, exist_ok=True)
     png, html = stem.with_suffix(".png"), stem.with_suffix(".html")
-    chart.save(str(png), scale_factor=PIXELS_PER_POINT)
-    chart.save(str(html), inline=True)
+    with written(png) as file:
+        chart.save(str(file), scale_factor=PIXELS_PER_POINT)
+    with written(html) as file:
+        chart.save(str(file), inline=True)
     return png, html
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Group, JustifyMethod, RenderableType
@@ -17,6 +16,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
+from perdure import outputs
 from perdure._core import PerdureError
 from perdure.api import (
     Catalogue,
@@ -75,9 +75,11 @@ def write_json(document: object, file: str | None) -> bool:
         sys.stdout.write(text)
         return True
     try:
-        Path(file).write_text(text)
+        outputs.write_text(file, text)
     except OSError as error:
-        raise PerdureError(f"--json cannot write {file}: {error.strerror}") from error
+        raise PerdureError(
+            f"--json cannot write {outputs.shown(file)}: {error.strerror}"
+        ) from error
     return False
 
 

@@ -16,7 +16,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from perdure import _core, progress, render
+from perdure import _core, outputs, progress, render
 from perdure.api import Path, Progress, RunResult
 
 LISTEN = "127.0.0.1:7433"
@@ -78,6 +78,8 @@ def resume_replica(
     (`HOST:GUEST`) in their place. `raw` has `restored_epoch`, and `output_from`: the place in each
     stream of the program where its output here begins.
     """
+    if out is not None:
+        outputs.check_folder(out)
     request = {
         "directory": fspath(directory),
         "epoch": epoch,
@@ -165,7 +167,13 @@ def resume(
         HostPath | None, typer.Option("--out", metavar="DIR", help="Where the guest's files go.")
     ] = None,
     json_file: Annotated[
-        str | None, typer.Option("--json", metavar="FILE|-", help="Write the result as JSON.")
+        str | None,
+        typer.Option(
+            "--json",
+            metavar="FILE|-",
+            help="Write the result as JSON.",
+            callback=outputs.check_json,
+        ),
     ] = None,
 ) -> None:
     """Restore an epoch and run the program from there to its end; its exit status is this one's."""

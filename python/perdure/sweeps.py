@@ -14,7 +14,7 @@ from os import fspath
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from perdure import api
+from perdure import api, outputs
 from perdure._core import PerdureError
 
 if TYPE_CHECKING:
@@ -93,6 +93,10 @@ def sweep(
     from perdure.experiments.cache import Cache
     from perdure.experiments.point import Point
 
+    folder = Path(out)
+    outputs.check_folder(folder, files=("results.parquet", "statistics.parquet"))
+    for name in ("points", "figures"):
+        outputs.check_folder(folder / name)
     commands = [[fspath(word) for word in words] for words in programs or [program]]
     if not designs:
         raise PerdureError("a sweep needs a design, as in --design ideal,picl")
@@ -121,7 +125,6 @@ def sweep(
         overrides = tuple(f"{key}={value}" for key, value in chosen.items())
         varied = replace(template, overrides=overrides, remark=" ".join(overrides))
         asked += [(replace(varied, design=name), chosen) for name in designs]
-    folder = Path(out)
     finished = cluster.run(
         [point for point, _ in asked],
         Cache(folder),

@@ -16,7 +16,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from perdure import render
+from perdure import outputs, render
 from perdure.api import Json
 from perdure.snapshots import Snapshots, open_snapshots
 
@@ -56,7 +56,13 @@ ProcessOption = Annotated[
     typer.Option("--process", metavar="NUMBER", help="Whose memory, where that is not clear."),
 ]
 JsonOption = Annotated[
-    str | None, typer.Option("--json", metavar="FILE|-", help="Write the answer as JSON.")
+    str | None,
+    typer.Option(
+        "--json",
+        metavar="FILE|-",
+        help="Write the answer as JSON.",
+        callback=outputs.check_json,
+    ),
 ]
 
 

@@ -189,6 +189,32 @@ def gdb(program: Path, core: Path, *asked: str) -> str:
     return done.stdout
 
 
+def test_a_store_that_cannot_be_is_refused_before_the_run(command: Command, kept: Kept) -> None:
+    nowhere = Path("/proc/perdure")
+    file = kept.directory / "store.json"
+    for wrong in (nowhere, file, file / "below"):
+        ended = command(
+            "run",
+            "--design",
+            "nvoverlay",
+            "--machine",
+            "nvoverlay",
+            "--snapshots",
+            wrong,
+            "--",
+            kept.program,
+        )
+        assert_refused(ended, "--snapshots", str(wrong))
+
+
+def test_a_core_file_that_fails_leaves_the_old_one(kept: Kept, tmp_path: Path) -> None:
+    core = tmp_path / "core"
+    core.mkdir()
+    with pytest.raises(perdure.PerdureError, match="writing"):
+        kept.store.dump(core, 5)
+    assert list(tmp_path.iterdir()) == [core]
+
+
 def test_gdb_opens_a_dumped_epoch(kept: Kept, ends: dict[int, int], tmp_path: Path) -> None:
     number = 24
     core = tmp_path / "core"

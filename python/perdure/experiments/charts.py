@@ -15,7 +15,7 @@ from typing import Any
 import altair
 import polars as pl
 
-from perdure import PerdureError
+from perdure import PerdureError, outputs
 from perdure.experiments.claims import Average, expected
 from perdure.experiments.declaration import Experiment, Paper
 from perdure.experiments.metrics import Metric, metric
@@ -34,9 +34,12 @@ def save(chart: altair.TopLevelMixin, stem: Path) -> dict[str, Path]:
     try:
         stem.parent.mkdir(parents=True, exist_ok=True)
         specification = chart.to_dict()
-        paths["json"].write_text(json.dumps(specification, indent=1, sort_keys=True) + "\n")
-        chart.save(str(paths["svg"]))
-        chart.save(str(paths["png"]), scale_factor=PIXELS_PER_POINT)
+        text = json.dumps(specification, indent=1, sort_keys=True) + "\n"
+        outputs.write_text(paths["json"], text)
+        with outputs.written(paths["svg"]) as file:
+            chart.save(str(file))
+        with outputs.written(paths["png"]) as file:
+            chart.save(str(file), scale_factor=PIXELS_PER_POINT)
     except OSError as error:
         raise PerdureError(f"cannot draw {stem}: {error}") from error
     return paths

@@ -13,7 +13,7 @@ from typing import Any
 
 import polars as pl
 
-from perdure import PerdureError
+from perdure import PerdureError, outputs
 from perdure.experiments.cache import Stored
 from perdure.experiments.point import Point
 
@@ -211,8 +211,10 @@ def write(data: pl.DataFrame, stored: Sequence[Stored], out: Path) -> Path:
         schema={"statistic": pl.String, "unit": pl.String, "meaning": pl.String},
     )
     try:
-        pq.write_table(table.cast(pa.schema(fields)), path, compression="zstd")
-        described.write_parquet(out / "statistics.parquet")
+        with outputs.written(path) as file:
+            pq.write_table(table.cast(pa.schema(fields)), file, compression="zstd")
+        with outputs.written(out / "statistics.parquet") as file:
+            described.write_parquet(file)
     except OSError as error:
         raise PerdureError(f"cannot write {path}: {error}") from error
     return path

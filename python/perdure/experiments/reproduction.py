@@ -16,7 +16,7 @@ from typing import Any
 
 import polars as pl
 
-from perdure import PerdureError, __version__, api
+from perdure import PerdureError, __version__, api, outputs
 from perdure.experiments import (
     charts,
     claims,
@@ -35,6 +35,7 @@ from perdure.experiments.point import core_digest
 
 SCHEMA = 1
 CUTS = "cuts"
+KEPT = ("results.json", "results.parquet", "statistics.parquet", "report.html")
 
 Watch = Callable[[cluster.Outcome, int, int], object]
 
@@ -85,6 +86,9 @@ def reproduce(
 ) -> Reproduction:
     """Runs a paper's experiments, or some of its `figures`, and writes everything into `out`."""
     started = time.monotonic()
+    outputs.check_folder(out, files=KEPT)
+    for folder in ("points", "configurations", "figures"):
+        outputs.check_folder(out / folder)
     work = _planned(paper, figures, scale, out, sysroot, say)
     for line in _announcement(work):
         say(line)

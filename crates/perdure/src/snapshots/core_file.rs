@@ -6,7 +6,7 @@
 
 use std::fs::File;
 use std::io::{self, BufWriter, Seek, SeekFrom, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use perdure_linux::inspect::{MappingView, PageView, ProcessView, ThreadView};
 use perdure_linux::{Kernel, PAGE_BYTES};
@@ -147,6 +147,22 @@ struct Segment {
     held: bool,
 }
 
+/// A file that is being written under another name; what was left of it goes.
+struct Unfinished(PathBuf);
+
+impl Unfinished {
+    fn beside(file: &Path) -> Self {
+        Self(file.with_file_name(format!(".perdure-core-{}", std::process::id())))
+    }
+}
+
+impl Drop for Unfinished {
+    fn drop(&mut self) {
+        // Gone already where it was renamed.
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
 impl Snapshots {
     pub(super) fn dump(&self, epoch: u64, file: &Path, wanted: Option<u32>) -> Answer<Value> {
         let (kernel, harts) = self.machine(epoch)?;
@@ -185,7 +201,9 @@ impl Snapshots {
             what: format!("writing {}", file.display()),
             source,
         };
-        let mut out = BufWriter::new(File::create(file).map_err(host)?);
+        // Under another name until it is whole: what was there lasts until then.
+        let unfinished = Unfinished::beside(file);
+        let mut out = BufWriter::new(File::create(&unfinished.0).map_err(host)?);
         let end = head(&mut out, &notes.0, &segments).map_err(host)?;
         for segment in segments.iter().filter(|segment| segment.held) {
             for page in segment.start / PAGE_BYTES..segment.end / PAGE_BYTES {
@@ -206,6 +224,7 @@ impl Snapshots {
             .map_err(io::IntoInnerError::into_error)
             .map_err(host)?;
         out.set_len(end).map_err(host)?;
+        std::fs::rename(&unfinished.0, file).map_err(host)?;
         let threads = process.threads.iter();
         Ok(json!({
             "epoch": epoch,

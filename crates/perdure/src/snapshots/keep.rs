@@ -30,6 +30,10 @@ const DESIGNS: &[&str] = &[Nvoverlay::NAME];
 /// The folder of copies of programs and libraries.
 const FILES: &str = "files";
 
+/// The folder in which a store is written; its parts move to their places when all are there, so
+/// that an older store lasts until then.
+const UNFINISHED: &str = ".unfinished";
+
 /// Refuses a design that keeps no snapshots, in the name of an option.
 pub fn check_design(option: &str, design: &str) -> Result<(), Error> {
     if DESIGNS.contains(&design) {
@@ -48,17 +52,31 @@ pub fn check(directory: &Path, design: &str) -> Result<(), Error> {
     match fs::read_dir(directory) {
         Ok(mut entries) => {
             let store = directory.join(manifest::NAME).is_file();
-            if !store && entries.next().is_some() {
+            let foreign = |entry: io::Result<fs::DirEntry>| {
+                entry.map_or(true, |entry| entry.file_name() != UNFINISHED)
+            };
+            if !store && entries.any(foreign) {
                 return Err(Error::Request(format!(
                     "--snapshots {shown}: the folder is not empty and no snapshot store; name another one"
                 )));
             }
-            Ok(())
         }
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            fs::create_dir_all(directory).map_err(|source| refused(directory, source))
+            fs::create_dir_all(directory).map_err(|source| refused(directory, source))?;
         }
-        Err(source) => Err(refused(directory, source)),
+        Err(source) => return Err(refused(directory, source)),
+    }
+    // Permission bits don't say who may: a folder is made, and goes again.
+    let unfinished = directory.join(UNFINISHED);
+    begin(&unfinished).map_err(|source| refused(directory, source))?;
+    fs::remove_dir_all(&unfinished).map_err(|source| refused(directory, source))
+}
+
+/// An empty folder for a store that is being written.
+fn begin(unfinished: &Path) -> io::Result<()> {
+    match fs::remove_dir_all(unfinished) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => fs::create_dir(unfinished),
     }
 }
 
@@ -111,12 +129,9 @@ fn write<D: Design>(
     let held: Vec<(u64, u64)> = home.into_iter().chain(pool).collect();
     let bytes = archive::length(held.len() as u64, count(&held));
 
-    // A store that is being replaced is none until everything is there.
-    let manifest_path = directory.join(manifest::NAME);
-    if manifest_path.exists() {
-        fs::remove_file(&manifest_path).map_err(|source| refused(&manifest_path, source))?;
-    }
-    let files = copies(machine, directory)?;
+    let unfinished = directory.join(UNFINISHED);
+    begin(&unfinished).map_err(|source| refused(&unfinished, source))?;
+    let files = copies(machine, &unfinished)?;
     let configuration = &prepared.configuration;
     let ended = machine.ended();
     let manifest = Manifest {
@@ -147,10 +162,27 @@ fn write<D: Design>(
         files,
     };
     let (text, seal) = manifest.encode();
-    let path = directory.join(archive::NAME);
+    let path = unfinished.join(archive::NAME);
     archive::write(&path, nvm, &held, seal).map_err(|source| refused(&path, source))?;
-    fs::write(&manifest_path, text).map_err(|source| refused(&manifest_path, source))?;
+    let path = unfinished.join(manifest::NAME);
+    fs::write(&path, text).map_err(|source| refused(&path, source))?;
+    replace(directory, &unfinished).map_err(|source| refused(directory, source))?;
     Ok(manifest)
+}
+
+/// Puts a store that is complete in the place of an older one. store.json goes first and comes last:
+/// a folder without it is no store, so that parts of two are never read as one.
+fn replace(directory: &Path, unfinished: &Path) -> io::Result<()> {
+    let absent = |result: io::Result<()>| match result {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    };
+    absent(fs::remove_file(directory.join(manifest::NAME)))?;
+    absent(fs::remove_dir_all(directory.join(FILES)))?;
+    for part in [FILES, archive::NAME, manifest::NAME] {
+        fs::rename(unfinished.join(part), directory.join(part))?;
+    }
+    fs::remove_dir(unfinished)
 }
 
 /// The lines that matter: below the pool, and in it.
@@ -191,12 +223,7 @@ fn lines<D: Design>(machine: &Machine<D>, nvm: &Arena) -> Result<(Lines, Lines),
 /// Copies the programs and libraries that the guest looked into.
 fn copies<D: Design>(machine: &Machine<D>, directory: &Path) -> Result<Vec<FileEntry>, Error> {
     let folder = directory.join(FILES);
-    match fs::remove_dir_all(&folder) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => {
-            return Err(refused(&folder, error));
-        }
-        _ => fs::create_dir_all(&folder).map_err(|source| refused(&folder, source))?,
-    }
+    fs::create_dir(&folder).map_err(|source| refused(&folder, source))?;
     let mut written: BTreeMap<u64, String> = BTreeMap::new();
     let mut entries = Vec::new();
     for file in machine.kernel().host_view().programs_seen() {

@@ -15,7 +15,7 @@ from typing import Any
 
 import jinja2
 
-from perdure import PerdureError
+from perdure import PerdureError, outputs
 
 HERE = Path(__file__).parent
 VERDICTS = ("holds", "differs", "not comparable")
@@ -29,7 +29,7 @@ def write(out: Path) -> Path:
     results = _read_json(out / "results.json")
     path = out / "report.html"
     try:
-        path.write_text(page(results, out), encoding="utf-8")
+        outputs.write_text(path, page(results, out))
     except OSError as error:
         raise PerdureError(f"cannot write {path}: {error}") from error
     return path

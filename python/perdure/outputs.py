@@ -1,0 +1,149 @@
+"""Files that results go to: refused before a run where they cannot be written, and written whole.
+
+Always true here: a file holds what it held before or all of what is new, because it is written
+beside its place under another name and then renamed; what is no regular file (a terminal, a pipe,
+`/dev/null`) is never replaced, but written to; a refusal is one line.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+import uuid
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from os import PathLike, fspath
+from pathlib import Path
+
+from perdure._core import PerdureError
+
+SHOWN_CHARACTERS = 200
+"""Of a name in a message."""
+
+WRITTEN_IN_PLACE = ("/dev/", "/proc/")
+"""Names of what is open already, as `/dev/stdout`: never replaced, whatever stands behind them."""
+
+
+def shown(name: str | PathLike[str]) -> str:
+    """A name as a message shows it: in one line, and not endless."""
+    text = fspath(name)
+    if not text.isprintable() or not text.strip():
+        text = ascii(text)
+    if len(text) <= SHOWN_CHARACTERS:
+        return text
+    half = SHOWN_CHARACTERS // 2
+    return f"{text[:half]}…{text[-half:]} ({len(text)} characters)"
+
+
+def check_file(path: str | PathLike[str], option: str) -> None:
+    """Refuses a file that a run could not write at its end; changes nothing."""
+    with _refusing(path, option):
+        place = _place(path)
+        try:
+            status = Path(path).stat()
+        except FileNotFoundError:
+            status = None
+        if status is None:
+            _probe(place.parent)
+            return
+        if stat.S_ISDIR(status.st_mode):
+            raise IsADirectoryError(errno.EISDIR, "is a directory")
+        if not os.access(path, os.W_OK) or not status.st_mode & 0o222:
+            raise PermissionError(errno.EACCES, "is read-only")
+        if _is_replaced(path):
+            _probe(place.parent)
+
+
+def check_folder(
+    folder: str | PathLike[str], option: str = "--out", files: Iterable[str] = ()
+) -> None:
+    """Refuses a folder that could not be made or written to, or these files in it."""
+    with _refusing(folder, option):
+        existing = _place(folder)
+        while True:
+            try:
+                status = existing.stat()
+                break
+            except FileNotFoundError:
+                existing = existing.parent
+        if not stat.S_ISDIR(status.st_mode):
+            raise NotADirectoryError(errno.ENOTDIR, "is not a directory")
+        _probe(existing)
+    if existing == _place(folder):
+        for name in files:
+            check_file(existing / name, option)
+
+
+def check_json(file: str | None) -> str | None:
+    """The target of `--json`, where it can be written."""
+    if file is not None and file != "-":
+        check_file(file, "--json")
+    return file
+
+
+def write_text(path: str | PathLike[str], text: str) -> None:
+    """Writes a file whole.
+
+    Raises:
+        OSError: it cannot be written; what was there is as it was.
+    """
+    with written(path) as unfinished:
+        unfinished.write_text(text, encoding="utf-8")
+
+
+@contextmanager
+def written(path: str | PathLike[str]) -> Iterator[Path]:
+    """A file to write to, which takes the place of `path` when the block ends without an error."""
+    if not _is_replaced(path):
+        yield Path(path)
+        return
+    place = _place(path)
+    unfinished = _beside(place)
+    try:
+        yield unfinished
+        with suppress(FileNotFoundError):
+            unfinished.chmod(stat.S_IMODE(place.stat().st_mode))
+        unfinished.replace(place)
+    finally:
+        unfinished.unlink(missing_ok=True)
+
+
+def _is_replaced(path: str | PathLike[str]) -> bool:
+    """Whether a new file takes the place of what is there."""
+    if str(Path.cwd() / path).startswith(WRITTEN_IN_PLACE):
+        return False
+    return not Path(path).exists() or Path(path).is_file()
+
+
+def _place(path: str | PathLike[str]) -> Path:
+    """Where a file is: a link stays, and what it leads to is written."""
+    if not fspath(path):
+        raise FileNotFoundError(errno.ENOENT, "an empty name")
+    return Path(os.path.realpath(path))
+
+
+def _beside(place: Path) -> Path:
+    """Another name in the same folder; the ending stays, for it says what is written."""
+    return place.with_name(f".perdure-{uuid.uuid4().hex[:12]}-{place.name[-64:]}")
+
+
+def _probe(folder: Path) -> None:
+    """Makes a file in a folder, and removes it: permission bits alone don't say who may."""
+    probe = _beside(folder / "probe")
+    probe.touch(exist_ok=False)
+    probe.unlink()
+
+
+@contextmanager
+def _refusing(path: str | PathLike[str], option: str) -> Iterator[None]:
+    """Turns the host's refusal into one line that names option, path and reason."""
+    try:
+        yield
+    except OSError as error:
+        raise PerdureError(
+            f"{option} cannot write {shown(path)}: {error.strerror or error}"
+        ) from error
+    except ValueError as error:
+        # A name with a zero byte, or with characters that no file of this host can have.
+        raise PerdureError(f"{option} cannot write {shown(path)}: {error}") from error
