@@ -27,6 +27,8 @@ PROGRAMS = (
     "guests/files",
     "guests/signals",
     "guests/fp",
+    "guests/clocks 1 600",
+    "guests/clocks 4 150",
     "kv 2000",
 )
 

@@ -69,3 +69,15 @@ def test_the_engines_agree_on_everything(
     assert fast == plain
     # Nor does the fast engine differ from itself.
     assert run("fast") == fast
+
+
+@pytest.mark.parametrize("harts", [1, 2, 4])
+@pytest.mark.parametrize("design", ["ideal", "picl", "frm"])
+def test_a_loop_takes_its_instructions_by_every_clock(
+    design: str, harts: int, programs: Path, run_guest: RunGuest
+) -> None:
+    run = run_guest(Machine(design=design, harts=harts), [programs / "guests/clocks", "loop"])
+    alone = run_guest(Machine(design="ideal", harts=1), [programs / "guests/clocks", "loop"])
+    assert run.stdout == alone.stdout
+    # Four instructions a round, at 2 GHz.
+    assert all(2_000_000 <= int(time) < 2_001_000 for time in run.stdout.split())

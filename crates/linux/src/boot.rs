@@ -244,6 +244,7 @@ impl Kernel {
             vfork_waiter: None,
             ending: None,
             started_ns: machine.clock_ns(),
+            retired: 0,
             children: Usage::default(),
         };
         self.open_standard_files(&mut process.descriptors)

@@ -14,7 +14,7 @@ use crate::machine::{Machine, SpaceId, ThreadId};
 use crate::outcome::{ExitReport, Outcome, ProgramReport};
 use crate::process::{Ending, IntervalTimer, Process, ProcessId, Usage, Zombie};
 use crate::signal::{SA_NOCLDWAIT, SIG_IGN, SIGCHLD, SIGKILL, SignalInfo, Target};
-use crate::thread::{ThreadState, Wait};
+use crate::thread::{Thread, ThreadState, Wait};
 use crate::vfs::locks;
 
 impl Kernel {
@@ -73,6 +73,7 @@ impl Kernel {
             };
         }
         if self.threads.get(&thread).is_some_and(|t| t.doomed) {
+            self.count_retired(thread, machine.retired(hart_index));
             self.remove_thread(thread);
         }
         self.bury(machine);
@@ -150,11 +151,15 @@ impl Kernel {
             self.leave_hart(hart as usize);
         }
         self.scheduler.ready.retain(|&ready| ready != id);
-        self.thread_is_gone(thread.process);
+        self.thread_is_gone(&thread);
     }
 
-    /// A thread of the process is gone: whoever waits for that goes on.
-    fn thread_is_gone(&mut self, id: ProcessId) {
+    /// A thread is gone: its process keeps what it retired, and whoever waits for its end goes on.
+    fn thread_is_gone(&mut self, thread: &Thread) {
+        let id = thread.process;
+        if let Some(process) = self.processes.get_mut(id) {
+            process.retired = process.retired.saturating_add(thread.retired);
+        }
         let left = self.threads_of(id);
         for &thread in &left {
             self.unblock_if(thread, |wait| wait == Wait::Alone);
@@ -185,13 +190,14 @@ impl Kernel {
         self.processes[process].last_status = status;
         let hart = self.scheduler.running.iter().position(|&on| on == Some(id));
         if let Some(hart) = hart {
+            self.count_retired(id, machine.retired(hart));
             self.leave_hart(hart);
         }
         let Some(thread) = self.threads.remove(&id) else {
             return;
         };
         self.clear_child(machine, space, thread.clear_child);
-        self.thread_is_gone(process);
+        self.thread_is_gone(&thread);
     }
 
     /// Tells whoever waits in memory for the end of a thread.
@@ -286,10 +292,22 @@ impl Kernel {
         }
     }
 
+    /// Brings a thread's count of retired instructions up to date, as it leaves a hart that has
+    /// retired so many.
+    pub(crate) fn count_retired(&mut self, id: ThreadId, on_hart: u64) {
+        if let Some(thread) = self.threads.get_mut(&id) {
+            thread.retired = thread.retired_when(on_hart);
+            thread.hart_retired = on_hart;
+        }
+    }
+
     /// What a process has used itself.
     pub(crate) fn usage(&self, process: &Process, machine: &dyn Machine) -> Usage {
+        let threads = self.threads.values();
+        let own = threads.filter(|thread| thread.process == process.id);
+        let of_threads = own.map(|thread| thread.retired_by_now(machine));
         Usage {
-            time_ns: machine.clock_ns().saturating_sub(process.started_ns),
+            retired: of_threads.fold(process.retired, u64::saturating_add),
             page_faults: self
                 .spaces
                 .get(process.space)

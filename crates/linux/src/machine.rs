@@ -39,6 +39,12 @@ pub trait Machine {
     /// The virtual clock in nanoseconds: monotonic, never host time.
     fn clock_ns(&self) -> u64;
 
+    /// Instructions that a hart has retired.
+    fn retired(&self, hart: usize) -> u64;
+
+    /// What so many instructions take on the virtual clock: the CPU time of whoever retired them.
+    fn duration_ns(&self, instructions: u64) -> u64;
+
     /// Translations of these virtual page numbers are no longer what [`crate::Kernel::translate`]
     /// said before: drop them on every hart, and decoded code too if `executable`.
     fn mappings_changed(&mut self, space: SpaceId, pages: Range<u64>, executable: bool);

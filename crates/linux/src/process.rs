@@ -40,14 +40,15 @@ pub(crate) struct IntervalTimer {
 /// What a process has used.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Usage {
-    pub time_ns: u64,
+    /// Instructions, which are its CPU time.
+    pub retired: u64,
     pub page_faults: u64,
 }
 
 impl Usage {
     pub fn plus(self, other: Self) -> Self {
         Self {
-            time_ns: self.time_ns.saturating_add(other.time_ns),
+            retired: self.retired.saturating_add(other.retired),
             page_faults: self.page_faults.saturating_add(other.page_faults),
         }
     }
@@ -122,6 +123,8 @@ pub(crate) struct Process {
     pub ending: Option<Ending>,
     /// When it was made.
     pub started_ns: u64,
+    /// Instructions of its threads that are gone.
+    pub retired: u64,
     /// Of the children that it asked for.
     pub children: Usage,
 }

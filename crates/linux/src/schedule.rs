@@ -73,6 +73,7 @@ impl Kernel {
             let id = self.scheduler.ready.pop_front()?;
             let thread = self.threads.get_mut(&id)?;
             thread.context.load(hart);
+            thread.hart_retired = hart.retired;
             thread.state = ThreadState::Running {
                 hart: hart_index as u32,
             };
@@ -115,6 +116,7 @@ impl Kernel {
 
     /// Saves a thread and puts it at the end of the queue.
     pub(crate) fn requeue(&mut self, hart_index: usize, id: ThreadId, hart: &Hart) {
+        self.count_retired(id, hart.retired);
         if let Some(thread) = self.threads.get_mut(&id) {
             thread.context = Context::of(hart);
             thread.state = ThreadState::Ready;
@@ -132,6 +134,7 @@ impl Kernel {
         wait: Wait,
         deadline_ns: Option<u64>,
     ) {
+        self.count_retired(id, hart.retired);
         if let Some(thread) = self.threads.get_mut(&id) {
             thread.context = Context::of(hart);
             thread.state = ThreadState::Blocked { wait, deadline_ns };

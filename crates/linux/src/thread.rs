@@ -3,7 +3,7 @@
 use perdure_riscv::Hart;
 use serde::{Deserialize, Serialize};
 
-use crate::machine::{SpaceId, ThreadId};
+use crate::machine::{Machine, SpaceId, ThreadId};
 use crate::process::ProcessId;
 use crate::signal::{AlternateStack, SignalInfo};
 use crate::vfs::InodeId;
@@ -142,9 +142,27 @@ pub(crate) struct Thread {
     pub transferred: u64,
     /// Cleared and woken when the thread ends.
     pub clear_child: u64,
+    /// What it had retired when it last left a hart.
+    pub retired: u64,
+    /// What the hart had retired when the thread last came to one.
+    pub hart_retired: u64,
 }
 
 impl Thread {
+    /// What it has retired when the hart that it is on has retired so much.
+    pub fn retired_when(&self, hart_retired: u64) -> u64 {
+        let since = hart_retired.saturating_sub(self.hart_retired);
+        self.retired.saturating_add(since)
+    }
+
+    /// What it has retired.
+    pub fn retired_by_now(&self, machine: &dyn Machine) -> u64 {
+        match self.state {
+            ThreadState::Running { hart } => self.retired_when(machine.retired(hart as usize)),
+            _ => self.retired,
+        }
+    }
+
     pub fn new(id: ThreadId, process: ProcessId, context: Context, name: String) -> Self {
         Self {
             id,
@@ -161,6 +179,8 @@ impl Thread {
             retry_deadline_ns: None,
             transferred: 0,
             clear_child: 0,
+            retired: 0,
+            hart_retired: 0,
         }
     }
 }

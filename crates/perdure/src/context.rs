@@ -2,8 +2,9 @@
 //! and a machine record that binds them together.
 //!
 //! ```text
-//! context(h)      Hart::to_bytes (536 bytes), then u64 each: 1 if a thread runs here, thread,
-//!                 space, program, virtual time, checksum of all before
+//! context(h)      Hart::to_bytes (536 bytes); u32 each: 1 if a thread runs here, program, thread,
+//!                 space; u64 each: virtual time in ns, instructions retired elsewhere while this hart
+//!                 was idle, local time in cycles, checksum of all before
 //! context(harts)  machine record: epoch, kernel image length and checksum, skipped time (sealed)
 //! kernel image    Kernel::save
 //! ```
@@ -13,6 +14,7 @@
 
 use perdure_designs::bytes::{Writer, checksum, sealed, unsealed};
 use perdure_designs::layout::{CONTEXT_BYTES, Layout};
+use perdure_hardware::time::Cycles;
 use perdure_linux::{HostView, Kernel, Running, SpaceId, ThreadId};
 use perdure_riscv::Hart;
 
@@ -20,10 +22,10 @@ const MAGIC: u64 = u64::from_le_bytes(*b"PERDMACH");
 /// Bytes of a machine record.
 pub const RECORD_BYTES: usize = 128;
 const HART_BYTES: usize = perdure_riscv::CONTEXT_BYTES;
-/// Bytes of a saved context: registers, what runs, virtual time, checksum.
+/// Bytes of a saved context: registers, what runs, times, checksum.
 pub const SAVED_BYTES: usize = HART_BYTES + 6 * 8;
 /// Where the virtual time stands in it.
-pub const CLOCK_AT: usize = HART_BYTES + 4 * 8;
+pub const CLOCK_AT: usize = HART_BYTES + 2 * 8;
 
 /// A hart and what runs on it.
 #[derive(Clone, Debug, Default)]
@@ -32,31 +34,43 @@ pub struct HartContext {
     pub hart: Hart,
     /// The thread, if not idle.
     pub running: Option<Running>,
+    /// What the hart's progress has over its retired instructions (see
+    /// [`VirtualClock`](crate::port::VirtualClock)).
+    pub idle: u64,
+}
+
+/// When a context was saved.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SavedAt {
+    /// The virtual clock.
+    pub clock_ns: u64,
+    /// The hart's local time.
+    pub cycles: Cycles,
 }
 
 impl HartContext {
-    /// The bytes to store, at that virtual time.
-    pub fn encode(&self, clock_ns: u64) -> Vec<u8> {
+    /// The instructions that this hart has retired, and those of others while it was idle.
+    pub fn progress(&self) -> u64 {
+        self.hart.retired.saturating_add(self.idle)
+    }
+
+    /// The bytes to store, at that time.
+    pub fn encode(&self, at: SavedAt) -> Vec<u8> {
         let mut bytes = self.hart.to_bytes().to_vec();
         let running = self.running.map_or([0; 4], |running| {
-            [
-                1,
-                u64::from(running.thread.0),
-                u64::from(running.space.0),
-                u64::from(running.program),
-            ]
+            [1, running.program, running.thread.0, running.space.0]
         });
-        for word in running.into_iter().chain([clock_ns]) {
-            bytes.extend_from_slice(&word.to_le_bytes());
-        }
+        bytes.extend(running.into_iter().flat_map(u32::to_le_bytes));
+        let times = [at.clock_ns, self.idle, at.cycles];
+        bytes.extend(times.into_iter().flat_map(u64::to_le_bytes));
         let seal = checksum(&bytes);
         bytes.extend_from_slice(&seal.to_le_bytes());
         debug_assert!(bytes.len() == SAVED_BYTES && SAVED_BYTES as u64 <= CONTEXT_BYTES);
         bytes
     }
 
-    /// The context, and the virtual time when it was saved.
-    fn decode(bytes: &[u8]) -> Result<(Self, u64), String> {
+    /// The context, and when it was saved.
+    fn decode(bytes: &[u8]) -> Result<(Self, SavedAt), String> {
         let (body, seal) = bytes.split_at(SAVED_BYTES - 8);
         if checksum(body).to_le_bytes() != seal {
             return Err("a processor context is damaged: its checksum is wrong".into());
@@ -64,15 +78,21 @@ impl HartContext {
         let (registers, rest) = body.split_at(HART_BYTES);
         let registers = registers.try_into().expect("split at the right length");
         let hart = Hart::from_bytes(registers).map_err(|error| error.to_string())?;
-        let word = |index: usize| {
-            u64::from_le_bytes(rest[index * 8..][..8].try_into().expect("eight bytes"))
-        };
-        let running = (word(0) != 0).then(|| Running {
-            thread: ThreadId(word(1) as u32),
-            space: SpaceId(word(2) as u32),
-            program: word(3) as u32,
+        let (who, times) = rest.split_at(4 * 4);
+        let (who, times) = (who.as_chunks::<4>().0, times.as_chunks::<8>().0);
+        let [runs, program, thread, space] = std::array::from_fn(|at| u32::from_le_bytes(who[at]));
+        let [clock_ns, idle, cycles] = std::array::from_fn(|at| u64::from_le_bytes(times[at]));
+        let running = (runs != 0).then_some(Running {
+            thread: ThreadId(thread),
+            space: SpaceId(space),
+            program,
         });
-        Ok((Self { hart, running }, word(4)))
+        let context = Self {
+            hart,
+            running,
+            idle,
+        };
+        Ok((context, SavedAt { clock_ns, cycles }))
     }
 }
 
@@ -118,8 +138,8 @@ pub struct Saved {
     pub record: MachineRecord,
     /// The harts.
     pub harts: Vec<HartContext>,
-    /// The newest virtual time at which one of them was saved.
-    pub clock_ns: u64,
+    /// The newest times at which one of them was saved.
+    pub at: SavedAt,
     /// The kernel.
     pub kernel: Kernel,
 }
@@ -152,11 +172,15 @@ pub fn restore(
     let harts: Vec<_> = (0..harts)
         .map(|hart| HartContext::decode(&read(layout.context(hart), SAVED_BYTES)))
         .collect::<Result<_, _>>()?;
-    let (harts, clocks): (_, Vec<u64>) = harts.into_iter().unzip();
+    let (harts, times): (_, Vec<SavedAt>) = harts.into_iter().unzip();
+    let newest = |time: fn(&SavedAt) -> u64| times.iter().map(time).max().unwrap_or(0);
     Ok(Saved {
         record,
         harts,
-        clock_ns: clocks.into_iter().max().unwrap_or(0),
+        at: SavedAt {
+            clock_ns: newest(|at| at.clock_ns),
+            cycles: newest(|at| at.cycles),
+        },
         kernel,
     })
 }
@@ -174,9 +198,14 @@ mod tests {
             space: SpaceId(1),
             program: 0,
         });
-        let bytes = context.encode(5);
-        let (again, clock_ns) = HartContext::decode(&bytes).expect("it is whole");
-        assert_eq!(clock_ns, 5);
+        context.idle = 3;
+        let at = SavedAt {
+            clock_ns: 5,
+            cycles: 9,
+        };
+        let bytes = context.encode(at);
+        let (again, saved_at) = HartContext::decode(&bytes).expect("it is whole");
+        assert_eq!((again.idle, saved_at), (context.idle, at));
         assert_eq!((again.hart, again.running), (context.hart, context.running));
         assert_eq!(bytes[CLOCK_AT..CLOCK_AT + 8], 5u64.to_le_bytes());
         for at in 0..bytes.len() {

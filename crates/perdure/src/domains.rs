@@ -123,7 +123,7 @@ impl<D: Design> Machine<D> {
 
     /// Saves a hart's context as of the end of an epoch. Returns when its last line was taken.
     fn save_context(&mut self, hart: usize, epoch: u64, now: Cycles) -> Cycles {
-        let bytes = self.harts[hart].context.encode(self.clock_ns());
+        let bytes = self.harts[hart].context.encode(self.saved_at(hart));
         let old = std::mem::take(&mut self.saved_contexts[hart]);
         let (domain, address) = (self.hardware.domain_of(hart), self.layout.context(hart));
         let ready = self.save(domain, epoch, address, &old, &bytes, now);

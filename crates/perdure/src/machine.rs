@@ -21,7 +21,7 @@ use perdure_linux::{
 use perdure_riscv::{Exit, fast, plain};
 
 use crate::configuration::Configuration;
-use crate::context::{HartContext, MachineRecord, RECORD_BYTES, SAVED_BYTES, restore};
+use crate::context::{HartContext, MachineRecord, RECORD_BYTES, SAVED_BYTES, SavedAt, restore};
 use crate::error::Error;
 use crate::outside::Outside;
 use crate::port::{
@@ -194,7 +194,10 @@ impl<D: Design> Machine<D> {
             let arena = &mut hardware.memory.arena;
             arena.write(layout.kernel.start, &saved_image);
             arena.write(layout.context(harts), &record.encode());
-            saved_contexts = contexts.iter().map(|context| context.encode(0)).collect();
+            saved_contexts = contexts
+                .iter()
+                .map(|context| context.encode(SavedAt::default()))
+                .collect();
             for (index, context) in saved_contexts.iter().enumerate() {
                 arena.write(layout.context(index), context);
             }
@@ -207,6 +210,7 @@ impl<D: Design> Machine<D> {
             saved_image,
             saved_contexts,
             skipped_ns: 0,
+            start: 0,
             programs: workload.kernel.programs.len(),
         };
         let stop_after = workload.stop_after;
@@ -263,11 +267,12 @@ impl<D: Design> Machine<D> {
             saved_image,
             saved_contexts,
             skipped_ns: saved.record.skipped_ns,
+            start: saved.at.cycles,
             programs,
         };
         let mut machine = Self::assemble(configuration, parts, epoch, None, engine, None)?;
         // Harts that stood still at different times: nobody's clock goes backwards.
-        machine.skipped_ns += saved.clock_ns.saturating_sub(machine.clock_ns());
+        machine.skipped_ns += saved.at.clock_ns.saturating_sub(machine.clock_ns());
         machine.outside = outside;
         // What was persisted but may not have left before the cut leaves now; a duplicate is
         // recognised outside.
@@ -300,14 +305,9 @@ impl<D: Design> Machine<D> {
         let parameters = configuration.parameters::<D>()?;
         let design = D::start(&parameters, &parts.layout, &mut parts.hardware, epoch, bug)
             .map_err(|problem| Error::Configuration(problem.to_string()))?;
-        // A hart's clock is `retired + stalls`. Recovered harts have retired instructions before, so
-        // the machine's time goes on from the longest of their pasts.
-        let start = parts
-            .contexts
-            .iter()
-            .map(|context| context.hart.retired)
-            .max()
-            .unwrap_or(0);
+        // A hart's clock is `retired + stalls`. Recovered harts have a past, and the machine's time goes
+        // on from the longest one.
+        let start = parts.start;
         for (core, context) in parts.hardware.cores.iter_mut().zip(&parts.contexts) {
             core.stalls = start - context.hart.retired;
         }
@@ -555,8 +555,11 @@ impl<D: Design> Machine<D> {
             0 => u64::MAX,
             instructions => self.harts[turn.hart].epoch_start + instructions,
         };
-        let stop = self.stop_after.saturating_sub(clock.others_retired);
+        let retired = self.retired();
         let state = &mut self.harts[turn.hart];
+        let stop = self
+            .stop_after
+            .saturating_sub(retired - state.context.hart.retired);
         let Running { space, program, .. } = state
             .context
             .running
@@ -646,12 +649,16 @@ impl<D: Design> Machine<D> {
     }
 
     fn virtual_clock(&self, hart: usize) -> VirtualClock {
-        let mine = self.harts[hart].context.hart.retired;
+        let (before, after) = self.harts.split_at(hart);
+        let others = before.iter().chain(&after[1..]);
         VirtualClock {
-            others_retired: self.retired() - mine,
+            others: others
+                .map(|state| state.context.progress())
+                .max()
+                .unwrap_or(0),
+            idle: self.harts[hart].context.idle,
             skipped_ns: self.skipped_ns,
-            instructions_per_us: self.configuration.specification.core.frequency_mhz
-                * self.harts.len() as u64,
+            instructions_per_us: self.configuration.specification.core.frequency_mhz,
         }
     }
 
@@ -667,13 +674,16 @@ impl<D: Design> Machine<D> {
         let clock = self.virtual_clock(hart);
         self.kernel_comes_up_to_date(hart);
         let mut changed = Changed::default();
-        let registers = &mut self.harts[hart].context.hart;
+        let (before, rest) = self.harts.split_at_mut(hart);
+        let (own, after) = rest.split_first_mut().expect("the hart exists");
+        let registers = &mut own.context.hart;
         let mut port = KernelPort {
             hardware: &mut self.hardware,
             design: &mut self.design,
             hart,
             retired: registers.retired,
             clock,
+            others: [before, after],
             changed: &mut changed,
         };
         port.charge(cycles);
@@ -790,6 +800,13 @@ impl<D: Design> Machine<D> {
             // An idle hart's clock stood still.
             let behind = now.saturating_sub(self.clock(hart));
             self.hardware.cores[hart].stalls += behind;
+            let furthest = self
+                .harts
+                .iter()
+                .map(|state| state.context.progress())
+                .max();
+            let context = &mut self.harts[hart].context;
+            context.idle = furthest.unwrap_or(0) - context.hart.retired;
             let running = self.enter_kernel(hart, 0, |kernel, registers, port| {
                 kernel.schedule(hart, registers, port)
             });
@@ -847,6 +864,14 @@ impl<D: Design> Machine<D> {
     pub(crate) fn clock_ns(&self) -> u64 {
         self.virtual_clock(0)
             .nanoseconds(self.harts[0].context.hart.retired)
+    }
+
+    /// When a hart's context is saved: now.
+    pub(crate) fn saved_at(&self, hart: usize) -> SavedAt {
+        SavedAt {
+            clock_ns: self.clock_ns(),
+            cycles: self.clock(hart),
+        }
     }
 
     // ---- Epochs and output -----------------------------------------------------------------
@@ -957,7 +982,6 @@ impl<D: Design> Machine<D> {
     fn save_contexts(&mut self, hart: usize, epoch: u64) -> Result<(), Error> {
         let image = self.kernel_image().map_err(Error::Configuration)?;
         let record = MachineRecord::new(epoch, &image, self.skipped_ns).encode();
-        let clock_ns = self.clock_ns();
         let old = std::mem::take(&mut self.saved_image);
         let mut lines = 0;
         for (index, line) in image.chunks(LINE_BYTES).enumerate() {
@@ -970,7 +994,7 @@ impl<D: Design> Machine<D> {
         self.saved_image = image;
         self.store_context(hart, self.layout.context(self.harts.len()), &record);
         for index in 0..self.harts.len() {
-            let bytes = self.harts[index].context.encode(clock_ns);
+            let bytes = self.harts[index].context.encode(self.saved_at(index));
             lines += bytes.len().div_ceil(LINE_BYTES) as u64;
             // A hart that runs nothing has stood still since it last did: another stores for it.
             let idle = self.harts[index].context.running.is_none();
@@ -990,6 +1014,7 @@ impl<D: Design> Machine<D> {
             hart,
             retired,
             clock,
+            others: [&[], &[]],
             changed: &mut Changed::default(),
         };
         port.write(address, bytes);
@@ -1063,6 +1088,8 @@ struct Parts {
     saved_image: Vec<u8>,
     saved_contexts: Vec<Vec<u8>>,
     skipped_ns: u64,
+    /// Local time from which the harts go on.
+    start: Cycles,
     programs: usize,
 }
 

@@ -20,6 +20,7 @@ use perdure_hardware::time::Cycles;
 use perdure_linux::{Kernel, SpaceId};
 use perdure_riscv::{Access, Amo, CacheBlock, Fault, FetchedLine, Memory, Scalar};
 
+use crate::machine::HartState;
 use crate::watch::{HINT, Watch};
 
 const PAGE_BYTES: u64 = 4096;
@@ -45,30 +46,37 @@ pub struct Port<'m, const SHORTCUTS: bool> {
     /// The same as a time and as a count: whichever comes first.
     limit_time: Cycles,
     limit_instructions: u64,
-    /// Virtual nanoseconds at `retired` = 0 of this hart, and what an instruction adds (as a
-    /// fraction), for the `time` CSR.
+    /// For the `time` CSR.
     clock: VirtualClock,
     /// The hart's lookaside and core, for the hit path.
     entries: *mut Entry,
     core: *mut Core,
 }
 
-/// The virtual clock: nanoseconds that follow from retired instructions alone.
+/// The guest's clock as one hart sees it during its turn. A hart's *progress* is the instructions that
+/// it has retired and those that others retired while it was idle; the clock shows the progress of the
+/// hart that has got furthest, at one instruction a cycle, and the time in which every hart was idle.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct VirtualClock {
-    /// Instructions retired by all other harts.
-    pub others_retired: u64,
+    /// The most progress of any other hart.
+    pub others: u64,
+    /// What this hart's progress has over its retired instructions.
+    pub idle: u64,
     /// Time skipped while every hart was idle.
     pub skipped_ns: u64,
-    /// Instructions that all harts together retire in a microsecond at one per cycle.
+    /// Instructions of one hart in a microsecond, at one a cycle.
     pub instructions_per_us: u64,
 }
 
 impl VirtualClock {
     /// Nanoseconds when this hart has retired so many.
     pub fn nanoseconds(self, retired: u64) -> u64 {
-        let instructions = u128::from(self.others_retired + retired);
-        (instructions * 1000 / u128::from(self.instructions_per_us)) as u64 + self.skipped_ns
+        self.duration_ns(self.others.max(retired.saturating_add(self.idle))) + self.skipped_ns
+    }
+
+    /// What so many instructions take at one a cycle.
+    pub fn duration_ns(self, instructions: u64) -> u64 {
+        (u128::from(instructions) * 1000 / u128::from(self.instructions_per_us)) as u64
     }
 }
 
@@ -487,6 +495,8 @@ pub struct KernelPort<'m> {
     pub retired: u64,
     /// The virtual clock.
     pub clock: VirtualClock,
+    /// The harts before this one and those after it.
+    pub(crate) others: [&'m [HartState]; 2],
     /// What the kernel did to mappings.
     pub changed: &'m mut Changed,
 }
@@ -584,6 +594,20 @@ impl perdure_linux::Machine for KernelPort<'_> {
         self.clock.nanoseconds(self.retired)
     }
 
+    fn retired(&self, hart: usize) -> u64 {
+        let [before, after] = self.others;
+        let other = match hart.checked_sub(self.hart) {
+            Some(0) => return self.retired,
+            Some(distance) => after.get(distance - 1),
+            None => before.get(hart),
+        };
+        other.map_or(0, |state| state.context.hart.retired)
+    }
+
+    fn duration_ns(&self, instructions: u64) -> u64 {
+        self.clock.duration_ns(instructions)
+    }
+
     fn mappings_changed(&mut self, _space: SpaceId, _pages: Range<u64>, executable: bool) {
         self.hardware.kill_lookasides();
         self.changed.mappings = true;
@@ -622,6 +646,14 @@ impl perdure_linux::Machine for BootPort<'_> {
         0
     }
 
+    fn retired(&self, _hart: usize) -> u64 {
+        0
+    }
+
+    fn duration_ns(&self, _instructions: u64) -> u64 {
+        0
+    }
+
     fn mappings_changed(&mut self, _space: SpaceId, _pages: Range<u64>, _executable: bool) {}
 
     fn code_written(&mut self) {}
@@ -650,6 +682,14 @@ impl perdure_linux::Machine for DevicePort<'_> {
     fn charge(&mut self, _cycles: u64) {}
 
     fn clock_ns(&self) -> u64 {
+        0
+    }
+
+    fn retired(&self, _hart: usize) -> u64 {
+        0
+    }
+
+    fn duration_ns(&self, _instructions: u64) -> u64 {
         0
     }
 

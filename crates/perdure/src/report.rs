@@ -5,6 +5,7 @@ use perdure_hardware::arena::Digest;
 use perdure_hardware::statistics::Statistics;
 use serde_json::{Map, Value, json};
 
+use crate::context::SavedAt;
 use crate::error::Error;
 use crate::machine::Machine;
 use crate::region::Measured;
@@ -19,7 +20,7 @@ pub fn state_hash<D: Design>(machine: &Machine<D>) -> String {
     let mut hasher = xxhash_rust::xxh3::Xxh3::new();
     hasher.update(&memory.to_le_bytes());
     for context in machine.contexts() {
-        hasher.update(&context.encode(0));
+        hasher.update(&context.encode(SavedAt::default()));
     }
     for hart in 0..machine.hardware.cores.len() {
         hasher.update(&machine.clock(hart).to_le_bytes());

@@ -123,20 +123,25 @@ pub(crate) fn setrlimit(call: &mut Call) -> Answer {
     prlimit64(call)
 }
 
-/// `getrusage`: all time is user time.
+/// `getrusage`.
 pub(crate) fn getrusage(call: &mut Call) -> Answer {
+    const CHILDREN: i32 = -1;
+    const OWN: i32 = 0;
+    const THREAD: i32 = 1;
     let [who, address, ..] = call.arguments;
-    // RUSAGE_SELF, RUSAGE_THREAD, RUSAGE_CHILDREN.
-    let (usage, resident_kib) = match who as i32 {
-        0 | 1 => {
-            let used = call.kernel.frames.total() - call.kernel.frames.free();
-            let usage = call.kernel.usage(call.process(), call.machine);
-            (usage, used * PAGE_BYTES / 1024)
+    let mut usage = call.kernel.usage(call.process(), call.machine);
+    let used = call.kernel.frames.total() - call.kernel.frames.free();
+    let mut resident_kib = used * PAGE_BYTES / 1024;
+    match who as i32 {
+        OWN => {}
+        THREAD => usage.retired = call.retired(),
+        CHILDREN => {
+            usage = call.process().children;
+            resident_kib = 0;
         }
-        -1 => (call.process().children, 0),
         _ => return Err(Errno::EINVAL.into()),
-    };
-    call.write(address, &usage_bytes(usage, resident_kib))?;
+    }
+    call.write(address, &usage_bytes(call, usage, resident_kib))?;
     Ok(0)
 }
 

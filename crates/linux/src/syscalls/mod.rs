@@ -161,6 +161,12 @@ impl Call<'_> {
         self.kernel.now_ns(self.machine)
     }
 
+    /// Instructions that the calling thread has retired.
+    pub fn retired(&self) -> u64 {
+        let thread = self.kernel.threads.get(&self.thread);
+        thread.map_or(0, |thread| thread.retired_by_now(self.machine))
+    }
+
     /// Blocks and makes the call again. A timeout counts from when it was first made.
     pub fn wait_until_retry(&self, wait: Wait, timeout_ns: Option<u64>) -> Stop {
         let Some(timeout) = timeout_ns else {
@@ -270,6 +276,7 @@ impl Kernel {
             }
             Err(Stop::Executed) => {
                 // It is scheduled anew, so that the hart learns of its address space.
+                self.count_retired(thread, hart.retired);
                 if let Some(id) = self.thread_on(hart_index)
                     && let Some(thread) = self.threads.get_mut(&id)
                 {

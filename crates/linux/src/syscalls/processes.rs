@@ -94,6 +94,7 @@ pub(crate) fn clone_process(call: &mut Call) -> Answer {
         vfork_waiter: (flags & CLONE_VFORK != 0).then_some(call.thread),
         ending: None,
         started_ns: now,
+        retired: 0,
         children: Usage::default(),
         ..parent.clone()
     };
@@ -434,11 +435,12 @@ fn changed_child(
     })
 }
 
-/// `struct rusage`.
-pub(crate) fn usage_bytes(usage: Usage, resident_kib: u64) -> Vec<u8> {
+/// `struct rusage`: all CPU time is user time.
+pub(crate) fn usage_bytes(call: &Call, usage: Usage, resident_kib: u64) -> Vec<u8> {
+    let time_ns = call.machine.duration_ns(usage.retired);
     let mut words = [0_u64; 18];
-    words[0] = usage.time_ns / 1_000_000_000;
-    words[1] = usage.time_ns / 1000 % 1_000_000;
+    words[0] = time_ns / 1_000_000_000;
+    words[1] = time_ns / 1000 % 1_000_000;
     words[4] = resident_kib;
     words[8] = usage.page_faults;
     words.iter().flat_map(|word| word.to_le_bytes()).collect()
@@ -464,7 +466,7 @@ pub(crate) fn wait4(call: &mut Call) -> Answer {
                 call.write(status, &change.status_word().to_le_bytes())?;
             }
             if usage != 0 {
-                call.write(usage, &usage_bytes(Usage::default(), 0))?;
+                call.write(usage, &usage_bytes(call, Usage::default(), 0))?;
             }
             return Ok(u64::from(child.0));
         }
@@ -478,7 +480,7 @@ pub(crate) fn wait4(call: &mut Call) -> Answer {
         call.write(status, &zombie.ending.status_word().to_le_bytes())?;
     }
     if usage != 0 {
-        call.write(usage, &usage_bytes(zombie.usage, 0))?;
+        call.write(usage, &usage_bytes(call, zombie.usage, 0))?;
     }
     Ok(u64::from(id.0))
 }
@@ -528,7 +530,7 @@ pub(crate) fn waitid(call: &mut Call) -> Answer {
         ];
         if usage != 0 {
             let used = ended.map(|(_, zombie)| zombie.usage).unwrap_or_default();
-            call.write(usage, &usage_bytes(used, 0))?;
+            call.write(usage, &usage_bytes(call, used, 0))?;
         }
     }
     if info != 0 {

@@ -1,21 +1,77 @@
-//! Clocks, sleeping and timers, all on the machine's virtual clock.
+//! Clocks, sleeping and timers: the machine's virtual clock, and CPU time, which is the instructions
+//! that a thread or a process has retired, at one a cycle.
 
 use super::{Answer, Call, Stop, time_bytes};
 use crate::errno::Errno;
+use crate::machine::ThreadId;
+use crate::process::ProcessId;
 use crate::thread::Wait;
 
 const TIMER_ABSTIME: u64 = 1;
 
-/// A clock's time. CPU-time clocks run like the monotonic one.
-fn clock_now(call: &Call, clock: u64) -> Result<u64, Errno> {
-    match clock as i32 {
-        // Real time: plain, coarse, alarm, TAI.
-        0 | 5 | 8 | 11 => Ok(call.now_ns()),
-        1..=4 | 6 | 7 | 9 => Ok(call.machine.clock_ns()),
-        // Per-process and per-thread CPU clocks of the process itself.
-        negative if negative < 0 => Ok(call.machine.clock_ns()),
+/// What a clock counts.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Clock {
+    /// Time since 1970.
+    Real,
+    /// Time since the machine started.
+    Monotonic,
+    /// CPU time of a process.
+    OfProcess(ProcessId),
+    /// CPU time of a thread of the caller's process.
+    OfThread(ThreadId),
+}
+
+/// The clock of a `clockid_t`, if there is such a one.
+fn clock(call: &Call, number: u64) -> Result<Clock, Errno> {
+    let own = call.process().id;
+    match number as i32 {
+        // Plain, coarse, alarm, TAI.
+        0 | 5 | 8 | 11 => Ok(Clock::Real),
+        // Monotonic, raw, coarse, since boot, alarm.
+        1 | 4 | 6 | 7 | 9 => Ok(Clock::Monotonic),
+        2 => Ok(Clock::OfProcess(own)),
+        3 => Ok(Clock::OfThread(call.thread)),
+        negative if negative < 0 => cpu_clock(call, negative),
         _ => Err(Errno::EINVAL),
     }
+}
+
+/// A CPU clock by the number of its process or thread: `~number << 3 | is_thread << 2 | kind`, where
+/// 0 stands for the caller and the kinds (profiling, virtual, scheduler) all count the same here.
+fn cpu_clock(call: &Call, number: i32) -> Result<Clock, Errno> {
+    const KIND: i32 = 3;
+    const IS_THREAD: i32 = 4;
+    if number & KIND == KIND {
+        return Err(Errno::EINVAL);
+    }
+    let own = call.process().id;
+    let whose = !(number >> 3) as u32;
+    if number & IS_THREAD == 0 {
+        let id = if whose == 0 { own } else { ProcessId(whose) };
+        let process = call.kernel.processes.get(id);
+        return process.map(|_| Clock::OfProcess(id)).ok_or(Errno::EINVAL);
+    }
+    let id = if whose == 0 {
+        call.thread
+    } else {
+        ThreadId(whose)
+    };
+    let thread = call.kernel.threads.get(&id);
+    let thread = thread.filter(|thread| thread.process == own);
+    thread.map(|_| Clock::OfThread(id)).ok_or(Errno::EINVAL)
+}
+
+/// A clock's time.
+fn clock_now(call: &Call, number: u64) -> Result<u64, Errno> {
+    let kernel = &call.kernel;
+    let retired = match clock(call, number)? {
+        Clock::Real => return Ok(call.now_ns()),
+        Clock::Monotonic => return Ok(call.machine.clock_ns()),
+        Clock::OfProcess(id) => kernel.usage(&kernel.processes[id], call.machine).retired,
+        Clock::OfThread(id) => kernel.threads[&id].retired_by_now(call.machine),
+    };
+    Ok(call.machine.duration_ns(retired))
 }
 
 /// `clock_gettime`.
@@ -71,10 +127,15 @@ pub(crate) fn nanosleep(call: &mut Call) -> Answer {
     Err(Stop::Wait(Wait::Sleep { remaining }, Some(deadline)))
 }
 
-/// `clock_nanosleep`.
+/// `clock_nanosleep`. A thread's own CPU clock would never wake it, and nobody sleeps by a process's.
 pub(crate) fn clock_nanosleep(call: &mut Call) -> Answer {
-    let [clock, flags, request, remaining, ..] = call.arguments;
-    let now = clock_now(call, clock)?;
+    let [number, flags, request, remaining, ..] = call.arguments;
+    match clock(call, number)? {
+        Clock::OfThread(_) => return Err(Errno::EINVAL.into()),
+        Clock::OfProcess(_) => return Err(Errno::EOPNOTSUPP.into()),
+        Clock::Real | Clock::Monotonic => {}
+    }
+    let now = clock_now(call, number)?;
     let time = call.duration_at(request)?;
     let absolute = flags & TIMER_ABSTIME != 0;
     let wait_ns = if absolute {
@@ -164,10 +225,12 @@ pub(crate) fn times(call: &mut Call) -> Answer {
     const TICK_NS: u64 = 10_000_000;
     let ticks = call.machine.clock_ns() / TICK_NS;
     if call.arguments[0] != 0 {
-        let own = call.kernel.usage(call.process(), call.machine).time_ns;
+        let own = call.kernel.usage(call.process(), call.machine).retired;
+        let own = call.machine.duration_ns(own);
         let mut bytes = [0; 32];
         bytes[..8].copy_from_slice(&(own / TICK_NS).to_le_bytes());
-        let children = call.process().children.time_ns;
+        let children = call.process().children.retired;
+        let children = call.machine.duration_ns(children);
         bytes[16..24].copy_from_slice(&(children / TICK_NS).to_le_bytes());
         call.write(call.arguments[0], &bytes)?;
     }

@@ -9,6 +9,9 @@ use crate::machine::{Machine, PAGE_BYTES};
 use crate::page_table::{EXECUTE, READ, WRITE};
 use crate::process::{Process, ProcessId, UNLIMITED, USER_ID};
 
+/// A hundredth of a second, in which `/proc` counts.
+const TICK_NS: u64 = 10_000_000;
+
 impl Kernel {
     /// The text of a report as it is now; of a live process, where it is about one.
     pub(crate) fn report(&self, report: Report, about: ProcessId, machine: &dyn Machine) -> String {
@@ -28,8 +31,11 @@ impl Kernel {
             Report::MemoryInfo => self.memory_info(),
             Report::SystemStat => self.system_stat(machine),
             Report::Uptime => {
-                let hundredths = machine.clock_ns() / 10_000_000;
-                format!("{0}.{1:02} 0.00\n", hundredths / 100, hundredths % 100)
+                let up = machine.clock_ns() / TICK_NS;
+                let harts = 0..self.settings.harts;
+                let idle: u64 = harts.map(|hart| ticks_of(hart, machine)[1]).sum();
+                let seconds = |ticks: u64| format!("{}.{:02}", ticks / 100, ticks % 100);
+                format!("{} {}\n", seconds(up), seconds(idle))
             }
             Report::LoadAverage => {
                 let count = self.processes.live.len();
@@ -122,12 +128,15 @@ impl Kernel {
     }
 
     fn process_stat(&self, process: &Process, machine: &dyn Machine) -> String {
-        let ticks = machine.clock_ns() / 10_000_000;
+        let ticks = |retired| machine.duration_ns(retired) / TICK_NS;
+        let own = ticks(self.usage(process, machine).retired);
+        let children = ticks(process.children.retired);
+        let started = process.started_ns / TICK_NS;
         let size = self.spaces[process.space].mapped_bytes();
         let resident = self.resident_pages(process);
         format!(
-            "{id} ({name}) {state} {parent} {group} {session} 0 -1 4194304 {faults} 0 0 0 {ticks} 0 0 0 20 0 {threads} 0 \
-             0 {size} {resident} 18446744073709551615 0 0 0 0 0 0 0 0 0 0 0 0 17 0 0 0 0 0 0 0 0 0 0 \
+            "{id} ({name}) {state} {parent} {group} {session} 0 -1 4194304 {faults} 0 0 0 {own} 0 {children} 0 20 0 {threads} 0 \
+             {started} {size} {resident} 18446744073709551615 0 0 0 0 0 0 0 0 0 0 0 0 17 0 0 0 0 0 0 0 0 0 0 \
              0 0 0 0\n",
             id = process.id.0,
             parent = process.parent.map_or(0, |parent| parent.0),
@@ -182,11 +191,13 @@ impl Kernel {
     }
 
     fn system_stat(&self, machine: &dyn Machine) -> String {
-        let ticks = machine.clock_ns() / 10_000_000;
-        let harts = self.settings.harts;
-        let mut text = format!("cpu  {} 0 0 0 0 0 0 0 0 0\n", ticks * harts as u64);
-        for hart in 0..harts {
-            let _ = writeln!(text, "cpu{hart} {ticks} 0 0 0 0 0 0 0 0 0");
+        let harts = (0..self.settings.harts).map(|hart| ticks_of(hart, machine));
+        let harts: Vec<[u64; 2]> = harts.collect();
+        let busy: u64 = harts.iter().map(|[busy, _]| busy).sum();
+        let idle: u64 = harts.iter().map(|[_, idle]| idle).sum();
+        let mut text = format!("cpu  {busy} 0 0 {idle} 0 0 0 0 0 0\n");
+        for (hart, [busy, idle]) in harts.iter().enumerate() {
+            let _ = writeln!(text, "cpu{hart} {busy} 0 0 {idle} 0 0 0 0 0 0");
         }
         let start = self.settings.clock_start_ns / 1_000_000_000;
         let _ = write!(
@@ -195,6 +206,13 @@ impl Kernel {
         );
         text
     }
+}
+
+/// How long a hart has executed, and how long not, in hundredths of a second.
+fn ticks_of(hart: usize, machine: &dyn Machine) -> [u64; 2] {
+    let busy = machine.duration_ns(machine.retired(hart));
+    let idle = machine.clock_ns().saturating_sub(busy);
+    [busy / TICK_NS, idle / TICK_NS]
 }
 
 fn limits(process: &Process) -> String {

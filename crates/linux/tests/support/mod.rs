@@ -26,6 +26,8 @@ const NOTHING: (u64, u64) = (u64::MAX, 0);
 pub struct Flat {
     pub bytes: Vec<u8>,
     pub clock_ns: u64,
+    /// By hart.
+    pub retired: Vec<u64>,
     pub charged: u64,
     /// Counts changes to code: what was fetched before may be stale.
     generation: u64,
@@ -41,6 +43,7 @@ impl Flat {
         Self {
             bytes: vec![0; length],
             clock_ns: 0,
+            retired: Vec::new(),
             charged: 0,
             generation: 1,
             lookaside: [[NOTHING; LOOKASIDE]; 3],
@@ -87,6 +90,12 @@ impl Machine for Flat {
     }
     fn clock_ns(&self) -> u64 {
         self.clock_ns
+    }
+    fn retired(&self, hart: usize) -> u64 {
+        self.retired.get(hart).copied().unwrap_or_default()
+    }
+    fn duration_ns(&self, instructions: u64) -> u64 {
+        instructions
     }
     fn mappings_changed(&mut self, _space: SpaceId, _pages: Range<u64>, executable: bool) {
         self.lookaside = [[NOTHING; LOOKASIDE]; 3];
@@ -333,6 +342,7 @@ impl Runner {
         let mut flat = Flat::new(self.flat.bytes.len());
         flat.bytes.copy_from_slice(&self.flat.bytes);
         flat.clock_ns = self.flat.clock_ns;
+        flat.retired.clone_from(&self.flat.retired);
         let harts = self.harts.iter().map(|place| HartPlace {
             hart: place.hart.clone(),
             running: place.running,
@@ -476,6 +486,10 @@ impl Runner {
             };
             let retired = place.hart.retired - before;
             self.flat.clock_ns += retired;
+            self.flat
+                .retired
+                .resize(self.flat.retired.len().max(index + 1), 0);
+            self.flat.retired[index] = place.hart.retired;
             self.ended.instructions += retired;
             let (kernel, hart, flat) = (&mut self.kernel, &mut place.hart, &mut self.flat);
             let outcome = match exit {
