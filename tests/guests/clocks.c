@@ -7,7 +7,6 @@
  *
  * The text of the first two is the same on every machine whose clocks are right.
  */
-#define _GNU_SOURCE
 #include <pthread.h>
 #include <sched.h>
 #include <stdint.h>
