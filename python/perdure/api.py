@@ -125,6 +125,15 @@ class Region:
 
 
 @dataclass(frozen=True)
+class WrittenFile:
+    """A file that the guest wrote: its guest path, and whether the host has it now."""
+
+    path: str
+    size: int
+    kept: bool
+
+
+@dataclass(frozen=True)
 class ProgramReport:
     """One of the programs that ran together: `runs` finished, `exit_code` of the first of them."""
 
@@ -141,6 +150,7 @@ class RunResult:
     `exit_code` is the program's exit status, 128 + signal where a signal ended it, or None where
     the run was stopped before the program's end. `unknown_system_calls` are those that the kernel
     does not have; `refused_output` says why the host did not take a file that the guest wrote.
+    `files` are those that the guest wrote, by guest path.
     `region` is there where a measured region was asked for.
     Equal configurations and programs give equal `config_hash`, `state_hash` and `statistics`.
     """
@@ -157,6 +167,7 @@ class RunResult:
     fatal_signal: FatalSignal | None
     unknown_system_calls: Sequence[SystemCall]
     refused_output: str | None
+    files: Sequence[WrittenFile]
     region: Region | None
     programs: Sequence[ProgramReport]
     interrupted: bool
@@ -181,6 +192,10 @@ class RunResult:
                 for call in result.get("unknown_system_calls", ())
             ],
             refused_output=result.get("refused_output"),
+            files=[
+                WrittenFile(file["path"], file["size"], file["kept"])
+                for file in result.get("files", ())
+            ],
             region=_region(result),
             programs=[
                 ProgramReport(
@@ -403,6 +418,8 @@ class Machine:
         measure_threads: bool = False,
         stop_after: int | None = None,
         out: Path | None = None,
+        files: Path | None = None,
+        write_through: Sequence[str] = (),
         snapshots: Path | None = None,
         replicate_to: str | Path | None = None,
         secret_file: Path | None = None,
@@ -421,7 +438,9 @@ class Machine:
         instructions the measured region begins, and it ends when each has retired `measure` more.
         With `measure_threads` it is the first parallel phase, from a program's second thread's
         start until it has one thread again (or has retired `measure` instructions in it).
-        `out` is a folder for results, the effective configuration and the guest's files;
+        The host is read-only to the guest. `out` is a folder for results, the effective
+        configuration and, in `files`, what the guest wrote; `files` keeps that elsewhere, or alone.
+        Only the folders of `write_through` (`HOST:GUEST`) are changed by the guest, in place.
         `snapshots` one for a snapshot store, where the design keeps snapshots: see
         `perdure.open_snapshots`. Each epoch that becomes recoverable is copied to `replicate_to`, a
         folder or `HOST:PORT` of a replica that shares the secret in `secret_file`; at the end, one
@@ -436,6 +455,8 @@ class Machine:
             stop_after=stop_after,
             out=out,
             passthrough=passthrough,
+            **({} if files is None else {"files": fspath(files)}),
+            **({"write_through": list(write_through)} if write_through else {}),
             **({} if snapshots is None else {"snapshots": fspath(snapshots)}),
             **_replicated(replicate_to, secret_file, patience),
             **_bursts(watch, burst_stores, burst_instructions, sample_cycles),

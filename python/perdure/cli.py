@@ -190,7 +190,17 @@ JsonOption = Annotated[
 ]
 OutOption = Annotated[
     Path | None,
-    typer.Option("--out", metavar="DIR", help="Keep results, configuration and guest files."),
+    typer.Option("--out", metavar="DIR", help="Keep results, configuration and the guest's files."),
+]
+FilesOption = Annotated[
+    Path | None,
+    typer.Option("--files", metavar="DIR", help="Keep the guest's files.  [default: OUT/files]"),
+]
+WriteThroughOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--write-through", metavar="HOST:GUEST", help="Let the guest change a folder of the host."
+    ),
 ]
 JobsOption = Annotated[
     int | None,
@@ -219,6 +229,8 @@ def run(
     engine: EngineOption = Engine.fast,
     json_file: JsonOption = None,
     out: OutOption = None,
+    files: FilesOption = None,
+    write_through: WriteThroughOption = None,
     snapshots: Annotated[
         Path | None,
         typer.Option(
@@ -275,6 +287,8 @@ def run(
             measure_threads=measure_threads,
             stop_after=stop_after,
             out=out,
+            files=files,
+            write_through=write_through or (),
             snapshots=snapshots,
             watch=watch or (),
             burst_stores=burst_stores,
@@ -330,6 +344,8 @@ def replicate(
     engine: EngineOption = Engine.fast,
     json_file: JsonOption = None,
     out: OutOption = None,
+    files: FilesOption = None,
+    write_through: WriteThroughOption = None,
 ) -> None:
     """Run a program and copy each epoch that becomes recoverable to a replica.
 
@@ -352,6 +368,8 @@ def replicate(
             **_programs(program or []),
             stop_after=stop_after,
             out=out,
+            files=files,
+            write_through=write_through or (),
             replicate_to=to,
             secret_file=secret_file,
             patience=patience,
@@ -406,8 +424,14 @@ def cut(
     planted_bug: Annotated[
         str | None, typer.Option("--planted-bug", metavar="NAME", help="Plant this bug first.")
     ] = None,
+    write_through: Annotated[list[str] | None, typer.Option(hidden=True)] = None,
 ) -> None:
     """Cut the power, recover from what survived, and judge; exit 1 if a promise was broken."""
+    if write_through:
+        raise PerdureError(
+            "--write-through: a program whose power is cut runs many times over, so the host is "
+            "read-only to it; leave the option out"
+        )
     if at is not None and cuts is not None:
         raise PerdureError("--at names the one cut and --cuts a number of them: give one of both")
     chosen = _machine(machine, design, set_, harts, sysroot, mount, env, stdin, engine)

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from perdure.experiments.reproduction import Reproduction
 
 FAILURES_SHOWN = 10
+FILES_NAMED = 3
 
 
 def number(value: int | float) -> str:
@@ -98,6 +99,7 @@ def ending(result: RunResult) -> Iterator[str]:
             for call in result.unknown_system_calls
         )
         yield f"system calls that this kernel does not have, answered with ENOSYS: {calls}"
+    yield from _files(result)
     if result.refused_output is not None:
         yield f"the host refused a file of the guest's: {result.refused_output}"
     replication = result.raw.get("replication")
@@ -108,6 +110,20 @@ def ending(result: RunResult) -> Iterator[str]:
         yield f"replica {replication['to']}: holds {holds}, of {newest} that are recoverable"
         if replication["trouble"] is not None:
             yield f"  {replication['trouble']}"
+
+
+def _files(result: RunResult) -> Iterator[str]:
+    """Which files the guest wrote that are gone now, and how to keep them."""
+    lost = [file.path for file in result.files if not file.kept]
+    if not lost:
+        return
+    named = [path.removeprefix("/work/") for path in lost[:FILES_NAMED]]
+    more = ", …" if len(lost) > FILES_NAMED else ""
+    what = "1 file" if len(lost) == 1 else f"{len(lost)} files"
+    verb = "is" if len(lost) == 1 else "are"
+    them = "it" if len(lost) == 1 else "them"
+    names = ", ".join(name if name.isprintable() else ascii(name) for name in named)
+    yield (f"{what} written by the guest {verb} not kept: {names}{more}; --files DIR keeps {them}")
 
 
 def run(result: RunResult) -> Table:

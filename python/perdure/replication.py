@@ -68,6 +68,8 @@ def resume_replica(
     mounts: Sequence[str] = (),
     stop_after: int | None = None,
     out: Path | None = None,
+    files: Path | None = None,
+    write_through: Sequence[str] = (),
     passthrough: bool = False,
     report: Progress | None = None,
 ) -> RunResult:
@@ -75,8 +77,10 @@ def resume_replica(
 
     Without `epoch`, it is the newest in which a program lives. Files that the program had found
     come from the replica; others from the primary's directories, or from `sysroot` and `mounts`
-    (`HOST:GUEST`) in their place. `raw` has `restored_epoch`, and `output_from`: the place in each
-    stream of the program where its output here begins.
+    (`HOST:GUEST`) in their place. `out`, `files` and `write_through` are those of `Machine.run`;
+    files that the primary had let out are kept with those that are written here. `raw` has
+    `restored_epoch`, and `output_from`: the place in each stream of the program where its output
+    here begins.
     """
     if out is not None:
         outputs.check_folder(out)
@@ -87,6 +91,8 @@ def resume_replica(
         "mounts": list(mounts),
         "stop_after": stop_after,
         "out": _path(out),
+        "files": _path(files),
+        "write_through": list(write_through),
         "passthrough": passthrough,
     }
     return RunResult.from_json(json.loads(_core.resume(json.dumps(request), report)))
@@ -164,7 +170,22 @@ def resume(
         int | None, typer.Option("--stop-after", min=1, metavar="INSTRUCTIONS", help="End there.")
     ] = None,
     out: Annotated[
-        HostPath | None, typer.Option("--out", metavar="DIR", help="Where the guest's files go.")
+        HostPath | None,
+        typer.Option("--out", metavar="DIR", help="Keep the guest's files, in DIR/files."),
+    ] = None,
+    files: Annotated[
+        HostPath | None,
+        typer.Option(
+            "--files", metavar="DIR", help="Keep the guest's files.  [default: OUT/files]"
+        ),
+    ] = None,
+    write_through: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--write-through",
+            metavar="HOST:GUEST",
+            help="Let the guest change a folder of the host.",
+        ),
     ] = None,
     json_file: Annotated[
         str | None,
@@ -185,6 +206,8 @@ def resume(
             mounts=mount or (),
             stop_after=stop_after,
             out=out,
+            files=files,
+            write_through=write_through or (),
             passthrough=True,
             report=show,
         )

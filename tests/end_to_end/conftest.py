@@ -13,6 +13,7 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -107,7 +108,10 @@ def run_guest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunGuest:
     runs = 0
 
     def call(
-        machine: perdure.Machine, program: Sequence[str | Path], cwd: Path | None = None
+        machine: perdure.Machine,
+        program: Sequence[str | Path],
+        cwd: Path | None = None,
+        **more: Any,
     ) -> GuestRun:
         nonlocal runs
         runs += 1
@@ -116,7 +120,7 @@ def run_guest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunGuest:
             cwd.mkdir()
         monkeypatch.chdir(cwd)
         with capture.standard_output() as output:
-            result = machine.run(program, passthrough=True)
+            result = machine.run(program, passthrough=True, **more)
         return GuestRun(result, output.content)
 
     return call

@@ -200,7 +200,7 @@ def test_output_and_files_are_linux_s(
     assert set(files(linux)) > set(files(folder("before"))) or reference.stdout
     for design in ("ideal", "picl"):
         ours = folder(design)
-        run = run_guest(on(root, design), words, cwd=ours)
+        run = run_guest(on(root, design), words, cwd=ours, write_through=[f"{ours}:/work"])
         assert run.result.exit_code == 0
         assert run.result.unknown_system_calls == []
         assert run.stdout == reference.stdout
@@ -242,10 +242,12 @@ def test_a_released_database_is_whole(
     name: str, root: Path, folder: Callable[[str], Path], run_guest: RunGuest
 ) -> None:
     cwd = folder("database")
-    run = run_guest(on(root), guest_words(root, by_name[name]), cwd=cwd)
+    kept = cwd / "kept"
+    run = run_guest(on(root), guest_words(root, by_name[name]), cwd=cwd, files=kept)
+    assert not (cwd / "bank.db").exists()
     mode = b"wal" if name == "sqlite-wal" else b"delete"
     assert run.stdout.split(b"\n")[0] == mode
-    with closing(sqlite3.connect(cwd / "bank.db")) as database:
+    with closing(sqlite3.connect(kept / "work/bank.db")) as database:
         assert database.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
         rows = database.execute("SELECT id, owner, balance FROM account ORDER BY id").fetchall()
     assert rows == [
@@ -259,7 +261,8 @@ def test_what_was_compressed_can_be_read_by_others(
 ) -> None:
     cwd = folder("compressed")
     for name in ("bzip2", "xz", "gzip", "zstd"):
-        run_guest(on(root), guest_words(root, by_name[name]), cwd=cwd)
+        words = guest_words(root, by_name[name])
+        run_guest(on(root), words, cwd=cwd, write_through=[f"{cwd}:/work"])
     content = text()
     assert bz2.decompress((cwd / "input.txt.bz2").read_bytes()) == content
     assert lzma.decompress((cwd / "input.txt.xz").read_bytes()) == content

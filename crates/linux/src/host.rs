@@ -1,13 +1,24 @@
-//! Applying released files to host directories.
+//! Where released files go on the host.
 //!
-//! Always true: nothing outside the target directories is written, whatever the guest named its
-//! files and links and whatever links stand on the host; applying a record twice changes nothing.
+//! Always true: the host is read-only to the guest. What it writes is kept below one folder, under
+//! its guest path, if somebody asked for that; only folders that the user named for it are changed
+//! in place. No link is ever followed below any of them: every step of a path is opened by name in
+//! the directory before it, so neither a link that the guest made, nor one that stood there, nor one
+//! that somebody puts there meanwhile leads out. Below the folder of kept files nothing is removed
+//! that this run has not put there. Applying a record twice changes nothing.
 
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Seek, SeekFrom, Write};
-use std::path::{Component, Path, PathBuf};
+use std::collections::BTreeSet;
+use std::fmt::Write;
+use std::fs::{self, File};
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::FileExt;
+use std::path::Path;
 
-use crate::configuration::{Configuration, WORK_DIRECTORY};
+use rustix::fs::{self as unix, AtFlags, FileType, Mode, OFlags};
+use rustix::io::Errno;
+
+use crate::configuration::{Mount, WORK_DIRECTORY};
 use crate::release::Release;
 
 /// Why a release could not be applied.
@@ -16,218 +27,465 @@ pub enum HostError {
     /// A file operation failed.
     #[error("{place}: {error}")]
     Io {
-        /// The host path.
+        /// The guest's path, or the host folder.
         place: String,
         /// What the host said.
         error: io::Error,
     },
-    /// The guest's path leads out of its target.
+    /// The path leads through a link.
     #[error(
-        "{path}: refused, because {host} on the host is a symbolic link; remove it and run again"
+        "{path}: refused, because {part} on the host is a symbolic link; remove it and run again"
     )]
     Link {
         /// The guest's path.
         path: String,
-        /// The host's link.
-        host: String,
+        /// Its part that is a link.
+        part: String,
     },
-    /// The path is below no target, or not plain.
-    #[error("{0}: refused, because it lies below none of the directories that are written to")]
-    Outside(String),
+    /// The path is not plain.
+    #[error("{0}: refused, because it is not an absolute path to something below a folder")]
+    Path(String),
 }
 
-/// A guest directory and the host directory that receives its files.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Target {
+/// A host folder that receives files.
+#[derive(Debug)]
+struct Folder {
+    /// The guest directory that it stands for; empty for the guest's root.
     guest: String,
-    host: PathBuf,
+    root: OwnedFd,
+    /// The directory that was used last, by its path below `root`: its neighbours and children come
+    /// next.
+    last: Option<(String, OwnedFd)>,
+    /// Directories that had to be made on the way to something, by their paths below `root`.
+    made: Vec<String>,
 }
 
-/// The host directories that receive the files of the guest's mounts.
-#[derive(Clone, Debug)]
+/// The host folders that receive what the guest writes.
+#[derive(Debug, Default)]
 pub struct HostDirectories {
-    targets: Vec<Target>,
+    /// Mounted guest directories, innermost first, with the folder of each that is changed in place.
+    through: Vec<(String, Option<Folder>)>,
+    /// The folder of kept files.
+    kept: Option<Folder>,
+    /// What this run has put there, by guest path.
+    made: BTreeSet<String>,
 }
 
 impl HostDirectories {
-    /// With `out`, the guest's working directory goes there and every other mount below it under
-    /// its guest path; without, every mount's files go back to where they came from. Files of a
-    /// mount that has no host directory are then refused.
-    // Callers have no further use for the path.
-    #[allow(clippy::needless_pass_by_value)]
-    pub fn new(configuration: &Configuration, out: Option<PathBuf>) -> Self {
-        let out = out.as_deref();
-        let mounts = configuration.mounts.iter().map(|mount| Target {
-            guest: mount.guest.trim_end_matches('/').to_owned(),
-            host: match out {
-                Some(out) => out.join(mount.guest.trim_matches('/')),
-                None => mount.host.clone(),
-            },
-        });
-        let mut targets: Vec<Target> = mounts.collect();
-        if let Some(host) = out.or(configuration.work_directory.as_deref()) {
-            let host = host.to_owned();
-            targets.push(Target {
-                guest: WORK_DIRECTORY.to_owned(),
-                host,
-            });
+    /// Keeps files below the folder `kept`, which is made if need be, under their guest paths; those
+    /// below a guest directory of `through`, and not of another mount inside it, are changed in place
+    /// on the host. Others go nowhere.
+    pub fn new(kept: Option<&Path>, through: &[Mount], mounts: &[&str]) -> Result<Self, HostError> {
+        let plain = |guest: &str| guest.trim_end_matches('/').to_owned();
+        let mut folders = Vec::new();
+        for mount in through {
+            let folder = Folder::open(plain(&mount.guest), &mount.host)?;
+            folders.push((plain(&mount.guest), Some(folder)));
         }
-        // The innermost mount wins.
-        targets.sort_by_key(|target| std::cmp::Reverse(target.guest.len()));
-        Self { targets }
+        for guest in mounts.iter().copied().chain([WORK_DIRECTORY]) {
+            let guest = plain(guest);
+            if folders.iter().all(|(known, _)| *known != guest) {
+                folders.push((guest, None));
+            }
+        }
+        folders.sort_by_key(|(guest, _)| std::cmp::Reverse(guest.len()));
+        let kept = match kept {
+            Some(kept) => {
+                at(&kept.display().to_string(), fs::create_dir_all(kept))?;
+                Some(Folder::open(String::new(), kept)?)
+            }
+            None => None,
+        };
+        Ok(Self {
+            through: folders,
+            kept,
+            made: BTreeSet::new(),
+        })
     }
 
-    /// Applies one record. Stream records are not for directories and change nothing.
-    pub fn apply(&self, release: &Release) -> Result<(), HostError> {
-        match release {
-            Release::Stream { .. } => Ok(()),
-            Release::File {
-                path,
-                size,
-                mode,
-                whole,
-                pieces,
-            } => {
-                let host = self.place(path)?;
-                at(&host, write_file(&host, *size, *mode, *whole, pieces))
+    /// Applies one record; false if it is of something that goes nowhere. Stream records are not for
+    /// folders and change nothing.
+    pub fn apply(&mut self, release: &Release) -> Result<bool, HostError> {
+        let (Release::File { path, .. }
+        | Release::Link { path, .. }
+        | Release::Removed { path }
+        | Release::Directory { path }) = release
+        else {
+            return Ok(false);
+        };
+        let innermost = self
+            .through
+            .iter_mut()
+            .find(|(guest, _)| holds(guest, path));
+        if let Some((_, Some(folder))) = innermost {
+            folder.made.clear();
+            let (inner, name) = folder.split(path)?;
+            if matches!(release, Release::Removed { .. }) {
+                return folder.remove(path, inner, name, true).map(|()| true);
             }
-            Release::Link { path, target } => {
-                let host = self.place(path)?;
-                at(&host, remove(&host).and_then(|()| link(target, &host)))
-            }
-            Release::Removed { path } => {
-                let host = self.place(path)?;
-                at(&host, remove(&host))
-            }
-            Release::Directory { path } => {
-                let host = self.place(path)?;
-                at(&host, make_directory(&host))
-            }
+            return folder.put(release, path, inner, name, false).map(|()| true);
         }
+        let Some(folder) = &mut self.kept else {
+            return Ok(false);
+        };
+        let (inner, name) = folder.split(path)?;
+        if matches!(release, Release::Removed { .. }) {
+            if self.made.remove(path) {
+                folder.remove(path, inner, name, false)?;
+            }
+            return Ok(true);
+        }
+        // What stood there before this run is replaced, not changed: other names of it stay as they
+        // are.
+        let fresh = !self.made.contains(path);
+        let result = folder.put(release, path, inner, name, fresh);
+        let made = folder.made.drain(..).map(|inner| format!("/{inner}"));
+        self.made.extend(made);
+        result?;
+        if fresh {
+            self.made.insert(path.to_owned());
+        }
+        Ok(true)
     }
 
-    /// The host path of a guest path, with the directories that lead to it made; none of them is
-    /// a link.
-    fn place(&self, path: &str) -> Result<PathBuf, HostError> {
-        let outside = || HostError::Outside(path.to_owned());
-        let (target, inner) = self
-            .targets
-            .iter()
-            .find_map(|target| {
-                let inner = path
-                    .strip_prefix(target.guest.as_str())?
-                    .strip_prefix('/')?;
-                Some((target, Path::new(inner)))
-            })
-            .ok_or_else(outside)?;
-        let plain = inner
-            .components()
-            .all(|part| matches!(part, Component::Normal(_)));
-        let name = inner.file_name().filter(|_| plain).ok_or_else(outside)?;
-        let mut host = target.host.clone();
-        at(&host, fs::create_dir_all(&host))?;
-        for part in inner.parent().into_iter().flat_map(Path::components) {
-            host.push(part);
-            match fs::symlink_metadata(&host) {
-                Ok(metadata) if metadata.is_symlink() => {
-                    let host = host.display().to_string();
-                    return Err(HostError::Link {
-                        path: path.to_owned(),
-                        host,
-                    });
-                }
-                Ok(_) => {}
-                Err(_) => at(&host, fs::create_dir(&host))?,
-            }
+    /// Writes down beside the kept files what of the host's own files the guest has removed, by guest
+    /// path: nothing is done to those.
+    pub fn note_removed(&mut self, removed: &BTreeSet<String>) -> Result<(), HostError> {
+        const NAME: &str = "removed.json";
+        let Some(kept) = &self.kept else {
+            return Ok(());
+        };
+        let root = kept.root.as_fd();
+        let mut result = remove(root, NAME, false);
+        if !removed.is_empty() {
+            let paths: Vec<String> = removed.iter().map(|path| quoted(path)).collect();
+            let text = format!("[\n  {}\n]\n", paths.join(",\n  "));
+            let size = text.len() as u64;
+            let pieces = [(0, text.into_bytes())];
+            result = result
+                .and_then(|()| open_file(root, NAME))
+                .and_then(|file| write_file(&file, size, 0o644, true, &pieces));
         }
-        Ok(host.join(name))
+        at(NAME, result)
     }
 }
 
-fn at<T>(host: &Path, result: io::Result<T>) -> Result<T, HostError> {
+/// A text as JSON writes it.
+fn quoted(text: &str) -> String {
+    let mut quoted = String::from('"');
+    for letter in text.chars() {
+        match letter {
+            '"' | '\\' => quoted.extend(['\\', letter]),
+            control if control < ' ' => {
+                let _ = write!(quoted, "\\u{:04x}", u32::from(control));
+            }
+            other => quoted.push(other),
+        }
+    }
+    quoted.push('"');
+    quoted
+}
+
+/// True if a path is that of something below a guest directory.
+fn holds(guest: &str, path: &str) -> bool {
+    let inner = path.strip_prefix(guest);
+    inner.is_some_and(|inner| inner.starts_with('/'))
+}
+
+fn at<T>(place: &str, result: io::Result<T>) -> Result<T, HostError> {
     result.map_err(|error| HostError::Io {
-        place: host.display().to_string(),
+        place: place.to_owned(),
         error,
     })
 }
 
-/// Removes whatever stands at a path; nothing there is fine.
-fn remove(host: &Path) -> io::Result<()> {
-    let result = match fs::symlink_metadata(host) {
-        Ok(metadata) if metadata.is_dir() => fs::remove_dir_all(host),
-        Ok(_) => fs::remove_file(host),
-        Err(error) => Err(error),
-    };
-    match result {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        other => other,
+const DIRECTORY: OFlags = OFlags::RDONLY
+    .union(OFlags::DIRECTORY)
+    .union(OFlags::CLOEXEC);
+
+impl Folder {
+    fn open(guest: String, host: &Path) -> Result<Self, HostError> {
+        let root = unix::open(host, DIRECTORY, Mode::empty()).map_err(io::Error::from);
+        Ok(Self {
+            guest,
+            root: at(&host.display().to_string(), root)?,
+            last: None,
+            made: Vec::new(),
+        })
+    }
+
+    /// A guest path's directory below this folder, and the name in it.
+    fn split<'a>(&self, path: &'a str) -> Result<(&'a str, &'a str), HostError> {
+        let refused = || HostError::Path(path.to_owned());
+        let inner = path.strip_prefix(self.guest.as_str());
+        let inner = inner.and_then(|inner| inner.strip_prefix('/'));
+        let inner = inner.ok_or_else(refused)?;
+        let plain = |part: &str| !matches!(part, "" | "." | "..") && !part.contains('\0');
+        if !inner.split('/').all(plain) {
+            return Err(refused());
+        }
+        Ok(inner.rsplit_once('/').unwrap_or(("", inner)))
+    }
+
+    /// The directory at a path below this folder, made on the way if `make`; `None` if it is not
+    /// there.
+    fn directory(
+        &mut self,
+        path: &str,
+        inner: &str,
+        make: bool,
+    ) -> Result<Option<BorrowedFd<'_>>, HostError> {
+        let below = |last: &(String, OwnedFd)| {
+            let rest = inner.strip_prefix(last.0.as_str());
+            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        };
+        let (mut known, mut rest) = (self.last.take().filter(below), inner);
+        if let Some((place, _)) = &known {
+            rest = inner[place.len()..].trim_start_matches('/');
+        }
+        for part in rest.split('/').filter(|part| !part.is_empty()) {
+            let from = known
+                .as_ref()
+                .map_or(self.root.as_fd(), |(_, fd)| fd.as_fd());
+            let Some((next, made)) = enter(from, part, path, make)? else {
+                return Ok(None);
+            };
+            let mut place = known.take().map_or_else(String::new, |(place, _)| place);
+            if !place.is_empty() {
+                place.push('/');
+            }
+            let place = place + part;
+            if made {
+                self.made.push(place.clone());
+            }
+            known = Some((place, next));
+        }
+        self.last = known;
+        let last = self.last.as_ref().map(|(_, fd)| fd.as_fd());
+        Ok(Some(last.unwrap_or(self.root.as_fd())))
+    }
+
+    /// Removes a name; nothing there is fine. A directory that is not empty goes only if `whole`.
+    fn remove(
+        &mut self,
+        path: &str,
+        inner: &str,
+        name: &str,
+        whole: bool,
+    ) -> Result<(), HostError> {
+        let removed = match self.directory(path, inner, false)? {
+            Some(directory) => at(path, remove(directory, name, whole)),
+            None => Ok(()),
+        };
+        self.last = None;
+        removed
+    }
+
+    /// Puts what a record says at its place; first of all out of the way of what stands there, if
+    /// `fresh`.
+    fn put(
+        &mut self,
+        release: &Release,
+        path: &str,
+        inner: &str,
+        name: &str,
+        fresh: bool,
+    ) -> Result<(), HostError> {
+        let Some(directory) = self.directory(path, inner, true)? else {
+            return Ok(());
+        };
+        let result = match release {
+            Release::File {
+                size,
+                mode,
+                whole,
+                pieces,
+                ..
+            } => {
+                let file = (if fresh {
+                    remove(directory, name, false)
+                } else {
+                    Ok(())
+                })
+                .and_then(|()| open_file(directory, name));
+                file.and_then(|file| write_file(&file, *size, *mode, *whole, pieces))
+            }
+            Release::Link { target, .. } => remove(directory, name, false).and_then(|()| {
+                unix::symlinkat(target.as_str(), directory, name).map_err(io::Error::from)
+            }),
+            Release::Directory { .. } => make_directory(directory, name),
+            Release::Stream { .. } | Release::Removed { .. } => Ok(()),
+        };
+        if matches!(release, Release::Link { .. }) {
+            self.last = None;
+        }
+        at(path, result)
     }
 }
 
-fn make_directory(host: &Path) -> io::Result<()> {
-    match fs::symlink_metadata(host) {
-        Ok(metadata) if metadata.is_dir() => Ok(()),
-        Ok(_) => fs::remove_file(host).and_then(|()| fs::create_dir(host)),
-        Err(_) => fs::create_dir(host),
+/// The directory of a name in another one, and whether it had to be made.
+fn enter(
+    from: BorrowedFd,
+    part: &str,
+    path: &str,
+    make: bool,
+) -> Result<Option<(OwnedFd, bool)>, HostError> {
+    let open = || unix::openat(from, part, DIRECTORY | OFlags::NOFOLLOW, Mode::empty());
+    let mut made = false;
+    let opened = match open() {
+        Err(Errno::NOENT) if !make => return Ok(None),
+        Err(Errno::NOENT) => match unix::mkdirat(from, part, Mode::from_raw_mode(0o777)) {
+            Err(error) if error != Errno::EXIST => Err(error),
+            result => {
+                made = result.is_ok();
+                open()
+            }
+        },
+        other => other,
+    };
+    match opened {
+        Ok(next) => Ok(Some((next, made))),
+        Err(Errno::LOOP | Errno::NOTDIR) if kind(from, part) == Some(FileType::Symlink) => {
+            Err(HostError::Link {
+                path: path.to_owned(),
+                part: part.to_owned(),
+            })
+        }
+        Err(error) => at(path, Err(error.into())),
+    }
+}
+
+/// What stands under a name, if anything.
+fn kind(directory: BorrowedFd, name: &str) -> Option<FileType> {
+    let found = unix::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
+    Some(FileType::from_raw_mode(found.st_mode))
+}
+
+/// Removes whatever stands under a name; nothing there is fine. A directory with something in it
+/// goes with all of it if `whole`, else it stays.
+fn remove(directory: BorrowedFd, name: &str, whole: bool) -> io::Result<()> {
+    let result = match kind(directory, name) {
+        None => Ok(()),
+        Some(FileType::Directory) if whole => return remove_all(directory, name),
+        Some(FileType::Directory) => unix::unlinkat(directory, name, AtFlags::REMOVEDIR),
+        Some(_) => unix::unlinkat(directory, name, AtFlags::empty()),
+    };
+    match result {
+        Ok(()) | Err(Errno::NOENT) => Ok(()),
+        Err(Errno::NOTEMPTY | Errno::EXIST) if !whole => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Removes a directory and what a guest can have seen in it, one open directory at a time and by no
+/// path. Devices, pipes, sockets and names that are not UTF-8 stay, and so what they are in.
+fn remove_all(directory: BorrowedFd, name: &str) -> io::Result<()> {
+    let mut open = vec![Doomed::new(directory, name)?];
+    while let Some(current) = open.last_mut() {
+        let Some(name) = current.names.pop() else {
+            let done = open.pop().map_or_else(String::new, |done| done.name);
+            let above = open
+                .last()
+                .map_or(directory, |above| above.directory.as_fd());
+            remove(above, &done, false)?;
+            continue;
+        };
+        match kind(current.directory.as_fd(), &name) {
+            Some(FileType::Directory) => {
+                let inner = Doomed::new(current.directory.as_fd(), &name)?;
+                open.push(inner);
+            }
+            Some(FileType::RegularFile | FileType::Symlink) => {
+                remove(current.directory.as_fd(), &name, false)?;
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// A directory that is to go.
+struct Doomed {
+    directory: OwnedFd,
+    name: String,
+    /// What in it has yet to be looked at.
+    names: Vec<String>,
+}
+
+impl Doomed {
+    fn new(from: BorrowedFd, name: &str) -> io::Result<Self> {
+        let flags = DIRECTORY | OFlags::NOFOLLOW;
+        let directory = unix::openat(from, name, flags, Mode::empty())?;
+        let mut names = Vec::new();
+        for entry in unix::Dir::read_from(&directory)? {
+            match entry?.file_name().to_str() {
+                Ok(inner) if !matches!(inner, "." | "..") => names.push(inner.to_owned()),
+                _ => {}
+            }
+        }
+        Ok(Self {
+            directory,
+            name: name.to_owned(),
+            names,
+        })
+    }
+}
+
+fn make_directory(directory: BorrowedFd, name: &str) -> io::Result<()> {
+    if kind(directory, name) != Some(FileType::Directory) {
+        remove(directory, name, false)?;
+    }
+    match unix::mkdirat(directory, name, Mode::from_raw_mode(0o777)) {
+        Ok(()) | Err(Errno::EXIST) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// The plain file of a name, made if need be: never what a link points to, nor a device or pipe.
+fn open_file(directory: BorrowedFd, name: &str) -> io::Result<File> {
+    let flags = OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let mode = Mode::from_raw_mode(0o600);
+    let known = match kind(directory, name) {
+        Some(FileType::RegularFile) => match unix::openat(directory, name, flags, mode) {
+            // A file that the guest made read-only and then went on writing.
+            Err(Errno::ACCESS) => None,
+            other => Some(other?),
+        },
+        _ => None,
+    };
+    let opened = if let Some(known) = known {
+        known
+    } else {
+        remove(directory, name, false)?;
+        unix::openat(directory, name, flags | OFlags::CREATE | OFlags::EXCL, mode)?
+    };
+    let file = File::from(opened);
+    // Somebody may have put something else there meanwhile.
+    if file.metadata()?.is_file() {
+        Ok(file)
+    } else {
+        Err(io::ErrorKind::InvalidFilename.into())
     }
 }
 
 fn write_file(
-    host: &Path,
+    file: &File,
     size: u64,
     mode: u32,
     whole: bool,
     pieces: &[(u64, Vec<u8>)],
 ) -> io::Result<()> {
-    // Never through a link, nor into a device.
-    if fs::symlink_metadata(host).is_ok_and(|metadata| !metadata.is_file()) {
-        remove(host)?;
-    }
-    let mut file = match OpenOptions::new()
-        .write(true)
-        .create(true)
-        .truncate(false)
-        .open(host)
-    {
-        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-            // A file that the guest made read-only and then went on writing.
-            remove(host)?;
-            OpenOptions::new().write(true).create_new(true).open(host)?
-        }
-        other => other?,
-    };
     if whole {
         file.set_len(0)?;
     }
     for (offset, bytes) in pieces {
-        file.seek(SeekFrom::Start(*offset))?;
-        file.write_all(bytes)?;
+        file.write_all_at(bytes, *offset)?;
     }
     file.set_len(size)?;
-    set_mode(&file, mode)
-}
-
-#[cfg(unix)]
-fn set_mode(file: &File, mode: u32) -> io::Result<()> {
-    use std::os::unix::fs::PermissionsExt;
-    // The owner can always read and write, so that the next record finds its way in.
-    file.set_permissions(fs::Permissions::from_mode(mode & 0o777 | 0o600))
-}
-
-#[cfg(not(unix))]
-fn set_mode(_file: &File, _mode: u32) -> io::Result<()> {
-    Ok(())
-}
-
-#[cfg(unix)]
-fn link(target: &str, host: &Path) -> io::Result<()> {
-    std::os::unix::fs::symlink(target, host)
-}
-
-#[cfg(not(unix))]
-fn link(_target: &str, _host: &Path) -> io::Result<()> {
-    Err(io::Error::new(
-        io::ErrorKind::Unsupported,
-        "no symbolic links on this host",
-    ))
+    // The owner can always read and write, so that the next record finds its way in; no file runs as
+    // somebody else.
+    Ok(unix::fchmod(
+        file,
+        Mode::from_raw_mode(mode & 0o777 | 0o600),
+    )?)
 }

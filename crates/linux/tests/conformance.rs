@@ -311,11 +311,16 @@ fn released_trees_equal_linux() {
         options.configuration.work_directory = Some(ours.clone());
         options.restore_every = Some(1 + seed % 3);
         options.slice = 3000;
-        let configuration = options.configuration.clone();
         let ended = support::run(options);
         check(&format!("seed {seed}"), &ended, &expected);
-        let once = perdure_linux::HostDirectories::new(&configuration, Some(out.clone()));
-        let twice = perdure_linux::HostDirectories::new(&configuration, Some(again.clone()));
+        let through = |host: &Path| {
+            let mount = perdure_linux::Mount {
+                host: host.to_owned(),
+                guest: perdure_linux::WORK_DIRECTORY.to_owned(),
+            };
+            perdure_linux::HostDirectories::new(None, &[mount], &[]).expect("the folder is there")
+        };
+        let (mut once, mut twice) = (through(&out), through(&again));
         for release in &ended.files {
             once.apply(release)
                 .unwrap_or_else(|error| panic!("seed {seed}: {error}"));

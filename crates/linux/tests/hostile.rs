@@ -4,9 +4,7 @@ mod support;
 
 use std::path::{Path, PathBuf};
 
-use perdure_linux::{
-    BootError, Configuration, ElfError, HostDirectories, Kernel, Mount, Program, Release,
-};
+use perdure_linux::{BootError, Configuration, ElfError, Kernel, Mount, Program};
 use support::{Flat, Options, Runner, compile, guest};
 
 /// Pseudo-random numbers with a seed that is printed.
@@ -319,50 +317,4 @@ fn forge(source: &str, instructions: u64) {
         first + count
     );
     assert!(count < 100 || refused > count / 20 && ran > count / 20);
-}
-
-#[test]
-fn no_release_leaves_its_directory() {
-    let outside = temporary("outside");
-    let inside = temporary("inside");
-    for place in [&outside, &inside] {
-        let _ = std::fs::remove_dir_all(place);
-        std::fs::create_dir_all(place).expect("a directory");
-    }
-    std::os::unix::fs::symlink(&outside, inside.join("way-out")).expect("a link");
-    std::os::unix::fs::symlink(outside.join("target"), inside.join("file")).expect("a link");
-    let configuration = Configuration {
-        work_directory: Some(inside.clone()),
-        ..Configuration::default()
-    };
-    let host = HostDirectories::new(&configuration, None);
-    let file = |path: &str| Release::File {
-        path: path.to_owned(),
-        size: 1,
-        mode: 0o644,
-        whole: true,
-        pieces: vec![(0, vec![b'x'])],
-    };
-    for path in [
-        "/work/../x",
-        "/work/way-out/x",
-        "/etc/passwd",
-        "/work",
-        "/work/",
-        "/workx/y",
-    ] {
-        assert!(host.apply(&file(path)).is_err(), "{path} was accepted");
-        let removal = Release::Removed {
-            path: path.to_owned(),
-        };
-        assert!(
-            host.apply(&removal).is_err(),
-            "removal of {path} was accepted"
-        );
-    }
-    host.apply(&file("/work/file"))
-        .expect("the link itself is replaced");
-    assert_eq!(std::fs::read(inside.join("file")).expect("the file"), b"x");
-    let left = std::fs::read_dir(&outside).expect("a directory").count();
-    assert_eq!(left, 0, "something was written outside");
 }

@@ -3,28 +3,28 @@
 //! Requests are [`Request`]; results are described in `docs/machine.md`. Every function returns
 //! an [`Error`] whose text is one message for the user.
 
-use std::io::Write;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use perdure_designs::{Design, NAMES, Visitor, with_design};
-use perdure_linux::{HostDirectories, Release};
+use perdure_linux::WORK_DIRECTORY;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
 use crate::campaign;
 use crate::configuration::{MACHINES, nearest, no_such_design};
+use crate::delivery::{Delivery, write_and_flush};
 use crate::error::Error;
 use crate::machine::{Engine, Machine, Pause, Workload};
 use crate::mutants;
-use crate::outside::{self, Outside};
+use crate::outside::Outside;
 use crate::replication::primary::{self, Primary, Target};
 use crate::replication::restore::machine_of;
 use crate::replication::server;
 use crate::report::run_result;
-use crate::request::{Prepared, Request, mount};
+use crate::request::{Prepared, Request, mount, write_through};
 use crate::series::Series;
 use crate::snapshots::{Snapshots, keep};
 use crate::token::Token;
@@ -92,8 +92,8 @@ impl Visitor for Run<'_> {
             engine,
             ..
         } = self.prepared;
+        let forward = Arc::new(Delivery::new(self.request, self.prepared)?);
         let machine = Machine::<D>::boot(configuration, workload, *engine, self.bug)?;
-        let forward = Arc::new(Forward::new(self.request, self.prepared));
         let result = self.execute(machine, &forward)?;
         Ok(Value::Object(result))
     }
@@ -104,7 +104,7 @@ impl Run<'_> {
     fn execute<D: Design>(
         self,
         mut machine: Machine<D>,
-        forward: &Arc<Forward>,
+        forward: &Arc<Delivery>,
     ) -> Result<Map<String, Value>, Error> {
         machine.outside.forward = Some(forward.receiver());
         let workload = &self.prepared.workload;
@@ -162,7 +162,7 @@ impl Run<'_> {
         }
         let mut result = run_result(&machine, self.prepared, seconds, interrupted)?;
         result.insert("series".into(), series.to_json());
-        result.insert("refused_output".into(), json!(forward.refusal()));
+        forward.finish(&mut result);
         if let Some(kept) = kept {
             let (epochs, sizes) = (kept.epochs, kept.sizes);
             let value =
@@ -183,62 +183,6 @@ impl Run<'_> {
 
 /// How long the end of a run waits for a replica that is away, unless told otherwise.
 const PATIENCE_SECONDS: u64 = 10;
-
-/// Hands output on to the host as it is released. What the host refuses is remembered; the guest
-/// has long gone on.
-struct Forward {
-    passthrough: bool,
-    directories: HostDirectories,
-    refused: Mutex<Option<String>>,
-}
-
-impl Forward {
-    /// Guest files go to the mounts that they belong to, or below `--out`, if given.
-    fn new(request: &Request, prepared: &Prepared) -> Self {
-        let files = request.out.as_ref().map(|out| out.join("files"));
-        Self {
-            passthrough: request.passthrough,
-            directories: HostDirectories::new(&prepared.workload.kernel, files),
-            refused: Mutex::new(None),
-        }
-    }
-
-    /// Itself, as the outside calls it.
-    fn receiver(self: &Arc<Self>) -> outside::Forward {
-        let receiver = Arc::clone(self);
-        Arc::new(move |release| receiver.release(release))
-    }
-
-    fn release(&self, release: &Release) {
-        if let Release::Stream {
-            descriptor, bytes, ..
-        } = release
-        {
-            if self.passthrough {
-                // A reader that went away ends nothing: the guest has long gone on.
-                let _ = match *descriptor {
-                    2 => write_and_flush(std::io::stderr().lock(), bytes),
-                    _ => write_and_flush(std::io::stdout().lock(), bytes),
-                };
-            }
-        } else if let Err(refusal) = self.directories.apply(release) {
-            let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
-            refused.get_or_insert_with(|| refusal.to_string());
-        }
-    }
-
-    fn refusal(&self) -> Option<String> {
-        self.refused
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
-    }
-}
-
-fn write_and_flush(mut stream: impl Write, bytes: &[u8]) -> std::io::Result<()> {
-    stream.write_all(bytes)?;
-    stream.flush()
-}
 
 /// Runs a program.
 pub fn run(request: &str, observer: &dyn Observer) -> Result<String, Error> {
@@ -285,6 +229,11 @@ impl Visitor for Cut<'_> {
 fn cut_request(request: &Request, observer: &dyn Observer) -> Result<String, Error> {
     if request.replica {
         keep::check_design("--replica", &request.design)?;
+    }
+    if !request.write_through.is_empty() {
+        return Err(Error::Request(
+            "--write-through: a program whose power is cut runs many times over, so the host is read-only to it; leave the option out".into(),
+        ));
     }
     let prepared = request.prepare()?;
     let bug = visit(&request.design, PlantedBug(request.planted_bug.as_deref()))??;
@@ -356,6 +305,10 @@ struct ResumeRequest {
     #[serde(default)]
     out: Option<PathBuf>,
     #[serde(default)]
+    files: Option<PathBuf>,
+    #[serde(default)]
+    write_through: Vec<String>,
+    #[serde(default)]
     passthrough: bool,
 }
 
@@ -375,7 +328,7 @@ impl Visitor for ResumeRun<'_> {
             engine,
             ..
         } = self.run.prepared;
-        let forward = Arc::new(Forward::new(self.run.request, self.run.prepared));
+        let forward = Arc::new(Delivery::new(self.run.request, self.run.prepared)?);
         let outside = Outside {
             midway: true,
             forward: Some(forward.receiver()),
@@ -387,6 +340,10 @@ impl Visitor for ResumeRun<'_> {
         let mut machine = machine_of::<D>(configuration, memory, host, epoch, outside, *engine)?;
         if let Some(instructions) = workload.stop_after {
             machine.stop_in(instructions);
+        }
+        // What left before this epoch is elsewhere, or nowhere.
+        for file in machine.files() {
+            forward.take(&file);
         }
         let mut result = self.run.execute(machine, &forward)?;
         result.insert("restored_epoch".into(), json!(epoch));
@@ -402,10 +359,32 @@ pub fn resume(request: &str, observer: &dyn Observer) -> Result<String, Error> {
     let epoch = store.epoch(asked.epoch)?;
     let mounts = asked.mounts.iter().map(|text| mount(text));
     let mounts: Vec<_> = mounts.collect::<Result<_, _>>()?;
+    let write_through = write_through(&asked.write_through)?;
+    let mut kernel = replica.kernel_configuration(asked.sysroot, &mounts)?;
+    for folder in &write_through {
+        let known = kernel
+            .mounts
+            .iter_mut()
+            .find(|mount| mount.guest == folder.guest);
+        match known {
+            Some(known) => known.host.clone_from(&folder.host),
+            None if folder.guest == WORK_DIRECTORY => {
+                kernel.work_directory = Some(folder.host.clone());
+            }
+            None => {
+                return Err(Error::Request(format!(
+                    "--write-through {}:{}: the program has no mount there",
+                    folder.host.display(),
+                    folder.guest
+                )));
+            }
+        }
+    }
     let prepared = Prepared {
         configuration: Arc::new(replica.identity.configuration()?),
+        write_through,
         workload: Workload {
-            kernel: replica.kernel_configuration(asked.sysroot, &mounts)?,
+            kernel,
             stop_after: asked.stop_after,
             region: None,
             watch: None,
@@ -416,6 +395,7 @@ pub fn resume(request: &str, observer: &dyn Observer) -> Result<String, Error> {
     let request = Request {
         stop_after: asked.stop_after,
         out: asked.out,
+        files: asked.files,
         passthrough: asked.passthrough,
         ..Request::default()
     };

@@ -9,6 +9,7 @@ pub mod campaign;
 mod causal;
 pub mod configuration;
 pub mod context;
+mod delivery;
 mod domains;
 pub mod error;
 pub mod exerciser;

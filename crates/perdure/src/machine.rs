@@ -956,6 +956,12 @@ impl<D: Design> Machine<D> {
             .extend(files.into_iter().map(|file| (epoch, file)));
     }
 
+    /// The guest's files as they are now, all of each that has left before.
+    pub(crate) fn files(&mut self) -> Vec<Release> {
+        self.kernel
+            .released_files(&mut DevicePort(&mut self.hardware, &self.design))
+    }
+
     fn note_phase(&mut self, time: Cycles) {
         let pc = self.location().0;
         let phase = self.design.phase();

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use perdure_linux::Restart;
+use perdure_linux::{Restart, WORK_DIRECTORY};
 use serde::{Deserialize, Serialize};
 
 use crate::configuration::{Configuration, LEAST_EPOCH_STORES, check};
@@ -57,6 +57,9 @@ pub struct Request {
     /// Further directories, `HOST:GUEST`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub mounts: Vec<String>,
+    /// Directories that the guest may change on the host, `HOST:GUEST`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub write_through: Vec<String>,
     /// Environment, `KEY=VALUE`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub environment: Vec<String>,
@@ -102,6 +105,9 @@ pub struct Request {
     /// Several programs, each with its arguments, in place of one.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub programs: Vec<Vec<String>>,
+    /// Where the guest's files are kept; else below `out`, in `files`.
+    #[serde(skip_serializing)]
+    pub files: Option<PathBuf>,
     /// Where files and results go.
     #[serde(skip_serializing)]
     pub out: Option<PathBuf>,
@@ -161,6 +167,7 @@ impl Default for Request {
             harts: None,
             sysroot: None,
             mounts: Vec::new(),
+            write_through: Vec::new(),
             environment: Vec::new(),
             stdin: None,
             stop_after: None,
@@ -175,6 +182,7 @@ impl Default for Request {
             engine: None,
             program: Vec::new(),
             programs: Vec::new(),
+            files: None,
             out: None,
             snapshots: None,
             replicate_to: None,
@@ -201,6 +209,8 @@ pub struct Prepared {
     pub configuration: Arc<Configuration>,
     /// The program and its world.
     pub workload: Workload,
+    /// Of the mounts and the work directory, the ones that the guest may change on the host.
+    pub write_through: Vec<perdure_linux::Mount>,
     /// The engine.
     pub engine: Engine,
     /// A hash of the programs' files.
@@ -334,11 +344,20 @@ impl Request {
                 ));
             }
         };
-        let mounts = self
+        let mut mounts: Vec<perdure_linux::Mount> = self
             .mounts
             .iter()
             .map(|text| mount(text))
             .collect::<Result<_, _>>()?;
+        let write_through = write_through(&self.write_through)?;
+        let mut work_directory = std::env::current_dir().ok();
+        for folder in &write_through {
+            if folder.guest == WORK_DIRECTORY {
+                work_directory = Some(folder.host.clone());
+            } else {
+                mounts.push(folder.clone());
+            }
+        }
         let environment: Vec<(String, String)> = self
             .environment
             .iter()
@@ -395,7 +414,7 @@ impl Request {
                 (true, true) => Restart::Always,
             },
             sysroot: self.sysroot.clone(),
-            work_directory: std::env::current_dir().ok(),
+            work_directory,
             mounts,
             ..perdure_linux::Configuration::default()
         };
@@ -410,6 +429,7 @@ impl Request {
                 region: self.region()?,
                 watch: self.watched()?,
             },
+            write_through,
             engine,
             program_hash,
         })
@@ -429,4 +449,20 @@ pub(crate) fn mount(text: &str) -> Result<perdure_linux::Mount, Error> {
             "--mount {text}: write HOST:GUEST with an existing directory and an absolute guest path"
         )),
     }
+}
+
+/// Folders that the guest may change, as users write them, `HOST:GUEST`.
+pub(crate) fn write_through(texts: &[String]) -> Result<Vec<perdure_linux::Mount>, Error> {
+    let folder = |text: &String| match text.rsplit_once(':') {
+        Some((host, guest)) if guest.starts_with('/') && Path::new(host).is_dir() => {
+            Ok(perdure_linux::Mount {
+                host: host.into(),
+                guest: guest.trim_end_matches('/').into(),
+            })
+        }
+        _ => request_error(format!(
+            "--write-through {text}: write HOST:GUEST with an existing directory and an absolute guest path"
+        )),
+    };
+    texts.iter().map(folder).collect()
 }

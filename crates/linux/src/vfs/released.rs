@@ -75,6 +75,25 @@ impl Kernel {
         releases
     }
 
+    /// Everything that was handed out and still stands, as it is now, and what was said to be gone.
+    pub fn released_files(&mut self, machine: &mut dyn Machine) -> Vec<Release> {
+        let (found, _) = self.overlay_entries();
+        let mut releases = Vec::new();
+        for (path, known) in self.released.known.clone() {
+            let record = match (known, found.get(&path)) {
+                (Known::Removed, _) => Some(Release::Removed { path }),
+                (Known::Present(kind, serial), Some(entry))
+                    if (kind, serial) == (entry.kind, entry.serial) =>
+                {
+                    self.record(machine, &path, entry, true).ok()
+                }
+                _ => None,
+            };
+            releases.extend(record);
+        }
+        releases
+    }
+
     /// Everything that was looked up or made below the released mounts, and the host's names
     /// that are hidden.
     fn overlay_entries(&self) -> (BTreeMap<String, Found>, Vec<String>) {
@@ -177,35 +196,41 @@ impl Kernel {
         let told = before == Some(now);
         // The outside has it from the start.
         let original = before.is_none() && entry.natural;
-        let release = match entry.kind {
-            Kind::Directory => (!told && !original).then(|| Release::Directory {
-                path: path.to_owned(),
-            }),
-            Kind::Link => {
-                let Node::Link(target) = &self.files.inode(entry.id)?.node else {
-                    return Ok(None);
-                };
-                let target = target.clone();
-                (!told && !original).then(|| Release::Link {
-                    path: path.to_owned(),
-                    target,
-                })
-            }
+        let (whole, untouched) = match entry.kind {
             Kind::File => {
                 let file = self.files.file(entry.id)?;
                 let untouched = (told || original) && !file.changed;
-                if untouched {
-                    None
-                } else {
-                    let whole = !told || file.shrunk;
-                    Some(self.file_record(machine, path, entry.id, whole)?)
-                }
+                (!told || file.shrunk, untouched)
             }
+            Kind::Directory | Kind::Link => (true, told || original),
         };
-        if release.is_some() {
-            self.released.known.insert(path.to_owned(), now);
+        if untouched {
+            return Ok(None);
         }
-        Ok(release)
+        let release = self.record(machine, path, entry, whole)?;
+        self.released.known.insert(path.to_owned(), now);
+        Ok(Some(release))
+    }
+
+    /// The record of what stands at a path.
+    fn record(
+        &mut self,
+        machine: &mut dyn Machine,
+        path: &str,
+        entry: &Found,
+        whole: bool,
+    ) -> Result<Release, Errno> {
+        match (entry.kind, &self.files.inode(entry.id)?.node) {
+            (Kind::Directory, _) => Ok(Release::Directory {
+                path: path.to_owned(),
+            }),
+            (Kind::Link, Node::Link(target)) => Ok(Release::Link {
+                path: path.to_owned(),
+                target: target.clone(),
+            }),
+            (Kind::Link, _) => Err(Errno::EIO),
+            (Kind::File, _) => self.file_record(machine, path, entry.id, whole),
+        }
     }
 
     /// A file's record.

@@ -1,0 +1,150 @@
+//! Where what leaves a machine goes on this host.
+//!
+//! Always true: the host is read-only to the guest, whatever runs it. Streams go to this process's
+//! own if it passes them on; files go below the folder that keeps them, if there is one, and into
+//! folders that were named for being written through; nothing else is touched. What the host refuses
+//! is remembered; the guest has long gone on.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::Write;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use perdure_linux::{HostDirectories, Release};
+use serde_json::{Map, Value, json};
+
+use crate::error::Error;
+use crate::outside;
+use crate::request::{Prepared, Request};
+
+/// Something that the guest has made and not removed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Made {
+    /// A file or link: its size, and whether the host has it.
+    File { size: u64, kept: bool },
+    /// A directory.
+    Directory,
+}
+
+#[derive(Debug)]
+struct State {
+    directories: HostDirectories,
+    made: BTreeMap<String, Made>,
+    /// What the host had and the guest has removed.
+    removed: BTreeSet<String>,
+    refused: Option<String>,
+}
+
+/// Hands output on to the host as it is released.
+pub struct Delivery {
+    passthrough: bool,
+    state: Mutex<State>,
+}
+
+impl Delivery {
+    /// As the request wants it; a folder that cannot be written to is refused now.
+    pub fn new(request: &Request, prepared: &Prepared) -> Result<Self, Error> {
+        let below_out = request.out.as_ref().map(|out| out.join("files"));
+        let kept = request.files.clone().or(below_out);
+        let mounts = prepared.workload.kernel.mounts.iter();
+        let guests: Vec<&str> = mounts.map(|mount| mount.guest.as_str()).collect();
+        let directories =
+            HostDirectories::new(kept.as_deref(), &prepared.write_through, &guests)
+                .map_err(|refusal| Error::Request(format!("the guest's files: {refusal}")))?;
+        Ok(Self {
+            passthrough: request.passthrough,
+            state: Mutex::new(State {
+                directories,
+                made: BTreeMap::new(),
+                removed: BTreeSet::new(),
+                refused: None,
+            }),
+        })
+    }
+
+    /// Itself, as the outside calls it.
+    pub fn receiver(self: &Arc<Self>) -> outside::Forward {
+        let receiver = Arc::clone(self);
+        Arc::new(move |release| receiver.take(release))
+    }
+
+    /// Takes a record.
+    pub fn take(&self, release: &Release) {
+        if let Release::Stream {
+            descriptor, bytes, ..
+        } = release
+        {
+            if self.passthrough {
+                // A reader that went away ends nothing: the guest has long gone on.
+                let _ = match *descriptor {
+                    2 => write_and_flush(std::io::stderr().lock(), bytes),
+                    _ => write_and_flush(std::io::stdout().lock(), bytes),
+                };
+            }
+            return;
+        }
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let kept = match state.directories.apply(release) {
+            Ok(kept) => kept,
+            Err(refusal) => {
+                state.refused.get_or_insert_with(|| refusal.to_string());
+                false
+            }
+        };
+        state.note(release, kept);
+    }
+
+    /// What a result says about files: those that the guest wrote, and which of the host's it removed.
+    pub fn finish(&self, result: &mut Map<String, Value>) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let State {
+            directories,
+            removed,
+            refused,
+            ..
+        } = &mut *state;
+        if let Err(refusal) = directories.note_removed(removed) {
+            refused.get_or_insert_with(|| refusal.to_string());
+        }
+        let files: Vec<Value> = state
+            .made
+            .iter()
+            .filter_map(|(path, made)| match made {
+                Made::File { size, kept } => {
+                    Some(json!({"path": path, "size": size, "kept": kept}))
+                }
+                Made::Directory => None,
+            })
+            .collect();
+        result.insert("files".into(), json!(files));
+        result.insert("removed_files".into(), json!(state.removed));
+        result.insert("refused_output".into(), json!(state.refused));
+    }
+}
+
+impl State {
+    fn note(&mut self, release: &Release, kept: bool) {
+        let (path, made) = match release {
+            Release::Stream { .. } => return,
+            Release::File { path, size, .. } => (path, Made::File { size: *size, kept }),
+            Release::Link { path, target } => {
+                let size = target.len() as u64;
+                (path, Made::File { size, kept })
+            }
+            Release::Directory { path } => (path, Made::Directory),
+            Release::Removed { path } => {
+                if self.made.remove(path).is_none() {
+                    self.removed.insert(path.clone());
+                }
+                return;
+            }
+        };
+        self.removed.remove(path);
+        self.made.insert(path.clone(), made);
+    }
+}
+
+/// Writes bytes that are to be seen now.
+pub fn write_and_flush(mut stream: impl Write, bytes: &[u8]) -> std::io::Result<()> {
+    stream.write_all(bytes)?;
+    stream.flush()
+}
