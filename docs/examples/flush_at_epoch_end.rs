@@ -10,6 +10,8 @@
 //! log entry i   u64 magic "FLUSHLOG", u64 register, u64 i, u64 line, 64 bytes; sealed, 128 bytes
 //! ```
 //!
+//! An entry may span rows and so be torn anywhere; its checksum is over all of it.
+//!
 //! The register is one word, which no power cut tears; the check tells damage apart. It says which
 //! epoch is in memory, and entries that carry another value belong to another epoch, or to an
 //! attempt at this one that a power cut ended.
@@ -22,6 +24,7 @@
 use perdure_designs::bytes::{Writer, checksum, sealed, unsealed};
 use perdure_designs::design::ImpossibleParameter;
 use perdure_designs::layout::{BootRecord, Layout, METADATA};
+use perdure_designs::rows;
 use perdure_designs::surviving::{Corruption, Interrupted, Surviving};
 use perdure_designs::{Design, PlantedBug, Promise, Recovered, Urgency};
 use perdure_hardware::hierarchy::Hardware;
@@ -153,13 +156,17 @@ impl FlushAtEpochEnd {
         let old = memory.arena.line(home);
         let entry = encode_entry(self.register(), self.entries, line, old);
         self.entries += 1;
-        let log = Traffic::Log;
-        let logged = memory.write_block(place, &entry, log, now, self.recorded, statistics);
+        // A block lies within a row, and rows may be as short as a line: piece by piece, then.
+        let logged = rows::write(hardware, place, &entry, Traffic::Log, now, self.recorded);
+        let Hardware {
+            memory, statistics, ..
+        } = hardware;
         let not_before = if self.bug == Some("home-before-log") {
             0
         } else {
             logged.durable
         };
+        let now = logged.accepted;
         let home = memory.write_line(line, bytes, traffic, now, not_before, statistics);
         Evicted {
             accepted: home.accepted,
@@ -198,6 +205,14 @@ impl Design for FlushAtEpochEnd {
         epoch: u64,
         bug: Option<&'static str>,
     ) -> Result<Self, ImpossibleParameter> {
+        // What the machine cannot give is said now, and not found out in the middle of a run.
+        let room = layout.log_area.end - layout.log_area.start;
+        ImpossibleParameter::unless(
+            room >= ENTRY_BYTES as u64,
+            "nvm.bytes",
+            hardware.specification.nvm.bytes,
+            "leaves no room for the undo log: give more",
+        )?;
         let boot = BootRecord {
             layout: layout.clone(),
             harts: hardware.cores.len() as u64,

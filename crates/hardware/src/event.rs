@@ -10,6 +10,8 @@ use crate::time::Cycles;
 pub struct EventQueue {
     heap: BinaryHeap<Reverse<(Cycles, u64, u32)>>,
     scheduled: u64,
+    /// Of the events that were scheduled since somebody last asked, the earliest.
+    earliest: Option<Cycles>,
 }
 
 impl EventQueue {
@@ -17,6 +19,17 @@ impl EventQueue {
     pub fn schedule(&mut self, time: Cycles, event: u32) {
         self.heap.push(Reverse((time, self.scheduled, event)));
         self.scheduled += 1;
+        self.see_earliest(time);
+    }
+
+    /// The earliest event that was scheduled since this was last asked; the end of time if none was.
+    pub(crate) fn take_earliest(&mut self) -> Cycles {
+        self.earliest.take().unwrap_or(Cycles::MAX)
+    }
+
+    /// An event was scheduled for that time.
+    pub(crate) fn see_earliest(&mut self, time: Cycles) {
+        self.earliest = Some(self.earliest.map_or(time, |earliest| earliest.min(time)));
     }
 
     /// When the next event fires; the end of time if there is none.

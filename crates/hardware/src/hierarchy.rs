@@ -223,6 +223,9 @@ impl Hardware {
         }
         let domain = self.cores[hart].domain;
         let current = policy.current_version(domain);
+        if let Some(contract) = &mut self.memory.contract {
+            contract.version(domain, current, self.generation);
+        }
         let crosses = word.version() != current;
         if let Some(trace) = &mut self.trace
             && (crosses || word.state() != State::Modified)
@@ -249,7 +252,9 @@ impl Hardware {
                 version: word.version(),
                 old: *self.cores[hart].l1d.data(slot),
             };
-            ready = policy.store(self, &store, ready);
+            ready = self.asking("store", ready, |hardware| {
+                policy.store(hardware, &store, ready)
+            });
         }
         let word = word
             .with_state(State::Modified)
@@ -317,7 +322,38 @@ impl Hardware {
             version,
             reason,
         };
-        policy.depart(self, &departure, now)
+        self.asking("depart", now, |hardware| {
+            policy.depart(hardware, &departure, now)
+        })
+    }
+
+    /// A line from outside the caches.
+    #[inline(always)]
+    pub(crate) fn fill<P: Policy + ?Sized>(
+        &mut self,
+        policy: &mut P,
+        line: LineNumber,
+        now: Cycles,
+    ) -> (Line, Cycles) {
+        let enforced = self.memory.contract.is_some();
+        let shown = enforced.then(|| policy.peek(self, line));
+        let (bytes, arrived) =
+            self.asking("fill", now, |hardware| policy.fill(hardware, line, now));
+        self.filled(line, shown, &bytes);
+        (bytes, arrived)
+    }
+
+    /// A dirty line leaves the caches.
+    #[inline(always)]
+    pub(crate) fn evict<P: Policy + ?Sized>(
+        &mut self,
+        policy: &mut P,
+        eviction: &Eviction,
+        now: Cycles,
+    ) -> Evicted {
+        self.asking("evict", now, |hardware| {
+            policy.evict(hardware, eviction, now)
+        })
     }
 
     fn note_page(&mut self, line: LineNumber) {
@@ -506,7 +542,7 @@ impl Hardware {
         let slot = self.llc.victim(line);
         self.prefetch_replacement(slot);
         // The read goes out first; the victim leaves through a buffer behind it.
-        let (bytes, arrived) = policy.fill(self, line, now);
+        let (bytes, arrived) = self.fill(policy, line, now);
         let mut ready = arrived;
         if self.llc.occupied(slot) {
             ready = ready.max(self.evict_llc(policy, slot, now));
@@ -531,7 +567,7 @@ impl Hardware {
                 version: word.version(),
                 cause: Cause::Replacement,
             };
-            free = policy.evict(self, &eviction, now).accepted;
+            free = self.evict(policy, &eviction, now).accepted;
         }
         self.llc.invalidate(slot);
         self.holders[slot.0 as usize] = 0;
@@ -585,7 +621,9 @@ impl Hardware {
                     line,
                     version,
                 };
-                ready = policy.transfer(self, &transfer, ready);
+                ready = self.asking("transfer", ready, |hardware| {
+                    policy.transfer(hardware, &transfer, ready)
+                });
             }
         }
         ready
@@ -819,7 +857,7 @@ impl Hardware {
         now: Cycles,
     ) -> Cycles {
         self.statistics.cleaned_lines += 1;
-        let Evicted { accepted, durable } = policy.evict(self, eviction, now);
+        let Evicted { accepted, durable } = self.evict(policy, eviction, now);
         let core = &mut self.cores[hart];
         core.cleans_durable = core.cleans_durable.max(durable);
         accepted
@@ -879,7 +917,7 @@ impl Hardware {
                     version,
                     cause: Cause::Flush,
                 };
-                let Evicted { accepted, durable } = policy.evict(self, &eviction, at_hand);
+                let Evicted { accepted, durable } = self.evict(policy, &eviction, at_hand);
                 flushed.lines += 1;
                 flushed.ready = flushed.ready.max(accepted);
                 flushed.durable = flushed.durable.max(durable);

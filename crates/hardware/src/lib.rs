@@ -16,6 +16,7 @@ pub mod arena;
 pub mod cache;
 pub mod calendar;
 pub mod coherence;
+pub mod contract;
 pub mod domain;
 pub mod dram;
 pub mod event;

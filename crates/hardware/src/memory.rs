@@ -17,6 +17,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 
 use crate::arena::Arena;
+use crate::contract::Contract;
 use crate::dram::Dram;
 use crate::line::{LINE_BYTES, Line, LineNumber};
 use crate::link::Link;
@@ -139,6 +140,8 @@ pub struct Memory {
     dram: Option<Dram>,
     /// Filled with the start and end of every write, if present.
     pub persistence_times: Option<Vec<Cycles>>,
+    /// What the design is held to, if it is.
+    pub(crate) contract: Option<Box<Contract>>,
     waiting: VecDeque<Waiting>,
     /// Nothing that was durable at this time will be asked for again.
     horizon: Cycles,
@@ -172,6 +175,7 @@ impl Memory {
             arena,
             dram: Dram::new(specification),
             persistence_times: None,
+            contract: cfg!(debug_assertions).then(Box::default),
             waiting: VecDeque::new(),
             horizon: 0,
             context_range,
@@ -252,6 +256,7 @@ impl Memory {
             return dram.access(line, now);
         }
         let address = line * LINE_BYTES as u64;
+        self.check("reads", address, LINE_BYTES, now);
         let opened = self.open_row(address, LINE_BYTES, now, statistics);
         let done = self.link.reserve(opened, LINE_BYTES);
         Self::queue(&mut self.read_queue, self.first_ready, done);
@@ -316,6 +321,9 @@ impl Memory {
         now: Cycles,
         statistics: &mut Statistics,
     ) -> Cycles {
+        if !self.check("reads", address, length, now) {
+            return now;
+        }
         let opened = self.open_row(address, length, now, statistics);
         statistics.nvm_design_reads += 1;
         *self.operations(length, Traffic::Log, statistics) += 1;
@@ -332,7 +340,6 @@ impl Memory {
         now: Cycles,
         statistics: &mut Statistics,
     ) -> Cycles {
-        debug_assert!(self.within_one_row(address, length));
         let admitted = Self::admit(&mut self.read_queue, self.read_queue_entries, now);
         let bank = self.bank(address);
         let mut start = admitted.max(self.bank_free[bank]);
@@ -362,7 +369,19 @@ impl Memory {
         statistics: &mut Statistics,
     ) -> Accepted {
         let row = 1 << self.row_shift;
-        debug_assert!(from % row == to % row, "rows of the two ends must match");
+        for (what, address) in [("reads", from), ("writes", to)] {
+            let room = if from % row == to % row {
+                self.room(address, length, false)
+            } else {
+                Err("at another offset in its row than the other end of the copy")
+            };
+            if !self.hold(what, address, length, room, now) {
+                return Accepted {
+                    accepted: now,
+                    durable: now,
+                };
+            }
+        }
         let pieces = || {
             let mut at = 0;
             std::iter::from_fn(move || {
@@ -394,8 +413,43 @@ impl Memory {
         done
     }
 
-    fn within_one_row(&self, address: u64, length: usize) -> bool {
-        address >> self.row_shift == (address + length as u64 - 1) >> self.row_shift
+    /// Whether a range is in the NVM, and in one row of it if it has to be.
+    fn room(&self, address: u64, length: usize, in_one_row: bool) -> Result<(), &'static str> {
+        let end = address.checked_add(length as u64);
+        if length == 0 || end.is_none_or(|end| end > self.arena.len()) {
+            return Err("which are not in the NVM");
+        }
+        let last = address + length as u64 - 1;
+        if in_one_row && address >> self.row_shift != last >> self.row_shift {
+            return Err("which do not lie within one row (nvm.row_bytes)");
+        }
+        Ok(())
+    }
+
+    /// Holds the design to its contract, if that is wanted: no request before the hook was asked, no
+    /// block across rows. False if the request cannot even be carried out.
+    #[inline]
+    fn check(&mut self, what: &str, address: u64, length: usize, now: Cycles) -> bool {
+        if self.contract.is_none() {
+            return true;
+        }
+        let room = self.room(address, length, true);
+        self.hold(what, address, length, room, now)
+    }
+
+    fn hold(
+        &mut self,
+        what: &str,
+        address: u64,
+        length: usize,
+        room: Result<(), &str>,
+        now: Cycles,
+    ) -> bool {
+        let Some(contract) = &mut self.contract else {
+            return true;
+        };
+        contract.request(what, (address, length), room, now, self.horizon);
+        room.is_ok()
     }
 
     /// The counter of operations of that kind.
@@ -426,6 +480,12 @@ impl Memory {
         statistics: &mut Statistics,
     ) -> Accepted {
         let address = line * LINE_BYTES as u64;
+        if !self.check("writes", address, LINE_BYTES, now) {
+            return Accepted {
+                accepted: now,
+                durable: now,
+            };
+        }
         let behind = self.dram.as_mut().and_then(|dram| dram.catches_up(line));
         let displaced = Displaced::Line(behind.unwrap_or(*self.arena.line(address)));
         self.arena.write_line(address, bytes);
@@ -445,7 +505,12 @@ impl Memory {
         not_before: Cycles,
         statistics: &mut Statistics,
     ) -> Accepted {
-        debug_assert!(self.within_one_row(address, bytes.len()));
+        if !self.check("writes", address, bytes.len(), now) {
+            return Accepted {
+                accepted: now,
+                durable: now,
+            };
+        }
         let displaced = Displaced::Block(self.arena.slice(address, bytes.len()).into());
         self.arena.write(address, bytes);
         let place = (address, bytes.len());

@@ -145,7 +145,7 @@ impl Hardware {
             (granted.bytes, granted.version) = self.domains[sharer].copy(line);
         } else {
             self.statistics.llc_misses += 1;
-            (granted.bytes, granted.ready) = policy.fill(self, line, now);
+            (granted.bytes, granted.ready) = self.fill(policy, line, now);
             granted.version = policy.memory_version(line);
         }
         if let Some(trace) = &mut self.trace {
@@ -184,7 +184,7 @@ impl Hardware {
                     version: word.version(),
                     cause: Cause::Replacement,
                 };
-                free = policy.evict(self, &eviction, start).accepted;
+                free = self.evict(policy, &eviction, start).accepted;
             }
             (slot, dirty)
         };

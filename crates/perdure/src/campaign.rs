@@ -229,6 +229,7 @@ fn survey<D: Design>(
         prepared.engine,
         bug,
     )?;
+    machine.hardware.enforce_contract();
     let mut samples = Vec::new();
     let wants_events = schedule == Schedule::EveryEvent && at.is_none();
     if wants_events {
@@ -420,6 +421,7 @@ impl Cutter<'_> {
             ..
         } = self.prepared;
         let mut machine = Machine::<D>::boot(configuration, workload, *engine, self.bug)?;
+        machine.hardware.enforce_contract();
         let mut golden = Golden::watch(&mut machine);
         let mut follower = if self.request.replica {
             Some(Follower::start(self.prepared, &machine, golden.range())?)
@@ -692,6 +694,7 @@ enum ToEnd {
 impl Cutter<'_> {
     /// Runs a resumed machine to its end.
     fn run_to_end<D: Design>(&self, resumed: &mut Machine<D>) -> ToEnd {
+        resumed.hardware.enforce_contract();
         // A resumed run may be slower, its caches are cold; it may not run on for ever.
         let patience = self.survey.end.saturating_mul(4);
         let patience = patience.saturating_add(1_000_000_000);

@@ -103,7 +103,9 @@ impl<D: Design> Machine<D> {
             ready = ready.max(self.save_context(hart, ended, now));
         }
         if let Some((domains, hardware)) = self.domain_epochs() {
-            ready = domains.advance(hardware, domain, epoch, ready);
+            ready = hardware.asking("advance", ready, |hardware| {
+                domains.advance(hardware, domain, epoch, ready)
+            });
         }
         if let Some(trace) = &mut self.hardware.trace {
             trace.push(Traced::Advanced { domain, epoch });
@@ -158,7 +160,9 @@ impl<D: Design> Machine<D> {
                 continue;
             }
             if let Some((domains, hardware)) = self.domain_epochs() {
-                ready = domains.save(hardware, domain, epoch, line, &after, ready);
+                ready = hardware.asking("save", ready, |hardware| {
+                    domains.save(hardware, domain, epoch, line, &after, ready)
+                });
             }
             self.hardware.statistics.context_lines += 1;
             if let Some(trace) = &mut self.hardware.trace {
@@ -209,7 +213,9 @@ impl<D: Design> Machine<D> {
         self.kernel_epoch = next;
         let now = self.clock(hart);
         if let Some((domains, hardware)) = self.domain_epochs() {
-            domains.kernel_advanced(hardware, next, now);
+            hardware.asking("kernel_advanced", now, |hardware| {
+                domains.kernel_advanced(hardware, next, now);
+            });
         }
     }
 
@@ -254,7 +260,7 @@ impl<D: Design> Machine<D> {
         self.kernel_keeps_up(hart);
         let now = self.clock(hart);
         if let Some((domains, hardware)) = self.domain_epochs() {
-            domains.persist(hardware, now);
+            hardware.asking("persist", now, |hardware| domains.persist(hardware, now));
         }
         self.announced(now);
         newest

@@ -15,7 +15,7 @@ pub enum Error {
     #[error("{0}")]
     Request(String),
     /// The design cannot go on.
-    #[error("{design}: {message}")]
+    #[error("design {design}: {message}")]
     Design {
         /// The design.
         design: &'static str,

@@ -899,11 +899,33 @@ impl<D: Design> Machine<D> {
             return;
         }
         let before = self.design.announced_epoch();
-        self.design.fired(&mut self.hardware, event, time);
+        let design = &mut self.design;
+        (self.hardware).asking("fired", time, |hardware| {
+            design.fired(hardware, event, time);
+        });
+        self.check_epochs();
         self.note_phase(time);
         if self.design.announced_epoch() != before {
             self.announced(time);
         }
+    }
+
+    /// Holds what the design says of its epochs against what it said before.
+    pub(crate) fn check_epochs(&mut self) {
+        // Who promises nothing lets everything out at once.
+        let promises = D::PROMISE != perdure_designs::Promise::Nothing;
+        if !promises || !self.hardware.enforces_contract() {
+            return;
+        }
+        let announced = self.design.announced_epoch();
+        let executing = match self.design.domains() {
+            Some(domains) => {
+                let all = 0..self.hardware.domains.len();
+                all.map(|domain| domains.epoch(domain)).min().unwrap_or(0)
+            }
+            None => self.design.executing_epoch(),
+        };
+        self.hardware.hold_to_epochs(announced, executing);
     }
 
     /// An epoch ends: contexts are stored, the design takes over, everybody goes on.
@@ -917,10 +939,12 @@ impl<D: Design> Machine<D> {
             self.save_contexts(hart, epoch)?;
         }
         let before = self.time();
-        let now = self
-            .design
-            .end_epoch(&mut self.hardware, urgency, before)
-            .max(before);
+        let design = &mut self.design;
+        let now = (self.hardware).asking("end_epoch", before, |hardware| {
+            design.end_epoch(hardware, urgency, before)
+        });
+        let now = now.max(before);
+        self.check_epochs();
         self.hardware.statistics.flush_stall_cycles += now - before;
         self.hardware.statistics.epochs_committed += 1;
         if urgency == Urgency::Overflow {

@@ -466,9 +466,10 @@ impl<const SHORTCUTS: bool> Memory for Port<'_, SHORTCUTS> {
             self.watch.hit = true;
             return Some(0);
         }
-        let (value, ready) =
-            self.design
-                .instruction(self.hardware, self.hart, function, operands, now)?;
+        let (design, hart) = (&mut *self.design, self.hart);
+        let (value, ready) = (self.hardware).asking("instruction", now, |hardware| {
+            design.instruction(hardware, hart, function, operands, now)
+        })?;
         self.hardware.stall_until(self.hart, now, ready);
         self.refresh_limit();
         Some(value)

@@ -20,6 +20,7 @@ pub struct Geometry {
     /// Of one hart's slice.
     pub llc: (usize, usize),
     pub inclusion: Inclusion,
+    pub nvm_bytes: u64,
     pub banks: usize,
     pub row_bytes: usize,
     pub write_queue_entries: usize,
@@ -56,6 +57,7 @@ pub const TINY: Geometry = Geometry {
     l2_harts: 1,
     llc: (4, 4),
     inclusion: Inclusion::Inclusive,
+    nvm_bytes: 64 << 20,
     banks: 16,
     row_bytes: 2048,
     write_queue_entries: 8,
@@ -308,7 +310,7 @@ impl Geometry {
                 frequency_mhz: 1600,
             },
             nvm: Nvm {
-                bytes: 64 << 20,
+                bytes: self.nvm_bytes,
                 scheduling: if self.dram {
                     Scheduling::FrFcfs
                 } else {

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use perdure_designs::layout::Layout;
 use perdure_designs::surviving::Surviving;
-use perdure_designs::{Design, END_EPOCH, Urgency};
+use perdure_designs::{Design, END_EPOCH, Promise, Urgency};
 use perdure_hardware::arena::Arena;
 use perdure_hardware::hierarchy::Hardware;
 use perdure_hardware::line::{LINE_BYTES, Line, LineNumber, line_of};
@@ -63,6 +63,7 @@ impl<D: Design> Rig<D> {
         let design = D::start(parameters, &layout, &mut hardware, epoch, bug)
             .expect("parameters that are possible");
         hardware.memory.persistence_times = Some(Vec::new());
+        hardware.enforce_contract();
         Self {
             hardware,
             design,
@@ -126,7 +127,11 @@ impl<D: Design> Rig<D> {
         if event == END_EPOCH {
             self.overflowed = true;
         } else {
-            self.design.fired(&mut self.hardware, event, time);
+            let design = &mut self.design;
+            (self.hardware).asking("fired", time, |hardware| {
+                design.fired(hardware, event, time);
+            });
+            self.check_epochs();
         }
         if harts_wait {
             let before = self.clock(0);
@@ -137,6 +142,14 @@ impl<D: Design> Rig<D> {
             let announced = self.design.announced_epoch();
             self.golden = self.golden.split_off(&announced);
         }
+    }
+
+    fn check_epochs(&mut self) {
+        if D::PROMISE == Promise::Nothing {
+            return; // It lets everything out at once.
+        }
+        let (announced, executing) = (self.design.announced_epoch(), self.design.executing_epoch());
+        self.hardware.hold_to_epochs(announced, executing);
     }
 
     /// Fires every event, and those that they schedule; harts then go on.
@@ -233,7 +246,11 @@ impl<D: Design> Rig<D> {
             }
         }
         let now = self.now();
-        let go_on = self.design.end_epoch(&mut self.hardware, urgency, now);
+        let design = &mut self.design;
+        let go_on = (self.hardware).asking("end_epoch", now, |hardware| {
+            design.end_epoch(hardware, urgency, now)
+        });
+        self.check_epochs();
         self.golden.insert(epoch, self.model.clone());
         self.hardware.statistics.epochs_committed += 1;
         if urgency == Urgency::Overflow {

@@ -1,0 +1,268 @@
+//! The contract between the substrate and a design ([`Policy`](crate::policy::Policy)), enforced:
+//! every answer of a hook, and everything that it asks of memory and of the event queue, is held
+//! against what the contract says. The first breach ends the run with a message that names the hook.
+//!
+//! Always true here:
+//! - A contract only looks: with it, a run takes exactly the cycles that it takes without.
+//! - It costs a compare where a hook is called or memory is asked, never on a hit. Debug builds and
+//!   whoever cuts the power enforce it ([`Hardware::enforce_contract`]); plain runs do not.
+
+use crate::hierarchy::Hardware;
+use crate::line::{Line, LineNumber, Version};
+use crate::policy::{Evicted, PolicyFailure};
+use crate::time::Cycles;
+
+/// A hook that is being answered.
+#[derive(Clone, Copy, Debug)]
+struct Asked {
+    hook: &'static str,
+    now: Cycles,
+    /// The earliest event that had been scheduled when it was asked.
+    earliest_event: Cycles,
+}
+
+/// What was seen of a design, and its first breach.
+#[derive(Clone, Debug, Default)]
+pub struct Contract {
+    /// The innermost last: a hook may flush the caches, which asks for evictions.
+    asked: Vec<Asked>,
+    /// By domain: the version that was seen last, and how many changes had been told by then.
+    versions: Vec<Option<(Version, u32)>>,
+    /// The newest announced and the executing epoch, as they were seen last.
+    epochs: Option<(u64, u64)>,
+    breach: Option<String>,
+}
+
+impl Contract {
+    fn breaks(&mut self, what: impl FnOnce() -> String) {
+        self.breach.get_or_insert_with(what);
+    }
+
+    /// The hook that is being answered, for messages.
+    fn hook(&self) -> String {
+        match self.asked.last() {
+            Some(asked) => format!("hook `{}`", asked.hook),
+            None => "the design, outside its hooks,".into(),
+        }
+    }
+
+    /// Memory is asked to read or write (`what`) a range, of which `room` says whether it fits. What
+    /// an engine of the design would have done since the last event it may do now, as of then; up
+    /// to `horizon`, no cut could see it any more.
+    pub(crate) fn request(
+        &mut self,
+        what: &str,
+        (address, length): (u64, usize),
+        room: Result<(), &str>,
+        now: Cycles,
+        horizon: Cycles,
+    ) {
+        let hook = self.hook();
+        if let Err(problem) = room {
+            self.breaks(|| format!("{hook} {what} {length} bytes at {address:#x}, {problem}"));
+        }
+        let asked = self.asked.first().map_or(0, |asked| asked.now);
+        if now < asked && now <= horizon {
+            self.breaks(|| {
+                format!(
+                    "{hook} {what} at cycle {now} (address {address:#x}), when everything up to {horizon} has happened"
+                )
+            });
+        }
+    }
+
+    /// A store is about to find out which version is its domain's.
+    pub(crate) fn version(&mut self, domain: usize, version: Version, changes: u32) {
+        if self.versions.len() <= domain {
+            self.versions.resize(domain + 1, None);
+        }
+        if let Some((before, changes_before)) = self.versions[domain].replace((version, changes))
+            && before != version
+            && changes_before == changes
+        {
+            self.breaks(|| {
+                format!(
+                    "hook `current_version` answered {version:?} for domain {domain}, and {before:?} before, but the design did not say that it changed: stores that hit go by the old one (call `version_changed`)"
+                )
+            });
+        }
+    }
+}
+
+/// What hooks answer, as far as time goes.
+pub trait Answer {
+    /// When whoever asked may go on; `None` if nobody waits.
+    fn ready(&self) -> Option<Cycles>;
+
+    /// When what was asked for is durable, if the answer says so.
+    fn durable(&self) -> Option<Cycles> {
+        None
+    }
+}
+
+impl Answer for () {
+    fn ready(&self) -> Option<Cycles> {
+        None
+    }
+}
+
+impl Answer for Cycles {
+    fn ready(&self) -> Option<Cycles> {
+        Some(*self)
+    }
+}
+
+impl Answer for (Line, Cycles) {
+    fn ready(&self) -> Option<Cycles> {
+        Some(self.1)
+    }
+}
+
+impl Answer for Evicted {
+    fn ready(&self) -> Option<Cycles> {
+        Some(self.accepted)
+    }
+
+    fn durable(&self) -> Option<Cycles> {
+        Some(self.durable)
+    }
+}
+
+impl Answer for Option<(u64, Cycles)> {
+    fn ready(&self) -> Option<Cycles> {
+        self.map(|(_, ready)| ready)
+    }
+}
+
+impl Hardware {
+    /// From now on, holds the design to its contract.
+    pub fn enforce_contract(&mut self) {
+        self.memory.contract.get_or_insert_default();
+    }
+
+    /// Whether it is.
+    pub fn enforces_contract(&self) -> bool {
+        self.memory.contract.is_some()
+    }
+
+    /// Calls a hook of the design: `hook` is its name, `now` the time at which it is asked.
+    #[inline(always)]
+    pub fn asking<A: Answer>(
+        &mut self,
+        hook: &'static str,
+        now: Cycles,
+        call: impl FnOnce(&mut Self) -> A,
+    ) -> A {
+        let enforced = self.memory.contract.is_some();
+        if enforced {
+            self.asks(hook, now);
+        }
+        let answer = call(self);
+        if enforced {
+            self.answered(answer.ready(), answer.durable());
+        }
+        answer
+    }
+
+    #[cold]
+    fn asks(&mut self, hook: &'static str, now: Cycles) {
+        let earliest_event = self.events.take_earliest();
+        if let Some(contract) = &mut self.memory.contract {
+            contract.asked.push(Asked {
+                hook,
+                now,
+                earliest_event,
+            });
+        }
+    }
+
+    #[cold]
+    fn answered(&mut self, ready: Option<Cycles>, durable: Option<Cycles>) {
+        let event = self.events.take_earliest();
+        let horizon = self.memory.horizon();
+        let Some(contract) = &mut self.memory.contract else {
+            return;
+        };
+        let Some(Asked {
+            hook,
+            now,
+            earliest_event,
+        }) = contract.asked.pop()
+        else {
+            return;
+        };
+        if let Some(ready) = ready.filter(|&ready| ready < now) {
+            contract.breaks(|| {
+                format!("hook `{hook}` answered cycle {ready}, before {now}, when it was asked")
+            });
+        }
+        if let (Some(ready), Some(durable)) = (ready, durable)
+            && durable < ready
+        {
+            contract.breaks(|| {
+                format!(
+                    "hook `{hook}` answered that bytes are durable at cycle {durable}, before they were accepted, at {ready}"
+                )
+            });
+        }
+        if event < now && event <= horizon {
+            contract.breaks(|| {
+                format!("hook `{hook}` scheduled an event for cycle {event}, when everything up to {horizon} has happened")
+            });
+        }
+        self.events.see_earliest(earliest_event.min(event));
+        self.fail_if_broken();
+    }
+
+    /// [`Policy::fill`](crate::policy::Policy::fill) brought a line, and `peek` had shown it.
+    #[inline(always)]
+    pub(crate) fn filled(&mut self, line: LineNumber, shown: Option<Line>, bytes: &Line) {
+        if shown.is_some_and(|shown| shown != *bytes)
+            && let Some(contract) = &mut self.memory.contract
+        {
+            contract.breaks(|| {
+                format!(
+                    "hook `fill` brought other bytes for line {line:#x} than hook `peek` showed"
+                )
+            });
+            self.fail_if_broken();
+        }
+    }
+
+    /// What the design says of its epochs now: the newest that may leave, and the one that executes
+    /// (the oldest, if domains have their own).
+    pub fn hold_to_epochs(&mut self, announced: u64, executing: u64) {
+        let Some(contract) = &mut self.memory.contract else {
+            return;
+        };
+        let (announced_before, executing_before) =
+            contract.epochs.unwrap_or((announced, executing));
+        if announced < announced_before {
+            contract.breaks(|| {
+                format!("`announced_epoch` went back from {announced_before} to {announced}")
+            });
+        }
+        if executing < executing_before {
+            contract.breaks(|| {
+                format!("`executing_epoch` went back from {executing_before} to {executing}")
+            });
+        }
+        if announced >= executing {
+            contract.breaks(|| {
+                format!(
+                    "`announced_epoch` says {announced}, which has not ended: {executing} executes"
+                )
+            });
+        }
+        contract.epochs = Some((announced, executing));
+        self.fail_if_broken();
+    }
+
+    fn fail_if_broken(&mut self) {
+        if let Some(contract) = &mut self.memory.contract
+            && let Some(breach) = contract.breach.take()
+        {
+            self.failure.get_or_insert(PolicyFailure(breach));
+        }
+    }
+}
