@@ -13,7 +13,7 @@ from conftest import Command
 from perdure import Machine
 
 CUTS = 12
-PROGRAMS = ("jobs",)
+PROGRAMS = ("jobs", "fifos")
 
 
 @pytest.mark.parametrize("program", PROGRAMS)
@@ -26,6 +26,18 @@ def test_cuts_in_the_middle_of_waiting(
     )
     assert [(cut.cycle, cut.verdict, cut.token) for cut in report.failures] == []
     assert report.verified == report.cuts
+
+
+@pytest.mark.parametrize("receiver_first", [False, True])
+def test_a_fifo_between_two_programs(
+    receiver_first: bool, command: Command, programs: Path
+) -> None:
+    guest = programs / "guests" / "fifos"
+    send, receive = [guest, "send", "numbers"], [guest, "receive", "numbers"]
+    first, second = (receive, send) if receiver_first else (send, receive)
+    result = command("run", "--", *first, "--", *second)
+    assert result.status == 0, result.stderr
+    assert "2000 numbers, sum 1999000" in result.stdout
 
 
 def test_a_program_that_is_stopped_for_ever_is_told(command: Command, programs: Path) -> None:

@@ -229,7 +229,7 @@ impl Kernel {
             self.close_file(process.program, descriptor.file);
         }
         if locks::release(&mut self.locks, id, None) {
-            self.wake_lock_waiters();
+            self.wake_all_file_waiters();
         }
         self.leave_space(machine, process.space);
         self.free_inode_if_unused(process.directory);

@@ -8,12 +8,21 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::jobs::Jobs;
+use crate::vfs::descriptor::OpenFiles;
+use crate::vfs::pipe::Traits;
 
 /// The parts of the state that are saved only if there is something in them.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rare {
     /// Part 1.
     pub jobs: Jobs,
+}
+
+/// The rare parts of open files, which stand with their kind.
+#[derive(Default)]
+pub(crate) struct RareFiles {
+    /// Part 2.
+    pub traits: Traits,
 }
 
 /// Appends a part that holds something.
@@ -24,20 +33,23 @@ fn append_part(out: &mut Vec<u8>, number: u8, is_empty: bool, part: &impl Serial
     }
 }
 
-/// Splits a part off.
-fn take_part<T: DeserializeOwned>(bytes: &[u8]) -> Option<(T, &[u8])> {
-    postcard::take_from_bytes(bytes).ok()
+/// Splits a part off; what follows it.
+fn take_part<'a, T: DeserializeOwned>(bytes: &'a [u8], part: &mut T) -> Option<&'a [u8]> {
+    let (found, rest) = postcard::take_from_bytes(bytes).ok()?;
+    *part = found;
+    Some(rest)
 }
 
 impl Rare {
     /// Appends every part that holds something.
-    pub fn save(&self, out: &mut Vec<u8>) {
+    pub fn save(&self, open: &OpenFiles, out: &mut Vec<u8>) {
         append_part(out, 1, self.jobs.is_empty(), &self.jobs);
+        append_part(out, 2, open.traits.is_empty(), &open.traits);
     }
 
     /// The parts that stand in bytes; `None` if the bytes are damaged.
-    pub fn restore(mut bytes: &[u8]) -> Option<Self> {
-        let mut rare = Self::default();
+    pub fn restore(mut bytes: &[u8]) -> Option<(Self, RareFiles)> {
+        let (mut rare, mut files) = (Self::default(), RareFiles::default());
         let mut last = 0;
         while let Some((&number, rest)) = bytes.split_first() {
             if number <= last {
@@ -45,14 +57,11 @@ impl Rare {
             }
             last = number;
             bytes = match number {
-                1 => {
-                    let (part, rest) = take_part(rest)?;
-                    rare.jobs = part;
-                    rest
-                }
+                1 => take_part(rest, &mut rare.jobs)?,
+                2 => take_part(rest, &mut files.traits)?,
                 _ => return None,
             };
         }
-        Some(rare)
+        Some((rare, files))
     }
 }

@@ -208,7 +208,7 @@ impl Kernel {
         section(out, &|out| append(out, &self.output));
         section(out, &|out| {
             append(out, &core);
-            self.rare.save(out);
+            self.rare.save(&self.open, out);
         });
         section(out, &|out| {
             let processes = self.processes.live.values();
@@ -561,6 +561,10 @@ impl Kernel {
                     let queue = self.futexes.get(&key);
                     queue.is_some_and(|queue| queue.iter().filter(|w| *w == id).count() == 1)
                 }
+                ThreadState::Blocked {
+                    wait: Wait::Fifo { inode, .. },
+                    ..
+                } => (self.files.inode(inode)).is_ok_and(|inode| matches!(inode.node, Node::Fifo)),
                 ThreadState::Blocked { .. } => true,
                 ThreadState::Stopped => self.is_stopped(thread.process),
             };
@@ -682,8 +686,10 @@ fn decode<T: DeserializeOwned>(bytes: &[u8], name: &'static str) -> Result<T, Re
 
 /// The core section: what every kernel has, then the rest.
 fn core(bytes: &[u8]) -> Option<(CoreIn, Rare)> {
-    let (core, rest) = postcard::take_from_bytes(bytes).ok()?;
-    Some((core, Rare::restore(rest)?))
+    let (mut core, rest): (CoreIn, _) = postcard::take_from_bytes(bytes).ok()?;
+    let (rare, files) = Rare::restore(rest)?;
+    core.open.traits = files.traits;
+    Some((core, rare))
 }
 
 /// Splits a record off; its length and padding are checked.

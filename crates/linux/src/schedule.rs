@@ -184,6 +184,9 @@ impl Kernel {
                 self.futexes.remove(&key);
             }
         }
+        if let Wait::Fifo { inode, .. } = wait {
+            self.free_inode_if_unused(inode);
+        }
     }
 
     /// Makes a thread try its call again if what it waits for is of the given kind.
@@ -196,8 +199,8 @@ impl Kernel {
         }
     }
 
-    /// Makes every thread of a program that waits for something about open files try again: what
-    /// can be waited for is never open in two programs.
+    /// Makes every thread of a program that waits for something about open files try again: most of
+    /// what can be waited for is never open in two programs.
     pub(crate) fn wake_file_waiters(&mut self, program: u32) {
         let of_program = |thread: &&Thread| {
             let process = self.processes.get(thread.process);
@@ -210,8 +213,9 @@ impl Kernel {
         }
     }
 
-    /// Makes every thread that waits for a lock on a file try again; files are everybody's.
-    pub(crate) fn wake_lock_waiters(&mut self) {
+    /// Makes every thread that waits for something about open files try again: files, and what has a
+    /// name among them, are everybody's.
+    pub(crate) fn wake_all_file_waiters(&mut self) {
         for program in 0..self.reports.len() {
             self.wake_file_waiters(program as u32);
         }

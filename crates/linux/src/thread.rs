@@ -68,6 +68,8 @@ pub(crate) enum Wait {
     Vfork,
     /// The other threads of the process to be gone; then the call is made again.
     Alone,
+    /// Somebody to open the other end of a FIFO, who then opens this one, too.
+    Fifo { inode: InodeId, flags: u32 },
 }
 
 impl Wait {
@@ -75,7 +77,7 @@ impl Wait {
     pub fn restarts(self, has_deadline: bool) -> bool {
         match self {
             Wait::Futex { .. } => !has_deadline,
-            Wait::Files | Wait::Child => true,
+            Wait::Files | Wait::Child | Wait::Fifo { .. } => true,
             Wait::Sleep { .. }
             | Wait::Readiness
             | Wait::Signals { .. }

@@ -115,10 +115,11 @@ conformance! {
     processes: "processes.c" [];
     code_that_is_written: "code.c" [];
     cpp_runtime: "runtime.cc" [];
+    fifos_and_pipes: "../../../../tests/guests/fifos.c" [];
     stopped_processes: "../../../../tests/guests/jobs.c" [];
 }
 
-/// What qemu leaves out: SA_NOCLDSTOP.
+/// What qemu leaves out: `SA_NOCLDSTOP`.
 #[test]
 fn stopped_processes_exactly() {
     let program = compile(&guest("../../../../tests/guests/jobs.c"), &["-static"]);

@@ -267,6 +267,8 @@ fn forged_states_are_refused_or_run() {
     forge("pipes.c", 40_000);
     // Two processes, one of which waits at a pipe.
     forge("processes.c", 70_000);
+    // FIFOs, and whoever waits for their other end.
+    forge("../../../../tests/guests/fifos.c", 45_000);
     // One that is stopped.
     forge("../../../../tests/guests/jobs.c", 40_000);
 }

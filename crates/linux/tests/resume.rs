@@ -61,6 +61,11 @@ fn with_processes() {
 }
 
 #[test]
+fn with_fifos() {
+    resumes("../../../../tests/guests/fifos.c", 1000, 2);
+}
+
+#[test]
 fn with_stopped_processes() {
     resumes("../../../../tests/guests/jobs.c", 2000, 3);
 }

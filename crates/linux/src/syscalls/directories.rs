@@ -5,7 +5,7 @@ use super::{Answer, Call};
 use crate::errno::Errno;
 use crate::vfs::DirectoryNode;
 use crate::vfs::descriptor::ListedName;
-use crate::vfs::inode::{InodeId, Node};
+use crate::vfs::inode::{InodeId, Node, S_IFIFO, S_IFREG};
 use crate::vfs::path::{Place, Viewer};
 
 const RENAME_NOREPLACE: u64 = 1;
@@ -90,20 +90,25 @@ pub(crate) fn mkdirat(call: &mut Call) -> Answer {
     Ok(0)
 }
 
-/// `mknodat`: regular files only.
+/// `mknodat`: regular files and FIFOs.
 pub(crate) fn mknodat(call: &mut Call) -> Answer {
     let [directory, path, mode, ..] = call.arguments;
-    if !matches!(mode as u32 & 0o170_000, 0 | 0o100_000) {
+    let kind = mode as u32 & 0o170_000;
+    if !matches!(kind, 0 | S_IFREG | S_IFIFO) {
         return Err(Errno::EPERM.into());
     }
     let place = call.new_place(directory, path)?;
     let now = call.now_ns();
     let mode = mode as u32 & 0o7777 & !call.process().umask;
-    let file = crate::vfs::FileNode {
-        changed: true,
-        ..Default::default()
+    let node = if kind == S_IFIFO {
+        Node::Fifo
+    } else {
+        Node::File(crate::vfs::FileNode {
+            changed: true,
+            ..Default::default()
+        })
     };
-    let inode = call.kernel.files.create(Node::File(file), mode, now);
+    let inode = call.kernel.files.create(node, mode, now);
     call.kernel
         .files
         .enter(place.directory, &place.name, inode)?;

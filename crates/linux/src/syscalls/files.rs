@@ -1,6 +1,6 @@
 //! Opening files and asking about them.
 
-use super::{Answer, Call, Stop};
+use super::{Answer, Call, Stop, pipes};
 use crate::errno::Errno;
 use crate::kernel::Kernel;
 use crate::machine::PAGE_BYTES;
@@ -207,6 +207,7 @@ fn open_inode(call: &mut Call, inode: InodeId, flags: u32, place: &Place) -> Ans
         }
         Node::Fixed(text) => Some(text.clone().into_bytes()),
         Node::Device(Device::Terminal) => return Err(Errno::ENXIO.into()),
+        Node::Fifo if flags & O_PATH == 0 => return pipes::open_fifo(call, inode, flags),
         _ => None,
     };
     let object = match text {
@@ -229,6 +230,9 @@ fn open_descriptor(call: &mut Call, number: u64, flags: u32) -> Result<Option<u6
     let file = call.file(number).map_err(|_| Errno::ENOENT)?.clone();
     if let Some(inode) = file.inode() {
         check_open(call, inode, flags)?;
+        if matches!(file.object, Object::Fifo { .. }) {
+            return pipes::open_fifo(call, inode, flags).map(Some);
+        }
         let mut copy = file;
         copy.flags = flags & !(O_CREAT | O_EXCL | O_TRUNC | O_CLOEXEC);
         copy.offset = 0;
@@ -300,7 +304,7 @@ impl Kernel {
         let file = descriptors.remove(number).ok_or(Errno::EBADF)?.file;
         let inode = self.open.files.get(file).and_then(OpenFile::inode);
         if inode.is_some() && locks::release(&mut self.locks, process, inode) {
-            self.wake_lock_waiters();
+            self.wake_all_file_waiters();
         }
         let program = self.processes[process].program;
         self.close_file(program, file);
@@ -327,12 +331,23 @@ impl Kernel {
                 self.free_inode_if_unused(inode);
                 // Nobody waits for a file, but for its lock.
                 if file.lock != Lock::None {
-                    self.wake_lock_waiters();
+                    self.wake_all_file_waiters();
                 }
                 return;
             }
             Object::PipeReader(id) => self.close_pipe(id, true),
             Object::PipeWriter(id) => self.close_pipe(id, false),
+            Object::Fifo { pipe, inode, .. } => {
+                if file.readable() {
+                    self.close_pipe(pipe, true);
+                }
+                if file.writable() {
+                    self.close_pipe(pipe, false);
+                }
+                self.free_inode_if_unused(inode);
+                self.wake_all_file_waiters();
+                return;
+            }
             Object::Event(id) => {
                 self.open.events.remove(id);
             }
@@ -356,6 +371,7 @@ impl Kernel {
         pipe.activity += 1;
         if pipe.readers == 0 && pipe.writers == 0 {
             self.open.pipes.remove(id);
+            self.open.traits.remove(&id);
         }
     }
 
@@ -594,12 +610,8 @@ pub(crate) fn fcntl(call: &mut Call) -> Answer {
         5..=7 => record_lock(call, number, command, argument),
         // F_SETOWN, F_GETOWN: nothing sends SIGIO.
         8 | 9 => Ok(0),
-        1031 | 1032 => match call.file(number)?.object {
-            Object::PipeReader(_) | Object::PipeWriter(_) => {
-                Ok(crate::vfs::pipe::PIPE_BYTES as u64)
-            }
-            _ => Err(Errno::EBADF.into()),
-        },
+        1031 => pipes::set_size(call, number, argument),
+        1032 => pipes::size(call, number),
         _ => Err(Errno::EINVAL.into()),
     }
 }
@@ -673,7 +685,7 @@ fn record_lock(call: &mut Call, number: u64, command: u64, address: u64) -> Answ
         None => {}
     }
     locks::set(&mut call.kernel.locks, inode, wished, kind != F_UNLCK);
-    call.kernel.wake_lock_waiters();
+    call.kernel.wake_all_file_waiters();
     Ok(0)
 }
 
@@ -706,7 +718,7 @@ pub(crate) fn flock(call: &mut Call) -> Answer {
         return Err(Stop::for_files());
     }
     call.file_mut(number)?.lock = wished;
-    call.kernel.wake_lock_waiters();
+    call.kernel.wake_all_file_waiters();
     Ok(0)
 }
 
@@ -737,12 +749,10 @@ pub(crate) fn ioctl(call: &mut Call) -> Answer {
         0x541b => {
             let file = call.file(number)?;
             let count = match &file.object {
-                Object::PipeReader(id) => call
-                    .kernel
-                    .open
-                    .pipes
-                    .get(*id)
-                    .map_or(0, |pipe| pipe.bytes.len() as u64),
+                Object::PipeReader(id) | Object::PipeWriter(id) | Object::Fifo { pipe: id, .. } => {
+                    let pipe = call.kernel.open.pipes.get(*id);
+                    pipe.map_or(0, |pipe| pipe.bytes.len() as u64)
+                }
                 Object::Inode(inode) => match &call.kernel.files.inode(*inode)?.node {
                     Node::File(node) => node.size.saturating_sub(file.offset),
                     Node::Device(Device::StandardInput) => {

@@ -9,6 +9,7 @@ pub(crate) mod directories;
 pub(crate) mod files;
 pub(crate) mod identity;
 pub(crate) mod memory;
+pub(crate) mod pipes;
 pub(crate) mod polling;
 pub(crate) mod processes;
 pub(crate) mod signals;
@@ -119,6 +120,16 @@ impl Call<'_> {
     pub fn wake_file_waiters(&mut self) {
         let program = self.process().program;
         self.kernel.wake_file_waiters(program);
+    }
+
+    /// Something happened to a pipe of the caller; a FIFO may be everybody's.
+    pub fn wake_pipe_waiters(&mut self, id: u32) {
+        let traits = self.kernel.open.traits.get(&id);
+        if traits.is_some_and(|traits| traits.fifo.is_some()) {
+            self.kernel.wake_all_file_waiters();
+        } else {
+            self.wake_file_waiters();
+        }
     }
 
     /// Puts a descriptor at the lowest free number from `lowest`.

@@ -7,6 +7,7 @@ use crate::kernel::Kernel;
 use crate::process::ProcessId;
 use crate::thread::Wait;
 use crate::vfs::descriptor::{Interest, O_CLOEXEC, Object, OpenFile, Poller};
+use crate::vfs::pipe::PIPE_ATOMIC_BYTES;
 
 const POLLIN: u32 = 1;
 const POLLOUT: u32 = 4;
@@ -21,7 +22,11 @@ const EPOLLET: u32 = 1 << 31;
 
 impl Kernel {
     /// What an open file is ready for, and its count of changes.
-    fn readiness(&self, object: &Object) -> (u32, u64) {
+    fn readiness(&self, file: &OpenFile) -> (u32, u64) {
+        self.readiness_of(&file.object, file.readable(), file.writable())
+    }
+
+    fn readiness_of(&self, object: &Object, readable: bool, writable: bool) -> (u32, u64) {
         const BOTH: u32 = POLLIN | POLLRDNORM | POLLOUT | POLLWRNORM;
         match object {
             // Files, reports and devices never block.
@@ -38,13 +43,22 @@ impl Kernel {
                 )
             }),
             Object::PipeWriter(id) => self.open.pipes.get(*id).map_or((POLLERR, 0), |pipe| {
-                let enough = pipe.room() >= crate::vfs::pipe::PIPE_ATOMIC_BYTES;
+                let enough = self.open.pipe_room(*id) >= PIPE_ATOMIC_BYTES;
                 let room = if enough { POLLOUT | POLLWRNORM } else { 0 };
                 (
                     room | if pipe.readers == 0 { POLLERR } else { 0 },
                     pipe.activity,
                 )
             }),
+            Object::Fifo { pipe, before, .. } => {
+                let (read, activity) = self.readiness_of(&Object::PipeReader(*pipe), true, false);
+                let (write, _) = self.readiness_of(&Object::PipeWriter(*pipe), false, true);
+                let opens = self.open.traits.get(pipe).map(|traits| traits.writer_opens);
+                let never_written = *before == opens && before.is_some();
+                let read = if never_written { read & !POLLHUP } else { read };
+                let reads = if readable { read } else { 0 };
+                (reads | if writable { write } else { 0 }, activity)
+            }
             Object::Event(id) => self.open.events.get(*id).map_or((POLLERR, 0), |event| {
                 let data = if event.value > 0 {
                     POLLIN | POLLRDNORM
@@ -77,7 +91,7 @@ impl Kernel {
         if interest.disabled || matches!(file.object, Object::Poller(_)) {
             return (0, 0);
         }
-        let (ready, activity) = self.readiness(&file.object);
+        let (ready, activity) = self.readiness(file);
         let events = ready & (interest.events | POLLERR | POLLHUP);
         if interest.events & EPOLLET != 0 && interest.reported == Some(activity) {
             return (0, activity);
@@ -87,7 +101,7 @@ impl Kernel {
 
     fn poll_one(&self, process: ProcessId, number: u64, events: u32) -> u32 {
         match self.open_file(process, number) {
-            Ok(file) => self.readiness(&file.object).0 & (events | POLLERR | POLLHUP),
+            Ok(file) => self.readiness(file).0 & (events | POLLERR | POLLHUP),
             Err(_) => POLLNVAL,
         }
     }

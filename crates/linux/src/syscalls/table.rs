@@ -9,8 +9,8 @@
 //! | `socket`, `socketpair` | EAFNOSUPPORT | there is no network |
 
 use super::{
-    Answer, Call, directories, files, identity, memory, polling, processes, signals, threads, time,
-    transfer,
+    Answer, Call, directories, files, identity, memory, pipes, polling, processes, signals,
+    threads, time, transfer,
 };
 
 /// A system call's implementation.
@@ -116,9 +116,9 @@ const TABLE: &[Row] = &[
     (72, "pselect6", Some(polling::pselect6)),
     (73, "ppoll", Some(polling::ppoll)),
     (74, "signalfd4", None),
-    (75, "vmsplice", None),
-    (76, "splice", None),
-    (77, "tee", None),
+    (75, "vmsplice", Some(pipes::vmsplice)),
+    (76, "splice", Some(pipes::splice)),
+    (77, "tee", Some(pipes::tee)),
     (78, "readlinkat", Some(directories::readlinkat)),
     (79, "newfstatat", Some(files::newfstatat)),
     (80, "fstat", Some(files::fstat)),

@@ -5,23 +5,25 @@ use perdure_riscv::Access;
 use super::{Answer, Call, Stop};
 use crate::errno::Errno;
 use crate::signal::{self, SI_USER, SIGPIPE, SignalInfo};
-use crate::vfs::descriptor::{O_APPEND, O_CLOEXEC, O_NONBLOCK, O_WRONLY, Object, OpenFile};
+use crate::vfs::descriptor::{
+    O_APPEND, O_CLOEXEC, O_DIRECT, O_NONBLOCK, O_WRONLY, Object, OpenFile,
+};
 use crate::vfs::inode::{Device, InodeId, Node};
 use crate::vfs::pipe::{EventCounter, PIPE_ATOMIC_BYTES, Pipe};
 
 /// The most bytes that one call moves.
-const TRANSFER_BYTES_MAX: u64 = 0x7fff_f000;
+pub(crate) const TRANSFER_BYTES_MAX: u64 = 0x7fff_f000;
 /// The most pieces of one vector.
 const PIECES_MAX: u64 = 1024;
 
 /// Address and length of each piece of guest memory.
-type Pieces = Vec<(u64, u64)>;
+pub(crate) type Pieces = Vec<(u64, u64)>;
 
-fn total(pieces: &Pieces) -> u64 {
+pub(crate) fn total(pieces: &Pieces) -> u64 {
     pieces.iter().map(|(_, length)| length).sum()
 }
 
-fn vector(call: &mut Call, address: u64, count: u64) -> Result<Pieces, Errno> {
+pub(crate) fn vector(call: &mut Call, address: u64, count: u64) -> Result<Pieces, Errno> {
     if count > PIECES_MAX {
         return Err(Errno::EINVAL);
     }
@@ -45,7 +47,7 @@ fn one_piece(address: u64, length: u64) -> Pieces {
     vec![(address, length.min(TRANSFER_BYTES_MAX))]
 }
 
-fn gather(call: &mut Call, pieces: &Pieces) -> Result<Vec<u8>, Errno> {
+pub(crate) fn gather(call: &mut Call, pieces: &Pieces) -> Result<Vec<u8>, Errno> {
     let mut bytes = Vec::new();
     for &(address, length) in pieces {
         match call
@@ -60,7 +62,7 @@ fn gather(call: &mut Call, pieces: &Pieces) -> Result<Vec<u8>, Errno> {
     Ok(bytes)
 }
 
-fn scatter(call: &mut Call, pieces: &Pieces, mut bytes: &[u8]) -> Result<(), Errno> {
+pub(crate) fn scatter(call: &mut Call, pieces: &Pieces, mut bytes: &[u8]) -> Result<(), Errno> {
     for &(address, length) in pieces {
         let (now, later) = bytes.split_at(bytes.len().min(length as usize));
         call.write(address, now)?;
@@ -70,28 +72,34 @@ fn scatter(call: &mut Call, pieces: &Pieces, mut bytes: &[u8]) -> Result<(), Err
 }
 
 /// What a read or write is about.
-enum Target {
+pub(crate) enum Target {
     File(InodeId),
     Text(Vec<u8>),
     Device(Device),
     PipeReader(u32),
     PipeWriter(u32),
+    Fifo(u32),
     Event(u32),
 }
 
-fn target(call: &Call, number: u64) -> Result<Target, Errno> {
+pub(crate) fn target(call: &Call, number: u64) -> Result<Target, Errno> {
     Ok(match &call.file(number)?.object {
         Object::Inode(inode) => match &call.kernel.files.inode(*inode)?.node {
             Node::File(_) => Target::File(*inode),
             Node::Device(device) => Target::Device(*device),
             Node::Directory(_) | Node::DescriptorDirectory => return Err(Errno::EISDIR),
-            Node::Link(_) | Node::ProcessLink(_) | Node::Report(_) | Node::Fixed(_) => {
+            Node::Link(_)
+            | Node::ProcessLink(_)
+            | Node::Report(_)
+            | Node::Fixed(_)
+            | Node::Fifo => {
                 return Err(Errno::EBADF);
             }
         },
         Object::Text { text, .. } => Target::Text(text.clone()),
         Object::PipeReader(id) => Target::PipeReader(*id),
         Object::PipeWriter(id) => Target::PipeWriter(*id),
+        Object::Fifo { pipe, .. } => Target::Fifo(*pipe),
         Object::Event(id) => Target::Event(*id),
         Object::Poller(_) => return Err(Errno::EINVAL),
     })
@@ -131,7 +139,9 @@ fn read_into(call: &mut Call, number: u64, pieces: &Pieces, position: Option<u64
     match target(call, number)? {
         Target::Device(device) => read_device(call, device, pieces, wanted),
         _ if position.is_some() => Err(Errno::ESPIPE.into()),
-        Target::PipeReader(id) => read_pipe(call, id, pieces, wanted, nonblocking),
+        Target::PipeReader(id) | Target::Fifo(id) => {
+            read_pipe(call, id, pieces, wanted, nonblocking)
+        }
         Target::Event(id) => read_event(call, id, pieces, wanted, nonblocking),
         _ => Err(Errno::EBADF.into()),
     }
@@ -193,15 +203,75 @@ fn read_pipe(call: &mut Call, id: u32, pieces: &Pieces, wanted: u64, nonblocking
             (_, false) => Err(Stop::for_files()),
         };
     }
-    let count = pipe.bytes.len().min(wanted as usize);
-    let bytes: Vec<u8> = pipe.bytes.iter().take(count).copied().collect();
+    let bytes = peek_pipe(call, id, wanted);
     scatter(call, pieces, &bytes)?;
-    if let Some(pipe) = call.kernel.open.pipes.get_mut(id) {
-        pipe.bytes.drain(..count);
-        pipe.activity += 1;
+    consume_pipe(call, id, wanted);
+    Ok(bytes.len() as u64)
+}
+
+/// What a read of a pipe would get.
+pub(crate) fn peek_pipe(call: &Call, id: u32, wanted: u64) -> Vec<u8> {
+    let open = &call.kernel.open;
+    let Some(pipe) = open.pipes.get(id) else {
+        return Vec::new();
+    };
+    let wanted = usize::try_from(wanted).unwrap_or(usize::MAX);
+    let count = match open.traits.get(&id) {
+        Some(traits) => traits.clone().take(pipe.bytes.len(), wanted).0,
+        None => pipe.bytes.len().min(wanted),
+    };
+    pipe.bytes.iter().take(count).copied().collect()
+}
+
+/// Takes from a pipe what a read gets.
+pub(crate) fn consume_pipe(call: &mut Call, id: u32, wanted: u64) {
+    let open = &mut call.kernel.open;
+    let Some(pipe) = open.pipes.get_mut(id) else {
+        return;
+    };
+    let wanted = usize::try_from(wanted).unwrap_or(usize::MAX);
+    let (taken, lost) = match open.traits.get_mut(&id) {
+        Some(traits) => traits.take(pipe.bytes.len(), wanted),
+        None => (pipe.bytes.len().min(wanted), 0),
+    };
+    pipe.bytes.drain(..(taken + lost).min(pipe.bytes.len()));
+    pipe.activity += 1;
+    call.wake_pipe_waiters(id);
+}
+
+/// Puts bytes for which there is room into a pipe.
+pub(crate) fn fill_pipe(call: &mut Call, id: u32, bytes: &[u8], packets: bool) {
+    let open = &mut call.kernel.open;
+    let Some(pipe) = open.pipes.get_mut(id) else {
+        return;
+    };
+    if bytes.is_empty() {
+        return;
     }
-    call.wake_file_waiters();
-    Ok(count as u64)
+    if packets || open.traits.contains_key(&id) {
+        let traits = open.traits.entry(id).or_default();
+        let most = if packets {
+            PIPE_ATOMIC_BYTES
+        } else {
+            bytes.len()
+        };
+        let mut held = pipe.bytes.len();
+        for piece in bytes.chunks(most) {
+            traits.append(held, piece.len(), packets);
+            held += piece.len();
+        }
+    }
+    pipe.bytes.extend(bytes);
+    pipe.activity += 1;
+    call.wake_pipe_waiters(id);
+}
+
+/// The signal and the error of a write that nobody will read.
+pub(crate) fn nobody_reads(call: &mut Call) -> Stop {
+    let info = SignalInfo::sent(SIGPIPE, SI_USER, call.process);
+    let target = signal::Target::Thread(call.thread);
+    call.kernel.send_signal(target, info);
+    Errno::EPIPE.into()
 }
 
 fn read_event(call: &mut Call, id: u32, pieces: &Pieces, wanted: u64, nonblocking: bool) -> Answer {
@@ -235,10 +305,16 @@ fn write_from(call: &mut Call, number: u64, pieces: &Pieces, position: Option<u6
     write_bytes(call, number, &bytes, position)
 }
 
-fn write_bytes(call: &mut Call, number: u64, bytes: &[u8], position: Option<u64>) -> Answer {
+pub(crate) fn write_bytes(
+    call: &mut Call,
+    number: u64,
+    bytes: &[u8],
+    position: Option<u64>,
+) -> Answer {
     let file = call.file(number)?;
     let nonblocking = file.nonblocking();
     let append = file.flags & O_APPEND != 0;
+    let packets = file.flags & O_DIRECT != 0;
     let offset = position.unwrap_or(file.offset);
     match target(call, number)? {
         Target::File(inode) => {
@@ -266,7 +342,9 @@ fn write_bytes(call: &mut Call, number: u64, bytes: &[u8], position: Option<u64>
         Target::Text(_) => Err(Errno::EBADF.into()),
         Target::Device(device) => write_device(call, device, bytes),
         _ if position.is_some() => Err(Errno::ESPIPE.into()),
-        Target::PipeWriter(id) => write_pipe(call, id, bytes, nonblocking),
+        Target::PipeWriter(id) | Target::Fifo(id) => {
+            write_pipe(call, id, bytes, nonblocking, packets)
+        }
         Target::Event(id) => write_event(call, id, bytes, nonblocking),
         Target::PipeReader(_) => Err(Errno::EBADF.into()),
     }
@@ -292,32 +370,27 @@ fn write_stream(call: &mut Call, descriptor: u8, bytes: &[u8]) {
     }
 }
 
-fn write_pipe(call: &mut Call, id: u32, bytes: &[u8], nonblocking: bool) -> Answer {
+fn write_pipe(call: &mut Call, id: u32, bytes: &[u8], nonblocking: bool, packets: bool) -> Answer {
     let done = call
         .kernel
         .threads
         .get(&call.thread)
         .map_or(0, |t| t.transferred) as usize;
-    let pipe = call.kernel.open.pipes.get_mut(id).ok_or(Errno::EBADF)?;
+    let pipe = call.kernel.open.pipes.get(id).ok_or(Errno::EBADF)?;
     if pipe.readers == 0 {
-        let info = SignalInfo::sent(SIGPIPE, SI_USER, call.process);
-        call.kernel
-            .send_signal(signal::Target::Thread(call.thread), info);
-        return Err(Errno::EPIPE.into());
+        return Err(nobody_reads(call));
     }
     let rest = bytes.get(done..).unwrap_or_default();
     let whole_or_nothing = rest.len() <= PIPE_ATOMIC_BYTES && done == 0;
-    let room = pipe.room();
-    let count = if whole_or_nothing && room < rest.len() {
-        0
-    } else {
-        room.min(rest.len())
+    let room = call.kernel.open.pipe_room(id);
+    let short = whole_or_nothing && room < rest.len();
+    // Of packets, as many as get a page each.
+    let count = match (short, packets) {
+        (true, _) => 0,
+        (_, true) => rest.len().min(room / PIPE_ATOMIC_BYTES * PIPE_ATOMIC_BYTES),
+        (_, false) => rest.len().min(room),
     };
-    pipe.bytes.extend(&rest[..count]);
-    if count > 0 {
-        pipe.activity += 1;
-        call.wake_file_waiters();
-    }
+    fill_pipe(call, id, &rest[..count], packets);
     let done = done + count;
     if done == bytes.len() {
         return Ok(done as u64);
@@ -457,6 +530,25 @@ fn offset_at(call: &mut Call, address: u64) -> Result<Option<u64>, Errno> {
     position(offset).map(Some)
 }
 
+/// What a file gives that is no pipe.
+pub(crate) fn take_bytes(
+    call: &mut Call,
+    from: u64,
+    at: u64,
+    length: u64,
+) -> Result<Vec<u8>, Errno> {
+    match target(call, from)? {
+        Target::File(inode) => call.kernel.read_file(call.machine, inode, at, length),
+        Target::Text(text) => {
+            let rest = text
+                .get(at.min(text.len() as u64) as usize..)
+                .unwrap_or_default();
+            Ok(rest[..rest.len().min(length as usize)].to_vec())
+        }
+        _ => Err(Errno::EINVAL),
+    }
+}
+
 /// Copies file to descriptor inside the kernel and moves the offsets.
 fn copy(call: &mut Call, from: u64, from_at: u64, to: u64, to_at: u64, length: u64) -> Answer {
     let source = call.file(from)?;
@@ -468,16 +560,7 @@ fn copy(call: &mut Call, from: u64, from_at: u64, to: u64, to_at: u64, length: u
     let write_at = offset_at(call, to_at)?;
     let at = read_at.unwrap_or(own_offset);
     let length = length.min(TRANSFER_BYTES_MAX);
-    let bytes = match target(call, from)? {
-        Target::File(inode) => call.kernel.read_file(call.machine, inode, at, length)?,
-        Target::Text(text) => {
-            let rest = text
-                .get(at.min(text.len() as u64) as usize..)
-                .unwrap_or_default();
-            rest[..rest.len().min(length as usize)].to_vec()
-        }
-        _ => return Err(Errno::EINVAL.into()),
-    };
+    let bytes = take_bytes(call, from, at, length)?;
     let count = write_bytes(call, to, &bytes, write_at)?;
     match read_at {
         Some(_) => call.write(from_at, &(at + count).to_le_bytes())?,
@@ -528,7 +611,7 @@ pub(crate) fn getrandom(call: &mut Call) -> Answer {
 pub(crate) fn pipe2(call: &mut Call) -> Answer {
     let [address, flags, ..] = call.arguments;
     let flags = flags as u32;
-    if flags & !(O_CLOEXEC | O_NONBLOCK | 0o40000) != 0 {
+    if flags & !(O_CLOEXEC | O_NONBLOCK | O_DIRECT) != 0 {
         return Err(Errno::EINVAL.into());
     }
     call.kernel
@@ -540,7 +623,7 @@ pub(crate) fn pipe2(call: &mut Call) -> Answer {
         ..Pipe::default()
     });
     let name = format!("pipe:[{id}]");
-    let kept = flags & O_NONBLOCK;
+    let kept = flags & (O_NONBLOCK | O_DIRECT);
     let reader = OpenFile::new(Object::PipeReader(id), kept, name.clone());
     let writer = OpenFile::new(Object::PipeWriter(id), kept | O_WRONLY, name);
     let first = match call.open(reader, flags & O_CLOEXEC != 0) {

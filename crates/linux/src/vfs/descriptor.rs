@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::pipe::{EventCounter, Pipe};
-use super::{FileSystem, InodeId};
+use super::pipe::{EventCounter, Pipe, Traits};
+use super::{FileSystem, InodeId, Node};
 use crate::errno::Errno;
 
 pub(crate) const O_ACCMODE: u32 = 0o3;
@@ -15,6 +15,7 @@ pub(crate) const O_EXCL: u32 = 0o200;
 pub(crate) const O_TRUNC: u32 = 0o1000;
 pub(crate) const O_APPEND: u32 = 0o2000;
 pub(crate) const O_NONBLOCK: u32 = 0o4000;
+pub(crate) const O_DIRECT: u32 = 0o40_000;
 pub(crate) const O_DIRECTORY: u32 = 0o200_000;
 pub(crate) const O_NOFOLLOW: u32 = 0o400_000;
 pub(crate) const O_CLOEXEC: u32 = 0o2_000_000;
@@ -34,6 +35,14 @@ pub(crate) enum Object {
     PipeWriter(u32),
     Event(u32),
     Poller(u32),
+    /// A FIFO, for as much as the open file may do.
+    Fifo {
+        pipe: u32,
+        inode: InodeId,
+        /// Opened for reading, without waiting, when it had been opened so often for writing:
+        /// the end of writers that never were is no event.
+        before: Option<u32>,
+    },
 }
 
 /// `flock` on an open file.
@@ -81,7 +90,9 @@ impl OpenFile {
 
     pub fn inode(&self) -> Option<InodeId> {
         match self.object {
-            Object::Inode(inode) | Object::Text { inode, .. } => Some(inode),
+            Object::Inode(inode) | Object::Text { inode, .. } | Object::Fifo { inode, .. } => {
+                Some(inode)
+            }
             _ => None,
         }
     }
@@ -211,6 +222,9 @@ pub(crate) struct OpenFiles {
     pub pipes: Table<Pipe>,
     pub events: Table<EventCounter>,
     pub pollers: Table<Poller>,
+    /// Saved apart, as few programs have some.
+    #[serde(skip)]
+    pub traits: Traits,
 }
 
 impl OpenFiles {
@@ -265,11 +279,61 @@ impl OpenFiles {
                 Object::PipeWriter(id) => self.pipes.get(*id).is_some_and(|p| p.writers > 0),
                 Object::Event(id) => self.events.get(*id).is_some(),
                 Object::Poller(id) => self.pollers.get(*id).is_some(),
+                Object::Fifo { pipe, inode, .. } => {
+                    let traits = self.traits.get(pipe);
+                    traits.is_some_and(|traits| traits.fifo == Some(*inode))
+                }
             };
             if !exists {
                 return Err("an open file names nothing that exists");
             }
         }
+        self.validate_pipes(files)
+    }
+
+    /// FIFOs have their ends, and pieces of pipes make up their bytes.
+    fn validate_pipes(&self, files: &FileSystem) -> Result<(), &'static str> {
+        let mut inodes = std::collections::BTreeSet::new();
+        for (id, traits) in &self.traits {
+            let Some(pipe) = self.pipes.get(*id) else {
+                return Err("a pipe that does not exist has traits");
+            };
+            let pieces: u64 = traits.pieces.iter().map(|p| u64::from(p.length)).sum();
+            let whole = traits.pieces.is_empty() || pieces == pipe.bytes.len() as u64;
+            let fits = traits.capacity() >= 4096 && traits.capacity() <= 1 << 20;
+            if !whole || !fits || traits.pieces.iter().any(|piece| piece.length == 0) {
+                return Err("the pieces of a pipe are wrong");
+            }
+            let Some(inode) = traits.fifo else { continue };
+            let is_fifo = (files.inode(inode)).is_ok_and(|inode| matches!(inode.node, Node::Fifo));
+            let ends = |counts: fn(&OpenFile) -> bool| {
+                let all = self.files.iter().map(|(_, file)| file);
+                let own = all.filter(|file| {
+                    matches!(&file.object, Object::Fifo { pipe, inode: i, .. } if pipe == id && *i == inode)
+                });
+                own.filter(|file| counts(file)).count() as u64
+            };
+            let readers = ends(OpenFile::readable);
+            let writers = ends(OpenFile::writable);
+            let counted = (u64::from(pipe.readers), u64::from(pipe.writers));
+            if !is_fifo || (readers, writers) != counted || !inodes.insert(inode) {
+                return Err("a FIFO has the wrong ends");
+            }
+        }
         Ok(())
+    }
+
+    /// How many bytes a pipe can still take.
+    pub fn pipe_room(&self, id: u32) -> usize {
+        let pipe = self.pipes.get(id);
+        pipe.map_or(0, |pipe| pipe.room(self.traits.get(&id)))
+    }
+
+    /// The pipe of a FIFO that somebody has open.
+    pub fn pipe_of_fifo(&self, inode: InodeId) -> Option<u32> {
+        let mut traits = self.traits.iter();
+        traits
+            .find(|(_, traits)| traits.fifo == Some(inode))
+            .map(|(&id, _)| id)
     }
 }

@@ -131,6 +131,8 @@ pub(crate) enum Node {
     DescriptorDirectory,
     /// A link whose target follows from the process.
     ProcessLink(ProcessLink),
+    /// A named pipe; what is in it belongs to those who have it open.
+    Fifo,
 }
 
 /// What a link in `/proc` points to.
@@ -175,7 +177,8 @@ impl Inode {
             Node::Link(_) | Node::ProcessLink(_) => S_IFLNK,
             Node::Device(
                 Device::StandardInput | Device::StandardOutput | Device::StandardError,
-            ) => S_IFIFO,
+            )
+            | Node::Fifo => S_IFIFO,
             Node::Device(_) => S_IFCHR,
         }
     }
