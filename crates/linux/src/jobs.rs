@@ -109,6 +109,7 @@ impl Kernel {
         if !self.is_stopped(process) {
             return false;
         }
+        self.count_retired(id, hart.retired);
         if let Some(thread) = self.threads.get_mut(&id) {
             thread.context = Context::of(hart);
             thread.state = ThreadState::Stopped;
