@@ -90,7 +90,10 @@ def ending(result: RunResult) -> Iterator[str]:
     if fatal is not None:
         yield f"{fatal.signal}: {fatal.cause}"
         place = f" ({fatal.symbol})" if fatal.symbol else ""
-        yield f"  pc {fatal.pc}{place}: {fatal.instruction or 'no instruction there'}"
+        # A signal that was sent, or memory that ran out, is no instruction's fault.
+        fetched = "" if fatal.address != fatal.pc else ": no instruction there"
+        blamed = f": {fatal.instruction}" if fatal.instruction else fetched
+        yield f"  pc {fatal.pc}{place}{blamed}"
         if fatal.address is not None:
             yield f"  address {fatal.address}"
     if result.unknown_system_calls:

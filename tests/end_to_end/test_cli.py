@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import struct
 import sys
 from collections.abc import Callable
@@ -172,6 +173,34 @@ def test_a_missing_interpreter(command: Command, kv: Path, tmp_path: Path) -> No
     for sysroot in ((), ("--sysroot", tmp_path)):
         ended = command("run", *sysroot, "--", file)
         assert_refused(ended, "/lib/ld-linux-riscv64-lp64d.so.1", "sysroot")
+
+
+def test_a_script_is_named_as_typed_and_sees_its_folder(
+    command: Command, kv: Path, tmp_path: Path
+) -> None:
+    script = tmp_path / "script"
+    script.write_text("#!/bin/sh\n")
+    assert_refused(
+        command("run", "--", "./script"), "./script: it is a script for /bin/sh", "sysroot"
+    )
+    # Its interpreter, which stands beside it, complains of the path that it was given.
+    shutil.copy(kv, tmp_path / "kv")
+    script.write_text("#!./kv 7\n")
+    ended = command("run", "--", "./script")
+    assert ended.status == 2
+    assert 'kv: SEED is "./script"' in ended.stderr
+
+
+def test_no_instruction_is_blamed_for_a_signal_that_was_sent(
+    command: Command, programs: Path
+) -> None:
+    ended = command("run", "--", programs / "guests/fault", "abort")
+    assert ended.status == 134
+    assert "SIGABRT: it found an error of its own and gave up (abort)" in ended.stderr
+    assert "no instruction" not in ended.stderr
+    jumped = command("run", "--", programs / "guests/fault", "jump")
+    assert jumped.status == 139
+    assert "no instruction there" in jumped.stderr
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,7 @@ use crate::process::{
 use crate::program::{Progress, Recipe, random_seed};
 use crate::rare::Rare;
 use crate::schedule::Scheduler;
+use crate::syscalls::processes::check_regular;
 use crate::thread::Thread;
 use crate::vfs::descriptor::{Descriptor, O_WRONLY, Object, OpenFile, OpenFiles, Table};
 use crate::vfs::host_view::{HostNode, PROGRAM_DIRECTORY};
@@ -28,7 +29,16 @@ use crate::vfs::released::Released;
 use crate::vfs::report::hart_list;
 use crate::vfs::{DirectoryNode, FileSystem, HostPath, HostView, MountPoint};
 
-const GUEST_PATH: [&str; 5] = ["/usr/local/bin", "/usr/bin", "/bin", "/usr/sbin", "/sbin"];
+/// A login shell's `PATH`.
+const GUEST_PATH: [&str; 5] = [
+    "/usr/local/bin",
+    "/usr/bin",
+    "/bin",
+    "/usr/local/games",
+    "/usr/games",
+];
+/// Where a bare name is looked for after that: servers are there.
+const SYSTEM_PATH: [&str; 3] = ["/usr/local/sbin", "/usr/sbin", "/sbin"];
 
 /// Why a program could not be started.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -61,6 +71,19 @@ pub enum BootError {
         /// Where it was looked for.
         place: String,
     },
+    /// A script without its interpreter.
+    #[error("{script}: it is a script for {interpreter}, {reason}")]
+    ScriptInterpreter {
+        /// The script.
+        script: String,
+        /// What its first line names.
+        interpreter: String,
+        /// Why that does not do, and what to do about it.
+        reason: String,
+    },
+    /// Scripts that name each other.
+    #[error("{0}: it is a script whose interpreter is a script, more than five deep")]
+    Scripts(String),
     /// A host directory that is not there.
     #[error("{}: this directory shall be mounted at {guest}, but it is not a directory", .host.display())]
     Mount {
@@ -159,7 +182,17 @@ impl Kernel {
         place: usize,
     ) -> Result<(), BootError> {
         let program = &configuration.programs[place];
+        let typed = program.path.display().to_string();
         let (path, inode) = self.find_program(place, &program.path)?;
+        let guest_path = path.clone();
+        // What a user typed is named so, and not by where the guest sees it.
+        let named = move |path: String| {
+            if path == guest_path {
+                typed.clone()
+            } else {
+                path
+            }
+        };
         let recipe = Recipe {
             path,
             arguments: program.arguments.clone(),
@@ -171,13 +204,26 @@ impl Kernel {
         self.settings.programs.push(recipe);
         let result = self.start_program(machine, place as u32, inode);
         result.map_err(|error| match error {
-            LoadError::Unreadable(path) => BootError::NotAFile(PathBuf::from(path)),
-            LoadError::Elf { path, error } => BootError::Elf { path, error },
+            LoadError::Unreadable(path) => BootError::NotAFile(PathBuf::from(named(path))),
+            LoadError::Elf { path, error } => BootError::Elf {
+                path: named(path),
+                error,
+            },
+            LoadError::Script {
+                script,
+                interpreter,
+                error,
+            } => BootError::ScriptInterpreter {
+                script: named(script),
+                interpreter,
+                reason: script_reason(configuration, error),
+            },
+            LoadError::Scripts => BootError::Scripts(program.path.display().to_string()),
             LoadError::MissingInterpreter {
                 program,
                 interpreter,
             } => BootError::MissingInterpreter {
-                program,
+                program: named(program),
                 interpreter,
                 place: match &configuration.sysroot {
                     Some(sysroot) => format!("the sysroot {}", sysroot.display()),
@@ -204,8 +250,9 @@ impl Kernel {
     ) -> Result<(), LoadError> {
         let recipe = &self.settings.programs[program as usize];
         let bytes = |text: &String| text.clone().into_bytes();
-        let launch = Launch {
+        let mut launch = Launch {
             path: recipe.path.clone(),
+            file: recipe.path.clone(),
             inode,
             arguments: std::iter::once(&recipe.path)
                 .chain(&recipe.arguments)
@@ -214,7 +261,24 @@ impl Kernel {
             environment: recipe.environment.iter().map(bytes).collect(),
             program,
         };
-        let loaded = self.load(machine, &launch)?;
+        let mut loaded = self.load(machine, &launch);
+        if let Err(LoadError::Elf {
+            error: ElfError::NotElf,
+            ..
+        }) = loaded
+        {
+            let look_up = |kernel: &mut Self, path: &str| {
+                let inode = kernel.find_from_first(path)?;
+                check_regular(kernel, inode).map(|()| inode)
+            };
+            self.settle_scripts(machine, &mut launch, look_up)?;
+            loaded = self.load(machine, &launch);
+        }
+        let loaded = loaded?;
+        let executable = match self.files.path_of(launch.inode) {
+            Some(path) if !launch.file.starts_with('/') => path,
+            _ => launch.file,
+        };
         let number = self.take_number(program);
         let id = ProcessId(number);
         let mut process = Process {
@@ -227,7 +291,7 @@ impl Kernel {
             leads_run: true,
             space: loaded.space,
             descriptors: Table::default(),
-            executable: launch.path.clone(),
+            executable,
             command_line: loaded.command_line,
             environment: loaded.environment,
             auxiliary: loaded.auxiliary,
@@ -247,7 +311,7 @@ impl Kernel {
             retired: 0,
             children: Usage::default(),
         };
-        self.open_standard_files(&mut process.descriptors)
+        self.open_standard_files(&mut process.descriptors, program)
             .map_err(|_| LoadError::Memory)?;
         self.processes.live.insert(id, process);
         let thread = ThreadId(number);
@@ -262,7 +326,7 @@ impl Kernel {
         let recipe = &self.settings.programs[program as usize];
         let path = recipe.path.clone();
         self.progress[program as usize].begin_again(recipe);
-        match self.find_from_root(&path) {
+        match self.find_from_first(&path) {
             Ok(inode) => self.start_program(machine, program, inode).is_ok(),
             Err(_) => false,
         }
@@ -286,6 +350,7 @@ impl Kernel {
             path if path.contains('/') => Vec::new(),
             name => GUEST_PATH
                 .iter()
+                .chain(&SYSTEM_PATH)
                 .map(|directory| format!("{directory}/{name}"))
                 .collect(),
         };
@@ -297,6 +362,9 @@ impl Kernel {
             }
         }
         let mount = self.host.program_mount(place);
+        if let Some(found) = self.find_script(mount, text) {
+            return Ok(found);
+        }
         match self.host.node(mount, "") {
             Some(HostNode::File { size, .. }) => {
                 let name = program
@@ -313,6 +381,30 @@ impl Kernel {
             Some(_) => Err(BootError::NotAFile(program.to_owned())),
             None => Err(BootError::NoProgram(program.to_owned())),
         }
+    }
+
+    /// A script below the working directory, by the path that was typed: so it finds what stands
+    /// beside it.
+    fn find_script(&mut self, mount: u32, typed: &str) -> Option<(String, InodeId)> {
+        let stays_below = !typed.starts_with('/') && typed.split('/').all(|part| part != "..");
+        let is_file = matches!(self.host.node(mount, ""), Some(HostNode::File { .. }));
+        let is_script = || {
+            let contents = self.host.contents(mount, "");
+            contents.is_some_and(|contents| contents.starts_with(b"#!"))
+        };
+        if !stays_below || !is_file || !is_script() {
+            return None;
+        }
+        let inode = self.find_from_first(typed).ok()?;
+        self.files.file(inode).ok()?;
+        Some((typed.to_owned(), inode))
+    }
+
+    /// What is at a path, seen from where every program begins.
+    fn find_from_first(&mut self, path: &str) -> Result<InodeId, Errno> {
+        let viewer = Viewer::nobody(&self.processes);
+        let first = self.settings.first_directory;
+        self.files.find(&self.host, viewer, first, path, true)
     }
 
     fn find_from_root(&mut self, path: &str) -> Result<InodeId, Errno> {
@@ -467,9 +559,17 @@ impl Kernel {
         Ok(())
     }
 
-    fn open_standard_files(&mut self, descriptors: &mut Table<Descriptor>) -> Result<(), Errno> {
+    fn open_standard_files(
+        &mut self,
+        descriptors: &mut Table<Descriptor>,
+        program: u32,
+    ) -> Result<(), Errno> {
+        let input = match self.settings.programs[program as usize].stdin {
+            Some(_) => "/dev/stdin",
+            None => "/dev/null",
+        };
         for (path, flags) in [
-            ("/dev/stdin", 0),
+            (input, 0),
             ("/dev/stdout", O_WRONLY),
             ("/dev/stderr", O_WRONLY),
         ] {
@@ -531,6 +631,21 @@ fn check(configuration: &Configuration, host: &HostView) -> Result<(), BootError
         }
     }
     Ok(())
+}
+
+/// Why a script's interpreter does not do, and what to do about it.
+fn script_reason(configuration: &Configuration, error: Errno) -> String {
+    match (&configuration.sysroot, error) {
+        (None, Errno::ENOENT) => "which is not there without a sysroot; give --sysroot DIR with a \
+             riscv64 root (`perdure sysroot DIR` makes one)"
+            .to_owned(),
+        (Some(sysroot), Errno::ENOENT) => format!(
+            "which is not in the sysroot {0}; add the package that has it \
+             (`perdure sysroot {0} --packages NAME`)",
+            sysroot.display()
+        ),
+        _ => "which is not a file that may be executed".to_owned(),
+    }
 }
 
 /// The fixed variables and the configured ones, as `NAME=value`.

@@ -30,8 +30,8 @@ pub struct Program {
     pub arguments: Vec<String>,
     /// Environment variables set on top of the fixed ones; a later one wins.
     pub environment: Vec<(String, String)>,
-    /// All that its standard input will ever hold.
-    pub stdin: Vec<u8>,
+    /// All that its standard input will ever hold; without it, `/dev/null` is standard input.
+    pub stdin: Option<Vec<u8>>,
 }
 
 /// Whether a program that has finished is started again at once, so that the load on the others

@@ -27,11 +27,18 @@ const HARDWARE_CAPABILITIES: u64 = 1 | 1 << 2 | 1 << 3 | 1 << 5 | 1 << 8 | 1 << 
 /// `li a7, 139; ecall`: `rt_sigreturn`, in the form that unwinders know.
 const TRAMPOLINE_CODE: [u8; 8] = [0x93, 0x08, 0xb0, 0x08, 0x73, 0x00, 0x00, 0x00];
 
+/// The part of a script that is looked at for its first line.
+const SCRIPT_LINE_BYTES: u64 = 256;
+/// Scripts that may be each other's interpreters.
+const SCRIPTS_MAX: usize = 5;
+
 /// What to load.
 #[derive(Clone, Debug)]
 pub(crate) struct Launch {
-    /// The file's guest path, for `AT_EXECFN`.
+    /// What was asked for, for `AT_EXECFN` and the thread's name: the program, or a script.
     pub path: String,
+    /// The file that is loaded: of a script, its interpreter.
+    pub file: String,
     pub inode: InodeId,
     pub arguments: Vec<Vec<u8>>,
     /// `NAME=value`.
@@ -63,6 +70,14 @@ pub(crate) enum LoadError {
         program: String,
         interpreter: String,
     },
+    /// A script's interpreter cannot be executed.
+    Script {
+        script: String,
+        interpreter: String,
+        error: Errno,
+    },
+    /// Too many scripts are each other's interpreters.
+    Scripts,
     /// Arguments and environment are too long.
     Arguments,
     /// There is no memory left, or no place in the address space.
@@ -77,6 +92,8 @@ impl From<LoadError> for Errno {
             LoadError::Unreadable(_) => Errno::EACCES,
             LoadError::Elf { .. } => ENOEXEC,
             LoadError::MissingInterpreter { .. } => Errno::ENOENT,
+            LoadError::Script { error, .. } => error,
+            LoadError::Scripts => Errno::ELOOP,
             LoadError::Arguments => E2BIG,
             LoadError::Memory => Errno::ENOMEM,
         }
@@ -90,7 +107,7 @@ impl Kernel {
         machine: &mut dyn Machine,
         launch: &Launch,
     ) -> Result<(), LoadError> {
-        let image = self.read_image(machine, launch.inode, &launch.path)?;
+        let image = self.read_image(machine, launch.inode, &launch.file)?;
         if let Some(interpreter) = &image.interpreter {
             let inode = self.find_interpreter(launch, interpreter)?;
             self.read_image(machine, inode, interpreter)?;
@@ -108,9 +125,57 @@ impl Kernel {
         self.files
             .find(&self.host, viewer, root, interpreter, true)
             .map_err(|_| LoadError::MissingInterpreter {
-                program: launch.path.clone(),
+                program: launch.file.clone(),
                 interpreter: interpreter.to_owned(),
             })
+    }
+
+    /// Puts the interpreter in the place of a script, until it is a program. `look_up` finds the
+    /// file at a path, if it may be executed.
+    pub(crate) fn settle_scripts(
+        &mut self,
+        machine: &mut dyn Machine,
+        launch: &mut Launch,
+        look_up: impl Fn(&mut Self, &str) -> Result<InodeId, Errno>,
+    ) -> Result<(), LoadError> {
+        let mut scripts = 0;
+        while let Some(line) = self.first_line(machine, launch)? {
+            scripts += 1;
+            if scripts > SCRIPTS_MAX {
+                return Err(LoadError::Scripts);
+            }
+            launch.inode = look_up(self, &line.interpreter).map_err(|error| LoadError::Script {
+                script: launch.file.clone(),
+                interpreter: line.interpreter.clone(),
+                error,
+            })?;
+            let script = std::mem::replace(&mut launch.file, line.interpreter.clone());
+            let first = line.interpreter.into_bytes();
+            let before = std::iter::once(first).chain(line.option);
+            let rest = launch.arguments.drain(..).skip(1).collect::<Vec<_>>();
+            launch.arguments = before.chain([script.into_bytes()]).chain(rest).collect();
+        }
+        Ok(())
+    }
+
+    /// The first line of a script; `None` for anything else.
+    fn first_line(
+        &mut self,
+        machine: &mut dyn Machine,
+        launch: &Launch,
+    ) -> Result<Option<FirstLine>, LoadError> {
+        let head = self
+            .read_file(machine, launch.inode, 0, SCRIPT_LINE_BYTES)
+            .map_err(|_| LoadError::Unreadable(launch.file.clone()))?;
+        let Some(line) = head.strip_prefix(b"#!") else {
+            return Ok(None);
+        };
+        let is_whole = head.len() < SCRIPT_LINE_BYTES as usize;
+        FirstLine::parse(line, is_whole).map(Some).ok_or_else(|| {
+            let error = ElfError::NotElf;
+            let path = launch.file.clone();
+            LoadError::Elf { path, error }
+        })
     }
 
     /// Puts a program into a new address space.
@@ -133,7 +198,7 @@ impl Kernel {
         space: SpaceId,
         launch: &Launch,
     ) -> Result<Loaded, LoadError> {
-        let image = self.read_image(machine, launch.inode, &launch.path)?;
+        let image = self.read_image(machine, launch.inode, &launch.file)?;
         let bias = if image.relocatable {
             place_at(&image, PROGRAM_BASE)
         } else {
@@ -355,6 +420,44 @@ impl Kernel {
     }
 }
 
+/// What the first line of a script says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct FirstLine {
+    interpreter: String,
+    /// The rest of the line.
+    option: Option<Vec<u8>>,
+}
+
+impl FirstLine {
+    /// From what stands behind the `#!`; `is_whole` unless the file goes on behind it. As on Linux,
+    /// an interpreter that is cut off is none, and an option that is cut off is taken as it is.
+    fn parse(text: &[u8], is_whole: bool) -> Option<Self> {
+        let is_blank = |byte: &u8| matches!(byte, b' ' | b'\t');
+        let line = text.split(|&byte| byte == b'\n').next().unwrap_or_default();
+        let ends = is_whole || line.len() < text.len();
+        let start = line.iter().position(|byte| !is_blank(byte))?;
+        let line = &line[start..];
+        let last = line.iter().rposition(|byte| !is_blank(byte))?;
+        let stop = |byte: &u8| is_blank(byte) || *byte == 0;
+        let end = line.iter().position(stop);
+        if end.is_none() && !ends {
+            return None;
+        }
+        let line = &line[..=last];
+        let (interpreter, option) = line.split_at(end.unwrap_or(line.len()).min(line.len()));
+        let option = option.iter().position(|byte| !is_blank(byte)).map(|at| {
+            let option = &option[at..];
+            let end = option.iter().position(|&byte| byte == 0);
+            option[..end.unwrap_or(option.len())].to_vec()
+        });
+        Some(Self {
+            interpreter: String::from_utf8(interpreter.to_vec()).ok()?,
+            option: option.filter(|option| !option.is_empty()),
+        })
+        .filter(|line| !line.interpreter.is_empty())
+    }
+}
+
 /// What to add to an image's addresses so that it begins at or above `base`.
 fn place_at(image: &Image, base: u64) -> u64 {
     let (low, _) = image.extent();
@@ -370,3 +473,35 @@ pub(crate) fn name_of(path: &str) -> String {
 
 /// The lowest address is below every program.
 const _: () = assert!(crate::address_space::LOWEST < PROGRAM_BASE);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn first_lines_are_read_as_linux_reads_them() {
+        let parsed = |text: &[u8], is_whole| {
+            FirstLine::parse(text, is_whole).map(|line| (line.interpreter, line.option))
+        };
+        let line = |interpreter: &str, option: Option<&[u8]>| {
+            Some((interpreter.to_owned(), option.map(<[u8]>::to_vec)))
+        };
+        assert_eq!(parsed(b"/bin/sh\nexit 1\n", true), line("/bin/sh", None));
+        assert_eq!(
+            parsed(b" \t/bin/sh  -e  -u \t\nexit 1\n", true),
+            line("/bin/sh", Some(b"-e  -u"))
+        );
+        assert_eq!(parsed(b"/bin/sh\r\n", true), line("/bin/sh\r", None));
+        assert_eq!(parsed(b"/bin/sh", true), line("/bin/sh", None));
+        assert_eq!(parsed(b"/bin/sh\0 -x", true), line("/bin/sh", None));
+        assert_eq!(parsed(b"/bin/sh -x\0y", true), line("/bin/sh", Some(b"-x")));
+        for nothing in [&b""[..], b"\n", b"  \t \n", b"\0\n"] {
+            assert_eq!(parsed(nothing, true), None);
+        }
+        assert_eq!(parsed(&[b'x'; 254], false), None, "the name is cut off");
+        let mut long = b"/bin/sh ".to_vec();
+        long.resize(254, b'x');
+        let option = &long[8..];
+        assert_eq!(parsed(&long, false), line("/bin/sh", Some(option)));
+    }
+}

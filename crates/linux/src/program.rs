@@ -17,9 +17,17 @@ pub(crate) struct Recipe {
     pub arguments: Vec<String>,
     /// `NAME=value`.
     pub environment: Vec<String>,
+    /// All of standard input; `/dev/null` without.
     #[serde(with = "serde_bytes")]
-    pub stdin: Vec<u8>,
+    pub stdin: Option<Vec<u8>>,
     pub random_seed: u64,
+}
+
+impl Recipe {
+    /// All that its standard input ever holds.
+    pub fn input(&self) -> &[u8] {
+        self.stdin.as_deref().unwrap_or_default()
+    }
 }
 
 /// How far a program has come.

@@ -344,7 +344,7 @@ impl Kernel {
             return Err("there are records of too many or too few programs");
         }
         for (place, (progress, program)) in self.progress.iter().zip(programs).enumerate() {
-            if progress.stdin_offset > program.stdin.len() as u64 {
+            if progress.stdin_offset > program.input().len() as u64 {
                 return Err("the position of standard input is wrong");
             }
             let next = progress.next_number;

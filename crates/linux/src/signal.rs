@@ -20,6 +20,7 @@ use crate::thread::{Interrupted, ThreadState, Wait};
 pub(crate) const SIGHUP: u8 = 1;
 pub(crate) const SIGILL: u8 = 4;
 pub(crate) const SIGTRAP: u8 = 5;
+pub(crate) const SIGABRT: u8 = 6;
 pub(crate) const SIGBUS: u8 = 7;
 pub(crate) const SIGKILL: u8 = 9;
 pub(crate) const SIGSEGV: u8 = 11;
@@ -47,6 +48,7 @@ pub(crate) const SS_DISABLE: u32 = 2;
 pub(crate) const SI_USER: i32 = 0;
 pub(crate) const SI_KERNEL: i32 = 0x80;
 pub(crate) const SI_TKILL: i32 = -6;
+pub(crate) const SI_QUEUE: i32 = -1;
 
 const SIG_DFL: u64 = 0;
 pub(crate) const SIG_IGN: u64 = 1;
@@ -107,6 +109,49 @@ fn name(signal: u8) -> String {
     NAMES
         .get(signal as usize)
         .map_or_else(|| format!("signal {signal}"), |&name| name.to_owned())
+}
+
+/// What a signal says about the process that it ends, in words.
+fn meaning(signal: u8) -> &'static str {
+    match signal {
+        1 => "its terminal or its session is gone",
+        2 => "it was interrupted",
+        3 => "it was told to quit",
+        SIGILL => "it was said to have met an illegal instruction",
+        SIGTRAP => "it was said to have met a breakpoint, and nothing debugs it",
+        SIGABRT => "it found an error of its own and gave up (abort)",
+        SIGBUS => "it was said to have made an impossible access to memory",
+        8 => "it was said to have computed something impossible",
+        SIGKILL => "it was killed",
+        10 | 12 => "a signal of the programs' own that it has no handler for",
+        SIGSEGV => "it was said to have made a forbidden access to memory",
+        SIGPIPE => "it wrote to what nobody reads any more",
+        SIGALRM => "its alarm went off, and it has no handler for that",
+        15 => "it was asked to terminate",
+        24 => "it used more processor time than its limit",
+        25 => "it made a file larger than its limit",
+        26 | 27 => "its timer went off, and it has no handler for that",
+        29 => "input or output is possible, and it has no handler for that",
+        30 => "the power is failing, and it has no handler for that",
+        31 => "it made a system call that it must not make",
+        _ => "it has no handler for that",
+    }
+}
+
+/// Why a signal that was sent ends a process, in words.
+fn cause_of(process: ProcessId, info: SignalInfo) -> String {
+    let (name, meaning) = (name(info.signal), meaning(info.signal));
+    let sender = info.words[0] as u32;
+    let is_sent = matches!(info.code, SI_USER | SI_TKILL | SI_QUEUE);
+    match info.signal {
+        // What a call of its own led to comes as if from itself.
+        SIGABRT | SIGPIPE if is_sent && sender == process.0 => meaning.to_owned(),
+        _ if is_sent && sender == process.0 => {
+            format!("the program sent {name} to itself: {meaning}")
+        }
+        _ if is_sent => format!("process {sender} sent {name}: {meaning}"),
+        _ => meaning.to_owned(),
+    }
 }
 
 /// Who gets a signal.
@@ -347,7 +392,7 @@ impl Kernel {
             }
             if self.is_fatal(process, info.signal) && !waits {
                 let pc = self.threads.get(&id).map_or(0, |thread| thread.context.pc);
-                let cause = format!("{} was sent to the process", name(info.signal));
+                let cause = cause_of(process, info);
                 self.end_by_signal(info.signal, cause, id, pc, None, None);
                 return;
             }
@@ -456,7 +501,7 @@ impl Kernel {
                 continue;
             }
             if self.is_fatal(process, info.signal) {
-                let cause = format!("{} was sent to the process", name(info.signal));
+                let cause = cause_of(process, info);
                 self.end_by_signal(info.signal, cause, id, hart.pc, None, None);
                 return;
             }

@@ -112,6 +112,7 @@ conformance! {
     arguments_and_environment: "arguments.c" ["one", "two three", ""];
     errors: "errors.c" [];
     identity_and_limits: "identity.c" [];
+    standard_input: "input.c" [];
     processes: "processes.c" [];
     code_that_is_written: "code.c" [];
     cpp_runtime: "runtime.cc" [];
@@ -192,6 +193,58 @@ fn execution() {
     }
 }
 
+/// A script can be the first program: by its path in the working directory, by its host path, by a
+/// bare name in the sysroot; five may be each other's interpreters, a sixth is one too many.
+#[test]
+fn scripts_as_first_programs() {
+    use std::os::unix::fs::PermissionsExt;
+    let (work, root) = (directory("script-work"), directory("script-root"));
+    std::fs::create_dir_all(root.join("usr/games")).expect("a directory");
+    let program = compile(&guest("execution.c"), &["-static"]);
+    std::fs::copy(program, root.join("usr/games/interpreter")).expect("the interpreter");
+    let script = |path: &Path, first: &str| {
+        std::fs::write(path, format!("#!{first}\nnonsense\n")).expect("a script");
+        let mode = std::fs::Permissions::from_mode(0o755);
+        std::fs::set_permissions(path, mode).expect("a mode");
+    };
+    script(&work.join("own"), "/usr/games/interpreter child script");
+    script(
+        &root.join("usr/games/s1"),
+        "/usr/games/interpreter child script",
+    );
+    for number in 2..=6 {
+        let path = root.join(format!("usr/games/s{number}"));
+        script(&path, &format!("/usr/games/s{}", number - 1));
+    }
+    let run = |path: &str, host: Option<&Path>| {
+        let mut options = options(host.unwrap_or(Path::new(path)), &["a", "b c"]);
+        options.configuration.sysroot = Some(root.clone());
+        options.configuration.work_directory = Some(work.clone());
+        support::Runner::new(options).map(|runner| {
+            let ended = runner.run();
+            (
+                String::from_utf8_lossy(&ended.standard_output).into_owned(),
+                ended.status,
+            )
+        })
+    };
+    let ended = |text: &str, status| (format!("script: {text}\n"), status);
+    let own = work.join("own");
+    let by_host_path = run("", Some(&own)).expect("it runs");
+    assert_eq!(by_host_path, ended("/program/own a b c", 5));
+    assert_eq!(
+        run("s1", None).expect("it runs"),
+        ended("/usr/games/s1 a b c", 5)
+    );
+    let deep = "/usr/games/s1 /usr/games/s2 /usr/games/s3 /usr/games/s4 /usr/games/s5 a b c";
+    assert_eq!(run("s5", None).expect("it runs"), ended(deep, 9));
+    let error = run("s6", None).expect_err("it is too deep").to_string();
+    assert_eq!(
+        error,
+        "s6: it is a script whose interpreter is a script, more than five deep"
+    );
+}
+
 /// A call that nobody implements is answered ENOSYS and named once.
 #[test]
 fn unknown_calls_are_named() {
@@ -226,6 +279,18 @@ fn fatal_signals_are_explained() {
         "{null}"
     );
     assert!(null.contains("SIGSEGV"), "{null}");
+    for (how, why) in [
+        ("abort", "it found an error of its own and gave up (abort)"),
+        (
+            "alarm",
+            "its alarm went off, and it has no handler for that",
+        ),
+        ("kill", "the program sent SIGKILL to itself: it was killed"),
+    ] {
+        let report = report(how);
+        assert!(report.contains(why), "{report}");
+        assert!(report.contains("instruction_bits: None"), "{report}");
+    }
     let text = report("text");
     assert!(text.contains("the mapping forbids it"), "{text}");
     let illegal = report("illegal");

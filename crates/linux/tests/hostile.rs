@@ -125,7 +125,7 @@ fn what_is_no_program_is_named() {
         bytes[at] = value;
         refused(&bytes)
     };
-    assert_eq!(refused(b"#!/bin/sh\n"), ElfError::NotElf);
+    assert_eq!(refused(b"#!\n"), ElfError::NotElf);
     assert_eq!(refused(b""), ElfError::NotElf);
     assert_eq!(changed(4, 1), ElfError::Format);
     assert_eq!(changed(5, 2), ElfError::Format);
@@ -151,6 +151,31 @@ fn what_is_no_program_is_named() {
         error.contains("--sysroot") && error.contains("perdure sysroot"),
         "{error}"
     );
+}
+
+/// A script without its interpreter is named as it was typed, and the message says what to do.
+#[test]
+fn a_script_needs_its_interpreter() {
+    let path = temporary("script.sh");
+    std::fs::write(&path, "#!/bin/sh -e\nexit 3\n").expect("the script");
+    let refused = |options: Options| match Runner::new(options) {
+        Err(error) => error.to_string(),
+        Ok(_) => panic!("it runs without its interpreter"),
+    };
+    let bare = refused(Options::new(&path));
+    let expected = format!("{}: it is a script for /bin/sh, which is", path.display());
+    assert!(bare.starts_with(&expected), "{bare}");
+    assert!(bare.contains("perdure sysroot"), "{bare}");
+    let mut options = Options::new(&path);
+    options.configuration.sysroot = Some(std::env::temp_dir());
+    let with_root = refused(options);
+    assert!(with_root.contains("is not in the sysroot"), "{with_root}");
+    std::fs::write(&path, "#!/program\n").expect("the script");
+    let directory = refused(Options::new(&path));
+    assert!(directory.contains("may be executed"), "{directory}");
+    std::fs::write(&path, "#!/program/script.sh\n").expect("the script");
+    let circle = refused(Options::new(&path));
+    assert!(circle.contains("more than five deep"), "{circle}");
 }
 
 #[test]

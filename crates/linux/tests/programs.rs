@@ -54,7 +54,7 @@ fn neighbours_are_not_noticed() {
         &["count", "5"],
     ];
     let mut together = options(&all);
-    together.configuration.programs[2].stdin = b"one\ntwo\n".to_vec();
+    together.configuration.programs[2].stdin = Some(b"one\ntwo\n".to_vec());
     let together = support::run(together);
     assert_eq!(statuses(&together), [0, 0, 3, 0]);
     assert_eq!(together.status, 3, "the first that is not zero");

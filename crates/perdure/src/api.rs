@@ -430,7 +430,7 @@ pub fn replay(token: &str, observer: &dyn Observer) -> Result<String, Error> {
     }
     if prepared.program_hash != token.program_hash {
         return Err(Error::Request(format!(
-            "the program {} has changed since the token was made",
+            "the program {}, or its standard input, has changed since the token was made",
             request.program_names()
         )));
     }

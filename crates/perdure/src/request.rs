@@ -213,7 +213,7 @@ pub struct Prepared {
     pub write_through: Vec<perdure_linux::Mount>,
     /// The engine.
     pub engine: Engine,
-    /// A hash of the programs' files.
+    /// A hash of the programs' files, and of standard input if it is given.
     pub program_hash: String,
 }
 
@@ -373,8 +373,8 @@ impl Request {
             })
         };
         let stdin = match &self.stdin {
-            Some(path) => read(path, "standard input")?,
-            None => Vec::new(),
+            Some(path) => Some(read(path, "standard input")?),
+            None => None,
         };
         if let Some(sysroot) = &self.sysroot
             && !sysroot.is_dir()
@@ -398,12 +398,11 @@ impl Request {
                 arguments: line[1..].to_vec(),
                 environment: Vec::clone(&environment),
                 // There is one standard input, and the first program has it.
-                stdin: if index == 0 {
-                    stdin.clone()
-                } else {
-                    Vec::new()
-                },
+                stdin: if index == 0 { stdin.clone() } else { None },
             });
+        }
+        if let Some(stdin) = &stdin {
+            hasher.update(stdin);
         }
         let program_hash = format!("{:016x}", hasher.digest());
         let kernel = perdure_linux::Configuration {

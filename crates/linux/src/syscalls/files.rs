@@ -757,7 +757,7 @@ pub(crate) fn ioctl(call: &mut Call) -> Answer {
                     Node::File(node) => node.size.saturating_sub(file.offset),
                     Node::Device(Device::StandardInput) => {
                         let program = call.process().program as usize;
-                        let input = &call.kernel.settings.programs[program].stdin;
+                        let input = call.kernel.settings.programs[program].input();
                         input.len() as u64 - call.kernel.progress[program].stdin_offset
                     }
                     _ => return Err(Errno::ENOTTY.into()),

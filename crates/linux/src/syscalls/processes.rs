@@ -4,6 +4,7 @@ use super::files::{AT_EMPTY_PATH, AT_FDCWD, AT_SYMLINK_NOFOLLOW};
 use super::{Answer, Call, Stop};
 use crate::errno::Errno;
 use crate::jobs::Change;
+use crate::kernel::Kernel;
 use crate::load::{ARGUMENT_BYTES_MAX, Launch, LoadError, Loaded, name_of};
 use crate::machine::{SpaceId, ThreadId};
 use crate::page_table::ALL_PAGES;
@@ -11,6 +12,7 @@ use crate::process::{Process, ProcessId, USER_ID, Usage, Zombie};
 use crate::signal::{AlternateStack, SIG_IGN, SIGCHLD, SIGNAL_MAX};
 use crate::thread::{Context, Thread, Wait};
 use crate::vfs::InodeId;
+use crate::vfs::path::Viewer;
 
 const CLONE_VM: u64 = 0x100;
 const CLONE_VFORK: u64 = 0x4000;
@@ -31,11 +33,6 @@ const FORK_CYCLES: u64 = 3000;
 const FORK_PAGE_CYCLES: u64 = 4;
 /// Cycles of replacing a process's program, beside its page faults.
 const EXECUTE_CYCLES: u64 = 5000;
-
-/// The longest first line of a script.
-const SCRIPT_LINE_BYTES: u64 = 256;
-/// Scripts that may be each other's interpreters.
-const SCRIPTS_MAX: usize = 5;
 
 const WNOHANG: u64 = 1;
 const WUNTRACED: u64 = 2;
@@ -194,33 +191,37 @@ pub(crate) fn execveat(call: &mut Call) -> Answer {
     if arguments.is_empty() {
         arguments.push(Vec::new());
     }
-    let mut inode = if path.is_empty() && flags & AT_EMPTY_PATH != 0 {
+    let inode = if path.is_empty() && flags & AT_EMPTY_PATH != 0 {
         path = format!("/dev/fd/{}", directory as i32);
         call.file(directory)?.inode().ok_or(Errno::EACCES)?
     } else {
         executable(call, directory, &path, flags & AT_SYMLINK_NOFOLLOW == 0)?
     };
-    let mut scripts = 0;
-    while let Some(line) = first_line(call, inode)? {
-        scripts += 1;
-        if scripts > SCRIPTS_MAX {
-            return Err(Errno::ELOOP.into());
-        }
-        let script = std::mem::take(&mut path).into_bytes();
-        let first = line.interpreter.clone().into_bytes();
-        let before = std::iter::once(first).chain(line.option).chain([script]);
-        arguments = before.chain(arguments.into_iter().skip(1)).collect();
-        inode = executable(call, AT_FDCWD as u64, &line.interpreter, true)?;
-        path = line.interpreter;
-    }
-    check_regular(call, inode)?;
-    let launch = Launch {
+    let mut launch = Launch {
+        file: path.clone(),
         path,
         inode,
         arguments,
         environment,
         program: call.process().program,
     };
+    check_regular(call.kernel, inode)?;
+    let (process, thread) = (call.process, call.thread);
+    let look_up = |kernel: &mut Kernel, path: &str| {
+        let viewer = Viewer {
+            process,
+            thread,
+            processes: &kernel.processes,
+        };
+        let directory = kernel.processes[process].directory;
+        let found = kernel
+            .files
+            .find(&kernel.host, viewer, directory, path, true)?;
+        check_regular(kernel, found).map(|()| found)
+    };
+    call.kernel
+        .settle_scripts(call.machine, &mut launch, look_up)
+        .map_err(Errno::from)?;
     call.kernel
         .check_image(call.machine, &launch)
         .map_err(Errno::from)?;
@@ -244,51 +245,17 @@ fn executable(call: &mut Call, directory: u64, path: &str, follow: bool) -> Resu
         Some(number) => call.file(number)?.inode().ok_or(Errno::EACCES)?,
         None => call.find(directory, path, follow)?,
     };
-    check_regular(call, inode)?;
+    check_regular(call.kernel, inode)?;
     Ok(inode)
 }
 
-fn check_regular(call: &Call, inode: InodeId) -> Result<(), Errno> {
-    let executable = call.kernel.files.inode(inode)?.mode & 0o100 != 0;
-    if call.kernel.files.file(inode).is_err() || !executable {
+/// Fails unless an inode is a file that may be executed.
+pub(crate) fn check_regular(kernel: &Kernel, inode: InodeId) -> Result<(), Errno> {
+    let executable = kernel.files.inode(inode)?.mode & 0o100 != 0;
+    if kernel.files.file(inode).is_err() || !executable {
         return Err(Errno::EACCES);
     }
     Ok(())
-}
-
-/// What the first line of a script says.
-struct FirstLine {
-    interpreter: String,
-    /// The rest of the line.
-    option: Option<Vec<u8>>,
-}
-
-/// The first line of a script; `None` for anything else.
-fn first_line(call: &mut Call, inode: InodeId) -> Result<Option<FirstLine>, Errno> {
-    let kernel = &mut *call.kernel;
-    let head = kernel.read_file(call.machine, inode, 0, SCRIPT_LINE_BYTES)?;
-    let Some(line) = head.strip_prefix(b"#!") else {
-        return Ok(None);
-    };
-    let line = line.split(|&byte| byte == b'\n').next().unwrap_or_default();
-    let line = line.trim_ascii();
-    let blank = |byte: &u8| matches!(byte, b' ' | b'\t');
-    let end = line.iter().position(blank).unwrap_or(line.len());
-    let (interpreter, option) = line.split_at(end);
-    let interpreter = std::str::from_utf8(interpreter).unwrap_or_default();
-    if interpreter.is_empty() {
-        let not_a_program = LoadError::Elf {
-            path: String::new(),
-            error: crate::elf::ElfError::NotElf,
-        };
-        return Err(not_a_program.into());
-    }
-    let option = option.trim_ascii();
-    let option = (!option.is_empty()).then(|| option.to_vec());
-    Ok(Some(FirstLine {
-        interpreter: interpreter.to_owned(),
-        option,
-    }))
 }
 
 /// The calling process goes on as the loaded program.
@@ -313,11 +280,10 @@ fn become_program(call: &mut Call, launch: &Launch, loaded: Loaded) {
     if kernel.spaces[old_space].users == 1 {
         kernel.spaces[loaded.space].page_faults += faults;
     }
-    let directory = &launch.path;
     let executable = kernel
         .files
         .path_of(launch.inode)
-        .unwrap_or_else(|| directory.clone());
+        .unwrap_or_else(|| launch.file.clone());
     let process = &mut kernel.processes[call.process];
     process.space = loaded.space;
     process.executable = executable;

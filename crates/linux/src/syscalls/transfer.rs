@@ -152,7 +152,7 @@ fn read_device(call: &mut Call, device: Device, pieces: &Pieces, wanted: u64) ->
         Device::Null => Ok(0),
         Device::StandardInput => {
             let program = call.process().program as usize;
-            let input = &call.kernel.settings.programs[program].stdin;
+            let input = call.kernel.settings.programs[program].input();
             let from = call.kernel.progress[program].stdin_offset as usize;
             let to = input.len().min(from.saturating_add(wanted as usize));
             let bytes = input.get(from..to).unwrap_or_default().to_vec();

@@ -174,7 +174,7 @@ impl Replica {
                     path: program.path.clone(),
                     arguments: program.arguments.clone(),
                     environment: Vec::new(),
-                    stdin: Vec::new(),
+                    stdin: None,
                 })
                 .collect(),
             sysroot: sysroot.or_else(|| self.identity.sysroot.clone()),
