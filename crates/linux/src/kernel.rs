@@ -189,9 +189,15 @@ impl Kernel {
         self.output.seal(epoch);
     }
 
-    /// Hands out the stream output of all epochs up to `persisted_epoch`.
-    pub fn release(&mut self, persisted_epoch: u64) -> Vec<Release> {
+    /// Hands out the stream output of all epochs up to `persisted_epoch`, each record with the epoch
+    /// that sealed it.
+    pub fn release(&mut self, persisted_epoch: u64) -> Vec<(u64, Release)> {
         self.output.release(persisted_epoch)
+    }
+
+    /// Bytes ever written to standard output and standard error, by program.
+    pub fn output_written(&self) -> &[[u64; 2]] {
+        self.output.written()
     }
 
     /// A virtual address that maps to a physical one. Slow; for reports.

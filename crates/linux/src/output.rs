@@ -78,8 +78,13 @@ impl Output {
         }
     }
 
-    /// Hands out what the epochs up to `persisted` wrote.
-    pub fn release(&mut self, persisted: u64) -> Vec<Release> {
+    /// Bytes ever written to standard output and standard error, by program.
+    pub fn written(&self) -> &[[u64; 2]] {
+        &self.written
+    }
+
+    /// Hands out what the epochs up to `persisted` wrote, each record with the epoch that sealed it.
+    pub fn release(&mut self, persisted: u64) -> Vec<(u64, Release)> {
         let leaves = |segment: &Segment| segment.epoch.is_some_and(|epoch| epoch <= persisted);
         let count = self
             .pending
@@ -90,12 +95,13 @@ impl Output {
         out.into_iter()
             .map(|segment| {
                 self.pending_bytes -= segment.bytes.len() as u64;
-                Release::Stream {
+                let release = Release::Stream {
                     program: segment.program,
                     descriptor: segment.descriptor,
                     offset: segment.offset,
                     bytes: segment.bytes,
-                }
+                };
+                (segment.epoch.unwrap_or(persisted), release)
             })
             .collect()
     }
@@ -131,20 +137,27 @@ mod tests {
         output.seal(7);
         output.write(0, 1, b"cd");
         assert_eq!(output.release(6), []);
-        let stream = |descriptor, offset, bytes: &[u8]| Release::Stream {
-            program: 0,
-            descriptor,
-            offset,
-            bytes: bytes.to_vec(),
+        let stream = |epoch: u64, descriptor, offset, bytes: &[u8]| {
+            let bytes = bytes.to_vec();
+            let release = Release::Stream {
+                program: 0,
+                descriptor,
+                offset,
+                bytes,
+            };
+            (epoch, release)
         };
-        assert_eq!(output.release(7), [stream(1, 0, b"ab"), stream(2, 0, b"x")]);
+        assert_eq!(
+            output.release(7),
+            [stream(7, 1, 0, b"ab"), stream(7, 2, 0, b"x")]
+        );
         assert_eq!(
             output.release(9),
             [],
             "an unsealed byte belongs to no epoch yet"
         );
         output.seal(8);
-        assert_eq!(output.release(9), [stream(1, 2, b"cd")]);
+        assert_eq!(output.release(9), [stream(8, 1, 2, b"cd")]);
         output.write(1, 1, b"e");
         output.write(0, 1, b"f");
         output.seal(10);
@@ -154,7 +167,8 @@ mod tests {
             offset: 0,
             bytes: b"e".to_vec(),
         };
-        assert_eq!(output.release(10), [second, stream(1, 4, b"f")]);
+        assert_eq!(output.release(10), [(10, second), stream(10, 1, 4, b"f")]);
+        assert_eq!(output.written(), [[5, 1], [1, 0]]);
         assert_eq!(output.pending_bytes(), 0);
         assert!(output.is_valid(2) && !output.is_valid(1));
     }

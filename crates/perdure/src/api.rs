@@ -18,6 +18,7 @@ use crate::configuration::{MACHINES, nearest, no_such_design};
 use crate::delivery::{Delivery, write_and_flush};
 use crate::error::Error;
 use crate::machine::{Engine, Machine, Pause, Workload};
+use crate::mistakes;
 use crate::mutants;
 use crate::outside::Outside;
 use crate::replication::primary::{self, Primary, Target};
@@ -59,6 +60,9 @@ impl Visitor for PlantedBug<'_> {
 
     fn visit<D: Design>(self) -> Self::Output {
         let Some(name) = self.0 else { return Ok(None) };
+        if name.starts_with(mistakes::PREFIX) {
+            return Ok(None);
+        }
         let names = || D::PLANTED_BUGS.iter().map(|bug| bug.name);
         names()
             .find(|known| *known == name)
@@ -388,6 +392,7 @@ pub fn resume(request: &str, observer: &dyn Observer) -> Result<String, Error> {
             stop_after: asked.stop_after,
             region: None,
             watch: None,
+            mistake: None,
         },
         engine: Engine::Fast,
         program_hash: replica.identity.program_hash.clone(),

@@ -20,7 +20,7 @@ use serde_json::{Map, Value, json};
 
 use crate::api::Observer;
 use crate::error::Error;
-use crate::machine::{Machine, Pause};
+use crate::machine::{Machine, Pause, Resumption};
 use crate::outside::Outside;
 use crate::replication::follower::Follower;
 use crate::replication::restore::machine_of;
@@ -422,7 +422,7 @@ impl Cutter<'_> {
         } = self.prepared;
         let mut machine = Machine::<D>::boot(configuration, workload, *engine, self.bug)?;
         machine.hardware.enforce_contract();
-        let mut golden = Golden::watch(&mut machine);
+        let mut golden = Golden::watch(&mut machine, 0);
         let mut follower = if self.request.replica {
             Some(Follower::start(self.prepared, &machine, golden.range())?)
         } else {
@@ -635,7 +635,14 @@ impl Cutter<'_> {
         } = self.prepared;
         let (host, outside) = world_of(machine);
         result.resumed = true;
-        let resumed = Machine::<D>::resume(configuration, image, host, epoch, outside, *engine);
+        let resumption = Resumption {
+            epoch,
+            outside,
+            engine: *engine,
+            bug: self.bug,
+            mistake: self.prepared.workload.mistake,
+        };
+        let resumed = Machine::<D>::resume(configuration, image, host, resumption);
         let mut resumed = match resumable(resumed)? {
             Ok(resumed) => resumed,
             Err(why) => {
@@ -668,6 +675,7 @@ impl Cutter<'_> {
 fn world_of<D: Design>(machine: &Machine<D>) -> (HostView, Outside) {
     let outside = Outside {
         forward: None,
+        receipts: None,
         ..machine.outside.clone()
     };
     (machine.kernel().host_view(), outside)

@@ -144,6 +144,28 @@ pub struct Saved {
     pub kernel: Kernel,
 }
 
+impl Saved {
+    /// These, where each hart was saved at a time of its own.
+    pub fn of(
+        record: MachineRecord,
+        harts: Vec<HartContext>,
+        times: &[SavedAt],
+        kernel: Kernel,
+    ) -> Self {
+        let newest = |time: fn(&SavedAt) -> u64| times.iter().map(time).max().unwrap_or(0);
+        let at = SavedAt {
+            clock_ns: newest(|at| at.clock_ns),
+            cycles: newest(|at| at.cycles),
+        };
+        Self {
+            record,
+            harts,
+            at,
+            kernel,
+        }
+    }
+}
+
 /// Reads everything back from an image; the error says what is damaged.
 pub fn restore(
     read: impl Fn(u64, usize) -> Vec<u8>,
@@ -173,16 +195,7 @@ pub fn restore(
         .map(|hart| HartContext::decode(&read(layout.context(hart), SAVED_BYTES)))
         .collect::<Result<_, _>>()?;
     let (harts, times): (_, Vec<SavedAt>) = harts.into_iter().unzip();
-    let newest = |time: fn(&SavedAt) -> u64| times.iter().map(time).max().unwrap_or(0);
-    Ok(Saved {
-        record,
-        harts,
-        at: SavedAt {
-            clock_ns: newest(|at| at.clock_ns),
-            cycles: newest(|at| at.cycles),
-        },
-        kernel,
-    })
+    Ok(Saved::of(record, harts, &times, kernel))
 }
 
 #[cfg(test)]

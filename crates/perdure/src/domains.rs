@@ -100,6 +100,7 @@ impl<D: Design> Machine<D> {
         debug_assert!(epoch > ended, "epochs only grow");
         let mut ready = now;
         for hart in harts.clone() {
+            self.keep_context(hart, ended, epoch - 1);
             ready = ready.max(self.save_context(hart, ended, now));
         }
         if let Some((domains, hardware)) = self.domain_epochs() {
@@ -180,7 +181,8 @@ impl<D: Design> Machine<D> {
     /// The kernel's state as of now is that of every epoch before `next`: it is saved.
     fn save_kernel(&mut self, hart: usize, next: u64) {
         let ended = self.kernel_epoch;
-        self.kernel.seal(ended);
+        self.seal(ended, next - 1);
+        self.keep_kernel(ended, next - 1);
         if self.kernel_changed {
             let now = self.clock(hart);
             let mut image = match self.kernel_image() {
@@ -247,7 +249,7 @@ impl<D: Design> Machine<D> {
         }
         // The kernel has been entered in the newest epoch, and everything so far belongs to it.
         self.hardware.statistics.epochs_forced += 1;
-        self.hold_files(newest);
+        self.hold_files(newest, newest);
         let now = self.clock(hart);
         for domain in 0..self.hardware.domains.len() {
             let Some((domains, _)) = self.domain_epochs() else {

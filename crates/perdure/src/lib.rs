@@ -14,6 +14,7 @@ mod domains;
 pub mod error;
 pub mod exerciser;
 pub mod machine;
+pub mod mistakes;
 pub mod mutants;
 pub mod outside;
 pub mod port;

@@ -21,8 +21,11 @@ use perdure_linux::{
 use perdure_riscv::{Exit, fast, plain};
 
 use crate::configuration::Configuration;
-use crate::context::{HartContext, MachineRecord, RECORD_BYTES, SAVED_BYTES, SavedAt, restore};
+use crate::context::{
+    HartContext, MachineRecord, RECORD_BYTES, SAVED_BYTES, Saved, SavedAt, restore,
+};
 use crate::error::Error;
+use crate::mistakes::Mistake;
 use crate::outside::Outside;
 use crate::port::{
     BootPort, Changed, DevicePort, FetchHint, KernelPort, Limits, Port, VirtualClock,
@@ -55,6 +58,52 @@ pub struct Workload {
     pub region: Option<Region>,
     /// What to watch.
     pub watch: Option<Watched>,
+    /// A mistake to plant in the machine.
+    pub mistake: Option<Mistake>,
+}
+
+/// What a machine that goes on in another's place goes on with.
+pub struct Resumption {
+    /// At whose end it goes on.
+    pub epoch: u64,
+    /// What has left so far.
+    pub outside: Outside,
+    /// The engine.
+    pub engine: Engine,
+    /// The design's planted bug.
+    pub bug: Option<&'static str>,
+    /// The machine's own.
+    pub mistake: Option<Mistake>,
+}
+
+/// The machine beside its memory, as it was at the end of an epoch: itself, and not what was saved of
+/// it. For the judge, who resumes from it what no restoring has touched.
+#[derive(Clone, Debug)]
+pub struct EpochEnd {
+    epoch: u64,
+    /// The kernel, and the virtual time skipped while all harts were idle.
+    kernel: Option<(Kernel, u64)>,
+    /// Every hart's context, and when that was.
+    harts: Vec<Option<(HartContext, SavedAt)>>,
+}
+
+/// What the judge is told of output, beside the output.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Noted {
+    /// The kernel's state as of the end of an epoch: bytes written to its streams by then.
+    Ended {
+        /// The epoch.
+        epoch: u64,
+        /// By program.
+        written: Vec<[u64; 2]>,
+    },
+    /// Files are held back until an epoch is announced.
+    Held {
+        /// That epoch.
+        epoch: u64,
+        /// The epoch that the files are as of.
+        made: u64,
+    },
 }
 
 /// Why [`Machine::run`] came back.
@@ -148,7 +197,12 @@ pub struct Machine<D: Design> {
     pub outside: Outside,
     /// Filled with every change of the design's state, if present: time, new state, pc.
     pub phase_changes: Option<Vec<(Cycles, &'static str, u64)>>,
+    /// Filled for the judge, if present.
+    pub notes: Option<Vec<Noted>>,
+    /// Filled when the epoch that it names ends, if present.
+    pub epoch_end: Option<EpochEnd>,
     bug: Option<&'static str>,
+    mistake: Option<Mistake>,
 }
 
 impl<D: Design> Machine<D> {
@@ -215,6 +269,7 @@ impl<D: Design> Machine<D> {
         };
         let stop_after = workload.stop_after;
         let mut machine = Self::assemble(configuration, parts, 0, stop_after, engine, bug)?;
+        machine.mistake = workload.mistake;
         machine.restart = workload.kernel.restart != Restart::Never;
         machine.meter = Meter::new(workload.kernel.programs.len(), workload.region);
         if let Some(watched) = &workload.watch {
@@ -231,10 +286,50 @@ impl<D: Design> Machine<D> {
         configuration: &Arc<Configuration>,
         image: Image,
         host: HostView,
-        epoch: u64,
-        outside: Outside,
-        engine: Engine,
+        resumption: Resumption,
     ) -> Result<Self, Error> {
+        let specification = &configuration.specification;
+        let harts = specification.harts;
+        let layout = Layout::new(harts, specification.nvm.bytes);
+        let read = |address, length| image.memory.slice(address, length).to_vec();
+        let mut saved = restore(read, &layout, harts, host).map_err(|message| {
+            Error::Request(format!("the recovered state is unusable: {message}"))
+        })?;
+        if let Some(Mistake::Restores(loss)) = resumption.mistake {
+            saved.kernel.lose(loss);
+        }
+        Self::go_on_from(configuration, image, saved, resumption)
+    }
+
+    /// Goes on from a golden image, with the kernel and the contexts of that epoch's end.
+    pub fn fork(
+        configuration: &Arc<Configuration>,
+        image: Image,
+        end: EpochEnd,
+        resumption: Resumption,
+    ) -> Result<Self, Error> {
+        let incomplete = || Error::Defect(format!("epoch {} had not ended", end.epoch));
+        let (kernel, skipped_ns) = end.kernel.ok_or_else(incomplete)?;
+        let harts: Option<Vec<_>> = end.harts.into_iter().collect();
+        let (harts, times): (_, Vec<SavedAt>) = harts.ok_or_else(incomplete)?.into_iter().unzip();
+        let record = MachineRecord::new(end.epoch, &kernel.save(), skipped_ns);
+        let saved = Saved::of(record, harts, &times, kernel);
+        Self::go_on_from(configuration, image, saved, resumption)
+    }
+
+    fn go_on_from(
+        configuration: &Arc<Configuration>,
+        image: Image,
+        saved: Saved,
+        resumption: Resumption,
+    ) -> Result<Self, Error> {
+        let Resumption {
+            epoch,
+            outside,
+            engine,
+            bug,
+            mistake,
+        } = resumption;
         let specification = configuration.specification.clone();
         let harts = specification.harts;
         let layout = Layout::new(harts, specification.nvm.bytes);
@@ -242,10 +337,6 @@ impl<D: Design> Machine<D> {
             memory: arena,
             behind,
         } = image;
-        let read = |address, length| arena.slice(address, length).to_vec();
-        let saved = restore(read, &layout, harts, host).map_err(|message| {
-            Error::Request(format!("the recovered state is unusable: {message}"))
-        })?;
         let saved_image = arena
             .slice(layout.kernel.start, saved.record.kernel_bytes as usize)
             .to_vec();
@@ -270,7 +361,8 @@ impl<D: Design> Machine<D> {
             start: saved.at.cycles,
             programs,
         };
-        let mut machine = Self::assemble(configuration, parts, epoch, None, engine, None)?;
+        let mut machine = Self::assemble(configuration, parts, epoch, None, engine, bug)?;
+        machine.mistake = mistake;
         // Harts that stood still at different times: nobody's clock goes backwards.
         machine.skipped_ns += saved.at.clock_ns.saturating_sub(machine.clock_ns());
         machine.outside = outside;
@@ -363,7 +455,10 @@ impl<D: Design> Machine<D> {
             held_files: Vec::new(),
             outside: Outside::default(),
             phase_changes: None,
+            notes: None,
+            epoch_end: None,
             bug,
+            mistake: None,
         };
         machine.next_deadline_ns = machine.kernel.next_deadline_ns();
         Ok(machine)
@@ -934,10 +1029,11 @@ impl<D: Design> Machine<D> {
             return Ok(self.end_domain_epoch(hart, urgency));
         }
         let epoch = self.design.executing_epoch();
-        self.kernel.seal(epoch);
+        self.seal(epoch, epoch);
         if D::SAVES_CONTEXTS {
             self.save_contexts(hart, epoch)?;
         }
+        self.keep_kernel(epoch, epoch);
         let before = self.time();
         let design = &mut self.design;
         let now = (self.hardware).asking("end_epoch", before, |hardware| {
@@ -952,7 +1048,7 @@ impl<D: Design> Machine<D> {
         }
         if urgency == Urgency::OutputCommit {
             self.hardware.statistics.epochs_forced += 1;
-            self.hold_files(epoch);
+            self.hold_files(epoch, epoch);
         }
         for (state, core) in self.harts.iter_mut().zip(&self.hardware.cores) {
             state.epoch_start = state.context.hart.retired;
@@ -970,8 +1066,60 @@ impl<D: Design> Machine<D> {
         Ok(epoch)
     }
 
-    /// Files leave as they are now when the epoch may.
-    pub(crate) fn hold_files(&mut self, epoch: u64) {
+    /// What was written so far is of `epoch`, and stays so until the end of `last`.
+    pub(crate) fn seal(&mut self, epoch: u64, last: u64) {
+        let early = self.mistake == Some(Mistake::SealsEarly);
+        self.kernel.seal(epoch.saturating_sub(u64::from(early)));
+        if let Some(notes) = &mut self.notes {
+            notes.push(Noted::Ended {
+                epoch: last,
+                written: self.kernel.output_written().to_vec(),
+            });
+        }
+    }
+
+    /// From now on, keeps what the machine beside its memory is at the end of an epoch: one that is
+    /// yet to end, or epoch 0 of a machine that has just booted.
+    pub fn keep_epoch_end(&mut self, epoch: u64) {
+        self.epoch_end = Some(EpochEnd {
+            epoch,
+            kernel: None,
+            harts: vec![None; self.harts.len()],
+        });
+        if epoch == 0 {
+            self.keep_kernel(0, 0);
+            for hart in 0..self.harts.len() {
+                self.keep_context(hart, 0, 0);
+            }
+        }
+    }
+
+    /// The kernel's state is that of the ends of these epochs.
+    pub(crate) fn keep_kernel(&mut self, first: u64, last: u64) {
+        if let Some(end) = &mut self.epoch_end
+            && (first..=last).contains(&end.epoch)
+        {
+            end.kernel = Some((self.kernel.clone(), self.skipped_ns));
+        }
+    }
+
+    /// A hart's context is that of the ends of these epochs.
+    pub(crate) fn keep_context(&mut self, hart: usize, first: u64, last: u64) {
+        let at = self.saved_at(hart);
+        if let Some(end) = &mut self.epoch_end
+            && (first..=last).contains(&end.epoch)
+        {
+            end.harts[hart] = Some((self.harts[hart].context.clone(), at));
+        }
+    }
+
+    /// Files leave as they are now, which is as of `made`, when an epoch may.
+    pub(crate) fn hold_files(&mut self, epoch: u64, made: u64) {
+        let early = self.mistake == Some(Mistake::HoldsFilesEarly);
+        let epoch = epoch.saturating_sub(u64::from(early));
+        if let Some(notes) = &mut self.notes {
+            notes.push(Noted::Held { epoch, made });
+        }
         self.kernel_changed = true;
         let files = self
             .kernel
@@ -1024,6 +1172,7 @@ impl<D: Design> Machine<D> {
         self.saved_image = image;
         self.store_context(hart, self.layout.context(self.harts.len()), &record);
         for index in 0..self.harts.len() {
+            self.keep_context(index, epoch, epoch);
             let bytes = self.harts[index].context.encode(self.saved_at(index));
             lines += bytes.len().div_ceil(LINE_BYTES) as u64;
             // A hart that runs nothing has stood still since it last did: another stores for it.
@@ -1075,16 +1224,18 @@ impl<D: Design> Machine<D> {
     }
 
     fn let_out(&mut self, epoch: u64) {
-        for release in self.kernel.release(epoch) {
-            self.outside.receive(epoch, release);
+        let early = self.mistake == Some(Mistake::ReleasesEarly);
+        let epoch = epoch.saturating_add(u64::from(early));
+        for (sealed, release) in self.kernel.release(epoch) {
+            self.outside.receive(sealed, release);
         }
         let (out, held) = std::mem::take(&mut self.held_files)
             .into_iter()
             .partition(|(written, _)| *written <= epoch);
         self.held_files = held;
         let out: Vec<(u64, Release)> = out;
-        for (_, file) in out {
-            self.outside.receive(epoch, file);
+        for (written, file) in out {
+            self.outside.receive(written, file);
         }
     }
 

@@ -29,6 +29,17 @@ pub enum Entry {
     Directory,
 }
 
+/// Bytes of a stream came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Receipt {
+    /// Program and descriptor.
+    pub stream: (u32, u8),
+    /// Where they end, counted from the program's start.
+    pub end: u64,
+    /// The epoch that sealed them.
+    pub epoch: u64,
+}
+
 /// Where records go on to.
 pub type Forward = Arc<dyn Fn(&Release) + Send + Sync>;
 
@@ -39,8 +50,10 @@ pub struct Outside {
     pub streams: BTreeMap<(u32, u8), Vec<u8>>,
     /// Files by guest path; `None` for one that was removed.
     pub files: BTreeMap<String, Option<Entry>>,
-    /// The newest epoch of which something was seen.
+    /// The newest epoch that sealed something that was seen: recovery must not be older.
     pub seen_epoch: u64,
+    /// Filled for the judge, if present: what came of streams.
+    pub receipts: Option<Vec<Receipt>>,
     /// Where each stream begins here, if this outside came in the middle.
     pub bases: BTreeMap<(u32, u8), u64>,
     /// It has not seen what came before: the first record of a stream may begin anywhere.
@@ -52,8 +65,9 @@ pub struct Outside {
 }
 
 impl Outside {
-    /// Takes a record.
+    /// Takes a record and the epoch that sealed it.
     pub fn receive(&mut self, epoch: u64, release: Release) {
+        self.seen_epoch = self.seen_epoch.max(epoch);
         if let Some(forward) = &self.forward {
             forward(&release);
         }
@@ -68,6 +82,13 @@ impl Outside {
                     return;
                 }
                 let key = (program, descriptor);
+                if let Some(receipts) = &mut self.receipts {
+                    receipts.push(Receipt {
+                        stream: key,
+                        end: offset + bytes.len() as u64,
+                        epoch,
+                    });
+                }
                 let base = if self.midway {
                     *self.bases.entry(key).or_insert(offset)
                 } else {
@@ -129,7 +150,6 @@ impl Outside {
                 self.files.insert(path, Some(Entry::Directory));
             }
         }
-        self.seen_epoch = self.seen_epoch.max(epoch);
     }
 
     /// What a program wrote to a stream.

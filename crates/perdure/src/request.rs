@@ -6,10 +6,11 @@ use std::sync::Arc;
 use perdure_linux::{Restart, WORK_DIRECTORY};
 use serde::{Deserialize, Serialize};
 
-use crate::configuration::{Configuration, LEAST_EPOCH_STORES, check};
+use crate::configuration::{Configuration, LEAST_EPOCH_STORES, check, nearest};
 use crate::error::Error;
 use crate::exerciser;
 use crate::machine::{Engine, Workload};
+use crate::mistakes::{self, Mistake};
 use crate::region::Region;
 use crate::watch::{Burst, Watched};
 
@@ -307,6 +308,21 @@ impl Request {
         Ok(Some(Watched { places, burst }))
     }
 
+    /// The mistake to plant in the machine, if the planted bug is one of its own.
+    fn mistake(&self) -> Result<Option<Mistake>, Error> {
+        let planted = self.planted_bug.as_deref();
+        let Some(name) = planted.and_then(|bug| bug.strip_prefix(mistakes::PREFIX)) else {
+            return Ok(None);
+        };
+        let names = mistakes::MISTAKES.iter().map(|(bug, _)| bug.name);
+        Mistake::named(name).map(Some).ok_or_else(|| {
+            let hint = nearest(name, names).unwrap_or("releases-early");
+            Error::Request(format!(
+                "the machine has no planted bug '{name}'; the nearest is '{hint}'"
+            ))
+        })
+    }
+
     /// Whether the run stops at the end of a measured region.
     pub fn is_measured(&self) -> bool {
         self.measure_threads || self.measure_instructions.is_some()
@@ -427,6 +443,7 @@ impl Request {
                 stop_after: self.stop_after,
                 region: self.region()?,
                 watch: self.watched()?,
+                mistake: self.mistake()?,
             },
             write_through,
             engine,

@@ -19,7 +19,8 @@ use serde::Serialize;
 
 use crate::causal::Causal;
 use crate::error::Error;
-use crate::machine::{Machine, Pause};
+use crate::machine::{Machine, Noted, Pause};
+use crate::outside::Receipt;
 
 /// What was found out about one cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -33,8 +34,11 @@ pub enum Verdict {
     MemoryDiffers,
     /// A domain went on after it had seen something of a newer epoch than its own.
     CausalityBroken,
-    /// The recovered epoch is older than one announced to the outside.
+    /// The recovered epoch is older than one that was announced, or that sealed something that the
+    /// outside has seen.
     OlderThanAnnounced,
+    /// Something left as an epoch's that was written after its end.
+    ReleasedEarly,
     /// Recovery refused the surviving image.
     RecoveryFailed,
     /// Power failed during recovery, and the next recovery ended elsewhere.
@@ -61,25 +65,63 @@ pub struct Golden {
     epochs: Vec<(u64, Digest)>,
     /// In place of `epochs`, where each domain has its own.
     causal: Option<Causal>,
+    /// What had been written to streams by the ends of epochs.
+    written: Vec<(u64, Vec<[u64; 2]>)>,
+    /// The first thing that left as an epoch's and was written later.
+    early: Option<String>,
     /// Memory for recoveries to write their journals to: one, and one for a second recovery.
     journals: [Journal; 2],
 }
 
 impl Golden {
-    /// Starts watching a machine that has just booted: its state is epoch 0.
-    pub fn watch<D: Design>(machine: &mut Machine<D>) -> Self {
+    /// Starts watching a machine that has just booted, or been resumed: its state is that of `epoch`.
+    pub fn watch<D: Design>(machine: &mut Machine<D>, epoch: u64) -> Self {
         let range = machine.layout.protected();
         machine.hardware.memory.arena.keep_digest(range.clone());
         let start = machine.hardware.memory.arena.digest().unwrap_or_default();
         let causal = D::PROMISE == Promise::CausalCut;
+        machine.notes = Some(Vec::new());
+        machine.outside.receipts = Some(Vec::new());
         let mut golden = Self {
             range,
             epochs: Vec::new(),
             causal: causal.then(|| Causal::watch(machine, start)),
+            written: vec![(epoch, machine.kernel().output_written().to_vec())],
+            early: None,
             journals: Default::default(),
         };
-        golden.record(machine, 0);
+        golden.record(machine, epoch);
         golden
+    }
+
+    /// Takes in what was written and what has left since the last time.
+    fn follow_output<D: Design>(&mut self, machine: &mut Machine<D>) {
+        for note in machine.notes.iter_mut().flat_map(std::mem::take) {
+            match note {
+                Noted::Ended { epoch, written } => self.written.push((epoch, written)),
+                Noted::Held { epoch, made } if epoch < made => {
+                    self.early.get_or_insert(format!(
+                        "files as of epoch {made} were to leave as epoch {epoch}'s"
+                    ));
+                }
+                Noted::Held { .. } => {}
+            }
+        }
+        for receipt in machine.outside.receipts.iter_mut().flat_map(std::mem::take) {
+            let Receipt { stream, end, epoch } = receipt;
+            let sealed = self.written.partition_point(|(ended, _)| *ended < epoch);
+            // One that has not ended is newer than anything that can be recovered.
+            let Some((_, written)) = self.written.get(sealed) else {
+                continue;
+            };
+            let written = written[stream.0 as usize][usize::from(stream.1 == 2)];
+            if end > written {
+                self.early.get_or_insert(format!(
+                    "program {}, stream {}: {end} bytes have left as epoch {epoch}'s, at whose end {written} were written",
+                    stream.0, stream.1
+                ));
+            }
+        }
     }
 
     /// Remembers the state at the end of an epoch: now.
@@ -176,10 +218,13 @@ pub fn cut<D: Design>(
     options: CutOptions,
 ) -> Judged {
     let bug = machine.planted_bug();
+    // What was seen is known from the bytes' own stamps; that the design announced more counts as well.
     let announced = match D::PROMISE {
         Promise::EpochPrefix | Promise::CausalCut => machine.design.announced_epoch(),
-        Promise::Nothing => machine.outside.seen_epoch,
+        Promise::Nothing => 0,
     };
+    let announced = [announced, machine.outside.seen_epoch];
+    golden.follow_output(machine);
     if let Some(causal) = &mut golden.causal {
         causal.follow(machine);
     }
@@ -244,7 +289,7 @@ fn judge<D: Design>(
     golden: &Golden,
     recovered: Result<Recovered, Interrupted>,
     digest: Digest,
-    announced: u64,
+    [announced, seen]: [u64; 2],
 ) -> Judged {
     let (verdict, recovered_epoch, judged_by_epoch, message) = match recovered {
         Err(error) => (
@@ -267,13 +312,23 @@ fn judge<D: Design>(
                     epoch,
                     broken.map(ToOwned::to_owned),
                 ),
-                Some(epoch) if epoch < announced => (
+                Some(epoch) if epoch < announced.max(seen) => (
                     Verdict::OlderThanAnnounced,
                     Some(epoch),
-                    announced,
-                    Some(format!(
-                        "recovered epoch {epoch}, but the outside has seen output of epoch {announced}"
-                    )),
+                    announced.max(seen),
+                    Some(if epoch < seen {
+                        format!(
+                            "recovered epoch {epoch}, but the outside has seen output of epoch {seen}"
+                        )
+                    } else {
+                        format!("recovered epoch {epoch}, but epoch {announced} was announced")
+                    }),
+                ),
+                Some(epoch) if golden.early.is_some() => (
+                    Verdict::ReleasedEarly,
+                    Some(epoch),
+                    epoch,
+                    golden.early.clone(),
                 ),
                 Some(epoch) if golden.digest(epoch) == Some(digest) => {
                     (Verdict::Verified, Some(epoch), epoch, None)

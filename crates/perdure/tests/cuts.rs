@@ -108,3 +108,46 @@ fn a_cut_beyond_the_end_is_refused_with_the_end() {
         .to_string();
     assert!(message.contains("beyond the end of the run"), "{message}");
 }
+
+/// Requests whose cuts find output waiting: under a design with one epoch for all, and one with many.
+fn talkative() -> [Value; 2] {
+    let domains = json!({"machine": "nvoverlay", "harts": 2,
+        "set": ["epoch.stores=300", "nvm.bytes=256MiB", "nvoverlay.pool_extent_bytes=1MiB"]});
+    [
+        request("picl", "@exerciser:6000:128:100"),
+        with(request("nvoverlay", "@exerciser:6000:32:100:2"), domains),
+    ]
+}
+
+#[test]
+fn what_has_left_is_known_by_its_stamp_and_not_by_what_the_design_announced() {
+    for base in talkative() {
+        for (mistake, verdict) in [
+            ("machine:releases-early", "older-than-announced"),
+            ("machine:seals-early", "released-early"),
+        ] {
+            let result = cut(&with(
+                base.clone(),
+                json!({"cuts": 60, "resume": "none", "planted_bug": mistake}),
+            ));
+            let verdicts = result["results"].as_array().unwrap().iter();
+            let caught = verdicts.filter(|one| one["verdict"] == verdict).count();
+            assert!(caught > 0, "{} {mistake}: {result}", base["design"]);
+        }
+        let clean = cut(&with(base, json!({"cuts": 60, "resume": "none"})));
+        assert_eq!(clean["verified"], 60);
+    }
+}
+
+#[test]
+fn a_mistake_of_the_machine_that_does_not_exist_is_refused_with_the_nearest() {
+    let request = with(
+        request("picl", "@exerciser:1000:64:500"),
+        json!({"planted_bug": "machine:release-early"}),
+    );
+    let refused = api::cut(&request.to_string(), &Unobserved).unwrap_err();
+    assert!(
+        refused.to_string().contains("'releases-early'"),
+        "{refused}"
+    );
+}

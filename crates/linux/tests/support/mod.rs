@@ -427,7 +427,7 @@ impl Runner {
     fn commit(&mut self) {
         self.epoch += 1;
         self.kernel.seal(self.epoch);
-        for release in self.kernel.release(self.epoch) {
+        for (_, release) in self.kernel.release(self.epoch) {
             let Release::Stream {
                 program,
                 descriptor,

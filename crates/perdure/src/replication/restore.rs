@@ -20,7 +20,7 @@ use super::log;
 use super::record::{self, Kind, Seal};
 use crate::configuration::Configuration;
 use crate::error::Error;
-use crate::machine::{Engine, Machine};
+use crate::machine::{Engine, Machine, Resumption};
 use crate::outside::Outside;
 use crate::snapshots::{Answer, ReadNvm, SnapshotsError};
 use crate::verify::Image;
@@ -208,5 +208,12 @@ pub fn machine_of<D: Design>(
     }
     let behind = BTreeMap::new();
     let image = Image { memory, behind };
-    Machine::<D>::resume(configuration, image, host, epoch, outside, engine)
+    let resumption = Resumption {
+        epoch,
+        outside,
+        engine,
+        bug: None,
+        mistake: None,
+    };
+    Machine::<D>::resume(configuration, image, host, resumption)
 }
