@@ -26,20 +26,22 @@ def rows(header: list[str], body: list[list[str]]) -> str:
 
 
 def configuration() -> str:
-    """Every key of the preset, with value, meaning and where the value is from."""
-    body, section, comment = [], "", ""
+    """Every key of the preset, with value, range, meaning and where the value is from."""
+    body, section, comment, limits = [], "", "", ""
     for line in (ROOT / "machines/picl.toml").read_text("utf-8").splitlines():
-        if line.startswith("#"):
+        if line.startswith("# Range: "):
+            limits = line.removeprefix("# Range: ").rstrip(".")
+        elif line.startswith("#"):
             comment = f"{comment} {line.lstrip('# ')}".strip()
         elif line.startswith("["):
             section = line.strip("[]") + "."
         elif "=" in line:
             key, value = (part.strip() for part in line.split("=", 1))
             meaning, source = COMMENT.fullmatch(comment).groups()
-            body.append([f"`{section}{key}`", f"`{value}`", meaning, source or ""])
+            body.append([f"`{section}{key}`", f"`{value}`", limits, meaning, source or ""])
         if not line.startswith("#"):
-            comment = ""
-    return rows(["key", "value", "meaning", "from"], body)
+            comment = limits = ""
+    return rows(["key", "value", "range", "meaning", "from"], body)
 
 
 def statistics() -> str:

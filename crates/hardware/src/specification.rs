@@ -199,6 +199,9 @@ pub struct ImpossibleGeometry {
     pub problem: String,
 }
 
+/// Most bytes of all caches of a level, which the host holds.
+const CACHE_BYTES_MOST: usize = 4 << 30;
+
 fn require(
     good: bool,
     key: &str,
@@ -312,6 +315,17 @@ impl Specification {
             &harts,
             "must make at most 63 L2s (l2.harts share one) with a last-level cache that is not inclusive",
         )?;
+        for (key, bytes, count) in [
+            ("l2.bytes", self.l2.bytes, domains),
+            ("llc.bytes_per_hart", self.llc.bytes_per_hart, harts),
+        ] {
+            require(
+                bytes.saturating_mul(count) <= CACHE_BYTES_MOST,
+                key,
+                &bytes,
+                &format!("times {count} must be at most {CACHE_BYTES_MOST}"),
+            )?;
+        }
         require(
             (1..=1000).contains(&self.llc.port_cycles),
             "llc.port_cycles",

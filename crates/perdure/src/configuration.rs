@@ -3,13 +3,16 @@
 //!
 //! Every known key stands in the built-in preset `machines/picl.toml` with a comment that says what
 //! it means, so that table is the schema, together with the sections of designs that it does not
-//! have: a key that isn't in it is refused with the nearest one that is.
+//! have: a key that isn't in it is refused with the nearest one that is. The comment of a number also
+//! says its range, and no number outside it gets any further, whichever design runs: what a run
+//! computes with is never so large that times overflow or that the run cannot end.
 
 use perdure_designs::{Design, Visitor, with_design};
 use perdure_hardware::specification::{
     Core, Dram, Inclusion, Link, Nvm, Private, Second, Shared, Specification,
 };
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use toml::{Table, Value};
@@ -18,6 +21,9 @@ use crate::error::Error;
 
 /// Fewest stores of an epoch.
 pub const LEAST_EPOCH_STORES: u64 = 100;
+
+/// Most instructions or stores of a step of the schedule.
+const MOST_SCHEDULED: u64 = 1_000_000_000_000_000;
 
 /// When an epoch ends.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -38,7 +44,7 @@ impl Epoch {
     pub fn scheduled(&self) -> Result<Vec<(u64, u64)>, Error> {
         let wrong = |text: &str| {
             Error::Configuration(format!(
-                "epoch.schedule = \"{}\": '{text}' should be INSTRUCTIONS:STORES, with growing instructions and at least {LEAST_EPOCH_STORES} stores",
+                "epoch.schedule = \"{}\": '{text}' should be INSTRUCTIONS:STORES, with growing instructions, at least {LEAST_EPOCH_STORES} stores, and no number above {MOST_SCHEDULED}",
                 self.schedule
             ))
         };
@@ -49,7 +55,10 @@ impl Epoch {
                 .split_once(':')
                 .and_then(|(at, stores)| Some((number(at)?, number(stores)?)))
                 .ok_or_else(|| wrong(text))?;
-            if step.1 < LEAST_EPOCH_STORES || steps.last().is_some_and(|last| last.0 >= step.0) {
+            if step.1 < LEAST_EPOCH_STORES
+                || step.0.max(step.1) > MOST_SCHEDULED
+                || steps.last().is_some_and(|last| last.0 >= step.0)
+            {
                 return Err(wrong(text));
             }
             steps.push(step);
@@ -197,9 +206,18 @@ fn put(table: &mut Table, key: &str, value: Value, source: &str) -> Result<(), E
         (_, value) => value,
     };
     if !slot.same_type(&value) {
+        let kind = match slot {
+            Value::Integer(_) => "an integer",
+            Value::Float(_) => "a number",
+            Value::Boolean(_) => "true or false",
+            _ => "a text",
+        };
+        let range = ranges()
+            .remove(key)
+            .map(|range| format!(", {}", range.text));
         return configuration_error(format!(
-            "{source}: {key} = {value} should be a {}, as in {key} = {slot}",
-            slot.type_str()
+            "{source}: {key} = {value} should be {kind}{}, as in {key} = {slot}",
+            range.unwrap_or_default()
         ));
     }
     *slot = value;
@@ -294,7 +312,8 @@ impl Configuration {
             )?;
         }
         if let Some(harts) = harts {
-            table.insert("harts".into(), Value::Integer(harts as i64));
+            let harts = i64::try_from(harts).unwrap_or(i64::MAX);
+            table.insert("harts".into(), Value::Integer(harts));
         }
         Self::of_table(table, machine, design)
     }
@@ -315,6 +334,7 @@ impl Configuration {
     }
 
     fn of_table(mut table: Table, machine: &str, design: &str) -> Result<Self, Error> {
+        check_ranges(&table)?;
         settle_inclusion(&mut table, design)?;
         let typed: Typed = table
             .clone()
@@ -340,6 +360,10 @@ impl Configuration {
             table,
         };
         configuration.validate()?;
+        for name in perdure_designs::NAMES {
+            with_design(name, CheckParameters(&configuration))
+                .ok_or_else(|| no_such_design(name))??;
+        }
         Ok(configuration)
     }
 
@@ -347,37 +371,7 @@ impl Configuration {
         self.specification
             .validate()
             .map_err(|problem| Error::Configuration(problem.to_string()))?;
-        let epoch = &self.epoch;
-        for (key, value) in [
-            ("epoch.instructions", epoch.instructions),
-            ("epoch.cycles", epoch.cycles),
-        ] {
-            if value != 0 && value < 1000 {
-                return configuration_error(format!(
-                    "{key} = {value}: must be 0 (never) or at least 1000"
-                ));
-            }
-        }
-        epoch.scheduled()?;
-        if epoch.stores != 0 && epoch.stores < LEAST_EPOCH_STORES {
-            return configuration_error(format!(
-                "epoch.stores = {}: must be 0 (never) or at least {LEAST_EPOCH_STORES}",
-                epoch.stores
-            ));
-        }
-        if self.scheduling.slice_cycles < 1000 {
-            return configuration_error(format!(
-                "scheduling.slice_cycles = {}: must be at least 1000",
-                self.scheduling.slice_cycles
-            ));
-        }
-        if self.scheduling.lookahead_cycles > 1_000_000 {
-            return configuration_error(format!(
-                "scheduling.lookahead_cycles = {}: must be at most 1000000",
-                self.scheduling.lookahead_cycles
-            ));
-        }
-        Ok(())
+        self.epoch.scheduled().map(drop)
     }
 
     /// A design's parameters from its section.
@@ -420,16 +414,16 @@ impl Configuration {
 
     /// Every key with value and meaning, for `perdure config`.
     pub fn describe(&self) -> Vec<(String, Value, String)> {
-        let meanings = meanings(MACHINES[0].1);
+        let comments = comments(MACHINES[0].1);
         let mut known = Vec::new();
         leaves(&self.effective(), "", &mut known);
         known
             .into_iter()
             .map(|(key, value)| {
-                let meaning = meanings
+                let meaning = comments
                     .iter()
-                    .find(|(known, _)| *known == key)
-                    .map(|(_, meaning)| meaning.clone())
+                    .find(|comment| comment.key == key)
+                    .map(|comment| comment.meaning.clone())
                     .unwrap_or_default();
                 (key, value, meaning)
             })
@@ -481,26 +475,97 @@ fn settle_inclusion(table: &mut Table, design: &str) -> Result<(), Error> {
     Ok(())
 }
 
+/// What stands above a key of a preset.
+#[derive(Default)]
+struct Comment {
+    key: String,
+    meaning: String,
+    range: Option<Range>,
+}
+
+/// What a number may be: from least to most, perhaps also 0, which then has a meaning of its own.
+struct Range {
+    zero: bool,
+    least: f64,
+    most: f64,
+    /// As the preset says it: `0, or 1000 to 5000`.
+    text: String,
+}
+
+impl Range {
+    fn parse(text: &str) -> Option<Self> {
+        let (zero, limits) = match text.strip_prefix("0, or ") {
+            Some(limits) => (true, limits),
+            None => (false, text),
+        };
+        let (least, most) = limits.split_once(" to ")?;
+        Some(Self {
+            zero,
+            least: least.parse().ok()?,
+            most: most.parse().ok()?,
+            text: text.to_owned(),
+        })
+    }
+
+    /// No for a number that is none, too.
+    fn holds(&self, value: f64) -> bool {
+        (self.least..=self.most).contains(&value) || self.zero && value == 0.0
+    }
+}
+
 /// The comment above each key of a preset.
-fn meanings(preset: &str) -> Vec<(String, String)> {
-    let (mut section, mut comment) = (String::new(), String::new());
+fn comments(preset: &str) -> Vec<Comment> {
+    let (mut section, mut comment) = (String::new(), Comment::default());
     let mut found = Vec::new();
     for line in preset.lines() {
-        if let Some(text) = line.strip_prefix('#') {
-            comment = format!("{comment}{text}");
-        } else if let Some(name) = line.strip_prefix('[') {
-            section = format!("{}.", name.trim_end_matches(']'));
-        } else if let Some((key, _)) = line.split_once('=') {
-            found.push((
-                format!("{section}{}", key.trim()),
-                comment.trim().to_owned(),
-            ));
-        }
-        if !line.starts_with('#') {
-            comment.clear();
+        if let Some(text) = line.strip_prefix("# Range: ") {
+            comment.range = Range::parse(text.trim_end_matches('.'));
+        } else if let Some(text) = line.strip_prefix('#') {
+            comment.meaning.push_str(text);
+        } else {
+            let mut above = std::mem::take(&mut comment);
+            above.meaning = String::from(above.meaning.trim());
+            if let Some(name) = line.strip_prefix('[') {
+                section = format!("{}.", name.trim_end_matches(']'));
+            } else if let Some((key, _)) = line.split_once('=') {
+                above.key = format!("{section}{}", key.trim());
+                found.push(above);
+            }
         }
     }
     found
+}
+
+/// The range of each number.
+fn ranges() -> BTreeMap<String, Range> {
+    let known = comments(MACHINES[0].1).into_iter();
+    known
+        .filter_map(|comment| Some((comment.key, comment.range?)))
+        .collect()
+}
+
+/// Refuses a number that is outside its range, in any section.
+fn check_ranges(table: &Table) -> Result<(), Error> {
+    let ranges = ranges();
+    let mut values = Vec::new();
+    leaves(table, "", &mut values);
+    for (key, value) in values {
+        let (Some(range), Some(number)) = (ranges.get(&key), number(&value)) else {
+            continue;
+        };
+        if !range.holds(number) {
+            return configuration_error(format!("{key} = {value}: must be {}", range.text));
+        }
+    }
+    Ok(())
+}
+
+fn number(value: &Value) -> Option<f64> {
+    match value {
+        Value::Integer(number) => Some(*number as f64),
+        Value::Float(number) => Some(*number),
+        _ => None,
+    }
 }
 
 /// Checks a design's parameters without building a machine.
@@ -562,6 +627,81 @@ mod tests {
                 .unwrap_err()
                 .to_string()
                 .contains("'picl'")
+        );
+    }
+
+    #[test]
+    fn every_number_has_a_range_that_every_preset_keeps() {
+        let ranges = ranges();
+        for (machine, _) in MACHINES {
+            for design in perdure_designs::NAMES {
+                let table = match Configuration::new(machine, design, &[], None) {
+                    Ok(configuration) => configuration.table,
+                    Err(error) => panic!("{machine}, {design}: {error}"),
+                };
+                let mut values = Vec::new();
+                leaves(&table, "", &mut values);
+                for (key, value) in values {
+                    assert_eq!(
+                        ranges.contains_key(&key),
+                        number(&value).is_some(),
+                        "{key}: a number, and nothing else, has a line '# Range: LEAST to MOST.'"
+                    );
+                }
+            }
+        }
+        assert!(ranges["epoch.stores"].holds(LEAST_EPOCH_STORES as f64));
+        assert!(!ranges["epoch.stores"].holds((LEAST_EPOCH_STORES - 1) as f64));
+    }
+
+    #[test]
+    fn a_number_out_of_range_is_refused_by_name_in_every_section() {
+        let extreme = [
+            "-1",
+            "0",
+            "1",
+            "9223372036854775807",
+            "9223372036854775808",
+            "18446744073709551616",
+            "2_000_000_000_000_000_000",
+            "-9223372036854775808",
+            "2e18",
+            "1e308",
+            "1e-308",
+            "0.5",
+            "NaN",
+            "nan",
+            "inf",
+            "-inf",
+            "",
+            "many",
+            "1e9999",
+            "0xffffffffffffffff",
+        ];
+        for (key, range) in ranges() {
+            for text in extreme {
+                let Err(error) = built(&[&format!("{key}={text}")]) else {
+                    let number = number(&parse_override(text));
+                    assert!(
+                        number.is_some_and(|number| range.holds(number)),
+                        "{key}={text}"
+                    );
+                    continue;
+                };
+                let said = error.to_string();
+                assert!(said.contains(&format!("{key} = ")), "{key}={text}: {said}");
+                assert!(!said.contains('\n'), "{key}={text}: {said}");
+                let value = number(&parse_override(text));
+                if !value.is_some_and(|value| range.holds(value) && value.fract() == 0.0) {
+                    assert!(said.contains(&range.text), "{key}={text}: {said}");
+                }
+            }
+        }
+        let ideal = Configuration::new("picl", "ideal", &["picl.acs_gap=999999".into()], None);
+        let said = ideal.unwrap_err().to_string();
+        assert!(
+            said.contains("picl.acs_gap = 999999: must be 0 to 253"),
+            "{said}"
         );
     }
 

@@ -12,6 +12,7 @@ use perdure_designs::{Design, END_EPOCH, Urgency};
 use perdure_hardware::arena::Arena;
 use perdure_hardware::hierarchy::Hardware;
 use perdure_hardware::line::LINE_BYTES;
+use perdure_hardware::specification::{Inclusion, Specification};
 use perdure_hardware::statistics::Statistics;
 use perdure_hardware::time::Cycles;
 use perdure_linux::{
@@ -223,6 +224,7 @@ impl<D: Design> Machine<D> {
             ),
             source,
         })?;
+        reserve_directory(&specification)?;
         let contexts = layout.contexts.start..layout.kernel.end;
         let mut hardware = Hardware::new(specification, arena, contexts);
         let kernel_configuration = perdure_linux::Configuration {
@@ -1275,6 +1277,21 @@ struct Parts {
 }
 
 /// All counters, the design's own included.
+/// Refuses an NVM whose directory, a word for each line, this host has no room for: reserving it
+/// later would end the process.
+fn reserve_directory(specification: &Specification) -> Result<(), Error> {
+    let words = usize::try_from(specification.nvm.bytes / LINE_BYTES as u64).unwrap_or(usize::MAX);
+    if specification.llc.inclusion != Inclusion::NonInclusive {
+        return Ok(());
+    }
+    Vec::<u64>::new().try_reserve_exact(words).map_err(|why| {
+        Error::Configuration(format!(
+            "nvm.bytes = {}: this host has no room for the directory of a last-level cache that is not inclusive ({why})",
+            specification.nvm.bytes
+        ))
+    })
+}
+
 fn statistics_of<D: Design>(hardware: &Hardware, design: &D) -> Statistics {
     let mut statistics = hardware.statistics();
     design.report(&mut statistics);
