@@ -564,6 +564,7 @@ def sweep(
             scheduler=scheduler,
             workers=workers,
             watch=watch,
+            say=lambda line: stderr.print(line, highlight=False, markup=False, soft_wrap=True),
         )
     _console(json_file).print(render.sweep(done))
     render.write_json(

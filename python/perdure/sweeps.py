@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import itertools
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from os import fspath
@@ -80,12 +81,14 @@ def sweep(
     scheduler: str | None = None,
     workers: int | None = None,
     watch: Watch | None = None,
+    say: Callable[[str], object] = warnings.warn,
 ) -> Sweep:
     """Runs `program` (or `programs` at once) for all designs × values of `set`.
 
     The points run `workers` at a time on this machine, or on the Dask cluster whose `scheduler`
-    is named; what `out` has already is not run again. A guest starts in an empty directory and
-    reads its files from `mounts`, to which nothing is written back.
+    is named; what `out` has already is not run again, and `say` is told where it is
+    damaged. A guest starts in an empty directory and reads its files from `mounts`, to which
+    nothing is written back.
     """
     import polars
 
@@ -127,7 +130,7 @@ def sweep(
         asked += [(replace(varied, design=name), chosen) for name in designs]
     finished = cluster.run(
         [point for point, _ in asked],
-        Cache(folder),
+        Cache(folder, say),
         scheduler=scheduler,
         workers=workers,
         watch=watch or (lambda _outcome, _done, _total: None),

@@ -14,7 +14,14 @@ from conftest import RUN
 import perdure
 from perdure.experiments import cluster, execute
 from perdure.experiments.cache import Cache
-from perdure.experiments.point import Point, Program, Surroundings, scratch_mounts, tree_digest
+from perdure.experiments.point import (
+    Point,
+    Program,
+    Surroundings,
+    scratch_mounts,
+    sysroot_digest,
+    tree_digest,
+)
 
 
 def answer(task):
@@ -108,7 +115,8 @@ def test_a_damaged_result_is_computed_again(simulator, program, tmp_path):
     sweep(program, tmp_path / "out")
     victim = next((tmp_path / "out/points").iterdir())
     victim.write_text(victim.read_text()[:40])
-    assert len(sweep(program, tmp_path / "out").data) == 4
+    with pytest.warns(UserWarning, match=rf"{victim.name}: it is damaged"):
+        assert len(sweep(program, tmp_path / "out").data) == 4
     assert simulator() == 5
 
 
@@ -248,8 +256,86 @@ def test_a_result_is_whole_or_absent(core, tmp_path):
     cache = Cache(tmp_path)
     asked = point()
     cache.save("k", asked, RUN)
-    loaded = cache.load("k")
+    loaded = cache.load("k", asked)
     assert loaded["point"]["programs"][0]["command"] == ["p", "1"]
     assert "/a/" not in json.dumps(loaded)
     assert [path.name for path in cache.folder.iterdir()] == ["k.json"]
-    assert cache.load("other") is None
+    assert cache.load("other", asked) is None
+
+
+def nested(depth):
+    return "[" * depth + "]" * depth
+
+
+DAMAGES = {
+    "one digit": lambda text: text.replace('"cycles": 450000000', '"cycles": 460000000'),
+    "a float": lambda text: text.replace('"seconds": 1.5', '"seconds": 2.5'),
+    "a key more": lambda text: text.replace("{", '{"more": 1,', 1),
+    "another checksum": lambda text: text.replace('"checksum": "', '"checksum": "0'),
+    "no checksum": lambda text: json.dumps({**json.loads(text), "checksum": None}),
+    "null": lambda _text: "null",
+    "a list": lambda _text: "[]",
+    "a text": lambda _text: '"text"',
+    "a number": lambda _text: "1e999",
+    "no table": lambda _text: "{}",
+    "nothing": lambda _text: "",
+    "half": lambda text: text[: len(text) // 2],
+    "nested": lambda _text: nested(100_000),
+    "nested within": lambda text: text.replace('"result": {', f'"result": {nested(900)}, "r": {{'),
+    "no text": lambda _text: "\udcff\udcfe",
+    "zeros": lambda text: "\0" * len(text),
+    "older": lambda text: text.replace('"schema": 2', '"schema": 1'),
+    "newer": lambda text: text.replace('"schema": 2', '"schema": 3'),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_what_is_damaged_is_named_and_not_used(damage, core, tmp_path):
+    said = []
+    cache = Cache(tmp_path, said.append)
+    asked = point()
+    cache.save("k", asked, RUN)
+    path = cache.folder / "k.json"
+    whole = path.read_text()
+    damaged = DAMAGES[damage](whole)
+    assert damaged != whole
+    path.write_bytes(os.fsencode(damaged))
+    assert cache.load("k", asked) is None
+    (line,) = said
+    assert line.startswith(f"{path}: it ")
+    assert line.endswith(": the point is computed again")
+    assert "\n" not in line
+
+
+def test_what_was_kept_of_another_point_or_by_another_build_is_not_used(
+    core, tmp_path, monkeypatch
+):
+    said = []
+    cache = Cache(tmp_path, said.append)
+    cache.save("k", point(), RUN)
+    assert cache.load("k", point()) is not None
+    (cache.folder / "k.json").rename(cache.folder / "l.json")
+    assert cache.load("l", point()) is None
+    assert "its key is another one" in said.pop()
+    cache.save("k", point(), RUN)
+    assert cache.load("k", point(overrides=("a.b=2",))) is None
+    assert "its point is another one" in said.pop()
+    monkeypatch.setattr("perdure.experiments.cache.core_digest", lambda: "another build")
+    assert cache.load("k", point()) is None
+    assert "its core is another one" in said.pop()
+    (cache.folder / "m.json").mkdir()
+    assert cache.load("m", point()) is None
+    assert "directory" in said.pop()
+
+
+def test_a_changed_file_of_a_sysroot_is_another_point(core, tmp_path):
+    root = tmp_path / "root"
+    (root / ".perdure").mkdir(parents=True)
+    (root / ".perdure/unpacked").write_text("a_1_riscv64.deb\n")
+    (root / "etc").mkdir()
+    (root / "etc/passwd").write_text("root")
+    before = sysroot_digest(root)
+    (root / ".perdure/more").write_text("")
+    assert sysroot_digest(root) == before
+    (root / "etc/passwd").write_text("toor")
+    assert sysroot_digest(root) != before

@@ -79,7 +79,7 @@ def run(
 
     wanted: dict[str, Point] = {}
     for key, point in keyed.items():
-        stored = cache.load(key)
+        stored = cache.load(key, point)
         if stored is None:
             wanted[key] = point
         else:

@@ -9,15 +9,16 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
+import os
 import tempfile
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from perdure import PerdureError, _core, api
+from perdure import PerdureError, __version__, _core, api
 
-SCHEMA = 1
+SCHEMA = 2
 """Part of every key: a change in what is kept of a point makes old ones unusable."""
 
 SCRATCH = "{scratch}"
@@ -130,6 +131,7 @@ class Point:
         """A hash of everything that decides the result."""
         contents = {
             "schema": SCHEMA,
+            "version": __version__,
             "core": core_digest(),
             "design": self.design,
             "configuration": self.configuration().toml,
@@ -177,7 +179,11 @@ def file_digest(path: Path) -> str:
         PerdureError: the file cannot be read.
     """
     try:
-        return hashlib.sha256(path.read_bytes()).hexdigest()[:32]
+        digest = hashlib.sha256()
+        with path.open("rb") as file:
+            while piece := file.read(1 << 20):
+                digest.update(piece)
+        return digest.hexdigest()[:32]
     except OSError as error:
         raise PerdureError(f"cannot read {path}: {error.strerror}") from error
 
@@ -186,21 +192,20 @@ def tree_digest(folders: Iterable[Path]) -> str:
     """A hash of all files' names and contents below some folders."""
     digest = hashlib.sha256()
     for folder in folders:
-        for path in sorted(folder.rglob("*")):
-            digest.update(f"{path.relative_to(folder).as_posix()}\0".encode())
+        for path in [folder, *sorted(folder.rglob("*"))]:
+            name = path.relative_to(folder).as_posix()
+            digest.update(os.fsencode(name) + b"\0")
             if path.is_symlink():
-                digest.update(f"link {path.readlink()}\0".encode())
+                digest.update(b"link " + os.fsencode(path.readlink()) + b"\0")
             elif path.is_file():
-                digest.update(f"{file_digest(path)}\0".encode())
+                executable = " executable" if path.stat().st_mode & 0o111 else ""
+                digest.update(f"{file_digest(path)}{executable}\0".encode())
     return digest.hexdigest()[:32]
 
 
 def sysroot_digest(root: Path) -> str:
-    """A hash of the packages in a sysroot; of all its files where `perdure sysroot` made it not."""
-    packages = root / ".perdure" / "unpacked"
-    if packages.is_file():
-        return hashlib.sha256(packages.read_bytes()).hexdigest()[:32]
-    return tree_digest([root])
+    """A hash of all files in a sysroot, but for how it was made."""
+    return tree_digest(sorted(path for path in root.iterdir() if path.name != ".perdure"))
 
 
 def scratch_mounts(mounts: Sequence[str], parent: Path) -> list[str]:

@@ -92,7 +92,7 @@ def reproduce(
     work = _planned(paper, figures, scale, out, sysroot, say)
     for line in _announcement(work):
         say(line)
-    cache = Cache(out)
+    cache = Cache(out, say)
     finished = cluster.run(
         [one.point for one in work.planned],
         cache,
