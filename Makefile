@@ -130,7 +130,7 @@ test-python: test-browser $(STAMPS)/perdure $(STAMPS)/test-tools
 .PHONY: test-end-to-end
 test-end-to-end: programs $(STAMPS)/perdure $(STAMPS)/test-tools
 	@echo "· pytest of the command and the package: guests, power cuts, Debian programs"
-	@$(VENV)/bin/python -m pytest --quiet -rsx tests/end_to_end
+	@$(VENV)/bin/python -m pytest --quiet -rsx --numprocesses 2 --dist worksteal tests/end_to_end
 
 .PHONY: programs
 programs: test-compilers

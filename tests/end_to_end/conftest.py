@@ -7,10 +7,12 @@ written into the repository except the build in `out/programs`.
 
 from __future__ import annotations
 
+import fcntl
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -53,10 +55,20 @@ def catalogue(file: str) -> dict[str, Table]:
     return dict(Table.read(REPOSITORY / "workloads" / file).table("workload").tables())
 
 
+@contextmanager
+def alone(directory: Path) -> Iterator[None]:
+    """One test process at a time makes what belongs there."""
+    directory.parent.mkdir(parents=True, exist_ok=True)
+    with directory.with_name(f".{directory.name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
 def built(kind: str) -> Path:
     """The folder of `build.sh`; building again does nothing where nothing changed."""
     build = [REPOSITORY / "workloads/build.sh", PROGRAMS, "--compiler", "gcc", f"--{kind}"]
-    done = subprocess.run(list(map(str, build)), capture_output=True, text=True, check=False)
+    with alone(PROGRAMS):
+        done = subprocess.run(list(map(str, build)), capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return PROGRAMS
 
@@ -146,7 +158,8 @@ def debian() -> Path:
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     directory = Path(os.environ.get("PERDURE_SYSROOT") or cache / "perdure/sysroot")
     try:
-        sysroot.make(directory, ("python3",))
+        with alone(directory):
+            sysroot.make(directory, ("python3",))
     except perdure.PerdureError as refusal:
         pytest.skip(f"no Debian riscv64 programs: {refusal}")
     return directory

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from conftest import Command, RunGuest
+from conftest import Command, RunGuest, alone
 
 import perdure
 from perdure import Machine, sysroot
@@ -160,7 +160,8 @@ def root() -> Path:
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     directory = Path(os.environ.get("PERDURE_SYSROOT") or cache / "perdure/sysroot")
     try:
-        sysroot.make(directory, PACKAGES)
+        with alone(directory):
+            sysroot.make(directory, PACKAGES)
     except perdure.PerdureError as refusal:
         pytest.skip(f"no Debian riscv64 programs: {refusal}")
     return directory

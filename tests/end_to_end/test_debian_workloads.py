@@ -15,7 +15,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from conftest import TIMEOUT_SECONDS, RunGuest
+from conftest import TIMEOUT_SECONDS, RunGuest, alone
 
 import perdure
 from perdure import Machine, inputs, sysroot
@@ -36,7 +36,8 @@ def root() -> Path:
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     directory = Path(os.environ.get("PERDURE_SYSROOT") or cache / "perdure/sysroot")
     try:
-        sysroot.make(directory, sorted({name for entry in ENTRIES for name in entry.packages}))
+        with alone(directory):
+            sysroot.make(directory, sorted({name for entry in ENTRIES for name in entry.packages}))
     except perdure.PerdureError as refusal:
         pytest.skip(f"no Debian riscv64 programs: {refusal}")
     return directory
