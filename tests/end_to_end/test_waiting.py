@@ -13,7 +13,7 @@ from conftest import Command
 from perdure import Machine
 
 CUTS = 12
-PROGRAMS = ("jobs", "fifos")
+PROGRAMS = ("jobs", "fifos", "alarms")
 
 
 @pytest.mark.parametrize("program", PROGRAMS)

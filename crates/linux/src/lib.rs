@@ -53,7 +53,7 @@
 //!   found (no EDEADLK).
 //! - The outside is no shell with job control: the group of a program's first process is orphaned,
 //!   so that SIGTSTP, SIGTTIN and SIGTTOU do not stop it by default. SIGSTOP does.
-//! - CPU-time clocks run like the monotonic one; CPU-time interval timers answer ENOSYS.
+//! - Timers of CPU time expire at the end of a time slice, or of a call.
 //! - A directory that the host provides does not move (EXDEV, as on an overlay file system);
 //!   programs then copy.
 //! - Only what lies below the working directory or another mount is released; `/tmp` and changes
@@ -90,6 +90,7 @@ mod schedule;
 mod signal;
 mod syscalls;
 mod thread;
+mod timers;
 mod vfs;
 
 pub use boot::BootError;

@@ -109,7 +109,6 @@ impl Kernel {
         }
         process.ending = Some(ending);
         process.timer = IntervalTimer::default();
-        self.rare.jobs.remove(&id);
         if process.leads_run {
             let program = process.program as usize;
             self.reports[program].runs += 1;
@@ -119,6 +118,8 @@ impl Kernel {
                 return;
             }
         }
+        self.rare.jobs.remove(&id);
+        self.forget_all_timers(id);
         self.doom_threads(id, None);
         if self.threads_of(id).is_empty() {
             self.dead.push(id);

@@ -8,7 +8,9 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::jobs::Jobs;
-use crate::vfs::descriptor::OpenFiles;
+use crate::signal::SignalFile;
+use crate::timers::{TimerFile, Timers};
+use crate::vfs::descriptor::{OpenFiles, Table};
 use crate::vfs::pipe::Traits;
 
 /// The parts of the state that are saved only if there is something in them.
@@ -16,6 +18,8 @@ use crate::vfs::pipe::Traits;
 pub(crate) struct Rare {
     /// Part 1.
     pub jobs: Jobs,
+    /// Part 3.
+    pub timers: Timers,
 }
 
 /// The rare parts of open files, which stand with their kind.
@@ -23,6 +27,10 @@ pub(crate) struct Rare {
 pub(crate) struct RareFiles {
     /// Part 2.
     pub traits: Traits,
+    /// Part 4.
+    pub timers: Table<TimerFile>,
+    /// Part 5.
+    pub signals: Table<SignalFile>,
 }
 
 /// Appends a part that holds something.
@@ -45,6 +53,9 @@ impl Rare {
     pub fn save(&self, open: &OpenFiles, out: &mut Vec<u8>) {
         append_part(out, 1, self.jobs.is_empty(), &self.jobs);
         append_part(out, 2, open.traits.is_empty(), &open.traits);
+        append_part(out, 3, self.timers.is_empty(), &self.timers);
+        append_part(out, 4, open.timer_files.is_empty(), &open.timer_files);
+        append_part(out, 5, open.signal_files.is_empty(), &open.signal_files);
     }
 
     /// The parts that stand in bytes; `None` if the bytes are damaged.
@@ -59,6 +70,9 @@ impl Rare {
             bytes = match number {
                 1 => take_part(rest, &mut rare.jobs)?,
                 2 => take_part(rest, &mut files.traits)?,
+                3 => take_part(rest, &mut rare.timers)?,
+                4 => take_part(rest, &mut files.timers)?,
+                5 => take_part(rest, &mut files.signals)?,
                 _ => return None,
             };
         }

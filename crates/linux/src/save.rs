@@ -333,6 +333,7 @@ impl Kernel {
         self.validate_frames()?;
         self.validate_processes()?;
         self.validate_jobs()?;
+        self.validate_timers()?;
         self.validate_threads()
     }
 
@@ -689,6 +690,8 @@ fn core(bytes: &[u8]) -> Option<(CoreIn, Rare)> {
     let (mut core, rest): (CoreIn, _) = postcard::take_from_bytes(bytes).ok()?;
     let (rare, files) = Rare::restore(rest)?;
     core.open.traits = files.traits;
+    core.open.timer_files = files.timers;
+    core.open.signal_files = files.signals;
     Some((core, rare))
 }
 

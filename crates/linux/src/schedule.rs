@@ -104,6 +104,7 @@ impl Kernel {
             Ok(id) => id,
             Err(outcome) => return outcome,
         };
+        self.expire_cpu_timers(machine);
         self.deliver_signals(id, hart, machine);
         self.park_if_stopped(hart_index, id, hart);
         let outcome = self.leave(hart_index, id, machine);
@@ -232,7 +233,8 @@ impl Kernel {
         let thread = self.scheduler.deadlines.first().map(|&(at, _)| at);
         let processes = self.processes.live.values();
         let timers = processes.filter_map(|process| process.timer.due_ns);
-        thread.into_iter().chain(timers).min()
+        let others = self.next_timer_ns();
+        thread.into_iter().chain(timers).chain(others).min()
     }
 
     /// Wakes whoever is due. A timer's signal can end a process: see
@@ -275,6 +277,7 @@ impl Kernel {
         for id in due {
             self.timer_is_due(id, now_ns);
         }
+        self.expire_timers(now_ns);
     }
 
     fn timer_is_due(&mut self, id: ProcessId, now_ns: u64) {

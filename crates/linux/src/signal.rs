@@ -27,6 +27,8 @@ pub(crate) const SIGSEGV: u8 = 11;
 pub(crate) const SIGPIPE: u8 = 13;
 pub(crate) const SIGALRM: u8 = 14;
 pub(crate) const SIGCHLD: u8 = 17;
+pub(crate) const SIGVTALRM: u8 = 26;
+pub(crate) const SIGPROF: u8 = 27;
 pub(crate) const SIGCONT: u8 = 18;
 pub(crate) const SIGSTOP: u8 = 19;
 /// The last signal that stops by default; the first is SIGSTOP.
@@ -221,6 +223,41 @@ impl SignalInfo {
         }
     }
 
+    /// `struct signalfd_siginfo`.
+    pub fn record_bytes(self) -> [u8; 128] {
+        const SI_TIMER: i32 = -2;
+        let mut bytes = [0; 128];
+        let mut half = |at: usize, value: u64| {
+            bytes[at..at + 4].copy_from_slice(&(value as u32).to_le_bytes());
+        };
+        half(0, u64::from(self.signal));
+        half(8, self.code as u32 as u64);
+        let [first, second] = self.words;
+        let fault = matches!(self.signal, SIGILL | SIGTRAP | SIGBUS | SIGSEGV | 8);
+        match self.code {
+            SI_TIMER => {
+                half(24, first);
+                half(32, first >> 32);
+            }
+            code if code > 0 && fault => {}
+            SI_KERNEL => {}
+            _ => {
+                half(12, first);
+                half(16, first >> 32);
+            }
+        }
+        match self.code {
+            code if code > 0 && self.signal == SIGCHLD => half(40, second),
+            code if code < 0 && code != SI_TKILL => {
+                half(44, second);
+                bytes[48..56].copy_from_slice(&second.to_le_bytes());
+            }
+            code if code > 0 && fault => bytes[72..80].copy_from_slice(&first.to_le_bytes()),
+            _ => {}
+        }
+        bytes
+    }
+
     /// `siginfo_t`.
     pub fn to_bytes(self) -> [u8; 128] {
         let mut bytes = [0; 128];
@@ -230,6 +267,14 @@ impl SignalInfo {
         bytes[24..32].copy_from_slice(&self.words[1].to_le_bytes());
         bytes
     }
+}
+
+/// An open file made by `signalfd4`.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct SignalFile {
+    pub mask: u64,
+    /// Counts signals that came.
+    pub activity: u64,
 }
 
 /// `sigaltstack`.
@@ -412,6 +457,7 @@ impl Kernel {
             return;
         }
         pending.push(info);
+        self.tell_signal_files(process, set);
         let Some(id) = receiver else { return };
         let state = self.threads.get(&id).map(|thread| thread.state);
         if let Some(ThreadState::Blocked { wait, deadline_ns }) = state {
@@ -425,6 +471,29 @@ impl Kernel {
             self.unblock(id, None);
             self.interrupt_at_once(id, wait, deadline_ns);
         }
+    }
+
+    /// Whoever waits for signals at an open file looks again.
+    fn tell_signal_files(&mut self, process: ProcessId, set: u64) {
+        if self.open.signal_files.is_empty() {
+            return;
+        }
+        for (_, file) in self.open.signal_files.iter_mut() {
+            file.activity += u64::from(file.mask & set != 0);
+        }
+        let program = self.processes[process].program;
+        self.wake_file_waiters(program);
+    }
+
+    /// The signals that wait for a thread.
+    pub(crate) fn pending_set(&self, id: ThreadId) -> u64 {
+        let Some(thread) = self.threads.get(&id) else {
+            return 0;
+        };
+        let process = self.processes.get(thread.process);
+        let shared = process.into_iter().flat_map(|process| &process.pending);
+        let all = thread.pending.iter().chain(shared);
+        all.fold(0, |set, info| set | bit(info.signal))
     }
 
     /// Notes that a thread's call was interrupted; what becomes of it depends on the handler.
@@ -445,7 +514,19 @@ impl Kernel {
     }
 
     /// The next signal that a thread must take now.
-    pub(crate) fn next_signal(&mut self, id: ThreadId, set: u64) -> Option<SignalInfo> {
+    pub(crate) fn next_signal(
+        &mut self,
+        id: ThreadId,
+        set: u64,
+        machine: &dyn Machine,
+    ) -> Option<SignalInfo> {
+        let mut info = self.take_signal(id, set)?;
+        let process = self.process_of(id);
+        self.timer_signal_taken(process, &mut info, machine);
+        Some(info)
+    }
+
+    fn take_signal(&mut self, id: ThreadId, set: u64) -> Option<SignalInfo> {
         let lowest = |list: &[SignalInfo]| {
             let open = list
                 .iter()
@@ -494,7 +575,7 @@ impl Kernel {
             let Some(mask) = self.threads.get(&id).map(|thread| thread.mask) else {
                 return;
             };
-            let Some(info) = self.next_signal(id, !mask) else {
+            let Some(info) = self.next_signal(id, !mask, machine) else {
                 break;
             };
             if self.is_ignored(process, info.signal) {

@@ -116,6 +116,7 @@ conformance! {
     processes: "processes.c" [];
     code_that_is_written: "code.c" [];
     cpp_runtime: "runtime.cc" [];
+    every_timer_and_signals_that_are_read: "../../../../tests/guests/alarms.c" [];
     fifos_and_pipes: "../../../../tests/guests/fifos.c" [];
     stopped_processes: "../../../../tests/guests/jobs.c" [];
 }

@@ -61,6 +61,11 @@ fn with_processes() {
 }
 
 #[test]
+fn with_every_timer() {
+    resumes("../../../../tests/guests/alarms.c", 20_000, 2);
+}
+
+#[test]
 fn with_fifos() {
     resumes("../../../../tests/guests/fifos.c", 1000, 2);
 }

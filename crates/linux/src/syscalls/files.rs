@@ -354,6 +354,12 @@ impl Kernel {
             Object::Poller(id) => {
                 self.open.pollers.remove(id);
             }
+            Object::Timer(id) => {
+                self.open.timer_files.remove(id);
+            }
+            Object::Signals(id) => {
+                self.open.signal_files.remove(id);
+            }
         }
         self.wake_file_waiters(program);
     }

@@ -16,6 +16,7 @@ pub(crate) mod signals;
 pub(crate) mod table;
 pub(crate) mod threads;
 pub(crate) mod time;
+pub(crate) mod timers;
 pub(crate) mod transfer;
 
 use perdure_riscv::Hart;
@@ -309,6 +310,7 @@ impl Kernel {
                 }
             }
         }
+        self.expire_cpu_timers(machine);
         self.deliver_signals(thread, hart, machine);
         if !commits {
             // Else it stops at its next entry: what it is told to be durable must be.

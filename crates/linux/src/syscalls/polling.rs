@@ -4,7 +4,7 @@ use super::signals::replace_mask;
 use super::{Answer, Call};
 use crate::errno::Errno;
 use crate::kernel::Kernel;
-use crate::process::ProcessId;
+use crate::machine::ThreadId;
 use crate::thread::Wait;
 use crate::vfs::descriptor::{Interest, O_CLOEXEC, Object, OpenFile, Poller};
 use crate::vfs::pipe::PIPE_ATOMIC_BYTES;
@@ -22,11 +22,17 @@ const EPOLLET: u32 = 1 << 31;
 
 impl Kernel {
     /// What an open file is ready for, and its count of changes.
-    fn readiness(&self, file: &OpenFile) -> (u32, u64) {
-        self.readiness_of(&file.object, file.readable(), file.writable())
+    fn readiness(&self, file: &OpenFile, asks: ThreadId) -> (u32, u64) {
+        self.readiness_of(&file.object, file.readable(), file.writable(), asks)
     }
 
-    fn readiness_of(&self, object: &Object, readable: bool, writable: bool) -> (u32, u64) {
+    fn readiness_of(
+        &self,
+        object: &Object,
+        readable: bool,
+        writable: bool,
+        asks: ThreadId,
+    ) -> (u32, u64) {
         const BOTH: u32 = POLLIN | POLLRDNORM | POLLOUT | POLLWRNORM;
         match object {
             // Files, reports and devices never block.
@@ -51,14 +57,35 @@ impl Kernel {
                 )
             }),
             Object::Fifo { pipe, before, .. } => {
-                let (read, activity) = self.readiness_of(&Object::PipeReader(*pipe), true, false);
-                let (write, _) = self.readiness_of(&Object::PipeWriter(*pipe), false, true);
+                let (read, activity) =
+                    self.readiness_of(&Object::PipeReader(*pipe), true, false, asks);
+                let (write, _) = self.readiness_of(&Object::PipeWriter(*pipe), false, true, asks);
                 let opens = self.open.traits.get(pipe).map(|traits| traits.writer_opens);
                 let never_written = *before == opens && before.is_some();
                 let read = if never_written { read & !POLLHUP } else { read };
                 let reads = if readable { read } else { 0 };
                 (reads | if writable { write } else { 0 }, activity)
             }
+            Object::Timer(id) => self
+                .open
+                .timer_files
+                .get(*id)
+                .map_or((POLLERR, 0), |timer| {
+                    let ready = if timer.expired {
+                        POLLIN | POLLRDNORM
+                    } else {
+                        0
+                    };
+                    (ready, timer.activity)
+                }),
+            Object::Signals(id) => self
+                .open
+                .signal_files
+                .get(*id)
+                .map_or((POLLERR, 0), |file| {
+                    let waits = self.pending_set(asks) & file.mask != 0;
+                    (if waits { POLLIN | POLLRDNORM } else { 0 }, file.activity)
+                }),
             Object::Event(id) => self.open.events.get(*id).map_or((POLLERR, 0), |event| {
                 let data = if event.value > 0 {
                     POLLIN | POLLRDNORM
@@ -73,17 +100,16 @@ impl Kernel {
                 (data | room, event.activity)
             }),
             Object::Poller(id) => self.open.pollers.get(*id).map_or((POLLERR, 0), |poller| {
-                let ready = poller
-                    .interests
-                    .iter()
-                    .any(|(&(_, file), interest)| self.reported_events(file, interest).0 != 0);
+                let ready = poller.interests.iter().any(|(&(_, file), interest)| {
+                    self.reported_events(file, interest, asks).0 != 0
+                });
                 (if ready { POLLIN | POLLRDNORM } else { 0 }, 0)
             }),
         }
     }
 
     /// What an epoll interest has to report, and the count of changes it belongs to.
-    fn reported_events(&self, file: u32, interest: &Interest) -> (u32, u64) {
+    fn reported_events(&self, file: u32, interest: &Interest, asks: ThreadId) -> (u32, u64) {
         let Some(file) = self.open.files.get(file) else {
             return (0, 0);
         };
@@ -91,7 +117,7 @@ impl Kernel {
         if interest.disabled || matches!(file.object, Object::Poller(_)) {
             return (0, 0);
         }
-        let (ready, activity) = self.readiness(file);
+        let (ready, activity) = self.readiness(file, asks);
         let events = ready & (interest.events | POLLERR | POLLHUP);
         if interest.events & EPOLLET != 0 && interest.reported == Some(activity) {
             return (0, activity);
@@ -99,9 +125,9 @@ impl Kernel {
         (events, activity)
     }
 
-    fn poll_one(&self, process: ProcessId, number: u64, events: u32) -> u32 {
-        match self.open_file(process, number) {
-            Ok(file) => self.readiness(file).0 & (events | POLLERR | POLLHUP),
+    fn poll_one(&self, asks: ThreadId, number: u64, events: u32) -> u32 {
+        match self.open_file(self.process_of(asks), number) {
+            Ok(file) => self.readiness(file, asks).0 & (events | POLLERR | POLLHUP),
             Err(_) => POLLNVAL,
         }
     }
@@ -127,8 +153,7 @@ pub(crate) fn ppoll(call: &mut Call) -> Answer {
         let result = if (number as i32) < 0 {
             0
         } else {
-            call.kernel
-                .poll_one(call.process, u64::from(number), events)
+            call.kernel.poll_one(call.thread, u64::from(number), events)
         };
         call.write(at.wrapping_add(6), &(result as u16).to_le_bytes())?;
         ready += u64::from(result != 0);
@@ -179,7 +204,7 @@ pub(crate) fn pselect6(call: &mut Call) -> Answer {
                     continue;
                 }
                 call.descriptor(number)?;
-                if call.kernel.poll_one(call.process, number, asked) & asked != 0 {
+                if call.kernel.poll_one(call.thread, number, asked) & asked != 0 {
                     result |= 1 << bit;
                     ready += 1;
                 }
@@ -295,7 +320,7 @@ fn epoll_wait(call: &mut Call, timeout: Option<u64>) -> Answer {
         .interests
         .iter()
         .filter_map(|(&key, interest)| {
-            let (events, activity) = call.kernel.reported_events(key.1, interest);
+            let (events, activity) = call.kernel.reported_events(key.1, interest, call.thread);
             (events != 0).then_some((key, events, interest.data, activity))
         })
         .take(capacity as usize)

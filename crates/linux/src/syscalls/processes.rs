@@ -311,6 +311,7 @@ fn become_program(call: &mut Call, launch: &Launch, loaded: Loaded) {
     if let Some(waiter) = waiter {
         kernel.unblock(waiter, Some(i64::from(call.process.0)));
     }
+    kernel.forget_timers(call.process);
     kernel.leave_space(call.machine, old_space);
 }
 

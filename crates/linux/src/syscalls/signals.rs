@@ -313,7 +313,7 @@ pub(crate) fn rt_sigtimedwait(call: &mut Call) -> Answer {
     } else {
         Some(call.duration_at(timeout)?)
     };
-    if let Some(found) = call.kernel.next_signal(call.thread, set) {
+    if let Some(found) = call.kernel.next_signal(call.thread, set, call.machine) {
         if info != 0 {
             call.write(info, &found.to_bytes())?;
         }

@@ -10,7 +10,7 @@
 
 use super::{
     Answer, Call, directories, files, identity, memory, pipes, polling, processes, signals,
-    threads, time, transfer,
+    threads, time, timers, transfer,
 };
 
 /// A system call's implementation.
@@ -115,7 +115,7 @@ const TABLE: &[Row] = &[
     (71, "sendfile", Some(transfer::sendfile)),
     (72, "pselect6", Some(polling::pselect6)),
     (73, "ppoll", Some(polling::ppoll)),
-    (74, "signalfd4", None),
+    (74, "signalfd4", Some(timers::signalfd4)),
     (75, "vmsplice", Some(pipes::vmsplice)),
     (76, "splice", Some(pipes::splice)),
     (77, "tee", Some(pipes::tee)),
@@ -126,9 +126,9 @@ const TABLE: &[Row] = &[
     (82, "fsync", Some(files::fsync)),
     (83, "fdatasync", Some(files::fsync)),
     (84, "sync_file_range", Some(files::file_hint)),
-    (85, "timerfd_create", None),
-    (86, "timerfd_settime", None),
-    (87, "timerfd_gettime", None),
+    (85, "timerfd_create", Some(timers::timerfd_create)),
+    (86, "timerfd_settime", Some(timers::timerfd_settime)),
+    (87, "timerfd_gettime", Some(timers::timerfd_gettime)),
     (88, "utimensat", Some(files::utimensat)),
     (89, "acct", None),
     (90, "capget", Some(identity::capget)),
@@ -148,11 +148,11 @@ const TABLE: &[Row] = &[
     (104, "kexec_load", None),
     (105, "init_module", None),
     (106, "delete_module", None),
-    (107, "timer_create", None),
-    (108, "timer_gettime", None),
-    (109, "timer_getoverrun", None),
-    (110, "timer_settime", None),
-    (111, "timer_delete", None),
+    (107, "timer_create", Some(timers::timer_create)),
+    (108, "timer_gettime", Some(timers::timer_gettime)),
+    (109, "timer_getoverrun", Some(timers::timer_getoverrun)),
+    (110, "timer_settime", Some(timers::timer_settime)),
+    (111, "timer_delete", Some(timers::timer_delete)),
     (112, "clock_settime", Some(time::clock_settime)),
     (113, "clock_gettime", Some(time::clock_gettime)),
     (114, "clock_getres", Some(time::clock_getres)),

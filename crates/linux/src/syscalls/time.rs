@@ -4,14 +4,16 @@
 use super::{Answer, Call, Stop, time_bytes};
 use crate::errno::Errno;
 use crate::machine::ThreadId;
-use crate::process::ProcessId;
+use crate::process::{IntervalTimer, ProcessId};
+use crate::signal::{SIGPROF, SIGVTALRM};
 use crate::thread::Wait;
+use crate::timers::TimerClock;
 
-const TIMER_ABSTIME: u64 = 1;
+pub(crate) const TIMER_ABSTIME: u64 = 1;
 
 /// What a clock counts.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Clock {
+pub(crate) enum Clock {
     /// Time since 1970.
     Real,
     /// Time since the machine started.
@@ -23,7 +25,7 @@ enum Clock {
 }
 
 /// The clock of a `clockid_t`, if there is such a one.
-fn clock(call: &Call, number: u64) -> Result<Clock, Errno> {
+pub(crate) fn clock(call: &Call, number: u64) -> Result<Clock, Errno> {
     let own = call.process().id;
     match number as i32 {
         // Plain, coarse, alarm, TAI.
@@ -159,36 +161,48 @@ fn timeval(ns: u64) -> [u8; 16] {
     bytes
 }
 
-fn timer_bytes(call: &Call) -> [u8; 32] {
-    let timer = call.process().timer;
-    let left = timer
-        .due_ns
-        .map_or(0, |due| due.saturating_sub(call.machine.clock_ns()));
+/// The signal of an interval timer that counts CPU time.
+fn cpu_signal(which: u64) -> Result<Option<u8>, Errno> {
+    match which {
+        0 => Ok(None),
+        1 => Ok(Some(SIGVTALRM)),
+        2 => Ok(Some(SIGPROF)),
+        _ => Err(Errno::EINVAL),
+    }
+}
+
+/// An interval timer, and the time that it counts.
+fn interval_timer(call: &Call, signal: Option<u8>) -> (IntervalTimer, u64) {
+    let Some(signal) = signal else {
+        return (call.process().timer, call.machine.clock_ns());
+    };
+    let timers = &call.kernel.rare.timers.intervals;
+    let timer = timers.get(&(call.process, signal)).copied();
+    let clock = TimerClock::Process(call.process);
+    let now = call.kernel.timer_now_ns(clock, call.machine);
+    (timer.unwrap_or_default(), now)
+}
+
+fn timer_bytes((timer, now_ns): (IntervalTimer, u64)) -> [u8; 32] {
+    let left = timer.due_ns.map_or(0, |due| due.saturating_sub(now_ns));
     let mut bytes = [0; 32];
     bytes[..16].copy_from_slice(&timeval(timer.interval_ns));
     bytes[16..].copy_from_slice(&timeval(left));
     bytes
 }
 
-/// `getitimer`. Only `ITIMER_REAL` can be armed.
+/// `getitimer`.
 pub(crate) fn getitimer(call: &mut Call) -> Answer {
     let [which, address, ..] = call.arguments;
-    let bytes = match which {
-        0 => timer_bytes(call),
-        1 | 2 => [0; 32],
-        _ => return Err(Errno::EINVAL.into()),
-    };
+    let bytes = timer_bytes(interval_timer(call, cpu_signal(which)?));
     call.write(address, &bytes)?;
     Ok(0)
 }
 
-/// `setitimer`. The CPU-time timers run on the virtual clock too, but signal differently, and
-/// are refused.
+/// `setitimer`.
 pub(crate) fn setitimer(call: &mut Call) -> Answer {
     let [which, new, old, ..] = call.arguments;
-    if which > 2 {
-        return Err(Errno::EINVAL.into());
-    }
+    let signal = cpu_signal(which)?;
     let mut words = [0; 4];
     for (index, word) in words.iter_mut().enumerate() {
         *word = call.read_u64(new.wrapping_add(8 * index as u64))?;
@@ -203,20 +217,24 @@ pub(crate) fn setitimer(call: &mut Call) -> Answer {
     };
     let interval_ns = time(words[0], words[1])?;
     let first_ns = time(words[2], words[3])?;
-    if which != 0 {
-        return if first_ns == 0 {
-            Ok(0)
-        } else {
-            Err(Errno::ENOSYS.into())
-        };
-    }
+    let (present, now) = interval_timer(call, signal);
     if old != 0 {
-        let bytes = timer_bytes(call);
-        call.write(old, &bytes)?;
+        call.write(old, &timer_bytes((present, now)))?;
     }
-    let due = call.machine.clock_ns().saturating_add(first_ns);
-    call.process_mut().timer.due_ns = (first_ns != 0).then_some(due);
-    call.process_mut().timer.interval_ns = interval_ns;
+    let wished = IntervalTimer {
+        due_ns: (first_ns != 0).then(|| now.saturating_add(first_ns)),
+        interval_ns,
+    };
+    let Some(signal) = signal else {
+        call.process_mut().timer = wished;
+        return Ok(0);
+    };
+    let key = (call.process, signal);
+    let timers = &mut call.kernel.rare.timers.intervals;
+    timers.remove(&key);
+    if wished.due_ns.is_some() {
+        timers.insert(key, wished);
+    }
     Ok(0)
 }
 

@@ -2,7 +2,7 @@
 
 use perdure_riscv::Access;
 
-use super::{Answer, Call, Stop};
+use super::{Answer, Call, Stop, timers};
 use crate::errno::Errno;
 use crate::signal::{self, SI_USER, SIGPIPE, SignalInfo};
 use crate::vfs::descriptor::{
@@ -79,6 +79,8 @@ pub(crate) enum Target {
     PipeReader(u32),
     PipeWriter(u32),
     Fifo(u32),
+    Timer(u32),
+    Signals(u32),
     Event(u32),
 }
 
@@ -101,6 +103,8 @@ pub(crate) fn target(call: &Call, number: u64) -> Result<Target, Errno> {
         Object::PipeWriter(id) => Target::PipeWriter(*id),
         Object::Fifo { pipe, .. } => Target::Fifo(*pipe),
         Object::Event(id) => Target::Event(*id),
+        Object::Timer(id) => Target::Timer(*id),
+        Object::Signals(id) => Target::Signals(*id),
         Object::Poller(_) => return Err(Errno::EINVAL),
     })
 }
@@ -143,6 +147,8 @@ fn read_into(call: &mut Call, number: u64, pieces: &Pieces, position: Option<u64
             read_pipe(call, id, pieces, wanted, nonblocking)
         }
         Target::Event(id) => read_event(call, id, pieces, wanted, nonblocking),
+        Target::Timer(id) => timers::read_timer(call, id, pieces, wanted, nonblocking),
+        Target::Signals(id) => timers::read_signals(call, id, pieces, wanted, nonblocking),
         _ => Err(Errno::EBADF.into()),
     }
 }
@@ -347,6 +353,7 @@ pub(crate) fn write_bytes(
         }
         Target::Event(id) => write_event(call, id, bytes, nonblocking),
         Target::PipeReader(_) => Err(Errno::EBADF.into()),
+        Target::Timer(_) | Target::Signals(_) => Err(Errno::EINVAL.into()),
     }
 }
 

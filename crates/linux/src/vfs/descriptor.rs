@@ -7,6 +7,8 @@ use serde::{Deserialize, Serialize};
 use super::pipe::{EventCounter, Pipe, Traits};
 use super::{FileSystem, InodeId, Node};
 use crate::errno::Errno;
+use crate::signal::SignalFile;
+use crate::timers::TimerFile;
 
 pub(crate) const O_ACCMODE: u32 = 0o3;
 pub(crate) const O_WRONLY: u32 = 0o1;
@@ -43,6 +45,8 @@ pub(crate) enum Object {
         /// the end of writers that never were is no event.
         before: Option<u32>,
     },
+    Timer(u32),
+    Signals(u32),
 }
 
 /// `flock` on an open file.
@@ -165,6 +169,10 @@ impl<T> Table<T> {
         }
     }
 
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
     pub fn insert(&mut self, value: T) -> u32 {
         self.insert_from(0, value)
     }
@@ -225,6 +233,10 @@ pub(crate) struct OpenFiles {
     /// Saved apart, as few programs have some.
     #[serde(skip)]
     pub traits: Traits,
+    #[serde(skip)]
+    pub timer_files: Table<TimerFile>,
+    #[serde(skip)]
+    pub signal_files: Table<SignalFile>,
 }
 
 impl OpenFiles {
@@ -279,6 +291,8 @@ impl OpenFiles {
                 Object::PipeWriter(id) => self.pipes.get(*id).is_some_and(|p| p.writers > 0),
                 Object::Event(id) => self.events.get(*id).is_some(),
                 Object::Poller(id) => self.pollers.get(*id).is_some(),
+                // Looked at with the timers.
+                Object::Timer(_) | Object::Signals(_) => true,
                 Object::Fifo { pipe, inode, .. } => {
                     let traits = self.traits.get(pipe);
                     traits.is_some_and(|traits| traits.fifo == Some(*inode))
