@@ -12,7 +12,7 @@ from conftest import Command
 
 from perdure import Machine
 
-CUTS = 12
+CUTS = 6
 PROGRAMS = ("jobs", "fifos", "alarms")
 
 
