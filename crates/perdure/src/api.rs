@@ -425,6 +425,8 @@ pub fn replay(token: &str, observer: &dyn Observer) -> Result<String, Error> {
     let mut request = token.request;
     request.at = Some(token.at);
     request.tear_seed = Some(token.tear_seed);
+    request.later_cuts = token.later_cuts;
+    request.generations = Some(request.generations.unwrap_or(1));
     let prepared = request.prepare()?;
     let hash = prepared.configuration.hash();
     if hash != token.config_hash {

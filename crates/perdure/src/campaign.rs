@@ -8,32 +8,32 @@
 //!    disjoint subsets of the same schedule; results do not depend on how many there are.
 //! 4. *Resuming* boots a machine from a recovered image and runs it to the end.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use perdure_designs::Design;
-use perdure_hardware::arena::Arena;
 use perdure_hardware::random::Random;
 use perdure_hardware::time::Cycles;
-use perdure_linux::HostView;
 use serde_json::{Map, Value, json};
 
 use crate::api::Observer;
 use crate::error::Error;
-use crate::machine::{Machine, Pause, Resumption};
-use crate::outside::Outside;
+use crate::lives::{Life, Lives, Plan, Sequel, Uncut};
+use crate::machine::{Machine, Pause};
 use crate::replication::follower::Follower;
-use crate::replication::restore::machine_of;
 use crate::report::{state_hash, symbol_of};
 use crate::request::{Prepared, Request, Resume, Schedule};
 use crate::token::Token;
-use crate::verify::{self, CutOptions, FirstDifference, Golden, Image, Verdict, first_difference};
+use crate::verify::{self, CutOptions, FirstDifference, Golden, Verdict, first_difference};
 
 /// Cuts of the power during one recovery, at most.
 const RECOVERY_STEPS: u64 = 32;
 
 /// Failures that are looked at byte by byte until one shows a difference.
 const EXPLANATIONS: usize = 5;
+
+/// How often in a row the power is cut, for a share of those cuts that are resumed.
+const GENERATIONS: u32 = 3;
 
 /// How far a run goes between two looks at the observer.
 const STRIDE: Cycles = 20_000_000;
@@ -51,11 +51,8 @@ struct Sample {
 
 /// What the survey found.
 pub struct Survey {
-    /// Nothing changes any more after this.
-    pub end: Cycles,
+    uncut: Uncut,
     state_hash: String,
-    outside: Outside,
-    status: Option<i32>,
     samples: Vec<Sample>,
     events: Vec<Cycles>,
 }
@@ -76,8 +73,10 @@ pub struct CutResult {
     torn: usize,
     lost: usize,
     recovery_cuts: u64,
-    judged_by_epoch: u64,
-    tear_seed: u64,
+    /// The lives that were cut, this cut's first.
+    lives: Vec<Life>,
+    generations: u32,
+    depends_on_timing: bool,
     first_difference: Option<FirstDifference>,
     resumed_output: Option<Vec<u8>>,
     resumed_cycles: Option<u64>,
@@ -176,8 +175,16 @@ pub fn run<D: Design>(
                 | Verdict::OlderThanAnnounced
         )
     });
+    let lives = Lives {
+        prepared,
+        bug,
+        uncut: &survey.uncut,
+        recovery_steps: 0,
+        observer,
+        progress: &|| (),
+    };
     for failed in explicable.take(EXPLANATIONS) {
-        failed.first_difference = explain::<D>(prepared, bug, failed)?;
+        failed.first_difference = explain::<D>(&lives, failed)?;
         if failed.first_difference.is_some() {
             break;
         }
@@ -298,10 +305,12 @@ fn survey<D: Design>(
     let end = machine.time().max(machine.hardware.memory.quiet_at());
     events.retain(|&time| time > 0 && time <= end);
     Ok(Survey {
-        end,
         state_hash: state_hash(&machine),
-        status: machine.ended().map(|ended| ended.report.status),
-        outside: machine.outside,
+        uncut: Uncut {
+            end,
+            status: machine.ended().map(|ended| ended.report.status),
+            outside: machine.outside,
+        },
         samples,
         events,
     })
@@ -314,10 +323,10 @@ fn choose(
     seed: u64,
 ) -> Result<Vec<Cycles>, Error> {
     if let Some(at) = request.at {
-        if at > survey.end {
+        if at > survey.uncut.end {
             return Err(Error::Request(format!(
                 "--at {at}: beyond the end of the run, which is at cycle {}",
-                survey.end
+                survey.uncut.end
             )));
         }
         return Ok(vec![at]);
@@ -328,7 +337,9 @@ fn choose(
     }
     let mut random = Random::new(seed);
     let mut cycles = match schedule {
-        Schedule::Random => (0..cuts).map(|_| 1 + random.below(survey.end)).collect(),
+        Schedule::Random => (0..cuts)
+            .map(|_| 1 + random.below(survey.uncut.end))
+            .collect(),
         Schedule::EveryEvent => {
             let most = request.cuts.map_or(MOST_EVENTS, |cuts| cuts as usize);
             if survey.events.len() > most {
@@ -352,7 +363,7 @@ fn stratified(survey: &Survey, cuts: u64, random: &mut Random) -> Vec<Cycles> {
         let end = survey
             .samples
             .get(index + 1)
-            .map_or(survey.end, |next| next.time);
+            .map_or(survey.uncut.end, |next| next.time);
         let length = end.saturating_sub(sample.time).max(1);
         strata
             .entry((sample.phase, sample.pc >> 12))
@@ -361,23 +372,27 @@ fn stratified(survey: &Survey, cuts: u64, random: &mut Random) -> Vec<Cycles> {
     }
     let strata: Vec<_> = strata.into_values().collect();
     if strata.is_empty() {
-        return (0..cuts).map(|_| 1 + random.below(survey.end)).collect();
+        return (0..cuts)
+            .map(|_| 1 + random.below(survey.uncut.end))
+            .collect();
     }
     (0..cuts as usize)
         .map(|index| {
             let stratum = &strata[index % strata.len()];
             let (start, length) = stratum[random.below(stratum.len() as u64) as usize];
-            (start + random.below(length)).clamp(1, survey.end)
+            (start + random.below(length)).clamp(1, survey.uncut.end)
         })
         .collect()
 }
 
-fn resumed_indices(request: &Request, cuts: usize, seed: u64) -> BTreeSet<usize> {
+/// Which cuts are resumed, and which of these are cut again in their later lives by default: every
+/// second one.
+fn resumed_indices(request: &Request, cuts: usize, seed: u64) -> BTreeMap<usize, bool> {
     if request.stop_after.is_some() || request.is_measured() {
-        return BTreeSet::new();
+        return BTreeMap::new();
     }
-    match request.resume.unwrap_or(Resume::Sample) {
-        Resume::None => BTreeSet::new(),
+    let resumed: Vec<usize> = match request.resume.unwrap_or(Resume::Sample) {
+        Resume::None => Vec::new(),
         Resume::All => (0..cuts).collect(),
         Resume::Sample => {
             let wanted = (cuts / 20).max(5).min(cuts);
@@ -390,7 +405,10 @@ fn resumed_indices(request: &Request, cuts: usize, seed: u64) -> BTreeSet<usize>
                 })
                 .collect()
         }
-    }
+    };
+    (resumed.into_iter().enumerate())
+        .map(|(place, index)| (index, place % 2 == 1))
+        .collect()
 }
 
 struct JobResult {
@@ -406,7 +424,7 @@ struct Cutter<'a> {
     bug: Option<&'static str>,
     survey: &'a Survey,
     cycles: &'a [Cycles],
-    resumes: &'a BTreeSet<usize>,
+    resumes: &'a BTreeMap<usize, bool>,
     seed: u64,
     done: &'a AtomicU64,
     observer: &'a dyn Observer,
@@ -414,14 +432,20 @@ struct Cutter<'a> {
 
 impl Cutter<'_> {
     fn run<D: Design>(&self, mine: &[usize]) -> Result<JobResult, Error> {
-        let Prepared {
-            configuration,
-            workload,
-            engine,
-            ..
-        } = self.prepared;
-        let mut machine = Machine::<D>::boot(configuration, workload, *engine, self.bug)?;
-        machine.hardware.enforce_contract();
+        let progress = || self.report_progress();
+        let lives = Lives {
+            prepared: self.prepared,
+            bug: self.bug,
+            uncut: &self.survey.uncut,
+            recovery_steps: if self.request.during_recovery {
+                RECOVERY_STEPS
+            } else {
+                0
+            },
+            observer: self.observer,
+            progress: &progress,
+        };
+        let mut machine = lives.first::<D>()?;
         let mut golden = Golden::watch(&mut machine, 0);
         let mut follower = if self.request.replica {
             Some(Follower::start(self.prepared, &machine, golden.range())?)
@@ -449,9 +473,9 @@ impl Cutter<'_> {
                 return Ok(result);
             };
             followed?;
-            let mut cut = self.cut(&mut machine, &mut golden, index)?;
+            let mut cut = self.cut(&lives, &mut machine, &mut golden, index)?;
             if let Some(follower) = &mut follower {
-                self.lose_primary(&machine, &golden, follower, &mut cut)?;
+                self.lose_primary(&lives, &machine, &golden, follower, &mut cut)?;
             }
             result.results.push((index, cut));
             self.done.fetch_add(1, Ordering::Relaxed);
@@ -490,6 +514,7 @@ impl Cutter<'_> {
 
     fn cut<D: Design>(
         &self,
+        lives: &Lives,
         machine: &mut Machine<D>,
         golden: &mut Golden,
         index: usize,
@@ -499,29 +524,16 @@ impl Cutter<'_> {
             Some(seed) => seed,
             None => Random::new(self.seed ^ at.wrapping_mul(0x9e37_79b9_7f4a_7c15)).bits(),
         };
-        let resume = self.resumes.contains(&index);
+        let generations = self.generations(index);
         let options = CutOptions {
             tear_seed,
-            recovery_steps: if self.request.during_recovery {
-                RECOVERY_STEPS
-            } else {
-                0
-            },
-            keep_image: resume,
+            recovery_steps: lives.recovery_steps,
+            keep_image: generations > 0,
         };
         let phase = machine.design.phase();
         let location = symbol_of(machine, machine.location().0);
         let judged = verify::cut(machine, golden, at, options);
-        let token = Token {
-            request: Request {
-                resume: Some(if resume { Resume::All } else { Resume::None }),
-                ..self.request.clone()
-            },
-            at,
-            tear_seed,
-            config_hash: self.prepared.configuration.hash(),
-            program_hash: self.prepared.program_hash.clone(),
-        };
+        let mut token = self.token(at, tear_seed, generations);
         let mut result = CutResult {
             cycle: at,
             recovered_epoch: judged.recovered_epoch,
@@ -529,24 +541,68 @@ impl Cutter<'_> {
             resumed: false,
             verdict: judged.verdict,
             message: judged.message,
-            token: token.encode(),
+            token: String::new(),
             phase,
             location,
             torn: judged.writes_in_flight,
             lost: judged.writes_lost,
             recovery_cuts: judged.recovery_cuts,
-            judged_by_epoch: judged.judged_by_epoch,
-            tear_seed,
+            lives: vec![Life {
+                cycle: at,
+                tear_seed,
+                recovered_epoch: judged.recovered_epoch,
+                judged_by_epoch: judged.judged_by_epoch,
+                verdict: judged.verdict,
+            }],
+            generations,
+            depends_on_timing: false,
             first_difference: None,
             resumed_output: None,
             resumed_cycles: None,
         };
-        if let (Some(image), Some(epoch)) = (judged.image, judged.recovered_epoch)
+        if let Some(image) = judged.image
             && D::SAVES_CONTEXTS
         {
-            self.resume(machine, image, epoch, &mut result)?;
+            let plan = Plan {
+                generations,
+                later_cuts: &self.request.later_cuts,
+            };
+            let sequel = lives.go_on(machine, golden, image, &result.lives[0], &plan)?;
+            token.later_cuts.clone_from(&sequel.later_cuts);
+            result.take(sequel, self.request.at.is_some());
         }
+        result.token = token.encode();
         Ok(result)
+    }
+
+    /// How often the power is cut in a row, each time in the machine that has come back; 0 if nobody
+    /// goes on after this cut.
+    fn generations(&self, index: usize) -> u32 {
+        match (self.resumes.get(&index), self.request.generations) {
+            (None, _) => 0,
+            (Some(_), Some(generations)) => generations,
+            (Some(true), None) => GENERATIONS,
+            (Some(false), None) => 1,
+        }
+    }
+
+    fn token(&self, at: Cycles, tear_seed: u64, generations: u32) -> Token {
+        Token {
+            request: Request {
+                resume: Some(if generations > 0 {
+                    Resume::All
+                } else {
+                    Resume::None
+                }),
+                generations: (generations > 1).then_some(generations),
+                ..self.request.clone()
+            },
+            at,
+            tear_seed,
+            later_cuts: Vec::new(),
+            config_hash: self.prepared.configuration.hash(),
+            program_hash: self.prepared.program_hash.clone(),
+        }
     }
 
     /// The primary is lost at a cut, after any of the bytes that it had sent: the replica must hold an
@@ -554,6 +610,7 @@ impl Cutter<'_> {
     /// replica gets the rest and is resumed, too.
     fn lose_primary<D: Design>(
         &self,
+        lives: &Lives,
         machine: &Machine<D>,
         golden: &Golden,
         follower: &mut Follower,
@@ -561,7 +618,8 @@ impl Cutter<'_> {
     ) -> Result<(), Error> {
         follower.follow(machine)?;
         let sent = follower.on_the_way();
-        let mut random = Random::new(result.tear_seed ^ 0x0072_6570_6c69_6361);
+        let cut = result.lives[0].clone();
+        let mut random = Random::new(cut.tear_seed ^ 0x0072_6570_6c69_6361);
         follower.receive(random.below(sent as u64 + 1) as usize)?;
         let held = follower.holds();
         result.replica_epoch = held.map(|(epoch, _)| epoch);
@@ -589,169 +647,32 @@ impl Cutter<'_> {
                 source,
             };
             let memory = follower.memory().map_err(host)?;
-            if let Some(difference) = self.resume_replica(machine, memory, epoch)? {
+            let sequel = lives.go_on_from_replica(machine, memory, epoch, &cut)?;
+            result.depends_on_timing |= sequel.depends_on_timing;
+            if let Some((_, difference)) = sequel.failure {
                 result.verdict = Verdict::ReplicaDiffers;
-                result.message = Some(format!("after resuming the replica: {difference}"));
+                result.message = Some(format!("the replica, {difference}"));
             }
-        }
-        Ok(())
-    }
-
-    /// Goes on from a replica's memory to the end; returns what differs from an uninterrupted run.
-    fn resume_replica<D: Design>(
-        &self,
-        machine: &Machine<D>,
-        memory: Arena,
-        epoch: u64,
-    ) -> Result<Option<String>, Error> {
-        let Prepared {
-            configuration,
-            engine,
-            ..
-        } = self.prepared;
-        let (host, outside) = world_of(machine);
-        let resumed = machine_of::<D>(configuration, memory, host, epoch, outside, *engine);
-        Ok(match resumable(resumed)? {
-            Err(why) => Some(why),
-            Ok(mut resumed) => match self.run_to_end(&mut resumed) {
-                ToEnd::Differs(difference) => Some(difference),
-                ToEnd::Same | ToEnd::Stopped => None,
-            },
-        })
-    }
-
-    /// Boots from the recovered image and runs to the end.
-    fn resume<D: Design>(
-        &self,
-        machine: &Machine<D>,
-        image: Image,
-        epoch: u64,
-        result: &mut CutResult,
-    ) -> Result<(), Error> {
-        let Prepared {
-            configuration,
-            engine,
-            ..
-        } = self.prepared;
-        let (host, outside) = world_of(machine);
-        result.resumed = true;
-        let resumption = Resumption {
-            epoch,
-            outside,
-            engine: *engine,
-            bug: self.bug,
-            mistake: self.prepared.workload.mistake,
-        };
-        let resumed = Machine::<D>::resume(configuration, image, host, resumption);
-        let mut resumed = match resumable(resumed)? {
-            Ok(resumed) => resumed,
-            Err(why) => {
-                result.verdict = Verdict::NotResumable;
-                result.message = Some(why);
-                return Ok(());
-            }
-        };
-        match self.run_to_end(&mut resumed) {
-            ToEnd::Same => {}
-            ToEnd::Differs(difference) => {
-                result.verdict = Verdict::OutputDiffers;
-                result.message = Some(format!("after resuming: {difference}"));
-            }
-            ToEnd::Stopped => {
-                result.resumed = false;
-                return Ok(());
-            }
-        }
-        result.resumed_cycles = Some(resumed.time());
-        if self.request.at.is_some() {
-            result.resumed_output = Some(resumed.outside.stream(0, 1).to_vec());
         }
         Ok(())
     }
 }
 
-/// What a machine that goes on in another's place finds: the same host, and an outside that has seen
-/// what it has seen.
-fn world_of<D: Design>(machine: &Machine<D>) -> (HostView, Outside) {
-    let outside = Outside {
-        forward: None,
-        receipts: None,
-        ..machine.outside.clone()
+/// Runs once more to the last cut of a result, this time with a whole image of the epoch it is judged
+/// by.
+fn explain<D: Design>(lives: &Lives, failed: &CutResult) -> Result<Option<FirstDifference>, Error> {
+    let Some((cut, before)) = failed.lives.split_last() else {
+        return Ok(None);
     };
-    (machine.kernel().host_view(), outside)
-}
-
-/// A machine that was resumed, or why it could not be. What the host refused is nobody's verdict.
-fn resumable<T>(resumed: Result<T, Error>) -> Result<Result<T, String>, Error> {
-    match resumed {
-        Err(error @ Error::Host { .. }) => Err(error),
-        other => Ok(other.map_err(|error| error.to_string())),
-    }
-}
-
-/// How a resumed run ended.
-enum ToEnd {
-    /// As an uninterrupted run does.
-    Same,
-    /// Otherwise, in words.
-    Differs(String),
-    /// The user stopped it.
-    Stopped,
-}
-
-impl Cutter<'_> {
-    /// Runs a resumed machine to its end.
-    fn run_to_end<D: Design>(&self, resumed: &mut Machine<D>) -> ToEnd {
-        resumed.hardware.enforce_contract();
-        // A resumed run may be slower, its caches are cold; it may not run on for ever.
-        let patience = self.survey.end.saturating_mul(4);
-        let patience = patience.saturating_add(1_000_000_000);
-        let progress = |_: &Machine<D>| self.report_progress();
-        match run_on(resumed, patience, self.observer, |_, _| {}, progress) {
-            Err(error) => return ToEnd::Differs(error.to_string()),
-            Ok(None) => return ToEnd::Stopped,
-            Ok(Some(Pause::Finished)) => {}
-            Ok(Some(_)) => {
-                let late = format!("the resumed run had not ended after {patience} cycles");
-                return ToEnd::Differs(late);
-            }
-        }
-        let status = resumed.ended().map(|ended| ended.report.status);
-        if status != self.survey.status {
-            return ToEnd::Differs(format!(
-                "exit status {} in place of {}",
-                status.unwrap_or(-1),
-                self.survey.status.unwrap_or(-1)
-            ));
-        }
-        match resumed.outside.difference(&self.survey.outside) {
-            Some(difference) => ToEnd::Differs(difference),
-            None => ToEnd::Same,
-        }
-    }
-}
-
-/// Runs once more to a failed cut, this time with a whole image of the epoch it is judged by.
-fn explain<D: Design>(
-    prepared: &Prepared,
-    bug: Option<&'static str>,
-    failed: &CutResult,
-) -> Result<Option<FirstDifference>, Error> {
-    let Prepared {
-        configuration,
-        workload,
-        engine,
-        ..
-    } = prepared;
-    let mut machine = Machine::<D>::boot(configuration, workload, *engine, bug)?;
-    let epoch = failed.judged_by_epoch;
-    let expected = verify::image_of_epoch(&mut machine, epoch, failed.cycle)?;
+    let mut machine = lives.restored::<D>(before)?;
+    let epoch = cut.judged_by_epoch;
+    let expected = verify::image_of_epoch(&mut machine, epoch, cut.cycle)?;
     Ok(first_difference(
         &mut machine,
         &expected,
         epoch,
-        failed.cycle,
-        failed.tear_seed,
+        cut.cycle,
+        cut.tear_seed,
     ))
 }
 
@@ -793,15 +714,17 @@ impl Campaign {
             "machine": prepared.configuration.machine,
             "config_hash": prepared.configuration.hash(),
             "state_hash": self.survey.state_hash,
-            "exit_code": self.survey.status,
+            "exit_code": self.survey.uncut.status,
             "interrupted": self.interrupted,
             "deterministic": self.deterministic,
-            "run_cycles": self.survey.end,
+            "run_cycles": self.survey.uncut.end,
             "cuts": self.results.len(),
             "verified": self.verified(),
             "lost": self.lost(),
             "failed": self.failed(),
             "resumed": self.results.iter().filter(|one| one.resumed).count(),
+            "depends_on_timing": self.results.iter().filter(|one| one.depends_on_timing).count(),
+            "generations": self.results.iter().map(|one| one.generations).max(),
             "coverage": {
                 "design_states": count(|one| Some(one.phase)),
                 "locations": count(|one| one.location.as_deref()),
@@ -809,6 +732,7 @@ impl Campaign {
                 "cuts_with_torn_writes": sum(|one| u64::from(one.torn > 0)),
                 "cuts_with_lost_writes": sum(|one| u64::from(one.lost > 0)),
                 "cuts_during_recovery": sum(|one| one.recovery_cuts),
+                "cuts_of_later_lives": sum(|one| one.lives.len() as u64 - 1),
             },
             "results": results,
         });
@@ -820,6 +744,22 @@ impl Campaign {
 }
 
 impl CutResult {
+    /// Takes in what came of the lives after the first.
+    fn take(&mut self, sequel: Sequel, keep_output: bool) {
+        self.resumed = sequel.end.is_some() || sequel.failure.is_some();
+        self.lives.extend(sequel.lives);
+        self.recovery_cuts += sequel.recovery_cuts;
+        self.depends_on_timing = sequel.depends_on_timing;
+        if let Some((verdict, message)) = sequel.failure {
+            self.verdict = verdict;
+            self.message = Some(message);
+        }
+        if let Some((cycles, output)) = sequel.end {
+            self.resumed_cycles = Some(cycles);
+            self.resumed_output = keep_output.then_some(output);
+        }
+    }
+
     fn to_json(&self) -> Value {
         let output = self
             .resumed_output
@@ -837,7 +777,11 @@ impl CutResult {
             "writes_lost": self.lost,
             "cuts_during_recovery": self.recovery_cuts,
         });
+        let lives = (self.generations > 1).then(|| self.lives.iter().map(Life::to_json).collect());
+        let timing = self.depends_on_timing.then_some(Value::Bool(true));
         for (key, optional) in [
+            ("lives", lives),
+            ("depends_on_timing", timing),
             (
                 "replica_epoch",
                 self.replica_epoch.map(|epoch| json!(epoch)),

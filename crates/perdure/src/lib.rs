@@ -13,6 +13,7 @@ mod delivery;
 mod domains;
 pub mod error;
 pub mod exerciser;
+pub mod lives;
 pub mod machine;
 pub mod mistakes;
 pub mod mutants;

@@ -79,7 +79,7 @@ pub struct Resumption {
 
 /// The machine beside its memory, as it was at the end of an epoch: itself, and not what was saved of
 /// it. For the judge, who resumes from it what no restoring has touched.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct EpochEnd {
     epoch: u64,
     /// The kernel, and the virtual time skipped while all harts were idle.

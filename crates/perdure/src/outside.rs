@@ -159,7 +159,7 @@ impl Outside {
             .map_or(&[], Vec::as_slice)
     }
 
-    /// What differs between this and what an uninterrupted run sent, in words.
+    /// What differs between this and what another run sent, in words.
     pub fn difference(&self, golden: &Self) -> Option<String> {
         if let Some(contradiction) = &self.contradiction {
             return Some(contradiction.clone());
@@ -174,7 +174,7 @@ impl Outside {
             if mine != theirs {
                 let at = mine.iter().zip(theirs).take_while(|(a, b)| a == b).count();
                 return Some(format!(
-                    "program {program}: {name} differs from byte {at} on ({} bytes, uninterrupted {})",
+                    "program {program}: {name} differs from byte {at} on ({} bytes in place of {})",
                     mine.len(),
                     theirs.len()
                 ));

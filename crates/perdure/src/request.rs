@@ -148,6 +148,14 @@ pub struct Request {
     /// Which cuts go on to the end.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resume: Option<Resume>,
+    /// How often in a row the power is cut, each time in the machine that has come back, where a cut
+    /// goes on. By default three times for half of these cuts, and once for the others.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub generations: Option<u32>,
+    /// When the machines that have come back are cut, each in its own time, where that is not to
+    /// follow from seed and cycle.
+    #[serde(skip)]
+    pub later_cuts: Vec<u64>,
     /// Host threads.
     #[serde(skip_serializing)]
     pub jobs: Option<usize>,
@@ -197,6 +205,8 @@ impl Default for Request {
             during_recovery: false,
             replica: false,
             resume: None,
+            generations: None,
+            later_cuts: Vec::new(),
             jobs: None,
             tear_seed: None,
             planted_bug: None,

@@ -24,6 +24,9 @@ pub struct Token {
     pub at: u64,
     /// What torn writes leave.
     pub tear_seed: u64,
+    /// When the machines that came back were cut.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub later_cuts: Vec<u64>,
     /// The configuration's hash.
     pub config_hash: String,
     /// The program's hash.
@@ -81,6 +84,7 @@ mod tests {
             },
             at: 12345,
             tear_seed: 7,
+            later_cuts: vec![99],
             config_hash: "x".into(),
             program_hash: "y".into(),
         };

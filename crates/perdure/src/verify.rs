@@ -47,8 +47,10 @@ pub enum Verdict {
     NotResumable,
     /// A replica of the primary that was cut holds no epoch as it was, or cannot go on from it.
     ReplicaDiffers,
-    /// The resumed run's output or exit status is not an uninterrupted run's.
+    /// The resumed machine could not go on, or sent something again with other content.
     OutputDiffers,
+    /// The resumed machine does not go on as the one that was cut would have gone on.
+    ResumeDiffers,
 }
 
 impl Verdict {
@@ -451,8 +453,38 @@ pub fn coherent_image<D: Design>(machine: &Machine<D>) -> std::io::Result<Arena>
     Ok(image)
 }
 
-/// Memory at the end of an epoch, for a machine that has just booted and is run to `until`: found
-/// where a whole image is wanted in place of digests.
+/// Cuts the power, recovers, and returns what came back; the machine is as before.
+pub fn recovered_image<D: Design>(
+    machine: &mut Machine<D>,
+    at: Cycles,
+    tear_seed: u64,
+) -> Result<Image, Error> {
+    let bug = machine.planted_bug();
+    let lost = power_off(machine, at, tear_seed);
+    let memory = &mut machine.hardware.memory;
+    let mut surviving = Surviving::new(&mut memory.arena);
+    let recovered = D::recover(&mut surviving, bug);
+    let (journal, behind) = surviving.into_parts();
+    let copy = memory.arena.duplicate();
+    journal.undo(&mut memory.arena);
+    memory.power_back(&lost);
+    recovered.map_err(|error| Error::Defect(error.to_string()))?;
+    let memory = copy.map_err(|source| Error::Host {
+        what: "copying an image".into(),
+        source,
+    })?;
+    Ok(Image { memory, behind })
+}
+
+/// Makes a range what it is elsewhere.
+pub fn overwrite(memory: &mut Arena, with: &Arena, range: &Range<u64>) {
+    for address in differing_lines(memory, with, range) {
+        memory.write_line(address, with.line(address));
+    }
+}
+
+/// Memory at the end of an epoch, for a machine that has just booted or been resumed and is run to
+/// `until`: found where a whole image is wanted in place of digests.
 pub fn image_of_epoch<D: Design>(
     machine: &mut Machine<D>,
     epoch: u64,
@@ -463,6 +495,7 @@ pub fn image_of_epoch<D: Design>(
         source,
     };
     let start = coherent_image(machine).map_err(host)?;
+    let first = machine.design.executing_epoch();
     if D::PROMISE == Promise::CausalCut {
         let mut causal = Causal::watch(machine, Digest::default());
         causal.keep_image(epoch, start);
@@ -474,7 +507,7 @@ pub fn image_of_epoch<D: Design>(
             .into_image()
             .ok_or_else(|| Error::Defect("the image was given up".into()));
     }
-    let mut expected = (epoch == 0).then_some(start);
+    let mut expected = (epoch < first).then_some(start);
     loop {
         match machine.run(until)? {
             Pause::EpochEnded(ended) if ended == epoch => {

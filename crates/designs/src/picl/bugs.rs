@@ -14,5 +14,6 @@ planted_bugs! {
     TagStaysInPrivate, "tag-stays-in-private", "a cross-epoch store in a private cache does not update the EID at the last-level cache, so the scan misses the line";
     NoUndoForClean, "no-undo-for-clean", "the first store to a clean line creates no undo entry";
     ChecksumIgnored, "checksum-ignored", "recovery takes a torn log block for a whole one";
+    RegistersStartAnew, "registers-start-anew", "after a recovery PersistedEID starts at zero, as at the first boot";
     PersistWithoutScan, "persist-without-scan", "PersistedEID advances when the scan starts, not when it has finished";
 }

@@ -587,14 +587,19 @@ impl<L: Level> Design for InCacheLog<L> {
             sequence,
             RECENT_BLOCKS,
         );
+        let bug_named = bug.and_then(Bug::named);
+        let persisted = match bug_named {
+            Some(Bug::RegistersStartAnew) => 0,
+            _ => epoch,
+        };
         let mut picl = Self {
             ids: EpochIds::new(parameters.eid_bits),
             filter: Filter::new(parameters.bloom_filter_bits),
             level: L::new(bug),
-            bug: bug.and_then(Bug::named),
+            bug: bug_named,
             log_area,
             system: epoch + 1,
-            persisted: epoch,
+            persisted,
             buffer: Vec::new(),
             flushed: VecDeque::new(),
             any_flushed: Filter::new(parameters.bloom_filter_bits),
@@ -602,7 +607,7 @@ impl<L: Level> Design for InCacheLog<L> {
             due: epoch,
             scan: Scan::Idle,
             writing: Writing::Nothing,
-            to_announce: epoch,
+            to_announce: persisted,
             record_number,
             parameters: parameters.clone(),
         };

@@ -190,15 +190,12 @@ impl Replica {
     }
 }
 
-/// A machine that goes on from memory as of the end of an epoch, in an NVM that holds nothing else.
-pub fn machine_of<D: Design>(
-    configuration: &Arc<Configuration>,
+/// Memory as of the end of an epoch in an NVM that holds nothing else, as a design wants it to go on.
+pub fn formatted<D: Design>(
+    configuration: &Configuration,
     mut memory: Arena,
-    host: HostView,
     epoch: u64,
-    outside: Outside,
-    engine: Engine,
-) -> Result<Machine<D>, Error> {
+) -> Result<Image, Error> {
     let harts = configuration.specification.harts;
     let layout = Layout::new(harts, memory.len());
     if epoch > 0 {
@@ -207,7 +204,19 @@ pub fn machine_of<D: Design>(
             .map_err(|problem| Error::Configuration(problem.to_string()))?;
     }
     let behind = BTreeMap::new();
-    let image = Image { memory, behind };
+    Ok(Image { memory, behind })
+}
+
+/// A machine that goes on from memory as of the end of an epoch, in an NVM that holds nothing else.
+pub fn machine_of<D: Design>(
+    configuration: &Arc<Configuration>,
+    memory: Arena,
+    host: HostView,
+    epoch: u64,
+    outside: Outside,
+    engine: Engine,
+) -> Result<Machine<D>, Error> {
+    let image = formatted::<D>(configuration, memory, epoch)?;
     let resumption = Resumption {
         epoch,
         outside,

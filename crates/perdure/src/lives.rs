@@ -1,0 +1,474 @@
+//! The lives of a machine: what comes after a power cut.
+//!
+//! A recovered machine goes on. It may be cut and recovered again, any number of times; every life is
+//! judged by a golden trace of its own, and the last one by how it ends.
+//!
+//! An end that is not the uncut run's is looked at twice, because a program's output may depend on
+//! time: a recovered machine's caches are cold, so its time is another one. The same lives are lived
+//! once more by the *golden* machine, which is never restored: at each cut it is replaced by one with
+//! - the kernel and the contexts that the machine had at the end of the recovered epoch, cloned in
+//!   memory ([`Machine::fork`]), so that nothing which saving or restoring loses is lost here,
+//! - memory as the program saw it then, in place of what recovery made of it,
+//! - everything else as the recovered machine has it: cold caches, the design's own NVM as recovery
+//!   left it, the outside as it was at the cut.
+//!
+//! Where the design kept its promise, and saving and restoring lose nothing, both machines are equal,
+//! cycle by cycle, and so are their ends: then the program's output depends on timing, and nobody is to
+//! blame. Under a design whose domains have an epoch each, the golden state is that of the causal cut:
+//! each domain's contexts as it left the recovered epoch, the kernel as it was before it was first
+//! changed in a newer one, and each line in its newest version that is not newer.
+
+use perdure_designs::Design;
+use perdure_hardware::arena::Arena;
+use perdure_hardware::random::Random;
+use perdure_hardware::time::Cycles;
+use perdure_linux::HostView;
+use serde_json::{Value, json};
+
+use crate::api::Observer;
+use crate::campaign::run_on;
+use crate::error::Error;
+use crate::machine::{EpochEnd, Machine, Pause, Resumption};
+use crate::outside::Outside;
+use crate::replication::restore::formatted;
+use crate::request::Prepared;
+use crate::verify::{self, CutOptions, Golden, Image, Verdict};
+
+/// One life that a power cut ended.
+#[derive(Clone, Debug)]
+pub struct Life {
+    /// When, in its own time.
+    pub cycle: Cycles,
+    /// What torn writes leave.
+    pub tear_seed: u64,
+    /// What came back.
+    pub recovered_epoch: Option<u64>,
+    /// The epoch that memory should be compared with.
+    pub judged_by_epoch: u64,
+    /// The verdict on this cut alone.
+    pub verdict: Verdict,
+}
+
+impl Life {
+    /// As JSON.
+    pub fn to_json(&self) -> Value {
+        json!({
+            "cycle": self.cycle,
+            "recovered_epoch": self.recovered_epoch,
+            "verdict": self.verdict,
+        })
+    }
+}
+
+/// How an uncut run ends.
+pub struct Uncut {
+    /// Nothing changes any more after this.
+    pub end: Cycles,
+    /// What left the machine.
+    pub outside: Outside,
+    /// The exit status.
+    pub status: Option<i32>,
+}
+
+/// How often the power is to be cut.
+pub struct Plan<'a> {
+    /// So often in a row, the first cut included.
+    pub generations: u32,
+    /// When the later ones end, as far as that is given and not to be drawn.
+    pub later_cuts: &'a [Cycles],
+}
+
+/// What came of the lives after the first.
+#[derive(Default)]
+pub struct Sequel {
+    /// Those that were cut.
+    pub lives: Vec<Life>,
+    /// When they were to be cut, the one that ended before included.
+    pub later_cuts: Vec<Cycles>,
+    /// What is wrong, and in words.
+    pub failure: Option<(Verdict, String)>,
+    /// The end is not the uncut run's, and the golden machine's is the same.
+    pub depends_on_timing: bool,
+    /// The last life's time at its end, and what it has written to standard output; nothing if the
+    /// user stopped it.
+    pub end: Option<(Cycles, Vec<u8>)>,
+    /// Second cuts of recoveries.
+    pub recovery_cuts: u64,
+}
+
+/// How a machine ended.
+#[derive(Debug)]
+enum End {
+    /// Its programs are over.
+    Finished,
+    /// They never will be, and why.
+    Hangs(String),
+    /// The machine could not go on.
+    Broken(String),
+    /// The user stopped it.
+    Stopped,
+}
+
+/// What all lives of a campaign have in common.
+pub struct Lives<'a> {
+    /// The program and the machine.
+    pub prepared: &'a Prepared,
+    /// The design's planted bug.
+    pub bug: Option<&'static str>,
+    /// What the last life's end is compared with.
+    pub uncut: &'a Uncut,
+    /// Steps of each recovery that are cut.
+    pub recovery_steps: u64,
+    /// Who may stop it.
+    pub observer: &'a dyn Observer,
+    /// Called from time to time.
+    pub progress: &'a dyn Fn(),
+}
+
+impl Lives<'_> {
+    /// A machine before its first instruction.
+    pub fn first<D: Design>(&self) -> Result<Machine<D>, Error> {
+        let Prepared {
+            configuration,
+            workload,
+            engine,
+            ..
+        } = self.prepared;
+        let mut machine = Machine::<D>::boot(configuration, workload, *engine, self.bug)?;
+        machine.hardware.enforce_contract();
+        Ok(machine)
+    }
+
+    fn resumption(&self, epoch: u64, outside: Outside) -> Resumption {
+        Resumption {
+            epoch,
+            outside,
+            engine: self.prepared.engine,
+            bug: self.bug,
+            mistake: self.prepared.workload.mistake,
+        }
+    }
+
+    /// The machine that goes on from what recovery brought back.
+    fn next<D: Design>(
+        &self,
+        machine: &Machine<D>,
+        image: Image,
+        epoch: u64,
+    ) -> Result<Machine<D>, Error> {
+        let (host, outside) = world_of(machine);
+        let configuration = &self.prepared.configuration;
+        let resumption = self.resumption(epoch, outside);
+        let mut next = Machine::<D>::resume(configuration, image, host, resumption)?;
+        next.hardware.enforce_contract();
+        Ok(next)
+    }
+
+    /// The lives after a cut that was verified, to the end of the last one.
+    pub fn go_on<D: Design>(
+        &self,
+        machine: &Machine<D>,
+        golden: &Golden,
+        image: Image,
+        cut: &Life,
+        plan: &Plan,
+    ) -> Result<Sequel, Error> {
+        let mut sequel = Sequel::default();
+        let mut random = Random::new(cut.tear_seed ^ 0x6c69_7665_7300);
+        let mut left = self.uncut.end.saturating_sub(cut.cycle);
+        let epoch = cut.recovered_epoch.unwrap_or_default();
+        let mut current = match self.begin(machine, golden, image, epoch)? {
+            Ok(next) => next,
+            Err(failure) => return Ok(sequel.failing(failure)),
+        };
+        let mut began = epoch;
+        for number in 1..plan.generations as usize {
+            let start = current.time();
+            let drawn = self.draw(&mut random, left);
+            let at = match plan.later_cuts.get(number - 1) {
+                Some(&at) => at,
+                None => start.saturating_add(drawn),
+            };
+            left = left.saturating_sub(at.saturating_sub(start));
+            sequel.later_cuts.push(at);
+            let mut golden = Golden::watch(&mut current, began);
+            let watch = |machine: &mut Machine<D>, epoch| golden.record(machine, epoch);
+            let progress = |_: &Machine<D>| (self.progress)();
+            match run_on(&mut current, at, self.observer, watch, progress) {
+                Ok(Some(Pause::Time)) => {}
+                // It ended before the power went.
+                Ok(Some(_)) => break,
+                Ok(None) => return Ok(sequel),
+                Err(error) => match failure_of(error)? {
+                    End::Hangs(_) => break,
+                    other => return Ok(sequel.failing((Verdict::OutputDiffers, other.words()))),
+                },
+            }
+            let tear_seed = random.bits();
+            let options = CutOptions {
+                tear_seed,
+                recovery_steps: self.recovery_steps,
+                keep_image: true,
+            };
+            let judged = verify::cut(&mut current, &mut golden, at, options);
+            sequel.recovery_cuts += judged.recovery_cuts;
+            sequel.lives.push(Life {
+                cycle: at,
+                tear_seed,
+                recovered_epoch: judged.recovered_epoch,
+                judged_by_epoch: judged.judged_by_epoch,
+                verdict: judged.verdict,
+            });
+            let (Some(image), Some(epoch)) = (judged.image, judged.recovered_epoch) else {
+                let why = judged.message.unwrap_or_default();
+                let message = format!("life {}, cut at cycle {at}: {why}", number + 1);
+                return Ok(sequel.failing((judged.verdict, message)));
+            };
+            current = match self.begin(&current, &golden, image, epoch)? {
+                Ok(next) => next,
+                Err(failure) => return Ok(sequel.failing(failure)),
+            };
+            began = epoch;
+        }
+        let mut all = vec![cut.clone()];
+        all.extend(sequel.lives.iter().cloned());
+        self.judge_end(&mut current, sequel, || self.golden(&all))
+    }
+
+    /// Goes on from a replica's memory, as of the end of an epoch, after a cut that lost the primary.
+    pub fn go_on_from_replica<D: Design>(
+        &self,
+        machine: &Machine<D>,
+        memory: Arena,
+        epoch: u64,
+        cut: &Life,
+    ) -> Result<Sequel, Error> {
+        let sequel = Sequel::default();
+        let (host, outside) = world_of(machine);
+        let configuration = &self.prepared.configuration;
+        let image = formatted::<D>(configuration, memory, epoch)?;
+        let resumption = self.resumption(epoch, outside);
+        let next = Machine::<D>::resume(configuration, image, host, resumption);
+        match resumable(next)? {
+            Err(why) => Ok(sequel.failing((Verdict::NotResumable, why))),
+            Ok(mut next) => {
+                next.hardware.enforce_contract();
+                self.judge_end(&mut next, sequel, || {
+                    let mut machine = self.first::<D>()?;
+                    machine.keep_epoch_end(epoch);
+                    let memory = verify::image_of_epoch(&mut machine, epoch, cut.cycle)?;
+                    let image = formatted::<D>(configuration, memory, epoch)?;
+                    let end = machine.epoch_end.take();
+                    let (_, outside) = world_of(&machine);
+                    let resumption = self.resumption(epoch, outside);
+                    Machine::<D>::fork(configuration, image, end.unwrap_or_default(), resumption)
+                })
+            }
+        }
+    }
+
+    /// How long the next life is to be, where so much of the program is left: half of them any part
+    /// of that, the others rather short, because what a resume carries over is used first.
+    fn draw(&self, random: &mut Random, left: Cycles) -> Cycles {
+        let left = left.max(self.uncut.end / 64).max(1);
+        let shorter = random.below(2) * (1 + random.below(12));
+        1 + random.below((left >> shorter).max(1))
+    }
+
+    /// Lets the next life begin; what is wrong with it from the first.
+    fn begin<D: Design>(
+        &self,
+        machine: &Machine<D>,
+        golden: &Golden,
+        image: Image,
+        epoch: u64,
+    ) -> Result<Result<Machine<D>, (Verdict, String)>, Error> {
+        let next = match resumable(self.next(machine, image, epoch))? {
+            Ok(next) => next,
+            Err(why) => return Ok(Err((Verdict::NotResumable, why))),
+        };
+        let found = (next.hardware).coherent_digest(&next.design, &golden.range());
+        if golden.digest(epoch) != Some(found) {
+            let message = format!("the machine goes on with other memory than epoch {epoch}'s");
+            return Ok(Err((Verdict::ResumeDiffers, message)));
+        }
+        Ok(Ok(next))
+    }
+
+    /// Runs the last life to its end and judges that, if need be beside the golden machine.
+    fn judge_end<D: Design>(
+        &self,
+        last: &mut Machine<D>,
+        mut sequel: Sequel,
+        golden: impl FnOnce() -> Result<Machine<D>, Error>,
+    ) -> Result<Sequel, Error> {
+        let end = self.run_to_end(last)?;
+        let words = end.words();
+        let broken =
+            |message: String| (Verdict::OutputDiffers, format!("after resuming: {message}"));
+        let difference = match end {
+            End::Stopped => return Ok(sequel),
+            End::Broken(message) => return Ok(sequel.failing(broken(message))),
+            End::Hangs(message) => Some(message),
+            End::Finished => self.difference(last),
+        };
+        sequel.end = Some((last.time(), last.outside.stream(0, 1).to_vec()));
+        if let Some(contradiction) = &last.outside.contradiction {
+            return Ok(sequel.failing(broken(contradiction.clone())));
+        }
+        let Some(difference) = difference else {
+            return Ok(sequel);
+        };
+        let mut golden = golden()?;
+        golden.hardware.enforce_contract();
+        let golden_end = self.run_to_end(&mut golden)?;
+        let same = golden_end.words() == words
+            && status_of(&golden) == status_of(last)
+            && last.outside.difference(&golden.outside).is_none();
+        if let End::Stopped = golden_end {
+            sequel.end = None;
+        } else if same {
+            sequel.depends_on_timing = true;
+        } else {
+            let message = format!(
+                "after resuming: {difference}; from the same epoch, without saving and restoring, the program does not end so"
+            );
+            return Ok(sequel.failing((Verdict::ResumeDiffers, message)));
+        }
+        Ok(sequel)
+    }
+
+    /// What differs between the end of a run and that of the uncut one, in words.
+    pub fn difference<D: Design>(&self, ended: &Machine<D>) -> Option<String> {
+        let (mine, theirs) = (status_of(ended), self.uncut.status);
+        if mine != theirs {
+            let number = |status: Option<i32>| status.unwrap_or(-1);
+            return Some(format!(
+                "exit status {} in place of {}",
+                number(mine),
+                number(theirs)
+            ));
+        }
+        ended.outside.difference(&self.uncut.outside)
+    }
+
+    fn run_to_end<D: Design>(&self, machine: &mut Machine<D>) -> Result<End, Error> {
+        // Nobody compares memory any more.
+        machine.hardware.memory.arena.take_digest();
+        machine.hardware.trace = None;
+        machine.notes = None;
+        machine.outside.receipts = None;
+        // A resumed run may be slower, its caches are cold; it may not run on for ever.
+        let patience = self.uncut.end.saturating_mul(4);
+        let patience = patience.saturating_add(1_000_000_000);
+        let progress = |_: &Machine<D>| (self.progress)();
+        Ok(
+            match run_on(machine, patience, self.observer, |_, _| {}, progress) {
+                Ok(None) => End::Stopped,
+                Ok(Some(Pause::Finished)) => End::Finished,
+                Ok(Some(_)) => End::Hangs(format!(
+                    "the resumed run had not ended after {patience} cycles"
+                )),
+                Err(error) => failure_of(error)?,
+            },
+        )
+    }
+
+    /// The machine that the life after these cuts begins as, recovered and restored at each of them.
+    pub fn restored<D: Design>(&self, cuts: &[Life]) -> Result<Machine<D>, Error> {
+        let mut machine = self.first::<D>()?;
+        for cut in cuts {
+            while let Pause::EpochEnded(_) = machine.run(cut.cycle)? {}
+            let image = verify::recovered_image(&mut machine, cut.cycle, cut.tear_seed)?;
+            let epoch = cut.recovered_epoch.unwrap_or_default();
+            machine = self.next(&machine, image, epoch)?;
+        }
+        Ok(machine)
+    }
+
+    /// The same machine, golden: never saved and restored.
+    fn golden<D: Design>(&self, cuts: &[Life]) -> Result<Machine<D>, Error> {
+        let mut machine = self.first::<D>()?;
+        let mut began: Option<(u64, EpochEnd)> = None;
+        for cut in cuts {
+            let epoch = cut.recovered_epoch.unwrap_or_default();
+            let known = began.take().filter(|(known, _)| *known == epoch);
+            let (image, end) = golden_state(&mut machine, epoch, cut, known.map(|(_, end)| end))?;
+            let (_, outside) = world_of(&machine);
+            let configuration = &self.prepared.configuration;
+            let resumption = self.resumption(epoch, outside);
+            machine = Machine::<D>::fork(configuration, image, end.clone(), resumption)?;
+            machine.hardware.enforce_contract();
+            began = Some((epoch, end));
+        }
+        Ok(machine)
+    }
+}
+
+/// Runs a machine from its beginning to a cut. Returns its golden state of the recovered epoch's end,
+/// and beside the golden memory what recovery left of the design's. `known` is what the machine began
+/// with, if it is that epoch.
+fn golden_state<D: Design>(
+    machine: &mut Machine<D>,
+    epoch: u64,
+    cut: &Life,
+    known: Option<EpochEnd>,
+) -> Result<(Image, EpochEnd), Error> {
+    if known.is_none() {
+        machine.keep_epoch_end(epoch);
+    }
+    let memory = verify::image_of_epoch(machine, epoch, cut.cycle)?;
+    let mut image = verify::recovered_image(machine, cut.cycle, cut.tear_seed)?;
+    verify::overwrite(&mut image.memory, &memory, &machine.layout.protected());
+    let end = known.or_else(|| machine.epoch_end.take());
+    let end = end.ok_or_else(|| Error::Defect("an epoch's end was not kept".into()))?;
+    Ok((image, end))
+}
+
+impl Sequel {
+    fn failing(mut self, failure: (Verdict, String)) -> Self {
+        self.failure = Some(failure);
+        self
+    }
+}
+
+impl End {
+    fn words(&self) -> String {
+        match self {
+            Self::Finished | Self::Stopped => String::new(),
+            Self::Hangs(why) | Self::Broken(why) => why.clone(),
+        }
+    }
+}
+
+/// A machine that was resumed, or why it could not be. What the host refused is nobody's verdict.
+fn resumable<T>(resumed: Result<T, Error>) -> Result<Result<T, String>, Error> {
+    match resumed {
+        Err(error @ Error::Host { .. }) => Err(error),
+        other => Ok(other.map_err(|error| error.to_string())),
+    }
+}
+
+/// What an error says of a machine. What the host refused is nobody's verdict.
+fn failure_of(error: Error) -> Result<End, Error> {
+    match error {
+        Error::Host { .. } => Err(error),
+        Error::Deadlock { .. } => Ok(End::Hangs(error.to_string())),
+        other => Ok(End::Broken(other.to_string())),
+    }
+}
+
+fn status_of<D: Design>(machine: &Machine<D>) -> Option<i32> {
+    machine.ended().map(|ended| ended.report.status)
+}
+
+/// What a machine that goes on in another's place finds: the same host, and an outside that has seen
+/// what it has seen.
+pub fn world_of<D: Design>(machine: &Machine<D>) -> (HostView, Outside) {
+    let outside = Outside {
+        forward: None,
+        receipts: None,
+        ..machine.outside.clone()
+    };
+    (machine.kernel().host_view(), outside)
+}
