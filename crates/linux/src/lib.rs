@@ -41,9 +41,11 @@
 //!   address space. The number of a space is used again after
 //!   [`Machine::mappings_changed`] has named all of its pages.
 //! - Each process reads its program's file into frames of its own; only `fork` shares them.
-//! - `socket` answers EAFNOSUPPORT; epoll serves pipes and event counters, which is what Go's
-//!   runtime needs. The list of calls, and of those refused on purpose, is in
-//!   `syscalls/table.rs`.
+//! - **Sockets** of TCP, UDP and UNIX reach the programs of this machine and nobody else: there is
+//!   no host network, and every address but the loopback ones is unreachable. What is sent stands
+//!   at once in the receiver's queue. Not there: raw and packet sockets, out-of-band data,
+//!   multicast, `TIME_WAIT`, error queues.
+//! - The list of calls, and of those refused on purpose, is in `syscalls/table.rs`.
 //! - The first stack is a plain mapping of its full size, filled page by page on demand; there is
 //!   no randomisation of addresses and no vDSO, only a page with the signal-return trampoline.
 //! - Everything belongs to user 1000; host files are shown with mode 0644 or 0755 and with the
@@ -77,6 +79,7 @@ mod load;
 mod loss;
 mod machine;
 mod memory;
+mod net;
 mod outcome;
 mod output;
 mod page_table;

@@ -8,6 +8,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::jobs::Jobs;
+use crate::net::Sockets;
 use crate::signal::SignalFile;
 use crate::timers::{TimerFile, Timers};
 use crate::vfs::descriptor::{OpenFiles, Table};
@@ -20,6 +21,8 @@ pub(crate) struct Rare {
     pub jobs: Jobs,
     /// Part 3.
     pub timers: Timers,
+    /// Part 16.
+    pub sockets: Sockets,
 }
 
 /// The rare parts of open files, which stand with their kind.
@@ -56,6 +59,7 @@ impl Rare {
         append_part(out, 3, self.timers.is_empty(), &self.timers);
         append_part(out, 4, open.timer_files.is_empty(), &open.timer_files);
         append_part(out, 5, open.signal_files.is_empty(), &open.signal_files);
+        append_part(out, 16, self.sockets.is_empty(), &self.sockets);
     }
 
     /// The parts that stand in bytes; `None` if the bytes are damaged.
@@ -73,6 +77,11 @@ impl Rare {
                 3 => take_part(rest, &mut rare.timers)?,
                 4 => take_part(rest, &mut files.timers)?,
                 5 => take_part(rest, &mut files.signals)?,
+                16 => {
+                    let rest = take_part(rest, &mut rare.sockets)?;
+                    rare.sockets.count_held();
+                    rest
+                }
                 _ => return None,
             };
         }

@@ -328,8 +328,11 @@ impl Kernel {
         self.validate_files()?;
         let processes = self.processes.live.values();
         let descriptors = processes.flat_map(|process| process.descriptors.iter());
-        let descriptors = descriptors.map(|(_, descriptor)| descriptor);
-        self.open.validate(&self.files, descriptors)?;
+        let descriptors = descriptors.map(|(_, descriptor)| descriptor.file);
+        let holders = descriptors.chain(self.rare.sockets.files_in_flight());
+        self.open
+            .validate(&self.files, &self.rare.sockets, holders)?;
+        self.rare.sockets.validate(&self.files, &self.open)?;
         self.validate_frames()?;
         self.validate_processes()?;
         self.validate_jobs()?;

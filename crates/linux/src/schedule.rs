@@ -15,6 +15,7 @@ use crate::outcome::{ExitReport, Outcome, ProgramReport, Running};
 use crate::process::ProcessId;
 use crate::signal::{SIGALRM, SignalInfo, Target};
 use crate::thread::{Context, Thread, ThreadState, Wait};
+use crate::vfs::descriptor::Object;
 
 /// Cycles of a switch to another thread.
 const SWITCH_CYCLES: u64 = 500;
@@ -200,17 +201,66 @@ impl Kernel {
         }
     }
 
-    /// Makes every thread of a program that waits for something about open files try again: most of
-    /// what can be waited for is never open in two programs.
+    /// Makes every thread of a program that waits for something about open files try again: for
+    /// pipes without a name and event counters, which are open in two programs only if a socket
+    /// brought them there; once there are sockets, everybody tries again.
     pub(crate) fn wake_file_waiters(&mut self, program: u32) {
+        let everybody = !self.rare.sockets.is_empty();
         let of_program = |thread: &&Thread| {
             let process = self.processes.get(thread.process);
-            process.is_some_and(|process| process.program == program)
+            everybody || process.is_some_and(|process| process.program == program)
         };
         let own = self.threads.values().filter(of_program);
         let own: Vec<ThreadId> = own.map(|thread| thread.id).collect();
         for id in own {
             self.unblock_if(id, |wait| matches!(wait, Wait::Files | Wait::Readiness));
+        }
+    }
+
+    /// Makes every thread, of whichever program, that waits for something about open files try
+    /// again, if its process can see a changed object: through a descriptor, or through an epoll
+    /// instance that watches it.
+    pub(crate) fn wake_waiters_for(&mut self, changed: impl Fn(&Object) -> bool) {
+        let waits = |thread: &&Thread| {
+            matches!(
+                thread.state,
+                ThreadState::Blocked {
+                    wait: Wait::Files | Wait::Readiness,
+                    ..
+                }
+            )
+        };
+        let waiting: Vec<(ThreadId, ProcessId)> = self
+            .threads
+            .values()
+            .filter(waits)
+            .map(|thread| (thread.id, thread.process))
+            .collect();
+        if waiting.is_empty() {
+            return;
+        }
+        let open = &self.open;
+        let is_changed =
+            |file: u32| (open.files.get(file)).is_some_and(|file| changed(&file.object));
+        let shows = |file: u32| match open.files.get(file).map(|file| &file.object) {
+            Some(Object::Poller(id)) => (open.pollers.get(*id)).is_some_and(|poller| {
+                let mut watched = poller.interests.keys();
+                watched.any(|&(_, file)| is_changed(file))
+            }),
+            Some(object) => changed(object),
+            None => false,
+        };
+        let sees = |process: ProcessId| {
+            let descriptors = &self.processes[process].descriptors;
+            descriptors.iter().any(|(_, one)| shows(one.file))
+        };
+        let woken: Vec<ThreadId> = waiting
+            .into_iter()
+            .filter(|&(_, process)| sees(process))
+            .map(|(id, _)| id)
+            .collect();
+        for id in woken {
+            self.unblock(id, None);
         }
     }
 

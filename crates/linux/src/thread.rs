@@ -76,8 +76,8 @@ impl Wait {
     /// True if a handler with `SA_RESTART` makes the call start again.
     pub fn restarts(self, has_deadline: bool) -> bool {
         match self {
-            Wait::Futex { .. } => !has_deadline,
-            Wait::Files | Wait::Child | Wait::Fifo { .. } => true,
+            Wait::Futex { .. } | Wait::Files => !has_deadline,
+            Wait::Child | Wait::Fifo { .. } => true,
             Wait::Sleep { .. }
             | Wait::Readiness
             | Wait::Signals { .. }

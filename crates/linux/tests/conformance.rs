@@ -118,6 +118,8 @@ conformance! {
     cpp_runtime: "runtime.cc" [];
     every_timer_and_signals_that_are_read: "../../../../tests/guests/alarms.c" [];
     fifos_and_pipes: "../../../../tests/guests/fifos.c" [];
+    internet_sockets: "sockets.c" [];
+    local_sockets: "local.c" [];
     stopped_processes: "../../../../tests/guests/jobs.c" [];
 }
 

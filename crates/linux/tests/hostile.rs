@@ -300,6 +300,12 @@ fn forged_states_are_refused_or_run() {
     forge("../../../../tests/guests/jobs.c", 40_000);
 }
 
+/// The same with sockets in every state, and messages with open files in them.
+#[test]
+fn forged_sockets_are_refused_or_run() {
+    forge("crowd.c", 60_000);
+}
+
 fn forge(source: &str, instructions: u64) {
     let (original, runner) = saved(source, instructions);
     let (first, count) = (number("PERDURE_SEED", 1), number("PERDURE_COUNT", 3000));

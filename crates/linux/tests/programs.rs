@@ -205,3 +205,34 @@ fn spaces_are_apart() {
             .is_none()
     );
 }
+
+fn local(arguments: &[&str]) -> Program {
+    Program {
+        path: compile(&guest("local.c"), &["-static"]),
+        ..program(arguments)
+    }
+}
+
+/// A server and its client are programs of their own, on harts of their own; also when the kernel is
+/// saved and restored in the middle of what they say.
+#[test]
+fn programs_talk_to_each_other() {
+    for restore_every in [None, Some(3)] {
+        let mut options = options(&[&[], &[]]);
+        options.configuration.programs = vec![local(&["serve", "7000"]), local(&["ask", "7000"])];
+        options.slice = 500;
+        options.restore_every = restore_every;
+        let ended = support::run(options);
+        assert_eq!(statuses(&ended), [0, 0], "{}", ended.report);
+        assert_eq!(output_of(&ended, 0), "served\n");
+        assert_eq!(output_of(&ended, 1), "10000\n");
+    }
+}
+
+/// Open files that only messages hold which nobody can receive are let go.
+#[test]
+fn what_nobody_can_receive_is_closed() {
+    let mut options = options(&[&[]]);
+    options.configuration.programs = vec![local(&["garbage"])];
+    assert_eq!(support::run(options).status, 0);
+}

@@ -75,6 +75,12 @@ fn with_stopped_processes() {
     resumes("../../../../tests/guests/jobs.c", 2000, 3);
 }
 
+#[test]
+fn with_sockets_and_what_lies_between_them() {
+    resumes("sockets.c", 20_000, 37);
+    resumes("local.c", 500, 3);
+}
+
 /// Equal state stands at equal places: between two moments of a busy program, few lines differ.
 #[test]
 fn saved_bytes_stay_in_place() {

@@ -1,6 +1,6 @@
 //! Opening files and asking about them.
 
-use super::{Answer, Call, Stop, pipes};
+use super::{Answer, Call, Stop, pipes, sockets};
 use crate::errno::Errno;
 use crate::kernel::Kernel;
 use crate::machine::PAGE_BYTES;
@@ -9,7 +9,7 @@ use crate::vfs::descriptor::{
     Descriptor, Lock, O_ACCMODE, O_APPEND, O_CLOEXEC, O_CREAT, O_DIRECTORY, O_EXCL, O_NOFOLLOW,
     O_NONBLOCK, O_PATH, O_TMPFILE, O_TRUNC, Object, OpenFile,
 };
-use crate::vfs::inode::{Device, FileNode, InodeId, Node, S_IFIFO, S_IFREG};
+use crate::vfs::inode::{Device, FileNode, InodeId, Node, S_IFIFO, S_IFREG, S_IFSOCK};
 use crate::vfs::locks::{self, RecordLock};
 use crate::vfs::path::{Place, Viewer};
 
@@ -206,8 +206,10 @@ fn open_inode(call: &mut Call, inode: InodeId, flags: u32, place: &Place) -> Ans
             Some(text.into_bytes())
         }
         Node::Fixed(text) => Some(text.clone().into_bytes()),
+        Node::NetReport(report) => Some(call.kernel.rare.sockets.report(*report).into_bytes()),
         Node::Device(Device::Terminal) => return Err(Errno::ENXIO.into()),
         Node::Fifo if flags & O_PATH == 0 => return pipes::open_fifo(call, inode, flags),
+        Node::Socket if flags & O_PATH == 0 => return Err(Errno::ENXIO.into()),
         _ => None,
     };
     let object = match text {
@@ -313,6 +315,23 @@ impl Kernel {
 
     /// One descriptor less for an open file of a program.
     pub(crate) fn close_file(&mut self, program: u32, index: u32) {
+        let mut dropped = Vec::new();
+        self.close_one(program, index, &mut dropped);
+        if !self.rare.sockets.is_empty() {
+            dropped.extend(self.unreachable_flights());
+            self.close_files(dropped);
+        }
+    }
+
+    /// One holder less for each of some open files that messages held.
+    pub(crate) fn close_files(&mut self, mut files: Vec<u32>) {
+        while let Some(index) = files.pop() {
+            self.close_one(0, index, &mut files);
+        }
+    }
+
+    /// One holder less for an open file; `dropped` gets the files that were on their way to it.
+    fn close_one(&mut self, program: u32, index: u32, dropped: &mut Vec<u32>) {
         let Some(file) = self.open.files.get_mut(index) else {
             return;
         };
@@ -359,6 +378,10 @@ impl Kernel {
             }
             Object::Signals(id) => {
                 self.open.signal_files.remove(id);
+            }
+            Object::Socket(id) => {
+                self.close_socket(id, dropped);
+                return;
             }
         }
         self.wake_file_waiters(program);
@@ -417,12 +440,16 @@ impl Kernel {
         if let Some(inode) = file.inode() {
             return self.metadata(inode);
         }
-        let pipe = matches!(file.object, Object::PipeReader(_) | Object::PipeWriter(_));
+        let mode = match file.object {
+            Object::PipeReader(_) | Object::PipeWriter(_) => S_IFIFO | 0o600,
+            Object::Socket(_) => S_IFSOCK | 0o777,
+            _ => 0o600,
+        };
         // Beyond every inode number of the tree.
         let inode = (1 << 32) + u64::from(descriptor.file);
         Ok(Metadata {
             inode,
-            mode: if pipe { S_IFIFO | 0o600 } else { 0o600 },
+            mode,
             links: 1,
             device_type: 0,
             size: 0,
@@ -732,6 +759,11 @@ pub(crate) fn flock(call: &mut Call) -> Answer {
 pub(crate) fn ioctl(call: &mut Call) -> Answer {
     let [number, request, address, ..] = call.arguments;
     call.descriptor(number)?;
+    if let Object::Socket(id) = call.file(number)?.object
+        && let Some(answer) = sockets::socket_ioctl(call, id, request as u32, address)?
+    {
+        return Ok(answer);
+    }
     match request & 0xffff_ffff {
         // FIOCLEX, FIONCLEX.
         0x5451 | 0x5450 => {

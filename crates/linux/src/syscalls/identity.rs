@@ -251,18 +251,6 @@ pub(crate) fn not_implemented(_call: &mut Call) -> Answer {
     Err(Errno::ENOSYS.into())
 }
 
-/// `socket`, `socketpair`: no address family is supported.
-pub(crate) fn no_sockets(_call: &mut Call) -> Answer {
-    Err(Errno::EAFNOSUPPORT.into())
-}
-
-/// Calls on sockets; no descriptor is one.
-pub(crate) fn not_a_socket(call: &mut Call) -> Answer {
-    const ENOTSOCK: Errno = Errno(88);
-    call.descriptor(call.arguments[0])?;
-    Err(ENOTSOCK.into())
-}
-
 /// Extended attributes: the file system has none.
 pub(crate) fn no_attributes(_call: &mut Call) -> Answer {
     Err(Errno::EOPNOTSUPP.into())

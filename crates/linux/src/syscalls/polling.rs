@@ -5,6 +5,7 @@ use super::{Answer, Call};
 use crate::errno::Errno;
 use crate::kernel::Kernel;
 use crate::machine::ThreadId;
+use crate::net::State;
 use crate::thread::Wait;
 use crate::vfs::descriptor::{Interest, O_CLOEXEC, Object, OpenFile, Poller};
 use crate::vfs::pipe::PIPE_ATOMIC_BYTES;
@@ -14,6 +15,7 @@ const POLLOUT: u32 = 4;
 const POLLERR: u32 = 8;
 const POLLHUP: u32 = 16;
 const POLLNVAL: u32 = 32;
+const POLLRDHUP: u32 = 0x2000;
 const POLLRDNORM: u32 = 0x40;
 const POLLWRNORM: u32 = 0x100;
 
@@ -105,7 +107,43 @@ impl Kernel {
                 });
                 (if ready { POLLIN | POLLRDNORM } else { 0 }, 0)
             }),
+            Object::Socket(id) => self.socket_readiness(*id),
         }
+    }
+
+    fn socket_readiness(&self, id: u32) -> (u32, u64) {
+        const INPUT: u32 = POLLIN | POLLRDNORM;
+        const OUTPUT: u32 = POLLOUT | POLLWRNORM;
+        let sockets = &self.rare.sockets;
+        let Ok(socket) = sockets.get(id) else {
+            return (POLLERR, 0);
+        };
+        if let State::Listening { pending, .. } = &socket.state {
+            return (if pending.is_empty() { 0 } else { INPUT }, socket.activity);
+        }
+        if matches!(socket.state, State::Connecting { .. }) {
+            return (0, socket.activity);
+        }
+        let both_ended = socket.input_ended && socket.output_ended;
+        let closed = socket.connects() && socket.state == State::Unconnected;
+        let mut ready = 0;
+        if socket.error != 0 {
+            ready |= POLLERR;
+        }
+        if both_ended || closed {
+            ready |= POLLHUP;
+        }
+        if socket.input_ended {
+            ready |= INPUT | POLLRDHUP;
+        }
+        let refused = socket.error != 0 && closed;
+        if !socket.queue.is_empty() || refused {
+            ready |= INPUT;
+        }
+        if socket.is_tcp() && socket.output_ended || sockets.is_writable(id) {
+            ready |= OUTPUT;
+        }
+        (ready, socket.activity)
     }
 
     /// What an epoll interest has to report, and the count of changes it belongs to.

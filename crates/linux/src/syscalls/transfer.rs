@@ -2,7 +2,7 @@
 
 use perdure_riscv::Access;
 
-use super::{Answer, Call, Stop, timers};
+use super::{Answer, Call, Stop, messages, timers};
 use crate::errno::Errno;
 use crate::signal::{self, SI_USER, SIGPIPE, SignalInfo};
 use crate::vfs::descriptor::{
@@ -43,7 +43,7 @@ pub(crate) fn vector(call: &mut Call, address: u64, count: u64) -> Result<Pieces
     Ok(pieces)
 }
 
-fn one_piece(address: u64, length: u64) -> Pieces {
+pub(crate) fn one_piece(address: u64, length: u64) -> Pieces {
     vec![(address, length.min(TRANSFER_BYTES_MAX))]
 }
 
@@ -82,6 +82,7 @@ pub(crate) enum Target {
     Timer(u32),
     Signals(u32),
     Event(u32),
+    Socket,
 }
 
 pub(crate) fn target(call: &Call, number: u64) -> Result<Target, Errno> {
@@ -93,10 +94,10 @@ pub(crate) fn target(call: &Call, number: u64) -> Result<Target, Errno> {
             Node::Link(_)
             | Node::ProcessLink(_)
             | Node::Report(_)
+            | Node::NetReport(_)
             | Node::Fixed(_)
-            | Node::Fifo => {
-                return Err(Errno::EBADF);
-            }
+            | Node::Fifo
+            | Node::Socket => return Err(Errno::EBADF),
         },
         Object::Text { text, .. } => Target::Text(text.clone()),
         Object::PipeReader(id) => Target::PipeReader(*id),
@@ -106,6 +107,7 @@ pub(crate) fn target(call: &Call, number: u64) -> Result<Target, Errno> {
         Object::Timer(id) => Target::Timer(*id),
         Object::Signals(id) => Target::Signals(*id),
         Object::Poller(_) => return Err(Errno::EINVAL),
+        Object::Socket(_) => Target::Socket,
     })
 }
 
@@ -149,6 +151,7 @@ fn read_into(call: &mut Call, number: u64, pieces: &Pieces, position: Option<u64
         Target::Event(id) => read_event(call, id, pieces, wanted, nonblocking),
         Target::Timer(id) => timers::read_timer(call, id, pieces, wanted, nonblocking),
         Target::Signals(id) => timers::read_signals(call, id, pieces, wanted, nonblocking),
+        Target::Socket => messages::read_socket(call, number, pieces),
         _ => Err(Errno::EBADF.into()),
     }
 }
@@ -307,6 +310,12 @@ fn write_from(call: &mut Call, number: u64, pieces: &Pieces, position: Option<u6
     if !call.file(number)?.writable() {
         return Err(Errno::EBADF.into());
     }
+    if messages::is_socket(call, number) {
+        if position.is_some() {
+            return Err(Errno::ESPIPE.into());
+        }
+        return messages::write_socket(call, number, pieces);
+    }
     let bytes = gather(call, pieces)?;
     write_bytes(call, number, &bytes, position)
 }
@@ -352,6 +361,7 @@ pub(crate) fn write_bytes(
             write_pipe(call, id, bytes, nonblocking, packets)
         }
         Target::Event(id) => write_event(call, id, bytes, nonblocking),
+        Target::Socket => messages::send_bytes(call, number, bytes),
         Target::PipeReader(_) => Err(Errno::EBADF.into()),
         Target::Timer(_) | Target::Signals(_) => Err(Errno::EINVAL.into()),
     }

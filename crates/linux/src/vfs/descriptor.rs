@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::pipe::{EventCounter, Pipe, Traits};
 use super::{FileSystem, InodeId, Node};
 use crate::errno::Errno;
+use crate::net::Sockets;
 use crate::signal::SignalFile;
 use crate::timers::TimerFile;
 
@@ -47,6 +48,7 @@ pub(crate) enum Object {
     },
     Timer(u32),
     Signals(u32),
+    Socket(u32),
 }
 
 /// `flock` on an open file.
@@ -266,19 +268,20 @@ impl OpenFiles {
             .any(|(_, file)| file.inode() == Some(inode))
     }
 
-    /// Every reference names something that exists; an error says what does not. `descriptors` are
-    /// those of all processes.
-    pub fn validate<'a>(
+    /// Every reference names something that exists; an error says what does not. `holders` are the
+    /// files of all descriptors of all processes, and of messages under way.
+    pub fn validate(
         &self,
         files: &FileSystem,
-        descriptors: impl Iterator<Item = &'a Descriptor>,
+        sockets: &Sockets,
+        held: impl Iterator<Item = u32>,
     ) -> Result<(), &'static str> {
         let mut holders = vec![0_u32; self.files.entries.len()];
-        for descriptor in descriptors {
-            if self.files.get(descriptor.file).is_none() {
-                return Err("a descriptor names no open file");
+        for file in held {
+            if self.files.get(file).is_none() {
+                return Err("a descriptor or message names no open file");
             }
-            holders[descriptor.file as usize] += 1;
+            holders[file as usize] += 1;
         }
         for (index, file) in self.files.iter() {
             let holders = holders[index as usize];
@@ -297,6 +300,7 @@ impl OpenFiles {
                     let traits = self.traits.get(pipe);
                     traits.is_some_and(|traits| traits.fifo == Some(*inode))
                 }
+                Object::Socket(id) => sockets.get(*id).is_ok(),
             };
             if !exists {
                 return Err("an open file names nothing that exists");

@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::net::report::NetReport;
+
 /// Names an inode; the guest's inode number is one more.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, Default,
@@ -133,6 +135,10 @@ pub(crate) enum Node {
     ProcessLink(ProcessLink),
     /// A named pipe; what is in it belongs to those who have it open.
     Fifo,
+    /// The name of a UNIX socket; the socket knows its inode.
+    Socket,
+    /// A table of `/proc/net`.
+    NetReport(NetReport),
 }
 
 /// What a link in `/proc` points to.
@@ -167,12 +173,13 @@ pub(crate) const S_IFCHR: u32 = 0o020_000;
 pub(crate) const S_IFDIR: u32 = 0o040_000;
 pub(crate) const S_IFREG: u32 = 0o100_000;
 pub(crate) const S_IFLNK: u32 = 0o120_000;
+pub(crate) const S_IFSOCK: u32 = 0o140_000;
 
 impl Inode {
     /// File type bits of `st_mode`.
     pub fn type_bits(&self) -> u32 {
         match &self.node {
-            Node::File(_) | Node::Report(_) | Node::Fixed(_) => S_IFREG,
+            Node::File(_) | Node::Report(_) | Node::NetReport(_) | Node::Fixed(_) => S_IFREG,
             Node::Directory(_) | Node::DescriptorDirectory => S_IFDIR,
             Node::Link(_) | Node::ProcessLink(_) => S_IFLNK,
             Node::Device(
@@ -180,6 +187,7 @@ impl Inode {
             )
             | Node::Fifo => S_IFIFO,
             Node::Device(_) => S_IFCHR,
+            Node::Socket => S_IFSOCK,
         }
     }
 

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::host_view::HostNode;
 use super::{DirectoryNode, FileNode, FileSystem, HostPath, HostView, InodeId, Node};
 use crate::errno::Errno;
+use crate::net::report::NET_REPORTS;
 
 impl FileSystem {
     /// A tree that holds an empty root, or the root of the given host directory.
@@ -44,6 +45,9 @@ impl FileSystem {
         if let Some(entry) = node.entries.get(name) {
             return Ok(*entry);
         }
+        if directory == self.processes && name == "net" {
+            return self.make_net().map(Some);
+        }
         let Some(path) = node.host.as_ref().map(|host| host.child(name)) else {
             return Ok(None);
         };
@@ -51,6 +55,19 @@ impl FileSystem {
             return Ok(None);
         };
         Ok(Some(self.adopt(directory, name, path, found)?))
+    }
+
+    /// Makes `/proc/net`, which takes no room before somebody looks.
+    fn make_net(&mut self) -> Result<InodeId, Errno> {
+        let start_ns = self.start_ns;
+        let node = DirectoryNode::empty(self.processes, "net", None);
+        let net = self.create(node, 0o555, start_ns);
+        self.enter(self.processes, "net", net)?;
+        for (name, report) in NET_REPORTS {
+            let id = self.create(Node::NetReport(report), 0o444, start_ns);
+            self.enter(net, name, id)?;
+        }
+        Ok(net)
     }
 
     /// Makes the inode of something found on the host.
