@@ -2,20 +2,24 @@
 
 Always true here: packages come from the Debian mirror that this machine already uses, are checked
 against Debian's keys by apt, and land below one folder; nothing of the machine's own package
-database is read or changed, and no root rights are needed. Running twice changes nothing.
+database is read or changed, no script of a package runs, and no root rights are needed. A sysroot
+is made beside its place and moved there when it is whole: one that fails leaves nothing, and what
+was there as it was. Running twice changes nothing.
 """
 
 from __future__ import annotations
 
+import ctypes
 import os
 import re
 import shutil
 import subprocess
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from perdure import PerdureError
+from perdure import PerdureError, maintainer, outputs
 
 SUITE = "trixie"
 """The first Debian release that carries riscv64 on the ordinary mirrors."""
@@ -26,6 +30,12 @@ DEBIAN_SUITES = frozenset(
 KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 MERGED_FOLDERS = ("bin", "sbin", "lib")
 """Top-level folders that Debian keeps as symbolic links into /usr."""
+
+FORMAT = "2"
+"""Of what a sysroot holds; one of another format is made anew when it is next asked for."""
+
+AT_FDCWD = -100
+RENAME_EXCHANGE = 2
 
 Report = Callable[[str], object]
 
@@ -167,30 +177,123 @@ def make(
                 "in --packages sqlite3,lua5.4"
             )
     directory = directory.resolve()
+    if directory.exists() and not directory.is_dir():
+        raise PerdureError(f"cannot make the sysroot {outputs.shown(directory)}: it is a file")
+    outputs.check_folder(directory, "sysroot")
     state = directory / ".perdure"
+    if directory.is_dir() and any(directory.iterdir()) and not state.is_dir():
+        raise PerdureError(
+            f"{outputs.shown(directory)} is neither empty nor a sysroot that this command made"
+        )
     requested = _lines(state / "requested")
-    if packages and set(packages) <= requested:
+    current = _lines(state / "format") == {FORMAT}
+    if packages and set(packages) <= requested and current:
         report(f"{directory} has {', '.join(packages)} already")
         return []
     source = _source(mirror, suite)
+    wanted = packages if current else sorted(requested | set(packages))
+    try:
+        with _beside(directory) as fresh:
+            unpacked = _filled(fresh, wanted, source, _lines(state / "unpacked"), report)
+            _write_lines(fresh / ".perdure/requested", requested | set(packages))
+            _write_lines(fresh / ".perdure/format", {FORMAT})
+    except OSError as error:
+        raise PerdureError(
+            f"cannot make the sysroot {outputs.shown(directory)}: {error.strerror or error} "
+            f"({outputs.shown(str(error.filename or directory))})"
+        ) from error
+    return unpacked
+
+
+def _filled(
+    directory: Path,
+    packages: Sequence[str],
+    source: Source,
+    known: set[str],
+    report: Report,
+) -> list[Package]:
+    """Adds packages, and what they depend on, to a folder that nobody uses yet."""
+    state = directory / ".perdure"
     apt = _Apt(_prepared(directory, source))
     report(f"mirror: {source.uri} ({source.suite}, riscv64)")
     apt.run("update")
     plan = apt.plan(packages)
-    unpacked = _lines(state / "unpacked")
+    unpacked = known if _lines(state / "format") == {FORMAT} else set()
     fresh = [package for package in plan if package.file_name not in unpacked]
     if fresh:
         apt.run("install", "--download-only", "--yes", *packages)
     for package in fresh:
         archive = state / "cache/archives" / package.file_name
         megabytes = archive.stat().st_size / 1e6 if archive.exists() else 0.0
+        control = state / "scripts" / package.name
+        shutil.rmtree(control, ignore_errors=True)
+        control.parent.mkdir(exist_ok=True)
+        _call(["dpkg-deb", "--control", str(archive), str(control)])
         _call(["dpkg-deb", "--extract", str(archive), str(directory)])
         report(f"{package.name} {package.version} ({megabytes:.1f} MB)")
         unpacked.add(package.file_name)
-        _write_lines(state / "unpacked", unpacked)
         archive.unlink(missing_ok=True)
-    _write_lines(state / "requested", requested | set(packages))
+    _write_lines(state / "unpacked", unpacked)
+    scripts = {
+        path.parent.name: path.read_text(errors="replace")
+        for path in sorted((state / "scripts").glob("*/postinst"))
+    }
+    maintainer.finish(directory, scripts)
+    for name in ("apt.conf", "sources.list"):
+        (state / name).unlink()
+    shutil.rmtree(state / "cache")
     return fresh
+
+
+@contextmanager
+def _beside(directory: Path) -> Iterator[Path]:
+    """A copy of a folder beside it, which takes its place when the block ends without an error.
+
+    Files are linked, not copied: whoever changes one replaces it.
+    """
+    directory.parent.mkdir(parents=True, exist_ok=True)
+    prefix = f".{directory.name[:64]}.unfinished-"
+    for left in directory.parent.glob(f"{prefix}*"):
+        if not Path("/proc", left.name.removeprefix(prefix)).exists():
+            shutil.rmtree(left, ignore_errors=True)
+    fresh = directory.with_name(f"{prefix}{os.getpid()}")
+    shutil.rmtree(fresh, ignore_errors=True)
+    try:
+        if directory.is_dir():
+            shutil.copytree(directory, fresh, symlinks=True, copy_function=_linked)
+        else:
+            fresh.mkdir()
+        yield fresh
+        _exchange(fresh, directory)
+    finally:
+        shutil.rmtree(fresh, ignore_errors=True)
+
+
+def _linked(source: str, target: str) -> None:
+    try:
+        os.link(source, target, follow_symlinks=False)
+    except OSError:
+        shutil.copy2(source, target, follow_symlinks=False)
+
+
+def _exchange(fresh: Path, directory: Path) -> None:
+    """Gives a new folder the place of an old one; what was there is then where the new one was."""
+    if not directory.exists():
+        fresh.rename(directory)
+        return
+    library = ctypes.CDLL(None, use_errno=True)
+    names = os.fsencode(fresh), os.fsencode(directory)
+    if library.renameat2(AT_FDCWD, names[0], AT_FDCWD, names[1], RENAME_EXCHANGE) == 0:
+        return
+    # A filesystem that cannot exchange two names at once: the old one steps aside first.
+    aside = fresh.with_name(f"{fresh.name}-old")
+    directory.rename(aside)
+    try:
+        fresh.rename(directory)
+    except OSError:
+        aside.rename(directory)
+        raise
+    shutil.rmtree(aside, ignore_errors=True)
 
 
 def _source(mirror: str | None, suite: str) -> Source:
@@ -212,19 +315,13 @@ def _source(mirror: str | None, suite: str) -> Source:
 def _prepared(directory: Path, source: Source) -> Path:
     """Lays out the sysroot's folders and an apt of its own; returns its configuration file."""
     state = directory / ".perdure"
-    try:
-        for name in ("lists/partial", "cache/archives/partial"):
-            (state / name).mkdir(parents=True, exist_ok=True)
-        (directory / "tmp").mkdir(exist_ok=True)
-        for name in MERGED_FOLDERS:
-            (directory / "usr" / name).mkdir(parents=True, exist_ok=True)
-            link = directory / name
-            if not link.is_symlink() and not link.exists():
-                link.symlink_to(f"usr/{name}")
-    except OSError as error:
-        raise PerdureError(
-            f"cannot make the sysroot {directory}: {error.strerror} ({error.filename})"
-        ) from error
+    for name in ("lists/partial", "cache/archives/partial"):
+        (state / name).mkdir(parents=True, exist_ok=True)
+    for name in MERGED_FOLDERS:
+        (directory / "usr" / name).mkdir(parents=True, exist_ok=True)
+        link = directory / name
+        if not link.is_symlink() and not link.exists():
+            link.symlink_to(f"usr/{name}")
     (state / "status").touch()
     (state / "sources.list").write_text(
         f"deb [arch=riscv64 signed-by={source.signed_by}] "

@@ -1,4 +1,4 @@
-"""Sysroots: reading apt's sources, and refusing clearly. Nothing here touches the network."""
+"""Sysroots: reading apt's sources, refusing clearly, whole or not at all. No network here."""
 
 import pytest
 
@@ -118,6 +118,7 @@ def test_what_is_there_already_is_not_fetched_again(tmp_path):
 
     (tmp_path / ".perdure").mkdir()
     (tmp_path / ".perdure/requested").write_text("libc6\nsqlite3\n")
+    (tmp_path / ".perdure/format").write_text("2\n")
     said = []
     assert sysroot.make(tmp_path, ["sqlite3"], report=said.append) == []
     assert "already" in said[0]
@@ -129,3 +130,207 @@ def test_apt_stores_epochs_in_file_names_escaped():
     assert sysroot.Package("zlib1g", "1:1.3-1", "riscv64").file_name == (
         "zlib1g_1%3a1.3-1_riscv64.deb"
     )
+
+
+POSTINST = {"beta": "update-alternatives --install /usr/bin/letter letter /usr/bin/beta 20\n"}
+
+
+@pytest.fixture
+def mirror(core, monkeypatch):
+    """A mirror of packages `alpha`, `beta` and `gamma`; a call of a name in `broken` fails."""
+    from perdure import PerdureError, sysroot
+
+    broken = {}
+
+    def call(command, environment=None):
+        for word, error in broken.items():
+            if any(word in one for one in command):
+                raise error
+        if command[0] == "apt-get" and "--simulate" in command:
+            asked = command[command.index("--simulate") + 1 :]
+            return "".join(f"Inst {name} (1.0 Debian [riscv64])\n" for name in asked)
+        if command[:2] == ["dpkg-deb", "--extract"]:
+            name = command[2].rpartition("/")[2].partition("_")[0]
+            program = sysroot.Path(command[3]) / "usr/bin" / name
+            program.parent.mkdir(parents=True, exist_ok=True)
+            program.unlink(missing_ok=True)
+            program.write_text(name)
+        if command[:2] == ["dpkg-deb", "--control"]:
+            folder = sysroot.Path(command[3])
+            folder.mkdir()
+            (folder / "postinst").write_text(POSTINST.get(folder.name, "#!/bin/sh\n"))
+        return ""
+
+    monkeypatch.setattr(sysroot, "_call", call)
+    monkeypatch.setattr(
+        sysroot, "_source", lambda *_: sysroot.Source("http://m", "trixie", ("main",), "/k")
+    )
+    broken["broken"] = PerdureError("no such package")
+    return broken
+
+
+def listing(folder):
+    return {
+        path.relative_to(folder).as_posix(): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and not path.is_symlink()
+    }
+
+
+def test_packages_add_up(mirror, tmp_path):
+    from perdure import sysroot
+
+    root = tmp_path / "root"
+    sysroot.make(root, ["alpha"], report=lambda _: None)
+    (root / "etc/own").write_text("mine")
+    fresh = sysroot.make(root, ["beta", "alpha"], report=lambda _: None)
+    assert [package.name for package in fresh] == ["beta"]
+    assert (root / "bin/alpha").read_text() == "alpha"
+    assert (root / "usr/bin/letter").readlink() == sysroot.Path("/etc/alternatives/letter")
+    assert (root / "etc/alternatives/letter").readlink() == sysroot.Path("/usr/bin/beta")
+    assert (root / "etc/own").read_text() == "mine"
+    assert (root / "tmp").stat().st_mode & 0o7777 == 0o1777
+    assert (root / "var/run").readlink() == sysroot.Path("/run")
+    assert "user:x:1000:1000:" in (root / "etc/passwd").read_text()
+    assert "localhost" in (root / "etc/hosts").read_text()
+    assert [path.name for path in tmp_path.iterdir()] == ["root"]
+    assert sysroot.make(root, ["beta"], report=lambda _: None) == []
+
+
+@pytest.mark.parametrize("where", ["update", "--download-only", "gamma_", "--extract"])
+@pytest.mark.parametrize("kind", [KeyboardInterrupt, OSError, None])
+def test_a_sysroot_that_fails_leaves_nothing_and_the_old_one_whole(where, kind, mirror, tmp_path):
+    from perdure import PerdureError, sysroot
+
+    error = PerdureError("it failed") if kind is None else kind(28, "No space left on device")
+    root = tmp_path / "root"
+    mirror[where] = error
+    with pytest.raises((KeyboardInterrupt, PerdureError)):
+        sysroot.make(root, ["gamma"], report=lambda _: None)
+    assert list(tmp_path.iterdir()) == []
+    del mirror[where]
+    sysroot.make(root, ["alpha"], report=lambda _: None)
+    before = listing(root)
+    mirror[where] = error
+    with pytest.raises((KeyboardInterrupt, PerdureError)):
+        sysroot.make(root, ["alpha", "gamma"], report=lambda _: None)
+    assert listing(root) == before
+    assert list(tmp_path.iterdir()) == [root]
+
+
+def test_only_a_sysroot_or_an_empty_folder_is_filled(mirror, tmp_path):
+    from perdure import PerdureError, sysroot
+
+    (tmp_path / "letters").mkdir()
+    (tmp_path / "letters/a").write_text("private")
+    (tmp_path / "file").write_text("")
+    with pytest.raises(PerdureError, match="neither empty nor a sysroot"):
+        sysroot.make(tmp_path / "letters", ["alpha"])
+    with pytest.raises(PerdureError, match="it is a file"):
+        sysroot.make(tmp_path / "file", ["alpha"])
+    with pytest.raises(PerdureError, match=r"cannot write .*Not a directory"):
+        sysroot.make(tmp_path / "file/below", ["alpha"])
+    (tmp_path / "empty").mkdir()
+    sysroot.make(tmp_path / "empty", ["alpha"], report=lambda _: None)
+    assert (tmp_path / "empty/usr/bin/alpha").is_file()
+
+
+def test_a_sysroot_of_an_older_format_is_made_anew(mirror, tmp_path):
+    from perdure import sysroot
+
+    root = tmp_path / "root"
+    sysroot.make(root, ["beta"], report=lambda _: None)
+    (root / ".perdure/format").unlink()
+    (root / "etc/passwd").unlink()
+    fresh = sysroot.make(root, ["alpha"], report=lambda _: None)
+    assert [package.name for package in fresh] == ["alpha", "beta"]
+    assert (root / "etc/passwd").is_file()
+
+
+SCRIPT = r"""#!/bin/sh
+set -e
+# update-alternatives --install /usr/bin/no no /usr/bin/no 99
+HOMEDIR=/var/lib/thing
+case "$1" in
+  configure)
+    update-alternatives \
+        --install /usr/bin/awk awk /usr/bin/mawk 5 \
+        --slave /usr/share/man/man1/awk.1.gz awk.1.gz /usr/share/man/man1/mawk.1.gz \
+        --slave /usr/bin/nawk nawk /usr/bin/mawk
+    for name in vi view; do
+        update-alternatives --quiet --install "/usr/bin/$name" ${name} /usr/bin/vim 30
+    done
+    update-alternatives --install /usr/bin/unknown unknown $(which it) 1
+    adduser --system --quiet --home $HOMEDIR --no-create-home --group thing || true
+    if ! getent passwd other > /dev/null; then useradd -r -d /srv/other -s /bin/false other; fi
+    addgroup --system helpers 2>/dev/null
+    mkdir -p -m 2750 $HOMEDIR /var/log/thing && chown thing: $HOMEDIR
+    install -d -o thing -g thing -m 0755 /run/thing
+    mkdir "$1/elsewhere" /etc/../../outside
+    dpkg-statoverride --update --add root thing 04755 /usr/bin/mawk
+    rm -rf / --no-preserve-root
+  ;;
+esac
+"""
+
+
+def test_scripts_are_read_and_not_run(core, tmp_path):
+    from perdure import maintainer
+
+    wishes = maintainer.Wishes()
+    maintainer.read_script(SCRIPT, wishes)
+    assert wishes.alternatives == [
+        maintainer.Alternative(
+            "/usr/bin/awk", "awk", "/usr/bin/mawk", 5,
+            [
+                ("/usr/share/man/man1/awk.1.gz", "awk.1.gz", "/usr/share/man/man1/mawk.1.gz"),
+                ("/usr/bin/nawk", "nawk", "/usr/bin/mawk"),
+            ],
+        ),
+        maintainer.Alternative("/usr/bin/vi", "vi", "/usr/bin/vim", 30, []),
+        maintainer.Alternative("/usr/bin/view", "view", "/usr/bin/vim", 30, []),
+    ]  # fmt: skip
+    assert wishes.users == {"thing": "/var/lib/thing", "other": "/srv/other"}
+    assert list(wishes.groups) == ["thing", "other", "helpers"]
+    assert wishes.folders == {
+        "/var/lib/thing": 0o2750, "/var/log/thing": 0o2750, "/run/thing": 0o755
+    }  # fmt: skip
+    assert wishes.modes == {"/usr/bin/mawk": 0o755}
+
+
+def test_the_highest_priority_wins_and_links_never_lead_out(core, tmp_path):
+    from perdure import maintainer
+
+    root, outside = tmp_path / "root", tmp_path / "outside"
+    outside.mkdir()
+    (root / "usr/bin").mkdir(parents=True)
+    for name in ("mawk", "gawk"):
+        (root / "usr/bin" / name).write_text(name)
+    (root / "var").mkdir()
+    (root / "var/log").symlink_to(outside)
+    (root / "var/escape").symlink_to("../../../../../.." + str(outside))
+    (root / "usr/lib/sysusers.d").mkdir(parents=True)
+    (root / "usr/lib/sysusers.d/db.conf").write_text(
+        'u db - "A database" /var/lib/db /bin/sh\ng tape 26\n# u no -\n'
+    )
+    (root / "usr/lib/tmpfiles.d").mkdir()
+    (root / "usr/lib/tmpfiles.d/db.conf").write_text(
+        "d /run/db 2775 db db -\nL /etc/db - - - - /run/db\nd /run/%i 0755\n"
+    )
+    scripts = {
+        "mawk": "update-alternatives --install /usr/bin/awk awk /usr/bin/mawk 5",
+        "gawk": "update-alternatives --install /usr/bin/awk awk /usr/bin/gawk 10",
+        "none": "update-alternatives --install /usr/bin/awk awk /usr/bin/not-there 99\n"
+        "mkdir -p /var/log/x /var/escape/y",
+    }
+    maintainer.finish(root, scripts)
+    first = listing(root)
+    assert str((root / "etc/alternatives/awk").readlink()) == "/usr/bin/gawk"
+    assert str((root / "usr/bin/awk").readlink()) == "/etc/alternatives/awk"
+    assert list(outside.iterdir()) == []
+    assert "db:x:" in (root / "etc/passwd").read_text()
+    assert "tape:x:" in (root / "etc/group").read_text()
+    assert (root / "run/db").stat().st_mode & 0o7777 == 0o2775
+    assert str((root / "etc/db").readlink()) == "/run/db"
+    maintainer.finish(root, scripts)
+    assert listing(root) == first
