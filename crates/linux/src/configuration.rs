@@ -83,6 +83,9 @@ pub struct Configuration {
     /// Standard output and error that may wait for an epoch together before
     /// [`crate::Outcome::Commit`] asks for one.
     pub output_limit_bytes: usize,
+    /// Bytes that the programs may write to standard output and error, and read of the host's files,
+    /// in all.
+    pub host_limit_bytes: u64,
     /// Size of the first thread's stack.
     pub stack_bytes: u64,
 }
@@ -101,6 +104,7 @@ impl Default for Configuration {
             // 2026-01-01T00:00:00Z.
             clock_start_ns: 1_767_225_600_000_000_000,
             output_limit_bytes: 64 << 10,
+            host_limit_bytes: 4 << 30,
             stack_bytes: 8 << 20,
         }
     }

@@ -20,6 +20,7 @@ use rustix::io::Errno;
 
 use crate::configuration::{Mount, WORK_DIRECTORY};
 use crate::release::Release;
+use crate::spool::Bytes;
 
 /// Why a release could not be applied.
 #[derive(Debug, thiserror::Error)]
@@ -161,7 +162,7 @@ impl HostDirectories {
             let paths: Vec<String> = removed.iter().map(|path| quoted(path)).collect();
             let text = format!("[\n  {}\n]\n", paths.join(",\n  "));
             let size = text.len() as u64;
-            let pieces = [(0, text.into_bytes())];
+            let pieces = [(0, Bytes::from(text.into_bytes()))];
             result = result
                 .and_then(|()| open_file(root, NAME))
                 .and_then(|file| write_file(&file, size, 0o644, true, &pieces));
@@ -473,13 +474,13 @@ fn write_file(
     size: u64,
     mode: u32,
     whole: bool,
-    pieces: &[(u64, Vec<u8>)],
+    pieces: &[(u64, Bytes)],
 ) -> io::Result<()> {
     if whole {
         file.set_len(0)?;
     }
     for (offset, bytes) in pieces {
-        file.write_all_at(bytes, *offset)?;
+        file.write_all_at(&bytes.read()?, *offset)?;
     }
     file.set_len(size)?;
     // The owner can always read and write, so that the next record finds its way in; no file runs as

@@ -39,6 +39,8 @@ pub(crate) struct Settings {
     /// Where every program begins.
     pub first_directory: InodeId,
     pub programs: Vec<Recipe>,
+    /// Bytes of standard output and error that may be written in all.
+    pub host_limit_bytes: u64,
 }
 
 impl Settings {
@@ -52,6 +54,7 @@ impl Settings {
             restart: configuration.restart,
             first_directory: InodeId::default(),
             programs: Vec::new(),
+            host_limit_bytes: configuration.host_limit_bytes,
         }
     }
 }

@@ -63,6 +63,12 @@ impl Output {
         }
     }
 
+    /// Bytes that all programs have written in all.
+    pub fn written_bytes(&self) -> u64 {
+        let written = self.written.as_flattened().iter();
+        written.fold(0, |sum, &bytes| sum.saturating_add(bytes))
+    }
+
     /// Bytes that have not left.
     pub fn pending_bytes(&self) -> u64 {
         self.pending_bytes

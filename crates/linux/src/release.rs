@@ -3,6 +3,8 @@
 //! Always true: every record says where its bytes belong in absolute terms, so applying one
 //! twice, as happens after a power cut, changes nothing.
 
+use crate::spool::Bytes;
+
 /// One record of output.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Release {
@@ -27,8 +29,9 @@ pub enum Release {
         mode: u32,
         /// The pieces are all of the content: host content outside of them becomes zeros.
         whole: bool,
-        /// Pieces of content with their offsets.
-        pieces: Vec<(u64, Vec<u8>)>,
+        /// Pages of content, the last one perhaps shorter, with their offsets. Others are as they were,
+        /// or zeros.
+        pieces: Vec<(u64, Bytes)>,
     },
     /// A symbolic link.
     Link {

@@ -5,7 +5,7 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
-use perdure_linux::{HostDirectories, Mount, Release, WORK_DIRECTORY};
+use perdure_linux::{Bytes, HostDirectories, Mount, Release, WORK_DIRECTORY};
 
 /// An empty place that goes with the test.
 struct Place(PathBuf);
@@ -32,7 +32,7 @@ fn file_of(path: &str, bytes: &[u8], mode: u32) -> Release {
         size: bytes.len() as u64,
         mode,
         whole: true,
-        pieces: vec![(0, bytes.to_vec())],
+        pieces: vec![(0, Bytes::from(bytes.to_vec()))],
     }
 }
 

@@ -4,7 +4,7 @@ mod support;
 
 use std::path::{Path, PathBuf};
 
-use perdure_linux::{BootError, Configuration, ElfError, Kernel, Mount, Program};
+use perdure_linux::{BootError, Configuration, ElfError, Kernel, Mount, Program, Spool};
 use support::{Flat, Options, Runner, compile, guest};
 
 /// Pseudo-random numbers with a seed that is printed.
@@ -334,7 +334,9 @@ fn forge(source: &str, instructions: u64) {
             };
             let mut forged = runner.with_kernel(kernel);
             forged.run_until(instructions + 20_000);
-            let _ = forged.kernel.release_files(&mut forged.flat);
+            let _ = forged
+                .kernel
+                .release_files(&mut forged.flat, &Spool::default());
             let _ = forged.kernel.save();
             true
         });

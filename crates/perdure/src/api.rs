@@ -111,6 +111,7 @@ impl Run<'_> {
         forward: &Arc<Delivery>,
     ) -> Result<Map<String, Value>, Error> {
         machine.outside.forward = Some(forward.receiver());
+        machine.outside.forgets = true;
         let workload = &self.prepared.workload;
         let mut primary = match &self.request.replicate_to {
             Some(to) => {
@@ -336,7 +337,8 @@ impl Visitor for ResumeRun<'_> {
         let outside = Outside {
             midway: true,
             forward: Some(forward.receiver()),
-            ..Outside::default()
+            forgets: true,
+            ..Outside::new(configuration.kernel.output_memory_bytes)
         };
         let (store, epoch) = (self.store, self.epoch);
         let host = store.replica()?.host_view(&workload.kernel);
@@ -346,7 +348,7 @@ impl Visitor for ResumeRun<'_> {
             machine.stop_in(instructions);
         }
         // What left before this epoch is elsewhere, or nowhere.
-        for file in machine.files() {
+        for file in machine.files()? {
             forward.take(&file);
         }
         let mut result = self.run.execute(machine, &forward)?;

@@ -87,6 +87,10 @@ pub struct KernelCosts {
     pub page_fault_cycles: u64,
     /// Output that may wait before an output commit is forced.
     pub output_limit_bytes: usize,
+    /// Output that is held in the host's memory; more lies on its disk. Changes no result.
+    pub output_memory_bytes: u64,
+    /// The most that a guest can make the host keep of its output, and of the host's files.
+    pub host_limit_bytes: u64,
     /// Stack of the first thread.
     pub stack_bytes: u64,
     /// Seed of the guest's random numbers.

@@ -312,7 +312,7 @@ impl Lives<'_> {
             End::Hangs(message) => Some(message),
             End::Finished => self.difference(last),
         };
-        sequel.end = Some((last.time(), last.outside.stream(0, 1).to_vec()));
+        sequel.end = Some((last.time(), last.outside.stream(0, 1)));
         if let Some(contradiction) = &last.outside.contradiction {
             return Ok(sequel.failing(broken(contradiction.clone())));
         }

@@ -233,6 +233,7 @@ impl<D: Design> Machine<D> {
             random_seed: configuration.kernel.random_seed,
             clock_start_ns: configuration.kernel.clock_start_ns,
             output_limit_bytes: configuration.kernel.output_limit_bytes,
+            host_limit_bytes: configuration.kernel.host_limit_bytes,
             stack_bytes: configuration.kernel.stack_bytes,
             ..workload.kernel.clone()
         };
@@ -371,9 +372,10 @@ impl<D: Design> Machine<D> {
         // What was persisted but may not have left before the cut leaves now; a duplicate is
         // recognised outside.
         machine.let_out(epoch);
-        let files = machine
-            .kernel
-            .release_files(&mut DevicePort(&mut machine.hardware, &machine.design));
+        let mut port = DevicePort(&mut machine.hardware, &machine.design);
+        let spool = machine.outside.spool.clone();
+        let files = machine.kernel.release_files(&mut port, &spool);
+        let files = files.map_err(spool_failed)?;
         for file in files {
             machine.outside.receive(epoch, file);
         }
@@ -455,7 +457,7 @@ impl<D: Design> Machine<D> {
             ended: None,
             finished: false,
             held_files: Vec::new(),
-            outside: Outside::default(),
+            outside: Outside::new(configuration.kernel.output_memory_bytes),
             phase_changes: None,
             notes: None,
             epoch_end: None,
@@ -531,6 +533,9 @@ impl<D: Design> Machine<D> {
                     design: D::NAME,
                     message: failure.0,
                 });
+            }
+            if let Some(failure) = self.outside.failure.take() {
+                return Err(spool_failed(std::io::Error::other(failure)));
             }
             if self.finished {
                 return Ok(Pause::Finished);
@@ -1123,17 +1128,23 @@ impl<D: Design> Machine<D> {
             notes.push(Noted::Held { epoch, made });
         }
         self.kernel_changed = true;
-        let files = self
-            .kernel
-            .release_files(&mut DevicePort(&mut self.hardware, &self.design));
-        self.held_files
-            .extend(files.into_iter().map(|file| (epoch, file)));
+        let mut port = DevicePort(&mut self.hardware, &self.design);
+        match self.kernel.release_files(&mut port, &self.outside.spool) {
+            Ok(files) => {
+                let files = files.into_iter().map(|file| (epoch, file));
+                self.held_files.extend(files);
+            }
+            Err(error) => {
+                self.outside.failure.get_or_insert(error.to_string());
+            }
+        }
     }
 
     /// The guest's files as they are now, all of each that has left before.
-    pub(crate) fn files(&mut self) -> Vec<Release> {
-        self.kernel
-            .released_files(&mut DevicePort(&mut self.hardware, &self.design))
+    pub(crate) fn files(&mut self) -> Result<Vec<Release>, Error> {
+        let mut port = DevicePort(&mut self.hardware, &self.design);
+        let files = self.kernel.released_files(&mut port, &self.outside.spool);
+        files.map_err(spool_failed)
     }
 
     fn note_phase(&mut self, time: Cycles) {
@@ -1274,6 +1285,17 @@ struct Parts {
     /// Local time from which the harts go on.
     start: Cycles,
     programs: usize,
+}
+
+/// What waits for the outside cannot be kept.
+fn spool_failed(source: std::io::Error) -> Error {
+    Error::Host {
+        what: format!(
+            "keeping what the guest wrote, in {}",
+            std::env::temp_dir().display()
+        ),
+        source,
+    }
 }
 
 /// All counters, the design's own included.

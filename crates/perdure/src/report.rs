@@ -28,8 +28,8 @@ pub fn state_hash<D: Design>(machine: &Machine<D>) -> String {
     for ((program, descriptor), stream) in &machine.outside.streams {
         let place = u64::from(*program) << 8 | u64::from(*descriptor);
         hasher.update(&place.to_le_bytes());
-        hasher.update(&(stream.len() as u64).to_le_bytes());
-        hasher.update(stream);
+        hasher.update(&stream.len().to_le_bytes());
+        hasher.update(&stream.digest().to_le_bytes());
     }
     let status = machine
         .ended()

@@ -369,8 +369,8 @@ pub(crate) fn write_bytes(
 
 fn write_device(call: &mut Call, device: Device, bytes: &[u8]) -> Answer {
     match device {
-        Device::StandardOutput => write_stream(call, 1, bytes),
-        Device::StandardError => write_stream(call, 2, bytes),
+        Device::StandardOutput => return Ok(write_stream(call, 1, bytes)?),
+        Device::StandardError => return Ok(write_stream(call, 2, bytes)?),
         Device::Full => return Err(Errno::ENOSPC.into()),
         Device::Null | Device::Zero | Device::Random => {}
         Device::StandardInput | Device::Terminal => return Err(Errno::EBADF.into()),
@@ -378,13 +378,22 @@ fn write_device(call: &mut Call, device: Device, bytes: &[u8]) -> Answer {
     Ok(bytes.len() as u64)
 }
 
-/// Standard output or error of the caller's program. What a program writes in a second or later
-/// run is load alone, and goes nowhere.
-fn write_stream(call: &mut Call, descriptor: u8, bytes: &[u8]) {
+/// Standard output or error of the caller's program, as on a disk that gets full. What a program
+/// writes in a second or later run is load alone, and goes nowhere.
+fn write_stream(call: &mut Call, descriptor: u8, bytes: &[u8]) -> Result<u64, Errno> {
     let (program, run) = (call.process().program, call.process().run);
-    if run == 0 {
-        call.kernel.output.write(program, descriptor, bytes);
+    if run > 0 {
+        return Ok(bytes.len() as u64);
     }
+    let limit = call.kernel.settings.host_limit_bytes;
+    let room = limit.saturating_sub(call.kernel.output.written_bytes());
+    let count = room.min(bytes.len() as u64);
+    if count == 0 && !bytes.is_empty() {
+        return Err(Errno::ENOSPC);
+    }
+    let bytes = &bytes[..count as usize];
+    call.kernel.output.write(program, descriptor, bytes);
+    Ok(count)
 }
 
 fn write_pipe(call: &mut Call, id: u32, bytes: &[u8], nonblocking: bool, packets: bool) -> Answer {

@@ -5,6 +5,7 @@
 //! symbolic links itself, component by component, so no path given to the host leaves its mount.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -76,10 +77,14 @@ struct Seen {
     nodes: BTreeMap<Key, Option<HostNode>>,
     listings: BTreeMap<Key, Arc<Vec<String>>>,
     contents: BTreeMap<Key, Option<Arc<[u8]>>>,
+    /// Bytes of these that were read from the host.
+    read_bytes: u64,
 }
 
 #[derive(Debug, Default)]
 struct Inner {
+    /// The most that is read from the host.
+    limit_bytes: u64,
     mounts: Vec<HostMount>,
     /// Mounts before the programs' own.
     directories: usize,
@@ -138,6 +143,7 @@ impl HostView {
         Self {
             inner: Arc::new(Inner {
                 mounts,
+                limit_bytes: configuration.host_limit_bytes,
                 directories,
                 programs,
                 closed: false,
@@ -330,7 +336,8 @@ impl HostView {
         })
     }
 
-    /// A file's bytes, if it can be read and is still as long as when it was first looked at.
+    /// A file's bytes, if it can be read, is still as long as when it was first looked at, and not more
+    /// than may be read.
     pub(crate) fn contents(&self, mount: u32, path: &str) -> Option<Arc<[u8]>> {
         let Some(HostNode::File { size, .. }) = self.node(mount, path) else {
             return None;
@@ -341,15 +348,32 @@ impl HostView {
         }
         let host = self.host_path(mount, path)?;
         self.with_seen(|seen| {
-            seen.contents
-                .entry((mount, path.to_owned()))
-                .or_insert_with(|| {
-                    let bytes: Arc<[u8]> = std::fs::read(host).ok()?.into();
-                    (bytes.len() as u64 == size).then_some(bytes)
-                })
-                .clone()
+            let Seen {
+                contents,
+                read_bytes,
+                ..
+            } = seen;
+            let room = self.inner.limit_bytes - *read_bytes;
+            let read = || {
+                let bytes: Arc<[u8]> = read_whole(&host, size, room)?.into();
+                *read_bytes += size;
+                Some(bytes)
+            };
+            let entry = contents.entry((mount, path.to_owned()));
+            entry.or_insert_with(read).clone()
         })
     }
+}
+
+/// The bytes of a file that is still as long as it was, if there is room for them.
+fn read_whole(host: &Path, size: u64, room: u64) -> Option<Vec<u8>> {
+    if size > room {
+        return None;
+    }
+    let mut bytes = Vec::new();
+    let file = std::fs::File::open(host).ok()?;
+    file.take(size + 1).read_to_end(&mut bytes).ok()?;
+    (bytes.len() as u64 == size).then_some(bytes)
 }
 
 fn look_at(host: &Path, follow: bool) -> Option<HostNode> {

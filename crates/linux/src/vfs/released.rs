@@ -5,6 +5,7 @@
 //! where it goes may be empty.
 
 use std::collections::BTreeMap;
+use std::io;
 
 use serde::{Deserialize, Serialize};
 
@@ -14,9 +15,7 @@ use crate::errno::Errno;
 use crate::kernel::Kernel;
 use crate::machine::{Machine, PAGE_BYTES};
 use crate::release::Release;
-
-/// The longest piece of one record.
-const PIECE_PAGES_MAX: u64 = 256;
+use crate::spool::{Bytes, Spool};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 enum Kind {
@@ -53,13 +52,17 @@ impl Kernel {
     /// Hands out what changed in files under the mounts since the last call. Call it only when
     /// the present state is durable. Pages of shared mappings become read-only again, so that the
     /// next store to one is seen: `mappings_changed` of `machine` must really drop translations.
-    pub fn release_files(&mut self, machine: &mut dyn Machine) -> Vec<Release> {
+    /// Content waits in `spool`; fails if that does.
+    pub fn release_files(
+        &mut self,
+        machine: &mut dyn Machine,
+        spool: &Spool,
+    ) -> io::Result<Vec<Release>> {
         let (found, hidden) = self.overlay_entries();
         let mut releases = self.release_removals(&found, &hidden);
         let mut settled = Vec::new();
         for (path, entry) in &found {
-            // A file that does not read (its host file changed) is left as the outside has it.
-            if let Ok(Some(release)) = self.release_entry(machine, path, entry) {
+            if let Some(release) = self.release_entry(machine, spool, path, entry)? {
                 releases.push(release);
                 settled.push(entry.id);
             }
@@ -72,11 +75,15 @@ impl Kernel {
         if settles {
             self.write_protect_shared(machine);
         }
-        releases
+        Ok(releases)
     }
 
     /// Everything that was handed out and still stands, as it is now, and what was said to be gone.
-    pub fn released_files(&mut self, machine: &mut dyn Machine) -> Vec<Release> {
+    pub fn released_files(
+        &mut self,
+        machine: &mut dyn Machine,
+        spool: &Spool,
+    ) -> io::Result<Vec<Release>> {
         let (found, _) = self.overlay_entries();
         let mut releases = Vec::new();
         for (path, known) in self.released.known.clone() {
@@ -85,13 +92,13 @@ impl Kernel {
                 (Known::Present(kind, serial), Some(entry))
                     if (kind, serial) == (entry.kind, entry.serial) =>
                 {
-                    self.record(machine, &path, entry, true).ok()
+                    self.record(machine, spool, &path, entry, true)?
                 }
                 _ => None,
             };
             releases.extend(record);
         }
-        releases
+        Ok(releases)
     }
 
     /// Everything that was looked up or made below the released mounts, and the host's names
@@ -188,96 +195,98 @@ impl Kernel {
     fn release_entry(
         &mut self,
         machine: &mut dyn Machine,
+        spool: &Spool,
         path: &str,
         entry: &Found,
-    ) -> Result<Option<Release>, Errno> {
+    ) -> io::Result<Option<Release>> {
         let before = self.released.known.get(path).copied();
         let now = Known::Present(entry.kind, entry.serial);
         let told = before == Some(now);
         // The outside has it from the start.
         let original = before.is_none() && entry.natural;
-        let (whole, untouched) = match entry.kind {
-            Kind::File => {
-                let file = self.files.file(entry.id)?;
-                let untouched = (told || original) && !file.changed;
-                (!told || file.shrunk, untouched)
-            }
-            Kind::Directory | Kind::Link => (true, told || original),
+        let (whole, changed) = match self.files.file(entry.id) {
+            Ok(file) => (!told || file.shrunk, file.changed),
+            Err(_) => (true, false),
         };
-        if untouched {
+        if (told || original) && !changed {
             return Ok(None);
         }
-        let release = self.record(machine, path, entry, whole)?;
-        self.released.known.insert(path.to_owned(), now);
-        Ok(Some(release))
+        let release = self.record(machine, spool, path, entry, whole)?;
+        if release.is_some() {
+            self.released.known.insert(path.to_owned(), now);
+        }
+        Ok(release)
     }
 
-    /// The record of what stands at a path.
+    /// The record of what stands at a path. A file that does not read (its host file changed) has
+    /// none: it is left as the outside has it.
     fn record(
         &mut self,
         machine: &mut dyn Machine,
+        spool: &Spool,
         path: &str,
         entry: &Found,
         whole: bool,
-    ) -> Result<Release, Errno> {
-        match (entry.kind, &self.files.inode(entry.id)?.node) {
-            (Kind::Directory, _) => Ok(Release::Directory {
-                path: path.to_owned(),
-            }),
-            (Kind::Link, Node::Link(target)) => Ok(Release::Link {
-                path: path.to_owned(),
-                target: target.clone(),
-            }),
-            (Kind::Link, _) => Err(Errno::EIO),
-            (Kind::File, _) => self.file_record(machine, path, entry.id, whole),
+    ) -> io::Result<Option<Release>> {
+        let path = path.to_owned();
+        let Ok(inode) = self.files.inode(entry.id) else {
+            return Ok(None);
+        };
+        let mode = inode.mode;
+        match (&inode.node, entry.kind) {
+            (Node::Link(target), Kind::Link) => {
+                let target = target.clone();
+                Ok(Some(Release::Link { path, target }))
+            }
+            (Node::File(file), Kind::File) => {
+                let size = file.size;
+                let pieces = self.file_pieces(machine, spool, entry.id, whole)?;
+                Ok(pieces.map(|pieces| Release::File {
+                    path,
+                    size,
+                    mode,
+                    whole,
+                    pieces,
+                }))
+            }
+            (_, Kind::Directory) => Ok(Some(Release::Directory { path })),
+            _ => Ok(None),
         }
     }
 
-    /// A file's record.
-    fn file_record(
+    /// The pages of a file that a record needs, one at a time: all that are not zero if `whole`, else
+    /// those that changed. `None` if it does not read.
+    fn file_pieces(
         &mut self,
         machine: &mut dyn Machine,
-        path: &str,
+        spool: &Spool,
         id: InodeId,
         whole: bool,
-    ) -> Result<Release, Errno> {
-        let file = self.files.file(id)?;
-        let size = file.size;
+    ) -> io::Result<Option<Vec<(u64, Bytes)>>> {
+        let (Ok(file), Ok(held)) = (self.files.file(id), self.files.held_pages(id)) else {
+            return Ok(None);
+        };
         let below = if whole {
             file.host_bytes.div_ceil(PAGE_BYTES)
         } else {
             0
         };
-        let held = self.files.held_pages(id)?;
-        let mut pages: Vec<u64> = (0..below).collect();
-        pages.extend(
-            held.iter()
-                .filter(|(page, entry)| *page >= below && (whole || entry & PAGE_DIRTY != 0))
-                .map(|(page, _)| *page),
-        );
+        let changed = held
+            .iter()
+            .filter(|(page, entry)| *page >= below && (whole || entry & PAGE_DIRTY != 0))
+            .map(|(page, _)| *page);
         let mut pieces = Vec::new();
-        let mut rest = pages.as_slice();
-        while let Some(&first) = rest.first() {
-            let run = rest
-                .iter()
-                .zip(first..first + PIECE_PAGES_MAX)
-                .take_while(|(page, expected)| **page == *expected)
-                .count();
-            rest = &rest[run..];
-            let offset = first * PAGE_BYTES;
-            let bytes = self.read_file(machine, id, offset, run as u64 * PAGE_BYTES)?;
-            if !bytes.is_empty() {
-                pieces.push((offset, bytes));
+        for page in (0..below).chain(changed) {
+            let offset = page * PAGE_BYTES;
+            let Ok(bytes) = self.read_file(machine, id, offset, PAGE_BYTES) else {
+                return Ok(None);
+            };
+            let says_nothing = bytes.is_empty() || whole && bytes.iter().all(|&byte| byte == 0);
+            if !says_nothing {
+                pieces.push((offset, spool.hold(bytes)?));
             }
         }
-        let mode = self.files.inode(id)?.mode;
-        Ok(Release::File {
-            path: path.to_owned(),
-            size,
-            mode,
-            whole,
-            pieces,
-        })
+        Ok(Some(pieces))
     }
 
     /// From now on, nothing of a file counts as changed.

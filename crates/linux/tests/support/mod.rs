@@ -11,7 +11,7 @@ use std::sync::{Mutex, PoisonError};
 
 use perdure_linux::{
     Configuration, Exception, Kernel, Machine, Outcome, Program, ProgramReport, Release, SpaceId,
-    ThreadId,
+    Spool, ThreadId,
 };
 use perdure_riscv::fast::BlockCache;
 use perdure_riscv::{
@@ -447,7 +447,8 @@ impl Runner {
             }
             stream.extend(bytes);
         }
-        let files = self.kernel.release_files(&mut self.flat);
+        let files = self.kernel.release_files(&mut self.flat, &Spool::default());
+        let files = files.expect("the disk has room");
         self.ended.files.extend(files);
     }
 

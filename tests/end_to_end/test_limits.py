@@ -1,0 +1,139 @@
+"""What a guest can make grow has a limit, and the simulator's memory a bound.
+
+Always true here: each command runs in a process of its own, whose peak memory is what the kernel of
+this host says it was.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from perdure.api import Json
+
+MIB = 1 << 20
+TIMEOUT_SECONDS = 120
+PERDURE = Path(sys.executable).with_name("perdure")
+SMALL = ("--set", "nvm.bytes=256MiB", "--set", "picl.log_limit_bytes=32MiB")
+SMALL += ("--set", "picl.log_extent_bytes=4MiB")
+PRELUDE = r"""
+#define _GNU_SOURCE
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/file.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+"""
+
+
+@dataclass(frozen=True)
+class Ended:
+    """What a command left behind, and the most memory that it had."""
+
+    status: int
+    stdout: str
+    stderr: str
+    peak_bytes: int
+    result: Json
+
+
+@pytest.fixture
+def guest(tmp_path: Path, compiled: Callable[[str], Path]) -> Callable[..., Ended]:
+    """Runs a guest that is written out in a test, on a small machine, by a command."""
+
+    def call(source: str, *words: str, arguments: tuple[str, ...] = ()) -> Ended:
+        program = compiled(PRELUDE + source)
+        folder = tmp_path / "work"
+        folder.mkdir(exist_ok=True)
+        command, *more = words or ("run",)
+        line = [PERDURE, command, *SMALL, *more, "--json", tmp_path / "result.json"]
+        with (tmp_path / "out").open("w") as out, (tmp_path / "err").open("w") as err:
+            child = subprocess.Popen(
+                [str(word) for word in (*line, "--", program, *arguments)],
+                cwd=folder, stdin=subprocess.DEVNULL, stdout=out, stderr=err,
+            )  # fmt: skip
+            _, status, usage = os.wait4(child.pid, 0)
+            child.returncode = os.waitstatus_to_exitcode(status)
+        errors = (tmp_path / "err").read_text()
+        assert "Traceback" not in errors, errors
+        assert child.returncode != 2, errors
+        return Ended(
+            child.returncode,
+            (tmp_path / "out").read_text(),
+            errors,
+            usage.ru_maxrss * 1024,
+            json.loads((tmp_path / "result.json").read_text()),
+        )
+
+    return call
+
+
+def test_a_file_of_a_tebibyte_takes_what_was_written(
+    guest: Callable[..., Ended], tmp_path: Path
+) -> None:
+    source = r"""
+    int main(void) {
+        int file = open("huge", O_RDWR | O_CREAT, 0644);
+        if (ftruncate(file, 1L << 40) || pwrite(file, "end", 3, (1L << 40) - 3) != 3) return 1;
+        fsync(file);
+        char found[4] = "";
+        pread(file, found, 3, (1L << 40) - 3);
+        puts(found);
+        if (ftruncate(file, 1L << 50) == 0 || errno != EFBIG) return 2;
+        return 0;
+    }
+    """
+    kept = tmp_path / "kept"
+    ended = guest(source, "run", "--files", str(kept))
+    assert (ended.status, ended.stdout) == (0, "end\n"), ended.stderr
+    assert ended.peak_bytes < 600 * MIB
+    huge = (kept / "work/huge").stat()
+    assert huge.st_size == 1 << 40
+    assert huge.st_blocks * 512 < MIB
+    ended = guest(
+        source, "cut", "--cuts", "5", "--resume", "all", "--set", "epoch.instructions=2e4"
+    )
+    assert (ended.result["verified"], ended.result["resumed"]) == (5, 5)
+    assert ended.peak_bytes < 600 * MIB
+
+
+def test_output_is_spilled_and_has_a_limit(guest: Callable[..., Ended]) -> None:
+    source = r"""
+    static char page[1 << 16];
+    int main(void) {
+        memset(page, 'x', sizeof page);
+        page[sizeof page - 1] = '\n';
+        long total = 0, count;
+        while ((count = write(1, page, sizeof page)) > 0) total += count;
+        fprintf(stderr, "%ld %s\n", total, strerrorname_np(errno));
+        return 0;
+    }
+    """
+    limit = ("--set", f"kernel.host_limit_bytes={40 * MIB}")
+    ended = guest(source, "run", *limit)
+    assert ended.status == 0
+    # Standard error is on the full disk, too.
+    assert len(ended.stdout) == 40 * MIB
+    assert ended.peak_bytes < 600 * MIB
+    small = ("--set", "kernel.output_memory_bytes=1MiB")
+    ended = guest(source, "cut", "--cuts", "5", "--resume", "all", *limit, *small)
+    assert (ended.result["verified"], ended.result["resumed"]) == (5, 5)
+    assert ended.peak_bytes < 600 * MIB
