@@ -232,6 +232,11 @@ class CutResult:
         return self.verdict == "verified"
 
     @property
+    def depends_on_timing(self) -> bool:
+        """Whether the program's output depends on time, so that it is not the uncut run's."""
+        return bool(self.raw.get("depends_on_timing", False))
+
+    @property
     def lost(self) -> bool:
         """Whether something is gone that the design had not promised to keep."""
         return self.verdict == "lost"
@@ -480,6 +485,9 @@ class Machine:
         during_recovery: bool = False,
         replica: bool = False,
         resume: Resume = "sample",
+        generations: int | None = None,
+        check: Sequence[Path] = (),
+        check_seconds: int | None = None,
         jobs: int = 1,
         planted_bug: str | None = None,
         stop_after: int | None = None,
@@ -491,8 +499,11 @@ class Machine:
         One cut at cycle `at`, or `cuts` of them by `schedule` and `seed`; cuts also strike
         recovery itself with `during_recovery`. With `replica`, a replica follows, and each cut also
         loses the primary after some byte that it sent. `resume` says after which cuts the program
-        is run to its end, its output and exit status compared with an uninterrupted run's. `jobs`
-        host threads share the work and change no result.
+        is run to its end, its output and exit status compared with an uninterrupted run's; where
+        `check` (a program of the host's and its arguments) is given, it decides in their place,
+        in a folder with the run's files, within `check_seconds` (60). `generations` is how often
+        in a row the power is cut, each time in the machine that came back (None: three times for
+        half of the resumed cuts). `jobs` host threads share the work and change no result.
         """
         request = self._request(
             program,
@@ -503,6 +514,7 @@ class Machine:
             during_recovery=during_recovery,
             replica=replica,
             resume=resume,
+            **_judged(generations, check, check_seconds),
             jobs=jobs,
             planted_bug=planted_bug,
             stop_after=stop_after,
@@ -551,9 +563,17 @@ class Machine:
         }
 
 
-def replay(token: str, *, progress: Progress | None = None) -> CutReport:
-    """Repeats the one power cut that `token` names."""
-    return CutReport.from_json(json.loads(_core.replay(token, progress)))
+def replay(
+    token: str,
+    *,
+    check: Sequence[Path] = (),
+    check_seconds: int | None = None,
+    progress: Progress | None = None,
+) -> CutReport:
+    """Repeats the one power cut that `token` names; a `check` that judged it is given again."""
+    more = _judged(None, check, check_seconds)
+    asked = json.dumps({"token": token, **more}) if more else token
+    return CutReport.from_json(json.loads(_core.replay(asked, progress)))
 
 
 def mutants(
@@ -593,6 +613,18 @@ def _bursts(
         "burst_stores": burst_stores,
         "burst_instructions": burst_instructions,
         "sample_cycles": sample_cycles,
+    }
+    return {key: value for key, value in said.items() if value is not None}
+
+
+def _judged(
+    generations: int | None, check: Sequence[Path], check_seconds: int | None
+) -> dict[str, Any]:
+    """What a request says about later cuts and a checker, where it says anything."""
+    said = {
+        "generations": generations,
+        "check": [fspath(word) for word in check] or None,
+        "check_seconds": check_seconds,
     }
     return {key: value for key, value in said.items() if value is not None}
 

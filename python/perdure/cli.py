@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import shlex
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -205,6 +206,19 @@ WriteThroughOption = Annotated[
 JobsOption = Annotated[
     int | None,
     typer.Option("--jobs", min=1, help="Host threads (all processors); changes no result."),
+]
+
+CheckOption = Annotated[
+    str | None,
+    typer.Option(
+        "--check",
+        metavar="'PROGRAM ARG...'",
+        help="Let this program of the host's judge what a resumed run leaves behind.",
+    ),
+]
+CheckSecondsOption = Annotated[
+    int | None,
+    typer.Option("--check-seconds", min=1, help="How long it may take.  [default: 60]"),
 ]
 
 GUEST_CONTEXT = {"allow_interspersed_args": False}
@@ -420,6 +434,18 @@ def cut(
     resume: Annotated[
         Resume, typer.Option("--resume", help="After which cuts the program is run to its end.")
     ] = Resume.sample,
+    generations: Annotated[
+        int | None,
+        typer.Option(
+            "--generations",
+            min=1,
+            metavar="N",
+            help="Cut so often in a row, each time in the machine that came back.  "
+            "[default: 3 for half of the resumed cuts]",
+        ),
+    ] = None,
+    check: CheckOption = None,
+    check_seconds: CheckSecondsOption = None,
     jobs: JobsOption = None,
     planted_bug: Annotated[
         str | None, typer.Option("--planted-bug", metavar="NAME", help="Plant this bug first.")
@@ -446,6 +472,9 @@ def cut(
             during_recovery=during_recovery,
             replica=replica,
             resume=resume.value,
+            generations=generations,
+            check=_checker(check),
+            check_seconds=check_seconds,
             jobs=jobs or _processors(),
             planted_bug=planted_bug,
             stop_after=stop_after,
@@ -458,11 +487,15 @@ def cut(
 @app.command()
 def replay(
     token: Annotated[str, typer.Argument(help="The token that a report printed for a cut.")],
+    check: CheckOption = None,
+    check_seconds: CheckSecondsOption = None,
     json_file: JsonOption = None,
 ) -> None:
     """Repeat exactly the power cut that a token names."""
     with progress.bar(stderr, "replay") as show:
-        report = api.replay(token, progress=show)
+        report = api.replay(
+            token, check=_checker(check), check_seconds=check_seconds, progress=show
+        )
     _finish_cut(report, json_file)
 
 
@@ -798,6 +831,21 @@ def _machine(
         stdin=_spooled() if stdin == "-" else stdin,
         engine=engine.value,
     )
+
+
+def _checker(words: str | None) -> list[str]:
+    """The words of `--check`, as a shell splits them; a path is one from here."""
+    if words is None:
+        return []
+    try:
+        found = shlex.split(words)
+    except ValueError as error:
+        raise PerdureError(f"--check {words}: {error}") from error
+    if not found:
+        raise PerdureError("--check names no program: write it as --check './checker argument'")
+    if "/" in found[0]:
+        found[0] = str(Path(found[0]).absolute())
+    return found
 
 
 def _choices(assignments: Sequence[str]) -> dict[str, list[str]]:

@@ -260,9 +260,15 @@ def cut_verdict(report: CutReport) -> Text:
         )
     resumed = sum(result.resumed for result in report.results)
     if report.failed == 0:
+        timing = sum(result.depends_on_timing for result in report.results)
+        checked = report.raw.get("checked", False)
+        ended = "to the checker's satisfaction" if checked else "with identical output"
+        if timing:
+            ended = f"{resumed - timing:,} of them {ended} and {timing:,} with one that depends on "
+            ended += "timing and not on the power cut"
         return line(
             f"{report.design}: {report.verified:,} of {report.cuts:,} cuts verified; {resumed:,} "
-            "resumed to the program's end, with identical output",
+            f"resumed to the program's end, {ended}",
             style="bold green",
         )
     return line(

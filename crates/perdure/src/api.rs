@@ -397,6 +397,7 @@ pub fn resume(request: &str, observer: &dyn Observer) -> Result<String, Error> {
             mistake: None,
         },
         engine: Engine::Fast,
+        check: None,
         program_hash: replica.identity.program_hash.clone(),
     };
     let request = Request {
@@ -421,10 +422,38 @@ pub fn resume(request: &str, observer: &dyn Observer) -> Result<String, Error> {
     Ok(result.to_string())
 }
 
-/// Repeats the one power cut that a token names.
-pub fn replay(token: &str, observer: &dyn Observer) -> Result<String, Error> {
-    let token = Token::decode(token)?;
+/// What `perdure replay` asks for, if it is more than a token.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ReplayRequest {
+    token: String,
+    #[serde(default)]
+    check: Vec<String>,
+    #[serde(default)]
+    check_seconds: Option<u64>,
+}
+
+/// Repeats the one power cut that a token names: a token alone, or JSON with the checker that it was
+/// made with.
+pub fn replay(asked: &str, observer: &dyn Observer) -> Result<String, Error> {
+    let asked = if asked.trim_start().starts_with('{') {
+        parsed(asked)?
+    } else {
+        ReplayRequest {
+            token: asked.to_owned(),
+            check: Vec::new(),
+            check_seconds: None,
+        }
+    };
+    let token = Token::decode(&asked.token)?;
+    if token.checked && asked.check.is_empty() {
+        return Err(Error::Request(
+            "a checker judged this cut, and a token runs no program of the host's by itself: give the checker again, with --check".into(),
+        ));
+    }
     let mut request = token.request;
+    request.check = asked.check;
+    request.check_seconds = asked.check_seconds;
     request.at = Some(token.at);
     request.tear_seed = Some(token.tear_seed);
     request.later_cuts = token.later_cuts;

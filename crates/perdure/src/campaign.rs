@@ -179,6 +179,7 @@ pub fn run<D: Design>(
         prepared,
         bug,
         uncut: &survey.uncut,
+        check: None,
         recovery_steps: 0,
         observer,
         progress: &|| (),
@@ -437,6 +438,7 @@ impl Cutter<'_> {
             prepared: self.prepared,
             bug: self.bug,
             uncut: &self.survey.uncut,
+            check: self.prepared.check.as_ref(),
             recovery_steps: if self.request.during_recovery {
                 RECOVERY_STEPS
             } else {
@@ -600,6 +602,7 @@ impl Cutter<'_> {
             at,
             tear_seed,
             later_cuts: Vec::new(),
+            checked: self.prepared.check.is_some(),
             config_hash: self.prepared.configuration.hash(),
             program_hash: self.prepared.program_hash.clone(),
         }
@@ -724,6 +727,7 @@ impl Campaign {
             "failed": self.failed(),
             "resumed": self.results.iter().filter(|one| one.resumed).count(),
             "depends_on_timing": self.results.iter().filter(|one| one.depends_on_timing).count(),
+            "checked": prepared.check.is_some(),
             "generations": self.results.iter().map(|one| one.generations).max(),
             "coverage": {
                 "design_states": count(|one| Some(one.phase)),

@@ -68,12 +68,13 @@ impl Check {
         for release in outside.file_releases() {
             directories.apply(&release).map_err(refused)?;
         }
-        let written = |name: &str, bytes: &[u8]| {
+        let written = |name: &str, descriptor| {
             let path = folder.0.join(name);
-            fs::write(&path, bytes).map(|()| path)
+            let mut file = File::create(&path)?;
+            outside.copy_stream(0, descriptor, &mut file).map(|()| path)
         };
-        let output = written("output", outside.stream(0, 1)).map_err(host)?;
-        let error = written("error", outside.stream(0, 2)).map_err(host)?;
+        let output = written("output", 1).map_err(host)?;
+        let error = written("error", 2).map_err(host)?;
         let said = folder.0.join("said");
         let log = File::create(&said).map_err(host)?;
         let child = Command::new(&self.command[0])

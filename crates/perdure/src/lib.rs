@@ -7,6 +7,7 @@
 pub mod api;
 pub mod campaign;
 mod causal;
+pub mod check;
 pub mod configuration;
 pub mod context;
 mod delivery;

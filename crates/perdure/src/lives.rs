@@ -27,6 +27,7 @@ use serde_json::{Value, json};
 
 use crate::api::Observer;
 use crate::campaign::run_on;
+use crate::check::Check;
 use crate::error::Error;
 use crate::machine::{EpochEnd, Machine, Pause, Resumption};
 use crate::outside::Outside;
@@ -117,6 +118,8 @@ pub struct Lives<'a> {
     pub bug: Option<&'static str>,
     /// What the last life's end is compared with.
     pub uncut: &'a Uncut,
+    /// Who decides in its place whether an end is good.
+    pub check: Option<&'a Check>,
     /// Steps of each recovery that are cut.
     pub recovery_steps: u64,
     /// Who may stop it.
@@ -306,15 +309,21 @@ impl Lives<'_> {
         let words = end.words();
         let broken =
             |message: String| (Verdict::OutputDiffers, format!("after resuming: {message}"));
-        let difference = match end {
+        let difference = match &end {
             End::Stopped => return Ok(sequel),
-            End::Broken(message) => return Ok(sequel.failing(broken(message))),
-            End::Hangs(message) => Some(message),
+            End::Broken(message) => return Ok(sequel.failing(broken(message.clone()))),
+            End::Hangs(message) => Some(message.clone()),
             End::Finished => self.difference(last),
         };
         sequel.end = Some((last.time(), last.outside.stream(0, 1)));
         if let Some(contradiction) = &last.outside.contradiction {
             return Ok(sequel.failing(broken(contradiction.clone())));
+        }
+        if let (Some(check), End::Finished) = (self.check, &end) {
+            if let Some(wrong) = check.run(&last.outside, status_of(last))? {
+                return Ok(sequel.failing((Verdict::CheckFailed, wrong)));
+            }
+            return Ok(sequel);
         }
         let Some(difference) = difference else {
             return Ok(sequel);

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use perdure_linux::{Restart, WORK_DIRECTORY};
 use serde::{Deserialize, Serialize};
 
+use crate::check::{self, Check};
 use crate::configuration::{Configuration, LEAST_EPOCH_STORES, check, nearest};
 use crate::error::Error;
 use crate::exerciser;
@@ -156,6 +157,12 @@ pub struct Request {
     /// follow from seed and cycle.
     #[serde(skip)]
     pub later_cuts: Vec<u64>,
+    /// A program of the host's and its arguments, which decides whether a resumed run has ended well.
+    #[serde(skip_serializing)]
+    pub check: Vec<String>,
+    /// How long it may take.
+    #[serde(skip_serializing)]
+    pub check_seconds: Option<u64>,
     /// Host threads.
     #[serde(skip_serializing)]
     pub jobs: Option<usize>,
@@ -207,6 +214,8 @@ impl Default for Request {
             resume: None,
             generations: None,
             later_cuts: Vec::new(),
+            check: Vec::new(),
+            check_seconds: None,
             jobs: None,
             tear_seed: None,
             planted_bug: None,
@@ -224,6 +233,8 @@ pub struct Prepared {
     pub write_through: Vec<perdure_linux::Mount>,
     /// The engine.
     pub engine: Engine,
+    /// Who decides whether a resumed run has ended well, in place of equality.
+    pub check: Option<Check>,
     /// A hash of the programs' files, and of standard input if it is given.
     pub program_hash: String,
 }
@@ -331,6 +342,22 @@ impl Request {
                 "the machine has no planted bug '{name}'; the nearest is '{hint}'"
             ))
         })
+    }
+
+    /// Who decides whether a resumed run has ended well.
+    fn check(&self) -> Result<Option<Check>, Error> {
+        if self.generations == Some(0) {
+            return request_error("--generations 0: must be at least 1");
+        }
+        match (self.check.as_slice(), self.check_seconds) {
+            ([], Some(_)) => request_error("--check-seconds: needs --check"),
+            ([], None) => Ok(None),
+            (_, Some(0)) => request_error("--check-seconds 0: must be at least 1"),
+            (command, seconds) => Ok(Some(Check {
+                command: command.to_vec(),
+                seconds: seconds.unwrap_or(check::SECONDS),
+            })),
+        }
     }
 
     /// Whether the run stops at the end of a measured region.
@@ -457,6 +484,7 @@ impl Request {
             },
             write_through,
             engine,
+            check: self.check()?,
             program_hash,
         })
     }

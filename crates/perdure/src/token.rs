@@ -27,6 +27,9 @@ pub struct Token {
     /// When the machines that came back were cut.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub later_cuts: Vec<u64>,
+    /// A checker decided how a resumed run ended; it is not named here.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub checked: bool,
     /// The configuration's hash.
     pub config_hash: String,
     /// The program's hash.
@@ -85,6 +88,7 @@ mod tests {
             at: 12345,
             tear_seed: 7,
             later_cuts: vec![99],
+            checked: true,
             config_hash: "x".into(),
             program_hash: "y".into(),
         };

@@ -49,6 +49,8 @@ pub enum Verdict {
     ReplicaDiffers,
     /// The resumed machine could not go on, or sent something again with other content.
     OutputDiffers,
+    /// The user's checker refused what the resumed run left behind.
+    CheckFailed,
     /// The resumed machine does not go on as the one that was cut would have gone on.
     ResumeDiffers,
 }
