@@ -144,12 +144,27 @@ class ProgramReport:
 
 
 @dataclass(frozen=True)
+class Refusal:
+    """Something that a program asked for and the kernel refuses on purpose.
+
+    `kind` is `system call` (answered with ENOSYS), or the call whose command it is; `expected`
+    calls are made by every program's start, which does without.
+    """
+
+    kind: str
+    number: int
+    name: str
+    expected: bool
+
+
+@dataclass(frozen=True)
 class RunResult:
     """One program, or several at once, run on one machine under one design.
 
     `exit_code` is the program's exit status, 128 + signal where a signal ended it, or None where
     the run was stopped before the program's end. `unknown_system_calls` are those that the kernel
-    does not have; `refused_output` says why the host did not take a file that the guest wrote.
+    does not have, and `refused` what it refuses on purpose;
+    `refused_output` says why the host did not take a file that the guest wrote.
     `files` are those that the guest wrote, by guest path.
     `region` is there where a measured region was asked for.
     Equal configurations and programs give equal `config_hash`, `state_hash` and `statistics`.
@@ -166,6 +181,7 @@ class RunResult:
     statistics: Mapping[str, Statistic]
     fatal_signal: FatalSignal | None
     unknown_system_calls: Sequence[SystemCall]
+    refused: Sequence[Refusal]
     refused_output: str | None
     files: Sequence[WrittenFile]
     region: Region | None
@@ -190,6 +206,10 @@ class RunResult:
             unknown_system_calls=[
                 SystemCall(call["number"], call.get("name"))
                 for call in result.get("unknown_system_calls", ())
+            ],
+            refused=[
+                Refusal(one["kind"], one["number"], one["name"], one["expected"])
+                for one in result.get("refused", ())
             ],
             refused_output=result.get("refused_output"),
             files=[

@@ -102,6 +102,14 @@ def ending(result: RunResult) -> Iterator[str]:
             for call in result.unknown_system_calls
         )
         yield f"system calls that this kernel does not have, answered with ENOSYS: {calls}"
+    for kind in dict.fromkeys(one.kind for one in result.refused):
+        chosen = [one for one in result.refused if one.kind == kind and not one.expected]
+        names = ", ".join(one.name for one in chosen)
+        if kind == "system call" and chosen:
+            why = "refused on purpose with ENOSYS, from which programs fall back"
+            yield f"system calls {why}: {names}"
+        elif chosen:
+            yield f"{kind}: commands that this kernel does not have, refused: {names}"
     yield from _files(result)
     if result.refused_output is not None:
         yield f"the host refused a file of the guest's: {result.refused_output}"

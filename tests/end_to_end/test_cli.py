@@ -10,6 +10,7 @@ import json
 import re
 import shutil
 import struct
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -68,6 +69,30 @@ def test_a_fatal_signal_ends_as_in_a_shell_and_is_explained(
         assert re.fullmatch(instruction, place.group(2)), said
     if signal == "SIGSEGV":
         assert re.search(r"address 0x[0-9a-f]+$", said, re.MULTILINE), said
+
+
+def test_refused_commands_are_named_at_the_end(command: Command, tmp_path: Path) -> None:
+    source = tmp_path / "refused.c"
+    source.write_text(
+        "#include <fcntl.h>\n#include <sys/prctl.h>\n#include <sys/ioctl.h>\n"
+        "#include <sys/syscall.h>\n#include <unistd.h>\n"
+        "int main(void) { fcntl(0, 1035, 0); prctl(22, 1, 2, 3, 4); ioctl(0, 0x40049409, 1);\n"
+        "ioctl(0, 0x5401, 1); syscall(444, 0, 0, 0); return 0; }\n"
+    )
+    program = tmp_path / "refused"
+    compiler = ["riscv64-linux-gnu-gcc", "-static", "-o", program, source]
+    subprocess.run(compiler, check=True)
+    ended = command("run", "--json", tmp_path / "result.json", "--", program)
+    assert "programs fall back: landlock_create_ruleset\n" in ended.stderr
+    assert (
+        "fcntl: commands that this kernel does not have, refused: F_GET_RW_HINT\n" in ended.stderr
+    )
+    assert "prctl: commands that this kernel does not have, refused: PR_SET_SECCOMP" in ended.stderr
+    assert "ioctl: commands that this kernel does not have, refused: FICLONE\n" in ended.stderr
+    result = json.loads((tmp_path / "result.json").read_text())
+    assert {"kind": "system call", "number": 293, "name": "rseq", "expected": True} in result[
+        "refused"
+    ]
 
 
 def test_unknown_system_calls_are_named_once_at_the_end(

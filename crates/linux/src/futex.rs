@@ -1,21 +1,34 @@
 //! Futexes: threads waiting for a word in memory to change.
 
+use serde::{Deserialize, Serialize};
+
 use crate::address_space::Backing;
 use crate::errno::Errno;
 use crate::kernel::Kernel;
 use crate::machine::{Machine, SpaceId, ThreadId};
+use crate::process::ProcessId;
+use crate::refusals::Refusal;
 use crate::syscalls::{Answer, Call, Stop};
-use crate::thread::{FutexKey, ThreadState, Wait};
+use crate::thread::{FutexKey, Thread, ThreadState, Wait};
 
 const FUTEX_WAIT: u64 = 0;
 const FUTEX_WAKE: u64 = 1;
 const FUTEX_REQUEUE: u64 = 3;
 const FUTEX_CMP_REQUEUE: u64 = 4;
 const FUTEX_WAKE_OP: u64 = 5;
+const FUTEX_LOCK_PI: u64 = 6;
+const FUTEX_UNLOCK_PI: u64 = 7;
+const FUTEX_TRYLOCK_PI: u64 = 8;
+const FUTEX_LOCK_PI2: u64 = 13;
 const FUTEX_WAIT_BITSET: u64 = 9;
 const FUTEX_WAKE_BITSET: u64 = 10;
 const FUTEX_PRIVATE: u64 = 128;
 const FUTEX_CLOCK_REALTIME: u64 = 256;
+
+/// The owner in a word that is a mutex, and the two flags beside it.
+const FUTEX_TID: u32 = 0x3fff_ffff;
+const FUTEX_OWNER_DIED: u32 = 0x4000_0000;
+const FUTEX_WAITERS: u32 = 0x8000_0000;
 
 impl Kernel {
     /// What identifies the futex at an address: the file behind a shared mapping, so that two
@@ -92,6 +105,223 @@ impl Kernel {
         }
         self.u32_in(machine, space, address)
     }
+}
+
+/// A thread that is gone, and its list of robust mutexes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Departed {
+    process: ProcessId,
+    thread: u32,
+    list: u64,
+}
+
+impl Departed {
+    pub fn of(thread: &Thread) -> Self {
+        Self {
+            process: thread.process,
+            thread: thread.id.0,
+            list: thread.robust_list,
+        }
+    }
+}
+
+/// Mutexes of one list that are looked at; it could be a circle.
+const ROBUST_LIST_MAX: usize = 2048;
+/// Bytes of `struct robust_list_head`.
+const ROBUST_HEAD_BYTES: u64 = 24;
+
+impl Kernel {
+    /// Marks the robust mutexes that departed threads held, and wakes who waits for them.
+    pub(crate) fn leave_robust_lists(&mut self, machine: &mut dyn Machine) {
+        while self.exit.is_none() && !self.rare.departed.is_empty() {
+            let gone = self.rare.departed.remove(0);
+            if let Some(process) = self.processes.get(gone.process) {
+                let space = process.space;
+                self.leave_robust_list(machine, space, gone.thread, gone.list);
+            }
+        }
+    }
+
+    /// The same for one thread. Like Linux, a list that is not right is left where it goes wrong.
+    pub(crate) fn leave_robust_list(
+        &mut self,
+        machine: &mut dyn Machine,
+        space: SpaceId,
+        thread: u32,
+        head: u64,
+    ) {
+        let mut word = |kernel: &mut Self, at: u64| kernel.u64_in(machine, space, at);
+        let words = [0, 8, 16].map(|offset| word(self, head.wrapping_add(offset)));
+        let [Ok(first), Ok(offset), Ok(pending)] = words else {
+            return;
+        };
+        // The lowest bit says that a mutex hands its word on.
+        let split = |entry: u64| (entry & !1, entry & 1 != 0);
+        let (mut at, mut hands_on) = split(first);
+        let mut complete = true;
+        for _ in 0..ROBUST_LIST_MAX {
+            if at == head {
+                break;
+            }
+            let next = self.u64_in(machine, space, at);
+            if at != pending & !1 {
+                let futex = at.wrapping_add(offset);
+                let left = self.leave_mutex(machine, space, futex, thread, hands_on, false);
+                complete &= left.is_ok();
+            }
+            let Ok(next) = next else { break };
+            if !complete {
+                return;
+            }
+            (at, hands_on) = split(next);
+        }
+        if pending & !1 != 0 {
+            let (at, hands_on) = split(pending);
+            let futex = at.wrapping_add(offset);
+            let _ = self.leave_mutex(machine, space, futex, thread, hands_on, true);
+        }
+    }
+
+    /// Marks a mutex whose owner is gone.
+    fn leave_mutex(
+        &mut self,
+        machine: &mut dyn Machine,
+        space: SpaceId,
+        address: u64,
+        thread: u32,
+        hands_on: bool,
+        is_pending: bool,
+    ) -> Result<(), Errno> {
+        let old = self.futex_word(machine, space, address)?;
+        let key = self.futex_key(space, address, false);
+        if is_pending && !hands_on && old == 0 {
+            // It was let go, but nobody was told of it any more.
+            self.futex_wake(key, 1, u32::MAX);
+            return Ok(());
+        }
+        if old & FUTEX_TID != thread & FUTEX_TID {
+            return Ok(());
+        }
+        if hands_on && self.hand_on(machine, space, address, key, FUTEX_OWNER_DIED)? {
+            return Ok(());
+        }
+        let new = old & FUTEX_WAITERS | FUTEX_OWNER_DIED;
+        self.copy_out(machine, space, address, &new.to_le_bytes())?;
+        if !hands_on && old & FUTEX_WAITERS != 0 {
+            self.futex_wake(key, 1, u32::MAX);
+        }
+        Ok(())
+    }
+
+    /// Gives a word to the first thread that waits to be given it; false if none does.
+    fn hand_on(
+        &mut self,
+        machine: &mut dyn Machine,
+        space: SpaceId,
+        address: u64,
+        key: FutexKey,
+        flags: u32,
+    ) -> Result<bool, Errno> {
+        let waits = |id: &&ThreadId| {
+            let state = self.threads.get(id).map(|thread| thread.state);
+            matches!(
+                state,
+                Some(ThreadState::Blocked {
+                    wait: Wait::Futex { bitset: 0, .. },
+                    ..
+                })
+            )
+        };
+        let queue = self.futexes.get(&key).into_iter().flatten();
+        let mut waiting = queue.filter(waits).copied();
+        let (next, more) = (waiting.next(), waiting.next().is_some());
+        let Some(next) = next else {
+            return Ok(false);
+        };
+        let waiters = if more { FUTEX_WAITERS } else { 0 };
+        let word = next.0 & FUTEX_TID | waiters | flags;
+        self.copy_out(machine, space, address, &word.to_le_bytes())?;
+        self.unblock(next, Some(0));
+        Ok(true)
+    }
+}
+
+/// `set_robust_list`.
+pub(crate) fn set_robust_list(call: &mut Call) -> Answer {
+    let [head, bytes, ..] = call.arguments;
+    if bytes != ROBUST_HEAD_BYTES {
+        return Err(Errno::EINVAL.into());
+    }
+    if let Some(thread) = call.kernel.threads.get_mut(&call.thread) {
+        thread.robust_list = head;
+    }
+    Ok(0)
+}
+
+/// `get_robust_list`.
+pub(crate) fn get_robust_list(call: &mut Call) -> Answer {
+    let [thread, head, bytes, ..] = call.arguments;
+    let id = match thread as u32 {
+        0 => call.thread,
+        number => ThreadId(number),
+    };
+    let thread = call.kernel.threads.get(&id).ok_or(Errno::ESRCH)?;
+    let list = thread.robust_list;
+    call.write(bytes, &ROBUST_HEAD_BYTES.to_le_bytes())?;
+    call.write(head, &list.to_le_bytes())?;
+    Ok(0)
+}
+
+/// What a thread does that finds a word taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Taken {
+    Refuse,
+    /// Waits, perhaps until a time.
+    Wait(Option<u64>),
+}
+
+/// `FUTEX_LOCK_PI` and its kin. Threads have no priorities, so what is left is that the word is
+/// handed from owner to owner, first come first served.
+fn lock_word(call: &mut Call, address: u64, key: FutexKey, taken: Taken) -> Answer {
+    let word = call.kernel.futex_word(call.machine, call.space, address)?;
+    let (owner, own) = (word & FUTEX_TID, call.thread.0 & FUTEX_TID);
+    if owner == own {
+        return Err(Errno::EDEADLK.into());
+    }
+    let new = if owner == 0 {
+        own | word & (FUTEX_OWNER_DIED | FUTEX_WAITERS)
+    } else {
+        let known = call.kernel.threads.contains_key(&ThreadId(owner));
+        if !known {
+            return Err(Errno::ESRCH.into());
+        }
+        if taken == Taken::Refuse {
+            return Err(Errno::EAGAIN.into());
+        }
+        word | FUTEX_WAITERS
+    };
+    call.write(address, &new.to_le_bytes())?;
+    match taken {
+        Taken::Wait(deadline) if owner != 0 => {
+            if deadline.is_some_and(|at| at <= call.machine.clock_ns()) {
+                return Err(Errno::ETIMEDOUT.into());
+            }
+            Err(Stop::Wait(Wait::Futex { key, bitset: 0 }, deadline))
+        }
+        _ => Ok(0),
+    }
+}
+
+fn unlock_word(call: &mut Call, address: u64, key: FutexKey) -> Answer {
+    let word = call.kernel.futex_word(call.machine, call.space, address)?;
+    if word & FUTEX_TID != call.thread.0 & FUTEX_TID {
+        return Err(Errno::EPERM.into());
+    }
+    let kernel = &mut *call.kernel;
+    if !kernel.hand_on(call.machine, call.space, address, key, 0)? {
+        call.write(address, &0_u32.to_le_bytes())?;
+    }
+    Ok(0)
 }
 
 /// `futex`.
@@ -177,8 +407,27 @@ pub(crate) fn futex(call: &mut Call) -> Answer {
             }
             Ok(woken)
         }
-        // The priority-inheriting operations.
-        _ => Err(Errno::ENOSYS.into()),
+        FUTEX_LOCK_PI | FUTEX_LOCK_PI2 => {
+            let deadline = if fourth == 0 {
+                None
+            } else {
+                let time = call.duration_at(fourth)?;
+                let real = command == FUTEX_LOCK_PI || operation & FUTEX_CLOCK_REALTIME != 0;
+                let start = call.kernel.settings.clock_start_ns;
+                Some(if real {
+                    time.saturating_sub(start)
+                } else {
+                    time
+                })
+            };
+            lock_word(call, address, key, Taken::Wait(deadline))
+        }
+        FUTEX_TRYLOCK_PI => lock_word(call, address, key, Taken::Refuse),
+        FUTEX_UNLOCK_PI => unlock_word(call, address, key),
+        _ => {
+            call.kernel.note_refusal(Refusal::Futex(command as u32));
+            Err(Errno::ENOSYS.into())
+        }
     }
 }
 

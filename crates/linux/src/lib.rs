@@ -51,8 +51,8 @@
 //! - Everything belongs to user 1000; host files are shown with mode 0644 or 0755 and with the
 //!   configured start time, so that nothing else about them reaches the guest.
 //! - Symbolic links are followed inside the guest's tree only, also those found on the host.
-//! - Record locks belong to processes, `flock` to open files. A deadlock of `F_SETLKW` is not
-//!   found (no EDEADLK).
+//! - Record locks belong to processes or, as `F_OFD_SETLK` makes them, to open files; `flock` is the
+//!   open file's. There are no leases.
 //! - The outside is no shell with job control: the group of a program's first process is orphaned,
 //!   so that SIGTSTP, SIGTTIN and SIGTTOU do not stop it by default. SIGSTOP does.
 //! - Timers of CPU time expire at the end of a time slice, or of a call.
@@ -87,6 +87,7 @@ mod process;
 mod program;
 mod random;
 mod rare;
+mod refusals;
 mod release;
 mod save;
 mod schedule;
@@ -105,6 +106,7 @@ pub use kernel::Kernel;
 pub use loss::Loss;
 pub use machine::{Machine, PAGE_BYTES, SpaceId, ThreadId, Translation};
 pub use outcome::{Exception, ExitReport, FatalSignal, Outcome, ProgramReport, Running};
+pub use refusals::Refused;
 pub use release::Release;
 pub use save::RestoreError;
 pub use spool::{Bytes, Spool};

@@ -9,13 +9,14 @@
 use perdure_riscv::Hart;
 
 use crate::configuration::Restart;
+use crate::futex::Departed;
 use crate::kernel::{Kernel, Settings};
 use crate::machine::{Machine, SpaceId, ThreadId};
 use crate::outcome::{ExitReport, Outcome, ProgramReport};
 use crate::process::{Ending, IntervalTimer, Process, ProcessId, Usage, Zombie};
 use crate::signal::{SA_NOCLDWAIT, SIG_IGN, SIGCHLD, SIGKILL, SignalInfo, Target};
 use crate::thread::{Thread, ThreadState, Wait};
-use crate::vfs::locks;
+use crate::vfs::locks::{self, LockOwner};
 
 impl Kernel {
     /// The next number for a process or thread of a program.
@@ -158,6 +159,11 @@ impl Kernel {
     /// A thread is gone: its process keeps what it retired, and whoever waits for its end goes on.
     fn thread_is_gone(&mut self, thread: &Thread) {
         let id = thread.process;
+        if thread.robust_list != 0 {
+            self.rare.departed.push(Departed::of(thread));
+        }
+        self.rare.wishes.remove(&thread.id);
+        self.rare.lock_waits.remove(&thread.id);
         if let Some(process) = self.processes.get_mut(id) {
             process.retired = process.retired.saturating_add(thread.retired);
         }
@@ -212,7 +218,9 @@ impl Kernel {
 
     /// Lets go of what ended processes held, and starts finished programs again.
     pub(crate) fn bury(&mut self, machine: &mut dyn Machine) {
+        self.leave_robust_lists(machine);
         while self.exit.is_none() && !self.dead.is_empty() {
+            self.leave_robust_lists(machine);
             let id = self.dead.remove(0);
             if let Some(process) = self.processes.live.remove(&id) {
                 self.bury_one(machine, &process);
@@ -229,7 +237,7 @@ impl Kernel {
         for (_, descriptor) in process.descriptors.iter() {
             self.close_file(process.program, descriptor.file);
         }
-        if locks::release(&mut self.locks, id, None) {
+        if locks::release(&mut self.locks, LockOwner::process(id), None) {
             self.wake_all_file_waiters();
         }
         self.leave_space(machine, process.space);
@@ -244,6 +252,9 @@ impl Kernel {
             .zombies
             .retain(|_, zombie| zombie.parent != id);
         self.tell_parent(process, usage);
+        if self.open.watches_process(id) {
+            self.wake_all_file_waiters();
+        }
         if process.leads_run && self.settings.restart != Restart::Never {
             for left in self.processes_of_run(process.program, process.run) {
                 let report = ExitReport {

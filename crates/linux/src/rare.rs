@@ -4,14 +4,21 @@
 //! the numbers, and takes no byte while it is empty: a program that never uses it pays for no line
 //! of it.
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use crate::futex::Departed;
 use crate::jobs::Jobs;
 use crate::net::Sockets;
+use crate::refusals::Refusals;
 use crate::signal::SignalFile;
+use crate::syscalls::preferences::AllWishes;
 use crate::timers::{TimerFile, Timers};
+use crate::vfs::InodeId;
 use crate::vfs::descriptor::{OpenFiles, Table};
+use crate::vfs::locks::LockWaits;
 use crate::vfs::pipe::Traits;
 
 /// The parts of the state that are saved only if there is something in them.
@@ -23,6 +30,16 @@ pub(crate) struct Rare {
     pub timers: Timers,
     /// Part 16.
     pub sockets: Sockets,
+    /// Part 20.
+    pub refusals: Refusals,
+    /// Part 21: threads that are gone, and the locks that they may have held.
+    pub departed: Vec<Departed>,
+    /// Part 22.
+    pub lock_waits: LockWaits,
+    /// Part 23: what may not be done any more to files without a name.
+    pub seals: BTreeMap<InodeId, u32>,
+    /// Part 24.
+    pub wishes: AllWishes,
 }
 
 /// The rare parts of open files, which stand with their kind.
@@ -60,6 +77,11 @@ impl Rare {
         append_part(out, 4, open.timer_files.is_empty(), &open.timer_files);
         append_part(out, 5, open.signal_files.is_empty(), &open.signal_files);
         append_part(out, 16, self.sockets.is_empty(), &self.sockets);
+        append_part(out, 20, self.refusals.is_empty(), &self.refusals);
+        append_part(out, 21, self.departed.is_empty(), &self.departed);
+        append_part(out, 22, self.lock_waits.is_empty(), &self.lock_waits);
+        append_part(out, 23, self.seals.is_empty(), &self.seals);
+        append_part(out, 24, self.wishes.is_empty(), &self.wishes);
     }
 
     /// The parts that stand in bytes; `None` if the bytes are damaged.
@@ -82,6 +104,11 @@ impl Rare {
                     rare.sockets.count_held();
                     rest
                 }
+                20 => take_part(rest, &mut rare.refusals)?,
+                21 => take_part(rest, &mut rare.departed)?,
+                22 => take_part(rest, &mut rare.lock_waits)?,
+                23 => take_part(rest, &mut rare.seals)?,
+                24 => take_part(rest, &mut rare.wishes)?,
                 _ => return None,
             };
         }

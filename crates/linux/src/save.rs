@@ -337,7 +337,21 @@ impl Kernel {
         self.validate_processes()?;
         self.validate_jobs()?;
         self.validate_timers()?;
+        self.validate_rare()?;
         self.validate_threads()
+    }
+
+    /// What few programs have is about threads and files that exist.
+    fn validate_rare(&self) -> Result<(), &'static str> {
+        let rare = &self.rare;
+        let mut threads = rare.wishes.keys().chain(rare.lock_waits.keys());
+        if !threads.all(|id| self.threads.contains_key(id)) {
+            return Err("a thread that is gone wishes or waits for something");
+        }
+        if !rare.seals.keys().all(|&id| self.files.file(id).is_ok()) {
+            return Err("a seal is on no file");
+        }
+        Ok(())
     }
 
     fn validate_programs(&self) -> Result<(), &'static str> {

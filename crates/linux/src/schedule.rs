@@ -275,7 +275,7 @@ impl Kernel {
     /// True if a thread waits for a hart, or a process for its burial: idle harts should call
     /// `schedule`.
     pub fn has_ready(&self) -> bool {
-        !self.scheduler.ready.is_empty() || !self.dead.is_empty()
+        !self.scheduler.ready.is_empty() || !self.dead.is_empty() || !self.rare.departed.is_empty()
     }
 
     /// The earliest time at which a sleeper, timeout or timer is due.

@@ -501,6 +501,9 @@ impl Kernel {
         let Some(thread) = self.threads.get_mut(&id) else {
             return;
         };
+        if wait.always_restarts() {
+            return;
+        }
         thread.interrupted = Some(match (wait, deadline_ns) {
             (Wait::Sleep { remaining }, Some(deadline_ns)) if remaining != 0 => {
                 Interrupted::Sleep {
@@ -616,6 +619,7 @@ impl Kernel {
             return;
         };
         thread.retry_deadline_ns = None;
+        self.rare.lock_waits.remove(&id);
         let transferred = std::mem::take(&mut thread.transferred);
         if transferred != 0 {
             hart.x[10] = transferred;

@@ -48,7 +48,8 @@ pub(crate) enum FutexKey {
 /// What a blocked thread waits for. Its pc stays at the `ecall`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Wait {
-    /// A wake-up of the futex; then the call returns 0, or ETIMEDOUT at the deadline.
+    /// A wake-up of the futex; then the call returns 0, or ETIMEDOUT at the deadline. With the
+    /// bitset 0 it waits to be given the word (`FUTEX_LOCK_PI`).
     Futex { key: FutexKey, bitset: u32 },
     /// The deadline; then the call returns 0. `remaining` is where an interrupted sleep says how
     /// long it would have gone on (0: nowhere).
@@ -85,6 +86,11 @@ impl Wait {
             | Wait::Vfork
             | Wait::Alone => false,
         }
+    }
+
+    /// True if the call is made again whatever the handler says.
+    pub fn always_restarts(self) -> bool {
+        matches!(self, Wait::Futex { bitset: 0, .. })
     }
 
     /// True if a signal ends the wait, unless it ends the process.
@@ -144,6 +150,8 @@ pub(crate) struct Thread {
     pub transferred: u64,
     /// Cleared and woken when the thread ends.
     pub clear_child: u64,
+    /// Where it keeps the list of the robust mutexes that it holds.
+    pub robust_list: u64,
     /// What it had retired when it last left a hart.
     pub retired: u64,
     /// What the hart had retired when the thread last came to one.
@@ -181,6 +189,7 @@ impl Thread {
             retry_deadline_ns: None,
             transferred: 0,
             clear_child: 0,
+            robust_list: 0,
             retired: 0,
             hart_retired: 0,
         }

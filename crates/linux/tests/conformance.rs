@@ -113,6 +113,7 @@ conformance! {
     errors: "errors.c" [];
     identity_and_limits: "identity.c" [];
     standard_input: "input.c" [];
+    locks_seals_and_processes: "peers.c" [];
     processes: "processes.c" [];
     code_that_is_written: "code.c" [];
     cpp_runtime: "runtime.cc" [];
@@ -181,19 +182,28 @@ fn addresses_have_symbols() {
     assert_eq!(runner.kernel.symbol(space, 0x10), None);
 }
 
-/// What `execve` does, which qemu cannot show: every line's value is known.
-#[test]
-fn execution() {
-    let program = compile(&guest("execution.c"), &["-static"]);
-    let expected = std::fs::read_to_string(guest("execution.txt")).expect("the facts");
+/// What qemu cannot show: every line's value is known.
+fn has_known_facts(name: &str) {
+    let program = compile(&guest(&format!("{name}.c")), &["-static"]);
+    let expected = std::fs::read_to_string(guest(&format!("{name}.txt"))).expect("the facts");
     for (harts, slice, plain) in [(1, 20_000, false), (3, 777, false), (2, 5000, true)] {
         let mut options = options(&program, &[]);
         options.configuration.harts = harts;
         options.slice = slice;
         options.plain = plain;
-        let name = format!("execution on {harts} harts, slices of {slice}, plain {plain}");
+        let name = format!("{name} on {harts} harts, slices of {slice}, plain {plain}");
         check(&name, &support::run(options), &(expected.clone(), 0));
     }
+}
+
+#[test]
+fn execution() {
+    has_known_facts("execution");
+}
+
+#[test]
+fn owners_and_wishes() {
+    has_known_facts("owners");
 }
 
 /// A script can be the first program: by its path in the working directory, by its host path, by a

@@ -57,6 +57,19 @@ pub fn run_result<D: Design>(
         .into_iter()
         .map(|(number, name)| json!({"number": number, "name": name}))
         .collect();
+    let refused: Vec<Value> = machine
+        .kernel()
+        .refusals()
+        .into_iter()
+        .map(|refused| {
+            json!({
+                "kind": refused.kind,
+                "number": refused.number,
+                "name": refused.name,
+                "expected": refused.expected,
+            })
+        })
+        .collect();
     let fatal = ended
         .and_then(|ended| ended.report.fatal.as_ref())
         .map(|fatal| {
@@ -78,6 +91,7 @@ pub fn run_result<D: Design>(
         "exit_code": ended.map(|ended| ended.report.status),
         "fatal_signal": fatal,
         "unknown_system_calls": unknown,
+        "refused": refused,
         "interrupted": interrupted,
         "sim": {
             "instructions": instructions,

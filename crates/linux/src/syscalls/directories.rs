@@ -1,10 +1,10 @@
 //! Names in directories: making, moving, removing and listing them.
 
-use super::files::{AT_FDCWD, AT_REMOVEDIR, AT_SYMLINK_FOLLOW, own_descriptor};
+use super::files::{AT_EMPTY_PATH, AT_FDCWD, AT_REMOVEDIR, AT_SYMLINK_FOLLOW, own_descriptor};
 use super::{Answer, Call};
 use crate::errno::Errno;
 use crate::vfs::DirectoryNode;
-use crate::vfs::descriptor::ListedName;
+use crate::vfs::descriptor::{ListedName, O_EXCL, O_TMPFILE};
 use crate::vfs::inode::{InodeId, Node, S_IFIFO, S_IFREG};
 use crate::vfs::path::{Place, Viewer};
 
@@ -137,8 +137,25 @@ pub(crate) fn symlinkat(call: &mut Call) -> Answer {
 pub(crate) fn linkat(call: &mut Call) -> Answer {
     let [old_directory, old, new_directory, new, flags, _] = call.arguments;
     let old = call.string(old)?;
-    let inode = match own_descriptor(call, &old) {
-        Some(number) => call.file(number)?.inode().ok_or(Errno::EXDEV)?,
+    let number = match own_descriptor(call, &old) {
+        Some(number) if flags & AT_SYMLINK_FOLLOW != 0 => Some(number),
+        Some(_) => return Err(Errno::EXDEV.into()),
+        None if old.is_empty() && flags & AT_EMPTY_PATH != 0 => Some(old_directory),
+        None => None,
+    };
+    let inode = match number {
+        Some(number) => {
+            let file = call.file(number)?;
+            let inode = file.inode().ok_or(Errno::EXDEV)?;
+            let stays_nameless = file.flags & (O_TMPFILE | O_EXCL) == O_TMPFILE | O_EXCL;
+            let is_memory = call.kernel.rare.seals.contains_key(&inode);
+            let links = call.kernel.files.inode(inode)?.links;
+            // A name that was taken away does not come back; one that never was may come.
+            if links == 0 && (stays_nameless || is_memory || file.flags & O_TMPFILE == 0) {
+                return Err(Errno::ENOENT.into());
+            }
+            inode
+        }
         None => call.find(old_directory, &old, flags & AT_SYMLINK_FOLLOW != 0)?,
     };
     let place = call.new_place(new_directory, new)?;

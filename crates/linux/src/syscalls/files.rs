@@ -5,12 +5,13 @@ use crate::errno::Errno;
 use crate::kernel::Kernel;
 use crate::machine::PAGE_BYTES;
 use crate::process::{ProcessId, USER_ID};
+use crate::refusals::Refusal;
 use crate::vfs::descriptor::{
     Descriptor, Lock, O_ACCMODE, O_APPEND, O_CLOEXEC, O_CREAT, O_DIRECTORY, O_EXCL, O_NOFOLLOW,
     O_NONBLOCK, O_PATH, O_TMPFILE, O_TRUNC, Object, OpenFile,
 };
 use crate::vfs::inode::{Device, FileNode, InodeId, Node, S_IFIFO, S_IFREG, S_IFSOCK};
-use crate::vfs::locks::{self, RecordLock};
+use crate::vfs::locks::{self, LockOwner, RecordLock};
 use crate::vfs::path::{Place, Viewer};
 
 pub(crate) const AT_FDCWD: i32 = -100;
@@ -148,8 +149,8 @@ pub(crate) fn openat(call: &mut Call) -> Answer {
     {
         return Ok(answer);
     }
-    if flags & O_TMPFILE == O_TMPFILE {
-        return Err(Errno::EOPNOTSUPP.into());
+    if flags & O_TMPFILE != 0 {
+        return open_without_name(call, directory, &path, flags, mode);
     }
     let follow = flags & O_NOFOLLOW == 0 && flags & (O_CREAT | O_EXCL) != (O_CREAT | O_EXCL);
     let place = call.walk(directory, &path, follow)?;
@@ -193,6 +194,40 @@ pub(crate) fn openat(call: &mut Call) -> Answer {
         }
     }
     open_inode(call, inode, flags, &place)
+}
+
+/// `O_TMPFILE`: a new file without a name, which `linkat` may give it unless `O_EXCL` forbids that.
+fn open_without_name(call: &mut Call, directory: u64, path: &str, flags: u32, mode: u64) -> Answer {
+    if flags & O_DIRECTORY == 0 || flags & O_ACCMODE == 0 || flags & O_CREAT != 0 {
+        return Err(Errno::EINVAL.into());
+    }
+    let place = call.find(directory, path, flags & O_NOFOLLOW == 0)?;
+    if !call.kernel.files.inode(place)?.is_directory() {
+        return Err(Errno::ENOTDIR.into());
+    }
+    call.check_changeable(place)?;
+    let now = call.now_ns();
+    let permissions = mode as u32 & 0o7777 & !call.process().umask;
+    let node = Node::File(FileNode {
+        changed: true,
+        ..FileNode::default()
+    });
+    let inode = call.kernel.files.create(node, permissions, now);
+    let parent = call.kernel.files.directory_path(place);
+    let name = format!(
+        "{}/#{} (deleted)",
+        parent.trim_end_matches('/'),
+        inode.0 + 1
+    );
+    let kept = flags & !(O_CREAT | O_TRUNC | O_CLOEXEC);
+    let file = OpenFile::new(Object::Inode(inode), kept, name);
+    match call.open(file, flags & O_CLOEXEC != 0) {
+        Ok(number) => Ok(u64::from(number)),
+        Err(error) => {
+            call.kernel.free_inode_if_unused(inode);
+            Err(error.into())
+        }
+    }
 }
 
 fn open_inode(call: &mut Call, inode: InodeId, flags: u32, place: &Place) -> Answer {
@@ -305,7 +340,7 @@ impl Kernel {
         let descriptors = &mut self.processes[process].descriptors;
         let file = descriptors.remove(number).ok_or(Errno::EBADF)?.file;
         let inode = self.open.files.get(file).and_then(OpenFile::inode);
-        if inode.is_some() && locks::release(&mut self.locks, process, inode) {
+        if inode.is_some() && locks::release(&mut self.locks, LockOwner::process(process), inode) {
             self.wake_all_file_waiters();
         }
         let program = self.processes[process].program;
@@ -345,6 +380,11 @@ impl Kernel {
         let Some(file) = self.open.files.remove(index) else {
             return;
         };
+        if !self.locks.is_empty()
+            && locks::release(&mut self.locks, LockOwner::open_file(index), None)
+        {
+            self.wake_all_file_waiters();
+        }
         match file.object {
             Object::Inode(inode) | Object::Text { inode, .. } => {
                 self.free_inode_if_unused(inode);
@@ -383,6 +423,7 @@ impl Kernel {
                 self.close_socket(id, dropped);
                 return;
             }
+            Object::Process(_) => {}
         }
         self.wake_file_waiters(program);
     }
@@ -640,22 +681,108 @@ pub(crate) fn fcntl(call: &mut Call) -> Answer {
             file.flags = file.flags & !F_SETTABLE | argument as u32 & F_SETTABLE;
             Ok(0)
         }
-        5..=7 => record_lock(call, number, command, argument),
+        5..=7 => record_lock(call, number, command, argument, false),
+        // F_OFD_GETLK, F_OFD_SETLK, F_OFD_SETLKW.
+        36..=38 => record_lock(call, number, command - 31, argument, true),
+        // F_GETLEASE: F_UNLCK. Like file systems without leases, none is given.
+        1025 => Ok(2),
+        1033 => add_seals(call, number, argument as u32),
+        1034 => {
+            let inode = call.file(number)?.inode().ok_or(Errno::EINVAL)?;
+            let seals = call.kernel.rare.seals.get(&inode);
+            Ok(u64::from(*seals.ok_or(Errno::EINVAL)?))
+        }
         // F_SETOWN, F_GETOWN: nothing sends SIGIO.
         8 | 9 => Ok(0),
         1031 => pipes::set_size(call, number, argument),
         1032 => pipes::size(call, number),
-        _ => Err(Errno::EINVAL.into()),
+        _ => {
+            call.kernel.note_refusal(Refusal::Fcntl(command as u32));
+            Err(Errno::EINVAL.into())
+        }
     }
 }
 
-/// `F_GETLK` (5), `F_SETLK` (6), `F_SETLKW` (7).
-fn record_lock(call: &mut Call, number: u64, command: u64, address: u64) -> Answer {
+const SEAL_SEAL: u32 = 1;
+const SEAL_SHRINK: u32 = 2;
+pub(crate) const SEAL_GROW: u32 = 4;
+pub(crate) const SEAL_WRITE: u32 = 8;
+/// Writing, but for mappings that are there already.
+const SEAL_FUTURE_WRITE: u32 = 16;
+/// The mode of a file may not gain or lose the right to be executed.
+const SEAL_EXECUTE: u32 = 32;
+
+impl Call<'_> {
+    /// Fails if one of these is sealed off.
+    pub fn check_seals(&self, inode: InodeId, wished: u32) -> Result<(), Errno> {
+        let Some(&seals) = self.kernel.rare.seals.get(&inode) else {
+            return Ok(());
+        };
+        let future = if wished & SEAL_WRITE != 0 {
+            SEAL_FUTURE_WRITE
+        } else {
+            0
+        };
+        if seals & (wished | future) != 0 {
+            return Err(Errno::EPERM);
+        }
+        Ok(())
+    }
+
+    fn check_size_seals(&self, inode: InodeId, size: u64) -> Result<(), Errno> {
+        match size.cmp(&self.kernel.files.file(inode)?.size) {
+            std::cmp::Ordering::Less => self.check_seals(inode, SEAL_SHRINK),
+            std::cmp::Ordering::Equal => Ok(()),
+            std::cmp::Ordering::Greater => self.check_seals(inode, SEAL_GROW),
+        }
+    }
+}
+
+/// `F_ADD_SEALS`, of files that `memfd_create` made.
+fn add_seals(call: &mut Call, number: u64, added: u32) -> Answer {
+    const ALL: u32 =
+        SEAL_SEAL | SEAL_SHRINK | SEAL_GROW | SEAL_WRITE | SEAL_FUTURE_WRITE | SEAL_EXECUTE;
+    let file = call.file(number)?;
+    if !file.writable() {
+        return Err(Errno::EPERM.into());
+    }
+    let inode = file.inode().ok_or(Errno::EINVAL)?;
+    let seals = *(call.kernel.rare.seals.get(&inode)).ok_or(Errno::EINVAL)?;
+    if added & !ALL != 0 {
+        return Err(Errno::EINVAL.into());
+    }
+    if seals & SEAL_SEAL != 0 {
+        return Err(Errno::EPERM.into());
+    }
+    let mut spaces = call.kernel.spaces.iter();
+    let written = |mapping: &crate::address_space::Mapping| {
+        mapping.shared
+            && mapping.inode() == Some(inode)
+            && mapping.permissions & crate::page_table::WRITE != 0
+    };
+    if added & SEAL_WRITE != 0 && spaces.any(|(_, space)| space.mappings.values().any(written)) {
+        return Err(Errno::EBUSY.into());
+    }
+    call.kernel.rare.seals.insert(inode, seals | added);
+    Ok(0)
+}
+
+/// `F_GETLK` (5), `F_SETLK` (6), `F_SETLKW` (7): of the process, or of the open file.
+fn record_lock(call: &mut Call, number: u64, command: u64, address: u64, of_file: bool) -> Answer {
     const F_UNLCK: u32 = 2;
     let head = call.read_u32(address)?;
     let start = call.read_u64(address.wrapping_add(8))? as i64;
     let length = call.read_u64(address.wrapping_add(16))? as i64;
     let (kind, whence) = (head & 0xffff, head >> 16);
+    // The number of a process has no place in a lock of an open file.
+    if of_file && call.read_u32(address.wrapping_add(24))? != 0 {
+        return Err(Errno::EINVAL.into());
+    }
+    let owner = if of_file {
+        LockOwner::open_file(call.descriptor(number)?.file)
+    } else {
+        LockOwner::process(call.process)
+    };
     let file = call.file(number)?;
     if kind > 2 || whence > 2 || command == 5 && kind == F_UNLCK {
         return Err(Errno::EINVAL.into());
@@ -681,7 +808,7 @@ fn record_lock(call: &mut Call, number: u64, command: u64, address: u64) -> Answ
         return Err(Errno::EINVAL.into());
     }
     let wished = RecordLock {
-        owner: call.process,
+        owner,
         start: start as u64,
         end: if end == i64::MAX {
             u64::MAX
@@ -708,12 +835,22 @@ fn record_lock(call: &mut Call, number: u64, command: u64, address: u64) -> Answ
         bytes[0..2].copy_from_slice(&u16::from(held.exclusive).to_le_bytes());
         put(&mut bytes, 8, held.start);
         put(&mut bytes, 16, length);
-        put_half(&mut bytes, 24, held.owner.0);
+        put_half(&mut bytes, 24, held.owner.number());
         call.write(address, &bytes)?;
         return Ok(0);
     }
     match obstacle {
-        Some(_) if command == 7 => return Err(Stop::for_files()),
+        Some(held) if command == 7 => {
+            let waits = &mut call.kernel.rare.lock_waits;
+            waits.remove(&call.thread);
+            if !of_file {
+                if locks::would_deadlock(waits, owner, held.owner) {
+                    return Err(Errno::EDEADLK.into());
+                }
+                waits.insert(call.thread, (owner, held.owner));
+            }
+            return Err(Stop::for_files());
+        }
         Some(_) => return Err(Errno::EAGAIN.into()),
         None => {}
     }
@@ -805,7 +942,12 @@ pub(crate) fn ioctl(call: &mut Call) -> Answer {
             call.write(address, &(count.min(i32::MAX as u64) as u32).to_le_bytes())?;
             Ok(0)
         }
-        _ => Err(Errno::ENOTTY.into()),
+        // Requests to a terminal: no descriptor is one.
+        0x5400..=0x547f => Err(Errno::ENOTTY.into()),
+        other => {
+            call.kernel.note_refusal(Refusal::Ioctl(other as u32));
+            Err(Errno::ENOTTY.into())
+        }
     }
 }
 
@@ -898,6 +1040,7 @@ pub(crate) fn ftruncate(call: &mut Call) -> Answer {
         return Err(Errno::EINVAL.into());
     }
     call.kernel.files.file(inode).map_err(|_| Errno::EINVAL)?;
+    call.check_size_seals(inode, size)?;
     call.kernel.truncate_file(call.machine, inode, size)?;
     Ok(0)
 }
@@ -944,6 +1087,12 @@ pub(crate) fn fallocate(call: &mut Call) -> Answer {
         .checked_add(length)
         .filter(|&end| i64::try_from(end).is_ok())
         .ok_or(Errno::EFBIG)?;
+    if mode & KEEP_SIZE == 0 {
+        call.check_size_seals(inode, end.max(size))?;
+    }
+    if mode & !KEEP_SIZE != 0 {
+        call.check_seals(inode, SEAL_WRITE)?;
+    }
     match mode {
         0 | KEEP_SIZE => {}
         m if m == PUNCH_HOLE | KEEP_SIZE || m & !KEEP_SIZE == ZERO_RANGE => {
@@ -1171,9 +1320,11 @@ pub(crate) fn fstatfs(call: &mut Call) -> Answer {
 
 /// `memfd_create`: a file without a name.
 pub(crate) fn memfd_create(call: &mut Call) -> Answer {
+    const MFD_ALLOW_SEALING: u64 = 2;
     let [name, flags, ..] = call.arguments;
     let name = call.string(name)?;
-    if flags & !7 != 0 || name.len() > 249 {
+    // MFD_HUGETLB needs huge pages, which are not there.
+    if flags & !(7 | 0x18) != 0 || name.len() > 249 {
         return Err(Errno::EINVAL.into());
     }
     let now = call.now_ns();
@@ -1181,6 +1332,12 @@ pub(crate) fn memfd_create(call: &mut Call) -> Answer {
         .kernel
         .files
         .create(Node::File(FileNode::default()), 0o777, now);
+    let seals = if flags & MFD_ALLOW_SEALING == 0 {
+        SEAL_SEAL
+    } else {
+        0
+    };
+    call.kernel.rare.seals.insert(inode, seals);
     let file = OpenFile::new(Object::Inode(inode), 2, format!("/memfd:{name} (deleted)"));
     Ok(u64::from(call.open(file, flags & 1 != 0)?))
 }

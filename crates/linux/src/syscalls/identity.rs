@@ -5,6 +5,7 @@ use super::{Answer, Call};
 use crate::errno::Errno;
 use crate::machine::PAGE_BYTES;
 use crate::process::USER_ID;
+use crate::refusals::Refusal;
 
 /// What `uname` says, field by field.
 pub(crate) const UNAME: [&str; 6] = [
@@ -205,7 +206,10 @@ pub(crate) fn prctl(call: &mut Call) -> Answer {
         }
         // PR_GET_TIMERSLACK, in nanoseconds.
         30 => Ok(50_000),
-        _ => Err(Errno::EINVAL.into()),
+        _ => {
+            call.kernel.note_refusal(Refusal::Prctl(option as u32));
+            Err(Errno::EINVAL.into())
+        }
     }
 }
 
@@ -238,15 +242,7 @@ pub(crate) fn setpriority(_call: &mut Call) -> Answer {
     Ok(0)
 }
 
-/// `personality`: plain Linux.
-pub(crate) fn personality(call: &mut Call) -> Answer {
-    match call.arguments[0] as u32 {
-        0 | 0xffff_ffff => Ok(0),
-        _ => Err(Errno::EINVAL.into()),
-    }
-}
-
-/// Calls that programs do without when they are refused: no note is made of them.
+/// Calls that programs do without when they are refused.
 pub(crate) fn not_implemented(_call: &mut Call) -> Answer {
     Err(Errno::ENOSYS.into())
 }

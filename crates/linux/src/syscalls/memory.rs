@@ -2,6 +2,7 @@
 
 use perdure_riscv::Access;
 
+use super::files::SEAL_WRITE;
 use super::{Answer, Call, Stop};
 use crate::address_space::{Backing, LOWEST, Mapping, Purpose, SPACE_END};
 use crate::errno::Errno;
@@ -20,6 +21,7 @@ const MAP_FIXED_NOREPLACE: u64 = 0x10_0000;
 
 const MREMAP_MAYMOVE: u64 = 1;
 const MREMAP_FIXED: u64 = 2;
+const MREMAP_DONTUNMAP: u64 = 4;
 
 const MADV_DONTNEED: u64 = 4;
 const MS_ASYNC: u64 = 1;
@@ -86,6 +88,9 @@ pub(crate) fn mmap(call: &mut Call) -> Answer {
         };
         match call.kernel.files.inode(inode)?.node {
             Node::File(_) => {
+                if shared && permissions & WRITE != 0 {
+                    call.check_seals(inode, SEAL_WRITE)?;
+                }
                 offset
                     .checked_add(length)
                     .filter(|&end| end < 1 << 62)
@@ -194,7 +199,9 @@ pub(crate) fn mremap(call: &mut Call) -> Answer {
         .filter(|&l| l > 0 && l < SPACE_END)
         .ok_or(Errno::EINVAL)?;
     let old_length = old.end - old.start;
-    if flags & !(MREMAP_MAYMOVE | MREMAP_FIXED) != 0
+    let stays = flags & MREMAP_DONTUNMAP != 0;
+    if flags & !(MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP) != 0
+        || stays && (flags & MREMAP_MAYMOVE == 0 || old_length != new_length)
         || flags & MREMAP_FIXED != 0 && flags & MREMAP_MAYMOVE == 0
         || old_length == 0
     {
@@ -205,7 +212,7 @@ pub(crate) fn mremap(call: &mut Call) -> Answer {
         _ => return Err(Errno::EFAULT.into()),
     };
     let kernel = &mut *call.kernel;
-    if flags & MREMAP_FIXED == 0 {
+    if flags & MREMAP_FIXED == 0 && !stays {
         if new_length <= old_length {
             kernel.unmap(call.machine, call.space, &(address + new_length..old.end));
             return Ok(address);
@@ -275,6 +282,10 @@ pub(crate) fn mremap(call: &mut Call) -> Answer {
             ..moved
         },
     );
+    if stays {
+        // The pages are at the new place alone; the old one begins anew.
+        kernel.spaces[call.space].insert(address, moved);
+    }
     Ok(target)
 }
 

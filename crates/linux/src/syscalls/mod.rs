@@ -10,8 +10,10 @@ pub(crate) mod files;
 pub(crate) mod identity;
 pub(crate) mod memory;
 pub(crate) mod messages;
+pub(crate) mod pidfds;
 pub(crate) mod pipes;
 pub(crate) mod polling;
+pub(crate) mod preferences;
 pub(crate) mod processes;
 pub(crate) mod signals;
 pub(crate) mod sockets;
@@ -28,11 +30,15 @@ use crate::kernel::Kernel;
 use crate::machine::{Machine, SpaceId, ThreadId};
 use crate::outcome::{ExitReport, Outcome};
 use crate::process::{Ending, Process, ProcessId};
+use crate::refusals::Refusal;
 use crate::thread::{ThreadState, Wait};
 use crate::vfs::descriptor::{Descriptor, OpenFile};
 
 /// Cycles of entering and leaving the kernel and finding the handler.
 const CALL_CYCLES: u64 = 300;
+
+/// `futex`, which notes its refusals itself.
+const FUTEX: u64 = 98;
 
 /// A system call under way.
 pub(crate) struct Call<'a> {
@@ -225,7 +231,7 @@ impl Kernel {
         arguments.copy_from_slice(&hart.x[10..16]);
         let space = self.processes[process].space;
         let answer = if let Some(handler) = table::handler(number) {
-            handler(&mut Call {
+            let answer = handler(&mut Call {
                 kernel: self,
                 machine,
                 hart,
@@ -233,7 +239,11 @@ impl Kernel {
                 process,
                 space,
                 arguments,
-            })
+            });
+            if answer == Err(Stop::Error(Errno::ENOSYS)) && number != FUTEX {
+                self.note_refusal(Refusal::Call(number as u32));
+            }
+            answer
         } else {
             self.unknown.insert(number);
             Err(Errno::ENOSYS.into())
@@ -311,6 +321,7 @@ impl Kernel {
                     thread.mask = mask;
                 }
             }
+            self.rare.lock_waits.remove(&thread);
         }
         self.expire_cpu_timers(machine);
         self.deliver_signals(thread, hart, machine);

@@ -101,6 +101,15 @@ impl Kernel {
                 };
                 (data | room, event.activity)
             }),
+            Object::Process(id) => {
+                let ended = (self.processes.get(*id)).is_none_or(|process| {
+                    process.ending.is_some() && self.threads_of(*id).is_empty()
+                });
+                (
+                    if ended { POLLIN | POLLRDNORM } else { 0 },
+                    u64::from(ended),
+                )
+            }
             Object::Poller(id) => self.open.pollers.get(*id).map_or((POLLERR, 0), |poller| {
                 let ready = poller.interests.iter().any(|(&(_, file), interest)| {
                     self.reported_events(file, interest, asks).0 != 0

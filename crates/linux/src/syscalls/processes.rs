@@ -2,6 +2,8 @@
 
 use super::files::{AT_EMPTY_PATH, AT_FDCWD, AT_SYMLINK_NOFOLLOW};
 use super::{Answer, Call, Stop};
+use perdure_riscv::Access;
+
 use crate::errno::Errno;
 use crate::jobs::Change;
 use crate::kernel::Kernel;
@@ -15,6 +17,7 @@ use crate::vfs::InodeId;
 use crate::vfs::path::Viewer;
 
 const CLONE_VM: u64 = 0x100;
+const CLONE_PIDFD: u64 = 0x1000;
 const CLONE_VFORK: u64 = 0x4000;
 const CLONE_PARENT: u64 = 0x8000;
 const CLONE_SYSVSEM: u64 = 0x4_0000;
@@ -47,6 +50,7 @@ const WAIT_KINDS: u64 = 0xe000_0000;
 pub(crate) fn clone_process(call: &mut Call) -> Answer {
     const KNOWN: u64 = EXIT_SIGNAL
         | CLONE_VM
+        | CLONE_PIDFD
         | CLONE_VFORK
         | CLONE_PARENT
         | CLONE_SYSVSEM
@@ -59,10 +63,18 @@ pub(crate) fn clone_process(call: &mut Call) -> Answer {
         | CLONE_IO;
     let [flags, stack, parent_address, tls, child_address, _] = call.arguments;
     let signal = (flags & EXIT_SIGNAL) as u8;
-    if flags & !KNOWN != 0 || signal > SIGNAL_MAX {
+    let both = CLONE_PIDFD | CLONE_PARENT_SETTID;
+    if flags & !KNOWN != 0 || signal > SIGNAL_MAX || flags & both == both {
         return Err(Errno::EINVAL.into());
     }
     call.check_room_for_thread()?;
+    if flags & CLONE_PIDFD != 0 {
+        call.kernel
+            .touch(call.machine, call.space, parent_address, 4, Access::Store)?;
+        if call.process().descriptors.is_full() {
+            return Err(Errno::EMFILE.into());
+        }
+    }
     let space = if flags & CLONE_VM != 0 {
         call.kernel.spaces[call.space].users += 1;
         call.machine.charge(FORK_CYCLES);
@@ -131,6 +143,10 @@ pub(crate) fn clone_process(call: &mut Call) -> Answer {
     }
     call.kernel.threads.insert(thread, first);
     call.kernel.scheduler.ready.push_back(thread);
+    if flags & CLONE_PIDFD != 0 {
+        let descriptor = call.open_process(id, 0)?;
+        call.write(parent_address, &descriptor.to_le_bytes())?;
+    }
     if flags & CLONE_VFORK != 0 {
         return Err(Stop::Wait(Wait::Vfork, None));
     }
@@ -260,12 +276,14 @@ pub(crate) fn check_regular(kernel: &Kernel, inode: InodeId) -> Result<(), Errno
 
 /// The calling process goes on as the loaded program.
 fn become_program(call: &mut Call, launch: &Launch, loaded: Loaded) {
+    let number = call.thread.0;
     take_leader_number(call);
     let kernel = &mut *call.kernel;
     let old_space = call.space;
-    let mut cleared = 0;
+    let (mut cleared, mut robust_list) = (0, 0);
     if let Some(thread) = kernel.threads.get_mut(&call.thread) {
         cleared = std::mem::take(&mut thread.clear_child);
+        robust_list = std::mem::take(&mut thread.robust_list);
         thread.context = loaded.context;
         thread.name = name_of(&launch.path);
         thread.alternate_stack = AlternateStack::default();
@@ -274,6 +292,9 @@ fn become_program(call: &mut Call, launch: &Launch, loaded: Loaded) {
         if let Some(mask) = thread.saved_mask.take() {
             thread.mask = mask;
         }
+    }
+    if robust_list != 0 {
+        kernel.leave_robust_list(call.machine, old_space, number, robust_list);
     }
     kernel.clear_child(call.machine, old_space, cleared);
     let faults = kernel.spaces[old_space].page_faults;
@@ -466,6 +487,8 @@ pub(crate) fn waitid(call: &mut Call) -> Answer {
         1 if id as i32 > 0 => Wanted::One(id),
         2 if id == 0 => Wanted::Group(call.process().group),
         2 if id as i32 > 0 => Wanted::Group(id),
+        // P_PIDFD.
+        3 => Wanted::One(call.process_behind(u64::from(id))?.0),
         _ => return Err(Errno::EINVAL.into()),
     };
     let ended = ended_child(

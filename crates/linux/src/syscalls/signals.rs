@@ -10,7 +10,7 @@ use crate::signal::{
 };
 use crate::thread::Wait;
 
-fn signal_number(value: u64) -> Result<u8, Errno> {
+pub(crate) fn signal_number(value: u64) -> Result<u8, Errno> {
     u8::try_from(value as u32)
         .ok()
         .filter(|&n| n <= SIGNAL_MAX)
@@ -229,7 +229,7 @@ pub(crate) fn tgkill(call: &mut Call) -> Answer {
 }
 
 /// The signal of a guest's `siginfo_t`.
-fn info_at(call: &mut Call, address: u64, signal: u8) -> Result<SignalInfo, Errno> {
+pub(crate) fn info_at(call: &mut Call, address: u64, signal: u8) -> Result<SignalInfo, Errno> {
     let code = call.read_u32(address.wrapping_add(8))? as i32;
     let words = [
         call.read_u64(address.wrapping_add(16))?,

@@ -2,6 +2,7 @@
 
 use perdure_riscv::Access;
 
+use super::files::{SEAL_GROW, SEAL_WRITE};
 use super::{Answer, Call, Stop, messages, timers};
 use crate::errno::Errno;
 use crate::signal::{self, SI_USER, SIGPIPE, SignalInfo};
@@ -106,7 +107,7 @@ pub(crate) fn target(call: &Call, number: u64) -> Result<Target, Errno> {
         Object::Event(id) => Target::Event(*id),
         Object::Timer(id) => Target::Timer(*id),
         Object::Signals(id) => Target::Signals(*id),
-        Object::Poller(_) => return Err(Errno::EINVAL),
+        Object::Poller(_) | Object::Process(_) => return Err(Errno::EINVAL),
         Object::Socket(_) => Target::Socket,
     })
 }
@@ -338,6 +339,8 @@ pub(crate) fn write_bytes(
             if bytes.is_empty() {
                 return Ok(0);
             }
+            let grows = at.saturating_add(bytes.len() as u64) > size;
+            call.check_seals(inode, SEAL_WRITE | if grows { SEAL_GROW } else { 0 })?;
             let written = match call.kernel.write_file(call.machine, inode, at, bytes) {
                 Ok(()) => bytes.len() as u64,
                 Err(error) => {

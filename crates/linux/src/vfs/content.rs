@@ -295,6 +295,7 @@ impl Kernel {
         if matches!(inode.node, Node::File(_)) && self.drop_file_pages(id, 0..u64::MAX).is_err() {
             return;
         }
+        self.rare.seals.remove(&id);
         self.files.inodes[id.0 as usize] = None;
         self.files.free.push(id);
     }

@@ -8,6 +8,7 @@ use super::pipe::{EventCounter, Pipe, Traits};
 use super::{FileSystem, InodeId, Node};
 use crate::errno::Errno;
 use crate::net::Sockets;
+use crate::process::ProcessId;
 use crate::signal::SignalFile;
 use crate::timers::TimerFile;
 
@@ -23,6 +24,7 @@ pub(crate) const O_DIRECTORY: u32 = 0o200_000;
 pub(crate) const O_NOFOLLOW: u32 = 0o400_000;
 pub(crate) const O_CLOEXEC: u32 = 0o2_000_000;
 pub(crate) const O_PATH: u32 = 0o10_000_000;
+/// Always with [`O_DIRECTORY`].
 pub(crate) const O_TMPFILE: u32 = 0o20_000_000;
 
 /// What an open file is.
@@ -49,6 +51,8 @@ pub(crate) enum Object {
     Timer(u32),
     Signals(u32),
     Socket(u32),
+    /// A process, by `pidfd_open`.
+    Process(ProcessId),
 }
 
 /// `flock` on an open file.
@@ -215,6 +219,11 @@ impl Table<Descriptor> {
         self.get(number).copied().ok_or(Errno::EBADF)
     }
 
+    /// True if there is no number left.
+    pub fn is_full(&self) -> bool {
+        (0..DESCRIPTORS_MAX).all(|index| self.get(index as u32).is_some())
+    }
+
     /// Puts a descriptor at the lowest free number from `lowest`.
     pub fn install(&mut self, lowest: usize, descriptor: Descriptor) -> Result<u32, Errno> {
         let used = |index: usize| self.get(index as u32).is_some();
@@ -261,6 +270,12 @@ impl OpenFiles {
         installed
     }
 
+    /// True if some open file stands for this process.
+    pub fn watches_process(&self, process: ProcessId) -> bool {
+        let stands = |file: &OpenFile| matches!(file.object, Object::Process(id) if id == process);
+        self.files.iter().any(|(_, file)| stands(file))
+    }
+
     /// True if some open file is this inode.
     pub fn holds_inode(&self, inode: InodeId) -> bool {
         self.files
@@ -296,6 +311,7 @@ impl OpenFiles {
                 Object::Poller(id) => self.pollers.get(*id).is_some(),
                 // Looked at with the timers.
                 Object::Timer(_) | Object::Signals(_) => true,
+                Object::Process(_) => true,
                 Object::Fifo { pipe, inode, .. } => {
                     let traits = self.traits.get(pipe);
                     traits.is_some_and(|traits| traits.fifo == Some(*inode))

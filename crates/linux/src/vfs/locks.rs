@@ -1,6 +1,6 @@
-//! Record locks (`fcntl`): ranges of files that a process holds against others.
+//! Record locks (`fcntl`): ranges of files that a process, or an open file, holds against others.
 //!
-//! Always true: the locks of one process on one file do not overlap, and lie in order; a file
+//! Always true: the locks of one owner on one file do not overlap, and lie in order; a file
 //! without locks has no entry.
 
 use std::collections::BTreeMap;
@@ -8,12 +8,60 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::InodeId;
+use crate::machine::ThreadId;
 use crate::process::ProcessId;
+
+/// Who holds a lock: a process, or an open file (`F_OFD_SETLK`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub(crate) struct LockOwner(u32);
+
+impl LockOwner {
+    /// No process has a number with this bit.
+    const FILE: u32 = 1 << 31;
+
+    pub fn process(id: ProcessId) -> Self {
+        Self(id.0)
+    }
+
+    pub fn open_file(index: u32) -> Self {
+        Self(Self::FILE | index)
+    }
+
+    /// The process, or −1, as `F_GETLK` tells it.
+    pub fn number(self) -> u32 {
+        if self.0 & Self::FILE == 0 {
+            self.0
+        } else {
+            u32::MAX
+        }
+    }
+}
+
+/// Threads that wait for a lock: for which process, and for whom.
+pub(crate) type LockWaits = BTreeMap<ThreadId, (LockOwner, LockOwner)>;
+
+/// Processes in a circle of waiting that is looked for.
+const CIRCLE_MAX: usize = 64;
+
+/// True if `obstacle` waits, itself or by others, for `own`.
+pub(crate) fn would_deadlock(waits: &LockWaits, own: LockOwner, obstacle: LockOwner) -> bool {
+    let mut at = obstacle;
+    for _ in 0..CIRCLE_MAX {
+        if at == own {
+            return true;
+        }
+        match waits.values().find(|(waiter, _)| *waiter == at) {
+            Some(&(_, holder)) => at = holder,
+            None => return false,
+        }
+    }
+    false
+}
 
 /// A locked range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct RecordLock {
-    pub owner: ProcessId,
+    pub owner: LockOwner,
     pub start: u64,
     /// First byte beyond; `u64::MAX` for the end of the file, however far it moves.
     pub end: u64,
@@ -84,8 +132,8 @@ pub(crate) fn set(locks: &mut RecordLocks, inode: InodeId, wished: RecordLock, h
     }
 }
 
-/// Lets go of what a process holds: of one file, or of all. True if there was something.
-pub(crate) fn release(locks: &mut RecordLocks, owner: ProcessId, inode: Option<InodeId>) -> bool {
+/// Lets go of what somebody holds: of one file, or of all. True if there was something.
+pub(crate) fn release(locks: &mut RecordLocks, owner: LockOwner, inode: Option<InodeId>) -> bool {
     let mut any = false;
     locks.retain(|id, held| {
         if inode.is_none_or(|inode| inode == *id) {
@@ -104,11 +152,24 @@ mod tests {
 
     fn lock(owner: u32, start: u64, end: u64, exclusive: bool) -> RecordLock {
         RecordLock {
-            owner: ProcessId(owner),
+            owner: LockOwner(owner),
             start,
             end,
             exclusive,
         }
+    }
+
+    #[test]
+    fn circles_are_found() {
+        let [a, b, c] = [1, 2, 3].map(LockOwner);
+        let mut waits = LockWaits::from([(ThreadId(1), (a, b))]);
+        assert!(!would_deadlock(&waits, c, a));
+        assert!(would_deadlock(&waits, b, a));
+        waits.insert(ThreadId(2), (b, c));
+        assert!(would_deadlock(&waits, c, a));
+        // A circle that the asker is no part of ends the search all the same.
+        waits.insert(ThreadId(3), (c, a));
+        assert!(!would_deadlock(&waits, LockOwner(4), a));
     }
 
     /// Every byte of a small file is held as a model that keeps one cell a byte says.
@@ -147,9 +208,9 @@ mod tests {
             let cells = model.as_flattened().iter().flatten().count();
             assert_eq!(bytes, cells as u64, "step {step} of seed 11");
         }
-        release(&mut locks, ProcessId(0), None);
-        release(&mut locks, ProcessId(1), Some(FILE));
-        release(&mut locks, ProcessId(2), None);
+        release(&mut locks, LockOwner(0), None);
+        release(&mut locks, LockOwner(1), Some(FILE));
+        release(&mut locks, LockOwner(2), None);
         assert!(locks.is_empty());
     }
 }
