@@ -99,7 +99,11 @@ impl Words {
         let mode = bits(self.word, 12, 3) as usize;
         let cannot_round = matches!(
             self.operation,
-            Operation::FcvtDS | Operation::FcvtDW | Operation::FcvtDWu
+            Operation::FcvtDS
+                | Operation::FcvtDW
+                | Operation::FcvtDWu
+                | Operation::FcvtSH
+                | Operation::FcvtDH
         );
         if mode == 7 || (mode == 0 && cannot_round) {
             String::new()

@@ -343,6 +343,22 @@ pub(crate) trait Context {
         Ok(())
     }
 
+    /// A conversion by SoftFloat, from register to register.
+    #[inline(always)]
+    fn float_convert(
+        &mut self,
+        convert: impl FnOnce(u64, Rounding, &mut u32) -> u64,
+    ) -> Result<(), Trap> {
+        let rounding = self.rounding()?;
+        if Self::SHORT {
+            return Err(Trap::Detour);
+        }
+        let register = self.hart().f[self.rs1_number()];
+        let result = convert(register, rounding, &mut self.hart_mut().fcsr);
+        self.set_fd(result);
+        Ok(())
+    }
+
     /// An operation on two numbers that never rounds: sign injection, minimum, maximum.
     #[inline(always)]
     fn float_exact<F: FloatFormat>(&mut self, operation: impl Fn(F, F, &mut u32) -> F) {
@@ -383,6 +399,20 @@ pub(crate) trait Context {
         self.set_fd(result.boxed());
         Ok(())
     }
+}
+
+/// The product of two numbers whose digits are added without carries.
+#[inline(always)]
+pub(crate) fn carryless_product(a: u64, b: u64) -> u128 {
+    let (mut product, mut shifted, mut left) = (0, u128::from(a), b);
+    while left != 0 {
+        if left & 1 != 0 {
+            product ^= shifted;
+        }
+        shifted <<= 1;
+        left >>= 1;
+    }
+    product
 }
 
 /// The low 32 bits, sign-extended.

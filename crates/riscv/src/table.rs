@@ -9,8 +9,8 @@ use crate::encoding::{
     Encoding, Format, atomic, cache_block, exactly, float, float_rs2, funct3, funct6, funct7,
     funct12, fused, major, opcode,
 };
-use crate::execute::{Context, CsrChange, Executed, Flow, Trap};
-use crate::float::{self, Double, Format as _, Integer, Single, soft};
+use crate::execute::{Context, CsrChange, Executed, Flow, Trap, carryless_product};
+use crate::float::{self, Double, Format as _, Integer, Single, half, soft};
 use crate::memory::{Amo, CacheBlock};
 use std::sync::LazyLock;
 
@@ -243,6 +243,31 @@ instructions! {
     Binvi "binvi" Shift funct6(major::OP_IMM, 1, 0x1a) => |c| c.set_rd(c.rs1() ^ 1 << (c.immediate() & 63));
     Bset "bset" Register funct7(major::OP, 1, 0x14) => |c| c.set_rd(c.rs1() | 1 << (c.rs2() & 63));
     Bseti "bseti" Shift funct6(major::OP_IMM, 1, 0x0a) => |c| c.set_rd(c.rs1() | 1 << (c.immediate() & 63));
+
+    // Zbc: products without carries.
+    Clmul "clmul" Register funct7(major::OP, 1, 0x05) => |c| c.set_rd(carryless_product(c.rs1(), c.rs2()) as u64);
+    Clmulr "clmulr" Register funct7(major::OP, 2, 0x05) => |c| c.set_rd((carryless_product(c.rs1(), c.rs2()) >> 63) as u64);
+    Clmulh "clmulh" Register funct7(major::OP, 3, 0x05) => |c| c.set_rd((carryless_product(c.rs1(), c.rs2()) >> 64) as u64);
+
+    // Zbkb, less what Zbb has. `packw` with x0 is `zext.h`, which comes before.
+    Pack "pack" Register funct7(major::OP, 4, 0x04) => |c| c.set_rd(c.rs1() & 0xffff_ffff | c.rs2() << 32);
+    Packh "packh" Register funct7(major::OP, 7, 0x04) => |c| c.set_rd(c.rs1() & 0xff | (c.rs2() & 0xff) << 8);
+    Packw "packw" Register funct7(major::OP_32, 4, 0x04) => |c| c.set_rd_word(c.rs1() & 0xffff | (c.rs2() & 0xffff) << 16);
+    Brev8 "brev8" Unary funct12(major::OP_IMM, 5, 0x687) => |c| c.set_rd(c.rs1().reverse_bits().swap_bytes());
+
+    // Zicond.
+    CzeroEqz "czero.eqz" Register funct7(major::OP, 5, 0x07) => |c| c.set_rd(if c.rs2() == 0 { 0 } else { c.rs1() });
+    CzeroNez "czero.nez" Register funct7(major::OP, 7, 0x07) => |c| c.set_rd(if c.rs2() == 0 { c.rs1() } else { 0 });
+
+    // Zfhmin: half precision is loaded, stored, moved and converted.
+    Flh "flh" FloatLoad funct3(major::LOAD_FP, 1) => |c| { let v = c.load::<u16>()?; c.set_fd(half::boxed(v as u16)) };
+    Fsh "fsh" FloatStore funct3(major::STORE_FP, 1) => |c| c.store::<u16>(c.hart().f[c.rs2_number()])?;
+    FmvXH "fmv.x.h" FloatToInteger float_rs2(0x72, 0).funct3(0) => |c| c.set_rd(c.hart().f[c.rs1_number()] as i16 as u64);
+    FmvHX "fmv.h.x" IntegerToFloat float_rs2(0x7a, 0).funct3(0) => |c| c.set_fd(half::boxed(c.rs1() as u16));
+    FcvtSH "fcvt.s.h" FloatUnaryRounded float_rs2(0x20, 2) => |c| c.float_convert(half::to_single)?;
+    FcvtDH "fcvt.d.h" FloatUnaryRounded float_rs2(0x21, 2) => |c| c.float_convert(half::to_double)?;
+    FcvtHS "fcvt.h.s" FloatUnaryRounded float_rs2(0x22, 0) => |c| c.float_convert(half::from_single)?;
+    FcvtHD "fcvt.h.d" FloatUnaryRounded float_rs2(0x22, 1) => |c| c.float_convert(half::from_double)?;
 
     // F.
     Flw "flw" FloatLoad funct3(major::LOAD_FP, 2) => |c| { let v = c.load::<u32>()?; c.set_fd(Single::from_bits(v).boxed()) };

@@ -6,7 +6,7 @@
 //! outputs must be the same bytes.
 //!
 //! `PERDURE_SEED` and `PERDURE_CASES` set the seed and the number of sequences. What qemu 7.2 does
-//! not know (Zicbom, Zicboz, custom-1) or does wrong (`ctzw` looks at 64 bits there, which qemu 8
+//! not know (Zicbom, Zicboz, Zicond, custom-1) or does wrong (`ctzw` looks at 64 bits there, which qemu 8
 //! mended), and what is not the same twice (counters), is left out.
 
 mod common;
@@ -307,6 +307,7 @@ impl Program {
             let float = is_float(format);
             match operation {
                 Operation::Ecall | Operation::Ebreak | Operation::Pause | Operation::Ctzw => false,
+                Operation::CzeroEqz | Operation::CzeroNez => false,
                 _ => match format {
                     Format::Load
                     | Format::Store
@@ -477,7 +478,10 @@ fn run_on_qemu(elf: &[u8], name: &str) -> Vec<u8> {
     std::os::unix::fs::PermissionsExt::set_mode(&mut permissions, 0o755);
     std::fs::set_permissions(&path, permissions).expect("cannot make the program executable");
     let output = Command::new("qemu-riscv64")
-        .args(["-cpu", "rv64,zba=true,zbb=true,zbs=true"])
+        .args([
+            "-cpu",
+            "rv64,zba=true,zbb=true,zbc=true,zbs=true,zbkb=true,Zfhmin=true",
+        ])
         .arg(&path)
         .output()
         .unwrap_or_else(|error| {

@@ -157,7 +157,13 @@ fn comparable(bits: u32) -> bool {
             let fence = bits & 0x000f_ff80 == 0 && bits >> 28 == 0;
             fence && bits >> 24 & 0xf != 0 && bits >> 20 & 0xf != 0
         }
-        Operation::FcvtDS | Operation::FcvtDW | Operation::FcvtDWu => rounding == 0,
+        Operation::FcvtDS
+        | Operation::FcvtDW
+        | Operation::FcvtDWu
+        | Operation::FcvtSH
+        | Operation::FcvtDH => rounding == 0,
+        // Newer than binutils 2.40.
+        Operation::CzeroEqz | Operation::CzeroNez => false,
         // Hints: no effect, and various names.
         _ if compressed && decoded.rd == 0 && writes_integer(format) => {
             decoded.operation == Operation::Jalr || decoded.operation == Operation::Jal
@@ -207,7 +213,8 @@ fn objdump(bits: &[u32]) -> Vec<String> {
         assert!(output.status.success(), "{complaint}");
         String::from_utf8_lossy(&output.stdout).into_owned()
     };
-    let extensions = "-march=rv64gc_zicsr_zifencei_zba_zbb_zbs_zicbom_zicboz_zihintpause";
+    let extensions =
+        "-march=rv64gc_zicsr_zifencei_zba_zbb_zbc_zbs_zbkb_zfhmin_zicbom_zicboz_zihintpause";
     let mut assembler = Command::new("riscv64-linux-gnu-as");
     run(assembler
         .args([extensions, "-o"])

@@ -200,3 +200,28 @@ fn count_trailing_zeros_of_a_word_looks_at_the_word() {
     let (_, hart) = run(&[0x6015_951b], |hart| hart.x[11] = 1 << 40); // ctzw a0, a1
     assert_eq!(hart.x[10], 32);
 }
+
+/// Zicond, which no other engine at hand knows.
+#[test]
+fn conditional_zeros() {
+    for (rs1, rs2) in [(7, 0), (7, 1), (0, 0), (u64::MAX, 1 << 63), (5, u64::MAX)] {
+        for (funct3, zeroed) in [(5, rs2 == 0), (7, rs2 != 0)] {
+            let word = 7 << 25 | 12 << 20 | 11 << 15 | funct3 << 12 | 10 << 7 | 0x33_u32;
+            let mut memory = FlatMemory::new(0x1000, 64);
+            memory.bytes_mut()[..4].copy_from_slice(&word.to_le_bytes());
+            memory.bytes_mut()[4..8].copy_from_slice(&0x0010_0073_u32.to_le_bytes());
+            let mut hart = Hart {
+                pc: 0x1000,
+                ..Hart::default()
+            };
+            (hart.x[11], hart.x[12]) = (rs1, rs2);
+            let mut on_fast = hart.clone();
+            assert_eq!(plain::run(&mut hart, &mut memory), Exit::Breakpoint);
+            let mut blocks = BlockCache::new();
+            let exit = fast::run(&mut on_fast, &mut memory, &mut blocks);
+            assert_eq!(exit, Exit::Breakpoint);
+            assert_eq!(hart, on_fast);
+            assert_eq!(hart.x[10], if zeroed { 0 } else { rs1 });
+        }
+    }
+}

@@ -80,7 +80,7 @@ impl Kernel {
             let name = match mapping.purpose {
                 Purpose::Heap => "[heap]".to_owned(),
                 Purpose::Stack => "[stack]".to_owned(),
-                Purpose::Trampoline => "[vdso]".to_owned(),
+                Purpose::Trampoline => "[sigpage]".to_owned(),
                 Purpose::Plain => path,
             };
             let device = if inode == 0 { "00:00" } else { "08:01" };
@@ -173,7 +173,7 @@ impl Kernel {
             let _ = writeln!(
                 text,
                 "processor\t: {hart}\nhart\t\t: {hart}\n\
-                 isa\t\t: rv64imafdc_zicbom_zicboz_zicsr_zifencei_zihintntl_zihintpause_zba_zbb_zbs\n\
+                 isa\t\t: rv64imafdc_zicbom_zicboz_zicond_zicsr_zifencei_zihintntl_zihintpause_zfhmin_zba_zbb_zbc_zbkb_zbs\n\
                  mmu\t\t: sv48\nuarch\t\t: perdure\n"
             );
             text

@@ -10,6 +10,7 @@
 #![allow(clippy::float_cmp)]
 
 mod format;
+pub(crate) mod half;
 mod host;
 pub(crate) mod soft;
 

@@ -19,7 +19,7 @@ impl From<Rounding> for RoundingMode {
 }
 
 /// Runs one operation and adds its flags to `fcsr`. SoftFloat's flag bits are RISC-V's.
-fn flagged<R>(fcsr: &mut u32, operation: impl FnOnce() -> R) -> R {
+pub(super) fn flagged<R>(fcsr: &mut u32, operation: impl FnOnce() -> R) -> R {
     let mut flags = ExceptionFlags::default();
     flags.set();
     let result = operation();

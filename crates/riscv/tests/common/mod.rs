@@ -164,8 +164,33 @@ pub fn random_float(random: &mut Random) -> u64 {
         0x7fc1_2345,
         0x7f80_0001,
     ];
+    const HALVES: [u64; 8] = [
+        0x0001, // smallest subnormal
+        0x03ff, // largest subnormal
+        0x0400, // smallest normal
+        0x3c00, // 1
+        0x7bff, // largest
+        0x7c00, // infinity
+        0x7c01, // signaling NaN
+        0x7e01, // quiet NaN
+    ];
     let boxed = |single: u32| 0xffff_ffff_0000_0000 | u64::from(single);
     let sign = random.next() & 1;
+    if random.once_in(8) {
+        // A half, boxed or nearly.
+        let half = random.next() & 0xffff;
+        let half = if random.once_in(4) {
+            random.pick(&HALVES)
+        } else {
+            half
+        };
+        return half
+            | if random.once_in(8) {
+                0xffff_ffff_0000_0000
+            } else {
+                !0xffff
+            };
+    }
     match random.below(10) {
         0 | 1 => random.pick(&DOUBLES) ^ sign << 63,
         2 | 3 => boxed(random.pick(&SINGLES) ^ (sign as u32) << 31),
