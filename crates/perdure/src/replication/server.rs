@@ -2,8 +2,11 @@
 //! and says so.
 //!
 //! Always true: one connection at a time writes to the log. A newer one that has shown that it knows the
-//! secret takes over from an older one, whose primary may be dead without anybody having noticed.
+//! secret takes over from an older one, whose primary may be dead without anybody having noticed. One
+//! that has shown nothing yet has two seconds, and one of a few places: whoever comes after takes the
+//! place of the oldest of them, so that strangers keep nobody out who knows the secret.
 
+use std::collections::VecDeque;
 use std::io::{self, ErrorKind};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
@@ -14,15 +17,18 @@ use std::time::{Duration, Instant};
 use serde::Deserialize;
 
 use super::log::Log;
+use super::noise::{Channel, PATIENCE};
 use super::record::Kind;
-use super::wire::{BEGIN, BYE, COMMIT, COMMITTED, Channel, HOLDING, PATIENCE, REFUSED, Secret};
+use super::wire::{BEGIN, BYE, COMMIT, COMMITTED, HOLDING, REFUSED, Secret};
 use super::{Destination, Failure};
 use crate::api::Observer;
 use crate::error::Error;
 
 /// How often a waiting server looks whether it should stop.
 const LOOK: Duration = Duration::from_millis(50);
-/// Connections that are served at once, those that have shown nothing yet included.
+/// Connections that may know the secret or not.
+const STRANGERS_MAX: usize = 8;
+/// Connections that know it. One writes, the others are on their way out.
 const CONNECTIONS_MAX: u64 = 32;
 
 /// What to serve.
@@ -47,6 +53,8 @@ struct Server<'a> {
     /// Counts connections that were let in: the last one writes.
     turn: AtomicU64,
     open: AtomicU64,
+    /// Those that have shown nothing yet, the oldest first.
+    strangers: Mutex<VecDeque<(u64, TcpStream)>>,
     /// One writes at a time.
     log: Mutex<()>,
     stop: AtomicBool,
@@ -89,25 +97,26 @@ pub fn serve(
         secret: &secret,
         turn: AtomicU64::new(0),
         open: AtomicU64::new(0),
+        strangers: Mutex::default(),
         log: Mutex::new(()),
         stop: AtomicBool::new(false),
         once: options.once,
         newest: Mutex::new(newest),
         say,
     };
+    let mut number = 0;
     std::thread::scope(|scope| {
         while !server.stop.load(Ordering::Relaxed) {
             match listener.accept() {
                 Ok((stream, from)) => {
-                    if server.open.fetch_add(1, Ordering::Relaxed) >= CONNECTIONS_MAX {
-                        server.open.fetch_sub(1, Ordering::Relaxed);
+                    // Without a second handle on it, it could not be ended: it is not let in.
+                    let Ok(handle) = stream.try_clone() else {
                         continue;
-                    }
+                    };
+                    number += 1;
+                    server.let_wait(number, handle);
                     let server = &server;
-                    scope.spawn(move || {
-                        server.connection(stream, from);
-                        server.open.fetch_sub(1, Ordering::Relaxed);
-                    });
+                    scope.spawn(move || server.connection(number, stream, from));
                 }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => std::thread::sleep(LOOK),
                 // One connection failed, not the listener.
@@ -136,11 +145,39 @@ impl Server<'_> {
             .unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
-    fn connection(&self, stream: TcpStream, from: SocketAddr) {
-        let mut channel = match Channel::accept(stream, self.secret) {
+    /// Gives a place to a connection that has shown nothing yet: that of the oldest, if all are taken.
+    fn let_wait(&self, number: u64, handle: TcpStream) {
+        let mut strangers = self.strangers();
+        strangers.push_back((number, handle));
+        if strangers.len() > STRANGERS_MAX
+            && let Some((_, oldest)) = strangers.pop_front()
+        {
+            // Its thread reads the end of the connection, and ends, too.
+            let _ = oldest.shutdown(std::net::Shutdown::Both);
+        }
+    }
+
+    fn strangers(&self) -> std::sync::MutexGuard<'_, VecDeque<(u64, TcpStream)>> {
+        self.strangers
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    fn connection(&self, number: u64, stream: TcpStream, from: SocketAddr) {
+        let accepted = Channel::accept(stream, self.secret);
+        self.strangers().retain(|(waiting, _)| *waiting != number);
+        let channel = match accepted {
             Ok(channel) => channel,
             Err(why) => return (self.say)(&format!("{from}: refused: {why}")),
         };
+        if self.open.fetch_add(1, Ordering::Relaxed) < CONNECTIONS_MAX {
+            self.serve(channel, from);
+        }
+        self.open.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// Serves a connection that knows the secret.
+    fn serve(&self, mut channel: Channel, from: SocketAddr) {
         let turn = self.turn.fetch_add(1, Ordering::SeqCst) + 1;
         let over = || self.stop.load(Ordering::Relaxed) || self.turn.load(Ordering::SeqCst) != turn;
         let _writing = self
