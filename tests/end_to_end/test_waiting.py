@@ -13,7 +13,7 @@ from conftest import Command
 from perdure import Machine
 
 CUTS = 6
-PROGRAMS = ("jobs", "fifos", "alarms")
+PROGRAMS = ("jobs", "fifos", "alarms", "terminals")
 
 
 @pytest.mark.parametrize("program", PROGRAMS)

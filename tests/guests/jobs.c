@@ -141,6 +141,10 @@ static void by_itself(void)
     show("again", child, WUNTRACED | WNOHANG);
     kill(child, SIGCONT);
     show("continue", child, WCONTINUED);
+    /* A child tells that it goes on only once it does. */
+    while (notices < 2) {
+        moment(1);
+    }
     EXPECT(notices == 2 && last_code == CLD_CONTINUED && last_status == SIGCONT);
     show("again", child, WCONTINUED | WNOHANG);
     if (write(pipe_ends[1], "x", 1) != 1) {

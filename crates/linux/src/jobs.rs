@@ -169,10 +169,14 @@ impl Kernel {
             let state = self.threads.get(&thread).map(|thread| thread.state);
             if let Some(ThreadState::Blocked { wait, deadline_ns }) = state
                 && wait.is_interruptible()
-                && self.has_signal(thread)
             {
-                self.unblock(thread, None);
-                self.interrupt_at_once(thread, wait, deadline_ns);
+                if self.has_signal(thread) {
+                    self.unblock(thread, None);
+                    self.interrupt_at_once(thread, wait, deadline_ns);
+                } else if wait == Wait::Files {
+                    // A terminal that was not its own may be now.
+                    self.unblock(thread, None);
+                }
             }
         }
         if told {

@@ -242,6 +242,7 @@ impl Kernel {
         }
         self.leave_space(machine, process.space);
         self.free_inode_if_unused(process.directory);
+        self.leave_terminal(process);
         self.wake_orphaned_groups(process);
         for child in self.processes.live.values_mut() {
             if child.parent == Some(id) {

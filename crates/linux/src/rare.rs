@@ -20,6 +20,7 @@ use crate::vfs::InodeId;
 use crate::vfs::descriptor::{OpenFiles, Table};
 use crate::vfs::locks::LockWaits;
 use crate::vfs::pipe::Traits;
+use crate::vfs::terminal::Terminal;
 
 /// The parts of the state that are saved only if there is something in them.
 #[derive(Clone, Debug, Default)]
@@ -51,6 +52,8 @@ pub(crate) struct RareFiles {
     pub timers: Table<TimerFile>,
     /// Part 5.
     pub signals: Table<SignalFile>,
+    /// Part 6.
+    pub terminals: Table<Terminal>,
 }
 
 /// Appends a part that holds something.
@@ -76,6 +79,7 @@ impl Rare {
         append_part(out, 3, self.timers.is_empty(), &self.timers);
         append_part(out, 4, open.timer_files.is_empty(), &open.timer_files);
         append_part(out, 5, open.signal_files.is_empty(), &open.signal_files);
+        append_part(out, 6, open.terminals.is_empty(), &open.terminals);
         append_part(out, 16, self.sockets.is_empty(), &self.sockets);
         append_part(out, 20, self.refusals.is_empty(), &self.refusals);
         append_part(out, 21, self.departed.is_empty(), &self.departed);
@@ -99,6 +103,7 @@ impl Rare {
                 3 => take_part(rest, &mut rare.timers)?,
                 4 => take_part(rest, &mut files.timers)?,
                 5 => take_part(rest, &mut files.signals)?,
+                6 => take_part(rest, &mut files.terminals)?,
                 16 => {
                     let rest = take_part(rest, &mut rare.sockets)?;
                     rare.sockets.count_held();

@@ -337,6 +337,7 @@ impl Kernel {
         self.validate_processes()?;
         self.validate_jobs()?;
         self.validate_timers()?;
+        self.validate_terminals()?;
         self.validate_rare()?;
         self.validate_threads()
     }
@@ -709,6 +710,7 @@ fn core(bytes: &[u8]) -> Option<(CoreIn, Rare)> {
     core.open.traits = files.traits;
     core.open.timer_files = files.timers;
     core.open.signal_files = files.signals;
+    core.open.terminals = files.terminals;
     Some((core, rare))
 }
 

@@ -118,6 +118,7 @@ conformance! {
     code_that_is_written: "code.c" [];
     cpp_runtime: "runtime.cc" [];
     every_timer_and_signals_that_are_read: "../../../../tests/guests/alarms.c" [];
+    pseudo_terminals: "../../../../tests/guests/terminals.c" [];
     fifos_and_pipes: "../../../../tests/guests/fifos.c" [];
     internet_sockets: "sockets.c" [];
     local_sockets: "local.c" [];

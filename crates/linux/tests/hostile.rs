@@ -294,6 +294,8 @@ fn forged_states_are_refused_or_run() {
     forge("processes.c", 70_000);
     // Timers of every kind.
     forge("../../../../tests/guests/alarms.c", 80_000);
+    // Terminals.
+    forge("../../../../tests/guests/terminals.c", 45_000);
     // FIFOs, and whoever waits for their other end.
     forge("../../../../tests/guests/fifos.c", 45_000);
     // One that is stopped.

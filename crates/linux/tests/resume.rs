@@ -66,6 +66,11 @@ fn with_every_timer() {
 }
 
 #[test]
+fn with_pseudo_terminals() {
+    resumes("../../../../tests/guests/terminals.c", 1000, 2);
+}
+
+#[test]
 fn with_fifos() {
     resumes("../../../../tests/guests/fifos.c", 1000, 2);
 }

@@ -1,6 +1,6 @@
 //! Opening files and asking about them.
 
-use super::{Answer, Call, Stop, pipes, sockets};
+use super::{Answer, Call, Stop, pipes, sockets, terminals};
 use crate::errno::Errno;
 use crate::kernel::Kernel;
 use crate::machine::PAGE_BYTES;
@@ -242,7 +242,12 @@ fn open_inode(call: &mut Call, inode: InodeId, flags: u32, place: &Place) -> Ans
         }
         Node::Fixed(text) => Some(text.clone().into_bytes()),
         Node::NetReport(report) => Some(call.kernel.rare.sockets.report(*report).into_bytes()),
-        Node::Device(Device::Terminal) => return Err(Errno::ENXIO.into()),
+        Node::Device(device) if flags & O_PATH == 0 => match *device {
+            Device::Terminal => return terminals::open_controlling(call, flags),
+            Device::Master => return terminals::open_master(call, inode, flags),
+            Device::Slave(id) => return terminals::open_slave(call, id, flags),
+            _ => None,
+        },
         Node::Fifo if flags & O_PATH == 0 => return pipes::open_fifo(call, inode, flags),
         Node::Socket if flags & O_PATH == 0 => return Err(Errno::ENXIO.into()),
         _ => None,
@@ -269,6 +274,17 @@ fn open_descriptor(call: &mut Call, number: u64, flags: u32) -> Result<Option<u6
         check_open(call, inode, flags)?;
         if matches!(file.object, Object::Fifo { .. }) {
             return pipes::open_fifo(call, inode, flags).map(Some);
+        }
+        if let Object::Terminal {
+            terminal, master, ..
+        } = file.object
+        {
+            let opened = if master {
+                terminals::open_master(call, inode, flags)
+            } else {
+                terminals::open_slave(call, terminal, flags)
+            };
+            return opened.map(Some);
         }
         let mut copy = file;
         copy.flags = flags & !(O_CREAT | O_EXCL | O_TRUNC | O_CLOEXEC);
@@ -413,6 +429,14 @@ impl Kernel {
             Object::Poller(id) => {
                 self.open.pollers.remove(id);
             }
+            Object::Terminal {
+                terminal,
+                inode,
+                master,
+            } => {
+                self.close_terminal(terminal, inode, master);
+                return;
+            }
             Object::Timer(id) => {
                 self.open.timer_files.remove(id);
             }
@@ -462,6 +486,8 @@ impl Kernel {
             Node::Device(Device::Full) => 0x107,
             Node::Device(Device::Random) => 0x109,
             Node::Device(Device::Terminal) => 0x500,
+            Node::Device(Device::Master) => 0x502,
+            Node::Device(Device::Slave(number)) => 0x8800 + u64::from(*number),
             _ => 0,
         };
         Ok(Metadata {
@@ -892,10 +918,16 @@ pub(crate) fn flock(call: &mut Call) -> Answer {
     Ok(0)
 }
 
-/// `ioctl`: no descriptor is a terminal.
+/// `ioctl`.
 pub(crate) fn ioctl(call: &mut Call) -> Answer {
     let [number, request, address, ..] = call.arguments;
-    call.descriptor(number)?;
+    if let Object::Terminal {
+        terminal, master, ..
+    } = call.file(number)?.object
+        && !matches!(request & 0xffff_ffff, 0x5450 | 0x5451 | 0x5421)
+    {
+        return terminals::control(call, (terminal, master), request & 0xffff_ffff, address);
+    }
     if let Object::Socket(id) = call.file(number)?.object
         && let Some(answer) = sockets::socket_ioctl(call, id, request as u32, address)?
     {

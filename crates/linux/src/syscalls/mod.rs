@@ -18,6 +18,7 @@ pub(crate) mod processes;
 pub(crate) mod signals;
 pub(crate) mod sockets;
 pub(crate) mod table;
+pub(crate) mod terminals;
 pub(crate) mod threads;
 pub(crate) mod time;
 pub(crate) mod timers;

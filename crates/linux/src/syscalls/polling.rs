@@ -9,6 +9,7 @@ use crate::net::State;
 use crate::thread::Wait;
 use crate::vfs::descriptor::{Interest, O_CLOEXEC, Object, OpenFile, Poller};
 use crate::vfs::pipe::PIPE_ATOMIC_BYTES;
+use crate::vfs::terminal::Terminal;
 
 const POLLIN: u32 = 1;
 const POLLOUT: u32 = 4;
@@ -18,6 +19,8 @@ const POLLNVAL: u32 = 32;
 const POLLRDHUP: u32 = 0x2000;
 const POLLRDNORM: u32 = 0x40;
 const POLLWRNORM: u32 = 0x100;
+
+const BOTH: u32 = POLLIN | POLLRDNORM | POLLOUT | POLLWRNORM;
 
 const EPOLLONESHOT: u32 = 1 << 30;
 const EPOLLET: u32 = 1 << 31;
@@ -35,7 +38,6 @@ impl Kernel {
         writable: bool,
         asks: ThreadId,
     ) -> (u32, u64) {
-        const BOTH: u32 = POLLIN | POLLRDNORM | POLLOUT | POLLWRNORM;
         match object {
             // Files, reports and devices never block.
             Object::Inode(_) | Object::Text { .. } => (BOTH, 0),
@@ -67,6 +69,14 @@ impl Kernel {
                 let read = if never_written { read & !POLLHUP } else { read };
                 let reads = if readable { read } else { 0 };
                 (reads | if writable { write } else { 0 }, activity)
+            }
+            Object::Terminal {
+                terminal, master, ..
+            } => {
+                let terminal = self.open.terminals.get(*terminal);
+                terminal.map_or((POLLERR, 0), |terminal| {
+                    (terminal_readiness(terminal, *master), terminal.activity)
+                })
             }
             Object::Timer(id) => self
                 .open
@@ -178,6 +188,25 @@ impl Kernel {
             Err(_) => POLLNVAL,
         }
     }
+}
+
+fn terminal_readiness(terminal: &Terminal, master: bool) -> u32 {
+    if !master && !terminal.has_master {
+        return BOTH | POLLERR | POLLHUP;
+    }
+    let (data, room, ended) = if master {
+        (
+            !terminal.output.is_empty(),
+            terminal.input_room() > 0,
+            terminal.left,
+        )
+    } else {
+        (terminal.has_input(), terminal.output_room() > 0, false)
+    };
+    let when = |condition: bool, events: u32| if condition { events } else { 0 };
+    when(data || ended, POLLIN | POLLRDNORM)
+        | when(room, POLLOUT | POLLWRNORM)
+        | when(ended, POLLHUP)
 }
 
 /// `ppoll`.

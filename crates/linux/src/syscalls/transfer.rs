@@ -3,7 +3,7 @@
 use perdure_riscv::Access;
 
 use super::files::{SEAL_GROW, SEAL_WRITE};
-use super::{Answer, Call, Stop, messages, timers};
+use super::{Answer, Call, Stop, messages, terminals, timers};
 use crate::errno::Errno;
 use crate::signal::{self, SI_USER, SIGPIPE, SignalInfo};
 use crate::vfs::descriptor::{
@@ -82,6 +82,8 @@ pub(crate) enum Target {
     Fifo(u32),
     Timer(u32),
     Signals(u32),
+    /// An end of a terminal; true for the master.
+    Terminal((u32, bool)),
     Event(u32),
     Socket,
 }
@@ -107,6 +109,9 @@ pub(crate) fn target(call: &Call, number: u64) -> Result<Target, Errno> {
         Object::Event(id) => Target::Event(*id),
         Object::Timer(id) => Target::Timer(*id),
         Object::Signals(id) => Target::Signals(*id),
+        Object::Terminal {
+            terminal, master, ..
+        } => Target::Terminal((*terminal, *master)),
         Object::Poller(_) | Object::Process(_) => return Err(Errno::EINVAL),
         Object::Socket(_) => Target::Socket,
     })
@@ -150,6 +155,7 @@ fn read_into(call: &mut Call, number: u64, pieces: &Pieces, position: Option<u64
             read_pipe(call, id, pieces, wanted, nonblocking)
         }
         Target::Event(id) => read_event(call, id, pieces, wanted, nonblocking),
+        Target::Terminal(end) => terminals::read(call, end, pieces, wanted, nonblocking),
         Target::Timer(id) => timers::read_timer(call, id, pieces, wanted, nonblocking),
         Target::Signals(id) => timers::read_signals(call, id, pieces, wanted, nonblocking),
         Target::Socket => messages::read_socket(call, number, pieces),
@@ -176,9 +182,11 @@ fn read_device(call: &mut Call, device: Device, pieces: &Pieces, wanted: u64) ->
             }
             Ok(wanted)
         }
-        Device::StandardOutput | Device::StandardError | Device::Terminal => {
-            Err(Errno::EBADF.into())
-        }
+        Device::StandardOutput
+        | Device::StandardError
+        | Device::Terminal
+        | Device::Master
+        | Device::Slave(_) => Err(Errno::EBADF.into()),
     }
 }
 
@@ -367,6 +375,7 @@ pub(crate) fn write_bytes(
         Target::Socket => messages::send_bytes(call, number, bytes),
         Target::PipeReader(_) => Err(Errno::EBADF.into()),
         Target::Timer(_) | Target::Signals(_) => Err(Errno::EINVAL.into()),
+        Target::Terminal(end) => terminals::write(call, end, bytes, nonblocking),
     }
 }
 
@@ -376,7 +385,9 @@ fn write_device(call: &mut Call, device: Device, bytes: &[u8]) -> Answer {
         Device::StandardError => return Ok(write_stream(call, 2, bytes)?),
         Device::Full => return Err(Errno::ENOSPC.into()),
         Device::Null | Device::Zero | Device::Random => {}
-        Device::StandardInput | Device::Terminal => return Err(Errno::EBADF.into()),
+        Device::StandardInput | Device::Terminal | Device::Master | Device::Slave(_) => {
+            return Err(Errno::EBADF.into());
+        }
     }
     Ok(bytes.len() as u64)
 }

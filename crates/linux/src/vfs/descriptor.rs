@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::pipe::{EventCounter, Pipe, Traits};
+use super::terminal::Terminal;
 use super::{FileSystem, InodeId, Node};
 use crate::errno::Errno;
 use crate::net::Sockets;
@@ -21,6 +22,7 @@ pub(crate) const O_APPEND: u32 = 0o2000;
 pub(crate) const O_NONBLOCK: u32 = 0o4000;
 pub(crate) const O_DIRECT: u32 = 0o40_000;
 pub(crate) const O_DIRECTORY: u32 = 0o200_000;
+pub(crate) const O_NOCTTY: u32 = 0o400;
 pub(crate) const O_NOFOLLOW: u32 = 0o400_000;
 pub(crate) const O_CLOEXEC: u32 = 0o2_000_000;
 pub(crate) const O_PATH: u32 = 0o10_000_000;
@@ -50,6 +52,12 @@ pub(crate) enum Object {
     },
     Timer(u32),
     Signals(u32),
+    /// An end of a pseudo-terminal.
+    Terminal {
+        terminal: u32,
+        inode: InodeId,
+        master: bool,
+    },
     Socket(u32),
     /// A process, by `pidfd_open`.
     Process(ProcessId),
@@ -100,9 +108,10 @@ impl OpenFile {
 
     pub fn inode(&self) -> Option<InodeId> {
         match self.object {
-            Object::Inode(inode) | Object::Text { inode, .. } | Object::Fifo { inode, .. } => {
-                Some(inode)
-            }
+            Object::Inode(inode)
+            | Object::Text { inode, .. }
+            | Object::Fifo { inode, .. }
+            | Object::Terminal { inode, .. } => Some(inode),
             _ => None,
         }
     }
@@ -248,6 +257,8 @@ pub(crate) struct OpenFiles {
     pub timer_files: Table<TimerFile>,
     #[serde(skip)]
     pub signal_files: Table<SignalFile>,
+    #[serde(skip)]
+    pub terminals: Table<Terminal>,
 }
 
 impl OpenFiles {
@@ -311,6 +322,7 @@ impl OpenFiles {
                 Object::Poller(id) => self.pollers.get(*id).is_some(),
                 // Looked at with the timers.
                 Object::Timer(_) | Object::Signals(_) => true,
+                Object::Terminal { inode, .. } => files.inode(*inode).is_ok(),
                 Object::Process(_) => true,
                 Object::Fifo { pipe, inode, .. } => {
                     let traits = self.traits.get(pipe);

@@ -97,6 +97,10 @@ pub(crate) enum Device {
     StandardInput,
     StandardOutput,
     StandardError,
+    /// `/dev/ptmx`.
+    Master,
+    /// The slave end of a pseudo-terminal, by number.
+    Slave(u32),
 }
 
 /// Files whose text the kernel writes when they are opened.

@@ -14,6 +14,7 @@ pub(crate) mod path;
 pub(crate) mod pipe;
 pub(crate) mod released;
 pub(crate) mod report;
+pub(crate) mod terminal;
 pub(crate) mod tree;
 
 use serde::{Deserialize, Serialize};

@@ -1,7 +1,7 @@
 //! From a path to an inode. The kernel follows symbolic links itself, inside the guest's tree.
 
-use super::inode::ProcessLink;
-use super::{FileSystem, HostView, InodeId, Node};
+use super::inode::{Device, ProcessLink};
+use super::{DirectoryNode, FileSystem, HostView, InodeId, Node};
 use crate::errno::Errno;
 use crate::machine::ThreadId;
 use crate::process::{ProcessId, Processes};
@@ -61,6 +61,20 @@ impl FileSystem {
             subject: None,
         };
         walk.follow(self, start, path, follow)
+    }
+
+    /// What `/dev` gets when somebody asks for pseudo-terminals.
+    fn terminal_name(&mut self, directory: InodeId, name: &str) -> Result<Option<InodeId>, Errno> {
+        if self.directory_path(directory) != "/dev" {
+            return Ok(None);
+        }
+        let (node, mode) = match name {
+            "ptmx" => (Node::Device(Device::Master), 0o666),
+            _ => (DirectoryNode::empty(directory, name, None), 0o755),
+        };
+        let id = self.create(node, mode, self.start_ns);
+        self.enter(directory, name, id)?;
+        Ok(Some(id))
     }
 
     /// Where a link points, seen by somebody, on a path about `subject`; `None` if it is no link.
@@ -129,7 +143,11 @@ impl Walk<'_> {
                 return Ok(self.viewer.processes.exists(id).then_some(files.process));
             }
         }
-        files.child(self.host, directory, name)
+        let found = files.child(self.host, directory, name)?;
+        if found.is_none() && matches!(name, "ptmx" | "pts") {
+            return files.terminal_name(directory, name);
+        }
+        Ok(found)
     }
 
     fn follow(

@@ -134,8 +134,12 @@ impl Kernel {
         let started = process.started_ns / TICK_NS;
         let size = self.spaces[process.space].mapped_bytes();
         let resident = self.resident_pages(process);
+        let controlling = self.terminal_of_session(process.session);
+        let (terminal, foreground) = controlling.map_or((0, -1), |(id, terminal)| {
+            (0x8800 + u64::from(id), i64::from(terminal.foreground))
+        });
         format!(
-            "{id} ({name}) {state} {parent} {group} {session} 0 -1 4194304 {faults} 0 0 0 {own} 0 {children} 0 20 0 {threads} 0 \
+            "{id} ({name}) {state} {parent} {group} {session} {terminal} {foreground} 4194304 {faults} 0 0 0 {own} 0 {children} 0 20 0 {threads} 0 \
              {started} {size} {resident} 18446744073709551615 0 0 0 0 0 0 0 0 0 0 0 0 17 0 0 0 0 0 0 0 0 0 0 \
              0 0 0 0\n",
             id = process.id.0,
