@@ -68,7 +68,9 @@ def built(kind: str) -> Path:
     """The folder of `build.sh`; building again does nothing where nothing changed."""
     build = [REPOSITORY / "workloads/build.sh", PROGRAMS, "--compiler", "gcc", f"--{kind}"]
     with alone(PROGRAMS):
-        done = subprocess.run(list(map(str, build)), capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            list(map(str, build)), capture_output=True, text=True, timeout=300, check=False
+        )
     assert done.returncode == 0, done.stderr
     return PROGRAMS
 

@@ -196,6 +196,7 @@ def test_output_and_files_are_linux_s(
         env={"LANG": "C.UTF-8", "PATH": "/usr/bin:/bin"},
         stdin=subprocess.DEVNULL,
         capture_output=True,
+        timeout=300,
         check=True,
     )
     assert set(files(linux)) > set(files(folder("before"))) or reference.stdout

@@ -65,7 +65,12 @@ def test_another_process_makes_the_same(hash_seed, sums):
         "LC_ALL": "C",
     }
     done = subprocess.run(
-        [sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=False
+        [sys.executable, "-c", script],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
     )
     assert done.returncode == 0, done.stderr
     made = dict(reversed(line.split("  ")) for line in done.stdout.splitlines())

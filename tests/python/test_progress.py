@@ -95,7 +95,7 @@ def test_a_bar_appears_before_anything_is_done():
 def test_nothing_is_drawn_without_a_terminal():
     done = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(GUEST.format(patience=0))],
-        capture_output=True, check=True, env={**os.environ, "PYTHONPATH": str(PYTHON)},
+        capture_output=True, timeout=300, check=True, env={**os.environ, "PYTHONPATH": str(PYTHON)},
     )  # fmt: skip
     assert done.stdout == b"line 0\nline 1\nline 2\nafter\n"
     assert done.stderr == b"half-line\n" * 3
