@@ -496,6 +496,13 @@ def replay(
         report = api.replay(
             token, check=_checker(check), check_seconds=check_seconds, progress=show
         )
+    made, now = (report.raw.get(key) for key in ("made_by_build", "build"))
+    if made != now:
+        print(
+            f"perdure: the token was made by build {made}, and this is {now}: "
+            "what is cut may be another moment of the run",
+            file=sys.stderr,
+        )
     _finish_cut(report, json_file)
 
 

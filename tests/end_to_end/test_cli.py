@@ -293,7 +293,8 @@ def test_damaged_tokens(command: Command, kv: Path) -> None:
     swapped = "A" if token[40] != "A" else "B"
     for damaged in (
         "",
-        "p1-",
+        "p2-",
+        "p2-aaaa",
         "p1-aaaa",
         token[:-10],
         token + "A",
@@ -315,7 +316,7 @@ def test_a_token_of_a_program_that_has_changed(
     program.write_bytes((programs / "compute").read_bytes())
     assert_refused(command("replay", token), "changed")
     program.unlink()
-    assert_refused(command("replay", token), "kv")
+    assert_refused(command("replay", token), "kv", "not found")
 
 
 def test_a_planted_bug_that_does_not_exist(command: Command, kv: Path) -> None:

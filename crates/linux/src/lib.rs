@@ -110,4 +110,4 @@ pub use refusals::Refused;
 pub use release::Release;
 pub use save::RestoreError;
 pub use spool::{Bytes, Spool};
-pub use vfs::host_view::{HostFact, HostFinding, HostNode, HostView, KnownFacts};
+pub use vfs::host_view::{HostFact, HostFinding, HostNode, HostView, KnownFacts, Shown};

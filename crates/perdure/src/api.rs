@@ -28,7 +28,7 @@ use crate::report::run_result;
 use crate::request::{Prepared, Request, mount, write_through};
 use crate::series::Series;
 use crate::snapshots::{Snapshots, keep};
-use crate::token::Token;
+use crate::token::{BUILD, Token};
 
 /// How a caller follows long work, and stops it.
 pub trait Observer: Sync {
@@ -399,6 +399,7 @@ pub fn resume(request: &str, observer: &dyn Observer) -> Result<String, Error> {
         engine: Engine::Fast,
         check: None,
         program_hash: replica.identity.program_hash.clone(),
+        given: Vec::new(),
     };
     let request = Request {
         stop_after: asked.stop_after,
@@ -451,28 +452,28 @@ pub fn replay(asked: &str, observer: &dyn Observer) -> Result<String, Error> {
             "a checker judged this cut, and a token runs no program of the host's by itself: give the checker again, with --check".into(),
         ));
     }
-    let mut request = token.request;
+    let mut request = token.request.clone();
     request.check = asked.check;
     request.check_seconds = asked.check_seconds;
     request.at = Some(token.at);
     request.tear_seed = Some(token.tear_seed);
-    request.later_cuts = token.later_cuts;
+    request.later_cuts.clone_from(&token.later_cuts);
     request.generations = Some(request.generations.unwrap_or(1));
     let prepared = request.prepare()?;
     let hash = prepared.configuration.hash();
     if hash != token.config_hash {
         return Err(Error::Request(format!(
-            "the token was made under configuration {}, and today's is {hash}: the machine file or this version's presets have changed",
-            token.config_hash
+            "the token was made under configuration {} by build {}, and today's is {hash}, of build {BUILD}: the machine file or the build's presets have changed",
+            token.config_hash, token.build
         )));
     }
-    if prepared.program_hash != token.program_hash {
-        return Err(Error::Request(format!(
-            "the program {}, or its standard input, has changed since the token was made",
-            request.program_names()
-        )));
+    if let Some(difference) = token.differs(&prepared.given) {
+        return Err(Error::Request(difference));
     }
-    cut_request(&request, observer)
+    request.reads = Some((token.reads, token.build == BUILD));
+    let mut result: Map<String, Value> = parsed(&cut_request(&request, observer)?)?;
+    result.insert("made_by_build".into(), json!(token.build));
+    Ok(Value::Object(result).to_string())
 }
 
 /// Checks that every planted bug is caught and no clean design accused.

@@ -6,7 +6,8 @@
 //! 3. *Cutting* runs the program again, pausing at each chosen cycle; the state hash at its end must
 //!    equal the survey's, which makes every campaign a determinism check too. Several jobs cut
 //!    disjoint subsets of the same schedule; results do not depend on how many there are.
-//! 4. *Resuming* boots a machine from a recovered image and runs it to the end.
+//! 4. *Resuming* boots a machine from a recovered image and lets it live on ([`crate::lives`]): to the
+//!    end, or to the next cut.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -20,10 +21,11 @@ use crate::api::Observer;
 use crate::error::Error;
 use crate::lives::{Life, Lives, Plan, Sequel, Uncut};
 use crate::machine::{Machine, Pause};
+use crate::reads;
 use crate::replication::follower::Follower;
 use crate::report::{state_hash, symbol_of};
 use crate::request::{Prepared, Request, Resume, Schedule};
-use crate::token::Token;
+use crate::token::{BUILD, Token};
 use crate::verify::{self, CutOptions, FirstDifference, Golden, Verdict, first_difference};
 
 /// Cuts of the power during one recovery, at most.
@@ -55,6 +57,8 @@ pub struct Survey {
     state_hash: String,
     samples: Vec<Sample>,
     events: Vec<Cycles>,
+    /// What the run has read of the host.
+    named: reads::Named,
 }
 
 /// One cut's result.
@@ -102,6 +106,13 @@ pub fn run<D: Design>(
 ) -> Result<Campaign, Error> {
     let schedule = request.schedule.unwrap_or(Schedule::Random);
     let survey = survey::<D>(prepared, bug, schedule, request.at, observer)?;
+    if let Some((before, same_build)) = &request.reads
+        && let Some(difference) = survey.named.difference(before, *same_build)
+    {
+        return Err(Error::Request(format!(
+            "since the token was made, what the program reads is another: {difference}"
+        )));
+    }
     let seed = request.seed.unwrap_or(1);
     let cycles = choose(request, schedule, &survey, seed)?;
     let resumes = resumed_indices(request, cycles.len(), seed);
@@ -306,6 +317,7 @@ fn survey<D: Design>(
     let end = machine.time().max(machine.hardware.memory.quiet_at());
     events.retain(|&time| time > 0 && time <= end);
     Ok(Survey {
+        named: reads::Named::of(&machine.kernel().host_view()),
         state_hash: state_hash(&machine),
         uncut: Uncut {
             end,
@@ -604,7 +616,14 @@ impl Cutter<'_> {
             later_cuts: Vec::new(),
             checked: self.prepared.check.is_some(),
             config_hash: self.prepared.configuration.hash(),
-            program_hash: self.prepared.program_hash.clone(),
+            given: self
+                .prepared
+                .given
+                .iter()
+                .map(|(_, digest)| *digest)
+                .collect(),
+            reads: self.survey.named.reads.clone(),
+            build: BUILD.into(),
         }
     }
 
@@ -713,6 +732,7 @@ impl Campaign {
         let sum = |value: fn(&CutResult) -> u64| self.results.iter().map(value).sum::<u64>();
         let paths: BTreeMap<_, _> = self.paths.iter().copied().collect();
         let value = json!({
+            "build": BUILD,
             "design": prepared.configuration.design,
             "machine": prepared.configuration.machine,
             "config_hash": prepared.configuration.hash(),

@@ -2,7 +2,7 @@
 //! verification, cut schedules, statistics and result files.
 //!
 //! Reading order: [`configuration`], [`port`], [`machine`], [`context`], [`outside`], [`verify`],
-//! [`campaign`], [`api`].
+//! [`lives`], [`campaign`], [`api`].
 
 pub mod api;
 pub mod campaign;
@@ -20,6 +20,7 @@ pub mod mistakes;
 pub mod mutants;
 pub mod outside;
 pub mod port;
+pub mod reads;
 pub mod region;
 pub mod replication;
 pub mod report;

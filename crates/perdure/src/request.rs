@@ -12,6 +12,7 @@ use crate::error::Error;
 use crate::exerciser;
 use crate::machine::{Engine, Workload};
 use crate::mistakes::{self, Mistake};
+use crate::reads::Reads;
 use crate::region::Region;
 use crate::watch::{Burst, Watched};
 
@@ -163,6 +164,9 @@ pub struct Request {
     /// How long it may take.
     #[serde(skip_serializing)]
     pub check_seconds: Option<u64>,
+    /// What the run must read, where it is to be a run that was made before, and whether by this build.
+    #[serde(skip)]
+    pub reads: Option<(Reads, bool)>,
     /// Host threads.
     #[serde(skip_serializing)]
     pub jobs: Option<usize>,
@@ -216,6 +220,7 @@ impl Default for Request {
             later_cuts: Vec::new(),
             check: Vec::new(),
             check_seconds: None,
+            reads: None,
             jobs: None,
             tear_seed: None,
             planted_bug: None,
@@ -237,6 +242,12 @@ pub struct Prepared {
     pub check: Option<Check>,
     /// A hash of the programs' files, and of standard input if it is given.
     pub program_hash: String,
+    /// Each of these by name, with a hash; none for a program that is not found on the host.
+    pub given: Vec<(String, Option<u32>)>,
+}
+
+fn digest_of(bytes: &[u8]) -> u32 {
+    xxhash_rust::xxh3::xxh3_64(bytes) as u32
 }
 
 fn request_error<T>(message: impl Into<String>) -> Result<T, Error> {
@@ -439,13 +450,16 @@ impl Request {
             ));
         }
         let mut hasher = xxhash_rust::xxh3::Xxh3::new();
-        let mut programs = Vec::new();
+        let (mut programs, mut given) = (Vec::new(), Vec::new());
         for (index, line) in self.command_lines()?.into_iter().enumerate() {
             let path = match exerciser::path_of(&line[0]) {
                 Some(path) => path?,
                 None => PathBuf::from(&line[0]),
             };
-            hasher.update(&std::fs::read(&path).unwrap_or_default());
+            let bytes = std::fs::read(&path);
+            let digest = bytes.as_ref().ok().map(|bytes| digest_of(bytes));
+            given.push((format!("the program {}", line[0]), digest));
+            hasher.update(&bytes.unwrap_or_default());
             programs.push(perdure_linux::Program {
                 path,
                 arguments: line[1..].to_vec(),
@@ -456,6 +470,7 @@ impl Request {
         }
         if let Some(stdin) = &stdin {
             hasher.update(stdin);
+            given.push(("standard input".into(), Some(digest_of(stdin))));
         }
         let program_hash = format!("{:016x}", hasher.digest());
         let kernel = perdure_linux::Configuration {
@@ -486,6 +501,7 @@ impl Request {
             engine,
             check: self.check()?,
             program_hash,
+            given,
         })
     }
 }

@@ -1,17 +1,23 @@
 //! Replay tokens: one short word that repeats one power cut.
 //!
-//! A token is `p1-` and the base64url text of a deflated JSON object with a checksum in front: the
-//! request as the user gave it, the cut, and hashes of configuration and program, so that a replay
-//! against anything else is refused and not silently different.
+//! A token is `p2-` and the base64url text of a deflated JSON object with a checksum in front: the
+//! request as the user gave it, the cut, the build, and digests of the configuration and of everything
+//! that the run reads, so that a replay against anything else is refused and not silently different.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
+use crate::reads::Reads;
 use crate::request::Request;
 
-const PREFIX: &str = "p1-";
+/// This build: version, commit where there is one, and a hash of the sources.
+pub const BUILD: &str = env!("PERDURE_BUILD");
+
+const PREFIX: &str = "p2-";
+/// What tokens began with that cannot be read any more.
+const OLDER: &str = "p1-";
 const LONGEST: usize = 1 << 20;
 
 /// What a token says.
@@ -32,8 +38,12 @@ pub struct Token {
     pub checked: bool,
     /// The configuration's hash.
     pub config_hash: String,
-    /// The program's hash.
-    pub program_hash: String,
+    /// A digest of each program's file and of standard input, as `Prepared::given` has them.
+    pub given: Vec<Option<u32>>,
+    /// Digests of what the run has read of its host.
+    pub reads: Reads,
+    /// The build that made it.
+    pub build: String,
 }
 
 impl Token {
@@ -48,6 +58,22 @@ impl Token {
         format!("{PREFIX}{}", URL_SAFE_NO_PAD.encode(bytes))
     }
 
+    /// Which of the programs and inputs that a request gives today is another one, in words.
+    pub fn differs(&self, given: &[(String, Option<u32>)]) -> Option<String> {
+        let then = self.given.iter().chain(std::iter::repeat(&None));
+        let differing = given.iter().zip(then).find(|((_, now), then)| now != *then);
+        let ((name, now), then) = differing?;
+        Some(match (now, then) {
+            (None, _) => {
+                format!("{name} is not found: replay the token in the folder where it was made")
+            }
+            (Some(_), None) => {
+                format!("{name} is found on the host now, and was not when the token was made")
+            }
+            _ => format!("{name} has changed since the token was made"),
+        })
+    }
+
     /// From text.
     pub fn decode(text: &str) -> Result<Self, Error> {
         let damaged = |what: &str| {
@@ -55,6 +81,11 @@ impl Token {
                 "the token is damaged ({what}); copy it whole, from '{PREFIX}' to its last character"
             ))
         };
+        if text.trim().starts_with(OLDER) {
+            return Err(Error::Request(format!(
+                "the token is of an older version, whose tokens begin with '{OLDER}'; cut again with this one"
+            )));
+        }
         let body = text
             .trim()
             .strip_prefix(PREFIX)
@@ -90,7 +121,9 @@ mod tests {
             later_cuts: vec![99],
             checked: true,
             config_hash: "x".into(),
-            program_hash: "y".into(),
+            given: vec![Some(5), None],
+            reads: Reads::default(),
+            build: "z".into(),
         };
         let text = token.encode();
         assert_eq!(Token::decode(&text).unwrap(), token);
@@ -105,5 +138,8 @@ mod tests {
         }
         assert!(Token::decode(&text[..text.len() - 4]).is_err());
         assert!(Token::decode("").is_err());
+        let old = text.replacen(PREFIX, OLDER, 1);
+        let refused = Token::decode(&old).unwrap_err().to_string();
+        assert!(refused.contains("older version"), "{refused}");
     }
 }

@@ -83,7 +83,7 @@ fn files_that_are_not_programs_are_refused() {
 
 #[test]
 fn damaged_tokens_are_refused() {
-    for token in ["", "p1-", "p1-AAAA", "garbage", "p2-AAAAAAAA"] {
+    for token in ["", "p2-", "p2-AAAA", "garbage", "p1-AAAAAAAA"] {
         let message = api::replay(token, &Unobserved).unwrap_err().to_string();
         assert!(message.contains("token"), "{token}: {message}");
     }

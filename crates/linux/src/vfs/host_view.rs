@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use serde::{Deserialize, Serialize};
+use xxhash_rust::xxh3::xxh3_64;
 
 use crate::configuration::{Configuration, WORK_DIRECTORY};
 use crate::inspect::ProgramFile;
@@ -60,6 +61,19 @@ pub enum HostFinding {
     Listing(Vec<String>),
     /// A file's bytes, if it could be read.
     Contents(#[serde(with = "serde_bytes")] Option<Vec<u8>>),
+}
+
+/// What the guest was shown under one path, in few words.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Shown {
+    /// The path as the guest has it; for a program, its own name.
+    pub name: String,
+    /// 0 if its bytes were read, 1 if its names were, 2 if it was looked at, 3 if nothing is there.
+    pub weight: u8,
+    /// Something is there.
+    pub is_there: bool,
+    /// Of everything that was found there.
+    pub digest: u64,
 }
 
 /// Facts that somebody knows already.
@@ -238,6 +252,52 @@ impl HostView {
                 seen: Mutex::new(seen),
                 ..Inner::default()
             }),
+        }
+    }
+
+    /// Everything that the guest was shown so far, by name.
+    pub fn shown(&self) -> Vec<Shown> {
+        let mut facts = self.new_facts(&mut KnownFacts::default());
+        facts.sort_by(|a, b| (a.mount, &a.path).cmp(&(b.mount, &b.path)));
+        let same = |a: &HostFact, b: &HostFact| (a.mount, &a.path) == (b.mount, &b.path);
+        facts
+            .chunk_by(same)
+            .map(|facts| {
+                let HostFact { mount, path, .. } = &facts[0];
+                let mut shown = Shown {
+                    name: self.guest_name(*mount, path),
+                    weight: 3,
+                    is_there: false,
+                    digest: 0,
+                };
+                for fact in facts {
+                    let (weight, bytes) = match &fact.found {
+                        HostFinding::Contents(Some(bytes)) => (0, xxh3_64(bytes)),
+                        HostFinding::Contents(None) => (3, 0),
+                        HostFinding::Listing(names) => (1, xxh3_64(names.join("/").as_bytes())),
+                        HostFinding::Node(Some(node)) => {
+                            (2, xxh3_64(format!("{node:?}").as_bytes()))
+                        }
+                        HostFinding::Node(None) => (3, 0),
+                    };
+                    shown.weight = shown.weight.min(weight);
+                    shown.is_there |= weight < 3;
+                    let parts = [shown.digest, u64::from(weight), bytes];
+                    shown.digest = xxh3_64(&parts.map(u64::to_le_bytes).concat());
+                }
+                shown
+            })
+            .collect()
+    }
+
+    fn guest_name(&self, mount: u32, path: &str) -> String {
+        match (self.inner.mounts.get(mount as usize), path) {
+            (Some(mount), "") if mount.guest == PROGRAM_DIRECTORY => {
+                let name = mount.host.file_name().unwrap_or_default();
+                format!("the program {}", name.display())
+            }
+            (Some(mount), path) => format!("{}/{path}", mount.guest.trim_end_matches('/')),
+            (None, path) => path.to_owned(),
         }
     }
 
