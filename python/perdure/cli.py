@@ -808,7 +808,7 @@ def main() -> NoReturn:
         app(prog_name="perdure")
     except PerdureError as error:
         sys.stdout.flush()
-        print(f"perdure: {error}", file=sys.stderr)
+        print(f"perdure: {outputs.told(str(error), sys.argv)}", file=sys.stderr)
         sys.exit(2)
     except KeyboardInterrupt:
         sys.exit(INTERRUPTED)

@@ -36,6 +36,18 @@ def shown(name: str | PathLike[str]) -> str:
     return f"{text[:half]}…{text[-half:]} ({len(text)} characters)"
 
 
+def told(message: str, words: Iterable[str]) -> str:
+    """A message in which the caller's own words are shown in one line and not endless."""
+    for word in sorted(words, key=len, reverse=True):
+        # An option's value stands in messages without the option's name.
+        for part in (word, word.partition("=")[2]):
+            if part.strip() and shown(part) != part:
+                message = message.replace(part, shown(part))
+    return "".join(
+        one if one.isprintable() or one in "\n\t" else ascii(one)[1:-1] for one in message
+    )
+
+
 def check_file(path: str | PathLike[str], option: str) -> None:
     """Refuses a file that a run could not write at its end; changes nothing."""
     with _refusing(path, option):

@@ -124,6 +124,21 @@ def test_what_is_refused_leaves_nothing_and_what_is_not_changes_nothing(core, co
     assert (tmp_path / "old.json").read_text() == "old"
 
 
+@pytest.mark.parametrize("wrong", ["lines", "no text", "long", "long path"])
+@pytest.mark.parametrize("option", ["--sysroot", "--design", "--set", "--mount", "--env"])
+def test_a_refusal_shows_what_was_given_in_one_line(option, wrong, places, core, command):
+    value = str(places[wrong])
+    core.refusal = f"{option} {value}: not a directory; 'perdure sysroot {value}' makes one"
+    for words in ((option, value), (f"{option}={value}",)):
+        status, _, err = command("run", *words, "--", "program")
+        assert status == 2
+        assert err.startswith(f"perdure: {option} ")
+        assert err.count("\n") == 1
+        assert err[:-1].isprintable()
+        assert len(err) < 700
+        assert err.endswith("makes one\n")
+
+
 def test_a_file_is_old_or_new_but_never_a_part(tmp_path):
     file = tmp_path / "result.json"
     file.write_text("old")
