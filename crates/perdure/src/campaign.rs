@@ -489,7 +489,7 @@ impl Cutter<'_> {
             followed?;
             let mut cut = self.cut(&lives, &mut machine, &mut golden, index)?;
             if let Some(follower) = &mut follower {
-                self.lose_primary(&lives, &machine, &golden, follower, &mut cut)?;
+                Self::lose_primary(&lives, &machine, &golden, follower, &mut cut)?;
             }
             result.results.push((index, cut));
             self.done.fetch_add(1, Ordering::Relaxed);
@@ -631,7 +631,6 @@ impl Cutter<'_> {
     /// epoch as it was, no newer than the primary's own recovery finds. Where the cut is resumed, the
     /// replica gets the rest and is resumed, too.
     fn lose_primary<D: Design>(
-        &self,
         lives: &Lives,
         machine: &Machine<D>,
         golden: &Golden,
