@@ -39,6 +39,7 @@ PRELUDE = r"""
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 """
@@ -137,3 +138,59 @@ def test_output_is_spilled_and_has_a_limit(guest: Callable[..., Ended]) -> None:
     ended = guest(source, "cut", "--cuts", "5", "--resume", "all", *limit, *small)
     assert (ended.result["verified"], ended.result["resumed"]) == (5, 5)
     assert ended.peak_bytes < 600 * MIB
+
+
+def test_long_calls_are_done_in_steps_that_a_signal_and_the_run_s_end_come_between(
+    guest: Callable[..., Ended],
+) -> None:
+    source = r"""
+    static volatile int beats;
+    static void beat(int signal) { (void)signal, beats++; }
+    int main(int count, char **words) {
+        (void)words;
+        size_t length = 6 << 20;
+        char *bytes = mmap(0, 64 << 20, 3, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        char *back = mmap(0, 64 << 20, 3, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        for (size_t i = 0; i < length; i += 8) *(size_t *)(bytes + i) = i * 2654435761u;
+        int file = open("long", O_RDWR | O_CREAT, 0644), pipes[2];
+        if (write(file, bytes, length) != (long)length) return 1;
+        if (lseek(file, 0, 1) != (long)length) return 1;
+        if (pwrite(file, bytes, length, 5) != (long)length) return 2;
+        if (pread(file, back, length, 5) != (long)length) return 3;
+        if (memcmp(bytes, back, length)) return 3;
+        if (pread(file, back, 60 << 20, 1 << 20) != (long)(length + 5 - (1 << 20))) return 4;
+        // A child takes what the parent writes in one call.
+        pipe(pipes);
+        if (!fork()) {
+            close(pipes[1]);
+            size_t got = 0;
+            for (long n; (n = read(pipes[0], back + got, 1 << 20)) > 0;) got += n;
+            _exit(got == length && !memcmp(back, bytes, length) ? 0 : 1);
+        }
+        close(pipes[0]);
+        if (write(pipes[1], bytes, length) != (long)length) return 5;
+        close(pipes[1]);
+        int status;
+        wait(&status);
+        if (status) return 6;
+        // A signal ends a long call with what is done, or it is not there to see.
+        struct sigaction action = {.sa_handler = beat, .sa_flags = SA_RESTART};
+        sigaction(SIGALRM, &action, 0);
+        struct itimerval often = {{0, 300}, {0, 300}};
+        setitimer(ITIMER_REAL, &often, 0);
+        lseek(file, 0, 0);
+        size_t got = 0;
+        for (long n; (n = read(file, back + got, (60 << 20) - got)) > 0;) got += n;
+        if (got != length + 5 || memcmp(back + 5, bytes, length)) return 7;
+        puts(beats ? "in steps" : "at once");
+        fflush(stdout);
+        struct itimerval never = {};
+        setitimer(ITIMER_REAL, &never, 0);
+        if (count > 1) for (;;) write(open("/dev/null", 1), bytes, 64 << 20);
+        return 0;
+    }
+    """
+    ended = guest(source, "run", "--design", "ideal")
+    assert (ended.status, ended.stdout) == (0, "in steps\n"), ended.stderr
+    ended = guest(source, "run", "--design", "ideal", "--stop-after", "2e7", arguments=("more",))
+    assert ended.result["sim"]["instructions"] < 2e7 + 10

@@ -615,17 +615,22 @@ impl Kernel {
         let Some(thread) = self.threads.get_mut(&id) else {
             return;
         };
-        let Some(interrupted) = thread.interrupted.take() else {
-            return;
-        };
-        thread.retry_deadline_ns = None;
-        self.rare.lock_waits.remove(&id);
+        let interrupted = thread.interrupted.take();
+        if interrupted.is_some() {
+            self.rare.lock_waits.remove(&id);
+        }
+        // Also between two steps of a call, where nobody waits.
         let transferred = std::mem::take(&mut thread.transferred);
         if transferred != 0 {
+            thread.retry_deadline_ns = None;
             hart.x[10] = transferred;
             hart.pc = hart.pc.wrapping_add(4);
             return;
         }
+        let Some(interrupted) = interrupted else {
+            return;
+        };
+        thread.retry_deadline_ns = None;
         if interrupted == Interrupted::MayRestart && flags & SA_RESTART != 0 {
             return;
         }

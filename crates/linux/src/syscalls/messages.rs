@@ -5,7 +5,7 @@
 
 use perdure_riscv::Access;
 
-use super::transfer::{Pieces, gather, scatter, total, vector};
+use super::transfer::{Pieces, gather, part_of, scatter, total, vector};
 use super::{Answer, Call, Stop};
 use crate::errno::Errno;
 use crate::net::address::{Address, Given, UnixName};
@@ -64,21 +64,6 @@ fn header(call: &mut Call, at: u64) -> Result<Header, Errno> {
         control: field(call, 32)?,
         control_bytes: field(call, 40)?,
     })
-}
-
-/// The part of guest memory after the first `skip` bytes, and at most `take` of it.
-fn part_of(pieces: &Pieces, mut skip: u64, mut take: u64) -> Pieces {
-    let mut part = Pieces::new();
-    for &(address, length) in pieces {
-        let from = skip.min(length);
-        skip -= from;
-        let count = (length - from).min(take);
-        take -= count;
-        if count > 0 {
-            part.push((address.wrapping_add(from), count));
-        }
-    }
-    part
 }
 
 /// What is sent beside the bytes.

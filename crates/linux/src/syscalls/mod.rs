@@ -62,6 +62,9 @@ pub(crate) enum Stop {
     Commit(u64),
     /// Returns 0, after every other ready thread had a turn.
     Yield,
+    /// Goes on with the call where `transferred` of the thread says, once others had the chance of a
+    /// turn: a long one is done in steps.
+    Again,
     /// The registers are what a signal handler's frame said.
     SignalReturn,
     /// The process goes on as another program, in another address space.
@@ -178,6 +181,18 @@ impl Call<'_> {
         self.kernel.u64_in(self.machine, self.space, address)
     }
 
+    /// Bytes that this call has moved already, in steps before this one.
+    pub fn transferred(&self) -> u64 {
+        let thread = self.kernel.threads.get(&self.thread);
+        thread.map_or(0, |thread| thread.transferred)
+    }
+
+    pub fn set_transferred(&mut self, count: u64) {
+        if let Some(thread) = self.kernel.threads.get_mut(&self.thread) {
+            thread.transferred = count;
+        }
+    }
+
     pub fn now_ns(&self) -> u64 {
         self.kernel.now_ns(self.machine)
     }
@@ -273,7 +288,7 @@ impl Kernel {
                 yields = true;
                 Some(0)
             }
-            Err(Stop::SignalReturn) => None,
+            Err(Stop::SignalReturn | Stop::Again) => None,
             Err(Stop::Wait(wait, deadline_ns)) => {
                 let stopped = self.is_stopped(self.process_of(thread));
                 if wait.is_interruptible() && !stopped && self.has_signal(thread) {

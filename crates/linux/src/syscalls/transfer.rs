@@ -14,6 +14,8 @@ use crate::vfs::pipe::{EventCounter, PIPE_ATOMIC_BYTES, Pipe};
 
 /// The most bytes that one call moves.
 pub(crate) const TRANSFER_BYTES_MAX: u64 = 0x7fff_f000;
+/// The most bytes of them that are moved before others can have a turn.
+pub(crate) const STEP_BYTES: u64 = 1 << 20;
 /// The most pieces of one vector.
 const PIECES_MAX: u64 = 1024;
 
@@ -117,8 +119,70 @@ pub(crate) fn target(call: &Call, number: u64) -> Result<Target, Errno> {
     })
 }
 
+/// A part of pieces.
+pub(crate) fn part_of(pieces: &Pieces, mut skip: u64, mut length: u64) -> Pieces {
+    let mut part = Vec::new();
+    for &(address, whole) in pieces {
+        let skipped = skip.min(whole);
+        skip -= skipped;
+        let taken = (whole - skipped).min(length);
+        length -= taken;
+        if taken > 0 {
+            part.push((address.wrapping_add(skipped), taken));
+        }
+    }
+    part
+}
+
+/// Moves bytes in bounded steps, between which the machine can stop, the hart do something else, and
+/// a signal end the call with what is done. Each step pays for itself.
+fn in_steps(
+    call: &mut Call,
+    pieces: &Pieces,
+    act: impl FnOnce(&mut Call, &Pieces, u64) -> Answer,
+) -> Answer {
+    let whole = total(pieces);
+    if whole <= STEP_BYTES {
+        return act(call, pieces, 0);
+    }
+    let done = call.transferred();
+    let step = part_of(pieces, done, STEP_BYTES);
+    let moved = match act(call, &step, done) {
+        Err(Stop::Error(_)) if done > 0 => return Ok(done),
+        answer => answer?,
+    };
+    let done = done + moved;
+    if moved < total(&step) || done >= whole {
+        return Ok(done);
+    }
+    call.set_transferred(done);
+    Err(Stop::Again)
+}
+
+/// True if bytes are always there, or there is always room for them.
+fn never_waits(target: &Target) -> bool {
+    matches!(
+        target,
+        Target::File(_) | Target::Text(_) | Target::Device(_)
+    )
+}
+
 /// Reads into pieces; at `position`, or at the open file's offset, which then moves.
 fn read_into(call: &mut Call, number: u64, pieces: &Pieces, position: Option<u64>) -> Answer {
+    if total(pieces) > STEP_BYTES && never_waits(&target(call, number)?) {
+        return in_steps(call, pieces, |call, step, done| {
+            read_step(
+                call,
+                number,
+                step,
+                position.map(|at| at.saturating_add(done)),
+            )
+        });
+    }
+    read_step(call, number, pieces, position)
+}
+
+fn read_step(call: &mut Call, number: u64, pieces: &Pieces, position: Option<u64>) -> Answer {
     let file = call.file(number)?;
     if !file.readable() {
         return Err(Errno::EBADF.into());
@@ -325,8 +389,28 @@ fn write_from(call: &mut Call, number: u64, pieces: &Pieces, position: Option<u6
         }
         return messages::write_socket(call, number, pieces);
     }
-    let bytes = gather(call, pieces)?;
-    write_bytes(call, number, &bytes, position)
+    let (whole, target) = (total(pieces), target(call, number)?);
+    if whole <= STEP_BYTES {
+        let bytes = gather(call, pieces)?;
+        return write_bytes(call, number, &bytes, position);
+    }
+    match target {
+        Target::PipeWriter(id) | Target::Fifo(id) if position.is_none() => {
+            let rest = gather(call, &part_of(pieces, call.transferred(), STEP_BYTES))?;
+            let flags = call.file(number)?.flags;
+            write_pipe(call, id, &rest, whole as usize, flags)
+        }
+        target if never_waits(&target) => in_steps(call, pieces, |call, step, done| {
+            let bytes = gather(call, step)?;
+            let position = position.map(|at| at.saturating_add(done));
+            write_bytes(call, number, &bytes, position)
+        }),
+        // Of others only the beginning counts.
+        _ => {
+            let bytes = gather(call, &part_of(pieces, 0, STEP_BYTES))?;
+            write_bytes(call, number, &bytes, position)
+        }
+    }
 }
 
 pub(crate) fn write_bytes(
@@ -336,9 +420,8 @@ pub(crate) fn write_bytes(
     position: Option<u64>,
 ) -> Answer {
     let file = call.file(number)?;
-    let nonblocking = file.nonblocking();
-    let append = file.flags & O_APPEND != 0;
-    let packets = file.flags & O_DIRECT != 0;
+    let (nonblocking, flags) = (file.nonblocking(), file.flags);
+    let append = flags & O_APPEND != 0;
     let offset = position.unwrap_or(file.offset);
     match target(call, number)? {
         Target::File(inode) => {
@@ -369,7 +452,8 @@ pub(crate) fn write_bytes(
         Target::Device(device) => write_device(call, device, bytes),
         _ if position.is_some() => Err(Errno::ESPIPE.into()),
         Target::PipeWriter(id) | Target::Fifo(id) => {
-            write_pipe(call, id, bytes, nonblocking, packets)
+            let rest = bytes.get(call.transferred() as usize..);
+            write_pipe(call, id, rest.unwrap_or_default(), bytes.len(), flags)
         }
         Target::Event(id) => write_event(call, id, bytes, nonblocking),
         Target::Socket => messages::send_bytes(call, number, bytes),
@@ -410,18 +494,15 @@ fn write_stream(call: &mut Call, descriptor: u8, bytes: &[u8]) -> Result<u64, Er
     Ok(count)
 }
 
-fn write_pipe(call: &mut Call, id: u32, bytes: &[u8], nonblocking: bool, packets: bool) -> Answer {
-    let done = call
-        .kernel
-        .threads
-        .get(&call.thread)
-        .map_or(0, |t| t.transferred) as usize;
+/// Writes the bytes of a pipe's write that are next, of `whole` bytes in all.
+fn write_pipe(call: &mut Call, id: u32, rest: &[u8], whole: usize, flags: u32) -> Answer {
+    let packets = flags & O_DIRECT != 0;
+    let done = call.transferred() as usize;
     let pipe = call.kernel.open.pipes.get(id).ok_or(Errno::EBADF)?;
     if pipe.readers == 0 {
         return Err(nobody_reads(call));
     }
-    let rest = bytes.get(done..).unwrap_or_default();
-    let whole_or_nothing = rest.len() <= PIPE_ATOMIC_BYTES && done == 0;
+    let whole_or_nothing = whole <= PIPE_ATOMIC_BYTES && done == 0;
     let room = call.kernel.open.pipe_room(id);
     let short = whole_or_nothing && room < rest.len();
     // Of packets, as many as get a page each.
@@ -432,19 +513,17 @@ fn write_pipe(call: &mut Call, id: u32, bytes: &[u8], nonblocking: bool, packets
     };
     fill_pipe(call, id, &rest[..count], packets);
     let done = done + count;
-    if done == bytes.len() {
+    if done >= whole {
         return Ok(done as u64);
     }
-    if nonblocking {
+    if flags & O_NONBLOCK != 0 {
         return if done > 0 {
             Ok(done as u64)
         } else {
             Err(Errno::EAGAIN.into())
         };
     }
-    if let Some(thread) = call.kernel.threads.get_mut(&call.thread) {
-        thread.transferred = done as u64;
-    }
+    call.set_transferred(done as u64);
     Err(Stop::for_files())
 }
 
@@ -599,7 +678,8 @@ fn copy(call: &mut Call, from: u64, from_at: u64, to: u64, to_at: u64, length: u
     let read_at = offset_at(call, from_at)?;
     let write_at = offset_at(call, to_at)?;
     let at = read_at.unwrap_or(own_offset);
-    let length = length.min(TRANSFER_BYTES_MAX);
+    // Like Linux's, this may move less than was asked for.
+    let length = length.min(STEP_BYTES);
     let bytes = take_bytes(call, from, at, length)?;
     let count = write_bytes(call, to, &bytes, write_at)?;
     match read_at {
@@ -642,9 +722,12 @@ pub(crate) fn getrandom(call: &mut Call) -> Answer {
     if flags & !7 != 0 {
         return Err(Errno::EINVAL.into());
     }
-    let length = length.min(TRANSFER_BYTES_MAX);
-    fill(call, address, length, true)?;
-    Ok(length)
+    in_steps(call, &one_piece(address, length), |call, step, _| {
+        for &(address, length) in step {
+            fill(call, address, length, true)?;
+        }
+        Ok(total(step))
+    })
 }
 
 /// `pipe2`.
