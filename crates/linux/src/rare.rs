@@ -21,6 +21,7 @@ use crate::vfs::descriptor::{OpenFiles, Table};
 use crate::vfs::locks::LockWaits;
 use crate::vfs::pipe::Traits;
 use crate::vfs::terminal::Terminal;
+use crate::vfs::watch::Watching;
 
 /// The parts of the state that are saved only if there is something in them.
 #[derive(Clone, Debug, Default)]
@@ -54,6 +55,8 @@ pub(crate) struct RareFiles {
     pub signals: Table<SignalFile>,
     /// Part 6.
     pub terminals: Table<Terminal>,
+    /// Part 7.
+    pub watching: Watching,
 }
 
 /// Appends a part that holds something.
@@ -80,6 +83,7 @@ impl Rare {
         append_part(out, 4, open.timer_files.is_empty(), &open.timer_files);
         append_part(out, 5, open.signal_files.is_empty(), &open.signal_files);
         append_part(out, 6, open.terminals.is_empty(), &open.terminals);
+        append_part(out, 7, open.watching.is_empty(), &open.watching);
         append_part(out, 16, self.sockets.is_empty(), &self.sockets);
         append_part(out, 20, self.refusals.is_empty(), &self.refusals);
         append_part(out, 21, self.departed.is_empty(), &self.departed);
@@ -104,6 +108,7 @@ impl Rare {
                 4 => take_part(rest, &mut files.timers)?,
                 5 => take_part(rest, &mut files.signals)?,
                 6 => take_part(rest, &mut files.terminals)?,
+                7 => take_part(rest, &mut files.watching)?,
                 16 => {
                     let rest = take_part(rest, &mut rare.sockets)?;
                     rare.sockets.count_held();

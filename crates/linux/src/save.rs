@@ -338,6 +338,7 @@ impl Kernel {
         self.validate_jobs()?;
         self.validate_timers()?;
         self.validate_terminals()?;
+        self.validate_watches()?;
         self.validate_rare()?;
         self.validate_threads()
     }
@@ -711,6 +712,7 @@ fn core(bytes: &[u8]) -> Option<(CoreIn, Rare)> {
     core.open.timer_files = files.timers;
     core.open.signal_files = files.signals;
     core.open.terminals = files.terminals;
+    core.open.watching = files.watching;
     Some((core, rare))
 }
 

@@ -119,6 +119,7 @@ conformance! {
     cpp_runtime: "runtime.cc" [];
     every_timer_and_signals_that_are_read: "../../../../tests/guests/alarms.c" [];
     pseudo_terminals: "../../../../tests/guests/terminals.c" [];
+    files_that_are_watched: "../../../../tests/guests/watches.c" [];
     fifos_and_pipes: "../../../../tests/guests/fifos.c" [];
     internet_sockets: "sockets.c" [];
     local_sockets: "local.c" [];

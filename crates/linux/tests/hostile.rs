@@ -296,6 +296,8 @@ fn forged_states_are_refused_or_run() {
     forge("../../../../tests/guests/alarms.c", 80_000);
     // Terminals.
     forge("../../../../tests/guests/terminals.c", 45_000);
+    // Watches, and events that wait.
+    forge("../../../../tests/guests/watches.c", 45_000);
     // FIFOs, and whoever waits for their other end.
     forge("../../../../tests/guests/fifos.c", 45_000);
     // One that is stopped.

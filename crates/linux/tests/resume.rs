@@ -71,6 +71,11 @@ fn with_pseudo_terminals() {
 }
 
 #[test]
+fn with_files_that_are_watched() {
+    resumes("../../../../tests/guests/watches.c", 5000, 3);
+}
+
+#[test]
 fn with_fifos() {
     resumes("../../../../tests/guests/fifos.c", 1000, 2);
 }

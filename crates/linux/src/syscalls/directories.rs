@@ -7,6 +7,9 @@ use crate::vfs::DirectoryNode;
 use crate::vfs::descriptor::{ListedName, O_EXCL, O_TMPFILE};
 use crate::vfs::inode::{InodeId, Node, S_IFIFO, S_IFREG};
 use crate::vfs::path::{Place, Viewer};
+use crate::vfs::watch::{
+    IN_ACCESS, IN_ATTRIB, IN_CREATE, IN_DELETE, IN_MOVE_SELF, IN_MOVED_FROM, IN_MOVED_TO,
+};
 
 const RENAME_NOREPLACE: u64 = 1;
 
@@ -49,14 +52,21 @@ impl Call<'_> {
         Ok((place, inode))
     }
 
-    fn remove_name(&mut self, place: &Place, inode: InodeId) -> Result<(), Errno> {
+    fn remove_name(&mut self, place: &Place, inode: InodeId, replaced: bool) -> Result<(), Errno> {
         let now = self.now_ns();
         let kernel = &mut *self.kernel;
         kernel
             .files
             .leave(&kernel.host, place.directory, &place.name)?;
         kernel.files.inode_mut(inode)?.changed_ns = now;
+        if !replaced && !kernel.files.inode(inode)?.is_directory() {
+            kernel.notify_inode(inode, IN_ATTRIB);
+        }
+        let gone = kernel.notice_of_name(inode, IN_DELETE);
         kernel.free_inode_if_unused(inode);
+        if !replaced {
+            kernel.notify_of(place.directory, &place.name, gone);
+        }
         self.directory_changed(place.directory);
         Ok(())
     }
@@ -87,6 +97,8 @@ pub(crate) fn mkdirat(call: &mut Call) -> Answer {
     let inode = kernel.files.create(node, mode, now);
     kernel.files.enter(place.directory, &place.name, inode)?;
     call.directory_changed(place.directory);
+    call.kernel
+        .notify_name(place.directory, &place.name, inode, IN_CREATE, 0);
     Ok(0)
 }
 
@@ -113,6 +125,8 @@ pub(crate) fn mknodat(call: &mut Call) -> Answer {
         .files
         .enter(place.directory, &place.name, inode)?;
     call.directory_changed(place.directory);
+    call.kernel
+        .notify_name(place.directory, &place.name, inode, IN_CREATE, 0);
     Ok(0)
 }
 
@@ -130,6 +144,8 @@ pub(crate) fn symlinkat(call: &mut Call) -> Answer {
         .files
         .enter(place.directory, &place.name, inode)?;
     call.directory_changed(place.directory);
+    call.kernel
+        .notify_name(place.directory, &place.name, inode, IN_CREATE, 0);
     Ok(0)
 }
 
@@ -168,6 +184,9 @@ pub(crate) fn linkat(call: &mut Call) -> Answer {
     let now = call.now_ns();
     call.kernel.files.inode_mut(inode)?.changed_ns = now;
     call.directory_changed(place.directory);
+    call.kernel.notify_inode(inode, IN_ATTRIB);
+    call.kernel
+        .notify_name(place.directory, &place.name, inode, IN_CREATE, 0);
     Ok(0)
 }
 
@@ -195,7 +214,7 @@ pub(crate) fn unlinkat(call: &mut Call) -> Answer {
     } else if is_directory {
         return Err(Errno::EISDIR.into());
     }
-    call.remove_name(&place, inode)?;
+    call.remove_name(&place, inode, false)?;
     Ok(0)
 }
 
@@ -257,8 +276,17 @@ pub(crate) fn renameat2(call: &mut Call) -> Answer {
     {
         return Err(Errno::EXDEV.into());
     }
+    let cookie = call.kernel.next_cookie();
+    let (old_name, new_name) = (from.name.as_str(), to.name.as_str());
+    let kernel = &mut *call.kernel;
+    kernel.notify_name(from.directory, old_name, inode, IN_MOVED_FROM, cookie);
+    kernel.notify_name(to.directory, new_name, inode, IN_MOVED_TO, cookie);
     if let Some(replaced) = to.inode {
-        call.remove_name(&to, replaced)?;
+        kernel.notify_inode(replaced, IN_ATTRIB);
+    }
+    kernel.notify_inode(inode, IN_MOVE_SELF);
+    if let Some(replaced) = to.inode {
+        call.remove_name(&to, replaced, true)?;
     }
     let kernel = &mut *call.kernel;
     let replaces = kernel
@@ -399,6 +427,7 @@ pub(crate) fn getdents64(call: &mut Call) -> Answer {
     }
     call.write(buffer, &bytes)?;
     call.file_mut(number)?.offset = offset;
+    super::transfer::notify(call, number, IN_ACCESS)?;
     Ok(bytes.len() as u64)
 }
 

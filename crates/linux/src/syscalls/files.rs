@@ -13,6 +13,9 @@ use crate::vfs::descriptor::{
 use crate::vfs::inode::{Device, FileNode, InodeId, Node, S_IFIFO, S_IFREG, S_IFSOCK};
 use crate::vfs::locks::{self, LockOwner, RecordLock};
 use crate::vfs::path::{Place, Viewer};
+use crate::vfs::watch::{
+    IN_ACCESS, IN_ATTRIB, IN_CLOSE_NOWRITE, IN_CLOSE_WRITE, IN_CREATE, IN_MODIFY, IN_OPEN,
+};
 
 pub(crate) const AT_FDCWD: i32 = -100;
 pub(crate) const AT_SYMLINK_NOFOLLOW: u64 = 0x100;
@@ -180,6 +183,9 @@ pub(crate) fn openat(call: &mut Call) -> Answer {
                 .files
                 .enter(place.directory, &place.name, inode)?;
             call.directory_changed(place.directory);
+            let (directory, name) = (place.directory, place.name.as_str());
+            call.kernel
+                .notify_name(directory, name, inode, IN_CREATE, 0);
             inode
         }
     };
@@ -193,7 +199,32 @@ pub(crate) fn openat(call: &mut Call) -> Answer {
             call.kernel.truncate_file(call.machine, inode, 0)?;
         }
     }
-    open_inode(call, inode, flags, &place)
+    if flags & O_TRUNC != 0 && place.inode.is_some() && call.kernel.files.file(inode).is_ok() {
+        let path = named(call, &place);
+        call.kernel.notify_file(inode, &path, IN_MODIFY);
+    }
+    let number = open_inode(call, inode, flags, &place)?;
+    if flags & O_PATH == 0 {
+        super::transfer::notify(call, number, IN_OPEN)?;
+    }
+    Ok(number)
+}
+
+/// The path that a place is found by, for those who watch.
+fn named(call: &Call, place: &Place) -> String {
+    if call.kernel.open.watching.is_empty() {
+        return String::new();
+    }
+    let parent = call.kernel.files.directory_path(place.directory);
+    format!("{}/{}", parent.trim_end_matches('/'), place.name)
+}
+
+/// Tells who watches a file that it changed, by whatever name it has.
+fn notify_changed(call: &mut Call, inode: InodeId, mask: u32) {
+    if !call.kernel.open.watching.is_empty() {
+        let path = call.kernel.files.path_of(inode).unwrap_or_default();
+        call.kernel.notify_file(inode, &path, mask);
+    }
 }
 
 /// `O_TMPFILE`: a new file without a name, which `linkat` may give it unless `O_EXCL` forbids that.
@@ -396,6 +427,16 @@ impl Kernel {
         let Some(file) = self.open.files.remove(index) else {
             return;
         };
+        if let Some(inode) = file.inode()
+            && file.flags & O_PATH == 0
+        {
+            let mask = if file.writable() {
+                IN_CLOSE_WRITE
+            } else {
+                IN_CLOSE_NOWRITE
+            };
+            self.notify_file(inode, &file.path, mask);
+        }
         if !self.locks.is_empty()
             && locks::release(&mut self.locks, LockOwner::open_file(index), None)
         {
@@ -436,6 +477,9 @@ impl Kernel {
             } => {
                 self.close_terminal(terminal, inode, master);
                 return;
+            }
+            Object::Watcher(id) => {
+                self.open.watching.watchers.remove(id);
             }
             Object::Timer(id) => {
                 self.open.timer_files.remove(id);
@@ -956,6 +1000,11 @@ pub(crate) fn ioctl(call: &mut Call) -> Answer {
         0x541b => {
             let file = call.file(number)?;
             let count = match &file.object {
+                Object::Watcher(id) => {
+                    let watcher = call.kernel.open.watching.watchers.get(*id);
+                    let events = watcher.into_iter().flat_map(|watcher| &watcher.events);
+                    events.map(|event| event.to_bytes().len() as u64).sum()
+                }
                 Object::PipeReader(id) | Object::PipeWriter(id) | Object::Fifo { pipe: id, .. } => {
                     let pipe = call.kernel.open.pipes.get(*id);
                     pipe.map_or(0, |pipe| pipe.bytes.len() as u64)
@@ -1074,6 +1123,7 @@ pub(crate) fn ftruncate(call: &mut Call) -> Answer {
     call.kernel.files.file(inode).map_err(|_| Errno::EINVAL)?;
     call.check_size_seals(inode, size)?;
     call.kernel.truncate_file(call.machine, inode, size)?;
+    notify_changed(call, inode, IN_MODIFY);
     Ok(0)
 }
 
@@ -1090,6 +1140,7 @@ pub(crate) fn truncate(call: &mut Call) -> Answer {
         return Err(Errno::EACCES.into());
     }
     call.kernel.truncate_file(call.machine, inode, size)?;
+    notify_changed(call, inode, IN_MODIFY);
     Ok(0)
 }
 
@@ -1190,6 +1241,7 @@ fn change_mode(call: &mut Call, inode: InodeId, mode: u64) -> Answer {
     if let Node::File(file) = &mut node.node {
         file.changed = true;
     }
+    notify_changed(call, inode, IN_ATTRIB);
     Ok(0)
 }
 
@@ -1263,6 +1315,12 @@ pub(crate) fn utimensat(call: &mut Call) -> Answer {
     node.accessed_ns = new[0].unwrap_or(node.accessed_ns);
     node.modified_ns = new[1].unwrap_or(node.modified_ns);
     node.changed_ns = now;
+    let mask = match new {
+        [Some(_), None] => IN_ACCESS,
+        [None, Some(_)] => IN_MODIFY,
+        _ => IN_ATTRIB,
+    };
+    notify_changed(call, inode, mask);
     Ok(0)
 }
 

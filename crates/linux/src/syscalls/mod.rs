@@ -23,6 +23,7 @@ pub(crate) mod threads;
 pub(crate) mod time;
 pub(crate) mod timers;
 pub(crate) mod transfer;
+pub(crate) mod watches;
 
 use perdure_riscv::Hart;
 

@@ -78,6 +78,14 @@ impl Kernel {
                     (terminal_readiness(terminal, *master), terminal.activity)
                 })
             }
+            Object::Watcher(id) => {
+                let watcher = self.open.watching.watchers.get(*id);
+                watcher.map_or((POLLERR, 0), |watcher| {
+                    let waits = !watcher.events.is_empty();
+                    let ready = if waits { POLLIN | POLLRDNORM } else { 0 };
+                    (ready, watcher.activity)
+                })
+            }
             Object::Timer(id) => self
                 .open
                 .timer_files

@@ -9,7 +9,7 @@
 
 use super::{
     Answer, Call, directories, files, identity, memory, messages, pidfds, pipes, polling,
-    preferences, processes, signals, sockets, threads, time, timers, transfer,
+    preferences, processes, signals, sockets, threads, time, timers, transfer, watches,
 };
 
 /// A system call's implementation.
@@ -67,9 +67,9 @@ const TABLE: &[Row] = &[
     (23, "dup", Some(files::dup)),
     (24, "dup3", Some(files::dup3)),
     (25, "fcntl", Some(files::fcntl)),
-    (26, "inotify_init1", None),
-    (27, "inotify_add_watch", None),
-    (28, "inotify_rm_watch", None),
+    (26, "inotify_init1", Some(watches::inotify_init1)),
+    (27, "inotify_add_watch", Some(watches::inotify_add_watch)),
+    (28, "inotify_rm_watch", Some(watches::inotify_rm_watch)),
     (29, "ioctl", Some(files::ioctl)),
     (30, "ioprio_set", Some(preferences::ioprio_set)),
     (31, "ioprio_get", Some(preferences::ioprio_get)),

@@ -3,7 +3,7 @@
 use perdure_riscv::Access;
 
 use super::files::{SEAL_GROW, SEAL_WRITE};
-use super::{Answer, Call, Stop, messages, terminals, timers};
+use super::{Answer, Call, Stop, messages, terminals, timers, watches};
 use crate::errno::Errno;
 use crate::signal::{self, SI_USER, SIGPIPE, SignalInfo};
 use crate::vfs::descriptor::{
@@ -11,6 +11,7 @@ use crate::vfs::descriptor::{
 };
 use crate::vfs::inode::{Device, InodeId, Node};
 use crate::vfs::pipe::{EventCounter, PIPE_ATOMIC_BYTES, Pipe};
+use crate::vfs::watch::{IN_ACCESS, IN_MODIFY};
 
 /// The most bytes that one call moves.
 pub(crate) const TRANSFER_BYTES_MAX: u64 = 0x7fff_f000;
@@ -84,6 +85,7 @@ pub(crate) enum Target {
     Fifo(u32),
     Timer(u32),
     Signals(u32),
+    Watcher(u32),
     /// An end of a terminal; true for the master.
     Terminal((u32, bool)),
     Event(u32),
@@ -111,6 +113,7 @@ pub(crate) fn target(call: &Call, number: u64) -> Result<Target, Errno> {
         Object::Event(id) => Target::Event(*id),
         Object::Timer(id) => Target::Timer(*id),
         Object::Signals(id) => Target::Signals(*id),
+        Object::Watcher(id) => Target::Watcher(*id),
         Object::Terminal {
             terminal, master, ..
         } => Target::Terminal((*terminal, *master)),
@@ -167,6 +170,19 @@ fn never_waits(target: &Target) -> bool {
     )
 }
 
+/// Tells who watches a file that something happened to it by a descriptor.
+pub(crate) fn notify(call: &mut Call, number: u64, mask: u32) -> Result<(), Errno> {
+    if call.kernel.open.watching.is_empty() {
+        return Ok(());
+    }
+    let file = call.file(number)?;
+    if let Some(inode) = file.inode() {
+        let path = file.path.clone();
+        call.kernel.notify_file(inode, &path, mask);
+    }
+    Ok(())
+}
+
 /// Reads into pieces; at `position`, or at the open file's offset, which then moves.
 fn read_into(call: &mut Call, number: u64, pieces: &Pieces, position: Option<u64>) -> Answer {
     if total(pieces) > STEP_BYTES && never_waits(&target(call, number)?) {
@@ -207,6 +223,9 @@ fn read_step(call: &mut Call, number: u64, pieces: &Pieces, position: Option<u64
         _ => None,
     };
     if let Some(count) = seekable {
+        if count > 0 {
+            notify(call, number, IN_ACCESS)?;
+        }
         if position.is_none() {
             call.file_mut(number)?.offset = offset + count;
         }
@@ -220,6 +239,7 @@ fn read_step(call: &mut Call, number: u64, pieces: &Pieces, position: Option<u64
         }
         Target::Event(id) => read_event(call, id, pieces, wanted, nonblocking),
         Target::Terminal(end) => terminals::read(call, end, pieces, wanted, nonblocking),
+        Target::Watcher(id) => watches::read_events(call, id, pieces, wanted, nonblocking),
         Target::Timer(id) => timers::read_timer(call, id, pieces, wanted, nonblocking),
         Target::Signals(id) => timers::read_signals(call, id, pieces, wanted, nonblocking),
         Target::Socket => messages::read_socket(call, number, pieces),
@@ -446,6 +466,7 @@ pub(crate) fn write_bytes(
             if position.is_none() {
                 call.file_mut(number)?.offset = at + written;
             }
+            notify(call, number, IN_MODIFY)?;
             Ok(written)
         }
         Target::Text(_) => Err(Errno::EBADF.into()),
@@ -459,6 +480,7 @@ pub(crate) fn write_bytes(
         Target::Socket => messages::send_bytes(call, number, bytes),
         Target::PipeReader(_) => Err(Errno::EBADF.into()),
         Target::Timer(_) | Target::Signals(_) => Err(Errno::EINVAL.into()),
+        Target::Watcher(_) => Err(Errno::EBADF.into()),
         Target::Terminal(end) => terminals::write(call, end, bytes, nonblocking),
     }
 }

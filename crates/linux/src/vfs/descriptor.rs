@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::pipe::{EventCounter, Pipe, Traits};
 use super::terminal::Terminal;
+use super::watch::Watching;
 use super::{FileSystem, InodeId, Node};
 use crate::errno::Errno;
 use crate::net::Sockets;
@@ -52,6 +53,8 @@ pub(crate) enum Object {
     },
     Timer(u32),
     Signals(u32),
+    /// `inotify`.
+    Watcher(u32),
     /// An end of a pseudo-terminal.
     Terminal {
         terminal: u32,
@@ -259,6 +262,8 @@ pub(crate) struct OpenFiles {
     pub signal_files: Table<SignalFile>,
     #[serde(skip)]
     pub terminals: Table<Terminal>,
+    #[serde(skip)]
+    pub watching: Watching,
 }
 
 impl OpenFiles {
@@ -321,7 +326,7 @@ impl OpenFiles {
                 Object::Event(id) => self.events.get(*id).is_some(),
                 Object::Poller(id) => self.pollers.get(*id).is_some(),
                 // Looked at with the timers.
-                Object::Timer(_) | Object::Signals(_) => true,
+                Object::Timer(_) | Object::Signals(_) | Object::Watcher(_) => true,
                 Object::Terminal { inode, .. } => files.inode(*inode).is_ok(),
                 Object::Process(_) => true,
                 Object::Fifo { pipe, inode, .. } => {

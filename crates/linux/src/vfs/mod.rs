@@ -16,6 +16,7 @@ pub(crate) mod released;
 pub(crate) mod report;
 pub(crate) mod terminal;
 pub(crate) mod tree;
+pub(crate) mod watch;
 
 use serde::{Deserialize, Serialize};
 
