@@ -478,9 +478,8 @@ pub(crate) fn write_bytes(
         }
         Target::Event(id) => write_event(call, id, bytes, nonblocking),
         Target::Socket => messages::send_bytes(call, number, bytes),
-        Target::PipeReader(_) => Err(Errno::EBADF.into()),
+        Target::PipeReader(_) | Target::Watcher(_) => Err(Errno::EBADF.into()),
         Target::Timer(_) | Target::Signals(_) => Err(Errno::EINVAL.into()),
-        Target::Watcher(_) => Err(Errno::EBADF.into()),
         Target::Terminal(end) => terminals::write(call, end, bytes, nonblocking),
     }
 }

@@ -325,10 +325,11 @@ impl OpenFiles {
                 Object::PipeWriter(id) => self.pipes.get(*id).is_some_and(|p| p.writers > 0),
                 Object::Event(id) => self.events.get(*id).is_some(),
                 Object::Poller(id) => self.pollers.get(*id).is_some(),
-                // Looked at with the timers.
-                Object::Timer(_) | Object::Signals(_) | Object::Watcher(_) => true,
+                // Looked at elsewhere.
+                Object::Timer(_) | Object::Signals(_) | Object::Watcher(_) | Object::Process(_) => {
+                    true
+                }
                 Object::Terminal { inode, .. } => files.inode(*inode).is_ok(),
-                Object::Process(_) => true,
                 Object::Fifo { pipe, inode, .. } => {
                     let traits = self.traits.get(pipe);
                     traits.is_some_and(|traits| traits.fifo == Some(*inode))

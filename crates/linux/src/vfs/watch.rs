@@ -158,7 +158,7 @@ impl Watching {
 impl Kernel {
     fn is_directory(&self, inode: InodeId) -> bool {
         let found = self.files.inode(inode);
-        found.is_ok_and(|inode| inode.is_directory())
+        found.is_ok_and(super::Inode::is_directory)
     }
 
     fn tell_watchers(&mut self, inode: InodeId, mask: u32, cookie: u32, name: &str, gone: bool) {
@@ -296,7 +296,7 @@ impl Kernel {
             let numbered = watcher.watches.keys().all(|&n| n > 0 && n <= watcher.last);
             let fits = watcher.events.len() <= EVENTS_MAX + 1;
             let names = watcher.events.iter().all(|event| event.name.len() < 256);
-            let known = watcher.watches.values().all(exists) && watcher.last <= i32::MAX as u32;
+            let known = watcher.watches.values().all(exists) && i32::try_from(watcher.last).is_ok();
             if !known || !numbered || !fits || !names {
                 return Err("a watch is impossible");
             }
