@@ -76,7 +76,7 @@ pub fn check(directory: &Path, design: &str) -> Result<(), Error> {
 fn begin(unfinished: &Path) -> io::Result<()> {
     match fs::remove_dir_all(unfinished) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-        _ => fs::create_dir(unfinished),
+        _ => fs::create_dir_all(unfinished),
     }
 }
 
