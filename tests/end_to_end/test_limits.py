@@ -140,14 +140,13 @@ def test_output_is_spilled_and_has_a_limit(guest: Callable[..., Ended]) -> None:
     assert ended.peak_bytes < 600 * MIB
 
 
-def test_long_calls_are_done_in_steps_that_a_signal_and_the_run_s_end_come_between(
+def test_long_calls_are_done_in_steps_that_a_signal_comes_between(
     guest: Callable[..., Ended],
 ) -> None:
     source = r"""
     static volatile int beats;
     static void beat(int signal) { (void)signal, beats++; }
-    int main(int count, char **words) {
-        (void)words;
+    int main(void) {
         size_t length = 6 << 20;
         char *bytes = mmap(0, 64 << 20, 3, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         char *back = mmap(0, 64 << 20, 3, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -186,11 +185,8 @@ def test_long_calls_are_done_in_steps_that_a_signal_and_the_run_s_end_come_betwe
         fflush(stdout);
         struct itimerval never = {};
         setitimer(ITIMER_REAL, &never, 0);
-        if (count > 1) for (;;) write(open("/dev/null", 1), bytes, 64 << 20);
         return 0;
     }
     """
     ended = guest(source, "run", "--design", "ideal")
     assert (ended.status, ended.stdout) == (0, "in steps\n"), ended.stderr
-    ended = guest(source, "run", "--design", "ideal", "--stop-after", "2e7", arguments=("more",))
-    assert ended.result["sim"]["instructions"] < 2e7 + 10
