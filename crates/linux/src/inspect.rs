@@ -78,7 +78,7 @@ pub struct MappingView {
     pub writable: bool,
     /// Fetches are allowed.
     pub executable: bool,
-    /// Guest path of the file, or `[heap]`, `[stack]`, `[vdso]`; empty for plain memory.
+    /// Guest path of the file, or `[heap]`, `[stack]`, `[sigpage]`; empty for plain memory.
     pub name: String,
     /// Where in the file it begins.
     pub file_offset: Option<u64>,
@@ -134,7 +134,7 @@ fn name_of_purpose(purpose: Purpose) -> &'static str {
         Purpose::Plain => "",
         Purpose::Heap => "[heap]",
         Purpose::Stack => "[stack]",
-        Purpose::Trampoline => "[vdso]",
+        Purpose::Trampoline => "[sigpage]",
     }
 }
 

@@ -94,6 +94,7 @@ mod schedule;
 mod signal;
 mod spool;
 mod syscalls;
+mod system_v;
 mod thread;
 mod timers;
 mod vfs;

@@ -164,6 +164,7 @@ impl Kernel {
         }
         self.rare.wishes.remove(&thread.id);
         self.rare.lock_waits.remove(&thread.id);
+        self.rare.system_v.waiting.remove(&thread.id);
         if let Some(process) = self.processes.get_mut(id) {
             process.retired = process.retired.saturating_add(thread.retired);
         }
@@ -237,6 +238,7 @@ impl Kernel {
         for (_, descriptor) in process.descriptors.iter() {
             self.close_file(process.program, descriptor.file);
         }
+        self.undo_semaphores(id);
         if locks::release(&mut self.locks, LockOwner::process(id), None) {
             self.wake_all_file_waiters();
         }

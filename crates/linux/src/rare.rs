@@ -15,6 +15,7 @@ use crate::net::Sockets;
 use crate::refusals::Refusals;
 use crate::signal::SignalFile;
 use crate::syscalls::preferences::AllWishes;
+use crate::system_v::SystemV;
 use crate::timers::{TimerFile, Timers};
 use crate::vfs::InodeId;
 use crate::vfs::descriptor::{OpenFiles, Table};
@@ -42,6 +43,8 @@ pub(crate) struct Rare {
     pub seals: BTreeMap<InodeId, u32>,
     /// Part 24.
     pub wishes: AllWishes,
+    /// Part 25.
+    pub system_v: SystemV,
 }
 
 /// The rare parts of open files, which stand with their kind.
@@ -90,6 +93,7 @@ impl Rare {
         append_part(out, 22, self.lock_waits.is_empty(), &self.lock_waits);
         append_part(out, 23, self.seals.is_empty(), &self.seals);
         append_part(out, 24, self.wishes.is_empty(), &self.wishes);
+        append_part(out, 25, self.system_v.is_empty(), &self.system_v);
     }
 
     /// The parts that stand in bytes; `None` if the bytes are damaged.
@@ -119,6 +123,7 @@ impl Rare {
                 22 => take_part(rest, &mut rare.lock_waits)?,
                 23 => take_part(rest, &mut rare.seals)?,
                 24 => take_part(rest, &mut rare.wishes)?,
+                25 => take_part(rest, &mut rare.system_v)?,
                 _ => return None,
             };
         }

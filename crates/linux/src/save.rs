@@ -353,7 +353,10 @@ impl Kernel {
         if !rare.seals.keys().all(|&id| self.files.file(id).is_ok()) {
             return Err("a seal is on no file");
         }
-        Ok(())
+        rare.system_v.validate(
+            |id| self.files.file(id).is_ok(),
+            |id| self.threads.contains_key(id),
+        )
     }
 
     fn validate_programs(&self) -> Result<(), &'static str> {

@@ -618,6 +618,7 @@ impl Kernel {
         let interrupted = thread.interrupted.take();
         if interrupted.is_some() {
             self.rare.lock_waits.remove(&id);
+            self.rare.system_v.waiting.remove(&id);
         }
         // Also between two steps of a call, where nobody waits.
         let transferred = std::mem::take(&mut thread.transferred);

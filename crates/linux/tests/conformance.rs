@@ -204,6 +204,11 @@ fn execution() {
 }
 
 #[test]
+fn system_v() {
+    has_known_facts("system_v");
+}
+
+#[test]
 fn owners_and_wishes() {
     has_known_facts("owners");
 }

@@ -292,6 +292,8 @@ fn forged_states_are_refused_or_run() {
     forge("pipes.c", 40_000);
     // Two processes, one of which waits at a pipe.
     forge("processes.c", 70_000);
+    // Segments, semaphores and queues.
+    forge("system_v.c", 200_000);
     // Timers of every kind.
     forge("../../../../tests/guests/alarms.c", 80_000);
     // Terminals.

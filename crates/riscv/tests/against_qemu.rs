@@ -306,8 +306,12 @@ impl Program {
             let format = operation.description().format;
             let float = is_float(format);
             match operation {
-                Operation::Ecall | Operation::Ebreak | Operation::Pause | Operation::Ctzw => false,
-                Operation::CzeroEqz | Operation::CzeroNez => false,
+                Operation::Ecall
+                | Operation::Ebreak
+                | Operation::Pause
+                | Operation::Ctzw
+                | Operation::CzeroEqz
+                | Operation::CzeroNez => false,
                 _ => match format {
                     Format::Load
                     | Format::Store

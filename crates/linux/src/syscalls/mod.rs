@@ -17,6 +17,7 @@ pub(crate) mod preferences;
 pub(crate) mod processes;
 pub(crate) mod signals;
 pub(crate) mod sockets;
+pub(crate) mod system_v;
 pub(crate) mod table;
 pub(crate) mod terminals;
 pub(crate) mod threads;
@@ -339,6 +340,7 @@ impl Kernel {
                 }
             }
             self.rare.lock_waits.remove(&thread);
+            self.rare.system_v.waiting.remove(&thread);
         }
         self.expire_cpu_timers(machine);
         self.deliver_signals(thread, hart, machine);

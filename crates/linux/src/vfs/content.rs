@@ -289,10 +289,11 @@ impl Kernel {
                 .live
                 .values()
                 .any(|process| process.directory == id);
-        if used {
+        if used || !self.rare.system_v.is_empty() && self.is_segment(id) {
             return;
         }
-        if matches!(inode.node, Node::File(_)) && self.drop_file_pages(id, 0..u64::MAX).is_err() {
+        let is_file = (self.files.inode(id)).is_ok_and(|inode| matches!(inode.node, Node::File(_)));
+        if is_file && self.drop_file_pages(id, 0..u64::MAX).is_err() {
             return;
         }
         self.rare.seals.remove(&id);
