@@ -246,16 +246,16 @@ fn who_knows_the_secret_cannot_send_more_than_a_message_may_be() {
     type Wrong = fn(&mut ByHand);
     let wrongs: [(&str, Wrong); 6] = [
         ("longer than any", |by_hand| {
-            by_hand.frame(&head(1, PAYLOAD_MAX + 1))
+            by_hand.frame(&head(1, PAYLOAD_MAX + 1));
         }),
         ("longer than any", |by_hand| {
-            by_hand.frame(&head(1, u32::MAX))
+            by_hand.frame(&head(1, u32::MAX));
         }),
         ("not as long as it says", |by_hand| {
-            by_hand.frame(&[head(1, 4), vec![0; 5]].concat())
+            by_hand.frame(&[head(1, 4), vec![0; 5]].concat());
         }),
         ("not as long as it says", |by_hand| {
-            by_hand.frame(&head(1, 1))
+            by_hand.frame(&head(1, 1));
         }),
         ("not as long as it says", |by_hand| {
             by_hand.frame(&[head(1, PIECE_MAX as u32), vec![0; PIECE_MAX - 8]].concat());

@@ -273,12 +273,11 @@ impl HostView {
                 for fact in facts {
                     let (weight, bytes) = match &fact.found {
                         HostFinding::Contents(Some(bytes)) => (0, xxh3_64(bytes)),
-                        HostFinding::Contents(None) => (3, 0),
+                        HostFinding::Contents(None) | HostFinding::Node(None) => (3, 0),
                         HostFinding::Listing(names) => (1, xxh3_64(names.join("/").as_bytes())),
                         HostFinding::Node(Some(node)) => {
                             (2, xxh3_64(format!("{node:?}").as_bytes()))
                         }
-                        HostFinding::Node(None) => (3, 0),
                     };
                     shown.weight = shown.weight.min(weight);
                     shown.is_there |= weight < 3;
