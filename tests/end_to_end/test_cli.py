@@ -16,7 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from conftest import Command, Ended
+from conftest import TIMEOUT_SECONDS, Command, Ended
 
 ELF_HEADER_BYTES = 64
 
@@ -80,8 +80,11 @@ def test_refused_commands_are_named_at_the_end(command: Command, tmp_path: Path)
         "ioctl(0, 0x5401, 1); syscall(444, 0, 0, 0); return 0; }\n"
     )
     program = tmp_path / "refused"
-    compiler = ["riscv64-linux-gnu-gcc", "-static", "-o", program, source]
-    subprocess.run(compiler, check=True)
+    subprocess.run(
+        ["riscv64-linux-gnu-gcc", "-static", "-o", program, source],
+        timeout=TIMEOUT_SECONDS,
+        check=True,
+    )
     ended = command("run", "--json", tmp_path / "result.json", "--", program)
     assert "programs fall back: landlock_create_ruleset\n" in ended.stderr
     assert (

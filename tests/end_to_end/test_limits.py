@@ -21,8 +21,11 @@ from perdure.api import Json
 MIB = 1 << 20
 TIMEOUT_SECONDS = 120
 PERDURE = Path(sys.executable).with_name("perdure")
-SMALL = ("--set", "nvm.bytes=256MiB", "--set", "picl.log_limit_bytes=32MiB")
-SMALL += ("--set", "picl.log_extent_bytes=4MiB")
+SMALL = (
+    *("--set", "nvm.bytes=256MiB"),
+    *("--set", "picl.log_limit_bytes=32MiB"),
+    *("--set", "picl.log_extent_bytes=4MiB"),
+)
 PRELUDE = r"""
 #define _GNU_SOURCE
 #include <dirent.h>
