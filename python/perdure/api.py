@@ -21,7 +21,7 @@ from perdure import _core, outputs
 
 Json: TypeAlias = Mapping[str, Any]
 Path: TypeAlias = str | PathLike[str]
-Schedule: TypeAlias = Literal["random", "every-event", "stratified"]
+Schedule: TypeAlias = Literal["random", "every-event", "near-events", "stratified"]
 Resume: TypeAlias = Literal["all", "sample", "none"]
 Engine: TypeAlias = Literal["fast", "plain"]
 Value: TypeAlias = str | int | float | bool
@@ -559,6 +559,16 @@ class Machine:
             effective = self.configuration()
             store(out, of_configuration, f"# {effective.hash}\n{effective.toml}")
 
+    def request(
+        self,
+        program: Sequence[Path] = (),
+        programs: Sequence[Sequence[Path]] = (),
+        **more: object,
+    ) -> dict[str, object]:
+        """What the core is asked for this machine and these programs, for who asks it directly."""
+        together = _together(program, programs, restart=False)
+        return self._request(program, out=None, **together, **more)
+
     def _request(
         self,
         program: Sequence[Path] = (),
@@ -596,10 +606,18 @@ def replay(
     return CutReport.from_json(json.loads(_core.replay(asked, progress)))
 
 
+MUTANT_GROUPS = ("machine", "replication", "verifier")
+"""Planted bugs that are no design's: `mutants` takes these names, too."""
+
+
 def mutants(
     design: str = "picl", *, jobs: int = 1, progress: Progress | None = None
 ) -> MutantsReport:
-    """Plants each of the design's known bugs in turn and checks that verification catches it."""
+    """Plants each of the design's known bugs in turn and checks that verification catches it.
+
+    In place of a design, one of `MUTANT_GROUPS`: bugs of the machine and of replication; or the
+    verifier's own checks, each of which is switched off, and a bug must then slip through.
+    """
     request = json.dumps({"design": design, "jobs": jobs})
     return MutantsReport.from_json(json.loads(_core.mutants(request, progress)))
 

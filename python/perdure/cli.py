@@ -28,6 +28,7 @@ import perdure
 from perdure import (
     PerdureError,
     api,
+    hunting,
     outputs,
     progress,
     render,
@@ -68,6 +69,7 @@ class Schedule(str, Enum):
 
     random = "random"
     every_event = "every-event"
+    near_events = "near-events"
     stratified = "stratified"
 
 
@@ -658,19 +660,28 @@ def mutants(
     design: Annotated[
         str | None, typer.Option("--design", metavar="NAME", help="Only this design's bugs.")
     ] = None,
+    only: Annotated[
+        str | None,
+        typer.Option(
+            "--only", metavar="NAME", help="Only this design's, or machine, replication, verifier."
+        ),
+    ] = None,
     jobs: JobsOption = None,
     json_file: JsonOption = None,
 ) -> None:
     """Plant known bugs; exit 0 only if every one is caught and no clean design accused."""
     designs = api.catalogue().designs
     known = [entry.name for entry in designs if entry.raw.get("planted_bugs")]
-    if design in {entry.name for entry in designs} - set(known):
+    if (design or only) in {entry.name for entry in designs} - set(known):
         raise PerdureError(
-            f"--design {design}: it has no planted bugs, for it promises nothing; designs that "
-            f"have some: {', '.join(known)}"
+            f"--design {design or only}: it has no planted bugs, for it promises nothing; designs "
+            f"that have some: {', '.join(known)}"
         )
+    if design is not None and only is not None and design != only:
+        raise PerdureError("--design and --only name different things: give one of both")
+    design = design or only
     reports: list[api.MutantsReport] = []
-    for name in [design] if design is not None else known:
+    for name in [design] if design is not None else [*known, *api.MUTANT_GROUPS]:
         with progress.bar(stderr, f"planted bugs of {name}") as show:
             reports.append(api.mutants(name, jobs=jobs or _processors(), progress=show))
         _console(json_file).print(render.mutants(reports[-1]), crop=False)
@@ -680,6 +691,61 @@ def mutants(
     render.write_json(raw[0] if design is not None else {"designs": raw}, json_file)
     passed = all(report.passed for report in reports)
     _exit(int(not passed), any(report.interrupted for report in reports))
+
+
+@app.command(context_settings=GUEST_CONTEXT)
+def hunt(
+    program: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="-- PROGRAM...", help="After --; without one, programs are drawn, too."
+        ),
+    ] = None,
+    machine: Annotated[
+        str | None,
+        typer.Option("--machine", metavar="NAME", help="The preset to draw around."),
+    ] = None,
+    design: DesignOption = "picl",
+    set_: SetOption = None,
+    harts: HartsOption = None,
+    sysroot: SysrootOption = None,
+    mount: MountOption = None,
+    env: EnvironmentOption = None,
+    stdin: StdinOption = None,
+    minutes: Annotated[
+        float | None, typer.Option("--minutes", metavar="N", min=0, help="How long.  [default: 1]")
+    ] = None,
+    cuts: Annotated[
+        int | None, typer.Option("--cuts", metavar="N", min=1, help="Or how many cuts, at least.")
+    ] = None,
+    seed: Annotated[int, typer.Option("--seed", min=1, help="The first seed.")] = 1,
+    planted_bug: Annotated[
+        str | None, typer.Option("--planted-bug", metavar="NAME", help="Plant this bug first.")
+    ] = None,
+    scheduler: SchedulerOption = None,
+    jobs: JobsOption = None,
+    json_file: JsonOption = None,
+) -> None:
+    """Cut machines drawn at random until something fails; exit 1 if anything did."""
+    known = {entry.name: entry for entry in api.catalogue().designs}
+    promise = known[design].raw.get("promise") if design in known else None
+    preset = machine or ("nvoverlay" if promise == "causal-cut" else "picl")
+    chosen = _machine(preset, design, set_, harts, sysroot, mount, env, stdin, Engine.fast)
+    with progress.bar(stderr, f"hunting in {design}") as show:
+        report = hunting.hunt(
+            chosen,
+            **_programs(program or []),
+            minutes=minutes if minutes is not None or cuts is not None else 1.0,
+            cuts=cuts,
+            first_seed=seed,
+            planted_bug=planted_bug,
+            scheduler=scheduler,
+            jobs=jobs or _processors(),
+            progress=show,
+        )
+    _console(json_file).print(render.hunt(report), crop=False)
+    render.write_json(report, json_file)
+    _exit(int(report["found"] is not None), report["interrupted"])
 
 
 @app.command("list")

@@ -7,6 +7,7 @@ number stands with its unit; nothing is computed that the result does not say.
 from __future__ import annotations
 
 import json
+import shlex
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -22,6 +23,7 @@ from perdure.api import (
     Catalogue,
     CutReport,
     CutResult,
+    Json,
     MutantsReport,
     RunResult,
 )
@@ -448,6 +450,35 @@ def mutants_verdict(report: MutantsReport) -> Text:
     if report.interrupted:
         text += "; interrupted"
     return line(text, style="bold green" if report.passed else "bold red")
+
+
+def hunt(report: Json) -> RenderableType:
+    """What a hunt reached, and what it found."""
+    made = Table(title=f"hunt in {report['design']}", title_justify="left", title_style="bold")
+    made.add_column("reached", overflow="fold")
+    made.add_column("times", justify="right")
+    for name, count in report["coverage"]["design_states"].items():
+        made.add_row(f"state: {escape(name)}", number(count))
+    for name, count in report["coverage"]["paths"].items():
+        made.add_row(f"path: {escape(name)}", number(count))
+    first, seeds = report["first_seed"], report["seeds"]
+    text = f"{report['design']}: {report['cuts']:,} cuts of {seeds:,} machines (seeds {first} to "
+    text += f"{first + seeds - 1}), {report['resumed']:,} resumed"
+    if report["gave_up"]:
+        text += f"; {report['gave_up']:,} runs ended early, for want of room"
+    if report["interrupted"]:
+        text += "; interrupted"
+    found = report["found"]
+    if found is None:
+        return Group(made, line(f"{text}; nothing failed", style="bold green"))
+    told = [
+        line(f"{text}; seed {found['seed']} failed", style="bold red"),
+        line(f"cycle {found['cycle']:,}: {found['verdict']}"),
+        line(f"  {found['message'] or ''}"),
+        line(f"  smallest: {shlex.join(found['command'])}"),
+        line(f"  again: perdure replay {found['token']}"),
+    ]
+    return Group(made, *told)
 
 
 def designs(catalogue: Catalogue) -> RenderableType:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from conftest import Command, without_host_time
 
-from perdure import CutReport, Machine
+from perdure import CutReport, Machine, hunting, replay
 
 JOBS = 2
 CUTS = 40
@@ -190,3 +190,29 @@ def test_with_dram_an_unprotected_machine_writes_no_nvm_and_loses_everything(
     assert counted["dram.reads"] + counted["nvm.reads"] == counted["llc.misses"]
     report = run.cut([programs / "kv", "2000"], cuts=10, seed=15)
     assert report.verified < report.cuts // 2
+
+
+@pytest.mark.parametrize(
+    "bug",
+    [
+        "routine-copies-together",
+        "register-copies-together",
+        "record-before-block",
+        "record-beside-lines",
+    ],
+)
+def test_a_hunt_finds_orders_that_a_users_cuts_miss(bug: str, programs: Path) -> None:
+    cuts = Machine().cut([programs / "kv", "3000"], cuts=40, planted_bug=bug, jobs=JOBS)
+    assert cuts.failed == 0
+    found = hunting.hunt(Machine(), minutes=1.0, planted_bug=bug, jobs=JOBS)["found"]
+    assert found is not None
+    again = replay(found["token"])
+    assert [cut.verdict for cut in again.results] == [found["verdict"]]
+    assert len(found["set"]) <= len(found["drawn"]["set"])
+
+
+def test_a_hunt_does_not_accuse_a_clean_design_and_is_the_same_for_any_jobs() -> None:
+    reports = [hunting.hunt(Machine(), cuts=240, jobs=jobs) for jobs in (1, JOBS)]
+    assert reports[0]["found"] is None
+    assert reports[0]["cuts"] >= 240
+    assert reports[0] == reports[1]

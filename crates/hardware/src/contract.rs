@@ -262,7 +262,7 @@ impl Hardware {
         if let Some(contract) = &mut self.memory.contract
             && let Some(breach) = contract.breach.take()
         {
-            self.failure.get_or_insert(PolicyFailure(breach));
+            self.breach.get_or_insert(PolicyFailure(breach));
         }
     }
 }

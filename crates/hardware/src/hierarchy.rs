@@ -96,6 +96,8 @@ pub struct Hardware {
     pub statistics: Statistics,
     /// Set by a policy that cannot go on.
     pub failure: Option<PolicyFailure>,
+    /// Set when a policy broke its contract.
+    pub breach: Option<PolicyFailure>,
     /// Filled for a verifier, if present.
     pub trace: Option<Vec<Traced>>,
     /// How often the version changed, plus one; and for each page, what that was when a store last
@@ -165,6 +167,7 @@ impl Hardware {
             events: EventQueue::default(),
             statistics: Statistics::default(),
             failure: None,
+            breach: None,
             trace: None,
             generation: 1,
             page_generations: vec![0; (specification.nvm.bytes / PAGE_BYTES) as usize],

@@ -17,6 +17,7 @@ use crate::campaign;
 use crate::configuration::{MACHINES, nearest, no_such_design};
 use crate::delivery::{Delivery, write_and_flush};
 use crate::error::Error;
+use crate::hunt::{self, Hunt};
 use crate::machine::{Engine, Machine, Pause, Workload};
 use crate::mistakes;
 use crate::mutants;
@@ -395,6 +396,7 @@ pub fn resume(request: &str, observer: &dyn Observer) -> Result<String, Error> {
             region: None,
             watch: None,
             mistake: None,
+            blind: None,
         },
         engine: Engine::Fast,
         check: None,
@@ -480,6 +482,16 @@ pub fn replay(asked: &str, observer: &dyn Observer) -> Result<String, Error> {
 pub fn mutants(request: &str, observer: &dyn Observer) -> Result<String, Error> {
     let request = Request::parse(request)?;
     Ok(mutants::run(&request.design, request.jobs, observer)?.to_string())
+}
+
+/// Cuts machines drawn by seeds until something fails, or as long as was asked for.
+pub fn hunt(request: &str, observer: &dyn Observer) -> Result<String, Error> {
+    let hunt: Hunt = parsed(request)?;
+    visit(
+        &hunt.request.design,
+        PlantedBug(hunt.request.planted_bug.as_deref()),
+    )??;
+    Ok(hunt::run(&hunt, observer)?.to_string())
 }
 
 /// The effective configuration.

@@ -22,6 +22,14 @@ pub enum Error {
         /// Why.
         message: String,
     },
+    /// The design broke its contract with the hardware.
+    #[error("design {design}: {message}")]
+    Contract {
+        /// The design.
+        design: &'static str,
+        /// Which hook, and how.
+        message: String,
+    },
     /// The guest can never run again.
     #[error(
         "the program is deadlocked at cycle {cycle}: {}, and nothing will ever wake one",

@@ -14,6 +14,7 @@ mod delivery;
 mod domains;
 pub mod error;
 pub mod exerciser;
+pub mod hunt;
 pub mod lives;
 pub mod machine;
 pub mod mistakes;

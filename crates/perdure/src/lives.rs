@@ -263,7 +263,11 @@ impl Lives<'_> {
                     let image = formatted::<D>(configuration, memory, epoch)?;
                     let end = machine.epoch_end.take();
                     let (_, outside) = world_of(&machine);
-                    let resumption = self.resumption(epoch, outside);
+                    let resumption = Resumption {
+                        // The judge's own machine makes no mistakes.
+                        mistake: None,
+                        ..self.resumption(epoch, outside)
+                    };
                     Machine::<D>::fork(configuration, image, end.unwrap_or_default(), resumption)
                 })
             }

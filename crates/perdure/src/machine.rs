@@ -6,6 +6,7 @@
 //! changes this order: a turn that was interrupted goes on as if it had not been.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use perdure_designs::layout::{CONTEXT_BYTES, Layout};
 use perdure_designs::{Design, END_EPOCH, Urgency};
@@ -26,7 +27,7 @@ use crate::context::{
     HartContext, MachineRecord, RECORD_BYTES, SAVED_BYTES, Saved, SavedAt, restore,
 };
 use crate::error::Error;
-use crate::mistakes::Mistake;
+use crate::mistakes::{Blind, Mistake};
 use crate::outside::Outside;
 use crate::port::{
     BootPort, Changed, DevicePort, FetchHint, KernelPort, Limits, Port, VirtualClock,
@@ -61,6 +62,8 @@ pub struct Workload {
     pub watch: Option<Watched>,
     /// A mistake to plant in the machine.
     pub mistake: Option<Mistake>,
+    /// A check that the judge leaves out.
+    pub blind: Option<Blind>,
 }
 
 /// What a machine that goes on in another's place goes on with.
@@ -203,7 +206,8 @@ pub struct Machine<D: Design> {
     /// Filled when the epoch that it names ends, if present.
     pub epoch_end: Option<EpochEnd>,
     bug: Option<&'static str>,
-    mistake: Option<Mistake>,
+    pub(crate) mistake: Option<Mistake>,
+    pub(crate) blind: Option<Blind>,
 }
 
 impl<D: Design> Machine<D> {
@@ -272,7 +276,12 @@ impl<D: Design> Machine<D> {
         };
         let stop_after = workload.stop_after;
         let mut machine = Self::assemble(configuration, parts, 0, stop_after, engine, bug)?;
-        machine.mistake = workload.mistake;
+        machine.blind = workload.blind;
+        machine.mistake = (workload.mistake).filter(|mistake| !mistake.strikes_only_resumed());
+        if machine.mistake == Some(Mistake::Drifts) {
+            static RUNS: AtomicU64 = AtomicU64::new(0);
+            machine.hardware.cores[0].stalls += 977 * RUNS.fetch_add(1, Ordering::Relaxed);
+        }
         machine.restart = workload.kernel.restart != Restart::Never;
         machine.meter = Meter::new(workload.kernel.programs.len(), workload.region);
         if let Some(watched) = &workload.watch {
@@ -463,6 +472,7 @@ impl<D: Design> Machine<D> {
             epoch_end: None,
             bug,
             mistake: None,
+            blind: None,
         };
         machine.next_deadline_ns = machine.kernel.next_deadline_ns();
         Ok(machine)
@@ -528,6 +538,12 @@ impl<D: Design> Machine<D> {
     /// Runs until everything up to `until` has happened, or an epoch ended, or the end.
     pub fn run(&mut self, until: Cycles) -> Result<Pause, Error> {
         loop {
+            if let Some(breach) = self.hardware.breach.take() {
+                return Err(Error::Contract {
+                    design: D::NAME,
+                    message: breach.0,
+                });
+            }
             if let Some(failure) = self.hardware.failure.take() {
                 return Err(Error::Design {
                     design: D::NAME,
@@ -1186,6 +1202,9 @@ impl<D: Design> Machine<D> {
         self.store_context(hart, self.layout.context(self.harts.len()), &record);
         for index in 0..self.harts.len() {
             self.keep_context(index, epoch, epoch);
+            if self.mistake == Some(Mistake::SavesOldContexts) && epoch.is_multiple_of(2) {
+                continue;
+            }
             let bytes = self.harts[index].context.encode(self.saved_at(index));
             lines += bytes.len().div_ceil(LINE_BYTES) as u64;
             // A hart that runs nothing has stood still since it last did: another stores for it.
@@ -1239,7 +1258,13 @@ impl<D: Design> Machine<D> {
     fn let_out(&mut self, epoch: u64) {
         let early = self.mistake == Some(Mistake::ReleasesEarly);
         let epoch = epoch.saturating_add(u64::from(early));
-        for (sealed, release) in self.kernel.release(epoch) {
+        for (sealed, mut release) in self.kernel.release(epoch) {
+            if let (Release::Stream { bytes, .. }, Some(Mistake::GarblesOutput)) =
+                (&mut release, self.mistake)
+                && let Some(last) = bytes.last_mut()
+            {
+                *last ^= 1;
+            }
             self.outside.receive(sealed, release);
         }
         let (out, held) = std::mem::take(&mut self.held_files)

@@ -1,7 +1,8 @@
 //! Mistakes of the machine itself, planted to see whether the judge notices them.
 //!
 //! A design's mistakes are the design's ([`perdure_designs::PlantedBug`]); these are of what every design
-//! relies on: who lets output out, and who saves and restores.
+//! relies on: who lets output out, who saves and restores, and who carries epochs to a replica. And
+//! the judge itself can be made blind in one eye ([`Blind`]), to see whether that is noticed.
 
 use perdure_designs::PlantedBug;
 use perdure_linux::Loss;
@@ -20,9 +21,80 @@ pub enum Mistake {
     HoldsFilesEarly,
     /// Restoring loses something of the kernel's.
     Restores(Loss),
+    /// Every other epoch, harts' contexts are not saved: those of the epoch before stay.
+    SavesOldContexts,
+    /// Recovery names the epoch after the one whose memory it brought back.
+    NamesNextEpoch,
+    /// Recovery names the epoch before it.
+    NamesLastEpoch,
+    /// A machine that has come back changes the last byte that it lets out.
+    GarblesOutput,
+    /// What a run does depends on how many there were before it.
+    Drifts,
+    /// The replica forgets a line of every record.
+    ReplicaSkipsLine,
+    /// The replica says that it holds the epoch after the one that it holds.
+    ReplicaNamesNextEpoch,
+    /// The replica takes a seal for good and forgets the lines that came with it.
+    ReplicaForgetsSealed,
+}
+
+/// What a mistake is in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// The machine.
+    Machine,
+    /// What the kernel remembers.
+    Kernel,
+    /// Replication.
+    Replication,
+}
+
+/// A check of the judge's that is switched off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Blind {
+    /// Whether recovered memory is the epoch's.
+    Digest,
+    /// Whether the recovered epoch is new enough.
+    Age,
+    /// Whether what left was of an epoch that had ended.
+    Stamps,
+    /// Whether nothing is part of a causal cut without what it follows from.
+    Causality,
+    /// Whether recovery that was cut ends where it did before.
+    Convergence,
+    /// Whether recovery found the image to be whole.
+    Refusal,
+    /// Whether two runs end in the same state.
+    Determinism,
+    /// What a replica holds.
+    Replica,
 }
 
 impl Mistake {
+    /// What it is in.
+    pub fn part(self) -> Part {
+        match self {
+            Self::ReleasesEarly
+            | Self::SealsEarly
+            | Self::HoldsFilesEarly
+            | Self::SavesOldContexts
+            | Self::NamesNextEpoch
+            | Self::NamesLastEpoch
+            | Self::GarblesOutput
+            | Self::Drifts => Part::Machine,
+            Self::Restores(_) => Part::Kernel,
+            Self::ReplicaSkipsLine | Self::ReplicaNamesNextEpoch | Self::ReplicaForgetsSealed => {
+                Part::Replication
+            }
+        }
+    }
+
+    /// It makes no difference before the power was cut.
+    pub fn strikes_only_resumed(self) -> bool {
+        self == Self::GarblesOutput
+    }
+
     /// By the name in [`MISTAKES`], without the prefix.
     pub fn named(name: &str) -> Option<Self> {
         let named = |(bug, _): &&(PlantedBug, Self)| bug.name == name;
@@ -66,5 +138,61 @@ pub const MISTAKES: &[(PlantedBug, Mistake)] = &[
             summary: "restoring loses where open files stand",
         },
         Mistake::Restores(Loss::Offsets),
+    ),
+    (
+        PlantedBug {
+            name: "saves-old-contexts",
+            summary: "every other epoch, harts' contexts stay those of the epoch before",
+        },
+        Mistake::SavesOldContexts,
+    ),
+    (
+        PlantedBug {
+            name: "names-next-epoch",
+            summary: "recovery names the epoch after the one whose memory it brought back",
+        },
+        Mistake::NamesNextEpoch,
+    ),
+    (
+        PlantedBug {
+            name: "names-last-epoch",
+            summary: "recovery names the epoch before the one whose memory it brought back",
+        },
+        Mistake::NamesLastEpoch,
+    ),
+    (
+        PlantedBug {
+            name: "garbles-output",
+            summary: "a machine that has come back changes the last byte that it lets out",
+        },
+        Mistake::GarblesOutput,
+    ),
+    (
+        PlantedBug {
+            name: "drifts",
+            summary: "what a run does depends on how many there were before it",
+        },
+        Mistake::Drifts,
+    ),
+    (
+        PlantedBug {
+            name: "replica-skips-line",
+            summary: "a replica forgets a line of every record",
+        },
+        Mistake::ReplicaSkipsLine,
+    ),
+    (
+        PlantedBug {
+            name: "replica-names-next-epoch",
+            summary: "a replica says that it holds the epoch after the one that it holds",
+        },
+        Mistake::ReplicaNamesNextEpoch,
+    ),
+    (
+        PlantedBug {
+            name: "replica-forgets-sealed",
+            summary: "a replica takes a seal for good and forgets the lines that came with it",
+        },
+        Mistake::ReplicaForgetsSealed,
     ),
 ];

@@ -1,5 +1,7 @@
 //! Proof that the verifier can fail: every planted bug must be caught, and the clean design never
-//! accused, by the same cuts.
+//! accused, by the same cuts. Bugs are planted in designs, in the machine and in replication; and in the
+//! judge itself, whose checks are switched off one by one ([`Blind`]): each time, a bug that only this
+//! check catches must slip through, or the check is worth nothing.
 //!
 //! The program is the exerciser (`@exerciser`), on machines made small and unlucky in different
 //! ways ("buggify"): tiny caches, a direct-mapped last-level cache, epochs of a few thousand
@@ -12,7 +14,9 @@ use crate::api::Observer;
 use crate::campaign;
 use crate::configuration::no_such_design;
 use crate::error::Error;
-use crate::request::{Request, Resume, Schedule};
+use crate::hunt::{self, Hunt};
+use crate::mistakes::{Blind, MISTAKES, Mistake, PREFIX, Part};
+use crate::request::{Prepared, Request, Resume, Schedule};
 use crate::verify::Verdict;
 
 /// A small, unlucky machine with its program and schedule.
@@ -234,31 +238,50 @@ impl Visitor for TrialVisitor<'_> {
 
     fn visit<D: Design>(self) -> Self::Output {
         let prepared = self.request.prepare()?;
-        let campaign = match campaign::run::<D>(self.request, &prepared, self.bug, self.observer) {
-            // A design that cannot even go on is caught, too.
-            Err(error @ (Error::Design { .. } | Error::Defect(_))) if self.bug.is_some() => {
-                return Ok(Shown {
-                    cuts: 0,
-                    failed: 1,
-                    first: Some((Verdict::RecoveryFailed, error.to_string())),
-                });
-            }
-            other => other?,
-        };
-        if campaign.interrupted {
-            return Err(Error::Request("interrupted".into()));
-        }
-        let first = campaign
-            .results
-            .iter()
-            .find(|one| one.verdict.is_failure())
-            .map(|one| (one.verdict, one.token.clone()));
-        Ok(Shown {
-            cuts: campaign.results.len(),
-            failed: campaign.failed(),
-            first,
-        })
+        shown::<D>(
+            self.request,
+            &prepared,
+            self.bug,
+            self.bug.is_some(),
+            self.observer,
+        )
     }
+}
+
+/// What a campaign shows.
+fn shown<D: Design>(
+    request: &Request,
+    prepared: &Prepared,
+    bug: Option<&'static str>,
+    planted: bool,
+    observer: &dyn Observer,
+) -> Result<Shown, Error> {
+    let campaign = match campaign::run::<D>(request, prepared, bug, observer) {
+        // A design that cannot even go on is caught, too.
+        Err(error @ (Error::Design { .. } | Error::Contract { .. } | Error::Defect(_)))
+            if planted =>
+        {
+            return Ok(Shown {
+                cuts: 0,
+                failed: 1,
+                first: Some((Verdict::RecoveryFailed, error.to_string())),
+            });
+        }
+        other => other?,
+    };
+    if campaign.interrupted {
+        return Err(Error::Request("interrupted".into()));
+    }
+    let first = campaign
+        .results
+        .iter()
+        .find(|one| one.verdict.is_failure())
+        .map(|one| (one.verdict, one.token.clone()));
+    Ok(Shown {
+        cuts: campaign.results.len(),
+        failed: campaign.failed(),
+        first,
+    })
 }
 
 struct Declared;
@@ -279,8 +302,44 @@ impl Visitor for Declared {
     }
 }
 
+/// Seeds of a hunt for a bug that the trials do not show.
+const HUNTED_SEEDS: u64 = 80;
+
+/// How a hunt catches a bug, and the token, if it does.
+fn hunted(
+    design: &str,
+    bug: &str,
+    jobs: Option<usize>,
+    observer: &dyn Observer,
+    cuts: &mut usize,
+) -> Result<Option<(String, String)>, Error> {
+    let hunt = Hunt {
+        request: Request {
+            design: design.into(),
+            planted_bug: Some(bug.into()),
+            jobs,
+            ..Request::default()
+        },
+        first_seed: 1,
+        seeds: Some(HUNTED_SEEDS),
+        cuts: None,
+        seconds: None,
+        shrink: false,
+    };
+    let report = hunt::run(&hunt, observer)?;
+    *cuts += report["cuts"].as_u64().unwrap_or(0) as usize;
+    let found = &report["found"];
+    let text = |key: &str| found[key].as_str().map(ToOwned::to_owned);
+    Ok(text("verdict")
+        .zip(text("token"))
+        .map(|(verdict, token)| (format!("{verdict}, hunt, seed {}", found["seed"]), token)))
+}
+
 /// Runs a design's bugs, then the clean design.
 pub fn run(design: &str, jobs: Option<usize>, observer: &dyn Observer) -> Result<Value, Error> {
+    if GROUPS.contains(&design) {
+        return run_group(design, jobs, observer);
+    }
     let (bugs, settings, trials) =
         with_design(design, Declared).ok_or_else(|| no_such_design(design))?;
     let trials: Vec<(&Trial, Request)> = trials
@@ -309,15 +368,22 @@ pub fn run(design: &str, jobs: Option<usize>, observer: &dyn Observer) -> Result
                 break;
             }
         }
+        let caught = caught.map(|(trial, verdict, token)| {
+            let verdict = json!(verdict);
+            (
+                format!("{}, {trial}", verdict.as_str().unwrap_or_default()),
+                token,
+            )
+        });
+        // Orders that hardly ever show want more kinds of machines than these.
+        let caught = match caught {
+            Some(caught) => Some(caught),
+            None => hunted(design, bug.name, jobs, observer, &mut cuts)?,
+        };
+        let (by, token) = caught.clone().unzip();
         mutants.push(json!({
-            "name": bug.name,
-            "summary": bug.summary,
-            "caught": caught.is_some(),
-            "by": caught.as_ref().map(|(trial, verdict, _)| {
-                format!("{}, {trial}", json!(verdict).as_str().unwrap_or_default())
-            }),
-            "cuts": cuts,
-            "token": caught.map(|(_, _, token)| token),
+            "name": bug.name, "summary": bug.summary, "caught": caught.is_some(), "by": by,
+            "cuts": cuts, "token": token,
         }));
     }
     let (mut cuts, mut false_alarms, mut token) = (0, 0, None);
@@ -338,4 +404,236 @@ pub fn run(design: &str, jobs: Option<usize>, observer: &dyn Observer) -> Result
         "mutants": mutants,
         "clean": {"cuts": cuts, "false_alarms": false_alarms, "token": token},
     }))
+}
+
+// ---- The machine, replication, and the judge ---------------------------------------------------
+
+/// Groups of bugs that are no design's.
+pub const GROUPS: &[&str] = &["machine", "replication", "verifier"];
+
+/// A run in which a bug of one of the groups shows, and the same without it.
+struct Stage {
+    design: &'static str,
+    bug: Option<&'static str>,
+    mistake: Option<Mistake>,
+    blind: Option<Blind>,
+    resume: Resume,
+    during_recovery: bool,
+    replica: bool,
+}
+
+const PLAIN: Stage = Stage {
+    design: "picl",
+    bug: None,
+    mistake: None,
+    blind: None,
+    resume: Resume::None,
+    during_recovery: false,
+    replica: false,
+};
+
+/// For each check, a bug that nothing else catches where nothing else looks.
+const BLINDS: &[(&str, &str, Blind, Stage)] = &[
+    (
+        "no-digests",
+        "recovered memory is not compared; PiCL's log is applied in the wrong order",
+        Blind::Digest,
+        Stage {
+            bug: Some("forward-scan"),
+            ..PLAIN
+        },
+    ),
+    (
+        "no-age",
+        "the recovered epoch may be older than what left; PiCL lets output out at the commit",
+        Blind::Age,
+        Stage {
+            bug: Some("release-at-commit"),
+            ..PLAIN
+        },
+    ),
+    (
+        "no-stamps",
+        "what left may be of an epoch that had not ended; output is sealed as the epoch before's",
+        Blind::Stamps,
+        Stage {
+            mistake: Some(Mistake::SealsEarly),
+            ..PLAIN
+        },
+    ),
+    (
+        "no-causality",
+        "causal cuts need not be closed; a domain loads from a newer epoch and stays in its own",
+        Blind::Causality,
+        Stage {
+            design: "nvoverlay",
+            bug: Some("load-ignores-response"),
+            ..PLAIN
+        },
+    ),
+    (
+        "no-convergence",
+        "recovery is not cut; shadow paging's retires the commit before it has copied pages home",
+        Blind::Convergence,
+        Stage {
+            design: "shadow-paging",
+            bug: Some("recovery-retires-first"),
+            during_recovery: true,
+            ..PLAIN
+        },
+    ),
+    (
+        "no-determinism",
+        "two runs may end differently, and they do",
+        Blind::Determinism,
+        Stage {
+            mistake: Some(Mistake::Drifts),
+            ..PLAIN
+        },
+    ),
+    (
+        "no-replica",
+        "a replica may hold what it likes; it names the epoch after the one that it holds",
+        Blind::Replica,
+        Stage {
+            design: "nvoverlay",
+            mistake: Some(Mistake::ReplicaNamesNextEpoch),
+            replica: true,
+            ..PLAIN
+        },
+    ),
+];
+
+struct StageVisitor<'a> {
+    stage: &'a Stage,
+    jobs: Option<usize>,
+    observer: &'a dyn Observer,
+}
+
+impl Visitor for StageVisitor<'_> {
+    type Output = Result<Shown, Error>;
+
+    fn visit<D: Design>(self) -> Self::Output {
+        let trials = match D::PROMISE {
+            Promise::CausalCut => TRIALS_OF_DOMAINS,
+            Promise::EpochPrefix | Promise::Nothing => TRIALS,
+        };
+        let stage = self.stage;
+        let request = Request {
+            cuts: Some(60),
+            schedule: Some(Schedule::NearEvents),
+            resume: Some(stage.resume),
+            during_recovery: stage.during_recovery,
+            replica: stage.replica,
+            generations: Some(1),
+            planted_bug: stage.bug.map(ToOwned::to_owned).or_else(|| {
+                let named = |(_, mistake): &&(_, Mistake)| Some(*mistake) == stage.mistake;
+                let found = MISTAKES.iter().find(named);
+                found.map(|(bug, _)| format!("{PREFIX}{}", bug.name))
+            }),
+            ..trials[if stage.replica { 2 } else { 0 }].request(D::NAME, &[], self.jobs)
+        };
+        let mut prepared = request.prepare()?;
+        prepared.workload.mistake = stage.mistake;
+        prepared.workload.blind = stage.blind;
+        let planted = stage.bug.is_some() || stage.mistake.is_some();
+        shown::<D>(&request, &prepared, stage.bug, planted, self.observer)
+    }
+}
+
+fn show(stage: &Stage, jobs: Option<usize>, observer: &dyn Observer) -> Result<Shown, Error> {
+    let visitor = StageVisitor {
+        stage,
+        jobs,
+        observer,
+    };
+    with_design(stage.design, visitor).ok_or_else(|| no_such_design(stage.design))?
+}
+
+/// Runs the bugs of a group, then the same machine without any.
+fn run_group(group: &str, jobs: Option<usize>, observer: &dyn Observer) -> Result<Value, Error> {
+    if group == "verifier" {
+        return run_blinds(jobs, observer);
+    }
+    let machine = Stage {
+        resume: Resume::All,
+        ..PLAIN
+    };
+    let (part, clean) = if group == "machine" {
+        (Part::Machine, machine)
+    } else {
+        let replicated = Stage {
+            design: "nvoverlay",
+            replica: true,
+            ..machine
+        };
+        (Part::Replication, replicated)
+    };
+    let of_part = MISTAKES
+        .iter()
+        .filter(|(_, mistake)| mistake.part() == part);
+    // The exerciser writes no files.
+    let bugs: Vec<_> = of_part
+        .filter(|(_, mistake)| *mistake != Mistake::HoldsFilesEarly)
+        .collect();
+    let mut mutants = Vec::new();
+    for (index, (bug, mistake)) in bugs.iter().enumerate() {
+        observer.progress(index as u64, bugs.len() as u64 + 1, "bugs", bug.name);
+        let mistake = Some(*mistake);
+        let shown = show(&Stage { mistake, ..clean }, jobs, observer)?;
+        let caught = shown.failed > 0;
+        let (by, token) = shown.first.map_or((None, None), |(verdict, token)| {
+            (json!(verdict).as_str().map(ToOwned::to_owned), Some(token))
+        });
+        mutants.push(json!({
+            "name": bug.name, "summary": bug.summary, "caught": caught, "by": by,
+            "cuts": shown.cuts, "token": token,
+        }));
+    }
+    let shown = show(&clean, jobs, observer)?;
+    let clean = json!({
+        "cuts": shown.cuts,
+        "false_alarms": shown.failed,
+        "token": shown.first.map(|(_, token)| token),
+    });
+    Ok(json!({"design": group, "mutants": mutants, "clean": clean}))
+}
+
+/// Switches the judge's checks off, one by one: the bug is caught with the check, and without it not.
+fn run_blinds(jobs: Option<usize>, observer: &dyn Observer) -> Result<Value, Error> {
+    let mut mutants = Vec::new();
+    let (mut cuts, mut false_alarms) = (0, 0);
+    for (index, (name, summary, blind, stage)) in BLINDS.iter().enumerate() {
+        observer.progress(index as u64, BLINDS.len() as u64, "checks", name);
+        let seeing = show(stage, jobs, observer)?;
+        let blind = Some(*blind);
+        let blinded = show(&Stage { blind, ..*stage }, jobs, observer)?;
+        let clean = Stage {
+            bug: None,
+            mistake: None,
+            ..*stage
+        };
+        let clean = show(&clean, jobs, observer)?;
+        cuts += clean.cuts;
+        false_alarms += clean.failed;
+        let caught = seeing.failed > 0 && blinded.failed == 0;
+        let by = match (seeing.failed > 0, blinded.failed > 0, &seeing.first) {
+            (true, false, Some((verdict, _))) => {
+                let verdict = json!(verdict);
+                Some(format!(
+                    "{}, with the check",
+                    verdict.as_str().unwrap_or_default()
+                ))
+            }
+            (false, ..) => Some("the bug is not caught with the check either".into()),
+            (_, true, _) => Some("another check catches the bug".into()),
+            _ => None,
+        };
+        mutants.push(json!({
+            "name": name, "summary": summary, "caught": caught, "by": by,
+            "cuts": seeing.cuts + blinded.cuts, "token": seeing.first.map(|(_, token)| token),
+        }));
+    }
+    let clean = json!({"cuts": cuts, "false_alarms": false_alarms, "token": null});
+    Ok(json!({"design": "verifier", "mutants": mutants, "clean": clean}))
 }

@@ -24,6 +24,8 @@ pub enum Schedule {
     Random,
     /// At every start and end of a write at the NVM.
     EveryEvent,
+    /// At moments like these, and a cycle before or after, chosen at random.
+    NearEvents,
     /// Over (design state × code location).
     Stratified,
 }
@@ -248,6 +250,13 @@ pub struct Prepared {
 
 fn digest_of(bytes: &[u8]) -> u32 {
     xxhash_rust::xxh3::xxh3_64(bytes) as u32
+}
+
+impl Prepared {
+    /// The digests of what was given, for a token.
+    pub fn digests(&self) -> Vec<Option<u32>> {
+        self.given.iter().map(|(_, digest)| *digest).collect()
+    }
 }
 
 fn request_error<T>(message: impl Into<String>) -> Result<T, Error> {
@@ -496,6 +505,7 @@ impl Request {
                 region: self.region()?,
                 watch: self.watched()?,
                 mistake: self.mistake()?,
+                blind: None,
             },
             write_through,
             engine,

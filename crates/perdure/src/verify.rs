@@ -20,6 +20,7 @@ use serde::Serialize;
 use crate::causal::Causal;
 use crate::error::Error;
 use crate::machine::{Machine, Noted, Pause};
+use crate::mistakes::{Blind, Mistake};
 use crate::outside::Receipt;
 
 /// What was found out about one cut.
@@ -237,11 +238,11 @@ pub fn cut<D: Design>(
 
     let [first_journal, second_journal] = std::mem::take(&mut golden.journals);
     let mut surviving = Surviving::with_journal(&mut memory.arena, first_journal);
-    let recovered = D::recover(&mut surviving, bug);
+    let recovered = misnamed(machine.mistake, D::recover(&mut surviving, bug));
     let steps = surviving.steps();
     let (journal, behind) = surviving.into_parts();
     let digest = memory.arena.digest().expect("the verifier keeps a digest");
-    let mut judged = judge::<D>(golden, recovered, digest, announced);
+    let mut judged = judge::<D>(golden, recovered, digest, announced, machine.blind);
     if D::PROMISE == Promise::Nothing && judged.verdict != Verdict::Verified {
         judged.verdict = Verdict::Lost;
     }
@@ -254,7 +255,8 @@ pub fn cut<D: Design>(
     }
     let mut journals = [journal.undo(&mut memory.arena), second_journal];
 
-    if judged.verdict == Verdict::Verified && options.recovery_steps > 0 {
+    let converges = machine.blind == Some(Blind::Convergence);
+    if judged.verdict == Verdict::Verified && options.recovery_steps > 0 && !converges {
         let expected = (judged.recovered_epoch, digest);
         for step in chosen_steps(steps, options.recovery_steps, options.tear_seed) {
             judged.recovery_cuts += 1;
@@ -289,13 +291,30 @@ pub(crate) fn power_off<D: Design>(machine: &mut Machine<D>, at: Cycles, tear_se
     lost
 }
 
+/// Names another epoch, where that mistake is planted.
+fn misnamed(
+    mistake: Option<Mistake>,
+    recovered: Result<Recovered, Interrupted>,
+) -> Result<Recovered, Interrupted> {
+    recovered.map(|Recovered { epoch }| Recovered {
+        epoch: match mistake {
+            Some(Mistake::NamesNextEpoch) => epoch + 1,
+            Some(Mistake::NamesLastEpoch) => epoch.saturating_sub(1),
+            _ => epoch,
+        },
+    })
+}
+
 fn judge<D: Design>(
     golden: &Golden,
     recovered: Result<Recovered, Interrupted>,
     digest: Digest,
     [announced, seen]: [u64; 2],
+    blind: Option<Blind>,
 ) -> Judged {
+    let looks = |check: Blind| blind != Some(check);
     let (verdict, recovered_epoch, judged_by_epoch, message) = match recovered {
+        Err(_) if !looks(Blind::Refusal) => (Verdict::Verified, None, golden.newest(), None),
         Err(error) => (
             Verdict::RecoveryFailed,
             None,
@@ -310,13 +329,13 @@ fn judge<D: Design>(
             };
             let broken = golden.causal.as_ref().and_then(Causal::broken);
             match epoch {
-                Some(epoch) if broken.is_some() => (
+                Some(epoch) if broken.is_some() && looks(Blind::Causality) => (
                     Verdict::CausalityBroken,
                     Some(epoch),
                     epoch,
                     broken.map(ToOwned::to_owned),
                 ),
-                Some(epoch) if epoch < announced.max(seen) => (
+                Some(epoch) if epoch < announced.max(seen) && looks(Blind::Age) => (
                     Verdict::OlderThanAnnounced,
                     Some(epoch),
                     announced.max(seen),
@@ -328,13 +347,13 @@ fn judge<D: Design>(
                         format!("recovered epoch {epoch}, but epoch {announced} was announced")
                     }),
                 ),
-                Some(epoch) if golden.early.is_some() => (
+                Some(epoch) if golden.early.is_some() && looks(Blind::Stamps) => (
                     Verdict::ReleasedEarly,
                     Some(epoch),
                     epoch,
                     golden.early.clone(),
                 ),
-                Some(epoch) if golden.digest(epoch) == Some(digest) => {
+                Some(epoch) if golden.digest(epoch) == Some(digest) || !looks(Blind::Digest) => {
                     (Verdict::Verified, Some(epoch), epoch, None)
                 }
                 Some(epoch) => (

@@ -81,6 +81,13 @@ fn mutants(py: Python<'_>, request: String, progress: Option<Py<PyAny>>) -> PyRe
     })
 }
 
+/// Cuts machines drawn by seeds until something fails.
+#[pyfunction]
+#[pyo3(signature = (request, progress=None))]
+fn hunt(py: Python<'_>, request: String, progress: Option<Py<PyAny>>) -> PyResult<String> {
+    task::wait_for(py, progress, move |observer| api::hunt(&request, observer))
+}
+
 /// The effective configuration of a machine under a design, with its hash.
 #[pyfunction]
 fn configuration(request: &str) -> PyResult<String> {
@@ -135,6 +142,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(serve, module)?)?;
     module.add_function(wrap_pyfunction!(resume, module)?)?;
     module.add_function(wrap_pyfunction!(mutants, module)?)?;
+    module.add_function(wrap_pyfunction!(hunt, module)?)?;
     module.add_function(wrap_pyfunction!(configuration, module)?)?;
     module.add_function(wrap_pyfunction!(catalogue, module)?)
 }

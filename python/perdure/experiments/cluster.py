@@ -89,7 +89,7 @@ def run(
     if wanted:
         from distributed import as_completed
 
-        with _client(scheduler, workers or processors()) as client:
+        with open_client(scheduler, workers or processors()) as client:
             used = sum(client.nthreads().values())
             futures = _submitted(client, wanted)
 
@@ -175,7 +175,7 @@ def _identity() -> tuple[str, str]:
 
 
 @contextmanager
-def _client(scheduler: str | None, workers: int) -> Iterator[Client]:
+def open_client(scheduler: str | None, workers: int) -> Iterator[Client]:
     """A client of the named cluster, or of one that lasts as long as the block."""
     import dask
     from distributed import Client, LocalCluster

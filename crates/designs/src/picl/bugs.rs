@@ -14,6 +14,10 @@ planted_bugs! {
     TagStaysInPrivate, "tag-stays-in-private", "a cross-epoch store in a private cache does not update the EID at the last-level cache, so the scan misses the line";
     NoUndoForClean, "no-undo-for-clean", "the first store to a clean line creates no undo entry";
     ChecksumIgnored, "checksum-ignored", "recovery takes a torn log block for a whole one";
+    CopiesTogether, "register-copies-together", "both copies of an urgent register record are written at once, so that one cut tears both";
+    RecordBeforeBlock, "record-before-block", "an urgent register record acknowledges a log block that is not durable yet";
+    RoutineCopiesTogether, "routine-copies-together", "both copies of a routine register record are written at once, so that one cut tears both";
+    RecordBesideLines, "record-beside-lines", "PersistedEID is recorded when the scan has written its last line, while lines are still on their way";
     RegistersStartAnew, "registers-start-anew", "after a recovery PersistedEID starts at zero, as at the first boot";
     PersistWithoutScan, "persist-without-scan", "PersistedEID advances when the scan starts, not when it has finished";
 }

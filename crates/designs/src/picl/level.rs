@@ -122,6 +122,16 @@ impl Level for LastLevel {
         ],
         &["picl.acs_gap=1", "picl.undo_buffer_bytes=4096"],
         &["picl.acs_gap=0"],
+        &["picl.eid_bits=2", "picl.acs_gap=1"],
+        &[
+            "picl.undo_buffer_bytes=128",
+            "picl.acknowledge_window_blocks=1",
+        ],
+        &[
+            "picl.undo_buffer_bytes=512",
+            "picl.acknowledge_window_blocks=3",
+        ],
+        &["picl.bloom_filter_bits=64", "picl.acs_sets_per_step=1"],
     ];
     const KEYS: Keys = keys!("picl");
     const KEEPS_LAST_LEVEL: bool = true;

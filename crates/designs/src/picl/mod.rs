@@ -473,6 +473,11 @@ impl<L: Level> InCacheLog<L> {
         let record = self.record_at(now);
         let durable = Self::write_copy(hardware, 0, &record, now, 0);
         self.writing = Writing::Copy0 { record, durable };
+        if self.bug == Some(Bug::RoutineCopiesTogether) {
+            let durable = Self::write_copy(hardware, 1, &record, now, 0);
+            self.writing = Writing::Copy1 { record, durable };
+            hardware.events.schedule(durable, EVENT_REGISTERS);
+        }
         hardware.statistics.log_acknowledgements += 1;
         hardware.events.schedule(durable, EVENT_REGISTERS);
     }
@@ -495,8 +500,14 @@ impl<L: Level> InCacheLog<L> {
             Writing::Copy0 { .. } | Writing::Nothing => 0,
         };
         let record = self.record_at(block_durable);
-        let not_before = block_durable.max(copy_1_durable);
-        let first = Self::write_copy(hardware, 0, &record, now, not_before);
+        let not_before = match self.bug {
+            Some(Bug::RecordBeforeBlock) => copy_1_durable,
+            _ => block_durable.max(copy_1_durable),
+        };
+        let mut first = Self::write_copy(hardware, 0, &record, now, not_before);
+        if self.bug == Some(Bug::CopiesTogether) {
+            first = not_before;
+        }
         let durable = Self::write_copy(hardware, 1, &record, now, first);
         self.writing = Writing::Copy1 { record, durable };
         hardware.statistics.log_acknowledgements += 1;

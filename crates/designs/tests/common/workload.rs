@@ -35,7 +35,8 @@ impl Workload {
         until: Cycles,
     ) -> Result<(), Accusation> {
         loop {
-            if let Some(failure) = rig.hardware.failure.take() {
+            let broken = rig.hardware.breach.take();
+            if let Some(failure) = broken.or_else(|| rig.hardware.failure.take()) {
                 return Err(Accusation::Failed(failure.0));
             }
             let overflowed = rig.overflowed && self.accesses_after_overflow == 0;

@@ -17,6 +17,7 @@ use super::record::{self, Kind, u32_at};
 use super::{Destination, Failure, Holding, Identity};
 use crate::error::Error;
 use crate::machine::Machine;
+use crate::mistakes::Mistake;
 use crate::request::Prepared;
 
 const HEAD_BYTES: usize = 8;
@@ -61,6 +62,7 @@ pub struct Follower {
     ledger: Ledger,
     unsealed: Vec<(LineNumber, Line)>,
     memory: Arena,
+    mistake: Option<Mistake>,
 }
 
 impl Follower {
@@ -84,6 +86,7 @@ impl Follower {
             ledger: Ledger::default(),
             unsealed: Vec::new(),
             memory,
+            mistake: prepared.workload.mistake,
         })
     }
 
@@ -124,6 +127,7 @@ impl Follower {
             line.0.copy_from_slice(&payload[at..at + LINE_BYTES]);
             line
         };
+        let before = self.unsealed.len();
         match kind {
             Kind::Identity | Kind::Fact => {}
             Kind::Memory => {
@@ -135,10 +139,16 @@ impl Follower {
                 self.unsealed.extend(lines);
             }
             Kind::Seal => {
+                if self.mistake == Some(Mistake::ReplicaForgetsSealed) {
+                    self.unsealed.clear();
+                }
                 for (line, bytes) in self.unsealed.drain(..) {
                     self.memory.write_line(line * LINE_BYTES as u64, &bytes);
                 }
             }
+        }
+        if self.mistake == Some(Mistake::ReplicaSkipsLine) && self.unsealed.len() > before {
+            self.unsealed.remove(before);
         }
         Ok(())
     }
@@ -146,7 +156,11 @@ impl Follower {
     /// The newest epoch that is held, with its digest.
     pub fn holds(&self) -> Option<(u64, Digest)> {
         let position = self.ledger.position?;
-        Some((position.epoch, self.memory.digest().unwrap_or_default()))
+        let further = u64::from(self.mistake == Some(Mistake::ReplicaNamesNextEpoch));
+        Some((
+            position.epoch + further,
+            self.memory.digest().unwrap_or_default(),
+        ))
     }
 
     /// A copy of the memory that is held.

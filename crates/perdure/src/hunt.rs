@@ -1,0 +1,635 @@
+//! `perdure hunt`: swarm testing. Each seed draws a machine, a schedule and a design's unlucky choices
+//! of its own, and cuts the power there; the first failure is made as small as it still shows.
+//!
+//! Always true here:
+//! - A seed is the whole story: the same seed of the same request draws the same machine and makes
+//!   the same cuts, in any order, on any number of threads or hosts.
+//! - What is reported ends with the lowest seed that failed, or with the last one asked for; seeds
+//!   that happened to be done beyond it are dropped.
+//! - A machine that the design refuses is drawn again, from the same seed. A run that the design
+//!   gives up in the middle (a log that is full) accuses nobody, and is counted.
+
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use perdure_designs::{Design, Promise, Visitor, with_design};
+use perdure_hardware::random::Random;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::api::{Observer, Unobserved};
+use crate::campaign;
+use crate::configuration::no_such_design;
+use crate::error::Error;
+use crate::reads::Reads;
+use crate::request::{Prepared, Request, Resume, Schedule};
+use crate::token::{BUILD, Token};
+use crate::verify::Verdict;
+
+/// Cuts of one seed.
+const CUTS: u64 = 60;
+
+/// Machines that are drawn for one seed until the design takes one.
+const DRAWS: u64 = 24;
+
+/// Runs that shrinking takes at most.
+const SHRINKING_RUNS: usize = 80;
+
+/// What is asked for.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Hunt {
+    /// The design, the program if there is one, and settings that every machine has.
+    pub request: Request,
+    /// The first seed.
+    #[serde(default = "first")]
+    pub first_seed: u64,
+    /// So many seeds.
+    pub seeds: Option<u64>,
+    /// As many seeds as make so many cuts.
+    pub cuts: Option<u64>,
+    /// As many as begin within so much time.
+    pub seconds: Option<f64>,
+    /// Make a failure smaller before it is reported.
+    #[serde(default = "yes")]
+    pub shrink: bool,
+}
+
+fn yes() -> bool {
+    true
+}
+
+fn first() -> u64 {
+    1
+}
+
+/// A key with values to choose from; one of them is drawn as often as the key's default.
+type Choice = (&'static str, &'static [&'static str]);
+
+const MACHINES: &[Choice] = &[
+    ("l1i.bytes", &["1KiB", "4KiB"]),
+    ("l1d.bytes", &["1KiB", "2KiB", "4KiB"]),
+    ("l1d.ways", &["1", "2"]),
+    ("l2.bytes", &["2KiB", "4KiB", "16KiB", "32KiB"]),
+    ("l2.ways", &["1", "2", "4"]),
+    (
+        "llc.bytes_per_hart",
+        &["4KiB", "8KiB", "16KiB", "64KiB", "256KiB"],
+    ),
+    ("llc.ways", &["1", "4", "16"]),
+    ("core.store_buffer_entries", &["1", "32"]),
+    ("nvm.banks", &["1", "3", "64", "256"]),
+    ("nvm.row_bytes", &["64", "256", "4096"]),
+    ("nvm.row_read_ns", &["10", "500"]),
+    ("nvm.row_write_ns", &["10", "4000"]),
+    ("nvm.write_queue_entries", &["1", "2", "8"]),
+    ("nvm.scheduling", &["\"fcfs\"", "\"fr-fcfs\""]),
+    ("scheduling.lookahead_cycles", &["1", "1000", "20000"]),
+    ("scheduling.slice_cycles", &["5000", "50000"]),
+];
+
+const STEPS: [u64; 4] = [1000, 2000, 4000, 8000];
+const REGIONS_KIB: [u64; 5] = [4, 16, 64, 128, 256];
+const OUTPUT_EVERY: [u64; 3] = [300, 1000, 2000];
+
+fn one_of<T: Copy>(random: &mut Random, among: &[T]) -> T {
+    among[random.below(among.len() as u64) as usize]
+}
+
+/// What a design says about itself that a machine is drawn by.
+struct Drawn {
+    by_domain: bool,
+    settings: Vec<(&'static str, Vec<&'static str>)>,
+}
+
+impl Drawn {
+    /// Every key of the design's unlucky settings with its values.
+    fn of<D: Design>() -> Self {
+        let mut settings: Vec<(&str, Vec<&str>)> = Vec::new();
+        for text in D::UNLUCKY_SETTINGS.iter().flat_map(|set| set.iter()) {
+            let Some((key, value)) = text.split_once('=') else {
+                continue;
+            };
+            match settings.iter_mut().find(|(known, _)| *known == key) {
+                Some((_, values)) if values.contains(&value) => {}
+                Some((_, values)) => values.push(value),
+                None => settings.push((key, vec![value])),
+            }
+        }
+        if !D::NEEDS_INCLUSION && D::PROMISE != Promise::CausalCut {
+            settings.push(("llc.inclusion", vec!["inclusive", "non-inclusive"]));
+        }
+        Self {
+            by_domain: D::PROMISE == Promise::CausalCut,
+            settings,
+        }
+    }
+
+    /// The request of a seed; the `attempt`-th, where the design refused those before.
+    fn request(&self, base: &Request, seed: u64, attempt: u64) -> Request {
+        let mut random = Random::new(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ attempt << 56);
+        let random = &mut random;
+        let mut set = Vec::new();
+        for (key, values) in MACHINES {
+            // The later the attempt, the closer to the preset: something must fit.
+            if random.below(2 + attempt / 4) == 0 {
+                set.push(format!("{key}={}", one_of(random, values)));
+            }
+        }
+        for (key, values) in &self.settings {
+            if random.below(2) == 0 {
+                set.push(format!("{key}={}", one_of(random, values)));
+            }
+        }
+        let harts = if self.by_domain {
+            one_of(random, &[2u64, 4, 4])
+        } else {
+            one_of(random, &[1u64, 1, 2, 4])
+        };
+        if base.harts.is_none() {
+            set.push(format!("harts={harts}"));
+        }
+        if harts > 1 && random.below(4) == 0 {
+            set.push("l2.harts=2".into());
+        }
+        set.push(if self.by_domain || random.below(3) == 0 {
+            format!("epoch.stores={}", one_of(random, &[200, 500, 2000]))
+        } else {
+            let length = one_of(random, &[2000, 5000, 10_000, 20_000, 60_000]);
+            format!("epoch.instructions={length}")
+        });
+        let schedules = [Schedule::NearEvents, Schedule::Random, Schedule::Stratified];
+        let mut request = Request {
+            schedule: Some(one_of(random, &schedules)),
+            cuts: Some(CUTS),
+            seed: Some(random.bits() >> 1),
+            during_recovery: true,
+            resume: Some(one_of(random, &[Resume::Sample, Resume::None])),
+            jobs: Some(1),
+            ..base.clone()
+        };
+        // What the user set holds, whatever is drawn.
+        set.append(&mut request.set);
+        request.set = set;
+        if request.program.is_empty() && request.programs.is_empty() {
+            let (steps, region) = (one_of(random, &STEPS), one_of(random, &REGIONS_KIB));
+            let every = one_of(random, &OUTPUT_EVERY);
+            request.program = vec![format!(
+                "@exerciser:{}:{region}:{every}:{harts}",
+                steps / harts
+            )];
+        }
+        request
+    }
+}
+
+/// A failure, and how to see it again.
+#[derive(Clone, Debug)]
+struct Failure {
+    verdict: String,
+    message: Option<String>,
+    /// Of the cut; for what no cut showed, the start.
+    cycle: u64,
+    token: String,
+}
+
+/// What a run of one request came to.
+#[derive(Debug, Default)]
+struct Seen {
+    cuts: u64,
+    resumed: u64,
+    cuts_during_recovery: u64,
+    states: BTreeMap<String, u64>,
+    paths: BTreeMap<String, u64>,
+    gave_up: bool,
+    failure: Option<Failure>,
+}
+
+/// Why a run came to nothing.
+enum Stopped {
+    /// The machine cannot be built, or not with this design.
+    Refused,
+    Interrupted,
+    Error(Error),
+}
+
+struct Attempt<'a> {
+    request: &'a Request,
+    observer: &'a dyn Observer,
+}
+
+impl Visitor for Attempt<'_> {
+    type Output = Result<Seen, Stopped>;
+
+    fn visit<D: Design>(self) -> Self::Output {
+        let prepared = match self.request.prepare() {
+            Ok(prepared) => prepared,
+            Err(Error::Configuration(_)) => return Err(Stopped::Refused),
+            Err(other) => return Err(Stopped::Error(other)),
+        };
+        let planted = self.request.planted_bug.as_deref();
+        let named = |bug: &&perdure_designs::PlantedBug| Some(bug.name) == planted;
+        let bug = D::PLANTED_BUGS.iter().find(named).map(|bug| bug.name);
+        let campaign = match campaign::run::<D>(self.request, &prepared, bug, self.observer) {
+            Ok(campaign) => campaign,
+            Err(Error::Configuration(_)) => return Err(Stopped::Refused),
+            Err(Error::Design { .. }) => {
+                return Ok(Seen {
+                    gave_up: true,
+                    ..Seen::default()
+                });
+            }
+            Err(error @ (Error::Contract { .. } | Error::Defect(_) | Error::Deadlock { .. })) => {
+                return Ok(Seen {
+                    failure: Some(without_cut(self.request, &prepared, &error)),
+                    ..Seen::default()
+                });
+            }
+            Err(_) if self.observer.interrupted() => return Err(Stopped::Interrupted),
+            Err(other) => return Err(Stopped::Error(other)),
+        };
+        if campaign.interrupted {
+            return Err(Stopped::Interrupted);
+        }
+        let document = Value::Object(campaign.to_json(&prepared));
+        let counts = |key: &str| -> BTreeMap<String, u64> {
+            let counts = document["coverage"][key].as_object();
+            let counts = counts.into_iter().flatten();
+            counts
+                .filter_map(|(name, count)| Some((name.clone(), count.as_u64()?)))
+                .filter(|(_, count)| *count > 0)
+                .collect()
+        };
+        let number = |value: &Value| value.as_u64().unwrap_or(0);
+        let accused = |verdict: Verdict| verdict.is_failure();
+        let failed = campaign.results.iter().find(|one| accused(one.verdict));
+        Ok(Seen {
+            cuts: number(&document["cuts"]),
+            resumed: number(&document["resumed"]),
+            cuts_during_recovery: number(&document["coverage"]["cuts_during_recovery"]),
+            states: counts("design_states"),
+            paths: counts("paths"),
+            gave_up: false,
+            failure: failed.map(|one| {
+                let document = one.to_json();
+                let text = |key: &str| document[key].as_str().map(ToOwned::to_owned);
+                Failure {
+                    verdict: text("verdict").unwrap_or_default(),
+                    message: text("message"),
+                    cycle: number(&document["cycle"]),
+                    token: one.token.clone(),
+                }
+            }),
+        })
+    }
+}
+
+/// A failure of the run itself: any cut of it shows it.
+fn without_cut(request: &Request, prepared: &Prepared, error: &Error) -> Failure {
+    let verdict = match error {
+        Error::Contract { .. } => "contract-broken",
+        Error::Deadlock { .. } => "deadlock",
+        _ => "defect",
+    };
+    let token = Token {
+        request: request.clone(),
+        at: 1,
+        tear_seed: 0,
+        later_cuts: Vec::new(),
+        checked: prepared.check.is_some(),
+        config_hash: prepared.configuration.hash(),
+        given: prepared.digests(),
+        reads: Reads::default(),
+        build: BUILD.into(),
+    };
+    Failure {
+        verdict: verdict.into(),
+        message: Some(error.to_string()),
+        cycle: 1,
+        token: token.encode(),
+    }
+}
+
+fn attempt(request: &Request, observer: &dyn Observer) -> Result<Seen, Stopped> {
+    with_design(&request.design, Attempt { request, observer })
+        .unwrap_or_else(|| Err(Stopped::Error(no_such_design(&request.design))))
+}
+
+struct Describe;
+
+impl Visitor for Describe {
+    type Output = Drawn;
+
+    fn visit<D: Design>(self) -> Drawn {
+        Drawn::of::<D>()
+    }
+}
+
+/// An observer of many runs at once: it passes interruptions on, and nothing else.
+struct Quiet<'a>(&'a dyn Observer);
+
+impl Observer for Quiet<'_> {
+    fn progress(&self, _done: u64, _total: u64, _unit: &str, _message: &str) {}
+
+    fn interrupted(&self) -> bool {
+        self.0.interrupted()
+    }
+}
+
+/// What all seeds have seen so far.
+struct Hunters<'a> {
+    hunt: &'a Hunt,
+    drawn: &'a Drawn,
+    observer: &'a dyn Observer,
+    started: Instant,
+    next: AtomicU64,
+    /// No seed beyond it is begun: the lowest that failed.
+    last: AtomicU64,
+    done: Mutex<BTreeMap<u64, (Request, Seen)>>,
+}
+
+impl Hunters<'_> {
+    fn work(&self) -> Result<(), Error> {
+        while self.goes_on() {
+            let seed = self.next.fetch_add(1, Ordering::Relaxed);
+            if seed > self.last.load(Ordering::Relaxed) {
+                return Ok(());
+            }
+            let Some((request, seen)) = self.try_seed(seed)? else {
+                return Ok(());
+            };
+            if seen.failure.is_some() {
+                self.last.fetch_min(seed, Ordering::Relaxed);
+            }
+            self.keep(seed, request, seen);
+        }
+        Ok(())
+    }
+
+    fn goes_on(&self) -> bool {
+        let in_time = (self.hunt.seconds)
+            .is_none_or(|seconds| self.started.elapsed() < Duration::from_secs_f64(seconds));
+        let done = self.lock();
+        let cuts: u64 = done.values().map(|(_, seen)| seen.cuts).sum();
+        in_time && self.hunt.cuts.is_none_or(|most| cuts < most) && !self.observer.interrupted()
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<u64, (Request, Seen)>> {
+        self.done
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    /// Draws machines for a seed until the design takes one. `None` if the user stopped it.
+    fn try_seed(&self, seed: u64) -> Result<Option<(Request, Seen)>, Error> {
+        let observer = Quiet(self.observer);
+        for number in 0..DRAWS {
+            let request = self.drawn.request(&self.hunt.request, seed, number);
+            match attempt(&request, &observer) {
+                Ok(seen) => return Ok(Some((request, seen))),
+                Err(Stopped::Refused) => {}
+                Err(Stopped::Interrupted) => return Ok(None),
+                Err(Stopped::Error(error)) => return Err(error),
+            }
+        }
+        // Nothing that was drawn fits what the user set: it is the user's machine, then.
+        let request = Request {
+            seed: Some(seed),
+            cuts: Some(CUTS),
+            during_recovery: true,
+            ..self.hunt.request.clone()
+        };
+        match attempt(&request, &observer) {
+            Ok(seen) => Ok(Some((request, seen))),
+            Err(Stopped::Interrupted) => Ok(None),
+            Err(Stopped::Error(error)) => Err(error),
+            Err(Stopped::Refused) => {
+                request.prepare()?;
+                Err(Error::Configuration(format!(
+                    "seed {seed}: {} takes no machine with these settings",
+                    request.design
+                )))
+            }
+        }
+    }
+
+    fn keep(&self, seed: u64, request: Request, seen: Seen) {
+        let mut done = self.lock();
+        let known = |pick: fn(&Seen) -> &BTreeMap<String, u64>| -> Vec<String> {
+            let all = done.values().flat_map(|(_, seen)| pick(seen).keys());
+            all.cloned().collect()
+        };
+        let (states, paths) = (known(|seen| &seen.states), known(|seen| &seen.paths));
+        let new: Vec<&str> = (seen.states.keys().filter(|one| !states.contains(one)))
+            .chain(seen.paths.keys().filter(|one| !paths.contains(one)))
+            .map(String::as_str)
+            .collect();
+        let news = if new.is_empty() {
+            "nothing new".into()
+        } else {
+            format!("new: {}", new.join(", "))
+        };
+        done.insert(seed, (request, seen));
+        let cuts = done.values().map(|(_, seen)| seen.cuts).sum();
+        let message = format!("seed {seed}: {news}");
+        drop(done);
+        let total = self.hunt.cuts.unwrap_or(0);
+        self.observer.progress(cuts, total, "cuts", &message);
+    }
+}
+
+/// Hunts. The result is the same for any number of jobs, unless time or the user ends it.
+pub fn run(hunt: &Hunt, observer: &dyn Observer) -> Result<Value, Error> {
+    let design = &hunt.request.design;
+    let drawn = with_design(design, Describe).ok_or_else(|| no_such_design(design))?;
+    if hunt.seeds.is_none() && hunt.cuts.is_none() && hunt.seconds.is_none() {
+        return Err(Error::Request(
+            "hunt: say how long, with --cuts or --minutes".into(),
+        ));
+    }
+    let last = hunt.seeds.map_or(u64::MAX, |seeds| {
+        (hunt.first_seed + seeds).saturating_sub(1)
+    });
+    let hunters = Hunters {
+        hunt,
+        drawn: &drawn,
+        observer,
+        started: Instant::now(),
+        next: AtomicU64::new(hunt.first_seed),
+        last: AtomicU64::new(last),
+        done: Mutex::default(),
+    };
+    let jobs = hunt.request.jobs.unwrap_or(1).max(1);
+    std::thread::scope(|scope| {
+        let spawned: Vec<_> = (0..jobs)
+            .map(|_| {
+                let work = || hunters.work();
+                let thread = std::thread::Builder::new().stack_size(16 << 20);
+                thread.spawn_scoped(scope, work)
+            })
+            .collect();
+        spawned.into_iter().try_for_each(|thread| {
+            let thread = thread.map_err(|source| Error::Host {
+                what: "starting a thread (--jobs)".into(),
+                source,
+            })?;
+            thread
+                .join()
+                .unwrap_or_else(|_| Err(Error::Defect("a hunting thread failed".into())))
+        })
+    })?;
+    let interrupted = observer.interrupted();
+    let done = hunters.done.into_inner();
+    let done = done.unwrap_or_else(std::sync::PoisonError::into_inner);
+    Ok(report(hunt, done, interrupted, observer))
+}
+
+/// What the seeds up to the last that counts have seen.
+fn report(
+    hunt: &Hunt,
+    done: BTreeMap<u64, (Request, Seen)>,
+    interrupted: bool,
+    observer: &dyn Observer,
+) -> Value {
+    let mut sums = Seen::default();
+    let (mut seeds, mut gave_up, mut found) = (0u64, 0u64, Value::Null);
+    let mut by_seed = Vec::new();
+    for (seed, (request, seen)) in done {
+        // Without a gap: what an interruption left out ends the report.
+        if seed != hunt.first_seed + seeds {
+            break;
+        }
+        seeds += 1;
+        sums.cuts += seen.cuts;
+        sums.resumed += seen.resumed;
+        sums.cuts_during_recovery += seen.cuts_during_recovery;
+        gave_up += u64::from(seen.gave_up);
+        let mut new = Vec::new();
+        for (all, these) in [
+            (&mut sums.states, &seen.states),
+            (&mut sums.paths, &seen.paths),
+        ] {
+            for (name, count) in these {
+                if !all.contains_key(name) {
+                    new.push(name.clone());
+                }
+                *all.entry(name.clone()).or_default() += count;
+            }
+        }
+        by_seed.push(json!({"seed": seed, "cuts": seen.cuts, "gave_up": seen.gave_up, "new": new}));
+        if let Some(failure) = seen.failure {
+            let most = if hunt.shrink { SHRINKING_RUNS } else { 0 };
+            found = shrunk(seed, &request, failure, most, observer);
+            break;
+        }
+        if hunt.cuts.is_some_and(|most| sums.cuts >= most) {
+            break;
+        }
+    }
+    json!({
+        "design": hunt.request.design,
+        "planted_bug": hunt.request.planted_bug,
+        "first_seed": hunt.first_seed,
+        "seeds": seeds,
+        "cuts": sums.cuts,
+        "resumed": sums.resumed,
+        "gave_up": gave_up,
+        "interrupted": interrupted,
+        "coverage": {
+            "design_states": sums.states,
+            "paths": sums.paths,
+            "cuts_during_recovery": sums.cuts_during_recovery,
+        },
+        "found": found,
+        "by_seed": by_seed,
+    })
+}
+
+/// Makes a failure small: a shorter program, fewer harts, the preset's settings one by one, one cut.
+fn shrunk(
+    seed: u64,
+    request: &Request,
+    failure: Failure,
+    most_runs: usize,
+    observer: &dyn Observer,
+) -> Value {
+    let mut smallest = (request.clone(), failure);
+    let mut runs = 0;
+    loop {
+        let mut smaller = None;
+        for candidate in candidates(&smallest.0) {
+            if runs == most_runs || observer.interrupted() {
+                break;
+            }
+            runs += 1;
+            observer.progress(runs as u64, 0, "runs", "making the failure smaller");
+            if let Ok(Seen {
+                failure: Some(failure),
+                ..
+            }) = attempt(&candidate, &Unobserved)
+            {
+                smaller = Some((candidate, failure));
+                break;
+            }
+        }
+        match smaller {
+            Some(smaller) => smallest = smaller,
+            None => break,
+        }
+    }
+    let (small, failure) = smallest;
+    let mut command = vec!["perdure".into(), "cut".into(), "--during-recovery".into()];
+    command.extend(["--design".into(), small.design.clone()]);
+    command.extend(["--machine".into(), small.machine.clone()]);
+    for text in &small.set {
+        command.extend(["--set".into(), text.clone()]);
+    }
+    command.extend(["--at".to_owned(), failure.cycle.to_string(), "--".into()]);
+    command.extend(small.program.iter().cloned());
+    json!({
+        "seed": seed,
+        "verdict": failure.verdict,
+        "message": failure.message,
+        "cycle": failure.cycle,
+        "token": failure.token,
+        "drawn": {"set": request.set, "program": request.program},
+        "set": small.set,
+        "program": small.program,
+        "command": command,
+        "shrinking_runs": runs,
+    })
+}
+
+/// Smaller requests than this one, those that save most first.
+fn candidates(request: &Request) -> Vec<Request> {
+    let mut smaller = Vec::new();
+    let exerciser = request
+        .program
+        .first()
+        .filter(|name| name.starts_with("@exerciser:"));
+    let numbers = exerciser.and_then(|name| {
+        let numbers = name.split(':').skip(1).map(|text| text.parse::<u64>().ok());
+        numbers.collect::<Option<Vec<u64>>>()
+    });
+    if let Some(numbers) = numbers {
+        for (index, least) in [(0, 60), (3, 1), (1, 4)] {
+            let Some(&number) = numbers.get(index).filter(|&&number| number > least) else {
+                continue;
+            };
+            let mut fewer = numbers.clone();
+            fewer[index] = number / 2;
+            let text: Vec<String> = fewer.iter().map(u64::to_string).collect();
+            let mut candidate = request.clone();
+            candidate.program = vec![format!("@exerciser:{}", text.join(":"))];
+            smaller.push(candidate);
+        }
+    }
+    for index in 0..request.set.len() {
+        let mut candidate = request.clone();
+        candidate.set.remove(index);
+        smaller.push(candidate);
+    }
+    smaller
+}
