@@ -209,6 +209,11 @@ fn system_v() {
 }
 
 #[test]
+fn reports_of_the_system() {
+    has_known_facts("reports");
+}
+
+#[test]
 fn owners_and_wishes() {
     has_known_facts("owners");
 }

@@ -121,6 +121,16 @@ pub(crate) enum Report {
     Uptime,
     LoadAverage,
     Auxiliary,
+    /// `io`.
+    Transfers,
+    MountInfo,
+    /// `smaps`.
+    MapsInFull,
+    /// `smaps_rollup`.
+    MapsTogether,
+    VirtualMemory,
+    /// Every hart, as a list.
+    Harts,
 }
 
 /// What an inode is.

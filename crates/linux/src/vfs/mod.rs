@@ -9,6 +9,7 @@ pub(crate) mod content;
 pub(crate) mod descriptor;
 pub(crate) mod host_view;
 pub(crate) mod inode;
+pub(crate) mod late;
 pub(crate) mod locks;
 pub(crate) mod path;
 pub(crate) mod pipe;

@@ -3,11 +3,47 @@
 use std::fmt::Write;
 
 use super::inode::Report;
-use crate::address_space::{Backing, Purpose};
+use crate::address_space::{Backing, Mapping, Purpose};
 use crate::kernel::Kernel;
 use crate::machine::{Machine, PAGE_BYTES};
-use crate::page_table::{EXECUTE, READ, WRITE};
+use crate::page_table::{EXECUTE, READ, VALID, WRITE, frame_of};
 use crate::process::{Process, ProcessId, UNLIMITED, USER_ID};
+
+/// What of mappings is in memory.
+#[derive(Clone, Copy, Default)]
+struct Resident {
+    kib: u64,
+    /// A page that several share counts for its part.
+    proportional_bytes: u64,
+    /// In pages that several have.
+    shared_kib: u64,
+    /// In pages that are no file's.
+    anonymous_kib: u64,
+}
+
+impl Resident {
+    /// The lines of `smaps` that are counts. Every page counts as written and used.
+    fn text(self) -> String {
+        let lines = [
+            ("Rss:", self.kib),
+            ("Pss:", self.proportional_bytes / 1024),
+            ("Shared_Clean:", 0),
+            ("Shared_Dirty:", self.shared_kib),
+            ("Private_Clean:", 0),
+            ("Private_Dirty:", self.kib - self.shared_kib),
+            ("Referenced:", self.kib),
+            ("Anonymous:", self.anonymous_kib),
+            ("AnonHugePages:", 0),
+            ("Swap:", 0),
+            ("SwapPss:", 0),
+            ("Locked:", 0),
+        ];
+        lines.iter().fold(String::new(), |mut text, (name, kib)| {
+            let _ = writeln!(text, "{name:15} {kib:8} kB");
+            text
+        })
+    }
+}
 
 /// A hundredth of a second, in which `/proc` counts.
 const TICK_NS: u64 = 10_000_000;
@@ -29,6 +65,15 @@ impl Kernel {
             Report::Mounts => self.mounts(),
             Report::ProcessorInfo => self.processor_info(),
             Report::MemoryInfo => self.memory_info(),
+            Report::MapsInFull => self.maps_in_full(process),
+            Report::MapsTogether => self.maps_together(process),
+            Report::MountInfo => self.mount_info(),
+            Report::VirtualMemory => self.virtual_memory(),
+            Report::Harts => format!("{}\n", hart_list(self.settings.harts)),
+            // Nothing is counted: no account of it is kept.
+            Report::Transfers => "rchar: 0\nwchar: 0\nsyscr: 0\nsyscw: 0\nread_bytes: 0\n\
+                 write_bytes: 0\ncancelled_write_bytes: 0\n"
+                .to_owned(),
             Report::SystemStat => self.system_stat(machine),
             Report::Uptime => {
                 let up = machine.clock_ns() / TICK_NS;
@@ -58,47 +103,154 @@ impl Kernel {
     }
 
     fn maps(&self, process: &Process) -> String {
+        let mappings = self.spaces[process.space].mappings.iter();
+        mappings
+            .map(|(&start, mapping)| self.map_line(start, mapping))
+            .collect()
+    }
+
+    fn map_line(&self, start: u64, mapping: &Mapping) -> String {
+        let has = |bit: u64, letter: char| {
+            if mapping.permissions & bit != 0 {
+                letter
+            } else {
+                '-'
+            }
+        };
+        let (offset, inode, path) = match mapping.backing {
+            Backing::Anonymous => (0, 0, String::new()),
+            Backing::File { inode, offset, .. } => {
+                let path = self
+                    .files
+                    .path_of(inode)
+                    .unwrap_or_else(|| "(deleted)".to_owned());
+                (offset, u64::from(inode.0) + 1, path)
+            }
+        };
+        let name = match mapping.purpose {
+            Purpose::Heap => "[heap]".to_owned(),
+            Purpose::Stack => "[stack]".to_owned(),
+            Purpose::Trampoline => "[sigpage]".to_owned(),
+            Purpose::Plain => path,
+        };
+        let device = if inode == 0 { "00:00" } else { "08:01" };
+        let line = format!(
+            "{start:08x}-{end:08x} {r}{w}{x}{p} {offset:08x} {device} {inode}",
+            end = mapping.end,
+            r = has(READ, 'r'),
+            w = has(WRITE, 'w'),
+            x = has(EXECUTE, 'x'),
+            p = if mapping.shared { 's' } else { 'p' },
+        );
+        if name.is_empty() {
+            format!("{line} \n")
+        } else {
+            format!("{line:<72} {name}\n")
+        }
+    }
+
+    /// What of every mapping is in memory, by the mapping's start.
+    fn resident(&self, process: &Process) -> Vec<(u64, Resident)> {
+        let mappings = &self.spaces[process.space].mappings;
+        let mut all: Vec<(u64, Resident)> = Vec::new();
+        self.spaces.for_each_page(process.space, |page, leaf| {
+            let address = page * PAGE_BYTES;
+            let Some((&start, mapping)) = mappings.range(..=address).next_back() else {
+                return;
+            };
+            if leaf & VALID == 0 || address >= mapping.end {
+                return;
+            }
+            if all.last().is_none_or(|(last, _)| *last != start) {
+                all.push((start, Resident::default()));
+            }
+            if let Some((_, resident)) = all.last_mut() {
+                // A file holds the frames of its own pages, too.
+                let of_file = matches!(mapping.backing, Backing::File { .. }) && mapping.shared;
+                let holders = self.frames.holders(frame_of(leaf));
+                let users = u64::from(holders.saturating_sub(u32::from(of_file)).max(1));
+                let kib = PAGE_BYTES / 1024;
+                resident.kib += kib;
+                resident.proportional_bytes += PAGE_BYTES / users;
+                if users > 1 {
+                    resident.shared_kib += kib;
+                }
+                if !of_file {
+                    resident.anonymous_kib += kib;
+                }
+            }
+        });
+        all
+    }
+
+    fn maps_in_full(&self, process: &Process) -> String {
+        let all = self.resident(process);
         let mut text = String::new();
         for (&start, mapping) in &self.spaces[process.space].mappings {
-            let has = |bit: u64, letter: char| {
-                if mapping.permissions & bit != 0 {
-                    letter
-                } else {
-                    '-'
-                }
-            };
-            let (offset, inode, path) = match mapping.backing {
-                Backing::Anonymous => (0, 0, String::new()),
-                Backing::File { inode, offset, .. } => {
-                    let path = self
-                        .files
-                        .path_of(inode)
-                        .unwrap_or_else(|| "(deleted)".to_owned());
-                    (offset, u64::from(inode.0) + 1, path)
-                }
-            };
-            let name = match mapping.purpose {
-                Purpose::Heap => "[heap]".to_owned(),
-                Purpose::Stack => "[stack]".to_owned(),
-                Purpose::Trampoline => "[sigpage]".to_owned(),
-                Purpose::Plain => path,
-            };
-            let device = if inode == 0 { "00:00" } else { "08:01" };
-            let line = format!(
-                "{start:08x}-{end:08x} {r}{w}{x}{p} {offset:08x} {device} {inode}",
-                end = mapping.end,
-                r = has(READ, 'r'),
-                w = has(WRITE, 'w'),
-                x = has(EXECUTE, 'x'),
-                p = if mapping.shared { 's' } else { 'p' },
+            let found = all.binary_search_by_key(&start, |(start, _)| *start);
+            let resident = found.map_or_else(|_| Resident::default(), |at| all[at].1);
+            let size = (mapping.end - start) / 1024;
+            text += &self.map_line(start, mapping);
+            let _ = write!(
+                text,
+                "Size:           {size:8} kB\nKernelPageSize:        4 kB\n\
+                 MMUPageSize:           4 kB\n{resident}VmFlags:",
+                resident = resident.text(),
             );
-            let _ = if name.is_empty() {
-                writeln!(text, "{line} ")
-            } else {
-                writeln!(text, "{line:<72} {name}")
-            };
+            for (bit, flag) in [(READ, "rd"), (WRITE, "wr"), (EXECUTE, "ex")] {
+                if mapping.permissions & bit != 0 {
+                    let _ = write!(text, " {flag}");
+                }
+            }
+            text += if mapping.shared { " sh" } else { "" };
+            text += " mr mw me \n";
         }
         text
+    }
+
+    fn maps_together(&self, process: &Process) -> String {
+        let mappings = &self.spaces[process.space].mappings;
+        let start = mappings.keys().next().copied().unwrap_or(0);
+        let end = mappings.values().next_back().map_or(0, |last| last.end);
+        let mut sum = Resident::default();
+        for (_, one) in self.resident(process) {
+            sum.kib += one.kib;
+            sum.proportional_bytes += one.proportional_bytes;
+            sum.shared_kib += one.shared_kib;
+            sum.anonymous_kib += one.anonymous_kib;
+        }
+        let line = format!("{start:08x}-{end:08x} ---p 00000000 00:00 0");
+        format!("{line:<72} [rollup]\n{}", sum.text())
+    }
+
+    fn mount_info(&self) -> String {
+        let mut text = "1 1 8:1 / / rw - ext4 rootfs rw\n2 1 8:1 / /proc rw - proc proc rw\n\
+             3 1 8:1 / /sys rw - sysfs sysfs rw\n"
+            .to_owned();
+        for (number, mount) in (4..).zip(&self.files.mounts) {
+            let mut path = String::new();
+            for letter in mount.path.chars() {
+                match letter {
+                    ' ' | '\t' | '\n' | '\\' => {
+                        let _ = write!(path, "\\{:03o}", u32::from(letter));
+                    }
+                    _ => path.push(letter),
+                }
+            }
+            let _ = writeln!(text, "{number} 1 8:1 / {path} rw - ext4 host rw");
+        }
+        text
+    }
+
+    fn virtual_memory(&self) -> String {
+        let faults: u64 = (self.spaces.iter())
+            .map(|(_, space)| space.page_faults)
+            .sum();
+        format!(
+            "nr_free_pages {free}\npgpgin 0\npgpgout 0\npswpin 0\npswpout 0\npgfault {faults}\n\
+             pgmajfault 0\noom_kill 0\n",
+            free = self.frames.free(),
+        )
     }
 
     fn status(&self, process: &Process) -> String {

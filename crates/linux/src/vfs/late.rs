@@ -1,0 +1,82 @@
+//! Files of `/proc` and `/sys` that take no room before somebody asks for them.
+//!
+//! Always true: what stands here becomes inodes when its name is first looked up, so that a program
+//! that never looks there has the inodes that it had without it.
+
+use super::inode::Report;
+use super::{DirectoryNode, FileSystem, InodeId, Node};
+use crate::errno::Errno;
+
+/// What such a file says.
+enum Says {
+    Report(Report),
+    Text(&'static str),
+}
+
+/// A directory that is there from the start, what is made in it, and what that says. The directories
+/// between are made, too.
+const LATE: [(&str, &str, Says); 14] = [
+    ("/proc/1", "io", Says::Report(Report::Transfers)),
+    ("/proc/1", "mountinfo", Says::Report(Report::MountInfo)),
+    ("/proc/1", "smaps", Says::Report(Report::MapsInFull)),
+    (
+        "/proc/1",
+        "smaps_rollup",
+        Says::Report(Report::MapsTogether),
+    ),
+    ("/proc", "cmdline", Says::Text("\n")),
+    ("/proc", "diskstats", Says::Text("")),
+    ("/proc", "vmstat", Says::Report(Report::VirtualMemory)),
+    (
+        "/proc/sys",
+        "fs/file-max",
+        Says::Text("9223372036854775807\n"),
+    ),
+    ("/proc/sys", "fs/nr_open", Says::Text("1024\n")),
+    ("/proc/sys/kernel", "cap_last_cap", Says::Text("40\n")),
+    (SYSTEM, "node/node0/cpulist", Says::Report(Report::Harts)),
+    (SYSTEM, "node/has_memory", Says::Text("0\n")),
+    (SYSTEM, "node/online", Says::Text("0\n")),
+    (SYSTEM, "node/possible", Says::Text("0\n")),
+];
+const SYSTEM: &str = "/sys/devices/system";
+
+impl FileSystem {
+    /// Makes what stands here under a name that a directory has not: a file, or a directory with all
+    /// that is below it.
+    pub fn make_late(&mut self, directory: InodeId, name: &str) -> Result<Option<InodeId>, Errno> {
+        // Nearly every look-up ends here: it is not for any of these.
+        let begins = |rest: &str| rest.split('/').next() == Some(name);
+        if !LATE.iter().any(|(_, rest, _)| begins(rest)) {
+            return Ok(None);
+        }
+        let path = self.directory_path(directory);
+        let mut made = None;
+        let here = LATE
+            .iter()
+            .filter(|(parent, rest, _)| *parent == path && begins(rest));
+        for (_, rest, says) in here {
+            let mut at = directory;
+            let mut parts = rest.split('/').peekable();
+            while let Some(part) = parts.next() {
+                let known = self.directory(at)?.entries.get(part).copied().flatten();
+                let next = if let Some(known) = known {
+                    known
+                } else {
+                    let is_file = parts.peek().is_none();
+                    let (node, mode) = match says {
+                        _ if !is_file => (DirectoryNode::empty(at, part, None), 0o555),
+                        Says::Report(report) => (Node::Report(*report), 0o444),
+                        Says::Text(text) => (Node::Fixed((*text).to_owned()), 0o444),
+                    };
+                    let id = self.create(node, mode, self.start_ns);
+                    self.enter(at, part, id)?;
+                    id
+                };
+                made.get_or_insert(next);
+                at = next;
+            }
+        }
+        Ok(made)
+    }
+}
