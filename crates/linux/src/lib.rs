@@ -85,6 +85,7 @@ mod output;
 mod page_table;
 mod process;
 mod program;
+mod queues;
 mod random;
 mod rare;
 mod refusals;

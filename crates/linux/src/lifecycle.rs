@@ -165,6 +165,7 @@ impl Kernel {
         self.rare.wishes.remove(&thread.id);
         self.rare.lock_waits.remove(&thread.id);
         self.rare.system_v.waiting.remove(&thread.id);
+        self.rare.queues.receivers.remove(&thread.id);
         if let Some(process) = self.processes.get_mut(id) {
             process.retired = process.retired.saturating_add(thread.retired);
         }
@@ -236,6 +237,7 @@ impl Kernel {
         }
         let usage = self.usage(process, machine);
         for (_, descriptor) in process.descriptors.iter() {
+            self.forget_request(id, descriptor.file);
             self.close_file(process.program, descriptor.file);
         }
         self.undo_semaphores(id);

@@ -12,6 +12,7 @@ use serde::de::DeserializeOwned;
 use crate::futex::Departed;
 use crate::jobs::Jobs;
 use crate::net::Sockets;
+use crate::queues::Queues;
 use crate::refusals::Refusals;
 use crate::signal::SignalFile;
 use crate::syscalls::preferences::AllWishes;
@@ -45,6 +46,8 @@ pub(crate) struct Rare {
     pub wishes: AllWishes,
     /// Part 25.
     pub system_v: SystemV,
+    /// Part 26.
+    pub queues: Queues,
 }
 
 /// The rare parts of open files, which stand with their kind.
@@ -94,6 +97,7 @@ impl Rare {
         append_part(out, 23, self.seals.is_empty(), &self.seals);
         append_part(out, 24, self.wishes.is_empty(), &self.wishes);
         append_part(out, 25, self.system_v.is_empty(), &self.system_v);
+        append_part(out, 26, self.queues.is_empty(), &self.queues);
     }
 
     /// The parts that stand in bytes; `None` if the bytes are damaged.
@@ -124,6 +128,7 @@ impl Rare {
                 23 => take_part(rest, &mut rare.seals)?,
                 24 => take_part(rest, &mut rare.wishes)?,
                 25 => take_part(rest, &mut rare.system_v)?,
+                26 => take_part(rest, &mut rare.queues)?,
                 _ => return None,
             };
         }

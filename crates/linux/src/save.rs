@@ -356,7 +356,8 @@ impl Kernel {
         rare.system_v.validate(
             |id| self.files.file(id).is_ok(),
             |id| self.threads.contains_key(id),
-        )
+        )?;
+        self.validate_queues()
     }
 
     fn validate_programs(&self) -> Result<(), &'static str> {

@@ -619,6 +619,7 @@ impl Kernel {
         if interrupted.is_some() {
             self.rare.lock_waits.remove(&id);
             self.rare.system_v.waiting.remove(&id);
+            self.rare.queues.receivers.remove(&id);
         }
         // Also between two steps of a call, where nobody waits.
         let transferred = std::mem::take(&mut thread.transferred);

@@ -209,6 +209,11 @@ fn system_v() {
 }
 
 #[test]
+fn message_queues() {
+    has_known_facts("queues");
+}
+
+#[test]
 fn reports_of_the_system() {
     has_known_facts("reports");
 }

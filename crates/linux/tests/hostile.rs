@@ -294,6 +294,8 @@ fn forged_states_are_refused_or_run() {
     forge("processes.c", 70_000);
     // Segments, semaphores and queues.
     forge("system_v.c", 200_000);
+    // Messages, and who is to be told of them.
+    forge("queues.c", 132_000);
     // Timers of every kind.
     forge("../../../../tests/guests/alarms.c", 80_000);
     // Terminals.

@@ -390,6 +390,7 @@ impl Kernel {
         if inode.is_some() && locks::release(&mut self.locks, LockOwner::process(process), inode) {
             self.wake_all_file_waiters();
         }
+        self.forget_request(process, file);
         let program = self.processes[process].program;
         self.close_file(program, file);
         Ok(())
@@ -492,6 +493,10 @@ impl Kernel {
                 return;
             }
             Object::Process(_) => {}
+            Object::Queue(id) => {
+                self.free_queue_if_unused(id);
+                return;
+            }
         }
         self.wake_file_waiters(program);
     }

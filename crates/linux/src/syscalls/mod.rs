@@ -15,6 +15,7 @@ pub(crate) mod pipes;
 pub(crate) mod polling;
 pub(crate) mod preferences;
 pub(crate) mod processes;
+pub(crate) mod queues;
 pub(crate) mod signals;
 pub(crate) mod sockets;
 pub(crate) mod system_v;

@@ -135,6 +135,13 @@ impl Kernel {
                 (if ready { POLLIN | POLLRDNORM } else { 0 }, 0)
             }),
             Object::Socket(id) => self.socket_readiness(*id),
+            Object::Queue(id) => self.rare.queues.all.get(id).map_or((POLLERR, 0), |queue| {
+                let has_any = !queue.messages.is_empty();
+                let data = if has_any { POLLIN | POLLRDNORM } else { 0 };
+                let is_full = queue.is_full();
+                let room = if is_full { 0 } else { POLLOUT | POLLWRNORM };
+                (data | room, queue.activity)
+            }),
         }
     }
 

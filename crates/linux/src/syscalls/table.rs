@@ -9,7 +9,8 @@
 
 use super::{
     Answer, Call, directories, files, identity, memory, messages, pidfds, pipes, polling,
-    preferences, processes, signals, sockets, system_v, threads, time, timers, transfer, watches,
+    preferences, processes, queues, signals, sockets, system_v, threads, time, timers, transfer,
+    watches,
 };
 
 /// A system call's implementation.
@@ -220,12 +221,12 @@ const TABLE: &[Row] = &[
     (177, "getegid", Some(identity::getuid)),
     (178, "gettid", Some(threads::gettid)),
     (179, "sysinfo", Some(identity::sysinfo)),
-    (180, "mq_open", None),
-    (181, "mq_unlink", None),
-    (182, "mq_timedsend", None),
-    (183, "mq_timedreceive", None),
-    (184, "mq_notify", None),
-    (185, "mq_getsetattr", None),
+    (180, "mq_open", Some(queues::mq_open)),
+    (181, "mq_unlink", Some(queues::mq_unlink)),
+    (182, "mq_timedsend", Some(queues::mq_timedsend)),
+    (183, "mq_timedreceive", Some(queues::mq_timedreceive)),
+    (184, "mq_notify", Some(queues::mq_notify)),
+    (185, "mq_getsetattr", Some(queues::mq_getsetattr)),
     (186, "msgget", Some(system_v::msgget)),
     (187, "msgctl", Some(system_v::msgctl)),
     (188, "msgrcv", Some(system_v::msgrcv)),

@@ -117,7 +117,7 @@ pub(crate) fn target(call: &Call, number: u64) -> Result<Target, Errno> {
         Object::Terminal {
             terminal, master, ..
         } => Target::Terminal((*terminal, *master)),
-        Object::Poller(_) | Object::Process(_) => return Err(Errno::EINVAL),
+        Object::Poller(_) | Object::Process(_) | Object::Queue(_) => return Err(Errno::EINVAL),
         Object::Socket(_) => Target::Socket,
     })
 }

@@ -64,6 +64,8 @@ pub(crate) enum Object {
     Socket(u32),
     /// A process, by `pidfd_open`.
     Process(ProcessId),
+    /// A message queue of POSIX.
+    Queue(u32),
 }
 
 /// `flock` on an open file.
@@ -326,9 +328,11 @@ impl OpenFiles {
                 Object::Event(id) => self.events.get(*id).is_some(),
                 Object::Poller(id) => self.pollers.get(*id).is_some(),
                 // Looked at elsewhere.
-                Object::Timer(_) | Object::Signals(_) | Object::Watcher(_) | Object::Process(_) => {
-                    true
-                }
+                Object::Timer(_)
+                | Object::Signals(_)
+                | Object::Watcher(_)
+                | Object::Process(_)
+                | Object::Queue(_) => true,
                 Object::Terminal { inode, .. } => files.inode(*inode).is_ok(),
                 Object::Fifo { pipe, inode, .. } => {
                     let traits = self.traits.get(pipe);

@@ -15,7 +15,7 @@ enum Says {
 
 /// A directory that is there from the start, what is made in it, and what that says. The directories
 /// between are made, too.
-const LATE: [(&str, &str, Says); 14] = [
+const LATE: [(&str, &str, Says); 19] = [
     ("/proc/1", "io", Says::Report(Report::Transfers)),
     ("/proc/1", "mountinfo", Says::Report(Report::MountInfo)),
     ("/proc/1", "smaps", Says::Report(Report::MapsInFull)),
@@ -33,6 +33,15 @@ const LATE: [(&str, &str, Says); 14] = [
         Says::Text("9223372036854775807\n"),
     ),
     ("/proc/sys", "fs/nr_open", Says::Text("1024\n")),
+    ("/proc/sys", "fs/mqueue/msg_max", Says::Text("10\n")),
+    ("/proc/sys", "fs/mqueue/msg_default", Says::Text("10\n")),
+    ("/proc/sys", "fs/mqueue/msgsize_max", Says::Text("8192\n")),
+    (
+        "/proc/sys",
+        "fs/mqueue/msgsize_default",
+        Says::Text("8192\n"),
+    ),
+    ("/proc/sys", "fs/mqueue/queues_max", Says::Text("256\n")),
     ("/proc/sys/kernel", "cap_last_cap", Says::Text("40\n")),
     (SYSTEM, "node/node0/cpulist", Says::Report(Report::Harts)),
     (SYSTEM, "node/has_memory", Says::Text("0\n")),
