@@ -156,7 +156,7 @@ def test_a_run_that_is_stopped_early_is_no_failure(
 
 def test_not_an_elf(command: Command, tmp_path: Path) -> None:
     file = tmp_path / "program"
-    file.write_text("#!/bin/sh\n")
+    file.write_text("a text\n")
     assert_refused(command("run", "--", file), "not an ELF")
     file.write_bytes(b"")
     assert_refused(command("run", "--", file), "program")
