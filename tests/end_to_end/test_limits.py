@@ -193,3 +193,203 @@ def test_long_calls_are_done_in_steps_that_a_signal_comes_between(
     """
     ended = guest(source, "run", "--design", "ideal")
     assert (ended.status, ended.stdout) == (0, "in steps\n"), ended.stderr
+
+
+SMALLEST = ("--set", "nvm.bytes=64MiB", "--set", "picl.log_limit_bytes=16MiB")
+SMALLEST += ("--set", "picl.log_extent_bytes=1MiB", "--set", "epoch.instructions=2e5")
+
+# Each makes something until it is refused, says how many and why, lets go, and makes one again.
+EXHAUSTED = {
+    "processes": (
+        "EAGAIN",
+        r"""
+        static int children[5000];
+        static int make(long at) {
+            children[at] = fork();
+            if (children[at] == 0) { pause(); _exit(0); }
+            return children[at] < 0 ? -1 : 0;
+        }
+        static void drop(long at) {
+            kill(children[at], SIGKILL);
+            waitpid(children[at], 0, 0);
+        }
+        """,
+    ),
+    "descriptors": (
+        "EMFILE",
+        r"""
+        static int files[5000];
+        static int make(long at) {
+            files[at] = open("/dev/null", O_RDONLY);
+            return files[at] < 0 ? -1 : 0;
+        }
+        static void drop(long at) { close(files[at]); }
+        """,
+    ),
+    "mappings": (
+        "ENOMEM",
+        r"""
+        static char *base;
+        static int make(long at) {
+            if (!base)
+                base = mmap(0, 1L << 30, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+            return mprotect(base + (at << 13), 4096, PROT_READ);
+        }
+        static void drop(long at) { mprotect(base + (at << 13), 4096, PROT_NONE); }
+        """,
+    ),
+    "page tables": (
+        "EFAULT|ENOMEM",
+        r"""
+        static char *base;
+        static int zeros;
+        static int make(long at) {
+            if (!base) {
+                base = mmap(0, 1L << 40, PROT_READ | PROT_WRITE,
+                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+                zeros = open("/dev/zero", O_RDONLY);
+            }
+            /* A table for each page, which a call touches: it can say that it cannot. */
+            return read(zeros, base + (at << 21), 1) == 1 ? 0 : -1;
+        }
+        static void drop(long at) { madvise(base + (at << 21), 4096, MADV_DONTNEED); }
+        """,
+    ),
+    "files": (
+        "ENOSPC|ENFILE",
+        r"""
+        static char name[300];
+        static int make(long at) {
+            sprintf(name, "%0240ld", at);
+            int file = open(name, O_WRONLY | O_CREAT | O_EXCL, 0644);
+            return file < 0 ? -1 : close(file);
+        }
+        static void drop(long at) {
+            sprintf(name, "%0240ld", at);
+            unlink(name);
+        }
+        """,
+    ),
+    "signals": (
+        "EAGAIN",
+        r"""
+        static int make(long at) {
+            sigset_t set;
+            sigemptyset(&set);
+            sigaddset(&set, SIGRTMIN);
+            sigprocmask(SIG_BLOCK, &set, 0);
+            return sigqueue(getpid(), SIGRTMIN, (union sigval){.sival_int = at});
+        }
+        static void drop(long at) {
+            sigset_t set;
+            sigemptyset(&set);
+            sigaddset(&set, SIGRTMIN);
+            sigwaitinfo(&set, 0);
+        }
+        """,
+    ),
+    "epoll": (
+        "EMFILE",
+        r"""
+        static int poller, file;
+        static int make(long at) {
+            if (!poller) { poller = epoll_create1(0); file = eventfd(0, 0); }
+            int next = dup(file);
+            struct epoll_event event = {.events = EPOLLIN};
+            return next < 0 ? -1 : epoll_ctl(poller, EPOLL_CTL_ADD, next, &event);
+        }
+        static void drop(long at) {
+            epoll_ctl(poller, EPOLL_CTL_DEL, file + 1 + at, 0);
+            close(file + 1 + at);
+        }
+        """,
+    ),
+}
+
+EXHAUSTING = r"""
+int main(void) {
+    const long limit = LIMIT;
+    long made = 0;
+    while (made < limit && make(made) == 0) made++;
+    const char *error = made < limit ? strerrorname_np(errno) : "none";
+    static char text[100];
+    sprintf(text, "%ld %s\n", made, error);
+    for (long at = made - 1; at >= 0; at--) drop(at);
+    write(1, text, strlen(text));
+    if (make(0)) return 3;
+    drop(0);
+    return 0;
+}
+"""
+
+
+@pytest.mark.parametrize("what", EXHAUSTED)
+def test_what_is_used_up_is_refused_as_on_linux_and_the_program_goes_on(
+    guest: Callable[..., Ended], what: str
+) -> None:
+    errors, source = EXHAUSTED[what]
+    most = {"mappings": 70_000, "processes": 5000, "descriptors": 5000}.get(what, 40_000)
+    ended = guest(source + EXHAUSTING.replace("LIMIT", str(most)), "run", *SMALLEST)
+    assert ended.status == 0, ended.stdout + ended.stderr
+    made, error = ended.stdout.split()
+    assert error in errors.split("|"), ended.stdout
+    assert int(made) > 30
+    assert ended.peak_bytes < 600 * MIB
+
+
+def test_a_fork_bomb_ends_when_it_is_told_to(guest: Callable[..., Ended]) -> None:
+    source = r"""
+    int main(void) {
+        int ends[2];
+        pipe(ends);
+        int first = getpid();
+        /* Each child goes on forking, until nobody can. */
+        for (;;) {
+            int child = fork();
+            if (child < 0) break;
+            if (child > 0 && getpid() != first) continue;
+        }
+        const char *name = strerrorname_np(errno);
+        if (getpid() != first) { close(ends[1]); close(ends[0]); pause(); }
+        signal(SIGTERM, SIG_IGN);
+        kill(0, SIGTERM);
+        while (wait(0) > 0) continue;
+        puts(name);
+        int child = fork();
+        if (child == 0) _exit(7);
+        int status = 0;
+        waitpid(child, &status, 0);
+        return WEXITSTATUS(status) == 7 ? 0 : 3;
+    }
+    """
+    ended = guest(source, "run", *SMALLEST)
+    assert (ended.status, ended.stdout) == (0, "EAGAIN\n"), ended.stderr
+    assert ended.peak_bytes < 600 * MIB
+
+
+def test_a_thread_bomb_is_refused(guest: Callable[..., Ended]) -> None:
+    source = r"""
+    #include <pthread.h>
+    static void *rest(void *unused) { for (;;) pause(); }
+    int main(void) {
+        pthread_attr_t small;
+        pthread_attr_init(&small);
+        pthread_attr_setstacksize(&small, 16384);
+        pthread_t thread;
+        long made = 0;
+        int error = 0;
+        while (made < 10000 && !(error = pthread_create(&thread, &small, rest, 0))) made++;
+        printf("%s\n", made > 100 ? strerrorname_np(error) : "few");
+        fflush(stdout);
+        _exit(0);
+    }
+    """
+    ended = guest(source, "run", *SMALLEST)
+    assert (ended.status, ended.stdout) == (0, "EAGAIN\n"), ended.stderr
+
+
+def test_the_room_is_the_same_after_a_cut(guest: Callable[..., Ended]) -> None:
+    source = EXHAUSTED["processes"][1]
+    program = source + EXHAUSTING.replace("LIMIT", "5000")
+    ended = guest(program, "cut", "--cuts", "5", "--resume", "all", *SMALLEST)
+    assert (ended.result["verified"], ended.result["resumed"]) == (5, 5), ended.stderr

@@ -18,6 +18,7 @@ use crate::process::{
 };
 use crate::program::{Progress, Recipe, random_seed};
 use crate::rare::Rare;
+use crate::room::Room;
 use crate::schedule::Scheduler;
 use crate::syscalls::processes::check_regular;
 use crate::thread::Thread;
@@ -158,6 +159,7 @@ impl Kernel {
             futexes: BTreeMap::new(),
             output: Output::new(programs),
             released: Released::default(),
+            room: Room::default(),
             rare: Rare::default(),
             progress: Vec::new(),
             unknown: BTreeSet::new(),

@@ -86,6 +86,8 @@ pub struct Configuration {
     /// Bytes that the programs may write to standard output and error, and read of the host's files,
     /// in all.
     pub host_limit_bytes: u64,
+    /// The most bytes that the kernel's saved state may have.
+    pub image_room_bytes: u64,
     /// Size of the first thread's stack.
     pub stack_bytes: u64,
 }
@@ -105,6 +107,7 @@ impl Default for Configuration {
             clock_start_ns: 1_767_225_600_000_000_000,
             output_limit_bytes: 64 << 10,
             host_limit_bytes: 4 << 30,
+            image_room_bytes: 256 << 20,
             stack_bytes: 8 << 20,
         }
     }

@@ -20,6 +20,7 @@ use crate::process::{ProcessId, Processes};
 use crate::program::{Progress, Recipe};
 use crate::rare::Rare;
 use crate::release::Release;
+use crate::room::Room;
 use crate::schedule::Scheduler;
 use crate::signal::{SIGBUS, SIGILL, SIGKILL, SIGSEGV, SIGTRAP, SignalInfo};
 use crate::thread::{FutexKey, Thread};
@@ -41,6 +42,8 @@ pub(crate) struct Settings {
     pub programs: Vec<Recipe>,
     /// Bytes of standard output and error that may be written in all.
     pub host_limit_bytes: u64,
+    /// The most bytes that the saved state may have.
+    pub image_room_bytes: u64,
 }
 
 impl Settings {
@@ -55,6 +58,7 @@ impl Settings {
             first_directory: InodeId::default(),
             programs: Vec::new(),
             host_limit_bytes: configuration.host_limit_bytes,
+            image_room_bytes: configuration.image_room_bytes,
         }
     }
 }
@@ -76,6 +80,8 @@ pub struct Kernel {
     pub(crate) futexes: BTreeMap<FutexKey, VecDeque<ThreadId>>,
     pub(crate) output: Output,
     pub(crate) released: Released,
+    /// Not saved: it follows from everything else.
+    pub(crate) room: Room,
     pub(crate) rare: Rare,
     /// By the program's place in the configuration, like `reports`.
     pub(crate) progress: Vec<Progress>,
@@ -139,9 +145,13 @@ impl Kernel {
             BadAccess::PastEnd => (SIGBUS, 2, "it lies beyond the end of the mapped file"),
             BadAccess::OutOfMemory => {
                 let total = (self.frames.total() * PAGE_BYTES) >> 20;
-                let cause = format!(
-                    "out of memory: all {total} MiB of the machine's memory are in use; give it more"
-                );
+                let cause = if self.frames.free() == 0 {
+                    format!(
+                        "out of memory: all {total} MiB of the machine's memory are in use; give it more"
+                    )
+                } else {
+                    "out of memory: the kernel's state has no room for more page tables; give the machine more".to_owned()
+                };
                 self.end_by_signal(SIGKILL, cause, thread, hart.pc, Some(address), None);
                 return self.leave(hart_index, thread, machine);
             }

@@ -90,6 +90,7 @@ mod random;
 mod rare;
 mod refusals;
 mod release;
+mod room;
 mod save;
 mod schedule;
 mod signal;

@@ -9,6 +9,7 @@ use crate::errno::Errno;
 use crate::kernel::Kernel;
 use crate::machine::{Machine, PAGE_BYTES, SpaceId};
 use crate::page_table::{ALL_PAGES, EXECUTE, READ, VALID, WRITE, entry, frame_of};
+use crate::room::Growth;
 use crate::vfs::InodeId;
 use crate::vfs::inode::PAGE_PRESENT;
 
@@ -69,6 +70,9 @@ impl Kernel {
             return Err(BadAccess::Forbidden);
         }
         machine.charge(FAULT_CYCLES);
+        if old & VALID == 0 {
+            self.make_room_for_page(space, page, mapping.shared)?;
+        }
         self.spaces[space].page_faults += 1;
         let never_used = self.frames.never_used();
         let new = if old & VALID == 0 {
@@ -86,6 +90,25 @@ impl Kernel {
             machine.mappings_changed(space, page..page + 1, mapping.executable());
         }
         Ok(new)
+    }
+
+    /// Fails if the state has no room for the page tables of a page, or the page list of a file's.
+    fn make_room_for_page(
+        &mut self,
+        space: SpaceId,
+        page: u64,
+        shared: bool,
+    ) -> Result<(), BadAccess> {
+        let growth = Growth {
+            bytes: 64,
+            page_tables: (self.spaces.tables()).missing(self.spaces[space].root(), page),
+            page_lists: u64::from(shared),
+        };
+        let grows = growth.page_tables + growth.page_lists > 0;
+        if grows && !self.make_last_room(growth) {
+            return Err(BadAccess::OutOfMemory);
+        }
+        Ok(())
     }
 
     /// The page of a file that shows so far into a mapping of it, which begins at `offset` and shows

@@ -182,6 +182,33 @@ impl PageTables {
         self.tables.get(slot).iter().all(|&word| word == 0)
     }
 
+    /// How many tables must be made before a page can have an entry.
+    pub fn missing(&self, root: u32, page: u64) -> u64 {
+        let mut slot = root;
+        for level in (1..LEVELS).rev() {
+            let next = self.tables.get(slot)[(page >> (level * BITS) & MASK) as usize];
+            if next == 0 {
+                return u64::from(level);
+            }
+            slot = next_table(next);
+        }
+        0
+    }
+
+    /// How many tables an address space has.
+    pub fn count(&self, root: u32) -> u64 {
+        self.count_below(root, LEVELS)
+    }
+
+    fn count_below(&self, slot: u32, level: u32) -> u64 {
+        if level == 1 {
+            return 1;
+        }
+        let words = self.tables.get(slot).iter().filter(|&&word| word != 0);
+        let below = words.map(|&word| self.count_below(next_table(word), level - 1));
+        1 + below.sum::<u64>()
+    }
+
     /// Every page that has an entry, in order.
     pub fn for_each(&self, root: u32, mut visit: impl FnMut(u64, u64)) {
         self.visit_below(root, LEVELS, 0, &mut visit);
@@ -221,6 +248,9 @@ mod tests {
         }
         assert_eq!(table.get(root, 2), 0);
         assert_eq!(table.get(root, u64::MAX >> 12), 0);
+        assert_eq!((table.count(root), table.count(other)), (10, 4));
+        let missing = [5, 1024, 1 << 19, 1 << 34].map(|page| table.missing(root, page));
+        assert_eq!(missing, [0, 1, 2, 3]);
         let mut seen = Vec::new();
         table.update(root, 1..513, |page, word| {
             seen.push(page);

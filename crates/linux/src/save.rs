@@ -27,6 +27,7 @@ use crate::page_table::{PageTables, frame_of};
 use crate::process::{Process, ProcessId, Processes, Zombie};
 use crate::program::Progress;
 use crate::rare::Rare;
+use crate::room::Room;
 use crate::schedule::Scheduler;
 use crate::signal::{SIGNAL_MAX, SignalInfo};
 use crate::thread::{Context, FutexKey, Thread, ThreadState, Wait};
@@ -38,7 +39,7 @@ use crate::vfs::released::Released;
 use crate::vfs::{FileSystem, HostView};
 
 const MAGIC: &[u8; 8] = b"PERDKRNL";
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 const LINE: usize = 64;
 
 /// The sections in their order.
@@ -57,7 +58,23 @@ pub(crate) enum Section {
     FreePageTables,
     FrameCells,
 }
-const SECTIONS: usize = Section::FrameCells as usize + 1;
+const SECTION_ORDER: [Section; 12] = [
+    Section::Settings,
+    Section::Output,
+    Section::Core,
+    Section::Processes,
+    Section::Threads,
+    Section::Spaces,
+    Section::Inodes,
+    Section::PageLists,
+    Section::FreePageLists,
+    Section::PageTables,
+    Section::FreePageTables,
+    Section::FrameCells,
+];
+const SECTIONS: usize = SECTION_ORDER.len();
+/// How many sections are no arrays; they come first.
+pub(crate) const LENGTHS: usize = Section::PageLists as usize;
 const BODY: usize = (LINE + SECTIONS * 16).next_multiple_of(LINE);
 
 /// Why saved bytes are not a kernel.
@@ -117,7 +134,7 @@ struct CoreIn {
 }
 
 /// Room for a section of this length: it at least doubles before the next one has to move.
-fn room(length: usize) -> usize {
+pub(crate) fn room(length: usize) -> usize {
     (length + length / 4).next_power_of_two().max(16 * LINE)
 }
 
@@ -181,57 +198,13 @@ impl Kernel {
         out.clear();
         out.resize(BODY, 0);
         let mut table = Vec::new();
-        let mut section = |out: &mut Vec<u8>, fill: &dyn Fn(&mut Vec<u8>)| {
+        for index in 0..SECTIONS {
             let start = out.len();
-            fill(out);
+            self.append_section(index, out);
             let length = out.len() - start;
             table.push((start as u64, length as u64));
             out.resize(start + room(length), 0);
-        };
-        let core = CoreOut {
-            progress: &self.progress,
-            scheduler: &self.scheduler,
-            frames: &self.frames,
-            zombies: &self.processes.zombies,
-            dead: &self.dead,
-            unknown: &self.unknown,
-            reports: &self.reports,
-            futexes: &self.futexes,
-            open: &self.open,
-            locks: &self.locks,
-            files: &self.files,
-            released: &self.released,
-        };
-        let lists = &self.files.page_lists;
-        let tables = self.spaces.tables().arena();
-        section(out, &|out| append(out, &self.settings));
-        section(out, &|out| append(out, &self.output));
-        section(out, &|out| {
-            append(out, &core);
-            self.rare.save(&self.open, out);
-        });
-        section(out, &|out| {
-            let processes = self.processes.live.values();
-            processes.for_each(|process| save_record(out, Some(process)));
-        });
-        section(out, &|out| {
-            self.threads
-                .values()
-                .for_each(|thread| save_thread(out, thread));
-        });
-        section(out, &|out| {
-            let spaces = self.spaces.slots().iter();
-            spaces.for_each(|space| save_record(out, space.as_ref()));
-        });
-        section(out, &|out| {
-            let inodes = self.files.inodes.iter();
-            inodes.for_each(|inode| save_record(out, inode.as_ref()));
-        });
-        section(out, &|out| append_words(out, lists.slots().as_flattened()));
-        section(out, &|out| append_halves(out, lists.free_slots()));
-        section(out, &|out| append_words(out, tables.slots().as_flattened()));
-        section(out, &|out| append_halves(out, tables.free_slots()));
-        section(out, &|out| append_halves(out, self.frames.cells()));
+        }
         for (index, (offset, length)) in table.into_iter().enumerate() {
             let at = LINE + 16 * index;
             out[at..at + 8].copy_from_slice(&offset.to_le_bytes());
@@ -244,6 +217,65 @@ impl Kernel {
         out[12..16].copy_from_slice(&(SECTIONS as u32).to_le_bytes());
         out[16..24].copy_from_slice(&length.to_le_bytes());
         out[24..32].copy_from_slice(&checksum.to_le_bytes());
+    }
+
+    /// A section's bytes.
+    fn append_section(&self, index: usize, out: &mut Vec<u8>) {
+        let lists = &self.files.page_lists;
+        let tables = self.spaces.tables().arena();
+        match SECTION_ORDER[index] {
+            Section::Settings => append(out, &self.settings),
+            Section::Output => append(out, &self.output),
+            Section::Core => {
+                let core = CoreOut {
+                    progress: &self.progress,
+                    scheduler: &self.scheduler,
+                    frames: &self.frames,
+                    zombies: &self.processes.zombies,
+                    dead: &self.dead,
+                    unknown: &self.unknown,
+                    reports: &self.reports,
+                    futexes: &self.futexes,
+                    open: &self.open,
+                    locks: &self.locks,
+                    files: &self.files,
+                    released: &self.released,
+                };
+                append(out, &core);
+                self.rare.save(&self.open, out);
+            }
+            Section::Processes => {
+                let processes = self.processes.live.values();
+                processes.for_each(|process| save_record(out, Some(process)));
+            }
+            Section::Threads => {
+                let threads = self.threads.values();
+                threads.for_each(|thread| save_thread(out, thread));
+            }
+            Section::Spaces => {
+                let spaces = self.spaces.slots().iter();
+                spaces.for_each(|space| save_record(out, space.as_ref()));
+            }
+            Section::Inodes => {
+                let inodes = self.files.inodes.iter();
+                inodes.for_each(|inode| save_record(out, inode.as_ref()));
+            }
+            Section::PageLists => append_words(out, lists.slots().as_flattened()),
+            Section::FreePageLists => append_halves(out, lists.free_slots()),
+            Section::PageTables => append_words(out, tables.slots().as_flattened()),
+            Section::FreePageTables => append_halves(out, tables.free_slots()),
+            Section::FrameCells => append_halves(out, self.frames.cells()),
+        }
+    }
+
+    /// Lengths of the sections that are no arrays.
+    pub(crate) fn section_lengths(&self) -> [u64; LENGTHS] {
+        let mut scratch = Vec::new();
+        std::array::from_fn(|index| {
+            scratch.clear();
+            self.append_section(index, &mut scratch);
+            scratch.len() as u64
+        })
     }
 
     /// The kernel from bytes written by [`Kernel::save`]; more bytes may follow them.
@@ -307,6 +339,7 @@ impl Kernel {
             futexes: core.futexes,
             output,
             released: core.released,
+            room: Room::default(),
             rare,
             progress: core.progress,
             unknown: core.unknown,

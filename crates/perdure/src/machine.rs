@@ -238,6 +238,7 @@ impl<D: Design> Machine<D> {
             clock_start_ns: configuration.kernel.clock_start_ns,
             output_limit_bytes: configuration.kernel.output_limit_bytes,
             host_limit_bytes: configuration.kernel.host_limit_bytes,
+            image_room_bytes: layout.kernel.end - layout.kernel.start,
             stack_bytes: configuration.kernel.stack_bytes,
             ..workload.kernel.clone()
         };

@@ -404,6 +404,8 @@ pub(crate) fn getdents64(call: &mut Call) -> Answer {
     let mut offset = file.offset;
     if file.listing.is_empty() || offset == 0 {
         let names = listing(call, directory)?;
+        let bytes = names.iter().map(|listed| listed.name.len() + 16).sum();
+        call.make_room_for_bytes(bytes)?;
         call.file_mut(number)?.listing = names;
     }
     let names = &call.file(number)?.listing;

@@ -284,7 +284,10 @@ fn open_inode(call: &mut Call, inode: InodeId, flags: u32, place: &Place) -> Ans
         _ => None,
     };
     let object = match text {
-        Some(text) => Object::Text { inode, text },
+        Some(text) => {
+            call.make_room_for_bytes(text.len())?;
+            Object::Text { inode, text }
+        }
         None => Object::Inode(inode),
     };
     let parent = call.kernel.files.directory_path(place.directory);

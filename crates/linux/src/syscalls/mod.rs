@@ -35,11 +35,15 @@ use crate::machine::{Machine, SpaceId, ThreadId};
 use crate::outcome::{ExitReport, Outcome};
 use crate::process::{Ending, Process, ProcessId};
 use crate::refusals::Refusal;
+use crate::room::Growth;
 use crate::thread::{ThreadState, Wait};
 use crate::vfs::descriptor::{Descriptor, OpenFile};
 
 /// Cycles of entering and leaving the kernel and finding the handler.
 const CALL_CYCLES: u64 = 300;
+
+/// Numbers of calls are below this.
+const NUMBERS: u64 = 512;
 
 /// `futex`, which notes its refusals itself.
 const FUTEX: u64 = 98;
@@ -124,6 +128,19 @@ impl Call<'_> {
     pub fn file_mut(&mut self, number: u64) -> Result<&mut OpenFile, Errno> {
         let file = self.descriptor(number)?.file;
         self.kernel.open.files.get_mut(file).ok_or(Errno::EBADF)
+    }
+
+    /// Fails if the state has no room for so many bytes that an open file is to keep.
+    pub fn make_room_for_bytes(&mut self, bytes: usize) -> Result<(), Errno> {
+        let growth = Growth {
+            bytes: bytes as u64,
+            ..Growth::default()
+        };
+        if self.kernel.make_room(growth) {
+            Ok(())
+        } else {
+            Err(Errno::ENOMEM)
+        }
     }
 
     /// A descriptor for a new open file.
@@ -249,7 +266,18 @@ impl Kernel {
         let mut arguments = [0; 6];
         arguments.copy_from_slice(&hart.x[10..16]);
         let space = self.processes[process].space;
-        let answer = if let Some(handler) = table::handler(number) {
+        let handler = table::handler(number);
+        let room = match handler {
+            Some(_) => self.make_room_for_call(number, &arguments, process),
+            None => Ok(()),
+        };
+        let answer = if let Err(error) = room {
+            // What a long call has moved is told first.
+            match self.threads.get(&thread).map_or(0, |own| own.transferred) {
+                0 => Err(error.into()),
+                moved => Ok(moved),
+            }
+        } else if let Some(handler) = handler {
             let answer = handler(&mut Call {
                 kernel: self,
                 machine,
@@ -264,7 +292,7 @@ impl Kernel {
             }
             answer
         } else {
-            self.unknown.insert(number);
+            self.note_unknown(number);
             Err(Errno::ENOSYS.into())
         };
         self.finish_call(hart_index, thread, hart, machine, answer)
@@ -364,6 +392,13 @@ impl Kernel {
             return Outcome::Blocked;
         }
         Outcome::Continue
+    }
+
+    /// Remembers the number of a call that there is not; of those beyond every number, the first.
+    fn note_unknown(&mut self, number: u64) {
+        if number < NUMBERS || self.unknown.range(NUMBERS..).next().is_none() {
+            self.unknown.insert(number);
+        }
     }
 
     /// The system calls that were refused as unknown, by number, with their names.

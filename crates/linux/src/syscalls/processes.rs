@@ -11,6 +11,7 @@ use crate::load::{ARGUMENT_BYTES_MAX, Launch, LoadError, Loaded, name_of};
 use crate::machine::{SpaceId, ThreadId};
 use crate::page_table::ALL_PAGES;
 use crate::process::{Process, ProcessId, USER_ID, Usage, Zombie};
+use crate::room::Growth;
 use crate::signal::{AlternateStack, SIG_IGN, SIGCHLD, SIGNAL_MAX};
 use crate::thread::{Context, Thread, Wait};
 use crate::vfs::InodeId;
@@ -75,7 +76,12 @@ pub(crate) fn clone_process(call: &mut Call) -> Answer {
             return Err(Errno::EMFILE.into());
         }
     }
-    let space = if flags & CLONE_VM != 0 {
+    let shares_space = flags & CLONE_VM != 0;
+    let growth = call.kernel.growth_of_fork(call.process, shares_space);
+    if !call.kernel.make_room(growth) {
+        return Err(Errno::EAGAIN.into());
+    }
+    let space = if shares_space {
         call.kernel.spaces[call.space].users += 1;
         call.machine.charge(FORK_CYCLES);
         call.space
@@ -241,6 +247,14 @@ pub(crate) fn execveat(call: &mut Call) -> Answer {
     call.kernel
         .check_image(call.machine, &launch)
         .map_err(Errno::from)?;
+    let growth = Growth {
+        bytes: (ARGUMENT_BYTES_MAX - room + (64 << 10)) as u64,
+        page_tables: 8,
+        page_lists: 0,
+    };
+    if !call.kernel.make_room(growth) {
+        return Err(Errno::ENOMEM.into());
+    }
     // From here on, the process has this thread alone.
     call.kernel.doom_threads(call.process, Some(call.thread));
     if call.kernel.threads_of(call.process).len() > 1 {
