@@ -167,8 +167,9 @@ def test_compare_runs_designs_in_turn_and_draws(core, command, tmp_path):
 def test_mutants_covers_every_design_that_has_bugs(core, command):
     status, out, _ = command("mutants")
     assert status == 0
-    assert [request["design"] for _, request in core.requests] == ["picl"]
-    assert "1 of 1 planted bugs caught" in out
+    groups = ["machine", "replication", "verifier"]
+    assert [request["design"] for _, request in core.requests] == ["picl", *groups]
+    assert out.count("1 of 1 planted bugs caught") == 4
 
 
 @pytest.mark.parametrize("missed", [True, False])

@@ -65,7 +65,7 @@ fn small_program() -> Vec<u8> {
 fn damaged_elf_files_are_refused_or_run() {
     let original = small_program();
     let path = temporary("damaged.elf");
-    let (first, count) = (number("PERDURE_SEED", 1), number("PERDURE_COUNT", 3000));
+    let (first, count) = (number("PERDURE_SEED", 1), number("PERDURE_COUNT", 1000));
     let (mut refused, mut ran) = (0, 0);
     for seed in first..first + count {
         let mut chance = Chance::new(seed);
@@ -316,7 +316,7 @@ fn forged_sockets_are_refused_or_run() {
 
 fn forge(source: &str, instructions: u64) {
     let (original, runner) = saved(source, instructions);
-    let (first, count) = (number("PERDURE_SEED", 1), number("PERDURE_COUNT", 3000));
+    let (first, count) = (number("PERDURE_SEED", 1), number("PERDURE_COUNT", 1000));
     let (mut refused, mut ran) = (0, 0);
     let section = |index: usize| {
         let at = 64 + 16 * index;

@@ -44,6 +44,8 @@ const CALL_CYCLES: u64 = 300;
 
 /// Numbers of calls are below this.
 const NUMBERS: u64 = 512;
+/// So many greater numbers are remembered.
+const OTHERS: usize = 16;
 
 /// `futex`, which notes its refusals itself.
 const FUTEX: u64 = 98;
@@ -394,9 +396,9 @@ impl Kernel {
         Outcome::Continue
     }
 
-    /// Remembers the number of a call that there is not; of those beyond every number, the first.
+    /// Remembers the number of a call that there is not; of those beyond every number, the first few.
     fn note_unknown(&mut self, number: u64) {
-        if number < NUMBERS || self.unknown.range(NUMBERS..).next().is_none() {
+        if number < NUMBERS || self.unknown.range(NUMBERS..).count() < OTHERS {
             self.unknown.insert(number);
         }
     }
