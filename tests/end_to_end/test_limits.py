@@ -195,8 +195,12 @@ def test_long_calls_are_done_in_steps_that_a_signal_comes_between(
     assert (ended.status, ended.stdout) == (0, "in steps\n"), ended.stderr
 
 
-SMALLEST = ("--set", "nvm.bytes=64MiB", "--set", "picl.log_limit_bytes=16MiB")
-SMALLEST += ("--set", "picl.log_extent_bytes=1MiB", "--set", "epoch.instructions=2e5")
+SMALLEST = (
+    *("--set", "nvm.bytes=64MiB"),
+    *("--set", "picl.log_limit_bytes=16MiB"),
+    *("--set", "picl.log_extent_bytes=1MiB"),
+    *("--set", "epoch.instructions=2e5"),
+)
 
 # Each makes something until it is refused, says how many and why, lets go, and makes one again.
 EXHAUSTED = {
