@@ -27,6 +27,8 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 PROGRAMS = Path(os.environ.get("PERDURE_PROGRAMS", REPOSITORY / "out/programs"))
 TIMEOUT_SECONDS = 300
 """For one command; it takes about a second."""
+ENVIRONMENT = {"LANG": "C.UTF-8", "PATH": "/usr/bin:/bin"}
+"""What a guest and its reference have in common."""
 
 
 @dataclass(frozen=True)
@@ -154,17 +156,29 @@ def compiled(tmp_path: Path) -> Callable[[str], Path]:
     return build
 
 
-@pytest.fixture(scope="module")
-def debian() -> Path:
-    """The sysroot of `test_debian.py`, where there can be one."""
+@pytest.fixture(scope="session")
+def root(request: pytest.FixtureRequest) -> Path:
+    """A Debian sysroot; made once, then found again without the network.
+
+    It holds the `PACKAGES` of every test file that was collected, so that no file's own wishes
+    change it while another file's tests run.
+    """
+    modules = {item.module for item in request.session.items if isinstance(item, pytest.Function)}
+    packages = {name for module in modules for name in getattr(module, "PACKAGES", ())}
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     directory = Path(os.environ.get("PERDURE_SYSROOT") or cache / "perdure/sysroot")
     try:
         with alone(directory):
-            sysroot.make(directory, ("python3",))
+            sysroot.make(directory, sorted(packages))
     except perdure.PerdureError as refusal:
         pytest.skip(f"no Debian riscv64 programs: {refusal}")
     return directory
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    """Every file below a folder, by its relative path."""
+    found = sorted(path for path in folder.rglob("*") if path.is_file())
+    return {str(path.relative_to(folder)): path.read_bytes() for path in found}
 
 
 def without_host_time(result: perdure.api.Json) -> dict[str, object]:

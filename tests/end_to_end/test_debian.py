@@ -10,7 +10,6 @@ from __future__ import annotations
 import bz2
 import gzip
 import lzma
-import os
 import random
 import sqlite3
 import subprocess
@@ -20,10 +19,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from conftest import Command, RunGuest, alone
+from conftest import ENVIRONMENT, Command, RunGuest, files
 
-import perdure
-from perdure import Machine, sysroot
+from perdure import Machine
 
 PACKAGES = ("bzip2", "coreutils", "gzip", "lua5.4", "python3", "sqlite3", "xz-utils", "zstd")
 CUTS = 200
@@ -148,25 +146,6 @@ def prepare(folder: Path) -> Path:
     return folder
 
 
-def files(folder: Path) -> dict[str, bytes]:
-    """Every file below a folder, by its relative path."""
-    found = sorted(path for path in folder.rglob("*") if path.is_file())
-    return {str(path.relative_to(folder)): path.read_bytes() for path in found}
-
-
-@pytest.fixture(scope="session")
-def root() -> Path:
-    """A sysroot with the packages; made once, then found again without the network."""
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    directory = Path(os.environ.get("PERDURE_SYSROOT") or cache / "perdure/sysroot")
-    try:
-        with alone(directory):
-            sysroot.make(directory, PACKAGES)
-    except perdure.PerdureError as refusal:
-        pytest.skip(f"no Debian riscv64 programs: {refusal}")
-    return directory
-
-
 @pytest.fixture
 def folder(tmp_path: Path) -> Callable[[str], Path]:
     """Makes working directories."""
@@ -193,7 +172,7 @@ def test_output_and_files_are_linux_s(
     reference = subprocess.run(
         ["qemu-riscv64", "-L", root, *words],
         cwd=linux,
-        env={"LANG": "C.UTF-8", "PATH": "/usr/bin:/bin"},
+        env=ENVIRONMENT,
         stdin=subprocess.DEVNULL,
         capture_output=True,
         timeout=300,

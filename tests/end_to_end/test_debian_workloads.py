@@ -15,32 +15,18 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from conftest import TIMEOUT_SECONDS, RunGuest, alone
+from conftest import ENVIRONMENT, TIMEOUT_SECONDS, RunGuest, files
 
-import perdure
-from perdure import Machine, inputs, sysroot
+from perdure import Machine, inputs
 from perdure.experiments.programs import Entry, catalogue
 
 ENTRIES = [entry for entry in catalogue() if entry.kind == "debian"]
-ENVIRONMENT = {"LANG": "C.UTF-8", "PATH": "/usr/bin:/bin"}
+PACKAGES = sorted({name for entry in ENTRIES for name in entry.packages})
 
 TIMES = re.compile(rb"(?m)^# (?:Render Date:|times @).*$")
 """Lines that say when a program ran and how long: they differ between any two machines."""
 
 each_workload = pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry.name)
-
-
-@pytest.fixture(scope="session")
-def root() -> Path:
-    """A sysroot with every workload's packages; made once, then found without the network."""
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    directory = Path(os.environ.get("PERDURE_SYSROOT") or cache / "perdure/sysroot")
-    try:
-        with alone(directory):
-            sysroot.make(directory, sorted({name for entry in ENTRIES for name in entry.packages}))
-    except perdure.PerdureError as refusal:
-        pytest.skip(f"no Debian riscv64 programs: {refusal}")
-    return directory
 
 
 def prepared(folder: Path, entry: Entry) -> Path:
@@ -80,12 +66,6 @@ def under_qemu(root: Path, command: list[str], cwd: Path) -> subprocess.Complete
             timeout=TIMEOUT_SECONDS,
             check=False,
         )
-
-
-def files(folder: Path) -> dict[str, bytes]:
-    """Every file below a folder, by its relative path."""
-    found = sorted(path for path in folder.rglob("*") if path.is_file())
-    return {str(path.relative_to(folder)): path.read_bytes() for path in found}
 
 
 @each_workload

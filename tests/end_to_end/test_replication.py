@@ -21,6 +21,7 @@ from conftest import Command
 import perdure
 from perdure import Machine, PerdureError
 
+PACKAGES = ("python3",)
 ROUNDS = 3000
 SUM = sum(range(1, ROUNDS + 1))
 FOR_EVER = 10**12
@@ -295,14 +296,12 @@ def test_a_replica_is_read_like_a_store_from_python(program: Path, tmp_path: Pat
         perdure.resume_replica(tmp_path / "copy", newest + 1000)
 
 
-def test_an_unmodified_program_with_libraries_goes_on_elsewhere(
-    tmp_path: Path, debian: Path
-) -> None:
+def test_an_unmodified_program_with_libraries_goes_on_elsewhere(tmp_path: Path, root: Path) -> None:
     script = "t = 0\nfor i in range(3000): t += i * i\nprint(t)"
     machine = Machine(
-        machine="nvoverlay", design="nvoverlay", sysroot=debian, set={"epoch.stores": 200_000}
+        machine="nvoverlay", design="nvoverlay", sysroot=root, set={"epoch.stores": 200_000}
     )
-    python = debian / "usr/bin/python3"
+    python = root / "usr/bin/python3"
     result = machine.run([python, "-c", script], replicate_to=tmp_path / "replica")
     assert result.exit_code == 0
     store = perdure.open_snapshots(tmp_path / "replica")

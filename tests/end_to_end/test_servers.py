@@ -7,15 +7,13 @@ file is skipped and says why.
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from conftest import RunGuest, alone
+from conftest import RunGuest
 
-import perdure
-from perdure import Machine, sysroot
+from perdure import Machine
 
 PACKAGES = ("bash", "coreutils", "curl", "lighttpd", "memcached", "python3", "redis-server")
 CUTS = 6
@@ -124,19 +122,6 @@ QUICK = SERVERS[:3]
 """Python compiles its library anew in each run, which takes too long for many of them."""
 
 each_server = pytest.mark.parametrize("server", SERVERS, ids=lambda server: server.name)
-
-
-@pytest.fixture(scope="module")
-def root() -> Path:
-    """A sysroot with the packages; made once, then found again without the network."""
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    directory = Path(os.environ.get("PERDURE_SYSROOT") or cache / "perdure/sysroot")
-    try:
-        with alone(directory):
-            sysroot.make(directory, PACKAGES)
-    except perdure.PerdureError as refusal:
-        pytest.skip(f"no Debian riscv64 programs: {refusal}")
-    return directory
 
 
 def words(root: Path, server: Server, folder: Path) -> list[str | Path]:

@@ -23,6 +23,7 @@ from conftest import Command, Ended
 import perdure
 from perdure import Machine, PerdureError, toolchain
 
+PACKAGES = ("python3",)
 ROUNDS = 40
 
 # Two threads take turns; fdatasync waits until everything so far is durable, so it ends an epoch.
@@ -431,7 +432,7 @@ def test_a_read_of_a_random_address_takes_less_than_a_millisecond(tmp_path: Path
 
 
 def test_an_unmodified_debian_program_with_its_symbols(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, debian: Path
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, root: Path
 ) -> None:
     """Python names its version and its state in the dynamic symbols that Debian leaves it."""
     monkeypatch.chdir(tmp_path)
@@ -439,11 +440,11 @@ def test_an_unmodified_debian_program_with_its_symbols(
         machine="nvoverlay",
         design="nvoverlay",
         harts=1,
-        sysroot=debian,
+        sysroot=root,
         set={"epoch.stores": 100_000},
     )
     script = "import sys, os; print(hex(sys.hexversion)); os.fdatasync(1)"
-    python = debian / "usr/bin/python3"
+    python = root / "usr/bin/python3"
     result = machine.run(["/usr/bin/python3", "-I", "-S", "-c", script], snapshots="store")
     assert result.exit_code == 0
     assert python.exists()
