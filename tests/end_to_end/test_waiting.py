@@ -13,7 +13,7 @@ from conftest import Command
 from perdure import Machine
 
 CUTS = 6
-PROGRAMS = ("jobs", "fifos", "alarms", "terminals")
+PROGRAMS = ("jobs", "fifos", "alarms", "terminals", "asynchronous")
 
 
 @pytest.mark.parametrize("program", PROGRAMS)
@@ -23,6 +23,20 @@ def test_cuts_in_the_middle_of_waiting(
     monkeypatch.chdir(tmp_path)
     report = Machine(harts=2, set={"epoch.instructions": 50_000}).cut(
         [programs / "guests" / program], cuts=CUTS, seed=3, resume="all", jobs=2
+    )
+    assert [(cut.cycle, cut.verdict, cut.token) for cut in report.failures] == []
+    assert report.verified == report.cuts
+
+
+def test_cuts_of_requests_where_domains_have_epochs(
+    programs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    machine = Machine(
+        design="nvoverlay", machine="nvoverlay", harts=2, set={"epoch.stores": 20_000}
+    )
+    report = machine.cut(
+        [programs / "guests" / "asynchronous"], cuts=CUTS, seed=3, resume="all", jobs=2
     )
     assert [(cut.cycle, cut.verdict, cut.token) for cut in report.failures] == []
     assert report.verified == report.cuts

@@ -64,6 +64,7 @@
 
 mod address_space;
 mod arena;
+mod asynchronous;
 mod boot;
 mod configuration;
 mod elf;

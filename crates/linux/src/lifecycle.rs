@@ -166,6 +166,7 @@ impl Kernel {
         self.rare.lock_waits.remove(&thread.id);
         self.rare.system_v.waiting.remove(&thread.id);
         self.rare.queues.receivers.remove(&thread.id);
+        self.rare.asynchronous.submissions.remove(&thread.id);
         if let Some(process) = self.processes.get_mut(id) {
             process.retired = process.retired.saturating_add(thread.retired);
         }

@@ -511,6 +511,7 @@ impl Kernel {
         if *users > 0 {
             return;
         }
+        self.end_request_contexts_of(space);
         let mappings = self.spaces.remove(space, &mut self.frames);
         for mapping in mappings.values() {
             if let Some(inode) = mapping.inode() {

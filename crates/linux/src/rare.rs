@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use crate::asynchronous::Asynchronous;
 use crate::futex::Departed;
 use crate::jobs::Jobs;
 use crate::net::Sockets;
@@ -48,6 +49,8 @@ pub(crate) struct Rare {
     pub system_v: SystemV,
     /// Part 26.
     pub queues: Queues,
+    /// Part 30.
+    pub asynchronous: Asynchronous,
 }
 
 /// The rare parts of open files, which stand with their kind.
@@ -98,6 +101,7 @@ impl Rare {
         append_part(out, 24, self.wishes.is_empty(), &self.wishes);
         append_part(out, 25, self.system_v.is_empty(), &self.system_v);
         append_part(out, 26, self.queues.is_empty(), &self.queues);
+        append_part(out, 30, self.asynchronous.is_empty(), &self.asynchronous);
     }
 
     /// The parts that stand in bytes; `None` if the bytes are damaged.
@@ -129,6 +133,7 @@ impl Rare {
                 24 => take_part(rest, &mut rare.wishes)?,
                 25 => take_part(rest, &mut rare.system_v)?,
                 26 => take_part(rest, &mut rare.queues)?,
+                30 => take_part(rest, &mut rare.asynchronous)?,
                 _ => return None,
             };
         }

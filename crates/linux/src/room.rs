@@ -177,7 +177,7 @@ impl Kernel {
         let end = start.saturating_add(length.saturating_add(PAGE_BYTES - 1) & !(PAGE_BYTES - 1));
         let inside = |at: u64| space.find(at).is_some_and(|(first, _)| first < at);
         let grows = match number {
-            196 | 216 | 222 => true,
+            0 | 196 | 216 | 222 => true,
             // In the middle of one mapping.
             215 => inside(start) && inside(end),
             226 => inside(start) || inside(end),
@@ -215,6 +215,8 @@ impl Kernel {
             66 | 70 | 71 | 75 | 211 | 269 | 287 => (first, STEP_BYTES),
             76 => (third, STEP_BYTES),
             77 => (second, STEP_BYTES),
+            // Events, and who waits for what.
+            2 => return second.min(256) * 64,
             189 => return third.min(STEP_BYTES),
             // A value of a semaphore takes three bytes, and what undoes it as many.
             190 => return second.min(1 << 16) * 8,
@@ -256,8 +258,8 @@ impl Kernel {
 /// What a call says when there is no room for what it makes.
 fn refusal(number: u64) -> Errno {
     match number {
-        // Processes and threads, queued signals, timers.
-        107 | 138 | 220 | 240 => Errno::EAGAIN,
+        // Processes and threads, queued signals, timers, requests.
+        2 | 107 | 138 | 220 | 240 => Errno::EAGAIN,
         // Names, files and their content, interests and watches, semaphores and queues.
         5..=7
         | 21
@@ -293,7 +295,10 @@ fn never_grows(number: u64, arguments: &[u64; 6]) -> bool {
         129 | 130 => arguments[1] < 32,
         131 => arguments[2] < 32,
         32 => arguments[1] & UNLOCK != 0,
-        22
+        1
+        | 3
+        | 4
+        | 22
         | 50
         | 57
         | 62
@@ -324,7 +329,8 @@ fn never_grows(number: u64, arguments: &[u64; 6]) -> bool {
         | 227
         | 228
         | 260
-        | 278 => true,
+        | 278
+        | 292 => true,
         _ => false,
     }
 }

@@ -362,7 +362,8 @@ impl Kernel {
         let processes = self.processes.live.values();
         let descriptors = processes.flat_map(|process| process.descriptors.iter());
         let descriptors = descriptors.map(|(_, descriptor)| descriptor.file);
-        let holders = descriptors.chain(self.rare.sockets.files_in_flight());
+        let held = self.rare.asynchronous.held_files();
+        let holders = (descriptors.chain(self.rare.sockets.files_in_flight())).chain(held);
         self.open
             .validate(&self.files, &self.rare.sockets, holders)?;
         self.rare.sockets.validate(&self.files, &self.open)?;
@@ -390,6 +391,7 @@ impl Kernel {
             |id| self.files.file(id).is_ok(),
             |id| self.threads.contains_key(id),
         )?;
+        self.validate_asynchronous()?;
         self.validate_queues()
     }
 

@@ -205,6 +205,7 @@ impl Kernel {
     /// pipes without a name and event counters, which are open in two programs only if a socket
     /// brought them there; once there are sockets, everybody tries again.
     pub(crate) fn wake_file_waiters(&mut self, program: u32) {
+        self.complete_polls();
         let everybody = !self.rare.sockets.is_empty();
         let of_program = |thread: &&Thread| {
             let process = self.processes.get(thread.process);
@@ -221,6 +222,9 @@ impl Kernel {
     /// again, if its process can see a changed object: through a descriptor, or through an epoll
     /// instance that watches it.
     pub(crate) fn wake_waiters_for(&mut self, changed: impl Fn(&Object) -> bool) {
+        if self.complete_polls() {
+            self.wake_all_file_waiters();
+        }
         let waits = |thread: &&Thread| {
             matches!(
                 thread.state,

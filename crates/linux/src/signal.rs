@@ -622,7 +622,13 @@ impl Kernel {
             self.rare.queues.receivers.remove(&id);
         }
         // Also between two steps of a call, where nobody waits.
-        let transferred = std::mem::take(&mut thread.transferred);
+        let mut transferred = std::mem::take(&mut thread.transferred);
+        if self.cut_submission_short(id) {
+            transferred += 1;
+        }
+        let Some(thread) = self.threads.get_mut(&id) else {
+            return;
+        };
         if transferred != 0 {
             thread.retry_deadline_ns = None;
             hart.x[10] = transferred;

@@ -186,8 +186,14 @@ fn addresses_have_symbols() {
 
 /// What qemu cannot show: every line's value is known.
 fn has_known_facts(name: &str) {
-    let program = compile(&guest(&format!("{name}.c")), &["-static"]);
-    let expected = std::fs::read_to_string(guest(&format!("{name}.txt"))).expect("the facts");
+    prints(&format!("{name}.c"), &format!("{name}.txt"));
+}
+
+/// A guest says what a text says.
+fn prints(source: &str, text: &str) {
+    let name = source;
+    let program = compile(&guest(source), &["-static"]);
+    let expected = std::fs::read_to_string(guest(text)).expect("the facts");
     for (harts, slice, plain) in [(1, 20_000, false), (3, 777, false), (2, 5000, true)] {
         let mut options = options(&program, &[]);
         options.configuration.harts = harts;
@@ -211,6 +217,16 @@ fn system_v() {
 #[test]
 fn message_queues() {
     has_known_facts("queues");
+}
+
+/// qemu has no such calls; Linux itself says what the text says.
+#[test]
+fn asynchronous_requests() {
+    let guests = "../../../../tests/guests";
+    prints(
+        &format!("{guests}/asynchronous.c"),
+        &format!("{guests}/expected/asynchronous.txt"),
+    );
 }
 
 #[test]

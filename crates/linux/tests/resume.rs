@@ -81,6 +81,11 @@ fn with_fifos() {
 }
 
 #[test]
+fn with_asynchronous_requests() {
+    resumes("../../../../tests/guests/asynchronous.c", 10_000, 9);
+}
+
+#[test]
 fn with_stopped_processes() {
     resumes("../../../../tests/guests/jobs.c", 2000, 3);
 }

@@ -147,7 +147,7 @@ pub(crate) fn mmap(call: &mut Call) -> Answer {
 }
 
 /// Memory that processes share: a file without a name, which goes with its last mapping.
-fn shared_memory(call: &mut Call, length: u64) -> Backing {
+pub(crate) fn shared_memory(call: &mut Call, length: u64) -> Backing {
     let file = FileNode {
         size: length,
         ..FileNode::default()

@@ -5,6 +5,7 @@
 // Handlers have one signature, whether or not they can fail.
 #![allow(clippy::unnecessary_wraps)]
 
+pub(crate) mod asynchronous;
 pub(crate) mod directories;
 pub(crate) mod files;
 pub(crate) mod identity;
@@ -372,6 +373,7 @@ impl Kernel {
             }
             self.rare.lock_waits.remove(&thread);
             self.rare.system_v.waiting.remove(&thread);
+            self.rare.asynchronous.submissions.remove(&thread);
         }
         self.expire_cpu_timers(machine);
         self.deliver_signals(thread, hart, machine);

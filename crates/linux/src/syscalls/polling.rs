@@ -11,14 +11,14 @@ use crate::vfs::descriptor::{Interest, O_CLOEXEC, Object, OpenFile, Poller};
 use crate::vfs::pipe::PIPE_ATOMIC_BYTES;
 use crate::vfs::terminal::Terminal;
 
-const POLLIN: u32 = 1;
-const POLLOUT: u32 = 4;
-const POLLERR: u32 = 8;
-const POLLHUP: u32 = 16;
+pub(crate) const POLLIN: u32 = 1;
+pub(crate) const POLLOUT: u32 = 4;
+pub(crate) const POLLERR: u32 = 8;
+pub(crate) const POLLHUP: u32 = 16;
 const POLLNVAL: u32 = 32;
 const POLLRDHUP: u32 = 0x2000;
-const POLLRDNORM: u32 = 0x40;
-const POLLWRNORM: u32 = 0x100;
+pub(crate) const POLLRDNORM: u32 = 0x40;
+pub(crate) const POLLWRNORM: u32 = 0x100;
 
 const BOTH: u32 = POLLIN | POLLRDNORM | POLLOUT | POLLWRNORM;
 
@@ -27,7 +27,7 @@ const EPOLLET: u32 = 1 << 31;
 
 impl Kernel {
     /// What an open file is ready for, and its count of changes.
-    fn readiness(&self, file: &OpenFile, asks: ThreadId) -> (u32, u64) {
+    pub(crate) fn readiness(&self, file: &OpenFile, asks: ThreadId) -> (u32, u64) {
         self.readiness_of(&file.object, file.readable(), file.writable(), asks)
     }
 
@@ -91,12 +91,7 @@ impl Kernel {
                 .timer_files
                 .get(*id)
                 .map_or((POLLERR, 0), |timer| {
-                    let ready = if timer.expired {
-                        POLLIN | POLLRDNORM
-                    } else {
-                        0
-                    };
-                    (ready, timer.activity)
+                    (if timer.expired { POLLIN } else { 0 }, timer.activity)
                 }),
             Object::Signals(id) => self
                 .open
@@ -104,20 +99,14 @@ impl Kernel {
                 .get(*id)
                 .map_or((POLLERR, 0), |file| {
                     let waits = self.pending_set(asks) & file.mask != 0;
-                    (if waits { POLLIN | POLLRDNORM } else { 0 }, file.activity)
+                    (if waits { POLLIN } else { 0 }, file.activity)
                 }),
             Object::Event(id) => self.open.events.get(*id).map_or((POLLERR, 0), |event| {
-                let data = if event.value > 0 {
-                    POLLIN | POLLRDNORM
-                } else {
-                    0
-                };
-                let room = if event.value < u64::MAX - 1 {
-                    POLLOUT | POLLWRNORM
-                } else {
-                    0
-                };
-                (data | room, event.activity)
+                let data = if event.value > 0 { POLLIN } else { 0 };
+                let has_room = event.value < u64::MAX - 1;
+                let room = if has_room { POLLOUT } else { 0 };
+                let full = if event.value == u64::MAX { POLLERR } else { 0 };
+                (data | room | full, event.activity)
             }),
             Object::Process(id) => {
                 let ended = (self.processes.get(*id)).is_none_or(|process| {

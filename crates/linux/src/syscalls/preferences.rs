@@ -77,15 +77,20 @@ impl Call<'_> {
     }
 }
 
+/// Refuses a priority of input and output that an unprivileged process cannot ask for.
+pub(crate) fn check_io_priority(priority: u32) -> Result<(), Errno> {
+    match (priority >> 13, priority & 0x1fff) {
+        (0, 0) | (2, 0..8) | (3, _) => Ok(()),
+        (1, _) => Err(Errno::EPERM),
+        _ => Err(Errno::EINVAL),
+    }
+}
+
 /// `ioprio_set`: of a thread; of a group or user it is accepted.
 pub(crate) fn ioprio_set(call: &mut Call) -> Answer {
     let [kind, who, priority, ..] = call.arguments;
     let priority = priority as u32;
-    match (priority >> 13, priority & 7) {
-        (0, 0) | (2 | 3, _) => {}
-        (1, _) => return Err(Errno::EPERM.into()),
-        _ => return Err(Errno::EINVAL.into()),
-    }
+    check_io_priority(priority)?;
     match kind {
         1 => {
             let thread = call.thread_named(who)?;

@@ -8,9 +8,9 @@
 //! | `riscv_hwprobe`, `rseq`, `clone3`, landlock | ENOSYS | every program falls back |
 
 use super::{
-    Answer, Call, directories, files, identity, memory, messages, pidfds, pipes, polling,
-    preferences, processes, queues, signals, sockets, system_v, threads, time, timers, transfer,
-    watches,
+    Answer, Call, asynchronous, directories, files, identity, memory, messages, pidfds, pipes,
+    polling, preferences, processes, queues, signals, sockets, system_v, threads, time, timers,
+    transfer, watches,
 };
 
 /// A system call's implementation.
@@ -42,11 +42,11 @@ type Row = (u64, &'static str, Option<Handler>);
 
 #[rustfmt::skip]
 const TABLE: &[Row] = &[
-    (0, "io_setup", None),
-    (1, "io_destroy", None),
-    (2, "io_submit", None),
-    (3, "io_cancel", None),
-    (4, "io_getevents", None),
+    (0, "io_setup", Some(asynchronous::io_setup)),
+    (1, "io_destroy", Some(asynchronous::io_destroy)),
+    (2, "io_submit", Some(asynchronous::io_submit)),
+    (3, "io_cancel", Some(asynchronous::io_cancel)),
+    (4, "io_getevents", Some(asynchronous::io_getevents)),
     (5, "setxattr", Some(identity::no_attributes)),
     (6, "lsetxattr", Some(identity::no_attributes)),
     (7, "fsetxattr", Some(identity::no_attributes)),
@@ -319,7 +319,7 @@ const TABLE: &[Row] = &[
     (289, "pkey_alloc", None),
     (290, "pkey_free", None),
     (291, "statx", Some(files::statx)),
-    (292, "io_pgetevents", None),
+    (292, "io_pgetevents", Some(asynchronous::io_pgetevents)),
     (293, "rseq", Some(identity::not_implemented)),
     (294, "kexec_file_load", None),
     (424, "pidfd_send_signal", Some(pidfds::pidfd_send_signal)),

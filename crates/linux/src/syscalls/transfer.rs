@@ -621,7 +621,7 @@ pub(crate) fn pwrite64(call: &mut Call) -> Answer {
     write_from(call, number, &one_piece(address, length), Some(at))
 }
 
-/// `preadv` and `preadv2`; an offset of −1 means the file's own.
+/// `preadv`.
 pub(crate) fn preadv(call: &mut Call) -> Answer {
     let [number, address, count, offset, ..] = call.arguments;
     let pieces = vector(call, address, count)?;
@@ -637,28 +637,95 @@ pub(crate) fn pwritev(call: &mut Call) -> Answer {
     write_from(call, number, &pieces, Some(at))
 }
 
-/// `preadv2` without flags.
-pub(crate) fn preadv2(call: &mut Call) -> Answer {
-    if call.arguments[5] != 0 {
-        return Err(Errno::EOPNOTSUPP.into());
-    }
-    if call.arguments[3] == u64::MAX {
-        readv(call)
+/// Flags of one transfer: ask again and again, be durable (data, everything), do not wait, append.
+const RWF_HIPRI: u32 = 1;
+const RWF_DSYNC: u32 = 2;
+const RWF_SYNC: u32 = 4;
+const RWF_NOWAIT: u32 = 8;
+const RWF_APPEND: u32 = 16;
+
+/// Refuses flags of a transfer that there are not.
+pub(crate) fn check_transfer_flags(flags: u32) -> Result<(), Errno> {
+    const KNOWN: u32 = RWF_HIPRI | RWF_DSYNC | RWF_SYNC | RWF_NOWAIT | RWF_APPEND;
+    if flags & !KNOWN == 0 {
+        Ok(())
     } else {
-        preadv(call)
+        Err(Errno::EOPNOTSUPP)
     }
 }
 
-/// `pwritev2` without flags.
-pub(crate) fn pwritev2(call: &mut Call) -> Answer {
-    if call.arguments[5] != 0 {
-        return Err(Errno::EOPNOTSUPP.into());
+/// Reads or writes as flags of this one transfer say.
+pub(crate) fn transfer_with(
+    call: &mut Call,
+    flags: u32,
+    writes: bool,
+    number: u64,
+    pieces: &Pieces,
+    mut position: Option<u64>,
+) -> Answer {
+    if !writes {
+        let answer = read_into(call, number, pieces, position);
+        return without_waiting(call, flags, answer);
     }
-    if call.arguments[3] == u64::MAX {
-        writev(call)
+    let file = match target(call, number)? {
+        Target::File(inode) => Some(inode),
+        _ => None,
+    };
+    if let Some(inode) = file {
+        // As ext4, which cannot know that a write will not wait.
+        if flags & RWF_NOWAIT != 0 {
+            return Err(Errno::EOPNOTSUPP.into());
+        }
+        if flags & RWF_APPEND != 0 {
+            let size = call.kernel.files.file(inode)?.size;
+            let begun = size.saturating_sub(call.transferred());
+            match &mut position {
+                Some(at) => *at = begun,
+                None => call.file_mut(number)?.offset = size,
+            }
+        }
+    }
+    let answer = write_from(call, number, pieces, position);
+    match without_waiting(call, flags, answer) {
+        Ok(count) if file.is_some() && flags & (RWF_DSYNC | RWF_SYNC) != 0 => {
+            Err(Stop::Commit(count))
+        }
+        answer => answer,
+    }
+}
+
+/// What a transfer answers that would wait but shall not.
+fn without_waiting(call: &Call, flags: u32, answer: Answer) -> Answer {
+    match answer {
+        Err(Stop::Wait(..)) if flags & RWF_NOWAIT != 0 => match call.transferred() {
+            0 => Err(Errno::EAGAIN.into()),
+            moved => Ok(moved),
+        },
+        answer => answer,
+    }
+}
+
+/// `preadv2` and `pwritev2`; an offset of −1 means the file's own.
+fn vector_with(call: &mut Call, writes: bool) -> Answer {
+    let [number, address, count, offset, _, flags] = call.arguments;
+    let pieces = vector(call, address, count)?;
+    let at = if offset == u64::MAX {
+        None
     } else {
-        pwritev(call)
-    }
+        Some(position(offset)?)
+    };
+    check_transfer_flags(flags as u32)?;
+    transfer_with(call, flags as u32, writes, number, &pieces, at)
+}
+
+/// `preadv2`.
+pub(crate) fn preadv2(call: &mut Call) -> Answer {
+    vector_with(call, false)
+}
+
+/// `pwritev2`.
+pub(crate) fn pwritev2(call: &mut Call) -> Answer {
+    vector_with(call, true)
 }
 
 /// An offset that the guest keeps in its own memory, or the file's own.

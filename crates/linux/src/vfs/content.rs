@@ -284,6 +284,7 @@ impl Kernel {
             || self.rare.sockets.holds_inode(id)
             || self.spaces.map_inode(id)
             || self.waits_for_fifo(id)
+            || self.rare.asynchronous.contexts.contains_key(&id)
             || self
                 .processes
                 .live

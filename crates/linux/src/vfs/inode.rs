@@ -131,6 +131,8 @@ pub(crate) enum Report {
     VirtualMemory,
     /// Every hart, as a list.
     Harts,
+    /// What `io_setup` was asked for in all.
+    Requests,
 }
 
 /// What an inode is.

@@ -15,7 +15,7 @@ enum Says {
 
 /// A directory that is there from the start, what is made in it, and what that says. The directories
 /// between are made, too.
-const LATE: [(&str, &str, Says); 19] = [
+const LATE: [(&str, &str, Says); 21] = [
     ("/proc/1", "io", Says::Report(Report::Transfers)),
     ("/proc/1", "mountinfo", Says::Report(Report::MountInfo)),
     ("/proc/1", "smaps", Says::Report(Report::MapsInFull)),
@@ -42,6 +42,8 @@ const LATE: [(&str, &str, Says); 19] = [
         Says::Text("8192\n"),
     ),
     ("/proc/sys", "fs/mqueue/queues_max", Says::Text("256\n")),
+    ("/proc/sys", "fs/aio-max-nr", Says::Text("65536\n")),
+    ("/proc/sys", "fs/aio-nr", Says::Report(Report::Requests)),
     ("/proc/sys/kernel", "cap_last_cap", Says::Text("40\n")),
     (SYSTEM, "node/node0/cpulist", Says::Report(Report::Harts)),
     (SYSTEM, "node/has_memory", Says::Text("0\n")),

@@ -74,6 +74,7 @@ impl Kernel {
             Report::Transfers => "rchar: 0\nwchar: 0\nsyscr: 0\nsyscw: 0\nread_bytes: 0\n\
                  write_bytes: 0\ncancelled_write_bytes: 0\n"
                 .to_owned(),
+            Report::Requests => format!("{}\n", self.rare.asynchronous.requests()),
             Report::SystemStat => self.system_stat(machine),
             Report::Uptime => {
                 let up = machine.clock_ns() / TICK_NS;
@@ -120,10 +121,14 @@ impl Kernel {
         let (offset, inode, path) = match mapping.backing {
             Backing::Anonymous => (0, 0, String::new()),
             Backing::File { inode, offset, .. } => {
-                let path = self
-                    .files
-                    .path_of(inode)
-                    .unwrap_or_else(|| "(deleted)".to_owned());
+                let is_ring = self.rare.asynchronous.contexts.contains_key(&inode);
+                let nameless = if is_ring {
+                    "/[aio] (deleted)"
+                } else {
+                    "(deleted)"
+                };
+                let path = self.files.path_of(inode);
+                let path = path.unwrap_or_else(|| nameless.to_owned());
                 (offset, u64::from(inode.0) + 1, path)
             }
         };
