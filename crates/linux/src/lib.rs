@@ -83,6 +83,7 @@ mod memory;
 mod net;
 mod outcome;
 mod output;
+mod owners;
 mod page_table;
 mod process;
 mod program;

@@ -13,6 +13,7 @@ use crate::futex::Departed;
 use crate::kernel::{Kernel, Settings};
 use crate::machine::{Machine, SpaceId, ThreadId};
 use crate::outcome::{ExitReport, Outcome, ProgramReport};
+use crate::owners::Owner;
 use crate::process::{Ending, IntervalTimer, Process, ProcessId, Usage, Zombie};
 use crate::signal::{SA_NOCLDWAIT, SIG_IGN, SIGCHLD, SIGKILL, SignalInfo, Target};
 use crate::thread::{Thread, ThreadState, Wait};
@@ -166,6 +167,7 @@ impl Kernel {
         self.rare.lock_waits.remove(&thread.id);
         self.rare.system_v.waiting.remove(&thread.id);
         self.rare.queues.receivers.remove(&thread.id);
+        self.disown(Owner::Thread(thread.id));
         self.rare.asynchronous.submissions.remove(&thread.id);
         if let Some(process) = self.processes.get_mut(id) {
             process.retired = process.retired.saturating_add(thread.retired);
@@ -241,6 +243,7 @@ impl Kernel {
             self.forget_request(id, descriptor.file);
             self.close_file(process.program, descriptor.file);
         }
+        self.disown(Owner::Process(id));
         self.undo_semaphores(id);
         if locks::release(&mut self.locks, LockOwner::process(id), None) {
             self.wake_all_file_waiters();

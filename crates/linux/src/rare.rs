@@ -13,6 +13,7 @@ use crate::asynchronous::Asynchronous;
 use crate::futex::Departed;
 use crate::jobs::Jobs;
 use crate::net::Sockets;
+use crate::owners::Owners;
 use crate::queues::Queues;
 use crate::refusals::Refusals;
 use crate::signal::SignalFile;
@@ -49,6 +50,8 @@ pub(crate) struct Rare {
     pub system_v: SystemV,
     /// Part 26.
     pub queues: Queues,
+    /// Part 27.
+    pub owners: Owners,
     /// Part 30.
     pub asynchronous: Asynchronous,
 }
@@ -101,6 +104,7 @@ impl Rare {
         append_part(out, 24, self.wishes.is_empty(), &self.wishes);
         append_part(out, 25, self.system_v.is_empty(), &self.system_v);
         append_part(out, 26, self.queues.is_empty(), &self.queues);
+        append_part(out, 27, self.owners.is_empty(), &self.owners);
         append_part(out, 30, self.asynchronous.is_empty(), &self.asynchronous);
     }
 
@@ -133,6 +137,7 @@ impl Rare {
                 24 => take_part(rest, &mut rare.wishes)?,
                 25 => take_part(rest, &mut rare.system_v)?,
                 26 => take_part(rest, &mut rare.queues)?,
+                27 => take_part(rest, &mut rare.owners)?,
                 30 => take_part(rest, &mut rare.asynchronous)?,
                 _ => return None,
             };

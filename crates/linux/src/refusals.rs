@@ -48,11 +48,9 @@ pub struct Refused {
 /// Calls that every program's start makes and does without.
 const EXPECTED: [&str; 3] = ["riscv_hwprobe", "rseq", "clone3"];
 
-const FCNTL: [(u32, &str); 10] = [
+const FCNTL: [(u32, &str); 8] = [
     (10, "F_SETSIG"),
     (11, "F_GETSIG"),
-    (15, "F_SETOWN_EX"),
-    (16, "F_GETOWN_EX"),
     (1024, "F_SETLEASE"),
     (1026, "F_NOTIFY"),
     (1035, "F_GET_RW_HINT"),
@@ -78,7 +76,8 @@ const PRCTL: [(u32, &str); 14] = [
     (0x5961_6d61, "PR_SET_PTRACER"),
 ];
 
-const IOCTL: [(u32, &str); 6] = [
+const IOCTL: [(u32, &str); 7] = [
+    (0x5452, "FIOASYNC"),
     (0x8008_6601, "FS_IOC_GETFLAGS"),
     (0x4008_6602, "FS_IOC_SETFLAGS"),
     (0x4004_9409, "FICLONE"),

@@ -391,6 +391,7 @@ impl Kernel {
             |id| self.files.file(id).is_ok(),
             |id| self.threads.contains_key(id),
         )?;
+        self.validate_owners()?;
         self.validate_asynchronous()?;
         self.validate_queues()
     }

@@ -34,6 +34,7 @@ pub(crate) const SIGSTOP: u8 = 19;
 /// The last signal that stops by default; the first is SIGSTOP.
 const SIGTTOU: u8 = 22;
 /// The first real-time signal; these queue.
+pub(crate) const SIGIO: u8 = 29;
 pub(crate) const SIGRTMIN: u8 = 32;
 pub(crate) const SIGNAL_MAX: u8 = 64;
 

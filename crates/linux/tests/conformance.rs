@@ -123,6 +123,7 @@ conformance! {
     fifos_and_pipes: "../../../../tests/guests/fifos.c" [];
     internet_sockets: "sockets.c" [];
     local_sockets: "local.c" [];
+    owners_of_files_are_told: "news.c" [];
     stopped_processes: "../../../../tests/guests/jobs.c" [];
 }
 

@@ -296,6 +296,8 @@ fn forged_states_are_refused_or_run() {
     forge("system_v.c", 200_000);
     // Messages, and who is to be told of them.
     forge("queues.c", 132_000);
+    // Owners of open files that are told of them.
+    forge("news.c", 46_000);
     // Timers of every kind.
     forge("../../../../tests/guests/alarms.c", 80_000);
     // Terminals.

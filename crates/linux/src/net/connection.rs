@@ -17,6 +17,7 @@ impl Kernel {
             socket.activity = socket.activity.wrapping_add(1);
         }
         self.wake_waiters_for(|object| matches!(object, Object::Socket(one) if *one == id));
+        self.tell_owners(|file| matches!(file.object, Object::Socket(one) if one == id));
     }
 
     /// A message for a socket.

@@ -3,12 +3,13 @@
 use super::{Answer, Call, Stop, pipes, sockets, terminals};
 use crate::errno::Errno;
 use crate::kernel::Kernel;
-use crate::machine::PAGE_BYTES;
+use crate::machine::{PAGE_BYTES, ThreadId};
+use crate::owners::{self, Owner};
 use crate::process::{ProcessId, USER_ID};
 use crate::refusals::Refusal;
 use crate::vfs::descriptor::{
-    Descriptor, Lock, O_ACCMODE, O_APPEND, O_CLOEXEC, O_CREAT, O_DIRECTORY, O_EXCL, O_NOFOLLOW,
-    O_NONBLOCK, O_PATH, O_TMPFILE, O_TRUNC, Object, OpenFile,
+    Descriptor, Lock, O_ACCMODE, O_APPEND, O_ASYNC, O_CLOEXEC, O_CREAT, O_DIRECTORY, O_EXCL,
+    O_NOFOLLOW, O_NONBLOCK, O_PATH, O_TMPFILE, O_TRUNC, Object, OpenFile,
 };
 use crate::vfs::inode::{Device, FileNode, InodeId, Node, S_IFIFO, S_IFREG, S_IFSOCK};
 use crate::vfs::locks::{self, LockOwner, RecordLock};
@@ -431,6 +432,7 @@ impl Kernel {
         let Some(file) = self.open.files.remove(index) else {
             return;
         };
+        self.rare.owners.remove(&index);
         if let Some(inode) = file.inode()
             && file.flags & O_PATH == 0
         {
@@ -514,10 +516,15 @@ impl Kernel {
             &mut pipe.writers
         };
         *ends = ends.saturating_sub(1);
+        let ended = *ends == 0;
         pipe.activity += 1;
         if pipe.readers == 0 && pipe.writers == 0 {
             self.open.pipes.remove(id);
             self.open.traits.remove(&id);
+        }
+        // The other ends learn that they are alone.
+        if ended {
+            self.tell_owners(|file| owners::is_end_of(file, id, !reader));
         }
     }
 
@@ -756,7 +763,12 @@ pub(crate) fn fcntl(call: &mut Call) -> Answer {
         3 => Ok(u64::from(call.file(number)?.flags | O_LARGEFILE)),
         4 => {
             let file = call.file_mut(number)?;
-            file.flags = file.flags & !F_SETTABLE | argument as u32 & F_SETTABLE;
+            let settable = if owners::can_tell(&file.object) {
+                F_SETTABLE | O_ASYNC
+            } else {
+                F_SETTABLE
+            };
+            file.flags = file.flags & !settable | argument as u32 & settable;
             Ok(0)
         }
         5..=7 => record_lock(call, number, command, argument, false),
@@ -770,8 +782,10 @@ pub(crate) fn fcntl(call: &mut Call) -> Answer {
             let seals = call.kernel.rare.seals.get(&inode);
             Ok(u64::from(*seals.ok_or(Errno::EINVAL)?))
         }
-        // F_SETOWN, F_GETOWN: nothing sends SIGIO.
-        8 | 9 => Ok(0),
+        8 => set_owner(call, number, argument as i32),
+        9 => Ok(owner_number(call, number)? as u64),
+        15 => set_owner_exactly(call, number, argument),
+        16 => owner_exactly(call, number, argument),
         1031 => pipes::set_size(call, number, argument),
         1032 => pipes::size(call, number),
         _ => {
@@ -779,6 +793,95 @@ pub(crate) fn fcntl(call: &mut Call) -> Answer {
             Err(Errno::EINVAL.into())
         }
     }
+}
+
+/// `F_SETOWN`: a process, or a group as its negative number.
+fn set_owner(call: &mut Call, number: u64, who: i32) -> Answer {
+    let file = call.descriptor(number)?.file;
+    let wished = who.unsigned_abs();
+    if who == i32::MIN {
+        return Err(Errno::EINVAL.into());
+    }
+    let processes = &call.kernel.processes;
+    let owner = if who >= 0 {
+        let id = ProcessId(wished);
+        let lives = processes.live.contains_key(&id);
+        // One that has ended and is not waited for is there, but hears nothing any more.
+        if who > 0 && !processes.exists(id) {
+            return Err(Errno::ESRCH.into());
+        }
+        lives.then_some(Owner::Process(id))
+    } else {
+        let mut live = processes.live.values();
+        if !live.any(|process| process.group == wished) {
+            return Err(Errno::ESRCH.into());
+        }
+        Some(Owner::Group(wished))
+    };
+    set_or_clear(call, file, owner);
+    Ok(0)
+}
+
+fn set_or_clear(call: &mut Call, file: u32, owner: Option<Owner>) {
+    let owners = &mut call.kernel.rare.owners;
+    match owner {
+        Some(owner) => {
+            owners.insert(file, owner);
+        }
+        None => {
+            owners.remove(&file);
+        }
+    }
+}
+
+/// `F_GETOWN`: the number that `F_SETOWN` takes, and 0 for nobody.
+fn owner_number(call: &Call, number: u64) -> Result<i64, Errno> {
+    let file = call.descriptor(number)?.file;
+    Ok(match call.kernel.rare.owners.get(&file) {
+        None => 0,
+        Some(Owner::Thread(id)) => i64::from(id.0),
+        Some(Owner::Process(id)) => i64::from(id.0),
+        Some(Owner::Group(group)) => -i64::from(*group),
+    })
+}
+
+const F_OWNER_TID: u32 = 0;
+const F_OWNER_PID: u32 = 1;
+const F_OWNER_PGRP: u32 = 2;
+
+/// `F_SETOWN_EX`.
+fn set_owner_exactly(call: &mut Call, number: u64, address: u64) -> Answer {
+    let kind = call.read_u32(address)?;
+    let who = call.read_u32(address.wrapping_add(4))? as i32;
+    match (kind, who) {
+        (F_OWNER_TID, 1..) => {
+            let file = call.descriptor(number)?.file;
+            let thread = ThreadId(who as u32);
+            if !call.kernel.threads.contains_key(&thread) {
+                return Err(Errno::ESRCH.into());
+            }
+            set_or_clear(call, file, Some(Owner::Thread(thread)));
+            Ok(0)
+        }
+        (F_OWNER_PGRP, 1..) => set_owner(call, number, -who),
+        (F_OWNER_PID, 0..) | (F_OWNER_TID | F_OWNER_PGRP, 0) => set_owner(call, number, who),
+        (F_OWNER_TID..=F_OWNER_PGRP, _) => Err(Errno::ESRCH.into()),
+        _ => Err(Errno::EINVAL.into()),
+    }
+}
+
+/// `F_GETOWN_EX`.
+fn owner_exactly(call: &mut Call, number: u64, address: u64) -> Answer {
+    let file = call.descriptor(number)?.file;
+    let (kind, who) = match call.kernel.rare.owners.get(&file) {
+        None => (F_OWNER_TID, 0),
+        Some(Owner::Thread(id)) => (F_OWNER_TID, id.0),
+        Some(Owner::Process(id)) => (F_OWNER_PID, id.0),
+        Some(Owner::Group(group)) => (F_OWNER_PGRP, *group),
+    };
+    call.write(address, &kind.to_le_bytes())?;
+    call.write(address.wrapping_add(4), &who.to_le_bytes())?;
+    Ok(0)
 }
 
 const SEAL_SEAL: u32 = 1;
@@ -1002,6 +1105,13 @@ pub(crate) fn ioctl(call: &mut Call) -> Answer {
             } else {
                 file.flags & !O_NONBLOCK
             };
+            Ok(0)
+        }
+        // FIOASYNC.
+        0x5452 if owners::can_tell(&call.file(number)?.object) => {
+            let on = call.read_u32(address)? != 0;
+            let file = call.file_mut(number)?;
+            file.flags = file.flags & !O_ASYNC | if on { O_ASYNC } else { 0 };
             Ok(0)
         }
         // FIONREAD.

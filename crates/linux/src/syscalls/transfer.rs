@@ -5,6 +5,7 @@ use perdure_riscv::Access;
 use super::files::{SEAL_GROW, SEAL_WRITE};
 use super::{Answer, Call, Stop, messages, terminals, timers, watches};
 use crate::errno::Errno;
+use crate::owners;
 use crate::signal::{self, SI_USER, SIGPIPE, SignalInfo};
 use crate::vfs::descriptor::{
     O_APPEND, O_CLOEXEC, O_DIRECT, O_NONBLOCK, O_WRONLY, Object, OpenFile,
@@ -339,6 +340,7 @@ pub(crate) fn consume_pipe(call: &mut Call, id: u32, wanted: u64) {
     pipe.bytes.drain(..(taken + lost).min(pipe.bytes.len()));
     pipe.activity += 1;
     call.wake_pipe_waiters(id);
+    (call.kernel).tell_owners(|file| owners::is_end_of(file, id, false));
 }
 
 /// Puts bytes for which there is room into a pipe.
@@ -366,6 +368,7 @@ pub(crate) fn fill_pipe(call: &mut Call, id: u32, bytes: &[u8], packets: bool) {
     pipe.bytes.extend(bytes);
     pipe.activity += 1;
     call.wake_pipe_waiters(id);
+    (call.kernel).tell_owners(|file| owners::is_end_of(file, id, true));
 }
 
 /// The signal and the error of a write that nobody will read.
