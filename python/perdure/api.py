@@ -158,6 +158,43 @@ class Refusal:
 
 
 @dataclass(frozen=True)
+class Spread:
+    """One quantity over several power cuts; the percentiles are by nearest rank."""
+
+    median: int
+    percentile_99: int
+    worst: int
+
+
+@dataclass(frozen=True)
+class CutCost:
+    """What power cuts cost: the work that is lost, and what recovery takes.
+
+    Work is lost from the recovered point to the cut: `lost_instructions` of all harts, and
+    `lost_cycles` of the hart that goes back furthest. `recovery_cycles` is the time of recovery's
+    own reads and writes (`recovery_reads`, `recovery_read_bytes`, …) on the machine's memory.
+    """
+
+    cuts: int
+    lost_instructions: Spread
+    lost_cycles: Spread
+    recovery_cycles: Spread
+    recovery_reads: Spread
+    recovery_read_bytes: Spread
+    recovery_writes: Spread
+    recovery_written_bytes: Spread
+    recovery_loaded_lines: Spread
+
+    @classmethod
+    def from_json(cls, found: Json | None) -> CutCost | None:
+        """Reads the core's summary; None where no cut was made."""
+        if found is None:
+            return None
+        parts = {key: value for key, value in found.items() if key != "cuts"}
+        return cls(found["cuts"], **{key: Spread(**value) for key, value in parts.items()})
+
+
+@dataclass(frozen=True)
 class RunResult:
     """One program, or several at once, run on one machine under one design.
 
@@ -166,7 +203,8 @@ class RunResult:
     does not have, and `refused` what it refuses on purpose;
     `refused_output` says why the host did not take a file that the guest wrote.
     `files` are those that the guest wrote, by guest path.
-    `region` is there where a measured region was asked for.
+    `region` is there where a measured region was asked for, and `cut_cost` where power cuts were
+    probed.
     Equal configurations and programs give equal `config_hash`, `state_hash` and `statistics`.
     """
 
@@ -186,6 +224,7 @@ class RunResult:
     files: Sequence[WrittenFile]
     region: Region | None
     programs: Sequence[ProgramReport]
+    cut_cost: CutCost | None
     interrupted: bool
     raw: Json = field(repr=False)
 
@@ -226,6 +265,7 @@ class RunResult:
                 )
                 for report in result.get("programs", ())
             ],
+            cut_cost=CutCost.from_json(result.get("cut_cost")),
             interrupted=result.get("interrupted", False),
             raw=result,
         )
@@ -280,7 +320,7 @@ class CutReport:
 
     Those that `failed` broke a promise; `lost` are those at which something is gone that was not
     promised, under a design that promises nothing. `coverage` counts how often the cuts hit each
-    design state and overflow path.
+    design state and overflow path, and `cost` says what they cost.
     """
 
     design: str
@@ -291,6 +331,7 @@ class CutReport:
     lost: int
     failed: int
     coverage: Json
+    cost: CutCost | None
     results: Sequence[CutResult]
     interrupted: bool
     raw: Json = field(repr=False)
@@ -317,6 +358,7 @@ class CutReport:
             lost=report.get("lost", 0),
             failed=report["failed"],
             coverage=report["coverage"],
+            cost=CutCost.from_json(report.get("cut_cost")),
             results=[CutResult.from_json(result) for result in report["results"]],
             interrupted=report.get("interrupted", False),
             raw=report,
@@ -453,6 +495,7 @@ class Machine:
         burst_stores: int | None = None,
         burst_instructions: int | None = None,
         sample_cycles: int | None = None,
+        probe_cuts: bool = False,
         passthrough: bool = False,
         progress: Progress | None = None,
     ) -> RunResult:
@@ -473,7 +516,9 @@ class Machine:
         `watch` (addresses or symbols, perhaps with `:BYTES`), or the program's own hint, starts a
         burst: epochs of `burst_stores` stores, for `burst_instructions` instructions of all harts.
         `sample_cycles` asks for the series of what was written every so many cycles. With
-        `passthrough`, the guest's output goes to this process's, as the design releases it.
+        `probe_cuts`, power cuts at random moments are measured on the way (`cut_cost`); the run
+        stays the same. With `passthrough`, the guest's output goes to this process's, as the design
+        releases it.
         """
         request = self._request(
             program,
@@ -485,6 +530,7 @@ class Machine:
             **({} if snapshots is None else {"snapshots": fspath(snapshots)}),
             **_replicated(replicate_to, secret_file, patience),
             **_bursts(watch, burst_stores, burst_instructions, sample_cycles),
+            **({"probe_cuts": True} if probe_cuts else {}),
             **_together(program, programs, restart, warm_up, measure, measure_threads),
         )
         self._check(out)

@@ -159,6 +159,12 @@ MeasureOption = Annotated[
         "--measure", parser=_positive, metavar="INSTRUCTIONS", help="Of each program, then."
     ),
 ]
+ProbeCutsOption = Annotated[
+    bool,
+    typer.Option(
+        "--probe-cuts", help="Measure what power cuts would cost, at random moments of the run."
+    ),
+]
 MeasureThreadsOption = Annotated[
     bool,
     typer.Option(
@@ -288,6 +294,7 @@ def run(
             help="Note every so many cycles what was written (series in --json).",
         ),
     ] = None,
+    probe_cuts: ProbeCutsOption = False,
     verbose: Annotated[
         bool, typer.Option("--verbose", "-v", help="Print every statistic at the end.")
     ] = False,
@@ -310,12 +317,15 @@ def run(
             burst_stores=burst_stores,
             burst_instructions=burst_instructions,
             sample_cycles=sample_cycles,
+            probe_cuts=probe_cuts,
             passthrough=True,
             progress=show,
         )
     render.write_json(result.raw, json_file)
     if verbose:
         stderr.print(render.run(result), render.statistics(result))
+    if result.cut_cost is not None:
+        stderr.print(render.cut_costs({result.design: result.cut_cost}))
     for line in render.ending(result):
         print(f"perdure: {line}", file=sys.stderr)
     _exit(result.exit_code or 0, result.interrupted)
@@ -523,6 +533,13 @@ def compare(
     stdin: StdinOption = None,
     stop_after: StopAfterOption = None,
     engine: EngineOption = Engine.fast,
+    probe_cuts: Annotated[
+        bool,
+        typer.Option(
+            "--probe-cuts/--no-probe-cuts",
+            help="Measure what power cuts would cost, at random moments of each run.",
+        ),
+    ] = True,
     json_file: JsonOption = None,
     out: OutOption = None,
 ) -> None:
@@ -540,7 +557,13 @@ def compare(
             chosen = _machine(machine, name, set_, harts, sysroot, mount, env, stdin, engine)
             folder = None if out is None else out / name
             results.append(
-                chosen.run(**_programs(program), stop_after=stop_after, out=folder, progress=show)
+                chosen.run(
+                    **_programs(program),
+                    stop_after=stop_after,
+                    probe_cuts=probe_cuts,
+                    out=folder,
+                    progress=show,
+                )
             )
             if results[-1].interrupted:
                 break
@@ -578,6 +601,7 @@ def sweep(
     warm_up: WarmUpOption = None,
     measure: MeasureOption = None,
     measure_threads: MeasureThreadsOption = False,
+    probe_cuts: ProbeCutsOption = False,
     scheduler: SchedulerOption = None,
     workers: WorkersOption = None,
     out: Annotated[
@@ -602,6 +626,7 @@ def sweep(
             measure=measure,
             measure_threads=measure_threads,
             stop_after=stop_after,
+            probe_cuts=probe_cuts,
             out=out,
             scheduler=scheduler,
             workers=workers,

@@ -21,11 +21,13 @@ from perdure import outputs
 from perdure._core import PerdureError
 from perdure.api import (
     Catalogue,
+    CutCost,
     CutReport,
     CutResult,
     Json,
     MutantsReport,
     RunResult,
+    Spread,
 )
 from perdure.sweeps import Sweep
 from perdure.workloads import Workload
@@ -163,7 +165,12 @@ def run(result: RunResult) -> Table:
 
 
 def sweep(done: Sweep) -> RenderableType:
-    """A sweep: each point's time, relative to the first design with the same values."""
+    """A sweep: each point's time, relative to the first design with the same values.
+
+    Where power cuts were probed, their cost is the median's.
+    """
+    medians = ("cut_cost.lost_cycles.median", "cut_cost.recovery_cycles.median")
+    probed = [name for name in medians if name in done.data.columns]
     made = table(
         f"{len(done.data)} points, time relative to {done.designs[0]}",
         *done.keys,
@@ -172,6 +179,7 @@ def sweep(done: Sweep) -> RenderableType:
         "time",
         "NVM written (bytes)",
         "epochs",
+        *(("work lost (cycles)", "recovery (cycles)") if probed else ()),
         left=len(done.keys) + 1,
     )
     for row in done.rows():
@@ -183,7 +191,7 @@ def sweep(done: Sweep) -> RenderableType:
             "–" if relative is None else f"{relative:.3f} ×",
             *(
                 "–" if row.get(name) is None else number(row[name])
-                for name in ("nvm.written_bytes.total", "epoch.committed")
+                for name in ("nvm.written_bytes.total", "epoch.committed", *probed)
             ),
         )
     parts: list[RenderableType] = [made]
@@ -244,6 +252,8 @@ def statistics(result: RunResult) -> Table:
 def cut(report: CutReport) -> RenderableType:
     """A report of power cuts: by place, coverage, and what failed."""
     parts: list[RenderableType] = [_cuts_by_place(report)]
+    if report.cost is not None:
+        parts.append(cut_costs({report.design: report.cost}))
     coverage = list(_flattened(report.coverage))
     if coverage:
         made = table("coverage: what the cuts hit", "design state or path", "count")
@@ -285,6 +295,33 @@ def cut_verdict(report: CutReport) -> Text:
         f"{report.design}: {report.failed:,} of {report.cuts:,} cuts broke the promise",
         style="bold red",
     )
+
+
+CUT_COSTS: tuple[tuple[str, str, Callable[[CutCost], Spread]], ...] = (
+    ("work lost", "instructions", lambda cost: cost.lost_instructions),
+    ("work lost", "cycles", lambda cost: cost.lost_cycles),
+    ("recovery", "cycles", lambda cost: cost.recovery_cycles),
+    ("  NVM read", "bytes", lambda cost: cost.recovery_read_bytes),
+    ("  NVM written", "bytes", lambda cost: cost.recovery_written_bytes),
+)
+"""What a power cut can cost: its name, its unit, and where a summary has it."""
+
+
+def cut_costs(costs: Mapping[str, CutCost]) -> Table:
+    """What power cuts cost under each design."""
+    cuts = "; ".join(f"{cost.cuts:,} under {design}" for design, cost in costs.items())
+    made = table(
+        f"what a power cut costs ({cuts})",
+        *("design", "what", "unit", "median", "99th percentile", "worst"),
+        left=3,
+    )
+    for design, cost in costs.items():
+        for index, (name, unit, spread) in enumerate(CUT_COSTS):
+            found = spread(cost)
+            cells = (found.median, found.percentile_99, found.worst)
+            made.add_row("" if index else escape(design), name, unit, *map(number, cells))
+        made.add_section()
+    return made
 
 
 def _cuts_by_place(report: CutReport) -> Table:
@@ -375,7 +412,8 @@ def compare(results: Sequence[RunResult]) -> RenderableType:
     made = table("the simulation itself", "design", "host time (s)", "host speed (MIPS)")
     for result in results:
         made.add_row(escape(result.design), f"{result.host.seconds:.2f}", f"{result.host.mips:.1f}")
-    return Group(cost(results), made)
+    probed = {result.design: result.cut_cost for result in results if result.cut_cost}
+    return Group(cost(results), *([cut_costs(probed)] if probed else []), made)
 
 
 def cost(results: Sequence[RunResult]) -> Table:

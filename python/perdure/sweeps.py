@@ -77,6 +77,7 @@ def sweep(
     measure: int | None = None,
     measure_threads: bool = False,
     stop_after: int | None = None,
+    probe_cuts: bool = False,
     out: api.Path = OUT,
     scheduler: str | None = None,
     workers: int | None = None,
@@ -88,7 +89,8 @@ def sweep(
     The points run `workers` at a time on this machine, or on the Dask cluster whose `scheduler`
     is named; what `out` has already is not run again, and `say` is told where it is
     damaged. A guest starts in an empty directory and reads its files from `mounts`, to which
-    nothing is written back.
+    nothing is written back. With `probe_cuts`, each point also has what power cuts would cost
+    (columns `cut_cost.…`).
     """
     import polars
 
@@ -121,6 +123,7 @@ def sweep(
         measure=measure,
         measure_threads=measure_threads,
         stop_after=stop_after,
+        probe_cuts=probe_cuts,
     )
     asked: list[tuple[Point, dict[str, str]]] = []
     for values in itertools.product(*axes.values()):

@@ -6,12 +6,16 @@
 //! Where programs work in DRAM, recovery also loads lines into it. They appear at their home
 //! addresses, as everything that the DRAM holds does, but are no writes to the NVM: what that has
 //! there is remembered apart, because the next power cut brings it back.
+//!
+//! What recovery takes can be measured ([`Surviving::timed`]): every read and write is charged.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 
 use perdure_hardware::arena::{Arena, KeptDigest};
 use perdure_hardware::line::{LINE_BYTES, Line, LineNumber};
 use perdure_hardware::memory::Tear;
+use perdure_hardware::recovery_clock::{RecoveryClock, RecoveryCost};
 
 /// A surviving image that recovery refuses to trust.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -41,6 +45,7 @@ pub struct Surviving<'a> {
     steps: u64,
     fails_at: Option<(u64, Tear)>,
     loaded: BTreeMap<LineNumber, Line>,
+    clock: Option<RefCell<RecoveryClock>>,
 }
 
 /// What recovery overwrote, so that one run can be cut and recovered many times. An undone journal
@@ -99,6 +104,27 @@ impl<'a> Surviving<'a> {
             steps: 0,
             fails_at: None,
             loaded: BTreeMap::new(),
+            clock: None,
+        }
+    }
+
+    /// Charges every read and write to a clock.
+    #[must_use]
+    pub fn timed(mut self, clock: RecoveryClock) -> Self {
+        self.clock = Some(RefCell::new(clock));
+        self
+    }
+
+    /// What recovery has taken so far, by its clock.
+    pub fn cost(&self) -> RecoveryCost {
+        let clock = self.clock.as_ref().map(RefCell::borrow);
+        clock.map_or_else(RecoveryCost::default, |clock| clock.cost())
+    }
+
+    #[inline]
+    fn charge(&self, how: impl FnOnce(&mut RecoveryClock)) {
+        if let Some(clock) = &self.clock {
+            how(&mut clock.borrow_mut());
         }
     }
 
@@ -121,6 +147,13 @@ impl<'a> Surviving<'a> {
 
     /// Bytes of the image.
     pub fn read(&self, address: u64, length: usize) -> Result<&[u8], Corruption> {
+        let bytes = self.look(address, length)?;
+        self.charge(|clock| clock.read(address, length));
+        Ok(bytes)
+    }
+
+    /// Bytes of the image, at no cost.
+    fn look(&self, address: u64, length: usize) -> Result<&[u8], Corruption> {
         if address
             .checked_add(length as u64)
             .is_none_or(|end| end > self.arena.len())
@@ -146,7 +179,8 @@ impl<'a> Surviving<'a> {
             .fails_at
             .as_ref()
             .is_some_and(|(fails_at, _)| *fails_at == step);
-        let old = self.read(address, bytes.len())?;
+        let old = self.look(address, bytes.len())?;
+        self.charge(|clock| clock.write(address, bytes.len()));
         if old != bytes {
             let old = self.arena.slice(address, bytes.len());
             self.journal.places.push((address, bytes.len() as u32));
@@ -189,6 +223,7 @@ impl<'a> Surviving<'a> {
             return self.write(address, &new.0);
         }
         self.steps += 1;
+        self.charge(|clock| clock.write(address, LINE_BYTES));
         let old = self.arena.line(address);
         if old != new {
             self.journal.places.push((address, LINE_BYTES as u32));
@@ -209,6 +244,7 @@ impl<'a> Surviving<'a> {
                 address,
             });
         }
+        self.charge(|clock| clock.load(line));
         let old = self.arena.line(address);
         if old != new {
             self.loaded.entry(line).or_insert(*old);

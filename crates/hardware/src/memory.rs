@@ -1,13 +1,12 @@
-//! The memory controller, its queues, and the NVM behind it: when bytes become durable.
+//! The NVM behind its controller: which bytes it has, and when they become durable.
 //!
 //! Always true here:
 //! - The arena holds the newest bytes that the controller has accepted, so that a read sees writes
 //!   that still wait (a real controller snoops its write queue). Each write that is not durable
 //!   yet stands in `waiting` with the bytes that it displaced: queue and array have swapped
 //!   contents, nothing is stored twice, and cutting the power is swapping back.
-//! - Under FCFS, writes become durable in the order of acceptance, because each takes equally long.
-//!   Under FR-FCFS, two writes do if they share a bank, or if one of them is of a design's log or
-//!   metadata; a line's writes always do.
+//! - A line's writes become durable in the order of acceptance ([`crate::controller`] says which
+//!   others do).
 //! - Where there is DRAM in front of the NVM, the arena holds the DRAM's newer bytes, too, and what
 //!   the NVM has of these lines is kept aside, to be swapped back likewise.
 //! - A write is in flight from `start` to `done`. A cut between the two may tear it at the
@@ -18,11 +17,11 @@ use std::ops::Range;
 
 use crate::arena::Arena;
 use crate::contract::Contract;
+use crate::controller::{Controller, WriteRequest, Written};
 use crate::dram::Dram;
 use crate::line::{LINE_BYTES, Line, LineNumber};
-use crate::link::Link;
 use crate::random::Random;
-use crate::specification::{Scheduling, Specification};
+use crate::specification::Specification;
 use crate::statistics::Statistics;
 use crate::time::Cycles;
 
@@ -113,24 +112,6 @@ impl Tear {
     }
 }
 
-/// The bank of a row. Where the number of banks is a power of two, it is the exclusive or of all
-/// digits of the row's number to that base (permutation-based interleaving): any aligned run of as
-/// many rows as there are banks is spread over all of them, and lines that compete for a set of the
-/// last-level cache, whose rows differ in high bits only, seldom share a bank. Otherwise, rows take
-/// the banks in turn.
-#[inline]
-pub fn bank_of_row(row: u64, banks: usize) -> usize {
-    if !banks.is_power_of_two() {
-        return (row % banks as u64) as usize;
-    }
-    let digit = banks.trailing_zeros();
-    // Halves onto halves: after the last step the lowest digit is the sum of sixteen.
-    let folded = [8, 4, 2, 1].into_iter().fold(row, |folded, digits| {
-        folded ^ folded.checked_shr(digits * digit).unwrap_or(0)
-    });
-    folded as usize & (banks - 1)
-}
-
 /// The controller and the media.
 #[derive(Debug)]
 pub struct Memory {
@@ -147,30 +128,12 @@ pub struct Memory {
     horizon: Cycles,
     /// Lines here hold processor and kernel contexts; only statistics care.
     context_range: Range<u64>,
-    bank_free: Vec<Cycles>,
-    first_ready: bool,
-    /// When the latest of all requests starts, and the latest write of log or metadata.
-    last_start: Cycles,
-    last_ordered_start: Cycles,
-    /// When all writes that were accepted will be durable.
-    last_done: Cycles,
-    read_queue: VecDeque<Cycles>,
-    write_queue: VecDeque<Cycles>,
-    link: Link,
-    /// Logarithm of the row size.
-    row_shift: u32,
-    row_read: Cycles,
-    row_write: Cycles,
-    read_queue_entries: usize,
-    write_queue_entries: usize,
+    controller: Controller,
 }
 
 impl Memory {
     /// Memory after the specification over the given bytes.
     pub fn new(specification: &Specification, arena: Arena, context_range: Range<u64>) -> Self {
-        let clock = specification.clock();
-        let nvm = &specification.nvm;
-        let link = &specification.link;
         Self {
             arena,
             dram: Dram::new(specification),
@@ -179,72 +142,24 @@ impl Memory {
             waiting: VecDeque::new(),
             horizon: 0,
             context_range,
-            bank_free: vec![0; nvm.banks],
-            first_ready: nvm.scheduling == Scheduling::FrFcfs,
-            last_start: 0,
-            last_ordered_start: 0,
-            last_done: 0,
-            read_queue: VecDeque::with_capacity(nvm.read_queue_entries + 1),
-            write_queue: VecDeque::with_capacity(nvm.write_queue_entries + 1),
-            link: Link::new(
-                link.width_bits / 8 * link.frequency_mhz * 1_000_000,
-                clock.frequency_mhz,
-            ),
-            row_shift: nvm.row_bytes.trailing_zeros(),
-            row_read: clock.cycles(nvm.row_read_ns),
-            row_write: clock.cycles(nvm.row_write_ns),
-            read_queue_entries: nvm.read_queue_entries,
-            write_queue_entries: nvm.write_queue_entries,
+            controller: Controller::new(specification),
         }
     }
 
     /// The bank of an address.
     #[inline]
     pub fn bank(&self, address: u64) -> usize {
-        bank_of_row(address >> self.row_shift, self.bank_free.len())
+        self.controller.bank(address)
     }
 
     /// When the banks of a range will have done all that they were given.
     pub fn banks_free_at(&self, address: u64, length: u64) -> Cycles {
-        let rows = address >> self.row_shift..=(address + length - 1) >> self.row_shift;
-        rows.map(|row| self.bank_free[bank_of_row(row, self.bank_free.len())])
-            .max()
-            .expect("a range has a row")
+        self.controller.banks_free_at(address, length)
     }
 
-    /// When a write to this address would start if it came now: everything that was accepted and
-    /// goes before it has started, and its bank is free.
+    /// When a write to this address would start if it came now.
     pub fn could_start_at(&self, address: u64) -> Cycles {
-        let before = if self.first_ready {
-            self.last_ordered_start
-        } else {
-            self.last_start
-        };
-        before.max(self.bank_free[self.bank(address)])
-    }
-
-    /// Waits for a free entry of a bounded queue, then returns when that is.
-    fn admit(queue: &mut VecDeque<Cycles>, entries: usize, now: Cycles) -> Cycles {
-        if queue.len() < entries {
-            return now;
-        }
-        // Entries leave in order of completion (see `queue`).
-        now.max(
-            queue
-                .pop_front()
-                .expect("a full queue of at least one entry is not empty"),
-        )
-    }
-
-    /// Puts an admitted request into a bounded queue, behind those that complete before it. FCFS makes
-    /// that the order of arrival.
-    fn queue(queue: &mut VecDeque<Cycles>, first_ready: bool, done: Cycles) {
-        let at = if first_ready {
-            queue.partition_point(|&other| other <= done)
-        } else {
-            queue.len()
-        };
-        queue.insert(at, done);
+        self.controller.could_start_at(address)
     }
 
     /// Times the read of a line for a miss; its bytes are in the arena. Returns when they arrive.
@@ -258,8 +173,7 @@ impl Memory {
         let address = line * LINE_BYTES as u64;
         self.check("reads", address, LINE_BYTES, now);
         let opened = self.open_row(address, LINE_BYTES, now, statistics);
-        let done = self.link.reserve(opened, LINE_BYTES);
-        Self::queue(&mut self.read_queue, self.first_ready, done);
+        let done = self.controller.send(opened, LINE_BYTES);
         self.copy_to_dram(line, done, statistics);
         done
     }
@@ -327,9 +241,7 @@ impl Memory {
         let opened = self.open_row(address, length, now, statistics);
         statistics.nvm_design_reads += 1;
         *self.operations(length, Traffic::Log, statistics) += 1;
-        let done = self.link.reserve(opened, length);
-        Self::queue(&mut self.read_queue, self.first_ready, done);
-        done
+        self.controller.send(opened, length)
     }
 
     /// Reads a row into its bank's buffer; returns when the bytes can leave the module.
@@ -340,18 +252,11 @@ impl Memory {
         now: Cycles,
         statistics: &mut Statistics,
     ) -> Cycles {
-        let admitted = Self::admit(&mut self.read_queue, self.read_queue_entries, now);
-        let bank = self.bank(address);
-        let mut start = admitted.max(self.bank_free[bank]);
-        if !self.first_ready {
-            start = start.max(self.last_start);
-        }
-        self.last_start = self.last_start.max(start);
-        self.bank_free[bank] = start + self.row_read;
+        let start = self.controller.open_row(address, now);
         statistics.nvm_reads += 1;
         statistics.nvm_read_bytes += length as u64;
         statistics.nvm_read_wait_cycles += start - now;
-        start + self.row_read
+        start + self.controller.row_read()
     }
 
     /// Copies whole rows, or parts of them, within the memory module: nothing crosses the link.
@@ -368,7 +273,7 @@ impl Memory {
         not_before: Cycles,
         statistics: &mut Statistics,
     ) -> Accepted {
-        let row = 1 << self.row_shift;
+        let row = 1 << self.controller.row_shift();
         for (what, address) in [("reads", from), ("writes", to)] {
             let room = if from % row == to % row {
                 self.room(address, length, false)
@@ -394,7 +299,7 @@ impl Memory {
         let mut opened = now;
         for (start, piece) in pieces() {
             opened = opened.max(self.open_row(from + start, piece, now, statistics));
-            Self::queue(&mut self.read_queue, self.first_ready, opened);
+            self.controller.end_read(opened);
             statistics.nvm_design_reads += 1;
             *self.operations(piece, traffic, statistics) += 1;
         }
@@ -420,7 +325,9 @@ impl Memory {
             return Err("which are not in the NVM");
         }
         let last = address + length as u64 - 1;
-        if in_one_row && address >> self.row_shift != last >> self.row_shift {
+        if in_one_row
+            && address >> self.controller.row_shift() != last >> self.controller.row_shift()
+        {
             return Err("which do not lie within one row (nvm.row_bytes)");
         }
         Ok(())
@@ -459,7 +366,7 @@ impl Memory {
         traffic: Traffic,
         statistics: &'s mut Statistics,
     ) -> &'s mut u64 {
-        if length >> self.row_shift > 0 {
+        if length >> self.controller.row_shift() > 0 {
             &mut statistics.nvm_operations_sequential
         } else if traffic == Traffic::WriteBack {
             &mut statistics.nvm_operations_write_back
@@ -531,31 +438,18 @@ impl Memory {
         crosses_link: bool,
         statistics: &mut Statistics,
     ) -> Accepted {
-        let accepted = Self::admit(&mut self.write_queue, self.write_queue_entries, now);
-        let arrived = if crosses_link {
-            self.link.reserve(accepted, length)
-        } else {
-            accepted
+        let request = WriteRequest {
+            address,
+            length,
+            crosses_link,
+            ordered: matches!(traffic, Traffic::Log | Traffic::Metadata),
+            not_before,
         };
-        let bank = self.bank(address);
-        let ordered = matches!(traffic, Traffic::Log | Traffic::Metadata);
-        let before = if self.first_ready && !ordered {
-            self.last_ordered_start
-        } else {
-            self.last_start
-        };
-        let start = arrived
-            .max(before)
-            .max(self.bank_free[bank])
-            .max(not_before);
-        let done = start + self.row_write;
-        self.last_start = self.last_start.max(start);
-        if ordered {
-            self.last_ordered_start = self.last_ordered_start.max(start);
-        }
-        self.last_done = self.last_done.max(done);
-        self.bank_free[bank] = done;
-        Self::queue(&mut self.write_queue, self.first_ready, done);
+        let Written {
+            accepted,
+            start,
+            done,
+        } = self.controller.write(&request, now);
         while self
             .waiting
             .front()
@@ -604,7 +498,7 @@ impl Memory {
 
     /// When the last accepted write will be durable.
     pub fn quiet_at(&self) -> Cycles {
-        self.last_done
+        self.controller.quiet_at()
     }
 
     /// When everything accepted for a line will be durable; 0 if nothing waits.

@@ -32,6 +32,7 @@ macro_rules! statistics {
             #[must_use]
             pub fn since(&self, earlier: &Self) -> Self {
                 Self {
+                    epoch_to_persisted_longest_cycles: self.epoch_to_persisted_longest_cycles,
                     log_bytes_live_peak: self.log_bytes_live_peak,
                     log_extents: self.log_extents,
                     nvoverlay_master_bytes_now: self.nvoverlay_master_bytes_now,
@@ -80,6 +81,8 @@ statistics! {
     epochs_forced, "epoch.forced", "epochs", "of these, the ones ended early for output commit";
     epochs_overflowed, "epoch.overflowed", "epochs", "of these, the ones ended early because the design ran out of room";
     epochs_persisted, "epoch.persisted", "epochs", "epochs announced as persisted";
+    epoch_to_persisted_cycles, "epoch.to_persisted", "cycles", "time from an epoch's end to when it was announced as persisted, of all epochs together";
+    epoch_to_persisted_longest_cycles, "epoch.to_persisted_longest", "cycles", "the longest of these times";
     epoch_wait_cycles, "epoch.wait", "cycles", "time that the machine stood still because too many epochs were outstanding";
     flush_lines, "flush.lines", "lines", "dirty lines written out by synchronous cache flushes";
     flush_stall_cycles, "flush.stall", "cycles", "time that the machine stood still for synchronous flushes and commits";

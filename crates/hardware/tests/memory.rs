@@ -11,9 +11,10 @@
 mod support;
 
 use perdure_hardware::arena::Arena;
+use perdure_hardware::controller::bank_of_row;
 use perdure_hardware::line::{LINE_BYTES, Line};
 use perdure_hardware::link::Link;
-use perdure_hardware::memory::{Accepted, Memory, Tear, Traffic, bank_of_row};
+use perdure_hardware::memory::{Accepted, Memory, Tear, Traffic};
 use perdure_hardware::specification::Specification;
 use perdure_hardware::statistics::Statistics;
 use perdure_hardware::time::Cycles;

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use perdure_designs::{Design, NAMES, Visitor, with_design};
+use perdure_hardware::time::Cycles;
 use perdure_linux::WORK_DIRECTORY;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -15,6 +16,7 @@ use serde_json::{Map, Value, json};
 
 use crate::campaign;
 use crate::configuration::{MACHINES, nearest, no_such_design};
+use crate::cost::Probes;
 use crate::delivery::{Delivery, write_and_flush};
 use crate::error::Error;
 use crate::hunt::{self, Hunt};
@@ -133,11 +135,20 @@ impl Run<'_> {
             }
         };
         let mut series = Series::new(self.request.sample_cycles);
+        let mut probes = (self.request.probe_cuts).then(|| Probes::new(&mut machine));
         let end = loop {
-            let until = series.until();
+            let probe = probes.as_ref().map_or(Cycles::MAX - 1, Probes::until);
+            let until = series.until().min(probe);
             let machine = &mut machine;
             match campaign::run_on(machine, until, self.observer, &mut replicate, progress)? {
-                Some(Pause::Time) if self.request.sample_cycles.is_some() => series.take(machine),
+                Some(Pause::Time) => {
+                    if until == series.until() {
+                        series.take(machine);
+                    }
+                    if let Some(probes) = probes.as_mut().filter(|_| until == probe) {
+                        probes.take(machine);
+                    }
+                }
                 end => break end,
             }
         };
@@ -168,6 +179,9 @@ impl Run<'_> {
         }
         let mut result = run_result(&machine, self.prepared, seconds, interrupted)?;
         result.insert("series".into(), series.to_json());
+        if let Some(probes) = probes {
+            result.insert("cut_cost".into(), probes.to_json());
+        }
         forward.finish(&mut result);
         if let Some(kept) = kept {
             let (epochs, sizes) = (kept.epochs, kept.sizes);

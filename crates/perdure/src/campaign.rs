@@ -18,6 +18,7 @@ use perdure_hardware::time::Cycles;
 use serde_json::{Map, Value, json};
 
 use crate::api::Observer;
+use crate::cost::{self, CutCost};
 use crate::error::Error;
 use crate::lives::{Life, Lives, Plan, Sequel, Uncut};
 use crate::machine::{Machine, Pause};
@@ -75,6 +76,7 @@ pub struct CutResult {
     pub token: String,
     phase: &'static str,
     location: Option<String>,
+    cost: CutCost,
     torn: usize,
     lost: usize,
     recovery_cuts: u64,
@@ -573,6 +575,7 @@ impl Cutter<'_> {
             token: String::new(),
             phase,
             location,
+            cost: judged.cost,
             torn: judged.writes_in_flight,
             lost: judged.writes_lost,
             recovery_cuts: judged.recovery_cuts,
@@ -740,6 +743,7 @@ impl Campaign {
             counts
         };
         let sum = |value: fn(&CutResult) -> u64| self.results.iter().map(value).sum::<u64>();
+        let costs: Vec<CutCost> = self.results.iter().map(|one| one.cost).collect();
         let paths: BTreeMap<_, _> = self.paths.iter().copied().collect();
         let value = json!({
             "build": BUILD,
@@ -768,6 +772,7 @@ impl Campaign {
                 "cuts_during_recovery": sum(|one| one.recovery_cuts),
                 "cuts_of_later_lives": sum(|one| one.lives.len() as u64 - 1),
             },
+            "cut_cost": cost::summary(&costs),
             "results": results,
         });
         let Value::Object(map) = value else {
@@ -811,6 +816,9 @@ impl CutResult {
             "writes_lost": self.lost,
             "cuts_during_recovery": self.recovery_cuts,
         });
+        if let Value::Object(result) = &mut value {
+            result.extend(self.cost.to_json());
+        }
         let lives = (self.generations > 1).then(|| self.lives.iter().map(Life::to_json).collect());
         let timing = self.depends_on_timing.then_some(Value::Bool(true));
         for (key, optional) in [

@@ -31,6 +31,13 @@ impl<D: Design> Machine<D> {
         Some(self.design.domains()?.epoch(domain))
     }
 
+    /// The oldest epoch that a domain is in.
+    pub(crate) fn oldest_epoch(&mut self) -> Option<u64> {
+        let (domains, hardware) = self.domain_epochs()?;
+        let all = 0..hardware.domains.len();
+        all.map(|domain| domains.epoch(domain)).min()
+    }
+
     /// A hart got a line of a newer epoch: its domain advances, and the access is made again.
     pub(crate) fn catch_up(&mut self, hart: usize) {
         let ahead = self.hardware.cores[hart].ahead.take();
@@ -101,6 +108,7 @@ impl<D: Design> Machine<D> {
         let mut ready = now;
         for hart in harts.clone() {
             self.keep_context(hart, ended, epoch - 1);
+            self.note_left(hart, epoch - 1, now);
             ready = ready.max(self.save_context(hart, ended, now));
         }
         if let Some((domains, hardware)) = self.domain_epochs() {
@@ -110,6 +118,9 @@ impl<D: Design> Machine<D> {
         }
         if let Some(trace) = &mut self.hardware.trace {
             trace.push(Traced::Advanced { domain, epoch });
+        }
+        if let Some(oldest) = self.oldest_epoch() {
+            self.unpersisted.end(oldest - 1, ready);
         }
         let stall = ready.saturating_sub(now);
         for hart in harts {
@@ -224,14 +235,9 @@ impl<D: Design> Machine<D> {
     /// Nobody can enter the kernel in an epoch that every domain has left: so the kernel does not
     /// hold the recoverable epoch back when nobody enters it at all.
     fn kernel_keeps_up(&mut self, hart: usize) {
-        let Some((domains, hardware)) = self.domain_epochs() else {
-            return;
-        };
-        let oldest = (0..hardware.domains.len())
-            .map(|domain| domains.epoch(domain))
-            .min()
-            .unwrap_or(0);
-        if oldest > self.kernel_epoch {
+        if let Some(oldest) = self.oldest_epoch()
+            && oldest > self.kernel_epoch
+        {
             self.save_kernel(hart, oldest);
         }
     }

@@ -10,6 +10,7 @@ mod causal;
 pub mod check;
 pub mod configuration;
 pub mod context;
+mod cost;
 mod delivery;
 mod domains;
 pub mod error;

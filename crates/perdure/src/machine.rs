@@ -26,6 +26,7 @@ use crate::configuration::Configuration;
 use crate::context::{
     HartContext, MachineRecord, RECORD_BYTES, SAVED_BYTES, Saved, SavedAt, restore,
 };
+use crate::cost::{Progress, Unpersisted};
 use crate::error::Error;
 use crate::mistakes::{Blind, Mistake};
 use crate::outside::Outside;
@@ -205,6 +206,10 @@ pub struct Machine<D: Design> {
     pub notes: Option<Vec<Noted>>,
     /// Filled when the epoch that it names ends, if present.
     pub epoch_end: Option<EpochEnd>,
+    /// Where harts were when they left their epochs, if somebody wants to know.
+    pub progress: Option<Progress>,
+    /// When epochs ended that are not persisted yet.
+    pub(crate) unpersisted: Unpersisted,
     bug: Option<&'static str>,
     pub(crate) mistake: Option<Mistake>,
     pub(crate) blind: Option<Blind>,
@@ -471,6 +476,8 @@ impl<D: Design> Machine<D> {
             phase_changes: None,
             notes: None,
             epoch_end: None,
+            progress: None,
+            unpersisted: Unpersisted::default(),
             bug,
             mistake: None,
             blind: None,
@@ -488,10 +495,12 @@ impl<D: Design> Machine<D> {
 
     /// Instructions retired by all harts.
     pub fn retired(&self) -> u64 {
-        self.harts
-            .iter()
-            .map(|hart| hart.context.hart.retired)
-            .sum()
+        self.retired_by_hart().sum()
+    }
+
+    /// Instructions that each hart has retired.
+    pub fn retired_by_hart(&self) -> impl Iterator<Item = u64> {
+        self.harts.iter().map(|hart| hart.context.hart.retired)
     }
 
     /// A hart's local time.
@@ -1037,11 +1046,8 @@ impl<D: Design> Machine<D> {
             return;
         }
         let announced = self.design.announced_epoch();
-        let executing = match self.design.domains() {
-            Some(domains) => {
-                let all = 0..self.hardware.domains.len();
-                all.map(|domain| domains.epoch(domain)).min().unwrap_or(0)
-            }
+        let executing = match self.oldest_epoch() {
+            Some(oldest) => oldest,
             None => self.design.executing_epoch(),
         };
         self.hardware.hold_to_epochs(announced, executing);
@@ -1059,6 +1065,10 @@ impl<D: Design> Machine<D> {
         }
         self.keep_kernel(epoch, epoch);
         let before = self.time();
+        for hart in 0..self.harts.len() {
+            self.note_left(hart, epoch, before);
+        }
+        self.unpersisted.end(epoch, before);
         let design = &mut self.design;
         let now = (self.hardware).asking("end_epoch", before, |hardware| {
             design.end_epoch(hardware, urgency, before)
@@ -1115,6 +1125,20 @@ impl<D: Design> Machine<D> {
             for hart in 0..self.harts.len() {
                 self.keep_context(hart, 0, 0);
             }
+        }
+    }
+
+    /// From now on, remembers where harts are when they leave their epochs; the state is that of the
+    /// end of `epoch`.
+    pub fn keep_progress(&mut self, epoch: u64) {
+        self.progress = Some(Progress::start(epoch, self.time(), self.retired_by_hart()));
+    }
+
+    /// A hart leaves an epoch.
+    pub(crate) fn note_left(&mut self, hart: usize, epoch: u64, time: Cycles) {
+        let retired = self.harts[hart].context.hart.retired;
+        if let Some(progress) = &mut self.progress {
+            progress.leave(hart, epoch, time, retired);
         }
     }
 
@@ -1235,6 +1259,7 @@ impl<D: Design> Machine<D> {
     /// More may have become visible outside: release it, and let those who waited go on.
     pub(crate) fn announced(&mut self, time: Cycles) {
         let epoch = self.design.announced_epoch();
+        (self.unpersisted).persist(epoch, time, &mut self.hardware.statistics);
         self.let_out(epoch);
         for index in 0..self.harts.len() {
             if self.harts[index]

@@ -101,6 +101,9 @@ pub struct Request {
     /// Note the bytes written so far every so many cycles (`series` in the result).
     #[serde(skip_serializing)]
     pub sample_cycles: Option<u64>,
+    /// Measure what power cuts would cost, at random moments of the run (`cut_cost` in the result).
+    #[serde(skip_serializing)]
+    pub probe_cuts: bool,
     /// `fast` or `plain`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub engine: Option<String>,
@@ -201,6 +204,7 @@ impl Default for Request {
             burst_stores: None,
             burst_instructions: None,
             sample_cycles: None,
+            probe_cuts: false,
             engine: None,
             program: Vec::new(),
             programs: Vec::new(),

@@ -14,10 +14,12 @@ use perdure_hardware::arena::{Arena, Digest, PAGE_BYTES};
 use perdure_hardware::line::{LINE_BYTES, Line, LineNumber};
 use perdure_hardware::memory::{Lost, Tear};
 use perdure_hardware::random::Random;
+use perdure_hardware::recovery_clock::RecoveryClock;
 use perdure_hardware::time::Cycles;
 use serde::Serialize;
 
 use crate::causal::Causal;
+use crate::cost::CutCost;
 use crate::error::Error;
 use crate::machine::{Machine, Noted, Pause};
 use crate::mistakes::{Blind, Mistake};
@@ -87,6 +89,7 @@ impl Golden {
         let causal = D::PROMISE == Promise::CausalCut;
         machine.notes = Some(Vec::new());
         machine.outside.receipts = Some(Vec::new());
+        machine.keep_progress(epoch);
         let mut golden = Self {
             range,
             epochs: Vec::new(),
@@ -194,6 +197,8 @@ pub struct Judged {
     pub judged_by_epoch: u64,
     /// In words, where it is not verified.
     pub message: Option<String>,
+    /// The work that is lost, and what recovery took.
+    pub cost: CutCost,
     /// Writes torn or lost.
     pub writes_in_flight: usize,
     /// Writes accepted and lost.
@@ -233,13 +238,15 @@ pub fn cut<D: Design>(
     if let Some(causal) = &mut golden.causal {
         causal.follow(machine);
     }
+    let clock = RecoveryClock::new(&machine.hardware.specification);
     let lost = power_off(machine, at, options.tear_seed);
     let memory = &mut machine.hardware.memory;
 
     let [first_journal, second_journal] = std::mem::take(&mut golden.journals);
-    let mut surviving = Surviving::with_journal(&mut memory.arena, first_journal);
+    let mut surviving = Surviving::with_journal(&mut memory.arena, first_journal).timed(clock);
     let recovered = misnamed(machine.mistake, D::recover(&mut surviving, bug));
     let steps = surviving.steps();
+    let recovery = surviving.cost();
     let (journal, behind) = surviving.into_parts();
     let digest = memory.arena.digest().expect("the verifier keeps a digest");
     let mut judged = judge::<D>(golden, recovered, digest, announced, machine.blind);
@@ -278,6 +285,7 @@ pub fn cut<D: Design>(
     }
     memory.power_back(&lost);
     golden.journals = journals;
+    judged.cost = CutCost::of(machine, at, judged.recovered_epoch, recovery);
     judged
 }
 
@@ -378,6 +386,7 @@ fn judge<D: Design>(
         recovered_epoch,
         judged_by_epoch,
         message,
+        cost: CutCost::default(),
         writes_in_flight: 0,
         writes_lost: 0,
         recovery_steps: 0,

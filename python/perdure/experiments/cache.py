@@ -158,6 +158,7 @@ def described(point: Point) -> dict[str, Any]:
         "measure_instructions": point.measure,
         "measure_threads": point.measure_threads,
         "sample_cycles": point.sample_cycles,
+        "probe_cuts": point.probe_cuts,
         "stop_after": point.stop_after,
         "campaign": None if point.campaign is None else asdict(point.campaign),
     }

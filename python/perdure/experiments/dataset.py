@@ -157,15 +157,29 @@ def row(stored: Stored) -> dict[str, Any]:
         "host_seconds": result["host"]["seconds"],
         "host_mips": result["host"]["mips"],
         **{name: entry["value"] for name, entry in region["statistics"].items()},
+        **{name: value for name, (value, _, _) in cut_costs(stored).items()},
+    }
+
+
+def cut_costs(stored: Stored) -> dict[str, tuple[int, str, str]]:
+    """What power cuts would have cost, where they were probed: value, unit and meaning by name."""
+    found = stored["result"].get("cut_cost") or {}
+    parts = {key: spread for key, spread in found.items() if key != "cuts"}
+    return {
+        f"cut_cost.{key}.{rank}": (value, key.rpartition("_")[2], f"{rank} of power cuts probed")
+        for key, spread in parts.items()
+        for rank, value in spread.items()
     }
 
 
 def meanings(stored: Sequence[Stored]) -> dict[str, tuple[str, str]]:
-    """Unit and meaning of every statistic, by name, in the order of the names."""
+    """Unit and meaning of every statistic and cost, by name, in the order of the names."""
     found: dict[str, tuple[str, str]] = {}
     for one in stored:
         for name, entry in measured(one)["statistics"].items():
             found.setdefault(name, (entry["unit"], entry["meaning"]))
+        for name, (_, unit, meaning) in cut_costs(one).items():
+            found.setdefault(name, (unit, meaning))
     return dict(sorted(found.items()))
 
 

@@ -62,7 +62,8 @@ class Point:
 
     With `measure`, every program's next so many instructions after `warm_up` are measured; with
     `measure_threads` its parallel phase, and at most `measure` of it; without either, the whole run
-    is. `sample_cycles` asks for the series of what was written. `remark` tells people what
+    is. `sample_cycles` asks for the series of what was written, `probe_cuts` for what power cuts
+    would cost. `remark` tells people what
     distinguishes it from others of its kind; it is no part of the key.
     """
 
@@ -78,6 +79,7 @@ class Point:
     measure: int | None = None
     measure_threads: bool = False
     sample_cycles: int | None = None
+    probe_cuts: bool = False
     stop_after: int | None = None
     campaign: Campaign | None = None
     remark: str = ""
@@ -114,6 +116,7 @@ class Point:
             ("measure_instructions", self.measure),
             ("measure_threads", self.measure_threads or None),
             ("sample_cycles", self.sample_cycles),
+            ("probe_cuts", self.probe_cuts or None),
             ("stop_after", self.stop_after),
         ):
             if value is not None:
@@ -145,6 +148,7 @@ class Point:
             "measure": self.measure,
             "measure_threads": self.measure_threads,
             "sample_cycles": self.sample_cycles,
+            "probe_cuts": self.probe_cuts,
             "stop_after": self.stop_after,
             "campaign": None if self.campaign is None else asdict(self.campaign),
         }

@@ -122,6 +122,7 @@ def cuts(planned: Sequence[Planned], stored: Mapping[str, Stored]) -> list[dict[
                 "verified": result["verified"],
                 "failed": result["failed"],
                 "resumed": sum(bool(cut["resumed"]) for cut in result["results"]),
+                "cut_cost": result.get("cut_cost"),
                 "cuts_during_recovery": coverage.get("cuts_during_recovery", 0),
                 "tokens": [cut["token"] for cut in failed],
                 "points": [key],

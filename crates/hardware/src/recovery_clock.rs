@@ -1,0 +1,136 @@
+//! What recovery takes: its reads and writes, charged to a controller, link and banks like the
+//! machine's, which stand idle when the power comes back.
+//!
+//! Recovery is a program that runs on the machine's processor, and whose computing costs nothing:
+//! - It reads lines through a cache of the last-level cache's size (direct-mapped, cold), so that what
+//!   it looks at twice is read once. Lines of one row that are read together are one row operation.
+//! - It reads ahead: a read waits for a place in the read queue, not for the read before it.
+//! - What it writes comes from what it has read, so a write is accepted no earlier than the bytes
+//!   that were asked for before it have arrived.
+//! - Where there is DRAM in front of the NVM, lines are loaded into it likewise.
+//!
+//! It is over when all has arrived and is durable.
+
+use crate::controller::{Controller, WriteRequest};
+use crate::dram::Dram;
+use crate::line::{LINE_BYTES, LineNumber, line_of};
+use crate::specification::Specification;
+use crate::time::Cycles;
+
+/// What a recovery did, and how long that took.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RecoveryCost {
+    /// From the first read until all is done.
+    pub cycles: Cycles,
+    /// Row reads at the NVM.
+    pub reads: u64,
+    /// Bytes read there.
+    pub read_bytes: u64,
+    /// Row writes at the NVM.
+    pub writes: u64,
+    /// Bytes written there.
+    pub written_bytes: u64,
+    /// Lines loaded into DRAM.
+    pub loaded_lines: u64,
+}
+
+/// The clock of one recovery.
+#[derive(Debug)]
+pub struct RecoveryClock {
+    controller: Controller,
+    dram: Option<Dram>,
+    /// By set, one more than the line that is cached there.
+    cached: Vec<LineNumber>,
+    /// When everything that was read so far has arrived.
+    arrived: Cycles,
+    /// When all lines that were loaded are in the DRAM.
+    loaded: Cycles,
+    cost: RecoveryCost,
+}
+
+impl RecoveryClock {
+    /// The power has just come back.
+    pub fn new(specification: &Specification) -> Self {
+        let lines = specification.llc.bytes_per_hart * specification.harts / LINE_BYTES;
+        Self {
+            controller: Controller::new(specification),
+            dram: Dram::new(specification),
+            cached: vec![0; lines.max(1)],
+            arrived: 0,
+            loaded: 0,
+            cost: RecoveryCost::default(),
+        }
+    }
+
+    /// Recovery reads bytes.
+    pub fn read(&mut self, address: u64, length: usize) {
+        self.by_row(address, length, |clock, address, length| {
+            let lines = line_of(address)..=line_of(address + length as u64 - 1);
+            let missing = lines.filter(|&line| clock.cache(line)).count();
+            if missing == 0 {
+                return;
+            }
+            let bytes = missing * LINE_BYTES;
+            let opened = clock.controller.open_row(address, 0) + clock.controller.row_read();
+            clock.arrived = clock.arrived.max(clock.controller.send(opened, bytes));
+            clock.cost.reads += 1;
+            clock.cost.read_bytes += bytes as u64;
+        });
+    }
+
+    /// Recovery writes bytes.
+    pub fn write(&mut self, address: u64, length: usize) {
+        self.by_row(address, length, |clock, address, length| {
+            for line in line_of(address)..=line_of(address + length as u64 - 1) {
+                clock.cache(line);
+            }
+            let request = WriteRequest {
+                address,
+                length,
+                crosses_link: true,
+                ordered: false,
+                not_before: 0,
+            };
+            clock.controller.write(&request, clock.arrived);
+            clock.cost.writes += 1;
+            clock.cost.written_bytes += length as u64;
+        });
+    }
+
+    /// Recovery loads a line into the DRAM.
+    pub fn load(&mut self, line: LineNumber) {
+        let Some(dram) = &mut self.dram else {
+            return;
+        };
+        self.loaded = self.loaded.max(dram.access(line, self.arrived));
+        self.cost.loaded_lines += 1;
+    }
+
+    /// What it came to.
+    pub fn cost(&self) -> RecoveryCost {
+        let cycles = (self.arrived)
+            .max(self.loaded)
+            .max(self.controller.quiet_at());
+        RecoveryCost {
+            cycles,
+            ..self.cost
+        }
+    }
+
+    /// True if the line was not cached; it is from now on.
+    fn cache(&mut self, line: LineNumber) -> bool {
+        let set = (line % self.cached.len() as u64) as usize;
+        std::mem::replace(&mut self.cached[set], line + 1) != line + 1
+    }
+
+    fn by_row(&mut self, address: u64, length: usize, each: impl Fn(&mut Self, u64, usize)) {
+        let row = 1 << self.controller.row_shift();
+        let end = address + length as u64;
+        let mut at = address;
+        while at < end {
+            let next = end.min((at / row + 1) * row);
+            each(self, at, (next - at) as usize);
+            at = next;
+        }
+    }
+}

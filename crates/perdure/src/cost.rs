@@ -1,0 +1,319 @@
+//! What a power cut costs: the work that is lost, and the time that recovery takes.
+//!
+//! Always true here:
+//! - Work is lost from the recovered point to the cut. Each hart has its own point, the end of the
+//!   recovered epoch as that hart left it; instructions are summed over harts, and the cycles are
+//!   those of the hart that goes back furthest.
+//! - A machine that cannot go on (its design saves no contexts) has lost all that it did.
+//! - Recovery's time is that of its own reads and writes
+//!   ([`perdure_hardware::recovery_clock`]).
+
+use std::collections::VecDeque;
+
+use perdure_designs::surviving::{Journal, Surviving};
+use perdure_designs::{Design, Recovered};
+use perdure_hardware::random::Random;
+use perdure_hardware::recovery_clock::{RecoveryClock, RecoveryCost};
+use perdure_hardware::statistics::Statistics;
+use perdure_hardware::time::Cycles;
+use serde_json::{Map, Value, json};
+
+use crate::machine::Machine;
+use crate::verify::power_off;
+
+/// Where a hart was when it left an epoch.
+#[derive(Clone, Copy, Debug)]
+struct Left {
+    epoch: u64,
+    time: Cycles,
+    retired: u64,
+}
+
+/// Where the harts were when they left their epochs.
+#[derive(Clone, Debug)]
+pub struct Progress {
+    /// By hart, in the order of epochs.
+    harts: Vec<Vec<Left>>,
+}
+
+impl Progress {
+    /// From now on: the machine's state is that of the end of `epoch`.
+    pub fn start(epoch: u64, time: Cycles, retired: impl Iterator<Item = u64>) -> Self {
+        let left = |retired| Left {
+            epoch,
+            time,
+            retired,
+        };
+        Self {
+            harts: retired.map(|retired| vec![left(retired)]).collect(),
+        }
+    }
+
+    /// A hart leaves an epoch, and every one before it that it has not left.
+    pub fn leave(&mut self, hart: usize, epoch: u64, time: Cycles, retired: u64) {
+        self.harts[hart].push(Left {
+            epoch,
+            time,
+            retired,
+        });
+    }
+
+    /// What is lost if the power is cut now and that epoch comes back; everything if none does.
+    fn lost(&self, epoch: Option<u64>, at: Cycles, retired: impl Iterator<Item = u64>) -> WorkLost {
+        let mut lost = WorkLost::default();
+        for (left, now) in self.harts.iter().zip(retired) {
+            let point = match epoch {
+                Some(epoch) => left.partition_point(|left| left.epoch < epoch),
+                None => 0,
+            };
+            let Some(point) = left.get(point) else {
+                continue;
+            };
+            lost.instructions += now.saturating_sub(point.retired);
+            lost.cycles = lost.cycles.max(at.saturating_sub(point.time));
+        }
+        lost
+    }
+}
+
+/// The work between the recovered point and the cut.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WorkLost {
+    /// Of all harts.
+    pub instructions: u64,
+    /// Of the hart that goes back furthest.
+    pub cycles: Cycles,
+}
+
+/// What one cut costs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CutCost {
+    /// Before it.
+    pub lost: WorkLost,
+    /// After it.
+    pub recovery: RecoveryCost,
+}
+
+impl CutCost {
+    /// The cost of cutting a machine now, at `at`, after which `epoch` comes back.
+    pub fn of<D: Design>(
+        machine: &Machine<D>,
+        at: Cycles,
+        epoch: Option<u64>,
+        recovery: RecoveryCost,
+    ) -> Self {
+        let epoch = epoch.filter(|_| D::SAVES_CONTEXTS);
+        let progress = machine.progress.as_ref();
+        let lost = progress.map(|progress| progress.lost(epoch, at, machine.retired_by_hart()));
+        Self {
+            lost: lost.unwrap_or_default(),
+            recovery,
+        }
+    }
+
+    /// Its parts and their keys.
+    fn parts(&self) -> [(&'static str, u64); 8] {
+        let recovery = &self.recovery;
+        [
+            ("lost_instructions", self.lost.instructions),
+            ("lost_cycles", self.lost.cycles),
+            ("recovery_cycles", recovery.cycles),
+            ("recovery_reads", recovery.reads),
+            ("recovery_read_bytes", recovery.read_bytes),
+            ("recovery_writes", recovery.writes),
+            ("recovery_written_bytes", recovery.written_bytes),
+            ("recovery_loaded_lines", recovery.loaded_lines),
+        ]
+    }
+
+    /// As JSON.
+    pub fn to_json(self) -> Map<String, Value> {
+        let parts = self.parts().into_iter();
+        parts
+            .map(|(key, value)| (key.to_owned(), json!(value)))
+            .collect()
+    }
+}
+
+/// What cuts cost: of each part the median, the 99th percentile (both by nearest rank) and the worst.
+pub fn summary(costs: &[CutCost]) -> Value {
+    if costs.is_empty() {
+        return Value::Null;
+    }
+    let mut made = Map::from_iter([("cuts".to_owned(), json!(costs.len()))]);
+    for (index, (key, _)) in costs[0].parts().into_iter().enumerate() {
+        let mut values: Vec<u64> = costs.iter().map(|cost| cost.parts()[index].1).collect();
+        values.sort_unstable();
+        let rank = |percent: usize| values[(values.len() * percent).div_ceil(100).max(1) - 1];
+        made.insert(
+            key.to_owned(),
+            json!({"median": rank(50), "percentile_99": rank(99), "worst": rank(100)}),
+        );
+    }
+    Value::Object(made)
+}
+
+/// Epochs that have ended everywhere and are not announced as persisted yet.
+#[derive(Clone, Debug, Default)]
+pub struct Unpersisted {
+    /// Each newer than the one before, with when it ended.
+    ended: VecDeque<(u64, Cycles)>,
+}
+
+impl Unpersisted {
+    /// An epoch has ended.
+    pub fn end(&mut self, epoch: u64, time: Cycles) {
+        if self.ended.back().is_none_or(|&(newest, _)| newest < epoch) {
+            self.ended.push_back((epoch, time));
+        }
+    }
+
+    /// All epochs up to this one are persisted; counts how long that took.
+    pub fn persist(&mut self, epoch: u64, time: Cycles, statistics: &mut Statistics) {
+        while let Some(&(oldest, ended)) = self.ended.front()
+            && oldest <= epoch
+        {
+            self.ended.pop_front();
+            let took = time.saturating_sub(ended);
+            statistics.epoch_to_persisted_cycles += took;
+            let longest = &mut statistics.epoch_to_persisted_longest_cycles;
+            *longest = (*longest).max(took);
+        }
+    }
+}
+
+/// So many probes of a run are kept at most; then three of four are dropped.
+const MOST_PROBES: usize = 64;
+
+/// How far apart they are at first, in cycles.
+const FIRST_INTERVAL: Cycles = 100_000;
+
+/// Cuts of a run that goes on as if nothing had been: one at a random moment of each interval, whose
+/// length grows with the run's, so that there are always between sixteen and sixty-four. They
+/// measure; `perdure cut` judges.
+#[derive(Debug)]
+pub struct Probes {
+    interval: Cycles,
+    /// The interval that the next one is in.
+    index: u64,
+    /// When it is due.
+    next: Cycles,
+    random: Random,
+    costs: Vec<CutCost>,
+    journal: Journal,
+}
+
+impl Probes {
+    /// Probes of a machine before its first instruction.
+    pub fn new<D: Design>(machine: &mut Machine<D>) -> Self {
+        machine.keep_progress(machine.design.executing_epoch().saturating_sub(1));
+        let mut probes = Self {
+            interval: FIRST_INTERVAL,
+            index: 0,
+            next: 0,
+            random: Random::new(0x7072_6f62_6573),
+            costs: Vec::new(),
+            journal: Journal::default(),
+        };
+        probes.draw();
+        probes
+    }
+
+    /// When the next one is due.
+    pub fn until(&self) -> Cycles {
+        self.next
+    }
+
+    fn draw(&mut self) {
+        self.next = self.index * self.interval + 1 + self.random.below(self.interval);
+    }
+
+    /// Cuts the power, recovers, and puts everything back.
+    pub fn take<D: Design>(&mut self, machine: &mut Machine<D>) {
+        let at = self.next;
+        let bug = machine.planted_bug();
+        let clock = RecoveryClock::new(&machine.hardware.specification);
+        let lost = power_off(machine, at, self.random.bits());
+        let memory = &mut machine.hardware.memory;
+        let journal = std::mem::take(&mut self.journal);
+        let mut surviving = Surviving::with_journal(&mut memory.arena, journal).timed(clock);
+        let recovered = D::recover(&mut surviving, bug);
+        let recovery = surviving.cost();
+        self.journal = surviving.into_journal().undo(&mut memory.arena);
+        memory.power_back(&lost);
+        if let Ok(Recovered { epoch }) = recovered {
+            let cost = CutCost::of(machine, at, Some(epoch), recovery);
+            self.costs.push(cost);
+        }
+        self.index += 1;
+        if self.costs.len() == MOST_PROBES {
+            let mut index = 0;
+            self.costs.retain(|_| {
+                index += 1;
+                index % 4 == 1
+            });
+            self.interval *= 4;
+            self.index /= 4;
+        }
+        self.draw();
+    }
+
+    /// What was found.
+    pub fn to_json(&self) -> Value {
+        summary(&self.costs)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn percentiles_are_by_nearest_rank() {
+        let cost = |cycles| CutCost {
+            lost: WorkLost {
+                cycles,
+                ..WorkLost::default()
+            },
+            ..CutCost::default()
+        };
+        let costs: Vec<CutCost> = (1..=200).rev().map(cost).collect();
+        let summary = summary(&costs);
+        assert_eq!(
+            summary["lost_cycles"],
+            json!({"median": 100, "percentile_99": 198, "worst": 200})
+        );
+        assert_eq!(summary["cuts"], 200);
+        assert_eq!(super::summary(&[]), Value::Null);
+    }
+
+    #[test]
+    fn an_epochs_persistence_is_timed_from_its_end() {
+        let (mut epochs, mut statistics) = (Unpersisted::default(), Statistics::default());
+        epochs.end(1, 100);
+        epochs.end(2, 200);
+        epochs.end(2, 250);
+        epochs.persist(1, 130, &mut statistics);
+        epochs.persist(1, 140, &mut statistics);
+        epochs.persist(2, 300, &mut statistics);
+        assert_eq!(statistics.epoch_to_persisted_cycles, 30 + 100);
+        assert_eq!(statistics.epoch_to_persisted_longest_cycles, 100);
+    }
+
+    #[test]
+    fn each_hart_goes_back_to_where_it_left_the_epoch() {
+        let mut progress = Progress::start(0, 0, [0, 0].into_iter());
+        progress.leave(0, 1, 100, 80);
+        progress.leave(1, 3, 150, 120);
+        progress.leave(0, 2, 200, 150);
+        let lost = |epoch| progress.lost(epoch, 300, [230, 200].into_iter());
+        let work = |instructions, cycles| WorkLost {
+            instructions,
+            cycles,
+        };
+        assert_eq!(lost(Some(2)), work(80 + 80, 150));
+        assert_eq!(lost(Some(1)), work(150 + 80, 200));
+        assert_eq!(lost(Some(0)), work(430, 300));
+        assert_eq!(lost(None), work(430, 300), "nothing came back");
+    }
+}
