@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import subprocess
 import sys
 from collections.abc import Callable
@@ -15,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from conftest import Command
 
 from perdure.api import Json
 
@@ -43,6 +45,7 @@ PRELUDE = r"""
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
+#include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
 """
@@ -60,11 +63,10 @@ class Ended:
 
 
 @pytest.fixture
-def guest(tmp_path: Path, compiled: Callable[[str], Path]) -> Callable[..., Ended]:
-    """Runs a guest that is written out in a test, on a small machine, by a command."""
+def measured(tmp_path: Path) -> Callable[..., Ended]:
+    """Runs a program on a small machine by a command, in a folder of its own."""
 
-    def call(source: str, *words: str, arguments: tuple[str, ...] = ()) -> Ended:
-        program = compiled(PRELUDE + source)
+    def call(program: Path, *words: str, arguments: tuple[str, ...] = ()) -> Ended:
         folder = tmp_path / "work"
         folder.mkdir(exist_ok=True)
         command, *more = words or ("run",)
@@ -76,16 +78,26 @@ def guest(tmp_path: Path, compiled: Callable[[str], Path]) -> Callable[..., Ende
             )  # fmt: skip
             _, status, usage = os.wait4(child.pid, 0)
             child.returncode = os.waitstatus_to_exitcode(status)
-        errors = (tmp_path / "err").read_text()
-        assert "Traceback" not in errors, errors
+        errors = (tmp_path / "err").read_text(errors="replace")
+        assert "Traceback" not in errors and "panicked" not in errors, errors
         assert child.returncode != 2, errors
         return Ended(
             child.returncode,
-            (tmp_path / "out").read_text(),
+            (tmp_path / "out").read_text(errors="replace"),
             errors,
             usage.ru_maxrss * 1024,
             json.loads((tmp_path / "result.json").read_text()),
         )
+
+    return call
+
+
+@pytest.fixture
+def guest(measured: Callable[..., Ended], compiled: Callable[[str], Path]) -> Callable[..., Ended]:
+    """Runs a guest that is written out in a test."""
+
+    def call(source: str, *words: str, arguments: tuple[str, ...] = ()) -> Ended:
+        return measured(compiled(PRELUDE + source), *words, arguments=arguments)
 
     return call
 
@@ -397,3 +409,254 @@ def test_the_room_is_the_same_after_a_cut(guest: Callable[..., Ended]) -> None:
     program = source + EXHAUSTING.replace("LIMIT", "5000")
     ended = guest(program, "cut", "--cuts", "5", "--resume", "all", *SMALLEST)
     assert (ended.result["verified"], ended.result["resumed"]) == (5, 5), ended.stderr
+
+
+def test_limits_of_memory_processes_signals_and_time_are_linux_s(
+    command: Command, programs: Path
+) -> None:
+    # A second of processor time is two million instructions.
+    ended = command("run", "--set", "core.frequency_mhz=2", "--", programs / "guests/limits")
+    assert ended.status == 0, ended.stderr
+    expected = Path(__file__).parents[1] / "guests/expected/limits.txt"
+    assert ended.stdout == expected.read_text()
+
+
+def test_limits_come_back_after_a_cut(command: Command, programs: Path) -> None:
+    ended = command(
+        "cut", "--cuts", "6", "--resume", "all",
+        "--set", "core.frequency_mhz=2", "--set", "epoch.instructions=2e5",
+        "--", programs / "guests/limits",
+    )  # fmt: skip
+    assert ended.status == 0, ended.stdout + ended.stderr
+
+
+STORM_BYTES = 256 * MIB
+"""What the host may need for a storm of system calls on a machine of 64 MiB."""
+
+STORMS = [(17, "ideal", 1), (50, "picl", 2), (21, "picl", 3), (None, "ideal", 2), (None, "picl", 1)]
+
+
+@pytest.mark.parametrize(("seed", "design", "harts"), STORMS)
+def test_a_storm_of_system_calls_harms_nobody(
+    measured: Callable[..., Ended],
+    programs: Path,
+    tmp_path: Path,
+    seed: int | None,
+    design: str,
+    harts: int,
+) -> None:
+    """Every call with every kind of argument, from as many processes as there can be."""
+    seed = random.SystemRandom().randrange(1 << 32) if seed is None else seed
+    print(f"storm {seed} under {design} on {harts} harts")
+    work = tmp_path / "work"
+    work.mkdir()
+    (work / "host").write_text("the host's own\n")
+    ended = measured(
+        programs / "guests/storm", "run", *SMALLEST, "--design", design,
+        "--harts", str(harts), "--stop-after", "25000000", arguments=(str(seed), "20"),
+    )  # fmt: skip
+    # It ends by itself, is stopped, or is hit by a signal of its own making.
+    signals = range(129, 193)
+    assert ended.status == 0 or ended.status in signals, (seed, ended.status, ended.stderr)
+    assert ended.peak_bytes < STORM_BYTES, (seed, ended.peak_bytes)
+    assert ended.result["sim"]["instructions"] < 26_000_000
+    found = {path.name: path.read_text() for path in work.iterdir()}
+    assert found == {"host": "the host's own\n"}, seed
+
+
+def test_a_storm_goes_on_after_a_cut(measured: Callable[..., Ended], programs: Path) -> None:
+    fresh = random.SystemRandom().randrange(1 << 32)
+    for seed, rounds in ((3, "3"), (fresh, "2")):
+        print(f"storm {seed}")
+        ended = measured(
+            programs / "guests/storm", "cut", "--cuts", "4", "--resume", "all", *SMALLEST,
+            arguments=(str(seed), rounds),
+        )  # fmt: skip
+        # Promises are kept, whatever the storm does with its own memory.
+        assert (ended.status, ended.result["failed"]) == (0, 0), (seed, ended.stdout)
+        assert ended.peak_bytes < 2 * STORM_BYTES, (seed, ended.peak_bytes)
+
+
+def test_a_log_that_gets_full_ends_epochs_early(guest: Callable[..., Ended]) -> None:
+    source = r"""
+    static char bytes[24 << 20];
+    int main(void) {
+        long sum = 0;
+        for (int round = 0; round < 3; round++)
+            for (long at = 0; at < (long)sizeof bytes; at += 64) sum += bytes[at] += at >> 6;
+        printf("%ld\n", sum);
+        return 0;
+    }
+    """
+    small = ("--set", "picl.log_limit_bytes=8MiB", "--set", "picl.log_extent_bytes=1MiB")
+    ended = guest(source, "run", *small)
+    assert ended.status == 0, ended.stderr
+    statistics = ended.result["statistics"]
+    assert statistics["epoch.overflowed"]["value"] > 3
+    assert statistics["picl.log_live_peak"]["value"] <= 8 * MIB
+    ended = guest(source, "cut", "--cuts", "5", "--resume", "all", *small)
+    assert (ended.result["verified"], ended.result["resumed"]) == (5, 5)
+
+
+def test_names_have_paths_of_bounded_length(guest: Callable[..., Ended], tmp_path: Path) -> None:
+    """However deep a tree is, all that is done with it takes time in proportion."""
+    source = r"""
+    static const char *name(void) { return errno ? strerrorname_np(errno) : "none"; }
+    int main(void) {
+        long depth = 0;
+        while (mkdir("d", 0755) == 0 && chdir("d") == 0) depth++;
+        printf("%ld %s\n", depth, name());
+        errno = 0;
+        printf("%d", open("f", O_CREAT | O_WRONLY, 0644));
+        printf(" %s\n", name());
+        static char path[5000];
+        printf("%d\n", getcwd(path, sizeof path) && strlen(path) > 4000);
+        chdir("/work");
+        /* What is long already does not get longer by being moved. */
+        mkdir("other", 0755);
+        errno = 0;
+        rename("d", "other/d");
+        printf("%s\n", name());
+        errno = 0;
+        rename("d", "e");
+        printf("%s\n", name());
+        memset(path, 'n', 4096);
+        path[255] = 0;
+        printf("%d\n", mkdir(path, 0755));
+        path[255] = 'n', path[256] = 0, errno = 0;
+        mkdir(path, 0755);
+        printf("%s\n", name());
+        for (int at = 0; at < 4096; at++) path[at] = at % 2 ? '/' : '.';
+        path[4095] = 0, errno = 0;
+        printf("%d\n", access(path, F_OK));
+        path[4095] = '/', path[4096] = 0, errno = 0;
+        access(path, F_OK);
+        printf("%s\n", name());
+        fsync(open("last", O_CREAT | O_WRONLY, 0644));
+        /* And gone. */
+        chdir("e");
+        for (long at = 1; at < depth; at++) chdir("d");
+        for (long at = 1; at < depth; at++) {
+            chdir("..");
+            if (rmdir("d")) return 1;
+        }
+        chdir("/work");
+        return rmdir("e") ? 2 : 0;
+    }
+    """
+    ended = guest(source, "run", "--files", str(tmp_path / "kept"))
+    assert ended.status == 0, ended.stdout + ended.stderr
+    assert ended.stdout.split("\n")[:-1] == [
+        "2045 ENAMETOOLONG", "-1 ENAMETOOLONG", "1", "ENAMETOOLONG", "none", "0", "ENAMETOOLONG",
+        "0", "ENAMETOOLONG",
+    ]  # fmt: skip
+    assert ended.peak_bytes < 600 * MIB
+
+
+def test_tables_that_are_everybody_s_are_full_some_time(guest: Callable[..., Ended]) -> None:
+    source = r"""
+    int main(void) {
+        struct rlimit most = {4096, 4096};
+        setrlimit(RLIMIT_NOFILE, &most);
+        int ends[2];
+        pipe(ends);
+        long made = 0;
+        /* Each has as many descriptors as it may, until there are no files left. */
+        for (;;) {
+            int child = fork();
+            if (child != 0) { waitpid(child, 0, WUNTRACED); if (kill(child, 0)) break; }
+            else {
+                while (open("/dev/null", O_RDONLY) >= 0) made++;
+                if (errno != EMFILE) {
+                    dprintf(1, "%s\n", strerrorname_np(errno));
+                    kill(0, SIGKILL);
+                }
+                raise(SIGSTOP);
+            }
+        }
+        return 0;
+    }
+    """
+    ended = guest(source, "run")
+    assert (ended.status, ended.stdout) == (137, "ENFILE\n"), ended.stderr
+    source = r"""
+    int main(void) {
+        int file = open("locks", O_CREAT | O_RDWR, 0644);
+        long made = 0;
+        struct flock lock = {.l_type = F_RDLCK, .l_whence = SEEK_SET, .l_len = 1};
+        while (made < 20000 && fcntl(file, F_SETLK, &lock) == 0) lock.l_start += 2, made++;
+        printf("%ld %s\n", made, strerrorname_np(errno));
+        lock = (struct flock){.l_type = F_UNLCK, .l_whence = SEEK_SET};
+        return fcntl(file, F_SETLK, &lock);
+    }
+    """
+    ended = guest(source, "run")
+    assert (ended.status, ended.stdout) == (0, "8192 ENOLCK\n"), ended.stderr
+
+
+def test_a_program_that_runs_is_not_written_to(guest: Callable[..., Ended]) -> None:
+    source = r"""
+    int main(int count, char **words) {
+        const char *how[] = {"", "", ""};
+        if (open(words[0], O_RDWR) < 0) how[0] = strerrorname_np(errno);
+        if (open("/proc/self/exe", O_RDONLY | O_TRUNC) < 0) how[1] = strerrorname_np(errno);
+        if (truncate("/proc/self/exe", 0)) how[2] = strerrorname_np(errno);
+        printf("%s %s %s\n", how[0], how[1], how[2]);
+        return 0;
+    }
+    """
+    ended = guest(source, "run")
+    assert (ended.status, ended.stdout) == (0, "ETXTBSY ETXTBSY ETXTBSY\n"), ended.stderr
+
+
+@pytest.mark.timeout(60)
+def test_as_many_mappings_as_may_be_are_made_in_no_time(guest: Callable[..., Ended]) -> None:
+    source = r"""
+    int main(void) {
+        long made = 0;
+        char *last = 0;
+        for (;; made++) {
+            char *at = mmap(0, 4096, made & 1, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+            if (at == MAP_FAILED) break;
+            if (last && at != last - 4096) return 1;
+            last = at;
+        }
+        /* What was let go is found again. */
+        munmap(last + (100 << 12), 8192);
+        munmap(last + (50 << 12), 4096);
+        if (mmap(0, 4096, 0, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) != last + (101 << 12)) return 2;
+        if (mmap(0, 8192, 0, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) != last - 8192) return 3;
+        if (mmap(0, 4096, 0, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) != last + (100 << 12)) return 4;
+        printf("%d %s\n", made > 65000, strerrorname_np(errno));
+        return 0;
+    }
+    """
+    ended = guest(source, "run", "--design", "ideal")
+    assert (ended.status, ended.stdout) == (0, "1 ENOMEM\n"), ended.stderr
+    assert ended.result["host"]["seconds"] < 15
+
+
+def test_a_run_stops_inside_a_long_call(guest: Callable[..., Ended]) -> None:
+    source = r"""
+    int main(void) {
+        /* Steps of a call retire nothing by themselves; the other process does. */
+        if (!fork()) for (volatile long at = 0;; at++) continue;
+        static char bytes[1 << 20];
+        int zeros = open("/dev/zero", O_RDONLY);
+
+        struct iovec pieces[1024];
+        for (int at = 0; at < 1024; at++) pieces[at] = (struct iovec){bytes, sizeof bytes};
+
+        write(1, "begins\n", 7);
+        fsync(1);
+        for (;;) if (readv(zeros, pieces, 1024) != 1L << 30) return 1;
+    }
+    """
+    ended = guest(
+        source,
+        "run", "--design", "ideal", "--harts", "2", "--stop-after", "3000000",
+    )  # fmt: skip
+    assert ended.stdout == "begins\n"
+    assert 3_000_000 <= ended.result["sim"]["instructions"] < 3_200_000
+    assert ended.result["exit_code"] is None
+    assert ended.result["host"]["seconds"] < 10

@@ -313,3 +313,45 @@ def test_an_unmodified_program_with_libraries_goes_on_elsewhere(tmp_path: Path, 
     for epoch in (living[len(living) // 3], living[-1]):
         again = perdure.resume_replica(tmp_path / "replica", epoch, sysroot=nothing)
         assert again.exit_code == 0
+
+
+def test_going_on_from_a_replica_delivers_the_files(
+    tmp_path: Path,
+    command: Command,
+    compiled: Callable[[str], Path],
+    replicas: Callable[..., Replica],
+) -> None:
+    """What was written before the epoch, since then, and what was removed."""
+    program = compiled(
+        r"""
+        #include <fcntl.h>
+        #include <stdio.h>
+        #include <unistd.h>
+        int main(void) {
+            int early = open("early", O_CREAT | O_WRONLY, 0644);
+            open("gone", O_CREAT | O_WRONLY, 0644);
+            write(early, "early", 5);
+            fsync(early);
+            for (volatile long at = 0; at < 20000000; at++) continue;
+            int late = open("late", O_CREAT | O_WRONLY, 0644);
+            write(late, "late", 4);
+            write(early, " and late", 9);
+            unlink("gone");
+            fsync(late);
+            puts("done");
+            return 0;
+        }
+        """
+    )
+    directory = tmp_path / "replica"
+    replica = replicas(directory)
+    run = primary(program, replica.address, tmp_path)
+    wait_until_held(directory, 4)
+    run.kill()
+    run.communicate()
+    replica.wait_for("lost: the primary went away")
+    kept = tmp_path / "kept"
+    resumed = command("replica", directory, "resume", "--files", kept)
+    assert (resumed.status, resumed.stdout) == (0, "done\n"), resumed.stderr
+    found = {path.name: path.read_text() for path in (kept / "work").iterdir()}
+    assert found == {"early": "early and late", "late": "late"}

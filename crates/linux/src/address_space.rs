@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::frames::Frames;
 use crate::machine::{PAGE_BYTES, SpaceId};
-use crate::page_table::{ALL_PAGES, EXECUTE, PageTables, READ, WRITE, frame_of};
+use crate::page_table::{ALL_PAGES, EXECUTE, LOCKED, PageTables, READ, WRITE, frame_of};
 use crate::vfs::InodeId;
 
 /// First address beyond user space (48-bit addresses, lower half).
@@ -23,6 +23,9 @@ pub(crate) const PLACEMENT_TOP: u64 = SPACE_END - (1 << 30);
 pub(crate) const LOWEST: u64 = 0x1_0000;
 /// The page that holds the signal-return trampoline.
 pub(crate) const TRAMPOLINE: u64 = STACK_TOP;
+
+/// What a stack counts where mapped bytes are limited: what Linux maps of it when a program starts.
+const STACK_COUNTED_BYTES: u64 = 132 << 10;
 
 /// What fills a mapping's pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -51,7 +54,7 @@ pub(crate) enum Purpose {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Mapping {
     pub end: u64,
-    /// [`READ`], [`WRITE`], [`EXECUTE`].
+    /// [`READ`], [`WRITE`], [`EXECUTE`], and [`LOCKED`].
     pub permissions: u64,
     /// Stores reach the file.
     pub shared: bool,
@@ -91,6 +94,11 @@ impl Mapping {
     pub fn executable(&self) -> bool {
         self.permissions & EXECUTE != 0
     }
+
+    /// Private and writable, and no stack.
+    pub fn is_data(&self) -> bool {
+        !self.shared && self.permissions & WRITE != 0 && self.purpose != Purpose::Stack
+    }
 }
 
 /// A loaded ELF file, for symbols.
@@ -120,6 +128,16 @@ pub(crate) struct AddressSpace {
     /// What was loaded where.
     pub images: Vec<LoadedImage>,
     pub page_faults: u64,
+    /// What was found when gaps were looked for, by the logarithm of their length.
+    #[serde(skip)]
+    searched: BTreeMap<u32, Searched>,
+}
+
+/// There is no gap of so many bytes above an address, where a mapping begins or placement does.
+#[derive(Clone, Copy, Debug)]
+struct Searched {
+    gap_bytes: u64,
+    above: u64,
 }
 
 impl AddressSpace {
@@ -155,16 +173,42 @@ impl AddressSpace {
         true
     }
 
-    /// The highest free place for `length` bytes below the placement top.
-    pub fn find_gap(&self, length: u64) -> Option<u64> {
-        let mut top = PLACEMENT_TOP;
-        for (&start, mapping) in self.mappings.range(..PLACEMENT_TOP).rev() {
-            if mapping.end <= top && top - mapping.end >= length {
-                return Some(top - length);
+    /// The highest free place for `length` bytes below the placement top. What earlier searches went
+    /// past is not looked at again.
+    pub fn find_gap(&mut self, length: u64) -> Option<u64> {
+        let class = length.max(1).ilog2();
+        let known = self.searched.get(&class);
+        let known = known.filter(|known| known.gap_bytes <= length);
+        let mut known = known.copied().unwrap_or(Searched {
+            gap_bytes: length,
+            above: PLACEMENT_TOP,
+        });
+        let mut top = known.above;
+        let mut passes = true;
+        let mut floor = LOWEST;
+        for (&start, mapping) in self.mappings.range(..top).rev() {
+            let gap = top.saturating_sub(mapping.end);
+            if mapping.end <= top && gap >= length {
+                floor = mapping.end;
+                break;
             }
             top = top.min(start);
+            passes &= gap < known.gap_bytes;
+            if passes {
+                known.above = top;
+            }
         }
-        (top >= LOWEST && top - LOWEST >= length).then(|| top - length)
+        self.searched.insert(class, known);
+        (top >= floor && top - floor >= length).then(|| top - length)
+    }
+
+    /// A gap became larger that ends at an address or above.
+    fn gap_opened(&mut self, end: u64) {
+        let above = self.mappings.range(end..).next();
+        let top = above.map_or(PLACEMENT_TOP, |(&start, _)| start.min(PLACEMENT_TOP));
+        for known in self.searched.values_mut() {
+            known.above = known.above.max(top);
+        }
     }
 
     /// Makes `address` a boundary between mappings.
@@ -186,7 +230,17 @@ impl AddressSpace {
             .insert(address, mapping.advanced(address - start));
     }
 
-    /// Takes the mappings of the range out (not their pages) and returns them.
+    /// Takes the mappings of the range out (not their pages) for good, and returns them.
+    pub fn remove(&mut self, range: &Range<u64>) -> Vec<(u64, Mapping)> {
+        let taken = self.take(range);
+        if let Some((_, last)) = taken.last() {
+            self.gap_opened(last.end);
+        }
+        taken
+    }
+
+    /// Takes the mappings of the range out (not their pages) and returns them; others are to be put
+    /// in their place.
     pub fn take(&mut self, range: &Range<u64>) -> Vec<(u64, Mapping)> {
         self.split_at(range.start);
         self.split_at(range.end);
@@ -226,6 +280,49 @@ impl AddressSpace {
             .any(|mapping| mapping.inode() == Some(inode))
     }
 
+    /// Bytes mapped in a range, as limits count them, and how many of them are data.
+    pub fn counted_bytes(&self, range: &Range<u64>) -> (u64, u64) {
+        let (mut all, mut data) = (0, 0);
+        for (length, mapping) in self.parts(range) {
+            all += match mapping.purpose {
+                Purpose::Stack => length.min(STACK_COUNTED_BYTES),
+                _ => length,
+            };
+            data += if mapping.is_data() { length } else { 0 };
+        }
+        (all, data)
+    }
+
+    /// Bytes of a range that `mlock` holds.
+    pub fn locked_bytes(&self, range: &Range<u64>) -> u64 {
+        let locked = self.parts(range);
+        let locked = locked.filter(|(_, mapping)| mapping.permissions & LOCKED != 0);
+        locked.map(|(length, _)| length).sum()
+    }
+
+    /// The mappings in a range, each with the length of what lies there.
+    pub fn parts(&self, range: &Range<u64>) -> impl Iterator<Item = (u64, &Mapping)> {
+        let (from, to) = (range.start, range.end);
+        let found = self.mappings.range(..to).rev();
+        let found = found.take_while(move |(_, mapping)| mapping.end > from);
+        found.map(move |(&start, mapping)| (mapping.end.min(to) - start.max(from), mapping))
+    }
+
+    /// Notes of what is mapped in a range that `mlock` holds it, or does not.
+    pub fn set_locked(&mut self, range: &Range<u64>, locked: bool) {
+        for (start, mapping) in self.take(range) {
+            let kept = mapping.permissions & !LOCKED;
+            let permissions = if locked { kept | LOCKED } else { kept };
+            self.insert(
+                start,
+                Mapping {
+                    permissions,
+                    ..mapping
+                },
+            );
+        }
+    }
+
     /// Bytes mapped.
     pub fn mapped_bytes(&self) -> u64 {
         self.mappings
@@ -242,7 +339,7 @@ impl AddressSpace {
             if !aligned || start < last_end || mapping.end <= start || mapping.end > SPACE_END {
                 return Err("mappings overlap or lie outside user space");
             }
-            if mapping.permissions & !(READ | WRITE | EXECUTE) != 0 {
+            if mapping.permissions & !(READ | WRITE | EXECUTE | LOCKED) != 0 {
                 return Err("a mapping has unknown permissions");
             }
             if let Backing::File { offset, .. } = mapping.backing
@@ -317,12 +414,16 @@ impl Spaces {
     /// write the common frame. Tells how many pages there are.
     pub fn fork(&mut self, parent: SpaceId, frames: &mut Frames) -> (SpaceId, u64) {
         let root = self.tables.new_root();
-        let child = AddressSpace {
+        let mut child = AddressSpace {
             root,
             users: 1,
             page_faults: 0,
             ..self[parent].clone()
         };
+        // Locks on memory are the parent's alone.
+        for mapping in child.mappings.values_mut() {
+            mapping.permissions &= !LOCKED;
+        }
         let (from, mut leaves) = (self[parent].root, Vec::new());
         for (&start, mapping) in &child.mappings {
             let range = pages(&(start..mapping.end));
@@ -432,4 +533,65 @@ fn joins(left: &Mapping, right: &Mapping) -> bool {
 /// The page numbers that a byte range touches.
 pub(crate) fn pages(range: &Range<u64>) -> Range<u64> {
     range.start / PAGE_BYTES..range.end.div_ceil(PAGE_BYTES)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The highest gap, looked for from the top each time.
+    fn highest_gap(space: &AddressSpace, length: u64) -> Option<u64> {
+        let mut top = PLACEMENT_TOP;
+        for (&start, mapping) in space.mappings.range(..PLACEMENT_TOP).rev() {
+            if mapping.end <= top && top - mapping.end >= length {
+                return Some(top - length);
+            }
+            top = top.min(start);
+        }
+        (top >= LOWEST && top - LOWEST >= length).then(|| top - length)
+    }
+
+    #[test]
+    fn what_was_looked_through_before_changes_no_answer() {
+        for seed in 1..=20_u64 {
+            let mut state = seed;
+            let mut below = |bound: u64| {
+                state = state.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
+                (state >> 33) % bound
+            };
+            let mut space = AddressSpace::default();
+            for step in 0..2000 {
+                let length = (1 + below(9)) * PAGE_BYTES;
+                let gap = space.find_gap(length);
+                assert_eq!(gap, highest_gap(&space, length), "seed {seed}, step {step}");
+                let mapping = |start: u64, length: u64, permissions| Mapping {
+                    end: start + length,
+                    permissions,
+                    shared: false,
+                    backing: Backing::Anonymous,
+                    purpose: Purpose::Plain,
+                };
+                let area = PLACEMENT_TOP - 2000 * PAGE_BYTES;
+                match (below(4), gap) {
+                    (0, _) => {
+                        let start = area + below(2010) * PAGE_BYTES;
+                        space.remove(&(start..start + length));
+                    }
+                    (1, _) => {
+                        let start = area + below(2010) * PAGE_BYTES;
+                        for (at, found) in space.take(&(start..start + length)) {
+                            let permissions = below(4);
+                            space.insert(at, mapping(at, found.end - at, permissions));
+                        }
+                    }
+                    // A gap is not always taken.
+                    (2, Some(start)) => space.insert(start, mapping(start, length, below(2))),
+                    (3, Some(start)) if start > area => {
+                        space.insert(start, mapping(start, length, READ));
+                    }
+                    _ => {}
+                }
+            }
+        }
+    }
 }

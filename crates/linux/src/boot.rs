@@ -9,20 +9,21 @@ use crate::elf::ElfError;
 use crate::errno::Errno;
 use crate::frames::Frames;
 use crate::kernel::{Kernel, Settings};
+use crate::limits::default_limits;
 use crate::load::{Launch, LoadError, name_of};
 use crate::machine::{Machine, PAGE_BYTES, ThreadId};
 use crate::outcome::ProgramReport;
 use crate::output::Output;
-use crate::process::{
-    IntervalTimer, Process, ProcessId, Processes, USER_ID, Usage, default_limits,
-};
+use crate::process::{IntervalTimer, Process, ProcessId, Processes, USER_ID, Usage};
 use crate::program::{Progress, Recipe, random_seed};
 use crate::rare::Rare;
 use crate::room::Room;
 use crate::schedule::Scheduler;
 use crate::syscalls::processes::check_regular;
 use crate::thread::Thread;
-use crate::vfs::descriptor::{Descriptor, O_WRONLY, Object, OpenFile, OpenFiles, Table};
+use crate::vfs::descriptor::{
+    DESCRIPTORS_MAX, Descriptor, O_WRONLY, Object, OpenFile, OpenFiles, Table,
+};
 use crate::vfs::host_view::{HostNode, PROGRAM_DIRECTORY};
 use crate::vfs::inode::{Device, FileNode, InodeId, Node, ProcessLink, Report};
 use crate::vfs::path::Viewer;
@@ -262,6 +263,7 @@ impl Kernel {
                 .collect(),
             environment: recipe.environment.iter().map(bytes).collect(),
             program,
+            stack_bytes: self.settings.stack_bytes,
         };
         let mut loaded = self.load(machine, &launch);
         if let Err(LoadError::Elf {
@@ -577,7 +579,7 @@ impl Kernel {
         ] {
             let inode = self.find_from_root(path)?;
             let file = OpenFile::new(Object::Inode(inode), flags, path.to_owned());
-            self.open.open(descriptors, file, false)?;
+            self.open.open(descriptors, file, false, DESCRIPTORS_MAX)?;
         }
         Ok(())
     }

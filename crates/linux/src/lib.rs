@@ -76,6 +76,7 @@ pub mod inspect;
 mod jobs;
 mod kernel;
 mod lifecycle;
+mod limits;
 mod load;
 mod loss;
 mod machine;

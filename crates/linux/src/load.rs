@@ -45,6 +45,8 @@ pub(crate) struct Launch {
     pub environment: Vec<Vec<u8>>,
     /// Whose random numbers it gets.
     pub program: u32,
+    /// How long its stack is at first.
+    pub stack_bytes: u64,
 }
 
 /// A program in memory, ready to begin.
@@ -346,11 +348,11 @@ impl Kernel {
             strings.extend(text);
             strings.push(0);
         }
-        let room = self.settings.stack_bytes as usize / 2;
+        let room = launch.stack_bytes as usize / 2;
         if strings.len() + 8 * offsets.len() > ARGUMENT_BYTES_MAX.min(room) {
             return Err(LoadError::Arguments);
         }
-        self.map_stack(machine, space)?;
+        self.map_stack(machine, space, launch.stack_bytes)?;
         let mut random = [0; 16];
         self.progress[launch.program as usize]
             .random
@@ -399,7 +401,12 @@ impl Kernel {
         })
     }
 
-    fn map_stack(&mut self, machine: &mut dyn Machine, space: SpaceId) -> Result<(), LoadError> {
+    fn map_stack(
+        &mut self,
+        machine: &mut dyn Machine,
+        space: SpaceId,
+        stack_bytes: u64,
+    ) -> Result<(), LoadError> {
         let anonymous = |end, permissions, purpose| Mapping {
             end,
             permissions,
@@ -407,7 +414,7 @@ impl Kernel {
             backing: Backing::Anonymous,
             purpose,
         };
-        let bytes = self.settings.stack_bytes.next_multiple_of(PAGE_BYTES);
+        let bytes = stack_bytes.next_multiple_of(PAGE_BYTES);
         let stack = anonymous(STACK_TOP, READ | WRITE, Purpose::Stack);
         self.map(machine, space, STACK_TOP - bytes, stack);
         // Written while it is still writable, then read-only for good.

@@ -4,19 +4,18 @@ use std::ops::Range;
 
 use perdure_riscv::Access;
 
-use crate::address_space::{Backing, Mapping, pages};
+use crate::address_space::{Backing, Mapping, Purpose, pages};
 use crate::errno::Errno;
 use crate::kernel::Kernel;
 use crate::machine::{Machine, PAGE_BYTES, SpaceId};
-use crate::page_table::{ALL_PAGES, EXECUTE, READ, VALID, WRITE, entry, frame_of};
+use crate::page_table::{ALL_PAGES, EXECUTE, LOCKED, READ, VALID, WRITE, entry, frame_of};
 use crate::room::Growth;
 use crate::vfs::InodeId;
 use crate::vfs::inode::PAGE_PRESENT;
+use crate::vfs::tree::PATH_BYTES_MAX;
 
 /// Cycles of a fault beside the work on the page itself.
 pub(crate) const FAULT_CYCLES: u64 = 600;
-/// The longest path or other string read from the guest, with its terminating zero.
-pub(crate) const STRING_BYTES_MAX: usize = 4096;
 
 /// Why an access cannot be done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,9 +62,16 @@ impl Kernel {
         if old & need != 0 {
             return Ok(old);
         }
+        if self.spaces[space].find(address).is_none() {
+            self.grow_stack(space, address);
+        }
         let (start, &mapping) = self.spaces[space]
             .find(address)
             .ok_or(BadAccess::Unmapped)?;
+        let is_new = old & VALID == 0;
+        if is_new && mapping.purpose == Purpose::Stack && !self.stack_may_reach(space, page) {
+            return Err(BadAccess::Unmapped);
+        }
         if mapping.permissions & need == 0 {
             return Err(BadAccess::Forbidden);
         }
@@ -326,7 +332,7 @@ impl Kernel {
         space: SpaceId,
         address: u64,
     ) -> Result<String, Errno> {
-        let bytes = self.text_in(machine, space, address, STRING_BYTES_MAX)?;
+        let bytes = self.text_in(machine, space, address, PATH_BYTES_MAX)?;
         String::from_utf8(bytes).map_err(|_| Errno::EILSEQ)
     }
 
@@ -358,7 +364,7 @@ impl Kernel {
 
     /// Unmaps a range: its pages, then the mappings themselves.
     pub(crate) fn unmap(&mut self, machine: &mut dyn Machine, space: SpaceId, range: &Range<u64>) {
-        let taken = self.spaces[space].take(range);
+        let taken = self.spaces[space].remove(range);
         if taken.is_empty() {
             return;
         }
@@ -429,7 +435,7 @@ impl Kernel {
             self.spaces[space].insert(
                 start,
                 Mapping {
-                    permissions,
+                    permissions: permissions | mapping.permissions & LOCKED,
                     ..mapping
                 },
             );

@@ -14,6 +14,8 @@ pub(crate) const READ: u64 = 1;
 pub(crate) const WRITE: u64 = 2;
 /// Leaf entry: instruction fetch is allowed.
 pub(crate) const EXECUTE: u64 = 4;
+/// Of mappings alone: `mlock`. Nothing is ever paged out, so it only counts.
+pub(crate) const LOCKED: u64 = 16;
 /// Leaf entry: there is a frame.
 pub(crate) const VALID: u64 = 8;
 
@@ -24,7 +26,7 @@ const LEVELS: u32 = 4;
 
 /// A leaf entry.
 pub(crate) fn entry(frame: u64, permissions: u64) -> u64 {
-    frame << FRAME_SHIFT | permissions | VALID
+    frame << FRAME_SHIFT | permissions & (READ | WRITE | EXECUTE) | VALID
 }
 
 /// The frame number of a leaf entry.

@@ -9,6 +9,7 @@ use std::ops::{Index, IndexMut};
 
 use serde::{Deserialize, Serialize};
 
+use crate::limits::Limit;
 use crate::machine::{SpaceId, ThreadId};
 use crate::signal::{Action, SignalInfo};
 use crate::vfs::InodeId;
@@ -22,12 +23,6 @@ pub(crate) const USER_ID: u32 = 1000;
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
 pub(crate) struct ProcessId(pub u32);
-
-/// A resource limit: soft and hard.
-pub(crate) type Limit = (u64, u64);
-
-/// `RLIM_INFINITY`.
-pub(crate) const UNLIMITED: u64 = u64::MAX;
 
 /// A repeating timer (`ITIMER_REAL`).
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
@@ -183,20 +178,4 @@ impl IndexMut<ProcessId> for Processes {
         self.get_mut(id)
             .expect("a thread belongs to a live process")
     }
-}
-
-/// Resource limits in the order of their numbers.
-pub(crate) fn default_limits(stack_bytes: u64) -> Vec<Limit> {
-    let free = (UNLIMITED, UNLIMITED);
-    let mut limits = vec![free; 16];
-    limits[3] = (stack_bytes, UNLIMITED);
-    limits[4] = (0, UNLIMITED);
-    limits[6] = (4096, 4096);
-    limits[7] = (1024, 4096);
-    limits[8] = (8 << 20, 8 << 20);
-    limits[11] = (4096, 4096);
-    limits[12] = (819_200, 819_200);
-    limits[13] = (0, 0);
-    limits[14] = (0, 0);
-    limits
 }

@@ -8,6 +8,7 @@
 
 use crate::errno::Errno;
 use crate::kernel::Kernel;
+use crate::limits::{Resource, SIGNALS_MAX};
 use crate::machine::{PAGE_BYTES, SpaceId};
 use crate::process::ProcessId;
 use crate::save::{LENGTHS, append, room};
@@ -16,9 +17,6 @@ use crate::vfs::descriptor::Object;
 
 /// Mappings that a process may have, like Linux's `vm.max_map_count`.
 const MAPPINGS_MAX: usize = 65_530;
-
-/// Signals that may be queued in all, the default of `RLIMIT_SIGPENDING`.
-const SIGNALS_MAX: usize = 4096;
 
 /// What a call can add beside the bytes that it carries: paths, names, a record of each kind.
 const CALL_BYTES: u64 = 12 << 10;
@@ -133,7 +131,7 @@ impl Kernel {
     ) -> Result<(), Errno> {
         let space = self.processes[process].space;
         self.check_mappings(number, arguments, space)?;
-        self.check_signals(number, arguments)?;
+        self.check_signals(number, arguments, process)?;
         let watchers = self.open.watching.watchers.entries.len() as u64;
         if never_grows(number, arguments) && (watchers == 0 || number == 57) {
             return Ok(());
@@ -180,14 +178,19 @@ impl Kernel {
             0 | 196 | 216 | 222 => true,
             // In the middle of one mapping.
             215 => inside(start) && inside(end),
-            226 => inside(start) || inside(end),
+            226 | 228 | 229 | 284 => inside(start) || inside(end),
             _ => false,
         };
         if grows { Err(Errno::ENOMEM) } else { Ok(()) }
     }
 
     /// Refuses to queue a signal when as many wait as may.
-    fn check_signals(&self, number: u64, arguments: &[u64; 6]) -> Result<(), Errno> {
+    fn check_signals(
+        &self,
+        number: u64,
+        arguments: &[u64; 6],
+        sender: ProcessId,
+    ) -> Result<(), Errno> {
         let signal = match number {
             129 | 130 | 138 | 424 => arguments[1],
             131 | 240 => arguments[2],
@@ -200,7 +203,8 @@ impl Kernel {
         let processes = self.processes.live.values();
         let shared = processes.map(|process| process.pending.len());
         let pending: usize = threads.chain(shared).sum();
-        if pending < SIGNALS_MAX {
+        let limit = self.processes[sender].limit(Resource::PendingSignals);
+        if (pending as u64) < limit.min(SIGNALS_MAX as u64) {
             Ok(())
         } else {
             Err(Errno::EAGAIN)
@@ -327,7 +331,6 @@ fn never_grows(number: u64, arguments: &[u64; 6]) -> bool {
         | 172..=179
         | 210
         | 227
-        | 228
         | 260
         | 278
         | 292 => true,

@@ -21,6 +21,7 @@ use crate::address_space::{AddressSpace, Spaces};
 use crate::arena::Arena;
 use crate::frames::Frames;
 use crate::kernel::{Kernel, Settings};
+use crate::limits::LIMITS;
 use crate::machine::ThreadId;
 use crate::outcome::ProgramReport;
 use crate::page_table::{PageTables, frame_of};
@@ -268,13 +269,17 @@ impl Kernel {
         }
     }
 
-    /// Lengths of the sections that are no arrays.
+    /// Lengths of the sections that are no arrays, with what a commit adds to them.
     pub(crate) fn section_lengths(&self) -> [u64; LENGTHS] {
         let mut scratch = Vec::new();
         std::array::from_fn(|index| {
             scratch.clear();
             self.append_section(index, &mut scratch);
-            scratch.len() as u64
+            let later = match SECTION_ORDER[index] {
+                Section::Core => self.unreleased_bytes(),
+                _ => 0,
+            };
+            scratch.len() as u64 + later
         })
     }
 
@@ -441,7 +446,7 @@ impl Kernel {
             if !self.number_is_of(process.id.0, process.program)
                 || self.spaces.get(process.space).is_none()
                 || self.files.directory(process.directory).is_err()
-                || process.limits.len() != 16
+                || process.limits.len() != LIMITS
                 || process.exit_signal > SIGNAL_MAX
             {
                 return Err("a process is impossible");

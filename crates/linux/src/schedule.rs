@@ -106,6 +106,7 @@ impl Kernel {
             Err(outcome) => return outcome,
         };
         self.expire_cpu_timers(machine);
+        self.enforce_cpu_limit(self.process_of(id), machine);
         self.deliver_signals(id, hart, machine);
         self.park_if_stopped(hart_index, id, hart);
         let outcome = self.leave(hart_index, id, machine);

@@ -108,6 +108,7 @@ conformance! {
     stat_and_permissions: "stat.c" [];
     holes_and_copies: "holes.c" [];
     remapping: "remap.c" [];
+    limits: "limits.c" [];
     descriptors_and_locks: "locks.c" [];
     arguments_and_environment: "arguments.c" ["one", "two three", ""];
     errors: "errors.c" [];

@@ -52,7 +52,9 @@ use self::level::{Keys, LastLevel, Level};
 use self::log::{Entry, Header, SUPER_BLOCK_BYTES, Space, entries_per_block, slot_address};
 use self::registers::{COPIES, RECORD_BYTES, Record};
 use self::scan::Scan;
-use crate::design::{Design, ImpossibleParameter, PlantedBug, Promise, Recovered, Urgency};
+use crate::design::{
+    Design, END_EPOCH, ImpossibleParameter, PlantedBug, Promise, Recovered, Urgency,
+};
 use crate::layout::{BootRecord, Layout};
 use crate::rows;
 use crate::surviving::{Interrupted, Surviving};
@@ -100,6 +102,11 @@ impl Default for Parameters {
 }
 
 impl Parameters {
+    /// So much of the log is live when epochs begin to end early, so that it expires.
+    fn nearly_full_bytes(&self) -> u64 {
+        self.log_limit_bytes - self.log_limit_bytes / 8
+    }
+
     fn validate(&self, keys: &Keys, area_bytes: u64) -> Result<(), ImpossibleParameter> {
         ImpossibleParameter::unless(
             (2..=8).contains(&self.eid_bits),
@@ -182,6 +189,10 @@ enum Writing {
 /// under way lets a few more gather.
 const RECENT_BLOCKS: usize = 4096;
 
+/// While the log stays nearly full, an epoch ends each time it grows by this part of its limit; once
+/// too many are outstanding, the machine stands still until some are persisted.
+const REQUESTS: u64 = 128;
+
 const EVENT_SCAN: u32 = 0;
 const EVENT_DRAINED: u32 = 1;
 const EVENT_REGISTERS: u32 = 2;
@@ -208,6 +219,8 @@ pub struct InCacheLog<L: Level> {
     /// can match.
     any_flushed: Filter,
     space: Space,
+    /// With so many bytes of log live, the machine is asked to end the epoch.
+    next_request_bytes: u64,
     /// The newest epoch that should be persisted by now.
     due: u64,
     scan: Scan,
@@ -345,8 +358,12 @@ impl<L: Level> InCacheLog<L> {
                 return;
             }
         };
-        statistics.log_bytes_live_peak =
-            statistics.log_bytes_live_peak.max(self.space.live_bytes());
+        let live_bytes = self.space.live_bytes();
+        statistics.log_bytes_live_peak = statistics.log_bytes_live_peak.max(live_bytes);
+        if live_bytes >= self.next_request_bytes {
+            hardware.events.schedule(now, END_EPOCH);
+            self.next_request_bytes = live_bytes + self.parameters.log_limit_bytes / REQUESTS;
+        }
         let mut now = now;
         if grown {
             statistics.log_extents = self.space.extents;
@@ -545,6 +562,9 @@ impl<L: Level> InCacheLog<L> {
             let early = u64::from(self.bug == Some(Bug::EarlyCollection));
             hardware.statistics.log_super_blocks_collected +=
                 self.space.collect(self.persisted + early);
+            if self.space.live_bytes() < self.parameters.nearly_full_bytes() {
+                self.next_request_bytes = self.parameters.nearly_full_bytes();
+            }
         }
         if self.to_announce > self.persisted
             || self.flushed.len() >= self.parameters.acknowledge_window_blocks
@@ -615,6 +635,7 @@ impl<L: Level> Design for InCacheLog<L> {
             flushed: VecDeque::new(),
             any_flushed: Filter::new(parameters.bloom_filter_bits),
             space,
+            next_request_bytes: parameters.nearly_full_bytes(),
             due: epoch,
             scan: Scan::Idle,
             writing: Writing::Nothing,
@@ -655,8 +676,9 @@ impl<L: Level> Design for InCacheLog<L> {
         self.system += 1;
         hardware.version_changed();
         let gap = match urgency {
-            Urgency::Routine | Urgency::Overflow => self.parameters.acs_gap,
-            Urgency::OutputCommit => 0,
+            Urgency::Routine => self.parameters.acs_gap,
+            // Only what is persisted expires, and makes room.
+            Urgency::OutputCommit | Urgency::Overflow => 0,
         };
         self.due = self.due.max(committed.saturating_sub(gap));
         self.start_scan_if_due(hardware, now);
@@ -704,6 +726,7 @@ impl<L: Level> Design for InCacheLog<L> {
                 "scan took bytes from a private cache",
                 statistics.acs_snoops,
             ),
+            ("epoch ended by a full log", statistics.epochs_overflowed),
             (
                 "super-blocks reclaimed",
                 statistics.log_super_blocks_collected,

@@ -7,6 +7,7 @@ use crate::vfs::DirectoryNode;
 use crate::vfs::descriptor::{ListedName, O_EXCL, O_TMPFILE};
 use crate::vfs::inode::{InodeId, Node, S_IFIFO, S_IFREG};
 use crate::vfs::path::{Place, Viewer};
+use crate::vfs::tree::PATH_BYTES_MAX;
 use crate::vfs::watch::{
     IN_ACCESS, IN_ATTRIB, IN_CREATE, IN_DELETE, IN_MOVE_SELF, IN_MOVED_FROM, IN_MOVED_TO,
 };
@@ -21,7 +22,7 @@ impl Call<'_> {
         if place.inode.is_some() {
             return Err(Errno::EEXIST);
         }
-        self.check_changeable(place.directory)?;
+        self.check_new_name(&place)?;
         Ok(place)
     }
 
@@ -276,6 +277,12 @@ pub(crate) fn renameat2(call: &mut Call) -> Answer {
     {
         return Err(Errno::EXDEV.into());
     }
+    let files = &call.kernel.files;
+    let path_bytes = |place: &Place| files.path_bytes(place.directory) + place.name.len();
+    if path_bytes(&to) > path_bytes(&from) {
+        let below = files.longest_path_below(inode);
+        files.check_path_bytes(to.directory, &to.name, below)?;
+    }
     let cookie = call.kernel.next_cookie();
     let (old_name, new_name) = (from.name.as_str(), to.name.as_str());
     let kernel = &mut *call.kernel;
@@ -442,6 +449,9 @@ pub(crate) fn getcwd(call: &mut Call) -> Answer {
     }
     let mut bytes = call.kernel.files.directory_path(directory).into_bytes();
     bytes.push(0);
+    if bytes.len() > PATH_BYTES_MAX {
+        return Err(Errno::ENAMETOOLONG.into());
+    }
     if bytes.len() as u64 > size {
         return Err(Errno::ERANGE.into());
     }

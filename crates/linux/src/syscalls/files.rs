@@ -115,6 +115,20 @@ impl Call<'_> {
         Ok(())
     }
 
+    /// Fails unless a new name may be made at a place.
+    pub fn check_new_name(&self, place: &Place) -> Result<(), Errno> {
+        self.check_changeable(place.directory)?;
+        let files = &self.kernel.files;
+        files.check_path_bytes(place.directory, &place.name, 0)
+    }
+
+    /// Fails if a file is a program that runs: nobody may change it meanwhile.
+    pub fn check_not_running(&self, inode: InodeId) -> Result<(), Errno> {
+        let mut spaces = self.kernel.spaces.iter();
+        let runs = spaces.any(|(_, space)| space.images.first().is_some_and(|i| i.inode == inode));
+        if runs { Err(Errno::ETXTBSY) } else { Ok(()) }
+    }
+
     /// Notes that a directory's names changed.
     pub fn directory_changed(&mut self, directory: InodeId) {
         let now = self.now_ns();
@@ -172,7 +186,7 @@ pub(crate) fn openat(call: &mut Call) -> Answer {
             if place.wants_directory {
                 return Err(Errno::EISDIR.into());
             }
-            call.check_changeable(place.directory)?;
+            call.check_new_name(&place)?;
             let now = call.now_ns();
             let permissions = mode as u32 & 0o7777 & !call.process().umask;
             let node = Node::File(FileNode {
@@ -360,6 +374,9 @@ fn check_open(call: &Call, inode: InodeId, flags: u32) -> Result<(), Errno> {
     }
     if flags & O_TRUNC != 0 && !writes && node.mode & 0o200 == 0 {
         return Err(Errno::EACCES);
+    }
+    if writes || flags & O_TRUNC != 0 {
+        call.check_not_running(inode)?;
     }
     Ok(())
 }
@@ -732,7 +749,7 @@ pub(crate) fn dup3(call: &mut Call) -> Answer {
     }
     call.descriptor(old)?;
     let new = u32::try_from(new as i32).map_err(|_| Errno::EBADF)?;
-    if new as usize >= crate::vfs::descriptor::DESCRIPTORS_MAX {
+    if new as usize >= call.process().descriptors_max() {
         return Err(Errno::EBADF.into());
     }
     if call.process().descriptors.get(new).is_some() {
@@ -748,7 +765,7 @@ pub(crate) fn fcntl(call: &mut Call) -> Answer {
     call.descriptor(number)?;
     match command {
         0 | 1030 => {
-            if argument >= crate::vfs::descriptor::DESCRIPTORS_MAX as u64 {
+            if argument >= call.process().descriptors_max() as u64 {
                 return Err(Errno::EINVAL.into());
             }
             duplicate(call, number, argument as usize, command == 1030)
@@ -998,6 +1015,9 @@ fn record_lock(call: &mut Call, number: u64, command: u64, address: u64, of_file
         },
         exclusive: kind == 1,
     };
+    if kind != F_UNLCK && command != 5 && locks::count(&call.kernel.locks) >= locks::LOCKS_MAX {
+        return Err(Errno::ENOLCK.into());
+    }
     let obstacle = match kind {
         F_UNLCK => None,
         _ => locks::obstacle(&call.kernel.locks, inode, &wished),
@@ -1240,6 +1260,8 @@ pub(crate) fn ftruncate(call: &mut Call) -> Answer {
     }
     call.kernel.files.file(inode).map_err(|_| Errno::EINVAL)?;
     call.check_size_seals(inode, size)?;
+    let old = call.kernel.files.file(inode)?.size;
+    call.check_file_bytes(old, size)?;
     call.kernel.truncate_file(call.machine, inode, size)?;
     notify_changed(call, inode, IN_MODIFY);
     Ok(0)
@@ -1257,6 +1279,9 @@ pub(crate) fn truncate(call: &mut Call) -> Answer {
     if call.kernel.files.inode(inode)?.mode & 0o200 == 0 {
         return Err(Errno::EACCES.into());
     }
+    call.check_not_running(inode)?;
+    let old = call.kernel.files.file(inode)?.size;
+    call.check_file_bytes(old, size)?;
     call.kernel.truncate_file(call.machine, inode, size)?;
     notify_changed(call, inode, IN_MODIFY);
     Ok(0)
@@ -1289,6 +1314,7 @@ pub(crate) fn fallocate(call: &mut Call) -> Answer {
         .filter(|&end| i64::try_from(end).is_ok())
         .ok_or(Errno::EFBIG)?;
     if mode & KEEP_SIZE == 0 {
+        call.check_file_bytes(size, end)?;
         call.check_size_seals(inode, end.max(size))?;
     }
     if mode & !KEEP_SIZE != 0 {

@@ -1,11 +1,10 @@
 //! mmap and its kin, and the program break.
 
-use perdure_riscv::Access;
-
 use super::files::SEAL_WRITE;
 use super::{Answer, Call, Stop};
 use crate::address_space::{Backing, LOWEST, Mapping, Purpose, SPACE_END};
 use crate::errno::Errno;
+use crate::limits::Resource;
 use crate::machine::PAGE_BYTES;
 use crate::page_table::{EXECUTE, READ, WRITE};
 use crate::vfs::descriptor::Object;
@@ -22,6 +21,9 @@ const MAP_FIXED_NOREPLACE: u64 = 0x10_0000;
 const MREMAP_MAYMOVE: u64 = 1;
 const MREMAP_FIXED: u64 = 2;
 const MREMAP_DONTUNMAP: u64 = 4;
+
+/// Pages that `mincore` tells of before others can have a turn.
+const STEP_PAGES: u64 = 1 << 16;
 
 const MADV_DONTNEED: u64 = 4;
 const MS_ASYNC: u64 = 1;
@@ -132,6 +134,9 @@ pub(crate) fn mmap(call: &mut Call) -> Answer {
                 .ok_or(Errno::ENOMEM)?
         }
     };
+    let data = !shared && permissions & WRITE != 0;
+    call.kernel
+        .check_mapped(call.process, length, data, &(start..start + length))?;
     if shared && backing == Backing::Anonymous {
         backing = shared_memory(call, length);
     }
@@ -186,6 +191,9 @@ pub(crate) fn mprotect(call: &mut Call) -> Answer {
     if !call.kernel.spaces[call.space].is_covered(&range) {
         return Err(Errno::ENOMEM.into());
     }
+    if permissions & WRITE != 0 {
+        call.kernel.check_data(call.process, &range)?;
+    }
     call.kernel
         .protect(call.machine, call.space, &range, permissions);
     Ok(0)
@@ -211,6 +219,14 @@ pub(crate) fn mremap(call: &mut Call) -> Answer {
         Some((start, &mapping)) if mapping.end >= old.end => (start, mapping),
         _ => return Err(Errno::EFAULT.into()),
     };
+    let more = if stays {
+        new_length
+    } else {
+        new_length.saturating_sub(old_length)
+    };
+    let data = !mapping.shared && mapping.permissions & WRITE != 0;
+    call.kernel
+        .check_mapped(call.process, more, data, &(0..0))?;
     let kernel = &mut *call.kernel;
     if flags & MREMAP_FIXED == 0 && !stays {
         if new_length <= old_length {
@@ -253,7 +269,7 @@ pub(crate) fn mremap(call: &mut Call) -> Answer {
         kernel.unmap(call.machine, call.space, &(address + kept..old.end));
     }
     let Some((_, moved)) = kernel.spaces[call.space]
-        .take(&(address..address + kept))
+        .remove(&(address..address + kept))
         .into_iter()
         .next()
     else {
@@ -300,7 +316,9 @@ pub(crate) fn brk(call: &mut Call) -> Answer {
     let old_end = now.next_multiple_of(PAGE_BYTES);
     let new_end = wished.next_multiple_of(PAGE_BYTES);
     if new_end > old_end {
-        if !space.is_free(&(old_end..new_end)) {
+        let more = new_end - old_end;
+        let may = call.kernel.check_mapped(call.process, more, true, &(0..0));
+        if !space.is_free(&(old_end..new_end)) || may.is_err() {
             return Ok(now);
         }
         let mapping = Mapping {
@@ -351,13 +369,19 @@ pub(crate) fn mincore(call: &mut Call) -> Answer {
     if !call.kernel.spaces[call.space].is_covered(&range) {
         return Err(Errno::ENOMEM.into());
     }
+    // One byte for each page, in steps.
     let pages = crate::address_space::pages(&range);
-    let count = pages.end - pages.start;
-    call.kernel
-        .touch(call.machine, call.space, vector, count, Access::Store)?;
-    for (index, page) in pages.enumerate() {
-        let resident = u8::from(call.kernel.spaces.leaf(call.space, page) != 0);
-        call.write(vector + index as u64, &[resident])?;
+    let done = call.transferred();
+    let first = pages.start.saturating_add(done).min(pages.end);
+    let last = first.saturating_add(STEP_PAGES).min(pages.end);
+    let vector = vector.checked_add(done).ok_or(Errno::EFAULT)?;
+    let resident: Vec<u8> = (first..last)
+        .map(|page| u8::from(call.kernel.spaces.leaf(call.space, page) != 0))
+        .collect();
+    call.write(vector, &resident)?;
+    if last < pages.end {
+        call.set_transferred(last - pages.start);
+        return Err(Stop::Again);
     }
     Ok(0)
 }
@@ -379,15 +403,68 @@ pub(crate) fn msync(call: &mut Call) -> Answer {
     }
 }
 
-/// `mlock`, `munlock`, `mlock2`: nothing is ever paged out.
-pub(crate) fn mlock(call: &mut Call) -> Answer {
-    let address = call.arguments[0] & !(PAGE_BYTES - 1);
-    let range = range_of(address, call.arguments[1])?;
+/// The pages that `mlock` and its kin are about.
+fn locked_range(call: &Call) -> Result<std::ops::Range<u64>, Errno> {
+    let [address, length, ..] = call.arguments;
+    let start = address & !(PAGE_BYTES - 1);
+    let range = range_of(start, length.saturating_add(address - start))?;
     if call.kernel.spaces[call.space].is_covered(&range) {
-        Ok(0)
+        Ok(range)
     } else {
-        Err(Errno::ENOMEM.into())
+        Err(Errno::ENOMEM)
     }
+}
+
+/// `mlock`, `mlock2`: nothing is ever paged out, so it only counts against the limit.
+pub(crate) fn mlock(call: &mut Call) -> Answer {
+    let limit = call.process().limit(Resource::LockedBytes);
+    if limit == 0 {
+        return Err(Errno::EPERM.into());
+    }
+    let range = locked_range(call)?;
+    let space = &mut call.kernel.spaces[call.space];
+    let new = (range.end - range.start) - space.locked_bytes(&range);
+    if space.locked_bytes(&(0..SPACE_END)) + new > limit {
+        return Err(Errno::ENOMEM.into());
+    }
+    space.set_locked(&range, true);
+    Ok(0)
+}
+
+/// `munlock`.
+pub(crate) fn munlock(call: &mut Call) -> Answer {
+    let range = locked_range(call)?;
+    call.kernel.spaces[call.space].set_locked(&range, false);
+    Ok(0)
+}
+
+/// `mlockall`: what is mapped now. What will be mapped is not counted.
+pub(crate) fn mlockall(call: &mut Call) -> Answer {
+    const MCL_CURRENT: u64 = 1;
+    const MCL_FUTURE: u64 = 2;
+    const MCL_ONFAULT: u64 = 4;
+    let flags = call.arguments[0];
+    if flags & !(MCL_CURRENT | MCL_FUTURE | MCL_ONFAULT) != 0 || flags & !MCL_ONFAULT == 0 {
+        return Err(Errno::EINVAL.into());
+    }
+    let limit = call.process().limit(Resource::LockedBytes);
+    if limit == 0 {
+        return Err(Errno::EPERM.into());
+    }
+    let space = &mut call.kernel.spaces[call.space];
+    if flags & MCL_CURRENT != 0 {
+        if space.counted_bytes(&(0..SPACE_END)).0 > limit {
+            return Err(Errno::ENOMEM.into());
+        }
+        space.set_locked(&(0..SPACE_END), true);
+    }
+    Ok(0)
+}
+
+/// `munlockall`.
+pub(crate) fn munlockall(call: &mut Call) -> Answer {
+    call.kernel.spaces[call.space].set_locked(&(0..SPACE_END), false);
+    Ok(0)
 }
 
 /// `riscv_flush_icache`.

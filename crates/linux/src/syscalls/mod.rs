@@ -148,8 +148,12 @@ impl Call<'_> {
 
     /// A descriptor for a new open file.
     pub fn open(&mut self, file: OpenFile, close_on_exec: bool) -> Result<u32, Errno> {
-        let descriptors = &mut self.kernel.processes[self.process].descriptors;
-        self.kernel.open.open(descriptors, file, close_on_exec)
+        let process = &mut self.kernel.processes[self.process];
+        let most = process.descriptors_max();
+        let descriptors = &mut process.descriptors;
+        self.kernel
+            .open
+            .open(descriptors, file, close_on_exec, most)
     }
 
     /// Something that can be waited for happened to an open file of the caller.
@@ -170,7 +174,9 @@ impl Call<'_> {
 
     /// Puts a descriptor at the lowest free number from `lowest`.
     pub fn install(&mut self, lowest: usize, descriptor: Descriptor) -> Result<u32, Errno> {
-        self.process_mut().descriptors.install(lowest, descriptor)
+        let process = self.process_mut();
+        let most = process.descriptors_max();
+        process.descriptors.install(lowest, descriptor, most)
     }
 
     /// A `struct timespec` that is a duration or a point in time.
@@ -376,6 +382,7 @@ impl Kernel {
             self.rare.asynchronous.submissions.remove(&thread);
         }
         self.expire_cpu_timers(machine);
+        self.enforce_cpu_limit(self.process_of(thread), machine);
         self.deliver_signals(thread, hart, machine);
         if !commits {
             // Else it stops at its next entry: what it is told to be durable must be.

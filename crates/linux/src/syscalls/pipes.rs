@@ -74,9 +74,11 @@ impl Kernel {
             before: opens.filter(|_| never_written),
         };
         let kept = flags & !(O_CREAT | O_EXCL | O_TRUNC | O_CLOEXEC);
-        let descriptors = &mut self.processes[process].descriptors;
+        let opener = &mut self.processes[process];
+        let most = opener.descriptors_max();
+        let descriptors = &mut opener.descriptors;
         let file = OpenFile::new(object, kept, path);
-        let number = open.open(descriptors, file, flags & O_CLOEXEC != 0);
+        let number = open.open(descriptors, file, flags & O_CLOEXEC != 0, most);
         if number.is_ok() {
             if let Some(ends) = open.pipes.get_mut(pipe) {
                 ends.readers += u32::from(reads(flags));

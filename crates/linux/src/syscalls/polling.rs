@@ -7,7 +7,7 @@ use crate::kernel::Kernel;
 use crate::machine::ThreadId;
 use crate::net::State;
 use crate::thread::Wait;
-use crate::vfs::descriptor::{Interest, O_CLOEXEC, Object, OpenFile, Poller};
+use crate::vfs::descriptor::{DESCRIPTORS_MAX, Interest, O_CLOEXEC, Object, OpenFile, Poller};
 use crate::vfs::pipe::PIPE_ATOMIC_BYTES;
 use crate::vfs::terminal::Terminal;
 
@@ -216,7 +216,7 @@ fn terminal_readiness(terminal: &Terminal, master: bool) -> u32 {
 /// `ppoll`.
 pub(crate) fn ppoll(call: &mut Call) -> Answer {
     let [entries, count, timeout, mask, mask_bytes, _] = call.arguments;
-    if count > crate::vfs::descriptor::DESCRIPTORS_MAX as u64 {
+    if count > call.process().descriptors_max() as u64 {
         return Err(Errno::EINVAL.into());
     }
     let timeout = if timeout == 0 {
@@ -256,7 +256,7 @@ pub(crate) fn pselect6(call: &mut Call) -> Answer {
     if i32::try_from(count).is_err() {
         return Err(Errno::EINVAL.into());
     }
-    let count = count.min(crate::vfs::descriptor::DESCRIPTORS_MAX as u64);
+    let count = count.min(DESCRIPTORS_MAX as u64);
     let timeout = if timeout == 0 {
         None
     } else {

@@ -7,7 +7,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Answer, Call};
+use super::transfer::{STEP_BYTES, part_of, total};
+use super::{Answer, Call, Stop};
 use crate::errno::Errno;
 use crate::machine::ThreadId;
 use crate::process::USER_ID;
@@ -314,8 +315,11 @@ fn copy_between(call: &mut Call, writes: bool) -> Answer {
     if flags != 0 {
         return Err(Errno::EINVAL.into());
     }
-    let mut local = super::transfer::vector(call, local, local_count)?;
-    let mut remote = super::transfer::vector(call, remote, remote_count)?;
+    let before = call.transferred();
+    let whole_local = super::transfer::vector(call, local, local_count)?;
+    let whole_remote = super::transfer::vector(call, remote, remote_count)?;
+    let mut local = part_of(&whole_local, before, STEP_BYTES);
+    let mut remote = part_of(&whole_remote, before, STEP_BYTES);
     let target = call
         .kernel
         .processes
@@ -337,8 +341,8 @@ fn copy_between(call: &mut Call, writes: bool) -> Answer {
             .and_then(|()| kernel.copy_out(call.machine, to.0, to.1, &bytes));
         if let Err(error) = moved {
             // What was moved before counts.
-            return if done > 0 {
-                Ok(done)
+            return if before + done > 0 {
+                Ok(before + done)
             } else {
                 Err(error.into())
             };
@@ -350,6 +354,11 @@ fn copy_between(call: &mut Call, writes: bool) -> Answer {
         }
         at_local += usize::from(local[at_local].1 == 0);
         at_remote += usize::from(remote[at_remote].1 == 0);
+    }
+    let done = before + done;
+    if done < total(&whole_local).min(total(&whole_remote)) {
+        call.set_transferred(done);
+        return Err(Stop::Again);
     }
     Ok(done)
 }

@@ -72,7 +72,8 @@ pub(crate) fn clone_process(call: &mut Call) -> Answer {
     if flags & CLONE_PIDFD != 0 {
         call.kernel
             .touch(call.machine, call.space, parent_address, 4, Access::Store)?;
-        if call.process().descriptors.is_full() {
+        let process = call.process();
+        if process.descriptors.is_full(process.descriptors_max()) {
             return Err(Errno::EMFILE.into());
         }
     }
@@ -207,7 +208,8 @@ pub(crate) fn execveat(call: &mut Call) -> Answer {
         return Err(Errno::EINVAL.into());
     }
     let mut path = call.string(path)?;
-    let mut room = ARGUMENT_BYTES_MAX;
+    let most = ARGUMENT_BYTES_MAX.min(call.process().argument_bytes_max() as usize);
+    let mut room = most;
     let mut arguments = strings(call, arguments, &mut room)?;
     let environment = strings(call, environment, &mut room)?;
     if arguments.is_empty() {
@@ -226,6 +228,7 @@ pub(crate) fn execveat(call: &mut Call) -> Answer {
         arguments,
         environment,
         program: call.process().program,
+        stack_bytes: call.process().stack_bytes(call.kernel.settings.stack_bytes),
     };
     check_regular(call.kernel, inode)?;
     let (process, thread) = (call.process, call.thread);
@@ -248,7 +251,7 @@ pub(crate) fn execveat(call: &mut Call) -> Answer {
         .check_image(call.machine, &launch)
         .map_err(Errno::from)?;
     let growth = Growth {
-        bytes: (ARGUMENT_BYTES_MAX - room + (64 << 10)) as u64,
+        bytes: (most - room + (64 << 10)) as u64,
         page_tables: 8,
         page_lists: 0,
     };

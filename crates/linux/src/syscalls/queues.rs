@@ -2,7 +2,7 @@
 
 use super::{Answer, Call};
 use crate::errno::Errno;
-use crate::process::UNLIMITED;
+use crate::limits::{Resource, UNLIMITED};
 use crate::queues::{MESSAGE_BYTES_MAX, MESSAGES_MAX, PRIORITIES, QUEUES_MAX, Queue, Request};
 use crate::signal::SIGNAL_MAX;
 use crate::thread::Wait;
@@ -97,7 +97,7 @@ fn make_queue(
     asked: Option<(u64, u64)>,
 ) -> Result<u32, Errno> {
     let (messages_max, message_bytes_max) = asked.unwrap_or((MESSAGES_MAX, MESSAGE_BYTES_MAX));
-    let (limit, _) = call.process().limits[12];
+    let limit = call.process().limit(Resource::QueueBytes);
     let umask = call.process().umask;
     let queues = &mut call.kernel.rare.queues;
     if queues.all.len() >= QUEUES_MAX {

@@ -140,7 +140,7 @@ pub(crate) fn shmat(call: &mut Call) -> Answer {
     let segments = &call.kernel.rare.system_v.segments;
     let segment = segments.get(number).ok_or(Errno::EINVAL)?;
     let (inode, length) = (segment.inode, segment.bytes.next_multiple_of(PAGE_BYTES));
-    let space = &call.kernel.spaces[call.space];
+    let space = &mut call.kernel.spaces[call.space];
     let start = if wished == 0 {
         space.find_gap(length).ok_or(Errno::ENOMEM)?
     } else {
@@ -158,6 +158,8 @@ pub(crate) fn shmat(call: &mut Call) -> Answer {
         }
         start
     };
+    call.kernel
+        .check_mapped(call.process, length, false, &(start..start + length))?;
     let write = if flags & SHM_RDONLY == 0 { WRITE } else { 0 };
     let execute = if flags & SHM_EXEC == 0 { 0 } else { EXECUTE };
     let mapping = Mapping {

@@ -14,20 +14,6 @@ const CLONE_PARENT_SETTID: u64 = 0x10_0000;
 const CLONE_CHILD_CLEARTID: u64 = 0x20_0000;
 const CLONE_CHILD_SETTID: u64 = 0x100_0000;
 
-/// Threads that there may be.
-const THREADS_MAX: usize = 4096;
-
-impl Call<'_> {
-    /// Fails if there are as many threads as there may be, of all processes together.
-    pub fn check_room_for_thread(&self) -> Result<(), Errno> {
-        let taken = self.kernel.threads.len() + self.kernel.processes.zombies.len();
-        if taken >= THREADS_MAX {
-            return Err(Errno::EAGAIN);
-        }
-        Ok(())
-    }
-}
-
 /// `clone`: of a thread, or of a process.
 pub(crate) fn clone(call: &mut Call) -> Answer {
     let [flags, stack, parent, tls, child, _] = call.arguments;

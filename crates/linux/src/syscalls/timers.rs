@@ -4,6 +4,7 @@ use super::time::{Clock, TIMER_ABSTIME, clock};
 use super::transfer::{Pieces, scatter};
 use super::{Answer, Call, Stop, time_bytes};
 use crate::errno::Errno;
+use crate::limits::Resource;
 use crate::machine::ThreadId;
 use crate::process::ProcessId;
 use crate::signal::{SIGALRM, SIGNAL_MAX, SignalFile, UNBLOCKABLE};
@@ -43,7 +44,7 @@ pub(crate) fn timer_create(call: &mut Call) -> Answer {
     let taken = posix.range((own, 0)..=(own, u32::MAX));
     let (count, last) = taken.fold((0, None), |(count, _), (key, _)| (count + 1, Some(key.1)));
     let id = last.map_or(0, |last| last + 1);
-    let (most, _) = call.process().limits[11];
+    let most = call.process().limit(Resource::PendingSignals);
     if count >= most || id > i32::MAX as u32 {
         return Err(Errno::EAGAIN.into());
     }

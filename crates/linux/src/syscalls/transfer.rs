@@ -453,6 +453,7 @@ pub(crate) fn write_bytes(
             if bytes.is_empty() {
                 return Ok(0);
             }
+            let bytes = &bytes[..call.writable_bytes(at, bytes.len())?];
             let grows = at.saturating_add(bytes.len() as u64) > size;
             call.check_seals(inode, SEAL_WRITE | if grows { SEAL_GROW } else { 0 })?;
             let written = match call.kernel.write_file(call.machine, inode, at, bytes) {

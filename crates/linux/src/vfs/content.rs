@@ -281,6 +281,7 @@ impl Kernel {
         };
         let used = inode.links > 0
             || self.open.holds_inode(id)
+            || self.open.is_slave_of_master(id)
             || self.rare.sockets.holds_inode(id)
             || self.spaces.map_inode(id)
             || self.waits_for_fifo(id)

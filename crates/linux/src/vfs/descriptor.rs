@@ -226,8 +226,11 @@ impl<T> Table<T> {
     }
 }
 
-/// Descriptors that a process may have.
-pub(crate) const DESCRIPTORS_MAX: usize = 1024;
+/// Descriptors that a process may have if its limit allows it.
+pub(crate) const DESCRIPTORS_MAX: usize = 4096;
+
+/// Open files that there may be.
+pub(crate) const FILES_MAX: usize = 16_384;
 
 impl Table<Descriptor> {
     pub fn descriptor(&self, number: u64) -> Result<Descriptor, Errno> {
@@ -235,15 +238,20 @@ impl Table<Descriptor> {
         self.get(number).copied().ok_or(Errno::EBADF)
     }
 
-    /// True if there is no number left.
-    pub fn is_full(&self) -> bool {
-        (0..DESCRIPTORS_MAX).all(|index| self.get(index as u32).is_some())
+    /// True if there is no number left below `most`.
+    pub fn is_full(&self, most: usize) -> bool {
+        (0..most).all(|index| self.get(index as u32).is_some())
     }
 
-    /// Puts a descriptor at the lowest free number from `lowest`.
-    pub fn install(&mut self, lowest: usize, descriptor: Descriptor) -> Result<u32, Errno> {
+    /// Puts a descriptor at the lowest free number from `lowest`, below `most`.
+    pub fn install(
+        &mut self,
+        lowest: usize,
+        descriptor: Descriptor,
+        most: usize,
+    ) -> Result<u32, Errno> {
         let used = |index: usize| self.get(index as u32).is_some();
-        if (lowest..DESCRIPTORS_MAX).all(used) {
+        if (lowest..most).all(used) {
             return Err(Errno::EMFILE);
         }
         Ok(self.insert_from(lowest, descriptor))
@@ -271,19 +279,24 @@ pub(crate) struct OpenFiles {
 }
 
 impl OpenFiles {
-    /// A descriptor for a new open file.
+    /// A descriptor below `most` for a new open file.
     pub fn open(
         &mut self,
         descriptors: &mut Table<Descriptor>,
         file: OpenFile,
         close_on_exec: bool,
+        most: usize,
     ) -> Result<u32, Errno> {
+        if self.files.iter().count() >= FILES_MAX {
+            let full = descriptors.is_full(most);
+            return Err(if full { Errno::EMFILE } else { Errno::ENFILE });
+        }
         let file = self.files.insert(file);
         let descriptor = Descriptor {
             file,
             close_on_exec,
         };
-        let installed = descriptors.install(0, descriptor);
+        let installed = descriptors.install(0, descriptor, most);
         if installed.is_err() {
             self.files.remove(file);
         }
@@ -294,6 +307,13 @@ impl OpenFiles {
     pub fn watches_process(&self, process: ProcessId) -> bool {
         let stands = |file: &OpenFile| matches!(file.object, Object::Process(id) if id == process);
         self.files.iter().any(|(_, file)| stands(file))
+    }
+
+    /// True if this inode is the slave end of a terminal whose master is open, whatever became of its
+    /// name.
+    pub fn is_slave_of_master(&self, inode: InodeId) -> bool {
+        let mut terminals = self.terminals.iter();
+        terminals.any(|(_, terminal)| terminal.has_master && terminal.inode == inode)
     }
 
     /// True if some open file is this inode.

@@ -2,13 +2,18 @@
 //!
 //! Always true: a path is looked at once; what was found (also "nothing") is what the guest sees
 //! from then on, whatever happens on the host, and so is replayable input. The kernel resolves
-//! symbolic links itself, component by component, so no path given to the host leaves its mount.
+//! symbolic links itself, component by component, and every step of a path is opened by name in the
+//! directory before it, following nothing: so no path leaves its mount, whatever takes the place of a
+//! folder meanwhile.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
 use std::io::Read;
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use rustix::fs::{self as unix, CWD, Dir, FileType, Mode, OFlags};
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -39,6 +44,47 @@ pub enum HostNode {
 pub(crate) struct HostMount {
     pub guest: String,
     pub host: PathBuf,
+    /// The directory as it was found at the start; of a program, the file is opened by its path.
+    root: Option<Arc<OwnedFd>>,
+}
+
+const LOOKS: OFlags = OFlags::PATH.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+const READS: OFlags = OFlags::RDONLY
+    .union(OFlags::NOFOLLOW)
+    .union(OFlags::NONBLOCK)
+    .union(OFlags::NOCTTY)
+    .union(OFlags::CLOEXEC);
+
+impl HostMount {
+    /// Opens what stands under a path that is the mount's own, or plain.
+    fn open(&self, path: &str, flags: OFlags) -> Option<OwnedFd> {
+        let Some(root) = &self.root else {
+            let own = path.is_empty().then_some(self.host.as_path())?;
+            return unix::open(own, flags - OFlags::NOFOLLOW, Mode::empty()).ok();
+        };
+        if path.is_empty() {
+            return unix::openat(root, ".", flags, Mode::empty()).ok();
+        }
+        let mut directory: Option<OwnedFd> = None;
+        let mut parts = path.split('/').peekable();
+        loop {
+            let part = parts
+                .next()
+                .filter(|part| !matches!(*part, "" | "." | ".."))?;
+            let from = directory.as_ref().map_or(root.as_fd(), AsFd::as_fd);
+            let is_last = parts.peek().is_none();
+            let flags = if is_last {
+                flags
+            } else {
+                LOOKS | OFlags::DIRECTORY
+            };
+            let next = unix::openat(from, part, flags, Mode::empty()).ok()?;
+            if is_last {
+                return Some(next);
+            }
+            directory = Some(next);
+        }
+    }
 }
 
 /// Something that the guest has found on its host, or not found.
@@ -124,9 +170,13 @@ impl HostView {
     pub fn new(configuration: &Configuration) -> Self {
         let mut mounts = Vec::new();
         let mut add = |guest: &str, host: &Path| {
+            let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
             mounts.push(HostMount {
                 guest: guest.to_owned(),
                 host: host.to_owned(),
+                root: unix::openat(CWD, host, flags, Mode::empty())
+                    .ok()
+                    .map(Arc::new),
             });
         };
         if let Some(sysroot) = &configuration.sysroot {
@@ -150,6 +200,7 @@ impl HostView {
                 mounts.push(HostMount {
                     guest: PROGRAM_DIRECTORY.to_owned(),
                     host: program.path.clone(),
+                    root: None,
                 });
             }
             programs.push(place as u32);
@@ -339,15 +390,8 @@ impl HostView {
         self.inner.programs.get(place).copied().unwrap_or(u32::MAX)
     }
 
-    fn host_path(&self, mount: u32, path: &str) -> Option<PathBuf> {
-        let base = &self.inner.mounts.get(mount as usize)?.host;
-        if path.is_empty() {
-            return Some(base.clone());
-        }
-        let plain = path
-            .split('/')
-            .all(|part| !part.is_empty() && part != "." && part != "..");
-        plain.then(|| base.join(path))
+    fn open(&self, mount: u32, path: &str, flags: OFlags) -> Option<OwnedFd> {
+        self.inner.mounts.get(mount as usize)?.open(path, flags)
     }
 
     fn with_seen<T>(&self, act: impl FnOnce(&mut Seen) -> T) -> T {
@@ -365,31 +409,23 @@ impl HostView {
             let key = (mount, path.to_owned());
             return self.with_seen(|seen| seen.nodes.get(&key).cloned().flatten());
         }
-        let host = self.host_path(mount, path)?;
         self.with_seen(|seen| {
             seen.nodes
                 .entry((mount, path.to_owned()))
-                .or_insert_with(|| look_at(&host, path.is_empty()))
+                .or_insert_with(|| look_at(&self.open(mount, path, LOOKS)?))
                 .clone()
         })
     }
 
     /// The names in a directory, sorted. Names that are not UTF-8 are left out.
     pub(crate) fn listing(&self, mount: u32, path: &str) -> Arc<Vec<String>> {
-        let Some(host) = self.host_path(mount, path) else {
-            return Arc::default();
-        };
         self.with_seen(|seen| {
             Arc::clone(
                 seen.listings
                     .entry((mount, path.to_owned()))
                     .or_insert_with(|| {
-                        let entries = std::fs::read_dir(host).into_iter().flatten().flatten();
-                        let mut names: Vec<String> = entries
-                            .filter_map(|entry| entry.file_name().into_string().ok())
-                            .collect();
-                        names.sort();
-                        Arc::new(names)
+                        let directory = self.open(mount, path, READS | OFlags::DIRECTORY);
+                        Arc::new(directory.map(names_in).unwrap_or_default())
                     }),
             )
         })
@@ -405,7 +441,6 @@ impl HostView {
             let key = (mount, path.to_owned());
             return self.with_seen(|seen| seen.contents.get(&key).cloned().flatten());
         }
-        let host = self.host_path(mount, path)?;
         self.with_seen(|seen| {
             let Seen {
                 contents,
@@ -414,7 +449,8 @@ impl HostView {
             } = seen;
             let room = self.inner.limit_bytes - *read_bytes;
             let read = || {
-                let bytes: Arc<[u8]> = read_whole(&host, size, room)?.into();
+                let file = self.open(mount, path, READS)?;
+                let bytes: Arc<[u8]> = read_whole(file, size, room)?.into();
                 *read_bytes += size;
                 Some(bytes)
             };
@@ -425,48 +461,82 @@ impl HostView {
 }
 
 /// The bytes of a file that is still as long as it was, if there is room for them.
-fn read_whole(host: &Path, size: u64, room: u64) -> Option<Vec<u8>> {
-    if size > room {
+fn read_whole(file: OwnedFd, size: u64, room: u64) -> Option<Vec<u8>> {
+    let mode = unix::fstat(&file).ok()?.st_mode;
+    if size > room || FileType::from_raw_mode(mode) != FileType::RegularFile {
         return None;
     }
     let mut bytes = Vec::new();
-    let file = std::fs::File::open(host).ok()?;
+    let file = File::from(file);
     file.take(size + 1).read_to_end(&mut bytes).ok()?;
     (bytes.len() as u64 == size).then_some(bytes)
 }
 
-fn look_at(host: &Path, follow: bool) -> Option<HostNode> {
-    let metadata = if follow {
-        std::fs::metadata(host)
-    } else {
-        std::fs::symlink_metadata(host)
-    }
-    .ok()?;
-    if metadata.is_dir() {
-        return Some(HostNode::Directory);
-    }
-    if metadata.is_symlink() {
-        let target = std::fs::read_link(host)
-            .ok()?
-            .into_os_string()
-            .into_string()
-            .ok()?;
-        return Some(HostNode::Link { target });
-    }
-    // Host devices, pipes and sockets are not shown to the guest.
-    metadata.is_file().then(|| HostNode::File {
-        size: metadata.len(),
-        executable: is_executable(&metadata),
-    })
+/// The names in a directory, sorted; those that are not UTF-8 are left out.
+fn names_in(directory: OwnedFd) -> Vec<String> {
+    let entries = Dir::new(directory).into_iter().flatten().flatten();
+    let names = entries.filter_map(|entry| entry.file_name().to_str().ok().map(str::to_owned));
+    let mut names: Vec<String> = names.filter(|name| name != "." && name != "..").collect();
+    names.sort();
+    names
 }
 
-#[cfg(unix)]
-fn is_executable(metadata: &std::fs::Metadata) -> bool {
-    use std::os::unix::fs::PermissionsExt;
-    metadata.permissions().mode() & 0o100 != 0
+fn look_at(found: &OwnedFd) -> Option<HostNode> {
+    let status = unix::fstat(found).ok()?;
+    match FileType::from_raw_mode(status.st_mode) {
+        FileType::Directory => Some(HostNode::Directory),
+        FileType::Symlink => {
+            let target = unix::readlinkat(found, "", Vec::new()).ok()?;
+            let target = target.into_string().ok()?;
+            Some(HostNode::Link { target })
+        }
+        FileType::RegularFile => Some(HostNode::File {
+            size: u64::try_from(status.st_size).ok()?,
+            executable: status.st_mode & 0o100 != 0,
+        }),
+        // Host devices, pipes and sockets are not shown to the guest.
+        _ => None,
+    }
 }
 
-#[cfg(not(unix))]
-fn is_executable(_metadata: &std::fs::Metadata) -> bool {
-    true
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    #[test]
+    fn a_folder_that_becomes_a_link_leads_nowhere() {
+        let home = std::env::temp_dir().join(format!("perdure-host-view-{}", std::process::id()));
+        let (shown, outside) = (home.join("shown"), home.join("outside"));
+        for folder in [shown.join("folder"), outside.clone()] {
+            fs::create_dir_all(&folder).expect("a folder");
+            fs::write(folder.join("secret"), "text").expect("a file");
+        }
+        let view = HostView::new(&Configuration {
+            work_directory: Some(shown.clone()),
+            ..Configuration::default()
+        });
+        assert_eq!(view.node(0, "folder"), Some(HostNode::Directory));
+        assert_eq!(view.listing(0, "").as_slice(), ["folder"]);
+        fs::rename(shown.join("folder"), home.join("before")).expect("moved");
+        symlink(&outside, shown.join("folder")).expect("a link");
+        assert_eq!(view.node(0, "folder/secret"), None);
+        assert_eq!(view.contents(0, "folder/secret"), None);
+        assert!(view.listing(0, "folder").is_empty());
+        // Neither does one in the place of the whole mount: it is the folder that it was.
+        fs::rename(&shown, home.join("moved")).expect("moved");
+        fs::write(home.join("moved/new"), "new").expect("a file");
+        symlink(&outside, &shown).expect("a link");
+        assert_eq!(view.node(0, "secret"), None);
+        let size = 3;
+        let executable = false;
+        assert_eq!(
+            view.node(0, "new"),
+            Some(HostNode::File { size, executable })
+        );
+        assert_eq!(view.contents(0, "new").as_deref(), Some(&b"new"[..]));
+        fs::remove_dir_all(&home).expect("cleaned up");
+    }
 }

@@ -40,6 +40,9 @@ impl LockOwner {
 /// Threads that wait for a lock: for which process, and for whom.
 pub(crate) type LockWaits = BTreeMap<ThreadId, (LockOwner, LockOwner)>;
 
+/// Record locks that there may be.
+pub(crate) const LOCKS_MAX: usize = 8192;
+
 /// Processes in a circle of waiting that is looked for.
 const CIRCLE_MAX: usize = 64;
 
@@ -80,6 +83,11 @@ impl RecordLock {
 
 /// All record locks, by file.
 pub(crate) type RecordLocks = BTreeMap<InodeId, Vec<RecordLock>>;
+
+/// How many there are.
+pub(crate) fn count(locks: &RecordLocks) -> usize {
+    locks.values().map(Vec::len).sum()
+}
 
 /// The first lock that stands against a wished one.
 pub(crate) fn obstacle(

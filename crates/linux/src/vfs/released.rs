@@ -4,7 +4,7 @@
 //! later release is the difference; the first release of a file is all of it, because the place
 //! where it goes may be empty.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 
 use serde::{Deserialize, Serialize};
@@ -38,6 +38,24 @@ pub(crate) struct Released {
     known: BTreeMap<String, Known>,
 }
 
+/// Names said to be gone that are remembered although nothing stands there any more. What was said
+/// before the last commit has arrived, so that it may be forgotten.
+const REMOVED_MAX: usize = 1024;
+
+impl Released {
+    /// Forgets what was said to be gone, but for what hides names of the host's.
+    fn forget_removed(&mut self, hidden: &[String]) {
+        let removed = |known: &Known| *known == Known::Removed;
+        let count = self.known.values().filter(|known| removed(known)).count();
+        if count <= hidden.len() + REMOVED_MAX {
+            return;
+        }
+        let hidden: BTreeSet<&String> = hidden.iter().collect();
+        self.known
+            .retain(|path, known| !removed(known) || hidden.contains(path));
+    }
+}
+
 /// Something below a released mount that is not simply the host's.
 struct Found {
     id: InodeId,
@@ -59,6 +77,7 @@ impl Kernel {
         spool: &Spool,
     ) -> io::Result<Vec<Release>> {
         let (found, hidden) = self.overlay_entries();
+        self.released.forget_removed(&hidden);
         let mut releases = self.release_removals(&found, &hidden);
         let mut settled = Vec::new();
         for (path, entry) in &found {
@@ -162,7 +181,7 @@ impl Kernel {
         hidden: &[String],
     ) -> Vec<Release> {
         let known = &mut self.released.known;
-        let mut gone: Vec<String> = hidden
+        let mut gone: BTreeSet<String> = hidden
             .iter()
             .filter(|path| known.get(*path) != Some(&Known::Removed))
             .cloned()
@@ -172,17 +191,16 @@ impl Kernel {
                 continue;
             };
             let replaced = found.get(path).is_none_or(|entry| entry.kind != kind);
-            if replaced && !gone.contains(path) {
-                gone.push(path.clone());
+            if replaced {
+                gone.insert(path.clone());
             }
         }
         for (path, entry) in found {
             let told = known.get(path) == Some(&Known::Present(entry.kind, entry.serial));
-            if entry.replaces_host && !told && !gone.contains(path) {
-                gone.push(path.clone());
+            if entry.replaces_host && !told {
+                gone.insert(path.clone());
             }
         }
-        gone.sort();
         gone.into_iter()
             .rev()
             .map(|path| {
@@ -190,6 +208,20 @@ impl Kernel {
                 Release::Removed { path }
             })
             .collect()
+    }
+
+    /// The most bytes that the next release adds to what is remembered of those before.
+    pub(crate) fn unreleased_bytes(&self) -> u64 {
+        const RECORD_BYTES: usize = 16;
+        let known = &self.released.known;
+        let (found, hidden) = self.overlay_entries();
+        let changed = found.iter().filter(|(_, entry)| {
+            let changed = self.files.file(entry.id).is_ok_and(|file| file.changed);
+            changed || !entry.natural
+        });
+        let paths = changed.map(|(path, _)| path).chain(&hidden);
+        let new = paths.filter(|path| !known.contains_key(*path));
+        new.map(|path| (path.len() + RECORD_BYTES) as u64).sum()
     }
 
     fn release_entry(

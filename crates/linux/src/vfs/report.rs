@@ -3,11 +3,12 @@
 use std::fmt::Write;
 
 use super::inode::Report;
-use crate::address_space::{Backing, Mapping, Purpose};
+use crate::address_space::{Backing, Mapping, Purpose, SPACE_END};
 use crate::kernel::Kernel;
+use crate::limits::UNLIMITED;
 use crate::machine::{Machine, PAGE_BYTES};
 use crate::page_table::{EXECUTE, READ, VALID, WRITE, frame_of};
-use crate::process::{Process, ProcessId, UNLIMITED, USER_ID};
+use crate::process::{Process, ProcessId, USER_ID};
 
 /// What of mappings is in memory.
 #[derive(Clone, Copy, Default)]
@@ -260,12 +261,13 @@ impl Kernel {
 
     fn status(&self, process: &Process) -> String {
         let total = self.spaces[process.space].mapped_bytes() / 1024;
+        let locked = self.spaces[process.space].locked_bytes(&(0..SPACE_END)) / 1024;
         let resident = self.resident_pages(process) * PAGE_BYTES / 1024;
         format!(
             "Name:\t{name}\nUmask:\t{umask:04o}\nState:\t{state}\nTgid:\t{id}\nNgid:\t0\n\
              Pid:\t{id}\nPPid:\t{parent}\nTracerPid:\t0\nUid:\t{user}\t{user}\t{user}\t{user}\n\
              Gid:\t{user}\t{user}\t{user}\t{user}\nFDSize:\t64\nGroups:\t\n\
-             VmPeak:\t{total:8} kB\nVmSize:\t{total:8} kB\nVmLck:\t       0 kB\n\
+             VmPeak:\t{total:8} kB\nVmSize:\t{total:8} kB\nVmLck:\t{locked:8} kB\n\
              VmHWM:\t{resident:8} kB\nVmRSS:\t{resident:8} kB\nThreads:\t{threads}\n\
              Cpus_allowed:\t{allowed:x}\nCpus_allowed_list:\t{list}\n",
             name = self.main_name(process),

@@ -8,6 +8,9 @@ use super::{DirectoryNode, FileNode, FileSystem, HostPath, HostView, InodeId, No
 use crate::errno::Errno;
 use crate::net::report::NET_REPORTS;
 
+/// The longest absolute path, with its terminating zero (`PATH_MAX`).
+pub(crate) const PATH_BYTES_MAX: usize = 4096;
+
 impl FileSystem {
     /// A tree that holds an empty root, or the root of the given host directory.
     pub fn new(start_ns: u64, host: Option<HostPath>) -> Self {
@@ -171,7 +174,7 @@ impl FileSystem {
         let mut parts = Vec::new();
         let mut at = directory;
         // Bounded, so that a damaged tree cannot turn it into a circle.
-        for _ in 0..4096 {
+        for _ in 0..PATH_BYTES_MAX {
             let Ok(node) = self.directory(at) else { break };
             if at == self.root {
                 break;
@@ -186,6 +189,51 @@ impl FileSystem {
             .iter()
             .rev()
             .fold(String::new(), |path, part| path + "/" + part)
+    }
+
+    /// How long the absolute path of a directory is, the root's being 0.
+    pub fn path_bytes(&self, directory: InodeId) -> usize {
+        let mut bytes = 0;
+        let mut at = directory;
+        while at != self.root && bytes <= PATH_BYTES_MAX {
+            let Ok(node) = self.directory(at) else { break };
+            bytes += node.name.len() + 1;
+            at = node.parent;
+        }
+        bytes
+    }
+
+    /// How long the longest path is from an inode to something below it that has been looked up.
+    pub fn longest_path_below(&self, id: InodeId) -> usize {
+        let mut longest = 0;
+        let mut waiting = vec![(id, 0)];
+        while let Some((id, bytes)) = waiting.pop() {
+            longest = longest.max(bytes);
+            // Bounded, so that a damaged tree cannot turn it into a circle.
+            let Ok(node) = self.directory(id) else {
+                continue;
+            };
+            if bytes > PATH_BYTES_MAX {
+                break;
+            }
+            let below = node.entries.iter();
+            waiting.extend(below.filter_map(|(name, id)| Some(((*id)?, bytes + name.len() + 1))));
+        }
+        longest
+    }
+
+    /// Fails if a new name in a directory, with so much below it, has too long a path. So no tree is
+    /// deeper than paths can say, and no path longer than what is reckoned for one.
+    pub fn check_path_bytes(
+        &self,
+        directory: InodeId,
+        name: &str,
+        below: usize,
+    ) -> Result<(), Errno> {
+        if self.path_bytes(directory) + 1 + name.len() + below >= PATH_BYTES_MAX {
+            return Err(Errno::ENAMETOOLONG);
+        }
+        Ok(())
     }
 
     /// Some path of an inode that has been looked up, for reports.
@@ -203,7 +251,7 @@ impl FileSystem {
     /// True if `inner` is `outer` or lies below it.
     pub fn is_below(&self, inner: InodeId, outer: InodeId) -> bool {
         let mut at = inner;
-        for _ in 0..4096 {
+        for _ in 0..PATH_BYTES_MAX {
             if at == outer {
                 return true;
             }
