@@ -100,6 +100,11 @@ impl Dram {
         self.behind.contains_key(&line)
     }
 
+    /// What the NVM has of a line, if it is behind.
+    pub fn behind_of(&self, line: LineNumber) -> Option<&Line> {
+        self.behind.get(&line)
+    }
+
     /// What the NVM has of every line that is behind.
     pub fn behind(&self) -> impl Iterator<Item = (LineNumber, &Line)> {
         self.behind.iter().map(|(&line, bytes)| (line, bytes))

@@ -485,6 +485,13 @@ impl Memory {
         }
     }
 
+    /// What the NVM has of a line, with every write that it has accepted: the arena has the DRAM's
+    /// newer bytes, if there are any.
+    pub fn nvm_line(&self, line: LineNumber) -> &Line {
+        let behind = self.dram.as_ref().and_then(|dram| dram.behind_of(line));
+        behind.unwrap_or_else(|| self.arena.line(line * LINE_BYTES as u64))
+    }
+
     /// Promises that no cut will come at or before `time` any more.
     pub fn forget_until(&mut self, time: Cycles) {
         self.horizon = time;

@@ -15,13 +15,14 @@ use perdure::api::{self, Observer, Unobserved};
 use perdure::replication::Destination;
 use perdure::replication::log::{self, COMMITS, Log, START};
 use perdure::replication::primary::{Primary, Target};
-use perdure::replication::record::Kind;
+use perdure::replication::record::{self, Kind};
 use perdure::replication::server::{self, Options};
 use perdure::request::Request;
 use perdure::snapshots::{Snapshots, keep};
 use perdure::{Engine, Machine, Pause};
 use perdure_designs::Design as _;
 use perdure_designs::nvoverlay::Nvoverlay;
+use perdure_hardware::line::LINE_BYTES;
 use perdure_hardware::random::Random;
 use serde_json::{Value, json};
 
@@ -705,4 +706,57 @@ fn losing_the_primary_at_any_point_leaves_a_consistent_replica() {
     assert!(held.count() > 100, "{result}");
     let behind = |one: &&Value| one["replica_epoch"].as_u64() < one["recovered_epoch"].as_u64();
     assert!(results.iter().any(|one| behind(&one)), "none lagged");
+}
+
+/// Caches so small that the DRAM gets lines back from the first epoch on.
+fn tiny_caches(program: &str, seed: u64) -> Value {
+    let set = [
+        "l1i.bytes=1KiB",
+        "l1d.bytes=1KiB",
+        "l2.bytes=4KiB",
+        "llc.bytes_per_hart=4KiB",
+        "llc.ways=4",
+        "epoch.stores=500",
+        "nvm.bytes=256MiB",
+        "nvoverlay.pool_extent_bytes=1MiB",
+    ];
+    let more = json!({"machine": "nvoverlay", "harts": 4, "set": set, "seed": seed});
+    with(request("nvoverlay", program), more)
+}
+
+#[test]
+fn a_replica_begins_with_the_nvms_bytes_and_not_with_the_drams() {
+    let base = tiny_caches("@exerciser:2000:64:300:4", 1);
+    let result = common::cut(&with(base, json!({"replica": true, "cuts": 60})));
+    assert_eq!(result["verified"], result["cuts"], "{result}");
+}
+
+#[test]
+fn a_replica_that_comes_late_gets_memory_as_it_was_at_the_start() {
+    let folder = Directory::new("replica-late");
+    let asked = tiny_caches("@exerciser:2000:64:300:4", 1);
+    let request = Request::parse(&asked.to_string()).expect("a request");
+    let prepared = request.prepare().expect("it can run");
+    let (configuration, workload) = (&prepared.configuration, &prepared.workload);
+    let mut machine =
+        Machine::<Nvoverlay>::boot(configuration, workload, Engine::Fast, None).expect("it boots");
+    let initial = machine.hardware.memory.arena.duplicate().expect("a copy");
+    let target = Target::Directory(folder.at("replica"));
+    let mut primary = Primary::start(target, &prepared, &machine).expect("it is there");
+    while machine.run(u64::MAX - 1).expect("it runs") != Pause::Finished {}
+    primary.finish(&machine, Duration::ZERO, &Unobserved);
+    let mut lines = 0;
+    let read = log::read(&folder.at("replica"), |kind, payload, _| {
+        if kind == Kind::Memory {
+            for (line, at) in record::memory(payload) {
+                let address = line * LINE_BYTES as u64;
+                let bytes = &payload[at..at + LINE_BYTES];
+                assert!(initial.line(address).0 == bytes, "line {line:#x}");
+                lines += 1;
+            }
+        }
+        Ok(())
+    });
+    read.expect("it is whole");
+    assert!(lines > 20, "{lines} lines");
 }

@@ -14,8 +14,8 @@ use perdure_designs::bytes::checksum;
 use perdure_designs::nvoverlay::mnm::delta::{Delta, deltas};
 use perdure_designs::nvoverlay::mnm::format::{Register, Source};
 use perdure_designs::surviving::Corruption;
-use perdure_hardware::arena::Arena;
 use perdure_hardware::line::{LINE_BYTES, Line, line_of};
+use perdure_hardware::memory::Memory;
 use perdure_hardware::time::Cycles;
 use perdure_linux::{HostView, KnownFacts, PAGE_BYTES};
 use serde_json::{Value, json};
@@ -90,9 +90,9 @@ impl Target {
     }
 }
 
-/// The NVM as a power failure now would leave it.
+/// The NVM as a power failure now would leave it: without what the DRAM alone has.
 pub struct Nvm<'a> {
-    arena: &'a Arena,
+    memory: &'a Memory,
     batteries: BTreeMap<u64, Line>,
 }
 
@@ -106,7 +106,7 @@ impl<'a> Nvm<'a> {
             batteries.insert(address, line);
         });
         Self {
-            arena: &machine.hardware.memory.arena,
+            memory: &machine.hardware.memory,
             batteries,
         }
     }
@@ -117,7 +117,7 @@ impl Source for Nvm<'_> {
     fn bytes(&self, address: u64, length: usize) -> Result<Cow<'_, [u8]>, Corruption> {
         match self.batteries.get(&address) {
             Some(line) if length == LINE_BYTES => Ok(Cow::Borrowed(&line.0)),
-            _ => self.arena.bytes(address, length),
+            _ => self.memory.arena.bytes(address, length),
         }
     }
 }
@@ -155,14 +155,15 @@ impl<'a> Batch<'a> {
         Ok(())
     }
 
-    /// Initial memory: the lines that are not zero. They lie at their home addresses, where nothing is
-    /// ever written.
+    /// Initial memory: the lines that are not zero. They lie at their home addresses in the NVM, where
+    /// nothing is ever written; the DRAM may have newer ones by now.
     fn send_memory(&mut self, nvm: &Nvm, memory: Range<u64>) -> Result<(), Failure> {
-        for page in nvm.arena.written_pages() {
+        for page in nvm.memory.arena.written_pages() {
             for address in (page..page + PAGE_BYTES).step_by(LINE_BYTES) {
-                let bytes = nvm.arena.slice(address, LINE_BYTES);
-                if memory.contains(&address) && bytes.iter().any(|&byte| byte != 0) {
-                    record::put_memory(&mut self.payload, line_of(address), bytes);
+                let line = line_of(address);
+                let bytes = nvm.memory.nvm_line(line);
+                if memory.contains(&address) && *bytes != Line::ZERO {
+                    record::put_memory(&mut self.payload, line, &bytes.0);
                     self.flush_if_full(Kind::Memory)?;
                 }
             }
@@ -273,7 +274,7 @@ impl Primary {
 
     fn of<D: Design>(prepared: &Prepared, machine: &Machine<D>) -> Result<Self, Error> {
         let nvm = Nvm::of(machine);
-        let mut identity = Identity::new(prepared, &machine.layout, nvm.arena.len(), 0);
+        let mut identity = Identity::new(prepared, &machine.layout, nvm.memory.arena.len(), 0);
         let mut nowhere = Nowhere;
         let mut batch = Batch::to(&mut nowhere);
         batch.send_memory(&nvm, machine.layout.protected())?;
