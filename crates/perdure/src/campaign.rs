@@ -651,10 +651,16 @@ impl Cutter<'_> {
         result: &mut CutResult,
     ) -> Result<(), Error> {
         follower.follow(machine)?;
-        let sent = follower.on_the_way();
         let cut = result.lives[0].clone();
         let mut random = Random::new(cut.tear_seed ^ 0x0072_6570_6c69_6361);
-        follower.receive(random.below(sent as u64 + 1) as usize)?;
+        // Half of the time between two records, where little is missing and all of it matters.
+        let ends = follower.record_ends();
+        let came = if ends.is_empty() || random.below(2) == 0 {
+            random.below(follower.on_the_way() as u64 + 1) as usize
+        } else {
+            ends[random.below(ends.len() as u64) as usize]
+        };
+        follower.receive(came)?;
         let held = follower.holds();
         result.replica_epoch = held.map(|(epoch, _)| epoch);
         let wrong = held.and_then(|(epoch, digest)| {

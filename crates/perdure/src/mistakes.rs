@@ -37,6 +37,8 @@ pub enum Mistake {
     ReplicaNamesNextEpoch,
     /// The replica takes a seal for good and forgets the lines that came with it.
     ReplicaForgetsSealed,
+    /// The replica applies lines as they come, before the seal of their epoch.
+    ReplicaAppliesUnsealed,
 }
 
 /// What a mistake is in.
@@ -84,9 +86,10 @@ impl Mistake {
             | Self::GarblesOutput
             | Self::Drifts => Part::Machine,
             Self::Restores(_) => Part::Kernel,
-            Self::ReplicaSkipsLine | Self::ReplicaNamesNextEpoch | Self::ReplicaForgetsSealed => {
-                Part::Replication
-            }
+            Self::ReplicaSkipsLine
+            | Self::ReplicaNamesNextEpoch
+            | Self::ReplicaForgetsSealed
+            | Self::ReplicaAppliesUnsealed => Part::Replication,
         }
     }
 
@@ -194,5 +197,12 @@ pub const MISTAKES: &[(PlantedBug, Mistake)] = &[
             summary: "a replica takes a seal for good and forgets the lines that came with it",
         },
         Mistake::ReplicaForgetsSealed,
+    ),
+    (
+        PlantedBug {
+            name: "replica-applies-unsealed",
+            summary: "a replica applies lines as they come, before the seal of their epoch",
+        },
+        Mistake::ReplicaAppliesUnsealed,
     ),
 ];

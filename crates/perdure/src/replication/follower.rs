@@ -104,6 +104,29 @@ impl Follower {
         self.wire.with(|wire| wire.len())
     }
 
+    /// How many of them come when so far whole records have come: what a connection that breaks between
+    /// two records leaves.
+    pub fn record_ends(&self) -> Vec<usize> {
+        self.wire.with(|wire| {
+            let before = self.came.len();
+            let byte = |at: usize| match at.checked_sub(before) {
+                Some(at) => wire.get(at).copied(),
+                None => self.came.get(at).copied(),
+            };
+            let length_at = |at: usize| {
+                let bytes: Option<Vec<u8>> = (at + 4..at + HEAD_BYTES).map(byte).collect();
+                bytes.map(|bytes| u32_at(&bytes, 0) as usize)
+            };
+            let mut ends = Vec::new();
+            let mut at = 0;
+            while let Some(length) = length_at(at) {
+                at += HEAD_BYTES + length;
+                ends.extend(at.checked_sub(before));
+            }
+            ends
+        })
+    }
+
     /// So many more of them come.
     pub fn receive(&mut self, bytes: usize) -> Result<(), Error> {
         let came = &mut self.came;
@@ -128,6 +151,7 @@ impl Follower {
             line
         };
         let before = self.unsealed.len();
+        let early = self.mistake == Some(Mistake::ReplicaAppliesUnsealed);
         match kind {
             Kind::Identity | Kind::Fact => {}
             Kind::Memory => {
@@ -145,6 +169,11 @@ impl Follower {
                 for (line, bytes) in self.unsealed.drain(..) {
                     self.memory.write_line(line * LINE_BYTES as u64, &bytes);
                 }
+            }
+        }
+        if early {
+            for (line, bytes) in self.unsealed.drain(..) {
+                self.memory.write_line(line * LINE_BYTES as u64, &bytes);
             }
         }
         if self.mistake == Some(Mistake::ReplicaSkipsLine) && self.unsealed.len() > before {
