@@ -54,6 +54,12 @@ impl Policy for Rogue {
             memory, statistics, ..
         } = hardware;
         let (line, bytes) = (eviction.line, &eviction.bytes);
+        if self.breach == "forgets-eviction" {
+            return Evicted {
+                accepted: now,
+                durable: now,
+            };
+        }
         let asked = if self.breach == "early-write" { 0 } else { now };
         let done = memory.write_line(line, bytes, Traffic::WriteBack, asked, 0, statistics);
         match self.breach {
@@ -78,13 +84,19 @@ impl Policy for Rogue {
     }
 
     fn fill(&mut self, hardware: &mut Hardware, line: LineNumber, now: Cycles) -> (Line, Cycles) {
-        let (bytes, arrived) = hardware.read_memory(line, now);
+        let (_, arrived) = hardware.read_memory(line, now);
+        let bytes = if self.breach == "other-bytes" {
+            *hardware.memory.arena.line(line * LINE_BYTES as u64)
+        } else {
+            self.peek(hardware, line)
+        };
         (bytes, self.answer("early-fill", now, arrived))
     }
 
     fn peek(&self, hardware: &Hardware, line: LineNumber) -> Line {
         let mut bytes = *hardware.memory.arena.line(line * LINE_BYTES as u64);
-        if self.breach == "other-bytes" {
+        let late = self.executing > 20 && line % 5 == 2;
+        if self.breach == "other-bytes" || (self.breach == "goes-stale" && late) {
             bytes.0[0] ^= 1;
         }
         bytes
@@ -201,6 +213,8 @@ fn every_breach_ends_the_run_and_names_the_hook() {
         ("outside-the-nvm", "are not in the NVM"),
         ("durable-before-accepted", "before they were accepted"),
         ("other-bytes", "than hook `peek` showed"),
+        ("forgets-eviction", "and hook `peek` shows other bytes"),
+        ("goes-stale", "than those that left the caches last"),
         ("silent-version", "call `version_changed`"),
         ("event-in-the-past", "hook `fired` scheduled an event"),
         ("announces-the-executing", "which has not ended"),

@@ -52,12 +52,18 @@ impl Example {
     fn w(&mut self, hart: usize, byte: u8) {
         self.rig.store_line(hart, self.line, byte);
         assert_eq!(self.rig.hardware.cores[hart].ahead, None);
-        self.rig.hardware.audit().expect("the audit");
+        self.rig
+            .hardware
+            .audit(&self.rig.design)
+            .expect("the audit");
     }
 
     fn r(&mut self, hart: usize) {
         self.rig.load(hart, self.line);
-        self.rig.hardware.audit().expect("the audit");
+        self.rig
+            .hardware
+            .audit(&self.rig.design)
+            .expect("the audit");
     }
 
     fn epoch(&mut self, domain: usize) -> u64 {

@@ -6,10 +6,13 @@
 //! - A contract only looks: with it, a run takes exactly the cycles that it takes without.
 //! - It costs a compare where a hook is called or memory is asked, never on a hit. Debug builds and
 //!   whoever cuts the power enforce it ([`Hardware::enforce_contract`]); plain runs do not.
+//! - What a design hands to the caches is held against a shadow: every line as it left them last, or
+//!   as it was at the start. The shadow never learns of a line's bytes from the design.
 
+use crate::arena::Arena;
 use crate::hierarchy::Hardware;
-use crate::line::{Line, LineNumber, Version};
-use crate::policy::{Evicted, PolicyFailure};
+use crate::line::{LINE_BYTES, Line, LineNumber, Version};
+use crate::policy::{Evicted, Policy, PolicyFailure};
 use crate::time::Cycles;
 
 /// A hook that is being answered.
@@ -22,7 +25,7 @@ struct Asked {
 }
 
 /// What was seen of a design, and its first breach.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Default)]
 pub struct Contract {
     /// The innermost last: a hook may flush the caches, which asks for evictions.
     asked: Vec<Asked>,
@@ -30,6 +33,9 @@ pub struct Contract {
     versions: Vec<Option<(Version, u32)>>,
     /// The newest announced and the executing epoch, as they were seen last.
     epochs: Option<(u64, u64)>,
+    /// Memory as it was when the first line was brought, and over it every line that has left the
+    /// caches since.
+    shadow: Option<Arena>,
     breach: Option<String>,
 }
 
@@ -135,7 +141,8 @@ impl Answer for Option<(u64, Cycles)> {
 }
 
 impl Hardware {
-    /// From now on, holds the design to its contract.
+    /// From now on, holds the design to its contract. Called before the first access, where every line
+    /// is at its home address.
     pub fn enforce_contract(&mut self) {
         self.memory.contract.get_or_insert_default();
     }
@@ -214,15 +221,102 @@ impl Hardware {
         self.fail_if_broken();
     }
 
-    /// [`Policy::fill`](crate::policy::Policy::fill) brought a line, and `peek` had shown it.
+    /// The shadow, if the contract is enforced and the host has the memory.
+    fn shadow(&mut self) -> Option<&mut Arena> {
+        let contract = self.memory.contract.as_mut()?;
+        if contract.shadow.is_none() {
+            let mut shadow = self.memory.arena.duplicate().ok()?;
+            shadow.take_digest();
+            contract.shadow = Some(shadow);
+        }
+        contract.shadow.as_mut()
+    }
+
+    /// A line is about to be asked for. Returns what `peek` shows of it, if somebody looks.
     #[inline(always)]
-    pub(crate) fn filled(&mut self, line: LineNumber, shown: Option<Line>, bytes: &Line) {
-        if shown.is_some_and(|shown| shown != *bytes)
-            && let Some(contract) = &mut self.memory.contract
+    pub(crate) fn fills<P: Policy + ?Sized>(
+        &mut self,
+        policy: &P,
+        line: LineNumber,
+    ) -> Option<Line> {
+        self.memory.contract.as_ref()?;
+        self.shadow();
+        Some(policy.peek(self, line))
+    }
+
+    /// [`Policy::fill`] brought a line, and `peek` had shown it.
+    #[inline(always)]
+    pub(crate) fn filled(
+        &mut self,
+        line: LineNumber,
+        shown: Option<Line>,
+        bytes: &Line,
+        now: Cycles,
+    ) {
+        if let Some(shown) = shown {
+            self.hold_to_bytes(line, &shown, bytes, now);
+        }
+    }
+
+    #[cold]
+    fn hold_to_bytes(&mut self, line: LineNumber, shown: &Line, bytes: &Line, now: Cycles) {
+        let address = line * LINE_BYTES as u64;
+        let right = (self.shadow()).is_none_or(|shadow| shadow.line(address) == bytes);
+        let Some(contract) = &mut self.memory.contract else {
+            return;
+        };
+        if shown != bytes {
+            contract.breaks(|| {
+                format!(
+                    "hook `fill` brought other bytes for line {line:#x} at cycle {now} than hook `peek` showed"
+                )
+            });
+        }
+        if !right {
+            contract.breaks(|| {
+                format!(
+                    "hook `fill` brought other bytes for line {line:#x} at cycle {now} than those that left the caches last, or were there at the start"
+                )
+            });
+        }
+        self.fail_if_broken();
+    }
+
+    /// A line's newest bytes are about to leave the caches.
+    #[inline(always)]
+    pub(crate) fn leaves(&mut self, line: LineNumber, bytes: &Line) {
+        if self.memory.contract.is_some() {
+            self.note_leaving(line, bytes);
+        }
+    }
+
+    #[cold]
+    fn note_leaving(&mut self, line: LineNumber, bytes: &Line) {
+        if let Some(shadow) = self.shadow() {
+            shadow.write_line(line * LINE_BYTES as u64, bytes);
+        }
+    }
+
+    /// A line that nothing caches any more has left: `peek` must show it from now on.
+    #[inline(always)]
+    pub(crate) fn replaced<P: Policy + ?Sized>(
+        &mut self,
+        policy: &P,
+        line: LineNumber,
+        bytes: &Line,
+        now: Cycles,
+    ) {
+        // A design that cannot go on has said so.
+        if self.memory.contract.is_none() || self.failure.is_some() {
+            return;
+        }
+        let shown = policy.peek(self, line);
+        if let Some(contract) = &mut self.memory.contract
+            && shown != *bytes
         {
             contract.breaks(|| {
                 format!(
-                    "hook `fill` brought other bytes for line {line:#x} than hook `peek` showed"
+                    "hook `evict` took line {line:#x} at cycle {now}, and hook `peek` shows other bytes for it"
                 )
             });
             self.fail_if_broken();

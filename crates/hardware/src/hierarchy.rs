@@ -338,11 +338,10 @@ impl Hardware {
         line: LineNumber,
         now: Cycles,
     ) -> (Line, Cycles) {
-        let enforced = self.memory.contract.is_some();
-        let shown = enforced.then(|| policy.peek(self, line));
+        let shown = self.fills(policy, line);
         let (bytes, arrived) =
             self.asking("fill", now, |hardware| policy.fill(hardware, line, now));
-        self.filled(line, shown, &bytes);
+        self.filled(line, shown, &bytes, now);
         (bytes, arrived)
     }
 
@@ -354,9 +353,14 @@ impl Hardware {
         eviction: &Eviction,
         now: Cycles,
     ) -> Evicted {
-        self.asking("evict", now, |hardware| {
+        self.leaves(eviction.line, &eviction.bytes);
+        let evicted = self.asking("evict", now, |hardware| {
             policy.evict(hardware, eviction, now)
-        })
+        });
+        if eviction.cause == Cause::Replacement {
+            self.replaced(policy, eviction.line, &eviction.bytes, now);
+        }
+        evicted
     }
 
     fn note_page(&mut self, line: LineNumber) {
@@ -804,11 +808,11 @@ impl Hardware {
         self.llc
             .set_word(slot, word.with_dirty(false).with_version(Version::NONE));
         let newer = word.dirty() || version_before != Version::NONE;
-        (
-            newer.then(|| (*self.llc.data(slot), word.version())),
-            from_private,
-            ready,
-        )
+        let newest = newer.then(|| (*self.llc.data(slot), word.version()));
+        if let Some((bytes, _)) = &newest {
+            self.leaves(word.line(), bytes);
+        }
+        (newest, from_private, ready)
     }
 
     /// A cache-block instruction: writes the block back if dirty, and drops all copies if asked.
@@ -1052,10 +1056,10 @@ impl Hardware {
     }
 
     /// Checks inclusion, directory and single ownership over the whole hierarchy; for tests.
-    pub fn audit(&self) -> Result<(), String> {
+    pub fn audit<P: Policy + ?Sized>(&self, policy: &P) -> Result<(), String> {
         self.audit_domains()?;
         if let Some(map) = &self.full_map {
-            return self.audit_apart(map);
+            return self.audit_apart(policy, map);
         }
         for (number, domain) in self.domains.iter().enumerate() {
             for (_, word) in domain.l2.iter() {

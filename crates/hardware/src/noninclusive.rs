@@ -401,17 +401,22 @@ impl Hardware {
         }
     }
 
-    /// Checks directory and single ownership, and what clean lines hold.
-    pub(crate) fn audit_apart(&self, map: &FullMap) -> Result<(), String> {
+    /// Checks directory and single ownership, and what clean lines hold. What is below the caches is
+    /// where the policy has it, which need not be the home address.
+    pub(crate) fn audit_apart<P: Policy + ?Sized>(
+        &self,
+        policy: &P,
+        map: &FullMap,
+    ) -> Result<(), String> {
         for (number, domain) in self.domains.iter().enumerate() {
             for (slot, word) in domain.l2.iter() {
                 let line = word.line();
                 map.get(line).audit(number, word)?;
                 let below = match self.llc.find(line) {
-                    Some(below) => self.llc.data(below),
-                    None => self.memory.arena.line(line * LINE_BYTES as u64),
+                    Some(below) => *self.llc.data(below),
+                    None => policy.peek(self, line),
                 };
-                if self.dirty_in(number, line).is_none() && domain.l2.data(slot) != below {
+                if self.dirty_in(number, line).is_none() && *domain.l2.data(slot) != below {
                     return Err(format!(
                         "domain {number}: line {line:#x} is clean in l2 and differs from what is below"
                     ));

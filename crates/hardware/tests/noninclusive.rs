@@ -233,7 +233,7 @@ impl Walk {
         }
         // It looks at the whole directory, which is a map of all lines.
         if self.random.once_in(100) {
-            self.hardware.audit().expect("the audit");
+            self.hardware.audit(&self.tracker).expect("the audit");
         }
         let newest = self.tracker.at(line).0;
         assert_eq!(self.hardware.peek(&self.tracker, line), newest, "{line:#x}");
@@ -289,7 +289,7 @@ impl Walk {
             }
             assert_eq!(self.hardware.dirty_versions(domain).count(), 0);
         }
-        self.hardware.audit().expect("the audit");
+        self.hardware.audit(&self.tracker).expect("the audit");
         let tracker = &self.tracker;
         let last = tracker.newest.iter().zip(tracker.first..);
         let last = last.map(|(&(bytes, version), line)| ((line, version), bytes));
@@ -443,6 +443,6 @@ fn a_walked_version_is_forgotten_in_every_l1() {
             let word = l1d.word(l1d.find(line).expect("it stays"));
             assert_eq!(word.version(), Version::NONE, "hart {hart}: {word:?}");
         }
-        hardware.audit().expect("the audit");
+        hardware.audit(&policy).expect("the audit");
     }
 }

@@ -5,6 +5,7 @@ use crate::design::planted_bugs;
 
 planted_bugs! {
     SnoopMissed, "snoop-missed", "a miss reads the home address although the newest bytes are in the redo buffer";
+    RewriteDropped, "rewrite-dropped", "a line that is evicted again in its epoch leaves older bytes in one in eight redo slots, and everybody reads those";
     OverflowInPlace, "overflow-in-place", "a line for which the translation table has no room is written home at once";
     OverflowForgotten, "overflow-forgotten", "the lines of the overflow list are neither listed in the journal nor copied home";
     StaleCopyAfterFlush, "stale-copy-after-flush", "a line evicted earlier in the epoch and flushed at its end keeps its table entry, whose older bytes are applied too";

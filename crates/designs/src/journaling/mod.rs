@@ -160,7 +160,18 @@ impl Policy for Journaling {
         if eviction.cause == Cause::Flush {
             return self.journal_line(hardware, eviction.line, &eviction.bytes, now);
         }
+        let known = self.slots.len();
         let place = match self.slot_for(hardware, eviction.line, now) {
+            Some(slot)
+                if self.bug == Some(Bug::RewriteDropped)
+                    && slot % 8 == 3
+                    && known == self.slots.len() =>
+            {
+                return Evicted {
+                    accepted: now,
+                    durable: now,
+                };
+            }
             Some(slot) => self.map.slot_line(slot),
             None if self.bug == Some(Bug::OverflowInPlace) => eviction.line,
             None => {

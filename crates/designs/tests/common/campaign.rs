@@ -117,7 +117,9 @@ fn one_generation<D: Design>(
     statistics
         .check_conservation()
         .map_err(Accusation::Failed)?;
-    rig.hardware.audit().map_err(Accusation::Failed)?;
+    rig.hardware
+        .audit(&rig.design)
+        .map_err(Accusation::Failed)?;
     rig.check_newest();
     report.epochs += statistics.epochs_committed;
     for (path, count) in D::paths(&statistics) {

@@ -75,7 +75,7 @@ pub fn walk(options: &Options) -> Outcome {
     for step in 0..options.steps {
         walk.step();
         walk.hardware
-            .audit()
+            .audit(&walk.model)
             .and_then(|()| walk.audit())
             .unwrap_or_else(|problem| panic!("{options:?}: step {step}: {problem}"));
         if step % 64 == 0 {
