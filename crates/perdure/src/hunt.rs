@@ -69,16 +69,6 @@ fn first() -> u64 {
 type Choice = (&'static str, &'static [&'static str]);
 
 const MACHINES: &[Choice] = &[
-    ("l1i.bytes", &["1KiB", "4KiB"]),
-    ("l1d.bytes", &["1KiB", "2KiB", "4KiB"]),
-    ("l1d.ways", &["1", "2"]),
-    ("l2.bytes", &["2KiB", "4KiB", "16KiB", "32KiB"]),
-    ("l2.ways", &["1", "2", "4"]),
-    (
-        "llc.bytes_per_hart",
-        &["4KiB", "8KiB", "16KiB", "64KiB", "256KiB"],
-    ),
-    ("llc.ways", &["1", "4", "16"]),
     ("core.store_buffer_entries", &["1", "32"]),
     ("nvm.banks", &["1", "3", "64", "256"]),
     ("nvm.row_bytes", &["64", "256", "4096"]),
@@ -90,9 +80,34 @@ const MACHINES: &[Choice] = &[
     ("scheduling.slice_cycles", &["5000", "50000"]),
 ];
 
+/// Bytes of an L1, and how many times as large each level below is at least as what it includes.
+const L1_BYTES: [u64; 4] = [512, 1024, 2048, 4096];
+const LARGER: [u64; 3] = [1, 2, 4];
+const WAYS: [u64; 3] = [1, 2, 4];
+
 const STEPS: [u64; 4] = [1000, 2000, 4000, 8000];
 const REGIONS_KIB: [u64; 5] = [4, 16, 64, 128, 256];
-const OUTPUT_EVERY: [u64; 3] = [300, 1000, 2000];
+const OUTPUT_EVERY: [u64; 4] = [100, 300, 1000, 2000];
+/// How often in a row the power is cut, where a cut is resumed; none: as a campaign has it by default.
+const GENERATIONS: [Option<u32>; 5] = [None, None, Some(1), Some(2), Some(5)];
+
+/// Caches of a few lines that fit into one another: what is drawn level by level hardly ever would.
+fn caches(random: &mut Random, sharing_harts: u64) -> Vec<String> {
+    let l1 = [one_of(random, &L1_BYTES), one_of(random, &L1_BYTES)];
+    let included = (l1[0] + l1[1]).next_power_of_two() * sharing_harts;
+    let l2 = included * one_of(random, &LARGER);
+    let llc = l2 / sharing_harts * one_of(random, &LARGER) * one_of(random, &LARGER);
+    let sizes = [
+        ("l1i.bytes", l1[0]),
+        ("l1d.bytes", l1[1]),
+        ("l1d.ways", one_of(random, &WAYS[..2])),
+        ("l2.bytes", l2),
+        ("l2.ways", one_of(random, &WAYS)),
+        ("llc.bytes_per_hart", llc),
+        ("llc.ways", one_of(random, &WAYS)),
+    ];
+    sizes.map(|(key, value)| format!("{key}={value}")).into()
+}
 
 fn one_of<T: Copy>(random: &mut Random, among: &[T]) -> T {
     among[random.below(among.len() as u64) as usize]
@@ -151,13 +166,19 @@ impl Drawn {
         if base.harts.is_none() {
             set.push(format!("harts={harts}"));
         }
-        if harts > 1 && random.below(4) == 0 {
+        let sharing_harts = if harts > 1 && random.below(4) == 0 {
             set.push("l2.harts=2".into());
+            2
+        } else {
+            1
+        };
+        if random.below(4 + attempt / 4) < 3 {
+            set.extend(caches(random, sharing_harts));
         }
         set.push(if self.by_domain || random.below(3) == 0 {
-            format!("epoch.stores={}", one_of(random, &[200, 500, 2000]))
+            format!("epoch.stores={}", one_of(random, &[60, 200, 500, 2000]))
         } else {
-            let length = one_of(random, &[2000, 5000, 10_000, 20_000, 60_000]);
+            let length = one_of(random, &[1000, 2000, 5000, 10_000, 20_000, 60_000]);
             format!("epoch.instructions={length}")
         });
         let schedules = [Schedule::NearEvents, Schedule::Random, Schedule::Stratified];
@@ -167,6 +188,7 @@ impl Drawn {
             seed: Some(random.bits() >> 1),
             during_recovery: true,
             resume: Some(one_of(random, &[Resume::Sample, Resume::None])),
+            generations: one_of(random, &GENERATIONS),
             jobs: Some(1),
             ..base.clone()
         };

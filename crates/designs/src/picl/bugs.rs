@@ -13,6 +13,8 @@ planted_bugs! {
     ReleaseAtCommit, "release-at-commit", "output leaves the machine when its epoch commits, not when it is persisted";
     TagStaysInPrivate, "tag-stays-in-private", "a cross-epoch store in a private cache does not update the EID at the last-level cache, so the scan misses the line";
     NoUndoForClean, "no-undo-for-clean", "the first store to a clean line creates no undo entry";
+    LineBesideBlock, "line-beside-block", "an evicted line is written in place while the log block with its undo entry is still on its way";
+    RecordOverRecord, "record-over-record", "an urgent register record overwrites the one whole copy while the other one is being written";
     ChecksumIgnored, "checksum-ignored", "recovery takes a torn log block for a whole one";
     CopiesTogether, "register-copies-together", "both copies of an urgent register record are written at once, so that one cut tears both";
     RecordBeforeBlock, "record-before-block", "an urgent register record acknowledges a log block that is not durable yet";

@@ -427,7 +427,10 @@ impl<L: Level> InCacheLog<L> {
                 if !block.lines.contains(&line) {
                     hardware.statistics.bloom_false_matches += 1;
                 }
-                not_before = self.acknowledge_now(hardware, block.sequence, now);
+                let sequence = block.sequence;
+                if self.bug != Some(Bug::LineBesideBlock) {
+                    not_before = self.acknowledge_now(hardware, sequence, now);
+                }
             }
         }
         let Hardware {
@@ -513,8 +516,8 @@ impl<L: Level> InCacheLog<L> {
         // A record that is under way is overtaken: this one says all that it said, and more. While
         // copy 1 is in flight, copy 0 is the only whole one and must stay.
         let copy_1_durable = match self.writing {
-            Writing::Copy1 { durable, .. } => durable,
-            Writing::Copy0 { .. } | Writing::Nothing => 0,
+            Writing::Copy1 { durable, .. } if self.bug != Some(Bug::RecordOverRecord) => durable,
+            Writing::Copy1 { .. } | Writing::Copy0 { .. } | Writing::Nothing => 0,
         };
         let record = self.record_at(block_durable);
         let not_before = match self.bug {
