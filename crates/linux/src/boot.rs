@@ -484,7 +484,9 @@ impl Kernel {
     fn build_tree(&mut self, configuration: &Configuration) -> Result<(), Errno> {
         for directory in ["/tmp", "/var/tmp", "/home/user", "/dev/shm", "/run"] {
             let id = self.make_path(directory)?;
-            self.files.inode_mut(id)?.mode = 0o777;
+            // Where everybody has files, only who has one may remove it.
+            let shared = matches!(directory, "/tmp" | "/var/tmp" | "/dev/shm");
+            self.files.inode_mut(id)?.mode = if shared { 0o1777 } else { 0o777 };
         }
         // A sysroot unpacked without the package that makes these links has them all the same.
         for name in ["bin", "sbin", "lib"] {

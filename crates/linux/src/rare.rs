@@ -17,6 +17,7 @@ use crate::owners::Owners;
 use crate::queues::Queues;
 use crate::refusals::Refusals;
 use crate::signal::SignalFile;
+use crate::syscalls::attributes::Attributes;
 use crate::syscalls::preferences::AllWishes;
 use crate::system_v::SystemV;
 use crate::timers::{TimerFile, Timers};
@@ -54,6 +55,8 @@ pub(crate) struct Rare {
     pub owners: Owners,
     /// Part 30.
     pub asynchronous: Asynchronous,
+    /// Part 31.
+    pub attributes: BTreeMap<InodeId, Attributes>,
 }
 
 /// The rare parts of open files, which stand with their kind.
@@ -106,6 +109,7 @@ impl Rare {
         append_part(out, 26, self.queues.is_empty(), &self.queues);
         append_part(out, 27, self.owners.is_empty(), &self.owners);
         append_part(out, 30, self.asynchronous.is_empty(), &self.asynchronous);
+        append_part(out, 31, self.attributes.is_empty(), &self.attributes);
     }
 
     /// The parts that stand in bytes; `None` if the bytes are damaged.
@@ -139,6 +143,7 @@ impl Rare {
                 26 => take_part(rest, &mut rare.queues)?,
                 27 => take_part(rest, &mut rare.owners)?,
                 30 => take_part(rest, &mut rare.asynchronous)?,
+                31 => take_part(rest, &mut rare.attributes)?,
                 _ => return None,
             };
         }

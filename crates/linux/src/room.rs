@@ -219,6 +219,7 @@ impl Kernel {
             66 | 70 | 71 | 75 | 211 | 269 | 287 => (first, STEP_BYTES),
             76 => (third, STEP_BYTES),
             77 => (second, STEP_BYTES),
+            5..=7 => return arguments[3].min(1 << 12),
             // Events, and who waits for what.
             2 => return second.min(256) * 64,
             189 => return third.min(STEP_BYTES),

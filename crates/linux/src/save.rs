@@ -398,6 +398,7 @@ impl Kernel {
         )?;
         self.validate_owners()?;
         self.validate_asynchronous()?;
+        self.validate_attributes()?;
         self.validate_queues()
     }
 

@@ -232,6 +232,16 @@ fn asynchronous_requests() {
 }
 
 #[test]
+fn attributes_of_files() {
+    has_known_facts("attributes");
+}
+
+#[test]
+fn tables_of_open_files_and_shared_objects() {
+    has_known_facts("tables");
+}
+
+#[test]
 fn reports_of_the_system() {
     has_known_facts("reports");
 }

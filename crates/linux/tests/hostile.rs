@@ -308,6 +308,8 @@ fn forged_states_are_refused_or_run() {
     forge("../../../../tests/guests/fifos.c", 45_000);
     // Requests that wait, events that nobody has fetched.
     forge("../../../../tests/guests/asynchronous.c", 120_000);
+    // Attributes of files.
+    forge("attributes.c", 50_000);
     // One that is stopped.
     forge("../../../../tests/guests/jobs.c", 40_000);
 }

@@ -81,6 +81,11 @@ fn with_fifos() {
 }
 
 #[test]
+fn with_attributes_of_files() {
+    resumes("attributes.c", 500, 5);
+}
+
+#[test]
 fn with_asynchronous_requests() {
     resumes("../../../../tests/guests/asynchronous.c", 10_000, 9);
 }

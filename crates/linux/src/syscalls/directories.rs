@@ -348,10 +348,13 @@ fn listing(call: &mut Call, directory: InodeId) -> Result<Vec<ListedName>, Errno
         inode: number(id),
         kind: 4,
     };
-    if matches!(
-        kernel.files.inode(directory)?.node,
-        Node::DescriptorDirectory
-    ) {
+    let is_info = kernel.files.is_descriptor_info(directory);
+    if is_info
+        || matches!(
+            kernel.files.inode(directory)?.node,
+            Node::DescriptorDirectory
+        )
+    {
         let mut names = vec![dot(".", directory), dot("..", directory)];
         names.extend(
             kernel.processes[call.process]
@@ -360,7 +363,7 @@ fn listing(call: &mut Call, directory: InodeId) -> Result<Vec<ListedName>, Errno
                 .map(|(index, _)| ListedName {
                     name: index.to_string(),
                     inode: (2 << 32) + u64::from(index),
-                    kind: 10,
+                    kind: if is_info { 8 } else { 10 },
                 }),
         );
         return Ok(names);

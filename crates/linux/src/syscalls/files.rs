@@ -235,7 +235,7 @@ fn named(call: &Call, place: &Place) -> String {
 }
 
 /// Tells who watches a file that it changed, by whatever name it has.
-fn notify_changed(call: &mut Call, inode: InodeId, mask: u32) {
+pub(crate) fn notify_changed(call: &mut Call, inode: InodeId, mask: u32) {
     if !call.kernel.open.watching.is_empty() {
         let path = call.kernel.files.path_of(inode).unwrap_or_default();
         call.kernel.notify_file(inode, &path, mask);

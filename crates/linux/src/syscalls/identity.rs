@@ -71,6 +71,11 @@ pub(crate) fn not_permitted(_call: &mut Call) -> Answer {
     Err(Errno::EPERM.into())
 }
 
+/// What this file system has not.
+pub(crate) fn not_supported(_call: &mut Call) -> Answer {
+    Err(Errno::EOPNOTSUPP.into())
+}
+
 /// What is accepted and changes nothing.
 pub(crate) fn nothing(_call: &mut Call) -> Answer {
     Ok(0)
@@ -248,9 +253,4 @@ pub(crate) fn setpriority(_call: &mut Call) -> Answer {
 /// Calls that programs do without when they are refused.
 pub(crate) fn not_implemented(_call: &mut Call) -> Answer {
     Err(Errno::ENOSYS.into())
-}
-
-/// Extended attributes: the file system has none.
-pub(crate) fn no_attributes(_call: &mut Call) -> Answer {
-    Err(Errno::EOPNOTSUPP.into())
 }

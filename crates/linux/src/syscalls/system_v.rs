@@ -25,6 +25,16 @@ const IPC_NOWAIT: u64 = 0o4000;
 const IPC_RMID: u64 = 0;
 const IPC_SET: u64 = 1;
 const IPC_STAT: u64 = 2;
+const IPC_INFO: u64 = 3;
+
+/// The greatest number of an object, which those who list them count up to.
+fn last<T>(objects: &Objects<T>) -> u64 {
+    u64::from(objects.all.keys().next_back().copied().unwrap_or(0))
+}
+
+fn half_bytes(halves: &[u32]) -> Vec<u8> {
+    halves.iter().flat_map(|half| half.to_le_bytes()).collect()
+}
 
 /// Of a control call, less the bit that asks for today's structures.
 fn command(value: u64) -> u64 {
@@ -218,11 +228,13 @@ pub(crate) fn shmctl(call: &mut Call) -> Answer {
     const SHM_DEST: u32 = 0o1000;
     const SHM_LOCK: u64 = 11;
     const SHM_UNLOCK: u64 = 12;
+    const SHM_STAT: u64 = 13;
+    const SHM_INFO: u64 = 14;
+    const SHM_STAT_ANY: u64 = 15;
     let [number, wished, address, ..] = call.arguments;
     let wished = command(wished);
     let segments = &call.kernel.rare.system_v.segments;
-    if wished == 3 {
-        // IPC_INFO: the limits.
+    if wished == IPC_INFO {
         let mut bytes = Vec::new();
         let pages = FILE_BYTES_MAX / PAGE_BYTES;
         let limits = [
@@ -234,13 +246,28 @@ pub(crate) fn shmctl(call: &mut Call) -> Answer {
         ];
         append_words(&mut bytes, &limits);
         append_words(&mut bytes, &[0; 4]);
-        let last = segments.next.saturating_sub(1);
+        let last = last(segments);
         call.write(address, &bytes)?;
-        return Ok(u64::from(last));
+        return Ok(last);
+    }
+    if wished == SHM_INFO {
+        let all = segments.all.values();
+        let pages = all.clone().map(|one| one.bytes.div_ceil(PAGE_BYTES)).sum();
+        let held = all.map(|one| {
+            call.kernel
+                .files
+                .file(one.inode)
+                .map_or(0, |file| file.pages_held)
+        });
+        let words = [segments.all.len() as u64, pages, held.sum(), 0, 0, 0];
+        let (mut bytes, last) = (Vec::new(), last(segments));
+        append_words(&mut bytes, &words);
+        call.write(address, &bytes)?;
+        return Ok(last);
     }
     let segment = segments.get(number).ok_or(Errno::EINVAL)?.clone();
     match wished {
-        IPC_STAT => {
+        IPC_STAT | SHM_STAT | SHM_STAT_ANY => {
             let spaces = call.kernel.spaces.iter();
             let mappings = spaces.flat_map(|(_, space)| space.mappings.values());
             let users = mappings.filter(|mapping| mapping.inode() == Some(segment.inode));
@@ -261,6 +288,8 @@ pub(crate) fn shmctl(call: &mut Call) -> Answer {
                 ],
             );
             call.write(address, &bytes)?;
+            // Where an object stands in the list is its number.
+            return Ok(if wished == IPC_STAT { 0 } else { number });
         }
         IPC_SET => {
             let head = call.changed_head(segment.head, address)?;
@@ -418,9 +447,28 @@ pub(crate) fn semtimedop(call: &mut Call) -> Answer {
 
 /// `semctl`.
 pub(crate) fn semctl(call: &mut Call) -> Answer {
+    const SEM_STAT: u64 = 18;
+    const SEM_INFO: u64 = 19;
+    const SEM_STAT_ANY: u64 = 20;
     let [number, semaphore, wished, argument, ..] = call.arguments;
     let wished = command(wished);
     let system_v = &call.kernel.rare.system_v;
+    if matches!(wished, IPC_INFO | SEM_INFO) {
+        let sets = &system_v.sets;
+        let all = sets.all.values();
+        let taken: usize = all.map(|set| set.semaphores.len()).sum();
+        let counts = if wished == IPC_INFO {
+            [20, VALUE_MAX as u32]
+        } else {
+            [sets.all.len() as u32, taken as u32]
+        };
+        let (most, each) = (SEMAPHORES_MAX as u32, SET_MAX as u32);
+        let limits = [most, OBJECTS_MAX as u32, most, most, each, 500, 500];
+        let rest = [counts[0], VALUE_MAX as u32, counts[1]];
+        let (bytes, last) = (half_bytes(&[&limits[..], &rest].concat()), last(sets));
+        call.write(argument, &bytes)?;
+        return Ok(last);
+    }
     let set = system_v.sets.get(number).ok_or(Errno::EINVAL)?.clone();
     let count = set.semaphores.len();
     let one = set.semaphores.get(semaphore as u32 as usize).copied();
@@ -436,12 +484,12 @@ pub(crate) fn semctl(call: &mut Call) -> Answer {
     let now = call.seconds();
     let mut new = Vec::new();
     match wished {
-        IPC_STAT => {
+        IPC_STAT | SEM_STAT | SEM_STAT_ANY => {
             let mut bytes = head_bytes(set.head, 0);
             let words = [set.operated, set.head.changed, count as u64, 0, 0];
             append_words(&mut bytes, &words);
             call.write(argument, &bytes)?;
-            return Ok(0);
+            return Ok(if wished == IPC_STAT { 0 } else { number });
         }
         IPC_SET => {
             let head = call.changed_head(set.head, argument)?;
@@ -628,11 +676,40 @@ pub(crate) fn msgrcv(call: &mut Call) -> Answer {
 
 /// `msgctl`.
 pub(crate) fn msgctl(call: &mut Call) -> Answer {
+    const MSG_STAT: u64 = 11;
+    const MSG_INFO: u64 = 12;
+    const MSG_STAT_ANY: u64 = 13;
     let [number, wished, address, ..] = call.arguments;
+    let wished = command(wished);
     let queues = &call.kernel.rare.system_v.queues;
+    if matches!(wished, IPC_INFO | MSG_INFO) {
+        let (most, each) = (OBJECTS_MAX as u32, QUEUE_BYTES_MAX as u32);
+        let all = queues.all.values();
+        let counts = if wished == IPC_INFO {
+            [most * (each / 1024), each, each]
+        } else {
+            let messages: usize = all.clone().map(|queue| queue.messages.len()).sum();
+            let bytes: usize = all.map(Queue::bytes).sum();
+            [queues.all.len() as u32, messages as u32, bytes as u32]
+        };
+        let [pool, map, texts] = counts;
+        let limits = [
+            pool,
+            map,
+            MESSAGE_BYTES_MAX as u32,
+            each,
+            most,
+            16,
+            texts,
+            0xffff,
+        ];
+        let last = last(queues);
+        call.write(address, &half_bytes(&limits))?;
+        return Ok(last);
+    }
     let queue = queues.get(number).ok_or(Errno::EINVAL)?;
-    match command(wished) {
-        IPC_STAT => {
+    match wished {
+        IPC_STAT | MSG_STAT | MSG_STAT_ANY => {
             let mut bytes = head_bytes(queue.head, 0);
             let processes = u64::from(queue.last_sender) | u64::from(queue.last_receiver) << 32;
             let words = [
@@ -648,6 +725,7 @@ pub(crate) fn msgctl(call: &mut Call) -> Answer {
             ];
             append_words(&mut bytes, &words);
             call.write(address, &bytes)?;
+            return Ok(if wished == IPC_STAT { 0 } else { number });
         }
         IPC_SET => {
             let old = queue.head;

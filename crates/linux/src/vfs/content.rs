@@ -299,6 +299,7 @@ impl Kernel {
             return;
         }
         self.rare.seals.remove(&id);
+        self.rare.attributes.remove(&id);
         self.forget_watches(id);
         self.files.inodes[id.0 as usize] = None;
         self.files.free.push(id);

@@ -133,6 +133,11 @@ pub(crate) enum Report {
     Harts,
     /// What `io_setup` was asked for in all.
     Requests,
+    /// `fdinfo` of a descriptor.
+    Descriptor(u32),
+    Segments,
+    Semaphores,
+    Queues,
 }
 
 /// What an inode is.

@@ -11,11 +11,14 @@ use crate::errno::Errno;
 enum Says {
     Report(Report),
     Text(&'static str),
+    /// A directory, whose names follow from the process.
+    Directory,
 }
 
 /// A directory that is there from the start, what is made in it, and what that says. The directories
 /// between are made, too.
-const LATE: [(&str, &str, Says); 21] = [
+const LATE: [(&str, &str, Says); 25] = [
+    ("/proc/1", "fdinfo", Says::Directory),
     ("/proc/1", "io", Says::Report(Report::Transfers)),
     ("/proc/1", "mountinfo", Says::Report(Report::MountInfo)),
     ("/proc/1", "smaps", Says::Report(Report::MapsInFull)),
@@ -26,6 +29,9 @@ const LATE: [(&str, &str, Says); 21] = [
     ),
     ("/proc", "cmdline", Says::Text("\n")),
     ("/proc", "diskstats", Says::Text("")),
+    ("/proc", "sysvipc/msg", Says::Report(Report::Queues)),
+    ("/proc", "sysvipc/sem", Says::Report(Report::Semaphores)),
+    ("/proc", "sysvipc/shm", Says::Report(Report::Segments)),
     ("/proc", "vmstat", Says::Report(Report::VirtualMemory)),
     ("/proc/sys", "fs/file-max", Says::Text("16384\n")),
     ("/proc/sys", "fs/nr_open", Says::Text("4096\n")),
@@ -72,6 +78,7 @@ impl FileSystem {
                 } else {
                     let is_file = parts.peek().is_none();
                     let (node, mode) = match says {
+                        Says::Directory => (DirectoryNode::empty(at, part, None), 0o500),
                         _ if !is_file => (DirectoryNode::empty(at, part, None), 0o555),
                         Says::Report(report) => (Node::Report(*report), 0o444),
                         Says::Text(text) => (Node::Fixed((*text).to_owned()), 0o444),
@@ -85,5 +92,28 @@ impl FileSystem {
             }
         }
         Ok(made)
+    }
+
+    /// True if a directory is the one about every process's descriptors.
+    pub fn is_descriptor_info(&self, directory: InodeId) -> bool {
+        let node = self.directory(directory);
+        node.is_ok_and(|node| node.name == "fdinfo" && node.parent == self.process)
+    }
+
+    /// What is said of a descriptor, by its number.
+    pub fn make_descriptor_info(
+        &mut self,
+        directory: InodeId,
+        number: u32,
+    ) -> Result<InodeId, Errno> {
+        let name = number.to_string();
+        let known = self.directory(directory)?.entries.get(&name);
+        if let Some(known) = known.copied().flatten() {
+            return Ok(known);
+        }
+        let node = Node::Report(Report::Descriptor(number));
+        let id = self.create(node, 0o444, self.start_ns);
+        self.enter(directory, &name, id)?;
+        Ok(id)
     }
 }

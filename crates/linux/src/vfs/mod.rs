@@ -15,6 +15,7 @@ pub(crate) mod path;
 pub(crate) mod pipe;
 pub(crate) mod released;
 pub(crate) mod report;
+pub(crate) mod tables;
 pub(crate) mod terminal;
 pub(crate) mod tree;
 pub(crate) mod watch;

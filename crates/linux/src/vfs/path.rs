@@ -143,6 +143,19 @@ impl Walk<'_> {
                 return Ok(self.viewer.processes.exists(id).then_some(files.process));
             }
         }
+        if files.is_descriptor_info(directory) {
+            let Ok(number) = name.parse::<u32>() else {
+                return Ok(None);
+            };
+            let about = self.subject.unwrap_or(self.viewer.process);
+            let process = self.viewer.processes.get(about);
+            let exists = process.is_some_and(|process| process.descriptors.get(number).is_some());
+            return if exists && number.to_string() == name {
+                files.make_descriptor_info(directory, number).map(Some)
+            } else {
+                Ok(None)
+            };
+        }
         let found = files.child(self.host, directory, name)?;
         if found.is_none() && matches!(name, "ptmx" | "pts") {
             return files.terminal_name(directory, name);

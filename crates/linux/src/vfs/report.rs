@@ -76,6 +76,10 @@ impl Kernel {
                  write_bytes: 0\ncancelled_write_bytes: 0\n"
                 .to_owned(),
             Report::Requests => format!("{}\n", self.rare.asynchronous.requests()),
+            Report::Descriptor(number) => self.descriptor_info(about, number),
+            Report::Segments => self.segment_table(),
+            Report::Semaphores => self.semaphore_table(),
+            Report::Queues => self.queue_table(),
             Report::SystemStat => self.system_stat(machine),
             Report::Uptime => {
                 let up = machine.clock_ns() / TICK_NS;
