@@ -8,7 +8,7 @@ results were written; `run` exits as the guest's program did.
 
 from __future__ import annotations
 
-import hashlib
+import atexit
 import json
 import os
 import shlex
@@ -300,7 +300,7 @@ def run(
     ] = False,
 ) -> None:
     """Run a program; its output and exit status are passed through."""
-    chosen = _machine(machine, design, set_, harts, sysroot, mount, env, stdin, engine)
+    chosen = _machine(machine, design, set_, harts, sysroot, mount, env, _input(stdin, out), engine)
     with progress.status_line() as show:
         result = chosen.run(
             **_programs(program),
@@ -388,7 +388,7 @@ def replicate(
             f"perdure: replica {to}: {sent} epochs sent, up to {answer['epoch']}", file=sys.stderr
         )
         _exit(0)
-    chosen = _machine(machine, design, set_, harts, sysroot, mount, env, stdin, engine)
+    chosen = _machine(machine, design, set_, harts, sysroot, mount, env, _input(stdin, out), engine)
     with progress.status_line() as show:
         result = chosen.run(
             **_programs(program or []),
@@ -472,7 +472,7 @@ def cut(
         )
     if at is not None and cuts is not None:
         raise PerdureError("--at names the one cut and --cuts a number of them: give one of both")
-    chosen = _machine(machine, design, set_, harts, sysroot, mount, env, stdin, engine)
+    chosen = _machine(machine, design, set_, harts, sysroot, mount, env, _input(stdin, out), engine)
     with progress.bar(stderr, "power cuts") as show:
         report = chosen.cut(
             **_programs(program),
@@ -492,6 +492,12 @@ def cut(
             stop_after=stop_after,
             out=out,
             progress=show,
+        )
+    if stdin == "-" and out is None:
+        print(
+            "perdure: the standard input that these cuts' tokens need is not kept; "
+            "--out DIR keeps it",
+            file=sys.stderr,
         )
     _finish_cut(report, json_file)
 
@@ -551,10 +557,11 @@ def compare(
         outputs.check_folder(out, files=("result.json", "compare.png", "compare.html"))
         for name in names:
             outputs.check_folder(out / name, files=api.KEPT)
+    given = _input(stdin, out)
     results: list[api.RunResult] = []
     with progress.bar(stderr, "compare") as show:
         for name in names:
-            chosen = _machine(machine, name, set_, harts, sysroot, mount, env, stdin, engine)
+            chosen = _machine(machine, name, set_, harts, sysroot, mount, env, given, engine)
             folder = None if out is None else out / name
             results.append(
                 chosen.run(
@@ -620,7 +627,7 @@ def sweep(
             sysroot=sysroot,
             mounts=mount or (),
             environment=env or (),
-            stdin=_spooled() if stdin == "-" else stdin,
+            stdin=_input(stdin, out),
             restart=restart,
             warm_up=warm_up,
             measure=measure,
@@ -755,7 +762,9 @@ def hunt(
     known = {entry.name: entry for entry in api.catalogue().designs}
     promise = known[design].raw.get("promise") if design in known else None
     preset = machine or ("nvoverlay" if promise == "causal-cut" else "picl")
-    chosen = _machine(preset, design, set_, harts, sysroot, mount, env, stdin, Engine.fast)
+    chosen = _machine(
+        preset, design, set_, harts, sysroot, mount, env, _input(stdin, None), Engine.fast
+    )
     with progress.bar(stderr, f"hunting in {design}") as show:
         report = hunting.hunt(
             chosen,
@@ -926,7 +935,7 @@ def _machine(
         sysroot=sysroot,
         mounts=mount or (),
         environment=env or (),
-        stdin=_spooled() if stdin == "-" else stdin,
+        stdin=stdin,
         engine=engine.value,
     )
 
@@ -980,12 +989,27 @@ def _programs(words: Sequence[str]) -> _Programs:
     return {"programs": commands}
 
 
-def _spooled() -> str:
-    """Standard input as a file that outlives this command, so that tokens can repeat its cuts."""
+def _input(stdin: str | None, folder: Path | None) -> str | None:
+    """The file that `--stdin` names.
+
+    This command's own input is kept in the folder of its results; without one, in a file that goes
+    with the command.
+    """
+    if stdin != "-":
+        return stdin
     content = sys.stdin.buffer.read()
-    digest = hashlib.sha256(content).hexdigest()[:16]
-    path = Path(tempfile.gettempdir()) / f"perdure-stdin-{digest}"
-    path.write_bytes(content)
+    if folder is None:
+        descriptor, name = tempfile.mkstemp(prefix="perdure-stdin-")
+        atexit.register(Path(name).unlink, missing_ok=True)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content)
+        return name
+    path = folder / "standard-input"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+    except OSError as error:
+        raise PerdureError(f"{path}: {error.strerror}") from error
     return str(path)
 
 

@@ -99,13 +99,14 @@ def programs() -> Path:
 def command(tmp_path: Path) -> Command:
     """Runs `perdure` as a shell would."""
 
-    def call(*words: str | Path, cwd: Path = tmp_path) -> Ended:
+    def call(*words: str | Path, cwd: Path = tmp_path, given: str | None = None) -> Ended:
         script = Path(sys.executable).with_name("perdure")
         done = subprocess.run(
             [script, *words],
             cwd=cwd,
             env={**os.environ, "COLUMNS": "80"},
-            stdin=subprocess.DEVNULL,
+            stdin=subprocess.DEVNULL if given is None else None,
+            input=given,
             capture_output=True,
             text=True,
             errors="replace",

@@ -83,3 +83,29 @@ def test_a_replay_says_what_is_another(token: Callable[..., Ended], tmp_path: Pa
     assert "has changed" in said
     program.unlink()
     assert "is not found" in refusal()
+
+
+def test_piped_input_is_kept_only_where_results_are(
+    command: Command,
+    compiled: Callable[[str], Path],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    (tmp_path / "many").mkdir()
+    (tmp_path / "data").write_text("one\n")
+    (tmp_path / "temporary").mkdir()
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "temporary"))
+    words = ["cut", "--cuts", "1", "--json", "report.json", "--stdin", "-"]
+    program = ["--", compiled(READER), "data"]
+
+    def token() -> str:
+        return str(json.loads((tmp_path / "report.json").read_text())["results"][0]["token"])
+
+    gone = command(*words, *program, given="typed\n")
+    assert gone.status == 0 and "--out DIR keeps it" in gone.stderr
+    assert list((tmp_path / "temporary").iterdir()) == []
+    assert command("replay", token()).status == 2
+    kept = command(*words, "--out", "results", *program, given="typed\n")
+    assert kept.status == 0 and "--out DIR" not in kept.stderr
+    assert (tmp_path / "results/standard-input").read_text() == "typed\n"
+    assert command("replay", token()).status == 0

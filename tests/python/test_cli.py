@@ -207,6 +207,19 @@ def test_standard_input_is_kept_in_a_file(core, command, monkeypatch):
     assert Path(core.requests[0][1]["stdin"]).read_bytes() == b"hello\n"
 
 
+def test_every_design_gets_the_same_standard_input(core, command, monkeypatch, tmp_path):
+    import io
+    import sys
+    from pathlib import Path
+
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"hello\n")))
+    out = tmp_path / "results"
+    command("compare", "--designs", "ideal,picl", "--stdin", "-", "--out", out, "--", "program")
+    given = [Path(request["stdin"]) for _, request in core.requests if "stdin" in request]
+    assert set(given) == {out / "standard-input"} and len(given) >= 2
+    assert given[0].read_bytes() == b"hello\n"
+
+
 def test_version(command):
     assert command("--version")[:2] == (0, "perdure 0.0.0\n")
 
