@@ -2,6 +2,7 @@
 #
 #   make demo    everything that is needed, then the whole story: run, cut the power, recover
 #   make test    everything that is needed, then every test
+#   make test-long    what takes hours: hundreds of power cuts of servers (for a night)
 #   make lint    formatting, warnings, types
 #   make clean   removes what was built here
 #
@@ -131,6 +132,12 @@ test-python: test-browser $(STAMPS)/perdure $(STAMPS)/test-tools
 test-end-to-end: programs $(STAMPS)/perdure $(STAMPS)/test-tools
 	@echo "· pytest of the command and the package: guests, power cuts, Debian programs"
 	@$(VENV)/bin/python -m pytest --quiet -rsx --numprocesses 2 --dist worksteal tests/end_to_end
+
+# For a night: campaigns that are too long for every change.
+.PHONY: test-long
+test-long: programs $(STAMPS)/perdure $(STAMPS)/test-tools
+	@echo "· pytest of the long campaigns"
+	@$(VENV)/bin/python -m pytest --quiet -rsx -m long --durations=0 tests/end_to_end
 
 .PHONY: programs
 programs: test-compilers

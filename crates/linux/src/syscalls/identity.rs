@@ -171,8 +171,8 @@ pub(crate) fn prctl(call: &mut Call) -> Answer {
     let [option, argument, ..] = call.arguments;
     match option as i32 {
         // PR_SET_PDEATHSIG, PR_SET_NO_NEW_PRIVS, PR_SET_TIMERSLACK, PR_SET_VMA change nothing;
-        // PR_GET_NO_NEW_PRIVS, PR_GET_SECCOMP, PR_CAPBSET_READ are off.
-        1 | 38 | 29 | 0x5356_4d41 | 39 | 21 | 23 => Ok(0),
+        // PR_GET_NO_NEW_PRIVS, PR_GET_SECCOMP, PR_CAPBSET_READ, PR_GET_SECUREBITS are off.
+        1 | 38 | 29 | 0x5356_4d41 | 39 | 21 | 23 | 27 => Ok(0),
         // PR_CAP_AMBIENT: there are no capabilities to keep (IS_SET, CLEAR_ALL) or to get (RAISE).
         47 if matches!(argument, 1 | 4) => Ok(0),
         47 if argument == 2 => Err(Errno::EPERM.into()),

@@ -25,6 +25,7 @@ int main(void) {
     CALL(prctl(PR_GET_NAME, name));
     puts(name);
     CALL(prctl(PR_GET_DUMPABLE) >= 0);
+    CALL(prctl(PR_GET_SECUREBITS));
     CALL(prctl(123456));
     cpu_set_t set;
     CALL(sched_getaffinity(0, sizeof set, &set));
