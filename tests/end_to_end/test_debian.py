@@ -23,7 +23,17 @@ from conftest import ENVIRONMENT, Command, RunGuest, files
 
 from perdure import Machine
 
-PACKAGES = ("bzip2", "coreutils", "gzip", "lua5.4", "python3", "sqlite3", "xz-utils", "zstd")
+PACKAGES = (
+    "bzip2",
+    "coreutils",
+    "dash",
+    "gzip",
+    "lua5.4",
+    "python3",
+    "sqlite3",
+    "xz-utils",
+    "zstd",
+)
 CUTS = 200
 JOBS = 2
 
@@ -250,3 +260,15 @@ def test_what_was_compressed_can_be_read_by_others(
     assert gzip.decompress((cwd / "input.txt.gz").read_bytes()) == content
     back = [root / "usr/bin/zstd", "--quiet", "--decompress", "--stdout", "input.txt.zst"]
     assert run_guest(on(root), back, cwd=cwd).stdout == content
+
+
+def test_a_shell_s_ulimit_holds_for_what_it_starts(root: Path, command: Command) -> None:
+    line = """
+        ulimit -n 64; ulimit -n; ulimit -f 2
+        (head -c 5000 /dev/zero > big; echo "status $?"); wc -c < big
+        ulimit -v 20000
+        (head -c 50000000 /dev/zero | tail -c 40000000 | wc -c)
+    """
+    ended = command("run", "--sysroot", root, "--design", "ideal", "--", "sh", "-c", line)
+    assert ended.stdout.split("\n") == ["64", "status 153", "1024", "0", ""], ended.stderr
+    assert "memory exhausted" in ended.stderr

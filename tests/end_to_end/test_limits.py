@@ -660,3 +660,43 @@ def test_a_run_stops_inside_a_long_call(guest: Callable[..., Ended]) -> None:
     assert 3_000_000 <= ended.result["sim"]["instructions"] < 3_200_000
     assert ended.result["exit_code"] is None
     assert ended.result["host"]["seconds"] < 10
+
+
+def test_what_waits_to_leave_fits_into_the_kernel_s_state(guest: Callable[..., Ended]) -> None:
+    """However much may wait by the configuration, and however many names have come and gone."""
+    source = r"""
+    static char page[1 << 16];
+    int main(void) {
+        memset(page, 'x', sizeof page);
+        for (int at = 0; at < 200; at++)
+            if (write(1, page, sizeof page) != sizeof page) return 1;
+        return 0;
+    }
+    """
+    much = ("--set", "kernel.output_limit_bytes=1GiB")
+    ended = guest(source, "run", *SMALLEST, *much)
+    assert (ended.status, len(ended.stdout)) == (0, 200 << 16), ended.stderr
+    source = r"""
+    static char name[300];
+    int main(void) {
+        int kept = open("kept", O_WRONLY | O_CREAT, 0644);
+        for (long round = 0; round < 150; round++) {
+            for (int pass = 0; pass < 2; pass++) {
+                for (long at = 0; at < 100; at++) {
+                    sprintf(name, "%0240ld", round * 100 + at);
+                    if (pass) unlink(name);
+                    else if (close(open(name, O_WRONLY | O_CREAT, 0644))) {
+                        dprintf(2, "%ld %s\n", round, strerrorname_np(errno));
+                        return 1;
+                    }
+                }
+                fsync(kept);
+            }
+        }
+        return 0;
+    }
+    """
+    ended = guest(source, "run", *SMALLEST, "--design", "ideal")
+    assert ended.status == 0, ended.stderr
+    assert [file["path"] for file in ended.result["files"]] == ["/work/kept"]
+    assert ended.peak_bytes < 600 * MIB

@@ -49,6 +49,9 @@ const NUMBERS: u64 = 512;
 /// So many greater numbers are remembered.
 const OTHERS: usize = 16;
 
+/// Of the room that the saved state has, this part may be output that waits.
+const OUTPUT_SHARE: u64 = 16;
+
 /// `futex`, which notes its refusals itself.
 const FUTEX: u64 = 98;
 
@@ -393,7 +396,10 @@ impl Kernel {
         if outcome != Outcome::Continue {
             return outcome;
         }
-        if self.output.pending_bytes() >= self.settings.output_limit_bytes as u64 {
+        // What waits is part of the saved state, whatever was asked for.
+        let limit = self.settings.output_limit_bytes as u64;
+        let limit = limit.min(self.settings.image_room_bytes / OUTPUT_SHARE);
+        if self.output.pending_bytes() >= limit {
             commits = true;
         }
         if commits {
