@@ -15,7 +15,7 @@ use crate::machine::{Machine, SpaceId, ThreadId};
 use crate::outcome::{ExitReport, Outcome, ProgramReport};
 use crate::owners::Owner;
 use crate::process::{Ending, IntervalTimer, Process, ProcessId, Usage, Zombie};
-use crate::signal::{SA_NOCLDWAIT, SIG_IGN, SIGCHLD, SIGKILL, SignalInfo, Target};
+use crate::signal::{SA_NOCLDWAIT, SI_USER, SIG_IGN, SIGCHLD, SIGKILL, SignalInfo, Target};
 use crate::thread::{Thread, ThreadState, Wait};
 use crate::vfs::locks::{self, LockOwner};
 
@@ -252,11 +252,14 @@ impl Kernel {
         self.free_inode_if_unused(process.directory);
         self.leave_terminal(process);
         self.wake_orphaned_groups(process);
+        let mut orphans = Vec::new();
         for child in self.processes.live.values_mut() {
             if child.parent == Some(id) {
                 child.parent = None;
+                orphans.push(child.id);
             }
         }
+        self.tell_orphans(id, &orphans);
         self.processes
             .zombies
             .retain(|_, zombie| zombie.parent != id);
@@ -273,6 +276,22 @@ impl Kernel {
                 self.end_process(left, Ending::Killed(SIGKILL), report);
             }
             self.start_again(machine, process.program);
+        }
+    }
+
+    /// Sends orphans the signals that their threads wished for when the parent ends.
+    fn tell_orphans(&mut self, parent: ProcessId, orphans: &[ProcessId]) {
+        if self.rare.wishes.is_empty() {
+            return;
+        }
+        for &orphan in orphans {
+            let threads = self.threads_of(orphan);
+            let wished = threads.iter().filter_map(|id| self.rare.wishes.get(id));
+            let signals: Vec<u8> = wished.map(|wishes| wishes.death_signal).collect();
+            for signal in signals.into_iter().filter(|&signal| signal != 0) {
+                let info = SignalInfo::sent(signal, SI_USER, parent);
+                self.send_signal(Target::Process(orphan), info);
+            }
         }
     }
 

@@ -59,17 +59,11 @@ const FCNTL: [(u32, &str); 8] = [
     (1038, "F_SET_FILE_RW_HINT"),
 ];
 
-const PRCTL: [(u32, &str); 14] = [
-    (2, "PR_GET_PDEATHSIG"),
-    (8, "PR_SET_KEEPCAPS"),
+const PRCTL: [(u32, &str); 8] = [
     (22, "PR_SET_SECCOMP"),
-    (24, "PR_CAPBSET_DROP"),
-    (28, "PR_SET_SECUREBITS"),
-    (35, "PR_SET_MM"),
     (36, "PR_SET_CHILD_SUBREAPER"),
     (37, "PR_GET_CHILD_SUBREAPER"),
     (41, "PR_SET_THP_DISABLE"),
-    (42, "PR_GET_THP_DISABLE"),
     (47, "PR_CAP_AMBIENT"),
     (52, "PR_SET_SPECULATION_CTRL"),
     (62, "PR_SCHED_CORE"),

@@ -389,6 +389,10 @@ impl Kernel {
         if !threads.all(|id| self.threads.contains_key(id)) {
             return Err("a thread that is gone wishes or waits for something");
         }
+        let mut wishes = rare.wishes.values();
+        if !wishes.all(|wishes| wishes.death_signal <= SIGNAL_MAX) {
+            return Err("a signal has an impossible number");
+        }
         if !rare.seals.keys().all(|&id| self.files.file(id).is_ok()) {
             return Err("a seal is on no file");
         }

@@ -6,6 +6,7 @@ use crate::errno::Errno;
 use crate::machine::PAGE_BYTES;
 use crate::process::USER_ID;
 use crate::refusals::Refusal;
+use crate::signal::SIGNAL_MAX;
 
 /// What `uname` says, field by field.
 pub(crate) const UNAME: [&str; 6] = [
@@ -69,6 +70,24 @@ pub(crate) fn getgroups(_call: &mut Call) -> Answer {
 /// What only a superuser may do.
 pub(crate) fn not_permitted(_call: &mut Call) -> Answer {
     Err(Errno::EPERM.into())
+}
+
+/// `unshare`. A process alone shares nothing; new name spaces are for superusers.
+pub(crate) fn unshare(call: &mut Call) -> Answer {
+    const THREADS: u64 = 0x100 | 0x800 | 0x1_0000;
+    const TABLES: u64 = 0x200 | 0x400 | 0x4_0000;
+    const SPACES: u64 = 0x80 | 0x2_0000 | 0x0200_0000 | 0x7c00_0000;
+    let flags = call.arguments[0];
+    if flags & !(THREADS | TABLES | SPACES) != 0 {
+        return Err(Errno::EINVAL.into());
+    }
+    if flags & SPACES != 0 {
+        return Err(Errno::EPERM.into());
+    }
+    if flags != 0 && call.kernel.threads_of(call.process).len() > 1 {
+        return Err(Errno::EINVAL.into());
+    }
+    Ok(0)
 }
 
 /// What this file system has not.
@@ -170,9 +189,27 @@ pub(crate) fn prctl(call: &mut Call) -> Answer {
     const NAME_BYTES: usize = 16;
     let [option, argument, ..] = call.arguments;
     match option as i32 {
-        // PR_SET_PDEATHSIG, PR_SET_NO_NEW_PRIVS, PR_SET_TIMERSLACK, PR_SET_VMA change nothing;
-        // PR_GET_NO_NEW_PRIVS, PR_GET_SECCOMP, PR_CAPBSET_READ, PR_GET_SECUREBITS are off.
-        1 | 38 | 29 | 0x5356_4d41 | 39 | 21 | 23 | 27 => Ok(0),
+        // PR_SET_NO_NEW_PRIVS, PR_SET_TIMERSLACK, PR_SET_VMA change nothing; PR_GET_NO_NEW_PRIVS,
+        // PR_CAPBSET_READ, PR_GET_KEEPCAPS, PR_GET_SECUREBITS, PR_GET_THP_DISABLE are off.
+        38 | 29 | 0x5356_4d41 | 39 | 23 | 7 | 27 | 42 => Ok(0),
+        // PR_SET_KEEPCAPS: there are none to keep. PR_GET_SECCOMP: the kernel is without it.
+        8 if argument <= 1 => Ok(0),
+        8 | 21 => Err(Errno::EINVAL.into()),
+        // PR_CAPBSET_DROP, PR_SET_SECUREBITS, PR_SET_MM.
+        24 | 28 | 35 => Err(Errno::EPERM.into()),
+        // PR_SET_PDEATHSIG, PR_GET_PDEATHSIG.
+        1 => {
+            let signal = u8::try_from(argument).ok();
+            let signal = signal.filter(|&signal| signal <= SIGNAL_MAX);
+            let signal = signal.ok_or(Errno::EINVAL)?;
+            call.wish(call.thread, |wishes| wishes.death_signal = signal);
+            Ok(0)
+        }
+        2 => {
+            let signal = u32::from(call.wishes(call.thread).death_signal);
+            call.write(argument, &signal.to_le_bytes())?;
+            Ok(0)
+        }
         // PR_CAP_AMBIENT: there are no capabilities to keep (IS_SET, CLEAR_ALL) or to get (RAISE).
         47 if matches!(argument, 1 | 4) => Ok(0),
         47 if argument == 2 => Err(Errno::EPERM.into()),

@@ -26,6 +26,8 @@ pub(crate) struct Wishes {
     /// Of `sched_setattr`: policy and niceness.
     pub policy: u32,
     pub nice: i32,
+    /// The signal of `PR_SET_PDEATHSIG`, when its process loses the parent; 0 for none.
+    pub death_signal: u8,
 }
 
 impl Default for Wishes {
@@ -37,6 +39,7 @@ impl Default for Wishes {
             personality: 0,
             policy: 0,
             nice: 0,
+            death_signal: 0,
         }
     }
 }
@@ -48,12 +51,12 @@ pub(crate) type AllWishes = BTreeMap<ThreadId, Wishes>;
 const BEST_EFFORT: u32 = 2 << 13 | 4;
 
 impl Call<'_> {
-    fn wishes(&self, thread: ThreadId) -> Wishes {
+    pub fn wishes(&self, thread: ThreadId) -> Wishes {
         let all = &self.kernel.rare.wishes;
         all.get(&thread).copied().unwrap_or_default()
     }
 
-    fn wish(&mut self, thread: ThreadId, change: impl FnOnce(&mut Wishes)) {
+    pub fn wish(&mut self, thread: ThreadId, change: impl FnOnce(&mut Wishes)) {
         let mut wishes = self.wishes(thread);
         change(&mut wishes);
         let all = &mut self.kernel.rare.wishes;

@@ -138,7 +138,7 @@ const TABLE: &[Row] = &[
     (94, "exit_group", Some(threads::exit_group)),
     (95, "waitid", Some(processes::waitid)),
     (96, "set_tid_address", Some(threads::set_tid_address)),
-    (97, "unshare", None),
+    (97, "unshare", Some(identity::unshare)),
     (98, "futex", Some(crate::futex::futex)),
     (99, "set_robust_list", Some(crate::futex::set_robust_list)),
     (100, "get_robust_list", Some(crate::futex::get_robust_list)),

@@ -4,6 +4,45 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/sysinfo.h>
+#include <sys/wait.h>
+
+static int told[2];
+
+static void handler(int number, siginfo_t *info, void *context)
+{
+    (void)context;
+    char text[2] = {(char)number, (char)info->si_code};
+    _exit(write(told[1], text, 2) != 2);
+}
+
+// A process that is to be told when its parent ends.
+static void orphans(void)
+{
+    int signal = -1, ready[2];
+    CALL(prctl(PR_GET_PDEATHSIG, &signal));
+    FACT(signal);
+    CALL(prctl(PR_SET_PDEATHSIG, 65));
+    CALL(pipe(told) | pipe(ready));
+    fflush(stdout);
+    pid_t parent = fork();
+    if (parent == 0) {
+        if (fork() == 0) {
+            struct sigaction action = {.sa_sigaction = handler, .sa_flags = SA_SIGINFO};
+            sigaction(SIGUSR2, &action, NULL);
+            prctl(PR_SET_PDEATHSIG, SIGUSR2);
+            prctl(PR_GET_PDEATHSIG, &signal);
+            _exit(write(ready[1], &signal, 1) != 1 || pause());
+        }
+        char byte = 0;
+        _exit(read(ready[0], &byte, 1) != 1 || byte != SIGUSR2);
+    }
+    int status;
+    char text[2];
+    waitpid(parent, &status, 0);
+    FACT(status);
+    FACT(read(told[0], text, 2));
+    FACT(text[0] == SIGUSR2), FACT(text[1] == SI_USER);
+}
 
 int main(void) {
     FACT(getuid() == geteuid() && getgid() == getegid());
@@ -27,6 +66,14 @@ int main(void) {
     CALL(prctl(PR_GET_DUMPABLE) >= 0);
     CALL(prctl(PR_GET_SECUREBITS));
     CALL(prctl(123456));
+    CALL(prctl(PR_GET_SECCOMP));
+    CALL(prctl(PR_GET_KEEPCAPS));
+    CALL(prctl(PR_SET_KEEPCAPS, 0));
+    CALL(prctl(PR_SET_KEEPCAPS, 2));
+    CALL(unshare(0));
+    CALL(unshare(CLONE_FS | CLONE_SYSVSEM));
+    CALL(unshare(1));
+    orphans();
     cpu_set_t set;
     CALL(sched_getaffinity(0, sizeof set, &set));
     FACT(CPU_COUNT(&set) >= 1);
