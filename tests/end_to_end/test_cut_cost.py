@@ -92,3 +92,21 @@ def test_a_sweep_has_it_beside_the_time(programs: Path, tmp_path: Path) -> None:
     )
     short, long = done.data["cut_cost.lost_cycles.median"]
     assert 0 < short < long
+
+
+def test_the_baseline_may_clean_early_as_well(programs: Path) -> None:
+    """`ideal.eager_write_back`: the same program and output, more and earlier writes."""
+    kv = [programs / "kv"]
+    plain = perdure.Machine(design="ideal").run(kv)
+    eager = perdure.Machine(design="ideal", set=["ideal.eager_write_back=true"]).run(kv)
+    assert (eager.exit_code, eager.sim.instructions) == (0, plain.sim.instructions)
+    assert eager.nvm.written_bytes.total > plain.nvm.written_bytes.total
+    evicted = eager.statistics["llc.write_backs"].value
+    assert eager.statistics["nvm.operations.write_back"].value > evicted
+
+
+@pytest.mark.parametrize("setting", ["llc.inclusion=non-inclusive", "dram.present=true"])
+def test_cleaning_early_is_refused_where_it_means_nothing(setting: str, programs: Path) -> None:
+    refused = perdure.Machine(design="ideal", set=["ideal.eager_write_back=true", setting])
+    with pytest.raises(perdure.PerdureError, match=r"ideal\.eager_write_back"):
+        refused.run([programs / "kv", "10"])

@@ -23,9 +23,12 @@ struct Found {
     mixed: u64,
 }
 
-fn cut_one_machine(geometry: &Geometry, seed: u64, found: &mut Found) {
+fn cut_one_machine(geometry: &Geometry, eager: bool, seed: u64, found: &mut Found) {
     let mut random = Random(seed);
-    let mut rig = Rig::<Ideal>::new(geometry.specification(), &Parameters {}, None);
+    let parameters = Parameters {
+        eager_write_back: eager,
+    };
+    let mut rig = Rig::<Ideal>::new(geometry.specification(), &parameters, None);
     rig.keeps_all_epochs = true;
     let mut workload = Workload::new(geometry, random.next());
     let mut at = 0;
@@ -59,13 +62,19 @@ fn cut_one_machine(geometry: &Geometry, seed: u64, found: &mut Found) {
 
 #[test]
 fn an_unprotected_machine_fails_the_same_cuts() {
-    let mut found = Found::default();
-    for geometry in geometry::ALL {
-        for seed in 1..=2 {
-            cut_one_machine(geometry, seed, &mut found);
+    for eager in [false, true] {
+        let mut found = Found::default();
+        let with_dram = |geometry: &&Geometry| geometry.specification().dram.present;
+        for geometry in geometry::ALL
+            .iter()
+            .filter(|one| !(eager && with_dram(one)))
+        {
+            for seed in 1..=2 {
+                cut_one_machine(geometry, eager, seed, &mut found);
+            }
         }
+        println!("eager {eager}: {found:?}");
+        assert!(found.lost > 100, "{found:?}");
+        assert!(found.mixed > 100, "{found:?}");
     }
-    println!("{found:?}");
-    assert!(found.lost > 100, "{found:?}");
-    assert!(found.mixed > 100, "{found:?}");
 }

@@ -210,6 +210,14 @@ impl Cache {
         Slot((set * self.ways + best) as u32)
     }
 
+    /// True if at least half of its set's ways were used later than this one.
+    pub fn in_older_half(&self, slot: Slot) -> bool {
+        let set = slot.0 as usize / self.ways * self.ways;
+        let stamp = self.records[slot.0 as usize][1];
+        let ways = self.records[set..][..self.ways].iter();
+        2 * ways.filter(|record| record[1] > stamp).count() >= self.ways
+    }
+
     /// True if the slot holds a line.
     #[inline(always)]
     pub fn occupied(&self, slot: Slot) -> bool {
