@@ -84,7 +84,7 @@ int main(void)
     FACT(sum("/proc/vmstat", "pgfault ") > 0);
     CALL(open("/proc/self/io", O_WRONLY));
     CALL(chdir("/proc/sys/fs"));
-    FACT(strcmp(content("nr_open"), "1024\n"));
+    FACT(strcmp(content("nr_open"), "4096\n"));
     mappings();
     return 0;
 }
