@@ -406,13 +406,13 @@ impl Kernel {
 
     /// What is at a path, seen from where every program begins.
     fn find_from_first(&mut self, path: &str) -> Result<InodeId, Errno> {
-        let viewer = Viewer::nobody(&self.processes);
+        let viewer = Viewer::nobody(&self.processes, &self.open);
         let first = self.settings.first_directory;
         self.files.find(&self.host, viewer, first, path, true)
     }
 
     fn find_from_root(&mut self, path: &str) -> Result<InodeId, Errno> {
-        let viewer = Viewer::nobody(&self.processes);
+        let viewer = Viewer::nobody(&self.processes, &self.open);
         let root = self.files.root;
         self.files.find(&self.host, viewer, root, path, true)
     }

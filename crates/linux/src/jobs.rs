@@ -244,10 +244,18 @@ impl Kernel {
         if self.rare.jobs.is_empty() {
             return;
         }
+        // Only who is in another group of the same session looks after one.
+        let looked_after = |child: &Process, parent: &Process| {
+            child.group != parent.group && child.session == parent.session
+        };
         let all = self.processes.live.values();
         let children = all.filter(|process| process.parent == Some(gone.id));
-        let mut groups: Vec<u32> = children.map(|child| child.group).collect();
-        groups.push(gone.group);
+        let lost = children.filter(|child| looked_after(child, gone));
+        let mut groups: Vec<u32> = lost.map(|child| child.group).collect();
+        let parent = gone.parent.and_then(|parent| self.processes.get(parent));
+        if parent.is_some_and(|parent| looked_after(gone, parent)) {
+            groups.push(gone.group);
+        }
         groups.sort_unstable();
         groups.dedup();
         for group in groups {

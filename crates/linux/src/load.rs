@@ -122,7 +122,7 @@ impl Kernel {
         launch: &Launch,
         interpreter: &str,
     ) -> Result<InodeId, LoadError> {
-        let viewer = Viewer::nobody(&self.processes);
+        let viewer = Viewer::nobody(&self.processes, &self.open);
         let root = self.files.root;
         self.files
             .find(&self.host, viewer, root, interpreter, true)

@@ -207,6 +207,34 @@ fn prints(source: &str, text: &str) {
 }
 
 #[test]
+fn lookups() {
+    has_known_facts("lookups");
+}
+
+/// No guest is forgotten: each is compiled by a test of this crate.
+#[test]
+fn every_guest_is_in_a_test() {
+    let tests = [
+        include_str!("conformance.rs"),
+        include_str!("host.rs"),
+        include_str!("hostile.rs"),
+        include_str!("programs.rs"),
+        include_str!("resume.rs"),
+    ]
+    .concat();
+    let folder = guest("");
+    for entry in std::fs::read_dir(folder).expect("the guests") {
+        let path = entry.expect("a guest").path();
+        let file = path.file_name().expect("a name").to_string_lossy();
+        let stem = path.file_stem().expect("a name").to_string_lossy();
+        let named = [format!("{file}\""), format!("(\"{stem}\")")];
+        let is_source = !file.ends_with(".h") && !file.ends_with(".txt");
+        let is_named = named.iter().any(|name| tests.contains(name));
+        assert!(is_named || !is_source, "no test runs {file}");
+    }
+}
+
+#[test]
 fn execution() {
     has_known_facts("execution");
 }

@@ -94,7 +94,9 @@ impl Sockets {
             port if self.conflicts(id, socket, ip, port) => return Err(Errno::EADDRINUSE),
             port => port,
         };
-        self.get_mut(id)?.local = Some(Address::Internet { ip, port });
+        let socket = self.get_mut(id)?;
+        socket.local = Some(Address::Internet { ip, port });
+        socket.bound_to = Some(ip);
         Ok(())
     }
 
@@ -133,6 +135,17 @@ impl Sockets {
             None => (own, self.free_port(id, own)?),
         };
         self.get_mut(id)?.local = Some(Address::Internet { ip, port });
+        Ok(())
+    }
+
+    /// A datagram socket is for everybody again, with the name that it had before it was connected.
+    pub fn disconnect(&mut self, id: u32) -> Result<(), Errno> {
+        let socket = self.get_mut(id)?;
+        socket.remote = None;
+        if let Some(Address::Internet { port, .. }) = socket.local {
+            let ip = socket.bound_to;
+            socket.local = ip.map(|ip| Address::Internet { ip, port });
+        }
         Ok(())
     }
 

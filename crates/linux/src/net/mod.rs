@@ -22,7 +22,7 @@ use serde::{Deserialize, Serialize};
 use crate::errno::Errno;
 use crate::vfs::InodeId;
 use crate::vfs::descriptor::Table;
-use address::{Address, UnixName};
+use address::{Address, Ip, UnixName};
 use options::{Options, SO_RCVBUF, SO_SNDBUF, SOL_SOCKET};
 
 /// Sockets that may exist at once.
@@ -123,6 +123,8 @@ pub(crate) struct Socket {
     /// Counts what happened to it from outside, so that an edge-triggered interest sees it.
     pub activity: u64,
     pub options: Options,
+    /// What `bind` was told; connecting may choose more, and disconnecting takes that back.
+    pub bound_to: Option<Ip>,
     /// The sum of its messages' costs; follows from them.
     #[serde(skip)]
     pub held: usize,
@@ -149,6 +151,7 @@ impl Socket {
             output_ended: false,
             activity: 0,
             options: Options::default(),
+            bound_to: None,
             held: 0,
         }
     }

@@ -1,12 +1,15 @@
 //! Names in directories: making, moving, removing and listing them.
 
-use super::files::{AT_EMPTY_PATH, AT_FDCWD, AT_REMOVEDIR, AT_SYMLINK_FOLLOW, own_descriptor};
+use super::files::{
+    AT_EMPTY_PATH, AT_FDCWD, AT_REMOVEDIR, AT_SYMLINK_FOLLOW, DESCRIPTOR_LINKS, own_descriptor,
+};
 use super::{Answer, Call};
 use crate::errno::Errno;
+use crate::process::ProcessId;
 use crate::vfs::DirectoryNode;
 use crate::vfs::descriptor::{ListedName, O_EXCL, O_TMPFILE};
 use crate::vfs::inode::{InodeId, Node, S_IFIFO, S_IFREG};
-use crate::vfs::path::{Place, Viewer};
+use crate::vfs::path::{Place, Viewer, subject_of};
 use crate::vfs::tree::PATH_BYTES_MAX;
 use crate::vfs::watch::{
     IN_ACCESS, IN_ATTRIB, IN_CREATE, IN_DELETE, IN_MOVE_SELF, IN_MOVED_FROM, IN_MOVED_TO,
@@ -324,15 +327,22 @@ pub(crate) fn readlinkat(call: &mut Call) -> Answer {
         call.file(number).map_err(|_| Errno::ENOENT)?.path.clone()
     } else {
         let place = call.walk(directory, &path, false)?;
-        let inode = place.inode.ok_or(Errno::ENOENT)?;
-        let viewer = Viewer {
-            process: call.process,
-            thread: call.thread,
-            processes: &call.kernel.processes,
-        };
-        let files = &call.kernel.files;
-        let target = files.link_target(inode, viewer, place.subject)?;
-        target.ok_or(Errno::EINVAL)?
+        if let Some(link) = place.descriptor {
+            link.target
+        } else {
+            let inode = place.inode.ok_or(Errno::ENOENT)?;
+            let viewer = Viewer {
+                process: call.process,
+                thread: call.thread,
+                subject: place.subject,
+                processes: &call.kernel.processes,
+                open: &call.kernel.open,
+                resolve: 0,
+            };
+            let files = &call.kernel.files;
+            let target = files.link_target(inode, viewer, place.subject)?;
+            target.ok_or(Errno::EINVAL)?
+        }
     };
     let bytes = &target.as_bytes()[..target.len().min(size as usize)];
     call.write(buffer, bytes)?;
@@ -340,7 +350,11 @@ pub(crate) fn readlinkat(call: &mut Call) -> Answer {
 }
 
 /// What `getdents64` will list, in order.
-fn listing(call: &mut Call, directory: InodeId) -> Result<Vec<ListedName>, Errno> {
+fn listing(
+    call: &mut Call,
+    directory: InodeId,
+    about: ProcessId,
+) -> Result<Vec<ListedName>, Errno> {
     let kernel = &mut *call.kernel;
     let number = |id: InodeId| u64::from(id.0) + 1;
     let dot = |name: &str, id| ListedName {
@@ -356,16 +370,13 @@ fn listing(call: &mut Call, directory: InodeId) -> Result<Vec<ListedName>, Errno
         )
     {
         let mut names = vec![dot(".", directory), dot("..", directory)];
-        names.extend(
-            kernel.processes[call.process]
-                .descriptors
-                .iter()
-                .map(|(index, _)| ListedName {
-                    name: index.to_string(),
-                    inode: (2 << 32) + u64::from(index),
-                    kind: if is_info { 8 } else { 10 },
-                }),
-        );
+        let process = kernel.processes.get(about).ok_or(Errno::ENOENT)?;
+        let numbers = process.descriptors.iter().map(|(number, _)| number);
+        names.extend(numbers.map(|number| ListedName {
+            name: number.to_string(),
+            inode: DESCRIPTOR_LINKS + u64::from(number),
+            kind: if is_info { 8 } else { 10 },
+        }));
         return Ok(names);
     }
     let parent = kernel.files.directory(directory)?.parent;
@@ -376,7 +387,7 @@ fn listing(call: &mut Call, directory: InodeId) -> Result<Vec<ListedName>, Errno
         let all = processes.live.keys().chain(processes.zombies.keys());
         all.map(|id| id.0).collect()
     } else if directory == kernel.files.tasks {
-        let threads = kernel.threads_of(call.process);
+        let threads = kernel.threads_of(about);
         threads.iter().map(|id| id.0).collect()
     } else {
         Vec::new()
@@ -413,7 +424,8 @@ pub(crate) fn getdents64(call: &mut Call) -> Answer {
     }
     let mut offset = file.offset;
     if file.listing.is_empty() || offset == 0 {
-        let names = listing(call, directory)?;
+        let about = subject_of(&format!("{}/", file.path)).unwrap_or(call.process);
+        let names = listing(call, directory, about)?;
         let bytes = names.iter().map(|listed| listed.name.len() + 16).sum();
         call.make_room_for_bytes(bytes)?;
         call.file_mut(number)?.listing = names;

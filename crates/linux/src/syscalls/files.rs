@@ -11,9 +11,9 @@ use crate::vfs::descriptor::{
     Descriptor, Lock, O_ACCMODE, O_APPEND, O_ASYNC, O_CLOEXEC, O_CREAT, O_DIRECTORY, O_EXCL,
     O_NOFOLLOW, O_NONBLOCK, O_PATH, O_TMPFILE, O_TRUNC, Object, OpenFile,
 };
-use crate::vfs::inode::{Device, FileNode, InodeId, Node, S_IFIFO, S_IFREG, S_IFSOCK};
+use crate::vfs::inode::{Device, FileNode, InodeId, Node, S_IFIFO, S_IFLNK, S_IFREG, S_IFSOCK};
 use crate::vfs::locks::{self, LockOwner, RecordLock};
-use crate::vfs::path::{Place, Viewer};
+use crate::vfs::path::{BENEATH, IN_ROOT, Place, Viewer, subject_of};
 use crate::vfs::watch::{
     IN_ACCESS, IN_ATTRIB, IN_CLOSE_NOWRITE, IN_CLOSE_WRITE, IN_CREATE, IN_MODIFY, IN_OPEN,
 };
@@ -58,14 +58,37 @@ impl Call<'_> {
     }
 
     pub fn walk(&mut self, directory: u64, path: &str, follow: bool) -> Result<Place, Errno> {
+        self.walk_within(directory, path, follow, 0)
+    }
+
+    /// [`Call::walk`] that must not do some things (`RESOLVE_*`).
+    fn walk_within(
+        &mut self,
+        directory: u64,
+        path: &str,
+        follow: bool,
+        resolve: u64,
+    ) -> Result<Place, Errno> {
+        // A path that is taken to begin in the directory may begin with a slash.
+        let given = path;
+        let path = if resolve & IN_ROOT != 0 { "." } else { path };
         let base = self.base(directory, path)?;
+        let relative = !path.starts_with('/') && directory as i32 != AT_FDCWD;
+        let subject = if relative {
+            subject_of(&format!("{}/", self.file(directory)?.path))
+        } else {
+            None
+        };
         let kernel = &mut *self.kernel;
         let viewer = Viewer {
             process: self.process,
             thread: self.thread,
+            subject,
             processes: &kernel.processes,
+            open: &kernel.open,
+            resolve,
         };
-        kernel.files.walk(&kernel.host, viewer, base, path, follow)
+        kernel.files.walk(&kernel.host, viewer, base, given, follow)
     }
 
     pub fn find(&mut self, directory: u64, path: &str, follow: bool) -> Result<InodeId, Errno> {
@@ -96,11 +119,11 @@ impl Call<'_> {
         {
             return Ok(Named::Descriptor(number));
         }
-        Ok(Named::Inode(self.find(
-            directory,
-            &path,
-            flags & AT_SYMLINK_NOFOLLOW == 0,
-        )?))
+        let place = self.walk(directory, &path, flags & AT_SYMLINK_NOFOLLOW == 0)?;
+        if let Some(link) = place.descriptor {
+            return Ok(Named::Link(link.number));
+        }
+        Ok(Named::Inode(place.inode.ok_or(Errno::ENOENT)?))
     }
 
     /// Fails unless names may be made and removed in a directory.
@@ -139,9 +162,14 @@ impl Call<'_> {
     }
 }
 
+/// Inode numbers of the links below `/proc/PID/fd`: beyond those of what is open.
+pub(crate) const DESCRIPTOR_LINKS: u64 = 2 << 32;
+
 enum Named {
     Inode(InodeId),
     Descriptor(u64),
+    /// The link of a descriptor with a number, below `/proc`.
+    Link(u32),
 }
 
 /// The caller's descriptor that a path like `/proc/self/fd/3` names.
@@ -160,18 +188,34 @@ pub(crate) fn own_descriptor(call: &Call, path: &str) -> Option<u64> {
 /// `openat`.
 pub(crate) fn openat(call: &mut Call) -> Answer {
     let [directory, path, flags, mode, ..] = call.arguments;
+    open_within(call, directory, path, flags as u32, mode, 0)
+}
+
+fn open_within(
+    call: &mut Call,
+    directory: u64,
+    path: u64,
+    flags: u32,
+    mode: u64,
+    resolve: u64,
+) -> Answer {
     let path = call.string(path)?;
-    let flags = flags as u32;
-    if let Some(number) = own_descriptor(call, &path)
+    if resolve == 0
+        && flags & O_NOFOLLOW == 0
+        && let Some(number) = own_descriptor(call, &path)
         && let Some(answer) = open_descriptor(call, number, flags)?
     {
         return Ok(answer);
     }
     if flags & O_TMPFILE != 0 {
+        call.walk_within(directory, &path, flags & O_NOFOLLOW == 0, resolve)?;
         return open_without_name(call, directory, &path, flags, mode);
     }
     let follow = flags & O_NOFOLLOW == 0 && flags & (O_CREAT | O_EXCL) != (O_CREAT | O_EXCL);
-    let place = call.walk(directory, &path, follow)?;
+    let place = call.walk_within(directory, &path, follow, resolve)?;
+    if place.descriptor.is_some() {
+        return Err(Errno::ELOOP.into());
+    }
     let inode = match place.inode {
         Some(inode) if flags & (O_CREAT | O_EXCL) == (O_CREAT | O_EXCL) => {
             call.kernel.files.inode(inode)?;
@@ -310,6 +354,13 @@ fn open_inode(call: &mut Call, inode: InodeId, flags: u32, place: &Place) -> Ans
         _ if call.kernel.files.directory(inode).is_ok() => call.kernel.files.directory_path(inode),
         name => format!("{}/{name}", parent.trim_end_matches('/')),
     };
+    // The directory is the same for all processes; what is seen in it is the one's.
+    let path = match (path.strip_prefix("/proc/1"), place.subject) {
+        (Some(rest), Some(subject)) if rest.is_empty() || rest.starts_with('/') => {
+            format!("/proc/{}{rest}", subject.0)
+        }
+        _ => path,
+    };
     let kept = flags & !(O_CREAT | O_EXCL | O_TRUNC | O_CLOEXEC);
     let file = OpenFile::new(object, kept, path);
     Ok(u64::from(call.open(file, flags & O_CLOEXEC != 0)?))
@@ -381,19 +432,25 @@ fn check_open(call: &Call, inode: InodeId, flags: u32) -> Result<(), Errno> {
     Ok(())
 }
 
-/// `openat2`: with no special resolution it is `openat`.
+/// `openat2`: `openat` that says how far its path may lead. All is one device, and all is at hand.
 pub(crate) fn openat2(call: &mut Call) -> Answer {
+    const RESOLVE_ALL: u64 = 0x3f;
     let [directory, path, how, size, ..] = call.arguments;
     if size < 24 {
         return Err(Errno::EINVAL.into());
     }
     let flags = call.read_u64(how)?;
     let mode = call.read_u64(how.wrapping_add(8))?;
-    if call.read_u64(how.wrapping_add(16))? != 0 {
+    let resolve = call.read_u64(how.wrapping_add(16))?;
+    let makes = flags & u64::from(O_CREAT | O_TMPFILE) != 0;
+    let both = BENEATH | IN_ROOT;
+    if resolve & !RESOLVE_ALL != 0
+        || resolve & both == both
+        || mode & !if makes { 0o7777 } else { 0 } != 0
+    {
         return Err(Errno::EINVAL.into());
     }
-    call.arguments = [directory, path, flags, mode, 0, 0];
-    openat(call)
+    open_within(call, directory, path, flags as u32, mode, resolve)
 }
 
 impl Kernel {
@@ -577,6 +634,20 @@ impl Kernel {
         })
     }
 
+    /// A link below `/proc/PID/fd`.
+    fn metadata_of_link(&self, number: u32) -> Metadata {
+        const LINK_BYTES: u64 = 64;
+        Metadata {
+            inode: DESCRIPTOR_LINKS + u64::from(number),
+            mode: S_IFLNK | 0o700,
+            links: 1,
+            device_type: 0,
+            size: LINK_BYTES,
+            blocks: 0,
+            times_ns: [self.files.start_ns; 3],
+        }
+    }
+
     fn metadata_of_descriptor(&self, process: ProcessId, number: u64) -> Result<Metadata, Errno> {
         let descriptor = self.processes[process].descriptors.descriptor(number)?;
         let file = self.open_file(process, number)?;
@@ -659,6 +730,7 @@ fn metadata_at(call: &mut Call, directory: u64, path: u64, flags: u64) -> Result
     match call.find_with_flags(directory, path, flags)? {
         Named::Inode(inode) => call.kernel.metadata(inode),
         Named::Descriptor(number) => call.kernel.metadata_of_descriptor(call.process, number),
+        Named::Link(number) => Ok(call.kernel.metadata_of_link(number)),
     }
 }
 
@@ -1441,6 +1513,7 @@ pub(crate) fn utimensat(call: &mut Call) -> Answer {
         match call.find_with_flags(directory, path, flags)? {
             Named::Inode(inode) => inode,
             Named::Descriptor(number) => call.file(number)?.inode().ok_or(Errno::EINVAL)?,
+            Named::Link(_) => return Err(Errno::EPERM.into()),
         }
     };
     let now = call.now_ns();
@@ -1486,6 +1559,7 @@ fn access(call: &mut Call, directory: u64, path: u64, mode: u64, flags: u64) -> 
     }
     let permissions = match call.find_with_flags(directory, path, flags)? {
         Named::Inode(inode) => call.kernel.files.inode(inode)?.mode,
+        Named::Link(number) => call.kernel.metadata_of_link(number).mode,
         Named::Descriptor(number) => {
             call.kernel
                 .metadata_of_descriptor(call.process, number)?

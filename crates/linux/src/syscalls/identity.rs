@@ -187,11 +187,12 @@ pub(crate) fn sysinfo(call: &mut Call) -> Answer {
 /// `prctl`.
 pub(crate) fn prctl(call: &mut Call) -> Answer {
     const NAME_BYTES: usize = 16;
+    const LAST_CAPABILITY: u64 = 40;
     let [option, argument, ..] = call.arguments;
     match option as i32 {
         // PR_SET_NO_NEW_PRIVS, PR_SET_TIMERSLACK, PR_SET_VMA change nothing; PR_GET_NO_NEW_PRIVS,
-        // PR_CAPBSET_READ, PR_GET_KEEPCAPS, PR_GET_SECUREBITS, PR_GET_THP_DISABLE are off.
-        38 | 29 | 0x5356_4d41 | 39 | 23 | 7 | 27 | 42 => Ok(0),
+        // PR_GET_KEEPCAPS, PR_GET_SECUREBITS, PR_GET_THP_DISABLE are off.
+        38 | 29 | 0x5356_4d41 | 39 | 7 | 27 | 42 => Ok(0),
         // PR_SET_KEEPCAPS: there are none to keep. PR_GET_SECCOMP: the kernel is without it.
         8 if argument <= 1 => Ok(0),
         8 | 21 => Err(Errno::EINVAL.into()),
@@ -210,6 +211,9 @@ pub(crate) fn prctl(call: &mut Call) -> Answer {
             call.write(argument, &signal.to_le_bytes())?;
             Ok(0)
         }
+        // PR_CAPBSET_READ: none of the capabilities that there are.
+        23 if argument <= LAST_CAPABILITY => Ok(0),
+        23 => Err(Errno::EINVAL.into()),
         // PR_CAP_AMBIENT: there are no capabilities to keep (IS_SET, CLEAR_ALL) or to get (RAISE).
         47 if matches!(argument, 1 | 4) => Ok(0),
         47 if argument == 2 => Err(Errno::EPERM.into()),
@@ -274,16 +278,6 @@ pub(crate) fn capget(call: &mut Call) -> Answer {
     if data != 0 {
         call.write(data, &[0; 24])?;
     }
-    Ok(0)
-}
-
-/// `getpriority`: nice value 0, in the kernel's offset form.
-pub(crate) fn getpriority(_call: &mut Call) -> Answer {
-    Ok(20)
-}
-
-/// `setpriority`: every thread has equal turns, whatever it wishes.
-pub(crate) fn setpriority(_call: &mut Call) -> Answer {
     Ok(0)
 }
 

@@ -67,6 +67,15 @@ impl Call<'_> {
         }
     }
 
+    /// A new thread wishes what the one wishes that made it.
+    pub fn inherit_wishes(&mut self, child: ThreadId) {
+        let wishes = Wishes {
+            death_signal: 0,
+            ..self.wishes(self.thread)
+        };
+        self.wish(child, |own| *own = wishes);
+    }
+
     /// The thread with a number; 0 stands for the caller.
     fn thread_named(&self, number: u64) -> Result<ThreadId, Errno> {
         match number as i32 {
@@ -267,6 +276,56 @@ pub(crate) fn sched_getattr(call: &mut Call) -> Answer {
     bytes[16..20].copy_from_slice(&wishes.nice.to_le_bytes());
     call.write(address, &bytes[..told])?;
     Ok(0)
+}
+
+/// The threads that a priority is for: one, those of a group of processes, those of a user.
+fn prioritised(call: &Call, kind: u64, who: u64) -> Result<Vec<ThreadId>, Errno> {
+    const OF_THREAD: i32 = 0;
+    const OF_GROUP: i32 = 1;
+    const OF_USER: i32 = 2;
+    let processes = &call.kernel.processes;
+    let group = match who as u32 {
+        0 => processes[call.process].group,
+        group => group,
+    };
+    let threads = call.kernel.threads.values();
+    let chosen: Vec<ThreadId> = match kind as i32 {
+        OF_THREAD => call.thread_named(who).into_iter().collect(),
+        OF_GROUP => threads
+            .filter(|thread| processes[thread.process].group == group)
+            .map(|thread| thread.id)
+            .collect(),
+        OF_USER if matches!(who as u32, 0 | USER_ID) => threads.map(|thread| thread.id).collect(),
+        OF_USER => Vec::new(),
+        _ => return Err(Errno::EINVAL),
+    };
+    if chosen.is_empty() {
+        return Err(Errno::ESRCH);
+    }
+    Ok(chosen)
+}
+
+/// `getpriority`: the least nice of them, in the kernel's form, which is never negative.
+pub(crate) fn getpriority(call: &mut Call) -> Answer {
+    let [kind, who, ..] = call.arguments;
+    let threads = prioritised(call, kind, who)?.into_iter();
+    let least = threads.map(|thread| call.wishes(thread).nice).min();
+    Ok((20 - least.unwrap_or(0)) as u64)
+}
+
+/// `setpriority`: remembered; every thread has equal turns, whatever it wishes.
+pub(crate) fn setpriority(call: &mut Call) -> Answer {
+    let [kind, who, nice, ..] = call.arguments;
+    let nice = (nice as i32).clamp(-20, 19);
+    let mut answer = Ok(0);
+    for thread in prioritised(call, kind, who)? {
+        if nice < call.wishes(thread).nice {
+            answer = Err(Errno::EACCES.into());
+        } else {
+            call.wish(thread, |wishes| wishes.nice = nice);
+        }
+    }
+    answer
 }
 
 /// `personality`: remembered, and means nothing here.

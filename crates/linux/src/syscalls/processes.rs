@@ -149,6 +149,7 @@ pub(crate) fn clone_process(call: &mut Call) -> Answer {
         let _ = kernel.copy_out(call.machine, space, child_address, &number.to_le_bytes());
     }
     call.kernel.threads.insert(thread, first);
+    call.inherit_wishes(thread);
     call.kernel.scheduler.ready.push_back(thread);
     if flags & CLONE_PIDFD != 0 {
         let descriptor = call.open_process(id, 0)?;
@@ -236,7 +237,10 @@ pub(crate) fn execveat(call: &mut Call) -> Answer {
         let viewer = Viewer {
             process,
             thread,
+            subject: None,
             processes: &kernel.processes,
+            open: &kernel.open,
+            resolve: 0,
         };
         let directory = kernel.processes[process].directory;
         let found = kernel

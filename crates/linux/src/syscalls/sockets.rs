@@ -318,9 +318,8 @@ pub(crate) fn connect(call: &mut Call) -> Answer {
     let given = call.address_at(at, length, family)?;
     let address = match given {
         Given::Unspecified => {
-            let socket = call.kernel.rare.sockets.get_mut(id)?;
             if !connects {
-                socket.remote = None;
+                call.kernel.rare.sockets.disconnect(id)?;
             }
             return Ok(0);
         }

@@ -52,7 +52,7 @@ impl Kernel {
 
     /// The directory of the slaves' names.
     fn slave_directory(&mut self) -> Result<InodeId, Errno> {
-        let viewer = Viewer::nobody(&self.processes);
+        let viewer = Viewer::nobody(&self.processes, &self.open);
         let root = self.files.root;
         self.files.find(&self.host, viewer, root, "/dev/pts", true)
     }

@@ -51,6 +51,7 @@ pub(crate) fn clone(call: &mut Call) -> Answer {
     }
     kernel.threads.insert(id, thread);
     kernel.scheduler.ready.push_back(id);
+    call.inherit_wishes(id);
     Ok(u64::from(id.0))
 }
 

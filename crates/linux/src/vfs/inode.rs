@@ -138,6 +138,8 @@ pub(crate) enum Report {
     Segments,
     Semaphores,
     Queues,
+    /// Every hart, as a mask.
+    HartMask,
 }
 
 /// What an inode is.
@@ -171,6 +173,8 @@ pub(crate) enum ProcessLink {
     Thread,
     /// The program file of the process that the path is about.
     Executable,
+    /// Its current directory.
+    Directory,
 }
 
 /// An inode.

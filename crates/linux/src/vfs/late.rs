@@ -3,7 +3,7 @@
 //! Always true: what stands here becomes inodes when its name is first looked up, so that a program
 //! that never looks there has the inodes that it had without it.
 
-use super::inode::Report;
+use super::inode::{ProcessLink, Report};
 use super::{DirectoryNode, FileSystem, InodeId, Node};
 use crate::errno::Errno;
 
@@ -13,13 +13,16 @@ enum Says {
     Text(&'static str),
     /// A directory, whose names follow from the process.
     Directory,
+    Link(ProcessLink),
 }
 
 /// A directory that is there from the start, what is made in it, and what that says. The directories
 /// between are made, too.
-const LATE: [(&str, &str, Says); 25] = [
+const LATE: [(&str, &str, Says); 35] = [
     ("/proc/1", "fdinfo", Says::Directory),
+    ("/proc/1", "cwd", Says::Link(ProcessLink::Directory)),
     ("/proc/1", "io", Says::Report(Report::Transfers)),
+    ("/proc/1", "oom_score", Says::Text("0\n")),
     ("/proc/1", "mountinfo", Says::Report(Report::MountInfo)),
     ("/proc/1", "smaps", Says::Report(Report::MapsInFull)),
     (
@@ -46,12 +49,21 @@ const LATE: [(&str, &str, Says); 25] = [
     ("/proc/sys", "fs/mqueue/queues_max", Says::Text("256\n")),
     ("/proc/sys", "fs/aio-max-nr", Says::Text("65536\n")),
     ("/proc/sys", "fs/aio-nr", Says::Report(Report::Requests)),
-    ("/proc/sys/kernel", "cap_last_cap", Says::Text("40\n")),
+    (KERNEL, "shmmax", Says::Text("1099511627776\n")),
+    (KERNEL, "shmall", Says::Text("268435456\n")),
+    (KERNEL, "shmmni", Says::Text("4096\n")),
+    (KERNEL, "sem", Says::Text("32000\t65536\t500\t4096\n")),
+    (KERNEL, "msgmax", Says::Text("8192\n")),
+    (KERNEL, "msgmnb", Says::Text("16384\n")),
+    (KERNEL, "msgmni", Says::Text("4096\n")),
+    (KERNEL, "cap_last_cap", Says::Text("40\n")),
     (SYSTEM, "node/node0/cpulist", Says::Report(Report::Harts)),
+    (SYSTEM, "node/node0/cpumap", Says::Report(Report::HartMask)),
     (SYSTEM, "node/has_memory", Says::Text("0\n")),
     (SYSTEM, "node/online", Says::Text("0\n")),
     (SYSTEM, "node/possible", Says::Text("0\n")),
 ];
+const KERNEL: &str = "/proc/sys/kernel";
 const SYSTEM: &str = "/sys/devices/system";
 
 impl FileSystem {
@@ -81,6 +93,7 @@ impl FileSystem {
                         Says::Directory => (DirectoryNode::empty(at, part, None), 0o500),
                         _ if !is_file => (DirectoryNode::empty(at, part, None), 0o555),
                         Says::Report(report) => (Node::Report(*report), 0o444),
+                        Says::Link(link) => (Node::ProcessLink(*link), 0o777),
                         Says::Text(text) => (Node::Fixed((*text).to_owned()), 0o444),
                     };
                     let id = self.create(node, mode, self.start_ns);

@@ -5,25 +5,40 @@ use super::{DirectoryNode, FileSystem, HostView, InodeId, Node};
 use crate::errno::Errno;
 use crate::machine::ThreadId;
 use crate::process::{ProcessId, Processes};
+use crate::vfs::descriptor::OpenFiles;
 
 const LINKS_MAX: u32 = 40;
 const NAME_BYTES_MAX: usize = 255;
+
+/// How far `openat2` lets a path lead (its `RESOLVE_*`).
+pub(crate) const NO_MAGIC_LINKS: u64 = 0x02;
+pub(crate) const NO_LINKS: u64 = 0x04;
+pub(crate) const BENEATH: u64 = 0x08;
+pub(crate) const IN_ROOT: u64 = 0x10;
 
 /// Who looks: `/proc` shows each process itself.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Viewer<'a> {
     pub process: ProcessId,
     pub thread: ThreadId,
+    /// Whose directory in `/proc` the look begins in.
+    pub subject: Option<ProcessId>,
     pub processes: &'a Processes,
+    pub open: &'a OpenFiles,
+    /// What the path must not do.
+    pub resolve: u64,
 }
 
 impl<'a> Viewer<'a> {
     /// Nobody in particular, while the kernel itself looks.
-    pub fn nobody(processes: &'a Processes) -> Self {
+    pub fn nobody(processes: &'a Processes, open: &'a OpenFiles) -> Self {
         Self {
             process: ProcessId::default(),
             thread: ThreadId(0),
+            subject: None,
             processes,
+            open,
+            resolve: 0,
         }
     }
 }
@@ -41,6 +56,21 @@ pub(crate) struct Place {
     pub inode: Option<InodeId>,
     /// The path ended in a slash, so it must be a directory.
     pub wants_directory: bool,
+    /// It is the link of a descriptor, in the directory that `inode` is, and points there.
+    pub descriptor: Option<DescriptorLink>,
+}
+
+/// The process whose directory in `/proc` a path leads through.
+pub(crate) fn subject_of(path: &str) -> Option<ProcessId> {
+    let (number, _) = path.strip_prefix("/proc/")?.split_once('/')?;
+    number.parse().ok().map(ProcessId)
+}
+
+/// A link below `/proc/PID/fd`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct DescriptorLink {
+    pub number: u32,
+    pub target: String,
 }
 
 impl FileSystem {
@@ -58,7 +88,8 @@ impl FileSystem {
             host,
             viewer,
             links: 0,
-            subject: None,
+            base: start,
+            subject: viewer.subject,
         };
         walk.follow(self, start, path, follow)
     }
@@ -95,6 +126,10 @@ impl FileSystem {
                 let about = viewer.processes.get(subject.unwrap_or(viewer.process));
                 Some(about.ok_or(Errno::ENOENT)?.executable.clone())
             }
+            Node::ProcessLink(ProcessLink::Directory) => {
+                let about = viewer.processes.get(subject.unwrap_or(viewer.process));
+                Some(self.directory_path(about.ok_or(Errno::ENOENT)?.directory))
+            }
             _ => None,
         })
     }
@@ -120,6 +155,8 @@ struct Walk<'a> {
     viewer: Viewer<'a>,
     /// Symbolic links met so far.
     links: u32,
+    /// Where the path began.
+    base: InodeId,
     subject: Option<ProcessId>,
 }
 
@@ -163,6 +200,61 @@ impl Walk<'_> {
         Ok(found)
     }
 
+    /// What a name in `/proc/PID/fd` stands for: the link itself, or the file that is open.
+    fn descriptor(
+        &mut self,
+        files: &mut FileSystem,
+        directory: InodeId,
+        name: &str,
+        to_link: bool,
+    ) -> Result<Place, Errno> {
+        let mut place = Place {
+            subject: self.subject,
+            directory,
+            name: name.to_owned(),
+            inode: None,
+            wants_directory: false,
+            descriptor: None,
+        };
+        match name {
+            "." => place.inode = Some(directory),
+            ".." => place.inode = Some(files.process),
+            _ => {}
+        }
+        if place.inode.is_some() {
+            return Ok(place);
+        }
+        let about = self.subject.unwrap_or(self.viewer.process);
+        let process = self.viewer.processes.get(about).ok_or(Errno::ENOENT)?;
+        let number = name.parse::<u32>().map_err(|_| Errno::ENOENT)?;
+        let found = process.descriptors.get(number);
+        let file = found.and_then(|found| self.viewer.open.files.get(found.file));
+        let file = file.ok_or(Errno::ENOENT)?;
+        if to_link {
+            place.inode = Some(directory);
+            let target = file.path.clone();
+            place.descriptor = Some(DescriptorLink { number, target });
+            return Ok(place);
+        }
+        if self.viewer.resolve & (NO_MAGIC_LINKS | NO_LINKS) != 0 {
+            return Err(Errno::ELOOP);
+        }
+        if self.viewer.resolve & (BENEATH | IN_ROOT) != 0 {
+            return Err(Errno::EXDEV);
+        }
+        place.inode = file.inode();
+        // The name that it was opened by, if that still leads there.
+        if file.path.starts_with('/') {
+            let by_name = self.follow(files, files.root, &file.path, true);
+            if let Ok(by_name) = by_name
+                && by_name.inode == place.inode
+            {
+                return Ok(by_name);
+            }
+        }
+        Ok(place)
+    }
+
     fn follow(
         &mut self,
         files: &mut FileSystem,
@@ -173,10 +265,17 @@ impl Walk<'_> {
         if path.is_empty() {
             return Err(Errno::ENOENT);
         }
-        let mut at = if path.starts_with('/') {
-            files.root
-        } else {
+        let resolve = self.viewer.resolve;
+        let absolute = path.starts_with('/');
+        if absolute && resolve & BENEATH != 0 {
+            return Err(Errno::EXDEV);
+        }
+        let mut at = if !absolute {
             start
+        } else if resolve & IN_ROOT != 0 {
+            self.base
+        } else {
+            files.root
         };
         let wants_directory = path.ends_with('/') || path.ends_with("/.") || path == ".";
         let mut parts = path.split('/').filter(|part| !part.is_empty()).peekable();
@@ -187,6 +286,7 @@ impl Walk<'_> {
                 name: ".".to_owned(),
                 inode: Some(at),
                 wants_directory: true,
+                descriptor: None,
             });
         }
         while let Some(part) = parts.next() {
@@ -201,6 +301,24 @@ impl Walk<'_> {
                 return Err(Errno::EACCES);
             }
             let last = parts.peek().is_none();
+            if matches!(directory.node, Node::DescriptorDirectory) {
+                let to_link = last && !follow && !wants_directory;
+                let place = self.descriptor(files, at, part, to_link)?;
+                if last {
+                    return Ok(place);
+                }
+                at = place.inode.ok_or(Errno::ENOENT)?;
+                continue;
+            }
+            let up = part == ".." && at == self.base;
+            if up && resolve & BENEATH != 0 {
+                return Err(Errno::EXDEV);
+            }
+            let part = if up && resolve & IN_ROOT != 0 {
+                "."
+            } else {
+                part
+            };
             let child = self.child(files, at, part)?;
             let Some(id) = child else {
                 if last {
@@ -210,6 +328,7 @@ impl Walk<'_> {
                         name: part.to_owned(),
                         inode: None,
                         wants_directory,
+                        descriptor: None,
                     });
                 }
                 return Err(Errno::ENOENT);
@@ -221,7 +340,7 @@ impl Walk<'_> {
             };
             if let Some(target) = target {
                 self.links += 1;
-                if self.links > LINKS_MAX {
+                if self.links > LINKS_MAX || resolve & NO_LINKS != 0 {
                     return Err(Errno::ELOOP);
                 }
                 let end = self.follow(files, at, &target, true)?;
@@ -242,6 +361,7 @@ impl Walk<'_> {
                     name: part.to_owned(),
                     inode: Some(id),
                     wants_directory,
+                    descriptor: None,
                 });
             } else {
                 at = id;

@@ -71,6 +71,7 @@ impl Kernel {
             Report::MountInfo => self.mount_info(),
             Report::VirtualMemory => self.virtual_memory(),
             Report::Harts => format!("{}\n", hart_list(self.settings.harts)),
+            Report::HartMask => hart_mask(self.settings.harts),
             // Nothing is counted: no account of it is kept.
             Report::Transfers => "rchar: 0\nwchar: 0\nsyscr: 0\nsyscw: 0\nread_bytes: 0\n\
                  write_bytes: 0\ncancelled_write_bytes: 0\n"
@@ -424,6 +425,20 @@ fn limits(process: &Process) -> String {
 }
 fn lossy(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// All harts as a mask: words of 32 bits, the highest first.
+fn hart_mask(harts: usize) -> String {
+    let words = harts.div_ceil(32).max(1);
+    let word = |index: usize| match harts.saturating_sub(32 * index).min(32) {
+        0 => 0,
+        count => u32::MAX >> (32 - count),
+    };
+    let all: Vec<String> = (0..words)
+        .rev()
+        .map(|index| format!("{:08x}", word(index)))
+        .collect();
+    all.join(",") + "\n"
 }
 
 /// All harts as `/sys` lists them.
