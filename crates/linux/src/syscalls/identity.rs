@@ -195,7 +195,9 @@ pub(crate) fn prctl(call: &mut Call) -> Answer {
         38 | 29 | 0x5356_4d41 | 39 | 7 | 27 | 42 => Ok(0),
         // PR_SET_KEEPCAPS: there are none to keep. PR_GET_SECCOMP: the kernel is without it.
         8 if argument <= 1 => Ok(0),
-        8 | 21 => Err(Errno::EINVAL.into()),
+        // PR_CAPBSET_READ: none of the capabilities that there are.
+        23 if argument <= LAST_CAPABILITY => Ok(0),
+        8 | 21 | 23 => Err(Errno::EINVAL.into()),
         // PR_CAPBSET_DROP, PR_SET_SECUREBITS, PR_SET_MM.
         24 | 28 | 35 => Err(Errno::EPERM.into()),
         // PR_SET_PDEATHSIG, PR_GET_PDEATHSIG.
@@ -211,9 +213,6 @@ pub(crate) fn prctl(call: &mut Call) -> Answer {
             call.write(argument, &signal.to_le_bytes())?;
             Ok(0)
         }
-        // PR_CAPBSET_READ: none of the capabilities that there are.
-        23 if argument <= LAST_CAPABILITY => Ok(0),
-        23 => Err(Errno::EINVAL.into()),
         // PR_CAP_AMBIENT: there are no capabilities to keep (IS_SET, CLEAR_ALL) or to get (RAISE).
         47 if matches!(argument, 1 | 4) => Ok(0),
         47 if argument == 2 => Err(Errno::EPERM.into()),
