@@ -8,9 +8,11 @@ written into the repository except the build in `out/programs`.
 from __future__ import annotations
 
 import fcntl
+import json
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -27,6 +29,8 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 PROGRAMS = Path(os.environ.get("PERDURE_PROGRAMS", REPOSITORY / "out/programs"))
 TIMEOUT_SECONDS = 300
 """For one command; it takes about a second."""
+PATIENCE_SECONDS = 120
+"""For a process in the background to get where a test wants it."""
 ENVIRONMENT = {"LANG": "C.UTF-8", "PATH": "/usr/bin:/bin"}
 """What a guest and its reference have in common."""
 
@@ -185,3 +189,29 @@ def files(folder: Path) -> dict[str, bytes]:
 def without_host_time(result: perdure.api.Json) -> dict[str, object]:
     """A result without the one part that may differ between equal runs."""
     return {key: value for key, value in result.items() if key != "host"}
+
+
+@pytest.fixture
+def scheduler(tmp_path: Path) -> Iterator[str]:
+    """A Dask scheduler and two workers, as somebody would start them in three terminals."""
+    file = tmp_path / "scheduler.json"
+    dask = [sys.executable, "-m", "dask"]
+    common = ["--scheduler-file", str(file), "--no-dashboard"]
+    commands = [
+        [*dask, "scheduler", "--host", "127.0.0.1", "--port", "0", *common],
+        *[[*dask, "worker", "--host", "127.0.0.1", "--nthreads", "1", *common]] * 2,
+    ]
+    started: list[subprocess.Popen[bytes]] = []
+    try:
+        for command in commands:
+            quiet = subprocess.DEVNULL
+            started.append(subprocess.Popen(command, cwd=tmp_path, stdout=quiet, stderr=quiet))
+            deadline = time.monotonic() + PATIENCE_SECONDS
+            while not file.exists():
+                assert time.monotonic() < deadline, "the scheduler did not start"
+                time.sleep(0.1)
+        yield json.loads(file.read_text())["address"]
+    finally:
+        for process in reversed(started):
+            process.terminate()
+            process.wait(PATIENCE_SECONDS)

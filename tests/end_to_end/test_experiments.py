@@ -10,19 +10,16 @@ import json
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import polars
 import pytest
-from conftest import Command
+from conftest import PATIENCE_SECONDS, Command
 
 import perdure
 from perdure.experiments import execute
 from perdure.experiments import programs as catalogue
 
-PATIENCE_SECONDS = 120
 KV = ("kv", "2000")
 
 
@@ -43,32 +40,6 @@ def sweep(programs: Path, out: Path, **more: object) -> perdure.Sweep:
         out=out,
         **more,  # type: ignore[arg-type]
     )
-
-
-@pytest.fixture
-def scheduler(tmp_path: Path) -> Iterator[str]:
-    """A Dask scheduler and two workers, as somebody would start them in three terminals."""
-    file = tmp_path / "scheduler.json"
-    dask = [sys.executable, "-m", "dask"]
-    common = ["--scheduler-file", str(file), "--no-dashboard"]
-    commands = [
-        [*dask, "scheduler", "--host", "127.0.0.1", "--port", "0", *common],
-        *[[*dask, "worker", "--host", "127.0.0.1", "--nthreads", "1", *common]] * 2,
-    ]
-    started: list[subprocess.Popen[bytes]] = []
-    try:
-        for command in commands:
-            quiet = subprocess.DEVNULL
-            started.append(subprocess.Popen(command, cwd=tmp_path, stdout=quiet, stderr=quiet))
-            deadline = time.monotonic() + PATIENCE_SECONDS
-            while not file.exists():
-                assert time.monotonic() < deadline, "the scheduler did not start"
-                time.sleep(0.1)
-        yield json.loads(file.read_text())["address"]
-    finally:
-        for process in reversed(started):
-            process.terminate()
-            process.wait(PATIENCE_SECONDS)
 
 
 def test_one_worker_or_several_give_identical_results(programs: Path, tmp_path: Path) -> None:

@@ -80,6 +80,20 @@ const MACHINES: &[Choice] = &[
     ("scheduling.slice_cycles", &["5000", "50000"]),
 ];
 
+/// Caches beside what the preset has: those that do not fit are refused, and the rest is seldom tiny.
+const CACHES: &[Choice] = &[
+    ("l1i.bytes", &["512", "1KiB", "4KiB"]),
+    ("l1d.bytes", &["512", "1KiB", "2KiB", "4KiB"]),
+    ("l1d.ways", &["1", "2"]),
+    ("l2.bytes", &["1KiB", "2KiB", "4KiB", "16KiB", "32KiB"]),
+    ("l2.ways", &["1", "2", "4"]),
+    (
+        "llc.bytes_per_hart",
+        &["2KiB", "4KiB", "8KiB", "16KiB", "64KiB", "256KiB"],
+    ),
+    ("llc.ways", &["1", "4", "16"]),
+];
+
 /// Bytes of an L1, and how many times as large each level below is at least as what it includes.
 const L1_BYTES: [u64; 4] = [512, 1024, 2048, 4096];
 const LARGER: [u64; 3] = [1, 2, 4];
@@ -144,10 +158,14 @@ impl Drawn {
 
     /// The request of a seed; the `attempt`-th, where the design refused those before.
     fn request(&self, base: &Request, seed: u64, attempt: u64) -> Request {
-        let mut random = Random::new(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ attempt << 56);
+        // Every second machine has caches of a few lines: some orders show there alone, others never.
+        let tiny = seed.is_multiple_of(2);
+        let alone = if tiny { &[] } else { CACHES };
+        let number = seed.div_ceil(2);
+        let mut random = Random::new(number.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ attempt << 56);
         let random = &mut random;
         let mut set = Vec::new();
-        for (key, values) in MACHINES {
+        for (key, values) in alone.iter().chain(MACHINES) {
             // The later the attempt, the closer to the preset: something must fit.
             if random.below(2 + attempt / 4) == 0 {
                 set.push(format!("{key}={}", one_of(random, values)));
@@ -172,7 +190,7 @@ impl Drawn {
         } else {
             1
         };
-        if random.below(4 + attempt / 4) < 3 {
+        if tiny && random.below(4 + attempt / 4) < 3 {
             set.extend(caches(random, sharing_harts));
         }
         set.push(if self.by_domain || random.below(3) == 0 {
