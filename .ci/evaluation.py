@@ -15,6 +15,7 @@ from tables import rows
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs/evaluations"
+SPREAD = ("median", "percentile_99", "worst")
 
 
 def table(header: list[str], body: list[list[str]]) -> list[str]:
@@ -81,7 +82,7 @@ def command(results: dict) -> str:
     return " ".join(["perdure reproduce", paper, *named, f"--{results['scale']}"])
 
 
-def cuts(results: dict) -> list[str]:
+def cuts(results: dict, figures: Path) -> list[str]:
     """How many power cuts of which design on which program were verified."""
     if not results["tables"]["cuts"]:
         return []
@@ -103,6 +104,27 @@ def cuts(results: dict) -> list[str]:
         f"output; {during:,} more struck during recovery.",
         "",
         *table(["program", *designs], [*body, ["all", *(f"{one:,}" for one in total)]]),
+        *cut_costs(results, figures),
+    ]
+
+
+def cut_costs(results: dict, figures: Path) -> list[str]:
+    """What these cuts cost."""
+    costs = results["tables"]["cut_costs"]
+    if not costs:
+        return []
+    body = [[one["design"], one["part"], *(f"{one[key]:,.0f}" for key in SPREAD)] for one in costs]
+    return [
+        "### What a cut costs",
+        "",
+        "Cycles on the small machine of these cuts (short epochs, small caches): *work lost* from "
+        "the recovered point to the cut, *recovery* for its own reads and writes on the same "
+        "controller, link and banks ([how](../machine.md#power-cuts-and-verdicts)). Medians are "
+        "over the programs.",
+        "",
+        f"![What a power cut costs]({figures.name}/cuts.svg)",
+        "",
+        *table(["design", "what", "median", "99th percentile", "worst"], body),
     ]
 
 
@@ -163,7 +185,7 @@ def page(results: dict, figures: Path) -> list[str]:
     ]
     for one in results["experiments"]:
         lines += experiment(one, figures)
-    return lines + cuts(results) + workloads(results)
+    return lines + cuts(results, figures) + workloads(results)
 
 
 def main() -> None:
@@ -177,6 +199,8 @@ def main() -> None:
     for one in results["experiments"]:
         if one["figure_files"]:
             shutil.copy(out / one["figure_files"]["svg"], figures / f"{one['name']}.svg")
+    if costs := results["tables"]["cut_costs_figure"]:
+        shutil.copy(out / costs["svg"], figures / "cuts.svg")
     text = "\n".join(page(results, figures)).rstrip() + "\n"
     (DOCS / f"{name}.md").write_text(text, "utf-8")
 

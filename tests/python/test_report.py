@@ -116,6 +116,8 @@ RESULTS: dict[str, Any] = {
                 "points": ["k1"],
             }
         ],
+        "cut_costs": [],
+        "cut_costs_figure": None,
     },
     "points": {
         "k1": {

@@ -252,6 +252,34 @@ def _rules(
     return [rule, text.encode(text="said:N", x=altair.value("width"))]
 
 
+def cut_costs(costs: Sequence[Mapping[str, Any]]) -> altair.LayerChart:
+    """What a power cut costs under each design: a dot at the median, a line to the worst."""
+    designs, parts = _seen(costs, "design"), _seen(costs, "part")
+    # A logarithmic axis has no zero.
+    rows = [
+        {**one, **{key: max(one[key], 1) for key in ("median", "percentile_99", "worst")}}
+        for one in costs
+    ]
+    base = altair.Chart(values(rows)).encode(
+        x=altair.X("design:N", title=None, sort=designs),
+        xOffset=altair.XOffset("part:N", sort=parts),
+        color=colour("part:N", parts, "after a power cut"),
+        tooltip=["design:N", "part:N", "median:Q", "percentile_99:Q", "worst:Q", "programs:Q"],
+    )
+    axis = altair.Y(
+        "median:Q",
+        title="cycles: median and worst",
+        scale=altair.Scale(type="log"),
+        axis=altair.Axis(format="~s"),
+    )
+    made: altair.LayerChart = altair.layer(
+        base.mark_rule(strokeWidth=2).encode(y=axis, y2="worst:Q"),
+        base.mark_tick(thickness=2, size=8).encode(y=altair.Y("worst:Q")),
+        base.mark_circle(size=60, opacity=1).encode(y=axis),
+    ).properties(title="What a power cut costs", width={"step": 28})
+    return made
+
+
 def save_sweep(
     data: pl.DataFrame, keys: Sequence[str], designs: Sequence[str], out: Path
 ) -> list[Path]:

@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import altair
 import polars as pl
 
 from perdure import PerdureError, __version__, api, outputs
@@ -223,6 +224,8 @@ def _results(
     for one in stored.values():
         text = f"# {one['config_hash']}\n{one['configuration']}"
         api.store(out / "configurations", f"{one['config_hash']}.toml", text)
+    cuts = tables.cuts([one for one in work.planned if one.experiment == CUTS], stored)
+    costs = tables.cut_costs(cuts)
     return {
         "schema": SCHEMA,
         "paper": {"name": paper.name, "title": paper.title, "reference": paper.reference},
@@ -258,7 +261,9 @@ def _results(
             "classes": tables.classes(
                 work.planned, work.provided, stored, scale, paper.baseline, paper.tags
             ),
-            "cuts": tables.cuts([one for one in work.planned if one.experiment == CUTS], stored),
+            "cuts": cuts,
+            "cut_costs": costs,
+            "cut_costs_figure": _drawn(charts.cut_costs(costs), CUTS, out) if costs else None,
         },
         "points": {
             key: {
@@ -301,11 +306,7 @@ def _experiment(
         chart = charts.experiment(
             experiment, work.paper, values, averages, factor=factor, scale=work.scale.name
         )
-        drawn = charts.save(chart, out / "figures" / experiment.name)
-        files = {
-            name: drawn[kind].relative_to(out).as_posix()
-            for name, kind in (("svg", "svg"), ("png", "png"), ("vega_lite", "json"))
-        }
+        files = _drawn(chart, experiment.name, out)
     return {
         "name": experiment.name,
         "figure": experiment.figure,
@@ -335,6 +336,13 @@ def _experiment(
         "averages": [asdict(average) for average in averages],
         "claims": [_claim(claim, experiment, work, values) for claim in experiment.claims],
     }
+
+
+def _drawn(chart: altair.TopLevelMixin, name: str, out: Path) -> dict[str, str]:
+    """Draws a figure; its files, relative to `out`."""
+    drawn = charts.save(chart, out / "figures" / name)
+    kinds = (("svg", "svg"), ("png", "png"), ("vega_lite", "json"))
+    return {name: drawn[kind].relative_to(out).as_posix() for name, kind in kinds}
 
 
 def _claim(

@@ -6,6 +6,7 @@ classes are ours, and stand below.
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -101,6 +102,34 @@ def class_of(traffic: float, locality: float | None) -> str:
     if locality is None:
         return intensity
     return f"{intensity}, {'local' if locality >= LOCAL_LINES else 'scattered'} writes"
+
+
+COST_PARTS = {"lost_cycles": "work lost", "recovery_cycles": "recovery"}
+"""What of a cut's cost is a time, and what it is called."""
+
+
+def cut_costs(cuts: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Design × part of what a cut costs, in cycles, over all programs: see `cuts`.
+
+    `median` and `percentile_99` are the medians of the programs'; `worst` is the worst of all.
+    """
+    rows = []
+    for design in dict.fromkeys(row["design"] for row in cuts):
+        costs = [row["cut_cost"] for row in cuts if row["design"] == design and row["cut_cost"]]
+        for key, part in COST_PARTS.items() if costs else ():
+            spreads = [cost[key] for cost in costs]
+            rows.append(
+                {
+                    "design": design,
+                    "part": part,
+                    "unit": "cycles",
+                    "median": statistics.median(one["median"] for one in spreads),
+                    "percentile_99": statistics.median(one["percentile_99"] for one in spreads),
+                    "worst": max(one["worst"] for one in spreads),
+                    "programs": len(spreads),
+                }
+            )
+    return rows
 
 
 def cuts(planned: Sequence[Planned], stored: Mapping[str, Stored]) -> list[dict[str, Any]]:

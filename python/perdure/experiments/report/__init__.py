@@ -48,7 +48,8 @@ def page(results: Mapping[str, Any], out: Path) -> str:
     )
     environment.filters["number"] = number
     environment.globals["VERDICTS"] = VERDICTS
-    specifications, pictures = _figures(results["experiments"], out)
+    costs = {"name": "cuts", "figure_files": results["tables"]["cut_costs_figure"]}
+    specifications, pictures = _figures([*results["experiments"], costs], out)
     return environment.get_template("page.html").render(
         results=results,
         counts=_counts(results["experiments"]),
