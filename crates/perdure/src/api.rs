@@ -416,6 +416,7 @@ pub fn resume(request: &str, observer: &dyn Observer) -> Result<String, Error> {
         check: None,
         program_hash: replica.identity.program_hash.clone(),
         given: Vec::new(),
+        until_failure: false,
     };
     let request = Request {
         stop_after: asked.stop_after,

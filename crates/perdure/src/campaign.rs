@@ -10,7 +10,7 @@
 //!    end, or to the next cut.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use perdure_designs::Design;
 use perdure_hardware::random::Random;
@@ -121,6 +121,7 @@ pub fn run<D: Design>(
     let resumes = resumed_indices(request, cycles.len(), seed);
     let jobs = request.jobs.unwrap_or(1).clamp(1, cycles.len().max(1));
     let done = AtomicU64::new(0);
+    let first_failure = AtomicUsize::new(usize::MAX);
     let job = |job: usize| {
         let mine: Vec<usize> = (job..cycles.len()).step_by(jobs).collect();
         let cutter = Cutter {
@@ -132,6 +133,7 @@ pub fn run<D: Design>(
             resumes: &resumes,
             seed,
             done: &done,
+            first_failure: &first_failure,
             observer,
         };
         cutter.run::<D>(&mine)
@@ -173,6 +175,8 @@ pub fn run<D: Design>(
         paths = if paths.is_empty() { one.paths } else { paths };
     }
     results.sort_by_key(|(index, _)| *index);
+    let first_failure = first_failure.into_inner();
+    results.retain(|(index, _)| *index <= first_failure);
     let mut results: Vec<CutResult> = results.into_iter().map(|(_, result)| result).collect();
     let blind = prepared.workload.blind;
     if !deterministic && blind != Some(Blind::Determinism) {
@@ -199,7 +203,12 @@ pub fn run<D: Design>(
         observer,
         progress: &|| (),
     };
-    for failed in explicable.take(EXPLANATIONS) {
+    let explained = if prepared.until_failure {
+        0
+    } else {
+        EXPLANATIONS
+    };
+    for failed in explicable.take(explained) {
         failed.first_difference = explain::<D>(&lives, failed)?;
         if failed.first_difference.is_some() {
             break;
@@ -457,6 +466,8 @@ struct Cutter<'a> {
     resumes: &'a BTreeMap<usize, bool>,
     seed: u64,
     done: &'a AtomicU64,
+    /// The lowest cut that has failed, if cuts after it are of no interest.
+    first_failure: &'a AtomicUsize,
     observer: &'a dyn Observer,
 }
 
@@ -491,6 +502,9 @@ impl Cutter<'_> {
         };
         let progress = |_: &Machine<D>| self.report_progress();
         for &index in mine {
+            if self.first_failure.load(Ordering::Relaxed) < index {
+                return Ok(result);
+            }
             let at = self.cycles[index];
             let mut followed = Ok(());
             let watch = |machine: &mut Machine<D>, epoch| {
@@ -507,6 +521,9 @@ impl Cutter<'_> {
             let mut cut = self.cut(&lives, &mut machine, &mut golden, index)?;
             if let Some(follower) = &mut follower {
                 Self::lose_primary(&lives, &machine, &golden, follower, &mut cut)?;
+            }
+            if cut.verdict.is_failure() && self.prepared.until_failure {
+                self.first_failure.fetch_min(index, Ordering::Relaxed);
             }
             result.results.push((index, cut));
             self.done.fetch_add(1, Ordering::Relaxed);

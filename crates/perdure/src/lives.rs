@@ -30,6 +30,7 @@ use crate::campaign::run_on;
 use crate::check::Check;
 use crate::error::Error;
 use crate::machine::{EpochEnd, Machine, Pause, Resumption};
+use crate::mistakes::Blind;
 use crate::outside::Outside;
 use crate::replication::restore::formatted;
 use crate::request::Prepared;
@@ -182,7 +183,7 @@ impl Lives<'_> {
         let epoch = cut.recovered_epoch.unwrap_or_default();
         let mut current = match self.begin(machine, golden, image, epoch)? {
             Ok(next) => next,
-            Err(failure) => return Ok(sequel.failing(failure)),
+            Err(failure) => return Ok(self.not_begun(sequel, failure)),
         };
         let mut began = epoch;
         for number in 1..plan.generations as usize {
@@ -229,7 +230,7 @@ impl Lives<'_> {
             };
             current = match self.begin(&current, &golden, image, epoch)? {
                 Ok(next) => next,
-                Err(failure) => return Ok(sequel.failing(failure)),
+                Err(failure) => return Ok(self.not_begun(sequel, failure)),
             };
             began = epoch;
         }
@@ -282,6 +283,19 @@ impl Lives<'_> {
         1 + random.below((left >> shorter).max(1))
     }
 
+    /// True unless this check is switched off.
+    fn looks(&self, check: Blind) -> bool {
+        self.prepared.workload.blind != Some(check)
+    }
+
+    /// What came of lives of which the next one did not begin.
+    fn not_begun(&self, sequel: Sequel, failure: (Verdict, String)) -> Sequel {
+        if failure.0 == Verdict::NotResumable && !self.looks(Blind::Resumption) {
+            return sequel;
+        }
+        sequel.failing(failure)
+    }
+
     /// Lets the next life begin; what is wrong with it from the first.
     fn begin<D: Design>(
         &self,
@@ -295,7 +309,7 @@ impl Lives<'_> {
             Err(why) => return Ok(Err((Verdict::NotResumable, why))),
         };
         let found = (next.hardware).coherent_digest(&next.design, &golden.range());
-        if golden.digest(epoch) != Some(found) {
+        if golden.digest(epoch) != Some(found) && self.looks(Blind::Carried) {
             let message = format!("the machine goes on with other memory than epoch {epoch}'s");
             return Ok(Err((Verdict::ResumeDiffers, message)));
         }
@@ -320,6 +334,9 @@ impl Lives<'_> {
             End::Finished => self.difference(last),
         };
         sequel.end = Some((last.time(), last.outside.stream(0, 1)));
+        if !self.looks(Blind::Repetition) {
+            last.outside.contradiction = None;
+        }
         if let Some(contradiction) = &last.outside.contradiction {
             return Ok(sequel.failing(broken(contradiction.clone())));
         }
@@ -342,9 +359,10 @@ impl Lives<'_> {
         };
         golden.hardware.enforce_contract();
         let golden_end = self.run_to_end(&mut golden)?;
-        let same = golden_end.words() == words
-            && status_of(&golden) == status_of(last)
-            && last.outside.difference(&golden.outside).is_none();
+        let same = !self.looks(Blind::Timing)
+            || golden_end.words() == words
+                && status_of(&golden) == status_of(last)
+                && last.outside.difference(&golden.outside).is_none();
         if let End::Stopped = golden_end {
             sequel.end = None;
         } else if same {
@@ -361,7 +379,7 @@ impl Lives<'_> {
     /// What differs between the end of a run and that of the uncut one, in words.
     pub fn difference<D: Design>(&self, ended: &Machine<D>) -> Option<String> {
         let (mine, theirs) = (status_of(ended), self.uncut.status);
-        if mine != theirs {
+        if mine != theirs && self.looks(Blind::Status) {
             let number = |status: Option<i32>| status.unwrap_or(-1);
             return Some(format!(
                 "exit status {} in place of {}",
@@ -369,7 +387,8 @@ impl Lives<'_> {
                 number(theirs)
             ));
         }
-        ended.outside.difference(&self.uncut.outside)
+        let difference = ended.outside.difference(&self.uncut.outside);
+        difference.filter(|_| self.looks(Blind::Output))
     }
 
     fn run_to_end<D: Design>(&self, machine: &mut Machine<D>) -> Result<End, Error> {
@@ -408,8 +427,14 @@ impl Lives<'_> {
 
     /// The same machine, golden: never saved and restored.
     fn golden<D: Design>(&self, cuts: &[Life]) -> Result<Machine<D>, Error> {
-        // A planted bug would make the golden machine hand the same wrong bytes to the program.
-        let sound = Lives { bug: None, ..*self };
+        // A planted bug or mistake would make the golden machine hand out the same wrong bytes.
+        let mut prepared = self.prepared.clone();
+        prepared.workload.mistake = None;
+        let sound = Lives {
+            bug: None,
+            prepared: &prepared,
+            ..*self
+        };
         let mut machine = sound.first::<D>()?;
         let mut began: Option<(u64, EpochEnd)> = None;
         for cut in cuts {

@@ -384,9 +384,13 @@ impl<D: Design> Machine<D> {
         // Harts that stood still at different times: nobody's clock goes backwards.
         machine.skipped_ns += saved.at.clock_ns.saturating_sub(machine.clock_ns());
         machine.outside = outside;
+        if mistake == Some(Mistake::ResumesOtherMemory) {
+            let last = machine.layout.frames.end - LINE_BYTES as u64;
+            machine.hardware.memory.arena.write(last, &[1]);
+        }
         // What was persisted but may not have left before the cut leaves now; a duplicate is
         // recognised outside.
-        machine.let_out(epoch);
+        machine.let_out(epoch, Mistake::GarblesAgain);
         let mut port = DevicePort(&mut machine.hardware, &machine.design);
         let spool = machine.outside.spool.clone();
         let files = machine.kernel.release_files(&mut port, &spool);
@@ -890,17 +894,20 @@ impl<D: Design> Machine<D> {
             // Nothing holds output back.
             let epoch = self.design.executing_epoch();
             self.kernel.seal(epoch);
-            self.let_out(epoch);
+            self.let_out(epoch, Mistake::GarblesOutput);
         }
         self.schedule_idle_harts(self.clock(hart));
     }
 
     fn programs_ended(&mut self, hart: usize) {
-        let report = self
+        let mut report = self
             .kernel
             .exited()
             .expect("the kernel said that all programs ended")
             .clone();
+        if self.mistake == Some(Mistake::LosesStatus) {
+            report.status = 0;
+        }
         self.look_at_region(self.clock(hart));
         let epoch = self.design.executing_epoch();
         self.ended = Some(Ended {
@@ -1213,7 +1220,8 @@ impl<D: Design> Machine<D> {
 
     fn save_contexts(&mut self, hart: usize, epoch: u64) -> Result<(), Error> {
         let image = self.kernel_image().map_err(Error::Configuration)?;
-        let record = MachineRecord::new(epoch, &image, self.skipped_ns).encode();
+        let mut record = MachineRecord::new(epoch, &image, self.skipped_ns).encode();
+        record[LINE_BYTES] ^= u8::from(self.mistake == Some(Mistake::SavesDamagedRecord));
         let old = std::mem::take(&mut self.saved_image);
         let mut lines = 0;
         for (index, line) in image.chunks(LINE_BYTES).enumerate() {
@@ -1260,7 +1268,7 @@ impl<D: Design> Machine<D> {
     pub(crate) fn announced(&mut self, time: Cycles) {
         let epoch = self.design.announced_epoch();
         (self.unpersisted).persist(epoch, time, &mut self.hardware.statistics);
-        self.let_out(epoch);
+        self.let_out(epoch, Mistake::GarblesOutput);
         for index in 0..self.harts.len() {
             if self.harts[index]
                 .waits_for
@@ -1281,12 +1289,13 @@ impl<D: Design> Machine<D> {
         }
     }
 
-    fn let_out(&mut self, epoch: u64) {
+    /// Lets out what is not newer than an epoch. `garbles` is the mistake that changes it.
+    fn let_out(&mut self, epoch: u64, garbles: Mistake) {
         let early = self.mistake == Some(Mistake::ReleasesEarly);
         let epoch = epoch.saturating_add(u64::from(early));
         for (sealed, mut release) in self.kernel.release(epoch) {
-            if let (Release::Stream { bytes, .. }, Some(Mistake::GarblesOutput)) =
-                (&mut release, self.mistake)
+            if let Release::Stream { bytes, .. } = &mut release
+                && self.mistake == Some(garbles)
                 && let Some(last) = bytes.last_mut()
             {
                 *last ^= 1;

@@ -27,8 +27,18 @@ pub enum Mistake {
     NamesNextEpoch,
     /// Recovery names the epoch before it.
     NamesLastEpoch,
+    /// Recovery finds the image to be damaged.
+    Refuses,
+    /// The machine record is stored with a byte changed.
+    SavesDamagedRecord,
+    /// A machine that has come back has other bytes where the program has none.
+    ResumesOtherMemory,
     /// A machine that has come back changes the last byte that it lets out.
     GarblesOutput,
+    /// What has left before leaves again with its last byte changed.
+    GarblesAgain,
+    /// A machine that has come back ends with exit status 0.
+    LosesStatus,
     /// What a run does depends on how many there were before it.
     Drifts,
     /// The replica forgets a line of every record.
@@ -71,6 +81,18 @@ pub enum Blind {
     Determinism,
     /// What a replica holds.
     Replica,
+    /// Whether what recovery brought back can be resumed.
+    Resumption,
+    /// Whether a resumed machine has the memory that was recovered.
+    Carried,
+    /// Whether what has left leaves again as it was.
+    Repetition,
+    /// Whether a resumed run ends with the exit status of the uncut one.
+    Status,
+    /// Whether it has let out the same.
+    Output,
+    /// Whether a different end is the golden machine's, too.
+    Timing,
 }
 
 impl Mistake {
@@ -83,7 +105,12 @@ impl Mistake {
             | Self::SavesOldContexts
             | Self::NamesNextEpoch
             | Self::NamesLastEpoch
+            | Self::Refuses
+            | Self::SavesDamagedRecord
+            | Self::ResumesOtherMemory
             | Self::GarblesOutput
+            | Self::GarblesAgain
+            | Self::LosesStatus
             | Self::Drifts => Part::Machine,
             Self::Restores(_) => Part::Kernel,
             Self::ReplicaSkipsLine
@@ -95,7 +122,10 @@ impl Mistake {
 
     /// It makes no difference before the power was cut.
     pub fn strikes_only_resumed(self) -> bool {
-        self == Self::GarblesOutput
+        matches!(
+            self,
+            Self::GarblesOutput | Self::GarblesAgain | Self::LosesStatus
+        )
     }
 
     /// By the name in [`MISTAKES`], without the prefix.
@@ -162,6 +192,41 @@ pub const MISTAKES: &[(PlantedBug, Mistake)] = &[
             summary: "recovery names the epoch before the one whose memory it brought back",
         },
         Mistake::NamesLastEpoch,
+    ),
+    (
+        PlantedBug {
+            name: "refuses",
+            summary: "recovery finds every image to be damaged",
+        },
+        Mistake::Refuses,
+    ),
+    (
+        PlantedBug {
+            name: "saves-damaged-record",
+            summary: "the machine record is stored with a byte changed",
+        },
+        Mistake::SavesDamagedRecord,
+    ),
+    (
+        PlantedBug {
+            name: "resumes-other-memory",
+            summary: "a machine that has come back has other bytes where the program has none",
+        },
+        Mistake::ResumesOtherMemory,
+    ),
+    (
+        PlantedBug {
+            name: "garbles-again",
+            summary: "what has left before leaves again with its last byte changed",
+        },
+        Mistake::GarblesAgain,
+    ),
+    (
+        PlantedBug {
+            name: "loses-status",
+            summary: "a machine that has come back ends with exit status 0",
+        },
+        Mistake::LosesStatus,
     ),
     (
         PlantedBug {

@@ -237,7 +237,8 @@ impl Visitor for TrialVisitor<'_> {
     type Output = Result<Shown, Error>;
 
     fn visit<D: Design>(self) -> Self::Output {
-        let prepared = self.request.prepare()?;
+        let mut prepared = self.request.prepare()?;
+        prepared.until_failure = self.bug.is_some();
         shown::<D>(
             self.request,
             &prepared,
@@ -483,6 +484,69 @@ const BLINDS: &[(&str, &str, Blind, Stage)] = &[
         },
     ),
     (
+        "no-refusal",
+        "recovery may refuse an image, and it does",
+        Blind::Refusal,
+        Stage {
+            mistake: Some(Mistake::Refuses),
+            ..PLAIN
+        },
+    ),
+    (
+        "no-resumption",
+        "what came back need not be resumable; the machine record is damaged before it is stored",
+        Blind::Resumption,
+        Stage {
+            mistake: Some(Mistake::SavesDamagedRecord),
+            ..RESUMED
+        },
+    ),
+    (
+        "no-carried",
+        "a resumed machine may have other memory than was recovered, and it has",
+        Blind::Carried,
+        Stage {
+            mistake: Some(Mistake::ResumesOtherMemory),
+            ..RESUMED
+        },
+    ),
+    (
+        "no-repetition",
+        "what has left may leave again as something else, and it does",
+        Blind::Repetition,
+        Stage {
+            mistake: Some(Mistake::GarblesAgain),
+            ..RESUMED
+        },
+    ),
+    (
+        "no-status",
+        "a resumed run may end with another exit status; it ends with 0",
+        Blind::Status,
+        Stage {
+            mistake: Some(Mistake::LosesStatus),
+            ..RESUMED
+        },
+    ),
+    (
+        "no-output",
+        "a resumed run may print something else; it changes the last byte of all that leaves",
+        Blind::Output,
+        Stage {
+            mistake: Some(Mistake::GarblesOutput),
+            ..RESUMED
+        },
+    ),
+    (
+        "no-golden-machine",
+        "a different end is always taken for a matter of timing; the same",
+        Blind::Timing,
+        Stage {
+            mistake: Some(Mistake::GarblesOutput),
+            ..RESUMED
+        },
+    ),
+    (
         "no-determinism",
         "two runs may end differently, and they do",
         Blind::Determinism,
@@ -504,6 +568,12 @@ const BLINDS: &[(&str, &str, Blind, Stage)] = &[
     ),
 ];
 
+/// Of the lives after a cut.
+const RESUMED: Stage = Stage {
+    resume: Resume::All,
+    ..PLAIN
+};
+
 struct StageVisitor<'a> {
     stage: &'a Stage,
     jobs: Option<usize>,
@@ -520,7 +590,8 @@ impl Visitor for StageVisitor<'_> {
         };
         let stage = self.stage;
         let request = Request {
-            cuts: Some(60),
+            // A resumed cut takes as long as many that are not.
+            cuts: Some(if stage.resume == Resume::None { 60 } else { 16 }),
             schedule: Some(Schedule::NearEvents),
             resume: Some(stage.resume),
             during_recovery: stage.during_recovery,
@@ -537,6 +608,7 @@ impl Visitor for StageVisitor<'_> {
         prepared.workload.mistake = stage.mistake;
         prepared.workload.blind = stage.blind;
         let planted = stage.bug.is_some() || stage.mistake.is_some();
+        prepared.until_failure = planted;
         shown::<D>(&request, &prepared, stage.bug, planted, self.observer)
     }
 }
@@ -555,10 +627,7 @@ fn run_group(group: &str, jobs: Option<usize>, observer: &dyn Observer) -> Resul
     if group == "verifier" {
         return run_blinds(jobs, observer);
     }
-    let machine = Stage {
-        resume: Resume::All,
-        ..PLAIN
-    };
+    let machine = RESUMED;
     let (part, clean) = if group == "machine" {
         (Part::Machine, machine)
     } else {

@@ -235,6 +235,7 @@ impl Default for Request {
 }
 
 /// A request, checked and made ready to run.
+#[derive(Clone)]
 pub struct Prepared {
     /// The configuration.
     pub configuration: Arc<Configuration>,
@@ -250,6 +251,8 @@ pub struct Prepared {
     pub program_hash: String,
     /// Each of these by name, with a hash; none for a program that is not found on the host.
     pub given: Vec<(String, Option<u32>)>,
+    /// Cuts after the first failure are of no interest.
+    pub until_failure: bool,
 }
 
 fn digest_of(bytes: &[u8]) -> u32 {
@@ -516,6 +519,7 @@ impl Request {
             check: self.check()?,
             program_hash,
             given,
+            until_failure: false,
         })
     }
 }

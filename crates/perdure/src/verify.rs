@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use perdure_designs::surviving::{Interrupted, Journal, Surviving};
+use perdure_designs::surviving::{Corruption, Interrupted, Journal, Surviving};
 use perdure_designs::{Design, Promise, Recovered};
 use perdure_hardware::arena::{Arena, Digest, PAGE_BYTES};
 use perdure_hardware::line::{LINE_BYTES, Line, LineNumber};
@@ -299,11 +299,17 @@ pub(crate) fn power_off<D: Design>(machine: &mut Machine<D>, at: Cycles, tear_se
     lost
 }
 
-/// Names another epoch, where that mistake is planted.
+/// Names another epoch, or refuses the image, where that mistake is planted.
 fn misnamed(
     mistake: Option<Mistake>,
     recovered: Result<Recovered, Interrupted>,
 ) -> Result<Recovered, Interrupted> {
+    if mistake == Some(Mistake::Refuses) {
+        return Err(Interrupted::Corrupt(Corruption {
+            what: "nothing is trusted",
+            address: 0,
+        }));
+    }
     recovered.map(|Recovered { epoch }| Recovered {
         epoch: match mistake {
             Some(Mistake::NamesNextEpoch) => epoch + 1,
