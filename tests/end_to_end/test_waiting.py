@@ -6,6 +6,7 @@ every guest of tests/guests is cut and resumed, here or in test_cuts.py.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -84,3 +85,94 @@ def test_a_program_that_is_stopped_for_ever_is_told(command: Command, programs: 
     result = command("run", "--", programs / "guests" / "jobs", "for-ever")
     assert result.status == 2
     assert "process 1 is stopped (as by SIGSTOP)" in " ".join(result.stderr.split())
+
+
+# Waits for what never comes while a timer of a microsecond runs; `later` shows that such a timer
+# keeps its count over the time that was skipped.
+IN_VAIN = r"""
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/time.h>
+#include <time.h>
+#include <unistd.h>
+
+static int ends[2];
+static volatile int seen;
+
+static void handle(int signal) { seen += signal == SIGALRM; }
+
+static void *wait_in_read(void *unused) {
+    char byte;
+    while (read(ends[0], &byte, 1) != 1) {}
+    return unused;
+}
+
+int main(int count, char **arguments) {
+    const char *how = arguments[count - 1];
+    struct itimerval often = {{0, 1}, {0, 1}};
+    sigset_t alarm, none;
+    pthread_t reader;
+
+    sigemptyset(&none);
+    sigemptyset(&alarm);
+    sigaddset(&alarm, SIGALRM);
+    if (pipe(ends)) return 1;
+    if (strcmp(how, "sleep") == 0) return sleep(2000000000);
+    if (strcmp(how, "late") == 0) {
+        struct timespec ages = {1LL << 40, 0};
+        return nanosleep(&ages, NULL);
+    }
+    signal(SIGALRM, strcmp(how, "waits") ? SIG_IGN : handle);
+    if (strcmp(how, "unnoticed") == 0) {
+        struct sigevent nothing = {.sigev_notify = SIGEV_NONE};
+        struct itimerspec same = {{0, 1}, {0, 1}};
+        timer_t timer;
+        if (timer_create(CLOCK_MONOTONIC, &nothing, &timer)) return 1;
+        if (timer_settime(timer, 0, &same, NULL)) return 1;
+        pause();
+    }
+    if (strcmp(how, "waits") == 0) {
+        pthread_sigmask(SIG_BLOCK, &alarm, NULL);
+        pthread_create(&reader, NULL, wait_in_read, NULL);
+        setitimer(ITIMER_REAL, &often, NULL);
+        for (int round = 0; round < 20; round++) sigsuspend(&none);
+        printf("%d\n", seen);
+        fflush(stdout);
+        pthread_join(reader, NULL);
+    }
+    setitimer(ITIMER_REAL, &often, NULL);
+    if (strcmp(how, "ignored") == 0) pause();
+    sleep(100000);
+    struct itimerval left;
+    getitimer(ITIMER_REAL, &left);
+    signal(SIGALRM, handle);
+    while (seen < 3) pause();
+    printf("%ld %d\n", (long)left.it_value.tv_sec, seen >= 3);
+    return 0;
+}
+"""
+
+
+@pytest.mark.parametrize("design", ["ideal", "picl"])
+@pytest.mark.parametrize("how", ["ignored", "waits", "unnoticed", "late"])
+def test_timers_that_nobody_waits_for_let_no_time_pass(
+    design: str, how: str, command: Command, compiled: Callable[[str], Path]
+) -> None:
+    """What only such timers could wake never wakes: time does not pass for ever without it."""
+    words = ("--design", design, "--harts", "2", "--stop-after", "50000000")
+    ended = command("run", *words, "--", compiled(IN_VAIN), how)
+    assert ended.status == 2, ended.stderr
+    assert "nothing will ever wake one" in " ".join(ended.stderr.split())
+
+
+@pytest.mark.parametrize("how", ["sleep", "later"])
+def test_idle_time_costs_nothing(
+    how: str, command: Command, compiled: Callable[[str], Path]
+) -> None:
+    """A sleep of years, and one of a day beside a timer of a microsecond that is ignored."""
+    ended = command("run", "--", compiled(IN_VAIN), how)
+    assert ended.status == 0, ended.stderr
+    assert ended.stdout == ("" if how == "sleep" else "0 1\n")

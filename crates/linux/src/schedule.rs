@@ -292,6 +292,21 @@ impl Kernel {
         thread.into_iter().chain(timers).chain(others).min()
     }
 
+    /// The earliest time at which a sleeper, timeout or timer is due that makes a difference while no
+    /// thread runs. A timer whose signal is ignored, or waits already, makes none, however often it
+    /// expires: it would let time pass for ever.
+    pub fn next_change_ns(&self) -> Option<u64> {
+        let thread = self.scheduler.deadlines.first().map(|&(at, _)| at);
+        let processes = self.processes.live.values();
+        let timers = processes.filter_map(|process| {
+            let due = process.timer.due_ns?;
+            let target = Target::Process(process.id);
+            self.would_matter(target, SIGALRM).then_some(due)
+        });
+        let others = self.next_change_by_timer_ns();
+        thread.into_iter().chain(timers).chain(others).min()
+    }
+
     /// Wakes whoever is due. A timer's signal can end a process: see
     /// [`Kernel::exited`], and [`Kernel::has_ready`].
     pub fn wake_sleepers(&mut self, now_ns: u64) {

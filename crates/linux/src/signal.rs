@@ -353,6 +353,15 @@ fn take(bytes: &[u8], at: usize) -> u64 {
     u64::from_le_bytes(raw)
 }
 
+/// The signals that one calls off.
+fn called_off_by(signal: u8) -> u64 {
+    match signal {
+        SIGCONT => STOPPING,
+        _ if bit(signal) & STOPPING != 0 => bit(SIGCONT),
+        _ => 0,
+    }
+}
+
 impl Kernel {
     pub(crate) fn action(&self, process: ProcessId, signal: u8) -> Action {
         let actions = &self.processes[process].actions;
@@ -374,11 +383,10 @@ impl Kernel {
 
     /// A signal that stops calls off one that continues, and the other way round.
     fn call_off(&mut self, process: ProcessId, signal: u8) {
-        let against = match signal {
-            SIGCONT => STOPPING,
-            _ if bit(signal) & STOPPING != 0 => bit(SIGCONT),
-            _ => return,
-        };
+        let against = called_off_by(signal);
+        if against == 0 {
+            return;
+        }
         let stays = |info: &SignalInfo| bit(info.signal) & against == 0;
         self.processes[process].pending.retain(stays);
         for thread in self.threads_of(process) {
@@ -395,19 +403,20 @@ impl Kernel {
         self.action(process, signal).handler == SIG_DFL && ends_by_default(signal)
     }
 
-    /// Sends a signal. May end the process.
-    pub(crate) fn send_signal(&mut self, target: Target, info: SignalInfo) {
+    /// The process that a signal would be sent to, if it can still take one.
+    fn addressee(&self, target: Target) -> Option<ProcessId> {
         let process = match target {
             Target::Thread(thread) => self.process_of(thread),
             Target::Process(process) => process,
         };
-        let ending = self.processes.get(process).map(|process| process.ending);
-        if ending != Some(None) {
-            return;
-        }
-        self.call_off(process, info.signal);
-        let set = bit(info.signal);
-        let stopped = self.is_stopped(process) && info.signal != SIGKILL;
+        let living = self.processes.get(process)?.ending.is_none();
+        living.then_some(process)
+    }
+
+    /// The thread that would take a signal now, and true if it has been waiting for it.
+    fn receiver(&self, target: Target, process: ProcessId, signal: u8) -> (Option<ThreadId>, bool) {
+        let set = bit(signal);
+        let stopped = self.is_stopped(process) && signal != SIGKILL;
         let awaits = |wait: ThreadState| matches!(wait, ThreadState::Blocked { wait: Wait::Signals { set: s }, .. } if s & set != 0);
         let candidates: Vec<ThreadId> = match target {
             // Nobody takes it now.
@@ -434,6 +443,56 @@ impl Kernel {
         let waits = receiver
             .and_then(|id| self.threads.get(&id))
             .is_some_and(|t| awaits(t.state));
+        (receiver, waits)
+    }
+
+    /// True if a signal would change anything if it were sent now: if it were not ignored, and none of
+    /// its kind were waiting already.
+    pub(crate) fn would_matter(&self, target: Target, signal: u8) -> bool {
+        let Some(process) = self.addressee(target) else {
+            return false;
+        };
+        if signal == SIGCONT && self.is_stopped(process) {
+            return true;
+        }
+        let (receiver, waits) = self.receiver(target, process, signal);
+        if receiver.is_some() && !waits {
+            if self.is_ignored(process, signal) {
+                return self.has_pending(process, called_off_by(signal));
+            }
+            if self.is_fatal(process, signal) || self.stops(process, signal) {
+                return true;
+            }
+        }
+        let pending = match target {
+            Target::Thread(id) => self.threads.get(&id).map(|thread| &thread.pending),
+            Target::Process(id) => self.processes.get(id).map(|process| &process.pending),
+        };
+        let queued = |pending: &Vec<SignalInfo>| {
+            signal < SIGRTMIN && pending.iter().any(|other| other.signal == signal)
+        };
+        pending.is_some_and(|pending| !queued(pending))
+    }
+
+    /// True if one of a set of signals waits for a process or for a thread of it.
+    fn has_pending(&self, process: ProcessId, set: u64) -> bool {
+        let threads = self.threads.values();
+        let own = threads.filter(|thread| thread.process == process);
+        let shared = self.processes.get(process).into_iter();
+        let mut all = shared
+            .flat_map(|process| &process.pending)
+            .chain(own.flat_map(|thread| &thread.pending));
+        set != 0 && all.any(|info| bit(info.signal) & set != 0)
+    }
+
+    /// Sends a signal. May end the process.
+    pub(crate) fn send_signal(&mut self, target: Target, info: SignalInfo) {
+        let Some(process) = self.addressee(target) else {
+            return;
+        };
+        self.call_off(process, info.signal);
+        let set = bit(info.signal);
+        let (receiver, waits) = self.receiver(target, process, info.signal);
         if let Some(id) = receiver {
             if self.is_ignored(process, info.signal) && !waits {
                 return;

@@ -61,6 +61,20 @@ pub(crate) struct PosixTimer {
     pub overruns: u32,
 }
 
+impl Notice {
+    /// Whom a timer of a process tells.
+    fn target(self, process: ProcessId) -> Target {
+        self.thread.map_or(Target::Process(process), Target::Thread)
+    }
+}
+
+impl PosixTimer {
+    /// True if it is not CPU time that makes it expire, and its last signal does not wait.
+    fn is_running_on_the_clock(&self) -> bool {
+        !self.waits && !self.clock.counts_cpu_time()
+    }
+}
+
 /// All timers of POSIX by process and number, and those of CPU time by process and signal.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Timers {
@@ -117,8 +131,22 @@ impl Kernel {
 
     /// The earliest time at which a timer of the virtual clock is due.
     pub(crate) fn next_timer_ns(&self) -> Option<u64> {
-        let posix = self.rare.timers.posix.values();
-        let posix = posix.filter(|timer| !timer.waits && !timer.clock.counts_cpu_time());
+        self.next_timer_where(|_, _| true)
+    }
+
+    /// The earliest time at which one is due that makes a difference while no thread runs.
+    pub(crate) fn next_change_by_timer_ns(&self) -> Option<u64> {
+        self.next_timer_where(|process, timer| {
+            let notice = timer.notice;
+            notice.is_some_and(|notice| self.would_matter(notice.target(process), notice.signal))
+        })
+    }
+
+    fn next_timer_where(&self, counts: impl Fn(ProcessId, &PosixTimer) -> bool) -> Option<u64> {
+        let posix = self.rare.timers.posix.iter();
+        let posix = posix
+            .filter(|(key, timer)| timer.is_running_on_the_clock() && counts(key.0, timer))
+            .map(|(_, timer)| timer);
         let files = self.open.timer_files.iter();
         let files = files.filter(|(_, timer)| !timer.expired);
         let posix = posix.filter_map(|timer| timer.due_ns);
@@ -142,8 +170,7 @@ impl Kernel {
         }
         let posix = self.rare.timers.posix.iter();
         let due = posix.filter(|(_, timer)| {
-            let waits = timer.waits || timer.clock.counts_cpu_time();
-            !waits && timer.due_ns.is_some_and(|due| due <= now_ns)
+            timer.is_running_on_the_clock() && timer.due_ns.is_some_and(|due| due <= now_ns)
         });
         let due: Vec<(ProcessId, u32)> = due.map(|(&key, _)| key).collect();
         for key in due {
@@ -200,8 +227,7 @@ impl Kernel {
             code: SI_TIMER,
             words: [u64::from(key.1), notice.value],
         };
-        let target = notice.thread.map_or(Target::Process(key.0), Target::Thread);
-        self.send_signal(target, info);
+        self.send_signal(notice.target(key.0), info);
         let pending = self.processes.get(key.0).is_some_and(|process| {
             let threads = self.threads.values();
             let of_threads = threads.filter(|thread| thread.process == key.0);

@@ -231,14 +231,22 @@ pub(crate) fn run_on<D: Design>(
     mut at_epoch: impl FnMut(&mut Machine<D>, u64),
     mut at_stride: impl FnMut(&Machine<D>),
 ) -> Result<Option<Pause>, Error> {
-    let mut stride = machine.time().saturating_add(STRIDE);
+    let mut length = STRIDE;
+    let mut stride = machine.time().saturating_add(length);
     loop {
         match machine.run(until.min(stride))? {
             Pause::EpochEnded(epoch) => at_epoch(machine, epoch),
             Pause::Finished => return Ok(Some(Pause::Finished)),
             Pause::Time if until <= stride => return Ok(Some(Pause::Time)),
             Pause::Time => {
-                stride = stride.saturating_add(STRIDE);
+                // While every hart sleeps, ever further: a sleep of years is over at once.
+                let idle = machine.time() < stride.saturating_sub(length);
+                length = if idle {
+                    length.saturating_mul(2)
+                } else {
+                    STRIDE
+                };
+                stride = stride.saturating_add(length);
                 at_stride(machine);
                 if observer.interrupted() {
                     return Ok(None);

@@ -589,10 +589,9 @@ impl<D: Design> Machine<D> {
             let next = self.next_hart();
             let event_time = self.hardware.events.next_time();
             let hart_time = next.map_or(Cycles::MAX, |(_, time, _)| time);
-            let wake_time = if next.is_none() {
-                self.idle_until()?
-            } else {
-                Cycles::MAX
+            let (wake_time, change_ns) = match next {
+                None => self.idle_until()?,
+                Some(_) => (Cycles::MAX, 0),
             };
             let first = event_time.min(hart_time).min(wake_time);
             if first == Cycles::MAX {
@@ -602,7 +601,7 @@ impl<D: Design> Machine<D> {
                 return Ok(Pause::Time);
             }
             if first == wake_time {
-                self.skip_idle_time(wake_time);
+                self.skip_idle_time(wake_time, change_ns);
                 continue;
             }
             if event_time <= hart_time {
@@ -975,22 +974,24 @@ impl<D: Design> Machine<D> {
         }
     }
 
-    /// When the first sleeper is due, if every hart is idle; the end of time if something else will
-    /// let a hart go on. Where nothing ever will, that is an error.
-    fn idle_until(&self) -> Result<Cycles, Error> {
+    /// When the first sleeper is due, if every hart is idle, in the machine's time and in the virtual
+    /// one; the end of time if something else will let a hart go on. Where nothing ever will, that is
+    /// an error: then there is no instruction, either, at which a run could be stopped.
+    fn idle_until(&self) -> Result<(Cycles, u64), Error> {
         let under_way = self.epoch_due.is_some() || self.ended.is_some();
         if under_way || self.harts.iter().any(|hart| hart.context.running.is_some()) {
-            return Ok(Cycles::MAX);
+            return Ok((Cycles::MAX, 0));
         }
-        let deadline = self.next_deadline_ns.ok_or_else(|| self.deadlock())?;
+        let change = self.kernel.next_change_ns();
+        let change_ns = change.ok_or_else(|| self.deadlock())?;
         let clock = self.configuration.specification.clock();
-        Ok(self.time() + clock.cycles(deadline.saturating_sub(self.clock_ns()) as f64))
+        let idle = clock.cycles(change_ns.saturating_sub(self.clock_ns()) as f64);
+        Ok((self.time().saturating_add(idle), change_ns))
     }
 
     /// Lets the time pass in which every hart is idle, up to the first sleeper's deadline.
-    fn skip_idle_time(&mut self, wake_time: Cycles) {
-        let deadline = self.next_deadline_ns.unwrap_or_default();
-        self.skipped_ns += deadline.saturating_sub(self.clock_ns());
+    fn skip_idle_time(&mut self, wake_time: Cycles, change_ns: u64) {
+        self.skipped_ns += change_ns.saturating_sub(self.clock_ns());
         self.hardware.cores[0].stalls += wake_time - self.clock(0);
         self.wake_sleepers(0);
     }

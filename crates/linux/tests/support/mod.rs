@@ -402,7 +402,7 @@ impl Runner {
                 }
             }
             if !worked {
-                let Some(due) = self.kernel.next_deadline_ns() else {
+                let Some(due) = self.kernel.next_change_ns() else {
                     return false;
                 };
                 self.flat.clock_ns = self.flat.clock_ns.max(due);
