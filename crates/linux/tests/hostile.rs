@@ -287,37 +287,43 @@ fn damaged_states_are_refused() {
 
 /// Even with a right checksum, no bytes make the kernel panic: not when restored, nor when it
 /// then runs. They may make the guest misbehave.
-#[test]
-fn forged_states_are_refused_or_run() {
-    forge("pipes.c", 40_000);
-    // Two processes, one of which waits at a pipe.
-    forge("processes.c", 70_000);
-    // Segments, semaphores and queues.
-    forge("system_v.c", 200_000);
-    // Messages, and who is to be told of them.
-    forge("queues.c", 132_000);
-    // Owners of open files that are told of them.
-    forge("news.c", 46_000);
-    // Timers of every kind.
-    forge("../../../../tests/guests/alarms.c", 80_000);
-    // Terminals.
-    forge("../../../../tests/guests/terminals.c", 45_000);
-    // Watches, and events that wait.
-    forge("../../../../tests/guests/watches.c", 45_000);
-    // FIFOs, and whoever waits for their other end.
-    forge("../../../../tests/guests/fifos.c", 45_000);
-    // Requests that wait, events that nobody has fetched.
-    forge("../../../../tests/guests/asynchronous.c", 120_000);
-    // Attributes of files.
-    forge("attributes.c", 50_000);
-    // One that is stopped.
-    forge("../../../../tests/guests/jobs.c", 40_000);
+macro_rules! forged_states_are_refused_or_run {
+    ($($(#[$what:meta])* $name:ident: $source:literal after $instructions:literal;)*) => {
+        mod forged_states_are_refused_or_run {$(
+            $(#[$what])*
+            #[test]
+            fn $name() {
+                super::forge($source, $instructions);
+            }
+        )*}
+    };
 }
 
-/// The same with sockets in every state, and messages with open files in them.
-#[test]
-fn forged_sockets_are_refused_or_run() {
-    forge("crowd.c", 60_000);
+forged_states_are_refused_or_run! {
+    pipes: "pipes.c" after 40_000;
+    /// Two processes, one of which waits at a pipe.
+    processes: "processes.c" after 70_000;
+    /// Segments, semaphores and queues.
+    system_v: "system_v.c" after 200_000;
+    /// Messages, and who is to be told of them.
+    queues: "queues.c" after 132_000;
+    /// Owners of open files that are told of them.
+    owners: "news.c" after 46_000;
+    /// Timers of every kind.
+    timers: "../../../../tests/guests/alarms.c" after 80_000;
+    terminals: "../../../../tests/guests/terminals.c" after 45_000;
+    /// Watches, and events that wait.
+    watches: "../../../../tests/guests/watches.c" after 45_000;
+    /// FIFOs, and whoever waits for their other end.
+    fifos: "../../../../tests/guests/fifos.c" after 45_000;
+    /// Requests that wait, events that nobody has fetched.
+    asynchronous: "../../../../tests/guests/asynchronous.c" after 120_000;
+    /// Attributes of files.
+    attributes: "attributes.c" after 50_000;
+    /// One that is stopped.
+    jobs: "../../../../tests/guests/jobs.c" after 40_000;
+    /// Sockets in every state, and messages with open files in them.
+    sockets: "crowd.c" after 60_000;
 }
 
 fn forge(source: &str, instructions: u64) {

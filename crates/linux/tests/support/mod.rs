@@ -20,6 +20,7 @@ use perdure_riscv::{
 
 pub const MEMORY_START: u64 = 0x8000_0000;
 const LOOKASIDE: usize = 256;
+const ZERO_PAGE: [u8; 4096] = [0; 4096];
 const NOTHING: (u64, u64) = (u64::MAX, 0);
 
 /// Physical memory and the clock.
@@ -340,7 +341,15 @@ impl Runner {
     /// This machine with another kernel, everything else as it is.
     pub fn with_kernel(&self, kernel: Kernel) -> Self {
         let mut flat = Flat::new(self.flat.bytes.len());
-        flat.bytes.copy_from_slice(&self.flat.bytes);
+        // Memory that was never written need not be touched: most of it.
+        let pages = self
+            .flat
+            .bytes
+            .chunks(4096)
+            .zip(flat.bytes.chunks_mut(4096));
+        for (page, copy) in pages.filter(|(page, _)| **page != ZERO_PAGE) {
+            copy.copy_from_slice(page);
+        }
         flat.clock_ns = self.flat.clock_ns;
         flat.retired.clone_from(&self.flat.retired);
         let harts = self.harts.iter().map(|place| HartPlace {
