@@ -2,7 +2,7 @@ cat >talk.exp <<'END'
 set timeout 20
 log_user 0
 spawn bash --norc -i
-expect -re {\$ $}
+expect -re {[$#] $}
 send "PS1=P; echo \$((6*7))\r"
 expect "42"; puts found
 send "stty -a | head -n 1; exit 5\r"
