@@ -6,35 +6,18 @@
  * Always true: what is printed is fixed, because it says in what order things come and whether they
  * are late enough, never when they come.
  */
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
-#include <errno.h>
+#include "check.h"
+
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/epoll.h>
 #include <sys/signalfd.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/timerfd.h>
-#include <sys/wait.h>
-#include <time.h>
-#include <unistd.h>
-
-#define EXPECT(condition) printf("%s: %s\n", #condition, (condition) ? "yes" : "NO")
-#define CALL(expression)                                                                           \
-    do {                                                                                           \
-        errno = 0;                                                                                 \
-        long result_ = (long)(expression);                                                         \
-        printf("%s = %ld%s%s\n", #expression, result_, errno ? " " : "",                           \
-               errno ? strerror(errno) : "");                                                      \
-    } while (0)
 
 enum { MILLISECOND = 1000000 };
 
@@ -46,13 +29,6 @@ static int64_t now(clockid_t clock)
     struct timespec time;
     clock_gettime(clock, &time);
     return time.tv_sec * INT64_C(1000000000) + time.tv_nsec;
-}
-
-static void moment(long milliseconds)
-{
-    struct timespec time = {0, milliseconds * MILLISECOND};
-    while (nanosleep(&time, &time) < 0) {
-    }
 }
 
 static void on_signal(int signal, siginfo_t *info, void *context)

@@ -6,19 +6,16 @@
  * Always true: what is printed is fixed: results of calls, and events in the order in which they are
  * told. Every request stands in `requests`, and is named by its place there.
  */
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
-#include <errno.h>
+static const char *name_of(int error);
+#define NAME_OF_ERROR name_of
+#include "check.h"
+
 #include <fcntl.h>
 #include <linux/aio_abi.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
@@ -26,9 +23,6 @@
 #include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/uio.h>
-#include <sys/wait.h>
-#include <time.h>
-#include <unistd.h>
 
 /* The names of errors are the same in every C library; what it says of them is not. */
 static const char *name_of(int error)
@@ -48,15 +42,6 @@ static const char *name_of(int error)
     }
     return strerror(error);
 }
-
-#define EXPECT(condition) printf("%s: %s\n", #condition, (condition) ? "yes" : "NO")
-#define CALL(expression)                                                                           \
-    do {                                                                                           \
-        errno = 0;                                                                                 \
-        long result_ = (long)(expression);                                                         \
-        printf("%s = %ld%s%s\n", #expression, result_, errno ? " " : "",                           \
-               errno ? name_of(errno) : "");                                                      \
-    } while (0)
 
 /* System calls that the C library has no functions for. */
 static long setup(unsigned count, aio_context_t *context)

@@ -8,39 +8,18 @@
  * actions and threads are as execve leaves them. Always true: what is printed is fixed by the
  * arguments. (qemu-user cannot start programs of another machine: check.sh leaves it out there.)
  */
-#include <errno.h>
+#include "check.h"
+
 #include <fcntl.h>
 #include <inttypes.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <spawn.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include "digest.h"
 
-extern char **environ;
-
 static const char ITSELF[] = "/proc/self/exe";
-
-static void fail(const char *what)
-{
-    perror(what);
-    _exit(2);
-}
-
-static int end_of(pid_t child)
-{
-    int status;
-    if (waitpid(child, &status, 0) != child) {
-        fail("exec: waitpid");
-    }
-    return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
-}
 
 /* Replaces this program by itself, with other arguments. */
 static void become(const char *what, uint64_t first, uint64_t second)

@@ -7,61 +7,17 @@
  *
  * Always true: what is printed is fixed; either end of a FIFO may come first.
  */
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
-#include <errno.h>
+#include "check.h"
+
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
-#include <sys/wait.h>
-#include <time.h>
-#include <unistd.h>
-
-#define EXPECT(condition) printf("%s: %s\n", #condition, (condition) ? "yes" : "NO")
-#define CALL(expression)                                                                           \
-    do {                                                                                           \
-        errno = 0;                                                                                 \
-        long result_ = (long)(expression);                                                         \
-        printf("%s = %ld%s%s\n", #expression, result_, errno ? " " : "",                           \
-               errno ? strerror(errno) : "");                                                      \
-    } while (0)
 
 static char page[1 << 17];
-
-static void moment(long milliseconds)
-{
-    struct timespec time = {0, milliseconds * 1000000};
-    while (nanosleep(&time, &time) < 0) {
-    }
-}
-
-static pid_t begin(void)
-{
-    fflush(stdout);
-    pid_t child = fork();
-    if (child < 0) {
-        perror("fifos: fork");
-        exit(2);
-    }
-    return child;
-}
-
-static int end_of(pid_t child)
-{
-    int status;
-    if (waitpid(child, &status, 0) != child) {
-        exit(2);
-    }
-    return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
-}
 
 static short events_of(int file, short wanted)
 {
@@ -125,7 +81,7 @@ static void opening(void)
     close(both);
 
     for (int first = 0; first < 2; first++) {
-        pid_t child = begin();
+        pid_t child = make_child();
         if (child == 0) {
             moment(first ? 5 : 0);
             int file = open("f", O_WRONLY);
@@ -153,7 +109,7 @@ static void opening_together(void)
     mkfifo("g", 0600);
     pid_t children[3];
     for (int i = 0; i < 3; i++) {
-        children[i] = begin();
+        children[i] = make_child();
         if (children[i] == 0) {
             char byte;
             int file = open("g", O_RDONLY);
@@ -161,7 +117,7 @@ static void opening_together(void)
         }
     }
     moment(10);
-    pid_t killed = begin();
+    pid_t killed = make_child();
     if (killed == 0) {
         open("g", O_RDONLY);
         _exit(1);
@@ -243,7 +199,7 @@ static void atomicity(void)
     }
     pid_t children[4];
     for (int i = 0; i < 4; i++) {
-        children[i] = begin();
+        children[i] = make_child();
         if (children[i] == 0) {
             close(ends[0]);
             memset(page, 'a' + i, 4096);
@@ -312,7 +268,7 @@ static void splicing(void)
     CALL(vmsplice(a[1], pieces, 2, 0));
     CALL(read(a[0], page, 100));
     EXPECT(memcmp(page, "abcdefg", 7) == 0);
-    pid_t child = begin();
+    pid_t child = make_child();
     if (child == 0) {
         moment(5);
         _exit(write(a[1], "late", 4) == 4 ? 0 : 1);

@@ -8,31 +8,17 @@
  * `exact` also looks for what emulators of Linux leave out; `for-ever` stops itself, with nobody to
  * continue it.
  */
-#include <errno.h>
+#include "check.h"
+
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
-#include <sys/wait.h>
-#include <time.h>
-#include <unistd.h>
-
-#define EXPECT(condition) printf("%s: %s\n", #condition, (condition) ? "yes" : "NO")
 
 static volatile long *counters;
 static int pipe_ends[2];
 static volatile int notices, last_code, last_status;
-
-static void moment(long milliseconds)
-{
-    struct timespec time = {0, milliseconds * 1000000};
-    while (nanosleep(&time, &time) < 0) {
-    }
-}
 
 static void on_child(int signal, siginfo_t *info, void *context)
 {
@@ -50,14 +36,10 @@ static void on_signal(int signal)
     }
 }
 
+/* A child in a group of its own. */
 static pid_t begin(void)
 {
-    fflush(stdout);
-    pid_t child = fork();
-    if (child < 0) {
-        perror("jobs: fork");
-        exit(2);
-    }
+    pid_t child = make_child();
     if (child == 0) {
         setpgid(0, 0);
     }

@@ -8,15 +8,12 @@
  * that parent and children change apart; exit statuses and deaths. Always true: what is printed
  * is fixed by the arguments, and each part says whether it found what it should.
  */
+#include "check.h"
+
 #include <inttypes.h>
 #include <pthread.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include "digest.h"
 
@@ -24,32 +21,6 @@ enum { CHILDREN_MAX = 32, BLOCK_BYTES = 3000 };
 
 static unsigned children;
 static unsigned rounds;
-
-static void fail(const char *what)
-{
-    perror(what);
-    _exit(2);
-}
-
-static pid_t make_child(void)
-{
-    fflush(NULL);
-    pid_t child = fork();
-    if (child < 0) {
-        fail("processes: fork");
-    }
-    return child;
-}
-
-/* Waits for a child and returns its exit status, or minus the signal that ended it. */
-static int end_of(pid_t child)
-{
-    int status;
-    if (waitpid(child, &status, 0) != child) {
-        fail("processes: waitpid");
-    }
-    return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
-}
 
 static void *shared_memory(size_t length)
 {

@@ -6,32 +6,15 @@
  * Lines and keys, settings, windows, sessions with jobs, and hanging up. Always true: what is printed
  * is fixed; nobody reads an end before what it waits for has been written.
  */
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
+#include "check.h"
+
 #include <ctype.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <termios.h>
-#include <time.h>
-#include <unistd.h>
-
-#define EXPECT(condition) printf("%s: %s\n", #condition, (condition) ? "yes" : "NO")
-#define CALL(expression)                                                                           \
-    do {                                                                                           \
-        errno = 0;                                                                                 \
-        long result_ = (long)(expression);                                                         \
-        printf("%s = %ld%s%s\n", #expression, result_, errno ? " " : "",                           \
-               errno ? strerror(errno) : "");                                                      \
-    } while (0)
 
 static volatile sig_atomic_t got[65];
 

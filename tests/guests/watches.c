@@ -5,31 +5,14 @@
  *
  * Always true: what is printed is fixed: every event by its name, in order, in a tree of its own.
  */
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
-#include <errno.h>
+#include "check.h"
+
 #include <fcntl.h>
 #include <poll.h>
 #include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/inotify.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
-#include <time.h>
-#include <unistd.h>
-
-#define EXPECT(condition) printf("%s: %s\n", #condition, (condition) ? "yes" : "NO")
-#define CALL(expression)                                                                           \
-    do {                                                                                           \
-        errno = 0;                                                                                 \
-        long result_ = (long)(expression);                                                         \
-        printf("%s = %ld%s%s\n", #expression, result_, errno ? " " : "",                           \
-               errno ? strerror(errno) : "");                                                      \
-    } while (0)
 
 static const struct {
     uint32_t bit;
