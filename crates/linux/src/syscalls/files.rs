@@ -231,13 +231,7 @@ fn open_within(
                 return Err(Errno::EISDIR.into());
             }
             call.check_new_name(&place)?;
-            let now = call.now_ns();
-            let permissions = mode as u32 & 0o7777 & !call.process().umask;
-            let node = Node::File(FileNode {
-                changed: true,
-                ..FileNode::default()
-            });
-            let inode = call.kernel.files.create(node, permissions, now);
+            let inode = new_file(call, mode);
             call.kernel
                 .files
                 .enter(place.directory, &place.name, inode)?;
@@ -269,6 +263,17 @@ fn open_within(
     Ok(number)
 }
 
+/// A new empty file without a name, with the permissions that the caller's mask leaves.
+fn new_file(call: &mut Call, mode: u64) -> InodeId {
+    let now = call.now_ns();
+    let permissions = mode as u32 & 0o7777 & !call.process().umask;
+    let node = Node::File(FileNode {
+        changed: true,
+        ..FileNode::default()
+    });
+    call.kernel.files.create(node, permissions, now)
+}
+
 /// The path that a place is found by, for those who watch.
 fn named(call: &Call, place: &Place) -> String {
     if call.kernel.open.watching.is_empty() {
@@ -296,13 +301,7 @@ fn open_without_name(call: &mut Call, directory: u64, path: &str, flags: u32, mo
         return Err(Errno::ENOTDIR.into());
     }
     call.check_changeable(place)?;
-    let now = call.now_ns();
-    let permissions = mode as u32 & 0o7777 & !call.process().umask;
-    let node = Node::File(FileNode {
-        changed: true,
-        ..FileNode::default()
-    });
-    let inode = call.kernel.files.create(node, permissions, now);
+    let inode = new_file(call, mode);
     let parent = call.kernel.files.directory_path(place);
     let name = format!(
         "{}/#{} (deleted)",
@@ -311,13 +310,9 @@ fn open_without_name(call: &mut Call, directory: u64, path: &str, flags: u32, mo
     );
     let kept = flags & !(O_CREAT | O_TRUNC | O_CLOEXEC);
     let file = OpenFile::new(Object::Inode(inode), kept, name);
-    match call.open(file, flags & O_CLOEXEC != 0) {
-        Ok(number) => Ok(u64::from(number)),
-        Err(error) => {
-            call.kernel.free_inode_if_unused(inode);
-            Err(error.into())
-        }
-    }
+    call.open_made(file, flags & O_CLOEXEC != 0, |kernel| {
+        kernel.free_inode_if_unused(inode);
+    })
 }
 
 fn open_inode(call: &mut Call, inode: InodeId, flags: u32, place: &Place) -> Answer {

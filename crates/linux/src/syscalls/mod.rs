@@ -160,6 +160,32 @@ impl Call<'_> {
             .open(descriptors, file, close_on_exec, most)
     }
 
+    /// Tells the program the two descriptors of a pipe or a pair of sockets.
+    pub fn write_pair(&mut self, address: u64, first: u32, second: u32) -> Answer {
+        let mut bytes = [0; 8];
+        bytes[..4].copy_from_slice(&first.to_le_bytes());
+        bytes[4..].copy_from_slice(&second.to_le_bytes());
+        self.write(address, &bytes)?;
+        Ok(0)
+    }
+
+    /// The same as an answer, for a file whose object was made for it; if there is no descriptor left,
+    /// `undo` takes the object away again.
+    pub fn open_made(
+        &mut self,
+        file: OpenFile,
+        close_on_exec: bool,
+        undo: impl FnOnce(&mut Kernel),
+    ) -> Answer {
+        match self.open(file, close_on_exec) {
+            Ok(number) => Ok(u64::from(number)),
+            Err(error) => {
+                undo(self.kernel);
+                Err(error.into())
+            }
+        }
+    }
+
     /// Something that can be waited for happened to an open file of the caller.
     pub fn wake_file_waiters(&mut self) {
         let program = self.process().program;

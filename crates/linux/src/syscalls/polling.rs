@@ -309,13 +309,9 @@ pub(crate) fn epoll_create1(call: &mut Call) -> Answer {
     }
     let id = call.kernel.open.pollers.insert(Poller::default());
     let file = OpenFile::new(Object::Poller(id), 2, "anon_inode:[eventpoll]".to_owned());
-    match call.open(file, flags & O_CLOEXEC != 0) {
-        Ok(number) => Ok(u64::from(number)),
-        Err(error) => {
-            call.kernel.open.pollers.remove(id);
-            Err(error.into())
-        }
-    }
+    call.open_made(file, flags & O_CLOEXEC != 0, |kernel| {
+        kernel.open.pollers.remove(id);
+    })
 }
 
 fn poller_of(call: &Call, number: u64) -> Result<u32, Errno> {

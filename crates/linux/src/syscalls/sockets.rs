@@ -167,11 +167,7 @@ pub(crate) fn socketpair(call: &mut Call) -> Answer {
             return Err(error.into());
         }
     };
-    let mut bytes = [0; 8];
-    bytes[..4].copy_from_slice(&first.to_le_bytes());
-    bytes[4..].copy_from_slice(&second.to_le_bytes());
-    call.write(address, &bytes)?;
-    Ok(0)
+    call.write_pair(address, first, second)
 }
 
 /// `bind`.

@@ -197,13 +197,9 @@ pub(crate) fn timerfd_create(call: &mut Call) -> Answer {
     let id = call.kernel.open.timer_files.insert(timer);
     let name = "anon_inode:[timerfd]".to_owned();
     let file = OpenFile::new(Object::Timer(id), flags & O_NONBLOCK | 2, name);
-    match call.open(file, flags & O_CLOEXEC != 0) {
-        Ok(number) => Ok(u64::from(number)),
-        Err(error) => {
-            call.kernel.open.timer_files.remove(id);
-            Err(error.into())
-        }
-    }
+    call.open_made(file, flags & O_CLOEXEC != 0, |kernel| {
+        kernel.open.timer_files.remove(id);
+    })
 }
 
 fn timer_file(call: &Call, number: u64) -> Result<(u32, TimerFile), Errno> {
@@ -309,13 +305,9 @@ pub(crate) fn signalfd4(call: &mut Call) -> Answer {
         .insert(SignalFile { mask, activity: 0 });
     let name = "anon_inode:[signalfd]".to_owned();
     let file = OpenFile::new(Object::Signals(id), flags & O_NONBLOCK | 2, name);
-    match call.open(file, flags & O_CLOEXEC != 0) {
-        Ok(number) => Ok(u64::from(number)),
-        Err(error) => {
-            call.kernel.open.signal_files.remove(id);
-            Err(error.into())
-        }
-    }
+    call.open_made(file, flags & O_CLOEXEC != 0, |kernel| {
+        kernel.open.signal_files.remove(id);
+    })
 }
 
 /// Reading signals: as many as wait and fit.

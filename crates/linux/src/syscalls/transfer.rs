@@ -856,11 +856,7 @@ pub(crate) fn pipe2(call: &mut Call) -> Answer {
             return Err(error.into());
         }
     };
-    let mut bytes = [0; 8];
-    bytes[..4].copy_from_slice(&first.to_le_bytes());
-    bytes[4..].copy_from_slice(&second.to_le_bytes());
-    call.write(address, &bytes)?;
-    Ok(0)
+    call.write_pair(address, first, second)
 }
 
 /// `eventfd2`.
@@ -881,11 +877,7 @@ pub(crate) fn eventfd2(call: &mut Call) -> Answer {
         flags & O_NONBLOCK | 2,
         "anon_inode:[eventfd]".to_owned(),
     );
-    match call.open(file, flags & O_CLOEXEC != 0) {
-        Ok(number) => Ok(u64::from(number)),
-        Err(error) => {
-            call.kernel.open.events.remove(id);
-            Err(Stop::Error(error))
-        }
-    }
+    call.open_made(file, flags & O_CLOEXEC != 0, |kernel| {
+        kernel.open.events.remove(id);
+    })
 }

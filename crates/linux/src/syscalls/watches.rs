@@ -27,13 +27,9 @@ pub(crate) fn inotify_init1(call: &mut Call) -> Answer {
     let id = watchers.insert(Watcher::default());
     let name = "anon_inode:inotify".to_owned();
     let file = OpenFile::new(Object::Watcher(id), flags & O_NONBLOCK, name);
-    match call.open(file, flags & O_CLOEXEC != 0) {
-        Ok(number) => Ok(u64::from(number)),
-        Err(error) => {
-            call.kernel.open.watching.watchers.remove(id);
-            Err(error.into())
-        }
-    }
+    call.open_made(file, flags & O_CLOEXEC != 0, |kernel| {
+        kernel.open.watching.watchers.remove(id);
+    })
 }
 
 fn watcher_of(call: &Call, number: u64) -> Result<u32, Errno> {
