@@ -38,6 +38,7 @@ from perdure import (
     travel,
     workloads,
 )
+from perdure.options import FilesOption, JsonOption, WriteThroughOption
 
 INTERRUPTED = 130
 
@@ -188,28 +189,9 @@ StopAfterOption = Annotated[
 EngineOption = Annotated[
     Engine, typer.Option("--engine", help="The fast interpreter, or its plain reference.")
 ]
-JsonOption = Annotated[
-    str | None,
-    typer.Option(
-        "--json",
-        metavar="FILE|-",
-        help="Write the result as JSON.",
-        callback=outputs.check_json,
-    ),
-]
 OutOption = Annotated[
     Path | None,
     typer.Option("--out", metavar="DIR", help="Keep results, configuration and the guest's files."),
-]
-FilesOption = Annotated[
-    Path | None,
-    typer.Option("--files", metavar="DIR", help="Keep the guest's files.  [default: OUT/files]"),
-]
-WriteThroughOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--write-through", metavar="HOST:GUEST", help="Let the guest change a folder of the host."
-    ),
 ]
 JobsOption = Annotated[
     int | None,

@@ -18,6 +18,7 @@ from typer.core import TyperGroup
 
 from perdure import _core, outputs, progress, render
 from perdure.api import Path, Progress, RunResult
+from perdure.options import EpochOption, FilesOption, JsonOption, WriteThroughOption
 
 LISTEN = "127.0.0.1:7433"
 INTERRUPTED = 130
@@ -152,12 +153,7 @@ def serve(
 @app.command()
 def resume(
     context: typer.Context,
-    epoch: Annotated[
-        int | None,
-        typer.Option(
-            "--epoch", "-e", min=0, help="Which one (the newest in which a program lives)."
-        ),
-    ] = None,
+    epoch: EpochOption = None,
     sysroot: Annotated[
         HostPath | None,
         typer.Option("--sysroot", metavar="DIR", help="In place of the primary's."),
@@ -173,29 +169,9 @@ def resume(
         HostPath | None,
         typer.Option("--out", metavar="DIR", help="Keep the guest's files, in DIR/files."),
     ] = None,
-    files: Annotated[
-        HostPath | None,
-        typer.Option(
-            "--files", metavar="DIR", help="Keep the guest's files.  [default: OUT/files]"
-        ),
-    ] = None,
-    write_through: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--write-through",
-            metavar="HOST:GUEST",
-            help="Let the guest change a folder of the host.",
-        ),
-    ] = None,
-    json_file: Annotated[
-        str | None,
-        typer.Option(
-            "--json",
-            metavar="FILE|-",
-            help="Write the result as JSON.",
-            callback=outputs.check_json,
-        ),
-    ] = None,
+    files: FilesOption = None,
+    write_through: WriteThroughOption = None,
+    json_file: JsonOption = None,
 ) -> None:
     """Restore an epoch and run the program from there to its end; its exit status is this one's."""
     with progress.status_line() as show:

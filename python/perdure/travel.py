@@ -16,8 +16,9 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from perdure import outputs, render
+from perdure import render
 from perdure.api import Json
+from perdure.options import EpochOption, JsonOption
 from perdure.snapshots import Snapshots, open_snapshots
 
 SHOWN = 20
@@ -33,10 +34,6 @@ Where = Annotated[
         metavar="ADDRESS|SYMBOL",
         help="0x… of the program, p:0x… physical, or SYMBOL, SYMBOL+16, SYMBOL@FILE.",
     ),
-]
-EpochOption = Annotated[
-    int | None,
-    typer.Option("--epoch", "-e", min=0, help="Which one (the newest in which a program lives)."),
 ]
 TypeOption = Annotated[
     str | None,
@@ -54,15 +51,6 @@ CountOption = Annotated[
 ProcessOption = Annotated[
     int | None,
     typer.Option("--process", metavar="NUMBER", help="Whose memory, where that is not clear."),
-]
-JsonOption = Annotated[
-    str | None,
-    typer.Option(
-        "--json",
-        metavar="FILE|-",
-        help="Write the answer as JSON.",
-        callback=outputs.check_json,
-    ),
 ]
 
 
