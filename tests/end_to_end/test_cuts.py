@@ -204,7 +204,7 @@ def test_with_dram_an_unprotected_machine_writes_no_nvm_and_loses_everything(
 def test_a_hunt_finds_orders_that_a_users_cuts_miss(bug: str, programs: Path) -> None:
     cuts = Machine().cut([programs / "kv", "3000"], cuts=40, planted_bug=bug, jobs=JOBS)
     assert cuts.failed == 0
-    found = hunting.hunt(Machine(), minutes=1.0, planted_bug=bug, jobs=JOBS)["found"]
+    found = hunting.hunt(Machine(), cuts=6_000, planted_bug=bug, jobs=JOBS)["found"]
     assert found is not None
     again = replay(found["token"])
     assert [cut.verdict for cut in again.results] == [found["verdict"]]
