@@ -74,7 +74,7 @@ def compare() -> str:
     """What protection costs; host time is left out, since it is another on every host."""
     command = f"compare {EPOCHS} --designs ideal,picl -- {KV}"
     lines = perdure(command)
-    return block([command], [*lines[: first(lines, "└") + 1], "…"])
+    return block([command], [*lines[: first(lines, "the simulation itself")], "…"])
 
 
 def debian() -> str:

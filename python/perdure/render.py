@@ -301,8 +301,8 @@ CUT_COSTS: tuple[tuple[str, str, Callable[[CutCost], Spread]], ...] = (
     ("work lost", "instructions", lambda cost: cost.lost_instructions),
     ("work lost", "cycles", lambda cost: cost.lost_cycles),
     ("recovery", "cycles", lambda cost: cost.recovery_cycles),
-    ("  NVM read", "bytes", lambda cost: cost.recovery_read_bytes),
-    ("  NVM written", "bytes", lambda cost: cost.recovery_written_bytes),
+    ("  read", "bytes", lambda cost: cost.recovery_read_bytes),
+    ("  written", "bytes", lambda cost: cost.recovery_written_bytes),
 )
 """What a power cut can cost: its name, its unit, and where a summary has it."""
 
@@ -312,7 +312,7 @@ def cut_costs(costs: Mapping[str, CutCost]) -> Table:
     cuts = "; ".join(f"{cost.cuts:,} under {design}" for design, cost in costs.items())
     made = table(
         f"what a power cut costs ({cuts})",
-        *("design", "what", "unit", "median", "99th percentile", "worst"),
+        *("design", "what", "unit", "median", "99 %", "worst"),
         left=3,
     )
     for design, cost in costs.items():

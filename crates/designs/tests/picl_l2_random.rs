@@ -49,7 +49,7 @@ const SEEN_AGAIN: Geometry = Geometry {
 };
 
 fn machines() -> Vec<Machine<PiclL2>> {
-    let more = [PASSED_AROUND, SEEN_AGAIN];
+    let more = [geometry::FULL_LOG, PASSED_AROUND, SEEN_AGAIN];
     (geometry::ALL.iter())
         .chain(&geometry::SHORT_ROWS)
         .chain(&more)

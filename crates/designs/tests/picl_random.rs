@@ -23,7 +23,8 @@ const DEMAND: Demand = Demand {
 
 fn machines() -> Vec<Machine<Picl>> {
     let mut machines = geometry::all_with(Geometry::parameters);
-    machines.extend(geometry::SHORT_ROWS.map(|one| (one, one.parameters())));
+    let more = [geometry::FULL_LOG].into_iter().chain(geometry::SHORT_ROWS);
+    machines.extend(more.map(|one| (one, one.parameters())));
     machines
 }
 

@@ -166,6 +166,16 @@ pub const TINY_LOG: Geometry = Geometry {
     ..TINY
 };
 
+/// A log that a long epoch fills: epochs end early, again and again.
+pub const FULL_LOG: Geometry = Geometry {
+    name: "full log",
+    undo_buffer_bytes: 256,
+    log_limit_bytes: 64 << 10,
+    epoch_stores: 2000,
+    forced_once_in: 64,
+    ..TINY_LOG
+};
+
 /// One bank and a queue of one entry: every write waits for the one before it.
 pub const ONE_BANK: Geometry = Geometry {
     name: "one bank",
