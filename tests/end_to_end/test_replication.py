@@ -122,6 +122,15 @@ def wait_until_held(directory: Path, epochs: int) -> None:
     raise AssertionError(f"{directory} does not grow")
 
 
+def killed_primary(program: Path, replica: Replica, epochs: int, folder: Path) -> None:
+    """A primary that is killed once its replica, in `folder/replica`, holds so many epochs."""
+    run = primary(program, replica.address, folder)
+    wait_until_held(folder / "replica", epochs)
+    run.kill()
+    run.communicate()
+    replica.wait_for("lost: the primary went away")
+
+
 def consistent(directory: Path, every: int = 10) -> int:
     """Checks that each epoch in which the program lives is a cut of its run; returns the newest."""
     store = perdure.open_snapshots(directory)
@@ -160,11 +169,7 @@ def test_a_primary_killed_in_the_middle_leaves_what_can_be_gone_on_with(
 ) -> None:
     directory = tmp_path / "replica"
     replica = replicas(directory)
-    run = primary(program, replica.address, tmp_path)
-    wait_until_held(directory, 20)
-    run.kill()
-    run.communicate()
-    replica.wait_for("lost: the primary went away")
+    killed_primary(program, replica, 20, tmp_path)
     partly = consistent(directory)
     resumed = command("replica", directory, "resume", "--epoch", str(partly))
     assert resumed.status == 7, resumed.stderr
@@ -344,12 +349,7 @@ def test_going_on_from_a_replica_delivers_the_files(
         """
     )
     directory = tmp_path / "replica"
-    replica = replicas(directory)
-    run = primary(program, replica.address, tmp_path)
-    wait_until_held(directory, 4)
-    run.kill()
-    run.communicate()
-    replica.wait_for("lost: the primary went away")
+    killed_primary(program, replicas(directory), 4, tmp_path)
     kept = tmp_path / "kept"
     resumed = command("replica", directory, "resume", "--files", kept)
     assert (resumed.status, resumed.stdout) == (0, "done\n"), resumed.stderr

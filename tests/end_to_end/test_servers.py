@@ -52,6 +52,18 @@ kill $server
 wait $server
 """
 
+# What a web server's clients ask it for, once it answers.
+PAGES = """
+server=$!
+until curl -s http://127.0.0.1:PORT/ -o first; do sleep 0.01; done
+cat first
+curl -s http://127.0.0.1:PORT/large -o large
+[ "$(sha256sum <large)" = "$(sha256sum <www/large)" ] && echo the same
+curl -s -o nothing -w '%{http_code}\\n' http://127.0.0.1:PORT/missing
+kill $server
+wait $server
+"""
+
 LIGHTTPD = """
 mkdir www
 echo "a page" >www/index.html
@@ -63,14 +75,6 @@ server.port = 7002
 index-file.names = ("index.html")
 END
 /usr/sbin/lighttpd -D -f settings 2>log &
-server=$!
-until curl -s http://127.0.0.1:7002/ -o first; do sleep 0.01; done
-cat first
-curl -s http://127.0.0.1:7002/large -o large
-[ "$(sha256sum <large)" = "$(sha256sum <www/large)" ] && echo the same
-curl -s -o nothing -w '%{http_code}\\n' http://127.0.0.1:7002/missing
-kill $server
-wait $server
 """
 
 NGINX = """
@@ -94,14 +98,6 @@ http {
 }
 END
 /usr/sbin/nginx -p /work -c /work/settings &
-server=$!
-until curl -s http://127.0.0.1:7003/ -o first; do sleep 0.01; done
-cat first
-curl -s http://127.0.0.1:7003/large -o large
-[ "$(sha256sum <large)" = "$(sha256sum <www/large)" ] && echo the same
-curl -s -o nothing -w '%{http_code}\\n' http://127.0.0.1:7003/missing
-kill $server
-wait $server
 """
 
 INITDB = """
@@ -222,8 +218,8 @@ SERVERS = (
         MEMCACHED,
         "STORED\n" * 8 + "VALUE key3 0 6\nvalue3\nVALUE key7 0 6\nvalue7\nEND\n",
     ),
-    Server("lighttpd", "dash", LIGHTTPD, "a page\nthe same\n404\n"),
-    Server("nginx", "dash", NGINX, "a page\nthe same\n404\n"),
+    Server("lighttpd", "dash", LIGHTTPD + PAGES.replace("PORT", "7002"), "a page\nthe same\n404\n"),
+    Server("nginx", "dash", NGINX + PAGES.replace("PORT", "7003"), "a page\nthe same\n404\n"),
     Server(
         "postgres",
         "dash",

@@ -1359,7 +1359,6 @@ fn spool_failed(source: std::io::Error) -> Error {
     }
 }
 
-/// All counters, the design's own included.
 /// Refuses an NVM whose directory, a word for each line, this host has no room for: reserving it
 /// later would end the process.
 fn reserve_directory(specification: &Specification) -> Result<(), Error> {
@@ -1375,6 +1374,7 @@ fn reserve_directory(specification: &Specification) -> Result<(), Error> {
     })
 }
 
+/// All counters, the design's own included.
 fn statistics_of<D: Design>(hardware: &Hardware, design: &D) -> Statistics {
     let mut statistics = hardware.statistics();
     design.report(&mut statistics);

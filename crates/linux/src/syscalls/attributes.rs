@@ -110,6 +110,22 @@ impl Call<'_> {
         Ok(true)
     }
 
+    /// Fails if an inode cannot have an attribute of that name, with `refused` where the name is a
+    /// good one.
+    fn check_attribute(
+        &self,
+        inode: InodeId,
+        name: &str,
+        writes: bool,
+        refused: Errno,
+    ) -> Result<(), Errno> {
+        match kind_of(name)? {
+            Kind::User if self.can_have_attributes(inode, writes)? => Ok(()),
+            Kind::User | Kind::Privileged => Err(refused),
+            Kind::Unsupported => Err(Errno::EOPNOTSUPP),
+        }
+    }
+
     /// Writes out bytes if there is room for them; how many they are.
     fn tell(&mut self, address: u64, room: u64, bytes: &[u8]) -> Answer {
         if room == 0 {
@@ -143,11 +159,7 @@ fn set(call: &mut Call, by: By) -> Answer {
         return Err(E2BIG.into());
     }
     let value = (call.kernel).bytes_in(call.machine, call.space, value, bytes)?;
-    match kind_of(&name)? {
-        Kind::User if call.can_have_attributes(inode, true)? => {}
-        Kind::User | Kind::Privileged => return Err(Errno::EPERM.into()),
-        Kind::Unsupported => return Err(Errno::EOPNOTSUPP.into()),
-    }
+    call.check_attribute(inode, &name, true, Errno::EPERM)?;
     let all = &mut call.kernel.rare.attributes;
     let mut own = all.get(&inode).cloned().unwrap_or_default();
     let exists = own.contains_key(&name);
@@ -170,11 +182,7 @@ fn get(call: &mut Call, by: By) -> Answer {
     let [_, name, at, room, ..] = call.arguments;
     let inode = call.attributes_inode(by)?;
     let name = call.attribute_name(name)?;
-    match kind_of(&name)? {
-        Kind::User if call.can_have_attributes(inode, false)? => {}
-        Kind::User | Kind::Privileged => return Err(Errno::ENODATA.into()),
-        Kind::Unsupported => return Err(Errno::EOPNOTSUPP.into()),
-    }
+    call.check_attribute(inode, &name, false, Errno::ENODATA)?;
     let own = call.kernel.rare.attributes.get(&inode);
     let value = own.and_then(|own| own.get(&name)).cloned();
     call.tell(at, room, &value.ok_or(Errno::ENODATA)?)
@@ -193,11 +201,7 @@ fn remove(call: &mut Call, by: By) -> Answer {
     let name = call.arguments[1];
     let inode = call.attributes_inode(by)?;
     let name = call.attribute_name(name)?;
-    match kind_of(&name)? {
-        Kind::User if call.can_have_attributes(inode, true)? => {}
-        Kind::User | Kind::Privileged => return Err(Errno::EPERM.into()),
-        Kind::Unsupported => return Err(Errno::EOPNOTSUPP.into()),
-    }
+    call.check_attribute(inode, &name, true, Errno::EPERM)?;
     let all = &mut call.kernel.rare.attributes;
     let own = all.get_mut(&inode).ok_or(Errno::ENODATA)?;
     own.remove(&name).ok_or(Errno::ENODATA)?;
