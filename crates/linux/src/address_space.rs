@@ -95,6 +95,14 @@ impl Mapping {
         self.permissions & EXECUTE != 0
     }
 
+    /// So many of its bytes, as limits count them.
+    fn counted(&self, length: u64) -> u64 {
+        match self.purpose {
+            Purpose::Stack => length.min(STACK_COUNTED_BYTES),
+            _ => length,
+        }
+    }
+
     /// Private and writable, and no stack.
     pub fn is_data(&self) -> bool {
         !self.shared && self.permissions & WRITE != 0 && self.purpose != Purpose::Stack
@@ -284,20 +292,19 @@ impl AddressSpace {
     pub fn counted_bytes(&self, range: &Range<u64>) -> (u64, u64) {
         let (mut all, mut data) = (0, 0);
         for (length, mapping) in self.parts(range) {
-            all += match mapping.purpose {
-                Purpose::Stack => length.min(STACK_COUNTED_BYTES),
-                _ => length,
-            };
+            all += mapping.counted(length);
             data += if mapping.is_data() { length } else { 0 };
         }
         (all, data)
     }
 
-    /// Bytes of a range that `mlock` holds.
+    /// Bytes of a range that `mlock` holds, as limits count them.
     pub fn locked_bytes(&self, range: &Range<u64>) -> u64 {
         let locked = self.parts(range);
         let locked = locked.filter(|(_, mapping)| mapping.permissions & LOCKED != 0);
-        locked.map(|(length, _)| length).sum()
+        locked
+            .map(|(length, mapping)| mapping.counted(length))
+            .sum()
     }
 
     /// The mappings in a range, each with the length of what lies there.

@@ -1,5 +1,7 @@
 //! Futexes: threads waiting for a word in memory to change.
 
+use std::collections::BTreeSet;
+
 use serde::{Deserialize, Serialize};
 
 use crate::address_space::Backing;
@@ -19,9 +21,11 @@ const FUTEX_WAKE_OP: u64 = 5;
 const FUTEX_LOCK_PI: u64 = 6;
 const FUTEX_UNLOCK_PI: u64 = 7;
 const FUTEX_TRYLOCK_PI: u64 = 8;
-const FUTEX_LOCK_PI2: u64 = 13;
 const FUTEX_WAIT_BITSET: u64 = 9;
 const FUTEX_WAKE_BITSET: u64 = 10;
+const FUTEX_WAIT_REQUEUE_PI: u64 = 11;
+const FUTEX_CMP_REQUEUE_PI: u64 = 12;
+const FUTEX_LOCK_PI2: u64 = 13;
 const FUTEX_PRIVATE: u64 = 128;
 const FUTEX_CLOCK_REALTIME: u64 = 256;
 
@@ -43,24 +47,56 @@ impl Kernel {
         FutexKey::Private(space, address)
     }
 
+    /// The futexes that a thread stands at which waits so, each once.
+    pub(crate) fn futex_keys(&self, id: ThreadId, wait: Wait) -> Vec<FutexKey> {
+        match wait {
+            Wait::Futex { key, .. } | Wait::FutexMove { key, .. } => vec![key],
+            Wait::Futexes => {
+                let list = self.rare.futex_lists.get(&id).into_iter().flatten();
+                let distinct: BTreeSet<FutexKey> = list.copied().collect();
+                distinct.into_iter().collect()
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    /// Takes a thread out of a futex's queue.
+    pub(crate) fn leave_futex(&mut self, id: ThreadId, key: FutexKey) {
+        if let Some(queue) = self.futexes.get_mut(&key) {
+            queue.retain(|&waiter| waiter != id);
+            if queue.is_empty() {
+                self.futexes.remove(&key);
+            }
+        }
+    }
+
+    /// What a thread waits for, if it is blocked.
+    fn wait_of(&self, id: ThreadId) -> Option<Wait> {
+        match self.threads.get(&id)?.state {
+            ThreadState::Blocked { wait, .. } => Some(wait),
+            _ => None,
+        }
+    }
+
+    /// Up to `count` of the threads at a futex that wait so, in the order in which they came.
+    fn waiters(&self, key: FutexKey, count: u64, meets: impl Fn(Wait) -> bool) -> Vec<ThreadId> {
+        let queue = self.futexes.get(&key).into_iter().flatten().copied();
+        let found = queue.filter(|&id| self.wait_of(id).is_some_and(&meets));
+        found.take(count as usize).collect()
+    }
+
     /// Wakes up to `count` waiters whose bits meet `bitset`, first come first served.
     fn futex_wake(&mut self, key: FutexKey, count: u64, bitset: u32) -> u64 {
-        let Some(queue) = self.futexes.get(&key) else {
-            return 0;
-        };
-        let meets = |id: &&ThreadId| {
-            let state = self.threads.get(id).map(|thread| thread.state);
-            matches!(state, Some(ThreadState::Blocked { wait: Wait::Futex { bitset: b, .. }, .. })
-                if b & bitset != 0)
-        };
-        let woken: Vec<ThreadId> = queue
-            .iter()
-            .filter(meets)
-            .take(count as usize)
-            .copied()
-            .collect();
+        let woken = self.waiters(key, count, |wait| match wait {
+            Wait::Futex { bitset: bits, .. } => bits & bitset != 0,
+            Wait::Futexes => true,
+            _ => false,
+        });
         for &id in &woken {
-            self.unblock(id, Some(0));
+            // Who waits for several is told which one it was.
+            let list = self.rare.futex_lists.get(&id);
+            let place = list.and_then(|list| list.iter().position(|&one| one == key));
+            self.unblock(id, Some(place.unwrap_or(0) as i64));
         }
         woken.len() as u64
     }
@@ -73,14 +109,11 @@ impl Kernel {
 
     /// Moves up to `count` waiters to another futex without waking them.
     fn futex_move(&mut self, from: FutexKey, to: FutexKey, count: u64) -> u64 {
-        let Some(queue) = self.futexes.get_mut(&from) else {
-            return 0;
-        };
-        let moved: Vec<ThreadId> = queue.drain(..queue.len().min(count as usize)).collect();
-        if queue.is_empty() {
-            self.futexes.remove(&from);
-        }
+        let moved = self.waiters(from, count, |wait| {
+            matches!(wait, Wait::Futex { bitset: 1.., .. } | Wait::Futexes)
+        });
         for &id in &moved {
+            self.leave_futex(id, from);
             if let Some(thread) = self.threads.get_mut(&id)
                 && let ThreadState::Blocked {
                     wait: Wait::Futex { key, .. },
@@ -89,9 +122,65 @@ impl Kernel {
             {
                 *key = to;
             }
-            self.futexes.entry(to).or_default().push_back(id);
+            if let Some(list) = self.rare.futex_lists.get_mut(&id) {
+                for key in list.iter_mut().filter(|key| **key == from) {
+                    *key = to;
+                }
+            }
+            let queue = self.futexes.entry(to).or_default();
+            if !queue.contains(&id) {
+                queue.push_back(id);
+            }
         }
         moved.len() as u64
+    }
+
+    /// `FUTEX_CMP_REQUEUE_PI`: of those that wait to be moved to a word, the first one gets it if nobody
+    /// has it, and up to `count` others wait for it from then on. Tells how many those are together.
+    fn futex_move_to_word(
+        &mut self,
+        machine: &mut dyn Machine,
+        space: SpaceId,
+        from: FutexKey,
+        (address, to): (u64, FutexKey),
+        count: u64,
+    ) -> Result<u64, Errno> {
+        let word = self.futex_word(machine, space, address)?;
+        let all = self.waiters(from, u64::MAX, |_| true);
+        let meets = |id: &ThreadId| {
+            let wait = self.wait_of(*id);
+            matches!(wait, Some(Wait::FutexMove { target, .. }) if target == to)
+        };
+        if !all.iter().all(meets) {
+            return Err(Errno::EINVAL);
+        }
+        let mut rest = all.into_iter();
+        let given = if word & FUTEX_TID == 0 {
+            rest.next()
+        } else {
+            None
+        };
+        // The one that may be woken waits with the others if somebody has the word.
+        let most = count as usize + usize::from(given.is_none());
+        let moved: Vec<ThreadId> = rest.take(most).collect();
+        let owner = given.map_or(word, |id| id.0 & FUTEX_TID | word & !FUTEX_TID);
+        let waiters = if moved.is_empty() { 0 } else { FUTEX_WAITERS };
+        if owner | waiters != word {
+            self.copy_out(machine, space, address, &(owner | waiters).to_le_bytes())?;
+        }
+        if let Some(id) = given {
+            self.unblock(id, Some(0));
+        }
+        for &id in &moved {
+            self.leave_futex(id, from);
+            if let Some(thread) = self.threads.get_mut(&id)
+                && let ThreadState::Blocked { wait, .. } = &mut thread.state
+            {
+                *wait = Wait::Futex { key: to, bitset: 0 };
+            }
+            self.futexes.entry(to).or_default().push_back(id);
+        }
+        Ok(u64::from(given.is_some()) + moved.len() as u64)
     }
 
     fn futex_word(
@@ -222,19 +311,9 @@ impl Kernel {
         key: FutexKey,
         flags: u32,
     ) -> Result<bool, Errno> {
-        let waits = |id: &&ThreadId| {
-            let state = self.threads.get(id).map(|thread| thread.state);
-            matches!(
-                state,
-                Some(ThreadState::Blocked {
-                    wait: Wait::Futex { bitset: 0, .. },
-                    ..
-                })
-            )
-        };
-        let queue = self.futexes.get(&key).into_iter().flatten();
-        let mut waiting = queue.filter(waits).copied();
-        let (next, more) = (waiting.next(), waiting.next().is_some());
+        let to_be_given = |wait| matches!(wait, Wait::Futex { bitset: 0, .. });
+        let waiting = self.waiters(key, 2, to_be_given);
+        let (next, more) = (waiting.first().copied(), waiting.len() > 1);
         let Some(next) = next else {
             return Ok(false);
         };
@@ -324,6 +403,61 @@ fn unlock_word(call: &mut Call, address: u64, key: FutexKey) -> Answer {
     Ok(0)
 }
 
+/// The point in time at an address, on the machine's clock; none without an address.
+fn deadline_at(call: &mut Call, address: u64, real: bool) -> Result<Option<u64>, Errno> {
+    if address == 0 {
+        return Ok(None);
+    }
+    let time = call.duration_at(address)?;
+    let start = if real {
+        call.kernel.settings.clock_start_ns
+    } else {
+        0
+    };
+    Ok(Some(time.saturating_sub(start)))
+}
+
+/// `futex_waitv`.
+pub(crate) fn futex_waitv(call: &mut Call) -> Answer {
+    const WAITERS_MAX: u64 = 128;
+    const WAITER_BYTES: u64 = 24;
+    const SIZE_U32: u32 = 2;
+    const PRIVATE: u32 = FUTEX_PRIVATE as u32;
+    let [list, count, flags, timeout, clock, _] = call.arguments;
+    if flags as u32 != 0 || !(1..=WAITERS_MAX).contains(&count) || list == 0 {
+        return Err(Errno::EINVAL.into());
+    }
+    // CLOCK_REALTIME, CLOCK_MONOTONIC.
+    if timeout != 0 && !matches!(clock as i32, 0 | 1) {
+        return Err(Errno::EINVAL.into());
+    }
+    let deadline = deadline_at(call, timeout, clock as i32 == 0)?;
+    let mut waiters = Vec::new();
+    for index in 0..count {
+        let at = list.wrapping_add(index * WAITER_BYTES);
+        let (value, address) = (call.read_u64(at)?, call.read_u64(at.wrapping_add(8))?);
+        let flags = call.read_u32(at.wrapping_add(16))?;
+        let reserved = call.read_u32(at.wrapping_add(20))?;
+        if flags & !PRIVATE != SIZE_U32 || reserved != 0 {
+            return Err(Errno::EINVAL.into());
+        }
+        waiters.push((value, address, flags & PRIVATE != 0));
+    }
+    let mut keys = Vec::new();
+    for (value, address, private) in waiters {
+        let word = call.kernel.futex_word(call.machine, call.space, address)?;
+        if word != value as u32 {
+            return Err(Errno::EAGAIN.into());
+        }
+        keys.push(call.kernel.futex_key(call.space, address, private));
+    }
+    if deadline.is_some_and(|at| at <= call.machine.clock_ns()) {
+        return Err(Errno::ETIMEDOUT.into());
+    }
+    call.kernel.rare.futex_lists.insert(call.thread, keys);
+    Err(Stop::Wait(Wait::Futexes, deadline))
+}
+
 /// `futex`.
 pub(crate) fn futex(call: &mut Call) -> Answer {
     let [address, operation, value, fourth, second_address, sixth] = call.arguments;
@@ -339,19 +473,22 @@ pub(crate) fn futex(call: &mut Call) -> Answer {
         return Err(Errno::EINVAL.into());
     }
     match command {
-        FUTEX_WAIT | FUTEX_WAIT_BITSET => {
-            let deadline = if fourth == 0 {
-                None
-            } else {
+        FUTEX_WAIT | FUTEX_WAIT_BITSET | FUTEX_WAIT_REQUEUE_PI => {
+            let real = operation & FUTEX_CLOCK_REALTIME != 0;
+            let deadline = if command == FUTEX_WAIT && fourth != 0 {
                 let time = call.duration_at(fourth)?;
-                let absolute = command == FUTEX_WAIT_BITSET;
-                let start = call.kernel.settings.clock_start_ns;
-                let now = call.machine.clock_ns();
-                Some(match (absolute, operation & FUTEX_CLOCK_REALTIME != 0) {
-                    (false, _) => now.saturating_add(time),
-                    (true, false) => time,
-                    (true, true) => time.saturating_sub(start),
-                })
+                Some(call.machine.clock_ns().saturating_add(time))
+            } else {
+                deadline_at(call, fourth, real)?
+            };
+            let wait = if command == FUTEX_WAIT_REQUEUE_PI {
+                let target = call.kernel.futex_key(call.space, second_address, private);
+                if target == key || !second_address.is_multiple_of(4) {
+                    return Err(Errno::EINVAL.into());
+                }
+                Wait::FutexMove { key, target }
+            } else {
+                Wait::Futex { key, bitset }
             };
             if call.kernel.futex_word(call.machine, call.space, address)? != value as u32 {
                 return Err(Errno::EAGAIN.into());
@@ -359,7 +496,21 @@ pub(crate) fn futex(call: &mut Call) -> Answer {
             if deadline.is_some_and(|at| at <= call.machine.clock_ns()) {
                 return Err(Errno::ETIMEDOUT.into());
             }
-            Err(Stop::Wait(Wait::Futex { key, bitset }, deadline))
+            Err(Stop::Wait(wait, deadline))
+        }
+        FUTEX_CMP_REQUEUE_PI => {
+            let second = call.kernel.futex_key(call.space, second_address, private);
+            if value != 1 || second == key {
+                return Err(Errno::EINVAL.into());
+            }
+            if call.kernel.futex_word(call.machine, call.space, address)? != sixth as u32 {
+                return Err(Errno::EAGAIN.into());
+            }
+            let count = fourth.min(i32::MAX as u64);
+            let target = (second_address, second);
+            let moved =
+                (call.kernel).futex_move_to_word(call.machine, call.space, key, target, count)?;
+            Ok(moved)
         }
         FUTEX_WAKE | FUTEX_WAKE_BITSET => {
             if address % 4 != 0 {
@@ -408,18 +559,8 @@ pub(crate) fn futex(call: &mut Call) -> Answer {
             Ok(woken)
         }
         FUTEX_LOCK_PI | FUTEX_LOCK_PI2 => {
-            let deadline = if fourth == 0 {
-                None
-            } else {
-                let time = call.duration_at(fourth)?;
-                let real = command == FUTEX_LOCK_PI || operation & FUTEX_CLOCK_REALTIME != 0;
-                let start = call.kernel.settings.clock_start_ns;
-                Some(if real {
-                    time.saturating_sub(start)
-                } else {
-                    time
-                })
-            };
+            let real = command == FUTEX_LOCK_PI || operation & FUTEX_CLOCK_REALTIME != 0;
+            let deadline = deadline_at(call, fourth, real)?;
             lock_word(call, address, key, Taken::Wait(deadline))
         }
         FUTEX_TRYLOCK_PI => lock_word(call, address, key, Taken::Refuse),

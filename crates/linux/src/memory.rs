@@ -518,6 +518,7 @@ impl Kernel {
             return;
         }
         self.end_request_contexts_of(space);
+        self.rare.future_locks.remove(&space);
         let mappings = self.spaces.remove(space, &mut self.frames);
         for mapping in mappings.values() {
             if let Some(inode) = mapping.inode() {

@@ -4,7 +4,7 @@
 //! the numbers, and takes no byte while it is empty: a program that never uses it pays for no line
 //! of it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -12,6 +12,7 @@ use serde::de::DeserializeOwned;
 use crate::asynchronous::Asynchronous;
 use crate::futex::Departed;
 use crate::jobs::Jobs;
+use crate::machine::{SpaceId, ThreadId};
 use crate::net::Sockets;
 use crate::owners::Owners;
 use crate::queues::Queues;
@@ -20,6 +21,7 @@ use crate::signal::SignalFile;
 use crate::syscalls::attributes::Attributes;
 use crate::syscalls::preferences::AllWishes;
 use crate::system_v::SystemV;
+use crate::thread::FutexKey;
 use crate::timers::{TimerFile, Timers};
 use crate::vfs::InodeId;
 use crate::vfs::descriptor::{OpenFiles, Table};
@@ -57,6 +59,10 @@ pub(crate) struct Rare {
     pub asynchronous: Asynchronous,
     /// Part 31.
     pub attributes: BTreeMap<InodeId, Attributes>,
+    /// Part 32: the spaces in which what will be mapped is locked.
+    pub future_locks: BTreeSet<SpaceId>,
+    /// Part 33: what the threads wait for that wait for several futexes.
+    pub futex_lists: BTreeMap<ThreadId, Vec<FutexKey>>,
 }
 
 /// The rare parts of open files, which stand with their kind.
@@ -110,6 +116,8 @@ impl Rare {
         append_part(out, 27, self.owners.is_empty(), &self.owners);
         append_part(out, 30, self.asynchronous.is_empty(), &self.asynchronous);
         append_part(out, 31, self.attributes.is_empty(), &self.attributes);
+        append_part(out, 32, self.future_locks.is_empty(), &self.future_locks);
+        append_part(out, 33, self.futex_lists.is_empty(), &self.futex_lists);
     }
 
     /// The parts that stand in bytes; `None` if the bytes are damaged.
@@ -144,6 +152,8 @@ impl Rare {
                 27 => take_part(rest, &mut rare.owners)?,
                 30 => take_part(rest, &mut rare.asynchronous)?,
                 31 => take_part(rest, &mut rare.attributes)?,
+                32 => take_part(rest, &mut rare.future_locks)?,
+                33 => take_part(rest, &mut rare.futex_lists)?,
                 _ => return None,
             };
         }

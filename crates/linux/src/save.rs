@@ -393,6 +393,10 @@ impl Kernel {
         if !wishes.all(|wishes| wishes.death_signal <= SIGNAL_MAX) {
             return Err("a signal has an impossible number");
         }
+        let mut spaces = rare.future_locks.iter();
+        if !spaces.all(|&id| self.spaces.get(id).is_some()) {
+            return Err("memory is locked in a space that is gone");
+        }
         if !rare.seals.keys().all(|&id| self.files.file(id).is_ok()) {
             return Err("a seal is on no file");
         }
@@ -617,6 +621,19 @@ impl Kernel {
         }
         let queues: usize = self.futexes.values().map(VecDeque::len).sum();
         let mut waiting = 0;
+        let waits_for_several = |id: &ThreadId| {
+            let state = self.threads.get(id).map(|thread| thread.state);
+            matches!(
+                state,
+                Some(ThreadState::Blocked {
+                    wait: Wait::Futexes,
+                    ..
+                })
+            )
+        };
+        if !self.rare.futex_lists.keys().all(waits_for_several) {
+            return wrong;
+        }
         for (id, thread) in &self.threads {
             let placed = match thread.state {
                 ThreadState::Ready => ready.contains(id),
@@ -624,12 +641,16 @@ impl Kernel {
                     self.scheduler.running.get(hart as usize) == Some(&Some(*id))
                 }
                 ThreadState::Blocked {
-                    wait: Wait::Futex { key, .. },
+                    wait: wait @ (Wait::Futex { .. } | Wait::Futexes | Wait::FutexMove { .. }),
                     ..
                 } => {
-                    waiting += 1;
-                    let queue = self.futexes.get(&key);
-                    queue.is_some_and(|queue| queue.iter().filter(|w| *w == id).count() == 1)
+                    let keys = self.futex_keys(*id, wait);
+                    waiting += keys.len();
+                    let stands = |key: &FutexKey| {
+                        let queue = self.futexes.get(key);
+                        queue.is_some_and(|queue| queue.iter().filter(|w| *w == id).count() == 1)
+                    };
+                    !keys.is_empty() && keys.iter().all(stands)
                 }
                 ThreadState::Blocked {
                     wait: Wait::Fifo { inode, .. },

@@ -145,7 +145,7 @@ impl Kernel {
                 thread.retry_deadline_ns = deadline_ns;
             }
         }
-        if let Wait::Futex { key, .. } = wait {
+        for key in self.futex_keys(id, wait) {
             self.futexes.entry(key).or_default().push_back(id);
         }
         if let Some(at) = deadline_ns {
@@ -179,13 +179,11 @@ impl Kernel {
         if let Some(at) = deadline_ns {
             self.scheduler.deadlines.remove(&(at, id));
         }
-        if let Wait::Futex { key, .. } = wait
-            && let Some(queue) = self.futexes.get_mut(&key)
-        {
-            queue.retain(|&waiter| waiter != id);
-            if queue.is_empty() {
-                self.futexes.remove(&key);
-            }
+        for key in self.futex_keys(id, wait) {
+            self.leave_futex(id, key);
+        }
+        if wait == Wait::Futexes {
+            self.rare.futex_lists.remove(&id);
         }
         if let Wait::Fifo { inode, .. } = wait {
             self.free_inode_if_unused(inode);
@@ -318,7 +316,7 @@ impl Kernel {
             self.scheduler.deadlines.remove(&(at, id));
             match wait {
                 Some(ThreadState::Blocked {
-                    wait: Wait::Futex { .. },
+                    wait: Wait::Futex { .. } | Wait::Futexes | Wait::FutexMove { .. },
                     ..
                 }) => {
                     self.unblock(id, Some(-i64::from(Errno::ETIMEDOUT.0)));

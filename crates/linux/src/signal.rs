@@ -560,6 +560,7 @@ impl Kernel {
 
     /// Notes that a thread's call was interrupted; what becomes of it depends on the handler.
     pub(crate) fn interrupt_at_once(&mut self, id: ThreadId, wait: Wait, deadline_ns: Option<u64>) {
+        self.rare.futex_lists.remove(&id);
         let Some(thread) = self.threads.get_mut(&id) else {
             return;
         };

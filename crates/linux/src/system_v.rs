@@ -128,6 +128,12 @@ pub(crate) struct SystemV {
 }
 
 impl SystemV {
+    /// True if a process's end has something to undo.
+    pub fn undoes(&self, process: ProcessId) -> bool {
+        let mut own = self.undo.range((process, 0)..=(process, u32::MAX));
+        own.next().is_some()
+    }
+
     pub fn is_empty(&self) -> bool {
         (self.segments.next, self.sets.next, self.queues.next) == (0, 0, 0)
     }

@@ -71,6 +71,12 @@ pub(crate) enum Wait {
     Alone,
     /// Somebody to open the other end of a FIFO, who then opens this one, too.
     Fifo { inode: InodeId, flags: u32 },
+    /// A wake-up of one of several futexes, which stand in [`crate::rare::Rare::futex_lists`]; then the
+    /// call returns its place among them, or ETIMEDOUT at the deadline.
+    Futexes,
+    /// To be moved from one futex to another (`FUTEX_CMP_REQUEUE_PI`), where it waits to be given the
+    /// word; ETIMEDOUT at the deadline.
+    FutexMove { key: FutexKey, target: FutexKey },
 }
 
 impl Wait {
@@ -78,7 +84,7 @@ impl Wait {
     pub fn restarts(self, has_deadline: bool) -> bool {
         match self {
             Wait::Futex { .. } | Wait::Files => !has_deadline,
-            Wait::Child | Wait::Fifo { .. } => true,
+            Wait::Child | Wait::Fifo { .. } | Wait::Futexes | Wait::FutexMove { .. } => true,
             Wait::Sleep { .. }
             | Wait::Readiness
             | Wait::Signals { .. }
@@ -90,7 +96,7 @@ impl Wait {
 
     /// True if the call is made again whatever the handler says.
     pub fn always_restarts(self) -> bool {
-        matches!(self, Wait::Futex { bitset: 0, .. })
+        matches!(self, Wait::Futex { bitset: 0, .. } | Wait::FutexMove { .. })
     }
 
     /// True if a signal ends the wait, unless it ends the process.

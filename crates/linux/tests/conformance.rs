@@ -295,6 +295,16 @@ fn reports_of_the_system() {
 }
 
 #[test]
+fn memory_that_is_locked_and_capabilities() {
+    has_known_facts("locked");
+}
+
+#[test]
+fn several_futexes_and_moves_to_mutexes() {
+    has_known_facts("futexes");
+}
+
+#[test]
 fn owners_and_wishes() {
     has_known_facts("owners");
 }

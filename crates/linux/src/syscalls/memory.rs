@@ -4,9 +4,10 @@ use super::files::SEAL_WRITE;
 use super::{Answer, Call, Stop};
 use crate::address_space::{Backing, LOWEST, Mapping, Purpose, SPACE_END};
 use crate::errno::Errno;
-use crate::limits::Resource;
-use crate::machine::PAGE_BYTES;
-use crate::page_table::{EXECUTE, READ, WRITE};
+use crate::kernel::Kernel;
+use crate::limits::{Resource, UNLIMITED};
+use crate::machine::{PAGE_BYTES, SpaceId};
+use crate::page_table::{EXECUTE, LOCKED, READ, WRITE};
 use crate::vfs::descriptor::Object;
 use crate::vfs::inode::Device;
 use crate::vfs::{FileNode, Node};
@@ -16,6 +17,7 @@ const MAP_PRIVATE: u64 = 2;
 const MAP_SHARED_VALIDATE: u64 = 3;
 const MAP_FIXED: u64 = 0x10;
 const MAP_ANONYMOUS: u64 = 0x20;
+const MAP_LOCKED: u64 = 0x2000;
 const MAP_FIXED_NOREPLACE: u64 = 0x10_0000;
 
 const MREMAP_MAYMOVE: u64 = 1;
@@ -137,12 +139,18 @@ pub(crate) fn mmap(call: &mut Call) -> Answer {
     let data = !shared && permissions & WRITE != 0;
     call.kernel
         .check_mapped(call.process, length, data, &(start..start + length))?;
+    let locked = if flags & MAP_LOCKED != 0 {
+        locked_limit(call).map(|_| LOCKED)?
+    } else {
+        call.kernel.future_lock(call.space)
+    };
+    call.check_locked(locked, length)?;
     if shared && backing == Backing::Anonymous {
         backing = shared_memory(call, length);
     }
     let mapping = Mapping {
         end: start + length,
-        permissions,
+        permissions: permissions | locked,
         shared,
         backing,
         purpose: Purpose::Plain,
@@ -227,6 +235,7 @@ pub(crate) fn mremap(call: &mut Call) -> Answer {
     let data = !mapping.shared && mapping.permissions & WRITE != 0;
     call.kernel
         .check_mapped(call.process, more, data, &(0..0))?;
+    call.check_locked(mapping.permissions & LOCKED, more)?;
     let kernel = &mut *call.kernel;
     if flags & MREMAP_FIXED == 0 && !stays {
         if new_length <= old_length {
@@ -318,12 +327,14 @@ pub(crate) fn brk(call: &mut Call) -> Answer {
     if new_end > old_end {
         let more = new_end - old_end;
         let may = call.kernel.check_mapped(call.process, more, true, &(0..0));
+        let locked = call.kernel.future_lock(call.space);
+        let may = may.and_then(|()| call.check_locked(locked, more));
         if !space.is_free(&(old_end..new_end)) || may.is_err() {
             return Ok(now);
         }
         let mapping = Mapping {
             end: new_end,
-            permissions: READ | WRITE,
+            permissions: READ | WRITE | locked,
             shared: false,
             backing: Backing::Anonymous,
             purpose: Purpose::Heap,
@@ -403,6 +414,29 @@ pub(crate) fn msync(call: &mut Call) -> Answer {
     }
 }
 
+impl Kernel {
+    /// [`LOCKED`] if what will be mapped in a space is locked (`MCL_FUTURE`), else nothing.
+    pub(crate) fn future_lock(&self, space: SpaceId) -> u64 {
+        let locked = self.rare.future_locks.contains(&space);
+        if locked { LOCKED } else { 0 }
+    }
+}
+
+impl Call<'_> {
+    /// Fails if the process may not have so many more bytes locked; `locked` says whether they will be.
+    pub fn check_locked(&self, locked: u64, more: u64) -> Result<(), Errno> {
+        let limit = self.process().limit(Resource::LockedBytes);
+        if locked == 0 || limit == UNLIMITED {
+            return Ok(());
+        }
+        let now = self.kernel.spaces[self.space].locked_bytes(&(0..SPACE_END));
+        if now.saturating_add(more) > limit {
+            return Err(Errno::EAGAIN);
+        }
+        Ok(())
+    }
+}
+
 /// The pages that `mlock` and its kin are about.
 fn locked_range(call: &Call) -> Result<std::ops::Range<u64>, Errno> {
     let [address, length, ..] = call.arguments;
@@ -415,12 +449,17 @@ fn locked_range(call: &Call) -> Result<std::ops::Range<u64>, Errno> {
     }
 }
 
-/// `mlock`, `mlock2`: nothing is ever paged out, so it only counts against the limit.
-pub(crate) fn mlock(call: &mut Call) -> Answer {
-    let limit = call.process().limit(Resource::LockedBytes);
-    if limit == 0 {
-        return Err(Errno::EPERM.into());
+/// The limit of an unprivileged process, which may lock nothing if that is 0.
+fn locked_limit(call: &Call) -> Result<u64, Errno> {
+    match call.process().limit(Resource::LockedBytes) {
+        0 => Err(Errno::EPERM),
+        limit => Ok(limit),
     }
+}
+
+/// `mlock`: nothing is ever paged out, so it only counts against the limit.
+pub(crate) fn mlock(call: &mut Call) -> Answer {
+    let limit = locked_limit(call)?;
     let range = locked_range(call)?;
     let space = &mut call.kernel.spaces[call.space];
     let new = (range.end - range.start) - space.locked_bytes(&range);
@@ -431,6 +470,15 @@ pub(crate) fn mlock(call: &mut Call) -> Answer {
     Ok(0)
 }
 
+/// `mlock2`: pages count whether they are there or not, so that `MLOCK_ONFAULT` changes nothing.
+pub(crate) fn mlock2(call: &mut Call) -> Answer {
+    const MLOCK_ONFAULT: u64 = 1;
+    if call.arguments[2] & !MLOCK_ONFAULT != 0 {
+        return Err(Errno::EINVAL.into());
+    }
+    mlock(call)
+}
+
 /// `munlock`.
 pub(crate) fn munlock(call: &mut Call) -> Answer {
     let range = locked_range(call)?;
@@ -438,7 +486,7 @@ pub(crate) fn munlock(call: &mut Call) -> Answer {
     Ok(0)
 }
 
-/// `mlockall`: what is mapped now. What will be mapped is not counted.
+/// `mlockall`: what is mapped now, and what will be.
 pub(crate) fn mlockall(call: &mut Call) -> Answer {
     const MCL_CURRENT: u64 = 1;
     const MCL_FUTURE: u64 = 2;
@@ -447,10 +495,7 @@ pub(crate) fn mlockall(call: &mut Call) -> Answer {
     if flags & !(MCL_CURRENT | MCL_FUTURE | MCL_ONFAULT) != 0 || flags & !MCL_ONFAULT == 0 {
         return Err(Errno::EINVAL.into());
     }
-    let limit = call.process().limit(Resource::LockedBytes);
-    if limit == 0 {
-        return Err(Errno::EPERM.into());
-    }
+    let limit = locked_limit(call)?;
     let space = &mut call.kernel.spaces[call.space];
     if flags & MCL_CURRENT != 0 {
         if space.counted_bytes(&(0..SPACE_END)).0 > limit {
@@ -458,12 +503,19 @@ pub(crate) fn mlockall(call: &mut Call) -> Answer {
         }
         space.set_locked(&(0..SPACE_END), true);
     }
+    let future = &mut call.kernel.rare.future_locks;
+    if flags & MCL_FUTURE != 0 {
+        future.insert(call.space);
+    } else {
+        future.remove(&call.space);
+    }
     Ok(0)
 }
 
 /// `munlockall`.
 pub(crate) fn munlockall(call: &mut Call) -> Answer {
     call.kernel.spaces[call.space].set_locked(&(0..SPACE_END), false);
+    call.kernel.rare.future_locks.remove(&call.space);
     Ok(0)
 }
 

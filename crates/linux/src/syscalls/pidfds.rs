@@ -6,7 +6,7 @@
 use super::{Answer, Call};
 use crate::errno::Errno;
 use crate::process::ProcessId;
-use crate::signal::{SI_USER, SignalInfo, Target};
+use crate::signal::{SI_USER, SIGKILL, SignalInfo, Target};
 use crate::syscalls::signals::{info_at, signal_number};
 use crate::vfs::descriptor::{Descriptor, O_NONBLOCK, Object, OpenFile};
 
@@ -95,4 +95,20 @@ pub(crate) fn pidfd_getfd(call: &mut Call) -> Answer {
         file.references += 1;
     }
     Ok(u64::from(installed))
+}
+
+/// `process_mrelease`: what a process has that is about to end goes with it.
+pub(crate) fn process_mrelease(call: &mut Call) -> Answer {
+    let [number, flags, ..] = call.arguments;
+    if flags != 0 {
+        return Err(Errno::EINVAL.into());
+    }
+    let id = call.process_behind(number)?;
+    let process = call.kernel.processes.get(id).ok_or(Errno::ESRCH)?;
+    let is_killed = (process.pending.iter()).any(|info| info.signal == SIGKILL);
+    if process.ending.is_some() || is_killed {
+        Ok(0)
+    } else {
+        Err(Errno::EINVAL.into())
+    }
 }

@@ -11,7 +11,7 @@ use super::transfer::{STEP_BYTES, part_of, total};
 use super::{Answer, Call, Stop};
 use crate::errno::Errno;
 use crate::machine::ThreadId;
-use crate::process::USER_ID;
+use crate::process::{Process, USER_ID};
 
 /// What a thread wishes, where that is not what everybody has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -357,8 +357,14 @@ pub(crate) fn kcmp(call: &mut Call) -> Answer {
         }
         // KCMP_VM.
         1 => first.space.cmp(&second.space),
-        // KCMP_FILES, KCMP_FS, KCMP_SIGHAND, KCMP_IO, KCMP_SYSVSEM: each process has its own.
-        2..=6 => first.id.cmp(&second.id),
+        // KCMP_FILES, KCMP_FS, KCMP_SIGHAND, KCMP_IO: each process has its own.
+        2..=5 => first.id.cmp(&second.id),
+        // KCMP_SYSVSEM: so has who has something to undo; the others have nothing, which is the same.
+        6 => {
+            let system_v = &call.kernel.rare.system_v;
+            let own = |process: &Process| system_v.undoes(process.id).then_some(process.id);
+            own(first).cmp(&own(second))
+        }
         _ => return Err(Errno::EINVAL.into()),
     };
     Ok(match order {

@@ -170,11 +170,13 @@ pub(crate) fn shmat(call: &mut Call) -> Answer {
     };
     call.kernel
         .check_mapped(call.process, length, false, &(start..start + length))?;
+    let locked = call.kernel.future_lock(call.space);
+    call.check_locked(locked, length)?;
     let write = if flags & SHM_RDONLY == 0 { WRITE } else { 0 };
     let execute = if flags & SHM_EXEC == 0 { 0 } else { EXECUTE };
     let mapping = Mapping {
         end: start + length,
-        permissions: READ | write | execute,
+        permissions: READ | write | execute | locked,
         shared: true,
         backing: Backing::File {
             inode,

@@ -102,6 +102,53 @@ pub(crate) fn clock_settime(call: &mut Call) -> Answer {
     }
 }
 
+/// `adjtimex`: nobody adjusts the clock, and nobody may.
+pub(crate) fn adjtimex(call: &mut Call) -> Answer {
+    call.arguments = [0, call.arguments[0], 0, 0, 0, 0];
+    clock_adjtime(call)
+}
+
+/// `clock_adjtime`: the state of a clock that was never set by another.
+pub(crate) fn clock_adjtime(call: &mut Call) -> Answer {
+    const TIMEX_BYTES: usize = 208;
+    /// Of `adjtime`, only to be told what is left.
+    const OFFSET_READ: u32 = 0xa001;
+    /// Microseconds that the clock may be wrong by, at most.
+    const ERROR_MAX: u64 = 16_000_000;
+    const UNSYNCHRONISED: u64 = 64;
+    const TIME_ERROR: u64 = 5;
+    let [clock, address, ..] = call.arguments;
+    let modes = call.read_u32(address)?;
+    match clock as i32 {
+        0 if modes == 0 || modes == OFFSET_READ => {}
+        0 => return Err(Errno::EPERM.into()),
+        1..=9 => return Err(Errno::EOPNOTSUPP.into()),
+        _ => return Err(Errno::EINVAL.into()),
+    }
+    let now = call.now_ns();
+    let words = [
+        (16, 0),
+        (24, ERROR_MAX),
+        (32, ERROR_MAX),
+        (40, UNSYNCHRONISED),
+        // The loop's time constant, and the precision and the tolerance of the clock.
+        (48, 2),
+        (56, 1),
+        (64, 500 << 16),
+        (72, now / 1_000_000_000),
+        (80, now / 1000 % 1_000_000),
+        // Microseconds between ticks.
+        (88, 10_000),
+    ];
+    let mut bytes = [0; TIMEX_BYTES];
+    bytes[..4].copy_from_slice(&modes.to_le_bytes());
+    for (at, value) in words {
+        bytes[at..at + 8].copy_from_slice(&u64::to_le_bytes(value));
+    }
+    call.write(address, &bytes)?;
+    Ok(TIME_ERROR)
+}
+
 /// `gettimeofday`.
 pub(crate) fn gettimeofday(call: &mut Call) -> Answer {
     let [address, zone, ..] = call.arguments;

@@ -1,7 +1,9 @@
 // Mutexes whose owners are gone or hand them on, and wishes: what qemu does not know.
 #include "facts.h"
 #include <pthread.h>
+#include <sys/sem.h>
 #include <sys/syscall.h>
+#include <sys/timex.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
 
@@ -180,6 +182,37 @@ static void wishes(void)
     int copy = dup(1);
     CALL(syscall(SYS_kcmp, getpid(), getpid(), 0, 1, copy));
     FACT(syscall(SYS_kcmp, getpid(), getpid(), 0, 0, copy) != 0);
+    pid_t other = fork();
+    if (other == 0) {
+        pause();
+        _exit(0);
+    }
+    CALL(syscall(SYS_kcmp, getpid(), other, 6, 0, 0));
+    int set = semget(IPC_PRIVATE, 1, 0600);
+    struct sembuf up = {0, 1, SEM_UNDO};
+    semop(set, &up, 1);
+    FACT(syscall(SYS_kcmp, getpid(), other, 6, 0, 0) != 0);
+    CALL(syscall(SYS_kcmp, getpid(), getpid(), 6, 0, 0));
+    semctl(set, 0, IPC_RMID);
+    int process = syscall(SYS_pidfd_open, other, 0);
+    CALL(syscall(448, process, 1));
+    CALL(syscall(448, process, 0));
+    CALL(syscall(448, 0, 0));
+    kill(other, SIGKILL);
+    siginfo_t info;
+    waitid(P_PID, other, &info, WEXITED | WNOWAIT);
+    CALL(syscall(448, process, 0));
+    waitpid(other, NULL, 0);
+    CALL(syscall(448, process, 0));
+    struct timex adjustment = {.modes = ADJ_TICK, .tick = 10001};
+    CALL(syscall(SYS_adjtimex, &adjustment));
+    CALL(syscall(SYS_clock_adjtime, CLOCK_REALTIME, &adjustment));
+    adjustment.modes = 0;
+    WORKS(syscall(SYS_clock_adjtime, CLOCK_REALTIME, &adjustment));
+    FACT(adjustment.tick);
+    FACT(adjustment.precision);
+    CALL(syscall(SYS_clock_adjtime, CLOCK_MONOTONIC, &adjustment));
+    CALL(syscall(SYS_clock_adjtime, 99, &adjustment));
     char text[8] = "";
     struct iovec near[2] = {{text, 2}, {text + 2, 4}}, far = {to, 6};
     CALL(syscall(SYS_process_vm_readv, getpid(), near, 2, &far, 1, 0));
