@@ -28,7 +28,11 @@ pub(crate) type Owners = BTreeMap<u32, Owner>;
 pub(crate) fn can_tell(object: &Object) -> bool {
     matches!(
         object,
-        Object::Socket(_) | Object::PipeReader(_) | Object::PipeWriter(_) | Object::Fifo { .. }
+        Object::Socket(_)
+            | Object::PipeReader(_)
+            | Object::PipeWriter(_)
+            | Object::Fifo { .. }
+            | Object::Terminal { .. }
     )
 }
 

@@ -305,6 +305,11 @@ fn several_futexes_and_moves_to_mutexes() {
 }
 
 #[test]
+fn pseudo_terminals_of_old_and_their_owners() {
+    has_known_facts("ptys");
+}
+
+#[test]
 fn owners_and_wishes() {
     has_known_facts("owners");
 }

@@ -34,6 +34,7 @@ fn resumes(source: &str, slice: u64, restore_every: u64) {
 #[test]
 fn with_threads_blocked_on_futexes() {
     resumes("threads.c", 300, 7);
+    resumes("futexes.c", 300, 7);
 }
 
 #[test]

@@ -853,6 +853,7 @@ pub(crate) fn fcntl(call: &mut Call) -> Answer {
                 F_SETTABLE
             };
             file.flags = file.flags & !settable | argument as u32 & settable;
+            own_terminal(call, number)?;
             Ok(0)
         }
         5..=7 => record_lock(call, number, command, argument, false),
@@ -877,6 +878,30 @@ pub(crate) fn fcntl(call: &mut Call) -> Answer {
             Err(Errno::EINVAL.into())
         }
     }
+}
+
+/// A terminal that is to tell of input has an owner from then on: who is in the foreground, else who
+/// asked.
+fn own_terminal(call: &mut Call, number: u64) -> Result<(), Errno> {
+    let id = call.descriptor(number)?.file;
+    let file = call.file(number)?;
+    let Object::Terminal {
+        terminal, master, ..
+    } = file.object
+    else {
+        return Ok(());
+    };
+    let is_told = file.flags & O_ASYNC != 0;
+    let foreground = call.kernel.open.terminals.get(terminal);
+    let foreground = foreground.map_or(0, |terminal| terminal.foreground);
+    let owner = match foreground {
+        group if group != 0 && !master => Owner::Group(group),
+        _ => Owner::Process(call.process),
+    };
+    if is_told {
+        call.kernel.rare.owners.entry(id).or_insert(owner);
+    }
+    Ok(())
 }
 
 /// `F_SETOWN`: a process, or a group as its negative number.
@@ -1166,7 +1191,7 @@ pub(crate) fn ioctl(call: &mut Call) -> Answer {
     if let Object::Terminal {
         terminal, master, ..
     } = call.file(number)?.object
-        && !matches!(request & 0xffff_ffff, 0x5450 | 0x5451 | 0x5421)
+        && !matches!(request & 0xffff_ffff, 0x5450 | 0x5451 | 0x5452 | 0x5421)
     {
         return terminals::control(call, (terminal, master), request & 0xffff_ffff, address);
     }
@@ -1199,6 +1224,7 @@ pub(crate) fn ioctl(call: &mut Call) -> Answer {
             let on = call.read_u32(address)? != 0;
             let file = call.file_mut(number)?;
             file.flags = file.flags & !O_ASYNC | if on { O_ASYNC } else { 0 };
+            own_terminal(call, number)?;
             Ok(0)
         }
         // FIONREAD.

@@ -188,8 +188,11 @@ pub(crate) fn sysinfo(call: &mut Call) -> Answer {
 pub(crate) fn prctl(call: &mut Call) -> Answer {
     const NAME_BYTES: usize = 16;
     const LAST_CAPABILITY: u64 = 40;
-    let [option, argument, ..] = call.arguments;
+    let [option, argument, others @ .., _] = call.arguments;
     match option as i32 {
+        // PR_SET_NO_NEW_PRIVS, PR_GET_NO_NEW_PRIVS.
+        38 if argument != 1 || others != [0; 3] => Err(Errno::EINVAL.into()),
+        39 if argument != 0 || others != [0; 3] => Err(Errno::EINVAL.into()),
         // PR_SET_NO_NEW_PRIVS, PR_SET_TIMERSLACK, PR_SET_VMA change nothing; PR_GET_NO_NEW_PRIVS,
         // PR_GET_KEEPCAPS, PR_GET_SECUREBITS, PR_GET_THP_DISABLE are off.
         38 | 29 | 0x5356_4d41 | 39 | 7 | 27 | 42 => Ok(0),

@@ -9,6 +9,7 @@ use crate::process::ProcessId;
 use crate::signal::{SI_USER, SIGKILL, SignalInfo, Target};
 use crate::syscalls::signals::{info_at, signal_number};
 use crate::vfs::descriptor::{Descriptor, O_NONBLOCK, Object, OpenFile};
+use crate::vfs::path::subject_of;
 
 impl Call<'_> {
     /// The process that a descriptor stands for.
@@ -16,6 +17,18 @@ impl Call<'_> {
         match self.file(number)?.object {
             Object::Process(id) => Ok(id),
             _ => Err(Errno::EBADF),
+        }
+    }
+
+    /// The process that is sent a signal through a descriptor, which may be open on its directory in
+    /// `/proc`, too.
+    fn process_signalled(&self, number: u64) -> Result<ProcessId, Errno> {
+        let file = self.file(number)?;
+        match file.object {
+            Object::Inode(inode) if inode == self.kernel.files.process => {
+                subject_of(&format!("{}/", file.path)).ok_or(Errno::EBADF)
+            }
+            _ => self.process_behind(number),
         }
     }
 
@@ -54,7 +67,7 @@ pub(crate) fn pidfd_open(call: &mut Call) -> Answer {
 /// `pidfd_send_signal`.
 pub(crate) fn pidfd_send_signal(call: &mut Call) -> Answer {
     let [number, signal, address, flags, ..] = call.arguments;
-    let id = call.process_behind(number)?;
+    let id = call.process_signalled(number)?;
     if flags != 0 {
         return Err(Errno::EINVAL.into());
     }

@@ -357,7 +357,9 @@ pub(crate) fn write(
     }
     let mut count = 0;
     let mut signals = Vec::new();
+    let mut news = [false; 2];
     if let Some(terminal) = call.kernel.open.terminals.get_mut(id) {
+        let before = terminal.arrived();
         for &byte in rest {
             if master && terminal.input_room() > 0 {
                 let signal = terminal.receive(byte);
@@ -369,6 +371,8 @@ pub(crate) fn write(
             }
             count += 1;
         }
+        let after = terminal.arrived();
+        news = [after[0] > before[0], after[1] > before[1]];
     }
     for (foreground, signal) in signals {
         if foreground != 0 {
@@ -377,6 +381,12 @@ pub(crate) fn write(
     }
     if count > 0 {
         call.kernel.wake_all_file_waiters();
+        call.kernel.tell_owners(|file| match file.object {
+            Object::Terminal {
+                terminal, master, ..
+            } => terminal == id && news[usize::from(master)],
+            _ => false,
+        });
     }
     let done = done + count;
     if done == bytes.len() {
@@ -405,6 +415,9 @@ pub(crate) fn control(
 ) -> Answer {
     const TCSETS: u64 = 0x5402;
     const TCSETSF: u64 = 0x5404;
+    const TCGETA: u64 = 0x5405;
+    const TCSETA: u64 = 0x5406;
+    const TCSETAF: u64 = 0x5408;
     const TCSETS2: u64 = 0x402c_542b;
     const TCSETSF2: u64 = 0x402c_542d;
     let terminal = call.kernel.open.terminals.get(id).ok_or(Errno::EIO)?;
@@ -430,6 +443,22 @@ pub(crate) fn control(
                     terminal.flush(true, false);
                 }
                 terminal.set(Settings::from_bytes(&bytes));
+            }
+        }
+        TCGETA => {
+            let bytes = terminal.settings.to_old_bytes();
+            call.write(address, &bytes)?;
+        }
+        TCSETA..=TCSETAF => {
+            let mut bytes = [0; Settings::OLD_BYTES];
+            let kernel = &mut *call.kernel;
+            kernel.copy_in(call.machine, call.space, address, &mut bytes)?;
+            check_change(call, id, master)?;
+            if let Some(terminal) = call.kernel.open.terminals.get_mut(id) {
+                if request == TCSETAF {
+                    terminal.flush(true, false);
+                }
+                terminal.set(terminal.settings.with_old_bytes(&bytes));
             }
         }
         // TCSBRK, TCXONC, TIOCEXCL, TIOCNXCL, TIOCSETD, TCSBRKP.

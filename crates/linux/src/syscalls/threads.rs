@@ -126,21 +126,38 @@ pub(crate) fn sched_setaffinity(call: &mut Call) -> Answer {
     }
 }
 
-/// `sched_getscheduler`: always `SCHED_OTHER`.
+/// `sched_getscheduler`: what was wished for; every thread has equal turns, whatever it is.
 pub(crate) fn sched_getscheduler(call: &mut Call) -> Answer {
-    check_thread(call, call.arguments[0])?;
-    Ok(0)
+    let thread = scheduled_thread(call)?;
+    Ok(u64::from(call.wishes(thread).policy))
 }
 
 /// `sched_setscheduler`: `SCHED_OTHER` and its batch and idle kin only.
 pub(crate) fn sched_setscheduler(call: &mut Call) -> Answer {
-    let [id, policy, ..] = call.arguments;
-    check_thread(call, id)?;
-    match policy {
-        0 | 3 | 5 => Ok(0),
-        1 | 2 | 6 => Err(Errno::EPERM.into()),
+    let [number, policy, parameter, ..] = call.arguments;
+    let number = number as i32;
+    if parameter == 0 || number.is_negative() {
+        return Err(Errno::EINVAL.into());
+    }
+    let priority = call.read_u32(parameter)? as i32;
+    let thread = scheduled_thread(call)?;
+    match (policy, priority) {
+        (0 | 3 | 5, 0) => {
+            call.wish(thread, |wishes| wishes.policy = policy as u32);
+            Ok(0)
+        }
+        (1 | 2, 1..=99) => Err(Errno::EPERM.into()),
         _ => Err(Errno::EINVAL.into()),
     }
+}
+
+/// The thread that a call of the scheduler's is about; 0 stands for the caller.
+fn scheduled_thread(call: &Call) -> Result<ThreadId, Errno> {
+    check_thread(call, call.arguments[0])?;
+    Ok(match call.arguments[0] as u32 {
+        0 => call.thread,
+        number => ThreadId(number),
+    })
 }
 
 /// `sched_getparam`: priority 0.

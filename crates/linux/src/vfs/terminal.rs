@@ -91,6 +91,7 @@ impl Default for Settings {
 
 impl Settings {
     pub const BYTES: usize = 36;
+    pub const OLD_BYTES: usize = 18;
 
     pub fn to_bytes(self) -> [u8; Self::BYTES] {
         let mut bytes = [0; Self::BYTES];
@@ -103,6 +104,27 @@ impl Settings {
         bytes[16] = self.discipline;
         bytes[17..36].copy_from_slice(&self.special);
         bytes
+    }
+
+    /// `struct termio`: the low halves of the flags, and the first special characters.
+    pub fn to_old_bytes(self) -> [u8; Self::OLD_BYTES] {
+        let all = self.to_bytes();
+        let mut bytes = [0; Self::OLD_BYTES];
+        for (old, new) in bytes.chunks_exact_mut(2).zip(all[..16].chunks_exact(4)) {
+            old.copy_from_slice(&new[..2]);
+        }
+        bytes[8..17].copy_from_slice(&all[16..25]);
+        bytes
+    }
+
+    /// These settings, but for what stands in a `struct termio`.
+    pub fn with_old_bytes(self, bytes: &[u8; Self::OLD_BYTES]) -> Self {
+        let mut all = self.to_bytes();
+        for (old, new) in bytes.chunks_exact(2).zip(all[..16].chunks_exact_mut(4)) {
+            new[..2].copy_from_slice(old);
+        }
+        all[16..25].copy_from_slice(&bytes[8..17]);
+        Self::from_bytes(&all)
     }
 
     pub fn from_bytes(bytes: &[u8; Self::BYTES]) -> Self {
@@ -185,6 +207,16 @@ impl Terminal {
         } else {
             self.input.len() >= self.least_and_time().0.max(1)
         }
+    }
+
+    /// How much there is to read at the slave and at the master: of a terminal that edits, lines.
+    pub fn arrived(&self) -> [usize; 2] {
+        let input = if self.is_canonical() {
+            self.lines.len()
+        } else {
+            self.input.len()
+        };
+        [input, self.output.len()]
     }
 
     /// How many bytes a read of so many gets, at most.

@@ -1,6 +1,8 @@
 // Mutexes whose owners are gone or hand them on, and wishes: what qemu does not know.
 #include "facts.h"
 #include <pthread.h>
+#include <sched.h>
+#include <sys/prctl.h>
 #include <sys/sem.h>
 #include <sys/syscall.h>
 #include <sys/timex.h>
@@ -213,6 +215,22 @@ static void wishes(void)
     FACT(adjustment.precision);
     CALL(syscall(SYS_clock_adjtime, CLOCK_MONOTONIC, &adjustment));
     CALL(syscall(SYS_clock_adjtime, 99, &adjustment));
+    struct sched_param none = {0};
+    CALL(sched_setscheduler(0, SCHED_BATCH, &none));
+    CALL(sched_getscheduler(0));
+    CALL(sched_setscheduler(0, SCHED_FIFO, &none));
+    none.sched_priority = 1;
+    CALL(sched_setscheduler(0, SCHED_FIFO, &none));
+    CALL(sched_setscheduler(0, SCHED_OTHER, &none));
+    CALL(sched_setscheduler(0, SCHED_OTHER, NULL));
+    CALL(sched_setscheduler(-1, SCHED_OTHER, &none));
+    CALL(prctl(PR_SET_NO_NEW_PRIVS, 2, 0, 0, 0));
+    CALL(prctl(PR_SET_NO_NEW_PRIVS, 1, 1, 0, 0));
+    CALL(prctl(PR_GET_NO_NEW_PRIVS, 0, 1, 0, 0));
+    int own = open("/proc/self", O_RDONLY | O_DIRECTORY);
+    CALL(syscall(SYS_pidfd_send_signal, own, 0, NULL, 0));
+    int root = open("/", O_RDONLY | O_DIRECTORY);
+    CALL(syscall(SYS_pidfd_send_signal, root, 0, NULL, 0));
     char text[8] = "";
     struct iovec near[2] = {{text, 2}, {text + 2, 4}}, far = {to, 6};
     CALL(syscall(SYS_process_vm_readv, getpid(), near, 2, &far, 1, 0));
