@@ -54,6 +54,9 @@ PROGRAMS = {
     "python": Program("python3", "pty, O_TMPFILE, memfd, splice, eventfd"),
     "rsync": Program("rsync", "socketpairs, several processes, FIFOs, times"),
     "socat": Program("socat", "TCP, UDP, UNIX sockets, IPv6, ptys, select"),
+    "stress-ng": Program(
+        "stress-ng", "calls that are rarely made, each looked at", "it shows what the host allows"
+    ),
     "tar": Program("tar gzip cpio findutils diffutils", "pipelines, links, holes"),
     "tcl": Program("tcl", "an event loop, TCP, threads, getaddrinfo"),
     "util-linux": Program(
