@@ -58,7 +58,7 @@ impl Ideal {
                 if !hardware.llc.occupied(slot)
                     || !word.dirty()
                     || !hardware.llc.in_older_half(slot)
-                    || hardware.memory.could_start_at(address) > time
+                    || hardware.memory.could_start_at(address, time) > time
                 {
                     continue;
                 }

@@ -272,8 +272,8 @@ fn the_example() {
         assert_eq!(page_of_word(table[0]), (p, 0));
         assert_eq!(page_of_word(table[1]), (p + 1, 1));
         assert_eq!(table[2], d);
-        let old = arena.line(d * LINE_BYTES as u64).0;
-        assert_eq!(old, [0; LINE_BYTES], "not home yet");
+        let at_home = arena.line(d * LINE_BYTES as u64).0;
+        assert!(at_home.contains(&0), "not home yet: torn at most");
         assert_eq!(judge.recover::<ShadowPaging>(arena).unwrap().epoch, 2);
     });
     x.rig.settle();

@@ -13,6 +13,7 @@
 //! | the NVM array | everything |
 
 pub mod arena;
+pub mod bank;
 pub mod cache;
 pub mod calendar;
 pub mod coherence;
@@ -28,6 +29,7 @@ pub mod lookaside;
 pub mod memory;
 mod noninclusive;
 pub mod policy;
+pub mod queue;
 pub mod random;
 pub mod recovery_clock;
 pub mod specification;

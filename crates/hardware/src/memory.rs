@@ -16,8 +16,9 @@ use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 
 use crate::arena::Arena;
+use crate::bank::Use;
 use crate::contract::Contract;
-use crate::controller::{Controller, WriteRequest, Written};
+use crate::controller::{Controller, Opened, WriteRequest, Written};
 use crate::dram::Dram;
 use crate::line::{LINE_BYTES, Line, LineNumber};
 use crate::random::Random;
@@ -157,9 +158,14 @@ impl Memory {
         self.controller.banks_free_at(address, length)
     }
 
-    /// When a write to this address would start if it came now.
-    pub fn could_start_at(&self, address: u64) -> Cycles {
-        self.controller.could_start_at(address)
+    /// When a write to this address would start if it came at `now`.
+    pub fn could_start_at(&self, address: u64, now: Cycles) -> Cycles {
+        self.controller.could_start_at(address, now)
+    }
+
+    /// Says where programs and the kernel have their addresses ([`Controller::interleave_home`]).
+    pub fn interleave_home(&mut self, home: Range<u64>) {
+        self.controller.interleave_home(home);
     }
 
     /// Times the read of a line for a miss; its bytes are in the arena. Returns when they arrive.
@@ -172,7 +178,7 @@ impl Memory {
         }
         let address = line * LINE_BYTES as u64;
         self.check("reads", address, LINE_BYTES, now);
-        let opened = self.open_row(address, LINE_BYTES, now, statistics);
+        let opened = self.open_row(address, LINE_BYTES, Use::Read, now, statistics);
         let done = self.controller.send(opened, LINE_BYTES);
         self.copy_to_dram(line, done, statistics);
         done
@@ -238,25 +244,26 @@ impl Memory {
         if !self.check("reads", address, length, now) {
             return now;
         }
-        let opened = self.open_row(address, length, now, statistics);
+        let opened = self.open_row(address, length, Use::Read, now, statistics);
         statistics.nvm_design_reads += 1;
         *self.operations(length, Traffic::Log, statistics) += 1;
         self.controller.send(opened, length)
     }
 
-    /// Reads a row into its bank's buffer; returns when the bytes can leave the module.
+    /// Reads a row into its bank's buffer.
     fn open_row(
         &mut self,
         address: u64,
         length: usize,
+        what: Use,
         now: Cycles,
         statistics: &mut Statistics,
-    ) -> Cycles {
-        let start = self.controller.open_row(address, now);
+    ) -> Opened {
+        let opened = self.controller.open_row(address, length, what, now);
         statistics.nvm_reads += 1;
         statistics.nvm_read_bytes += length as u64;
-        statistics.nvm_read_wait_cycles += start - now;
-        start + self.controller.row_read()
+        statistics.nvm_read_wait_cycles += opened.start - now;
+        opened
     }
 
     /// Copies whole rows, or parts of them, within the memory module: nothing crosses the link.
@@ -287,19 +294,10 @@ impl Memory {
                 };
             }
         }
-        let pieces = || {
-            let mut at = 0;
-            std::iter::from_fn(move || {
-                let piece = (row - (from + at) % row).min(length as u64 - at);
-                let start = at;
-                at += piece;
-                (piece > 0).then_some((start, piece as usize))
-            })
-        };
         let mut opened = now;
-        for (start, piece) in pieces() {
-            opened = opened.max(self.open_row(from + start, piece, now, statistics));
-            self.controller.end_read(opened);
+        for (start, piece) in self.controller.pieces(from, length as u64) {
+            let read = self.open_row(start, piece, Use::ReadWithin, now, statistics);
+            opened = opened.max(self.controller.end_read(read));
             statistics.nvm_design_reads += 1;
             *self.operations(piece, traffic, statistics) += 1;
         }
@@ -307,12 +305,13 @@ impl Memory {
             accepted: now,
             durable: now,
         };
-        for (start, piece) in pieces() {
-            let bytes: Box<[u8]> = self.arena.slice(from + start, piece).into();
-            let displaced = Displaced::Block(self.arena.slice(to + start, piece).into());
-            self.arena.write(to + start, &bytes);
+        let bytes: Box<[u8]> = self.arena.slice(from, length).into();
+        for (place, piece) in self.controller.pieces(to, length as u64) {
+            let at = (place - to) as usize;
+            let displaced = Displaced::Block(self.arena.slice(place, piece).into());
+            self.arena.write(place, &bytes[at..at + piece]);
             let after = not_before.max(opened);
-            let place = (to + start, piece);
+            let place = (place, piece);
             done = self.accept(place, displaced, traffic, now, after, false, statistics);
         }
         done
@@ -325,9 +324,8 @@ impl Memory {
             return Err("which are not in the NVM");
         }
         let last = address + length as u64 - 1;
-        if in_one_row
-            && address >> self.controller.row_shift() != last >> self.controller.row_shift()
-        {
+        let shift = self.controller.unit_shift(address);
+        if in_one_row && address >> shift != last >> shift {
             return Err("which do not lie within one row (nvm.row_bytes)");
         }
         Ok(())

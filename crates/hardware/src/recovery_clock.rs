@@ -11,6 +11,9 @@
 //!
 //! It is over when all has arrived and is durable.
 
+use std::ops::Range;
+
+use crate::bank::Use;
 use crate::controller::{Controller, WriteRequest};
 use crate::dram::Dram;
 use crate::line::{LINE_BYTES, LineNumber, line_of};
@@ -49,11 +52,13 @@ pub struct RecoveryClock {
 }
 
 impl RecoveryClock {
-    /// The power has just come back.
-    pub fn new(specification: &Specification) -> Self {
+    /// The power has just come back. Programs and the kernel have their addresses in `home`.
+    pub fn new(specification: &Specification, home: Range<u64>) -> Self {
         let lines = specification.llc.bytes_per_hart * specification.harts / LINE_BYTES;
+        let mut controller = Controller::new(specification);
+        controller.interleave_home(home);
         Self {
-            controller: Controller::new(specification),
+            controller,
             dram: Dram::new(specification),
             cached: vec![0; lines.max(1)],
             arrived: 0,
@@ -71,7 +76,7 @@ impl RecoveryClock {
                 return;
             }
             let bytes = missing * LINE_BYTES;
-            let opened = clock.controller.open_row(address, 0) + clock.controller.row_read();
+            let opened = clock.controller.open_row(address, bytes, Use::Read, 0);
             clock.arrived = clock.arrived.max(clock.controller.send(opened, bytes));
             clock.cost.reads += 1;
             clock.cost.read_bytes += bytes as u64;
@@ -124,13 +129,8 @@ impl RecoveryClock {
     }
 
     fn by_row(&mut self, address: u64, length: usize, each: impl Fn(&mut Self, u64, usize)) {
-        let row = 1 << self.controller.row_shift();
-        let end = address + length as u64;
-        let mut at = address;
-        while at < end {
-            let next = end.min((at / row + 1) * row);
-            each(self, at, (next - at) as usize);
-            at = next;
+        for (address, length) in self.controller.pieces(address, length as u64) {
+            each(self, address, length);
         }
     }
 }

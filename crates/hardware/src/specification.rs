@@ -104,11 +104,25 @@ pub struct Link {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Scheduling {
-    /// First come, first served: no request starts before an earlier one has started.
+    /// First come, first served at each bank: it starts the oldest request that can start. A request
+    /// waits for no other bank's.
     Fcfs,
+    /// No request starts before an earlier one has started, whatever their banks.
+    StartOrder,
     /// First ready, first come, first served: a request whose bank is free may pass others. Writes of
     /// a design's log and metadata keep their order with regard to every other write.
     FrFcfs,
+}
+
+/// By what the addresses of programs and the kernel are dealt out to the banks. What designs keep beside
+/// them is dealt out by rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Interleaving {
+    /// Lines: neighbours lie in different banks.
+    Line,
+    /// Rows: the lines of a row lie in one bank.
+    Row,
 }
 
 /// What a bank does with its row after an access.
@@ -131,6 +145,8 @@ pub struct Nvm {
     pub page_policy: PagePolicy,
     /// Banks that work in parallel; consecutive rows lie in consecutive banks.
     pub banks: usize,
+    /// What lies in consecutive banks at home addresses.
+    pub home_interleaving: Interleaving,
     /// Bytes of a row. One write of up to a whole row is one row operation.
     pub row_bytes: usize,
     /// A row read, in nanoseconds.

@@ -14,7 +14,7 @@ const LINK: Cycles = 10;
 const ROW_BYTES: u64 = 2048;
 
 fn clock() -> RecoveryClock {
-    RecoveryClock::new(&table_iv(1))
+    RecoveryClock::new(&table_iv(1), 0..0)
 }
 
 #[test]
@@ -87,7 +87,7 @@ fn what_was_written_need_not_be_read() {
 fn lines_are_loaded_into_dram_when_they_have_arrived() {
     let mut specification = table_iv(1);
     specification.dram.present = true;
-    let mut clock = RecoveryClock::new(&specification);
+    let mut clock = RecoveryClock::new(&specification, 0..0);
     clock.read(0, 64);
     clock.load(5);
     let cost = clock.cost();

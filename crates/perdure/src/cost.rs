@@ -232,7 +232,7 @@ impl Probes {
     pub fn take<D: Design>(&mut self, machine: &mut Machine<D>) {
         let at = self.next;
         let bug = machine.planted_bug();
-        let clock = RecoveryClock::new(&machine.hardware.specification);
+        let clock = RecoveryClock::new(&machine.hardware.specification, machine.layout.protected());
         let lost = power_off(machine, at, self.random.bits());
         let memory = &mut machine.hardware.memory;
         let journal = std::mem::take(&mut self.journal);

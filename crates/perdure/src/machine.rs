@@ -236,6 +236,7 @@ impl<D: Design> Machine<D> {
         reserve_directory(&specification)?;
         let contexts = layout.contexts.start..layout.kernel.end;
         let mut hardware = Hardware::new(specification, arena, contexts);
+        hardware.memory.interleave_home(layout.protected());
         let kernel_configuration = perdure_linux::Configuration {
             frames: layout.frames.clone(),
             harts,
@@ -367,6 +368,7 @@ impl<D: Design> Machine<D> {
         let contexts = layout.contexts.start..layout.kernel.end;
         let programs = saved.kernel.program_reports().len();
         let mut hardware = Hardware::new(specification, arena, contexts);
+        hardware.memory.interleave_home(layout.protected());
         hardware.memory.load_dram(behind);
         let parts = Parts {
             hardware,

@@ -238,7 +238,7 @@ pub fn cut<D: Design>(
     if let Some(causal) = &mut golden.causal {
         causal.follow(machine);
     }
-    let clock = RecoveryClock::new(&machine.hardware.specification);
+    let clock = RecoveryClock::new(&machine.hardware.specification, machine.layout.protected());
     let lost = power_off(machine, at, options.tear_seed);
     let memory = &mut machine.hardware.memory;
 

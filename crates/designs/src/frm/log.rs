@@ -114,6 +114,11 @@ impl Log {
         })
     }
 
+    /// Rows that consecutive records take in turn.
+    pub fn stripe_rows(&self) -> u64 {
+        self.stripe_rows
+    }
+
     /// Three numbers that describe it to recovery, together with the area.
     pub fn numbers(&self) -> [u64; 3] {
         [self.row_bytes, self.stripe_rows, self.capacity]

@@ -3,17 +3,17 @@
 //! 1. Read the boot record and the newest whole commit record.
 //! 2. Make both copies of the commit record say the same. From here on no torn write can complete a
 //!    newer record that the cut had torn.
-//! 3. Read the live records from index 0 to the first one that isn't whole. Records become durable
-//!    in order, and nothing goes in place before its record is durable: so what comes behind was
-//!    torn or lost by the cut, and the lines that it protects were not written.
+//! 3. Read the live records from index 0 to the first one that isn't whole, which the cut has torn or
+//!    lost; the line that it protects was not written, because nothing goes in place before its record
+//!    is durable. Of the records behind it, those that were durable before it are read, too.
 //! 4. Write the old bytes back, newest record first; of several records of one line the oldest is
 //!    written last, and wins.
 //! 5. Write a commit record of the same epoch and the next generation: the log is empty. Until that
 //!    is durable, another recovery starts over with the same log and ends with the same memory.
 //!
 //! Damage is told from a torn end by what later records say: a record that was issued when the bad
-//! one was known to be durable, or that stands further behind it than the controller's buffer
-//! reaches.
+//! one was known to be durable, or that stands further behind it than the *window*, the number of records
+//! that may be on their way at once, reaches.
 
 use perdure_hardware::line::LINE_BYTES;
 
@@ -65,7 +65,8 @@ pub fn recover(image: &mut Surviving, bug: Option<Bug>) -> Result<Recovered, Int
     })
 }
 
-/// The whole records of the log's generation, oldest first.
+/// The whole records of the log's generation, oldest first: a prefix, and what is whole within the window
+/// behind it.
 fn live_records(
     image: &Surviving,
     log: &Log,
@@ -86,6 +87,9 @@ fn live_records(
         };
         let Some(record) = found else {
             is_torn_end(image, log, window, generation, index)?;
+            for behind in index + 1..(index + window).min(log.capacity) {
+                records.extend(log.record(image, behind, generation)?);
+            }
             break;
         };
         records.push(record);

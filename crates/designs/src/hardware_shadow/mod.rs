@@ -229,7 +229,9 @@ impl HardwareShadow {
                 cached.filter(|&slot| hardware.llc.word(slot).version() == under_way);
             if still_needed.is_some() {
                 let newest = self.table.newest_place(line);
-                let free = hardware.memory.could_start_at(newest * LINE_BYTES as u64);
+                let free = hardware
+                    .memory
+                    .could_start_at(newest * LINE_BYTES as u64, time);
                 if free > time {
                     time = free;
                     break;

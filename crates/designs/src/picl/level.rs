@@ -186,7 +186,9 @@ impl Level for LastLevel {
                 continue;
             }
             let line = hardware.llc.word(slot).line();
-            let free = hardware.memory.could_start_at(line * LINE_BYTES as u64);
+            let free = hardware
+                .memory
+                .could_start_at(line * LINE_BYTES as u64, pass.time);
             if pass.opportunistic && free > pass.time {
                 // What it has written of this set is clean: it looks at the set again then.
                 pass.time = free;

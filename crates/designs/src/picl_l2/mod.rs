@@ -135,7 +135,7 @@ impl Level for SecondLevel {
     fn scan(picl: &mut PiclL2, hardware: &mut Hardware, set: usize, pass: &mut Pass) -> bool {
         pass.time += 1;
         for domain in 0..hardware.domains.len() {
-            let due = look(picl, hardware, domain, set, pass.target);
+            let due = look(picl, hardware, domain, set, pass);
             if due.lines == 0 {
                 continue;
             }
@@ -154,7 +154,7 @@ impl Level for SecondLevel {
     }
 }
 
-fn look(picl: &PiclL2, hardware: &Hardware, domain: usize, set: usize, target: u64) -> Due {
+fn look(picl: &PiclL2, hardware: &Hardware, domain: usize, set: usize, pass: &Pass) -> Due {
     let mut due = Due {
         lines: 0,
         in_l1: 0,
@@ -166,7 +166,7 @@ fn look(picl: &PiclL2, hardware: &Hardware, domain: usize, set: usize, target: u
         let word = l2.word(slot);
         if !l2.occupied(slot)
             || word.version() == Version::NONE
-            || picl.epoch_of(word.version()) > target
+            || picl.epoch_of(word.version()) > pass.target
         {
             continue;
         }
@@ -175,7 +175,9 @@ fn look(picl: &PiclL2, hardware: &Hardware, domain: usize, set: usize, target: u
             let home = word.line() * LINE_BYTES as u64;
             due.lines += 1;
             due.in_l1 += u64::from(in_l1);
-            due.free = due.free.max(hardware.memory.could_start_at(home));
+            due.free = due
+                .free
+                .max(hardware.memory.could_start_at(home, pass.time));
         }
     }
     due

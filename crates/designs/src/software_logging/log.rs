@@ -1,7 +1,8 @@
 //! Undo entries on their way to the log in NVM, whose format is that of [`frm`](crate::frm::log).
 //!
-//! Entries become durable in the order of their indices, because the controller starts the writes of
-//! a log in the order in which it gets them: so recovery finds a prefix of them whole.
+//! Harts log side by side, so an entry may be durable before one with a smaller index is. Recovery finds
+//! all of a prefix whole, and of so many entries behind it as the log has banks some: no entry is written
+//! before the one that many places before it is durable.
 
 use perdure_hardware::hierarchy::Hardware;
 use perdure_hardware::line::{Line, LineNumber};
@@ -37,14 +38,20 @@ impl SoftwareLogging {
             return now;
         }
         self.next_index += 1;
-        // What is durable by now needs no watching: no write starts before this entry's.
-        while self.in_flight.front().is_some_and(|&(_, at)| at <= now) {
+        let horizon = hardware.memory.horizon();
+        while self.in_flight.front().is_some_and(|&(_, at)| at <= horizon) {
             self.in_flight.pop_front();
         }
+        // Another hart may have logged ahead of this one's time: only what is durable by now counts.
+        let durable = self.in_flight.iter().take_while(|&&(_, at)| at <= now);
+        let durable_below = index - (self.in_flight.len() - durable.count()) as u64;
+        let window = self.log.stripe_rows() as usize;
+        let nearest = self.in_flight.len().checked_sub(window);
+        let not_before = nearest.map_or(0, |nearest| self.in_flight[nearest].1);
         let record = Record {
             generation: self.generation,
             index,
-            durable_below: index - self.in_flight.len() as u64,
+            durable_below,
             line,
             old: *old,
         };
@@ -53,7 +60,8 @@ impl SoftwareLogging {
             _ => index,
         };
         let address = self.log.address(slot);
-        let done = rows::write(hardware, address, &record.encode(), Traffic::Log, now, 0);
+        let (bytes, log) = (record.encode(), Traffic::Log);
+        let done = rows::write(hardware, address, &bytes, log, now, not_before);
         let live = self.next_index * SLOT_BYTES as u64;
         let peak = &mut hardware.statistics.log_bytes_live_peak;
         *peak = live.max(*peak);

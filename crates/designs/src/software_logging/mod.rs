@@ -138,7 +138,7 @@ pub struct SoftwareLogging {
     /// Entries that the log must have room for when an epoch's end is asked for.
     reserve: u64,
     write_set: WriteSet,
-    /// Entries that may not be durable yet, oldest first: their lines, and when they will be.
+    /// Entries that a cut may still find not durable, oldest first: their lines, and when they will be.
     in_flight: VecDeque<(LineNumber, Cycles)>,
     /// When each hart passed its last fence.
     fenced: Vec<Cycles>,

@@ -3,8 +3,8 @@
 use perdure_designs::picl::Parameters;
 use perdure_hardware::line::LINE_BYTES;
 use perdure_hardware::specification::{
-    Core, CoreModel, Dram, Inclusion, Link, Nvm, PagePolicy, Private, Scheduling, Second, Shared,
-    Specification,
+    Core, CoreModel, Dram, Inclusion, Interleaving, Link, Nvm, PagePolicy, Private, Scheduling,
+    Second, Shared, Specification,
 };
 
 /// A machine, the parameters of `picl` on it, and how a program uses it.
@@ -23,6 +23,8 @@ pub struct Geometry {
     pub nvm_bytes: u64,
     pub banks: usize,
     pub row_bytes: usize,
+    pub scheduling: Scheduling,
+    pub home_interleaving: Interleaving,
     pub write_queue_entries: usize,
     /// DRAM in front of the NVM.
     pub dram: bool,
@@ -60,6 +62,8 @@ pub const TINY: Geometry = Geometry {
     nvm_bytes: 64 << 20,
     banks: 16,
     row_bytes: 2048,
+    scheduling: Scheduling::Fcfs,
+    home_interleaving: Interleaving::Row,
     write_queue_entries: 8,
     dram: false,
     eid_bits: 4,
@@ -169,6 +173,9 @@ pub const TINY_LOG: Geometry = Geometry {
 /// A log that a long epoch fills: epochs end early, again and again.
 pub const FULL_LOG: Geometry = Geometry {
     name: "full log",
+    // Where harts need not wait for the log's blocks, which go one behind the other, they fill so short
+    // a log before enough of it can expire.
+    scheduling: Scheduling::StartOrder,
     undo_buffer_bytes: 256,
     log_limit_bytes: 64 << 10,
     epoch_stores: 2000,
@@ -192,6 +199,7 @@ pub const ONE_BANK: Geometry = Geometry {
 /// Many banks, hardly any link time: as many writes in flight at once as can be.
 pub const PARALLEL_MEDIA: Geometry = Geometry {
     name: "parallel media",
+    home_interleaving: Interleaving::Line,
     harts: 2,
     banks: 256,
     write_queue_entries: 64,
@@ -210,6 +218,7 @@ pub const PARALLEL_MEDIA: Geometry = Geometry {
 pub const BEHIND_DRAM: Geometry = Geometry {
     name: "behind DRAM",
     dram: true,
+    scheduling: Scheduling::FrFcfs,
     lines: 400,
     hot_lines: 40,
     ..MANY_HARTS
@@ -251,6 +260,7 @@ pub const SHORT_ROWS: [Geometry; 2] = [ROWS_OF_LINES, LINES_BEHIND_DRAM];
 /// L2s that harts share: two of them have one, the third has the other to itself.
 pub const SHARED_L2S: Geometry = Geometry {
     name: "shared L2s",
+    home_interleaving: Interleaving::Line,
     harts: 3,
     l2_harts: 2,
     l2: (4, 2),
@@ -321,11 +331,8 @@ impl Geometry {
             },
             nvm: Nvm {
                 bytes: self.nvm_bytes,
-                scheduling: if self.dram {
-                    Scheduling::FrFcfs
-                } else {
-                    Scheduling::Fcfs
-                },
+                scheduling: self.scheduling,
+                home_interleaving: self.home_interleaving,
                 page_policy: PagePolicy::Closed,
                 banks: self.banks,
                 row_bytes: self.row_bytes,

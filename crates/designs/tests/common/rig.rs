@@ -60,6 +60,7 @@ impl<D: Design> Rig<D> {
         let harts = specification.harts;
         let layout = Layout::new(harts, specification.nvm.bytes);
         let mut hardware = Hardware::new(specification, arena, layout.contexts.clone());
+        hardware.memory.interleave_home(layout.protected());
         let design = D::start(parameters, &layout, &mut hardware, epoch, bug)
             .expect("parameters that are possible");
         hardware.memory.persistence_times = Some(Vec::new());

@@ -5,8 +5,8 @@
 
 use perdure_hardware::line::LINE_BYTES;
 use perdure_hardware::specification::{
-    Core, CoreModel, Dram, Inclusion, Link, Nvm, PagePolicy, Private, Scheduling, Second, Shared,
-    Specification,
+    Core, CoreModel, Dram, Inclusion, Interleaving, Link, Nvm, PagePolicy, Private, Scheduling,
+    Second, Shared, Specification,
 };
 
 /// `PiCL`'s Table IV. What the paper leaves out (banks, rows, queues) is ours.
@@ -46,7 +46,8 @@ pub fn table_iv(harts: usize) -> Specification {
         },
         nvm: Nvm {
             bytes: 64 << 20,
-            scheduling: Scheduling::Fcfs,
+            scheduling: Scheduling::StartOrder,
+            home_interleaving: Interleaving::Row,
             page_policy: PagePolicy::Closed,
             banks: 16,
             row_bytes: 2048,
