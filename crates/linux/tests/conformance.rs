@@ -146,6 +146,7 @@ conformance! {
     local_sockets: "local.c" [];
     owners_of_files_are_told: "news.c" [];
     stopped_processes: "../../../../tests/guests/jobs.c" [];
+    all_that_is_remembered: "../../../../tests/guests/remembers.c" [];
 }
 
 /// What qemu leaves out: `SA_NOCLDSTOP`.
