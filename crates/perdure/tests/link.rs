@@ -8,15 +8,14 @@ use std::fs;
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use common::{request, with};
-use perdure::api::{self, Observer, Unobserved};
+use common::{Directory, Server, request, with};
+use perdure::api::{self, Unobserved};
 use perdure::replication::noise::{Channel, Refusal};
 use perdure::replication::record::PAYLOAD_MAX;
-use perdure::replication::server::{self, Options};
 use perdure::replication::wire::Secret;
 use perdure_hardware::random::Random;
 use serde_json::{Value, json};
@@ -28,31 +27,6 @@ const GREETING_BYTES: usize = 44;
 const OPENING_BYTES: usize = 60;
 /// What fits into a frame.
 const PIECE_MAX: usize = 65535 - 16;
-
-/// A directory that is gone when the test is over.
-struct Directory(PathBuf);
-
-impl Directory {
-    fn new(name: &str) -> Self {
-        let path = std::env::temp_dir().join(format!("perdure-{name}-{}", std::process::id()));
-        let _ = fs::remove_dir_all(&path);
-        fs::create_dir_all(&path).unwrap();
-        Self(path)
-    }
-
-    /// The file of a secret.
-    fn secret(&self, text: &str) -> PathBuf {
-        let path = self.0.join("secret");
-        fs::write(&path, text).unwrap();
-        path
-    }
-}
-
-impl Drop for Directory {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
 
 fn shared(name: &str) -> Secret {
     let folder = Directory::new(name);
@@ -310,68 +284,23 @@ fn a_key_is_changed_before_it_has_sealed_too_much() {
 
 // ---- Whole replicas ----------------------------------------------------------------------------
 
-#[derive(Default)]
-struct Stop(AtomicBool);
-
-impl Observer for Stop {
-    fn progress(&self, _: u64, _: u64, _: &str, _: &str) {}
-
-    fn interrupted(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
-    }
-}
-
-/// A replica that listens, in a thread.
+/// A replica that listens, in a folder of its own.
 struct Serving {
     folder: Directory,
     secret: PathBuf,
-    address: String,
-    lines: Arc<Mutex<Vec<String>>>,
-    stop: Arc<Stop>,
-    thread: Option<std::thread::JoinHandle<()>>,
+    server: Server,
 }
 
 impl Serving {
     fn start(name: &str) -> Self {
         let folder = Directory::new(name);
         let secret = folder.secret(SECRET);
-        let options = Options {
-            directory: folder.0.join("replica"),
-            listen: "127.0.0.1:0".into(),
-            secret_file: Some(secret.clone()),
-            once: false,
-        };
-        let lines = Arc::new(Mutex::new(Vec::new()));
-        let stop = Arc::new(Stop::default());
-        let (said, stopped) = (Arc::clone(&lines), Arc::clone(&stop));
-        let thread = std::thread::spawn(move || {
-            let say = |line: &str| said.lock().unwrap().push(line.to_owned());
-            server::serve(&options, &*stopped, &say).expect("it serves");
-        });
-        let address = loop {
-            if let Some(line) = lines.lock().unwrap().first() {
-                let address = line.strip_prefix("listening on ").expect("it listens");
-                break address.split(';').next().unwrap().to_owned();
-            }
-            assert!(!thread.is_finished(), "the server ended");
-            std::thread::sleep(Duration::from_millis(5));
-        };
+        let server = Server::start(&folder.at("replica"), &secret);
         Self {
             folder,
             secret,
-            address,
-            lines,
-            stop,
-            thread: Some(thread),
+            server,
         }
-    }
-
-    fn said(&self, what: &str) -> bool {
-        (0..400).any(|_| {
-            std::thread::sleep(Duration::from_millis(10));
-            let lines = self.lines.lock().unwrap();
-            lines.iter().any(|line| line.contains(what))
-        })
     }
 
     fn replicate(&self, address: &str) -> Result<Value, String> {
@@ -394,24 +323,15 @@ impl Serving {
     }
 }
 
-impl Drop for Serving {
-    fn drop(&mut self) {
-        self.stop.0.store(true, Ordering::Relaxed);
-        if let Some(thread) = self.thread.take() {
-            thread.join().expect("the server ends");
-        }
-    }
-}
-
 #[test]
 fn two_hundred_strangers_keep_no_primary_out() {
     let serving = Serving::start("link-strangers");
-    let empty = fs::read(serving.folder.0.join("replica/replica.log")).unwrap();
+    let empty = fs::read(serving.folder.at("replica/replica.log")).unwrap();
     let over = Arc::new(AtomicBool::new(false));
     let mut idle = Vec::new();
     let mut dripping = Vec::new();
     for number in 0..200 {
-        let stream = TcpStream::connect(&serving.address).unwrap();
+        let stream = TcpStream::connect(&serving.server.address).unwrap();
         if number % 2 == 0 {
             idle.push(stream);
         } else {
@@ -430,7 +350,7 @@ fn two_hundred_strangers_keep_no_primary_out() {
         }
     });
     let started = Instant::now();
-    let result = serving.replicate(&serving.address).expect("it runs");
+    let result = serving.replicate(&serving.server.address).expect("it runs");
     assert!(started.elapsed() < Duration::from_secs(20));
     let replication = &result["replication"];
     assert_eq!(replication["trouble"], Value::Null);
@@ -440,14 +360,14 @@ fn two_hundred_strangers_keep_no_primary_out() {
     let refused =
         |lines: &Vec<String>| lines.iter().filter(|line| line.contains("refused")).count();
     let deadline = Instant::now() + Duration::from_secs(8);
-    while refused(&serving.lines.lock().unwrap()) < 200 && Instant::now() < deadline {
+    while refused(&serving.server.lines.lock().unwrap()) < 200 && Instant::now() < deadline {
         std::thread::sleep(Duration::from_millis(20));
     }
-    assert_eq!(refused(&serving.lines.lock().unwrap()), 200);
+    assert_eq!(refused(&serving.server.lines.lock().unwrap()), 200);
     over.store(true, Ordering::Relaxed);
     dripper.join().unwrap();
     assert_ne!(
-        fs::read(serving.folder.0.join("replica/replica.log")).unwrap(),
+        fs::read(serving.folder.at("replica/replica.log")).unwrap(),
         empty
     );
 }
@@ -456,11 +376,11 @@ fn two_hundred_strangers_keep_no_primary_out() {
 fn a_primary_that_is_connected_stays_while_strangers_come() {
     let serving = Serving::start("link-flood");
     let secret = Secret::read(&serving.secret).unwrap();
-    let stream = TcpStream::connect(&serving.address).unwrap();
+    let stream = TcpStream::connect(&serving.server.address).unwrap();
     let mut channel = Channel::greet(stream, &secret).unwrap();
-    assert!(serving.said(": connected"));
+    assert!(serving.server.said(": connected"));
     let strangers: Vec<TcpStream> = (0..100)
-        .map(|_| TcpStream::connect(&serving.address).unwrap())
+        .map(|_| TcpStream::connect(&serving.server.address).unwrap())
         .collect();
     std::thread::sleep(Duration::from_millis(300));
     // It is still listened to: what it says is no beginning, and it is told so.
@@ -474,12 +394,16 @@ fn a_primary_that_is_connected_stays_while_strangers_come() {
 #[test]
 fn an_older_protocol_is_named_on_both_sides() {
     let serving = Serving::start("link-old");
-    let mut old = TcpStream::connect(&serving.address).unwrap();
+    let mut old = TcpStream::connect(&serving.server.address).unwrap();
     let mut greeting = [0; GREETING_BYTES];
     old.read_exact(&mut greeting).unwrap();
     old.write_all(&[&b"PERDREPL\x01\0\0\0"[..], &[7; 64]].concat())
         .unwrap();
-    assert!(serving.said("it speaks version 1 of the protocol, and this build version 2"));
+    assert!(
+        serving
+            .server
+            .said("it speaks version 1 of the protocol, and this build version 2")
+    );
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();
     let replica = std::thread::spawn(move || {
@@ -506,7 +430,7 @@ fn a_recorded_session_shows_nothing_and_cannot_be_played_again() {
     let serving = Serving::start("link-recorded");
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();
-    let to = serving.address.clone();
+    let to = serving.server.address.clone();
     let between = std::thread::spawn(move || {
         let (mut near, _) = listener.accept().unwrap();
         let mut far = TcpStream::connect(to).unwrap();
@@ -532,7 +456,7 @@ fn a_recorded_session_shows_nothing_and_cannot_be_played_again() {
     let result = serving.replicate(&address).expect("it runs");
     assert_eq!(result["replication"]["trouble"], Value::Null);
     let (said, heard) = between.join().unwrap();
-    let log = fs::read(serving.folder.0.join("replica/replica.log")).unwrap();
+    let log = fs::read(serving.folder.at("replica/replica.log")).unwrap();
     assert!(said.len() > log.len() / 2, "all of it went that way");
     // Everything of some length in the file came over the wire, and none of it can be seen there.
     let recording = [said.clone(), heard].concat();
@@ -546,14 +470,14 @@ fn a_recorded_session_shows_nothing_and_cannot_be_played_again() {
     assert!(log.windows(15).any(|window| window == b"perdure-replica"));
     assert!(pieces.iter().all(|piece| !seen.contains(piece)));
     // Played again, word for word.
-    let mut again = TcpStream::connect(&serving.address).unwrap();
+    let mut again = TcpStream::connect(&serving.server.address).unwrap();
     again.write_all(&said).unwrap();
     let mut answer = Vec::new();
     let _ = again.read_to_end(&mut answer);
-    assert!(serving.said("refused: its secret is another one"));
+    assert!(serving.server.said("refused: its secret is another one"));
     assert!(answer.len() <= GREETING_BYTES + 49);
     assert_eq!(
-        fs::read(serving.folder.0.join("replica/replica.log")).unwrap(),
+        fs::read(serving.folder.at("replica/replica.log")).unwrap(),
         log
     );
 }

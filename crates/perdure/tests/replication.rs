@@ -6,17 +6,16 @@ use std::fs;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use common::{request, with};
-use perdure::api::{self, Observer, Unobserved};
+use common::{Directory, Server, request, with};
+use perdure::api::{self, Unobserved};
 use perdure::replication::Destination;
 use perdure::replication::log::{self, COMMITS, Log, START};
 use perdure::replication::primary::{Primary, Target};
 use perdure::replication::record::{self, Kind};
-use perdure::replication::server::{self, Options};
 use perdure::request::Request;
 use perdure::snapshots::{Snapshots, keep};
 use perdure::{Engine, Machine, Pause};
@@ -29,28 +28,6 @@ use serde_json::{Value, json};
 /// Where the exerciser's region begins.
 const DATA: u64 = 0x10_0000;
 const PROGRAM: &str = "@exerciser:12000:32:800:2";
-
-/// A directory that is gone when the test is over.
-struct Directory(PathBuf);
-
-impl Directory {
-    fn new(name: &str) -> Self {
-        let path = std::env::temp_dir().join(format!("perdure-{name}-{}", std::process::id()));
-        let _ = fs::remove_dir_all(&path);
-        fs::create_dir_all(&path).expect("a directory");
-        Self(path)
-    }
-
-    fn at(&self, name: &str) -> PathBuf {
-        self.0.join(name)
-    }
-}
-
-impl Drop for Directory {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
 
 fn run_request(program: &str) -> Value {
     let set = [
@@ -380,76 +357,6 @@ fn every_flipped_bit_of_a_record_is_noticed() {
 
 // ---- Over TCP ----------------------------------------------------------------------------------
 
-/// Stops a server.
-#[derive(Default)]
-struct Stop(AtomicBool);
-
-impl Observer for Stop {
-    fn progress(&self, _: u64, _: u64, _: &str, _: &str) {}
-
-    fn interrupted(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
-    }
-}
-
-/// A replica that listens, in a thread.
-struct Serving {
-    address: String,
-    lines: Arc<Mutex<Vec<String>>>,
-    stop: Arc<Stop>,
-    thread: Option<std::thread::JoinHandle<()>>,
-}
-
-impl Serving {
-    fn start(directory: &Path, secret: &Path) -> Self {
-        let options = Options {
-            directory: directory.to_owned(),
-            listen: "127.0.0.1:0".into(),
-            secret_file: Some(secret.to_owned()),
-            once: false,
-        };
-        let lines = Arc::new(Mutex::new(Vec::new()));
-        let stop = Arc::new(Stop::default());
-        let (said, stopped) = (Arc::clone(&lines), Arc::clone(&stop));
-        let thread = std::thread::spawn(move || {
-            let say = |line: &str| said.lock().unwrap().push(line.to_owned());
-            server::serve(&options, &*stopped, &say).expect("it serves");
-        });
-        let address = loop {
-            if let Some(line) = lines.lock().unwrap().first() {
-                let address = line.strip_prefix("listening on ").expect("it listens");
-                break address.split(';').next().unwrap().to_owned();
-            }
-            assert!(!thread.is_finished(), "the server ended");
-            std::thread::sleep(Duration::from_millis(5));
-        };
-        Self {
-            address,
-            lines,
-            stop,
-            thread: Some(thread),
-        }
-    }
-
-    fn said(&self, what: &str) -> bool {
-        let patience = 200;
-        (0..patience).any(|_| {
-            std::thread::sleep(Duration::from_millis(10));
-            let lines = self.lines.lock().unwrap();
-            lines.iter().any(|line| line.contains(what))
-        })
-    }
-}
-
-impl Drop for Serving {
-    fn drop(&mut self) {
-        self.stop.0.store(true, Ordering::Relaxed);
-        if let Some(thread) = self.thread.take() {
-            thread.join().expect("the server ends");
-        }
-    }
-}
-
 fn secret(folder: &Directory, name: &str, text: &str) -> PathBuf {
     let path = folder.at(name);
     fs::write(&path, text).unwrap();
@@ -467,7 +374,7 @@ fn remote(program: &str, address: &str, secret: &Path) -> Value {
 fn a_replica_over_tcp_is_the_same() {
     let folder = Directory::new("replica-tcp");
     let secret = secret(&folder, "secret", "0123456789abcdef0123456789abcdef\n");
-    let serving = Serving::start(&folder.at("remote"), &secret);
+    let serving = Server::start(&folder.at("remote"), &secret);
     let result = run(&remote(PROGRAM, &serving.address, &secret)).expect("it runs");
     assert_eq!(result["replication"]["trouble"], Value::Null);
     assert!(serving.said("done; holds epochs up to"));
@@ -486,7 +393,7 @@ fn who_does_not_know_the_secret_is_refused_before_any_data() {
     let right = secret(&folder, "right", "0123456789abcdef0123456789abcdef");
     let wrong = secret(&folder, "wrong", "0123456789abcdef0123456789abcdeF");
     let short = secret(&folder, "short", "secret");
-    let serving = Serving::start(&folder.at("replica"), &right);
+    let serving = Server::start(&folder.at("replica"), &right);
     let empty = fs::read(folder.at("replica").join("replica.log")).unwrap();
     let error = run(&remote(PROGRAM, &serving.address, &wrong)).unwrap_err();
     assert!(
@@ -637,7 +544,7 @@ fn a_connection_that_breaks_anywhere_loses_nothing() {
         let result = replicate(&folder.at("local"), PROGRAM);
         answers(&folder.at("local"), newest(&result))
     };
-    let serving = Serving::start(&folder.at("remote"), &secret);
+    let serving = Server::start(&folder.at("remote"), &secret);
     let (address, drops, healed) = flaky(serving.address.clone(), seed);
     let mut results = Vec::new();
     for _ in 0..6 {
