@@ -58,6 +58,36 @@ impl Program {
     }
 }
 
+/// What a cache holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum CacheKind {
+    /// What is read and written.
+    Data,
+    /// What is executed.
+    Instruction,
+    /// Both.
+    Unified,
+}
+
+/// A cache of every hart, or of every few: what programs are told of it, and nothing else.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CpuCache {
+    /// 1 is nearest to the hart.
+    pub level: u8,
+    /// What it holds.
+    pub kind: CacheKind,
+    /// Capacity of one.
+    pub bytes: usize,
+    /// Associativity.
+    pub ways: usize,
+    /// Bytes of a line.
+    pub line_bytes: usize,
+    /// Harts that share one, dealt out in order; the last one may have fewer.
+    pub harts: usize,
+}
+
 /// Everything the kernel needs to start its programs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -70,6 +100,8 @@ pub struct Configuration {
     pub frames: Range<u64>,
     /// How many harts run threads.
     pub harts: usize,
+    /// The machine's caches, nearest first.
+    pub caches: Vec<CpuCache>,
     /// The guest's root directory; an almost empty one without it.
     pub sysroot: Option<PathBuf>,
     /// The host directory at [`WORK_DIRECTORY`]; an empty directory without it.
@@ -99,6 +131,7 @@ impl Default for Configuration {
             restart: Restart::Never,
             frames: 0..256 << 20,
             harts: 1,
+            caches: Vec::new(),
             sysroot: None,
             work_directory: None,
             mounts: Vec::new(),

@@ -105,7 +105,9 @@ mod timers;
 mod vfs;
 
 pub use boot::BootError;
-pub use configuration::{Configuration, Mount, Program, Restart, WORK_DIRECTORY};
+pub use configuration::{
+    CacheKind, Configuration, CpuCache, Mount, Program, Restart, WORK_DIRECTORY,
+};
 pub use elf::ElfError;
 pub use host::{HostDirectories, HostError};
 pub use kernel::Kernel;

@@ -4,6 +4,7 @@ mod support;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use perdure_linux::{CacheKind, CpuCache};
 use support::{Ended, Options, compile, guest};
 
 const ENVIRONMENT: [(&str, &str); 3] = [("FACT", "1"), ("EMPTY", ""), ("LONG", LONG)];
@@ -293,6 +294,33 @@ fn tables_of_open_files_and_shared_objects() {
 #[test]
 fn reports_of_the_system() {
     has_known_facts("reports");
+}
+
+/// Each hart's caches, as the configuration has them; after a restore, too, before which nobody looked.
+#[test]
+fn caches_of_the_harts() {
+    let program = compile(&guest("caches.c"), &["-static"]);
+    let expected = std::fs::read_to_string(guest("caches.txt")).expect("the facts");
+    let cache = |level, kind, kib: usize, ways, harts| CpuCache {
+        level,
+        kind,
+        bytes: kib << 10,
+        ways,
+        line_bytes: 64,
+        harts,
+    };
+    for restore_every in [None, Some(1)] {
+        let mut options = options(&program, &[]);
+        options.configuration.harts = 3;
+        options.configuration.caches = vec![
+            cache(1, CacheKind::Data, 32, 4, 1),
+            cache(1, CacheKind::Instruction, 16, 2, 1),
+            cache(2, CacheKind::Unified, 256, 8, 2),
+        ];
+        options.restore_every = restore_every;
+        let name = format!("caches, restored every {restore_every:?}");
+        check(&name, &support::run(options), &(expected.clone(), 0));
+    }
 }
 
 #[test]

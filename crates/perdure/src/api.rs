@@ -401,8 +401,10 @@ pub fn resume(request: &str, observer: &dyn Observer) -> Result<String, Error> {
             }
         }
     }
+    let configuration = replica.identity.configuration()?;
+    kernel.caches = configuration.caches();
     let prepared = Prepared {
-        configuration: Arc::new(replica.identity.configuration()?),
+        configuration: Arc::new(configuration),
         write_through,
         workload: Workload {
             kernel,

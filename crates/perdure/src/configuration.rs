@@ -8,9 +8,11 @@
 //! computes with is never so large that times overflow or that the run cannot end.
 
 use perdure_designs::{Design, Visitor, with_design};
+use perdure_hardware::line::LINE_BYTES;
 use perdure_hardware::specification::{
     Core, Dram, Inclusion, Link, Nvm, Private, Second, Shared, Specification,
 };
+use perdure_linux::{CacheKind, CpuCache};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -275,6 +277,38 @@ pub fn no_such_design(design: &str) -> Error {
 }
 
 impl Configuration {
+    /// What programs are told of the machine's caches.
+    pub fn caches(&self) -> Vec<CpuCache> {
+        let all = &self.specification;
+        let cache = |level, kind, bytes, ways, harts| CpuCache {
+            level,
+            kind,
+            bytes,
+            ways,
+            line_bytes: LINE_BYTES,
+            harts,
+        };
+        vec![
+            cache(1, CacheKind::Data, all.l1d.bytes, all.l1d.ways, 1),
+            cache(1, CacheKind::Instruction, all.l1i.bytes, all.l1i.ways, 1),
+            cache(
+                2,
+                CacheKind::Unified,
+                all.l2.bytes,
+                all.l2.ways,
+                all.l2.harts,
+            ),
+            // One slice for each hart, and every hart uses all of them.
+            cache(
+                3,
+                CacheKind::Unified,
+                all.llc.bytes_per_hart * all.harts,
+                all.llc.ways,
+                all.harts,
+            ),
+        ]
+    }
+
     /// Merges preset, overrides (`key=value`) and the number of harts, and checks the result.
     pub fn new(
         machine: &str,

@@ -240,6 +240,7 @@ impl<D: Design> Machine<D> {
         let kernel_configuration = perdure_linux::Configuration {
             frames: layout.frames.clone(),
             harts,
+            caches: configuration.caches(),
             random_seed: configuration.kernel.random_seed,
             clock_start_ns: configuration.kernel.clock_start_ns,
             output_limit_bytes: configuration.kernel.output_limit_bytes,

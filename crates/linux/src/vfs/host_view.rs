@@ -17,7 +17,7 @@ use rustix::fs::{self as unix, CWD, Dir, FileType, Mode, OFlags};
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::configuration::{Configuration, WORK_DIRECTORY};
+use crate::configuration::{Configuration, CpuCache, WORK_DIRECTORY};
 use crate::inspect::ProgramFile;
 
 /// What a host path is. Nothing else about it reaches the guest.
@@ -146,6 +146,9 @@ struct Inner {
     /// The most that is read from the host.
     limit_bytes: u64,
     mounts: Vec<HostMount>,
+    /// The machine's caches. They stand here because they are outside of the saved state, too: a
+    /// machine that goes on tells its own.
+    caches: Vec<CpuCache>,
     /// Mounts before the programs' own.
     directories: usize,
     /// The one-file mount of each program.
@@ -208,6 +211,7 @@ impl HostView {
         Self {
             inner: Arc::new(Inner {
                 mounts,
+                caches: configuration.caches.clone(),
                 limit_bytes: configuration.host_limit_bytes,
                 directories,
                 programs,
@@ -215,6 +219,11 @@ impl HostView {
                 seen: Mutex::default(),
             }),
         }
+    }
+
+    /// The caches of the machine.
+    pub(crate) fn caches(&self) -> &[CpuCache] {
+        &self.inner.caches
     }
 
     /// The same view, with facts that a guest found elsewhere in place of what the host has now.

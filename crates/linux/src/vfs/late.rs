@@ -4,7 +4,9 @@
 //! that never looks there has the inodes that it had without it.
 
 use super::inode::{ProcessLink, Report};
-use super::{DirectoryNode, FileSystem, InodeId, Node};
+use super::report::{list_of, mask_of};
+use super::{DirectoryNode, FileSystem, HostView, InodeId, Node};
+use crate::configuration::{CacheKind, CpuCache};
 use crate::errno::Errno;
 
 /// What such a file says.
@@ -69,42 +71,95 @@ const SYSTEM: &str = "/sys/devices/system";
 impl FileSystem {
     /// Makes what stands here under a name that a directory has not: a file, or a directory with all
     /// that is below it.
-    pub fn make_late(&mut self, directory: InodeId, name: &str) -> Result<Option<InodeId>, Errno> {
+    pub fn make_late(
+        &mut self,
+        host: &HostView,
+        directory: InodeId,
+        name: &str,
+    ) -> Result<Option<InodeId>, Errno> {
         // Nearly every look-up ends here: it is not for any of these.
         let begins = |rest: &str| rest.split('/').next() == Some(name);
-        if !LATE.iter().any(|(_, rest, _)| begins(rest)) {
+        if name != "cache" && !LATE.iter().any(|(_, rest, _)| begins(rest)) {
             return Ok(None);
         }
         let path = self.directory_path(directory);
+        if let Some(hart) = hart_of(&path).filter(|_| name == "cache") {
+            return self.make_caches(host.caches(), directory, hart);
+        }
         let mut made = None;
         let here = LATE
             .iter()
             .filter(|(parent, rest, _)| *parent == path && begins(rest));
         for (_, rest, says) in here {
-            let mut at = directory;
-            let mut parts = rest.split('/').peekable();
-            while let Some(part) = parts.next() {
-                let known = self.directory(at)?.entries.get(part).copied().flatten();
-                let next = if let Some(known) = known {
-                    known
-                } else {
-                    let is_file = parts.peek().is_none();
-                    let (node, mode) = match says {
-                        Says::Directory => (DirectoryNode::empty(at, part, None), 0o500),
-                        _ if !is_file => (DirectoryNode::empty(at, part, None), 0o555),
-                        Says::Report(report) => (Node::Report(*report), 0o444),
-                        Says::Link(link) => (Node::ProcessLink(*link), 0o777),
-                        Says::Text(text) => (Node::Fixed((*text).to_owned()), 0o444),
-                    };
-                    let id = self.create(node, mode, self.start_ns);
-                    self.enter(at, part, id)?;
-                    id
+            let node = match says {
+                Says::Directory => None,
+                Says::Report(report) => Some((Node::Report(*report), 0o444)),
+                Says::Link(link) => Some((Node::ProcessLink(*link), 0o777)),
+                Says::Text(text) => Some((Node::Fixed((*text).to_owned()), 0o444)),
+            };
+            let top = self.make_below(directory, rest, node)?;
+            made.get_or_insert(top);
+        }
+        Ok(made)
+    }
+
+    /// Makes what stands at a path below a directory, an empty directory without `node`, and the
+    /// directories between. The answer is the first of them.
+    fn make_below(
+        &mut self,
+        directory: InodeId,
+        path: &str,
+        mut node: Option<(Node, u32)>,
+    ) -> Result<InodeId, Errno> {
+        let (mut at, mut first) = (directory, None);
+        let mut parts = path.split('/').peekable();
+        while let Some(part) = parts.next() {
+            let known = self.directory(at)?.entries.get(part).copied().flatten();
+            let next = if let Some(known) = known {
+                known
+            } else {
+                let is_last = parts.peek().is_none();
+                let (node, mode) = match node.take_if(|_| is_last) {
+                    Some(node) => node,
+                    None if is_last => (DirectoryNode::empty(at, part, None), 0o500),
+                    None => (DirectoryNode::empty(at, part, None), 0o555),
                 };
-                made.get_or_insert(next);
-                at = next;
+                let id = self.create(node, mode, self.start_ns);
+                self.enter(at, part, id)?;
+                id
+            };
+            first.get_or_insert(next);
+            at = next;
+        }
+        first.ok_or(Errno::ENOENT)
+    }
+
+    /// Makes the directory of a hart's caches.
+    fn make_caches(
+        &mut self,
+        caches: &[CpuCache],
+        directory: InodeId,
+        hart: usize,
+    ) -> Result<Option<InodeId>, Errno> {
+        let harts = self.hart_directories(directory)?;
+        let mut made = None;
+        for (index, cache) in caches.iter().enumerate() {
+            for (name, text) in cache_texts(cache, hart, harts) {
+                let node = (Node::Fixed(text + "\n"), 0o444);
+                let path = format!("cache/index{index}/{name}");
+                let top = self.make_below(directory, &path, Some(node))?;
+                made.get_or_insert(top);
             }
         }
         Ok(made)
+    }
+
+    /// How many harts there are: they stand beside this one.
+    fn hart_directories(&self, directory: InodeId) -> Result<usize, Errno> {
+        let parent = self.directory(directory)?.parent;
+        let names = self.directory(parent)?.entries.keys();
+        let is_hart = |name: &&str| hart_of(&format!("{SYSTEM}/cpu/{name}")).is_some();
+        Ok(names.map(AsRef::as_ref).filter(is_hart).count())
     }
 
     /// True if a directory is the one about every process's descriptors.
@@ -129,4 +184,34 @@ impl FileSystem {
         self.enter(directory, &name, id)?;
         Ok(id)
     }
+}
+
+/// The hart whose directory stands at a path.
+fn hart_of(path: &str) -> Option<usize> {
+    let number = path.strip_prefix(SYSTEM)?.strip_prefix("/cpu/cpu")?;
+    number.parse().ok()
+}
+
+/// The files about one cache of a hart, without their line ends.
+fn cache_texts(cache: &CpuCache, hart: usize, harts: usize) -> [(&'static str, String); 9] {
+    let kind = match cache.kind {
+        CacheKind::Data => "Data",
+        CacheKind::Instruction => "Instruction",
+        CacheKind::Unified => "Unified",
+    };
+    let sharing = cache.harts.max(1);
+    let number = hart / sharing;
+    let sharers = number * sharing..harts.min((number + 1) * sharing);
+    let set_bytes = (cache.line_bytes * cache.ways).max(1);
+    [
+        ("level", cache.level.to_string()),
+        ("type", kind.to_owned()),
+        ("size", format!("{}K", cache.bytes / 1024)),
+        ("coherency_line_size", cache.line_bytes.to_string()),
+        ("ways_of_associativity", cache.ways.to_string()),
+        ("number_of_sets", (cache.bytes / set_bytes).to_string()),
+        ("shared_cpu_list", list_of(sharers.clone())),
+        ("shared_cpu_map", mask_of(sharers, harts)),
+        ("id", number.to_string()),
+    ]
 }

@@ -1,6 +1,7 @@
 //! The text of `/proc` files, from the kernel's own state and configuration alone.
 
 use std::fmt::Write;
+use std::ops::Range;
 
 use super::inode::Report;
 use crate::address_space::{Backing, Mapping, Purpose, SPACE_END};
@@ -427,25 +428,35 @@ fn lossy(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// All harts as a mask: words of 32 bits, the highest first.
+/// All harts as `/sys` shows sets of them.
 fn hart_mask(harts: usize) -> String {
+    mask_of(0..harts, harts) + "\n"
+}
+
+/// Some of the harts as `/sys` shows sets of them: 32 to a word, the last word first.
+pub(super) fn mask_of(some: Range<usize>, harts: usize) -> String {
     let words = harts.div_ceil(32).max(1);
-    let word = |index: usize| match harts.saturating_sub(32 * index).min(32) {
-        0 => 0,
-        count => u32::MAX >> (32 - count),
+    let word = |index: usize| {
+        let bits = (0..32).filter(|bit| some.contains(&(32 * index + bit)));
+        bits.fold(0_u32, |word, bit| word | 1 << bit)
     };
     let all: Vec<String> = (0..words)
         .rev()
         .map(|index| format!("{:08x}", word(index)))
         .collect();
-    all.join(",") + "\n"
+    all.join(",")
 }
 
 /// All harts as `/sys` lists them.
 pub(crate) fn hart_list(harts: usize) -> String {
-    if harts <= 1 {
-        "0".to_owned()
+    list_of(0..harts)
+}
+
+/// Some of the harts as `/sys` lists them.
+pub(super) fn list_of(some: Range<usize>) -> String {
+    if some.len() <= 1 {
+        some.start.to_string()
     } else {
-        format!("0-{}", harts - 1)
+        format!("{}-{}", some.start, some.end - 1)
     }
 }

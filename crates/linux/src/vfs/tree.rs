@@ -52,10 +52,10 @@ impl FileSystem {
             return self.make_net().map(Some);
         }
         let Some(path) = node.host.as_ref().map(|host| host.child(name)) else {
-            return self.make_late(directory, name);
+            return self.make_late(host, directory, name);
         };
         let Some(found) = host.node(path.mount, &path.path) else {
-            return self.make_late(directory, name);
+            return self.make_late(host, directory, name);
         };
         Ok(Some(self.adopt(directory, name, path, found)?))
     }
