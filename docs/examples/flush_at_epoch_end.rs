@@ -50,6 +50,8 @@ pub struct FlushAtEpochEnd {
     entries: u64,
     /// When the register will name the last epoch, so that the log may start over.
     recorded: Cycles,
+    /// When all log entries so far are durable.
+    logged: Cycles,
     bug: Option<&'static str>,
 }
 
@@ -161,10 +163,12 @@ impl FlushAtEpochEnd {
         let Hardware {
             memory, statistics, ..
         } = hardware;
+        // Of entries in different banks the later may be durable first; recovery stops at the first hole.
+        self.logged = self.logged.max(logged.durable);
         let not_before = if self.bug == Some("home-before-log") {
             0
         } else {
-            logged.durable
+            self.logged
         };
         let now = logged.accepted;
         let home = memory.write_line(line, bytes, traffic, now, not_before, statistics);
@@ -232,6 +236,7 @@ impl Design for FlushAtEpochEnd {
             recoveries,
             entries: 0,
             recorded: 0,
+            logged: 0,
             bug,
         })
     }
@@ -278,7 +283,7 @@ impl Design for FlushAtEpochEnd {
         })?;
 
         // The log ends at the first entry that isn't whole: it was torn, and the line that it
-        // protects was not written yet.
+        // protects was not written yet, nor were those of entries behind it.
         let mut entries = Vec::new();
         for (index, place) in layout.log_area.clone().step_by(ENTRY_BYTES).enumerate() {
             let bytes = image.read(place, ENTRY_BYTES)?;
