@@ -144,18 +144,20 @@ programs: test-compilers
 	@workloads/build.sh $(PROGRAMS) --compiler gcc --guests
 
 # What the end-to-end programs are expected to print must be what they print under qemu, or the
-# expectations would be worth nothing. qemu-user 7.2 has no cache-block instructions.
+# expectations would be worth nothing. qemu-user 7.2 has no cache-block instructions, and lacks calls
+# that `keeps` makes, whose text is Linux's own.
 .PHONY: test-guests
 test-guests: programs
 	@echo "· end-to-end programs under qemu-riscv64"
-	@tests/guests/check.sh --skip 'zicbom*' $(PROGRAMS)
+	@tests/guests/check.sh --skip 'zicbom*' --skip keeps $(PROGRAMS)
 
 # The judges: each planted bug must be caught. The report of a command that succeeded is its last
 # line.
 .PHONY: test-mutants
 test-mutants: programs $(STAMPS)/perdure
 	@echo "· planted bugs"
-	@$(PERDURE) mutants >out/report.txt 2>&1 && grep -E '^[a-z0-9-]+: ' out/report.txt || { cat out/report.txt; exit 1; }
+	@$(PERDURE) mutants --guests $(PROGRAMS)/guests --unnoticed tests/guests/unnoticed.txt \
+		>out/report.txt 2>&1 && grep -E '^[a-z0-9-]+: ' out/report.txt || { cat out/report.txt; exit 1; }
 
 # ---- Lints ----------------------------------------------------------------------------------
 

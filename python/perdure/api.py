@@ -656,15 +656,28 @@ MUTANT_GROUPS = ("machine", "replication", "verifier")
 """Planted bugs that are no design's: `mutants` takes these names, too."""
 
 
+STATE_MUTANTS = "state"
+"""The group of what restoring may lose; `mutants` takes it with a folder of compiled guests."""
+
+
 def mutants(
-    design: str = "picl", *, jobs: int = 1, progress: Progress | None = None
+    design: str = "picl",
+    *,
+    guests: pathlib.Path | str | None = None,
+    unnoticed: pathlib.Path | str | None = None,
+    jobs: int = 1,
+    progress: Progress | None = None,
 ) -> MutantsReport:
     """Plants each of the design's known bugs in turn and checks that verification catches it.
 
     In place of a design, one of `MUTANT_GROUPS`: bugs of the machine and of replication; or the
-    verifier's own checks, each of which is switched off, and a bug must then slip through.
+    verifier's own checks, each of which is switched off, and a bug must then slip through. Or
+    `STATE_MUTANTS`: each field of the saved state is lost in turn, under the programs of `guests`;
+    what these cannot notice is listed in the file `unnoticed`, with the reasons.
     """
-    request = json.dumps({"design": design, "jobs": jobs})
+    paths = [str(path) for path in (guests, unnoticed) if path is not None]
+    program = {"program": paths} if paths else {}
+    request = json.dumps({"design": design, "jobs": jobs, **program})
     return MutantsReport.from_json(json.loads(_core.mutants(request, progress)))
 
 

@@ -669,6 +669,19 @@ def reproduce(
     _exit(int(len(done.failures) > 0), done.interrupted)
 
 
+def _mutants_of(
+    name: str,
+    guests: Path | None,
+    unnoticed: Path | None,
+    jobs: int | None,
+    show: api.Progress | None,
+) -> api.MutantsReport:
+    jobs = jobs or _processors()
+    if name != api.STATE_MUTANTS:
+        return api.mutants(name, jobs=jobs, progress=show)
+    return api.mutants(name, guests=guests, unnoticed=unnoticed, jobs=jobs, progress=show)
+
+
 @app.command()
 def mutants(
     design: Annotated[
@@ -677,8 +690,22 @@ def mutants(
     only: Annotated[
         str | None,
         typer.Option(
-            "--only", metavar="NAME", help="Only this design's, or machine, replication, verifier."
+            "--only",
+            metavar="NAME",
+            help="Only this design's, or machine, replication, verifier, state.",
         ),
+    ] = None,
+    guests: Annotated[
+        Path | None,
+        typer.Option(
+            "--guests",
+            metavar="FOLDER",
+            help="Compiled guests of tests/guests, for what restoring may lose (state).",
+        ),
+    ] = None,
+    unnoticed: Annotated[
+        Path | None,
+        typer.Option("--unnoticed", metavar="FILE", help="What they cannot notice, and why."),
     ] = None,
     jobs: JobsOption = None,
     json_file: JsonOption = None,
@@ -695,9 +722,10 @@ def mutants(
         raise PerdureError("--design and --only name different things: give one of both")
     design = design or only
     reports: list[api.MutantsReport] = []
-    for name in [design] if design is not None else [*known, *api.MUTANT_GROUPS]:
+    state = [api.STATE_MUTANTS] if guests is not None else []
+    for name in [design] if design is not None else [*known, *api.MUTANT_GROUPS, *state]:
         with progress.bar(stderr, f"planted bugs of {name}") as show:
-            reports.append(api.mutants(name, jobs=jobs or _processors(), progress=show))
+            reports.append(_mutants_of(name, guests, unnoticed, jobs, show))
         _console(json_file).print(render.mutants(reports[-1]), crop=False)
         if reports[-1].interrupted:
             break

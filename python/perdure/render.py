@@ -456,12 +456,18 @@ def ratio(value: float, base: float) -> str:
     return f"{value / base:.3f} ×" if base else "–"
 
 
+MUTANTS_SHOWN = 100
+
+
 def mutants(report: MutantsReport) -> RenderableType:
-    """Planted bugs, caught or not."""
+    """Planted bugs, caught or not; where there are very many, those that were not."""
     made = Table(title=f"planted bugs of {report.design}", title_justify="left", title_style="bold")
     for column in ("bug", "what it does", "caught", "by", "after"):
         made.add_column(column, justify="right" if column == "after" else "left", overflow="fold")
-    for bug in report.mutants:
+    shown = report.mutants
+    if len(shown) > MUTANTS_SHOWN:
+        shown = [bug for bug in shown if not bug.caught]
+    for bug in shown:
         made.add_row(
             escape(bug.name),
             escape(bug.summary),
@@ -471,7 +477,7 @@ def mutants(report: MutantsReport) -> RenderableType:
         )
     again = [
         line(f"{bug.name}, again: perdure replay {bug.token}")
-        for bug in report.mutants
+        for bug in shown
         if bug.token and bug.token.startswith("p2-")  # what ends a run at once has a message
     ]
     return Group(made, *again, mutants_verdict(report))

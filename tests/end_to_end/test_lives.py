@@ -12,7 +12,23 @@ from pathlib import Path
 import pytest
 from conftest import Command
 
-from perdure import CutReport, Machine, api
+from perdure import CutReport, Machine, api, mutants
+
+PIPE_BYTES = "core.open.pipes.entries.bytes"
+OFFSETS = "core.open.files.entries.offset"
+REMEMBERED = (
+    "process.umask",
+    "process.limits",
+    "context.fcsr",
+    "thread.mask",
+    "thread.alternate_stack",
+    "core.locks",
+    "timer_files.entries.interval_ns",
+    "sockets.table.entries.queue.bytes",
+    "machine.harts.hart.pc",
+)
+
+UNNOTICED = Path(__file__).parents[1] / "guests/unnoticed.txt"
 
 SHORT_EPOCHS = {"epoch.instructions": 20_000}
 
@@ -104,12 +120,12 @@ def test_output_that_depends_on_timing_is_nobodys_fault(
 
 
 @pytest.mark.parametrize("design", MACHINES)
-@pytest.mark.parametrize("loss", ["restores-pipes-empty", "restores-offsets-as-zero"])
+@pytest.mark.parametrize("loss", [PIPE_BYTES, OFFSETS])
 def test_what_restoring_loses_is_not_excused_by_timing(
     design: str, loss: str, compiled: Callable[[str], Path]
 ) -> None:
     program = compiled(HALF_READ)
-    report = cut(MACHINES[design], program, planted_bug=f"machine:{loss}", generations=1)
+    report = cut(MACHINES[design], program, planted_bug=f"machine:forgets-{loss}", generations=1)
     assert "resume-differs" in {result.verdict for result in report.failures}
     assert {result.verdict for result in report.results} <= {"verified", "resume-differs"}
     clean = cut(MACHINES[design], program)
@@ -123,6 +139,18 @@ def test_files_that_are_held_as_of_an_older_epoch_are_noticed(programs: Path) ->
         [programs / "guests/files"], cuts=40, resume="none", planted_bug=mistake
     )
     assert "released-early" in {result.verdict for result in report.failures}
+
+
+def test_the_saved_state_is_judged_for_all_that_it_holds(programs: Path) -> None:
+    report = mutants("state", guests=programs / "guests", unnoticed=UNNOTICED, jobs=2)
+    assert report.false_alarms == 0
+    noticed = {bug.name.removeprefix("forgets-") for bug in report.mutants if bug.caught}
+    assert noticed >= {PIPE_BYTES, OFFSETS, *REMEMBERED}
+    # No other section or part of the saved state is without one.
+    excused = {name.split(".")[0] for name in report.raw["unnoticeable"]}
+    open_still = {"departed", "free-page-lists", "free-page-tables", "lock_waits", "refusals"}
+    assert excused - {name.split(".")[0] for name in noticed} <= open_still
+    assert len(noticed) > 300
 
 
 CHECKER = """#!/bin/sh
@@ -140,7 +168,7 @@ def test_a_checker_decides_in_place_of_equality(
     checker.write_text(CHECKER)
     checker.chmod(0o755)
     words = ("cut", "--cuts", "4", "--resume", "all", "--json", kept)
-    asked = (*words, "--planted-bug", "machine:restores-offsets-as-zero", "--generations", "1")
+    asked = (*words, "--planted-bug", f"machine:forgets-{OFFSETS}", "--generations", "1")
     good = command(*asked, "--check", "'./check it' now", "--", program)
     assert good.status == 0, good.stdout + good.stderr
     assert "to the checker's satisfaction" in good.stdout

@@ -78,7 +78,7 @@ mod kernel;
 mod lifecycle;
 mod limits;
 mod load;
-mod loss;
+pub mod loss;
 mod machine;
 mod memory;
 mod net;
@@ -111,7 +111,6 @@ pub use configuration::{
 pub use elf::ElfError;
 pub use host::{HostDirectories, HostError};
 pub use kernel::Kernel;
-pub use loss::Loss;
 pub use machine::{Machine, PAGE_BYTES, SpaceId, ThreadId, Translation};
 pub use outcome::{Exception, ExitReport, FatalSignal, Outcome, ProgramReport, Running};
 pub use refusals::Refused;

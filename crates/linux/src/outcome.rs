@@ -39,7 +39,7 @@ pub enum Exception {
 }
 
 /// The thread that a hart has begun to run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Running {
     /// The thread; its registers are in the hart. Any LR reservation of the hart must be dropped.
     pub thread: ThreadId,

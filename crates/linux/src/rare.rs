@@ -17,6 +17,7 @@ use crate::net::Sockets;
 use crate::owners::Owners;
 use crate::queues::Queues;
 use crate::refusals::Refusals;
+use crate::save::Contents;
 use crate::signal::SignalFile;
 use crate::syscalls::attributes::Attributes;
 use crate::syscalls::preferences::AllWishes;
@@ -33,50 +34,34 @@ use crate::vfs::watch::Watching;
 /// The parts of the state that are saved only if there is something in them.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rare {
-    /// Part 1.
     pub jobs: Jobs,
-    /// Part 3.
     pub timers: Timers,
-    /// Part 16.
     pub sockets: Sockets,
-    /// Part 20.
     pub refusals: Refusals,
-    /// Part 21: threads that are gone, and the locks that they may have held.
+    /// Threads that are gone, and the locks that they may have held.
     pub departed: Vec<Departed>,
-    /// Part 22.
     pub lock_waits: LockWaits,
-    /// Part 23: what may not be done any more to files without a name.
+    /// What may not be done any more to files without a name.
     pub seals: BTreeMap<InodeId, u32>,
-    /// Part 24.
     pub wishes: AllWishes,
-    /// Part 25.
     pub system_v: SystemV,
-    /// Part 26.
     pub queues: Queues,
-    /// Part 27.
     pub owners: Owners,
-    /// Part 30.
     pub asynchronous: Asynchronous,
-    /// Part 31.
     pub attributes: BTreeMap<InodeId, Attributes>,
-    /// Part 32: the spaces in which what will be mapped is locked.
+    /// The spaces in which what will be mapped is locked.
     pub future_locks: BTreeSet<SpaceId>,
-    /// Part 33: what the threads wait for that wait for several futexes.
+    /// What the threads wait for that wait for several futexes.
     pub futex_lists: BTreeMap<ThreadId, Vec<FutexKey>>,
 }
 
 /// The rare parts of open files, which stand with their kind.
 #[derive(Default)]
 pub(crate) struct RareFiles {
-    /// Part 2.
     pub traits: Traits,
-    /// Part 4.
-    pub timers: Table<TimerFile>,
-    /// Part 5.
-    pub signals: Table<SignalFile>,
-    /// Part 6.
+    pub timer_files: Table<TimerFile>,
+    pub signal_files: Table<SignalFile>,
     pub terminals: Table<Terminal>,
-    /// Part 7.
     pub watching: Watching,
 }
 
@@ -95,68 +80,62 @@ fn take_part<'a, T: DeserializeOwned>(bytes: &'a [u8], part: &mut T) -> Option<&
     Some(rest)
 }
 
-impl Rare {
-    /// Appends every part that holds something.
-    pub fn save(&self, open: &OpenFiles, out: &mut Vec<u8>) {
-        append_part(out, 1, self.jobs.is_empty(), &self.jobs);
-        append_part(out, 2, open.traits.is_empty(), &open.traits);
-        append_part(out, 3, self.timers.is_empty(), &self.timers);
-        append_part(out, 4, open.timer_files.is_empty(), &open.timer_files);
-        append_part(out, 5, open.signal_files.is_empty(), &open.signal_files);
-        append_part(out, 6, open.terminals.is_empty(), &open.terminals);
-        append_part(out, 7, open.watching.is_empty(), &open.watching);
-        append_part(out, 16, self.sockets.is_empty(), &self.sockets);
-        append_part(out, 20, self.refusals.is_empty(), &self.refusals);
-        append_part(out, 21, self.departed.is_empty(), &self.departed);
-        append_part(out, 22, self.lock_waits.is_empty(), &self.lock_waits);
-        append_part(out, 23, self.seals.is_empty(), &self.seals);
-        append_part(out, 24, self.wishes.is_empty(), &self.wishes);
-        append_part(out, 25, self.system_v.is_empty(), &self.system_v);
-        append_part(out, 26, self.queues.is_empty(), &self.queues);
-        append_part(out, 27, self.owners.is_empty(), &self.owners);
-        append_part(out, 30, self.asynchronous.is_empty(), &self.asynchronous);
-        append_part(out, 31, self.attributes.is_empty(), &self.attributes);
-        append_part(out, 32, self.future_locks.is_empty(), &self.future_locks);
-        append_part(out, 33, self.futex_lists.is_empty(), &self.futex_lists);
-    }
-
-    /// The parts that stand in bytes; `None` if the bytes are damaged.
-    pub fn restore(mut bytes: &[u8]) -> Option<(Self, RareFiles)> {
-        let (mut rare, mut files) = (Self::default(), RareFiles::default());
-        let mut last = 0;
-        while let Some((&number, rest)) = bytes.split_first() {
-            if number <= last {
-                return None;
+/// The table of parts: each one's number, place and type.
+macro_rules! parts {
+    (($rare:ident, $open:ident) $($number:literal $owner:ident.$part:ident: $type:ty),* $(,)?) => {
+        impl Rare {
+            /// Appends every part that holds something.
+            pub fn save(&self, $open: &OpenFiles, out: &mut Vec<u8>) {
+                let $rare = self;
+                $(append_part(out, $number, $owner.$part.is_empty(), &$owner.$part);)*
             }
-            last = number;
-            bytes = match number {
-                1 => take_part(rest, &mut rare.jobs)?,
-                2 => take_part(rest, &mut files.traits)?,
-                3 => take_part(rest, &mut rare.timers)?,
-                4 => take_part(rest, &mut files.timers)?,
-                5 => take_part(rest, &mut files.signals)?,
-                6 => take_part(rest, &mut files.terminals)?,
-                7 => take_part(rest, &mut files.watching)?,
-                16 => {
-                    let rest = take_part(rest, &mut rare.sockets)?;
-                    rare.sockets.count_held();
-                    rest
+
+            /// The parts that stand in bytes; `None` if the bytes are damaged.
+            pub fn restore(mut bytes: &[u8]) -> Option<(Self, RareFiles)> {
+                let (mut $rare, mut $open) = (Self::default(), RareFiles::default());
+                let mut last = 0;
+                while let Some((&number, rest)) = bytes.split_first() {
+                    if number <= last {
+                        return None;
+                    }
+                    last = number;
+                    bytes = match number {
+                        $($number => take_part(rest, &mut $owner.$part)?,)*
+                        _ => return None,
+                    };
                 }
-                20 => take_part(rest, &mut rare.refusals)?,
-                21 => take_part(rest, &mut rare.departed)?,
-                22 => take_part(rest, &mut rare.lock_waits)?,
-                23 => take_part(rest, &mut rare.seals)?,
-                24 => take_part(rest, &mut rare.wishes)?,
-                25 => take_part(rest, &mut rare.system_v)?,
-                26 => take_part(rest, &mut rare.queues)?,
-                27 => take_part(rest, &mut rare.owners)?,
-                30 => take_part(rest, &mut rare.asynchronous)?,
-                31 => take_part(rest, &mut rare.attributes)?,
-                32 => take_part(rest, &mut rare.future_locks)?,
-                33 => take_part(rest, &mut rare.futex_lists)?,
-                _ => return None,
-            };
+                $rare.sockets.count_held();
+                Some(($rare, $open))
+            }
+
+            /// What there can be, in the order of the bytes.
+            pub fn tell(contents: &mut impl Contents) {
+                $(contents.part::<$type>($number, stringify!($part));)*
+            }
         }
-        Some((rare, files))
-    }
+    };
+}
+
+parts! {
+    (rare, open)
+    1 rare.jobs: Jobs,
+    2 open.traits: Traits,
+    3 rare.timers: Timers,
+    4 open.timer_files: Table<TimerFile>,
+    5 open.signal_files: Table<SignalFile>,
+    6 open.terminals: Table<Terminal>,
+    7 open.watching: Watching,
+    16 rare.sockets: Sockets,
+    20 rare.refusals: Refusals,
+    21 rare.departed: Vec<Departed>,
+    22 rare.lock_waits: LockWaits,
+    23 rare.seals: BTreeMap<InodeId, u32>,
+    24 rare.wishes: AllWishes,
+    25 rare.system_v: SystemV,
+    26 rare.queues: Queues,
+    27 rare.owners: Owners,
+    30 rare.asynchronous: Asynchronous,
+    31 rare.attributes: BTreeMap<InodeId, Attributes>,
+    32 rare.future_locks: BTreeSet<SpaceId>,
+    33 rare.futex_lists: BTreeMap<ThreadId, Vec<FutexKey>>,
 }

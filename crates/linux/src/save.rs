@@ -24,6 +24,7 @@ use crate::kernel::{Kernel, Settings};
 use crate::limits::LIMITS;
 use crate::machine::ThreadId;
 use crate::outcome::ProgramReport;
+use crate::output::Output;
 use crate::page_table::{PageTables, frame_of};
 use crate::process::{Process, ProcessId, Processes, Zombie};
 use crate::program::Progress;
@@ -34,7 +35,7 @@ use crate::signal::{SIGNAL_MAX, SignalInfo};
 use crate::thread::{Context, FutexKey, Thread, ThreadState, Wait};
 use crate::vfs::content::FILE_BYTES_MAX;
 use crate::vfs::descriptor::OpenFiles;
-use crate::vfs::inode::{CHUNK_PAGES, Node, PAGE_FRAME_SHIFT, PAGE_PRESENT};
+use crate::vfs::inode::{CHUNK_PAGES, Inode, Node, PAGE_FRAME_SHIFT, PAGE_PRESENT};
 use crate::vfs::locks::RecordLocks;
 use crate::vfs::released::Released;
 use crate::vfs::{FileSystem, HostView};
@@ -59,7 +60,7 @@ pub(crate) enum Section {
     FreePageTables,
     FrameCells,
 }
-const SECTION_ORDER: [Section; 12] = [
+pub(crate) const SECTION_ORDER: [Section; 12] = [
     Section::Settings,
     Section::Output,
     Section::Core,
@@ -73,10 +74,48 @@ const SECTION_ORDER: [Section; 12] = [
     Section::FreePageTables,
     Section::FrameCells,
 ];
-const SECTIONS: usize = SECTION_ORDER.len();
+pub(crate) const SECTIONS: usize = SECTION_ORDER.len();
 /// How many sections are no arrays; they come first.
 pub(crate) const LENGTHS: usize = Section::PageLists as usize;
 const BODY: usize = (LINE + SECTIONS * 16).next_multiple_of(LINE);
+
+/// Somebody who is told what a section holds, in the order of the bytes, by name and type.
+pub(crate) trait Contents {
+    /// One value.
+    fn value<T: Serialize + DeserializeOwned>(&mut self, name: &'static str);
+    /// A value behind its number, or nothing.
+    fn part<T: Serialize + DeserializeOwned>(&mut self, number: u8, name: &'static str);
+    /// A record each.
+    fn records<T: Serialize + DeserializeOwned>(&mut self, name: &'static str);
+    /// A record each, behind the thread's context.
+    fn threads(&mut self, context: &'static str, name: &'static str);
+    /// Plain numbers.
+    fn array(&mut self, name: &'static str);
+}
+
+impl Section {
+    /// What it holds. A section that is not told here does not compile, and neither does one told
+    /// here and saved as something else decode.
+    pub fn tell(self, contents: &mut impl Contents) {
+        match self {
+            Self::Settings => contents.value::<Settings>("settings"),
+            Self::Output => contents.value::<Output>("output"),
+            Self::Core => {
+                contents.value::<CoreIn>("core");
+                Rare::tell(contents);
+            }
+            Self::Processes => contents.records::<Process>("process"),
+            Self::Threads => contents.threads("context", "thread"),
+            Self::Spaces => contents.records::<AddressSpace>("space"),
+            Self::Inodes => contents.records::<Inode>("inode"),
+            Self::PageLists => contents.array("page-lists"),
+            Self::FreePageLists => contents.array("free-page-lists"),
+            Self::PageTables => contents.array("page-tables"),
+            Self::FreePageTables => contents.array("free-page-tables"),
+            Self::FrameCells => contents.array("frame-cells"),
+        }
+    }
+}
 
 /// Why saved bytes are not a kernel.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -118,7 +157,7 @@ struct CoreOut<'a> {
     released: &'a Released,
 }
 
-#[derive(Deserialize)]
+#[derive(Serialize, Deserialize)]
 struct CoreIn {
     progress: Vec<Progress>,
     scheduler: Scheduler,
@@ -186,6 +225,32 @@ fn context_words(context: &Context) -> [u64; CONTEXT_WORDS] {
     words
 }
 
+/// Saved bytes, section by section: `append` is called for each.
+pub(crate) fn assemble(out: &mut Vec<u8>, mut append: impl FnMut(usize, &mut Vec<u8>)) {
+    out.clear();
+    out.resize(BODY, 0);
+    let mut table = Vec::new();
+    for index in 0..SECTIONS {
+        let start = out.len();
+        append(index, out);
+        let length = out.len() - start;
+        table.push((start as u64, length as u64));
+        out.resize(start + room(length), 0);
+    }
+    for (index, (offset, length)) in table.into_iter().enumerate() {
+        let at = LINE + 16 * index;
+        out[at..at + 8].copy_from_slice(&offset.to_le_bytes());
+        out[at + 8..at + 16].copy_from_slice(&length.to_le_bytes());
+    }
+    let checksum = xxh3_64(&out[LINE..]);
+    let length = out.len() as u64;
+    out[..8].copy_from_slice(MAGIC);
+    out[8..12].copy_from_slice(&VERSION.to_le_bytes());
+    out[12..16].copy_from_slice(&(SECTIONS as u32).to_le_bytes());
+    out[16..24].copy_from_slice(&length.to_le_bytes());
+    out[24..32].copy_from_slice(&checksum.to_le_bytes());
+}
+
 impl Kernel {
     /// The whole kernel state as bytes; equal parts of the state stand at equal places.
     pub fn save(&self) -> Vec<u8> {
@@ -196,28 +261,7 @@ impl Kernel {
 
     /// [`Kernel::save`] into a buffer that is used again.
     pub fn save_into(&self, out: &mut Vec<u8>) {
-        out.clear();
-        out.resize(BODY, 0);
-        let mut table = Vec::new();
-        for index in 0..SECTIONS {
-            let start = out.len();
-            self.append_section(index, out);
-            let length = out.len() - start;
-            table.push((start as u64, length as u64));
-            out.resize(start + room(length), 0);
-        }
-        for (index, (offset, length)) in table.into_iter().enumerate() {
-            let at = LINE + 16 * index;
-            out[at..at + 8].copy_from_slice(&offset.to_le_bytes());
-            out[at + 8..at + 16].copy_from_slice(&length.to_le_bytes());
-        }
-        let checksum = xxh3_64(&out[LINE..]);
-        let length = out.len() as u64;
-        out[..8].copy_from_slice(MAGIC);
-        out[8..12].copy_from_slice(&VERSION.to_le_bytes());
-        out[12..16].copy_from_slice(&(SECTIONS as u32).to_le_bytes());
-        out[16..24].copy_from_slice(&length.to_le_bytes());
-        out[24..32].copy_from_slice(&checksum.to_le_bytes());
+        assemble(out, |index, out| self.append_section(index, out));
     }
 
     /// A section's bytes.
@@ -679,7 +723,7 @@ impl Kernel {
     }
 }
 
-fn save_thread(out: &mut Vec<u8>, thread: &Thread) {
+pub(crate) fn save_thread(out: &mut Vec<u8>, thread: &Thread) {
     append_words(out, &context_words(&thread.context));
     let mut record = Vec::new();
     append(&mut record, thread);
@@ -687,7 +731,7 @@ fn save_thread(out: &mut Vec<u8>, thread: &Thread) {
 }
 
 /// A record; an empty one for nothing.
-fn save_record<T: Serialize>(out: &mut Vec<u8>, value: Option<&T>) {
+pub(crate) fn save_record<T: Serialize>(out: &mut Vec<u8>, value: Option<&T>) {
     let mut record = Vec::new();
     if let Some(value) = value {
         append(&mut record, value);
@@ -736,7 +780,7 @@ impl SavedSections {
 }
 
 /// The sections of saved bytes whose header and checksum are right.
-fn sections(bytes: &[u8]) -> Result<[&[u8]; SECTIONS], RestoreError> {
+pub(crate) fn sections(bytes: &[u8]) -> Result<[&[u8]; SECTIONS], RestoreError> {
     if bytes.len() < BODY || !bytes.starts_with(MAGIC) {
         return Err(RestoreError::Magic);
     }
@@ -780,8 +824,8 @@ fn core(bytes: &[u8]) -> Option<(CoreIn, Rare)> {
     let (mut core, rest): (CoreIn, _) = postcard::take_from_bytes(bytes).ok()?;
     let (rare, files) = Rare::restore(rest)?;
     core.open.traits = files.traits;
-    core.open.timer_files = files.timers;
-    core.open.signal_files = files.signals;
+    core.open.timer_files = files.timer_files;
+    core.open.signal_files = files.signal_files;
     core.open.terminals = files.terminals;
     core.open.watching = files.watching;
     Some((core, rare))
@@ -794,7 +838,7 @@ fn record(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     Some((bytes.get(4..4 + length)?, bytes.get(padded..)?))
 }
 
-fn threads(mut bytes: &[u8]) -> Result<BTreeMap<ThreadId, Thread>, RestoreError> {
+pub(crate) fn threads(mut bytes: &[u8]) -> Result<BTreeMap<ThreadId, Thread>, RestoreError> {
     let damaged = RestoreError::Section("threads");
     let mut threads = BTreeMap::new();
     while !bytes.is_empty() {

@@ -55,12 +55,13 @@ struct Sample {
 
 /// What the survey found.
 pub struct Survey {
-    uncut: Uncut,
+    /// What its end is compared with.
+    pub uncut: Uncut,
     state_hash: String,
     samples: Vec<Sample>,
     events: Vec<Cycles>,
     /// What the run has read of the host.
-    named: reads::Named,
+    pub named: reads::Named,
 }
 
 /// One cut's result.
@@ -256,7 +257,7 @@ pub(crate) fn run_on<D: Design>(
     }
 }
 
-fn survey<D: Design>(
+pub(crate) fn survey<D: Design>(
     prepared: &Prepared,
     bug: Option<&'static str>,
     schedule: Schedule,

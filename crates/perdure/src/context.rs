@@ -17,6 +17,9 @@ use perdure_designs::layout::{CONTEXT_BYTES, Layout};
 use perdure_hardware::time::Cycles;
 use perdure_linux::{HostView, Kernel, Running, SpaceId, ThreadId};
 use perdure_riscv::Hart;
+use serde::{Deserialize, Serialize};
+
+use crate::losses::Lost;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"PERDMACH");
 /// Bytes of a machine record.
@@ -28,7 +31,7 @@ pub const SAVED_BYTES: usize = HART_BYTES + 6 * 8;
 pub const CLOCK_AT: usize = HART_BYTES + 2 * 8;
 
 /// A hart and what runs on it.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HartContext {
     /// Registers.
     pub hart: Hart,
@@ -40,7 +43,7 @@ pub struct HartContext {
 }
 
 /// When a context was saved.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SavedAt {
     /// The virtual clock.
     pub clock_ns: u64,
@@ -97,7 +100,7 @@ impl HartContext {
 }
 
 /// The machine record.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MachineRecord {
     /// The epoch whose end this is.
     pub epoch: u64,
@@ -166,13 +169,79 @@ impl Saved {
     }
 }
 
-/// Reads everything back from an image; the error says what is damaged.
+/// What is saved beside the kernel's state.
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Beside {
+    record: MachineRecord,
+    harts: Vec<HartContext>,
+    times: Vec<SavedAt>,
+}
+
+/// Everything that an image holds, not looked into.
+struct Found {
+    beside: Beside,
+    kernel: Vec<u8>,
+}
+
+/// Reads everything back from an image, save what is lost on the way; the error says what is damaged.
 pub fn restore(
     read: impl Fn(u64, usize) -> Vec<u8>,
     layout: &Layout,
     harts: usize,
     host: HostView,
+    lost: Option<Lost>,
 ) -> Result<Saved, String> {
+    let mut found = find(read, layout, harts)?;
+    if let Some(lost) = lost {
+        without(&mut found, lost)?;
+        if found.beside.harts.len() != harts || found.beside.times.len() != harts {
+            return Err("there are no processor contexts".into());
+        }
+    }
+    let kernel = Kernel::restore(&found.kernel, host).map_err(|error| error.to_string())?;
+    let Beside {
+        record,
+        harts,
+        times,
+    } = found.beside;
+    let saved = Saved::of(record, harts, &times, kernel);
+    // A hart's clock is what it has retired, and more.
+    if saved
+        .harts
+        .iter()
+        .any(|hart| hart.hart.retired > saved.at.cycles)
+    {
+        return Err("a processor context is later than its time".into());
+    }
+    Ok(saved)
+}
+
+/// True if an image holds something of what could be lost.
+pub fn holds(
+    read: impl Fn(u64, usize) -> Vec<u8>,
+    layout: &Layout,
+    harts: usize,
+    lost: Lost,
+) -> Result<bool, String> {
+    without(&mut find(read, layout, harts)?, lost)
+}
+
+/// Takes something away; false if it is not there.
+fn without(found: &mut Found, lost: Lost) -> Result<bool, String> {
+    let Some(loss) = lost.of_kernel() else {
+        return Ok(lost.take_from(&mut found.beside));
+    };
+    let image = Kernel::forget(&found.kernel, loss).map_err(|error| error.to_string())?;
+    let is_there = image.is_some();
+    found.kernel = image.unwrap_or(std::mem::take(&mut found.kernel));
+    Ok(is_there)
+}
+
+fn find(
+    read: impl Fn(u64, usize) -> Vec<u8>,
+    layout: &Layout,
+    harts: usize,
+) -> Result<Found, String> {
     let bytes = read(layout.context(harts), RECORD_BYTES);
     let mut reader = unsealed(&bytes, MAGIC).ok_or("the machine record is damaged")?;
     let record = MachineRecord {
@@ -190,12 +259,19 @@ pub fn restore(
     if checksum(&image) != record.kernel_checksum {
         return Err("the kernel image is damaged: its checksum is wrong".into());
     }
-    let kernel = Kernel::restore(&image, host).map_err(|error| error.to_string())?;
     let harts: Vec<_> = (0..harts)
         .map(|hart| HartContext::decode(&read(layout.context(hart), SAVED_BYTES)))
         .collect::<Result<_, _>>()?;
-    let (harts, times): (_, Vec<SavedAt>) = harts.into_iter().unzip();
-    Ok(Saved::of(record, harts, &times, kernel))
+    let (harts, times) = harts.into_iter().unzip();
+    let beside = Beside {
+        record,
+        harts,
+        times,
+    };
+    Ok(Found {
+        beside,
+        kernel: image,
+    })
 }
 
 #[cfg(test)]

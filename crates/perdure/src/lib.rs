@@ -17,6 +17,8 @@ pub mod error;
 pub mod exerciser;
 pub mod hunt;
 pub mod lives;
+pub mod losing;
+pub mod losses;
 pub mod machine;
 pub mod mistakes;
 pub mod mutants;

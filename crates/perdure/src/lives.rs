@@ -100,7 +100,7 @@ pub struct Sequel {
 
 /// How a machine ended.
 #[derive(Debug)]
-enum End {
+pub enum End {
     /// Its programs are over.
     Finished,
     /// They never will be, and why.
@@ -497,7 +497,7 @@ fn resumable<T>(resumed: Result<T, Error>) -> Result<Result<T, String>, Error> {
 }
 
 /// What an error says of a machine. What the host refused is nobody's verdict.
-fn failure_of(error: Error) -> Result<End, Error> {
+pub fn failure_of(error: Error) -> Result<End, Error> {
     match error {
         Error::Host { .. } => Err(error),
         Error::Deadlock { .. } => Ok(End::Hangs(error.to_string())),
@@ -505,7 +505,8 @@ fn failure_of(error: Error) -> Result<End, Error> {
     }
 }
 
-fn status_of<D: Design>(machine: &Machine<D>) -> Option<i32> {
+/// The exit status, if there is one yet.
+pub fn status_of<D: Design>(machine: &Machine<D>) -> Option<i32> {
     machine.ended().map(|ended| ended.report.status)
 }
 

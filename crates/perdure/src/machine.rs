@@ -24,10 +24,11 @@ use perdure_riscv::{Exit, fast, plain};
 
 use crate::configuration::Configuration;
 use crate::context::{
-    HartContext, MachineRecord, RECORD_BYTES, SAVED_BYTES, Saved, SavedAt, restore,
+    self, HartContext, MachineRecord, RECORD_BYTES, SAVED_BYTES, Saved, SavedAt, restore,
 };
 use crate::cost::{Progress, Unpersisted};
 use crate::error::Error;
+use crate::losses::Lost;
 use crate::mistakes::{Blind, Mistake};
 use crate::outside::Outside;
 use crate::port::{
@@ -312,13 +313,21 @@ impl<D: Design> Machine<D> {
         let harts = specification.harts;
         let layout = Layout::new(harts, specification.nvm.bytes);
         let read = |address, length| image.memory.slice(address, length).to_vec();
-        let mut saved = restore(read, &layout, harts, host).map_err(|message| {
+        let lost = match resumption.mistake {
+            Some(Mistake::Forgets(lost)) => Some(lost),
+            _ => None,
+        };
+        let saved = restore(read, &layout, harts, host, lost).map_err(|message| {
             Error::Request(format!("the recovered state is unusable: {message}"))
         })?;
-        if let Some(Mistake::Restores(loss)) = resumption.mistake {
-            saved.kernel.lose(loss);
-        }
         Self::go_on_from(configuration, image, saved, resumption)
+    }
+
+    /// True if a recovered image holds something of what could be lost. What cannot even be read
+    /// without it does.
+    pub fn saves(&self, image: &Image, lost: Lost) -> bool {
+        let read = |address, length| image.memory.slice(address, length).to_vec();
+        context::holds(read, &self.layout, self.harts.len(), lost).unwrap_or(true)
     }
 
     /// Goes on from a golden image, with the kernel and the contexts of that epoch's end.

@@ -5,10 +5,14 @@
 //! the judge itself can be made blind in one eye ([`Blind`]), to see whether that is noticed.
 
 use perdure_designs::PlantedBug;
-use perdure_linux::Loss;
+
+use crate::losses::Lost;
 
 /// Before the name of one of these mistakes, where planted bugs are named.
 pub const PREFIX: &str = "machine:";
+
+/// Before the name of what is lost, where losses are named.
+pub const FORGETS: &str = "forgets-";
 
 /// A mistake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,8 +23,8 @@ pub enum Mistake {
     SealsEarly,
     /// Files are held as if the epoch before had written them.
     HoldsFilesEarly,
-    /// Restoring loses something of the kernel's.
-    Restores(Loss),
+    /// Restoring loses something.
+    Forgets(Lost),
     /// Every other epoch, harts' contexts are not saved: those of the epoch before stay.
     SavesOldContexts,
     /// Recovery names the epoch after the one whose memory it brought back.
@@ -56,8 +60,8 @@ pub enum Mistake {
 pub enum Part {
     /// The machine.
     Machine,
-    /// What the kernel remembers.
-    Kernel,
+    /// What is saved of the machine and its kernel.
+    State,
     /// Replication.
     Replication,
 }
@@ -112,7 +116,7 @@ impl Mistake {
             | Self::GarblesAgain
             | Self::LosesStatus
             | Self::Drifts => Part::Machine,
-            Self::Restores(_) => Part::Kernel,
+            Self::Forgets(_) => Part::State,
             Self::ReplicaSkipsLine
             | Self::ReplicaNamesNextEpoch
             | Self::ReplicaForgetsSealed
@@ -128,14 +132,17 @@ impl Mistake {
         )
     }
 
-    /// By the name in [`MISTAKES`], without the prefix.
+    /// By the name in [`MISTAKES`], or that of a loss behind [`FORGETS`]; without the prefix.
     pub fn named(name: &str) -> Option<Self> {
+        if let Some(lost) = name.strip_prefix(FORGETS) {
+            return Lost::named(lost).map(Self::Forgets);
+        }
         let named = |(bug, _): &&(PlantedBug, Self)| bug.name == name;
         MISTAKES.iter().find(named).map(|&(_, mistake)| mistake)
     }
 }
 
-/// All of them.
+/// All of them, save the losses, which follow from what is saved.
 pub const MISTAKES: &[(PlantedBug, Mistake)] = &[
     (
         PlantedBug {
@@ -157,20 +164,6 @@ pub const MISTAKES: &[(PlantedBug, Mistake)] = &[
             summary: "files are held as if the epoch before had written them",
         },
         Mistake::HoldsFilesEarly,
-    ),
-    (
-        PlantedBug {
-            name: "restores-pipes-empty",
-            summary: "restoring loses the bytes that wait in pipes",
-        },
-        Mistake::Restores(Loss::PipeBytes),
-    ),
-    (
-        PlantedBug {
-            name: "restores-offsets-as-zero",
-            summary: "restoring loses where open files stand",
-        },
-        Mistake::Restores(Loss::Offsets),
     ),
     (
         PlantedBug {

@@ -409,6 +409,9 @@ pub fn run(design: &str, jobs: Option<usize>, observer: &dyn Observer) -> Result
 
 // ---- The machine, replication, and the judge ---------------------------------------------------
 
+/// The group of what restoring may lose; it takes guests that somebody has compiled ([`crate::losing`]).
+pub const STATE: &str = "state";
+
 /// Groups of bugs that are no design's.
 pub const GROUPS: &[&str] = &["machine", "replication", "verifier"];
 

@@ -10,6 +10,7 @@ use crate::check::{self, Check};
 use crate::configuration::{Configuration, LEAST_EPOCH_STORES, check, nearest};
 use crate::error::Error;
 use crate::exerciser;
+use crate::losses::Lost;
 use crate::machine::{Engine, Workload};
 use crate::mistakes::{self, Mistake};
 use crate::reads::Reads;
@@ -362,8 +363,13 @@ impl Request {
         let Some(name) = planted.and_then(|bug| bug.strip_prefix(mistakes::PREFIX)) else {
             return Ok(None);
         };
-        let names = mistakes::MISTAKES.iter().map(|(bug, _)| bug.name);
+        let losses = Lost::all().map(|lost| format!("{}{}", mistakes::FORGETS, lost.name()));
+        let mistakes = mistakes::MISTAKES
+            .iter()
+            .map(|(bug, _)| bug.name.to_owned());
         Mistake::named(name).map(Some).ok_or_else(|| {
+            let names: Vec<String> = mistakes.chain(losses).collect();
+            let names = names.iter().map(String::as_str);
             let hint = nearest(name, names).unwrap_or("releases-early");
             Error::Request(format!(
                 "the machine has no planted bug '{name}'; the nearest is '{hint}'"

@@ -365,7 +365,7 @@ impl Snapshots {
                     vec![0; length]
                 })
         };
-        let saved = context::restore(read, &self.layout, self.manifest.harts, host);
+        let saved = context::restore(read, &self.layout, self.manifest.harts, host, None);
         if let Some(error) = failed.into_inner() {
             return Err(error);
         }

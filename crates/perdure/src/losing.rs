@@ -1,0 +1,430 @@
+//! Whether it is noticed that restoring loses something: every field of what is saved ([`Lost`]) in turn,
+//! by cuts of guests that use what the kernel can remember, resumed without it.
+//!
+//! Each guest runs once, uncut, and is cut once, when it has said that the kernel remembers everything.
+//! The cut is resumed once without a loss, which must end as the uncut run, and once for each loss that
+//! was not noticed before and takes something from this very image. What nobody notices must be listed,
+//! with the reason.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+
+use perdure_designs::{Design, Visitor, with_design};
+use perdure_hardware::random::Random;
+use perdure_hardware::time::Cycles;
+use serde_json::{Value, json};
+
+use crate::api::Observer;
+use crate::campaign;
+use crate::configuration::no_such_design;
+use crate::error::Error;
+use crate::lives::{End, Lives, failure_of, status_of, world_of};
+use crate::losses::Lost;
+use crate::machine::{Machine, Pause, Resumption};
+use crate::mistakes::{FORGETS, Mistake, PREFIX};
+use crate::outside::Outside;
+use crate::request::{Request, Resume, Schedule};
+use crate::token::{BUILD, Token};
+use crate::verify::{self, CutOptions, Golden, Image, Verdict};
+
+/// The design whose cuts these are. Losses are the machine's: one design is as good as another.
+const DESIGN: &str = "picl";
+
+const HARTS: usize = 2;
+
+/// A small machine is soon copied.
+const SET: &[&str] = &[
+    "nvm.bytes=67108864",
+    "picl.log_extent_bytes=1048576",
+    "picl.log_limit_bytes=16777216",
+    "llc.bytes_per_hart=524288",
+    "l2.bytes=131072",
+    "epoch.instructions=5000",
+    "picl.acs_gap=0",
+];
+
+/// Each says that it has made the kernel remember everything, works, and then asks for every bit of it.
+const SCENES: &[&str] = &["remembers", "keeps"];
+
+/// The losses that a file lists, a line each, with the reason behind the name. An entry covers all that
+/// is below it, too.
+fn excused(path: &Path) -> Result<Vec<(String, String)>, Error> {
+    let text = std::fs::read_to_string(path).map_err(|source| Error::Host {
+        what: format!("reading {}", path.display()),
+        source,
+    })?;
+    let lines = text.lines().map(str::trim);
+    let lines = lines.filter(|line| !line.is_empty() && !line.starts_with('#'));
+    lines
+        .map(|line| match line.split_once(char::is_whitespace) {
+            Some((name, why)) if Lost::named(name).is_some() => {
+                Ok((name.to_owned(), why.trim().to_owned()))
+            }
+            _ => Err(Error::Request(format!(
+                "{}: '{line}' is no loss with a reason",
+                path.display()
+            ))),
+        })
+        .collect()
+}
+
+fn covers(entry: &str, name: &str) -> bool {
+    let below = name.strip_prefix(entry);
+    below.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+}
+
+/// Runs every scene; each one's losses are shared out among so many threads. What `list` excuses need
+/// not be noticed.
+pub fn run(
+    folder: &Path,
+    list: Option<&Path>,
+    jobs: usize,
+    observer: &dyn Observer,
+) -> Result<Value, Error> {
+    let excused = list.map_or_else(|| Ok(Vec::new()), excused)?;
+    let mut left: Vec<Lost> = Lost::all().collect();
+    let all = left.clone();
+    let mut noticed: BTreeMap<Lost, (String, String)> = BTreeMap::new();
+    let mut there: Vec<Lost> = Vec::new();
+    let (mut cuts, mut false_alarms, mut alarm) = (0, 0, None);
+    for &scene in SCENES {
+        let shares: Vec<Vec<Lost>> = (0..jobs.max(1))
+            .map(|job| {
+                left.iter()
+                    .copied()
+                    .skip(job)
+                    .step_by(jobs.max(1))
+                    .collect()
+            })
+            .collect();
+        let found = std::thread::scope(|scope| {
+            let share = |share| scope.spawn(move || lose_under(scene, folder, share, observer));
+            let threads: Vec<_> = shares.iter().map(|mine| share(mine)).collect();
+            let joined = threads.into_iter().map(|thread| {
+                let failed = |_| Err(Error::Defect("a cutting thread failed".into()));
+                thread.join().unwrap_or_else(failed)
+            });
+            joined.collect::<Result<Vec<Losses>, Error>>()
+        })?;
+        for losses in found {
+            cuts += losses.cuts;
+            for (lost, (verdict, token)) in losses.noticed {
+                let verdict = json!(verdict);
+                let verdict = verdict.as_str().unwrap_or_default();
+                noticed.insert(lost, (format!("{verdict}, {scene}"), token));
+            }
+            there.extend(losses.unnoticed);
+            false_alarms += u64::from(losses.false_alarm.is_some());
+            alarm = alarm.or(losses.false_alarm);
+        }
+        left.retain(|lost| !noticed.contains_key(lost));
+    }
+    let mutants = all.iter().filter_map(|lost| {
+        let found = noticed.get(lost);
+        let excuse = excused
+            .iter()
+            .find(|(entry, _)| found.is_none() && covers(entry, lost.name()));
+        let why = if there.contains(lost) {
+            "lost, and nothing is different"
+        } else {
+            "no guest has anything there"
+        };
+        let by = found.map_or(why, |(by, _)| by);
+        let name = lost.name();
+        excuse.is_none().then(|| {
+            json!({
+                "name": format!("{FORGETS}{name}"), "summary": format!("restoring loses {name}"),
+                "caught": found.is_some(), "by": by, "cuts": 0,
+                "token": found.map(|(_, token)| token),
+            })
+        })
+    });
+    let unnoticed: serde_json::Map<String, Value> = excused
+        .iter()
+        .map(|(entry, why)| (entry.clone(), json!(why)))
+        .collect();
+    Ok(json!({
+        "design": "state",
+        "mutants": mutants.collect::<Vec<_>>(),
+        "unnoticeable": unnoticed,
+        "clean": {"cuts": cuts, "false_alarms": false_alarms, "token": alarm},
+    }))
+}
+
+fn lose_under(
+    scene: &str,
+    folder: &Path,
+    all: &[Lost],
+    observer: &dyn Observer,
+) -> Result<Losses, Error> {
+    let program = folder.join(scene);
+    let request = Request {
+        design: DESIGN.into(),
+        machine: "picl".into(),
+        harts: Some(HARTS),
+        set: SET.iter().map(|&text| text.to_owned()).collect(),
+        program: vec![program.to_string_lossy().into_owned()],
+        ..Request::default()
+    };
+    let visitor = SceneVisitor {
+        request: &request,
+        all,
+        observer,
+    };
+    with_design(DESIGN, visitor).ok_or_else(|| no_such_design(DESIGN))?
+}
+
+struct SceneVisitor<'a> {
+    request: &'a Request,
+    all: &'a [Lost],
+    observer: &'a dyn Observer,
+}
+
+impl Visitor for SceneVisitor<'_> {
+    type Output = Result<Losses, Error>;
+
+    fn visit<D: Design>(self) -> Self::Output {
+        lose::<D>(self.request, self.all, self.observer)
+    }
+}
+
+/// What came of losses.
+#[derive(Default)]
+struct Losses {
+    /// The losses that were noticed: how, and the token.
+    pub noticed: BTreeMap<Lost, (Verdict, String)>,
+    /// Those that were not, although there was something to lose.
+    pub unnoticed: BTreeSet<Lost>,
+    /// Cuts that were resumed.
+    pub cuts: usize,
+    /// The token of a cut that lost nothing, if it was not verified.
+    pub false_alarm: Option<String>,
+}
+
+/// Runs a program once, cuts it when its first output has come back, and resumes it without each of the
+/// things that could be lost.
+fn lose<D: Design>(
+    request: &Request,
+    all: &[Lost],
+    observer: &dyn Observer,
+) -> Result<Losses, Error> {
+    let prepared = request.prepare()?;
+    let survey = campaign::survey::<D>(&prepared, None, Schedule::Random, None, observer)?;
+    let lives = Lives {
+        prepared: &prepared,
+        bug: None,
+        uncut: &survey.uncut,
+        check: None,
+        recovery_steps: 0,
+        observer,
+        progress: &|| (),
+    };
+    let mut losses = Losses::default();
+    let mut machine = lives.first::<D>()?;
+    let mut golden = Golden::watch(&mut machine, 0);
+    let watch = |machine: &mut Machine<D>, epoch| golden.record(machine, epoch);
+    reach_output(&mut machine, survey.uncut.end, observer, watch)?;
+    let at = machine.time();
+    let tear_seed = Random::new(at).bits();
+    let options = CutOptions {
+        tear_seed,
+        recovery_steps: 0,
+        keep_image: true,
+    };
+    let judged = verify::cut(&mut machine, &mut golden, at, options);
+    let token = |planted_bug: Option<String>| {
+        let token = Token {
+            request: Request {
+                resume: Some(Resume::All),
+                generations: Some(1),
+                planted_bug,
+                ..request.clone()
+            },
+            at,
+            tear_seed,
+            later_cuts: Vec::new(),
+            checked: false,
+            config_hash: prepared.configuration.hash(),
+            given: prepared.digests(),
+            reads: survey.named.reads.clone(),
+            build: BUILD.into(),
+        };
+        token.encode()
+    };
+    losses.cuts += 1;
+    let (Verdict::Verified, Some(mut image), Some(epoch)) =
+        (judged.verdict, judged.image, judged.recovered_epoch)
+    else {
+        losses.false_alarm = Some(token(None));
+        return Ok(losses);
+    };
+    // Copies need not keep it up.
+    let _ = image.memory.take_digest();
+    let cut = Cut {
+        lives: &lives,
+        machine: &machine,
+        image,
+        epoch,
+    };
+    let (uncut, ends) = (&survey.uncut, cut.end(None, Limit::NONE)?);
+    let reference = match ends {
+        Ok((End::Finished, ended)) if ended.is_as(uncut.status, &uncut.outside) => ended,
+        _ => {
+            losses.false_alarm = Some(token(None));
+            return Ok(losses);
+        }
+    };
+    for (done, &lost) in (0..).zip(all) {
+        observer.progress(done, all.len() as u64, "losses", lost.name());
+        if observer.interrupted() {
+            break;
+        }
+        if !machine.saves(&cut.image, lost) {
+            continue;
+        }
+        losses.cuts += 1;
+        let notices = || cut.notices(lost, &reference);
+        // A panic is what restoring should have refused.
+        let Ok(noticed) = catch_unwind(AssertUnwindSafe(notices)) else {
+            let panicked = format!("resuming without {} ends in a panic", lost.name());
+            return Err(Error::Defect(panicked));
+        };
+        if let Some(verdict) = noticed? {
+            let bug = format!("{PREFIX}{FORGETS}{}", lost.name());
+            losses.noticed.insert(lost, (verdict, token(Some(bug))));
+        } else {
+            losses.unnoticed.insert(lost);
+        }
+    }
+    Ok(losses)
+}
+
+/// A machine as the power goes, and what recovery makes of it.
+struct Cut<'a, D: Design> {
+    lives: &'a Lives<'a>,
+    machine: &'a Machine<D>,
+    image: Image,
+    epoch: u64,
+}
+
+impl<D: Design> Cut<'_, D> {
+    /// Goes on without something, to the end or a limit; an error in words if that cannot be.
+    fn end(&self, lost: Option<Lost>, limit: Limit) -> Result<Result<(End, Ended), String>, Error> {
+        let copied = self.image.memory.duplicate();
+        let image = Image {
+            memory: copied.map_err(|source| Error::Host {
+                what: "copying a recovered image".into(),
+                source,
+            })?,
+            behind: self.image.behind.clone(),
+        };
+        let (host, outside) = world_of(self.machine);
+        let resumption = Resumption {
+            epoch: self.epoch,
+            outside,
+            engine: self.lives.prepared.engine,
+            bug: None,
+            mistake: lost.map(Mistake::Forgets),
+        };
+        let configuration = &self.lives.prepared.configuration;
+        let mut machine = match Machine::<D>::resume(configuration, image, host, resumption) {
+            Ok(machine) => machine,
+            Err(error @ Error::Host { .. }) => return Err(error),
+            Err(error) => return Ok(Err(error.to_string())),
+        };
+        let began = machine.time();
+        let mut epochs = 0;
+        let end = loop {
+            match machine.run(began.saturating_add(limit.cycles)) {
+                Ok(Pause::Finished) => break End::Finished,
+                Ok(Pause::EpochEnded(_)) if self.lives.observer.interrupted() => {
+                    break End::Stopped;
+                }
+                Ok(Pause::EpochEnded(_)) if epochs < limit.epochs => epochs += 1,
+                Ok(_) => break End::Hangs("it goes on and on".into()),
+                Err(error) => break failure_of(error)?,
+            }
+        };
+        let ended = Ended {
+            took: machine.time().saturating_sub(began),
+            epochs,
+            status: status_of(&machine),
+            outside: machine.outside,
+        };
+        Ok(Ok((end, ended)))
+    }
+
+    /// How it is noticed that something is lost, if it is: the run that goes on without it does not end
+    /// as the one that lost nothing, or not soon after.
+    fn notices(&self, lost: Lost, reference: &Ended) -> Result<Option<Verdict>, Error> {
+        let limit = Limit {
+            cycles: reference.took / 2 * 3 + Limit::MORE_CYCLES,
+            epochs: reference.epochs * 2 + Limit::MORE_EPOCHS,
+        };
+        Ok(match self.end(Some(lost), limit)? {
+            Err(_) => Some(Verdict::NotResumable),
+            Ok((End::Broken(_), _)) => Some(Verdict::OutputDiffers),
+            Ok((End::Hangs(_), _)) => Some(Verdict::ResumeDiffers),
+            Ok((End::Stopped, _)) => None,
+            Ok((End::Finished, ended)) => {
+                let same = ended.is_as(reference.status, &reference.outside);
+                (!same).then_some(Verdict::ResumeDiffers)
+            }
+        })
+    }
+}
+
+/// How a resumed run has ended.
+struct Ended {
+    took: Cycles,
+    epochs: u64,
+    status: Option<i32>,
+    outside: Outside,
+}
+
+impl Ended {
+    /// With that exit status, and everything that left the machine.
+    fn is_as(&self, status: Option<i32>, outside: &Outside) -> bool {
+        self.status == status && self.outside.difference(outside).is_none()
+    }
+}
+
+/// For how long a resumed run may go on.
+#[derive(Clone, Copy)]
+struct Limit {
+    cycles: Cycles,
+    epochs: u64,
+}
+
+impl Limit {
+    /// Of a run that loses nothing: its program ends.
+    const NONE: Self = Self {
+        cycles: Cycles::MAX,
+        epochs: u64::MAX,
+    };
+    /// A run that lost something may be so much later than half as long again.
+    const MORE_CYCLES: Cycles = 2_000_000;
+    const MORE_EPOCHS: u64 = 20;
+}
+
+/// Runs until an epoch has come back at whose end something was written to standard output.
+fn reach_output<D: Design>(
+    machine: &mut Machine<D>,
+    end: Cycles,
+    observer: &dyn Observer,
+    mut watch: impl FnMut(&mut Machine<D>, u64),
+) -> Result<(), Error> {
+    let mut next = machine.time();
+    while machine.outside.stream(0, 1).is_empty() {
+        next += (end / 1024).max(1);
+        let reached = campaign::run_on(machine, next, observer, &mut watch, |_| {})?;
+        let early = |what| Error::Request(format!("{what} before the first output had come back"));
+        match reached {
+            None => return Err(early("interrupted")),
+            Some(Pause::Finished) => return Err(early("the guest had ended")),
+            Some(_) => {}
+        }
+    }
+    Ok(())
+}
