@@ -489,6 +489,8 @@ def mutants_verdict(report: MutantsReport) -> Text:
     caught = len(report.mutants) - len(missed)
     text = f"{report.design}: {caught} of {len(report.mutants)} planted bugs caught; the clean "
     text += f"design was accused at {report.false_alarms:,} of {report.clean_cuts:,} cuts"
+    if excused := report.raw.get("unnoticeable"):
+        text += f"; {len(excused)} entries of the list excuse what else is there"
     if missed:
         text += f"; missed: {', '.join(missed)}"
     if report.interrupted:
