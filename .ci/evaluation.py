@@ -79,7 +79,8 @@ def command(results: dict) -> str:
     run = [one["name"] for one in results["experiments"]]
     run += ["cuts"] if results["tables"]["cuts"] else []
     named = [] if set(run) == every else run
-    return " ".join(["perdure reproduce", paper, *named, f"--{results['scale']}"])
+    only = [f"--subject {name}" for name in results["only"]]
+    return " ".join(["perdure reproduce", paper, *named, *only, f"--{results['scale']}"])
 
 
 def cuts(results: dict, figures: Path) -> list[str]:

@@ -641,6 +641,14 @@ def reproduce(
     full: Annotated[
         bool, typer.Option("--full/--quick", help="The paper's own lengths, or a scaled machine.")
     ] = False,
+    subject: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--subject",
+            metavar="NAME",
+            help="Only this workload or mix, for a first look or a point at full size; repeatable.",
+        ),
+    ] = None,
     scheduler: SchedulerOption = None,
     workers: WorkersOption = None,
     sysroot: SysrootOption = None,
@@ -656,6 +664,7 @@ def reproduce(
             paper,
             figures or (),
             scale="full" if full else "quick",
+            subjects=subject or (),
             out=out,
             scheduler=scheduler,
             workers=workers,

@@ -21,6 +21,7 @@ def reproduce(
     figures: Sequence[str] = (),
     *,
     scale: Literal["quick", "full"] = "quick",
+    subjects: Sequence[str] = (),
     out: api.Path | None = None,
     scheduler: str | None = None,
     workers: int | None = None,
@@ -30,7 +31,8 @@ def reproduce(
 ) -> Reproduction:
     """Runs the experiments of a paper, all or some `figures`, and judges its claims.
 
-    `scale` is `quick` (a machine and data scaled down) or `full` (the paper's lengths). Results,
+    `scale` is `quick` (a machine and data scaled down) or `full` (the paper's lengths). With
+    `subjects`, only these workloads and mixes run, and claims are judged on these alone. Results,
     figures and `report.html` go to `out`, `out/PAPER-SCALE` without; what it has already is not
     run again. The points run `workers` at a time here, or on the Dask cluster whose `scheduler`
     is named. `sysroot` is a folder of Debian packages made before. `watch` is called with every
@@ -43,6 +45,7 @@ def reproduce(
         figures,
         scale,
         Path(f"out/{paper}-{scale}") if out is None else Path(out),
+        subjects=subjects,
         scheduler=scheduler,
         workers=workers,
         sysroot=None if sysroot is None else Path(sysroot),

@@ -177,6 +177,17 @@ def test_a_reproduction_is_the_same_for_any_number_of_workers(reproduce, tmp_pat
     assert written(1) == written(4)
 
 
+def test_one_subject_alone(reproduce, tmp_path):
+    done = reproduce("fig9", "fig10", subjects=["b"])
+    results = json.loads((tmp_path / "results.json").read_text())
+    assert results["only"] == ["b"]
+    assert [one["name"] for one in results["experiments"]] == ["fig9"], "fig10 is of mixes"
+    assert set(done.values["subject"]) == {"b"}
+    assert "Only b" in results["experiments"][0]["notes"][-1]
+    with pytest.raises(perdure.PerdureError, match=r"there is no subject d: .*a, b, c, W0"):
+        reproduce("fig9", subjects=["d"])
+
+
 def test_lines_say_what_runs_and_what_was_scaled(reproduce):
     said = []
     reproduce("fig10", say=said.append)

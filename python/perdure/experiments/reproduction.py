@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -71,6 +71,7 @@ class _Work:
     mixes: Mapping[str, Sequence[str]]
     planned: Sequence[plan.Planned]
     reasons: Mapping[str, str]
+    subjects: Sequence[str]
 
 
 def reproduce(
@@ -79,18 +80,22 @@ def reproduce(
     scale: Scale,
     out: Path,
     *,
+    subjects: Sequence[str] = (),
     scheduler: str | None = None,
     workers: int | None = None,
     sysroot: Path | None = None,
     watch: Watch = lambda _outcome, _done, _total: None,
     say: Callable[[str], object] = lambda _line: None,
 ) -> Reproduction:
-    """Runs a paper's experiments, or some of its `figures`, and writes everything into `out`."""
+    """Runs a paper's experiments, or some of its `figures`, and writes everything into `out`.
+
+    With `subjects`, only these workloads and mixes are run.
+    """
     started = time.monotonic()
     outputs.check_folder(out, files=KEPT)
     for folder in ("points", "configurations", "figures"):
         outputs.check_folder(out / folder)
-    work = _planned(paper, figures, scale, out, sysroot, say)
+    work = _planned(paper, figures, scale, subjects, out, sysroot, say)
     for line in _announcement(work):
         say(line)
     cache = Cache(out, say)
@@ -114,6 +119,7 @@ def _planned(
     name: str,
     figures: Sequence[str],
     scale_name: Scale,
+    subjects: Sequence[str],
     out: Path,
     sysroot: Path | None,
     say: Callable[[str], object],
@@ -149,6 +155,8 @@ def _planned(
         report=say,
     )
     mixes = programs.mixes(provided.available, paper.seed) if scale.mix_measure else {}
+    if subjects:
+        chosen = _only(chosen, subjects, provided, mixes)
     planned = [
         one
         for experiment in chosen.values()
@@ -156,9 +164,31 @@ def _planned(
     ]
     if cuts is not None:
         planned += plan.plan_cuts(cuts, paper, provided)
-    return _Work(
-        paper, scale, chosen, provided, mixes, planned, declaration.reasons(name, scale_name)
-    )
+    reasons = declaration.reasons(name, scale_name)
+    return _Work(paper, scale, chosen, provided, mixes, planned, reasons, subjects)
+
+
+def _only(
+    experiments: Mapping[str, Experiment],
+    subjects: Sequence[str],
+    provided: programs.Provided,
+    mixes: Mapping[str, Sequence[str]],
+) -> dict[str, Experiment]:
+    """The experiments on these subjects alone, as each then says; those without any are out."""
+    unknown = sorted({*subjects} - {*mixes} - {*provided.entries})
+    if unknown:
+        raise PerdureError(
+            f"there is no subject {', '.join(unknown)}: workloads and mixes are "
+            f"{', '.join([*provided.entries, *mixes])}"
+        )
+    made = {}
+    for name, experiment in experiments.items():
+        known: Iterable[str] = mixes if experiment.subject == "mix" else provided.entries
+        own = tuple(one for one in subjects if one in (experiment.subjects or known))
+        if own:
+            note = f"Only {', '.join(own)}: verdicts here are on that alone."
+            made[name] = replace(experiment, subjects=own, notes=(*experiment.notes, note))
+    return made
 
 
 def _announcement(work: _Work) -> list[str]:
@@ -230,6 +260,7 @@ def _results(
         "schema": SCHEMA,
         "paper": {"name": paper.name, "title": paper.title, "reference": paper.reference},
         "scale": scale.name,
+        "only": list(work.subjects),
         "scaled": [
             {"what": one.what, "full": one.full, "quick": one.scaled, "reason": one.reason}
             for one in scale.changes
