@@ -52,6 +52,11 @@ def experiment(one: dict, figures: Path) -> list[str]:
     for claim in claims:
         if claim["reason"]:
             lines += [f"*{claim['says']}*: {claim['reason']}", ""]
+        if claim["mechanism"]:
+            lines += [
+                f"*{claim['says']}* (holds, but for another reason): {claim['mechanism']}",
+                "",
+            ]
     return lines + [f"- {note}" for note in one["notes"]] + ([""] if one["notes"] else [])
 
 

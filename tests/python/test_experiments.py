@@ -137,6 +137,44 @@ def test_epochs_lengthen_the_measured_region(core, paper, provided):
     assert {one.point.warm_up for one in planned} == {37_500_000}
 
 
+def test_an_experiment_may_have_lengths_and_sizes_of_its_own(core, paper, provided):
+    nine = declaration.experiments("picl", "quick")["fig9"]
+    scale = paper.scales["quick"]
+
+    def points(**more):
+        changed = dataclasses.replace(nine, subjects=("a",), **more)
+        return {one.design: one.point for one in plan.plan(changed, paper, scale, provided, {})}
+
+    assert points(warm_up=7, measure=9)["picl"].warm_up == 7
+    assert {one.measure for one in points(warm_up=7, measure=9).values()} == {9}
+    made = points(measure_epochs=1, epochs_of={"picl": 5})
+    assert (made["frm"].measure, made["picl"].measure) == (3_750_000, 18_750_000)
+    assert all(one.probe_cuts for one in points(probe_cuts=True).values())
+    entry = dataclasses.replace(
+        provided.entries["a"],
+        sizes={**provided.entries["a"].sizes, "full": Size(("big",), 100, 1000)},
+    )
+    provided = dataclasses.replace(provided, entries={**provided.entries, "a": entry})
+    assert points(size="full")["picl"].programs[0].command[1] == "big"
+    assert points()["picl"].programs[0].command[1] != "big"
+
+
+def test_a_design_may_be_another_one_with_settings(core, paper, provided):
+    early = declaration.Design("early", "Early", "e", "ideal", ("ideal.eager_write_back=true",))
+    both = dataclasses.replace(paper, designs=[*paper.designs, early])
+    nine = declaration.experiments("picl", "quick")["fig9"]
+    nine = dataclasses.replace(nine, designs=("early", "picl"), subjects=("a",))
+    planned = plan.plan(nine, both, paper.scales["quick"], provided, {})
+    found = {one.design: one.point for one in planned}
+    assert {name: one.design for name, one in found.items()} == {
+        "ideal": "ideal", "early": "ideal", "picl": "picl",
+    }  # fmt: skip
+    assert "ideal.eager_write_back=true" in found["early"].overrides
+    assert "ideal.eager_write_back=true" not in found["ideal"].overrides
+    assert both.label("early") == "Early"
+    assert both.label("nobody's") == "nobody's"
+
+
 def region(cycles=(100,), instructions=1000, **counters):
     entries = {
         name.replace("__", "."): {"value": value, "unit": "", "meaning": ""}
@@ -230,6 +268,52 @@ def test_what_is_missing_is_not_comparable(core, paper):
     declared = claim(at_most=1, not_comparable="too short")
     result = judged(declared, made("picl", 2.0), paper)
     assert (result.verdict, result.reason, result.measured) == ("not comparable", "too short", 2.0)
+
+
+def test_what_cannot_be_judged_measures_nothing(core, paper):
+    declared = claim(designs=(), not_comparable="no hardware here")
+    result = judged(declared, [], paper)
+    assert (result.verdict, result.reason) == ("not comparable", "no hardware here")
+
+
+def test_a_claim_without_limits_says_why_it_is_not_judged(core, tmp_path):
+    written = """
+    [[claim]]
+    id = "fig1-cost"
+    says = "…"
+    quotation = "…"
+    section = "V-B"
+    paper = "1 %"
+    """
+    (tmp_path / "claim.toml").write_text(written + 'not_comparable = "no hardware here"')
+    (table,) = declaration.Table.read(tmp_path / "claim.toml").list_of_tables("claim")
+    for scale in declaration.SCALES:
+        assert declaration._claim(table, (), scale).not_comparable == "no hardware here"
+    (tmp_path / "claim.toml").write_text(written)
+    (table,) = declaration.Table.read(tmp_path / "claim.toml").list_of_tables("claim")
+    with pytest.raises(perdure.PerdureError, match="must be given"):
+        declaration._claim(table, (), "quick")
+
+
+def test_another_mechanism_is_told_only_where_a_claim_holds(core, paper):
+    nine = declaration.experiments("picl", "quick")["fig9"]
+    for limit, mechanism in ((1.2, "banks"), (1.1, None)):
+        result = claims.judge(
+            claim(at_most=limit), nine, paper, made("picl", 1.2),
+            factor=8, reason="because", mechanism="banks",
+        )  # fmt: skip
+        assert result.mechanism == mechanism
+
+
+def test_reasons_and_mechanisms_stand_in_one_file(core, tmp_path, monkeypatch):
+    monkeypatch.setattr(declaration, "FOLDER", tmp_path)
+    (tmp_path / "picl").mkdir()
+    (tmp_path / "picl" / declaration.REASONS).write_text(
+        '[a]\nquick = "x"\nmechanism_full = "y"\n[b]\nmechanism_quick = "z"\n'
+    )
+    assert declaration.reasons("picl", "quick") == {"a": "x"}
+    assert declaration.mechanisms("picl", "quick") == {"b": "z"}
+    assert declaration.mechanisms("picl", "full") == {"a": "y"}
 
 
 def test_designs_are_reduced_after_their_subjects(core, paper):

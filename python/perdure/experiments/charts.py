@@ -166,7 +166,7 @@ def _stacked(
 ) -> altair.FacetChart:
     """A bar for each subject and design, made of parts; the designs by their letters."""
     chosen = metric(declared.metric)
-    letters = {one.name: one.letter for one in paper.designs}
+    letters = {design: paper.design(design).letter for design in declared.designs}
     # Panels share one table, so the paper's values stand in every row of it.
     said = {f"paper{index}": line["value"] for index, line in enumerate(lines)}
     rows = [

@@ -25,12 +25,13 @@ TOTAL = "total"
 
 @dataclass(frozen=True)
 class Judged:
-    """What came of a claim."""
+    """What came of a claim. `mechanism`: it holds, but for another reason than the paper's."""
 
     measured: float | None
     text: str
     verdict: Verdict
     reason: str | None
+    mechanism: str | None = None
 
 
 @dataclass(frozen=True)
@@ -82,8 +83,11 @@ def judge(
     *,
     factor: int,
     reason: str | None,
+    mechanism: str | None = None,
 ) -> Judged:
     """The verdict on a claim. `factor` divides the limits of claims about scaled amounts."""
+    if not claim.designs and claim.not_comparable is not None:
+        return Judged(None, "–", "not comparable", claim.not_comparable)
     divisor = factor if claim.scaled else 1
     limit = None if claim.limit is None else claim.limit / divisor
     measured = {
@@ -108,7 +112,7 @@ def judge(
     if claim.not_comparable is not None:
         return Judged(number, text, "not comparable", claim.not_comparable)
     if holds:
-        return Judged(number, text, "holds", None)
+        return Judged(number, text, "holds", None, mechanism)
     return Judged(number, text, "differs", reason or "no explanation has been written yet")
 
 

@@ -60,7 +60,8 @@ UNITS = {
 def measured(stored: Stored) -> dict[str, Any]:
     """What counts of a finished run: its region, or where it has none the whole of it.
 
-    `ended` are the statistics of the whole run: sizes as they are at its end.
+    `ended` are the statistics of the whole run: sizes as they are at its end. `cut_cost` is of the
+    whole run, too.
     """
     result = stored["result"]
     ended = result.get("statistics", {})
@@ -73,6 +74,7 @@ def measured(stored: Stored) -> dict[str, Any]:
             "whole_phase": region.get("whole_phase", False),
             "statistics": region["statistics"],
             "ended": ended,
+            "cut_cost": result.get("cut_cost") or {},
         }
     simulated = result["sim"]
     whole = {"cycles": simulated["cycles"], "instructions": simulated["instructions"]}
@@ -82,6 +84,7 @@ def measured(stored: Stored) -> dict[str, Any]:
         "whole_phase": False,
         "statistics": ended,
         "ended": ended,
+        "cut_cost": result.get("cut_cost") or {},
     }
 
 

@@ -7,6 +7,7 @@ it changes; a claim quotes its paper and says where.
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -29,11 +30,17 @@ REDUCTIONS = ("maximum", "minimum", "mean", "median", "geometric-mean", "share-b
 
 @dataclass(frozen=True)
 class Design:
-    """A design as the paper's figures name it."""
+    """A design as the paper's figures name it.
+
+    `of` is the core's name for it. A design may be another one with `overrides` of its own:
+    `ideal` that writes early, for instance.
+    """
 
     name: str
     label: str
     letter: str
+    of: str
+    overrides: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -90,9 +97,14 @@ class Paper:
     notes: Sequence[str]
     scales: Mapping[Scale, ScaleOf]
 
+    def design(self, name: str) -> Design:
+        """A design by the name that figures give it; others stand for themselves."""
+        found = (one for one in self.designs if one.name == name)
+        return next(found, Design(name, name, name[:1].upper(), name))
+
     def label(self, design: str) -> str:
         """What figures call a design."""
-        return next((one.label for one in self.designs if one.name == design), design)
+        return self.design(design).label
 
 
 @dataclass(frozen=True)
@@ -136,6 +148,7 @@ class Claim:
     `tolerance`. An `ordering` claim holds if each of the designs in `ordering` has at least as much
     as the one before it, or if `greatest` (`least`) has at least (at most) as much as every other,
     give or take the tolerance.
+    With `not_comparable`, which says why, nothing is judged; then there may be nothing measured.
     """
 
     name: str
@@ -171,7 +184,10 @@ class Experiment:
 
     `baseline` is the paper's unless the figure has its own. With `slices`, a workload's run is
     divided into parts, which are the axis. `epoch_divisors` are of designs whose epochs have so
-    many times fewer stores than the configuration says.
+    many times fewer stores than the configuration says, `epochs_of` of those that are measured for
+    another number of epochs than `measure_epochs`. `size` is whose arguments programs get: those of
+    the scale, unless a figure at `quick` needs the paper's own. Without designs nothing runs: such
+    an experiment has claims that cannot be judged.
     """
 
     name: str
@@ -196,6 +212,11 @@ class Experiment:
     notes: tuple[str, ...]
     claims: Sequence[Claim]
     epoch_divisors: Mapping[str, int] = field(default_factory=dict)
+    epochs_of: Mapping[str, int] = field(default_factory=dict)
+    warm_up: int | None = None
+    measure: int | None = None
+    size: Scale | None = None
+    probe_cuts: bool = False
 
 
 def papers() -> list[str]:
@@ -213,7 +234,16 @@ def paper(name: str) -> Paper:
     table = Table.read(FOLDER / name / PAPER)
     designs = []
     for one in table.list_of_tables("design"):
-        designs.append(Design(one.text("name"), one.text("label"), one.text("letter")))
+        design = one.text("name")
+        designs.append(
+            Design(
+                name=design,
+                label=one.text("label"),
+                letter=one.text("letter"),
+                of=one.text("design", design),
+                overrides=tuple(one.texts("set", ())),
+            )
+        )
         one.finish()
     scales = table.table("scale")
     made = Paper(
@@ -268,9 +298,9 @@ def experiments(name: str, scale: Scale) -> dict[str, Experiment]:
 
 
 def _in_order(name: str) -> tuple[int, str]:
-    """Where a figure stands among others: fig9, fig14a, fig14b, fig100."""
+    """Where a figure stands among others: fig9, fig14a, fig14b, fig100, and what is none."""
     number = re.search(r"\d+", name)
-    return int(number.group()) if number else 0, name
+    return int(number.group()) if number else sys.maxsize, name
 
 
 def _experiment(path: Path, scale: Scale) -> Experiment:
@@ -283,7 +313,7 @@ def _experiment(path: Path, scale: Scale) -> Experiment:
     designs = tuple(table.texts("designs"))
     subject = table.choice("subject", ("workload", "mix"))
     slices = _slices(table.optional_table("slices"), scale)
-    divisors = table.optional_table("epoch_divisors")
+    divisors, epochs = (table.optional_table(key) for key in ("epoch_divisors", "epochs_of"))
     made = Experiment(
         name=path.stem,
         figure=table.text("figure"),
@@ -305,20 +335,35 @@ def _experiment(path: Path, scale: Scale) -> Experiment:
         restart=table.flag("restart"),
         baseline_at_least=table.number("baseline_at_least", 0.0) or 0.0,
         notes=(*table.texts("notes", ()), *(chosen.texts("notes", ()) if chosen else ())),
+        warm_up=None if chosen is None else chosen.integer("warm_up_instructions", 0) or None,
+        measure=None if chosen is None else chosen.integer("measure_instructions", 0) or None,
+        size=_size(chosen),
+        probe_cuts=table.flag("probe_cuts"),
         claims=[_claim(one, designs, scale) for one in table.list_of_tables("claim")],
-        epoch_divisors={}
-        if divisors is None
-        else {design: divisors.integer(design) for design in divisors.names()},
+        epoch_divisors=_integers(divisors),
+        epochs_of=_integers(epochs),
     )
     table.finish()
     return made
+
+
+def _integers(table: Table | None) -> dict[str, int]:
+    return {} if table is None else {key: table.integer(key) for key in table.names()}
 
 
 def _scaled_keys(table: Table | None) -> None:
     if table is not None:
         for key in ("set", "subjects", "notes"):
             table.texts(key, ())
+        for key in ("warm_up_instructions", "measure_instructions"):
+            table.integer(key, 0)
+        _size(table)
         table.finish()
+
+
+def _size(table: Table | None) -> Scale | None:
+    chosen = "" if table is None else table.choice("size", ("", *SCALES), "")
+    return next((size for size in SCALES if size == chosen), None)
 
 
 def _slices(table: Table | None, scale: Scale) -> Slices | None:
@@ -368,7 +413,8 @@ def _axis(table: Table, scale: Scale) -> Axis:
 
 
 def _claim(table: Table, designs: Sequence[str], scale: Scale) -> Claim:
-    not_comparable = {one: table.text(f"not_comparable_{one}", "") for one in SCALES}
+    never = table.text("not_comparable", "")
+    not_comparable = {one: table.text(f"not_comparable_{one}", "") or never for one in SCALES}
     ordering = tuple(table.texts("ordering", ()))
     extreme = table.text("greatest", "") or table.text("least", "")
     value = table.number("value", None)
@@ -399,7 +445,8 @@ def _claim(table: Table, designs: Sequence[str], scale: Scale) -> Claim:
         scaled=table.flag("scaled"),
         not_comparable=not_comparable[scale] or None,
     )
-    if made.kind == "value" and made.at_least is None and made.at_most is None:
+    bounded = made.at_least is not None or made.at_most is not None
+    if made.kind == "value" and not bounded and made.not_comparable is None:
         raise table.wrong(
             "at_most", "or `at_least`, `value`, `ordering`, `greatest` or `least` must be given"
         )
@@ -409,15 +456,26 @@ def _claim(table: Table, designs: Sequence[str], scale: Scale) -> Claim:
 
 def reasons(name: str, scale: Scale) -> dict[str, str]:
     """What people wrote about claims that did not come out as the paper says, by claim."""
+    return _written(name, scale)
+
+
+def mechanisms(name: str, scale: Scale) -> dict[str, str]:
+    """What people wrote about claims that hold for another reason than the paper's, by claim."""
+    return _written(name, f"mechanism_{scale}")
+
+
+def _written(name: str, wanted: str) -> dict[str, str]:
     path = FOLDER / name / REASONS
     if not path.exists():
         return {}
     found = {}
     for claim, table in Table.read(path).tables():
-        texts = {one: table.text(one, "") for one in SCALES}
+        texts = {
+            key: table.text(key, "") for scale in SCALES for key in (scale, f"mechanism_{scale}")
+        }
         table.finish()
-        if texts[scale]:
-            found[claim] = texts[scale]
+        if texts[wanted]:
+            found[claim] = texts[wanted]
     return found
 
 

@@ -53,7 +53,7 @@ def plan(
 ) -> list[Planned]:
     """Everything that an experiment runs, the baseline included where its metric needs it."""
     designs = list(experiment.designs)
-    if metric(experiment.metric).relative and experiment.baseline not in designs:
+    if designs and metric(experiment.metric).relative and experiment.baseline not in designs:
         designs.insert(0, experiment.baseline)
     everything = list(mixes) if experiment.subject == "mix" else provided.available
     unknown = sorted(set(experiment.subjects) - set(mixes) - set(provided.entries))
@@ -64,12 +64,16 @@ def plan(
         if subject in provided.unavailable:
             continue
         names = mixes[subject] if experiment.subject == "mix" else [subject]
-        own = [one for name in names for one in provided.entries[name].sizes[scale.name].overrides]
+        size = experiment.size or scale.name
+        own = [one for name in names for one in provided.entries[name].sizes[size].overrides]
         for shown, setting in _settings(experiment):
             overrides = merged(scale.overrides, own, experiment.overrides, setting)
             for design in designs:
+                named = paper.design(design)
                 chosen = _divided(overrides, experiment.epoch_divisors.get(design, 1))
+                chosen = merged(chosen, named.overrides)
                 point = _point(subject, names, design, chosen, experiment, paper, scale, provided)
+                point = replace(point, design=named.of)
                 point = replace(point, remark=" ".join([experiment.name, *setting]))
                 planned.append(Planned(experiment.name, subject, design, shown, point))
     return planned
@@ -101,19 +105,25 @@ def _point(
     scale: ScaleOf,
     provided: Provided,
 ) -> Point:
-    programs, surroundings = provided.commands(names, scale.name)
-    sizes = [provided.entries[name].sizes[scale.name] for name in names]
+    size = experiment.size or scale.name
+    programs, surroundings = provided.commands(names, size)
+    sizes = [provided.entries[name].sizes[size] for name in names]
     epoch = epoch_length(overrides, scale)
     warm_up: int | None = max(size.warm_up for size in sizes)
     measure: int | None
     if experiment.subject == "mix" and scale.mix_warm_up is not None:
         warm_up = scale.mix_warm_up
-    if experiment.warm_up_epochs is not None:
+    if experiment.warm_up is not None:
+        warm_up = experiment.warm_up
+    elif experiment.warm_up_epochs is not None:
         warm_up = max(warm_up or 0, experiment.warm_up_epochs * epoch)
+    measure_epochs = experiment.epochs_of.get(design, experiment.measure_epochs)
     if paper.measure_threads:
         warm_up, measure = None, sizes[0].measure or scale.measure or None
-    elif experiment.measure_epochs is not None:
-        measure = round(experiment.measure_epochs * epoch)
+    elif experiment.measure is not None:
+        measure = experiment.measure
+    elif measure_epochs is not None:
+        measure = round(measure_epochs * epoch)
     else:
         own = sizes[0].measure or scale.measure
         measure = own if experiment.subject == "workload" else scale.mix_measure
@@ -130,6 +140,7 @@ def _point(
         measure=measure,
         measure_threads=paper.measure_threads,
         sample_cycles=None if experiment.slices is None else experiment.slices.sample_cycles,
+        probe_cuts=experiment.probe_cuts,
     )
 
 

@@ -30,7 +30,7 @@ from perdure.experiments import (
     tables,
 )
 from perdure.experiments.cache import Cache, Stored
-from perdure.experiments.declaration import Experiment, Paper, Scale, ScaleOf
+from perdure.experiments.declaration import Design, Experiment, Paper, Scale, ScaleOf
 from perdure.experiments.metrics import metric
 from perdure.experiments.point import core_digest
 
@@ -71,6 +71,7 @@ class _Work:
     mixes: Mapping[str, Sequence[str]]
     planned: Sequence[plan.Planned]
     reasons: Mapping[str, str]
+    mechanisms: Mapping[str, str]
     subjects: Sequence[str]
 
 
@@ -137,10 +138,11 @@ def _planned(
     cuts = declaration.cuts(name, scale_name) if CUTS in (figures or names) else None
     designs = {one.name for one in api.catalogue().designs}
     declared = {design for experiment in chosen.values() for design in experiment.designs}
-    for missing in sorted(declared - designs):
-        say(f"this build has no design {missing}: it is left out")
+    missing = {one for one in declared if paper.design(one).of not in designs}
+    for one in sorted(missing):
+        say(f"this build has no design {one}: it is left out")
     chosen = {
-        one: replace(experiment, designs=tuple(d for d in experiment.designs if d in designs))
+        one: replace(experiment, designs=tuple(d for d in experiment.designs if d not in missing))
         for one, experiment in chosen.items()
     }
     scales: list[programs.Scale] = [scale_name] if chosen else []
@@ -165,7 +167,8 @@ def _planned(
     if cuts is not None:
         planned += plan.plan_cuts(cuts, paper, provided)
     reasons = declaration.reasons(name, scale_name)
-    return _Work(paper, scale, chosen, provided, mixes, planned, reasons, subjects)
+    other = declaration.mechanisms(name, scale_name)
+    return _Work(paper, scale, chosen, provided, mixes, planned, reasons, other, subjects)
 
 
 def _only(
@@ -270,7 +273,7 @@ def _results(
         "core": core_digest(),
         "seed": paper.seed,
         "designs": [
-            {"name": one.name, "label": one.label, "summary": summaries.get(one.name, "")}
+            {"name": one.name, "label": one.label, "summary": _summary(one, summaries)}
             for one in paper.designs
         ],
         "mixes": [{"name": name, "programs": list(names)} for name, names in work.mixes.items()],
@@ -321,6 +324,12 @@ def _results(
         ],
         "interrupted": finished.interrupted,
     }
+
+
+def _summary(design: Design, summaries: Mapping[str, str]) -> str:
+    """A design in a line, with what is set for it."""
+    changed = f" ({' '.join(design.overrides)})" if design.overrides else ""
+    return f"{summaries.get(design.of, '')}{changed}"
 
 
 def _experiment(
@@ -390,6 +399,7 @@ def _claim(
         values,
         factor=factor,
         reason=work.reasons.get(claim.name),
+        mechanism=work.mechanisms.get(claim.name),
     )
     low, high = claims.expected(claim, factor if claim.scaled else 1)
     return {
@@ -404,6 +414,7 @@ def _claim(
         "measured_text": judged.text,
         "verdict": judged.verdict,
         "reason": judged.reason,
+        "mechanism": judged.mechanism,
     }
 
 
