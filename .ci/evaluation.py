@@ -30,34 +30,135 @@ def scaled(results: dict) -> list[str]:
     return table(["what", "the paper", "here", "why"], body) if body else []
 
 
-def experiment(one: dict, figures: Path) -> list[str]:
+def models(results: dict) -> list[str]:
+    """What each model assumes, what its banks can take, and what is sent to them."""
+    if not results["models"]:
+        return []
+    lines = ["## The models", ""]
+    bounds = results["tables"]["bounds"]
+    for model in results["models"]:
+        text = f"**In {model['label']}** (machine `{model['machine']}`):"
+        lines += [text, "", *(f"- {one}" for one in model["assumptions"])]
+        mine = [one for one in bounds if one["model"] == model["name"]]
+        lines += [f"- {capacity(mine[0])}"] if mine else []
+        lines += [""]
+    return lines + loads(results)
+
+
+def capacity(bound: dict) -> str:
+    """What the NVM's banks can take, in words."""
+    rate = bound["banks"] * bound["row_bytes"] / bound["row_write_ns"]
+    return (
+        f"Its physical bound: {bound['banks']} banks, each {bound['row_write_ns']:.0f} ns for "
+        f"{bound['row_bytes']} bytes, take {rate:.1f} GB/s, "
+        f"{bound['banks_lines_a_cycle']:.3f} lines in a cycle."
+    )
+
+
+def loads(results: dict) -> list[str]:
+    """What is sent, relative to what the banks can take while the program runs at full speed."""
+    bounds = results["tables"]["bounds"]
+    if not bounds:
+        return []
+    found = {(one["workload"], one["model"]): one for one in bounds}
+    labels = {one["name"]: one["label"] for one in results["models"]}
+    label = next(one["label"] for one in results["designs"] if one["name"] == bounds[0]["design"])
+    body = [
+        [
+            workload,
+            *(
+                cell
+                for model in labels
+                for one in (found.get((workload, model)),)
+                for cell in (
+                    (f"{one['writes']:,}", f"{one['lines_a_cycle']:.4f}", f"**{one['load']:.2f}**")
+                    if one
+                    else ("–", "–", "–")
+                )
+            ),
+        ]
+        for workload in dict.fromkeys(one["workload"] for one in bounds)
+    ]
+    header = ["workload"]
+    for name in labels.values():
+        header += [f"writes in {name}", "in a cycle", "of what the banks take"]
+    text = (
+        f"What {label} sends to the NVM (row writes), for each cycle that the work takes without "
+        "snapshots, and relative to what the banks take, were it spread evenly over them. Above 1 "
+        "nothing can hide it in a machine whose banks have to be waited for."
+    )
+    return [text, "", *table(header, body)]
+
+
+def experiment(one: dict, figures: Path, results: dict) -> list[str]:
     """A figure with its claims and the reasons where they differ."""
     lines = [f"## {one['figure']}: {one['title']}", "", one["summary"], ""]
     if one["figure_files"]:
         lines += [f"![{one['title']}]({figures.name}/{one['name']}.svg)", ""]
+    labels = {model["name"]: model["label"] for model in results["models"]} or {None: None}
     claims = one["claims"]
-    body = [
-        [
-            f"{claim['says']} (§{claim['section']})",
-            claim["paper"],
-            claim["measured_text"],
-            f"**{claim['verdict']}**",
+    by_claim: dict[str, dict] = {}
+    for claim in claims:
+        by_claim.setdefault(claim["id"], {})[claim["model"]] = claim
+    body = []
+    for judged in by_claim.values():
+        claim = next(iter(judged.values()))
+        cells = [
+            cell
+            for model in labels
+            for cell in (judged[model]["measured_text"], f"**{judged[model]['verdict']}**")
         ]
-        for claim in claims
-    ]
+        body.append([f"{claim['says']} (§{claim['section']})", claim["paper"], *cells])
     if claims:
-        lines += table(["the paper says", "its value", "measured", "verdict"], body)
+        heads = [(f"in {label}" if label else "measured", "verdict") for label in labels.values()]
+        columns = [column for pair in heads for column in pair]
+        lines += table(["the paper says", "its value", *columns], body)
     else:
         lines += values(one)
     for claim in claims:
         if claim["reason"]:
-            lines += [f"*{claim['says']}*: {claim['reason']}", ""]
+            where = f", in {labels[claim['model']]}" if claim["model"] else ""
+            lines += [f"*{claim['says']}*{where}: {claim['reason']}{shown_by(claim, results)}", ""]
         if claim["mechanism"]:
+            where = f" in {labels[claim['model']]}" if claim["model"] else ""
             lines += [
-                f"*{claim['says']}* (holds, but for another reason): {claim['mechanism']}",
+                f"*{claim['says']}* (holds{where}, but for another reason): {claim['mechanism']}"
+                f"{shown_by(claim, results)}",
                 "",
             ]
     return lines + [f"- {note}" for note in one["notes"]] + ([""] if one["notes"] else [])
+
+
+def shown_by(claim: dict, results: dict) -> str:
+    """The probes that show a reason, with their numbers."""
+    known = {one["name"]: one for one in results["tables"]["probes"]}
+    said = [
+        f"{name} ({number(known[name]['before'], 1, 3)} → {number(known[name]['after'], 1, 3)})"
+        for name in claim["shown_by"]
+        if name in known
+    ]
+    return f" Shown by: {', '.join(said)}." if said else ""
+
+
+def probes(results: dict) -> list[str]:
+    """The experiments that show the reasons: one thing changed."""
+    labels = {model["name"]: model["label"] for model in results["models"]}
+    body = [
+        [
+            one["name"],
+            one["says"],
+            labels.get(one["model"], ""),
+            f"{one['figure']}: {one['subject']}, {one['design']}",
+            " ".join(f"`{change}`" for change in one["changed"]),
+            f"{number(one['before'], 1, 3)} {one['unit']}",
+            f"{number(one['after'], 1, 3)} {one['unit']}",
+        ]
+        for one in results["tables"]["probes"]
+    ]
+    if not body:
+        return []
+    header = ["probe", "what it shows", "model", "of", "changed", "before", "after"]
+    return ["## What shows the reasons", "", *table(header, body)]
 
 
 def values(one: dict) -> list[str]:
@@ -81,7 +182,8 @@ def command(results: dict) -> str:
     paper = results["paper"]["name"]
     declared = (ROOT / "python/perdure/experiments" / paper).glob("*.toml")
     every = {path.stem for path in declared} - {"paper", "reasons", "regions"}
-    run = [one["name"] for one in results["experiments"]]
+    run = ["probes"] if results["tables"]["probes"] else []
+    run += [one["name"] for one in results["experiments"]]
     run += ["cuts"] if results["tables"]["cuts"] else []
     named = [] if set(run) == every else run
     only = [f"--subject {name}" for name in results["only"]]
@@ -174,24 +276,37 @@ def workloads(results: dict) -> list[str]:
 def page(results: dict, figures: Path) -> list[str]:
     """The page."""
     paper = results["paper"]
-    claims = [claim for one in results["experiments"] for claim in one["claims"]]
-    verdicts = [claim["verdict"] for claim in claims]
-    said = {"holds": "hold", "differs": "differ", "not comparable": "cannot be compared"}
-    counted = ", ".join(f"{verdicts.count(one)} {said[one]}" for one in said if one in verdicts)
     lines = [
         f"# {paper['title']}",
         "",
-        f"{paper['reference']}. What `{command(results)}` finds: of {len(claims)} claims, "
-        f"{counted}. The command's own report has every figure interactive, and every run's "
-        "effective configuration.",
+        f"{paper['reference']}. What `{command(results)}` finds: {counted(results)}. The command's "
+        "own report has every figure interactive, and every run's effective configuration.",
         "",
         *[f"- {note}" for note in results["notes"]],
         "",
         *scaled(results),
+        *models(results),
     ]
     for one in results["experiments"]:
-        lines += experiment(one, figures)
+        lines += experiment(one, figures, results)
+    lines += probes(results)
     return lines + cuts(results, figures) + workloads(results)
+
+
+def counted(results: dict) -> str:
+    """How many of the claims hold, in each model."""
+    claims = [claim for one in results["experiments"] for claim in one["claims"]]
+    count = len({claim["id"] for claim in claims})
+    if results["models"]:
+        parts = []
+        for model in results["models"]:
+            mine = [claim["verdict"] for claim in claims if claim["model"] == model["name"]]
+            parts.append(f"{mine.count('holds')} {'' if parts else 'hold '}in {model['label']}")
+        return f"of {count} claims, {', '.join(parts)}"
+    verdicts = [claim["verdict"] for claim in claims]
+    said = {"holds": "hold", "differs": "differ", "not comparable": "cannot be compared"}
+    parts = [f"{verdicts.count(one)} {said[one]}" for one in said if one in verdicts]
+    return f"of {count} claims, {', '.join(parts)}"
 
 
 def main() -> None:

@@ -209,16 +209,27 @@ VERDICT_STYLES = {"holds": "green", "differs": "red", "not comparable": "yellow"
 def reproduction(done: Reproduction) -> RenderableType:
     """A reproduction: every claim with its verdict, then what failed."""
     results = done.results
+    models = results["models"] or [{"name": None, "label": None}]
     made = table(f"claims of {results['paper']['name']}, {results['scale']}", "claim", left=5)
-    for column in ("paper", "measured", "verdict"):
-        made.add_column(column, overflow="fold")
-    for claim in done.claims.iter_rows(named=True):
-        verdict = claim["verdict"]
+    made.add_column("paper", overflow="fold")
+    for model in models:
+        for column in ("measured", "verdict"):
+            place = f", in {model['label']}" if model["label"] else ""
+            made.add_column(f"{column}{place}", overflow="fold")
+    claims = list(done.claims.iter_rows(named=True))
+    for name, claim in {claim["id"]: claim for claim in claims}.items():
+        judged = {one["model"]: one for one in claims if one["id"] == name}
+        cells = [
+            cell
+            for model in models
+            for one in (judged[model["name"]],)
+            for cell in (
+                escape(one["measured_text"]),
+                Text(one["verdict"], style=VERDICT_STYLES[one["verdict"]]),
+            )
+        ]
         made.add_row(
-            escape(f"{claim['experiment']}: {claim['says']}"),
-            escape(claim["paper"]),
-            escape(claim["measured_text"]),
-            Text(verdict, style=VERDICT_STYLES[verdict]),
+            escape(f"{claim['experiment']}: {claim['says']}"), escape(claim["paper"]), *cells
         )
     parts: list[RenderableType] = [made]
     cuts = results["tables"]["cuts"]

@@ -393,7 +393,7 @@ def test_classes_need_both_designs(core, paper, provided):
         if one.subject == "a" and one.design in counters:
             planned[index] = keyed(one, f"{one.subject}{one.design}")
             results[planned[index].point.key()] = stored(planned[index], counters[one.design])
-    table = tables.classes(planned, provided, results, scale, "ideal", "picl")
+    table = tables.classes(planned, provided, results, scale, paper)
     assert [row["workload"] for row in table] == ["a"]
     assert table[0]["llc_misses_per_kilo_instruction"] == 4
     assert table[0]["lines_per_written_page"] == 20

@@ -311,5 +311,5 @@ def test_an_epoch_of_stores_is_counted_by_stores(core, paper):
 def test_classes_leave_out_what_a_figure_varies(core, paper, provided):
     point = Point("yada", "ideal", (), overrides=())
     varied = [Planned("fig17a", "yada", design, 50.0, point) for design in ("ideal", "nvoverlay")]
-    found = tables.classes(varied, provided, {}, paper.scales["quick"], "ideal", "nvoverlay")
+    found = tables.classes(varied, provided, {}, paper.scales["quick"], paper)
     assert found == []

@@ -25,6 +25,7 @@ DRIVER = shutil.which("chromedriver")
 def claim(name: str, verdict: str, measured: float | None) -> dict[str, Any]:
     return {
         "id": name,
+        "model": None,
         "says": f"claim {name} {HOSTILE}",
         "quotation": "virtually no performance loss",
         "section": "§VI-B",
@@ -35,6 +36,8 @@ def claim(name: str, verdict: str, measured: float | None) -> dict[str, Any]:
         "measured_text": str(measured),
         "verdict": verdict,
         "reason": None if verdict == "holds" else "a reason",
+        "mechanism": None,
+        "shown_by": [],
     }
 
 
@@ -62,6 +65,7 @@ def experiment(name: str, figure: str, claims: list[dict[str, Any]]) -> dict[str
         },
         "values": [
             {
+                "model": None,
                 "subject": subject,
                 "design": "picl",
                 "axis": None,
@@ -81,6 +85,7 @@ RESULTS: dict[str, Any] = {
     "scale": "quick",
     "scaled": [{"what": "epoch", "full": "30 M", "quick": "3.75 M", "reason": "time"}],
     "notes": ["what holds for all"],
+    "models": [],
     "version": "0.1.0",
     "core": "c0",
     "seed": 7,
@@ -102,6 +107,8 @@ RESULTS: dict[str, Any] = {
     ],
     "tables": {
         "classes": [],
+        "bounds": [],
+        "probes": [],
         "cuts": [
             {
                 "design": "picl",
@@ -123,6 +130,7 @@ RESULTS: dict[str, Any] = {
         "k1": {
             "name": "mcf",
             "design": "picl",
+            "machine": "picl",
             "overrides": ["nvm.banks=8"],
             "config_hash": "abc",
             "configuration": "configurations/abc.toml",
@@ -171,6 +179,30 @@ def test_the_tally_is_of_the_verdicts(out: Path) -> None:
     text = report.write(out).read_text(encoding="utf-8")
     for verdict in report.VERDICTS:
         assert f"<b>1</b> {verdict}" in text
+
+
+def test_each_model_has_its_columns_and_its_tally(out: Path) -> None:
+    results = copy.deepcopy(RESULTS)
+    models = {"theirs": "the paper's model", "ours": "ours"}
+    results["models"] = [
+        {"name": name, "label": label, "machine": name, "assumptions": [f"of {name}"]}
+        for name, label in models.items()
+    ]
+    verdicts = [("theirs", "holds"), ("ours", "differs")]
+    for one in results["experiments"]:
+        one["claims"] = [
+            {**claim(judged["id"], verdict, 1.5), "model": model}
+            for judged in one["claims"]
+            for model, verdict in verdicts
+        ]
+        one["values"] = [{**value, "model": "ours"} for value in one["values"]]
+    (out / "results.json").write_text(json.dumps(results))
+    text = report.write(out).read_text(encoding="utf-8")
+    assert text.count("<b>3</b> holds") == text.count("<b>3</b> differs") == 1
+    assert text.count('<tr data-verdict="holds|differs">') == 3
+    for model in models:
+        assert f"<li>of {model}</li>" in text
+    assert "In the paper&#39;s model" in text
 
 
 def test_an_interrupted_reproduction_says_so(out: Path) -> None:

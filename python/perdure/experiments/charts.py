@@ -46,22 +46,44 @@ def save(chart: altair.TopLevelMixin, stem: Path) -> dict[str, Path]:
 
 
 def experiment(
-    declared: Experiment,
+    found: Sequence[tuple[str | None, Experiment, Sequence[Value], Sequence[Average]]],
     paper: Paper,
-    values: Sequence[Value],
-    averages: Sequence[Average],
     *,
     factor: int,
     scale: str,
 ) -> altair.TopLevelMixin:
-    """An experiment's figure, in its paper's layout."""
+    """An experiment's figure, in its paper's layout; one for each model, where there are several.
+
+    `found` has for each model its label, the experiment as it is there, values and averages.
+    """
+    panels: list[Any] = [_panel(*one, paper, factor, scale) for one in found]
+    if len(panels) == 1:
+        only: altair.TopLevelMixin = panels[0]
+        return only
+    # What is wide stands one below the other.
+    beside = found[0][1].chart == "lines"
+    made: altair.TopLevelMixin = altair.hconcat(*panels) if beside else altair.vconcat(*panels)
+    return made
+
+
+def _panel(
+    model: str | None,
+    declared: Experiment,
+    values: Sequence[Value],
+    averages: Sequence[Average],
+    paper: Paper,
+    factor: int,
+    scale: str,
+) -> altair.TopLevelMixin:
+    """An experiment's figure in one model."""
     lines = _paper_lines(declared, factor)
     # Where there is no room for words beside a line, they stand here.
     dashed = "; ".join(dict.fromkeys(line["said"] for line in lines))
     dashed = f"; dashed, the paper: {dashed}" if dashed and declared.chart == "stacked" else ""
+    where = f", {model}" if model else ""
     title = altair.TitleParams(
         f"{declared.figure}: {declared.title}",
-        subtitle=[f"{paper.name}, {scale}{dashed}"],
+        subtitle=[f"{paper.name}, {scale}{where}{dashed}"],
         anchor="start",
     )
     draw = {"bars": _bars, "stacked": _stacked, "lines": _lines}[declared.chart]

@@ -10,7 +10,7 @@ import itertools
 import math
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 from perdure.experiments.declaration import Claim, Experiment, Paper
@@ -52,6 +52,8 @@ def reduce(values: Sequence[float], how: str, limit: float | None = None) -> flo
         return min(values)
     if how == "median":
         return statistics.median(values)
+    if how == "deviation":
+        return statistics.pstdev(values)
     if how == "mean":
         return math.fsum(values) / len(values)
     if how == "share-below":
@@ -97,7 +99,7 @@ def judge(
     if missing:
         return Judged(None, "–", "not comparable", f"there are no values of {', '.join(missing)}")
     known = {design: value for design, value in measured.items() if value is not None}
-    unit = "" if claim.over == "share-below" else " " + _unit(experiment)
+    unit = _unit(claim, experiment)
     text = ", ".join(
         f"{paper.label(design)} {_number(value)}{unit}" for design, value in known.items()
     )
@@ -124,7 +126,7 @@ def _measured(
     limit: float | None,
 ) -> float | None:
     """What a claim measures of one design."""
-    own = [one for one in values if one.design == design]
+    own = _related(claim, [one for one in values if one.design == design], values)
     if not claim.change:
         chosen = [one for one in own if claim.at is None or one.axis == claim.at]
         return _reduced(claim, chosen, limit)
@@ -135,7 +137,27 @@ def _measured(
         _reduced(claim, [one for one in own if one.axis == place], limit)
         for place in (axis.shown[0], axis.shown[-1])
     )
-    return None if first is None or last is None else last - first
+    if first is None or last is None or (claim.relative_change and not first):
+        return None
+    return last / first - 1 if claim.relative_change else last - first
+
+
+def _related(claim: Claim, own: list[Value], values: Sequence[Value]) -> list[Value]:
+    """A design's values over another's, or the other's over them, where the claim relates them."""
+    if claim.relative is None:
+        return own
+    others = {
+        (one.subject, one.axis, one.part): one.value
+        for one in values
+        if one.design == claim.relative
+    }
+    found = []
+    for one in own:
+        other = others.get((one.subject, one.axis, one.part))
+        over, under = (other, one.value) if claim.inverse else (one.value, other)
+        if over is not None and under:
+            found.append(replace(one, value=rounded(over / under)))
+    return found
 
 
 def _reduced(claim: Claim, values: Iterable[Value], limit: float | None) -> float | None:
@@ -144,7 +166,8 @@ def _reduced(claim: Claim, values: Iterable[Value], limit: float | None) -> floa
     for one in values:
         if one.subject in claim.apart_from or (claim.of and one.subject not in claim.of):
             continue
-        if claim.part in (None, TOTAL) or one.part == claim.part:
+        chosen = claim.parts or (claim.part,)
+        if chosen in ((None,), (TOTAL,)) or one.part in chosen:
             by_axis.setdefault(one.axis, {}).setdefault(one.subject, []).append(one.value)
     if not by_axis:
         return None
@@ -194,8 +217,12 @@ def _ordered(claim: Claim, values: Mapping[str, float]) -> bool:
     )
 
 
-def _unit(experiment: Experiment) -> str:
-    return metric(experiment.metric).unit
+def _unit(claim: Claim, experiment: Experiment) -> str:
+    if claim.over == "share-below":
+        return ""
+    if claim.relative_change:
+        return " of the first"
+    return " ×" if claim.relative else f" {metric(experiment.metric).unit}"
 
 
 def _number(value: float) -> str:

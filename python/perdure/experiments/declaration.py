@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal, TypeAlias
@@ -24,8 +24,17 @@ PAPER = "paper.toml"
 REASONS = "reasons.toml"
 CUTS = "cuts.toml"
 REGIONS = "regions.toml"
+PROBES = "probes.toml"
 
-REDUCTIONS = ("maximum", "minimum", "mean", "median", "geometric-mean", "share-below")
+REDUCTIONS = (
+    "maximum",
+    "minimum",
+    "mean",
+    "median",
+    "geometric-mean",
+    "deviation",
+    "share-below",
+)
 
 
 @dataclass(frozen=True)
@@ -74,9 +83,30 @@ class ScaleOf:
 
 
 @dataclass(frozen=True)
+class Model:
+    """One set of assumptions under which every claim of a paper is judged.
+
+    `overrides` are added to the machine for every design, `of_designs` for one. `assumptions` are
+    for people, who read each model's beside the other's.
+    """
+
+    name: str
+    label: str
+    machine: str
+    assumptions: tuple[str, ...]
+    overrides: tuple[str, ...] = ()
+    of_designs: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class Paper:
     """A paper: its designs, its machine, and how it is scaled.
 
+    With `models`, every claim is judged in each; a paper without has only its own `machine`.
+    `ignores` has, by design, beginnings of keys that do not change it: its points are the same
+    whatever a model or a figure sets there. `compared_with` has, by design, what is set for the
+    baseline that it is compared with. `bound` is the design whose writes are shown beside what the
+    banks of the NVM can take.
     `baseline` is the design that others are relative to, `tags` one whose tags see write sets.
     `catalogues` are files of workloads; none for those that stand for SPEC CPU2006. A machine has
     as many harts as programs, unless `harts` are given. With `measure_threads`, what is measured of
@@ -96,6 +126,15 @@ class Paper:
     designs: Sequence[Design]
     notes: Sequence[str]
     scales: Mapping[Scale, ScaleOf]
+    models: Sequence[Model] = ()
+    ignores: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    compared_with: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    bound: str | None = None
+
+    @property
+    def in_models(self) -> Sequence[Model | None]:
+        """The models; None alone where the paper has no other than its machine."""
+        return self.models or (None,)
 
     def design(self, name: str) -> Design:
         """A design by the name that figures give it; others stand for themselves."""
@@ -144,6 +183,9 @@ class Claim:
     belongs to `share-below`), over an axis by `along` (without it, the worst counts), and then over
     the designs by `among`; with `change`, what is reduced is the rise from the axis' first value to
     its last.
+    Before anything is reduced, values are divided by those of the design `relative`, or with
+    `inverse` those of `relative` by them; with `relative_change`, a rise is a fraction of the first
+    value. Of the parts, one is the `part`, and several are the `parts`.
     A `value` claim holds if that is within [`at_least`, `at_most`], each widened by the fraction
     `tolerance`. An `ordering` claim holds if each of the designs in `ordering` has at least as much
     as the one before it, or if `greatest` (`least`) has at least (at most) as much as every other,
@@ -176,6 +218,18 @@ class Claim:
     of: tuple[str, ...] = ()
     apart_from: tuple[str, ...] = ()
     along: str | None = None
+    parts: tuple[str, ...] = ()
+    relative: str | None = None
+    inverse: bool = False
+    relative_change: bool = False
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What a figure has of its own in one model: overrides, and another metric."""
+
+    overrides: tuple[str, ...]
+    metric: str | None
 
 
 @dataclass(frozen=True)
@@ -217,6 +271,15 @@ class Experiment:
     measure: int | None = None
     size: Scale | None = None
     probe_cuts: bool = False
+    models: Mapping[str, Setting] = field(default_factory=dict)
+
+    def in_model(self, model: Model | None) -> Experiment:
+        """The figure with what it has of its own in a model."""
+        own = None if model is None else self.models.get(model.name)
+        if own is None:
+            return self
+        overrides = (*self.overrides, *own.overrides)
+        return replace(self, overrides=overrides, metric=own.metric or self.metric)
 
 
 def papers() -> list[str]:
@@ -260,9 +323,30 @@ def paper(name: str) -> Paper:
         designs=designs,
         notes=table.texts("notes", ()),
         scales={scale: _scale(scale, scales.table(scale)) for scale in SCALES},
+        models=[_model(one) for one in table.list_of_tables("model")],
+        ignores=_texts_by_name(table.optional_table("ignores")),
+        compared_with=_texts_by_name(table.optional_table("compared_with")),
+        bound=table.text("bound", "") or None,
     )
     table.finish()
     return made
+
+
+def _model(table: Table) -> Model:
+    made = Model(
+        name=table.text("name"),
+        label=table.text("label"),
+        machine=table.text("machine"),
+        assumptions=tuple(table.texts("assumptions")),
+        overrides=tuple(table.texts("set", ())),
+        of_designs=_texts_by_name(table.optional_table("of_designs")),
+    )
+    table.finish()
+    return made
+
+
+def _texts_by_name(table: Table | None) -> dict[str, tuple[str, ...]]:
+    return {} if table is None else {name: tuple(table.texts(name)) for name in table.names()}
 
 
 def _scale(name: Scale, table: Table) -> ScaleOf:
@@ -288,7 +372,7 @@ def _scale(name: Scale, table: Table) -> ScaleOf:
 
 def experiments(name: str, scale: Scale) -> dict[str, Experiment]:
     """A paper's experiments at one scale, by name, in the order of their figures."""
-    special = {PAPER, REASONS, CUTS, REGIONS}
+    special = {PAPER, REASONS, CUTS, REGIONS, PROBES}
     files = [path for path in (FOLDER / name).glob("*.toml") if path.name not in special]
     usual = paper(name).baseline
     found = [_experiment(path, scale) for path in files]
@@ -313,7 +397,9 @@ def _experiment(path: Path, scale: Scale) -> Experiment:
     designs = tuple(table.texts("designs"))
     subject = table.choice("subject", ("workload", "mix"))
     slices = _slices(table.optional_table("slices"), scale)
-    divisors, epochs = (table.optional_table(key) for key in ("epoch_divisors", "epochs_of"))
+    divisors, epochs, models = (
+        table.optional_table(key) for key in ("epoch_divisors", "epochs_of", "model")
+    )
     made = Experiment(
         name=path.stem,
         figure=table.text("figure"),
@@ -342,6 +428,7 @@ def _experiment(path: Path, scale: Scale) -> Experiment:
         claims=[_claim(one, designs, scale) for one in table.list_of_tables("claim")],
         epoch_divisors=_integers(divisors),
         epochs_of=_integers(epochs),
+        models={} if models is None else {name: _setting(one) for name, one in models.tables()},
     )
     table.finish()
     return made
@@ -349,6 +436,12 @@ def _experiment(path: Path, scale: Scale) -> Experiment:
 
 def _integers(table: Table | None) -> dict[str, int]:
     return {} if table is None else {key: table.integer(key) for key in table.names()}
+
+
+def _setting(table: Table) -> Setting:
+    made = Setting(tuple(table.texts("set", ())), table.text("metric", "") or None)
+    table.finish()
+    return made
 
 
 def _scaled_keys(table: Table | None) -> None:
@@ -444,6 +537,10 @@ def _claim(table: Table, designs: Sequence[str], scale: Scale) -> Claim:
         drawn=table.flag("drawn"),
         scaled=table.flag("scaled"),
         not_comparable=not_comparable[scale] or None,
+        parts=tuple(table.texts("parts", ())),
+        relative=table.text("relative", "") or None,
+        inverse=table.flag("inverse"),
+        relative_change=table.flag("relative_change"),
     )
     bounded = made.at_least is not None or made.at_most is not None
     if made.kind == "value" and not bounded and made.not_comparable is None:
@@ -454,28 +551,95 @@ def _claim(table: Table, designs: Sequence[str], scale: Scale) -> Claim:
     return made
 
 
-def reasons(name: str, scale: Scale) -> dict[str, str]:
+def reasons(name: str, scale: Scale, model: str | None = None) -> dict[str, str]:
     """What people wrote about claims that did not come out as the paper says, by claim."""
-    return _written(name, scale)
+    return {claim: one.texts[scale] for claim, one in _written(name, model) if one.texts[scale]}
 
 
-def mechanisms(name: str, scale: Scale) -> dict[str, str]:
+def mechanisms(name: str, scale: Scale, model: str | None = None) -> dict[str, str]:
     """What people wrote about claims that hold for another reason than the paper's, by claim."""
-    return _written(name, f"mechanism_{scale}")
+    key = f"mechanism_{scale}"
+    return {claim: one.texts[key] for claim, one in _written(name, model) if one.texts[key]}
 
 
-def _written(name: str, wanted: str) -> dict[str, str]:
+def shown_by(name: str, model: str | None = None) -> dict[str, list[str]]:
+    """The probes that show what people wrote, by claim."""
+    return {claim: one.shown_by for claim, one in _written(name, model) if one.shown_by}
+
+
+@dataclass(frozen=True)
+class _Written:
+    """What people wrote about one claim in one model, by `quick`, `mechanism_quick` and so on."""
+
+    texts: Mapping[str, str]
+    shown_by: list[str]
+
+
+def _written(name: str, model: str | None) -> Iterator[tuple[str, _Written]]:
     path = FOLDER / name / REASONS
+    if not path.exists():
+        return
+    texts = [key for scale in SCALES for key in (scale, f"mechanism_{scale}")]
+    for claim, table in Table.read(path).tables():
+        # A claim has texts of its own, or a table for each model.
+        models = [key for key in table.names() if key not in (*texts, "shown_by")]
+        tables: dict[str | None, Table] = {None: table, **{key: table.table(key) for key in models}}
+        for key, one in tables.items():
+            made = _Written({text: one.text(text, "") for text in texts}, one.texts("shown_by", ()))
+            one.finish()
+            if key == model:
+                yield claim, made
+
+
+@dataclass(frozen=True)
+class Probe:
+    """An experiment that shows a reason: a figure's own run of one design, and one thing changed.
+
+    What the `figure` measures of `subject` under `design` (of the `part`, at the axis value `at`)
+    is measured with further `overrides`, or with other `arguments`, and stands beside what it is
+    without.
+    """
+
+    name: str
+    says: str
+    figure: str
+    model: str | None
+    subject: str
+    design: str
+    part: str | None
+    at: float | None
+    overrides: tuple[str, ...]
+    arguments: tuple[str, ...]
+
+
+def probes(name: str, scale: Scale) -> dict[str, Probe]:
+    """A paper's probes at one scale, by name: those that change something there."""
+    path = FOLDER / name / PROBES
     if not path.exists():
         return {}
     found = {}
-    for claim, table in Table.read(path).tables():
-        texts = {
-            key: table.text(key, "") for scale in SCALES for key in (scale, f"mechanism_{scale}")
-        }
+    for probe, table in Table.read(path).tables():
+        own = {}
+        for size, one in ((size, table.optional_table(size)) for size in SCALES):
+            if one is not None:
+                own[size] = tuple(one.texts("set", ())), tuple(one.texts("arguments", ()))
+                one.finish()
+        overrides, arguments = own.get(scale, ((), ()))
+        made = Probe(
+            name=probe,
+            says=table.text("says"),
+            figure=table.text("figure"),
+            model=table.text("model", "") or None,
+            subject=table.text("subject"),
+            design=table.text("design"),
+            part=table.text("part", "") or None,
+            at=table.number("at", None),
+            overrides=overrides,
+            arguments=arguments,
+        )
         table.finish()
-        if texts[wanted]:
-            found[claim] = texts[wanted]
+        if scale in own:
+            found[probe] = made
     return found
 
 
@@ -517,11 +681,15 @@ def regions(name: str, scale: Scale) -> dict[str, Region]:
 
 @dataclass(frozen=True)
 class Cuts:
-    """Power cuts of a paper's designs: on which programs, how many, on which small machine."""
+    """Power cuts of a paper's designs: on which programs, how many, on which small machine.
+
+    `cuts` are of each program under each design, but for those in `cuts_of`.
+    """
 
     designs: tuple[str, ...]
     programs: Mapping[str, tuple[str, ...]]
     cuts: int
+    cuts_of: Mapping[str, int]
     seed: int
     during_recovery: bool
     harts: int | None
@@ -534,13 +702,17 @@ def cuts(name: str, scale: Scale) -> Cuts:
     table = Table.read(FOLDER / name / CUTS)
     programs = table.table("programs")
     sizes = {one: table.table(one) for one in SCALES}
-    counts = {one: size.integer("cuts_of_each") for one, size in sizes.items()}
-    for size in sizes.values():
+    counts, counts_of = {}, {}
+    for one, size in sizes.items():
+        counts[one] = size.integer("cuts_of_each")
+        of = size.optional_table("cuts_of")
+        counts_of[one] = {} if of is None else {design: of.integer(design) for design in of.names()}
         size.finish()
     made = Cuts(
         designs=tuple(table.texts("designs")),
         programs={key: tuple(programs.texts(key)) for key in programs.names()},
         cuts=counts[scale],
+        cuts_of=counts_of[scale],
         seed=table.integer("seed"),
         during_recovery=table.flag("during_recovery"),
         harts=table.integer("harts", 0) or None,

@@ -94,7 +94,7 @@ def _log_bytes(region: Measured, _base: Measured | None, epoch: int) -> Parts | 
     return {None: written / epochs * EPOCHS_OF_LOG / 1e6}
 
 
-def _work(region: Measured) -> float:
+def amount_of_work(region: Measured) -> float:
     """Work done in a region of threads.
 
     A whole parallel phase is one piece of work, whatever it took. Of a part of one, stores are
@@ -106,9 +106,9 @@ def _work(region: Measured) -> float:
 def _for_equal_work(here: float, region: Measured, there: float, base: Measured) -> Parts | None:
     """A ratio of amounts, for equal work; None where the works cannot be compared."""
     alike = bool(region.get("whole_phase")) == bool(base.get("whole_phase"))
-    if not alike or not _work(region) or not _work(base) or not there:
+    if not alike or not amount_of_work(region) or not amount_of_work(base) or not there:
         return None
-    return {None: here / _work(region) / (there / _work(base))}
+    return {None: here / amount_of_work(region) / (there / amount_of_work(base))}
 
 
 def _cycles_of_work(region: Measured, base: Measured | None, _epoch: int) -> Parts | None:
@@ -144,12 +144,12 @@ def _counted_bytes_of_work(region: Measured, base: Measured | None, _epoch: int)
 
 
 def _cycles(region: Measured, _base: Measured | None, _epoch: int) -> Parts | None:
-    work = _work(region)
+    work = amount_of_work(region)
     return {None: region["cycles"] / work} if work else None
 
 
 def _writes(region: Measured, _base: Measured | None, _epoch: int) -> Parts | None:
-    work = _work(region)
+    work = amount_of_work(region)
     return {None: statistic(region, "nvm.writes") / work} if work else None
 
 
@@ -196,7 +196,7 @@ def _departures(region: Measured, _base: Measured | None, _epoch: int) -> Parts 
 
 
 def _versions(region: Measured, _base: Measured | None, _epoch: int) -> Parts | None:
-    work = _work(region)
+    work = amount_of_work(region)
     return {None: sum(_departed(region).values()) / work} if work else None
 
 

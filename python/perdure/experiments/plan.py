@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from perdure import PerdureError
 from perdure.experiments import dataset
 from perdure.experiments.cache import Stored
-from perdure.experiments.declaration import Cuts, Experiment, Paper, ScaleOf
+from perdure.experiments.declaration import Cuts, Experiment, Model, Paper, Probe, ScaleOf
 from perdure.experiments.metrics import Measured, metric, rounded, statistic
 from perdure.experiments.point import Campaign, Point
 from perdure.experiments.programs import Provided
@@ -23,13 +24,18 @@ STORES_KEY = "epoch.stores"
 
 @dataclass(frozen=True)
 class Planned:
-    """A point's place in an experiment; `axis` is the number shown for the setting."""
+    """A point's place in an experiment; `axis` is the number shown for the setting.
+
+    `compared_with` are the overrides that make a baseline that of some designs; empty for others.
+    """
 
     experiment: str
     subject: str
     design: str
     axis: float | None
     point: Point
+    model: str | None = None
+    compared_with: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -50,15 +56,17 @@ def plan(
     scale: ScaleOf,
     provided: Provided,
     mixes: Mapping[str, Sequence[str]],
+    model: Model | None = None,
 ) -> list[Planned]:
     """Everything that an experiment runs, the baseline included where its metric needs it."""
-    designs = list(experiment.designs)
-    if designs and metric(experiment.metric).relative and experiment.baseline not in designs:
-        designs.insert(0, experiment.baseline)
+    experiment = experiment.in_model(model)
     everything = list(mixes) if experiment.subject == "mix" else provided.available
     unknown = sorted(set(experiment.subjects) - set(mixes) - set(provided.entries))
     if unknown:
         raise PerdureError(f"{experiment.name}: there is no subject {', '.join(unknown)}")
+    machine = paper.machine if model is None else model.machine
+    in_model = () if model is None else model.overrides
+    of_designs = {} if model is None else model.of_designs
     planned = []
     for subject in experiment.subjects or everything:
         if subject in provided.unavailable:
@@ -67,16 +75,52 @@ def plan(
         size = experiment.size or scale.name
         own = [one for name in names for one in provided.entries[name].sizes[size].overrides]
         for shown, setting in _settings(experiment):
-            overrides = merged(scale.overrides, own, experiment.overrides, setting)
-            for design in designs:
+            for design, compared in _runs(experiment, paper):
+                overrides = merged(
+                    scale.overrides, own, in_model, of_designs.get(design, ()), experiment.overrides
+                )
                 named = paper.design(design)
+                overrides = merged(overrides, setting, compared)
                 chosen = _divided(overrides, experiment.epoch_divisors.get(design, 1))
-                chosen = merged(chosen, named.overrides)
+                chosen = heeded(paper, design, merged(chosen, named.overrides))
                 point = _point(subject, names, design, chosen, experiment, paper, scale, provided)
-                point = replace(point, design=named.of)
-                point = replace(point, remark=" ".join([experiment.name, *setting]))
-                planned.append(Planned(experiment.name, subject, design, shown, point))
+                point = replace(
+                    point,
+                    design=named.of,
+                    # What a design does not heed makes no difference between machines, either.
+                    machine=paper.machine if design in paper.ignores else machine,
+                    remark=" ".join([experiment.name, *([model.name] if model else []), *setting]),
+                )
+                name = None if model is None else model.name
+                planned.append(
+                    Planned(experiment.name, subject, design, shown, point, name, compared)
+                )
     return planned
+
+
+def _runs(experiment: Experiment, paper: Paper) -> list[tuple[str, tuple[str, ...]]]:
+    """The designs that run, the baseline once for each kind of designs that it is compared with."""
+    runs: list[tuple[str, tuple[str, ...]]] = [(design, ()) for design in experiment.designs]
+    if metric(experiment.metric).relative:
+        bases = [
+            (experiment.baseline, compared_with(experiment, paper, design))
+            for design in experiment.designs
+        ]
+        runs = [*(one for one in dict.fromkeys(bases) if one not in runs), *runs]
+    return runs
+
+
+def compared_with(experiment: Experiment, paper: Paper, design: str) -> tuple[str, ...]:
+    """The further overrides of the baseline that a design is compared with."""
+    if experiment.baseline != paper.baseline:
+        return ()
+    return paper.compared_with.get(design, ())
+
+
+def heeded(paper: Paper, design: str, overrides: tuple[str, ...]) -> tuple[str, ...]:
+    """The overrides without those that a design is not changed by."""
+    ignored = paper.ignores.get(design, ())
+    return tuple(one for one in overrides if not one.startswith(ignored)) if ignored else overrides
 
 
 def _settings(experiment: Experiment) -> Iterable[tuple[float | None, tuple[str, ...]]]:
@@ -170,6 +214,46 @@ def epochs(region: Measured, point: Point, scale: ScaleOf) -> float:
     return statistic(region, "l1d.stores") / (stores * harts) if stores else 0.0
 
 
+@dataclass(frozen=True)
+class Probing:
+    """A probe, as a figure without and with what it changes, and what each of them runs."""
+
+    probe: Probe
+    plain: Experiment
+    changed: Experiment
+    planned: Sequence[Planned]
+
+
+def plan_probe(
+    probe: Probe,
+    figure: Experiment,
+    paper: Paper,
+    scale: ScaleOf,
+    provided: Provided,
+) -> Probing:
+    """A probe's points: the figure's own, and those with one thing changed."""
+    plain = replace(
+        figure,
+        name=f"{probe.name}, unchanged",
+        designs=(probe.design,),
+        subjects=(probe.subject,),
+        claims=(),
+    )
+    changed = replace(plain, name=probe.name, overrides=(*plain.overrides, *probe.overrides))
+    model = next((one for one in paper.models if one.name == probe.model), None)
+    other = _with_arguments(provided, probe, scale) if probe.arguments else provided
+    planned = plan(plain, paper, scale, provided, {}, model)
+    planned += plan(changed, paper, scale, other, {}, model)
+    return Probing(probe, plain, changed, planned)
+
+
+def _with_arguments(provided: Provided, probe: Probe, scale: ScaleOf) -> Provided:
+    entry = provided.entries[probe.subject]
+    size = replace(entry.sizes[scale.name], arguments=probe.arguments)
+    entry = replace(entry, sizes={**entry.sizes, scale.name: size})
+    return replace(provided, entries={**provided.entries, probe.subject: entry})
+
+
 def plan_cuts(cuts: Cuts, paper: Paper, provided: Provided) -> list[Planned]:
     """The power cuts: each design on each program. What is not available is left out."""
     planned = []
@@ -178,6 +262,7 @@ def plan_cuts(cuts: Cuts, paper: Paper, provided: Provided) -> list[Planned]:
             continue
         programs, surroundings = provided.commands(names, "tiny")
         for design in cuts.designs:
+            count = cuts.cuts_of.get(design, cuts.cuts)
             point = Point(
                 name=subject,
                 design=design,
@@ -186,8 +271,8 @@ def plan_cuts(cuts: Cuts, paper: Paper, provided: Provided) -> list[Planned]:
                 overrides=merged(cuts.overrides),
                 harts=cuts.harts,
                 surroundings=surroundings,
-                campaign=Campaign(cuts.cuts, cuts.seed, cuts.during_recovery),
-                remark=f"{cuts.cuts} cuts",
+                campaign=Campaign(count, cuts.seed, cuts.during_recovery),
+                remark=f"{count} cuts",
             )
             planned.append(Planned("cuts", subject, design, None, point))
     return planned
@@ -195,25 +280,28 @@ def plan_cuts(cuts: Cuts, paper: Paper, provided: Provided) -> list[Planned]:
 
 def values(
     experiment: Experiment,
+    paper: Paper,
     scale: ScaleOf,
     planned: Sequence[Planned],
     stored: Mapping[str, Stored],
 ) -> list[Value]:
-    """An experiment's values; those whose points failed, or that have no value, are missing."""
+    """An experiment's values in one model; those that failed, or have none, are missing."""
     chosen = metric(experiment.metric)
-    regions: dict[tuple[str, str | None, float | None], tuple[str, Measured]] = {}
+    regions: dict[tuple[Any, ...], tuple[str, Measured]] = {}
     for one in planned:
         key = one.point.key()
         region = _region(experiment, one, stored[key]) if key in stored else None
         if region is not None:
-            regions[one.subject, one.design, one.axis] = key, region
+            regions[one.subject, one.design, one.axis, one.compared_with] = key, region
     found: list[Value] = []
     for one in planned:
-        here = regions.get((one.subject, one.design, one.axis))
-        if here is None or one.design not in experiment.designs:
+        here = regions.get((one.subject, one.design, one.axis, ()))
+        if here is None or one.design not in experiment.designs or one.compared_with:
             continue
-        reference = experiment.baseline if chosen.relative else None
-        base = regions.get((one.subject, reference, one.axis))
+        base = None
+        if chosen.relative:
+            compared = compared_with(experiment, paper, one.design)
+            base = regions.get((one.subject, experiment.baseline, one.axis, compared))
         if base is not None and _too_little(experiment, base[1]):
             continue
         epoch = epoch_length(one.point.overrides, scale)

@@ -36,6 +36,7 @@ from perdure.experiments.point import core_digest
 
 SCHEMA = 1
 CUTS = "cuts"
+PROBES = "probes"
 KEPT = ("results.json", "results.parquet", "statistics.parquet", "report.html")
 
 Watch = Callable[[cluster.Outcome, int, int], object]
@@ -70,9 +71,8 @@ class _Work:
     provided: programs.Provided
     mixes: Mapping[str, Sequence[str]]
     planned: Sequence[plan.Planned]
-    reasons: Mapping[str, str]
-    mechanisms: Mapping[str, str]
     subjects: Sequence[str]
+    probes: Sequence[plan.Probing]
 
 
 def reproduce(
@@ -128,7 +128,8 @@ def _planned(
     paper = declaration.paper(name)
     scale = paper.scales[scale_name]
     known = declaration.experiments(name, scale_name)
-    names = [*known, CUTS]
+    known_probes = declaration.probes(name, scale_name)
+    names = [*known, *([PROBES] if known_probes else []), CUTS]
     unknown = [figure for figure in figures if figure not in names]
     if unknown:
         raise PerdureError(
@@ -162,13 +163,20 @@ def _planned(
     planned = [
         one
         for experiment in chosen.values()
-        for one in plan.plan(experiment, paper, scale, provided, mixes)
+        for model in paper.in_models
+        for one in plan.plan(experiment, paper, scale, provided, mixes, model)
     ]
+    probes = [
+        plan.plan_probe(probe, known[probe.figure], paper, scale, provided)
+        for probe in known_probes.values()
+        if PROBES in (figures or names)
+        and probe.design in designs
+        and probe.subject in (subjects or [probe.subject])
+    ]
+    planned += [one for probing in probes for one in probing.planned]
     if cuts is not None:
         planned += plan.plan_cuts(cuts, paper, provided)
-    reasons = declaration.reasons(name, scale_name)
-    other = declaration.mechanisms(name, scale_name)
-    return _Work(paper, scale, chosen, provided, mixes, planned, reasons, other, subjects)
+    return _Work(paper, scale, chosen, provided, mixes, planned, subjects, probes)
 
 
 def _only(
@@ -197,7 +205,13 @@ def _only(
 def _announcement(work: _Work) -> list[str]:
     """What is about to run, and what the scale changes of the paper's."""
     points = len({one.point.key() for one in work.planned})
-    names = ", ".join([*work.experiments, *([CUTS] if _has_cuts(work) else [])])
+    names = ", ".join(
+        [
+            *work.experiments,
+            *([PROBES] if work.probes else []),
+            *([CUTS] if _has_cuts(work) else []),
+        ]
+    )
     lines = [f"{work.paper.name}, {work.scale.name}: {names}; {points} points"]
     lines += [
         f"  {change.what}: {change.scaled} (paper: {change.full})" for change in work.scale.changes
@@ -219,13 +233,27 @@ def _kept(
     stored = {one.key: one.stored for one in finished.outcomes if one.stored is not None}
     runs = {key: one for key, one in stored.items() if one["point"]["campaign"] is None}
     users: dict[str, list[str]] = {}
+    models: dict[str, list[str]] = {}
     for one in work.planned:
-        mine = users.setdefault(one.point.key(), [])
-        if one.experiment not in mine:
-            mine.append(one.experiment)
+        key = one.point.key()
+        for known, name in ((users, one.experiment), (models, one.model)):
+            mine = known.setdefault(key, [])
+            if name is not None and name not in mine:
+                mine.append(name)
     ordered = [runs[key] for key in sorted(runs)]
     data = dataset.frame(
-        [(one, {"experiments": users[one["key"]], "scale": work.scale.name}) for one in ordered]
+        [
+            (
+                one,
+                {
+                    "experiments": users[one["key"]],
+                    "scale": work.scale.name,
+                    **({"models": models[one["key"]]} if work.paper.models else {}),
+                },
+            )
+            for one in ordered
+        ],
+        {"models": pl.List(pl.String)} if work.paper.models else None,
     )
     dataset.write(data, ordered, out)
     results = _results(work, finished, stored, users, out)
@@ -269,6 +297,15 @@ def _results(
             for one in scale.changes
         ],
         "notes": list(paper.notes),
+        "models": [
+            {
+                "name": model.name,
+                "label": model.label,
+                "machine": model.machine,
+                "assumptions": list(model.assumptions),
+            }
+            for model in paper.models
+        ],
         "version": __version__,
         "core": core_digest(),
         "seed": paper.seed,
@@ -292,9 +329,9 @@ def _results(
             _experiment(experiment, work, stored, out) for experiment in work.experiments.values()
         ],
         "tables": {
-            "classes": tables.classes(
-                work.planned, work.provided, stored, scale, paper.baseline, paper.tags
-            ),
+            "classes": tables.classes(work.planned, work.provided, stored, scale, paper),
+            "bounds": tables.bounds(work.planned, stored, paper),
+            "probes": _probes(work, stored),
             "cuts": cuts,
             "cut_costs": costs,
             "cut_costs_figure": _drawn(charts.cut_costs(costs), CUTS, out) if costs else None,
@@ -303,6 +340,7 @@ def _results(
             key: {
                 "name": one["point"]["name"],
                 "design": one["point"]["design"],
+                "machine": one["point"]["machine"],
                 "overrides": one["point"]["overrides"],
                 "config_hash": one["config_hash"],
                 "configuration": f"configurations/{one['config_hash']}.toml",
@@ -335,16 +373,14 @@ def _summary(design: Design, summaries: Mapping[str, str]) -> str:
 def _experiment(
     experiment: Experiment, work: _Work, stored: Mapping[str, Stored], out: Path
 ) -> dict[str, Any]:
-    mine = [one for one in work.planned if one.experiment == experiment.name]
-    values = plan.values(experiment, work.scale, mine, stored)
-    averages = claims.averages(experiment, values)
+    found = [_in_model(experiment, work, model, stored) for model in work.paper.in_models]
     chosen = metric(experiment.metric)
     axis = experiment.axis
-    factor = work.scale.factor
     files = None
-    if values:
+    drawn = [(one.label, one.experiment, one.values, one.averages) for one in found if one.values]
+    if drawn:
         chart = charts.experiment(
-            experiment, work.paper, values, averages, factor=factor, scale=work.scale.name
+            drawn, work.paper, factor=work.scale.factor, scale=work.scale.name
         )
         files = _drawn(chart, experiment.name, out)
     return {
@@ -371,11 +407,71 @@ def _experiment(
         "parts": list(chosen.parts),
         "notes": list(experiment.notes),
         "figure_files": files,
-        "values": [asdict(value) for value in values],
+        "metrics": {one.model: one.experiment.metric for one in found if one.model is not None},
+        "values": [{"model": one.model, **asdict(value)} for one in found for value in one.values],
         "average": experiment.average,
-        "averages": [asdict(average) for average in averages],
-        "claims": [_claim(claim, experiment, work, values) for claim in experiment.claims],
+        "averages": [
+            {"model": one.model, **asdict(average)} for one in found for average in one.averages
+        ],
+        "claims": [_claim(claim, one, work) for claim in experiment.claims for one in found],
     }
+
+
+@dataclass(frozen=True)
+class _InModel:
+    """What came of an experiment in one model, or in the only one."""
+
+    model: str | None
+    label: str | None
+    experiment: Experiment
+    values: Sequence[plan.Value]
+    averages: Sequence[claims.Average]
+
+
+def _in_model(
+    experiment: Experiment,
+    work: _Work,
+    model: declaration.Model | None,
+    stored: Mapping[str, Stored],
+) -> _InModel:
+    name, label = (None, None) if model is None else (model.name, model.label)
+    own = experiment.in_model(model)
+    mine = [one for one in work.planned if one.experiment == experiment.name and one.model == name]
+    values = plan.values(own, work.paper, work.scale, mine, stored)
+    return _InModel(name, label, own, values, claims.averages(own, values))
+
+
+def _probes(work: _Work, stored: Mapping[str, Stored]) -> list[dict[str, Any]]:
+    """What each probe changes, and its figure's number without and with that."""
+    rows = []
+    for probing in work.probes:
+        probe = probing.probe
+        model = next((one for one in work.paper.models if one.name == probe.model), None)
+        row: dict[str, Any] = {
+            "name": probe.name,
+            "says": probe.says,
+            "model": probe.model,
+            "figure": probe.figure,
+            "subject": probe.subject,
+            "design": probe.design,
+            "changed": [
+                *probe.overrides,
+                *([" ".join(probe.arguments)] if probe.arguments else []),
+            ],
+            "unit": metric(probing.plain.in_model(model).metric).unit,
+        }
+        for key, experiment in (("before", probing.plain), ("after", probing.changed)):
+            own = experiment.in_model(model)
+            mine = [one for one in probing.planned if one.experiment == experiment.name]
+            found = [
+                value
+                for value in plan.values(own, work.paper, work.scale, mine, stored)
+                if probe.at in (None, value.axis) and probe.part in (None, value.part)
+            ]
+            row[key] = found[0].value if found else None
+            row[f"{key}_points"] = list(found[0].points) if found else []
+        rows.append(row)
+    return rows
 
 
 def _drawn(chart: altair.TopLevelMixin, name: str, out: Path) -> dict[str, str]:
@@ -385,25 +481,21 @@ def _drawn(chart: altair.TopLevelMixin, name: str, out: Path) -> dict[str, str]:
     return {name: drawn[kind].relative_to(out).as_posix() for name, kind in kinds}
 
 
-def _claim(
-    claim: declaration.Claim,
-    experiment: Experiment,
-    work: _Work,
-    values: Sequence[plan.Value],
-) -> dict[str, Any]:
-    factor = work.scale.factor
+def _claim(claim: declaration.Claim, found: _InModel, work: _Work) -> dict[str, Any]:
+    factor, name, scale = work.scale.factor, work.paper.name, work.scale.name
     judged = claims.judge(
         claim,
-        experiment,
+        found.experiment,
         work.paper,
-        values,
+        found.values,
         factor=factor,
-        reason=work.reasons.get(claim.name),
-        mechanism=work.mechanisms.get(claim.name),
+        reason=declaration.reasons(name, scale, found.model).get(claim.name),
+        mechanism=declaration.mechanisms(name, scale, found.model).get(claim.name),
     )
     low, high = claims.expected(claim, factor if claim.scaled else 1)
     return {
         "id": claim.name,
+        "model": found.model,
         "says": claim.says,
         "quotation": claim.quotation,
         "section": claim.section,
@@ -415,6 +507,7 @@ def _claim(
         "verdict": judged.verdict,
         "reason": judged.reason,
         "mechanism": judged.mechanism,
+        "shown_by": declaration.shown_by(name, found.model).get(claim.name, []),
     }
 
 
@@ -428,6 +521,7 @@ def _value_frame(results: Mapping[str, Any]) -> pl.DataFrame:
         rows,
         schema={
             "experiment": pl.String,
+            "model": pl.String,
             "subject": pl.String,
             "design": pl.String,
             "axis": pl.Float64,
@@ -439,7 +533,7 @@ def _value_frame(results: Mapping[str, Any]) -> pl.DataFrame:
 
 
 def _claim_frame(results: Mapping[str, Any]) -> pl.DataFrame:
-    texts = ("id", "says", "section", "paper", "measured_text", "verdict", "reason")
+    texts = ("id", "model", "says", "section", "paper", "measured_text", "verdict", "reason")
     rows = [
         {
             "experiment": experiment["name"],

@@ -12,9 +12,9 @@ from typing import Any
 
 from perdure.experiments import dataset
 from perdure.experiments.cache import Stored
-from perdure.experiments.declaration import ScaleOf
-from perdure.experiments.metrics import Measured, statistic
-from perdure.experiments.plan import Planned, epochs, merged
+from perdure.experiments.declaration import Paper, ScaleOf
+from perdure.experiments.metrics import Measured, amount_of_work, statistic
+from perdure.experiments.plan import Planned, epochs, heeded, merged
 from perdure.experiments.point import Point
 from perdure.experiments.programs import Provided
 
@@ -32,15 +32,15 @@ def classes(
     provided: Provided,
     stored: Mapping[str, Stored],
     scale: ScaleOf,
-    baseline: str,
-    tags: str,
+    paper: Paper,
 ) -> list[dict[str, Any]]:
     """Write set, spatial locality and intensity of every workload that ran alone.
 
-    Intensity is measured under `baseline`; the write set under `tags`, a design whose epoch tags
-    see which lines an epoch stores to.
+    Intensity is measured under the paper's baseline; the write set under `tags`, a design whose
+    epoch tags see which lines an epoch stores to.
     """
-    regions = _alone(planned, provided, stored, scale)
+    baseline, tags = paper.baseline, paper.tags
+    regions = _alone(planned, provided, stored, scale, paper)
     found = []
     for name, entry in provided.entries.items():
         base, tagged = regions.get((name, baseline)), regions.get((name, tags))
@@ -75,6 +75,7 @@ def _alone(
     provided: Provided,
     stored: Mapping[str, Stored],
     scale: ScaleOf,
+    paper: Paper,
 ) -> dict[tuple[str, str], tuple[str, Measured, Point]]:
     """Key, region and point of each workload that ran alone on the usual machine, by design."""
     found: dict[tuple[str, str], tuple[str, Measured, Point]] = {}
@@ -84,7 +85,8 @@ def _alone(
         if one.subject not in provided.entries or one.axis is not None:
             continue
         own = provided.entries[one.subject].sizes[scale.name]
-        if set(point.overrides) != set(merged(scale.overrides, own.overrides)):
+        usual = heeded(paper, one.design, merged(scale.overrides, own.overrides))
+        if point.machine != paper.machine or set(point.overrides) != set(usual):
             continue
         if point.restart or point.campaign is not None:
             continue
@@ -102,6 +104,56 @@ def class_of(traffic: float, locality: float | None) -> str:
     if locality is None:
         return intensity
     return f"{intensity}, {'local' if locality >= LOCAL_LINES else 'scattered'} writes"
+
+
+def bounds(
+    planned: Sequence[Planned], stored: Mapping[str, Stored], paper: Paper
+) -> list[dict[str, Any]]:
+    """Workload × model: what the paper's `bound` design sends, and what the NVM's banks can take.
+
+    `load` is the time that the banks need for all of its row writes, if these are spread evenly,
+    over the time that the work takes without snapshots: above 1, the banks cannot keep up with the
+    program.
+    """
+    rows: dict[tuple[str, str | None], dict[str, Any]] = {}
+    if paper.bound is None:
+        return []
+    alone = [one for one in planned if one.axis is None and one.point.campaign is None]
+    bases = {
+        (one.experiment, one.subject, one.model): one.point.key()
+        for one in alone
+        if one.design == paper.baseline and not one.compared_with
+    }
+    for one in alone:
+        base = bases.get((one.experiment, one.subject, one.model))
+        key = one.point.key()
+        if one.design != paper.bound or base is None or not {base, key} <= set(stored):
+            continue
+        region, plain = dataset.measured(stored[key]), dataset.measured(stored[base])
+        values = one.point.configuration().values
+        write_cycles = values["nvm.row_write_ns"] * values["core.frequency_mhz"] / 1000
+        lines_a_cycle = values["nvm.banks"] / write_cycles
+        writes = statistic(region, "nvm.writes")
+        work, plain_work = amount_of_work(region), amount_of_work(plain)
+        if not work or not plain_work or region["whole_phase"] != plain["whole_phase"]:
+            continue
+        sent = writes / work / (plain["cycles"] / plain_work)
+        row = {
+            "workload": one.subject,
+            "model": one.model,
+            "design": one.design,
+            "banks": values["nvm.banks"],
+            "row_bytes": values["nvm.row_bytes"],
+            "row_write_ns": values["nvm.row_write_ns"],
+            "banks_lines_a_cycle": lines_a_cycle,
+            "writes": round(writes),
+            "cycles_without": plain["cycles"],
+            "lines_a_cycle": sent,
+            "load": sent / lines_a_cycle,
+            "points": [key, base],
+        }
+        rows.setdefault((one.subject, one.model), row)
+    return list(rows.values())
 
 
 COST_PARTS = {"lost_cycles": "work lost", "recovery_cycles": "recovery"}

@@ -52,7 +52,9 @@ def page(results: Mapping[str, Any], out: Path) -> str:
     specifications, pictures = _figures([*results["experiments"], costs], out)
     return environment.get_template("page.html").render(
         results=results,
-        counts=_counts(results["experiments"]),
+        tallies=_tallies(results),
+        claims=_claims(results),
+        models=results["models"] or [{"name": None, "label": None}],
         pictures=pictures,
         points=_points(results["points"]),
         cuts=_cuts_table(results["tables"]["cuts"]),
@@ -83,12 +85,27 @@ def number(value: float | None) -> str:
     return f"{value:.4g}" if abs(value) < 10_000 else f"{value:,.0f}".replace(",", "\u202f")
 
 
-def _counts(experiments: Iterable[Mapping[str, Any]]) -> dict[str, int]:
-    counts = dict.fromkeys(VERDICTS, 0)
-    for experiment in experiments:
+def _tallies(results: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """How many claims have which verdict, in each model."""
+    claims = [claim for one in results["experiments"] for claim in one["claims"]]
+    tallies = []
+    for model in results["models"] or [{"name": None, "label": None}]:
+        counts = dict.fromkeys(VERDICTS, 0)
+        for claim in claims:
+            if claim["model"] == model["name"]:
+                counts[claim["verdict"]] += 1
+        tallies.append({"label": model["label"], "counts": counts})
+    return tallies
+
+
+def _claims(results: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Every claim once, with what came of it in each model."""
+    found: dict[str, dict[str, Any]] = {}
+    for place, experiment in enumerate(results["experiments"]):
         for claim in experiment["claims"]:
-            counts[claim["verdict"]] += 1
-    return counts
+            row = {**claim, "place": place, "experiment": experiment, "judged": []}
+            found.setdefault(claim["id"], row)["judged"].append(claim)
+    return list(found.values())
 
 
 def _figures(

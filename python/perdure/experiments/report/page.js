@@ -73,7 +73,7 @@ function filter(table) {
   const verdict = buttons.find((button) => button.ariaPressed === "true").dataset.verdict;
   let shown = 0;
   for (const row of table.tBodies[0].rows) {
-    const wrongVerdict = row.dataset.verdict !== undefined && verdict && row.dataset.verdict !== verdict;
+    const wrongVerdict = row.dataset.verdict !== undefined && verdict && !row.dataset.verdict.split("|").includes(verdict);
     row.hidden = wrongVerdict || !row.textContent.toLowerCase().includes(search);
     shown += row.hidden ? 0 : 1;
   }
