@@ -3,6 +3,7 @@
 import dataclasses
 import itertools
 import json
+import re
 
 import pytest
 
@@ -14,7 +15,7 @@ from perdure.experiments.point import Point
 from perdure.experiments.programs import Entry, Provided, Size
 
 FIGURES = [f"fig{number}" for number in range(9, 19)]
-DESIGNS = {"ideal", "journaling", "shadow-paging", "frm", "thynvm", "picl"}
+DESIGNS = {"ideal", "ideal-eager", "journaling", "shadow-paging", "frm", "thynvm", "picl"}
 
 
 @pytest.fixture
@@ -38,15 +39,16 @@ def provided(tmp_path):
 @pytest.mark.parametrize("scale", ["quick", "full"])
 def test_every_figure_is_declared(core, paper, scale):
     found = declaration.experiments("picl", scale)
-    assert list(found) == FIGURES
+    assert [one for one in found if one in FIGURES] == FIGURES
     identifiers = [claim.name for one in found.values() for claim in one.claims]
     assert len(identifiers) == len(set(identifiers))
     for one in found.values():
         assert set(one.designs) <= DESIGNS
         metrics.metric(one.metric)
-        assert one.claims
+        assert one.claims or one.figure.endswith(", ours")
         for claim in one.claims:
             assert claim.name.startswith(f"{one.name}-")
+            assert claim.designs or claim.not_comparable
             assert claim.quotation
             named = {*claim.designs, *claim.ordering, claim.greatest, claim.least} - {None}
             assert named <= set(one.designs)
@@ -58,7 +60,8 @@ def test_the_papers_words_are_quoted(core):
     """A quotation is words of one sentence or more; what it is about has a section."""
     for one in declaration.experiments("picl", "quick").values():
         for claim in one.claims:
-            assert claim.section == "Abstract" or claim.section.startswith("VI-")
+            assert re.fullmatch(r"Abstract|[IV]+(-[A-E])?", claim.section), claim.name
+            assert 5 < len(claim.quotation) < 400
 
 
 def test_an_unknown_key_of_a_declaration_is_refused(core, tmp_path):
@@ -147,8 +150,6 @@ def test_an_experiment_may_have_lengths_and_sizes_of_its_own(core, paper, provid
 
     assert points(warm_up=7, measure=9)["picl"].warm_up == 7
     assert {one.measure for one in points(warm_up=7, measure=9).values()} == {9}
-    made = points(measure_epochs=1, epochs_of={"picl": 5})
-    assert (made["frm"].measure, made["picl"].measure) == (3_750_000, 18_750_000)
     assert all(one.probe_cuts for one in points(probe_cuts=True).values())
     entry = dataclasses.replace(
         provided.entries["a"],

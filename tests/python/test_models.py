@@ -98,7 +98,7 @@ def test_designs_have_the_baseline_that_they_are_compared_with(keyed, paper, nin
 def test_a_probe_changes_one_thing(keyed, paper, nine, provided):
     for overrides, arguments in ((("x.y=9",), ()), ((), ("7",))):
         probe = Probe("p", "…", "fig9", "theirs", "a", "picl", None, None, overrides, arguments)
-        found = plan.plan_probe(probe, nine, paper, paper.scales["quick"], provided)
+        found = plan.plan_probe(probe, nine, paper, paper.scales["quick"], provided, {})
         plain, changed = (
             next(
                 one.point

@@ -238,10 +238,9 @@ class Experiment:
 
     `baseline` is the paper's unless the figure has its own. With `slices`, a workload's run is
     divided into parts, which are the axis. `epoch_divisors` are of designs whose epochs have so
-    many times fewer stores than the configuration says, `epochs_of` of those that are measured for
-    another number of epochs than `measure_epochs`. `size` is whose arguments programs get: those of
-    the scale, unless a figure at `quick` needs the paper's own. Without designs nothing runs: such
-    an experiment has claims that cannot be judged.
+    many times fewer stores than the configuration says. `size` is whose arguments programs get:
+    those of the scale, unless a figure at `quick` needs the paper's own. Without
+    designs nothing runs: such an experiment has claims that cannot be judged.
     """
 
     name: str
@@ -266,7 +265,6 @@ class Experiment:
     notes: tuple[str, ...]
     claims: Sequence[Claim]
     epoch_divisors: Mapping[str, int] = field(default_factory=dict)
-    epochs_of: Mapping[str, int] = field(default_factory=dict)
     warm_up: int | None = None
     measure: int | None = None
     size: Scale | None = None
@@ -397,9 +395,7 @@ def _experiment(path: Path, scale: Scale) -> Experiment:
     designs = tuple(table.texts("designs"))
     subject = table.choice("subject", ("workload", "mix"))
     slices = _slices(table.optional_table("slices"), scale)
-    divisors, epochs, models = (
-        table.optional_table(key) for key in ("epoch_divisors", "epochs_of", "model")
-    )
+    divisors, models = (table.optional_table(key) for key in ("epoch_divisors", "model"))
     made = Experiment(
         name=path.stem,
         figure=table.text("figure"),
@@ -427,7 +423,6 @@ def _experiment(path: Path, scale: Scale) -> Experiment:
         probe_cuts=table.flag("probe_cuts"),
         claims=[_claim(one, designs, scale) for one in table.list_of_tables("claim")],
         epoch_divisors=_integers(divisors),
-        epochs_of=_integers(epochs),
         models={} if models is None else {name: _setting(one) for name, one in models.tables()},
     )
     table.finish()

@@ -21,6 +21,8 @@ Parts: TypeAlias = dict[str | None, float]
 
 EPOCHS_OF_LOG = 8
 LINE_BYTES = 64
+CYCLES_IN_A_MILLISECOND = 2e6
+"""Of the papers' 2 GHz."""
 ENTRY_BYTES = 72
 """A log entry as NVOverlay's evaluation counts it: a line and its address."""
 SEQUENTIAL, RANDOM, WRITE_BACK = "sequential", "random", "write-back"
@@ -205,6 +207,94 @@ def _scanned_lines(region: Measured, _base: Measured | None, _epoch: int) -> Par
     return {None: statistic(region, "picl.acs_lines") / scans} if scans else None
 
 
+def _milliseconds(cycles: float) -> float:
+    return cycles / CYCLES_IN_A_MILLISECOND
+
+
+def _flush_time(region: Measured, _base: Measured | None, _epoch: int) -> Parts | None:
+    lines = statistic(region, "flush.lines")
+    stall = statistic(region, "flush.stall")
+    return {None: _milliseconds(stall / lines * (2 << 20) / LINE_BYTES)} if lines else None
+
+
+def _share_of_time(region: Measured, name: str) -> Parts | None:
+    cycles = region["cycles"]
+    return {None: 100 * statistic(region, name) / cycles} if cycles else None
+
+
+def _flush_share(region: Measured, _base: Measured | None, _epoch: int) -> Parts | None:
+    return _share_of_time(region, "flush.stall")
+
+
+def _epoch_wait(region: Measured, _base: Measured | None, _epoch: int) -> Parts | None:
+    return _share_of_time(region, "epoch.wait")
+
+
+def _lines_in_place(region: Measured) -> float:
+    kinds = ("data", "context")
+    return sum(statistic(region, f"nvm.written_bytes.{kind}") for kind in kinds) / LINE_BYTES
+
+
+def _operations_per_line(region: Measured, _base: Measured | None, _epoch: int) -> Parts | None:
+    kinds = ("sequential", "random", "write_back")
+    operations = sum(statistic(region, f"nvm.operations.{kind}") for kind in kinds)
+    lines = _lines_in_place(region)
+    return {None: operations / lines} if lines else None
+
+
+def _of_evictions(region: Measured, name: str) -> Parts | None:
+    evicted = statistic(region, "llc.write_backs")
+    return {None: 100 * statistic(region, name) / evicted} if evicted else None
+
+
+def _forced_flushes(region: Measured, _base: Measured | None, _epoch: int) -> Parts | None:
+    return _of_evictions(region, "picl.undo_flushes.forced")
+
+
+def _false_matches(region: Measured, _base: Measured | None, _epoch: int) -> Parts | None:
+    return _of_evictions(region, "picl.bloom_false_matches")
+
+
+def _undo_from_clean(region: Measured, _base: Measured | None, _epoch: int) -> Parts | None:
+    entries = statistic(region, "picl.undo_entries")
+    clean = statistic(region, "picl.undo_entries.from_clean")
+    return {None: 100 * clean / entries} if entries else None
+
+
+def _persist_latency(region: Measured, _base: Measured | None, _epoch: int) -> Parts | None:
+    persisted, ended = (statistic(region, f"epoch.{what}") for what in ("persisted", "committed"))
+    if not persisted or not ended:
+        return None
+    return {None: statistic(region, "epoch.to_persisted") / persisted / (region["cycles"] / ended)}
+
+
+def _output_commit(region: Measured, _base: Measured | None, _epoch: int) -> Parts | None:
+    forced = statistic(region, "epoch.forced")
+    waited = statistic(region, "core.persist_stall")
+    return {None: _milliseconds(waited / forced)} if forced else None
+
+
+def _longest_recovery(region: Measured) -> float | None:
+    found = region["cut_cost"].get("recovery_cycles")
+    return None if found is None else float(found["worst"])
+
+
+def _recovery_time(region: Measured, _base: Measured | None, _epoch: int) -> Parts | None:
+    longest = _longest_recovery(region)
+    return None if longest is None else {None: _milliseconds(longest)}
+
+
+def _recovery_multiple(region: Measured, base: Measured | None, _epoch: int) -> Parts | None:
+    here = _longest_recovery(region)
+    there = None if base is None else _longest_recovery(base)
+    return {None: here / there} if here is not None and there else None
+
+
+def _stores_per_line(region: Measured, _base: Measured | None, _epoch: int) -> Parts | None:
+    lines = _lines_in_place(region) + statistic(region, "picl.undo_entries")
+    return {None: statistic(region, "l1d.stores") / lines} if lines else None
+
+
 METRICS: Mapping[str, Metric] = {
     metric.name: metric
     for metric in (
@@ -382,6 +472,127 @@ METRICS: Mapping[str, Metric] = {
             False,
             (),
             _scanned_lines,
+        ),
+        Metric(
+            "flush-time",
+            "time to write 2 MB back",
+            "ms",
+            "time that the machine stood still for flushes and commits, for each line that they "
+            "wrote, times the lines of 2 MB",
+            "lower",
+            False,
+            (),
+            _flush_time,
+        ),
+        Metric(
+            "flush-share",
+            "time standing still for flushes",
+            "%",
+            "time that all harts stood still for synchronous flushes and commits, of all time",
+            "lower",
+            False,
+            (),
+            _flush_share,
+        ),
+        Metric(
+            "operations-per-line",
+            "operations at the NVM for each line written in place",
+            "operations",
+            "row operations of design and evictions, over lines of data and contexts written",
+            "lower",
+            False,
+            (),
+            _operations_per_line,
+        ),
+        Metric(
+            "forced-flushes",
+            "evictions that force the undo buffer out",
+            "%",
+            "flushes of the undo buffer that an eviction forced, of all lines that were evicted",
+            "lower",
+            False,
+            (),
+            _forced_flushes,
+        ),
+        Metric(
+            "false-matches",
+            "evictions that match the bloom filter wrongly",
+            "%",
+            "evictions that matched a filter although no undo entry was for their line, of all",
+            "lower",
+            False,
+            (),
+            _false_matches,
+        ),
+        Metric(
+            "undo-from-clean",
+            "undo entries of clean lines",
+            "%",
+            "undo entries that were made when a clean line was first modified, of all",
+            None,
+            False,
+            (),
+            _undo_from_clean,
+        ),
+        Metric(
+            "epoch-wait",
+            "waiting for too many epochs",
+            "%",
+            "time that the machine stood still for epochs that were not persisted yet, of all time",
+            "lower",
+            False,
+            (),
+            _epoch_wait,
+        ),
+        Metric(
+            "persist-latency",
+            "time from commit to persistence",
+            "epochs",
+            "time from an epoch's end until it was persisted, over the time of an epoch",
+            "lower",
+            False,
+            (),
+            _persist_latency,
+        ),
+        Metric(
+            "output-commit",
+            "waiting for an output commit",
+            "ms",
+            "time that harts waited for an epoch to be persisted, for each epoch ended for that",
+            "lower",
+            False,
+            (),
+            _output_commit,
+        ),
+        Metric(
+            "recovery-time",
+            "longest recovery",
+            "ms",
+            "the longest recovery of the power cuts probed",
+            "lower",
+            False,
+            (),
+            _recovery_time,
+        ),
+        Metric(
+            "recovery-multiple",
+            "longest recovery, relative to a simple undo log's",
+            "×",
+            "the longest recovery of the power cuts probed, over that under FRM",
+            "lower",
+            True,
+            (),
+            _recovery_multiple,
+        ),
+        Metric(
+            "stores-per-line",
+            "stores for each line written to the NVM",
+            "stores",
+            "stores, over undo entries and lines written in place",
+            None,
+            False,
+            (),
+            _stores_per_line,
         ),
     )
 }

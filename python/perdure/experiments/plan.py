@@ -161,13 +161,12 @@ def _point(
         warm_up = experiment.warm_up
     elif experiment.warm_up_epochs is not None:
         warm_up = max(warm_up or 0, experiment.warm_up_epochs * epoch)
-    measure_epochs = experiment.epochs_of.get(design, experiment.measure_epochs)
     if paper.measure_threads:
         warm_up, measure = None, sizes[0].measure or scale.measure or None
     elif experiment.measure is not None:
         measure = experiment.measure
-    elif measure_epochs is not None:
-        measure = round(measure_epochs * epoch)
+    elif experiment.measure_epochs is not None:
+        measure = round(experiment.measure_epochs * epoch)
     else:
         own = sizes[0].measure or scale.measure
         measure = own if experiment.subject == "workload" else scale.mix_measure
@@ -230,6 +229,7 @@ def plan_probe(
     paper: Paper,
     scale: ScaleOf,
     provided: Provided,
+    mixes: Mapping[str, Sequence[str]],
 ) -> Probing:
     """A probe's points: the figure's own, and those with one thing changed."""
     plain = replace(
@@ -242,8 +242,8 @@ def plan_probe(
     changed = replace(plain, name=probe.name, overrides=(*plain.overrides, *probe.overrides))
     model = next((one for one in paper.models if one.name == probe.model), None)
     other = _with_arguments(provided, probe, scale) if probe.arguments else provided
-    planned = plan(plain, paper, scale, provided, {}, model)
-    planned += plan(changed, paper, scale, other, {}, model)
+    planned = plan(plain, paper, scale, provided, mixes, model)
+    planned += plan(changed, paper, scale, other, mixes, model)
     return Probing(probe, plain, changed, planned)
 
 

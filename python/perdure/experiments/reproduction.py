@@ -167,7 +167,7 @@ def _planned(
         for one in plan.plan(experiment, paper, scale, provided, mixes, model)
     ]
     probes = [
-        plan.plan_probe(probe, known[probe.figure], paper, scale, provided)
+        plan.plan_probe(probe, known[probe.figure], paper, scale, provided, mixes)
         for probe in known_probes.values()
         if PROBES in (figures or names)
         and probe.design in designs
