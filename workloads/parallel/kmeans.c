@@ -9,7 +9,9 @@
  * Algorithm: that of STAMP's kmeans (Minh et al., IISWC 2008): Lloyd's iteration from points chosen
  * at random. Threads take three points at a time; a point is assigned to the nearest centre and
  * added to that cluster's sum in a critical section. A round in which at most THRESHOLD of the
- * points change their cluster is the last, and so is round 500.
+ * points change their cluster is the last, and so is round 500. As there, the points are scaled by
+ * one thread, one dimension after the other, when all threads have started: the stores of a
+ * dimension go to every second line of all points, far more than a second-level cache holds.
  *
  * Locks: one spin lock for each cluster's sum. The next points are taken with an atomic addition.
  *
@@ -57,6 +59,7 @@ struct cluster_sum {
 struct problem {
     uint64_t points, dimensions, threads, clusters;
     double threshold;
+    double *raw;          /* the points before they are scaled */
     float *coordinates;   /* of point p from p * dimensions on */
     uint32_t *membership; /* the cluster of a point; `clusters` before the first round */
     float *centres;
@@ -79,9 +82,10 @@ static struct cluster_sum *cluster_sum(const struct problem *problem, uint64_t c
 
 /* ---- Points ------------------------------------------------------------------------------- */
 
-/* Scales dimension `dimension` of `raw` to mean 0 and deviation 1, on the grid of coordinates. */
-static void normalise(struct problem *problem, const double *raw, uint64_t dimension)
+/* Scales dimension `dimension` to mean 0 and deviation 1, on the grid of coordinates. */
+static void normalise(struct problem *problem, uint64_t dimension)
 {
+    const double *raw = problem->raw;
     const double points = (double)problem->points;
     double sum = 0;
     double squares = 0;
@@ -112,7 +116,6 @@ static void make_points(struct problem *problem, uint64_t centre_count)
 {
     const uint64_t dimensions = problem->dimensions;
     double *centres = allocate(centre_count * dimensions, sizeof *centres);
-    double *raw = allocate(problem->points * dimensions, sizeof *raw);
     uint64_t random = random_seeded(1);
     for (uint64_t i = 0; i < centre_count * dimensions; i++) {
         centres[i] = random_unit(&random);
@@ -125,13 +128,9 @@ static void make_points(struct problem *problem, uint64_t centre_count)
             for (int i = 0; i < 6; i++) {
                 noise += random_unit(&random);
             }
-            raw[p * dimensions + d] = centre[d] + NOISE * noise;
+            problem->raw[p * dimensions + d] = centre[d] + NOISE * noise;
         }
     }
-    for (uint64_t d = 0; d < dimensions; d++) {
-        normalise(problem, raw, d);
-    }
-    free(raw);
     free(centres);
 }
 
@@ -241,27 +240,16 @@ static void end_round(struct problem *problem)
     problem->distance = 0;
 }
 
-static void cluster_points(unsigned thread, void *context)
-{
-    struct problem *problem = context;
-    do {
-        assign_points(problem);
-        barrier_wait(&problem->barrier);
-        if (thread == 0) {
-            end_round(problem);
-        }
-        barrier_wait(&problem->barrier);
-    } while (!problem->is_last);
-}
-
-/* ---- The whole and its check -------------------------------------------------------------- */
-
-/* Everything as it is before the first round: centres at random points, no point assigned. */
-static void prepare(struct problem *problem, uint64_t clusters)
+/* Everything as it is before the first round: points scaled, centres at random ones, no point
+   assigned. */
+static void prepare(struct problem *problem)
 {
     const uint64_t dimensions = problem->dimensions;
+    const uint64_t clusters = problem->clusters;
     uint64_t random = random_seeded(2 + clusters);
-    problem->clusters = clusters;
+    for (uint64_t d = 0; d < dimensions; d++) {
+        normalise(problem, d);
+    }
     memset(problem->sums, 0, clusters * problem->sum_bytes);
     for (uint64_t c = 0; c < clusters; c++) {
         const uint64_t point = random_below(&random, problem->points);
@@ -276,6 +264,25 @@ static void prepare(struct problem *problem, uint64_t clusters)
     problem->distance = 0;
     problem->rounds = 0;
 }
+
+static void cluster_points(unsigned thread, void *context)
+{
+    struct problem *problem = context;
+    if (thread == 0) {
+        prepare(problem);
+    }
+    barrier_wait(&problem->barrier);
+    do {
+        assign_points(problem);
+        barrier_wait(&problem->barrier);
+        if (thread == 0) {
+            end_round(problem);
+        }
+        barrier_wait(&problem->barrier);
+    } while (!problem->is_last);
+}
+
+/* ---- The whole and its check -------------------------------------------------------------- */
 
 static double exact_distance(const struct problem *problem, uint64_t point, uint64_t centre)
 {
@@ -369,6 +376,7 @@ int main(int argc, char **argv)
     problem.sums = allocate(clusters_max, problem.sum_bytes);
     problem.coordinates =
         allocate(problem.points * problem.dimensions, sizeof *problem.coordinates);
+    problem.raw = allocate(problem.points * problem.dimensions, sizeof *problem.raw);
     problem.membership = allocate(problem.points, sizeof *problem.membership);
     problem.centres = allocate(clusters_max * problem.dimensions, sizeof *problem.centres);
     make_points(&problem, centres);
@@ -377,7 +385,7 @@ int main(int argc, char **argv)
 
     uint64_t digest = DIGEST_START;
     for (uint64_t clusters = clusters_min; clusters <= clusters_max; clusters++) {
-        prepare(&problem, clusters);
+        problem.clusters = clusters;
         run_threads((unsigned)problem.threads, cluster_points, &problem);
         for (uint64_t p = 0; p < problem.points; p++) {
             check_nearest(&problem, p);
