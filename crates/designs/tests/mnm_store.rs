@@ -82,6 +82,61 @@ fn the_buffer_absorbs_what_is_written_again_in_an_epoch() {
     assert_eq!(statistics.data_bytes, 0, "1024 ways hold 200 lines");
 }
 
+/// §IV-B: an eviction is not on the critical path. Whoever sends a version may go on while the buffer
+/// takes it; it waits only for the controller's room for the version that has to go.
+#[test]
+fn nobody_waits_while_the_buffer_takes_a_version() {
+    let mut machine = large();
+    machine.parameters.buffer_ways = 4;
+    machine.parameters.omcs = 1;
+    machine.banks = 1;
+    machine.write_queue_entries = 1;
+    let mut rig = Rig::new(&machine, 1, None);
+    let mut send = |line: u64| {
+        let (at, now) = (rig.line(0, line), rig.now);
+        let (mnm, hardware) = (&mut rig.mnm, &mut rig.hardware);
+        let evicted = mnm.insert(hardware, 1, at, &Line([1; LINE_BYTES]), 0, now);
+        (evicted.accepted - now, evicted.durable - now)
+    };
+    for line in [0, 1, 2, 3, 0] {
+        assert_eq!(send(line), (0, 8), "the buffer has room");
+    }
+    assert_eq!(
+        send(4),
+        (0, 8),
+        "so has the controller for what it displaces"
+    );
+    let (waited, _) = send(5);
+    assert!(waited > 100, "and then it has none: {waited}");
+}
+
+/// The master OMC learns from its peers, and they from it, by messages; a single OMC sends none but
+/// those from the domains.
+#[test]
+fn messages_between_omcs_take_time_before_an_epoch_is_recoverable() {
+    let recoverable_at = |omcs: usize, message_cycles: u64| {
+        let mut machine = large();
+        machine.parameters.omcs = omcs;
+        machine.parameters.message_cycles = message_cycles;
+        let mut rig = Rig::new(&machine, 1, None);
+        for page in 0..4 {
+            let at = rig.line(page, 0);
+            rig.insert(1, at, Line([1; LINE_BYTES]), 0).expect("room");
+        }
+        rig.complete(1);
+        while rig.mnm.recoverable() < 1 {
+            let next = rig.hardware.events.next_time();
+            rig.fire_until(next).expect("it is clean");
+        }
+        rig.now
+    };
+    for (omcs, messages) in [(1, 1), (4, 2)] {
+        let with_none = recoverable_at(omcs, 0);
+        let with_some = recoverable_at(omcs, 10_000);
+        assert_eq!(with_some - with_none, messages * 10_000, "{omcs} OMCs");
+    }
+}
+
 #[test]
 fn a_random_read_among_a_thousand_epochs_takes_microseconds() {
     let mut rig = Rig::new(&large(), 1, None);

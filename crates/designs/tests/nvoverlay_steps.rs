@@ -245,3 +245,55 @@ fn a_walk_finds_versions_in_every_l1_of_the_domain() {
     assert_eq!(example.l1(B), Some((State::Exclusive, 2)));
     assert_eq!(example.history(), [(1, 1), (2, 2)]);
 }
+
+/// §IV-D: before the numbers of a group are used again, every tag and every OID in DRAM is looked at.
+/// That takes time, and no domain goes on before it is over.
+#[test]
+fn domains_wait_until_the_numbers_of_a_group_are_free() {
+    let parameters = Parameters {
+        oid_bits: 3,
+        skew_epochs: 1,
+        walker: false,
+        mnm: MnmParameters {
+            pool_limit_bytes: 4 << 20,
+            pool_extent_bytes: 1 << 20,
+            ..MnmParameters::default()
+        },
+        ..Parameters::default()
+    };
+    let waits = |lines: u64| {
+        let mut rig: Rig<Nvoverlay> =
+            Rig::new(MACHINE.not_inclusive().specification(), &parameters, None);
+        // So many lines lie in DRAM with an OID.
+        for index in 0..lines {
+            let line = rig.frame_line(index);
+            rig.store_line(A, line, 1);
+            rig.cache_block(A, line, true);
+        }
+        let now = rig.now() + 100_000;
+        let next = 4;
+        let hardware = &mut rig.hardware;
+        let sets = hardware.most_sets() as u64;
+        let domains = rig.design.domains().expect("it has domains");
+        assert_eq!(
+            domains.advance(hardware, 0, next - 1, now),
+            now,
+            "same group"
+        );
+        let ready = domains.advance(hardware, 0, next, now);
+        assert_eq!(
+            domains.advance(hardware, 1, next, now),
+            ready,
+            "the others too"
+        );
+        ready - now - sets
+    };
+    let none = waits(0);
+    let few = waits(16);
+    let many = waits(64);
+    assert_eq!(none, 0, "the tags alone");
+    assert!(
+        few > 0 && many > 2 * few,
+        "{few} and {many} cycles for OIDs in DRAM"
+    );
+}

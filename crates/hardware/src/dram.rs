@@ -73,6 +73,12 @@ impl Dram {
     /// transferred.
     pub fn access(&mut self, line: LineNumber, now: Cycles) -> Cycles {
         self.held[(line / 64) as usize] |= 1 << (line % 64);
+        self.occupy(line, now)
+    }
+
+    /// Times an access to where a line lies, for what lies there beside its bytes. Returns when it has
+    /// been transferred.
+    pub fn occupy(&mut self, line: LineNumber, now: Cycles) -> Cycles {
         let count = self.controllers.len() as u64;
         let controller = &mut self.controllers[(line % count) as usize];
         let banks = controller.bank_free.len() as u64;

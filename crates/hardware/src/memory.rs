@@ -193,6 +193,12 @@ impl Memory {
         }
     }
 
+    /// Times an access of the design to what the DRAM keeps beside a line; nothing without DRAM. Returns
+    /// when it is over.
+    pub fn occupy_dram(&mut self, line: LineNumber, now: Cycles) -> Cycles {
+        (self.dram.as_mut()).map_or(now, |dram| dram.occupy(line, now))
+    }
+
     /// Accepts an evicted line that need not be durable: into the DRAM if there is one, else into
     /// the NVM. In the DRAM it is done, and survives no power cut. A design that uses this writes
     /// such lines to the NVM by [`Self::write_line`] only.

@@ -342,6 +342,15 @@ impl Hardware {
         walked
     }
 
+    /// Sets of the cache that has most of them, of those that are walked side by side: data caches, L2s,
+    /// and slices of the shared cache.
+    pub fn most_sets(&self) -> usize {
+        let l1ds = self.cores.iter().map(|core| core.l1d.sets());
+        let l2s = self.domains.iter().map(|domain| domain.l2.sets());
+        let slice = self.llc.sets().div_ceil(self.specification.harts);
+        l1ds.chain(l2s).fold(slice, usize::max)
+    }
+
     /// Shows every cached copy's word and lets the caller change its version: for designs that
     /// recycle version numbers.
     pub fn retag(&mut self, mut retagged: impl FnMut(Version) -> Version) {

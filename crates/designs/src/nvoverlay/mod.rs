@@ -158,6 +158,8 @@ pub struct Nvoverlay {
     /// The recoverable epoch as the master OMC knows it; `mnm` knows which one is durable.
     complete: u64,
     oids: Oids,
+    /// When the numbers of the newest epoch's group were free.
+    recycled_at: Cycles,
     /// Addresses that working memory may have.
     memory: std::ops::Range<u64>,
     mnm: Mnm,
@@ -171,14 +173,29 @@ impl Nvoverlay {
     }
 
     /// Frees the numbers of the group that begins (§IV-D): no line keeps a tag of it. Dirty versions
-    /// depart; clean copies count as older than everything.
+    /// depart; clean copies count as older than everything. Returns when all of it is done.
+    ///
+    /// What it takes (ours): every cache looks at a set in a cycle, all of them side by side, once the
+    /// dirty versions have left; then each OID in DRAM is read with its line, and written with it if it
+    /// is forgotten. That there is none is known without looking.
     fn recycle(&mut self, hardware: &mut Hardware, now: Cycles) -> Cycles {
-        let ready = self.walk_everything(hardware, now);
+        let departed = self.walk_everything(hardware, now);
         let (numbers, newest) = (self.numbers, self.newest);
         let current = numbers.group(newest);
         let stale = |tag: Version| numbers.group(numbers.epoch(tag, newest)) != current;
         hardware.retag(|tag| if stale(tag) { Version::NONE } else { tag });
-        self.oids.forget(self.memory.clone(), stale);
+        let swept = departed + hardware.most_sets() as Cycles;
+        let mut ready = swept;
+        let memory = &mut hardware.memory;
+        self.oids
+            .forget(self.memory.clone(), stale, |line, forgotten| {
+                let mut at = swept;
+                for _ in 0..=u64::from(forgotten) {
+                    at = memory.occupy_dram(line, at);
+                }
+                ready = ready.max(at);
+            });
+        self.recycled_at = ready;
         ready
     }
 }
@@ -316,7 +333,8 @@ impl DomainEpochs for Nvoverlay {
         epoch: u64,
         now: Cycles,
     ) -> Cycles {
-        let mut ready = now;
+        // Nobody runs an epoch of the group that has begun before its numbers are free.
+        let mut ready = now.max(self.recycled_at);
         if self.numbers.group(epoch) != self.numbers.group(self.newest) {
             ready = self.recycle(hardware, now);
         }
@@ -412,6 +430,7 @@ impl Design for Nvoverlay {
             newest: first,
             kernel_epoch: first,
             complete: epoch,
+            recycled_at: 0,
             oids: Oids::new(memory.end, parameters.super_blocks),
             memory,
             mnm,

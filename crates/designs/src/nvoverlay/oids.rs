@@ -47,13 +47,24 @@ impl Oids {
         }
     }
 
-    /// Forgets the OIDs for which `stale` holds, among lines of these addresses.
-    pub fn forget(&mut self, addresses: Range<u64>, stale: impl Fn(Version) -> bool) {
+    /// Forgets the OIDs for which `stale` holds, among lines of these addresses. Tells of every OID
+    /// there is, by the first line that it is for, and whether it was forgotten.
+    pub fn forget(
+        &mut self,
+        addresses: Range<u64>,
+        stale: impl Fn(Version) -> bool,
+        mut visited: impl FnMut(LineNumber, bool),
+    ) {
         let word_bytes = (LINE_BYTES as u64) << self.shift;
         let words = addresses.start / word_bytes..addresses.end.div_ceil(word_bytes);
-        for word in &mut self.words[words.start as usize..words.end as usize] {
-            if *word != 0 && stale(Version(*word - 1)) {
-                *word = 0;
+        for at in words {
+            let word = &mut self.words[at as usize];
+            if *word != 0 {
+                let forgotten = stale(Version(*word - 1));
+                if forgotten {
+                    *word = 0;
+                }
+                visited(at << self.shift, forgotten);
             }
         }
     }
@@ -73,7 +84,13 @@ mod tests {
             oids.set(line, numbers.tag(epoch), |tag| numbers.epoch(tag, 7));
             assert_eq!(oids.get(line), numbers.tag(expected), "line {line}");
         }
-        oids.forget(0..4096, |tag| tag == numbers.tag(6));
+        let mut seen = Vec::new();
+        oids.forget(
+            0..4096,
+            |tag| tag == numbers.tag(6),
+            |line, forgotten| seen.push((line, forgotten)),
+        );
+        assert_eq!(seen, [(4, true), (8, false)]);
         assert_eq!(oids.get(4), Version::NONE);
         assert_eq!(oids.get(9), numbers.tag(1));
     }

@@ -52,6 +52,7 @@ fn parameters(omcs: usize, sets: usize, ways: usize, pool: u64, extent: u64) -> 
         pool_extent_interrupt_cycles: 500,
         merge_entries_per_step: 4,
         merge_step_cycles: 32,
+        message_cycles: 5,
     }
 }
 

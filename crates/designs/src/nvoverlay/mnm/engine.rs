@@ -115,7 +115,10 @@ impl Mnm {
         } else if self.compaction.is_some() {
             self.compaction_step(hardware, now)
         } else if self.merged < self.mergeable(now) {
-            self.merge_step(hardware, now)
+            match self.merge_allowed_at(now) {
+                told if told > now => Ok(told),
+                _ => self.merge_step(hardware, now),
+            }
         } else if self.register.recoverable < self.indexed {
             Ok(self.named_durable.max(self.register_durable))
         } else if self.merged < self.indexed {
@@ -272,6 +275,7 @@ impl Mnm {
             self.index_put_off.push((address, bytes.clone()));
         } else {
             let done = self.write(hardware, address, &bytes, Traffic::Metadata, now);
+            self.index_durable = self.index_durable.max(done.durable);
             self.named_durable = self.named_durable.max(done.durable);
             accepted = done.accepted;
         }
@@ -294,8 +298,10 @@ impl Mnm {
         self.indexed = indexing.epoch;
         let later = self.versions_durable.split_off(&(indexing.epoch + 1));
         let versions = std::mem::replace(&mut self.versions_durable, later);
-        let durable = versions.into_values().fold(self.named_durable, Cycles::max);
-        self.named_durable = durable;
+        self.index_durable = versions.into_values().fold(self.index_durable, Cycles::max);
+        // Each OMC tells the master when all of its own are.
+        let told = self.index_durable + self.message_cycles();
+        self.named_durable = self.named_durable.max(told);
     }
 
     // ---- Registers -------------------------------------------------------------------------
@@ -359,6 +365,15 @@ impl Mnm {
             self.overwritten_recoverable
         };
         newest.min(self.other_recoverable)
+    }
+
+    /// The master OMC has written the registers and tells the others, before they merge.
+    fn merge_allowed_at(&self, now: Cycles) -> Cycles {
+        if self.register_durable <= now {
+            self.register_durable + self.message_cycles()
+        } else {
+            now
+        }
     }
 
     // ---- Merges ----------------------------------------------------------------------------

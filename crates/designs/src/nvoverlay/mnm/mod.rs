@@ -73,12 +73,14 @@ pub use store::{SnapshotStore, StoreError};
 use table::Table;
 
 /// Event numbers that belong to the mapping.
-pub const EVENTS: Range<u32> = 16..19;
+pub const EVENTS: Range<u32> = 16..20;
 const STEP: u32 = EVENTS.start;
 const REGISTER_DURABLE: u32 = EVENTS.start + 1;
 const SPACE_FOUND: u32 = EVENTS.start + 2;
+const COMPLETED: u32 = EVENTS.start + 3;
 
-/// From a version's arrival until the OMC buffer has it. (ours)
+/// From a version's arrival until the OMC buffer has it, and the battery guards it. Whoever sends the
+/// version does not wait for that: evictions are off the critical path (§IV-E). (ours)
 const BUFFER_CYCLES: Cycles = 8;
 
 /// The pool keeps one unit in so many for indexes, master tables and compaction. (ours)
@@ -110,6 +112,8 @@ pub struct MnmParameters {
     pub merge_entries_per_step: usize,
     /// Shortest time between two steps of background work, in cycles.
     pub merge_step_cycles: u64,
+    /// What a message takes, from a domain to the master OMC or from one OMC to another, in cycles.
+    pub message_cycles: u64,
 }
 
 impl Default for MnmParameters {
@@ -123,6 +127,7 @@ impl Default for MnmParameters {
             pool_extent_interrupt_cycles: 5000,
             merge_entries_per_step: 16,
             merge_step_cycles: 64,
+            message_cycles: 30,
         }
     }
 }
@@ -223,6 +228,9 @@ pub struct Mnm {
     row_bytes: u64,
     pool: Pool,
     omcs: Vec<Omc>,
+    /// Messages on their way to the master OMC: when each arrives, and up to which epoch every version
+    /// has arrived.
+    told: VecDeque<(Cycles, u64)>,
     /// Every version of epochs up to this one has arrived.
     completed: u64,
     /// Epochs up to this one have their indexes written.
@@ -235,6 +243,8 @@ pub struct Mnm {
     versions_durable: BTreeMap<u64, Cycles>,
     /// When all indexes are durable, and the versions that they name.
     named_durable: Cycles,
+    /// The same without the messages that tell the master OMC.
+    index_durable: Cycles,
     /// Merged epochs whose entries are on their way, and when each has all of them in NVM.
     merges_durable: VecDeque<(Cycles, u64)>,
     /// The master tables in NVM have all epochs up to this one.
@@ -341,12 +351,14 @@ impl Mnm {
             row_bytes: hardware.specification.nvm.row_bytes as u64,
             pool,
             omcs,
+            told: VecDeque::new(),
             completed: epoch,
             indexed: epoch,
             merged: epoch,
             horizon: register.horizon,
             versions_durable: BTreeMap::new(),
             named_durable: 0,
+            index_durable: 0,
             merges_durable: VecDeque::new(),
             merged_durably: epoch,
             other_recoverable: epoch,
@@ -439,14 +451,15 @@ impl Mnm {
         let evicted = if buffer.exists() {
             let guarded = start + BUFFER_CYCLES;
             let accepted = match buffer.put((line, epoch), address, bytes, guarded) {
-                Put::New => guarded,
+                Put::New => start,
                 Put::Again => {
                     self.statistics.buffer_hits += 1;
-                    guarded
+                    start
                 }
+                // Its entry is free when the controller has taken the one that had it.
                 Put::Displaced(victim) => {
                     self.statistics.buffer_evictions += 1;
-                    guarded.max(self.write_version(hardware, omc, victim, start).accepted)
+                    self.write_version(hardware, omc, victim, start).accepted
                 }
             };
             Evicted {
@@ -534,11 +547,19 @@ impl Mnm {
         rows::write(hardware, address, bytes, traffic, now, self.fence)
     }
 
-    /// Every version of epochs up to `epoch` has arrived: `E_r` (§V-B) has risen.
+    /// Every version of epochs up to `epoch` has arrived: `E_r` (§V-B) has risen, as the domains that
+    /// say so at `now` tell the master OMC.
     pub fn complete(&mut self, hardware: &mut Hardware, epoch: u64, now: Cycles) {
-        if epoch > self.completed {
-            self.completed = epoch;
-            self.wake(hardware, now);
+        let told = now + self.parameters.message_cycles;
+        self.told.push_back((told, epoch));
+        hardware.events.schedule(told, COMPLETED);
+    }
+
+    /// What a message from one OMC to another takes; a single one sends none.
+    fn message_cycles(&self) -> Cycles {
+        match self.omcs.len() {
+            1 => 0,
+            _ => self.parameters.message_cycles,
         }
     }
 
@@ -559,6 +580,17 @@ impl Mnm {
                     self.announcements.pop_front();
                 }
             }
+            COMPLETED => {
+                while let Some(&(told, epoch)) = self.told.front()
+                    && told <= now
+                {
+                    self.told.pop_front();
+                    if epoch > self.completed {
+                        self.completed = epoch;
+                        self.wake(hardware, now);
+                    }
+                }
+            }
             SPACE_FOUND if self.waits_until.is_some_and(|until| until <= now) => {
                 self.waits_until = None;
             }
@@ -576,9 +608,9 @@ impl Mnm {
         self.horizon
     }
 
-    /// True while an index, a merge, a compaction or a register write is under way.
+    /// True while a message, an index, a merge, a compaction or a register write is under way.
     pub fn busy(&self) -> bool {
-        self.step_at.is_some() || !self.announcements.is_empty()
+        self.step_at.is_some() || !self.announcements.is_empty() || !self.told.is_empty()
     }
 
     /// What the mapping is doing, for coverage.
