@@ -17,7 +17,6 @@ FIGURES = [
     "fig11-nvm",
     "fig12",
     "fig12-counted",
-    "fig12-epochs",
     "fig13",
     "fig14a",
     "fig14a-nvm",
@@ -26,7 +25,7 @@ FIGURES = [
     "fig15b",
 ]
 FIGURES += ["fig16a", "fig16b", "fig16c", "fig17a", "fig17b", "fig17c"]
-OURS = {"fig11-nvm", "fig14a-nvm", "fig12-counted", "fig12-epochs"}
+OURS = {"fig11-nvm", "fig14a-nvm", "fig12-counted"}
 """Figures that the paper does not have, and so claims nothing of."""
 RIVALS = {"software-logging", "software-shadow", "hardware-shadow", "picl", "picl-l2"}
 DESIGNS = {"ideal", "nvoverlay", *RIVALS}
@@ -160,18 +159,6 @@ def test_a_run_is_sliced_by_its_series():
     assert computed("bandwidth", dataset.sliced(stored, 0, 50)) == {None: 0}
     assert dataset.sliced(stored, 100, 151) is None, "the run ends before"
     assert dataset.sampled(stored) == 150
-
-
-def test_rivals_epochs_can_be_shorter(core, paper, provided):
-    found = declaration.experiments("nvoverlay", "quick")["fig12-epochs"]
-    planned = plan.plan(found, paper, paper.scales["quick"], provided, {})
-
-    def stores(workload, design):
-        point = next(o.point for o in planned if (o.subject, o.design) == (workload, design))
-        return dict(text.split("=", 1) for text in point.overrides)["epoch.stores"]
-
-    assert (stores("kmeans", "nvoverlay"), stores("kmeans", "picl")) == ("62500", "3906")
-    assert (stores("yada", "nvoverlay"), stores("yada", "picl-l2")) == ("18750", "1171")
 
 
 def test_power_cuts_are_of_four_threaded_programs(core, paper, provided):

@@ -54,6 +54,8 @@ def reduce(values: Sequence[float], how: str, limit: float | None = None) -> flo
         return statistics.median(values)
     if how == "deviation":
         return statistics.pstdev(values)
+    if how == "spread":
+        return max(values) / min(values) if min(values) > 0 else math.inf
     if how == "mean":
         return math.fsum(values) / len(values)
     if how == "share-below":

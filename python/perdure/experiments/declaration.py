@@ -33,6 +33,7 @@ REDUCTIONS = (
     "median",
     "geometric-mean",
     "deviation",
+    "spread",
     "share-below",
 )
 
@@ -86,8 +87,9 @@ class ScaleOf:
 class Model:
     """One set of assumptions under which every claim of a paper is judged.
 
-    `overrides` are added to the machine for every design, `of_designs` for one. `assumptions` are
-    for people, who read each model's beside the other's.
+    `overrides` are added to the machine for every design and workload, `of_designs` for one design,
+    `of_subjects` for one workload. `assumptions` are for people, who read each model's beside the
+    other's.
     """
 
     name: str
@@ -96,6 +98,7 @@ class Model:
     assumptions: tuple[str, ...]
     overrides: tuple[str, ...] = ()
     of_designs: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    of_subjects: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -237,10 +240,9 @@ class Experiment:
     """One figure: what runs, what is measured of it, how it is drawn, what the paper claims.
 
     `baseline` is the paper's unless the figure has its own. With `slices`, a workload's run is
-    divided into parts, which are the axis. `epoch_divisors` are of designs whose epochs have so
-    many times fewer stores than the configuration says. `size` is whose arguments programs get:
-    those of the scale, unless a figure at `quick` needs the paper's own. Without
-    designs nothing runs: such an experiment has claims that cannot be judged.
+    divided into parts, which are the axis. `size` is whose arguments programs get: those of the
+    scale, unless a figure at `quick` needs the paper's own. Without designs nothing runs: such an
+    experiment has claims that cannot be judged.
     """
 
     name: str
@@ -264,7 +266,6 @@ class Experiment:
     baseline_at_least: float
     notes: tuple[str, ...]
     claims: Sequence[Claim]
-    epoch_divisors: Mapping[str, int] = field(default_factory=dict)
     warm_up: int | None = None
     measure: int | None = None
     size: Scale | None = None
@@ -338,6 +339,7 @@ def _model(table: Table) -> Model:
         assumptions=tuple(table.texts("assumptions")),
         overrides=tuple(table.texts("set", ())),
         of_designs=_texts_by_name(table.optional_table("of_designs")),
+        of_subjects=_texts_by_name(table.optional_table("of_subjects")),
     )
     table.finish()
     return made
@@ -395,7 +397,7 @@ def _experiment(path: Path, scale: Scale) -> Experiment:
     designs = tuple(table.texts("designs"))
     subject = table.choice("subject", ("workload", "mix"))
     slices = _slices(table.optional_table("slices"), scale)
-    divisors, models = (table.optional_table(key) for key in ("epoch_divisors", "model"))
+    models = table.optional_table("model")
     made = Experiment(
         name=path.stem,
         figure=table.text("figure"),
@@ -422,15 +424,10 @@ def _experiment(path: Path, scale: Scale) -> Experiment:
         size=_size(chosen),
         probe_cuts=table.flag("probe_cuts"),
         claims=[_claim(one, designs, scale) for one in table.list_of_tables("claim")],
-        epoch_divisors=_integers(divisors),
         models={} if models is None else {name: _setting(one) for name, one in models.tables()},
     )
     table.finish()
     return made
-
-
-def _integers(table: Table | None) -> dict[str, int]:
-    return {} if table is None else {key: table.integer(key) for key in table.names()}
 
 
 def _setting(table: Table) -> Setting:

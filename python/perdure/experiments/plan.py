@@ -65,8 +65,6 @@ def plan(
     if unknown:
         raise PerdureError(f"{experiment.name}: there is no subject {', '.join(unknown)}")
     machine = paper.machine if model is None else model.machine
-    in_model = () if model is None else model.overrides
-    of_designs = {} if model is None else model.of_designs
     planned = []
     for subject in experiment.subjects or everything:
         if subject in provided.unavailable:
@@ -77,12 +75,11 @@ def plan(
         for shown, setting in _settings(experiment):
             for design, compared in _runs(experiment, paper):
                 overrides = merged(
-                    scale.overrides, own, in_model, of_designs.get(design, ()), experiment.overrides
+                    scale.overrides, own, *_of_model(model, subject, design), experiment.overrides
                 )
                 named = paper.design(design)
                 overrides = merged(overrides, setting, compared)
-                chosen = _divided(overrides, experiment.epoch_divisors.get(design, 1))
-                chosen = heeded(paper, design, merged(chosen, named.overrides))
+                chosen = merged(heeded(paper, design, overrides), named.overrides)
                 point = _point(subject, names, design, chosen, experiment, paper, scale, provided)
                 point = replace(
                     point,
@@ -96,6 +93,14 @@ def plan(
                     Planned(experiment.name, subject, design, shown, point, name, compared)
                 )
     return planned
+
+
+def _of_model(model: Model | None, subject: str, design: str) -> list[tuple[str, ...]]:
+    """What a model sets for a design and a workload."""
+    if model is None:
+        return []
+    special = model.of_designs.get(design, ()), model.of_subjects.get(subject, ())
+    return [model.overrides, *special]
 
 
 def _runs(experiment: Experiment, paper: Paper) -> list[tuple[str, tuple[str, ...]]]:
@@ -129,14 +134,6 @@ def _settings(experiment: Experiment) -> Iterable[tuple[float | None, tuple[str,
         return [(None, ())]
     pairs = zip(axis.shown, axis.settings, strict=True)
     return [(shown, (f"{axis.key}={setting}",) if axis.key else ()) for shown, setting in pairs]
-
-
-def _divided(overrides: tuple[str, ...], divisor: int) -> tuple[str, ...]:
-    """The overrides, with so many times fewer stores in an epoch."""
-    values = dict(text.split("=", 1) for text in overrides)
-    if divisor == 1 or STORES_KEY not in values:
-        return overrides
-    return merged(overrides, [f"{STORES_KEY}={max(int(values[STORES_KEY]) // divisor, 1)}"])
 
 
 def _point(

@@ -86,6 +86,7 @@ def _alone(
             continue
         own = provided.entries[one.subject].sizes[scale.name]
         usual = heeded(paper, one.design, merged(scale.overrides, own.overrides))
+        usual = merged(usual, paper.design(one.design).overrides)
         if point.machine != paper.machine or set(point.overrides) != set(usual):
             continue
         if point.restart or point.campaign is not None:
