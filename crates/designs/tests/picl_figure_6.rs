@@ -30,7 +30,6 @@ const MACHINE: Geometry = Geometry {
     eid_bits: 4,
     acs_gap: 2,
     undo_buffer_bytes: 2048,
-    acknowledge_window_blocks: 8,
     acs_sets_per_step: 16,
     ..DIRECT_MAPPED
 };

@@ -9,6 +9,7 @@ use common::campaign::Effort;
 use common::geometry::{self, Geometry};
 use common::random_cuts::{self, Demand, Machine};
 use perdure_designs::picl::Picl;
+use perdure_hardware::specification::{Interleaving, Scheduling};
 
 const DEMAND: Demand = Demand {
     seeds: 4,
@@ -21,9 +22,41 @@ const DEMAND: Demand = Demand {
     phases: 6,
 };
 
+/// Writes that start in the order of acceptance, whatever their banks; [`geometry::ALL`] has the others.
+const IN_ORDER: [Geometry; 2] = [
+    Geometry {
+        name: "tiny, start order",
+        scheduling: Scheduling::StartOrder,
+        ..geometry::TINY
+    },
+    Geometry {
+        name: "many harts, start order",
+        scheduling: Scheduling::StartOrder,
+        home_interleaving: Interleaving::Line,
+        ..geometry::MANY_HARTS
+    },
+];
+
+/// Few banks, and harts that write all the time: of two blocks on their way, the later one often finds
+/// its bank free first.
+const BUSY_BANKS: Geometry = Geometry {
+    name: "busy banks",
+    home_interleaving: Interleaving::Line,
+    banks: 4,
+    acs_gap: 1,
+    undo_buffer_bytes: 2048,
+    write_queue_entries: 64,
+    pause_cycles: 0,
+    ..geometry::MANY_HARTS
+};
+
 fn machines() -> Vec<Machine<Picl>> {
     let mut machines = geometry::all_with(Geometry::parameters);
-    let more = [geometry::FULL_LOG].into_iter().chain(geometry::SHORT_ROWS);
+    let more = [geometry::FULL_LOG].into_iter();
+    let more = more
+        .chain(geometry::SHORT_ROWS)
+        .chain(IN_ORDER)
+        .chain([BUSY_BANKS]);
     machines.extend(more.map(|one| (one, one.parameters())));
     machines
 }

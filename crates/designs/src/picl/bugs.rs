@@ -14,11 +14,13 @@ planted_bugs! {
     TagStaysInPrivate, "tag-stays-in-private", "a cross-epoch store in a private cache does not update the EID at the last-level cache, so the scan misses the line";
     NoUndoForClean, "no-undo-for-clean", "the first store to a clean line creates no undo entry";
     LineBesideBlock, "line-beside-block", "an evicted line is written in place while the log block with its undo entry is still on its way";
-    RecordOverRecord, "record-over-record", "an urgent register record overwrites the one whole copy while the other one is being written";
+    OwnBlockOnly, "own-block-only", "an evicted line waits for the log block with its own undo entry, and not for the block before it, at which recovery ends";
+    EntryLostWhenBusy, "entry-lost-when-busy", "a store that finds both undo buffers on their way leaves its undo entry out, and does not wait";
+    StaleBlockTrusted, "stale-block-trusted", "recovery does not look at sequence numbers, and follows the chain into a block that an earlier use of the slot has left";
+    SlotReusedEarly, "slot-reused-early", "super-blocks are reclaimed when the scan starts that lets them expire, and their slots used again while the register record still needs them";
+    RecordCountsUnfinished, "record-counts-unfinished", "a register record counts log blocks as durable that are still on their way";
     ChecksumIgnored, "checksum-ignored", "recovery takes a torn log block for a whole one";
-    CopiesTogether, "register-copies-together", "both copies of an urgent register record are written at once, so that one cut tears both";
-    RecordBeforeBlock, "record-before-block", "an urgent register record acknowledges a log block that is not durable yet";
-    RoutineCopiesTogether, "routine-copies-together", "both copies of a routine register record are written at once, so that one cut tears both";
+    CopiesTogether, "register-copies-together", "both copies of a register record are written at once, so that one cut tears both";
     RecordBesideLines, "record-beside-lines", "PersistedEID is recorded when the scan has written its last line, while lines are still on their way";
     RegistersStartAnew, "registers-start-anew", "after a recovery PersistedEID starts at zero, as at the first boot";
     PersistWithoutScan, "persist-without-scan", "PersistedEID advances when the scan starts, not when it has finished";

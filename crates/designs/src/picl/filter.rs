@@ -44,18 +44,6 @@ impl Filter {
         self.probes(line)
             .all(|(word, bit)| self.words[word] & bit != 0)
     }
-
-    /// Remembers what another filter of the same size does.
-    pub fn merge(&mut self, other: &Self) {
-        for (word, more) in self.words.iter_mut().zip(&other.words) {
-            *word |= more;
-        }
-    }
-
-    /// Forgets everything.
-    pub fn clear(&mut self) {
-        self.words.fill(0);
-    }
 }
 
 #[cfg(test)]

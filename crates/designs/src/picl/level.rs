@@ -1,8 +1,8 @@
 //! Where the tags lie, and with them the end of the chip as PiCL sees it: what is behind has no tags,
 //! and a dirty line that goes there is an eviction.
 //!
-//! Always true: whatever the level, a line's undo entries are durable and acknowledged before the
-//! line is written in place, and the scan finds every dirty line of its target epochs. The rest of
+//! Always true: whatever the level, a line's undo entries are durable, and all log blocks before them, before
+//! the line is written in place, and the scan finds every dirty line of its target epochs. The rest of
 //! PiCL does not ask where the tags are.
 
 use perdure_hardware::cache::Slot;
@@ -76,7 +76,6 @@ pub struct Keys {
     pub acs_sets_per_step: &'static str,
     pub undo_buffer_bytes: &'static str,
     pub bloom_filter_bits: &'static str,
-    pub acknowledge_window_blocks: &'static str,
     pub log_extent_bytes: &'static str,
     pub log_limit_bytes: &'static str,
 }
@@ -90,7 +89,6 @@ macro_rules! keys {
             acs_sets_per_step: concat!($section, ".acs_sets_per_step"),
             undo_buffer_bytes: concat!($section, ".undo_buffer_bytes"),
             bloom_filter_bits: concat!($section, ".bloom_filter_bits"),
-            acknowledge_window_blocks: concat!($section, ".acknowledge_window_blocks"),
             log_extent_bytes: concat!($section, ".log_extent_bytes"),
             log_limit_bytes: concat!($section, ".log_limit_bytes"),
         }
@@ -123,14 +121,8 @@ impl Level for LastLevel {
         &["picl.acs_gap=1", "picl.undo_buffer_bytes=4096"],
         &["picl.acs_gap=0"],
         &["picl.eid_bits=2", "picl.acs_gap=1"],
-        &[
-            "picl.undo_buffer_bytes=128",
-            "picl.acknowledge_window_blocks=1",
-        ],
-        &[
-            "picl.undo_buffer_bytes=512",
-            "picl.acknowledge_window_blocks=3",
-        ],
+        &["picl.undo_buffer_bytes=128"],
+        &["picl.undo_buffer_bytes=512"],
         &["picl.bloom_filter_bits=64", "picl.acs_sets_per_step=1"],
     ];
     const KEYS: Keys = keys!("picl");

@@ -1,18 +1,21 @@
 //! The undo log in NVM (PiCL §III-D, §IV-B): block format, and where the next block goes.
 //!
 //! One flush of the undo buffer is one block, written in one row operation. Blocks form a chain:
-//! each names its predecessor's slot and, because slots are allocated one ahead, its successor's.
+//! each names its predecessor's slot and, because slots are allocated two ahead, those of the next two
+//! blocks. So recovery finds the block after one that is not whole, and that one says whether the
+//! other had been durable: then it was damaged, and else it is the log's end, which a cut has torn.
 //! Where rows are shorter than blocks, a block takes as many row operations as its entries need,
 //! and what lies behind them in its slot is not part of it.
 //!
 //! ```text
-//! block   0  u64  sequence number, from 0, never reused
-//!         8  u64  checksum over the rest of what was written (xxh3)
+//! block   0  u64  sequence number << 16 | entries << 8 | flags; the number is never reused
+//!                 flag 1: no more was written than the entries need, and else the whole block
+//!                 flag 2: the block before it was still on its way when this one was issued
+//!         8  u64  checksum over all else that was written (xxh3)
 //!        16  u32  predecessor's slot, or NO_SLOT
 //!        20  u32  successor's slot
-//!        24  u32  SystemEID when the block was flushed, low 32 bits
-//!        28  u16  entries
-//!        30  u16  bytes that were written; 0 stands for the whole block
+//!        24  u32  the successor's successor's
+//!        28  u32  SystemEID when the block was flushed, low 32 bits
 //!        32  entries of 72 bytes:
 //!              0  u64  line number << 16 | ValidFrom tag << 8 | ValidTill tag
 //!              8  64 bytes, the line as it was
@@ -70,11 +73,17 @@ pub struct Header {
     pub sequence: u64,
     /// Where the block before it is.
     pub predecessor: u32,
-    /// Where the block after it will be.
-    pub successor: u32,
+    /// Where the two blocks after it will be.
+    pub successors: [u32; 2],
     /// SystemEID when it was flushed.
     pub system: u32,
+    /// The block before it was still on its way when this one was issued. All others were durable:
+    /// there are two undo buffers.
+    pub follows_unfinished: bool,
 }
+
+const ONLY_ENTRIES: u8 = 1;
+const FOLLOWS_UNFINISHED: u8 = 2;
 
 /// The bytes to write for a block: all of it if it fits a row, else no more than it needs.
 pub fn encode(
@@ -84,19 +93,23 @@ pub fn encode(
     block_bytes: usize,
     row_bytes: usize,
 ) -> Vec<u8> {
-    let (length, written) = if block_bytes <= row_bytes {
+    let (length, mut flags) = if block_bytes <= row_bytes {
         (block_bytes, 0)
     } else {
-        let needed = HEADER_BYTES + entries.len() * ENTRY_BYTES;
-        (needed, needed as u16)
+        (HEADER_BYTES + entries.len() * ENTRY_BYTES, ONLY_ENTRIES)
     };
+    if header.follows_unfinished {
+        flags |= FOLLOWS_UNFINISHED;
+    }
+    let count = entries.len() as u64;
+    let first = header.sequence << 16 | count << 8 | u64::from(flags);
+    let [successor, after_it] = header.successors;
     let mut block = vec![0; length];
-    block[30..32].copy_from_slice(&written.to_le_bytes());
-    block[0..8].copy_from_slice(&header.sequence.to_le_bytes());
-    block[16..20].copy_from_slice(&header.predecessor.to_le_bytes());
-    block[20..24].copy_from_slice(&header.successor.to_le_bytes());
-    block[24..28].copy_from_slice(&header.system.to_le_bytes());
-    block[28..30].copy_from_slice(&(entries.len() as u16).to_le_bytes());
+    block[0..8].copy_from_slice(&first.to_le_bytes());
+    let slots = [header.predecessor, successor, after_it, header.system];
+    for (place, number) in block[16..32].chunks_exact_mut(4).zip(slots) {
+        place.copy_from_slice(&number.to_le_bytes());
+    }
     for (place, entry) in block[HEADER_BYTES..]
         .chunks_exact_mut(ENTRY_BYTES)
         .zip(entries)
@@ -112,15 +125,16 @@ pub fn encode(
 }
 
 fn seal_of(block: &[u8]) -> u64 {
-    // The sequence number is mixed in so that the checksum covers it although it comes first.
-    let sequence = u64::from_le_bytes(block[..8].try_into().expect("eight bytes"));
-    checksum(&block[16..]) ^ sequence.wrapping_mul(0x9e37_79b9_7f4a_7c15)
+    // The first word is mixed in so that the checksum covers it although it comes first.
+    let first = u64::from_le_bytes(block[..8].try_into().expect("eight bytes"));
+    checksum(&block[16..]) ^ first.wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
 /// A block as read from NVM.
 #[derive(Clone, Copy, Debug)]
 pub struct Block<'a> {
     bytes: &'a [u8],
+    count: u8,
     /// Its header.
     pub header: Header,
 }
@@ -132,20 +146,27 @@ impl<'a> Block<'a> {
             |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"));
         let long =
             |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"));
-        let bytes = match u16::from_le_bytes([bytes[30], bytes[31]]) {
+        let first = long(0);
+        let (count, flags) = ((first >> 8) as u8, first as u8);
+        let bytes = match flags & ONLY_ENTRIES {
             0 => bytes,
-            written => bytes.get(..usize::from(written).max(HEADER_BYTES))?,
+            _ => bytes.get(..HEADER_BYTES + usize::from(count) * ENTRY_BYTES)?,
         };
         if long(8) != seal_of(bytes) && !ignore_checksum {
             return None;
         }
         let header = Header {
-            sequence: long(0),
+            sequence: first >> 16,
             predecessor: word(16),
-            successor: word(20),
-            system: word(24),
+            successors: [word(20), word(24)],
+            system: word(28),
+            follows_unfinished: flags & FOLLOWS_UNFINISHED != 0,
         };
-        Some(Self { bytes, header })
+        Some(Self {
+            bytes,
+            count,
+            header,
+        })
     }
 
     /// Its entries, oldest first. Epochs are counted back from the header's SystemEID, itself the
@@ -157,8 +178,7 @@ impl<'a> Block<'a> {
     ) -> impl DoubleEndedIterator<Item = Entry> + use<'a> {
         let system =
             newest.wrapping_sub(newest.wrapping_sub(u64::from(self.header.system)) & 0xffff_ffff);
-        let count = u16::from_le_bytes([self.bytes[28], self.bytes[29]]) as usize;
-        let count = count.min(entries_per_block(self.bytes.len()));
+        let count = usize::from(self.count).min(entries_per_block(self.bytes.len()));
         self.bytes[HEADER_BYTES..][..count * ENTRY_BYTES]
             .chunks_exact(ENTRY_BYTES)
             .map(move |place| {
@@ -208,13 +228,25 @@ pub struct Space {
     /// A stack: what was reclaimed last is used first, so that the log stays small in NVM.
     free: Vec<u32>,
     live: VecDeque<Live>,
-    /// Where the next block goes.
-    pub next_slot: u32,
-    /// Its sequence number.
+    /// Where the last block went, or [`NO_SLOT`].
+    pub last_slot: u32,
+    /// Where the next two blocks go.
+    pub next_slots: [u32; 2],
+    /// The next one's sequence number.
     pub next_sequence: u64,
-    /// Where the last blocks went, oldest first; as many as may wait for acknowledgement.
-    recent: VecDeque<u32>,
-    recent_blocks: usize,
+}
+
+/// Where a block goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// The block before it.
+    pub predecessor: u32,
+    /// Itself.
+    pub slot: u32,
+    /// The two blocks after it.
+    pub successors: [u32; 2],
+    /// The kernel had to hand out a region.
+    pub grown: bool,
 }
 
 /// The log is full and may not grow.
@@ -232,7 +264,6 @@ impl Space {
         limit_bytes: u64,
         block_bytes: u64,
         next_sequence: u64,
-        recent_blocks: usize,
     ) -> Self {
         let mut space = Self {
             extents: 0,
@@ -242,22 +273,37 @@ impl Space {
             blocks_per_super_block: (SUPER_BLOCK_BYTES / block_bytes) as u32,
             free: Vec::new(),
             live: VecDeque::new(),
-            next_slot: 0,
+            last_slot: NO_SLOT,
+            next_slots: [NO_SLOT; 2],
             next_sequence,
-            recent: VecDeque::new(),
-            recent_blocks,
         };
         space.grow();
-        let first = space
-            .free
-            .pop()
-            .expect("an extent has at least two super-blocks");
-        space.live.push_back(Live {
-            super_block: first,
-            valid_till: 0,
-            first_sequence: next_sequence,
-        });
+        let mut slot = NO_SLOT;
+        for ahead in 0..2 {
+            let next = space.slot_after(slot, next_sequence + ahead as u64);
+            (slot, _) = next.expect("an extent has at least four super-blocks");
+            space.next_slots[ahead] = slot;
+        }
         space
+    }
+
+    /// The slot after another, for a block of that sequence number; also whether the kernel handed
+    /// out a region for it.
+    fn slot_after(&mut self, slot: u32, sequence: u64) -> Result<(u32, bool), Exhausted> {
+        let next = slot.wrapping_add(1); // NO_SLOT ends a super-block, too.
+        if !next.is_multiple_of(self.blocks_per_super_block) {
+            return Ok((next, false));
+        }
+        let grown = self.free.is_empty() && self.grow();
+        let super_block = self.free.pop().ok_or(Exhausted {
+            bytes: self.live_bytes(),
+        })?;
+        self.live.push_back(Live {
+            super_block,
+            valid_till: 0,
+            first_sequence: sequence,
+        });
+        Ok((super_block * self.blocks_per_super_block, grown))
     }
 
     /// Asks the kernel for another region. False if there is none to be had.
@@ -273,43 +319,27 @@ impl Space {
         true
     }
 
-    /// Where the last block went.
-    pub fn last_slot(&self) -> u32 {
-        self.recent.back().copied().unwrap_or(NO_SLOT)
-    }
-
-    /// Takes the next slot for a block whose newest ValidTill is given, and decides where its
-    /// successor will be. Returns (slot, successor, whether the kernel handed out a region).
-    pub fn advance(&mut self, valid_till: u64) -> Result<(u32, u32, bool), Exhausted> {
-        let slot = self.next_slot;
-        let live = self.live.back_mut().expect("the open super-block is live");
-        live.valid_till = valid_till;
-        let mut grown = false;
-        let super_block_ends = (slot + 1).is_multiple_of(self.blocks_per_super_block);
-        let successor = if super_block_ends {
-            if self.free.is_empty() {
-                grown = self.grow();
-            }
-            let super_block = self.free.pop().ok_or(Exhausted {
-                bytes: self.live.len() as u64 * SUPER_BLOCK_BYTES,
-            })?;
-            let first_sequence = self.next_sequence + 1;
-            self.live.push_back(Live {
-                super_block,
-                valid_till: 0,
-                first_sequence,
-            });
-            super_block * self.blocks_per_super_block
-        } else {
-            slot + 1
+    /// Takes the next slot for a block whose newest ValidTill is given, and decides where the block
+    /// after the next one will be.
+    pub fn advance(&mut self, valid_till: u64) -> Result<Place, Exhausted> {
+        let [slot, successor] = self.next_slots;
+        let super_block = slot / self.blocks_per_super_block;
+        let mut newest_first = self.live.iter_mut().rev();
+        newest_first
+            .find(|live| live.super_block == super_block)
+            .expect("the super-block of the next slot is live")
+            .valid_till = valid_till;
+        let (after_it, grown) = self.slot_after(successor, self.next_sequence + 2)?;
+        let place = Place {
+            predecessor: self.last_slot,
+            slot,
+            successors: [successor, after_it],
+            grown,
         };
-        self.recent.push_back(slot);
-        if self.recent.len() > self.recent_blocks {
-            self.recent.pop_front();
-        }
-        self.next_slot = successor;
+        self.last_slot = slot;
+        self.next_slots = place.successors;
         self.next_sequence += 1;
-        Ok((slot, successor, grown))
+        Ok(place)
     }
 
     /// The first sequence number that recovery to `persisted` can need.
@@ -321,30 +351,19 @@ impl Space {
     }
 
     /// Garbage collection (§IV-B): reclaims super-blocks that expired, i.e. whose every entry has
-    /// ValidTill ≤ `persisted`. The open super-block stays. Returns how many.
+    /// ValidTill ≤ `persisted`. Those that have free slots stay. Returns how many.
     pub fn collect(&mut self, persisted: u64) -> u64 {
+        let open = self.next_slots[0] / self.blocks_per_super_block;
         let mut collected = 0;
-        while self.live.len() > 1 && self.live[0].valid_till <= persisted {
-            let live = self.live.pop_front().expect("more than one");
+        while let Some(live) = self.live.front()
+            && live.super_block != open
+            && live.valid_till <= persisted
+        {
             self.free.push(live.super_block);
+            self.live.pop_front();
             collected += 1;
         }
         collected
-    }
-
-    /// The slots of the blocks before and at a sequence number, which is the next one or among
-    /// the last few.
-    pub fn slots_around(&self, sequence: u64) -> (u32, u32) {
-        let back = (self.next_sequence - sequence) as usize;
-        let slot = |back: usize| match back {
-            0 => self.next_slot,
-            _ => self
-                .recent
-                .len()
-                .checked_sub(back)
-                .map_or(NO_SLOT, |index| self.recent[index]),
-        };
-        (slot(back + 1), slot(back))
     }
 
     /// Bytes of super-blocks in use.
@@ -372,8 +391,9 @@ mod tests {
         let header = Header {
             sequence: 7,
             predecessor: 3,
-            successor: 5,
+            successors: [5, 6],
             system: 32,
+            follows_unfinished: true,
         };
         let bytes = encode(header, &entries, ids, 2048, 2048);
         let block = Block::decode(&bytes, false).unwrap();
@@ -401,8 +421,9 @@ mod tests {
         let header = Header {
             sequence: 7,
             predecessor: 3,
-            successor: 5,
+            successors: [5, 6],
             system: 6,
+            follows_unfinished: false,
         };
         for count in 1..=entries_per_block(2048) {
             let entries = vec![entry; count];
@@ -423,19 +444,39 @@ mod tests {
 
     #[test]
     fn space_is_reused_only_after_expiry_and_grows_to_its_limit() {
-        let mut space = Space::new(0..1 << 20, 8192, 16384, 2048, 0, 4);
-        let mut slots = Vec::new();
-        for epoch in 1..=7 {
-            slots.push(space.advance(epoch).unwrap().0);
+        let mut space = Space::new(0..1 << 20, 8192, 16384, 2048, 0);
+        let mut places = Vec::new();
+        for epoch in 1..=6 {
+            places.push(space.advance(epoch).unwrap());
         }
         assert_eq!(space.extents, 2);
-        assert!(space.advance(8).is_err(), "four super-blocks are full");
+        for (place, next) in places.iter().zip(&places[1..]) {
+            assert_eq!(place.successors[0], next.slot);
+            assert_eq!(place.successors[1], next.successors[0]);
+            assert_eq!(next.predecessor, place.slot);
+        }
+        assert!(space.advance(7).is_err(), "four super-blocks are taken");
         assert_eq!(
             space.oldest_needed(3),
             2,
             "the super-block with epochs 3 and 4"
         );
         assert_eq!(space.collect(3), 1);
-        assert_eq!(space.advance(8).unwrap().1, 0, "slot 0 is free again");
+        let place = space.advance(8).unwrap();
+        assert_eq!(place.successors, [7, 0], "slot 0 is free again");
+    }
+
+    #[test]
+    fn what_has_free_slots_is_never_reclaimed() {
+        for block_bytes in [4096, 2048, 128] {
+            let mut space = Space::new(0..1 << 20, 16384, 16384, block_bytes, 0);
+            for epoch in 1..1000 {
+                let place = space.advance(epoch).expect("everything expires at once");
+                space.collect(epoch);
+                let super_block = |slot| slot / (4096 / block_bytes as u32);
+                let next = place.successors.map(super_block);
+                assert!(next.iter().all(|next| !space.free.contains(next)));
+            }
+        }
     }
 }

@@ -18,8 +18,10 @@
 //! Always true here:
 //! - A line whose bytes differ from memory's carries, at the level of the tags, that of the epoch
 //!   that wrote it last; any other line carries none.
-//! - The bytes of epoch *e* go in place only after the undo entries that they displace are durable
-//!   and acknowledged.
+//! - The bytes of epoch *e* go in place only after the log blocks with the undo entries that they
+//!   displace are durable, and all blocks before those.
+//! - At most two blocks are on their way, because there are two undo buffers: entries come into one
+//!   only when its last block is durable.
 //! - PersistedEID is announced only after both copies of its record are durable, and the record is
 //!   written only after every line and undo entry of that epoch is.
 
@@ -49,7 +51,7 @@ use self::bugs::Bug;
 use self::epoch_id::EpochIds;
 use self::filter::Filter;
 use self::level::{Keys, LastLevel, Level};
-use self::log::{Entry, Header, SUPER_BLOCK_BYTES, Space, entries_per_block, slot_address};
+use self::log::{Entry, Header, Place, SUPER_BLOCK_BYTES, Space, entries_per_block, slot_address};
 use self::registers::{COPIES, RECORD_BYTES, Record};
 use self::scan::Scan;
 use crate::design::{
@@ -74,15 +76,14 @@ pub struct Parameters {
     pub undo_buffer_bytes: usize,
     /// Size of a buffer's bloom filter (§III-B).
     pub bloom_filter_bits: usize,
-    /// Flushed blocks that may wait for a register record to acknowledge them; each keeps its
-    /// filter until then.
-    pub acknowledge_window_blocks: usize,
     /// Size of a log region that the kernel hands out (§IV-B: e.g. 128 MB).
     pub log_extent_bytes: u64,
     /// Most log that the kernel hands out.
     pub log_limit_bytes: u64,
     /// The interrupt in which it does.
     pub log_extent_interrupt_cycles: Cycles,
+    /// The kernel's work to reclaim one super-block.
+    pub log_collect_cycles: Cycles,
 }
 
 impl Default for Parameters {
@@ -93,10 +94,10 @@ impl Default for Parameters {
             acs_sets_per_step: 16,
             undo_buffer_bytes: 2048,
             bloom_filter_bits: 4096,
-            acknowledge_window_blocks: 8,
             log_extent_bytes: 128 << 20,
             log_limit_bytes: 1 << 30,
             log_extent_interrupt_cycles: 5000,
+            log_collect_cycles: 100,
         }
     }
 }
@@ -145,12 +146,6 @@ impl Parameters {
             "must be a power of two, 64 to 1048576",
         )?;
         ImpossibleParameter::unless(
-            (1..=1024).contains(&self.acknowledge_window_blocks),
-            keys.acknowledge_window_blocks,
-            self.acknowledge_window_blocks,
-            "must be 1 to 1024",
-        )?;
-        ImpossibleParameter::unless(
             self.log_extent_bytes >= 4 * SUPER_BLOCK_BYTES
                 && self.log_extent_bytes.is_multiple_of(SUPER_BLOCK_BYTES),
             keys.log_extent_bytes,
@@ -169,12 +164,27 @@ impl Parameters {
     }
 }
 
-/// A block of the log that no register record acknowledges yet.
+/// A block of the log that may still be on its way.
 struct Flushed {
     sequence: u64,
+    place: Place,
     durable: Cycles,
+    /// When all blocks before it are, too: recovery then reaches it.
+    reachable: Cycles,
+    /// Its undo buffer's, which takes no new entries before the block is durable.
     filter: Filter,
     lines: Vec<LineNumber>,
+}
+
+/// Why an undo buffer is flushed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Because {
+    /// It is full.
+    Full,
+    /// A line that may have an entry in it is evicted.
+    Evicted,
+    /// A scan has come to its end.
+    Scanned,
 }
 
 /// How far the register record being written has come.
@@ -184,10 +194,6 @@ enum Writing {
     Copy0 { record: Record, durable: Cycles },
     Copy1 { record: Record, durable: Cycles },
 }
-
-/// Slots that the log remembers: more blocks than can wait for acknowledgement, because a record
-/// under way lets a few more gather.
-const RECENT_BLOCKS: usize = 4096;
 
 /// While the log stays nearly full, an epoch ends each time it grows by this part of its limit; once
 /// too many are outstanding, the machine stands still until some are persisted.
@@ -211,13 +217,14 @@ pub struct InCacheLog<L: Level> {
     system: u64,
     /// PersistedEID, as announced.
     persisted: u64,
-    /// The undo buffer that fills; the other one is the newest of `flushed` while it is in flight.
+    /// The undo buffer that fills.
     buffer: Vec<Entry>,
     filter: Filter,
+    /// Since when it may: its last block is durable.
+    buffer_free: Cycles,
+    /// Blocks that may be on their way at some hart's time, oldest first. At one time they are two at
+    /// most, each still in its undo buffer.
     flushed: VecDeque<Flushed>,
-    /// All their filters in one. Not hardware: it spares the simulator looking at each when none
-    /// can match.
-    any_flushed: Filter,
     space: Space,
     /// With so many bytes of log live, the machine is asked to end the epoch.
     next_request_bytes: u64,
@@ -247,14 +254,13 @@ impl<L: Level> Policy for InCacheLog<L> {
         };
         let mut ready = L::forward(hardware, store, now);
         if !(clean && self.bug == Some(Bug::NoUndoForClean)) {
-            hardware.statistics.undo_entries_from_clean += u64::from(clean);
             let entry = Entry {
                 line: store.line,
                 valid_from,
                 valid_till: self.system,
                 bytes: store.old,
             };
-            ready = self.append(hardware, entry, ready);
+            ready = self.append(hardware, entry, clean, ready);
         }
         if self.bug != Some(Bug::TagStaysInPrivate) {
             L::set_tag(hardware, store, self.ids.tag(self.system));
@@ -313,38 +319,49 @@ impl<L: Level> InCacheLog<L> {
         self.ids.epoch(u64::from(tag.0), self.system)
     }
 
-    /// Adds an entry to the undo buffer; a full buffer is flushed (§IV-A, *Undo Buffers*).
-    fn append(&mut self, hardware: &mut Hardware, entry: Entry, now: Cycles) -> Cycles {
-        hardware.statistics.undo_entries += 1;
+    /// Adds an entry to the undo buffer; a full buffer is flushed (§IV-A, *Undo Buffers*). Returns
+    /// when the store may go on: it waits while both buffers are on their way to the log.
+    fn append(
+        &mut self,
+        hardware: &mut Hardware,
+        entry: Entry,
+        from_clean: bool,
+        now: Cycles,
+    ) -> Cycles {
+        if self.buffer.is_empty() {
+            // They take turns: this one's last block is the last but one.
+            let last = self.flushed.iter().rev().nth(1);
+            self.buffer_free = last.map_or(0, |block| block.durable);
+        }
+        let ready = now.max(self.buffer_free);
+        if self.bug == Some(Bug::EntryLostWhenBusy) && ready > now {
+            return now;
+        }
+        let statistics = &mut hardware.statistics;
+        statistics.undo_buffer_wait_cycles += ready - now;
+        statistics.undo_entries += 1;
+        *if from_clean {
+            &mut statistics.undo_entries_from_clean
+        } else {
+            &mut statistics.undo_entries_from_committed
+        } += 1;
         self.filter.insert(entry.line);
         self.buffer.push(entry);
         if self.buffer.len() < entries_per_block(self.parameters.undo_buffer_bytes) {
-            return now;
+            return ready;
         }
-        // Double buffering: the flush can start only when the other buffer's is over.
-        let free = self
-            .flushed
-            .back()
-            .map_or(now, |other| now.max(other.durable));
-        hardware.statistics.undo_buffer_wait_cycles += free - now;
-        self.flush(hardware, free);
-        free
+        self.flush(hardware, Because::Full, ready)
     }
 
-    /// Writes the undo buffer to the log as one block. It is durable when the newest of `flushed`
-    /// says.
-    fn flush(&mut self, hardware: &mut Hardware, now: Cycles) {
+    /// Writes the undo buffer to the log as one block, which is then the newest of `flushed`. Returns
+    /// when the sender may go on.
+    fn flush(&mut self, hardware: &mut Hardware, because: Because, now: Cycles) -> Cycles {
         let Some(newest) = self.buffer.last() else {
-            return;
+            return now;
         };
         let block_bytes = self.parameters.undo_buffer_bytes;
-        let statistics = &mut hardware.statistics;
-        statistics.undo_flushes += 1;
-        let full = self.buffer.len() == entries_per_block(block_bytes);
-        statistics.undo_flushes_partial += u64::from(!full);
         let sequence = self.space.next_sequence;
-        let predecessor = self.space.last_slot();
-        let (slot, successor, grown) = match self.space.advance(newest.valid_till) {
+        let place = match self.space.advance(newest.valid_till) {
             Ok(place) => place,
             Err(full) => {
                 let message = format!(
@@ -355,47 +372,61 @@ impl<L: Level> InCacheLog<L> {
                 );
                 hardware.failure.get_or_insert(PolicyFailure(message));
                 self.buffer.clear();
-                return;
+                return now;
             }
         };
+        let statistics = &mut hardware.statistics;
+        statistics.undo_flushes += 1;
+        statistics.undo_flushes_partial += u64::from(because != Because::Full);
+        statistics.undo_flushes_forced += u64::from(because == Because::Evicted);
+        statistics.undo_flushes_by_scan += u64::from(because == Because::Scanned);
         let live_bytes = self.space.live_bytes();
         statistics.log_bytes_live_peak = statistics.log_bytes_live_peak.max(live_bytes);
         if live_bytes >= self.next_request_bytes {
             hardware.events.schedule(now, END_EPOCH);
             self.next_request_bytes = live_bytes + self.parameters.log_limit_bytes / REQUESTS;
         }
-        let mut now = now;
-        if grown {
+        // Harts' clocks differ a little: one may flush what another has waited for.
+        let mut now = now.max(self.buffer_free);
+        if place.grown {
             statistics.log_extents = self.space.extents;
             now += self.parameters.log_extent_interrupt_cycles;
         }
+        let horizon = hardware.memory.horizon();
+        while self
+            .flushed
+            .front()
+            .is_some_and(|block| block.reachable <= horizon)
+        {
+            self.flushed.pop_front();
+        }
+        let before = self.flushed.back();
         let header = Header {
             sequence,
-            predecessor,
-            successor,
+            predecessor: place.predecessor,
+            successors: place.successors,
             system: self.system as u32,
+            follows_unfinished: before.is_some_and(|block| block.reachable > now),
         };
         let row_bytes = hardware.specification.nvm.row_bytes;
         let bytes = log::encode(header, &self.buffer, self.ids, block_bytes, row_bytes);
-        let address = slot_address(&self.log_area, slot, block_bytes as u64);
-        // Blocks become durable one after another: recovery follows the chain to its end.
-        let after = self.flushed.back().map_or(0, |block| block.durable);
-        let done = rows::write(hardware, address, &bytes, Traffic::Log, now, after);
+        let address = slot_address(&self.log_area, place.slot, block_bytes as u64);
+        let durable = rows::write(hardware, address, &bytes, Traffic::Log, now, 0).durable;
+        let reachable = before.map_or(durable, |block| durable.max(block.reachable));
         let filter = std::mem::replace(
             &mut self.filter,
             Filter::new(self.parameters.bloom_filter_bits),
         );
         let lines = self.buffer.drain(..).map(|entry| entry.line).collect();
-        self.any_flushed.merge(&filter);
         self.flushed.push_back(Flushed {
             sequence,
-            durable: done.durable,
+            place,
+            durable,
+            reachable,
             filter,
             lines,
         });
-        if self.flushed.len() >= self.parameters.acknowledge_window_blocks {
-            self.start_record(hardware, now);
-        }
+        now
     }
 
     /// Writes a line to its home address, in the order that undo logging needs: its undo entries
@@ -408,29 +439,23 @@ impl<L: Level> InCacheLog<L> {
         traffic: Traffic,
         now: Cycles,
     ) -> Evicted {
-        let mut not_before = 0;
+        let (mut now, mut not_before) = (now, 0);
         if self.bug != Some(Bug::EvictBeforeFlush) {
+            hardware.statistics.bloom_queries += 1;
             if self.filter.may_contain(line) {
-                hardware.statistics.undo_flushes_forced += 1;
-                if !self.buffer.iter().any(|entry| entry.line == line) {
-                    hardware.statistics.bloom_false_matches += 1;
-                }
-                self.flush(hardware, now);
+                now = self.flush(hardware, Because::Evicted, now);
             }
-            let mut newest_first = self.flushed.iter().rev();
-            let matching = self
-                .any_flushed
-                .may_contain(line)
-                .then(|| newest_first.find(|block| block.filter.may_contain(line)))
-                .flatten();
-            if let Some(block) = matching {
-                if !block.lines.contains(&line) {
-                    hardware.statistics.bloom_false_matches += 1;
-                }
-                let sequence = block.sequence;
-                if self.bug != Some(Bug::LineBesideBlock) {
-                    not_before = self.acknowledge_now(hardware, sequence, now);
-                }
+            // A line whose entry is safe, and those before it, waits for nothing.
+            let mut on_their_way = (self.flushed.iter().rev()).take_while(|it| it.reachable > now);
+            if let Some(block) = on_their_way.find(|block| block.filter.may_contain(line)) {
+                let wrongly = !block.lines.contains(&line);
+                hardware.statistics.bloom_matches += 1;
+                hardware.statistics.bloom_false_matches += u64::from(wrongly);
+                not_before = match self.bug {
+                    Some(Bug::LineBesideBlock) => 0,
+                    Some(Bug::OwnBlockOnly) => block.durable,
+                    _ => block.reachable,
+                };
             }
         }
         let Hardware {
@@ -448,41 +473,30 @@ impl<L: Level> InCacheLog<L> {
     /// The record that says what is durable at `time`.
     fn record_at(&mut self, time: Cycles) -> Record {
         self.record_number += 1;
-        let acknowledged = self
-            .flushed
-            .iter()
-            .find(|block| block.durable > time)
-            .map_or(self.space.next_sequence, |block| block.sequence);
-        let (last_slot, next_slot) = self.space.slots_around(acknowledged);
+        let counts_unfinished = self.bug == Some(Bug::RecordCountsUnfinished);
+        let mut on_their_way = self.flushed.iter();
+        let oldest = on_their_way.find(|block| block.reachable > time && !counts_unfinished);
+        let space = &self.space;
+        let all = (space.next_sequence, space.last_slot, space.next_slots);
+        let (durable_below, last_slot, next_slots) = oldest.map_or(all, |block| {
+            let next_slots = [block.place.slot, block.place.successors[0]];
+            (block.sequence, block.place.predecessor, next_slots)
+        });
         let persisted = self.to_announce.max(self.persisted);
         Record {
             number: self.record_number,
             persisted,
-            acknowledged,
+            durable_below,
             last_slot,
-            next_slot,
-            oldest_needed: self.space.oldest_needed(persisted).min(acknowledged),
+            next_slots,
+            oldest_needed: self.space.oldest_needed(persisted).min(durable_below),
         }
     }
 
-    fn write_copy(
-        hardware: &mut Hardware,
-        copy: usize,
-        record: &Record,
-        now: Cycles,
-        after: Cycles,
-    ) -> Cycles {
+    fn write_copy(hardware: &mut Hardware, copy: usize, record: &Record, now: Cycles) -> Cycles {
         debug_assert!(COPIES[copy].is_multiple_of(RECORD_BYTES as u64));
         let bytes = record.encode();
-        rows::write(
-            hardware,
-            COPIES[copy],
-            &bytes,
-            Traffic::Metadata,
-            now,
-            after,
-        )
-        .durable
+        rows::write(hardware, COPIES[copy], &bytes, Traffic::Metadata, now, 0).durable
     }
 
     /// Starts a record in the background unless one is under way.
@@ -491,55 +505,22 @@ impl<L: Level> InCacheLog<L> {
             return;
         }
         let record = self.record_at(now);
-        let durable = Self::write_copy(hardware, 0, &record, now, 0);
+        let durable = Self::write_copy(hardware, 0, &record, now);
         self.writing = Writing::Copy0 { record, durable };
-        if self.bug == Some(Bug::RoutineCopiesTogether) {
-            let durable = Self::write_copy(hardware, 1, &record, now, 0);
+        if self.bug == Some(Bug::CopiesTogether) {
+            let durable = Self::write_copy(hardware, 1, &record, now);
             self.writing = Writing::Copy1 { record, durable };
             hardware.events.schedule(durable, EVENT_REGISTERS);
         }
-        hardware.statistics.log_acknowledgements += 1;
+        hardware.statistics.register_records += 1;
         hardware.events.schedule(durable, EVENT_REGISTERS);
-    }
-
-    /// Makes sure that the block of this sequence number is acknowledged; returns when it is.
-    fn acknowledge_now(&mut self, hardware: &mut Hardware, sequence: u64, now: Cycles) -> Cycles {
-        if let Writing::Copy1 { record, durable } = self.writing
-            && record.acknowledged > sequence
-        {
-            return durable;
-        }
-        let block_durable = self
-            .flushed
-            .back()
-            .map_or(now, |block| block.durable.max(now));
-        // A record that is under way is overtaken: this one says all that it said, and more. While
-        // copy 1 is in flight, copy 0 is the only whole one and must stay.
-        let copy_1_durable = match self.writing {
-            Writing::Copy1 { durable, .. } if self.bug != Some(Bug::RecordOverRecord) => durable,
-            Writing::Copy1 { .. } | Writing::Copy0 { .. } | Writing::Nothing => 0,
-        };
-        let record = self.record_at(block_durable);
-        let not_before = match self.bug {
-            Some(Bug::RecordBeforeBlock) => copy_1_durable,
-            _ => block_durable.max(copy_1_durable),
-        };
-        let mut first = Self::write_copy(hardware, 0, &record, now, not_before);
-        if self.bug == Some(Bug::CopiesTogether) {
-            first = not_before;
-        }
-        let durable = Self::write_copy(hardware, 1, &record, now, first);
-        self.writing = Writing::Copy1 { record, durable };
-        hardware.statistics.log_acknowledgements += 1;
-        hardware.events.schedule(durable, EVENT_REGISTERS);
-        durable
     }
 
     /// A copy of the record became durable.
     fn registers_written(&mut self, hardware: &mut Hardware, now: Cycles) {
         match self.writing {
             Writing::Copy0 { record, durable } if durable <= now => {
-                let durable = Self::write_copy(hardware, 1, &record, now, 0);
+                let durable = Self::write_copy(hardware, 1, &record, now);
                 self.writing = Writing::Copy1 { record, durable };
                 hardware.events.schedule(durable, EVENT_REGISTERS);
             }
@@ -547,34 +528,40 @@ impl<L: Level> InCacheLog<L> {
                 self.writing = Writing::Nothing;
                 self.record_durable(hardware, &record, now);
             }
-            // The event of a record that was overtaken.
+            // With a planted bug that writes both copies at once.
             _ => {}
         }
     }
 
     fn record_durable(&mut self, hardware: &mut Hardware, record: &Record, now: Cycles) {
-        self.flushed
-            .retain(|block| block.sequence >= record.acknowledged);
-        self.any_flushed.clear();
-        for block in &self.flushed {
-            self.any_flushed.merge(&block.filter);
-        }
         if record.persisted > self.persisted {
             hardware.statistics.epochs_persisted += record.persisted - self.persisted;
             self.persisted = record.persisted;
             let early = u64::from(self.bug == Some(Bug::EarlyCollection));
-            hardware.statistics.log_super_blocks_collected +=
-                self.space.collect(self.persisted + early);
+            self.collect(hardware, self.persisted + early);
             if self.space.live_bytes() < self.parameters.nearly_full_bytes() {
                 self.next_request_bytes = self.parameters.nearly_full_bytes();
             }
         }
-        if self.to_announce > self.persisted
-            || self.flushed.len() >= self.parameters.acknowledge_window_blocks
-        {
+        if self.to_announce > self.persisted {
             self.start_record(hardware, now);
         }
         self.start_scan_if_due(hardware, now);
+    }
+}
+
+impl<L: Level> InCacheLog<L> {
+    /// Garbage collection (§IV-B): the kernel, told of the new PersistedEID, reclaims what expired. It
+    /// works on the first hart, whatever that was doing.
+    fn collect(&mut self, hardware: &mut Hardware, persisted: u64) {
+        let super_blocks = self.space.collect(persisted);
+        let cycles = super_blocks * self.parameters.log_collect_cycles;
+        hardware.cores[0].stalls += cycles;
+        let statistics = &mut hardware.statistics;
+        statistics.kernel_cycles += cycles;
+        statistics.log_collect_cycles += cycles;
+        statistics.log_collections += u64::from(super_blocks > 0);
+        statistics.log_super_blocks_collected += super_blocks;
     }
 }
 
@@ -610,7 +597,7 @@ impl<L: Level> Design for InCacheLog<L> {
         let (record_number, sequence) = COPIES
             .iter()
             .filter_map(|&copy| Record::decode(arena.slice(copy, RECORD_BYTES)))
-            .map(|record| (record.number, record.acknowledged))
+            .map(|record| (record.number, record.durable_below))
             .max()
             .unwrap_or((0, 0));
         let space = Space::new(
@@ -619,7 +606,6 @@ impl<L: Level> Design for InCacheLog<L> {
             parameters.log_limit_bytes,
             block_bytes,
             sequence,
-            RECENT_BLOCKS,
         );
         let bug_named = bug.and_then(Bug::named);
         let persisted = match bug_named {
@@ -635,8 +621,8 @@ impl<L: Level> Design for InCacheLog<L> {
             system: epoch + 1,
             persisted,
             buffer: Vec::new(),
+            buffer_free: 0,
             flushed: VecDeque::new(),
-            any_flushed: Filter::new(parameters.bloom_filter_bits),
             space,
             next_request_bytes: parameters.nearly_full_bytes(),
             due: epoch,

@@ -1,7 +1,9 @@
 //! PiCL's crash handling (§IV-B): from surviving bytes to the memory of PersistedEID.
 //!
 //! 1. Read the boot record and the newest whole registers.
-//! 2. Find the log's tail: from the acknowledged end, follow successors while blocks are whole.
+//! 2. Find the log's tail: from where the record stands, follow successors while blocks are whole. A
+//!    line is written in place only when its own block and all before it are durable, so the cut has
+//!    torn or lost the first one that is not whole, and nothing in place needs it or those behind it.
 //! 3. Make both copies of the registers say the same. From here on no torn write can bring an older
 //!    record back, nor complete a newer one that the cut had torn.
 //! 4. Walk the chain backward and write back every entry whose range covers PersistedEID; of
@@ -9,6 +11,11 @@
 //!    that had expired.
 //! 5. Record an empty log. Until that is durable, another recovery starts over with the same log
 //!    and ends with the same memory.
+//!
+//! Damage is told from a torn end by what later blocks say. Those that end the chain are two at most,
+//! because there are two undo buffers: a block that was issued when the bad one was known to be
+//! durable, or the second one behind it, shows that it was damaged. Damage to the newest durable block,
+//! or to two in a row behind the record, passes for the end.
 
 use perdure_hardware::line::{LINE_BYTES, LineNumber};
 
@@ -70,7 +77,8 @@ impl Log {
     ) -> Result<Option<Block<'a>>, Corruption> {
         let bytes = image.read(self.address(slot)?, self.block_bytes as usize)?;
         let block = Block::decode(bytes, self.bug == Some(Bug::ChecksumIgnored));
-        Ok(block.filter(|block| block.header.sequence == sequence))
+        let stale_is_fine = self.bug == Some(Bug::StaleBlockTrusted);
+        Ok(block.filter(|block| block.header.sequence == sequence || stale_is_fine))
     }
 
     fn covers(&self, entry: &Entry, epoch: u64) -> bool {
@@ -81,20 +89,54 @@ impl Log {
         entry.covers(epoch)
     }
 
-    /// Slots and sequence numbers of whole blocks from the acknowledged end on; the last is the
-    /// tail. A bad block there was torn by the cut.
+    /// The same, for what may not be there at all.
+    fn is_there<'a>(
+        &self,
+        image: &'a Surviving,
+        slot: u32,
+        sequence: u64,
+    ) -> Result<Option<Block<'a>>, Corruption> {
+        match self.address(slot) {
+            Ok(_) => self.block(image, slot, sequence),
+            Err(_) => Ok(None),
+        }
+    }
+
+    /// Slot of the last whole block from the record on, and the sequence number after it.
     fn tail(&self, image: &Surviving, record: &Record) -> Result<(u32, u64), Corruption> {
-        let (mut tail, mut sequence) = (record.last_slot, record.acknowledged);
-        let mut next = record.next_slot;
-        while let Some(block) = self.block(image, next, sequence)? {
-            tail = next;
-            next = block.header.successor;
+        let (mut tail, mut sequence) = (record.last_slot, record.durable_below);
+        let mut next = record.next_slots;
+        while let Some(block) = self.is_there(image, next[0], sequence)? {
+            let stale = block.header.sequence != sequence; // Only with the planted bug.
+            tail = next[0];
+            next = block.header.successors;
             sequence += 1;
-            if self.address(next).is_err() {
+            if stale {
                 break;
             }
         }
+        if self.was_durable(image, next, sequence)? {
+            return Err(Corruption {
+                what: "log: a block that had been durable is damaged",
+                address: self.address(next[0])?,
+            });
+        }
         Ok((tail, sequence))
+    }
+
+    /// True if a block behind the first bad one shows that the bad one had been durable.
+    fn was_durable(
+        &self,
+        image: &Surviving,
+        [_, behind]: [u32; 2],
+        sequence: u64,
+    ) -> Result<bool, Corruption> {
+        let Some(behind) = self.is_there(image, behind, sequence + 1)? else {
+            return Ok(false);
+        };
+        let [second, _] = behind.header.successors;
+        Ok(!behind.header.follows_unfinished
+            || self.is_there(image, second, sequence + 2)?.is_some())
     }
 }
 
@@ -114,7 +156,7 @@ pub fn recover(image: &mut Surviving, bug: Option<Bug>) -> Result<Recovered, Int
     for sequence in (record.oldest_needed..end).rev() {
         let address = log.address(slot)?;
         let block = log.block(image, slot, sequence)?.ok_or(Corruption {
-            what: "log: an acknowledged block is damaged",
+            what: "log: a block that had been durable is damaged",
             address,
         })?;
         let predecessor = block.header.predecessor;
@@ -138,9 +180,9 @@ pub fn recover(image: &mut Surviving, bug: Option<Bug>) -> Result<Recovered, Int
     let empty = Record {
         number: record.number + 1,
         persisted,
-        acknowledged: end + SEQUENCE_JUMP,
+        durable_below: end + SEQUENCE_JUMP,
         last_slot: NO_SLOT,
-        next_slot: 0,
+        next_slots: [0, 1],
         oldest_needed: end + SEQUENCE_JUMP,
     };
     image.write_copies(COPIES, &empty.encode())?;

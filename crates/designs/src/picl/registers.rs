@@ -6,17 +6,17 @@
 //! durable too. So one copy is always whole, and damage to one copy after the fact never brings an
 //! older state back.
 //!
-//! Besides PersistedEID the record says how far the log is *acknowledged*: blocks up to there were
-//! whole when the record was written, so a bad one is damage; a bad block behind them was torn by
-//! the cut, and no line whose undo entry it held has been written in place. This is our addition;
-//! the paper does not say how recovery finds the end of the log.
+//! Besides PersistedEID the record says where recovery finds the log: blocks below a sequence number
+//! were durable when it was written, and behind them the chain goes on. Nobody waits for a record
+//! but who waits for PersistedEID. This is our addition; the paper does not say how recovery finds the
+//! end of the log.
 
 use super::log::NO_SLOT;
 use crate::bytes::{Writer, sealed, unsealed};
 use crate::layout::METADATA;
 use crate::surviving::{Corruption, Surviving};
 
-const MAGIC: u64 = u64::from_le_bytes(*b"PICLREGS");
+const MAGIC: u64 = u64::from_le_bytes(*b"PICLREG2");
 
 /// Bytes of a record.
 pub const RECORD_BYTES: usize = 128;
@@ -31,12 +31,12 @@ pub struct Record {
     pub number: u64,
     /// The newest fully persisted epoch.
     pub persisted: u64,
-    /// Blocks below this sequence number are acknowledged.
-    pub acknowledged: u64,
-    /// The slot of the last acknowledged block, or [`NO_SLOT`].
+    /// Blocks below this sequence number were durable when it was written.
+    pub durable_below: u64,
+    /// The slot of the last of them, or [`NO_SLOT`].
     pub last_slot: u32,
-    /// The slot of the first block that is not acknowledged.
-    pub next_slot: u32,
+    /// The slots of the two blocks after it.
+    pub next_slots: [u32; 2],
     /// Recovery needs no block below this sequence number.
     pub oldest_needed: u64,
 }
@@ -48,9 +48,10 @@ impl Record {
         writer
             .u64(self.number)
             .u64(self.persisted)
-            .u64(self.acknowledged)
+            .u64(self.durable_below)
             .u64(u64::from(self.last_slot))
-            .u64(u64::from(self.next_slot))
+            .u64(u64::from(self.next_slots[0]))
+            .u64(u64::from(self.next_slots[1]))
             .u64(self.oldest_needed);
         sealed(writer, RECORD_BYTES)
     }
@@ -58,12 +59,13 @@ impl Record {
     /// The record, if its bytes are whole.
     pub fn decode(bytes: &[u8]) -> Option<Self> {
         let mut reader = unsealed(bytes, MAGIC)?;
+        let slot = |number| u32::try_from(number).unwrap_or(NO_SLOT);
         Some(Self {
             number: reader.u64(),
             persisted: reader.u64(),
-            acknowledged: reader.u64(),
-            last_slot: u32::try_from(reader.u64()).unwrap_or(NO_SLOT),
-            next_slot: u32::try_from(reader.u64()).unwrap_or(NO_SLOT),
+            durable_below: reader.u64(),
+            last_slot: slot(reader.u64()),
+            next_slots: [slot(reader.u64()), slot(reader.u64())],
             oldest_needed: reader.u64(),
         })
     }

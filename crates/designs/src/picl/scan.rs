@@ -12,7 +12,7 @@ use perdure_hardware::time::Cycles;
 
 use super::bugs::Bug;
 use super::level::Level;
-use super::{EVENT_DRAINED, EVENT_SCAN, InCacheLog};
+use super::{Because, EVENT_DRAINED, EVENT_SCAN, InCacheLog};
 
 /// The scan's state.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -63,6 +63,9 @@ impl<L: Level> InCacheLog<L> {
             self.to_announce = self.due;
             self.start_record(hardware, now);
         }
+        if self.bug == Some(Bug::SlotReusedEarly) {
+            self.space.collect(self.due);
+        }
         hardware.events.schedule(now, EVENT_SCAN);
     }
 
@@ -99,7 +102,9 @@ impl<L: Level> InCacheLog<L> {
             }
             visited += 1;
         }
-        let Pass { time, durable, .. } = pass;
+        let Pass {
+            mut time, durable, ..
+        } = pass;
         if visited < sets {
             self.scan = Scan::Running {
                 target,
@@ -111,7 +116,7 @@ impl<L: Level> InCacheLog<L> {
         }
         hardware.statistics.acs_scans += 1;
         if self.bug != Some(Bug::AnnounceBeforeFlush) {
-            self.flush(hardware, time);
+            time = self.flush(hardware, Because::Scanned, time);
         }
         // Lines of the target epochs that were evicted before the scan met them may still be on
         // their way: everything that the controller has accepted so far must be durable.

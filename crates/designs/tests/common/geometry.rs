@@ -33,7 +33,6 @@ pub struct Geometry {
     pub acs_sets_per_step: usize,
     pub undo_buffer_bytes: usize,
     pub bloom_filter_bits: usize,
-    pub acknowledge_window_blocks: usize,
     pub log_extent_bytes: u64,
     pub log_limit_bytes: u64,
     /// Lines that the program touches, and how many of them it prefers.
@@ -71,7 +70,6 @@ pub const TINY: Geometry = Geometry {
     acs_sets_per_step: 1,
     undo_buffer_bytes: 2048,
     bloom_filter_bits: 4096,
-    acknowledge_window_blocks: 8,
     log_extent_bytes: 16 << 10,
     log_limit_bytes: 4 << 20,
     lines: 96,
@@ -90,7 +88,6 @@ pub const DIRECT_MAPPED: Geometry = Geometry {
     eid_bits: 3,
     acs_gap: 1,
     undo_buffer_bytes: 512,
-    acknowledge_window_blocks: 2,
     log_extent_bytes: 16 << 10,
     lines: 64,
     epoch_stores: 40,
@@ -164,7 +161,6 @@ pub const TINY_LOG: Geometry = Geometry {
     harts: 2,
     acs_gap: 2,
     undo_buffer_bytes: 128,
-    acknowledge_window_blocks: 1,
     log_extent_bytes: 16 << 10,
     epoch_stores: 30,
     ..TINY
@@ -204,7 +200,6 @@ pub const PARALLEL_MEDIA: Geometry = Geometry {
     banks: 256,
     write_queue_entries: 64,
     undo_buffer_bytes: 256,
-    acknowledge_window_blocks: 3,
     bloom_filter_bits: 256,
     acs_gap: 1,
     acs_sets_per_step: 8,
@@ -229,7 +224,6 @@ pub const ROWS_OF_LINES: Geometry = Geometry {
     name: "rows of lines",
     row_bytes: 64,
     acs_gap: 1,
-    acknowledge_window_blocks: 4,
     ..MANY_HARTS
 };
 
@@ -364,7 +358,6 @@ impl Geometry {
             acs_sets_per_step: self.acs_sets_per_step,
             undo_buffer_bytes: self.undo_buffer_bytes,
             bloom_filter_bits: self.bloom_filter_bits,
-            acknowledge_window_blocks: self.acknowledge_window_blocks,
             log_extent_bytes: self.log_extent_bytes,
             log_limit_bytes: self.log_limit_bytes,
             ..Parameters::default()

@@ -1,18 +1,23 @@
 //! What recovery reads of an image that PiCL left, for damage tests.
 
 use std::cmp::Reverse;
+use std::ops::Range;
 
 use perdure_designs::layout::Layout;
 use perdure_designs::picl::log::Block;
-use perdure_designs::picl::registers::{COPIES, RECORD_BYTES};
+use perdure_designs::picl::registers::{COPIES, RECORD_BYTES, Record};
 use perdure_hardware::arena::{Arena, PAGE_BYTES};
 
 use super::damage::Group;
 use super::geometry::Geometry;
 
-/// Records, and the log's blocks: the newest ones, and torn ones.
+/// Records; the newest of the blocks that every record knows to be durable; and those behind, torn ones
+/// included. Of these, damage to several can pass for the log's end.
 pub fn groups(arena: &Arena, layout: &Layout, geometry: &Geometry) -> Vec<Group> {
     let block_bytes = geometry.undo_buffer_bytes;
+    let records = COPIES.map(|copy| Record::decode(arena.slice(copy, RECORD_BYTES)));
+    let known = records.iter().flatten().map(|record| record.durable_below);
+    let known = known.min().expect("one copy is whole");
     let mut blocks: Vec<_> = arena
         .written_pages()
         .filter(|page| layout.log_area.contains(page))
@@ -24,9 +29,16 @@ pub fn groups(arena: &Arena, layout: &Layout, geometry: &Geometry) -> Vec<Group>
         })
         .collect();
     blocks.sort_by_key(|(sequence, _)| Reverse(*sequence));
-    let newest = blocks.into_iter().take(24).map(|(_, place)| place);
+    let (behind, durable): (Vec<_>, Vec<_>) = blocks
+        .into_iter()
+        .partition(|(sequence, _)| *sequence >= known);
+    let newest = |blocks: Vec<(u64, Range<u64>)>| blocks.into_iter().map(|(_, at)| at).take(24);
     vec![
         Group::records(COPIES, RECORD_BYTES),
-        Group::of("log", newest),
+        Group::of("durable", newest(durable)),
+        Group {
+            passes_for_torn: true,
+            ..Group::of("behind the record", newest(behind))
+        },
     ]
 }
