@@ -11,22 +11,15 @@
  * Nothing spins for something to happen: what is lost ends the program or leaves it asleep for ever.
  * Signals that are asked for are blocked in every thread and taken by the first one.
  */
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
-#include <errno.h>
+#include "remember.h"
+
 #include <fcntl.h>
 #include <linux/aio_abi.h>
 #include <mqueue.h>
 #include <poll.h>
-#include <pthread.h>
 #include <sched.h>
 #include <semaphore.h>
 #include <signal.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/eventfd.h>
 #include <sys/file.h>
 #include <sys/ioctl.h>
@@ -39,69 +32,13 @@
 #include <sys/sem.h>
 #include <sys/shm.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/timerfd.h>
 #include <sys/wait.h>
 #include <sys/xattr.h>
 #include <termios.h>
-#include <time.h>
-#include <unistd.h>
 
-#include "digest.h"
-
-enum { DONE = 37, BLOCK = 4096, WORK_STEPS = 50000, FAR_SECONDS = 100000 };
-
-static int wrong;
-
-/* What other threads than the first one find is printed when they are joined: in a fixed order. */
-enum { NOTES_MAX = 4, THREADS = 6 };
-static struct {
-    int count;
-    const char *what[NOTES_MAX];
-    int is_same[NOTES_MAX];
-} notes[THREADS];
-static __thread int own = -1;
-
-static void same(const char *what, int is_same)
-{
-    if (own >= 0 && notes[own].count < NOTES_MAX) {
-        notes[own].what[notes[own].count] = what;
-        notes[own].is_same[notes[own].count++] = is_same;
-        return;
-    }
-    printf("%s: %s\n", what, is_same ? "yes" : "NO");
-    wrong |= !is_same;
-}
-#define SAME(condition) same(#condition, !!(condition))
-
-static void must(const char *what, long result)
-{
-    if (result < 0) {
-        printf("%s: %s\n", what, strerror(errno));
-        exit(2);
-    }
-}
-#define MUST(call) must(#call, (long)(call))
-
-static void nap(long microseconds)
-{
-    struct timespec time = {0, microseconds * 1000};
-    while (nanosleep(&time, &time) < 0) {
-    }
-}
-
-static uint64_t work(void)
-{
-    uint64_t value = DIGEST_EMPTY;
-    for (uint64_t step = 0; step < WORK_STEPS; step++) {
-        value = digest_add_word(value, step);
-        __asm__ volatile("" : "+r"(value));
-    }
-    return value;
-}
-
-static pid_t own_number(void) { return (pid_t)syscall(SYS_gettid); }
+enum { FAR_SECONDS = 100000 };
 
 /* ---- Signals: taken in the order in which they are asked for ------------------------------------ */
 
@@ -175,14 +112,13 @@ static int ended(pid_t child, int with)
 }
 
 static sem_t ready;
-static pthread_t threads[THREADS];
 static int threads_count;
 
 struct body {
     int number;
     void (*run)(void);
 };
-static struct body bodies[THREADS];
+static struct body bodies[THREADS_MAX];
 
 static void *begin(void *given)
 {
@@ -201,13 +137,6 @@ static int start(void (*run)(void))
     while (sem_wait(&ready) < 0) {
     }
     return number;
-}
-
-static void join(int number)
-{
-    pthread_join(threads[number], NULL);
-    for (int note = 0; note < notes[number].count; note++)
-        same(notes[number].what[note], notes[number].is_same[note]);
 }
 
 /* ---- Timers ------------------------------------------------------------------------------------- */

@@ -9,21 +9,14 @@
  * Always true: what is printed is fixed; the exit status is 37 if everything was remembered, and 1 if
  * not. Nothing spins for something to happen: what is lost ends the program or leaves it asleep for ever.
  */
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
+#include "remember.h"
+
 #include <dirent.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
-#include <pthread.h>
 #include <semaphore.h>
 #include <signal.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/file.h>
@@ -35,73 +28,19 @@
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/timerfd.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <termios.h>
-#include <time.h>
-#include <unistd.h>
 
-#include "digest.h"
-
-enum { DONE = 37, BLOCK = 4096, LONG_BYTES = 100000, WORK_STEPS = 50000 };
-
-static int wrong;
-
-/* What other threads than the first one find is printed when they are joined: in a fixed order. */
-enum { NOTES_MAX = 4 };
-static struct {
-    int count;
-    const char *what[NOTES_MAX];
-    int is_same[NOTES_MAX];
-} notes[12];
-static __thread int own = -1;
-
-static void same(const char *what, int is_same)
-{
-    if (own >= 0 && notes[own].count < NOTES_MAX) {
-        notes[own].what[notes[own].count] = what;
-        notes[own].is_same[notes[own].count++] = is_same;
-        return;
-    }
-    printf("%s: %s\n", what, is_same ? "yes" : "NO");
-    wrong |= !is_same;
-}
-#define SAME(condition) same(#condition, !!(condition))
-
-static void must(const char *what, long result)
-{
-    if (result < 0) {
-        printf("%s: %s\n", what, strerror(errno));
-        exit(2);
-    }
-}
-#define MUST(call) must(#call, (long)(call))
+enum { LONG_BYTES = 100000 };
 
 static int64_t now_ns(clockid_t clock)
 {
     struct timespec time;
     clock_gettime(clock, &time);
     return time.tv_sec * INT64_C(1000000000) + time.tv_nsec;
-}
-
-static void nap(long microseconds)
-{
-    struct timespec time = {0, microseconds * 1000};
-    while (nanosleep(&time, &time) < 0) {
-    }
-}
-
-static uint64_t work(void)
-{
-    uint64_t value = DIGEST_EMPTY;
-    for (uint64_t step = 0; step < WORK_STEPS; step++) {
-        value = digest_add_word(value, step);
-        __asm__ volatile("" : "+r"(value));
-    }
-    return value;
 }
 
 /* ---- The process ----------------------------------------------------------------------------- */
@@ -218,7 +157,6 @@ static void check_process(void)
 static sem_t ready, go_on;
 static pthread_mutex_t robust, inheriting;
 static int wake, full[2], tty_read[2], named_pipe = -1;
-static pthread_t threads[12];
 static char alternate[32768];
 static pid_t vforked, signalled;
 
@@ -236,7 +174,6 @@ static long queue_to(pid_t thread, int signal, int value)
     return syscall(SYS_rt_tgsigqueueinfo, getpid(), thread, signal, &info);
 }
 
-static pid_t own_number(void) { return (pid_t)syscall(SYS_gettid); }
 
 static unsigned long rounding(void)
 {
@@ -442,13 +379,6 @@ static void start(int index)
     pthread_create(&threads[index], NULL, begin, (void *)(intptr_t)index);
     while (sem_wait(&ready) < 0) {
     }
-}
-
-static void join(int index)
-{
-    pthread_join(threads[index], NULL);
-    for (int note = 0; note < notes[index].count; note++)
-        same(notes[index].what[note], notes[index].is_same[note]);
 }
 
 static void set_threads(void)
