@@ -891,16 +891,16 @@ fn own_terminal(call: &mut Call, number: u64) -> Result<(), Errno> {
     else {
         return Ok(());
     };
-    let is_told = file.flags & O_ASYNC != 0;
+    if file.flags & O_ASYNC == 0 {
+        return Ok(());
+    }
     let foreground = call.kernel.open.terminals.get(terminal);
     let foreground = foreground.map_or(0, |terminal| terminal.foreground);
     let owner = match foreground {
         group if group != 0 && !master => Owner::Group(group),
         _ => Owner::Process(call.process),
     };
-    if is_told {
-        call.kernel.rare.owners.entry(id).or_insert(owner);
-    }
+    call.kernel.rare.owners.entry(id).or_insert(owner);
     Ok(())
 }
 

@@ -264,9 +264,9 @@ pub(crate) fn prctl(call: &mut Call) -> Answer {
     }
 }
 
-/// The header of `capget` and `capset`: the process that is meant, 0 for the caller; `None` if the
-/// version was only asked for.
-fn capability_header(call: &mut Call) -> Result<Option<u64>, Errno> {
+/// The header of `capget` and `capset`: the process that is meant, 0 for the caller, and the bytes of
+/// its capabilities; `None` if the version was only asked for.
+fn capability_header(call: &mut Call) -> Result<Option<(u64, usize)>, Errno> {
     const VERSIONS: [u32; 3] = [0x1998_0330, 0x2007_1026, VERSION_3];
     const VERSION_3: u32 = 0x2008_0522;
     let [header, data, ..] = call.arguments;
@@ -284,36 +284,36 @@ fn capability_header(call: &mut Call) -> Result<Option<u64>, Errno> {
         return Err(Errno::EINVAL);
     }
     // The first version has 32 capabilities, the others twice as many.
-    call.arguments[2] = if version == VERSIONS[0] { 12 } else { 24 };
-    Ok(Some(u64::from(process)))
+    let bytes = if version == VERSIONS[0] { 12 } else { 24 };
+    Ok(Some((u64::from(process), bytes)))
 }
 
 /// `capget`: no capabilities.
 pub(crate) fn capget(call: &mut Call) -> Answer {
-    let Some(process) = capability_header(call)? else {
+    let Some((process, bytes)) = capability_header(call)? else {
         return Ok(0);
     };
     let known = call.kernel.processes.named(process, call.process);
     known.ok_or(Errno::ESRCH)?;
-    let [_, data, bytes, ..] = call.arguments;
+    let data = call.arguments[1];
     if data != 0 {
-        call.write(data, &[0; 24][..bytes as usize])?;
+        call.write(data, &[0; 24][..bytes])?;
     }
     Ok(0)
 }
 
 /// `capset`: whoever has none can keep none, and nothing else.
 pub(crate) fn capset(call: &mut Call) -> Answer {
-    let Some(process) = capability_header(call)? else {
+    let Some((process, bytes)) = capability_header(call)? else {
         return Ok(0);
     };
     if process != 0 && process != u64::from(call.process.0) {
         return Err(Errno::EPERM.into());
     }
-    let [_, data, bytes, ..] = call.arguments;
-    for word in 0..bytes / 4 {
+    let data = call.arguments[1];
+    for offset in (0..bytes as u64).step_by(4) {
         // What may be inherited, the second of three, is limited by what may be had, too.
-        if call.read_u32(data.wrapping_add(4 * word))? != 0 {
+        if call.read_u32(data.wrapping_add(offset))? != 0 {
             return Err(Errno::EPERM.into());
         }
     }

@@ -10,6 +10,8 @@ use crate::thread::Wait;
 use crate::timers::TimerClock;
 
 pub(crate) const TIMER_ABSTIME: u64 = 1;
+/// The clock that `adjtimex` means.
+const CLOCK_REALTIME: i32 = 0;
 
 /// What a clock counts.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -104,12 +106,18 @@ pub(crate) fn clock_settime(call: &mut Call) -> Answer {
 
 /// `adjtimex`: nobody adjusts the clock, and nobody may.
 pub(crate) fn adjtimex(call: &mut Call) -> Answer {
-    call.arguments = [0, call.arguments[0], 0, 0, 0, 0];
-    clock_adjtime(call)
+    let address = call.arguments[0];
+    adjust(call, CLOCK_REALTIME, address)
 }
 
-/// `clock_adjtime`: the state of a clock that was never set by another.
+/// `clock_adjtime`: nor any other clock.
 pub(crate) fn clock_adjtime(call: &mut Call) -> Answer {
+    let [clock, address, ..] = call.arguments;
+    adjust(call, clock as i32, address)
+}
+
+/// The state of a clock that was never set by another.
+fn adjust(call: &mut Call, clock: i32, address: u64) -> Answer {
     const TIMEX_BYTES: usize = 208;
     /// Of `adjtime`, only to be told what is left.
     const OFFSET_READ: u32 = 0xa001;
@@ -117,11 +125,10 @@ pub(crate) fn clock_adjtime(call: &mut Call) -> Answer {
     const ERROR_MAX: u64 = 16_000_000;
     const UNSYNCHRONISED: u64 = 64;
     const TIME_ERROR: u64 = 5;
-    let [clock, address, ..] = call.arguments;
     let modes = call.read_u32(address)?;
-    match clock as i32 {
-        0 if modes == 0 || modes == OFFSET_READ => {}
-        0 => return Err(Errno::EPERM.into()),
+    match clock {
+        CLOCK_REALTIME if modes == 0 || modes == OFFSET_READ => {}
+        CLOCK_REALTIME => return Err(Errno::EPERM.into()),
         1..=9 => return Err(Errno::EOPNOTSUPP.into()),
         _ => return Err(Errno::EINVAL.into()),
     }

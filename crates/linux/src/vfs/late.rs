@@ -158,8 +158,7 @@ impl FileSystem {
     fn hart_directories(&self, directory: InodeId) -> Result<usize, Errno> {
         let parent = self.directory(directory)?.parent;
         let names = self.directory(parent)?.entries.keys();
-        let is_hart = |name: &&str| hart_of(&format!("{SYSTEM}/cpu/{name}")).is_some();
-        Ok(names.map(AsRef::as_ref).filter(is_hart).count())
+        Ok(names.filter(|name| hart_named(name).is_some()).count())
     }
 
     /// True if a directory is the one about every process's descriptors.
@@ -188,8 +187,12 @@ impl FileSystem {
 
 /// The hart whose directory stands at a path.
 fn hart_of(path: &str) -> Option<usize> {
-    let number = path.strip_prefix(SYSTEM)?.strip_prefix("/cpu/cpu")?;
-    number.parse().ok()
+    hart_named(path.strip_prefix(SYSTEM)?.strip_prefix("/cpu/")?)
+}
+
+/// The hart whose directory has a name.
+fn hart_named(name: &str) -> Option<usize> {
+    name.strip_prefix("cpu")?.parse().ok()
 }
 
 /// The files about one cache of a hart, without their line ends.
