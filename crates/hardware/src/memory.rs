@@ -150,12 +150,7 @@ impl Memory {
     /// The bank of an address.
     #[inline]
     pub fn bank(&self, address: u64) -> usize {
-        self.controller.bank(address)
-    }
-
-    /// When the banks of a range will have done all that they were given.
-    pub fn banks_free_at(&self, address: u64, length: u64) -> Cycles {
-        self.controller.banks_free_at(address, length)
+        self.controller.placement().bank(address)
     }
 
     /// When a write to this address would start if it came at `now`.
@@ -178,7 +173,7 @@ impl Memory {
         }
         let address = line * LINE_BYTES as u64;
         self.check("reads", address, LINE_BYTES, now);
-        let opened = self.open_row(address, LINE_BYTES, Use::Read, now, statistics);
+        let opened = self.open_row(address, LINE_BYTES, LINE_BYTES, Use::Read, now, statistics);
         let done = self.controller.send(opened, LINE_BYTES);
         self.copy_to_dram(line, done, statistics);
         done
@@ -250,31 +245,32 @@ impl Memory {
         if !self.check("reads", address, length, now) {
             return now;
         }
-        let opened = self.open_row(address, length, Use::Read, now, statistics);
+        let opened = self.open_row(address, length, length, Use::Read, now, statistics);
         statistics.nvm_design_reads += 1;
         *self.operations(length, Traffic::Log, statistics) += 1;
         self.controller.send(opened, length)
     }
 
-    /// Reads a row into its bank's buffer.
+    /// Reads a row into its bank's buffer: so many bytes of it, which lie within `span`.
     fn open_row(
         &mut self,
         address: u64,
-        length: usize,
+        span: usize,
+        bytes: usize,
         what: Use,
         now: Cycles,
         statistics: &mut Statistics,
     ) -> Opened {
-        let opened = self.controller.open_row(address, length, what, now);
+        let opened = self.controller.open_row(address, span, what, now);
         statistics.nvm_reads += 1;
-        statistics.nvm_read_bytes += length as u64;
+        statistics.nvm_read_bytes += bytes as u64;
         statistics.nvm_read_wait_cycles += opened.start - now;
         opened
     }
 
     /// Copies whole rows, or parts of them, within the memory module: nothing crosses the link.
-    /// `from` and `to` lie at the same offset in their rows. All rows are read, then written, in
-    /// the order of their addresses, and each write is durable by itself.
+    /// `from` and `to` lie at the same offset in their rows. All rows are read, then written, and each
+    /// write is durable by itself.
     #[allow(clippy::too_many_arguments, reason = "both ends of the copy")]
     pub fn copy_within(
         &mut self,
@@ -286,7 +282,7 @@ impl Memory {
         not_before: Cycles,
         statistics: &mut Statistics,
     ) -> Accepted {
-        let row = 1 << self.controller.row_shift();
+        let row = 1 << self.controller.placement().row_shift();
         for (what, address) in [("reads", from), ("writes", to)] {
             let room = if from % row == to % row {
                 self.room(address, length, false)
@@ -300,25 +296,45 @@ impl Memory {
                 };
             }
         }
+        let placement = self.controller.placement().clone();
+        let by_row = |place| placement.by_row(place, length as u64);
+        // Where lines are dealt out, all that a row has of the range is one operation.
+        let counted = |place, bytes: usize| {
+            let by_lines = placement.unit_shift(place) < placement.row_shift();
+            if by_lines { length } else { bytes }
+        };
         let mut opened = now;
-        for (start, piece) in self.controller.pieces(from, length as u64) {
-            let read = self.open_row(start, piece, Use::ReadWithin, now, statistics);
+        for row in by_row(from) {
+            let (start, span, bytes) = extent(&row);
+            let read = self.open_row(start, span, bytes, Use::ReadWithin, now, statistics);
             opened = opened.max(self.controller.end_read(read));
             statistics.nvm_design_reads += 1;
-            *self.operations(piece, traffic, statistics) += 1;
+            *self.operations(counted(start, bytes), traffic, statistics) += 1;
         }
+        let after = not_before.max(opened);
+        let newest: Box<[u8]> = self.arena.slice(from, length).into();
         let mut done = Accepted {
             accepted: now,
             durable: now,
         };
-        let bytes: Box<[u8]> = self.arena.slice(from, length).into();
-        for (place, piece) in self.controller.pieces(to, length as u64) {
-            let at = (place - to) as usize;
-            let displaced = Displaced::Block(self.arena.slice(place, piece).into());
-            self.arena.write(place, &bytes[at..at + piece]);
-            let after = not_before.max(opened);
-            let place = (place, piece);
-            done = self.accept(place, displaced, traffic, now, after, false, statistics);
+        for row in by_row(to) {
+            let (address, span, bytes) = extent(&row);
+            let request = WriteRequest {
+                address,
+                length: span,
+                crosses_link: false,
+                not_before: after,
+            };
+            let counted = counted(address, bytes);
+            let written = self.accept(&request, (bytes, counted), traffic, now, statistics);
+            for (place, piece) in row {
+                let displaced = Displaced::Block(self.arena.slice(place, piece).into());
+                let at = (place - to) as usize;
+                self.arena.write(place, &newest[at..at + piece]);
+                self.wait(&written, place, displaced);
+            }
+            done.accepted = written.accepted;
+            done.durable = done.durable.max(written.done);
         }
         done
     }
@@ -330,7 +346,7 @@ impl Memory {
             return Err("which are not in the NVM");
         }
         let last = address + length as u64 - 1;
-        let shift = self.controller.unit_shift(address);
+        let shift = self.controller.placement().unit_shift(address);
         if in_one_row && address >> shift != last >> shift {
             return Err("which do not lie within one row (nvm.row_bytes)");
         }
@@ -370,7 +386,7 @@ impl Memory {
         traffic: Traffic,
         statistics: &'s mut Statistics,
     ) -> &'s mut u64 {
-        if length >> self.controller.row_shift() > 0 {
+        if length >> self.controller.placement().row_shift() > 0 {
             &mut statistics.nvm_operations_sequential
         } else if traffic == Traffic::WriteBack {
             &mut statistics.nvm_operations_write_back
@@ -401,7 +417,7 @@ impl Memory {
         let displaced = Displaced::Line(behind.unwrap_or(*self.arena.line(address)));
         self.arena.write_line(address, bytes);
         let place = (address, LINE_BYTES);
-        let done = self.accept(place, displaced, traffic, now, not_before, true, statistics);
+        let done = self.write(place, displaced, traffic, now, not_before, statistics);
         self.copy_to_dram(line, done.accepted, statistics);
         done
     }
@@ -425,35 +441,45 @@ impl Memory {
         let displaced = Displaced::Block(self.arena.slice(address, bytes.len()).into());
         self.arena.write(address, bytes);
         let place = (address, bytes.len());
-        self.accept(place, displaced, traffic, now, not_before, true, statistics)
+        self.write(place, displaced, traffic, now, not_before, statistics)
     }
 
-    #[allow(
-        clippy::too_many_arguments,
-        reason = "one place for all kinds of write"
-    )]
-    fn accept(
+    /// Accepts the write of bytes that lie together.
+    #[inline]
+    fn write(
         &mut self,
         (address, length): (u64, usize),
         displaced: Displaced,
         traffic: Traffic,
         now: Cycles,
         not_before: Cycles,
-        crosses_link: bool,
         statistics: &mut Statistics,
     ) -> Accepted {
         let request = WriteRequest {
             address,
             length,
-            crosses_link,
-            ordered: matches!(traffic, Traffic::Log | Traffic::Metadata),
+            crosses_link: true,
             not_before,
         };
-        let Written {
-            accepted,
-            start,
-            done,
-        } = self.controller.write(&request, now);
+        let written = self.accept(&request, (length, length), traffic, now, statistics);
+        self.wait(&written, address, displaced);
+        Accepted {
+            accepted: written.accepted,
+            durable: written.done,
+        }
+    }
+
+    /// Accepts one row operation that writes so many bytes, and counts it as one of so many.
+    #[inline]
+    fn accept(
+        &mut self,
+        request: &WriteRequest,
+        (bytes, counted): (usize, usize),
+        traffic: Traffic,
+        now: Cycles,
+        statistics: &mut Statistics,
+    ) -> Written {
+        let written = self.controller.write(request, now);
         while self
             .waiting
             .front()
@@ -462,31 +488,34 @@ impl Memory {
             self.waiting.pop_front();
         }
         if let Some(times) = &mut self.persistence_times {
-            times.extend([start, done]);
+            times.extend([written.start, written.done]);
         }
-        self.waiting.push_back(Waiting {
-            start,
-            done,
-            address,
-            displaced,
-        });
-        let bytes = length as u64;
         statistics.nvm_writes += 1;
-        statistics.nvm_written_bytes_total += bytes;
-        statistics.nvm_write_queue_wait_cycles += accepted - now;
-        *self.operations(length, traffic, statistics) += 1;
+        statistics.nvm_written_bytes_total += bytes as u64;
+        statistics.nvm_write_queue_wait_cycles += written.accepted - now;
+        *self.operations(counted, traffic, statistics) += 1;
         *match traffic {
-            Traffic::WriteBack | Traffic::Flush if self.context_range.contains(&address) => {
+            Traffic::WriteBack | Traffic::Flush
+                if self.context_range.contains(&request.address) =>
+            {
                 &mut statistics.nvm_written_bytes_context
             }
             Traffic::WriteBack | Traffic::Flush => &mut statistics.nvm_written_bytes_data,
             Traffic::Log => &mut statistics.nvm_written_bytes_log,
             Traffic::Metadata => &mut statistics.nvm_written_bytes_metadata,
-        } += bytes;
-        Accepted {
-            accepted,
-            durable: done,
-        }
+        } += bytes as u64;
+        written
+    }
+
+    /// Keeps what an accepted write displaced, until it is durable and nobody asks any more.
+    #[inline]
+    fn wait(&mut self, written: &Written, address: u64, displaced: Displaced) {
+        self.waiting.push_back(Waiting {
+            start: written.start,
+            done: written.done,
+            address,
+            displaced,
+        });
     }
 
     /// What the NVM has of a line, with every write that it has accepted: the arena has the DRAM's
@@ -573,4 +602,12 @@ impl Memory {
             self.arena.write(*address, bytes);
         }
     }
+}
+
+/// Of what one row has of a range: where it starts, how far it reaches, and its bytes.
+fn extent(row: &[(u64, usize)]) -> (u64, usize, usize) {
+    let start = row.first().map_or(0, |first| first.0);
+    let end = row.last().map_or(0, |last| last.0 + last.1 as u64);
+    let bytes = row.iter().map(|piece| piece.1).sum();
+    (start, (end - start) as usize, bytes)
 }

@@ -1,8 +1,8 @@
 //! A bounded queue of the controller: how many requests it holds when.
 //!
 //! Always true here: an entry is taken from acceptance to completion. A request that is dated ahead
-//! takes its entry from then on only, so it keeps nobody waiting before; but in start order and under
-//! FR-FCFS it takes it at once.
+//! takes its entry from then on only, so it keeps nobody waiting before; but in start order it takes it
+//! at once.
 
 use std::collections::VecDeque;
 
@@ -64,7 +64,7 @@ impl Queue {
     pub fn hold(&mut self, accepted: Cycles, done: Cycles) {
         let at = match self.scheduling {
             Scheduling::StartOrder => self.requests.len(),
-            _ => (self.requests).partition_point(|request| request.done <= done),
+            Scheduling::Fcfs => (self.requests).partition_point(|request| request.done <= done),
         };
         self.requests.insert(at, Request { accepted, done });
         if self.requests.len() > self.entries * REMEMBERED {

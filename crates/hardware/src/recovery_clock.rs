@@ -69,37 +69,36 @@ impl RecoveryClock {
 
     /// Recovery reads bytes.
     pub fn read(&mut self, address: u64, length: usize) {
-        self.by_row(address, length, |clock, address, length| {
-            let lines = line_of(address)..=line_of(address + length as u64 - 1);
-            let missing = lines.filter(|&line| clock.cache(line)).count();
+        for row in self.controller.placement().by_row(address, length as u64) {
+            let missing = lines(&row).filter(|&line| self.cache(line)).count();
             if missing == 0 {
-                return;
+                continue;
             }
             let bytes = missing * LINE_BYTES;
-            let opened = clock.controller.open_row(address, bytes, Use::Read, 0);
-            clock.arrived = clock.arrived.max(clock.controller.send(opened, bytes));
-            clock.cost.reads += 1;
-            clock.cost.read_bytes += bytes as u64;
-        });
+            let opened = self.controller.open_row(row[0].0, bytes, Use::Read, 0);
+            self.arrived = self.arrived.max(self.controller.send(opened, bytes));
+            self.cost.reads += 1;
+            self.cost.read_bytes += bytes as u64;
+        }
     }
 
     /// Recovery writes bytes.
     pub fn write(&mut self, address: u64, length: usize) {
-        self.by_row(address, length, |clock, address, length| {
-            for line in line_of(address)..=line_of(address + length as u64 - 1) {
-                clock.cache(line);
+        for row in self.controller.placement().by_row(address, length as u64) {
+            for line in lines(&row) {
+                self.cache(line);
             }
+            let bytes = row.iter().map(|piece| piece.1).sum();
             let request = WriteRequest {
-                address,
-                length,
+                address: row[0].0,
+                length: bytes,
                 crosses_link: true,
-                ordered: false,
                 not_before: 0,
             };
-            clock.controller.write(&request, clock.arrived);
-            clock.cost.writes += 1;
-            clock.cost.written_bytes += length as u64;
-        });
+            self.controller.write(&request, self.arrived);
+            self.cost.writes += 1;
+            self.cost.written_bytes += bytes as u64;
+        }
     }
 
     /// Recovery loads a line into the DRAM.
@@ -127,10 +126,10 @@ impl RecoveryClock {
         let set = (line % self.cached.len() as u64) as usize;
         std::mem::replace(&mut self.cached[set], line + 1) != line + 1
     }
+}
 
-    fn by_row(&mut self, address: u64, length: usize, each: impl Fn(&mut Self, u64, usize)) {
-        for (address, length) in self.controller.pieces(address, length as u64) {
-            each(self, address, length);
-        }
-    }
+/// The lines of what one row has of a range.
+fn lines(row: &[(u64, usize)]) -> impl Iterator<Item = LineNumber> {
+    row.iter()
+        .flat_map(|&(address, length)| line_of(address)..=line_of(address + length as u64 - 1))
 }

@@ -109,9 +109,6 @@ pub enum Scheduling {
     Fcfs,
     /// No request starts before an earlier one has started, whatever their banks.
     StartOrder,
-    /// First ready, first come, first served: a request whose bank is free may pass others. Writes of
-    /// a design's log and metadata keep their order with regard to every other write.
-    FrFcfs,
 }
 
 /// By what the addresses of programs and the kernel are dealt out to the banks. What designs keep beside

@@ -3,7 +3,7 @@
 
 mod support;
 
-use perdure_hardware::controller::bank_of_row;
+use perdure_hardware::placement::bank_of_row;
 use perdure_hardware::recovery_clock::{RecoveryClock, RecoveryCost};
 use perdure_hardware::time::Cycles;
 use support::table_iv;

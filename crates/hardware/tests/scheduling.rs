@@ -6,9 +6,9 @@
 mod support;
 
 use perdure_hardware::arena::Arena;
-use perdure_hardware::controller::bank_of_row;
 use perdure_hardware::line::{LINE_BYTES, Line};
 use perdure_hardware::memory::{Memory, Traffic};
+use perdure_hardware::placement::bank_of_row;
 use perdure_hardware::specification::{Interleaving, Scheduling, Specification};
 use perdure_hardware::statistics::Statistics;
 use perdure_hardware::time::Cycles;

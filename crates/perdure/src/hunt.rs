@@ -75,10 +75,7 @@ const MACHINES: &[Choice] = &[
     ("nvm.row_read_ns", &["10", "500"]),
     ("nvm.row_write_ns", &["10", "4000"]),
     ("nvm.write_queue_entries", &["1", "2", "8"]),
-    (
-        "nvm.scheduling",
-        &["\"fcfs\"", "\"start-order\"", "\"fr-fcfs\""],
-    ),
+    ("nvm.scheduling", &["\"fcfs\"", "\"start-order\""]),
     ("nvm.home_interleaving", &["\"line\"", "\"row\""]),
     ("scheduling.lookahead_cycles", &["1", "1000", "20000"]),
     ("scheduling.slice_cycles", &["5000", "50000"]),

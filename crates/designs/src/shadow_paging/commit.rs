@@ -37,9 +37,6 @@ pub enum Stage {
     Retiring,
 }
 
-/// Copies home that the memory module chooses from.
-const COPY_WINDOW: usize = 16;
-
 const EVENT_COMMIT_PROCEEDS: u32 = 1;
 const EVENT_COMMITTED: u32 = 2;
 
@@ -159,21 +156,10 @@ impl ShadowPaging {
         } = hardware;
         let flush = Traffic::Flush;
         let mut time = now;
-        let mut left = self.written.iter().map(|&slot| {
+        for &slot in &self.written {
             let page = self.table.key(slot).expect("a written page has its entry");
             let from = self.places.shadow_page(self.frame(slot));
-            (from, page * PAGE_BYTES)
-        });
-        let mut window: Vec<(u64, u64)> = left.by_ref().take(COPY_WINDOW).collect();
-        // Of the copies in the window, the one whose banks are free first is next.
-        while let Some(next) = (0..window.len()).min_by_key(|&index| {
-            let (from, to) = window[index];
-            let free = |page| memory.banks_free_at(page, PAGE_BYTES);
-            free(from).max(free(to))
-        }) {
-            let (from, to) = window.remove(next);
-            window.extend(left.next());
-            let length = PAGE_BYTES as usize;
+            let (to, length) = (page * PAGE_BYTES, PAGE_BYTES as usize);
             let done = memory.copy_within(from, to, length, flush, time, not_before, statistics);
             time = done.accepted;
             statistics.shadow_pages_written_back += 1;

@@ -62,7 +62,7 @@ pub const TINY: Geometry = Geometry {
     banks: 16,
     row_bytes: 2048,
     scheduling: Scheduling::Fcfs,
-    home_interleaving: Interleaving::Row,
+    home_interleaving: Interleaving::Line,
     write_queue_entries: 8,
     dram: false,
     eid_bits: 4,
@@ -82,6 +82,8 @@ pub const TINY: Geometry = Geometry {
 
 pub const DIRECT_MAPPED: Geometry = Geometry {
     name: "direct-mapped",
+    scheduling: Scheduling::StartOrder,
+    home_interleaving: Interleaving::Row,
     l1d: (4, 1),
     l2: (8, 1),
     llc: (16, 1),
@@ -111,6 +113,7 @@ pub const MANY_HARTS: Geometry = Geometry {
 /// Two-bit tags: three epochs may be outstanding, and tags wrap at every fourth.
 pub const NARROW_TAGS: Geometry = Geometry {
     name: "narrow tags",
+    home_interleaving: Interleaving::Row,
     harts: 2,
     eid_bits: 2,
     acs_gap: 1,
@@ -169,9 +172,6 @@ pub const TINY_LOG: Geometry = Geometry {
 /// A log that a long epoch fills: epochs end early, again and again.
 pub const FULL_LOG: Geometry = Geometry {
     name: "full log",
-    // Where harts need not wait for the log's blocks, which go one behind the other, they fill so short
-    // a log before enough of it can expire.
-    scheduling: Scheduling::StartOrder,
     undo_buffer_bytes: 256,
     log_limit_bytes: 64 << 10,
     epoch_stores: 2000,
@@ -195,7 +195,6 @@ pub const ONE_BANK: Geometry = Geometry {
 /// Many banks, hardly any link time: as many writes in flight at once as can be.
 pub const PARALLEL_MEDIA: Geometry = Geometry {
     name: "parallel media",
-    home_interleaving: Interleaving::Line,
     harts: 2,
     banks: 256,
     write_queue_entries: 64,
@@ -213,7 +212,6 @@ pub const PARALLEL_MEDIA: Geometry = Geometry {
 pub const BEHIND_DRAM: Geometry = Geometry {
     name: "behind DRAM",
     dram: true,
-    scheduling: Scheduling::FrFcfs,
     lines: 400,
     hot_lines: 40,
     ..MANY_HARTS
@@ -254,7 +252,6 @@ pub const SHORT_ROWS: [Geometry; 2] = [ROWS_OF_LINES, LINES_BEHIND_DRAM];
 /// L2s that harts share: two of them have one, the third has the other to itself.
 pub const SHARED_L2S: Geometry = Geometry {
     name: "shared L2s",
-    home_interleaving: Interleaving::Line,
     harts: 3,
     l2_harts: 2,
     l2: (4, 2),

@@ -63,7 +63,7 @@ pub fn machines() -> Vec<Machine> {
         banks: 16,
         row_bytes: 2048,
         write_queue_entries: 8,
-        scheduling: Scheduling::FrFcfs,
+        scheduling: Scheduling::Fcfs,
         parameters: parameters(2, 1, 8, 8192 * KIB, 512 * KIB),
         pages: 12,
         page_stride: 1,

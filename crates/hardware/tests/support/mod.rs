@@ -46,7 +46,7 @@ pub fn table_iv(harts: usize) -> Specification {
         },
         nvm: Nvm {
             bytes: 64 << 20,
-            scheduling: Scheduling::StartOrder,
+            scheduling: Scheduling::Fcfs,
             home_interleaving: Interleaving::Row,
             page_policy: PagePolicy::Closed,
             banks: 16,
