@@ -33,6 +33,7 @@ use perdure_hardware::memory::{Accepted, Traffic};
 use perdure_hardware::policy::{
     Cause, CrossVersionStore, Evicted, Eviction, Policy, PolicyFailure,
 };
+use perdure_hardware::specification::Interleaving;
 use perdure_hardware::statistics::Statistics;
 use perdure_hardware::time::Cycles;
 use serde::{Deserialize, Serialize};
@@ -511,9 +512,27 @@ impl Thynvm {
         if specification.nvm.row_bytes as u64 <= PAGE_BYTES {
             return memory.copy_within(from, to, length, traffic, now, 0, statistics);
         }
-        let arrived = memory.read_block(from, length, now, statistics);
+        // One end of the copy is home, whose lines may be dealt out to the banks.
+        let unit = match specification.nvm.home_interleaving {
+            Interleaving::Line => LINE_BYTES,
+            Interleaving::Row => length,
+        };
+        let units = || (0..length).step_by(unit);
+        let arrived = units().fold(now, |arrived, at| {
+            arrived.max(memory.read_block(from + at as u64, unit, now, statistics))
+        });
         let bytes = memory.arena.slice(from, length).to_vec();
-        memory.write_block(to, &bytes, traffic, arrived, 0, statistics)
+        let mut done = Accepted {
+            accepted: arrived,
+            durable: arrived,
+        };
+        for at in units() {
+            let (place, part) = (to + at as u64, &bytes[at..at + unit]);
+            let one = memory.write_block(place, part, traffic, done.accepted, 0, statistics);
+            done.accepted = one.accepted;
+            done.durable = done.durable.max(one.durable);
+        }
+        done
     }
 }
 

@@ -82,7 +82,6 @@ pub const TINY: Geometry = Geometry {
 
 pub const DIRECT_MAPPED: Geometry = Geometry {
     name: "direct-mapped",
-    scheduling: Scheduling::StartOrder,
     home_interleaving: Interleaving::Row,
     l1d: (4, 1),
     l2: (8, 1),
@@ -113,6 +112,7 @@ pub const MANY_HARTS: Geometry = Geometry {
 /// Two-bit tags: three epochs may be outstanding, and tags wrap at every fourth.
 pub const NARROW_TAGS: Geometry = Geometry {
     name: "narrow tags",
+    scheduling: Scheduling::StartOrder,
     home_interleaving: Interleaving::Row,
     harts: 2,
     eid_bits: 2,
