@@ -222,6 +222,60 @@ def test_operations_are_relative_to_what_ideal_evicts():
     assert operations(region(**kinds), region(), 1) is None
 
 
+@pytest.mark.parametrize(
+    ("name", "counters", "value"),
+    [
+        # 2 MB are 32,768 lines; two million cycles are a millisecond.
+        ("flush-time", {"flush__lines": 16_384, "flush__stall": 1e6}, 1.0),
+        ("flush-share", {"flush__stall": 25}, 25.0),
+        ("epoch-wait", {"epoch__wait": 50}, 50.0),
+        ("forced-flushes", {"llc__write_backs": 200, "picl__undo_flushes__forced": 1}, 0.5),
+        ("false-matches", {"llc__write_backs": 200, "picl__bloom_false_matches": 2}, 1.0),
+        ("undo-from-clean", {"picl__undo_entries": 8, "picl__undo_entries__from_clean": 6}, 75.0),
+        # Of 100 cycles with two epochs' ends: 150 cycles on average are three epochs.
+        (
+            "persist-latency",
+            {"epoch__persisted": 4, "epoch__committed": 2, "epoch__to_persisted": 600},
+            3.0,
+        ),
+        ("output-commit", {"epoch__forced": 2, "core__persist_stall": 8e6}, 2.0),
+        (
+            "operations-per-line",
+            {
+                "nvm__operations__random": 20,
+                "nvm__operations__write_back": 10,
+                "nvm__written_bytes__data": 9 * 64,
+                "nvm__written_bytes__context": 64,
+            },
+            3.0,
+        ),
+        (
+            "stores-per-line",
+            {"l1d__stores": 400, "picl__undo_entries": 3, "nvm__written_bytes__data": 64},
+            100.0,
+        ),
+    ],
+)
+def test_what_else_is_counted(name, counters, value):
+    compute = metrics.metric(name).compute
+    assert compute(region(**counters), None, 1) == {None: pytest.approx(value)}
+    if name not in ("flush-share", "epoch-wait"):
+        assert compute(region(), None, 1) is None
+
+
+def test_the_longest_recovery_counts():
+    time, multiple = (metrics.metric(f"recovery-{one}").compute for one in ("time", "multiple"))
+
+    def cut(worst):
+        return {**region(), "cut_cost": {"recovery_cycles": {"median": 1, "worst": worst}}}
+
+    assert time(cut(3e6), None, 1) == {None: 1.5}
+    assert multiple(cut(3e6), cut(1e6), 1) == {None: 3.0}
+    unprobed = {**region(), "cut_cost": {}}
+    assert time(unprobed, None, 1) is None
+    assert multiple(cut(3e6), unprobed, 1) is None
+
+
 def made(design, *numbers, axis=None, part=None):
     return [
         Value(f"s{index}", design, axis, part, number, ("k",))
