@@ -24,6 +24,7 @@ const DEMAND: Demand = Demand {
 const fn walk(walk_lines_per_step: usize) -> Parameters {
     Parameters {
         walk_lines_per_step,
+        table_takes_time: true,
     }
 }
 

@@ -1052,6 +1052,7 @@ impl Hardware {
         statistics.l1d_accesses = self.cores.iter().map(|core| core.accesses).sum();
         statistics.l1i_accesses = self.cores.iter().map(|core| core.fetches).sum();
         statistics.l1d_stores = self.cores.iter().map(|core| core.stores).sum();
+        statistics.nvm_drained_at_cycle = self.memory.drained_at();
         statistics
     }
 

@@ -30,6 +30,7 @@ pub mod memory;
 mod noninclusive;
 pub mod placement;
 pub mod policy;
+pub mod posted;
 pub mod queue;
 pub mod random;
 pub mod recovery_clock;

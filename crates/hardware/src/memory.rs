@@ -21,6 +21,7 @@ use crate::contract::Contract;
 use crate::controller::{Controller, Opened, WriteRequest, Written};
 use crate::dram::Dram;
 use crate::line::{LINE_BYTES, Line, LineNumber};
+use crate::posted::PostedWrites;
 use crate::random::Random;
 use crate::specification::Specification;
 use crate::statistics::Statistics;
@@ -130,6 +131,8 @@ pub struct Memory {
     /// Lines here hold processor and kernel contexts; only statistics care.
     context_range: Range<u64>,
     controller: Controller,
+    /// Instead of the controller, for writes.
+    posted: Option<PostedWrites>,
 }
 
 impl Memory {
@@ -144,6 +147,7 @@ impl Memory {
             horizon: 0,
             context_range,
             controller: Controller::new(specification),
+            posted: PostedWrites::new(specification),
         }
     }
 
@@ -155,6 +159,9 @@ impl Memory {
 
     /// When a write to this address would start if it came at `now`.
     pub fn could_start_at(&self, address: u64, now: Cycles) -> Cycles {
+        if self.posted.is_some() {
+            return now;
+        }
         self.controller.could_start_at(address, now)
     }
 
@@ -326,7 +333,8 @@ impl Memory {
                 not_before: after,
             };
             let counted = counted(address, bytes);
-            let written = self.accept(&request, (bytes, counted), traffic, now, statistics);
+            let (home, size) = (address / LINE_BYTES as u64, (bytes, counted));
+            let written = self.accept(&request, home, size, traffic, now, statistics);
             for (place, piece) in row {
                 let displaced = Displaced::Block(self.arena.slice(place, piece).into());
                 let at = (place - to) as usize;
@@ -406,6 +414,21 @@ impl Memory {
         not_before: Cycles,
         statistics: &mut Statistics,
     ) -> Accepted {
+        self.write_line_of(line, line, bytes, traffic, now, not_before, statistics)
+    }
+
+    /// The same for bytes that belong to the program's line `home`, and lie elsewhere.
+    #[allow(clippy::too_many_arguments, reason = "whose line, and where")]
+    pub fn write_line_of(
+        &mut self,
+        home: LineNumber,
+        line: LineNumber,
+        bytes: &Line,
+        traffic: Traffic,
+        now: Cycles,
+        not_before: Cycles,
+        statistics: &mut Statistics,
+    ) -> Accepted {
         let address = line * LINE_BYTES as u64;
         if !self.check("writes", address, LINE_BYTES, now) {
             return Accepted {
@@ -416,7 +439,7 @@ impl Memory {
         let behind = self.dram.as_mut().and_then(|dram| dram.catches_up(line));
         let displaced = Displaced::Line(behind.unwrap_or(*self.arena.line(address)));
         self.arena.write_line(address, bytes);
-        let place = (address, LINE_BYTES);
+        let place = (address, LINE_BYTES, home);
         let done = self.write(place, displaced, traffic, now, not_before, statistics);
         self.copy_to_dram(line, done.accepted, statistics);
         done
@@ -432,6 +455,22 @@ impl Memory {
         not_before: Cycles,
         statistics: &mut Statistics,
     ) -> Accepted {
+        let home = address / LINE_BYTES as u64;
+        self.write_block_of(home, address, bytes, traffic, now, not_before, statistics)
+    }
+
+    /// The same for bytes that belong to the program's line `home`.
+    #[allow(clippy::too_many_arguments, reason = "whose bytes, and where")]
+    pub fn write_block_of(
+        &mut self,
+        home: LineNumber,
+        address: u64,
+        bytes: &[u8],
+        traffic: Traffic,
+        now: Cycles,
+        not_before: Cycles,
+        statistics: &mut Statistics,
+    ) -> Accepted {
         if !self.check("writes", address, bytes.len(), now) {
             return Accepted {
                 accepted: now,
@@ -440,7 +479,7 @@ impl Memory {
         }
         let displaced = Displaced::Block(self.arena.slice(address, bytes.len()).into());
         self.arena.write(address, bytes);
-        let place = (address, bytes.len());
+        let place = (address, bytes.len(), home);
         self.write(place, displaced, traffic, now, not_before, statistics)
     }
 
@@ -448,7 +487,7 @@ impl Memory {
     #[inline]
     fn write(
         &mut self,
-        (address, length): (u64, usize),
+        (address, length, home): (u64, usize, LineNumber),
         displaced: Displaced,
         traffic: Traffic,
         now: Cycles,
@@ -461,7 +500,7 @@ impl Memory {
             crosses_link: true,
             not_before,
         };
-        let written = self.accept(&request, (length, length), traffic, now, statistics);
+        let written = self.accept(&request, home, (length, length), traffic, now, statistics);
         self.wait(&written, address, displaced);
         Accepted {
             accepted: written.accepted,
@@ -474,12 +513,16 @@ impl Memory {
     fn accept(
         &mut self,
         request: &WriteRequest,
+        home: LineNumber,
         (bytes, counted): (usize, usize),
         traffic: Traffic,
         now: Cycles,
         statistics: &mut Statistics,
     ) -> Written {
-        let written = self.controller.write(request, now);
+        let written = match &mut self.posted {
+            Some(posted) => posted.write(request.address, bytes, home, now),
+            None => self.controller.write(request, now),
+        };
         while self
             .waiting
             .front()
@@ -536,9 +579,54 @@ impl Memory {
         self.horizon
     }
 
-    /// When the last accepted write will be durable.
+    /// When the last accepted write will be durable, for whoever waits for that.
     pub fn quiet_at(&self) -> Cycles {
-        self.controller.quiet_at()
+        match &self.posted {
+            Some(posted) => posted.quiet_at(),
+            None => self.controller.quiet_at(),
+        }
+    }
+
+    /// When the NVM is done with every write that it was given.
+    pub fn drained_at(&self) -> Cycles {
+        match &self.posted {
+            Some(posted) => posted.drained_at(),
+            None => self.controller.quiet_at(),
+        }
+    }
+
+    /// Where writes are posted: this design's cost is that it waits until they are durable. Others do
+    /// not wait for anything there.
+    pub fn count_durability(&mut self) {
+        if let Some(posted) = &mut self.posted {
+            posted.count_durability();
+        }
+    }
+
+    /// Where writes are posted to the banks of the lines that they belong to: writes a block of several
+    /// lines' entries, each as a write by itself, of so many bytes, to its line's bank. The block's header
+    /// takes no time. False elsewhere, where nothing is done.
+    pub fn post_entries(
+        &mut self,
+        address: u64,
+        bytes: &[u8],
+        entries: (usize, &mut dyn Iterator<Item = LineNumber>),
+        now: Cycles,
+        statistics: &mut Statistics,
+    ) -> bool {
+        let Some(posted) = (self.posted.as_mut()).filter(|posted| posted.by_home_line()) else {
+            return false;
+        };
+        self.arena.write(address, bytes);
+        let (length, lines) = entries;
+        for line in lines {
+            posted.write(address, length, line, now);
+            statistics.nvm_writes += 1;
+            statistics.nvm_operations_random += 1;
+        }
+        statistics.nvm_written_bytes_total += bytes.len() as u64;
+        statistics.nvm_written_bytes_log += bytes.len() as u64;
+        true
     }
 
     /// When everything accepted for a line will be durable; 0 if nothing waits.

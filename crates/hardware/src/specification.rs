@@ -176,6 +176,17 @@ pub struct Dram {
     pub frequency_mhz: u64,
 }
 
+/// Writes as no machine has them, for comparison with a model that has: timing only, and no promise
+/// holds.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Posted {
+    /// Every write to the NVM is taken at once and queues on its bank without bound.
+    pub writes: bool,
+    /// The bank is that of the program's line that a write belongs to, by its number's low bits.
+    pub banks_by_home_line: bool,
+}
+
 /// The substrate's specification.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -198,6 +209,8 @@ pub struct Specification {
     pub nvm: Nvm,
     /// DRAM in front of it.
     pub dram: Dram,
+    /// Posted writes.
+    pub posted: Posted,
 }
 
 /// A geometry that cannot be built.
@@ -423,6 +436,12 @@ impl Specification {
             "nvm.write_queue_entries",
             &nvm.write_queue_entries,
             "must be 1 to 4096",
+        )?;
+        require(
+            self.posted.writes || !self.posted.banks_by_home_line,
+            "posted.banks_by_home_line",
+            &self.posted.banks_by_home_line,
+            "needs posted.writes = true",
         )?;
         self.dram.validate()
     }

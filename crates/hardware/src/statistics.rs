@@ -35,6 +35,7 @@ macro_rules! statistics {
                     epoch_to_persisted_longest_cycles: self.epoch_to_persisted_longest_cycles,
                     log_bytes_live_peak: self.log_bytes_live_peak,
                     log_extents: self.log_extents,
+                    nvm_drained_at_cycle: self.nvm_drained_at_cycle,
                     nvoverlay_master_bytes_now: self.nvoverlay_master_bytes_now,
                     nvoverlay_master_lines: self.nvoverlay_master_lines,
                     nvoverlay_extents: self.nvoverlay_extents,
@@ -149,6 +150,7 @@ statistics! {
     nvm_read_wait_cycles, "nvm.read_wait", "cycles", "time that reads waited in the controller";
     nvm_writes, "nvm.writes", "operations", "row writes at the NVM";
     nvm_write_queue_wait_cycles, "nvm.write_queue_wait", "cycles", "time that senders waited for a write-queue entry";
+    nvm_drained_at_cycle, "nvm.drained_at", "cycles", "when the NVM is done with every write that it was given so far";
     nvm_operations_sequential, "nvm.operations.sequential", "operations", "operations that read or wrote a whole row, all by the design";
     nvm_operations_random, "nvm.operations.random", "operations", "smaller reads and writes by the design: flushed and scanned lines, log, tables, registers";
     nvm_operations_write_back, "nvm.operations.write_back", "operations", "evicted lines written";

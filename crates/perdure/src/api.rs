@@ -210,6 +210,14 @@ pub fn run(request: &str, observer: &dyn Observer) -> Result<String, Error> {
     let request = Request::parse(request)?;
     let prepared = request.prepare()?;
     let bug = visit(&request.design, PlantedBug(request.planted_bug.as_deref()))??;
+    let asks = [
+        ("--snapshots", request.snapshots.is_some()),
+        ("replication", request.replicate_to.is_some()),
+        ("--probe-cuts", request.probe_cuts),
+    ];
+    for (what, _) in asks.iter().filter(|(_, asked)| *asked) {
+        prepared.configuration.refuse_timing_only(what)?;
+    }
     if let Some(directory) = &request.snapshots {
         keep::check(directory, &request.design)?;
     }
@@ -257,6 +265,7 @@ fn cut_request(request: &Request, observer: &dyn Observer) -> Result<String, Err
         ));
     }
     let prepared = request.prepare()?;
+    prepared.configuration.refuse_timing_only("a power cut")?;
     let bug = visit(&request.design, PlantedBug(request.planted_bug.as_deref()))??;
     Ok(visit(
         &request.design,
@@ -518,6 +527,7 @@ pub fn mutants(request: &str, observer: &dyn Observer) -> Result<String, Error> 
 /// Cuts machines drawn by seeds until something fails, or as long as was asked for.
 pub fn hunt(request: &str, observer: &dyn Observer) -> Result<String, Error> {
     let hunt: Hunt = parsed(request)?;
+    (hunt.request.configuration()?).refuse_timing_only("a hunt for cuts that fail")?;
     visit(
         &hunt.request.design,
         PlantedBug(hunt.request.planted_bug.as_deref()),

@@ -10,7 +10,7 @@
 use perdure_designs::{Design, Visitor, with_design};
 use perdure_hardware::line::LINE_BYTES;
 use perdure_hardware::specification::{
-    Core, Dram, Inclusion, Link, Nvm, Private, Second, Shared, Specification,
+    Core, Dram, Inclusion, Link, Nvm, Posted, Private, Second, Shared, Specification,
 };
 use perdure_linux::{CacheKind, CpuCache};
 use serde::{Deserialize, Serialize};
@@ -27,14 +27,27 @@ pub const LEAST_EPOCH_STORES: u64 = 100;
 /// Most instructions or stores of a step of the schedule.
 const MOST_SCHEDULED: u64 = 1_000_000_000_000_000;
 
+/// Whose stores are counted for an epoch's end. Where domains have epochs of their own, each counts those
+/// of its harts, one by one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Counted {
+    /// Each hart's by itself: the first to have made so many ends the epoch of all.
+    Hart,
+    /// Those of all harts together.
+    All,
+}
+
 /// When an epoch ends.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Epoch {
     /// After so many instructions of one hart; 0 for never.
     pub instructions: u64,
-    /// After so many stores of one hart; 0 for never.
+    /// After so many stores; 0 for never.
     pub stores: u64,
+    /// Of whom.
+    pub counted: Counted,
     /// After so many cycles; 0 for never.
     pub cycles: u64,
     /// Other numbers of stores later on, as `INSTRUCTIONS:STORES,...`.
@@ -112,6 +125,7 @@ struct Typed {
     link: Link,
     nvm: Nvm,
     dram: Dram,
+    posted: Posted,
     epoch: Epoch,
     scheduling: Scheduling,
     kernel: KernelCosts,
@@ -142,6 +156,10 @@ pub const MACHINES: &[(&str, &str)] = &[
     (
         "nvoverlay",
         include_str!("../../../machines/nvoverlay.toml"),
+    ),
+    (
+        "nvoverlay-paper",
+        include_str!("../../../machines/nvoverlay-paper.toml"),
     ),
 ];
 
@@ -391,6 +409,7 @@ impl Configuration {
                 link: typed.link,
                 nvm: typed.nvm,
                 dram: typed.dram,
+                posted: typed.posted,
             },
             epoch: typed.epoch,
             scheduling: typed.scheduling,
@@ -410,6 +429,36 @@ impl Configuration {
             .validate()
             .map_err(|problem| Error::Configuration(problem.to_string()))?;
         self.epoch.scheduled().map(drop)
+    }
+
+    /// The first key by which the machine has what none can: its runs are timed, and no design's
+    /// promise holds there.
+    pub fn timing_only(&self) -> Option<&'static str> {
+        let posted = &self.specification.posted;
+        let untimed = |design: &str, key: &str| {
+            let section = self.table.get(design).and_then(Value::as_table);
+            let value = section.and_then(|section| section.get(key));
+            self.design == design && value.and_then(Value::as_bool) == Some(false)
+        };
+        if posted.writes {
+            Some("posted.writes")
+        } else if untimed("hardware-shadow", "table_takes_time") {
+            Some("hardware-shadow.table_takes_time")
+        } else {
+            None
+        }
+    }
+
+    /// Refuses such a machine to whoever needs what survives a power cut.
+    pub fn refuse_timing_only(&self, what: &str) -> Result<(), Error> {
+        let Some(key) = self.timing_only() else {
+            return Ok(());
+        };
+        let value = place(&mut self.table.clone(), key).map(|value| value.to_string());
+        configuration_error(format!(
+            "{key} = {}: such a machine is for timing only, and nothing that it writes survives a power cut as a design promises; {what} needs another (run, compare and sweep work)",
+            value.unwrap_or_default()
+        ))
     }
 
     /// A design's parameters from its section.
@@ -755,6 +804,33 @@ mod tests {
         assert_eq!(configuration.specification.l2.bytes, 512 << 10);
         assert_eq!(configuration.epoch.instructions, 1_000_000);
         assert!(configuration.specification.dram.present);
+    }
+
+    #[test]
+    fn a_machine_that_is_for_timing_only_is_named_and_refused() {
+        let key = |machine: &str, design: &str, set: &[&str]| {
+            let set: Vec<_> = set.iter().map(ToString::to_string).collect();
+            let configuration = Configuration::new(machine, design, &set, None).unwrap();
+            let refused = configuration.refuse_timing_only("a power cut");
+            let key = configuration.timing_only();
+            assert_eq!(refused.is_err(), key.is_some());
+            if let (Err(error), Some(key)) = (refused, key) {
+                let said = error.to_string();
+                assert!(said.contains(key) && said.contains("a power cut"), "{said}");
+            }
+            key
+        };
+        for design in perdure_designs::NAMES {
+            assert_eq!(key("picl", design, &[]), None);
+            assert_eq!(key("nvoverlay", design, &["epoch.counted=all"]), None);
+            assert_eq!(key("nvoverlay-paper", design, &[]), Some("posted.writes"));
+        }
+        let untimed = "hardware-shadow.table_takes_time";
+        let set = format!("{untimed}=false");
+        assert_eq!(key("picl", "hardware-shadow", &[&set]), Some(untimed));
+        assert_eq!(key("picl", "picl", &[&set]), None, "another design's");
+        let half = built(&["posted.banks_by_home_line=true"]).unwrap_err();
+        assert!(half.to_string().contains("posted.writes = true"));
     }
 
     #[test]

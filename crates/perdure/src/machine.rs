@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use perdure_designs::layout::{CONTEXT_BYTES, Layout};
-use perdure_designs::{Design, END_EPOCH, Urgency};
+use perdure_designs::{Design, END_EPOCH, Promise, Urgency};
 use perdure_hardware::arena::Arena;
 use perdure_hardware::hierarchy::Hardware;
 use perdure_hardware::line::LINE_BYTES;
@@ -22,7 +22,7 @@ use perdure_linux::{
 };
 use perdure_riscv::{Exit, fast, plain};
 
-use crate::configuration::Configuration;
+use crate::configuration::{Configuration, Counted};
 use crate::context::{
     self, HartContext, MachineRecord, RECORD_BYTES, SAVED_BYTES, Saved, SavedAt, restore,
 };
@@ -177,6 +177,8 @@ pub struct Machine<D: Design> {
     epoch_due: Option<(usize, Urgency)>,
     /// How long epochs are now.
     lengths: Lengths,
+    /// Stores of all harts together are counted, and not each hart's by itself.
+    counts_all: bool,
     /// What shortens them for a while when it is stored to.
     watch: Watch,
     pub(crate) saved_image: Vec<u8>,
@@ -473,6 +475,8 @@ impl<D: Design> Machine<D> {
             epoch_began: start,
             epoch_due: None,
             lengths: Lengths::new(&configuration.epoch, Burst::default())?,
+            counts_all: configuration.epoch.counted == Counted::All
+                && D::PROMISE != Promise::CausalCut,
             watch: Watch::default(),
             saved_image: parts.saved_image,
             saved_contexts: parts.saved_contexts,
@@ -768,13 +772,20 @@ impl<D: Design> Machine<D> {
         }
     }
 
-    /// Stores that a hart may still make in this epoch.
+    /// Stores that a hart may still make in this epoch, if the others make none.
     fn stores_left(&self, hart: usize) -> u64 {
         match self.lengths.stores {
             0 => u64::MAX,
             stores => {
-                let start = self.harts[hart].epoch_start_stores;
-                stores.saturating_sub(self.hardware.cores[hart].stores - start)
+                let harts = if self.counts_all {
+                    0..self.harts.len()
+                } else {
+                    hart..hart + 1
+                };
+                let made = |hart: usize| {
+                    self.hardware.cores[hart].stores - self.harts[hart].epoch_start_stores
+                };
+                stores.saturating_sub(harts.map(made).sum())
             }
         }
     }

@@ -34,6 +34,8 @@ pub struct Share {
 pub struct Measured {
     /// From begin to end.
     pub cycles: Cycles,
+    /// How long the NVM then goes on with what it was given.
+    pub drain_cycles: Cycles,
     /// All programs' instructions.
     pub instructions: u64,
     /// The counters' growth.
@@ -164,10 +166,12 @@ impl Meter {
                 instructions: growth(program),
             })
             .collect();
+        let statistics = statistics();
         self.measured = Some(Measured {
             cycles: now - begun.at,
+            drain_cycles: statistics.nvm_drained_at_cycle.saturating_sub(now),
             instructions: programs.iter().map(|share| share.instructions).sum(),
-            statistics: statistics().since(&begun.statistics),
+            statistics: statistics.since(&begun.statistics),
             complete: (ends.iter().zip(&programs))
                 .all(|(end, share)| end.whole || share.instructions >= region.measure_instructions),
             whole_phase: ends.iter().all(|end| end.whole),

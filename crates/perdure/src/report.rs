@@ -50,6 +50,10 @@ pub fn run_result<D: Design>(
     let instructions = machine.retired();
     let ended = machine.ended();
     let cycles = ended.map_or_else(|| machine.time(), |ended| ended.at);
+    let drain = statistics.nvm_drained_at_cycle.saturating_sub(cycles);
+    // Where nobody waits for the NVM, the work is done when the NVM is.
+    let posted = machine.hardware.specification.posted.writes;
+    let cycles = if posted { cycles + drain } else { cycles };
     let clock = prepared.configuration.specification.clock();
     let unknown: Vec<Value> = machine
         .kernel()
@@ -98,6 +102,7 @@ pub fn run_result<D: Design>(
             "cycles": cycles,
             "seconds": clock.nanoseconds(cycles) / 1e9,
             "cycles_until_durable": machine.time(),
+            "drain_cycles": drain,
             "harts": machine.hardware.cores.len(),
         },
         "host": {
@@ -116,7 +121,7 @@ pub fn run_result<D: Design>(
         },
         "statistics": described(&statistics),
         "programs": programs(machine, prepared),
-        "region": machine.meter.measured().map(region),
+        "region": machine.meter.measured().map(|measured| region(measured, posted)),
     });
     let Value::Object(map) = value else {
         unreachable!("built as an object")
@@ -149,14 +154,16 @@ fn programs<D: Design>(machine: &Machine<D>, prepared: &Prepared) -> Vec<Value> 
         .collect()
 }
 
-fn region(measured: &Measured) -> Value {
+fn region(measured: &Measured, posted: bool) -> Value {
+    let drain = if posted { measured.drain_cycles } else { 0 };
     let programs: Vec<Value> = measured
         .programs
         .iter()
         .map(|share| json!({"cycles": share.cycles, "instructions": share.instructions}))
         .collect();
     json!({
-        "cycles": measured.cycles,
+        "cycles": measured.cycles + drain,
+        "drain_cycles": measured.drain_cycles,
         "instructions": measured.instructions,
         "complete": measured.complete,
         "whole_phase": measured.whole_phase,

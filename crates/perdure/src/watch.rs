@@ -148,6 +148,7 @@ mod tests {
         let epoch = Epoch {
             instructions: 0,
             stores: 1000,
+            counted: crate::configuration::Counted::Hart,
             cycles: 0,
             schedule: "100:500,200:2000".into(),
         };

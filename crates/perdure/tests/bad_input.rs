@@ -47,6 +47,27 @@ fn requests_are_checked_key_by_key() {
     }
 }
 
+/// Where writes are posted no promise can be kept, so whoever needs one is told so.
+#[test]
+fn what_needs_a_power_cut_is_refused_on_a_machine_for_timing_only() {
+    let base = with(
+        request("picl", "@exerciser:1000:64:500"),
+        json!({"machine": "nvoverlay-paper", "harts": 1, "set": ["nvm.bytes=67108864"]}),
+    );
+    let cut = api::cut(&base.to_string(), &Unobserved)
+        .unwrap_err()
+        .to_string();
+    assert!(
+        cut.contains("posted.writes = true") && cut.contains("power cut"),
+        "{cut}"
+    );
+    let probed = refusal(&with(base, json!({"probe_cuts": true})));
+    assert!(
+        probed.contains("posted.writes") && probed.contains("--probe-cuts"),
+        "{probed}"
+    );
+}
+
 #[test]
 fn a_log_too_small_for_one_epoch_span_says_so() {
     let request = with(

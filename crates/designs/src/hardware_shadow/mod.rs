@@ -46,12 +46,15 @@ use crate::surviving::{Interrupted, Surviving};
 pub struct Parameters {
     /// Lines that one step of the background walk looks at, before requests of harts come again.
     pub walk_lines_per_step: usize,
+    /// False: nobody waits until the table's words are durable, as no machine can have it.
+    pub table_takes_time: bool,
 }
 
 impl Default for Parameters {
     fn default() -> Self {
         Self {
             walk_lines_per_step: 8,
+            table_takes_time: true,
         }
     }
 }
@@ -208,7 +211,7 @@ impl HardwareShadow {
                 accepted: now,
                 durable: now,
             },
-            |to| write_version(hardware, to, bytes, traffic, now),
+            |to| write_version(hardware, line, to, bytes, traffic, now),
         )
     }
 
@@ -339,6 +342,7 @@ impl Design for HardwareShadow {
             "must be 1 to 65536",
         )?;
         let map = map_of(layout, hardware, 2)?;
+        hardware.memory.count_durability();
         let mut table = Table::new(map, layout, hardware, epoch, bug.and_then(Flaw::named));
         Ok(Self {
             bug: bug.and_then(Bug::named),
@@ -381,7 +385,11 @@ impl Design for HardwareShadow {
         let done = self
             .table
             .write(memory, words, Grain::Word, now, statistics);
-        let durable = done.durable.max(now);
+        let durable = if self.parameters.table_takes_time {
+            done.durable.max(now)
+        } else {
+            now
+        };
         self.stage = Stage::Table;
         // The walk takes the banks in turn.
         let mut turns = Turns::new(self.table.map.banks as usize);

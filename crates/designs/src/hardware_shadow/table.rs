@@ -374,9 +374,10 @@ pub fn write_record(hardware: &mut Hardware, copy: usize, record: &Record, now: 
     done.durable
 }
 
-/// Writes a version of a line to its place.
+/// Writes a version of the line `home` to its place.
 pub fn write_version(
     hardware: &mut Hardware,
+    home: LineNumber,
     to: LineNumber,
     bytes: &Line,
     traffic: Traffic,
@@ -385,7 +386,7 @@ pub fn write_version(
     let Hardware {
         memory, statistics, ..
     } = hardware;
-    let done = memory.write_line(to, bytes, traffic, now, 0, statistics);
+    let done = memory.write_line_of(home, to, bytes, traffic, now, 0, statistics);
     Evicted {
         accepted: done.accepted,
         durable: done.durable,

@@ -39,7 +39,8 @@ pub const SUPER_BLOCK_BYTES: u64 = 4096;
 pub const NO_SLOT: u32 = u32::MAX;
 
 const HEADER_BYTES: usize = 32;
-const ENTRY_BYTES: usize = 8 + LINE_BYTES;
+/// Bytes of an entry.
+pub const ENTRY_BYTES: usize = 8 + LINE_BYTES;
 
 /// Entries that a block of so many bytes holds.
 pub const fn entries_per_block(block_bytes: usize) -> usize {

@@ -411,7 +411,19 @@ impl<L: Level> InCacheLog<L> {
         let row_bytes = hardware.specification.nvm.row_bytes;
         let bytes = log::encode(header, &self.buffer, self.ids, block_bytes, row_bytes);
         let address = slot_address(&self.log_area, place.slot, block_bytes as u64);
-        let durable = rows::write(hardware, address, &bytes, Traffic::Log, now, 0).durable;
+        let Hardware {
+            memory, statistics, ..
+        } = &mut *hardware;
+        let lines = &mut self.buffer.iter().map(|entry| entry.line);
+        let entries = (
+            log::ENTRY_BYTES,
+            lines as &mut dyn Iterator<Item = LineNumber>,
+        );
+        let durable = if memory.post_entries(address, &bytes, entries, now, statistics) {
+            now
+        } else {
+            rows::write(hardware, address, &bytes, Traffic::Log, now, 0).durable
+        };
         let reachable = before.map_or(durable, |block| durable.max(block.reachable));
         let filter = std::mem::replace(
             &mut self.filter,

@@ -290,6 +290,7 @@ impl Design for SoftwareLogging {
         bug: Option<&'static str>,
     ) -> Result<Self, ImpossibleParameter> {
         let log = parameters.log(layout, hardware)?;
+        hardware.memory.count_durability();
         let banks = hardware.specification.nvm.banks as u64;
         let generation = registers::begin(layout, hardware, &log, banks, epoch);
         Ok(Self {

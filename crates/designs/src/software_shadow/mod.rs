@@ -160,7 +160,7 @@ impl Policy for SoftwareShadow {
                 Ending::No => Traffic::WriteBack,
                 _ => Traffic::Flush,
             };
-            return write_version(hardware, to, &eviction.bytes, traffic, now);
+            return write_version(hardware, eviction.line, to, &eviction.bytes, traffic, now);
         }
         let Hardware {
             memory, statistics, ..
@@ -272,6 +272,7 @@ impl Design for SoftwareShadow {
     ) -> Result<Self, ImpossibleParameter> {
         parameters.validate()?;
         let map = map_of(layout, hardware, 1)?;
+        hardware.memory.count_durability();
         Ok(Self {
             bug: bug.and_then(Bug::named),
             parameters: parameters.clone(),

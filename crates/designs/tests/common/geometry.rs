@@ -3,8 +3,8 @@
 use perdure_designs::picl::Parameters;
 use perdure_hardware::line::LINE_BYTES;
 use perdure_hardware::specification::{
-    Core, CoreModel, Dram, Inclusion, Interleaving, Link, Nvm, PagePolicy, Private, Scheduling,
-    Second, Shared, Specification,
+    Core, CoreModel, Dram, Inclusion, Interleaving, Link, Nvm, PagePolicy, Posted, Private,
+    Scheduling, Second, Shared, Specification,
 };
 
 /// A machine, the parameters of `picl` on it, and how a program uses it.
@@ -341,6 +341,7 @@ impl Geometry {
                 cycle_ns: 49.5,
                 frequency_mhz: 1333,
             },
+            posted: Posted::default(),
         };
         specification
             .validate()

@@ -5,8 +5,8 @@
 
 use perdure_hardware::line::LINE_BYTES;
 use perdure_hardware::specification::{
-    Core, CoreModel, Dram, Inclusion, Interleaving, Link, Nvm, PagePolicy, Private, Scheduling,
-    Second, Shared, Specification,
+    Core, CoreModel, Dram, Inclusion, Interleaving, Link, Nvm, PagePolicy, Posted, Private,
+    Scheduling, Second, Shared, Specification,
 };
 
 /// `PiCL`'s Table IV. What the paper leaves out (banks, rows, queues) is ours.
@@ -65,6 +65,7 @@ pub fn table_iv(harts: usize) -> Specification {
             cycle_ns: 49.5,
             frequency_mhz: 1333,
         },
+        posted: Posted::default(),
     };
     specification
         .validate()

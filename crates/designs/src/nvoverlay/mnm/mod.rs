@@ -468,8 +468,7 @@ impl Mnm {
             }
         } else {
             self.statistics.data_bytes += LINE_BYTES as u64;
-            let traffic = Traffic::WriteBack;
-            let done = self.write(hardware, address, &bytes.0, traffic, start);
+            let done = self.write_slot(hardware, line, address, bytes, start);
             Evicted {
                 accepted: done.accepted,
                 durable: done.durable,
@@ -529,10 +528,27 @@ impl Mnm {
         now: Cycles,
     ) -> Accepted {
         self.statistics.data_bytes += LINE_BYTES as u64;
-        let traffic = Traffic::WriteBack;
-        let done = self.write(hardware, held.address, &held.bytes.0, traffic, now);
+        let done = self.write_slot(hardware, held.key.0, held.address, &held.bytes, now);
         self.omcs[omc].buffer.leave(held, done.durable);
         done
+    }
+
+    /// Writes a version of a line to its slot.
+    fn write_slot(
+        &self,
+        hardware: &mut Hardware,
+        line: LineNumber,
+        address: u64,
+        bytes: &Line,
+        now: Cycles,
+    ) -> Accepted {
+        let Hardware {
+            memory, statistics, ..
+        } = hardware;
+        let traffic = Traffic::WriteBack;
+        memory.write_block_of(
+            line, address, &bytes.0, traffic, now, self.fence, statistics,
+        )
     }
 
     /// Writes bytes to the pool, row by row.
