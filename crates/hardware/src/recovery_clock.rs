@@ -4,8 +4,7 @@
 //! Recovery is a program that runs on the machine's processor, and whose computing costs nothing:
 //! - It reads lines through a cache of the last-level cache's size (direct-mapped, cold), so that what
 //!   it looks at twice is read once. Lines of one row that are read together are one row operation.
-//! - It reads ahead: a read waits for a place in the read queue, not for the read before it. Requests
-//!   come to each queue in the order in which recovery makes them.
+//! - It reads ahead: a read waits for a place in the read queue, not for the read before it.
 //! - What it writes comes from what it has read, so a write is accepted no earlier than the bytes
 //!   that were asked for before it have arrived.
 //! - Where there is DRAM in front of the NVM, lines are loaded into it likewise.
@@ -45,10 +44,6 @@ pub struct RecoveryClock {
     dram: Option<Dram>,
     /// By set, one more than the line that is cached there.
     cached: Vec<LineNumber>,
-    /// When the latest read had its place in the queue.
-    asked: Cycles,
-    /// When the latest write had its place in the queue.
-    sent: Cycles,
     /// When everything that was read so far has arrived.
     arrived: Cycles,
     /// When all lines that were loaded are in the DRAM.
@@ -66,8 +61,6 @@ impl RecoveryClock {
             controller,
             dram: Dram::new(specification),
             cached: vec![0; lines.max(1)],
-            asked: 0,
-            sent: 0,
             arrived: 0,
             loaded: 0,
             cost: RecoveryCost::default(),
@@ -82,8 +75,7 @@ impl RecoveryClock {
                 continue;
             }
             let bytes = missing * LINE_BYTES;
-            let opened = (self.controller).open_row(row[0].0, bytes, Use::Read, self.asked);
-            self.asked = opened.admitted;
+            let opened = self.controller.open_row(row[0].0, bytes, Use::Read, 0);
             self.arrived = self.arrived.max(self.controller.send(opened, bytes));
             self.cost.reads += 1;
             self.cost.read_bytes += bytes as u64;
@@ -103,8 +95,7 @@ impl RecoveryClock {
                 crosses_link: true,
                 not_before: 0,
             };
-            let now = self.sent.max(self.arrived);
-            self.sent = self.controller.write(&request, now).accepted;
+            self.controller.write(&request, self.arrived);
             self.cost.writes += 1;
             self.cost.written_bytes += bytes as u64;
         }
