@@ -283,6 +283,9 @@ def page(results: dict, figures: Path) -> list[str]:
         "own report has every figure interactive, and every run's effective configuration.",
         "",
         *[f"- {note}" for note in results["notes"]],
+        "- Where each value of the machine is from, and how far the order of the designs hangs on "
+        f"it: [the preset](../machines/{paper['name']}.md). What was once wrong here: "
+        "[fidelity](../fidelity.md).",
         "",
         *scaled(results),
         *models(results),

@@ -12,10 +12,10 @@ import sys
 from functools import partial
 from pathlib import Path
 
+import presets
+
 ROOT = Path(__file__).parents[1]
 PLACE = re.compile(r"(<!-- table (\S+) -->\n).*?(<!-- end -->)", re.DOTALL)
-# A comment of the preset: the meaning, then in brackets where the value is from.
-COMMENT = re.compile(r"(.*?)\s*(?:\(((?:paper|ours)[^()]*)\))?")
 ROW = r'^ *(\w+), "([^"]+)", "([^"]+)"(?:, "([^"]+)")?;$'
 
 
@@ -27,20 +27,10 @@ def rows(header: list[str], body: list[list[str]]) -> str:
 
 def configuration() -> str:
     """Every key of the preset, with value, range, meaning and where the value is from."""
-    body, section, comment, limits = [], "", "", ""
-    for line in (ROOT / "machines/picl.toml").read_text("utf-8").splitlines():
-        if line.startswith("# Range: "):
-            limits = line.removeprefix("# Range: ").rstrip(".")
-        elif line.startswith("#"):
-            comment = f"{comment} {line.lstrip('# ')}".strip()
-        elif line.startswith("["):
-            section = line.strip("[]") + "."
-        elif "=" in line:
-            key, value = (part.strip() for part in line.split("=", 1))
-            meaning, source = COMMENT.fullmatch(comment).groups()
-            body.append([f"`{section}{key}`", f"`{value}`", limits, meaning, source or ""])
-        if not line.startswith("#"):
-            comment = limits = ""
+    body = [
+        [f"`{key.name}`", f"`{key.value}`", key.limits, key.meaning, key.source]
+        for key in presets.keys(presets.BASE)
+    ]
     return rows(["key", "value", "range", "meaning", "from"], body)
 
 
@@ -64,14 +54,18 @@ def example() -> str:
     return f"\n```rust\n{text}```\n\n"
 
 
-TABLES = {
-    "configuration": configuration,
-    "statistics": statistics,
-    "example": example,
-} | {
-    f"planted-bugs-{file.parent.name.replace('_', '-')}": partial(planted_bugs, file)
-    for file in sorted(ROOT.glob("crates/designs/src/*/bugs.rs"))
-}
+TABLES = (
+    presets.tables(rows)
+    | {
+        "configuration": configuration,
+        "statistics": statistics,
+        "example": example,
+    }
+    | {
+        f"planted-bugs-{file.parent.name.replace('_', '-')}": partial(planted_bugs, file)
+        for file in sorted(ROOT.glob("crates/designs/src/*/bugs.rs"))
+    }
+)
 
 
 def main() -> int:

@@ -678,6 +678,34 @@ def reproduce(
     _exit(int(len(done.failures) > 0), done.interrupted)
 
 
+@app.command()
+def sensitivity(
+    preset: Annotated[str, typer.Argument(help="The machine: picl or nvoverlay.")],
+    scheduler: SchedulerOption = None,
+    workers: WorkersOption = None,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", metavar="DIR", help="Everything.  [default: out/PRESET-sensitivity]"),
+    ] = None,
+    json_file: JsonOption = None,
+) -> None:
+    """Vary what a paper leaves open of its machine, a key at a time; exit 1 if a point failed."""
+    from perdure.experiments import sensitivity as tables
+
+    with progress.points(stderr, preset) as watch:
+        done = tables.run(
+            preset,
+            Path(f"out/{preset}-sensitivity") if out is None else out,
+            scheduler=scheduler,
+            workers=workers,
+            watch=watch,
+            say=lambda line: stderr.print(line, highlight=False, markup=False, soft_wrap=True),
+        )
+    _console(json_file).print(render.sensitivity(done))
+    render.write_json(done.table, json_file)
+    _exit(int(len(done.failures) > 0), done.interrupted)
+
+
 def _mutants_of(
     name: str,
     guests: Path | None,

@@ -34,6 +34,7 @@ from perdure.workloads import Workload
 
 if TYPE_CHECKING:
     from perdure.experiments.reproduction import Reproduction
+    from perdure.experiments.sensitivity import Found as Sensitivity
 
 FAILURES_SHOWN = 10
 FILES_NAMED = 3
@@ -243,6 +244,31 @@ def reproduction(done: Reproduction) -> RenderableType:
     for failure in results["failures"]:
         what = f"{failure['name']} {failure['design']} ({', '.join(failure['experiments'])})"
         parts.append(line(f"failed: {what}: {failure['reason']}", style="bold red"))
+    if done.interrupted:
+        parts.append(line("interrupted; run it again to go on", style="bold yellow"))
+    return Group(*parts)
+
+
+def sensitivity(done: Sensitivity) -> RenderableType:
+    """A preset's sensitivity: each design's time and rank at every setting, then what failed."""
+    found = done.table
+    labels = {one["name"]: one["label"] for one in found["designs"]}
+    made = table(
+        f"{found['preset']}: times relative to {found['baseline']}, ranks",
+        "setting",
+        *labels.values(),
+    )
+    for setting in found["settings"]:
+        name = f"{setting['key']}={setting['value']}" if setting["value"] else setting["key"]
+        cells = [
+            "–" if one["mean"] is None else f"{one['mean']:.3f} ({one['rank']})"
+            for one in (setting["designs"][design] for design in labels)
+        ]
+        made.add_row(escape(name), *cells)
+    parts: list[RenderableType] = [made]
+    for failed in done.failures:
+        what = " ".join([failed.point.name, failed.point.design, *failed.point.overrides])
+        parts.append(line(f"failed: {what}: {failed.error}", style="bold red"))
     if done.interrupted:
         parts.append(line("interrupted; run it again to go on", style="bold yellow"))
     return Group(*parts)

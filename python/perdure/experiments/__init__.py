@@ -16,4 +16,5 @@ wherever and in whatever order they ran; nothing is computed twice that is in th
 | `claims` | from values to verdicts |
 | `charts` | from values to figures |
 | `reproduction` | all of it together |
+| `sensitivity` | a preset's designs with what its paper leaves open varied |
 """
