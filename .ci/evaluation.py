@@ -329,4 +329,5 @@ def main() -> None:
     (DOCS / f"{name}.md").write_text(text, "utf-8")
 
 
-main()
+if __name__ == "__main__":
+    main()

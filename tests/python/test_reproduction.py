@@ -1,7 +1,9 @@
 """A whole reproduction with a recorded core: what it writes follows docs/experiments.md."""
 
+import dataclasses
 import json
 import re
+import runpy
 from dataclasses import replace
 from pathlib import Path
 
@@ -238,3 +240,36 @@ def test_the_command_prints_claims_and_exits_1_if_a_point_failed(reproduce, comm
     assert "holds" in out
     assert "failed: b thynvm (fig9)" in out
     assert f"report: {tmp_path}/report.html" in err
+
+
+def test_claims_are_judged_in_every_model(reproduce, tmp_path, monkeypatch, command):
+    """Values, claims, data set, figure, report and page have both models side by side."""
+    known = declaration.paper
+    models = [
+        declaration.Model("theirs", "their model", "picl", ("so it is",), ("nvm.banks=4",)),
+        declaration.Model("ours", "ours", "picl", ("so it is here",)),
+    ]
+    monkeypatch.setattr(
+        declaration, "paper", lambda name: dataclasses.replace(known(name), models=models)
+    )
+    done = reproduce("fig11")
+    results = json.loads((tmp_path / "results.json").read_text())
+    assert [one["name"] for one in results["models"]] == ["theirs", "ours"]
+    (experiment,) = results["experiments"]
+    assert {value["model"] for value in experiment["values"]} == {"theirs", "ours"}
+    for claim in {one["id"] for one in experiment["claims"]}:
+        judged = [one["model"] for one in experiment["claims"] if one["id"] == claim]
+        assert judged == ["theirs", "ours"]
+    assert set(done.claims["model"]) == {"theirs", "ours"}
+    kept = polars.read_parquet(tmp_path / "results.parquet")
+    assert {tuple(one) for one in kept["models"].to_list()} == {("theirs",), ("ours",)}
+    assert "In their model" in (tmp_path / "report.html").read_text()
+    figure = json.loads((tmp_path / "figures/fig11.json").read_text())
+    assert len(figure.get("vconcat", figure.get("hconcat"))) == 2
+    (tmp_path / "page").mkdir()
+    root = Path(__file__).resolve().parents[2]
+    monkeypatch.syspath_prepend(str(root / ".ci"))
+    page = runpy.run_path(str(root / ".ci/evaluation.py"), run_name="page")["page"]
+    text = "\n".join(page(results, tmp_path / "page"))
+    assert "hold in their model, " in text
+    assert "| the paper says | its value | in their model | verdict | in ours | verdict |" in text

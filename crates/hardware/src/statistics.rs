@@ -37,6 +37,7 @@ macro_rules! statistics {
                     log_extents: self.log_extents,
                     nvm_drained_at_cycle: self.nvm_drained_at_cycle,
                     nvoverlay_master_bytes_now: self.nvoverlay_master_bytes_now,
+                    nvoverlay_master_leaves: self.nvoverlay_master_leaves,
                     nvoverlay_master_lines: self.nvoverlay_master_lines,
                     nvoverlay_extents: self.nvoverlay_extents,
                     nvoverlay_pool_bytes_peak: self.nvoverlay_pool_bytes_peak,
@@ -134,6 +135,7 @@ statistics! {
     nvoverlay_index_bytes, "nvoverlay.index_bytes", "bytes", "bytes of epoch indexes written";
     nvoverlay_master_bytes, "nvoverlay.master_bytes", "bytes", "bytes written to the master tables";
     nvoverlay_master_bytes_now, "nvoverlay.master_bytes_now", "bytes", "size of the master tables";
+    nvoverlay_master_leaves, "nvoverlay.master_leaves", "leaves", "of these, leaves of 512 bytes; inner nodes have 4 KiB";
     nvoverlay_master_lines, "nvoverlay.master_lines", "lines", "lines that they map";
     nvoverlay_epochs_merged, "nvoverlay.epochs_merged", "epochs", "epochs merged into the master tables, empty ones included";
     nvoverlay_compactions, "nvoverlay.compactions", "compactions", "compactions of old epochs";

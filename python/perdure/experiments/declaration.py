@@ -229,10 +229,14 @@ class Claim:
 
 @dataclass(frozen=True)
 class Setting:
-    """What a figure has of its own in one model: overrides, and another metric."""
+    """What a figure has of its own in one model: overrides, and another metric.
+
+    `not_run` says why it does not run there: its claims are then not comparable.
+    """
 
     overrides: tuple[str, ...]
     metric: str | None
+    not_run: str | None = None
 
 
 @dataclass(frozen=True)
@@ -278,7 +282,11 @@ class Experiment:
         if own is None:
             return self
         overrides = (*self.overrides, *own.overrides)
-        return replace(self, overrides=overrides, metric=own.metric or self.metric)
+        found = replace(self, overrides=overrides, metric=own.metric or self.metric)
+        if own.not_run is None:
+            return found
+        claims = [replace(claim, designs=(), not_comparable=own.not_run) for claim in self.claims]
+        return replace(found, designs=(), claims=claims)
 
 
 def papers() -> list[str]:
@@ -431,7 +439,8 @@ def _experiment(path: Path, scale: Scale) -> Experiment:
 
 
 def _setting(table: Table) -> Setting:
-    made = Setting(tuple(table.texts("set", ())), table.text("metric", "") or None)
+    metric, not_run = table.text("metric", ""), table.text("not_run", "")
+    made = Setting(tuple(table.texts("set", ())), metric or None, not_run or None)
     table.finish()
     return made
 

@@ -23,9 +23,13 @@ EPOCHS_OF_LOG = 8
 LINE_BYTES = 64
 CYCLES_IN_A_MILLISECOND = 2e6
 """Of the papers' 2 GHz."""
+INNER_BYTES, INNER_SLOTS = 4096, 512
+LEAF_BYTES, LEAF_SLOTS = 512, 64
+"""Nodes of NVOverlay's master table."""
 ENTRY_BYTES = 72
 """A log entry as NVOverlay's evaluation counts it: a line and its address."""
 SEQUENTIAL, RANDOM, WRITE_BACK = "sequential", "random", "write-back"
+INNER, LEAF = "inner", "leaf"
 CAPACITY, COHERENCE, STORE_EVICTION, TAG_WALK = (
     "capacity",
     "coherence",
@@ -166,6 +170,47 @@ def _master_table(region: Measured, _base: Measured | None, _epoch: int) -> Part
     if not mapped:
         return None
     return {None: statistic(ended, "nvoverlay.master_bytes_now") / mapped * 100}
+
+
+def _table_slots(region: Measured, _base: Measured | None, _epoch: int) -> Parts | None:
+    ended = {"statistics": region["ended"]}
+    leaves = statistic(ended, "nvoverlay.master_leaves")
+    inner = (statistic(ended, "nvoverlay.master_bytes_now") - leaves * LEAF_BYTES) / INNER_BYTES
+    if not leaves or inner <= 0:
+        return None
+    return {
+        INNER: 100 * leaves / (inner * INNER_SLOTS),
+        LEAF: 100 * statistic(ended, "nvoverlay.master_lines") / (leaves * LEAF_SLOTS),
+    }
+
+
+def _lines_of_work(region: Measured, base: Measured | None, _epoch: int) -> Parts | None:
+    if base is None:
+        return None
+    return _for_equal_work(_lines_sent(region), region, _lines_sent(base), base)
+
+
+def _lines_sent(region: Measured) -> float:
+    """Lines of data that left for the NVM, whether or not NVOverlay's buffer absorbed them."""
+    written = statistic(region, "nvm.written_bytes.data") / LINE_BYTES
+    return written + statistic(region, "nvoverlay.buffer_hits")
+
+
+def _compaction_bytes(region: Measured, _base: Measured | None, _epoch: int) -> Parts | None:
+    copied = statistic(region, "nvoverlay.compaction_bytes")
+    other = statistic(region, "nvm.written_bytes.total") - copied
+    return {None: 100 * copied / other} if other > 0 else None
+
+
+def _snapshot_interval(region: Measured, _base: Measured | None, _epoch: int) -> Parts | None:
+    merged = statistic(region, "nvoverlay.epochs_merged")
+    return {None: region["cycles"] / merged / 1e6} if merged else None
+
+
+def _recovery_of_line(region: Measured, _base: Measured | None, _epoch: int) -> Parts | None:
+    lines = statistic({"statistics": region["ended"]}, "nvoverlay.master_lines")
+    longest = region["cut_cost"].get("recovery_cycles", {}).get("worst")
+    return {None: longest / lines} if lines and longest else None
 
 
 def _buffer_hits(region: Measured, _base: Measured | None, _epoch: int) -> Parts | None:
@@ -431,6 +476,60 @@ METRICS: Mapping[str, Metric] = {
             False,
             (),
             _master_table,
+        ),
+        Metric(
+            "table-slots",
+            "slots of the master table in use",
+            "%",
+            "leaves for each slot of all inner nodes, and mapped lines for each slot of all "
+            "leaves, at the end",
+            None,
+            False,
+            (INNER, LEAF),
+            _table_slots,
+        ),
+        Metric(
+            "lines-of-work",
+            "lines that left for the NVM for the same work, normalised to HW Shadow",
+            "×",
+            "lines of data that left the caches for the NVM in the parallel phase, whether or not "
+            "NVOverlay's buffer absorbed them, over those under HW Shadow",
+            "lower",
+            True,
+            (),
+            _lines_of_work,
+        ),
+        Metric(
+            "compaction-bytes",
+            "bytes that compaction writes, of all others",
+            "%",
+            "copies, base indexes and master entries of compactions, over all other bytes that "
+            "were written to the NVM",
+            "lower",
+            False,
+            (),
+            _compaction_bytes,
+        ),
+        Metric(
+            "snapshot-interval",
+            "time between snapshots",
+            "M cycles",
+            "cycles of the parallel phase for each epoch that became recoverable and was merged",
+            "lower",
+            False,
+            (),
+            _snapshot_interval,
+        ),
+        Metric(
+            "recovery-of-line",
+            "longest recovery, for each line of the write set",
+            "cycles",
+            "the longest recovery that a power cut would have cost, over the lines that the master "
+            "table maps at the end",
+            "lower",
+            False,
+            (),
+            _recovery_of_line,
         ),
         Metric(
             "buffer-hits",

@@ -413,7 +413,11 @@ def _experiment(
         "averages": [
             {"model": one.model, **asdict(average)} for one in found for average in one.averages
         ],
-        "claims": [_claim(claim, one, work) for claim in experiment.claims for one in found],
+        "claims": [
+            _claim(one.experiment.claims[place], one, work)
+            for place in range(len(experiment.claims))
+            for one in found
+        ],
     }
 
 

@@ -496,6 +496,7 @@ impl Design for Nvoverlay {
         statistics.nvoverlay_index_bytes = mnm.index_bytes;
         statistics.nvoverlay_master_bytes = mnm.master_bytes;
         statistics.nvoverlay_master_bytes_now = master_bytes_now;
+        statistics.nvoverlay_master_leaves = mnm.master_leaves;
         statistics.nvoverlay_master_lines = mnm.master_lines;
         statistics.nvoverlay_epochs_merged = mnm.epochs_merged;
         statistics.nvoverlay_compactions = mnm.compactions;
