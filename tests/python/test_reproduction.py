@@ -152,8 +152,8 @@ def test_everything_of_a_paper(reproduce, tmp_path):
             assert claim["verdict"] == "holds" or claim["reason"]
         for value in one["values"]:
             assert set(value["points"]) <= set(results["points"])
-    for point in results["points"].values():
-        assert (tmp_path / point["configuration"]).is_file()
+    for kept_point in results["points"].values():
+        assert (tmp_path / kept_point["configuration"]).is_file()
     assert {row["workload"] for row in results["tables"]["classes"]} == {"a", "b"}
     assert {row["verified"] for row in results["tables"]["cuts"]} == {3}
     verdicts = dict(zip(done.claims["id"], done.claims["verdict"], strict=True))
