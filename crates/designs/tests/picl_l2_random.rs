@@ -9,7 +9,6 @@ use common::campaign::Effort;
 use common::geometry::{self, Geometry};
 use common::random_cuts::{self, Demand, Machine};
 use perdure_designs::picl_l2::PiclL2;
-use perdure_hardware::specification::Scheduling;
 
 const DEMAND: Demand = Demand {
     seeds: 2,
@@ -50,13 +49,12 @@ const SEEN_AGAIN: Geometry = Geometry {
 };
 
 fn machines() -> Vec<Machine<PiclL2>> {
-    // Where harts need not wait for the log's blocks, which go one behind the other, they fill so short
-    // a log before enough of it can expire.
-    let full_log = Geometry {
-        scheduling: Scheduling::StartOrder,
-        ..geometry::FULL_LOG
-    };
-    let more = [full_log, PASSED_AROUND, SEEN_AGAIN];
+    let more = [
+        geometry::FULL_LOG,
+        geometry::FULL_LOG_OF_ROWS,
+        PASSED_AROUND,
+        SEEN_AGAIN,
+    ];
     (geometry::ALL.iter())
         .chain(&geometry::SHORT_ROWS)
         .chain(&more)

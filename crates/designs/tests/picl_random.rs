@@ -52,7 +52,7 @@ const BUSY_BANKS: Geometry = Geometry {
 
 fn machines() -> Vec<Machine<Picl>> {
     let mut machines = geometry::all_with(Geometry::parameters);
-    let more = [geometry::FULL_LOG].into_iter();
+    let more = [geometry::FULL_LOG, geometry::FULL_LOG_OF_ROWS].into_iter();
     let more = more
         .chain(geometry::SHORT_ROWS)
         .chain(IN_ORDER)

@@ -108,6 +108,11 @@ impl Parameters {
         self.log_limit_bytes - self.log_limit_bytes / 8
     }
 
+    /// And so much when the machine waits for that: what is left is for harts that have not stopped yet.
+    fn full_bytes(&self) -> u64 {
+        self.log_limit_bytes - self.log_limit_bytes / 16
+    }
+
     fn validate(&self, keys: &Keys, area_bytes: u64) -> Result<(), ImpossibleParameter> {
         ImpossibleParameter::unless(
             (2..=8).contains(&self.eid_bits),
@@ -195,8 +200,8 @@ enum Writing {
     Copy1 { record: Record, durable: Cycles },
 }
 
-/// While the log stays nearly full, an epoch ends each time it grows by this part of its limit; once
-/// too many are outstanding, the machine stands still until some are persisted.
+/// While the log stays nearly full, an epoch ends each time it grows by this part of its limit, until
+/// it is full: then the machine stands still until what those epochs hold of it expires.
 const REQUESTS: u64 = 128;
 
 const EVENT_SCAN: u32 = 0;
@@ -667,9 +672,12 @@ impl<L: Level> Design for InCacheLog<L> {
         }
     }
 
-    /// With too many epochs outstanding, tags could not be told apart any more.
+    /// With too many epochs outstanding, tags could not be told apart any more; and one that runs while
+    /// the log is full takes room that those before it have yet to make.
     fn can_end_epoch(&self) -> bool {
-        self.system + 1 - self.persisted <= self.ids.span()
+        let told_apart = self.system + 1 - self.persisted <= self.ids.span();
+        let full = self.space.live_bytes() >= self.parameters.full_bytes();
+        told_apart && !(full && self.persisted < self.due)
     }
 
     fn end_epoch(&mut self, hardware: &mut Hardware, urgency: Urgency, now: Cycles) -> Cycles {

@@ -179,6 +179,13 @@ pub const FULL_LOG: Geometry = Geometry {
     ..TINY_LOG
 };
 
+/// The same in few large blocks, some of an entry or two: the log is full before many epochs are over.
+pub const FULL_LOG_OF_ROWS: Geometry = Geometry {
+    name: "full log, large blocks",
+    undo_buffer_bytes: 2048,
+    ..FULL_LOG
+};
+
 /// One bank and a queue of one entry: every write waits for the one before it.
 pub const ONE_BANK: Geometry = Geometry {
     name: "one bank",
