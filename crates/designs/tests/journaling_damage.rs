@@ -27,8 +27,8 @@ const PARAMETERS: Parameters = Parameters {
 
 /// The first blocks and redo slots, committed or not.
 fn journal(arena: &Arena, layout: &Layout, geometry: &Geometry) -> Group {
-    let (row_bytes, banks) = (geometry.row_bytes as u64, geometry.banks as u64);
-    let map = Map::new(&layout.log_area, row_bytes, banks);
+    let spread = geometry.specification().nvm.line_spread() as u64;
+    let map = Map::new(&layout.log_area, geometry.row_bytes as u64, spread);
     let committed = COPIES
         .iter()
         .filter_map(|&copy| Record::decode(arena.slice(copy, RECORD_BYTES), false))

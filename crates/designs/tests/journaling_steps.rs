@@ -19,6 +19,7 @@ use perdure_designs::journaling::{Journaling, Parameters};
 use perdure_designs::{Design, Urgency};
 use perdure_hardware::arena::Arena;
 use perdure_hardware::line::{LINE_BYTES, LineNumber};
+use perdure_hardware::specification::Interleaving;
 use perdure_hardware::time::Cycles;
 
 /// Direct-mapped caches: a load of the line one cache size further on evicts.
@@ -46,8 +47,8 @@ impl Example {
     fn new() -> Self {
         let mut rig = Rig::new(MACHINE.specification(), &PARAMETERS, None);
         rig.keeps_all_epochs = true;
-        let (row_bytes, banks) = (MACHINE.row_bytes as u64, MACHINE.banks as u64);
-        let map = Map::new(&rig.layout.log_area, row_bytes, banks);
+        let spread = MACHINE.specification().nvm.line_spread() as u64;
+        let map = Map::new(&rig.layout.log_area, MACHINE.row_bytes as u64, spread);
         Self { rig, map }
     }
 
@@ -273,8 +274,16 @@ fn an_overflow_that_the_commit_has_settled_ends_no_further_epoch() {
 /// Rows that are full are read back and written whole; copies home are single lines.
 #[test]
 fn a_commit_moves_the_journal_by_rows() {
+    // The last rows that are read: four slots, one in each bank, or in one row.
+    for (home_interleaving, last_rows) in [(Interleaving::Line, 4), (Interleaving::Row, 1)] {
+        moves_the_journal_by_rows(home_interleaving, last_rows);
+    }
+}
+
+fn moves_the_journal_by_rows(home_interleaving: Interleaving, last_rows: u64) {
     let geometry = Geometry {
         banks: 4,
+        home_interleaving,
         ..MACHINE
     };
     let parameters = Parameters::default();
@@ -299,7 +308,7 @@ fn a_commit_moves_the_journal_by_rows() {
     let reads = after.nvm_design_reads - 4;
     let writes = after.nvm_operations_random - reads;
     assert_eq!(writes, 1 + 1 + 4 + evicted + after.flush_lines);
-    assert_eq!(reads, 4, "four slots, one in each bank");
+    assert_eq!(reads, last_rows);
     assert_eq!(rig.cut(rig.now(), 1).unwrap().epoch, 1);
 }
 

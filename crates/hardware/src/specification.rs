@@ -156,6 +156,17 @@ pub struct Nvm {
     pub write_queue_entries: usize,
 }
 
+impl Nvm {
+    /// Banks that neighbouring lines at home take in turn: all, or one if rows are dealt out. Designs
+    /// that hand out places of their own line by line do it by the same rule.
+    pub fn line_spread(&self) -> usize {
+        match self.home_interleaving {
+            Interleaving::Line => self.banks,
+            Interleaving::Row => 1,
+        }
+    }
+}
+
 /// DRAM in front of the NVM: a write-back buffer with room for everything that programs touch.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -36,7 +36,6 @@ use self::bugs::{Bug, Flaw};
 use self::format::{Map, Record};
 use self::table::{Full, Grain, Table, write_record, write_version};
 use crate::design::{Design, ImpossibleParameter, PlantedBug, Promise, Recovered, Urgency};
-use crate::journaling::commit::Turns;
 use crate::layout::Layout;
 use crate::surviving::{Interrupted, Surviving};
 
@@ -391,13 +390,8 @@ impl Design for HardwareShadow {
             now
         };
         self.stage = Stage::Table;
-        // The walk takes the banks in turn.
-        let mut turns = Turns::new(self.table.map.banks as usize);
-        turns.arrange(self.written.drain(..).map(|line| {
-            let place = self.table.newest_place(line);
-            (memory.bank(place * LINE_BYTES as u64), line, 0)
-        }));
-        self.under_way = turns.order.into_iter().map(|(line, _)| line).collect();
+        // The walk takes lines in the order in which they were first stored to.
+        self.under_way.append(&mut self.written);
         self.walked = 0;
         self.executing += 1;
         hardware.version_changed();

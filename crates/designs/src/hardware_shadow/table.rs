@@ -21,7 +21,6 @@ use super::bugs::Flaw;
 use super::format::{
     COPIES, HOME, LEVELS, Map, Mapping, NODE_WORDS, Place, RECORD_BYTES, Record, check_of,
 };
-use crate::journaling::commit::Turns;
 use crate::layout::{BootRecord, Layout};
 
 /// What is known of a line.
@@ -300,8 +299,8 @@ impl Table {
         self.record
     }
 
-    /// Writes table words. Pieces are given to the banks in turn. Returns when the last one was
-    /// accepted, and when all are durable.
+    /// Writes table words, in the order of their addresses. Returns when the last piece was accepted,
+    /// and when all are durable.
     pub fn write(
         &self,
         memory: &mut Memory,
@@ -311,18 +310,13 @@ impl Table {
         statistics: &mut Statistics,
     ) -> Accepted {
         words.sort_unstable();
-        let pieces = pieces(memory, &words, grain, self.map.row_bytes);
-        let mut turns = Turns::new(self.map.banks as usize);
-        let banks = pieces.iter().map(|(address, _)| memory.bank(*address));
-        turns.arrange((banks.zip(0..)).map(|(bank, index)| (bank, u64::from(index), index)));
         let mut done = Accepted {
             accepted: now,
             durable: now,
         };
-        for &(_, index) in &turns.order {
-            let (address, bytes) = &pieces[index as usize];
+        for (address, bytes) in pieces(memory, &words, grain, self.map.row_bytes) {
             let (metadata, at) = (Traffic::Metadata, done.accepted);
-            let one = memory.write_block(*address, bytes, metadata, at, 0, statistics);
+            let one = memory.write_block(address, &bytes, metadata, at, 0, statistics);
             done.accepted = one.accepted;
             done.durable = done.durable.max(one.durable);
         }

@@ -10,8 +10,8 @@
 //!            durable, and copy 1 follows
 //! ```
 //!
-//! Everything is handed to the controller in one call; each write carries the time before which it
-//! may not start. Events at the ends of the four stages move [`Stage`], and announce the epoch.
+//! Everything is handed to the controller in one call, in the order of slots and of the flush; the
+//! write queue is the only window. Each write carries the time before which it may not start. Events at the ends of the four stages move [`Stage`], and announce the epoch.
 
 use perdure_hardware::hierarchy::Hardware;
 use perdure_hardware::line::{LINE_BYTES, Line, LineNumber};
@@ -46,40 +46,6 @@ pub enum Stage {
     CopyingHome,
     /// The journal is being retired.
     Retiring,
-}
-
-/// Puts lines in an order in which their home banks take turns, as a copy engine with a queue for
-/// each bank does.
-#[derive(Clone, Debug)]
-pub struct Turns {
-    queues: Vec<Vec<(LineNumber, u32)>>,
-    /// The lines in that order, each with a number of the caller's.
-    pub order: Vec<(LineNumber, u32)>,
-}
-
-impl Turns {
-    /// For so many banks.
-    pub fn new(banks: usize) -> Self {
-        Self {
-            queues: vec![Vec::new(); banks],
-            order: Vec::new(),
-        }
-    }
-
-    /// Arranges lines whose banks are given.
-    pub fn arrange(&mut self, lines: impl Iterator<Item = (usize, LineNumber, u32)>) {
-        self.queues.iter_mut().for_each(Vec::clear);
-        self.order.clear();
-        let mut longest = 0;
-        for (bank, line, number) in lines {
-            self.queues[bank].push((line, number));
-            longest = longest.max(self.queues[bank].len());
-        }
-        for round in 0..longest {
-            let waiting = self.queues.iter().filter_map(|queue| queue.get(round));
-            self.order.extend(waiting);
-        }
-    }
 }
 
 impl Journaling {
@@ -195,15 +161,11 @@ impl Journaling {
         let mut next = self.read_row(hardware, 0..rows, time);
         while let Some((row, arrived)) = next {
             next = self.read_row(hardware, row + 1..rows, time);
-            let live = live_slots(&self.map, &self.slots, row);
-            let bank = |line| hardware.memory.bank(line * LINE_BYTES as u64);
-            self.turns
-                .arrange(live.map(|(line, slot)| (bank(line), line, slot)));
             time = time.max(arrived);
             let Hardware {
                 memory, statistics, ..
             } = hardware;
-            for &(line, slot) in &self.turns.order {
+            for (line, slot) in live_slots(&self.map, &self.slots, row) {
                 let bytes = *memory
                     .arena
                     .line(self.map.slot_line(slot) * LINE_BYTES as u64);
@@ -240,12 +202,9 @@ impl Journaling {
     fn copy_flushed(&mut self, hardware: &mut Hardware, now: Cycles, committed: Cycles) -> Cycles {
         const AHEAD: usize = 8;
         let port_cycles = hardware.specification.llc.port_cycles;
-        let bank = |line| hardware.memory.bank(line * LINE_BYTES as u64);
-        let lines = self.flushed.iter();
-        self.turns.arrange(lines.map(|&line| (bank(line), line, 0)));
         let mut time = now;
-        for (index, &(line, _)) in self.turns.order.iter().enumerate() {
-            if let Some((ahead, _)) = self.turns.order.get(index + AHEAD) {
+        for (index, &line) in self.flushed.iter().enumerate() {
+            if let Some(ahead) = self.flushed.get(index + AHEAD) {
                 hardware.memory.arena.prefetch(ahead * LINE_BYTES as u64);
             }
             let ready = hardware.take_llc_port(hardware.llc.set_of(line), time, port_cycles);

@@ -1,14 +1,14 @@
 //! The journal in NVM: where redo slots and blocks lie, and what a block says.
 //!
 //! A *redo slot* holds the 64 bytes of one evicted line and nothing else; slots are handed out in
-//! the order of first eviction. Consecutive slots lie in consecutive banks, so that a burst of
-//! evictions keeps all banks busy; after `banks` × `row_bytes` / 64 of them those rows are full, so
-//! that a commit reads them back row by row.
+//! the order of first eviction, and lie as lines of home do (`nvm.home_interleaving`): they take the
+//! rows of a stripe in turn, one for each bank, or fill one row after another. Either way a stripe is
+//! full after as many slots as it has lines, so that a commit reads them back row by row.
 //!
 //! ```text
 //! log area   first half    blocks, a row each
-//!            second half   redo slots: slot k of a stripe of `banks` rows is line k / banks of
-//!                          the stripe's row k mod banks
+//!            second half   redo slots: slot k of a stripe of `spread` rows is line k / spread of
+//!                          the stripe's row k mod spread
 //! ```
 //!
 //! *Blocks* are written at the end of an epoch, each in one row operation:
@@ -71,20 +71,22 @@ pub struct Map {
     blocks: Range<u64>,
     slots: Range<u64>,
     row_bytes: u64,
-    banks: u64,
+    spread: u64,
 }
 
 impl Map {
-    /// The map of a log area on media with such rows and banks.
-    pub fn new(log_area: &Range<u64>, row_bytes: u64, banks: u64) -> Self {
-        let start = log_area.start.next_multiple_of(row_bytes);
-        let stripe = row_bytes * banks;
+    /// The map of a log area on media with such rows, so many of which take slots in turn: the banks
+    /// that lines of home are dealt out to, or 1.
+    pub fn new(log_area: &Range<u64>, row_bytes: u64, spread: u64) -> Self {
+        let stripe = row_bytes * spread;
+        // Only an aligned stripe has a row of every bank.
+        let start = log_area.start.next_multiple_of(stripe);
         let half = log_area.end.saturating_sub(start) / 2 / stripe * stripe;
         Self {
             blocks: start..start + half,
             slots: start + half..start + 2 * half,
             row_bytes,
-            banks,
+            spread,
         }
     }
 
@@ -113,31 +115,26 @@ impl Map {
     pub fn slot_line(&self, slot: u32) -> LineNumber {
         let lines = self.row_bytes / LINE_BYTES as u64;
         let (stripe, place) = (
-            u64::from(slot) / (lines * self.banks),
-            u64::from(slot) % (lines * self.banks),
+            u64::from(slot) / (lines * self.spread),
+            u64::from(slot) % (lines * self.spread),
         );
-        let row = stripe * self.banks + place % self.banks;
-        line_of(self.slots.start + row * self.row_bytes) + place / self.banks
+        let row = stripe * self.spread + place % self.spread;
+        line_of(self.slots.start + row * self.row_bytes) + place / self.spread
     }
 
     /// Rows that hold the first `slots` slots.
     pub fn slot_rows(&self, slots: usize) -> u64 {
-        let stripe = self.row_bytes / LINE_BYTES as u64 * self.banks;
+        let stripe = self.row_bytes / LINE_BYTES as u64 * self.spread;
         let (whole, rest) = (slots as u64 / stripe, slots as u64 % stripe);
-        whole * self.banks + rest.min(self.banks)
+        whole * self.spread + rest.min(self.spread)
     }
 
     /// The slots of a row, in the order of their addresses.
     pub fn slots_of_row(&self, row: u64) -> impl Iterator<Item = u32> + use<> {
         let lines = self.row_bytes / LINE_BYTES as u64;
-        let first = row / self.banks * self.banks * lines + row % self.banks;
-        let banks = self.banks;
-        (0..lines).map(move |column| (first + column * banks) as u32)
-    }
-
-    /// Banks.
-    pub fn banks(&self) -> usize {
-        self.banks as usize
+        let first = row / self.spread * self.spread * lines + row % self.spread;
+        let spread = self.spread;
+        (0..lines).map(move |column| (first + column * spread) as u32)
     }
 }
 
@@ -292,6 +289,8 @@ impl<'a> Block<'a> {
 mod tests {
     use std::collections::BTreeSet;
 
+    use perdure_hardware::placement::bank_of_row;
+
     use super::*;
 
     #[test]
@@ -346,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn slots_fill_all_banks_and_then_whole_rows() {
+    fn slots_take_the_rows_of_a_stripe_in_turn_and_fill_them() {
         let map = Map::new(&(4096..4096 + (1 << 20)), 512, 4);
         assert_eq!(map.slot_capacity(), (1 << 19) / 64);
         let mut seen = BTreeSet::new();
@@ -365,5 +364,27 @@ mod tests {
         assert_eq!(map.slot_rows(3), 3);
         assert_eq!(map.slot_rows(32), 4, "eight lines in each of four rows");
         assert_eq!(map.slot_rows(33), 5);
+    }
+
+    #[test]
+    fn where_home_is_dealt_out_by_rows_slots_follow_each_other() {
+        let map = Map::new(&(4096..4096 + (1 << 20)), 512, 1);
+        let first = map.slot_line(0);
+        for slot in 0..map.slot_capacity() as u32 {
+            assert_eq!(map.slot_line(slot), first + u64::from(slot));
+        }
+        assert!(map.slots_of_row(2).eq(16..24));
+        assert_eq!([0, 1, 8, 9].map(|slots| map.slot_rows(slots)), [0, 1, 1, 2]);
+    }
+
+    /// The rows of a stripe are in as many banks, wherever the log area begins.
+    #[test]
+    fn a_stripe_of_slots_has_a_row_of_every_bank() {
+        for start in (1..=64).map(|page| page * 4096) {
+            let map = Map::new(&(start..start + (1 << 20)), 2048, 8);
+            let bank = |slot| bank_of_row(map.slot_line(slot) / 32, 8);
+            let banks: BTreeSet<_> = (0..8).map(bank).collect();
+            assert_eq!(banks.len(), 8, "log area from {start}");
+        }
     }
 }

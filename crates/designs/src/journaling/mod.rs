@@ -35,7 +35,7 @@ use perdure_hardware::time::Cycles;
 use serde::{Deserialize, Serialize};
 
 use self::bugs::Bug;
-use self::commit::{EVENT_COMMITTED, EVENT_HOME, EVENT_JOURNALED, EVENT_RETIRED, Stage, Turns};
+use self::commit::{EVENT_COMMITTED, EVENT_HOME, EVENT_JOURNALED, EVENT_RETIRED, Stage};
 use self::journal::{Builder, Kind, LEAST_ROW_BYTES, Map};
 use self::registers::{COPIES, RECORD_BYTES, Record};
 use crate::design::{
@@ -140,7 +140,6 @@ pub struct Journaling {
     lines: Builder,
     addresses: Builder,
     blocks: u64,
-    turns: Turns,
 }
 
 impl Policy for Journaling {
@@ -327,14 +326,14 @@ impl Design for Journaling {
         bug: Option<&'static str>,
     ) -> Result<Self, ImpossibleParameter> {
         let nvm = &hardware.specification.nvm;
-        let (row_bytes, banks) = (nvm.row_bytes as u64, nvm.banks as u64);
-        let map = Map::new(&layout.log_area, row_bytes, banks);
+        let (row_bytes, spread) = (nvm.row_bytes as u64, nvm.line_spread() as u64);
+        let map = Map::new(&layout.log_area, row_bytes, spread);
         let llc_lines = hardware.llc.sets() * hardware.llc.ways();
         parameters.validate(&map, llc_lines as u64)?;
         let boot = BootRecord {
             layout: layout.clone(),
             harts: hardware.cores.len() as u64,
-            design: [row_bytes, banks, 0, 0],
+            design: [row_bytes, spread, 0, 0],
         };
         let arena = &mut hardware.memory.arena;
         // After a recovery, numbers go on; at first boot there are no registers.
@@ -368,7 +367,6 @@ impl Design for Journaling {
             lines: Builder::new(Kind::Lines, map.block_bytes()),
             addresses: Builder::new(Kind::Addresses, map.block_bytes()),
             blocks: 0,
-            turns: Turns::new(map.banks()),
             map,
         })
     }

@@ -22,16 +22,18 @@ use crate::layout::{BootRecord, Layout};
 use crate::surviving::{Corruption, Interrupted, Surviving};
 
 fn map_of(boot: &BootRecord) -> Result<Map, Corruption> {
-    let [row_bytes, banks, ..] = boot.design;
+    let [row_bytes, spread, ..] = boot.design;
     let rows = LEAST_ROW_BYTES as u64..=1 << 16;
-    if !row_bytes.is_power_of_two() || !rows.contains(&row_bytes) || !(1..=1 << 16).contains(&banks)
+    if !row_bytes.is_power_of_two()
+        || !rows.contains(&row_bytes)
+        || !(1..=1 << 16).contains(&spread)
     {
         return Err(Corruption {
             what: "boot record: not one of a journaling machine",
             address: 0,
         });
     }
-    Ok(Map::new(&boot.layout.log_area, row_bytes, banks))
+    Ok(Map::new(&boot.layout.log_area, row_bytes, spread))
 }
 
 /// The lines that a record names, in the order of the journal, all of them checked.
