@@ -604,8 +604,8 @@ impl Memory {
     }
 
     /// Where writes are posted to the banks of the lines that they belong to: writes a block of several
-    /// lines' entries, each as a write by itself, of so many bytes, to its line's bank. The block's header
-    /// takes no time. False elsewhere, where nothing is done.
+    /// lines' entries, each as a write by itself, of so many bytes, to its line's bank. What else is in the
+    /// block takes no time. Returns when the last of them is durable; nothing is done elsewhere.
     pub fn post_entries(
         &mut self,
         address: u64,
@@ -613,20 +613,19 @@ impl Memory {
         entries: (usize, &mut dyn Iterator<Item = LineNumber>),
         now: Cycles,
         statistics: &mut Statistics,
-    ) -> bool {
-        let Some(posted) = (self.posted.as_mut()).filter(|posted| posted.by_home_line()) else {
-            return false;
-        };
+    ) -> Option<Cycles> {
+        let posted = (self.posted.as_mut()).filter(|posted| posted.by_home_line())?;
         self.arena.write(address, bytes);
         let (length, lines) = entries;
+        let mut durable = now;
         for line in lines {
-            posted.write(address, length, line, now);
+            durable = durable.max(posted.write(address, length, line, now).done);
             statistics.nvm_writes += 1;
             statistics.nvm_operations_random += 1;
         }
         statistics.nvm_written_bytes_total += bytes.len() as u64;
         statistics.nvm_written_bytes_log += bytes.len() as u64;
-        true
+        Some(durable)
     }
 
     /// When everything accepted for a line will be durable; 0 if nothing waits.

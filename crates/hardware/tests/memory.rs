@@ -1069,7 +1069,8 @@ fn a_posted_write_takes_as_long_as_its_bytes_on_the_bank_of_its_line() {
     let lines = [3u64, 3, 19, 4];
     let block = [7; 32 + 4 * 72];
     let entries = (72, &mut lines.into_iter() as &mut dyn Iterator<Item = u64>);
-    assert!(memory.post_entries(1 << 20, &block, entries, 0, statistics));
+    let durable = memory.post_entries(1 << 20, &block, entries, 0, statistics);
+    assert_eq!(durable, Some(ROW_WRITE * 72 / 64), "alone on its bank");
     assert_eq!(
         memory.drained_at(),
         3 * ROW_WRITE * 72 / 64,

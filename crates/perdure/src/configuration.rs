@@ -444,6 +444,8 @@ impl Configuration {
             Some("posted.writes")
         } else if untimed("hardware-shadow", "table_takes_time") {
             Some("hardware-shadow.table_takes_time")
+        } else if untimed("picl-l2", "coherence_evicts") {
+            Some("picl-l2.coherence_evicts")
         } else {
             None
         }
@@ -829,6 +831,10 @@ mod tests {
         let set = format!("{untimed}=false");
         assert_eq!(key("picl", "hardware-shadow", &[&set]), Some(untimed));
         assert_eq!(key("picl", "picl", &[&set]), None, "another design's");
+        let untimed = "picl-l2.coherence_evicts";
+        let set = format!("{untimed}=false");
+        assert_eq!(key("nvoverlay", "picl-l2", &[&set]), Some(untimed));
+        assert_eq!(key("nvoverlay", "picl", &[&set]), None, "another design's");
         let half = built(&["posted.banks_by_home_line=true"]).unwrap_err();
         assert!(half.to_string().contains("posted.writes = true"));
     }

@@ -7,7 +7,7 @@
 
 use perdure_hardware::cache::Slot;
 use perdure_hardware::hierarchy::Hardware;
-use perdure_hardware::line::{LINE_BYTES, Version};
+use perdure_hardware::line::{LINE_BYTES, LineNumber, Version};
 use perdure_hardware::memory::Traffic;
 use perdure_hardware::policy::{CrossVersionStore, Departure};
 use perdure_hardware::specification::Specification;
@@ -15,7 +15,7 @@ use perdure_hardware::time::Cycles;
 
 use super::bugs::{self, Bug};
 use super::scan::Pass;
-use super::{InCacheLog, Picl};
+use super::{InCacheLog, Parameters, Picl};
 use crate::design::{ImpossibleParameter, PlantedBug};
 
 /// A level of the cache hierarchy, as the place of the EID array.
@@ -34,7 +34,7 @@ pub trait Level: Sized + Send {
     const KEEPS_LAST_LEVEL: bool;
 
     /// For a machine that starts.
-    fn new(bug: Option<&'static str>) -> Self;
+    fn new(parameters: &Parameters, bug: Option<&'static str>) -> Self;
 
     /// Refuses machines that lack what the level needs.
     fn check(specification: &Specification) -> Result<(), ImpossibleParameter>;
@@ -45,11 +45,18 @@ pub trait Level: Sized + Send {
     /// And the tag there becomes that of the store's epoch.
     fn set_tag(hardware: &mut Hardware, store: &CrossVersionStore, tag: Version);
 
-    /// True if a dirty line that leaves a domain's private caches must be written in place.
-    fn evicts(&self, departure: &Departure) -> bool;
+    /// True if the store needs no undo entry, because its line has one of that epoch, although the
+    /// caches' tags do not say so.
+    fn is_logged(&mut self, _line: LineNumber, _epoch: u64) -> bool {
+        false
+    }
+
+    /// True if a dirty line of that epoch, which leaves a domain's private caches, must be written in
+    /// place.
+    fn evicts(&mut self, departure: &Departure, epoch: u64) -> bool;
 
     /// True if one that leaves the last-level cache must.
-    fn evicts_from_last_level(&self) -> bool;
+    fn evicts_from_last_level(&mut self, line: LineNumber) -> bool;
 
     /// The tag that a line keeps behind the level, and in clean copies.
     fn departed_tag(&self, tag: Version) -> Version;
@@ -128,7 +135,7 @@ impl Level for LastLevel {
     const KEYS: Keys = keys!("picl");
     const KEEPS_LAST_LEVEL: bool = true;
 
-    fn new(_: Option<&'static str>) -> Self {
+    fn new(_: &Parameters, _: Option<&'static str>) -> Self {
         Self
     }
 
@@ -148,11 +155,11 @@ impl Level for LastLevel {
     }
 
     /// Private caches are within the chip.
-    fn evicts(&self, _: &Departure) -> bool {
+    fn evicts(&mut self, _: &Departure, _: u64) -> bool {
         false
     }
 
-    fn evicts_from_last_level(&self) -> bool {
+    fn evicts_from_last_level(&mut self, _: LineNumber) -> bool {
         true
     }
 

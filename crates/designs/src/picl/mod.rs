@@ -84,6 +84,8 @@ pub struct Parameters {
     pub log_extent_interrupt_cycles: Cycles,
     /// The kernel's work to reclaim one super-block.
     pub log_collect_cycles: Cycles,
+    /// Of `picl-l2`. False: a line that another domain reads stays dirty, as no machine can have it.
+    pub coherence_evicts: bool,
 }
 
 impl Default for Parameters {
@@ -98,6 +100,7 @@ impl Default for Parameters {
             log_limit_bytes: 1 << 30,
             log_extent_interrupt_cycles: 5000,
             log_collect_cycles: 100,
+            coherence_evicts: true,
         }
     }
 }
@@ -258,7 +261,8 @@ impl<L: Level> Policy for InCacheLog<L> {
             (false, _) => self.epoch_of(store.version),
         };
         let mut ready = L::forward(hardware, store, now);
-        if !(clean && self.bug == Some(Bug::NoUndoForClean)) {
+        let unlogged = clean && self.bug == Some(Bug::NoUndoForClean);
+        if !self.level.is_logged(store.line, self.system) && !unlogged {
             let entry = Entry {
                 line: store.line,
                 valid_from,
@@ -277,7 +281,7 @@ impl<L: Level> Policy for InCacheLog<L> {
     /// ends before that cache, it is in place already.
     fn evict(&mut self, hardware: &mut Hardware, eviction: &Eviction, now: Cycles) -> Evicted {
         let (line, bytes) = (eviction.line, &eviction.bytes);
-        if self.level.evicts_from_last_level() {
+        if self.level.evicts_from_last_level(line) {
             return self.write_in_place(hardware, line, bytes, Traffic::WriteBack, now);
         }
         let durable = match eviction.cause {
@@ -292,7 +296,8 @@ impl<L: Level> Policy for InCacheLog<L> {
 
     /// A line leaves a domain's private caches: if the chip ends there, that is an eviction.
     fn depart(&mut self, hardware: &mut Hardware, departure: &Departure, now: Cycles) -> Cycles {
-        if !self.level.evicts(departure) {
+        let epoch = self.epoch_of(departure.version);
+        if !self.level.evicts(departure, epoch) {
             return now;
         }
         let traffic = match departure.reason {
@@ -424,10 +429,9 @@ impl<L: Level> InCacheLog<L> {
             log::ENTRY_BYTES,
             lines as &mut dyn Iterator<Item = LineNumber>,
         );
-        let durable = if memory.post_entries(address, &bytes, entries, now, statistics) {
-            now
-        } else {
-            rows::write(hardware, address, &bytes, Traffic::Log, now, 0).durable
+        let durable = match memory.post_entries(address, &bytes, entries, now, statistics) {
+            Some(_) => now, // There nobody waits for an entry.
+            None => rows::write(hardware, address, &bytes, Traffic::Log, now, 0).durable,
         };
         let reachable = before.map_or(durable, |block| durable.max(block.reachable));
         let filter = std::mem::replace(
@@ -448,7 +452,7 @@ impl<L: Level> InCacheLog<L> {
 
     /// Writes a line to its home address, in the order that undo logging needs: its undo entries
     /// first (§III-B, *On-chip undo buffer*).
-    fn write_in_place(
+    pub(crate) fn write_in_place(
         &mut self,
         hardware: &mut Hardware,
         line: LineNumber,
@@ -632,7 +636,7 @@ impl<L: Level> Design for InCacheLog<L> {
         let mut picl = Self {
             ids: EpochIds::new(parameters.eid_bits),
             filter: Filter::new(parameters.bloom_filter_bits),
-            level: L::new(bug),
+            level: L::new(parameters, bug),
             bug: bug_named,
             log_area,
             system: epoch + 1,

@@ -16,18 +16,21 @@
 
 pub mod bugs;
 
+use std::collections::BTreeMap;
+
 use perdure_hardware::cache::{Slot, State};
 use perdure_hardware::hierarchy::Hardware;
-use perdure_hardware::line::{LINE_BYTES, Version};
+use perdure_hardware::line::{LINE_BYTES, LineNumber, Version};
+use perdure_hardware::memory::Traffic;
 use perdure_hardware::policy::{CrossVersionStore, Departure, Reason};
 use perdure_hardware::specification::Specification;
 use perdure_hardware::time::Cycles;
 
 use self::bugs::Bug;
 use crate::design::{ImpossibleParameter, PlantedBug, refuse_inclusion};
-use crate::picl::InCacheLog;
 use crate::picl::level::{Keys, Level, keys};
 use crate::picl::scan::Pass;
+use crate::picl::{InCacheLog, Parameters};
 
 /// The design.
 pub type PiclL2 = InCacheLog<SecondLevel>;
@@ -35,6 +38,17 @@ pub type PiclL2 = InCacheLog<SecondLevel>;
 /// Tags in the L2s.
 pub struct SecondLevel {
     bug: Option<Bug>,
+    /// With `coherence_evicts` off, the lines that other domains have read since they were written, with
+    /// the epoch that wrote them: no cache has them as dirty but the last level, and they are still to
+    /// be written in place.
+    dirty_apart: Option<BTreeMap<LineNumber, u64>>,
+}
+
+impl SecondLevel {
+    /// Whoever asks for such a line sees to it. Returns its epoch.
+    fn take(&mut self, line: LineNumber) -> Option<u64> {
+        self.dirty_apart.as_mut()?.remove(&line)
+    }
 }
 
 /// What the scan finds in a set of an L2.
@@ -87,9 +101,11 @@ impl Level for SecondLevel {
     const KEYS: Keys = keys!("picl-l2");
     const KEEPS_LAST_LEVEL: bool = false;
 
-    fn new(bug: Option<&'static str>) -> Self {
-        let bug = bug.and_then(Bug::named);
-        Self { bug }
+    fn new(parameters: &Parameters, bug: Option<&'static str>) -> Self {
+        Self {
+            bug: bug.and_then(Bug::named),
+            dirty_apart: (!parameters.coherence_evicts).then(BTreeMap::new),
+        }
     }
 
     fn check(specification: &Specification) -> Result<(), ImpossibleParameter> {
@@ -108,13 +124,21 @@ impl Level for SecondLevel {
         }
     }
 
-    fn evicts(&self, departure: &Departure) -> bool {
+    fn is_logged(&mut self, line: LineNumber, epoch: u64) -> bool {
+        self.take(line) == Some(epoch)
+    }
+
+    fn evicts(&mut self, departure: &Departure, epoch: u64) -> bool {
+        if let (Some(lines), Reason::Downgrade) = (&mut self.dirty_apart, departure.reason) {
+            lines.insert(departure.line, epoch);
+            return false;
+        }
         !(self.bug == Some(Bug::CapacityStaysOnChip) && departure.reason == Reason::Capacity)
     }
 
     /// What it has, even as dirty, was written in place when it left the L2.
-    fn evicts_from_last_level(&self) -> bool {
-        self.bug == Some(Bug::CapacityStaysOnChip)
+    fn evicts_from_last_level(&mut self, line: LineNumber) -> bool {
+        self.bug == Some(Bug::CapacityStaysOnChip) || self.take(line).is_some()
     }
 
     /// None: there are no tags behind the L2s, and what comes back is logged again.
@@ -150,7 +174,34 @@ impl Level for SecondLevel {
             hardware.statistics.acs_lines += walked.versions;
             pass.time = pass.time.max(walked.ready);
         }
+        if set + 1 == Self::scan_steps(hardware) {
+            write_apart(picl, hardware, pass);
+        }
         true
+    }
+}
+
+/// At the end of a pass: what no set has shown to it, and its epochs have written.
+fn write_apart(picl: &mut PiclL2, hardware: &mut Hardware, pass: &mut Pass) {
+    let Some(lines) = &mut picl.level.dirty_apart else {
+        return;
+    };
+    let mut due = Vec::new();
+    lines.retain(|&line, &mut epoch| {
+        let later = epoch > pass.target;
+        due.extend((!later).then_some(line));
+        later
+    });
+    for line in due {
+        let bytes = match hardware.llc.find(line) {
+            Some(slot) => *hardware.llc.data(slot),
+            None => *hardware.memory.arena.line(line * LINE_BYTES as u64),
+        };
+        let traffic = Traffic::Flush;
+        let done = picl.write_in_place(hardware, line, &bytes, traffic, pass.time);
+        hardware.statistics.acs_lines += 1;
+        pass.time = done.accepted + 1;
+        pass.durable = pass.durable.max(done.durable);
     }
 }
 

@@ -6,6 +6,8 @@
 //! ([`frm`](crate::frm::recovery)) does not stop at the hole: it takes every entry before it, goes on to the
 //! window's end, and takes those that are whole there, too.
 
+use std::iter::once;
+
 use perdure_hardware::hierarchy::Hardware;
 use perdure_hardware::line::{Line, LineNumber};
 use perdure_hardware::memory::Traffic;
@@ -16,6 +18,7 @@ use super::SoftwareLogging;
 use super::bugs::Bug;
 use crate::design::END_EPOCH;
 use crate::frm::log::{Record, SLOT_BYTES};
+use crate::picl::log::ENTRY_BYTES;
 use crate::rows;
 
 impl SoftwareLogging {
@@ -63,11 +66,18 @@ impl SoftwareLogging {
         };
         let address = self.log.address(slot);
         let (bytes, log) = (record.encode(), Traffic::Log);
-        let done = rows::write(hardware, address, &bytes, log, now, not_before);
+        let Hardware {
+            memory, statistics, ..
+        } = &mut *hardware;
+        let entry = (ENTRY_BYTES, &mut once(line) as &mut dyn Iterator<Item = _>);
+        let durable = match memory.post_entries(address, &bytes, entry, now, statistics) {
+            Some(durable) => durable,
+            None => rows::write(hardware, address, &bytes, log, now, not_before).durable,
+        };
         let live = self.next_index * SLOT_BYTES as u64;
         let peak = &mut hardware.statistics.log_bytes_live_peak;
         *peak = live.max(*peak);
-        self.in_flight.push_back((line, done.durable));
-        done.durable
+        self.in_flight.push_back((line, durable));
+        durable
     }
 }
