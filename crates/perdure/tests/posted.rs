@@ -83,11 +83,11 @@ fn epochs_of_all_harts_are_as_many_times_as_many_as_there_are_harts() {
             assert_eq!(all, hart, "its domains count their own");
             continue;
         }
-        // Harts are not quite alike in the kernel, and the last epoch is short.
+        // The first hart that has made so many ends an epoch, when others have made fewer.
         let times = all as f64 / hart as f64;
         let harts = HARTS as f64;
         assert!(
-            (0.85 * harts..1.05 * harts).contains(&times),
+            (0.75 * harts..1.05 * harts).contains(&times),
             "{design}: {all} epochs for {hart}"
         );
     }
