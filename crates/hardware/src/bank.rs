@@ -61,7 +61,9 @@ impl Bank {
         if start >= self.free_at() {
             return (self.places.len(), start);
         }
-        let first = self.places.partition_point(|place| place.end <= start);
+        // From the newest back, because few lie ahead of those who ask.
+        let ahead = (self.places.iter().rev()).take_while(|place| place.end > start);
+        let first = self.places.len() - ahead.count();
         for (index, place) in self.places.iter().enumerate().skip(first) {
             if start + cycles <= place.start {
                 return (index, start);
@@ -89,8 +91,8 @@ impl Bank {
         if what != Use::Read && earliest < self.free_at() {
             let same =
                 |place: &&Place| place.written.start < bytes.end && bytes.start < place.written.end;
-            let newest = self.places.iter().rev().find(same);
-            earliest = newest.map_or(earliest, |place| earliest.max(place.end));
+            let ahead = (self.places.iter().rev()).take_while(|place| place.end > earliest);
+            earliest = ahead.clone().find(same).map_or(earliest, |place| place.end);
         }
         let (index, start) = self.free_place(earliest, cycles);
         let end = start + cycles;

@@ -4,8 +4,6 @@
 //! takes its entry from then on only, so it keeps nobody waiting before; but in start order it takes it
 //! at once.
 
-use std::collections::VecDeque;
-
 use crate::specification::Scheduling;
 use crate::time::Cycles;
 
@@ -24,7 +22,11 @@ pub struct Queue {
     entries: usize,
     scheduling: Scheduling,
     /// In the order of completion; in start order, that of acceptance.
-    requests: VecDeque<Request>,
+    requests: Vec<Request>,
+    /// The oldest that is remembered; those before it are dropped from time to time.
+    oldest: usize,
+    /// Scratch: when requests that were dated ahead take their entries.
+    ahead: Vec<Cycles>,
 }
 
 impl Queue {
@@ -33,42 +35,72 @@ impl Queue {
         Self {
             entries,
             scheduling,
-            requests: VecDeque::with_capacity(entries * REMEMBERED + 1),
+            requests: Vec::with_capacity(2 * entries * REMEMBERED + 1),
+            oldest: 0,
+            ahead: Vec::new(),
         }
     }
 
     /// When there is an entry for a request that comes at `now`.
     #[inline]
     pub fn admit(&mut self, now: Cycles) -> Cycles {
-        if self.scheduling != Scheduling::Fcfs {
-            let full = self.requests.len() >= self.entries;
-            let first = full.then(|| self.requests.pop_front()).flatten();
-            return first.map_or(now, |request| now.max(request.done));
+        let known = &self.requests[self.oldest..];
+        let Some(last) = known.len().checked_sub(self.entries) else {
+            return now;
+        };
+        if self.scheduling == Scheduling::StartOrder {
+            let first = known[0].done;
+            self.oldest += 1;
+            return now.max(first);
         }
-        let first = (self.requests).partition_point(|request| request.done <= now);
-        let mut waiting = self.requests.range(first..);
-        let mut time = now;
-        while waiting.len() >= self.entries
-            && (waiting.clone())
-                .filter(|request| request.accepted <= time)
-                .count()
-                >= self.entries
-        {
-            time = waiting.next().map_or(time, |request| request.done);
+        // As soon as this one is over, fewer than `entries` wait.
+        if known[last].done <= now {
+            return now;
         }
-        time
+        let more = (known[..last].iter().rev()).take_while(|request| request.done > now);
+        let waiting = &known[last - more.count()..];
+        self.ahead.clear();
+        let accepted = waiting.iter().map(|request| request.accepted);
+        self.ahead
+            .extend(accepted.filter(|&accepted| accepted > now));
+        let mut held = waiting.len() - self.ahead.len();
+        if held < self.entries {
+            return now;
+        }
+        self.ahead.sort_unstable();
+        let mut ahead = self.ahead.iter().peekable();
+        for request in waiting {
+            held -= 1;
+            while (ahead.next_if(|&&accepted| accepted <= request.done)).is_some() {
+                held += 1;
+            }
+            if held < self.entries {
+                return request.done;
+            }
+        }
+        unreachable!("an empty queue has an entry")
     }
 
     /// Takes the entry.
     #[inline]
     pub fn hold(&mut self, accepted: Cycles, done: Cycles) {
-        let at = match self.scheduling {
-            Scheduling::StartOrder => self.requests.len(),
-            Scheduling::Fcfs => (self.requests).partition_point(|request| request.done <= done),
+        let known = &self.requests[self.oldest..];
+        let later = match self.scheduling {
+            Scheduling::StartOrder => 0,
+            Scheduling::Fcfs => {
+                let later = known.iter().rev().take_while(|request| request.done > done);
+                later.count()
+            }
         };
+        let at = self.requests.len() - later;
         self.requests.insert(at, Request { accepted, done });
-        if self.requests.len() > self.entries * REMEMBERED {
-            self.requests.pop_front();
+        let remembered = self.entries * REMEMBERED;
+        if self.requests.len() - self.oldest > remembered {
+            self.oldest += 1;
+        }
+        if self.oldest > remembered {
+            self.requests.drain(..self.oldest);
+            self.oldest = 0;
         }
     }
 }
@@ -76,6 +108,7 @@ impl Queue {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::random::Random;
 
     #[test]
     fn a_full_queue_takes_the_next_when_the_first_is_done() {
@@ -96,5 +129,44 @@ mod tests {
         queue.hold(5, 705);
         assert_eq!(queue.admit(100), 705);
         assert_eq!(queue.admit(10_500), 10_700);
+    }
+
+    /// The first moment from `now` on at which fewer than `entries` requests are held.
+    fn by_definition(requests: &[(Cycles, Cycles)], entries: usize, now: Cycles) -> Cycles {
+        let held = |time: Cycles| {
+            let at = |&&(accepted, done): &&(Cycles, Cycles)| accepted <= time && time < done;
+            requests.iter().filter(at).count()
+        };
+        let later = requests.iter().map(|request| request.1);
+        let mut times: Vec<Cycles> = later.filter(|&done| done > now).chain([now]).collect();
+        times.sort_unstable();
+        (times.into_iter().find(|&time| held(time) < entries)).expect("all are done at last")
+    }
+
+    #[test]
+    fn a_request_is_admitted_as_soon_as_an_entry_is_free() {
+        let seed = 11;
+        let mut random = Random::new(seed);
+        for entries in [1, 2, 5, 32] {
+            let mut queue = Queue::new(entries, Scheduling::Fcfs);
+            let mut held: Vec<(Cycles, Cycles)> = Vec::new();
+            let mut now = 0;
+            for _ in 0..2000 {
+                now += random.bits() % 300;
+                let admitted = queue.admit(now);
+                let expected = by_definition(&held, entries, now);
+                assert_eq!(admitted, expected, "seed {seed}, {entries} entries");
+                let ahead = if random.bits().is_multiple_of(16) {
+                    3000
+                } else {
+                    0
+                };
+                let done = admitted + ahead + 100 + random.bits() % (200 * entries as u64);
+                queue.hold(admitted + ahead, done);
+                held.push((admitted + ahead, done));
+                held.sort_by_key(|request| request.1);
+                held.drain(..held.len().saturating_sub(entries * REMEMBERED));
+            }
+        }
     }
 }
