@@ -85,6 +85,15 @@ def test_the_workloads_are_the_threaded_ones(provided):
     assert len(listed) == 12
 
 
+def test_the_tree_of_a_run_s_course_may_be_larger(core, paper, provided):
+    course = declaration.experiments("nvoverlay", "quick")["fig17a"]
+    course = dataclasses.replace(course, size="large")
+    planned = plan.plan(course, paper, paper.scales["quick"], provided, {})
+    assert planned
+    own = provided.entries["btree-olc"].sizes["large"].arguments
+    assert all(one.point.programs[0].command[1:] == own for one in planned)
+
+
 def test_every_quick_region_is_a_whole_parallel_phase(core, paper, provided):
     """Nothing limits it, so that every design does the same work."""
     for experiment in declaration.experiments("nvoverlay", "quick").values():

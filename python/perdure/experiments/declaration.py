@@ -18,6 +18,9 @@ from perdure.experiments.toml import Table
 
 Scale: TypeAlias = Literal["quick", "full"]
 SCALES: tuple[Scale, Scale] = ("quick", "full")
+# Whose arguments a figure's programs may have, where they are not the scale's.
+Size: TypeAlias = Literal["quick", "full", "large"]
+SIZES: tuple[Size, ...] = ("quick", "full", "large")
 
 FOLDER = Path(__file__).resolve().parent
 PAPER = "paper.toml"
@@ -245,8 +248,8 @@ class Experiment:
 
     `baseline` is the paper's unless the figure has its own. With `slices`, a workload's run is
     divided into parts, which are the axis. `size` is whose arguments programs get: those of the
-    scale, unless a figure at `quick` needs the paper's own. Without designs nothing runs: such an
-    experiment has claims that cannot be judged.
+    scale, unless a figure at `quick` needs the paper's own, or `large` ones. Without designs
+    nothing runs: such an experiment has claims that cannot be judged.
     """
 
     name: str
@@ -272,7 +275,7 @@ class Experiment:
     claims: Sequence[Claim]
     warm_up: int | None = None
     measure: int | None = None
-    size: Scale | None = None
+    size: Size | None = None
     probe_cuts: bool = False
     models: Mapping[str, Setting] = field(default_factory=dict)
 
@@ -455,9 +458,9 @@ def _scaled_keys(table: Table | None) -> None:
         table.finish()
 
 
-def _size(table: Table | None) -> Scale | None:
-    chosen = "" if table is None else table.choice("size", ("", *SCALES), "")
-    return next((size for size in SCALES if size == chosen), None)
+def _size(table: Table | None) -> Size | None:
+    chosen = "" if table is None else table.choice("size", ("", *SIZES), "")
+    return next((size for size in SIZES if size == chosen), None)
 
 
 def _slices(table: Table | None, scale: Scale) -> Slices | None:

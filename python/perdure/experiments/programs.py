@@ -28,7 +28,7 @@ from perdure.experiments.point import (
 )
 from perdure.experiments.toml import Table
 
-Scale: TypeAlias = Literal["quick", "full", "tiny"]
+Scale: TypeAlias = Literal["quick", "full", "tiny", "large"]
 Report: TypeAlias = Callable[[str], object]
 
 Kind: TypeAlias = Literal["kernel", "parallel", "debian"]
@@ -107,7 +107,7 @@ def _entry(name: str, table: Table) -> Entry:
     kind = table.choice("kind", KINDS)
     sizes = {
         scale: _size(size)
-        for scale in ("full", "quick", "tiny")
+        for scale in ("full", "quick", "tiny", "large")
         if (size := table.optional_table(scale)) is not None
     }
     made = Entry(
