@@ -110,9 +110,8 @@ pub fn run(
         for losses in found {
             cuts += losses.cuts;
             for (lost, (verdict, token)) in losses.noticed {
-                let verdict = json!(verdict);
-                let verdict = verdict.as_str().unwrap_or_default();
-                noticed.insert(lost, (format!("{verdict}, {scene}"), token));
+                let by = format!("{}, {scene}", verdict.name());
+                noticed.insert(lost, (by, token));
             }
             there.extend(losses.unnoticed);
             false_alarms += u64::from(losses.false_alarm.is_some());

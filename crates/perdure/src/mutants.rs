@@ -369,13 +369,8 @@ pub fn run(design: &str, jobs: Option<usize>, observer: &dyn Observer) -> Result
                 break;
             }
         }
-        let caught = caught.map(|(trial, verdict, token)| {
-            let verdict = json!(verdict);
-            (
-                format!("{}, {trial}", verdict.as_str().unwrap_or_default()),
-                token,
-            )
-        });
+        let caught =
+            caught.map(|(trial, verdict, token)| (format!("{}, {trial}", verdict.name()), token));
         // Orders that hardly ever show want more kinds of machines than these.
         let caught = match caught {
             Some(caught) => Some(caught),
@@ -654,9 +649,8 @@ fn run_group(group: &str, jobs: Option<usize>, observer: &dyn Observer) -> Resul
         let mistake = Some(*mistake);
         let shown = show(&Stage { mistake, ..clean }, jobs, observer)?;
         let caught = shown.failed > 0;
-        let (by, token) = shown.first.map_or((None, None), |(verdict, token)| {
-            (json!(verdict).as_str().map(ToOwned::to_owned), Some(token))
-        });
+        let first = shown.first.map(|(verdict, token)| (verdict.name(), token));
+        let (by, token) = first.unzip();
         mutants.push(json!({
             "name": bug.name, "summary": bug.summary, "caught": caught, "by": by,
             "cuts": shown.cuts, "token": token,
@@ -691,11 +685,7 @@ fn run_blinds(jobs: Option<usize>, observer: &dyn Observer) -> Result<Value, Err
         let caught = seeing.failed > 0 && blinded.failed == 0;
         let by = match (seeing.failed > 0, blinded.failed > 0, &seeing.first) {
             (true, false, Some((verdict, _))) => {
-                let verdict = json!(verdict);
-                Some(format!(
-                    "{}, with the check",
-                    verdict.as_str().unwrap_or_default()
-                ))
+                Some(format!("{}, with the check", verdict.name()))
             }
             (false, ..) => Some("the bug is not caught with the check either".into()),
             (_, true, _) => Some("another check catches the bug".into()),

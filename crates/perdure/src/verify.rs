@@ -16,7 +16,7 @@ use perdure_hardware::memory::{Lost, Tear};
 use perdure_hardware::random::Random;
 use perdure_hardware::recovery_clock::RecoveryClock;
 use perdure_hardware::time::Cycles;
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use crate::causal::Causal;
 use crate::cost::CutCost;
@@ -26,8 +26,7 @@ use crate::mistakes::{Blind, Mistake};
 use crate::outside::Receipt;
 
 /// What was found out about one cut.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// The promise held.
     Verified,
@@ -59,9 +58,34 @@ pub enum Verdict {
 }
 
 impl Verdict {
+    /// What reports call it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Verified => "verified",
+            Self::Lost => "lost",
+            Self::MemoryDiffers => "memory-differs",
+            Self::CausalityBroken => "causality-broken",
+            Self::OlderThanAnnounced => "older-than-announced",
+            Self::ReleasedEarly => "released-early",
+            Self::RecoveryFailed => "recovery-failed",
+            Self::NotConverged => "not-converged",
+            Self::NotResumable => "not-resumable",
+            Self::ReplicaDiffers => "replica-differs",
+            Self::OutputDiffers => "output-differs",
+            Self::CheckFailed => "check-failed",
+            Self::ResumeDiffers => "resume-differs",
+        }
+    }
+
     /// True where a promise was broken.
     pub fn is_failure(self) -> bool {
         !matches!(self, Self::Verified | Self::Lost)
+    }
+}
+
+impl Serialize for Verdict {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.name())
     }
 }
 
