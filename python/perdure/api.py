@@ -675,9 +675,9 @@ def mutants(
     `STATE_MUTANTS`: each field of the saved state is lost in turn, under the programs of `guests`;
     what these cannot notice is listed in the file `unnoticed`, with the reasons.
     """
-    paths = [str(path) for path in (guests, unnoticed) if path is not None]
-    program = {"program": paths} if paths else {}
-    request = json.dumps({"design": design, "jobs": jobs, **program})
+    paths = {"guests": guests, "unnoticed": unnoticed}
+    given = {key: str(path) for key, path in paths.items() if path is not None}
+    request = json.dumps({"design": design, "jobs": jobs, **given})
     return MutantsReport.from_json(json.loads(_core.mutants(request, progress)))
 
 

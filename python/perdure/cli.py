@@ -706,19 +706,6 @@ def sensitivity(
     _exit(int(len(done.failures) > 0), done.interrupted)
 
 
-def _mutants_of(
-    name: str,
-    guests: Path | None,
-    unnoticed: Path | None,
-    jobs: int | None,
-    show: api.Progress | None,
-) -> api.MutantsReport:
-    jobs = jobs or _processors()
-    if name != api.STATE_MUTANTS:
-        return api.mutants(name, jobs=jobs, progress=show)
-    return api.mutants(name, guests=guests, unnoticed=unnoticed, jobs=jobs, progress=show)
-
-
 @app.command()
 def mutants(
     design: Annotated[
@@ -758,11 +745,20 @@ def mutants(
     if design is not None and only is not None and design != only:
         raise PerdureError("--design and --only name different things: give one of both")
     design = design or only
+    if unnoticed is not None and guests is None:
+        raise PerdureError("--unnoticed lists what programs of --guests cannot notice: give both")
+    if guests is not None and design not in (None, api.STATE_MUTANTS):
+        raise PerdureError(
+            f"--guests is for {api.STATE_MUTANTS}, what restoring may lose, and not for {design}"
+        )
     reports: list[api.MutantsReport] = []
+    of_state = {"guests": guests, "unnoticed": unnoticed}
     state = [api.STATE_MUTANTS] if guests is not None else []
     for name in [design] if design is not None else [*known, *api.MUTANT_GROUPS, *state]:
         with progress.bar(stderr, f"planted bugs of {name}") as show:
-            reports.append(_mutants_of(name, guests, unnoticed, jobs, show))
+            paths = of_state if name == api.STATE_MUTANTS else {}
+            report = api.mutants(name, jobs=jobs or _processors(), progress=show, **paths)
+        reports.append(report)
         _console(json_file).print(render.mutants(reports[-1]), crop=False)
         if reports[-1].interrupted:
             break

@@ -181,6 +181,32 @@ def test_mutants_exits_1_for_a_missed_bug_or_a_false_alarm(core, command, missed
     assert command("mutants", "--design", "picl")[0] == 1
 
 
+def test_guests_are_given_to_the_mutants_of_the_saved_state_alone(core, command):
+    paths = {"guests": "programs/guests", "unnoticed": "unnoticed.txt"}
+    options = [f"--{name}={path}" for name, path in paths.items()]
+    assert command("mutants", *options)[0] == 0
+    given = {request["design"] for _, request in core.requests if set(request) & set(paths)}
+    assert given == {"state"}
+    assert len(core.requests) == 5
+    assert core.requests[-1][1].items() >= paths.items()
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        (["--unnoticed", "list"], ["--unnoticed", "--guests"]),
+        (["--only", "state", "--unnoticed", "list"], ["--unnoticed", "--guests"]),
+        (["--only", "machine", "--guests", "folder"], ["--guests", "state", "machine"]),
+        (["--design", "picl", "--guests", "folder", "--unnoticed", "list"], ["--guests", "picl"]),
+    ],
+)
+def test_guests_of_other_mutants_are_refused(core, command, given, words):
+    status, _, err = command("mutants", *given)
+    assert status == 2
+    assert all(word in err for word in words)
+    assert core.requests == [] or core.requests[0][0] == "catalogue"
+
+
 def test_config_prints_toml_with_its_hash(core, command):
     status, out, _ = command("config", "--set", "nvm.read_ns=128")
     assert status == 0

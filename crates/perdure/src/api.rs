@@ -3,7 +3,7 @@
 //! Requests are [`Request`]; results are described in `docs/machine.md`. Every function returns
 //! an [`Error`] whose text is one message for the user.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -23,7 +23,7 @@ use crate::hunt::{self, Hunt};
 use crate::losing;
 use crate::machine::{Engine, Machine, Pause, Workload};
 use crate::mistakes;
-use crate::mutants;
+use crate::mutants::{self, Mutants};
 use crate::outside::Outside;
 use crate::replication::primary::{self, Primary, Target};
 use crate::replication::restore::machine_of;
@@ -507,19 +507,10 @@ pub fn replay(asked: &str, observer: &dyn Observer) -> Result<String, Error> {
 
 /// Checks that every planted bug is caught and no clean design accused.
 pub fn mutants(request: &str, observer: &dyn Observer) -> Result<String, Error> {
-    let request = Request::parse(request)?;
-    let report = match (request.design.as_str(), request.program.as_slice()) {
-        (mutants::STATE, [folder, list @ ..]) => {
-            let list = list.first().map(Path::new);
-            let jobs = request.jobs.unwrap_or(1);
-            losing::run(Path::new(folder), list, jobs, observer)?
-        }
-        (mutants::STATE, _) => {
-            return Err(Error::Request(
-                "mutants of the saved state need a folder with the guests' programs".into(),
-            ));
-        }
-        (design, _) => mutants::run(design, request.jobs, observer)?,
+    let asked: Mutants = parsed(request)?;
+    let report = match asked.losses()? {
+        Some(losses) => losing::run(&losses, observer)?,
+        None => mutants::run(&asked.design, asked.jobs, observer)?,
     };
     Ok(report.to_string())
 }

@@ -74,15 +74,25 @@ fn covers(entry: &str, name: &str) -> bool {
     below.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
 }
 
-/// Runs every scene; each one's losses are shared out among so many threads. What `list` excuses need
-/// not be noticed.
-pub fn run(
-    folder: &Path,
-    list: Option<&Path>,
-    jobs: usize,
-    observer: &dyn Observer,
-) -> Result<Value, Error> {
-    let excused = list.map_or_else(|| Ok(Vec::new()), excused)?;
+/// What is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Losing<'a> {
+    /// The folder of the scenes' programs.
+    pub guests: &'a Path,
+    /// The list of what need not be noticed.
+    pub unnoticed: Option<&'a Path>,
+    /// Threads, among which each scene's losses are shared out.
+    pub jobs: usize,
+}
+
+/// Runs every scene.
+pub fn run(losing: &Losing, observer: &dyn Observer) -> Result<Value, Error> {
+    let Losing {
+        guests,
+        unnoticed,
+        jobs,
+    } = *losing;
+    let excused = unnoticed.map_or_else(|| Ok(Vec::new()), excused)?;
     let mut left: Vec<Lost> = Lost::all().collect();
     let all = left.clone();
     let mut noticed: BTreeMap<Lost, (String, String)> = BTreeMap::new();
@@ -99,7 +109,7 @@ pub fn run(
             })
             .collect();
         let found = std::thread::scope(|scope| {
-            let share = |share| scope.spawn(move || lose_under(scene, folder, share, observer));
+            let share = |share| scope.spawn(move || lose_under(scene, guests, share, observer));
             let threads: Vec<_> = shares.iter().map(|mine| share(mine)).collect();
             let joined = threads.into_iter().map(|thread| {
                 let failed = |_| Err(Error::Defect("a cutting thread failed".into()));

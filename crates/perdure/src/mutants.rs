@@ -7,7 +7,10 @@
 //! ways ("buggify"): tiny caches, a direct-mapped last-level cache, epochs of a few thousand
 //! instructions, fast media; each with the next of the design's own unlucky settings.
 
+use std::path::PathBuf;
+
 use perdure_designs::{Design, Promise, Visitor, with_design};
+use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::api::Observer;
@@ -15,6 +18,7 @@ use crate::campaign;
 use crate::configuration::no_such_design;
 use crate::error::Error;
 use crate::hunt::{self, Hunt};
+use crate::losing::Losing;
 use crate::mistakes::{Blind, MISTAKES, Mistake, PREFIX, Part};
 use crate::request::{Prepared, Request, Resume, Schedule};
 use crate::verify::Verdict;
@@ -409,6 +413,46 @@ pub const STATE: &str = "state";
 
 /// Groups of bugs that are no design's.
 pub const GROUPS: &[&str] = &["machine", "replication", "verifier"];
+
+/// What is asked for.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Mutants {
+    /// A design, one of [`GROUPS`], or [`STATE`].
+    pub design: String,
+    /// Threads.
+    pub jobs: Option<usize>,
+    /// The folder of compiled guests, for [`STATE`] alone.
+    pub guests: Option<PathBuf>,
+    /// The list of what the guests cannot notice.
+    pub unnoticed: Option<PathBuf>,
+}
+
+impl Mutants {
+    /// The losses that are asked for, if it is those.
+    pub fn losses(&self) -> Result<Option<Losing<'_>>, Error> {
+        let design = &self.design;
+        let refused = |text: String| Err(Error::Request(text));
+        match (&self.guests, &self.unnoticed) {
+            (Some(guests), unnoticed) if design == STATE => Ok(Some(Losing {
+                guests,
+                unnoticed: unnoticed.as_deref(),
+                jobs: self.jobs.unwrap_or(1),
+            })),
+            (None, Some(_)) => refused(
+                "a list of what guests cannot notice (--unnoticed) needs their folder (--guests)"
+                    .into(),
+            ),
+            (None, None) if design == STATE => refused(format!(
+                "mutants of the saved state ({STATE}) need the folder of compiled guests (--guests)"
+            )),
+            (Some(_), _) => refused(format!(
+                "guests (--guests) are for mutants of the saved state ({STATE}), not for those of {design}"
+            )),
+            (None, None) => Ok(None),
+        }
+    }
+}
 
 /// A run in which a bug of one of the groups shows, and the same without it.
 struct Stage {

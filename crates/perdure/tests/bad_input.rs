@@ -69,6 +69,46 @@ fn what_needs_a_power_cut_is_refused_on_a_machine_for_timing_only() {
 }
 
 #[test]
+fn guests_are_for_mutants_of_the_saved_state_alone() {
+    let (guests, unnoticed) = ("./no-such-folder", "./no-such-list");
+    for (asked, words) in [
+        (json!({"design": "state"}), ["(state)", "(--guests)"]),
+        (
+            json!({"design": "state", "unnoticed": unnoticed}),
+            ["(--unnoticed)", "needs"],
+        ),
+        (
+            json!({"design": "picl", "unnoticed": unnoticed}),
+            ["(--unnoticed)", "needs"],
+        ),
+        (
+            json!({"design": "machine", "guests": guests}),
+            ["(state)", "of machine"],
+        ),
+        (
+            json!({"design": "picl", "guests": guests, "unnoticed": unnoticed}),
+            ["(state)", "of picl"],
+        ),
+        (
+            json!({"design": "state", "guests": guests, "unnoticed": unnoticed}),
+            ["reading", unnoticed],
+        ),
+        (json!({"design": "picle"}), ["picle", "'picl'"]),
+        (
+            json!({"design": "state", "program": [guests]}),
+            ["unknown field", "program"],
+        ),
+    ] {
+        let message = api::mutants(&asked.to_string(), &Unobserved).unwrap_err();
+        let message = message.to_string();
+        assert!(
+            words.iter().all(|word| message.contains(word)),
+            "{asked}: {message}"
+        );
+    }
+}
+
+#[test]
 fn a_log_too_small_for_one_epoch_span_says_so() {
     let request = with(
         request("picl", "@exerciser:20000:1024:100000"),
