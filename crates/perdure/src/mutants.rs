@@ -203,6 +203,31 @@ const TRIALS_OF_DOMAINS: &[Trial] = &[
     },
 ];
 
+/// Two banks that are slow to write and quick to read, four harts, and caches that hold next to nothing:
+/// writes of different banks end out of the order in which they were accepted.
+const TWO_BANKS: &[&str] = &[
+    "nvm.banks=2",
+    "nvm.row_read_ns=10",
+    "harts=4",
+    "l1i.bytes=1KiB",
+    "l1d.bytes=512",
+    "l1d.ways=1",
+    "l2.bytes=2KiB",
+    "l2.ways=1",
+    "llc.bytes_per_hart=4KiB",
+    "llc.ways=1",
+    "epoch.stores=500",
+];
+
+/// For what the other trials do not show: many cuts, so that only designs that have such a bug make them.
+const RARE: Trial = Trial {
+    name: "two banks",
+    program: "@exerciser:400:64:1000:4",
+    set: TWO_BANKS,
+    schedule: Schedule::Random,
+    cuts: 1200,
+};
+
 impl Trial {
     fn request(&self, design: &str, unlucky: &[&str], jobs: Option<usize>) -> Request {
         let of_domains = self.set[0].starts_with("harts");
@@ -296,14 +321,15 @@ impl Visitor for Declared {
         &'static [perdure_designs::PlantedBug],
         &'static [&'static [&'static str]],
         &'static [Trial],
+        Option<&'static Trial>,
     );
 
     fn visit<D: Design>(self) -> Self::Output {
-        let trials = match D::PROMISE {
-            Promise::CausalCut => TRIALS_OF_DOMAINS,
-            Promise::EpochPrefix | Promise::Nothing => TRIALS,
+        let (trials, rare) = match D::PROMISE {
+            Promise::CausalCut => (TRIALS_OF_DOMAINS, None),
+            Promise::EpochPrefix | Promise::Nothing => (TRIALS, Some(&RARE)),
         };
-        (D::PLANTED_BUGS, D::UNLUCKY_SETTINGS, trials)
+        (D::PLANTED_BUGS, D::UNLUCKY_SETTINGS, trials, rare)
     }
 }
 
@@ -340,41 +366,55 @@ fn hunted(
         .map(|(verdict, token)| (format!("{verdict}, hunt, seed {}", found["seed"]), token)))
 }
 
+/// A trial of a design, with a bug or without.
+fn try_out(
+    design: &str,
+    request: &Request,
+    bug: Option<&'static str>,
+    observer: &dyn Observer,
+) -> Result<Shown, Error> {
+    let visitor = TrialVisitor {
+        request,
+        bug,
+        observer,
+    };
+    with_design(design, visitor).expect("the design exists")
+}
+
 /// Runs a design's bugs, then the clean design.
 pub fn run(design: &str, jobs: Option<usize>, observer: &dyn Observer) -> Result<Value, Error> {
     if GROUPS.contains(&design) {
         return run_group(design, jobs, observer);
     }
-    let (bugs, settings, trials) =
+    let (bugs, settings, trials, rare) =
         with_design(design, Declared).ok_or_else(|| no_such_design(design))?;
-    let trials: Vec<(&Trial, Request)> = trials
-        .iter()
-        .zip(settings.iter().cycle())
-        .map(|(trial, unlucky)| (trial, trial.request(design, unlucky, jobs)))
+    let of_trial = |(trial, unlucky): (&'static Trial, &&'static [&'static str])| {
+        (trial.name, trial.request(design, unlucky, jobs))
+    };
+    let usual: Vec<(&str, Request)> = (trials.iter().zip(settings.iter().cycle()))
+        .map(of_trial)
+        .collect();
+    let rare: Vec<(&str, Request)> = (rare.into_iter().zip(settings.last()))
+        .map(of_trial)
         .collect();
     let total = bugs.len() as u64 + 1;
     let mut mutants = Vec::new();
+    let mut rare_was_needed = false;
     for (index, bug) in bugs.iter().enumerate() {
         observer.progress(index as u64, total, "bugs", bug.name);
         let mut cuts = 0;
         let mut caught = None;
-        for (trial, request) in &trials {
+        for (at, (trial, request)) in usual.iter().chain(&rare).enumerate() {
+            rare_was_needed |= at >= usual.len();
             let mut request = request.clone();
             request.planted_bug = Some(bug.name.into());
-            let visitor = TrialVisitor {
-                request: &request,
-                bug: Some(bug.name),
-                observer,
-            };
-            let shown = with_design(design, visitor).expect("the design exists")?;
+            let shown = try_out(design, &request, Some(bug.name), observer)?;
             cuts += shown.cuts;
             if let Some((verdict, token)) = shown.first {
-                caught = Some((trial.name, verdict, token));
+                caught = Some((format!("{}, {trial}", verdict.name()), token));
                 break;
             }
         }
-        let caught =
-            caught.map(|(trial, verdict, token)| (format!("{}, {trial}", verdict.name()), token));
         // Orders that hardly ever show want more kinds of machines than these.
         let caught = match caught {
             Some(caught) => Some(caught),
@@ -387,14 +427,9 @@ pub fn run(design: &str, jobs: Option<usize>, observer: &dyn Observer) -> Result
         }));
     }
     let (mut cuts, mut false_alarms, mut token) = (0, 0, None);
-    for (_, request) in &trials {
+    for (_, request) in (usual.iter()).chain(rare.iter().filter(|_| rare_was_needed)) {
         observer.progress(bugs.len() as u64, total, "bugs", "the clean design");
-        let visitor = TrialVisitor {
-            request,
-            bug: None,
-            observer,
-        };
-        let shown = with_design(design, visitor).expect("the design exists")?;
+        let shown = try_out(design, request, None, observer)?;
         cuts += shown.cuts;
         false_alarms += shown.failed;
         token = token.or(shown.first.map(|(_, token)| token));

@@ -125,7 +125,7 @@ fn they_agree_behind_a_horizon_too() {
     let directory = Directory::new("store-horizon");
     let small = [
         "nvoverlay.pool_extent_bytes=64KiB",
-        "nvoverlay.pool_limit_bytes=1MiB",
+        "nvoverlay.pool_limit_bytes=1280KiB",
     ];
     let result = kept_with(&directory.0, "@exerciser:20000:64:500:2", 200, &small);
     let oldest = result["snapshots"]["epochs"]["oldest"].as_u64().unwrap();

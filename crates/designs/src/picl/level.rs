@@ -53,7 +53,7 @@ pub trait Level: Sized + Send {
 
     /// True if a dirty line of that epoch, which leaves a domain's private caches, must be written in
     /// place.
-    fn evicts(&mut self, departure: &Departure, epoch: u64) -> bool;
+    fn evicts(&mut self, hardware: &mut Hardware, departure: &Departure, epoch: u64) -> bool;
 
     /// True if one that leaves the last-level cache must.
     fn evicts_from_last_level(&mut self, line: LineNumber) -> bool;
@@ -155,7 +155,7 @@ impl Level for LastLevel {
     }
 
     /// Private caches are within the chip.
-    fn evicts(&mut self, _: &Departure, _: u64) -> bool {
+    fn evicts(&mut self, _: &mut Hardware, _: &Departure, _: u64) -> bool {
         false
     }
 

@@ -297,7 +297,7 @@ impl<L: Level> Policy for InCacheLog<L> {
     /// A line leaves a domain's private caches: if the chip ends there, that is an eviction.
     fn depart(&mut self, hardware: &mut Hardware, departure: &Departure, now: Cycles) -> Cycles {
         let epoch = self.epoch_of(departure.version);
-        if !self.level.evicts(departure, epoch) {
+        if !self.level.evicts(hardware, departure, epoch) {
             return now;
         }
         let traffic = match departure.reason {

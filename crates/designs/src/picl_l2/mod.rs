@@ -128,8 +128,11 @@ impl Level for SecondLevel {
         self.take(line) == Some(epoch)
     }
 
-    fn evicts(&mut self, departure: &Departure, epoch: u64) -> bool {
+    fn evicts(&mut self, hardware: &mut Hardware, departure: &Departure, epoch: u64) -> bool {
         if let (Some(lines), Reason::Downgrade) = (&mut self.dirty_apart, departure.reason) {
+            // Its write is yet to be timed. Its bytes go home now: clean copies of it may be dropped.
+            let home = departure.line * LINE_BYTES as u64;
+            hardware.memory.arena.write_line(home, &departure.bytes);
             lines.insert(departure.line, epoch);
             return false;
         }
