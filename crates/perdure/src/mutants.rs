@@ -225,7 +225,7 @@ const RARE: Trial = Trial {
     program: "@exerciser:400:64:1000:4",
     set: TWO_BANKS,
     schedule: Schedule::Random,
-    cuts: 1200,
+    cuts: 1000,
 };
 
 impl Trial {
@@ -394,7 +394,7 @@ pub fn run(design: &str, jobs: Option<usize>, observer: &dyn Observer) -> Result
     let usual: Vec<(&str, Request)> = (trials.iter().zip(settings.iter().cycle()))
         .map(of_trial)
         .collect();
-    let rare: Vec<(&str, Request)> = (rare.into_iter().zip(settings.last()))
+    let rare: Vec<(&str, Request)> = (rare.into_iter().zip(settings))
         .map(of_trial)
         .collect();
     let total = bugs.len() as u64 + 1;
