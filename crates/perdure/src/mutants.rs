@@ -394,9 +394,7 @@ pub fn run(design: &str, jobs: Option<usize>, observer: &dyn Observer) -> Result
     let usual: Vec<(&str, Request)> = (trials.iter().zip(settings.iter().cycle()))
         .map(of_trial)
         .collect();
-    let rare: Vec<(&str, Request)> = (rare.into_iter().zip(settings))
-        .map(of_trial)
-        .collect();
+    let rare: Vec<(&str, Request)> = (rare.into_iter().zip(settings)).map(of_trial).collect();
     let total = bugs.len() as u64 + 1;
     let mut mutants = Vec::new();
     let mut rare_was_needed = false;
