@@ -288,9 +288,12 @@ fn shown<D: Design>(
 ) -> Result<Shown, Error> {
     let campaign = match campaign::run::<D>(request, prepared, bug, observer) {
         // A design that cannot even go on is caught, too.
-        Err(error @ (Error::Design { .. } | Error::Contract { .. } | Error::Defect(_)))
-            if planted =>
-        {
+        Err(
+            error @ (Error::Design { .. }
+            | Error::Contract { .. }
+            | Error::Defect(_)
+            | Error::Deadlock { .. }),
+        ) if planted => {
             return Ok(Shown {
                 cuts: 0,
                 failed: 1,
