@@ -195,10 +195,10 @@ def test_with_dram_an_unprotected_machine_writes_no_nvm_and_loses_everything(
 @pytest.mark.parametrize(
     "bug",
     [
-        "routine-copies-together",
         "register-copies-together",
-        "record-before-block",
+        "record-counts-unfinished",
         "record-beside-lines",
+        "slot-reused-early",
     ],
 )
 def test_a_hunt_finds_orders_that_a_users_cuts_miss(bug: str, programs: Path) -> None:
