@@ -161,9 +161,12 @@ sys.modules["perdure._core"] = RecordedCore()
 
 @pytest.fixture
 def core():
-    """The recording, fresh for each test."""
+    """The recording, fresh for each test, and with nothing kept of what others answered."""
+    from perdure.experiments import point
+
     recorded = sys.modules["perdure._core"]
     recorded.reset()
+    point._configuration.cache_clear()
     return recorded
 
 

@@ -12,7 +12,7 @@ import pytest
 from conftest import CATALOGUE, RUN
 
 import perdure
-from perdure.experiments import declaration, execute, point, programs
+from perdure.experiments import declaration, execute, programs
 
 DOCUMENT = Path(__file__).resolve().parents[2] / "docs/experiments.md"
 COUNTERS = {
@@ -121,8 +121,6 @@ def reproduce(core, monkeypatch, tmp_path):
     names = ("ideal", "journaling", "shadow-paging", "frm", "thynvm", "picl")
     designs = [{"name": name, "summary": f"{name} …"} for name in names]
     known = json.dumps({**CATALOGUE, "designs": designs})
-    # Another test's core may have answered that all configurations are alike.
-    point._configuration.cache_clear()
     monkeypatch.setattr(execute, "execute", answer)
     monkeypatch.setattr(core, "configuration", configuration)
     monkeypatch.setattr(core, "catalogue", lambda: known)
