@@ -146,7 +146,8 @@ def _planned(
         one: replace(experiment, designs=tuple(d for d in experiment.designs if d not in missing))
         for one, experiment in chosen.items()
     }
-    scales: list[programs.Scale] = [scale_name] if chosen else []
+    probed = [one for one in known_probes.values() if PROBES in (figures or names)]
+    scales: list[programs.Scale] = [scale_name] if chosen or probed else []
     entries = (
         programs.catalogue(files=paper.catalogues) if paper.catalogues else programs.catalogue()
     )
@@ -168,10 +169,8 @@ def _planned(
     ]
     probes = [
         plan.plan_probe(probe, known[probe.figure], paper, scale, provided, mixes)
-        for probe in known_probes.values()
-        if PROBES in (figures or names)
-        and probe.design in designs
-        and probe.subject in (subjects or [probe.subject])
+        for probe in probed
+        if probe.design in designs and probe.subject in (subjects or [probe.subject])
     ]
     planned += [one for probing in probes for one in probing.planned]
     if cuts is not None:
