@@ -115,7 +115,8 @@ def test_a_probe_changes_one_thing(keyed, paper, nine, provided):
 def test_what_is_sent_is_related_to_what_the_banks_take(keyed, paper, nine, provided, monkeypatch):
     values = {"nvm.row_write_ns": 10.0, "core.frequency_mhz": 2000, "nvm.banks": 4}
     values["nvm.row_bytes"] = 64
-    configuration = type("Configuration", (), {"values": values})
+    entries = {name: {"value": value, "unit": "", "meaning": ""} for name, value in values.items()}
+    configuration = type("Configuration", (), {"values": entries})
     monkeypatch.setattr(plan.Point, "configuration", lambda _self: configuration)
     own = dataclasses.replace(nine, designs=("frm", "picl", "ideal"))
     runs = planned(own, paper, provided, OURS)

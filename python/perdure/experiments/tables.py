@@ -131,7 +131,8 @@ def bounds(
         if one.design != paper.bound or base is None or not {base, key} <= set(stored):
             continue
         region, plain = dataset.measured(stored[key]), dataset.measured(stored[base])
-        values = one.point.configuration().values
+        configured = one.point.configuration().values
+        values = {name: entry["value"] for name, entry in configured.items()}
         write_cycles = values["nvm.row_write_ns"] * values["core.frequency_mhz"] / 1000
         lines_a_cycle = values["nvm.banks"] / write_cycles
         writes = statistic(region, "nvm.writes")
