@@ -83,3 +83,21 @@ def test_bad_options_are_refused(name: str, programs: Path) -> None:
         assert done.returncode == 2, bad
         assert done.stdout == ""
         assert f"{name}: " in done.stderr
+
+
+def test_entries_of_harts_that_log_side_by_side_leave_no_hole_behind_the_window(
+    programs: Path,
+) -> None:
+    """With a window that looked at one entry alone, two of these cuts could not be recovered."""
+    small: dict[str, str | int | float | bool] = {
+        "l1i.bytes": "4KiB",
+        "l1d.bytes": "2KiB",
+        "l2.bytes": "8KiB",
+        "llc.bytes_per_hart": "32KiB",
+        "epoch.stores": 4000,
+        "nvm.bytes": "512MiB",
+    }
+    machine = Machine(machine="nvoverlay", design="software-logging", harts=HARTS, set=small)
+    words: list[str | Path] = [programs / "hash-map", "-t", str(HARTS), "-n", "10000"]
+    report = machine.cut(words, cuts=400, seed=7, resume="none")
+    assert (report.verified, report.failed) == (400, 0)

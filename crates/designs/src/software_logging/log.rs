@@ -2,7 +2,8 @@
 //!
 //! Harts log side by side, so an entry may be durable before one with a smaller index is, and a power cut
 //! may leave a hole. No entry is written before the one that is as many places before it as the log has
-//! banks is durable: behind the first hole, whole entries lie only within that window. Recovery
+//! banks is durable, and all before that one: behind the first hole, whole entries lie only within that
+//! window. Recovery
 //! ([`frm`](crate::frm::recovery)) does not stop at the hole: it takes every entry before it, goes on to the
 //! window's end, and takes those that are whole there, too.
 
@@ -14,8 +15,8 @@ use perdure_hardware::memory::Traffic;
 use perdure_hardware::policy::PolicyFailure;
 use perdure_hardware::time::Cycles;
 
-use super::SoftwareLogging;
 use super::bugs::Bug;
+use super::{InFlight, SoftwareLogging};
 use crate::design::END_EPOCH;
 use crate::frm::log::{Record, SLOT_BYTES};
 use crate::picl::log::ENTRY_BYTES;
@@ -44,15 +45,15 @@ impl SoftwareLogging {
         }
         self.next_index += 1;
         let horizon = hardware.memory.horizon();
-        while self.in_flight.front().is_some_and(|&(_, at)| at <= horizon) {
+        while (self.in_flight.front()).is_some_and(|entry| entry.durable <= horizon) {
             self.in_flight.pop_front();
         }
         // Another hart may have logged ahead of this one's time: only what is durable by now counts.
-        let durable = self.in_flight.iter().take_while(|&&(_, at)| at <= now);
+        let durable = (self.in_flight.iter()).take_while(|entry| entry.durable <= now);
         let durable_below = index - (self.in_flight.len() - durable.count()) as u64;
         let window = self.log.stripe_rows() as usize;
         let nearest = self.in_flight.len().checked_sub(window);
-        let not_before = nearest.map_or(0, |nearest| self.in_flight[nearest].1);
+        let not_before = nearest.map_or(0, |nearest| self.in_flight[nearest].all_durable);
         let record = Record {
             generation: self.generation,
             index,
@@ -77,7 +78,12 @@ impl SoftwareLogging {
         let live = self.next_index * SLOT_BYTES as u64;
         let peak = &mut hardware.statistics.log_bytes_live_peak;
         *peak = live.max(*peak);
-        self.in_flight.push_back((line, durable));
+        let before = self.in_flight.back().map_or(0, |last| last.all_durable);
+        self.in_flight.push_back(InFlight {
+            line,
+            durable,
+            all_durable: durable.max(before),
+        });
         durable
     }
 }

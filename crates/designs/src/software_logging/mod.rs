@@ -130,6 +130,15 @@ const EVENT_COMMITTED: u32 = 2;
 /// Lines of a thread's write set, for [`Bug::SetTooSmall`].
 const TOO_SMALL: usize = 96;
 
+/// An undo entry on its way.
+struct InFlight {
+    line: LineNumber,
+    /// When it will be durable.
+    durable: Cycles,
+    /// When it and all entries before it will be.
+    all_durable: Cycles,
+}
+
 /// The library's state: all of it is lost at power-off.
 pub struct SoftwareLogging {
     bug: Option<Bug>,
@@ -138,8 +147,8 @@ pub struct SoftwareLogging {
     /// Entries that the log must have room for when an epoch's end is asked for.
     reserve: u64,
     write_set: WriteSet,
-    /// Entries that a cut may still find not durable, oldest first: their lines, and when they will be.
-    in_flight: VecDeque<(LineNumber, Cycles)>,
+    /// Entries that a cut may still find not durable, oldest first.
+    in_flight: VecDeque<InFlight>,
     /// When each hart passed its last fence.
     fenced: Vec<Cycles>,
     /// Index of the next entry.
@@ -185,10 +194,10 @@ impl Policy for SoftwareLogging {
     fn evict(&mut self, hardware: &mut Hardware, eviction: &Eviction, now: Cycles) -> Evicted {
         let line = eviction.line;
         // Another hart may get to the line while its entry is under way.
-        let entry = self.in_flight.iter().find(|(logged, _)| *logged == line);
+        let entry = self.in_flight.iter().find(|entry| entry.line == line);
         let logged = match self.bug {
             Some(Bug::StoreBeforeLog) => 0,
-            _ => entry.map_or(0, |&(_, durable)| durable),
+            _ => entry.map_or(0, |entry| entry.durable),
         };
         let traffic = match self.ending {
             Ending::Flushing => Traffic::Flush,
