@@ -20,10 +20,7 @@ pub fn write(
     let Hardware {
         memory, statistics, ..
     } = hardware;
-    let mut done = Accepted {
-        accepted: now,
-        durable: now,
-    };
+    let mut done = Accepted::at(now);
     let (mut at, mut rest) = (address, bytes);
     while !rest.is_empty() {
         let room = row_bytes - at as usize % row_bytes;

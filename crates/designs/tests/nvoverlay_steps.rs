@@ -27,24 +27,28 @@ const A: usize = 0;
 const B: usize = 1;
 const ELSEWHERE: usize = 2;
 
+/// A small pool, and nobody walks the tags unless told to.
+fn parameters() -> Parameters {
+    Parameters {
+        walker: false,
+        mnm: MnmParameters {
+            pool_limit_bytes: 4 << 20,
+            pool_extent_bytes: 1 << 20,
+            ..MnmParameters::default()
+        },
+        ..Parameters::default()
+    }
+}
+
 struct Example {
     rig: Rig<Nvoverlay>,
     line: LineNumber,
 }
 
 impl Example {
-    /// Nobody walks the tags unless told to.
     fn new() -> Self {
-        let parameters = Parameters {
-            walker: false,
-            mnm: MnmParameters {
-                pool_limit_bytes: 4 << 20,
-                pool_extent_bytes: 1 << 20,
-                ..MnmParameters::default()
-            },
-            ..Parameters::default()
-        };
-        let rig = Rig::new(MACHINE.not_inclusive().specification(), &parameters, None);
+        let specification = MACHINE.not_inclusive().specification();
+        let rig = Rig::new(specification, &parameters(), None);
         let line = rig.frame_line(0);
         Self { rig, line }
     }
@@ -253,13 +257,7 @@ fn domains_wait_until_the_numbers_of_a_group_are_free() {
     let parameters = Parameters {
         oid_bits: 3,
         skew_epochs: 1,
-        walker: false,
-        mnm: MnmParameters {
-            pool_limit_bytes: 4 << 20,
-            pool_extent_bytes: 1 << 20,
-            ..MnmParameters::default()
-        },
-        ..Parameters::default()
+        ..parameters()
     };
     let waits = |lines: u64| {
         let mut rig: Rig<Nvoverlay> =

@@ -73,6 +73,16 @@ pub struct Accepted {
     pub durable: Cycles,
 }
 
+impl Accepted {
+    /// Accepted and durable at once: what nothing was written for.
+    pub fn at(now: Cycles) -> Self {
+        Self {
+            accepted: now,
+            durable: now,
+        }
+    }
+}
+
 /// What a power cut took away or tore: enough to give it back, so that one run can be cut many
 /// times.
 #[derive(Debug, Default)]
@@ -297,10 +307,7 @@ impl Memory {
                 Err("at another offset in its row than the other end of the copy")
             };
             if !self.hold(what, address, length, room, now) {
-                return Accepted {
-                    accepted: now,
-                    durable: now,
-                };
+                return Accepted::at(now);
             }
         }
         let placement = self.controller.placement().clone();
@@ -320,10 +327,7 @@ impl Memory {
         }
         let after = not_before.max(opened);
         let newest: Box<[u8]> = self.arena.slice(from, length).into();
-        let mut done = Accepted {
-            accepted: now,
-            durable: now,
-        };
+        let mut done = Accepted::at(now);
         for row in by_row(to) {
             let (address, span, bytes) = extent(&row);
             let request = WriteRequest {
@@ -431,10 +435,7 @@ impl Memory {
     ) -> Accepted {
         let address = line * LINE_BYTES as u64;
         if !self.check("writes", address, LINE_BYTES, now) {
-            return Accepted {
-                accepted: now,
-                durable: now,
-            };
+            return Accepted::at(now);
         }
         let behind = self.dram.as_mut().and_then(|dram| dram.catches_up(line));
         let displaced = Displaced::Line(behind.unwrap_or(*self.arena.line(address)));
@@ -472,10 +473,7 @@ impl Memory {
         statistics: &mut Statistics,
     ) -> Accepted {
         if !self.check("writes", address, bytes.len(), now) {
-            return Accepted {
-                accepted: now,
-                durable: now,
-            };
+            return Accepted::at(now);
         }
         let displaced = Displaced::Block(self.arena.slice(address, bytes.len()).into());
         self.arena.write(address, bytes);

@@ -310,10 +310,7 @@ impl Table {
         statistics: &mut Statistics,
     ) -> Accepted {
         words.sort_unstable();
-        let mut done = Accepted {
-            accepted: now,
-            durable: now,
-        };
+        let mut done = Accepted::at(now);
         for (address, bytes) in pieces(memory, &words, grain, self.map.row_bytes) {
             let (metadata, at) = (Traffic::Metadata, done.accepted);
             let one = memory.write_block(address, &bytes, metadata, at, 0, statistics);

@@ -392,10 +392,7 @@ impl Thynvm {
                 "the overflow list is full: {capacity} lines found no room in the translation tables; give more thynvm.block_entries or thynvm.page_entries, or more nvm.bytes"
             );
             hardware.failure.get_or_insert(PolicyFailure(message));
-            return Accepted {
-                accepted: now,
-                durable: now,
-            };
+            return Accepted::at(now);
         };
         self.write_unit(hardware, Kind::Overflow, slot, line, bytes, traffic, now)
     }
