@@ -22,10 +22,10 @@ pub enum Promise {
     /// Memory and every context equal the program's state at the end of one committed epoch, no
     /// older than the newest one announced to the outside.
     EpochPrefix,
-    /// Memory and contexts equal those of a *causal cut*: each domain stands at the end of one of its
+    /// Memory and contexts equal those of a *causal cut*: each sharing group stands at the end of one of its
     /// epochs, and nothing that is part of the cut follows, in program order or in the order of
     /// coherence, from something that isn't. No older than the newest epoch announced to the outside.
-    /// For designs with [`DomainEpochs`].
+    /// For designs with [`GroupEpochs`].
     CausalCut,
     /// Nothing is promised. When cut all the same, the machine is judged by [`Self::EpochPrefix`],
     /// because the question is what an unprotected machine would lose.
@@ -137,51 +137,46 @@ pub(crate) fn refuse_inclusion(
     )
 }
 
-/// What a design offers to the machine whose domains have an epoch each, in place of one for all.
+/// What a design offers to the machine whose sharing groups have an epoch each, in place of one for all.
 ///
-/// The machine ends a domain's epoch when it is long enough, when the domain is about to see
+/// The machine ends a sharing group's epoch when it is long enough, when the sharing group is about to see
 /// something of a newer epoch ([`Policy::is_ahead`]), and when the design says that it lags too far
-/// behind: it saves the contexts of the domain's harts as of the epoch's end, then calls [`Self::advance`]. The
+/// behind: it saves the contexts of the sharing group's harts as of the epoch's end, then calls [`Self::advance`]. The
 /// kernel's state has an epoch, too, the newest in which it was changed; whoever enters the kernel
 /// first comes to the newest epoch of all, so a system call is an event that follows from
 /// everything before it.
-pub trait DomainEpochs {
-    /// The epoch of a domain.
-    fn epoch(&self, domain: usize) -> u64;
+pub trait GroupEpochs {
+    /// The epoch of a sharing group.
+    fn epoch(&self, group: usize) -> u64;
 
-    /// The newest of all domains'.
+    /// The newest of all sharing groups'.
     fn newest(&self) -> u64;
 
     /// The epoch that a version stands for.
     fn epoch_of(&self, version: Version) -> u64;
 
-    /// True if a domain has to advance to the newest epoch now.
-    fn lags(&self, domain: usize) -> bool;
+    /// True if a sharing group has to advance to the newest epoch now.
+    fn lags(&self, group: usize) -> bool;
 
     /// Saves a line past the caches, as of the end of `epoch`: part of a context or of the kernel's
-    /// state. Returns when the domain that writes it may go on.
+    /// state. Returns when the sharing group that writes it may go on.
     #[allow(
         clippy::too_many_arguments,
-        reason = "one line of one epoch, by a domain"
+        reason = "one line of one epoch, by a sharing group"
     )]
     fn save(
         &mut self,
         hardware: &mut Hardware,
-        domain: usize,
+        group: usize,
         epoch: u64,
         line: LineNumber,
         bytes: &Line,
         now: Cycles,
     ) -> Cycles;
 
-    /// A domain, whose contexts were saved, goes on in a newer epoch. Returns when it may.
-    fn advance(
-        &mut self,
-        hardware: &mut Hardware,
-        domain: usize,
-        epoch: u64,
-        now: Cycles,
-    ) -> Cycles;
+    /// A sharing group, whose contexts were saved, goes on in a newer epoch. Returns when it may.
+    fn advance(&mut self, hardware: &mut Hardware, group: usize, epoch: u64, now: Cycles)
+    -> Cycles;
 
     /// Somebody waits for the epochs that have ended.
     fn persist(&mut self, hardware: &mut Hardware, now: Cycles);
@@ -253,8 +248,8 @@ pub trait Design: Policy + Sized + Send {
     /// answers: an epoch that is durable only later is announced by an event at that time.
     fn end_epoch(&mut self, hardware: &mut Hardware, urgency: Urgency, now: Cycles) -> Cycles;
 
-    /// The design's epochs by domain, if it has such: [`Self::end_epoch`] is then never called.
-    fn domains(&mut self) -> Option<&mut dyn DomainEpochs> {
+    /// The design's epochs by sharing group, if it has such: [`Self::end_epoch`] is then never called.
+    fn groups(&mut self) -> Option<&mut dyn GroupEpochs> {
         None
     }
 

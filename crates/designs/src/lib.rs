@@ -19,7 +19,7 @@ pub mod surviving;
 pub mod thynvm;
 pub mod translation;
 
-pub use design::{Design, DomainEpochs, END_EPOCH, PlantedBug, Promise, Recovered, Urgency};
+pub use design::{Design, END_EPOCH, GroupEpochs, PlantedBug, Promise, Recovered, Urgency};
 
 /// Something to do with a design chosen by name, compiled once for each design so that its hooks
 /// are dispatched statically.

@@ -111,7 +111,7 @@ fn nobody_waits_while_the_buffer_takes_a_version() {
 }
 
 /// The master OMC learns from its peers, and they from it, by messages; a single OMC sends none but
-/// those from the domains.
+/// those from the sharing groups.
 #[test]
 fn messages_between_omcs_take_time_before_an_epoch_is_recoverable() {
     let recoverable_at = |omcs: usize, message_cycles: u64| {

@@ -1,5 +1,5 @@
 //! NVOverlay step by step, where harts share an L2 (§IV-B1, figures 7 and 8): what happens to a
-//! version that one hart's L1 has when another hart of the domain reads or writes the line. Read in
+//! version that one hart's L1 has when another hart of the sharing group reads or writes the line. Read in
 //! the counters, in the caches, and in the end in the snapshots that the NVM holds.
 
 mod common;
@@ -12,7 +12,7 @@ use perdure_designs::nvoverlay::{Nvoverlay, Parameters};
 use perdure_hardware::cache::State;
 use perdure_hardware::line::{LINE_BYTES, LineNumber};
 
-/// Two domains of two harts, with room for everything.
+/// Two sharing groups of two harts, with room for everything.
 const MACHINE: Geometry = Geometry {
     harts: 4,
     l2_harts: 2,
@@ -22,7 +22,7 @@ const MACHINE: Geometry = Geometry {
     ..BEHIND_DRAM
 };
 
-/// Harts of the first domain, and one of the other.
+/// Harts of the first sharing group, and one of the other.
 const A: usize = 0;
 const B: usize = 1;
 const ELSEWHERE: usize = 2;
@@ -70,18 +70,18 @@ impl Example {
             .expect("the audit");
     }
 
-    fn epoch(&mut self, domain: usize) -> u64 {
-        let domains = self.rig.design.domains().expect("it has domains");
-        domains.epoch(domain)
+    fn epoch(&mut self, group: usize) -> u64 {
+        let groups = self.rig.design.groups().expect("it has sharing groups");
+        groups.epoch(group)
     }
 
-    fn advance(&mut self, domain: usize, epoch: u64) {
+    fn advance(&mut self, group: usize, epoch: u64) {
         let now = self.rig.now();
         let Rig {
             design, hardware, ..
         } = &mut self.rig;
-        let domains = design.domains().expect("it has domains");
-        domains.advance(hardware, domain, epoch, now);
+        let groups = design.groups().expect("it has sharing groups");
+        groups.advance(hardware, group, epoch, now);
     }
 
     /// The state and the epoch of a hart's copy, or of its L2's.
@@ -94,8 +94,8 @@ impl Example {
         self.held(&self.rig.hardware.cores[hart].l1d)
     }
 
-    fn l2(&self, domain: usize) -> Option<(State, u16)> {
-        self.held(&self.rig.hardware.domains[domain].l2)
+    fn l2(&self, group: usize) -> Option<(State, u16)> {
+        self.held(&self.rig.hardware.groups[group].l2)
     }
 
     /// Versions that have departed: as store-evictions, and otherwise.
@@ -112,14 +112,14 @@ impl Example {
     /// holds them, epoch and byte.
     fn history(mut self) -> Vec<(u64, u8)> {
         let next = self.epoch(0).max(self.epoch(1)) + 1;
-        for domain in [0, 1] {
-            self.advance(domain, next);
+        for group in [0, 1] {
+            self.advance(group, next);
         }
         let now = self.rig.now();
-        let domains = self.rig.design.domains().expect("it has domains");
-        domains.kernel_advanced(&mut self.rig.hardware, next, now);
-        let domains = self.rig.design.domains().expect("it has domains");
-        domains.persist(&mut self.rig.hardware, now);
+        let groups = self.rig.design.groups().expect("it has sharing groups");
+        groups.kernel_advanced(&mut self.rig.hardware, next, now);
+        let groups = self.rig.design.groups().expect("it has sharing groups");
+        groups.persist(&mut self.rig.hardware, now);
         let at = self.rig.settle();
         assert_eq!(self.rig.design.announced_epoch(), next - 1);
         let mut nvm = std::collections::BTreeMap::new();
@@ -151,7 +151,7 @@ fn a_sibling_that_writes_an_older_version_leaves_it_in_the_l2() {
     assert_eq!(example.l1(A), None, "its copy was invalidated");
     assert_eq!(example.l2(0), Some((State::Modified, 1)));
     assert_eq!(example.l1(B), Some((State::Modified, 2)));
-    assert_eq!(example.departed(), (0, 0), "both are in the domain");
+    assert_eq!(example.departed(), (0, 0), "both are in the sharing group");
     assert_eq!(example.history(), [(1, 1), (2, 2)]);
 }
 
@@ -201,14 +201,14 @@ fn within_an_epoch_siblings_make_one_version() {
 }
 
 #[test]
-fn another_domain_gets_what_the_second_hart_has() {
+fn another_group_gets_what_the_second_hart_has() {
     let mut example = Example::new();
     example.w(A, 1);
     example.advance(0, 2);
     example.w(B, 2);
     example.advance(1, 2);
     example.w(ELSEWHERE, 3);
-    // The older one goes to the OMC, the newer one straight to the other domain.
+    // The older one goes to the OMC, the newer one straight to the other sharing group.
     assert_eq!(example.departed(), (0, 1));
     assert_eq!(example.rig.hardware.statistics.dirty_transfers, 1);
     assert_eq!((example.l1(B), example.l2(0)), (None, None));
@@ -216,15 +216,15 @@ fn another_domain_gets_what_the_second_hart_has() {
 }
 
 #[test]
-fn what_one_hart_sees_moves_all_of_its_domain() {
+fn what_one_hart_sees_moves_all_of_its_group() {
     let mut example = Example::new();
     example.advance(1, 7);
     example.w(ELSEWHERE, 1);
     example.r(B);
     let seen = example.rig.hardware.cores[B].ahead.take();
     let seen = seen.expect("it is of a newer epoch");
-    let domains = example.rig.design.domains().expect("it has domains");
-    assert_eq!(domains.epoch_of(seen), 7);
+    let groups = example.rig.design.groups().expect("it has sharing groups");
+    assert_eq!(groups.epoch_of(seen), 7);
     example.advance(0, 7);
     // The other hart's store is of that epoch, and needs nobody's leave.
     example.w(A, 2);
@@ -233,7 +233,7 @@ fn what_one_hart_sees_moves_all_of_its_domain() {
 }
 
 #[test]
-fn a_walk_finds_versions_in_every_l1_of_the_domain() {
+fn a_walk_finds_versions_in_every_l1_of_the_group() {
     let mut example = Example::new();
     example.w(B, 1);
     example.advance(0, 2);
@@ -242,7 +242,7 @@ fn a_walk_finds_versions_in_every_l1_of_the_domain() {
     let Rig {
         design, hardware, ..
     } = &mut example.rig;
-    let set = hardware.domains[0].l2.set_of(example.line);
+    let set = hardware.groups[0].l2.set_of(example.line);
     let walked = hardware.walk_set(design, 0, set, true, 1_000_000);
     assert_eq!(walked.versions, 2);
     assert_eq!(hardware.dirty_versions(0).count(), 0);
@@ -251,9 +251,9 @@ fn a_walk_finds_versions_in_every_l1_of_the_domain() {
 }
 
 /// §IV-D: before the numbers of a group are used again, every tag and every OID in DRAM is looked at.
-/// That takes time, and no domain goes on before it is over.
+/// That takes time, and no sharing group goes on before it is over.
 #[test]
-fn domains_wait_until_the_numbers_of_a_group_are_free() {
+fn groups_wait_until_the_numbers_of_a_group_are_free() {
     let parameters = Parameters {
         oid_bits: 3,
         skew_epochs: 1,
@@ -272,15 +272,15 @@ fn domains_wait_until_the_numbers_of_a_group_are_free() {
         let next = 4;
         let hardware = &mut rig.hardware;
         let sets = hardware.most_sets() as u64;
-        let domains = rig.design.domains().expect("it has domains");
+        let groups = rig.design.groups().expect("it has sharing groups");
         assert_eq!(
-            domains.advance(hardware, 0, next - 1, now),
+            groups.advance(hardware, 0, next - 1, now),
             now,
             "same group"
         );
-        let ready = domains.advance(hardware, 0, next, now);
+        let ready = groups.advance(hardware, 0, next, now);
         assert_eq!(
-            domains.advance(hardware, 1, next, now),
+            groups.advance(hardware, 1, next, now),
             ready,
             "the others too"
         );

@@ -1,4 +1,4 @@
-//! PiCL with its tags in the L2s, step by step: what happens to a dirty line when it leaves a domain
+//! PiCL with its tags in the L2s, step by step: what happens to a dirty line when it leaves a sharing group
 //! in each of the ways there are, read in the NVM's bytes and in the counters.
 
 mod common;
@@ -48,10 +48,10 @@ impl Example {
         self.rig.load(hart, self.line);
     }
 
-    /// The domain's L2 replaces the line.
+    /// The sharing group's L2 replaces the line.
     fn replace(&mut self, hart: usize) {
         self.rig.load(hart, self.line + machine().l2.0 as u64);
-        assert!(self.rig.hardware.domains[hart].l2.find(self.line).is_none());
+        assert!(self.rig.hardware.groups[hart].l2.find(self.line).is_none());
     }
 
     /// The byte at the line's home address, accepted if not durable yet.
@@ -117,7 +117,7 @@ fn a_line_read_elsewhere_goes_in_place_and_the_shared_cache_drops_it_without_a_w
 }
 
 #[test]
-fn a_dirty_line_that_another_domain_writes_passes_without_a_write() {
+fn a_dirty_line_that_another_group_writes_passes_without_a_write() {
     let mut example = Example::new(|parameters| parameters.acs_gap = 1);
     example.w(0, 1);
     example.w(1, 2);

@@ -26,7 +26,7 @@ const FORGET_EVERY: u64 = 1024;
 struct WriteBack;
 
 impl Policy for WriteBack {
-    fn current_version(&self, _domain: usize) -> Version {
+    fn current_version(&self, _group: usize) -> Version {
         Version::NONE
     }
 

@@ -1,9 +1,9 @@
 //! The coherence protocol: directory MESI as one pure function, without time and without data.
 //!
-//! A *domain* is what has private caches: an L2 with the harts that share it and their L1s. The
-//! directory sits beside the shared last-level cache and knows exactly which domains hold a line,
+//! A *sharing group* is what has private caches: an L2 with the harts that share it and their L1s. The
+//! directory sits beside the shared last-level cache and knows exactly which sharing groups hold a line,
 //! because clean evictions are told too. (Where harts share an L2, the same protocol holds between
-//! their L1s, with the L2 in the place of the last-level cache.) `tests/coherence.rs` explores every reachable state of three domains
+//! their L1s, with the L2 in the place of the last-level cache.) `tests/coherence.rs` explores every reachable state of three sharing groups
 //! and two lines under every order of requests; the hierarchy wraps timing and bytes around it.
 
 use crate::cache::State;
@@ -11,22 +11,22 @@ use crate::cache::State;
 /// What the directory knows of one line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Directory {
-    /// The domains that hold the line, one bit each.
+    /// The sharing groups that hold the line, one bit each.
     pub holders: u64,
     /// The one holder has it exclusively (and may have written it).
     pub exclusive: bool,
 }
 
-/// What a domain, or the shared cache itself, asks of the directory.
+/// What a sharing group, or the shared cache itself, asks of the directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Request {
-    /// A domain wants to read and doesn't hold the line.
+    /// A sharing group wants to read and doesn't hold the line.
     Read,
-    /// A domain wants to execute; never grants exclusivity.
+    /// A sharing group wants to execute; never grants exclusivity.
     Fetch,
-    /// A domain wants to write and holds no exclusive copy.
+    /// A sharing group wants to write and holds no exclusive copy.
     Write,
-    /// A domain gives its copy up (its bytes travel along if it was modified).
+    /// A sharing group gives its copy up (its bytes travel along if it was modified).
     Evict,
     /// The shared cache takes the line back from everybody (inclusion).
     Recall,
@@ -39,11 +39,11 @@ pub enum Request {
 pub enum Snoop {
     /// Nothing.
     None,
-    /// These domains lose the line; a modified one hands over its bytes.
+    /// These sharing groups lose the line; a modified one hands over its bytes.
     Invalidate(u64),
-    /// This domain keeps the line shared; if modified, it hands over its bytes.
+    /// This sharing group keeps the line shared; if modified, it hands over its bytes.
     Downgrade(u32),
-    /// This domain keeps the line exclusive; if modified, it hands over its bytes.
+    /// This sharing group keeps the line exclusive; if modified, it hands over its bytes.
     Clean(u32),
 }
 

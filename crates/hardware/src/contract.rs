@@ -29,7 +29,7 @@ struct Asked {
 pub struct Contract {
     /// The innermost last: a hook may flush the caches, which asks for evictions.
     asked: Vec<Asked>,
-    /// By domain: the version that was seen last, and how many changes had been told by then.
+    /// By sharing group: the version that was seen last, and how many changes had been told by then.
     versions: Vec<Option<(Version, u32)>>,
     /// The newest announced and the executing epoch, as they were seen last.
     epochs: Option<(u64, u64)>,
@@ -77,18 +77,18 @@ impl Contract {
         }
     }
 
-    /// A store is about to find out which version is its domain's.
-    pub(crate) fn version(&mut self, domain: usize, version: Version, changes: u32) {
-        if self.versions.len() <= domain {
-            self.versions.resize(domain + 1, None);
+    /// A store is about to find out which version is its sharing group's.
+    pub(crate) fn version(&mut self, group: usize, version: Version, changes: u32) {
+        if self.versions.len() <= group {
+            self.versions.resize(group + 1, None);
         }
-        if let Some((before, changes_before)) = self.versions[domain].replace((version, changes))
+        if let Some((before, changes_before)) = self.versions[group].replace((version, changes))
             && before != version
             && changes_before == changes
         {
             self.breaks(|| {
                 format!(
-                    "hook `current_version` answered {version:?} for domain {domain}, and {before:?} before, but the design did not say that it changed: stores that hit go by the old one (call `version_changed`)"
+                    "hook `current_version` answered {version:?} for sharing group {group}, and {before:?} before, but the design did not say that it changed: stores that hit go by the old one (call `version_changed`)"
                 )
             });
         }
@@ -324,7 +324,7 @@ impl Hardware {
     }
 
     /// What the design says of its epochs now: the newest that may leave, and the one that executes
-    /// (the oldest, if domains have their own).
+    /// (the oldest, if sharing groups have their own).
     pub fn hold_to_epochs(&mut self, announced: u64, executing: u64) {
         let Some(contract) = &mut self.memory.contract else {
             return;

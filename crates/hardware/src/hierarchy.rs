@@ -2,9 +2,9 @@
 //! bytes and gathering time.
 //!
 //! Always true between transactions:
-//! - Inclusion: a line in an L1 is in its domain's L2 (`domain.rs`); a line in an L2 is in the
+//! - Inclusion: a line in an L1 is in its sharing group's L2 (`sharing_group.rs`); a line in an L2 is in the
 //!   last-level cache, if that is inclusive (what happens if it is not stands in `noninclusive.rs`).
-//! - The directory (which domains hold each line, and whether one does exclusively) is exact.
+//! - The directory (which sharing groups hold each line, and whether one does exclusively) is exact.
 //! - An L1 or L2 word in state Modified means that its bytes are newer than the next level's; the
 //!   last-level word's dirty bit means that they are newer than memory's.
 //! - The newest bytes of a line are, in this order: the Modified L1D's, the Modified L2's, the
@@ -18,7 +18,6 @@ use crate::arena::{Arena, Digest};
 use crate::cache::{Cache, Slot, State, Word};
 use crate::calendar::Calendar;
 use crate::coherence::{Directory, Request, Snoop, transition};
-use crate::domain::{Domain, members};
 use crate::event::EventQueue;
 use crate::line::{LINE_BYTES, Line, LineNumber, Version};
 use crate::lookaside::Lookaside;
@@ -27,6 +26,7 @@ use crate::noninclusive::FullMap;
 use crate::policy::{
     Cause, CrossVersionStore, Departure, Evicted, Eviction, Policy, PolicyFailure, Reason, Transfer,
 };
+use crate::sharing_group::{SharingGroup, members};
 use crate::specification::{CoreModel, Specification};
 use crate::statistics::Statistics;
 use crate::time::Cycles;
@@ -47,8 +47,8 @@ pub struct Core {
     pub l1d: Cache,
     /// Its own number.
     pub hart: usize,
-    /// The domain whose L2 it uses.
-    pub domain: usize,
+    /// The sharing group whose L2 it uses.
+    pub group: usize,
     /// The hit path's table.
     pub lookaside: Lookaside,
     /// Time that the core did not retire instructions. Local time is `retired + stalls`.
@@ -61,7 +61,7 @@ pub struct Core {
     pub fetches: u64,
     /// The line reserved by LR.
     pub reservation: Option<LineNumber>,
-    /// A line of this version came, and [`Policy::is_ahead`] said that the domain has to come to a
+    /// A line of this version came, and [`Policy::is_ahead`] said that the sharing group has to come to a
     /// newer one first. Whoever runs the hart sees to that before the access is made again.
     pub ahead: Option<Version>,
     /// Stores that wait for their line: when each will be done, in order.
@@ -80,7 +80,7 @@ pub struct Hardware {
     /// Private parts, one for each hart.
     pub cores: Vec<Core>,
     /// Second-level caches, each with the harts that share it.
-    pub domains: Vec<Domain>,
+    pub groups: Vec<SharingGroup>,
     /// Shared cache. A word in state Exclusive has one holder that owns the line.
     pub llc: Cache,
     holders: Vec<u64>,
@@ -117,7 +117,7 @@ pub struct Flushed {
     pub durable: Cycles,
 }
 
-/// A line that a request brought to a hart. Modified if it came from another domain, dirty.
+/// A line that a request brought to a hart. Modified if it came from another sharing group, dirty.
 pub(crate) struct Granted {
     pub bytes: Line,
     pub state: State,
@@ -139,7 +139,7 @@ impl Hardware {
                 Core {
                     l1i: private(&specification.l1i),
                     hart,
-                    domain: hart / specification.l2.harts,
+                    group: hart / specification.l2.harts,
                     lookaside: Lookaside::new(l1d.sets() * l1d.ways()),
                     l1d,
                     stalls: 0,
@@ -158,7 +158,7 @@ impl Hardware {
         let llc = Cache::new(shared.bytes_per_hart, shared.ways, specification.harts);
         Self {
             cores,
-            domains: Domain::all(&specification),
+            groups: SharingGroup::all(&specification),
             holders: vec![0; llc.sets() * llc.ways()],
             full_map: FullMap::new(&specification),
             ports: vec![Calendar::new(PORT_SLOTS); specification.harts],
@@ -224,17 +224,17 @@ impl Hardware {
                 return ready;
             }
         }
-        let domain = self.cores[hart].domain;
-        let current = policy.current_version(domain);
+        let group = self.cores[hart].group;
+        let current = policy.current_version(group);
         if let Some(contract) = &mut self.memory.contract {
-            contract.version(domain, current, self.generation);
+            contract.version(group, current, self.generation);
         }
         let crosses = word.version() != current;
         if let Some(trace) = &mut self.trace
             && (crosses || word.state() != State::Modified)
         {
             trace.push(Traced::Stored {
-                domain,
+                group,
                 line,
                 old: Box::new(*self.cores[hart].l1d.data(slot)),
             });
@@ -244,13 +244,13 @@ impl Hardware {
             self.note_page(line);
             if word.state() == State::Modified && policy.keeps_versions() {
                 // Immutable by now: the L2 keeps it, the store goes on in place.
-                let (core, l2) = self.core_and_domain(hart);
+                let (core, l2) = self.core_and_group(hart);
                 let older = core.write_down(l2, slot, true);
-                ready = self.depart(policy, domain, line, older, Reason::StoreEviction, ready);
+                ready = self.depart(policy, group, line, older, Reason::StoreEviction, ready);
             }
             let store = CrossVersionStore {
                 hart,
-                domain,
+                group,
                 line,
                 version: word.version(),
                 old: *self.cores[hart].l1d.data(slot),
@@ -261,7 +261,7 @@ impl Hardware {
         }
         let word = word
             .with_state(State::Modified)
-            .with_version(policy.current_version(domain));
+            .with_version(policy.current_version(group));
         self.cores[hart].l1d.set_word(slot, word);
         ready
     }
@@ -275,15 +275,15 @@ impl Hardware {
         line: LineNumber,
         now: Cycles,
     ) -> (Version, Cycles) {
-        let l2 = &self.domains[self.cores[hart].domain].l2;
+        let l2 = &self.groups[self.cores[hart].group].l2;
         let slot = l2
             .find(line)
-            .expect("inclusion: a line in an L1 is in its domain's L2");
+            .expect("inclusion: a line in an L1 is in its sharing group's L2");
         let word = l2.word(slot);
         let (version, ready) = if word.state() == State::Shared {
             self.upgrade(policy, hart, line, now)
         } else {
-            // The domain has it: a sibling shares it.
+            // The sharing group has it: a sibling shares it.
             (word.version(), self.take_l2_port(hart, now))
         };
         let (_, ready) = self.ask_siblings(policy, hart, line, Request::Write, ready);
@@ -292,16 +292,16 @@ impl Hardware {
 
     /// When a hart's L2 has answered.
     fn take_l2_port(&self, hart: usize, now: Cycles) -> Cycles {
-        let free = self.domains[self.cores[hart].domain].port_free;
+        let free = self.groups[self.cores[hart].group].port_free;
         now.max(free) + self.specification.l2.latency_cycles
     }
 
-    /// Tells the policy of a dirty version that leaves a domain, if there is one.
+    /// Tells the policy of a dirty version that leaves a sharing group, if there is one.
     #[inline]
     pub(crate) fn depart<P: Policy + ?Sized>(
         &mut self,
         policy: &mut P,
-        domain: usize,
+        group: usize,
         line: LineNumber,
         version: Older,
         reason: Reason,
@@ -319,7 +319,7 @@ impl Hardware {
             Reason::CacheBlock => &mut self.statistics.version_cache_blocks,
         } += 1;
         let departure = Departure {
-            domain,
+            group,
             line,
             bytes,
             version,
@@ -384,17 +384,17 @@ impl Hardware {
         let request = if write { Request::Write } else { Request::Read };
         let granted = self.ask_l2(policy, hart, line, request, now);
         let keeps = policy.keeps_versions();
-        let (core, domain) = self.core_and_domain(hart);
+        let (core, group) = self.core_and_group(hart);
         let slot = core.l1d.victim(line);
         let victim = core.l1d.word(slot).line();
-        let older = core.evict_l1d(domain, slot, keeps);
+        let older = core.evict_l1d(group, slot, keeps);
         // An L1 copy starts clean: Modified in the L2 is Exclusive above it.
         let state = granted.state.min(State::Exclusive);
         core.l1d
             .set_word(slot, Word::new(line, state, false, granted.version));
         *core.l1d.data_mut(slot) = granted.bytes;
-        let domain = core.domain;
-        self.depart(policy, domain, victim, older, Reason::StoreEviction, now);
+        let group = core.group;
+        self.depart(policy, group, victim, older, Reason::StoreEviction, now);
         (slot, granted.ready)
     }
 
@@ -412,14 +412,14 @@ impl Hardware {
             return (slot, now);
         }
         self.statistics.l1i_misses += 1;
-        let (core, domain) = self.core_and_domain(hart);
-        let older = core.push_down(domain, line, policy.keeps_versions());
-        let domain = core.domain;
-        self.depart(policy, domain, line, older, Reason::StoreEviction, now);
+        let (core, group) = self.core_and_group(hart);
+        let older = core.push_down(group, line, policy.keeps_versions());
+        let group = core.group;
+        self.depart(policy, group, line, older, Reason::StoreEviction, now);
         let granted = self.ask_l2(policy, hart, line, Request::Fetch, now);
-        let (core, domain) = self.core_and_domain(hart);
+        let (core, group) = self.core_and_group(hart);
         let slot = core.l1i.victim(line);
-        core.evict_l1i(domain, slot);
+        core.evict_l1i(group, slot);
         let l1i = &mut core.l1i;
         l1i.set_word(slot, Word::new(line, State::Shared, false, Version::NONE));
         *l1i.data_mut(slot) = granted.bytes;
@@ -438,8 +438,8 @@ impl Hardware {
     ) -> Granted {
         self.statistics.l2_accesses += 1;
         let ready = self.take_l2_port(hart, now);
-        let number = self.cores[hart].domain;
-        let l2 = &mut self.domains[number].l2;
+        let number = self.cores[hart].group;
+        let l2 = &mut self.groups[number].l2;
         if let Some(slot) = l2.find(line) {
             l2.touch(slot);
             let mut ready = ready;
@@ -447,7 +447,7 @@ impl Hardware {
                 (_, ready) = self.upgrade(policy, hart, line, ready);
             }
             let (most, ready) = self.ask_siblings(policy, hart, line, request, ready);
-            let l2 = &self.domains[number].l2;
+            let l2 = &self.groups[number].l2;
             let word = l2.word(slot);
             return Granted {
                 bytes: *l2.data(slot),
@@ -459,21 +459,21 @@ impl Hardware {
         self.statistics.l2_misses += 1;
         self.prefetch_departure(hart, line);
         let mut granted = self.ask_llc(policy, hart, line, request, ready);
-        let slot = self.domains[number].l2.victim(line);
-        if self.domains[number].l2.occupied(slot) {
+        let slot = self.groups[number].l2.victim(line);
+        if self.groups[number].l2.occupied(slot) {
             let free = self.evict_l2(policy, number, slot, granted.ready);
             granted.ready = granted.ready.max(free);
         }
-        let domain = &mut self.domains[number];
+        let group = &mut self.groups[number];
         let word = Word::new(line, granted.state, false, granted.version);
-        domain.l2.set_word(slot, word);
-        *domain.l2.data_mut(slot) = granted.bytes;
-        domain.l2.touch(slot);
-        domain.came_for(hart, slot, granted.state);
+        group.l2.set_word(slot, word);
+        *group.l2.data_mut(slot) = granted.bytes;
+        group.l2.touch(slot);
+        group.came_for(hart, slot, granted.state);
         granted
     }
 
-    /// Ownership of a line that the hart's domain holds shared. Returns the line's version and when.
+    /// Ownership of a line that the hart's sharing group holds shared. Returns the line's version and when.
     fn upgrade<P: Policy + ?Sized>(
         &mut self,
         policy: &mut P,
@@ -482,10 +482,10 @@ impl Hardware {
         now: Cycles,
     ) -> (Version, Cycles) {
         let granted = self.ask_llc(policy, hart, line, Request::Write, now);
-        let l2 = &mut self.domains[self.cores[hart].domain].l2;
+        let l2 = &mut self.groups[self.cores[hart].group].l2;
         let slot = l2
             .find(line)
-            .expect("inclusion: a line shared in a domain is in its L2");
+            .expect("inclusion: a line shared in a sharing group is in its L2");
         let word = l2
             .word(slot)
             .with_state(State::Exclusive)
@@ -527,9 +527,9 @@ impl Hardware {
             slot
         };
         self.llc.touch(slot);
-        let domain = self.cores[hart].domain;
-        let change = transition(self.directory(slot), request, domain as u32);
-        ready = self.snoop(policy, slot, change.snoop, Some(domain), ready);
+        let group = self.cores[hart].group;
+        let change = transition(self.directory(slot), request, group as u32);
+        ready = self.snoop(policy, slot, change.snoop, Some(group), ready);
         self.set_directory(slot, change.next);
         Granted {
             bytes: *self.llc.data(slot),
@@ -616,14 +616,14 @@ impl Hardware {
         };
         let mut ready = now + self.specification.llc.snoop_cycles;
         let line = self.llc.word(slot).line();
-        for domain in members(targets) {
+        for group in members(targets) {
             self.statistics.snoops += 1;
-            if let Some((bytes, version)) = self.surrender(domain, line, after) {
+            if let Some((bytes, version)) = self.surrender(group, line, after) {
                 *self.llc.data_mut(slot) = bytes;
                 let word = self.llc.word(slot).with_dirty(true).with_version(version);
                 self.llc.set_word(slot, word);
                 let transfer = Transfer {
-                    from: domain,
+                    from: group,
                     to: requester,
                     line,
                     version,
@@ -636,32 +636,32 @@ impl Hardware {
         ready
     }
 
-    /// What a domain had newer than the shared cache: changes its copies to `after` (Invalid, Shared,
+    /// What a sharing group had newer than the shared cache: changes its copies to `after` (Invalid, Shared,
     /// or Exclusive and clean) and hands over bytes and version if they were modified there.
     #[inline(always)]
     fn surrender(
         &mut self,
-        domain: usize,
+        group: usize,
         line: LineNumber,
         after: State,
     ) -> Option<(Line, Version)> {
-        let given = self.give_up(domain, line, after, |_| Version::NONE)?;
+        let given = self.give_up(group, line, after, |_| Version::NONE)?;
         given.dirty.then_some((given.bytes, given.version))
     }
 
-    /// A line leaves an L2, and with it the domain. Returns when the way is free.
+    /// A line leaves an L2, and with it the sharing group. Returns when the way is free.
     fn evict_l2<P: Policy + ?Sized>(
         &mut self,
         policy: &mut P,
-        domain: usize,
+        group: usize,
         slot: Slot,
         now: Cycles,
     ) -> Cycles {
-        let line = self.domains[domain].l2.word(slot).line();
+        let line = self.groups[group].l2.word(slot).line();
         if self.full_map.is_some() {
-            return self.evict_l2_apart(policy, domain, line, now);
+            return self.evict_l2_apart(policy, group, line, now);
         }
-        let surrendered = self.surrender(domain, line, State::Invalid);
+        let surrendered = self.surrender(group, line, State::Invalid);
         let shared = self
             .llc
             .find(line)
@@ -674,7 +674,7 @@ impl Hardware {
             let word = self.llc.word(shared).with_dirty(true).with_version(version);
             self.llc.set_word(shared, word);
         }
-        let change = transition(self.directory(shared), Request::Evict, domain as u32);
+        let change = transition(self.directory(shared), Request::Evict, group as u32);
         self.set_directory(shared, change.next);
         now
     }
@@ -692,7 +692,7 @@ impl Hardware {
     /// What the shared cache knows of the line that will leave the L2 to make room.
     #[inline(always)]
     fn prefetch_departure(&self, hart: usize, line: LineNumber) {
-        let l2 = &self.domains[self.cores[hart].domain].l2;
+        let l2 = &self.groups[self.cores[hart].group].l2;
         let victim = l2.victim(line);
         if l2.occupied(victim) {
             self.prefetch_llc(l2.word(victim).line());
@@ -728,7 +728,7 @@ impl Hardware {
     }
 
     /// Sets the version tag of a line in the shared cache, which holds it by inclusion whenever a
-    /// domain does.
+    /// sharing group does.
     pub fn set_llc_version(&mut self, line: LineNumber, version: Version) {
         if let Some(slot) = self.llc.find(line) {
             self.llc
@@ -738,9 +738,9 @@ impl Hardware {
 
     /// Empties a hart's instruction cache: later fetches see what stores left in the L2.
     pub fn flush_l1i(&mut self, hart: usize) {
-        let (core, domain) = self.core_and_domain(hart);
+        let (core, group) = self.core_and_group(hart);
         for slot in 0..core.l1i.sets() * core.l1i.ways() {
-            core.evict_l1i(domain, Slot(slot as u32));
+            core.evict_l1i(group, Slot(slot as u32));
         }
     }
 
@@ -751,7 +751,7 @@ impl Hardware {
         }
     }
 
-    /// The current version changed in every domain: the next store to any line must ask.
+    /// The current version changed in every sharing group: the next store to any line must ask.
     pub fn version_changed(&mut self) {
         self.generation = self.generation.wrapping_add(1);
         for core in &mut self.cores {
@@ -759,10 +759,10 @@ impl Hardware {
         }
     }
 
-    /// The current version changed in one domain.
-    pub fn version_changed_in(&mut self, domain: usize) {
+    /// The current version changed in one sharing group.
+    pub fn version_changed_in(&mut self, group: usize) {
         self.generation = self.generation.wrapping_add(1);
-        for core in &mut self.cores[self.domains[domain].harts.clone()] {
+        for core in &mut self.cores[self.groups[group].harts.clone()] {
             core.lookaside.revoke_all_writes();
         }
     }
@@ -1058,25 +1058,27 @@ impl Hardware {
 
     /// Checks inclusion, directory and single ownership over the whole hierarchy; for tests.
     pub fn audit<P: Policy + ?Sized>(&self, policy: &P) -> Result<(), String> {
-        self.audit_domains()?;
+        self.audit_groups()?;
         if let Some(map) = &self.full_map {
             return self.audit_apart(policy, map);
         }
-        for (number, domain) in self.domains.iter().enumerate() {
-            for (_, word) in domain.l2.iter() {
+        for (number, group) in self.groups.iter().enumerate() {
+            for (_, word) in group.l2.iter() {
                 let Some(slot) = self.llc.find(word.line()) else {
                     let line = word.line();
-                    return Err(format!("domain {number}: line {line:#x} in l2, not in llc"));
+                    return Err(format!(
+                        "sharing group {number}: line {line:#x} in l2, not in llc"
+                    ));
                 };
                 self.directory(slot).audit(number, word)?;
             }
         }
         for (slot, word) in self.llc.iter() {
-            for (number, domain) in self.domains.iter().enumerate() {
-                let held = domain.l2.find(word.line()).is_some();
+            for (number, group) in self.groups.iter().enumerate() {
+                let held = group.l2.find(word.line()).is_some();
                 if held != (self.holders[slot.0 as usize] >> number & 1 != 0) {
                     return Err(format!(
-                        "line {:#x}: directory wrong about domain {number}",
+                        "line {:#x}: directory wrong about sharing group {number}",
                         word.line()
                     ));
                 }
@@ -1094,12 +1096,12 @@ fn strided(step: usize, sets: usize, wanted: usize) -> usize {
 }
 
 impl Directory {
-    /// Checks what it says against the word of a line in a domain's L2.
-    pub(crate) fn audit(&self, domain: usize, word: Word) -> Result<(), String> {
-        let owns = self.exclusive && self.holders == 1 << domain;
-        if self.holders >> domain & 1 == 0 || owns != (word.state() > State::Shared) {
+    /// Checks what it says against the word of a line in a sharing group's L2.
+    pub(crate) fn audit(&self, group: usize, word: Word) -> Result<(), String> {
+        let owns = self.exclusive && self.holders == 1 << group;
+        if self.holders >> group & 1 == 0 || owns != (word.state() > State::Shared) {
             return Err(format!(
-                "domain {domain}: line {:#x} is {:?} in l2, directory says {self:?}",
+                "sharing group {group}: line {:#x} is {:?} in l2, directory says {self:?}",
                 word.line(),
                 word.state()
             ));

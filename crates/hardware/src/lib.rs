@@ -2,7 +2,7 @@
 //! directory, the memory controller, NVM and links, and what each of them loses at power-off.
 //!
 //! It knows no instruction set, no Linux and no design. A design is a [`policy::Policy`] over it.
-//! Reading order: [`line`], [`cache`], [`coherence`], [`domain`], [`hierarchy`], [`memory`], [`policy`].
+//! Reading order: [`line`], [`cache`], [`coherence`], [`group`], [`hierarchy`], [`memory`], [`policy`].
 //!
 //! # What survives a power-off
 //! | component | survives |
@@ -19,7 +19,6 @@ pub mod calendar;
 pub mod coherence;
 pub mod contract;
 pub mod controller;
-pub mod domain;
 pub mod dram;
 pub mod event;
 pub mod hierarchy;
@@ -34,6 +33,7 @@ pub mod posted;
 pub mod queue;
 pub mod random;
 pub mod recovery_clock;
+pub mod sharing_group;
 pub mod specification;
 pub mod statistics;
 pub mod time;

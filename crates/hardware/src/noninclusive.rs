@@ -6,18 +6,18 @@
 //! without asking the L2s. So its tags cannot be the directory, which lies apart, as a full map.
 //!
 //! Always true between transactions, beside what `hierarchy.rs` says:
-//! - A domain that holds a line Exclusive or Shared, and not Modified, holds the bytes that the
+//! - A sharing group that holds a line Exclusive or Shared, and not Modified, holds the bytes that the
 //!   shared cache has, or memory if that has none.
-//! - If the policy keeps versions ([`Policy::keeps_versions`]): a domain holds at most two dirty
+//! - If the policy keeps versions ([`Policy::keeps_versions`]): a sharing group holds at most two dirty
 //!   versions of a line, the newer one in one of its L1Ds, the older one in the L2; and every copy,
 //!   clean or dirty, carries the version of its bytes.
 
 use crate::cache::{Slot, State, Word};
 use crate::coherence::{Directory, Request, Snoop, transition};
-use crate::domain::members;
 use crate::hierarchy::{Granted, Hardware};
 use crate::line::{LINE_BYTES, Line, LineNumber, Version};
 use crate::policy::{Cause, Eviction, Policy, Reason};
+use crate::sharing_group::members;
 use crate::specification::{Inclusion, Specification};
 use crate::time::Cycles;
 use crate::trace::Traced;
@@ -56,7 +56,7 @@ impl FullMap {
     }
 }
 
-/// What a step of a walk over a domain's tags did.
+/// What a step of a walk over a sharing group's tags did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Walked {
     /// Dirty versions that departed.
@@ -81,7 +81,7 @@ impl Hardware {
         request: Request,
         now: Cycles,
     ) -> Granted {
-        let requester = self.cores[hart].domain;
+        let requester = self.cores[hart].group;
         let before = self.map().get(line);
         let change = transition(before, request, requester as u32);
         self.map().set(line, change.next);
@@ -99,10 +99,10 @@ impl Hardware {
         let mut given = None;
         if targets != 0 {
             granted.ready += self.specification.llc.snoop_cycles;
-            for domain in members(targets) {
+            for group in members(targets) {
                 self.statistics.snoops += 1;
                 let kept = |version| policy.departed_version(version);
-                given = self.give_up(domain, line, after, kept).or(given);
+                given = self.give_up(group, line, after, kept).or(given);
             }
         }
         if let Some(given) = given {
@@ -133,7 +133,7 @@ impl Hardware {
             granted.bytes = given.bytes;
         } else if before.holders >> requester & 1 != 0 {
             // An upgrade: the bytes are there.
-            (granted.bytes, granted.version) = self.domains[requester].copy(line);
+            (granted.bytes, granted.version) = self.groups[requester].copy(line);
         } else if let Some(slot) = self.llc.find(line) {
             self.llc.touch(slot);
             (granted.bytes, granted.version) =
@@ -142,15 +142,15 @@ impl Hardware {
             let sharer = before.holders.trailing_zeros() as usize;
             self.statistics.snoops += 1;
             granted.ready += self.specification.llc.snoop_cycles;
-            (granted.bytes, granted.version) = self.domains[sharer].copy(line);
+            (granted.bytes, granted.version) = self.groups[sharer].copy(line);
         } else {
             self.statistics.llc_misses += 1;
             (granted.bytes, granted.ready) = self.fill(policy, line, now);
             granted.version = policy.memory_version(line);
         }
         if let Some(trace) = &mut self.trace {
-            let domain = requester;
-            trace.push(Traced::Observed { domain, line });
+            let group = requester;
+            trace.push(Traced::Observed { group, line });
         }
         if policy.is_ahead(requester, granted.version, request == Request::Write) {
             self.cores[hart].ahead = Some(granted.version);
@@ -196,25 +196,25 @@ impl Hardware {
         free
     }
 
-    /// A line leaves an L2, and with it the domain. Returns when the way is free.
+    /// A line leaves an L2, and with it the sharing group. Returns when the way is free.
     pub(crate) fn evict_l2_apart<P: Policy + ?Sized>(
         &mut self,
         policy: &mut P,
-        domain: usize,
+        group: usize,
         line: LineNumber,
         now: Cycles,
     ) -> Cycles {
         let given = self
-            .give_up(domain, line, State::Invalid, |version| version)
+            .give_up(group, line, State::Invalid, |version| version)
             .expect("the line that is replaced is there");
         let before = self.map().get(line);
-        let change = transition(before, Request::Evict, domain as u32);
+        let change = transition(before, Request::Evict, group as u32);
         self.map().set(line, change.next);
-        let mut free = self.depart(policy, domain, line, given.older, Reason::Capacity, now);
+        let mut free = self.depart(policy, group, line, given.older, Reason::Capacity, now);
         if given.dirty {
             self.statistics.l2_write_backs += 1;
             let newest = Some((given.bytes, given.version));
-            free = self.depart(policy, domain, line, newest, Reason::Capacity, free);
+            free = self.depart(policy, group, line, newest, Reason::Capacity, free);
         }
         let (bytes, version) = (&given.bytes, given.version);
         let placed = self.put_llc(policy, line, bytes, version, given.dirty, now);
@@ -269,9 +269,9 @@ impl Hardware {
             self.write_through(hart, line, ready)
         };
         if drop_copies {
-            for domain in members(before.holders) {
+            for group in members(before.holders) {
                 self.statistics.snoops += 1;
-                self.give_up(domain, line, State::Invalid, |version| version);
+                self.give_up(group, line, State::Invalid, |version| version);
             }
             self.map().set(line, Directory::default());
             if let Some(slot) = self.llc.find(line) {
@@ -281,40 +281,40 @@ impl Hardware {
         ready
     }
 
-    /// A step of a walk over the tags of a domain's L2: every dirty version in a set that is not the
-    /// domain's current one departs, and the copies stay, clean ([`Reason::Walk`]). The L1D's
+    /// A step of a walk over the tags of a sharing group's L2: every dirty version in a set that is not the
+    /// sharing group's current one departs, and the copies stay, clean ([`Reason::Walk`]). The L1D's
     /// versions of these lines do likewise, if it `looks_above`. It takes the L2's port for a cycle,
     /// and for another one for each version.
     pub fn walk_set<P: Policy + ?Sized>(
         &mut self,
         policy: &mut P,
-        domain: usize,
+        group: usize,
         set: usize,
         looks_above: bool,
         now: Cycles,
     ) -> Walked {
-        let current = policy.current_version(domain);
-        let ways = self.domains[domain].l2.ways();
+        let current = policy.current_version(group);
+        let ways = self.groups[group].l2.ways();
         let mut walked = Walked {
             versions: 0,
             ready: now,
         };
         for way in 0..ways {
             let slot = Slot((set * ways + way) as u32);
-            if !self.domains[domain].l2.occupied(slot) {
+            if !self.groups[group].l2.occupied(slot) {
                 continue;
             }
-            let line = self.domains[domain].l2.word(slot).line();
+            let line = self.groups[group].l2.word(slot).line();
             let mut newer_above = false;
             let mut older = None;
-            if let Some((hart, above)) = self.modified_above(domain, slot) {
-                let (core, l2) = self.core_and_domain(hart);
+            if let Some((hart, above)) = self.modified_above(group, slot) {
+                let (core, l2) = self.core_and_group(hart);
                 newer_above = !looks_above || core.l1d.word(above).version() == current;
                 if !newer_above {
                     older = core.push_down(l2, line, true);
                 }
             }
-            let l2 = &mut self.domains[domain].l2;
+            let l2 = &mut self.groups[group].l2;
             let word = l2.word(slot);
             let old = word.state() == State::Modified && word.version() != current;
             let newest = old.then(|| (*l2.data(slot), word.version()));
@@ -323,13 +323,13 @@ impl Hardware {
                 let clean = word.with_state(State::Exclusive).with_version(known);
                 l2.set_word(slot, clean);
                 if !newer_above {
-                    self.set_version_above(domain, slot, known);
+                    self.set_version_above(group, slot, known);
                 }
             }
             walked.versions += u64::from(older.is_some()) + u64::from(old);
             for version in [older, newest] {
                 let ready = walked.ready;
-                walked.ready = self.depart(policy, domain, line, version, Reason::Walk, ready);
+                walked.ready = self.depart(policy, group, line, version, Reason::Walk, ready);
             }
             // Clean copies are what the shared cache or memory has.
             if let Some((bytes, version)) = newest.filter(|_| !newer_above) {
@@ -337,7 +337,7 @@ impl Hardware {
                 walked.ready = walked.ready.max(free);
             }
         }
-        let port_free = &mut self.domains[domain].port_free;
+        let port_free = &mut self.groups[group].port_free;
         *port_free = (*port_free).max(now) + 1 + walked.versions;
         walked
     }
@@ -346,7 +346,7 @@ impl Hardware {
     /// and slices of the shared cache.
     pub fn most_sets(&self) -> usize {
         let l1ds = self.cores.iter().map(|core| core.l1d.sets());
-        let l2s = self.domains.iter().map(|domain| domain.l2.sets());
+        let l2s = self.groups.iter().map(|group| group.l2.sets());
         let slice = self.llc.sets().div_ceil(self.specification.harts);
         l1ds.chain(l2s).fold(slice, usize::max)
     }
@@ -355,7 +355,7 @@ impl Hardware {
     /// recycle version numbers.
     pub fn retag(&mut self, mut retagged: impl FnMut(Version) -> Version) {
         let l1ds = self.cores.iter_mut().map(|core| &mut core.l1d);
-        let l2s = self.domains.iter_mut().map(|domain| &mut domain.l2);
+        let l2s = self.groups.iter_mut().map(|group| &mut group.l2);
         for cache in l1ds.chain(l2s).chain([&mut self.llc]) {
             for slot in 0..cache.sets() * cache.ways() {
                 let slot = Slot(slot as u32);
@@ -367,14 +367,11 @@ impl Hardware {
         }
     }
 
-    /// The versions of all dirty lines in a domain's private caches, with their lines.
-    pub fn dirty_versions(
-        &self,
-        domain: usize,
-    ) -> impl Iterator<Item = (LineNumber, Version)> + '_ {
-        let domain = &self.domains[domain];
-        let l1ds = self.cores[domain.harts.clone()].iter();
-        let caches = l1ds.map(|core| &core.l1d).chain([&domain.l2]);
+    /// The versions of all dirty lines in a sharing group's private caches, with their lines.
+    pub fn dirty_versions(&self, group: usize) -> impl Iterator<Item = (LineNumber, Version)> + '_ {
+        let group = &self.groups[group];
+        let l1ds = self.cores[group.harts.clone()].iter();
+        let caches = l1ds.map(|core| &core.l1d).chain([&group.l2]);
         caches.flat_map(|cache| {
             cache
                 .iter()
@@ -398,8 +395,8 @@ impl Hardware {
 
     /// Shows every dirty line that the shared cache does not have.
     pub(crate) fn private_only(&self, show: &mut dyn FnMut(LineNumber, &Line)) {
-        for (number, domain) in self.domains.iter().enumerate() {
-            for (_, word) in domain.l2.iter() {
+        for (number, group) in self.groups.iter().enumerate() {
+            for (_, word) in group.l2.iter() {
                 let line = word.line();
                 if self.llc.find(line).is_none()
                     && let Some(newest) = self.dirty_in(number, line)
@@ -417,30 +414,30 @@ impl Hardware {
         policy: &P,
         map: &FullMap,
     ) -> Result<(), String> {
-        for (number, domain) in self.domains.iter().enumerate() {
-            for (slot, word) in domain.l2.iter() {
+        for (number, group) in self.groups.iter().enumerate() {
+            for (slot, word) in group.l2.iter() {
                 let line = word.line();
                 map.get(line).audit(number, word)?;
                 let below = match self.llc.find(line) {
                     Some(below) => *self.llc.data(below),
                     None => policy.peek(self, line),
                 };
-                if self.dirty_in(number, line).is_none() && *domain.l2.data(slot) != below {
+                if self.dirty_in(number, line).is_none() && *group.l2.data(slot) != below {
                     return Err(format!(
-                        "domain {number}: line {line:#x} is clean in l2 and differs from what is below"
+                        "sharing group {number}: line {line:#x} is clean in l2 and differs from what is below"
                     ));
                 }
             }
         }
         for (line, &word) in map.0.iter().enumerate().filter(|(_, word)| **word != 0) {
             let mut holders = members(word & !EXCLUSIVE);
-            let absent = holders.find(|&domain| {
-                let l2 = &self.domains[domain].l2;
+            let absent = holders.find(|&group| {
+                let l2 = &self.groups[group].l2;
                 l2.find(line as LineNumber).is_none()
             });
-            if let Some(domain) = absent {
+            if let Some(group) = absent {
                 return Err(format!(
-                    "line {line:#x}: directory wrong about domain {domain}"
+                    "line {line:#x}: directory wrong about sharing group {group}"
                 ));
             }
         }

@@ -7,20 +7,20 @@
 //! already carries the current version) never gets here, so a policy may be a `dyn Policy`.
 //!
 //! What the substrate leaves to a design: what a version means and who shares one (PiCL has one
-//! version for the whole machine, NVOverlay one for each domain, SPMS one for each strand), where
+//! version for the whole machine, NVOverlay one for each sharing group, SPMS one for each strand), where
 //! a line's home is (`fill` and `evict` may redirect), and what its persistence instructions do.
 
 use crate::hierarchy::Hardware;
 use crate::line::{LINE_BYTES, Line, LineNumber, Version};
 use crate::time::Cycles;
 
-/// A write to a line whose version is not the domain's current one. The bytes are still the old.
+/// A write to a line whose version is not the sharing group's current one. The bytes are still the old.
 #[derive(Clone, Copy, Debug)]
 pub struct CrossVersionStore {
     /// The hart that writes.
     pub hart: usize,
-    /// Its domain.
-    pub domain: usize,
+    /// Its sharing group.
+    pub group: usize,
     /// The line.
     pub line: LineNumber,
     /// The version that the line carries; [`Version::NONE`] if memory has the same bytes.
@@ -53,12 +53,12 @@ pub struct Eviction {
     pub cause: Cause,
 }
 
-/// A line that moves from one domain to another or to the shared cache.
+/// A line that moves from one sharing group to another or to the shared cache.
 #[derive(Clone, Copy, Debug)]
 pub struct Transfer {
-    /// The domain that hands it over.
+    /// The sharing group that hands it over.
     pub from: usize,
-    /// The domain that asked; `None` if the shared cache itself did.
+    /// The sharing group that asked; `None` if the shared cache itself did.
     pub to: Option<usize>,
     /// The line.
     pub line: LineNumber,
@@ -66,16 +66,16 @@ pub struct Transfer {
     pub version: Version,
 }
 
-/// Why a dirty version leaves a domain's private caches.
+/// Why a dirty version leaves a sharing group's private caches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
     /// The L2 needs the room.
     Capacity,
     /// A newer version from the L1 takes its place in the L2.
     StoreEviction,
-    /// Another domain writes the line.
+    /// Another sharing group writes the line.
     Invalidation,
-    /// Another domain reads the line.
+    /// Another sharing group reads the line.
     Downgrade,
     /// A walk over the tags of the L2 ([`Hardware::walk_set`]) found it to be old.
     Walk,
@@ -83,12 +83,12 @@ pub enum Reason {
     CacheBlock,
 }
 
-/// A dirty version that leaves a domain's private caches, where the last-level cache is not
-/// inclusive. Nothing else in the domain holds this version afterwards, except clean copies.
+/// A dirty version that leaves a sharing group's private caches, where the last-level cache is not
+/// inclusive. Nothing else in the sharing group holds this version afterwards, except clean copies.
 #[derive(Clone, Copy, Debug)]
 pub struct Departure {
-    /// The domain.
-    pub domain: usize,
+    /// The sharing group.
+    pub group: usize,
     /// The line.
     pub line: LineNumber,
     /// Its bytes in this version.
@@ -106,8 +106,8 @@ pub struct PolicyFailure(pub String);
 
 /// A design's hooks. Every time is in cycles; a returned time is never before `now`.
 pub trait Policy {
-    /// The version that a store in this domain leaves in its line now.
-    fn current_version(&self, domain: usize) -> Version;
+    /// The version that a store in this sharing group leaves in its line now.
+    fn current_version(&self, group: usize) -> Version;
 
     /// A store found another version. Returns when the store may complete.
     fn store(&mut self, hardware: &mut Hardware, store: &CrossVersionStore, now: Cycles) -> Cycles;
@@ -133,13 +133,13 @@ pub trait Policy {
     /// address, each once, in a fixed order.
     fn displaced(&self, _show: &mut dyn FnMut(LineNumber)) {}
 
-    /// A modified line moves between domains. Returns when the transfer may go on.
+    /// A modified line moves between sharing groups. Returns when the transfer may go on.
     #[inline(always)]
     fn transfer(&mut self, _hardware: &mut Hardware, _transfer: &Transfer, now: Cycles) -> Cycles {
         now
     }
 
-    /// True if versions are compared by age and outlive cleaning: clean lines keep theirs, a domain
+    /// True if versions are compared by age and outlive cleaning: clean lines keep theirs, a sharing group
     /// may hold two versions of a line, and a store to a dirty line of another version first moves
     /// that version to the L2. Needs a last-level cache that is not inclusive.
     #[inline(always)]
@@ -147,13 +147,13 @@ pub trait Policy {
         false
     }
 
-    /// A dirty version leaves a domain. Returns when whoever caused it may go on.
+    /// A dirty version leaves a sharing group. Returns when whoever caused it may go on.
     #[inline(always)]
     fn depart(&mut self, _hardware: &mut Hardware, _departure: &Departure, now: Cycles) -> Cycles {
         now
     }
 
-    /// Another domain takes a dirty line of this version over to write it. True if it may take it as
+    /// Another sharing group takes a dirty line of this version over to write it. True if it may take it as
     /// it is, dirty; otherwise the version departs first.
     #[inline(always)]
     fn passes_dirty(&self, _to: usize, _version: Version) -> bool {
@@ -161,7 +161,7 @@ pub trait Policy {
     }
 
     /// The version under which bytes that have departed are known from then on: in the shared cache,
-    /// and in the clean copies that stay. [`Version::NONE`] for designs whose tags end with a domain's
+    /// and in the clean copies that stay. [`Version::NONE`] for designs whose tags end with a sharing group's
     /// private caches. Only where the last-level cache is not inclusive.
     #[inline(always)]
     fn departed_version(&self, version: Version) -> Version {
@@ -174,10 +174,10 @@ pub trait Policy {
         Version::NONE
     }
 
-    /// True if a domain that gets a line of this version, to read or to write, must come to a newer
+    /// True if a sharing group that gets a line of this version, to read or to write, must come to a newer
     /// version of its own first (see [`crate::hierarchy::Core::ahead`]).
     #[inline(always)]
-    fn is_ahead(&self, _domain: usize, _version: Version, _write: bool) -> bool {
+    fn is_ahead(&self, _group: usize, _version: Version, _write: bool) -> bool {
         false
     }
 

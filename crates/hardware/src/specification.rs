@@ -43,7 +43,7 @@ pub struct Private {
     pub latency_cycles: u64,
 }
 
-/// The second-level cache, which one or more harts share: with them it is a domain.
+/// The second-level cache, which one or more harts share: with them it is a sharing group.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Second {
@@ -328,7 +328,7 @@ impl Specification {
         }
         // Inclusion with room for replacement: the outer level must hold what the inner ones may.
         let sharing = self.l2.harts.min(harts);
-        let domains = harts.div_ceil(sharing);
+        let groups = harts.div_ceil(sharing);
         require(
             self.l2.bytes >= sharing * (self.l1d.bytes + self.l1i.bytes),
             "l2.bytes",
@@ -339,21 +339,21 @@ impl Specification {
         )?;
         require(
             self.llc.inclusion != Inclusion::Inclusive
-                || self.llc.bytes_per_hart * harts >= self.l2.bytes * domains,
+                || self.llc.bytes_per_hart * harts >= self.l2.bytes * groups,
             "llc.bytes_per_hart",
             &self.llc.bytes_per_hart,
             &format!(
-                "times {harts} harts must be at least l2.bytes times {domains} L2s, because the last-level cache is inclusive"
+                "times {harts} harts must be at least l2.bytes times {groups} L2s, because the last-level cache is inclusive"
             ),
         )?;
         require(
-            self.llc.inclusion == Inclusion::Inclusive || domains < 64,
+            self.llc.inclusion == Inclusion::Inclusive || groups < 64,
             "harts",
             &harts,
             "must make at most 63 L2s (l2.harts share one) with a last-level cache that is not inclusive",
         )?;
         for (key, bytes, count) in [
-            ("l2.bytes", self.l2.bytes, domains),
+            ("l2.bytes", self.l2.bytes, groups),
             ("llc.bytes_per_hart", self.llc.bytes_per_hart, harts),
         ] {
             require(

@@ -65,10 +65,10 @@ statistics! {
     l2_write_backs, "l2.write_backs", "lines", "dirty lines that left a private cache for the last-level cache";
     llc_write_backs, "llc.write_backs", "lines", "dirty lines evicted from the last-level cache to memory";
     dirty_transfers, "versions.passed_dirty", "lines", "dirty lines that went from one private cache straight to another, to be written there";
-    version_capacity, "versions.departed.capacity", "versions", "dirty versions that left a domain because its L2 needed the room";
+    version_capacity, "versions.departed.capacity", "versions", "dirty versions that left a sharing group because its L2 needed the room";
     version_store_evictions, "versions.departed.store_eviction", "versions", "dirty versions that left because a newer one took their place in the L2";
-    version_invalidations, "versions.departed.invalidation", "versions", "dirty versions that left because another domain wrote the line";
-    version_downgrades, "versions.departed.downgrade", "versions", "dirty versions that left because another domain read the line";
+    version_invalidations, "versions.departed.invalidation", "versions", "dirty versions that left because another sharing group wrote the line";
+    version_downgrades, "versions.departed.downgrade", "versions", "dirty versions that left because another sharing group read the line";
     version_walks, "versions.departed.walk", "versions", "dirty versions that a tag walker found to be old";
     version_cache_blocks, "versions.departed.cache_block", "versions", "dirty versions that a cache-block instruction sent out";
     cross_version_stores, "versions.cross_stores", "stores", "stores that found their line with an older version, or none";

@@ -1,5 +1,5 @@
 //! What a verifier gets to see of a run under a design without global epochs: the events that say
-//! which domain's stores and observations came in which order. Kept only while somebody verifies,
+//! which sharing group's stores and observations came in which order. Kept only while somebody verifies,
 //! written by the hierarchy and the machine, read by nothing that is part of either.
 
 use crate::line::{Line, LineNumber};
@@ -7,27 +7,27 @@ use crate::line::{Line, LineNumber};
 /// One event, in the order of the simulation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Traced {
-    /// A domain is about to store to a line that was clean there, or of another version than the
-    /// domain's current one.
+    /// A sharing group is about to store to a line that was clean there, or of another version than the
+    /// sharing group's current one.
     Stored {
         /// Who.
-        domain: usize,
+        group: usize,
         /// Where.
         line: LineNumber,
         /// The bytes before.
         old: Box<Line>,
     },
-    /// A domain got a line from outside.
+    /// A sharing group got a line from outside.
     Observed {
         /// Who.
-        domain: usize,
+        group: usize,
         /// Which.
         line: LineNumber,
     },
-    /// A domain goes on in another epoch.
+    /// A sharing group goes on in another epoch.
     Advanced {
         /// Who.
-        domain: usize,
+        group: usize,
         /// The new epoch.
         epoch: u64,
     },

@@ -1,10 +1,10 @@
 //! The protocol [`coherence::transition`](perdure_hardware::coherence), explored to the end.
 //!
-//! A small machine is modelled around the pure function: three or four domains, two lines, one set
+//! A small machine is modelled around the pure function: three or four sharing groups, two lines, one set
 //! of the shared cache with room for one line (each fill recalls the other line) or for both. From
 //! the empty machine every event is tried in every reachable state, breadth first, so that a
 //! violation comes with a shortest trace. The events are everything that can reach the directory
-//! (load, fetch, store, eviction from a domain, recall, clean) and what never does (the silent
+//! (load, fetch, store, eviction from a sharing group, recall, clean) and what never does (the silent
 //! Exclusive → Modified).
 //!
 //! Data is abstracted to one bit for each copy: is it the newest? A store makes one copy newest and
@@ -57,36 +57,38 @@ impl<const DOMAINS: usize> LineState<DOMAINS> {
             Snoop::Clean(owner) => (1 << owner, State::Exclusive),
         };
         if targets == 0 || targets >> DOMAINS != 0 {
-            return Err(format!("{snoop:?} targets nobody, or a domain that isn't"));
+            return Err(format!(
+                "{snoop:?} targets nobody, or a sharing group that isn't"
+            ));
         }
-        for domain in (0..DOMAINS).filter(|domain| targets >> domain & 1 != 0) {
-            if requester == Some(domain) {
-                return Err(format!("{snoop:?} hits the requester {domain}"));
+        for group in (0..DOMAINS).filter(|group| targets >> group & 1 != 0) {
+            if requester == Some(group) {
+                return Err(format!("{snoop:?} hits the requester {group}"));
             }
-            match self.private[domain] {
+            match self.private[group] {
                 State::Invalid => {
                     return Err(format!(
-                        "{snoop:?} hits domain {domain}, which holds nothing"
+                        "{snoop:?} hits sharing group {group}, which holds nothing"
                     ));
                 }
                 State::Modified => {
-                    self.shared_newest = self.private_newest[domain];
+                    self.shared_newest = self.private_newest[group];
                     self.shared_dirty = true;
                 }
                 State::Shared | State::Exclusive => {}
             }
-            self.private[domain] = after;
-            self.private_newest[domain] &= after != State::Invalid;
+            self.private[group] = after;
+            self.private_newest[group] &= after != State::Invalid;
         }
         Ok(())
     }
 
-    /// A domain's request at the directory, and the grant.
+    /// A sharing group's request at the directory, and the grant.
     fn request(
         &mut self,
         protocol: Protocol,
         request: Request,
-        domain: usize,
+        group: usize,
     ) -> Result<(), String> {
         if !self.resident {
             self.resident = true;
@@ -94,8 +96,8 @@ impl<const DOMAINS: usize> LineState<DOMAINS> {
             self.shared_newest = self.memory_newest;
             self.shared_dirty = false;
         }
-        let change = protocol(self.directory, request, domain as u32);
-        self.snoop(change.snoop, Some(domain))?;
+        let change = protocol(self.directory, request, group as u32);
+        self.snoop(change.snoop, Some(group))?;
         self.directory = change.next;
         let allowed: &[State] = match request {
             Request::Read => &[State::Shared, State::Exclusive],
@@ -105,33 +107,33 @@ impl<const DOMAINS: usize> LineState<DOMAINS> {
         if !allowed.contains(&change.grant) {
             return Err(format!("{request:?} was granted {:?}", change.grant));
         }
-        if self.private[domain] == State::Invalid {
-            self.private_newest[domain] = self.shared_newest;
+        if self.private[group] == State::Invalid {
+            self.private_newest[group] = self.shared_newest;
         }
-        self.private[domain] = change.grant;
+        self.private[group] = change.grant;
         Ok(())
     }
 
-    fn store(&mut self, protocol: Protocol, domain: usize) -> Result<(), String> {
-        if self.private[domain] < State::Exclusive {
-            self.request(protocol, Request::Write, domain)?;
+    fn store(&mut self, protocol: Protocol, group: usize) -> Result<(), String> {
+        if self.private[group] < State::Exclusive {
+            self.request(protocol, Request::Write, group)?;
         }
-        self.private[domain] = State::Modified; // Silent, if it was Exclusive.
+        self.private[group] = State::Modified; // Silent, if it was Exclusive.
         self.shared_newest = false;
         self.memory_newest = false;
         self.private_newest = [false; DOMAINS];
-        self.private_newest[domain] = true;
+        self.private_newest[group] = true;
         Ok(())
     }
 
-    fn evict(&mut self, protocol: Protocol, domain: usize) {
-        if self.private[domain] == State::Modified {
-            self.shared_newest = self.private_newest[domain];
+    fn evict(&mut self, protocol: Protocol, group: usize) {
+        if self.private[group] == State::Modified {
+            self.shared_newest = self.private_newest[group];
             self.shared_dirty = true;
         }
-        self.private[domain] = State::Invalid;
-        self.private_newest[domain] = false;
-        self.directory = protocol(self.directory, Request::Evict, domain as u32).next;
+        self.private[group] = State::Invalid;
+        self.private_newest[group] = false;
+        self.directory = protocol(self.directory, Request::Evict, group as u32).next;
     }
 
     /// The shared cache gives the line up: inclusion, then write-back.
@@ -142,7 +144,7 @@ impl<const DOMAINS: usize> LineState<DOMAINS> {
             return Err("a recalled line still has a directory".into());
         }
         if self.private.iter().any(|&state| state != State::Invalid) {
-            return Err("a domain holds a line that was recalled".into());
+            return Err("a sharing group holds a line that was recalled".into());
         }
         if self.shared_dirty {
             self.memory_newest = self.shared_newest;
@@ -189,9 +191,9 @@ impl<const DOMAINS: usize> LineState<DOMAINS> {
                 self.directory
             ));
         }
-        for domain in 0..DOMAINS {
-            if self.private[domain] != State::Invalid && !self.private_newest[domain] {
-                return Err(format!("domain {domain} may read an old value"));
+        for group in 0..DOMAINS {
+            if self.private[group] != State::Invalid && !self.private_newest[group] {
+                return Err(format!("sharing group {group} may read an old value"));
             }
         }
         let modified = self.private.contains(&State::Modified);
@@ -206,8 +208,8 @@ impl<const DOMAINS: usize> LineState<DOMAINS> {
 
     fn mask(&self, of: impl Fn(State) -> bool) -> u64 {
         (0..DOMAINS)
-            .filter(|&domain| of(self.private[domain]))
-            .map(|domain| 1 << domain)
+            .filter(|&group| of(self.private[group]))
+            .map(|group| 1 << group)
             .sum()
     }
 }
@@ -238,14 +240,14 @@ impl<const DOMAINS: usize> Machine<DOMAINS> {
     fn possible(&self) -> Vec<Event> {
         let mut events = Vec::new();
         for (index, line) in self.lines.iter().enumerate() {
-            for domain in 0..DOMAINS {
-                if line.private[domain] == State::Invalid {
-                    events.push((Action::Load(domain), index));
-                    events.push((Action::Fetch(domain), index));
+            for group in 0..DOMAINS {
+                if line.private[group] == State::Invalid {
+                    events.push((Action::Load(group), index));
+                    events.push((Action::Fetch(group), index));
                 } else {
-                    events.push((Action::Evict(domain), index));
+                    events.push((Action::Evict(group), index));
                 }
-                events.push((Action::Store(domain), index));
+                events.push((Action::Store(group), index));
             }
             if line.resident {
                 events.push((Action::Recall, index));
@@ -271,10 +273,10 @@ impl<const DOMAINS: usize> Machine<DOMAINS> {
         }
         let line = &mut self.lines[index];
         match action {
-            Action::Load(domain) => line.request(protocol, Request::Read, domain)?,
-            Action::Fetch(domain) => line.request(protocol, Request::Fetch, domain)?,
-            Action::Store(domain) => line.store(protocol, domain)?,
-            Action::Evict(domain) => line.evict(protocol, domain),
+            Action::Load(group) => line.request(protocol, Request::Read, group)?,
+            Action::Fetch(group) => line.request(protocol, Request::Fetch, group)?,
+            Action::Store(group) => line.store(protocol, group)?,
+            Action::Evict(group) => line.evict(protocol, group),
             Action::Recall => line.recall(protocol)?,
             Action::Clean => line.clean(protocol)?,
         }
@@ -323,13 +325,13 @@ fn explore<const DOMAINS: usize>(protocol: Protocol, ways: usize) -> Result<Expl
 #[test]
 fn every_reachable_state_is_coherent() {
     let runs = [
-        ("3 domains, 1 way", explore::<3>(transition, 1)),
-        ("3 domains, 2 ways", explore::<3>(transition, 2)),
-        ("4 domains, 1 way", explore::<4>(transition, 1)),
-        ("4 domains, 2 ways", explore::<4>(transition, 2)),
+        ("3 sharing groups, 1 way", explore::<3>(transition, 1)),
+        ("3 sharing groups, 2 ways", explore::<3>(transition, 2)),
+        ("4 sharing groups, 1 way", explore::<4>(transition, 1)),
+        ("4 sharing groups, 2 ways", explore::<4>(transition, 2)),
     ];
     // A model that shrinks proves less; whoever changes the protocol states the new numbers here.
-    // By hand, for D domains: a line is in memory only, or in the shared cache, clean or dirty,
+    // By hand, for D sharing groups: a line is in memory only, or in the shared cache, clean or dirty,
     // with no holder, any set of sharers, or an owner that has written or not:
     // 1 + 2 × (1 + (2^D − 1) + 2D) = 29 and 49; two lines with room for both are independent.
     let expected = [(57, 1066), (29 * 29, 16298), (97, 2360), (49 * 49, 59192)];

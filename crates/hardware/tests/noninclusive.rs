@@ -2,12 +2,12 @@
 //! against a reference that knows nothing of caches.
 //!
 //! A random walk of loads, stores, fetches, cache-block instructions, tag walks and version advances
-//! by one to four harts whose caches hold a few lines each, in domains of one, two or four. The reference keeps the newest bytes
+//! by one to four harts whose caches hold a few lines each, in sharing groups of one, two or four. The reference keeps the newest bytes
 //! of each line and, for each version that a store made, its final bytes. After every step:
-//! - every access saw the newest bytes, and no domain got ahead of a line that it saw;
+//! - every access saw the newest bytes, and no sharing group got ahead of a line that it saw;
 //! - every version that departed had its final bytes (or, while it still is the newest, what the
 //!   line had then);
-//! - in the end, when every domain has advanced and every tag has been walked, every version has
+//! - in the end, when every sharing group has advanced and every tag has been walked, every version has
 //!   departed, the last time with its final bytes. Nothing was lost, nothing was mixed.
 
 #[path = "support/mod.rs"]
@@ -33,9 +33,9 @@ enum Sabotage {
     None,
     /// Memory forgets which version it holds.
     ForgetMemoryVersion,
-    /// A domain goes on although it saw a newer version.
+    /// A sharing group goes on although it saw a newer version.
     StayBehind,
-    /// What departs because another domain reads the line is lost.
+    /// What departs because another sharing group reads the line is lost.
     LoseDowngrades,
     /// What departs because a newer version takes its place is lost.
     LoseStoreEvictions,
@@ -61,12 +61,12 @@ impl Tracker {
 }
 
 impl Policy for Tracker {
-    fn current_version(&self, domain: usize) -> Version {
-        Version(self.current[domain])
+    fn current_version(&self, group: usize) -> Version {
+        Version(self.current[group])
     }
 
     fn store(&mut self, _: &mut Hardware, store: &CrossVersionStore, now: Cycles) -> Cycles {
-        let current = self.current[store.domain];
+        let current = self.current[store.group];
         let (bytes, version) = *self.at(store.line);
         assert_eq!(store.old, bytes, "{store:?} is not over the newest bytes");
         assert_eq!(store.version, Version(version), "{store:?}");
@@ -119,8 +119,8 @@ impl Policy for Tracker {
         Version(self.memory.get(&line).copied().unwrap_or(0))
     }
 
-    fn is_ahead(&self, domain: usize, version: Version, _: bool) -> bool {
-        version.0 > self.current[domain] && self.sabotage != Sabotage::StayBehind
+    fn is_ahead(&self, group: usize, version: Version, _: bool) -> bool {
+        version.0 > self.current[group] && self.sabotage != Sabotage::StayBehind
     }
 
     fn evict(&mut self, hardware: &mut Hardware, eviction: &Eviction, now: Cycles) -> Evicted {
@@ -183,30 +183,30 @@ impl Walk {
         self.tracker.first + self.random.below(self.tracker.newest.len()) as u64
     }
 
-    /// Advances a domain that was shown a version ahead of its own; true if the access is to be made
+    /// Advances a sharing group that was shown a version ahead of its own; true if the access is to be made
     /// again.
     fn catch_up(&mut self, hart: usize) -> bool {
         let Some(version) = self.hardware.cores[hart].ahead.take() else {
             return false;
         };
-        self.advance(self.hardware.domain_of(hart), version.0);
+        self.advance(self.hardware.group_of(hart), version.0);
         true
     }
 
-    fn advance(&mut self, domain: usize, to: u16) {
-        assert!(to > self.tracker.current[domain]);
-        self.tracker.current[domain] = to;
-        self.hardware.version_changed_in(domain);
+    fn advance(&mut self, group: usize, to: u16) {
+        assert!(to > self.tracker.current[group]);
+        self.tracker.current[group] = to;
+        self.hardware.version_changed_in(group);
     }
 
-    /// The version of a hart's domain.
+    /// The version of a hart's sharing group.
     fn current(&self, hart: usize) -> u16 {
-        self.tracker.current[self.hardware.domain_of(hart)]
+        self.tracker.current[self.hardware.group_of(hart)]
     }
 
-    fn walk_set(&mut self, domain: usize, set: usize) {
+    fn walk_set(&mut self, group: usize, set: usize) {
         self.hardware
-            .walk_set(&mut self.tracker, domain, set, true, self.clock);
+            .walk_set(&mut self.tracker, group, set, true, self.clock);
     }
 
     fn step(&mut self) {
@@ -223,12 +223,12 @@ impl Walk {
             }
             83..90 => {
                 let to = self.current(hart) + 1 + self.random.below(3) as u16;
-                self.advance(self.hardware.domain_of(hart), to);
+                self.advance(self.hardware.group_of(hart), to);
             }
             _ => {
-                let domain = self.hardware.domain_of(hart);
-                let set = self.random.below(self.hardware.domains[domain].l2.sets());
-                self.walk_set(domain, set);
+                let group = self.hardware.group_of(hart);
+                let set = self.random.below(self.hardware.groups[group].l2.sets());
+                self.walk_set(group, set);
             }
         }
         // It looks at the whole directory, which is a map of all lines.
@@ -281,13 +281,13 @@ impl Walk {
     }
 
     fn end(&mut self) {
-        let newest = *self.tracker.current.iter().max().expect("a domain") + 1;
-        for domain in 0..self.hardware.domains.len() {
-            self.advance(domain, newest);
-            for set in 0..self.hardware.domains[domain].l2.sets() {
-                self.walk_set(domain, set);
+        let newest = *self.tracker.current.iter().max().expect("a sharing group") + 1;
+        for group in 0..self.hardware.groups.len() {
+            self.advance(group, newest);
+            for set in 0..self.hardware.groups[group].l2.sets() {
+                self.walk_set(group, set);
             }
-            assert_eq!(self.hardware.dirty_versions(domain).count(), 0);
+            assert_eq!(self.hardware.dirty_versions(group).count(), 0);
         }
         self.hardware.audit(&self.tracker).expect("the audit");
         let tracker = &self.tracker;
@@ -373,7 +373,7 @@ fn a_memory_that_forgets_versions_is_noticed() {
 
 #[test]
 #[should_panic(expected = "a load ran ahead")]
-fn a_domain_that_stays_behind_is_noticed() {
+fn a_group_that_stays_behind_is_noticed() {
     for seed in 0..5 {
         walk(seed, (3, 1), Sabotage::StayBehind);
     }
@@ -385,14 +385,14 @@ fn a_lost_version_is_noticed() {
     walk(1, (3, 1), Sabotage::LoseDowngrades);
 }
 
-/// One domain: nothing but siblings and the L1's capacity makes a version displace another one.
+/// One sharing group: nothing but siblings and the L1's capacity makes a version displace another one.
 #[test]
 #[should_panic(expected = "did not depart as it was")]
 fn a_version_lost_between_siblings_is_noticed() {
     walk(1, (4, 4), Sabotage::LoseStoreEvictions);
 }
 
-/// A policy whose versions end where a domain does.
+/// A policy whose versions end where a sharing group does.
 struct Forgets {
     current: Version,
 }
@@ -436,7 +436,7 @@ fn a_walked_version_is_forgotten_in_every_l1() {
             hardware.access(&mut policy, reader, line, false, 20);
         }
         policy.current = Version(2);
-        let set = hardware.domains[0].l2.set_of(line);
+        let set = hardware.groups[0].l2.set_of(line);
         assert_eq!(hardware.walk_set(&mut policy, 0, set, true, 30).versions, 1);
         for hart in readers.iter().copied().chain([2]) {
             let l1d = &hardware.cores[hart].l1d;

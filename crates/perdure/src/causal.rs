@@ -1,16 +1,16 @@
-//! The oracle of a causal cut: what memory was at the end of every epoch, when each domain has its
+//! The oracle of a causal cut: what memory was at the end of every epoch, when each sharing group has its
 //! own.
 //!
 //! It follows the run by its trace (`perdure_hardware::trace`) and by nothing that the design says:
-//! which domain is in which epoch follows from the advances, and the *version* of a line is the
-//! epoch of the domain that stored to it last. The causal cut at epoch E is then every line in its
+//! which sharing group is in which epoch follows from the advances, and the *version* of a line is the
+//! epoch of the sharing group that stored to it last. The causal cut at epoch E is then every line in its
 //! newest version that is not newer than E. That this is closed downwards is checked as the run goes:
-//! - in the order of coherence: no domain stores to, or goes on after getting, a line whose version
-//!   is newer than the domain's own epoch;
-//! - in program order: the contexts of a domain's harts are saved between its epochs, and epochs only
+//! - in the order of coherence: no sharing group stores to, or goes on after getting, a line whose version
+//!   is newer than the sharing group's own epoch;
+//! - in program order: the contexts of a sharing group's harts are saved between its epochs, and epochs only
 //!   grow.
 //!
-//! What harts of one domain see of each other needs no check: they are always in the same epoch.
+//! What harts of one sharing group see of each other needs no check: they are always in the same epoch.
 //!
 //! Digests make it cheap: a version adds to the digest of every epoch from its own on what the line's
 //! last bytes in that version differ from those before.
@@ -35,8 +35,8 @@ struct Newest {
 /// The oracle.
 #[derive(Debug)]
 pub struct Causal {
-    domains: Vec<u64>,
-    /// For each domain, the version that it got and has not caught up with.
+    groups: Vec<u64>,
+    /// For each sharing group, the version that it got and has not caught up with.
     behind: Vec<Option<u64>>,
     /// Looked up, never iterated over.
     lines: HashMap<LineNumber, Newest>,
@@ -52,13 +52,13 @@ pub struct Causal {
 }
 
 impl Causal {
-    /// From the machine's state now, which is that of the epoch before its domains'.
+    /// From the machine's state now, which is that of the epoch before its sharing groups'.
     pub fn watch<D: Design>(machine: &mut Machine<D>, start: Digest) -> Self {
         machine.hardware.trace = Some(Vec::new());
         let first = machine.design.executing_epoch();
         Self {
-            domains: vec![first; machine.hardware.domains.len()],
-            behind: vec![None; machine.hardware.domains.len()],
+            groups: vec![first; machine.hardware.groups.len()],
+            behind: vec![None; machine.hardware.groups.len()],
             lines: HashMap::new(),
             open: BTreeMap::new(),
             changes: BTreeMap::new(),
@@ -83,9 +83,9 @@ impl Causal {
         self.broken.as_deref()
     }
 
-    /// The digest of memory at the end of an epoch that every domain has left.
+    /// The digest of memory at the end of an epoch that every sharing group has left.
     pub fn digest(&self, epoch: u64) -> Option<Digest> {
-        let left = self.domains.iter().all(|&current| current > epoch);
+        let left = self.groups.iter().all(|&current| current > epoch);
         left.then(|| {
             let sum = self.changes.range(..=epoch).map(|(_, change)| change.0);
             Digest(sum.fold(self.start.0, u128::wrapping_add))
@@ -98,8 +98,8 @@ impl Causal {
         for event in trace.into_iter().flatten() {
             self.take(event);
         }
-        // What all domains have left cannot change any more.
-        let oldest = self.domains.iter().copied().min().unwrap_or(0);
+        // What all sharing groups have left cannot change any more.
+        let oldest = self.groups.iter().copied().min().unwrap_or(0);
         let newer = self.open.split_off(&oldest);
         for (epoch, lines) in std::mem::replace(&mut self.open, newer) {
             for line in lines {
@@ -112,11 +112,11 @@ impl Causal {
     }
 
     fn take(&mut self, event: Traced) {
-        let domain = match event {
-            Traced::Stored { domain, .. } | Traced::Observed { domain, .. } => domain,
-            Traced::Advanced { domain, epoch } => {
-                self.domains[domain] = epoch;
-                self.behind[domain] = self.behind[domain].filter(|&version| version > epoch);
+        let group = match event {
+            Traced::Stored { group, .. } | Traced::Observed { group, .. } => group,
+            Traced::Advanced { group, epoch } => {
+                self.groups[group] = epoch;
+                self.behind[group] = self.behind[group].filter(|&version| version > epoch);
                 return;
             }
             Traced::Saved {
@@ -126,28 +126,28 @@ impl Causal {
                 new,
             } => return self.change(epoch, line, &old, &new),
         };
-        let epoch = self.domains[domain];
-        if let Some(version) = self.behind[domain] {
+        let epoch = self.groups[group];
+        if let Some(version) = self.behind[group] {
             self.breaks(format!(
-                "domain {domain} went on in epoch {epoch} after it got a line of epoch {version}"
+                "sharing group {group} went on in epoch {epoch} after it got a line of epoch {version}"
             ));
         }
         match event {
             Traced::Observed { line, .. } => {
                 let version = self.lines.get(&line).map_or(0, |newest| newest.epoch);
-                self.behind[domain] = (version > epoch).then_some(version);
+                self.behind[group] = (version > epoch).then_some(version);
             }
-            Traced::Stored { line, old, .. } => self.store(domain, epoch, line, old),
+            Traced::Stored { line, old, .. } => self.store(group, epoch, line, old),
             _ => {}
         }
     }
 
-    fn store(&mut self, domain: usize, epoch: u64, line: LineNumber, old: Box<Line>) {
+    fn store(&mut self, group: usize, epoch: u64, line: LineNumber, old: Box<Line>) {
         match self.lines.get(&line).map(|newest| newest.epoch) {
             Some(version) if version == epoch => return,
             Some(version) if version > epoch => {
                 return self.breaks(format!(
-                    "domain {domain} stored in epoch {epoch} to line {line:#x}, which is of epoch {version}"
+                    "sharing group {group} stored in epoch {epoch} to line {line:#x}, which is of epoch {version}"
                 ));
             }
             Some(_) => self.close(line, &old),

@@ -130,7 +130,7 @@ fn one_of<T: Copy>(random: &mut Random, among: &[T]) -> T {
 
 /// What a design says about itself that a machine is drawn by.
 struct Drawn {
-    by_domain: bool,
+    by_group: bool,
     settings: Vec<(&'static str, Vec<&'static str>)>,
 }
 
@@ -152,7 +152,7 @@ impl Drawn {
             settings.push(("llc.inclusion", vec!["inclusive", "non-inclusive"]));
         }
         Self {
-            by_domain: D::PROMISE == Promise::CausalCut,
+            by_group: D::PROMISE == Promise::CausalCut,
             settings,
         }
     }
@@ -177,7 +177,7 @@ impl Drawn {
                 set.push(format!("{key}={}", one_of(random, values)));
             }
         }
-        let harts = if self.by_domain {
+        let harts = if self.by_group {
             one_of(random, &[2u64, 4, 4])
         } else {
             one_of(random, &[1u64, 1, 2, 4])
@@ -194,7 +194,7 @@ impl Drawn {
         if tiny && random.below(4 + attempt / 4) < 3 {
             set.extend(caches(random, sharing_harts));
         }
-        set.push(if self.by_domain || random.below(3) == 0 {
+        set.push(if self.by_group || random.below(3) == 0 {
             format!("epoch.stores={}", one_of(random, &[60, 200, 500, 2000]))
         } else {
             let length = one_of(random, &[1000, 2000, 5000, 10_000, 20_000, 60_000]);

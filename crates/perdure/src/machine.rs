@@ -182,7 +182,7 @@ pub struct Machine<D: Design> {
     /// What shortens them for a while when it is stored to.
     watch: Watch,
     pub(crate) saved_image: Vec<u8>,
-    /// Of each hart, for designs with an epoch for each domain.
+    /// Of each hart, for designs with an epoch for each sharing group.
     pub(crate) saved_contexts: Vec<Vec<u8>>,
     pub(crate) saved_record: Vec<u8>,
     /// The newest epoch in which the kernel's state was changed, there.
@@ -1086,8 +1086,8 @@ impl<D: Design> Machine<D> {
 
     /// An epoch ends: contexts are stored, the design takes over, everybody goes on.
     fn end_epoch(&mut self, hart: usize, urgency: Urgency) -> Result<u64, Error> {
-        if self.design.domains().is_some() {
-            return Ok(self.end_domain_epoch(hart, urgency));
+        if self.design.groups().is_some() {
+            return Ok(self.end_group_epoch(hart, urgency));
         }
         let epoch = self.design.executing_epoch();
         self.seal(epoch, epoch);

@@ -134,7 +134,7 @@ const FOUR_DIRECT_MAPPED: &[&str] = &[
 
 const FOUR_RESIDENT: &[&str] = &["harts=4", "epoch.stores=300"];
 
-/// Two domains of two harts, which find most of each other's lines in the L2 that they share.
+/// Two sharing groups of two harts, which find most of each other's lines in the L2 that they share.
 const PAIRS: &[&str] = &[
     "harts=4",
     "l2.harts=2",
@@ -157,7 +157,7 @@ const TWO_FAST: &[&str] = &[
     "nvm.row_write_ns=10",
 ];
 
-/// For designs whose domains have an epoch each: several harts that share their lines.
+/// For designs whose sharing groups have an epoch each: several harts that share their lines.
 const TRIALS_OF_DOMAINS: &[Trial] = &[
     Trial {
         name: "four harts, tiny caches",
@@ -230,10 +230,10 @@ const RARE: Trial = Trial {
 
 impl Trial {
     fn request(&self, design: &str, unlucky: &[&str], jobs: Option<usize>) -> Request {
-        let of_domains = self.set[0].starts_with("harts");
+        let of_groups = self.set[0].starts_with("harts");
         Request {
             design: design.into(),
-            machine: if of_domains { "nvoverlay" } else { "picl" }.into(),
+            machine: if of_groups { "nvoverlay" } else { "picl" }.into(),
             set: (self.set.iter().chain(unlucky))
                 .map(|&text| text.to_owned())
                 .collect(),
@@ -542,7 +542,7 @@ const BLINDS: &[(&str, &str, Blind, Stage)] = &[
     ),
     (
         "no-causality",
-        "causal cuts need not be closed; a domain loads from a newer epoch and stays in its own",
+        "causal cuts need not be closed; a sharing group loads from a newer epoch and stays in its own",
         Blind::Causality,
         Stage {
             design: "nvoverlay",

@@ -170,7 +170,7 @@ impl<'m, const SHORTCUTS: bool> Port<'m, SHORTCUTS> {
         }
         if SHORTCUTS {
             let core = &mut self.hardware.cores[self.hart];
-            let current = self.design.current_version(core.domain);
+            let current = self.design.current_version(core.group);
             let word = core.l1d.word(slot);
             let writable =
                 page_writable && word.state() == State::Modified && word.version() == current;
@@ -180,8 +180,8 @@ impl<'m, const SHORTCUTS: bool> Port<'m, SHORTCUTS> {
         Ok((slot, line, ready))
     }
 
-    /// Where the line that came is of a newer epoch than the domain's (`Core::ahead`), the access is
-    /// not made yet: it faults, the machine lets the domain advance, and the instruction runs again.
+    /// Where the line that came is of a newer epoch than the sharing group's (`Core::ahead`), the access is
+    /// not made yet: it faults, the machine lets the sharing group advance, and the instruction runs again.
     #[cold]
     fn stay_behind<T>(
         &mut self,

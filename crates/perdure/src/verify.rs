@@ -34,7 +34,7 @@ pub enum Verdict {
     Lost,
     /// Memory or a context is not as at the end of the recovered epoch.
     MemoryDiffers,
-    /// A domain went on after it had seen something of a newer epoch than its own.
+    /// A sharing group went on after it had seen something of a newer epoch than its own.
     CausalityBroken,
     /// The recovered epoch is older than one that was announced, or that sealed something that the
     /// outside has seen.
@@ -94,7 +94,7 @@ impl Serialize for Verdict {
 pub struct Golden {
     range: Range<u64>,
     epochs: Vec<(u64, Digest)>,
-    /// In place of `epochs`, where each domain has its own.
+    /// In place of `epochs`, where each sharing group has its own.
     causal: Option<Causal>,
     /// What had been written to streams by the ends of epochs.
     written: Vec<(u64, Vec<[u64; 2]>)>,

@@ -111,11 +111,11 @@ fn a_cut_beyond_the_end_is_refused_with_the_end() {
 
 /// Requests whose cuts find output waiting: under a design with one epoch for all, and one with many.
 fn talkative() -> [Value; 2] {
-    let domains = json!({"machine": "nvoverlay", "harts": 2,
+    let groups = json!({"machine": "nvoverlay", "harts": 2,
         "set": ["epoch.stores=300", "nvm.bytes=256MiB", "nvoverlay.pool_extent_bytes=1MiB"]});
     [
         request("picl", "@exerciser:6000:128:100"),
-        with(request("nvoverlay", "@exerciser:6000:32:100:2"), domains),
+        with(request("nvoverlay", "@exerciser:6000:32:100:2"), groups),
     ]
 }
 

@@ -8,11 +8,11 @@ use serde_json::{Value, json};
 
 /// Under a design with one epoch for all, and one with many.
 fn requests() -> [Value; 2] {
-    let domains = json!({"machine": "nvoverlay", "harts": 2,
+    let groups = json!({"machine": "nvoverlay", "harts": 2,
         "set": ["epoch.stores=300", "nvm.bytes=256MiB", "nvoverlay.pool_extent_bytes=1MiB"]});
     [
         request("picl", "@exerciser:6000:128:500"),
-        with(request("nvoverlay", "@exerciser:6000:32:500:2"), domains),
+        with(request("nvoverlay", "@exerciser:6000:32:500:2"), groups),
     ]
 }
 

@@ -80,7 +80,7 @@ fn epochs_of_all_harts_are_as_many_times_as_many_as_there_are_harts() {
             statistic(&result, "epoch.committed")
         });
         if design == "nvoverlay" {
-            assert_eq!(all, hart, "its domains count their own");
+            assert_eq!(all, hart, "its sharing groups count their own");
             continue;
         }
         // The first hart that has made so many ends an epoch, when others have made fewer.
@@ -120,7 +120,7 @@ fn switches_that_are_off_change_nothing() {
 /// A line that another hart reads costs neither a write nor a second undo entry of its epoch, and the
 /// scan finds it all the same.
 #[test]
-fn what_another_domain_reads_may_stay_dirty() {
+fn what_another_group_reads_may_stay_dirty() {
     let machine = "nvoverlay-paper";
     let [kept, evicts] = ["false", "true"].map(|value| {
         let set = format!("picl-l2.coherence_evicts={value}");

@@ -148,7 +148,7 @@ pub struct Frm {
 impl Policy for Frm {
     /// Lines need no version: the log is written at evictions, not at stores.
     #[inline(always)]
-    fn current_version(&self, _domain: usize) -> Version {
+    fn current_version(&self, _group: usize) -> Version {
         Version::NONE
     }
 

@@ -2,10 +2,10 @@
 //! can be read later, without a global epoch and without a log.
 //!
 //! Above the memory bus, *Coherent Snapshot Tracking* (§IV, this file and its neighbours): each
-//! domain (an L2 with the harts that share it) has its own epoch; lines carry the epoch of their last store
-//! as OID, in the caches and in DRAM; a domain that gets a line from a newer epoch advances to that
+//! sharing group (an L2 with the harts that share it) has its own epoch; lines carry the epoch of their last store
+//! as OID, in the caches and in DRAM; a sharing group that gets a line from a newer epoch advances to that
 //! one, so that the epochs are a Lamport clock; a dirty version of an older epoch never changes, and
-//! goes to the OMC when it leaves the domain or the tag walker finds it. Below it, *Multi-snapshot
+//! goes to the OMC when it leaves the sharing group or the tag walker finds it. Below it, *Multi-snapshot
 //! NVM Mapping* (§V, [`mnm`]) keeps what arrives there.
 //!
 //! Where to find what: epoch numbers as tags and their recycling, `numbers.rs` (§IV-D); OIDs in DRAM,
@@ -13,8 +13,8 @@
 //! access protocol itself, which is no design's own, in the substrate's `noninclusive.rs` (§IV-A).
 //!
 //! Always true:
-//! - A domain never holds a line whose version is newer than its epoch.
-//! - All domains run epochs of one group of numbers.
+//! - A sharing group never holds a line whose version is newer than its epoch.
+//! - All sharing groups run epochs of one group of numbers.
 //! - DRAM holds the working memory. The NVM's home addresses hold the initial image, for ever.
 
 mod bugs;
@@ -32,7 +32,7 @@ use perdure_hardware::time::Cycles;
 use serde::{Deserialize, Serialize};
 
 use crate::design::{
-    Design, DomainEpochs, ImpossibleParameter, PlantedBug, Promise, Recovered, Urgency,
+    Design, GroupEpochs, ImpossibleParameter, PlantedBug, Promise, Recovered, Urgency,
     refuse_inclusion,
 };
 use crate::layout::{BootRecord, Layout};
@@ -50,7 +50,7 @@ pub struct Parameters {
     pub oid_bits: u32,
     /// One OID in DRAM for four lines.
     pub super_blocks: bool,
-    /// A domain that is so many epochs behind the newest one is told to advance.
+    /// A sharing group that is so many epochs behind the newest one is told to advance.
     pub skew_epochs: u64,
     /// Sets of the L2 that one step of the tag walker looks at, one a cycle.
     pub walk_sets_per_step: usize,
@@ -140,7 +140,7 @@ const ALL_BUGS: [PlantedBug; bugs::ALL.len() + BACKEND_BUGS] = {
 };
 
 #[derive(Clone, Copy, Debug)]
-struct Domain {
+struct SharingGroup {
     epoch: u64,
     tag: Version,
     walker: Walker,
@@ -150,8 +150,8 @@ struct Domain {
 pub struct Nvoverlay {
     parameters: Parameters,
     numbers: Numbers,
-    domains: Vec<Domain>,
-    /// The newest of the domains' epochs.
+    groups: Vec<SharingGroup>,
+    /// The newest of the sharing groups' epochs.
     newest: u64,
     /// The kernel's state as of every epoch before this one is saved.
     kernel_epoch: u64,
@@ -200,15 +200,15 @@ impl Nvoverlay {
     }
 }
 
-/// Who is noted as a version's writer: the first hart of the domain that it departs from.
-fn writer(hardware: &Hardware, domain: usize) -> u16 {
-    hardware.domains[domain].harts.start as u16
+/// Who is noted as a version's writer: the first hart of the sharing group that it departs from.
+fn writer(hardware: &Hardware, group: usize) -> u16 {
+    hardware.groups[group].harts.start as u16
 }
 
 impl Policy for Nvoverlay {
     #[inline]
-    fn current_version(&self, domain: usize) -> Version {
-        self.domains[domain].tag
+    fn current_version(&self, group: usize) -> Version {
+        self.groups[group].tag
     }
 
     fn store(&mut self, _: &mut Hardware, _: &CrossVersionStore, now: Cycles) -> Cycles {
@@ -234,7 +234,7 @@ impl Policy for Nvoverlay {
         if lost || epoch == 0 {
             return now;
         }
-        let writer = writer(hardware, departure.domain);
+        let writer = writer(hardware, departure.group);
         let (line, bytes) = (departure.line, &departure.bytes);
         self.mnm
             .insert(hardware, epoch, line, bytes, writer, now)
@@ -243,7 +243,7 @@ impl Policy for Nvoverlay {
 
     fn passes_dirty(&self, to: usize, version: Version) -> bool {
         self.bug == Some(Bug::TransferSkipsOmc)
-            || self.numbers.epoch(version, self.newest) >= self.domains[to].walker.floor
+            || self.numbers.epoch(version, self.newest) >= self.groups[to].walker.floor
     }
 
     #[inline]
@@ -252,8 +252,8 @@ impl Policy for Nvoverlay {
     }
 
     #[inline]
-    fn is_ahead(&self, domain: usize, version: Version, write: bool) -> bool {
-        let Domain { epoch, tag, .. } = self.domains[domain];
+    fn is_ahead(&self, group: usize, version: Version, write: bool) -> bool {
+        let SharingGroup { epoch, tag, .. } = self.groups[group];
         let ignored = match self.bug {
             Some(Bug::LoadIgnoresResponse) => !write,
             Some(Bug::StoreKeepsOid) => write,
@@ -291,9 +291,9 @@ impl Policy for Nvoverlay {
     }
 }
 
-impl DomainEpochs for Nvoverlay {
-    fn epoch(&self, domain: usize) -> u64 {
-        self.domains[domain].epoch
+impl GroupEpochs for Nvoverlay {
+    fn epoch(&self, group: usize) -> u64 {
+        self.groups[group].epoch
     }
 
     fn newest(&self) -> u64 {
@@ -304,8 +304,8 @@ impl DomainEpochs for Nvoverlay {
         self.numbers.epoch(version, self.newest)
     }
 
-    fn lags(&self, domain: usize) -> bool {
-        let epoch = self.domains[domain].epoch;
+    fn lags(&self, group: usize) -> bool {
+        let epoch = self.groups[group].epoch;
         epoch + self.parameters.skew_epochs < self.newest
             || self.numbers.group(epoch) != self.numbers.group(self.newest)
     }
@@ -313,14 +313,14 @@ impl DomainEpochs for Nvoverlay {
     fn save(
         &mut self,
         hardware: &mut Hardware,
-        domain: usize,
+        group: usize,
         epoch: u64,
         line: LineNumber,
         bytes: &Line,
         now: Cycles,
     ) -> Cycles {
         let epoch = epoch + u64::from(self.bug == Some(Bug::ContextAfterAdvance));
-        let writer = writer(hardware, domain);
+        let writer = writer(hardware, group);
         self.mnm
             .insert(hardware, epoch, line, bytes, writer, now)
             .accepted
@@ -329,7 +329,7 @@ impl DomainEpochs for Nvoverlay {
     fn advance(
         &mut self,
         hardware: &mut Hardware,
-        domain: usize,
+        group: usize,
         epoch: u64,
         now: Cycles,
     ) -> Cycles {
@@ -339,23 +339,23 @@ impl DomainEpochs for Nvoverlay {
             ready = self.recycle(hardware, now);
         }
         self.newest = self.newest.max(epoch);
-        self.domains[domain].epoch = epoch;
-        self.domains[domain].tag = self.numbers.tag(epoch);
+        self.groups[group].epoch = epoch;
+        self.groups[group].tag = self.numbers.tag(epoch);
         if self.bug == Some(Bug::SiblingKeepsEpoch) {
-            let first = hardware.domains[domain].harts.start;
+            let first = hardware.groups[group].harts.start;
             hardware.cores[first].lookaside.revoke_all_writes();
         } else {
-            hardware.version_changed_in(domain);
+            hardware.version_changed_in(group);
         }
         if self.parameters.walker {
-            self.start_walk(hardware, domain, ready);
+            self.start_walk(hardware, group, ready);
         }
         ready
     }
 
     fn persist(&mut self, hardware: &mut Hardware, now: Cycles) {
-        for domain in 0..self.domains.len() {
-            self.start_walk(hardware, domain, now);
+        for group in 0..self.groups.len() {
+            self.start_walk(hardware, group, now);
         }
     }
 
@@ -367,8 +367,7 @@ impl DomainEpochs for Nvoverlay {
 
 impl Design for Nvoverlay {
     const NAME: &'static str = "nvoverlay";
-    const SUMMARY: &'static str =
-        "an epoch for each domain, and NVM that maps every epoch's lines: snapshots without a log";
+    const SUMMARY: &'static str = "an epoch for each sharing group, and NVM that maps every epoch's lines: snapshots without a log";
     const PROMISE: Promise = Promise::CausalCut;
     const PLANTED_BUGS: &'static [PlantedBug] = &ALL_BUGS;
     const UNLUCKY_SETTINGS: &'static [&'static [&'static str]] = &[
@@ -417,7 +416,7 @@ impl Design for Nvoverlay {
         let mnm = Mnm::start(&parameters.mnm, layout, hardware, epoch, bug)?;
         let numbers = Numbers::new(parameters.oid_bits);
         let first = epoch + 1;
-        let domain = Domain {
+        let group = SharingGroup {
             epoch: first,
             tag: numbers.tag(first),
             walker: Walker::new(first),
@@ -426,7 +425,7 @@ impl Design for Nvoverlay {
         Ok(Self {
             parameters: parameters.clone(),
             numbers,
-            domains: vec![domain; hardware.domains.len()],
+            groups: vec![group; hardware.groups.len()],
             newest: first,
             kernel_epoch: first,
             complete: epoch,
@@ -461,7 +460,7 @@ impl Design for Nvoverlay {
         now
     }
 
-    fn domains(&mut self) -> Option<&mut dyn DomainEpochs> {
+    fn groups(&mut self) -> Option<&mut dyn GroupEpochs> {
         Some(self)
     }
 
@@ -478,7 +477,7 @@ impl Design for Nvoverlay {
     fn phase(&self) -> &'static str {
         if self.mnm.busy() {
             self.mnm.phase()
-        } else if self.domains.iter().any(|one| one.walker.next_set.is_some()) {
+        } else if self.groups.iter().any(|one| one.walker.next_set.is_some()) {
             "tag walk"
         } else {
             "executing"

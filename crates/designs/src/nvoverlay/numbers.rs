@@ -1,7 +1,7 @@
 //! Epoch numbers as tags (§IV-D): a few bits for an epoch that only ever grows.
 //!
 //! The tags are dealt out in two groups, L and U. Always true:
-//! - All domains run epochs of one group (which one is newer is the *epoch-sense*).
+//! - All sharing groups run epochs of one group (which one is newer is the *epoch-sense*).
 //! - No tag in the machine is older than the beginning of the other group's last turn, so that a tag
 //!   stands for one epoch: the newest one with that tag.
 

@@ -2,7 +2,7 @@
 //! is remembered when the line has left the caches.
 //!
 //! Always true: an OID is no older than the version of any line that it is for. With super-blocks
-//! of four lines it may be newer than one's, which makes a reader's domain advance without need.
+//! of four lines it may be newer than one's, which makes a reader's sharing group advance without need.
 
 use std::ops::Range;
 

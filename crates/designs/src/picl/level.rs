@@ -51,7 +51,7 @@ pub trait Level: Sized + Send {
         false
     }
 
-    /// True if a dirty line of that epoch, which leaves a domain's private caches, must be written in
+    /// True if a dirty line of that epoch, which leaves a sharing group's private caches, must be written in
     /// place.
     fn evicts(&mut self, hardware: &mut Hardware, departure: &Departure, epoch: u64) -> bool;
 

@@ -84,7 +84,7 @@ pub struct Parameters {
     pub log_extent_interrupt_cycles: Cycles,
     /// The kernel's work to reclaim one super-block.
     pub log_collect_cycles: Cycles,
-    /// Of `picl-l2`. False: a line that another domain reads stays dirty, as no machine can have it.
+    /// Of `picl-l2`. False: a line that another sharing group reads stays dirty, as no machine can have it.
     pub coherence_evicts: bool,
 }
 
@@ -247,7 +247,7 @@ pub struct InCacheLog<L: Level> {
 
 impl<L: Level> Policy for InCacheLog<L> {
     #[inline(always)]
-    fn current_version(&self, _domain: usize) -> Version {
+    fn current_version(&self, _group: usize) -> Version {
         self.ids.tag(self.system)
     }
 
@@ -294,7 +294,7 @@ impl<L: Level> Policy for InCacheLog<L> {
         }
     }
 
-    /// A line leaves a domain's private caches: if the chip ends there, that is an eviction.
+    /// A line leaves a sharing group's private caches: if the chip ends there, that is an eviction.
     fn depart(&mut self, hardware: &mut Hardware, departure: &Departure, now: Cycles) -> Cycles {
         let epoch = self.epoch_of(departure.version);
         if !self.level.evicts(hardware, departure, epoch) {

@@ -3,16 +3,16 @@
 //! level", NVOverlay §VI-B).
 //!
 //! PiCL itself (log, undo buffers, scan, registers, recovery) is [`crate::picl`]; here is what
-//! changes with the level. The chip ends at the L2s. A dirty line that leaves a domain's L2, for
+//! changes with the level. The chip ends at the L2s. A dirty line that leaves a sharing group's L2, for
 //! whatever reason, is an eviction in PiCL's sense: its undo entries first, then the line, in place.
 //! The last-level cache gets a working copy, which needs no write when it goes. The scan walks all
 //! L2s side by side.
 //!
 //! Always true here, beside what PiCL says:
-//! - A line whose bytes differ from memory's is dirty in one domain's private caches, and nowhere
+//! - A line whose bytes differ from memory's is dirty in one sharing group's private caches, and nowhere
 //!   else. Its tag in the L2 is that of the newest bytes, be they in the L2 or in the L1.
 //! - A dirty line goes from one L2 to another only because of a store there, which tags it with the
-//!   one epoch that all domains execute. So no scan can miss it on its way.
+//!   one epoch that all sharing groups execute. So no scan can miss it on its way.
 
 pub mod bugs;
 
@@ -38,7 +38,7 @@ pub type PiclL2 = InCacheLog<SecondLevel>;
 /// Tags in the L2s.
 pub struct SecondLevel {
     bug: Option<Bug>,
-    /// With `coherence_evicts` off, the lines that other domains have read since they were written, with
+    /// With `coherence_evicts` off, the lines that other sharing groups have read since they were written, with
     /// the epoch that wrote them: no cache has them as dirty but the last level, and they are still to
     /// be written in place.
     dirty_apart: Option<BTreeMap<LineNumber, u64>>,
@@ -112,13 +112,13 @@ impl Level for SecondLevel {
         refuse_inclusion(specification, Self::NAME)
     }
 
-    /// From an L1 to its own L2, which no other domain needs.
+    /// From an L1 to its own L2, which no other sharing group needs.
     fn forward(_: &mut Hardware, _: &CrossVersionStore, now: Cycles) -> Cycles {
         now
     }
 
     fn set_tag(hardware: &mut Hardware, store: &CrossVersionStore, tag: Version) {
-        let l2 = &mut hardware.domains[store.domain].l2;
+        let l2 = &mut hardware.groups[store.group].l2;
         if let Some(slot) = l2.find(store.line) {
             l2.set_word(slot, l2.word(slot).with_version(tag));
         }
@@ -154,15 +154,15 @@ impl Level for SecondLevel {
     }
 
     fn scan_steps(hardware: &Hardware) -> usize {
-        hardware.domains[0].l2.sets()
+        hardware.groups[0].l2.sets()
     }
 
-    /// Every domain's walker looks at its set. Where it finds a line of the pass's epochs, all lines
+    /// Every sharing group's walker looks at its set. Where it finds a line of the pass's epochs, all lines
     /// of the set that are not of the executing epoch are written.
     fn scan(picl: &mut PiclL2, hardware: &mut Hardware, set: usize, pass: &mut Pass) -> bool {
         pass.time += 1;
-        for domain in 0..hardware.domains.len() {
-            let due = look(picl, hardware, domain, set, pass);
+        for group in 0..hardware.groups.len() {
+            let due = look(picl, hardware, group, set, pass);
             if due.lines == 0 {
                 continue;
             }
@@ -172,7 +172,7 @@ impl Level for SecondLevel {
                 return false;
             }
             let asks_l1 = picl.level.bug != Some(Bug::ScanSkipsPrivate);
-            let walked = hardware.walk_set(picl, domain, set, asks_l1, pass.time);
+            let walked = hardware.walk_set(picl, group, set, asks_l1, pass.time);
             hardware.statistics.acs_snoops += due.in_l1;
             hardware.statistics.acs_lines += walked.versions;
             pass.time = pass.time.max(walked.ready);
@@ -208,13 +208,13 @@ fn write_apart(picl: &mut PiclL2, hardware: &mut Hardware, pass: &mut Pass) {
     }
 }
 
-fn look(picl: &PiclL2, hardware: &Hardware, domain: usize, set: usize, pass: &Pass) -> Due {
+fn look(picl: &PiclL2, hardware: &Hardware, group: usize, set: usize, pass: &Pass) -> Due {
     let mut due = Due {
         lines: 0,
         in_l1: 0,
         free: 0,
     };
-    let l2 = &hardware.domains[domain].l2;
+    let l2 = &hardware.groups[group].l2;
     for way in 0..l2.ways() {
         let slot = Slot((set * l2.ways() + way) as u32);
         let word = l2.word(slot);
@@ -224,7 +224,7 @@ fn look(picl: &PiclL2, hardware: &Hardware, domain: usize, set: usize, pass: &Pa
         {
             continue;
         }
-        let in_l1 = hardware.modified_above(domain, slot).is_some();
+        let in_l1 = hardware.modified_above(group, slot).is_some();
         if in_l1 || word.state() == State::Modified {
             let home = word.line() * LINE_BYTES as u64;
             due.lines += 1;

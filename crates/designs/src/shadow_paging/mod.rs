@@ -151,7 +151,7 @@ pub struct ShadowPaging {
 impl Policy for ShadowPaging {
     /// Lines need no version: pages are tracked at the controller.
     #[inline(always)]
-    fn current_version(&self, _domain: usize) -> Version {
+    fn current_version(&self, _group: usize) -> Version {
         Version::NONE
     }
 

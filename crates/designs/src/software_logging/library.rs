@@ -91,7 +91,7 @@ pub fn flush_line<P: Policy>(
     line: LineNumber,
     now: Cycles,
 ) -> Cycles {
-    let mut private = hardware.domains.iter().map(|domain| &domain.l2);
+    let mut private = hardware.groups.iter().map(|group| &group.l2);
     if hardware.llc.find(line).is_some() || private.any(|l2| l2.find(line).is_some()) {
         return hardware.cache_block(policy, hart, line, false, now);
     }

@@ -164,7 +164,7 @@ pub struct SoftwareLogging {
 
 impl Policy for SoftwareLogging {
     #[inline(always)]
-    fn current_version(&self, _domain: usize) -> Version {
+    fn current_version(&self, _group: usize) -> Version {
         library::tag(self.executing)
     }
 

@@ -174,7 +174,7 @@ pub struct Thynvm {
 impl Policy for Thynvm {
     /// Lines need no version: writes are seen when they leave the caches.
     #[inline(always)]
-    fn current_version(&self, _domain: usize) -> Version {
+    fn current_version(&self, _group: usize) -> Version {
         Version::NONE
     }
 

@@ -75,8 +75,8 @@ fn with_versions_noted_at_the_shared_cache_too() {
 }
 
 #[test]
-fn with_a_version_for_each_domain() {
-    walks(Versions::Domain);
+fn with_a_version_for_each_group() {
+    walks(Versions::SharingGroup);
 }
 
 #[test]

@@ -18,8 +18,8 @@ pub enum Versions {
     Machine,
     /// One for the machine, and a cross-version store also sets the shared cache's tag.
     MachineNoted,
-    /// One for each domain; they differ from each other.
-    Domain,
+    /// One for each sharing group; they differ from each other.
+    SharingGroup,
 }
 
 /// What a program would say about a line.
@@ -80,8 +80,8 @@ impl Model {
 }
 
 impl Policy for Model {
-    fn current_version(&self, domain: usize) -> Version {
-        self.current[domain]
+    fn current_version(&self, group: usize) -> Version {
+        self.current[group]
     }
 
     fn store(&mut self, hardware: &mut Hardware, store: &CrossVersionStore, now: Cycles) -> Cycles {
@@ -98,7 +98,7 @@ impl Policy for Model {
             "what is stored over isn't the newest: {store:?}"
         );
         if self.versions == Versions::MachineNoted {
-            hardware.set_llc_version(store.line, self.current[store.domain]);
+            hardware.set_llc_version(store.line, self.current[store.group]);
         }
         self.counts.cross_version_stores += 1;
         now + 3

@@ -92,7 +92,7 @@ impl<'a> Walk<'a> {
         let mut random = Random(options.seed);
         let mut specification = tiny(options.harts);
         share_l2s(&mut specification, options.sharing);
-        let domains = options.harts.div_ceil(options.sharing);
+        let groups = options.harts.div_ceil(options.sharing);
         if random.once_in(4) {
             specification.core.model = CoreModel::TimingSimple;
         }
@@ -116,10 +116,10 @@ impl<'a> Walk<'a> {
             arena.keep_digest(0..specification.nvm.bytes);
         }
         let current = match options.versions {
-            Versions::None => vec![Version::NONE; domains],
-            Versions::Machine | Versions::MachineNoted => vec![Version(1); domains],
-            Versions::Domain => (0..domains)
-                .map(|domain| Version(100 * domain as u16))
+            Versions::None => vec![Version::NONE; groups],
+            Versions::Machine | Versions::MachineNoted => vec![Version(1); groups],
+            Versions::SharingGroup => (0..groups)
+                .map(|group| Version(100 * group as u16))
                 .collect(),
         };
         Self {
@@ -227,8 +227,8 @@ impl<'a> Walk<'a> {
         let core = &mut self.hardware.cores[hart];
         if self.options.lookaside && installs {
             let word = core.l1d.word(slot);
-            let writable = word.state() == State::Modified
-                && word.version() == self.model.current[core.domain];
+            let writable =
+                word.state() == State::Modified && word.version() == self.model.current[core.group];
             core.lookaside
                 .install(address, &mut core.l1d, slot, writable);
         }
@@ -265,11 +265,11 @@ impl<'a> Walk<'a> {
 
     fn store(&mut self, hart: usize, line: LineNumber) {
         let now = self.now(hart);
-        let domain = self.hardware.domain_of(hart);
-        let l2 = &self.hardware.domains[domain].l2;
+        let group = self.hardware.group_of(hart);
+        let l2 = &self.hardware.groups[group].l2;
         let shared = |slot| l2.word(slot).state() == State::Shared;
         self.upgrades += u64::from(l2.find(line).is_some_and(shared));
-        let current = self.model.current[domain];
+        let current = self.model.current[group];
         if self.model.line(line).version != current {
             self.model.expected_store = Some((hart, line));
         }
@@ -503,9 +503,9 @@ impl<'a> Walk<'a> {
     /// Every L1 and L2.
     fn private(&self) -> impl Iterator<Item = &Cache> {
         let l1s = self.hardware.cores.iter();
-        let l2s = self.hardware.domains.iter();
+        let l2s = self.hardware.groups.iter();
         l1s.flat_map(|core| [&core.l1i, &core.l1d])
-            .chain(l2s.map(|domain| &domain.l2))
+            .chain(l2s.map(|group| &group.l2))
     }
 
     fn next_version(&mut self, hart: usize) {
@@ -517,11 +517,11 @@ impl<'a> Walk<'a> {
                 current.fill(next);
                 0..self.options.harts
             }
-            Versions::Domain => {
-                let domain = self.hardware.domain_of(hart);
-                let base = 100 * domain as u16;
-                current[domain] = Version(base + (current[domain].0 - base + 1) % 16);
-                self.hardware.domains[domain].harts.clone()
+            Versions::SharingGroup => {
+                let group = self.hardware.group_of(hart);
+                let base = 100 * group as u16;
+                current[group] = Version(base + (current[group].0 - base + 1) % 16);
+                self.hardware.groups[group].harts.clone()
             }
         };
         if self.options.sabotage != Sabotage::KeepWriteTags {
@@ -576,15 +576,15 @@ impl<'a> Walk<'a> {
         let shared = self.hardware.llc.word(shared_slot);
         let mut modified = false;
         let mut owner_version = None;
-        for (number, domain) in self.hardware.domains.iter().enumerate() {
-            let Some(l2_slot) = domain.l2.find(line) else {
+        for (number, group) in self.hardware.groups.iter().enumerate() {
+            let Some(l2_slot) = group.l2.find(line) else {
                 continue;
             };
-            let l2 = domain.l2.word(l2_slot);
-            let l2_bytes = *domain.l2.data(l2_slot);
+            let l2 = group.l2.word(l2_slot);
+            let l2_bytes = *group.l2.data(l2_slot);
             let mut newest = (l2, l2_bytes);
             modified |= l2.state() == State::Modified;
-            for hart in domain.harts.clone() {
+            for hart in group.harts.clone() {
                 let core = &self.hardware.cores[hart];
                 let Some(slot) = core.l1d.find(line) else {
                     continue;
@@ -592,7 +592,7 @@ impl<'a> Walk<'a> {
                 let l1d = core.l1d.word(slot);
                 // Where the L2 is shared, its owned lines may be shared above it.
                 let owned_alike = (l1d.state() > State::Shared) == (l2.state() > State::Shared);
-                let shared_above = domain.harts.len() > 1 && l1d.state() == State::Shared;
+                let shared_above = group.harts.len() > 1 && l1d.state() == State::Shared;
                 require(owned_alike || shared_above, || {
                     format!("hart {hart}, line {line:#x}: {l1d:?} over {l2:?}")
                 })?;
@@ -610,7 +610,7 @@ impl<'a> Walk<'a> {
                 }
             }
             require(newest.1 == model.newest, || {
-                format!("domain {number} holds old bytes of line {line:#x}")
+                format!("sharing group {number} holds old bytes of line {line:#x}")
             })?;
             if newest.0.state() > State::Shared {
                 owner_version = Some(newest.0.version());
@@ -659,7 +659,7 @@ impl<'a> Walk<'a> {
                 require(
                     entry.write_tag == entry.read_tag
                         && word.state() == State::Modified
-                        && word.version() == self.model.current[core.domain],
+                        && word.version() == self.model.current[core.group],
                     || format!("lookaside: stores may hit line {line:#x}, which is {word:?}"),
                 )?;
             }

@@ -1,4 +1,4 @@
-//! Epochs by domain, end to end: `nvoverlay` on several harts that share their lines.
+//! Epochs by sharing group, end to end: `nvoverlay` on several harts that share their lines.
 
 mod common;
 
@@ -101,8 +101,8 @@ fn what_the_published_code_gets_wrong_is_noticed() {
 }
 
 #[test]
-fn a_domain_that_does_nothing_does_not_hold_the_others_back() {
-    // One thread on four harts: three domains store nothing at all.
+fn a_group_that_does_nothing_does_not_hold_the_others_back() {
+    // One thread on four harts: three sharing groups store nothing at all.
     let result = run(&with(
         request("@exerciser:20000:64:100000", &[]),
         json!({"sample_cycles": 20_000}),
@@ -132,7 +132,7 @@ fn harts_that_share_an_l2_share_an_epoch() {
         run(&request("@exerciser:4000:64:100000:4", &set))
     };
     let (four, one) = (shared("l2.harts=1"), shared("l2.harts=4"));
-    // A context is dumped for each hart, an epoch ended for each domain.
+    // A context is dumped for each hart, an epoch ended for each sharing group.
     let contexts =
         |result| counter(result, "epoch.context_lines") / counter(result, "epoch.committed");
     assert!(

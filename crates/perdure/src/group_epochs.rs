@@ -1,16 +1,16 @@
-//! The machine under a design whose domains have an epoch each (`DomainEpochs`): when a domain
+//! The machine under a design whose sharing groups have an epoch each (`GroupEpochs`): when a sharing group
 //! advances, what is saved then, and how the kernel takes part.
 //!
 //! Always true:
-//! - The contexts of a domain's harts, as of the end of an epoch, are saved before any of them runs in
+//! - The contexts of a sharing group's harts, as of the end of an epoch, are saved before any of them runs in
 //!   a newer one. They stand between two instructions then: one hart runs at a time.
 //! - A hart enters the kernel in the newest epoch of all. So whatever the kernel reads on its behalf
 //!   is of no newer epoch, and all that the kernel does is part of that one epoch: a system call is
 //!   an event after everything before it.
 //! - The kernel's state as of the end of an epoch is saved before it is changed in a newer one.
-//! - A hart that runs sees no mapping of a newer epoch than its domain's.
+//! - A hart that runs sees no mapping of a newer epoch than its sharing group's.
 
-use perdure_designs::{Design, DomainEpochs, Urgency};
+use perdure_designs::{Design, GroupEpochs, Urgency};
 use perdure_hardware::hierarchy::Hardware;
 use perdure_hardware::line::{LINE_BYTES, Line, line_of};
 use perdure_hardware::policy::PolicyFailure;
@@ -21,35 +21,35 @@ use crate::context::MachineRecord;
 use crate::machine::Machine;
 
 impl<D: Design> Machine<D> {
-    fn domain_epochs(&mut self) -> Option<(&mut dyn DomainEpochs, &mut Hardware)> {
-        Some((self.design.domains()?, &mut self.hardware))
+    fn group_epochs(&mut self) -> Option<(&mut dyn GroupEpochs, &mut Hardware)> {
+        Some((self.design.groups()?, &mut self.hardware))
     }
 
-    /// The epoch of a hart's domain.
+    /// The epoch of a hart's sharing group.
     fn epoch_of(&mut self, hart: usize) -> Option<u64> {
-        let domain = self.hardware.domain_of(hart);
-        Some(self.design.domains()?.epoch(domain))
+        let group = self.hardware.group_of(hart);
+        Some(self.design.groups()?.epoch(group))
     }
 
-    /// The oldest epoch that a domain is in.
+    /// The oldest epoch that a sharing group is in.
     pub(crate) fn oldest_epoch(&mut self) -> Option<u64> {
-        let (domains, hardware) = self.domain_epochs()?;
-        let all = 0..hardware.domains.len();
-        all.map(|domain| domains.epoch(domain)).min()
+        let (groups, hardware) = self.group_epochs()?;
+        let all = 0..hardware.groups.len();
+        all.map(|group| groups.epoch(group)).min()
     }
 
-    /// A hart got a line of a newer epoch: its domain advances, and the access is made again.
+    /// A hart got a line of a newer epoch: its sharing group advances, and the access is made again.
     pub(crate) fn catch_up(&mut self, hart: usize) {
         let ahead = self.hardware.cores[hart].ahead.take();
-        if let (Some(version), Some((domains, hardware))) = (ahead, self.domain_epochs()) {
-            let epoch = domains.epoch_of(version);
-            if epoch > domains.epoch(hardware.domain_of(hart)) {
+        if let (Some(version), Some((groups, hardware))) = (ahead, self.group_epochs()) {
+            let epoch = groups.epoch_of(version);
+            if epoch > groups.epoch(hardware.group_of(hart)) {
                 self.advance(hart, epoch);
             }
         }
     }
 
-    /// A hart is about to run: if mappings changed in a newer epoch, its domain comes to that one.
+    /// A hart is about to run: if mappings changed in a newer epoch, its sharing group comes to that one.
     #[inline]
     pub(crate) fn see_mappings(&mut self, hart: usize) {
         let newest = self.mappings_epoch;
@@ -63,11 +63,11 @@ impl<D: Design> Machine<D> {
 
     /// A hart is about to enter the kernel: both come to the newest epoch.
     pub(crate) fn kernel_comes_up_to_date(&mut self, hart: usize) {
-        let Some((domains, hardware)) = self.domain_epochs() else {
+        let Some((groups, hardware)) = self.group_epochs() else {
             return;
         };
-        let mine = domains.epoch(hardware.domain_of(hart));
-        let newest = domains.newest();
+        let mine = groups.epoch(hardware.group_of(hart));
+        let newest = groups.newest();
         if mine < newest {
             self.advance(hart, newest);
         }
@@ -76,17 +76,16 @@ impl<D: Design> Machine<D> {
         }
     }
 
-    /// A hart's domain goes on in another epoch, and with it every one that would lag too far behind.
+    /// A hart's sharing group goes on in another epoch, and with it every one that would lag too far behind.
     fn advance(&mut self, hart: usize, epoch: u64) {
         let now = self.clock(hart);
-        self.advance_one(self.hardware.domain_of(hart), epoch, now);
+        self.advance_one(self.hardware.group_of(hart), epoch, now);
         loop {
-            let Some((domains, hardware)) = self.domain_epochs() else {
+            let Some((groups, hardware)) = self.group_epochs() else {
                 return;
             };
-            let newest = domains.newest();
-            let Some(behind) = (0..hardware.domains.len()).find(|&other| domains.lags(other))
-            else {
+            let newest = groups.newest();
+            let Some(behind) = (0..hardware.groups.len()).find(|&other| groups.lags(other)) else {
                 break;
             };
             self.advance_one(behind, newest, now);
@@ -94,16 +93,16 @@ impl<D: Design> Machine<D> {
         self.kernel_keeps_up(hart);
     }
 
-    /// One domain goes on in another epoch; it was told to at `now`. All of its harts stand still
+    /// One sharing group goes on in another epoch; it was told to at `now`. All of its harts stand still
     /// while their contexts are saved.
-    fn advance_one(&mut self, domain: usize, epoch: u64, now: Cycles) {
-        let harts = self.hardware.domains[domain].harts.clone();
+    fn advance_one(&mut self, group: usize, epoch: u64, now: Cycles) {
+        let harts = self.hardware.groups[group].harts.clone();
         let clocks = harts.clone().map(|hart| self.clock(hart));
         let now = clocks.fold(now, Cycles::max);
-        let Some((domains, _)) = self.domain_epochs() else {
+        let Some((groups, _)) = self.group_epochs() else {
             return;
         };
-        let ended = domains.epoch(domain);
+        let ended = groups.epoch(group);
         debug_assert!(epoch > ended, "epochs only grow");
         let mut ready = now;
         for hart in harts.clone() {
@@ -111,13 +110,13 @@ impl<D: Design> Machine<D> {
             self.note_left(hart, epoch - 1, now);
             ready = ready.max(self.save_context(hart, ended, now));
         }
-        if let Some((domains, hardware)) = self.domain_epochs() {
+        if let Some((groups, hardware)) = self.group_epochs() {
             ready = hardware.asking("advance", ready, |hardware| {
-                domains.advance(hardware, domain, epoch, ready)
+                groups.advance(hardware, group, epoch, ready)
             });
         }
         if let Some(trace) = &mut self.hardware.trace {
-            trace.push(Traced::Advanced { domain, epoch });
+            trace.push(Traced::Advanced { group, epoch });
         }
         if let Some(oldest) = self.oldest_epoch() {
             self.unpersisted.end(oldest - 1, ready);
@@ -139,8 +138,8 @@ impl<D: Design> Machine<D> {
     fn save_context(&mut self, hart: usize, epoch: u64, now: Cycles) -> Cycles {
         let bytes = self.harts[hart].context.encode(self.saved_at(hart));
         let old = std::mem::take(&mut self.saved_contexts[hart]);
-        let (domain, address) = (self.hardware.domain_of(hart), self.layout.context(hart));
-        let ready = self.save(domain, epoch, address, &old, &bytes, now);
+        let (group, address) = (self.hardware.group_of(hart), self.layout.context(hart));
+        let ready = self.save(group, epoch, address, &old, &bytes, now);
         self.saved_contexts[hart] = bytes;
         ready
     }
@@ -149,7 +148,7 @@ impl<D: Design> Machine<D> {
     /// there before. Returns when the last line was taken.
     fn save(
         &mut self,
-        domain: usize,
+        group: usize,
         epoch: u64,
         address: u64,
         old: &[u8],
@@ -171,9 +170,9 @@ impl<D: Design> Machine<D> {
             if before == after {
                 continue;
             }
-            if let Some((domains, hardware)) = self.domain_epochs() {
+            if let Some((groups, hardware)) = self.group_epochs() {
                 ready = hardware.asking("save", ready, |hardware| {
-                    domains.save(hardware, domain, epoch, line, &after, ready)
+                    groups.save(hardware, group, epoch, line, &after, ready)
                 });
             }
             self.hardware.statistics.context_lines += 1;
@@ -208,14 +207,14 @@ impl<D: Design> Machine<D> {
             let old = std::mem::take(&mut self.saved_image);
             image.resize(image.len().next_multiple_of(LINE_BYTES), 0);
             let start = self.layout.kernel.start;
-            let domain = self.hardware.domain_of(hart);
-            let mut ready = self.save(domain, ended, start, &old, &image, now);
+            let group = self.hardware.group_of(hart);
+            let mut ready = self.save(group, ended, start, &old, &image, now);
             if let Some(rest) = old.get(image.len()..) {
                 image.extend_from_slice(rest);
             }
             let address = self.layout.context(self.harts.len());
             let old = std::mem::take(&mut self.saved_record);
-            ready = self.save(domain, ended, address, &old, &record, ready);
+            ready = self.save(group, ended, address, &old, &record, ready);
             self.saved_record = record;
             self.saved_image = image;
             let stall = ready.saturating_sub(now);
@@ -225,14 +224,14 @@ impl<D: Design> Machine<D> {
         }
         self.kernel_epoch = next;
         let now = self.clock(hart);
-        if let Some((domains, hardware)) = self.domain_epochs() {
+        if let Some((groups, hardware)) = self.group_epochs() {
             hardware.asking("kernel_advanced", now, |hardware| {
-                domains.kernel_advanced(hardware, next, now);
+                groups.kernel_advanced(hardware, next, now);
             });
         }
     }
 
-    /// Nobody can enter the kernel in an epoch that every domain has left: so the kernel does not
+    /// Nobody can enter the kernel in an epoch that every sharing group has left: so the kernel does not
     /// hold the recoverable epoch back when nobody enters it at all.
     fn kernel_keeps_up(&mut self, hart: usize) {
         if let Some(oldest) = self.oldest_epoch()
@@ -242,13 +241,13 @@ impl<D: Design> Machine<D> {
         }
     }
 
-    /// An epoch is due in a hart's domain; if somebody waits for output, in every domain.
-    pub(crate) fn end_domain_epoch(&mut self, hart: usize, urgency: Urgency) -> u64 {
-        let Some((domains, hardware)) = self.domain_epochs() else {
-            unreachable!("called only for a design with epochs by domain");
+    /// An epoch is due in a hart's sharing group; if somebody waits for output, in every sharing group.
+    pub(crate) fn end_group_epoch(&mut self, hart: usize, urgency: Urgency) -> u64 {
+        let Some((groups, hardware)) = self.group_epochs() else {
+            unreachable!("called only for a design with epochs by sharing group");
         };
-        let mine = domains.epoch(hardware.domain_of(hart));
-        let newest = domains.newest();
+        let mine = groups.epoch(hardware.group_of(hart));
+        let newest = groups.newest();
         if urgency != Urgency::OutputCommit {
             self.advance(hart, mine + 1);
             return mine;
@@ -257,18 +256,18 @@ impl<D: Design> Machine<D> {
         self.hardware.statistics.epochs_forced += 1;
         self.hold_files(newest, newest);
         let now = self.clock(hart);
-        for domain in 0..self.hardware.domains.len() {
-            let Some((domains, _)) = self.domain_epochs() else {
+        for group in 0..self.hardware.groups.len() {
+            let Some((groups, _)) = self.group_epochs() else {
                 break;
             };
-            if domains.epoch(domain) <= newest {
-                self.advance_one(domain, newest + 1, now);
+            if groups.epoch(group) <= newest {
+                self.advance_one(group, newest + 1, now);
             }
         }
         self.kernel_keeps_up(hart);
         let now = self.clock(hart);
-        if let Some((domains, hardware)) = self.domain_epochs() {
-            hardware.asking("persist", now, |hardware| domains.persist(hardware, now));
+        if let Some((groups, hardware)) = self.group_epochs() {
+            hardware.asking("persist", now, |hardware| groups.persist(hardware, now));
         }
         self.announced(now);
         newest

@@ -1,15 +1,15 @@
-//! A domain: an L2, the harts that share it, and what happens between it and their L1s.
+//! A sharing group: an L2, the harts that share it, and what happens between it and their L1s.
 //!
-//! Between the L1s of one domain the protocol is the one that stands between domains
+//! Between the L1s of one sharing group the protocol is the one that stands between sharing groups
 //! (`coherence.rs`), once more: each line of the L2 knows which harts hold it, and whether one of
-//! them exclusively. A dirty L1 copy that another hart of the domain asks for is first written down
+//! them exclusively. A dirty L1 copy that another hart of the sharing group asks for is first written down
 //! to the L2, as on an eviction; where versions are kept, an older dirty version that it finds there
 //! departs. A hart that has an L2 to itself needs no such directory, and none is kept.
 //!
 //! Always true between transactions:
-//! - A line in an L1 is in its domain's L2.
+//! - A line in an L1 is in its sharing group's L2.
 //! - The directory is exact: a hart holds a line if its L1D or its L1I does. It holds it exclusively
-//!   if its L1D word is Exclusive or Modified; nobody else in the domain then holds it, and the L2's
+//!   if its L1D word is Exclusive or Modified; nobody else in the sharing group then holds it, and the L2's
 //!   word is Exclusive or Modified.
 //! - An L1D copy that is not Modified has the L2's bytes and version.
 //! - A reserved line is in its hart's L1D, where an L2 is shared.
@@ -26,7 +26,7 @@ use crate::time::Cycles;
 
 /// An L2 with its directory. All of it is lost at power-off.
 #[derive(Debug)]
-pub struct Domain {
+pub struct SharingGroup {
     /// The second level, inclusive of the L1s of its harts.
     pub l2: Cache,
     /// The harts that share it.
@@ -37,7 +37,7 @@ pub struct Domain {
     pub(crate) port_free: Cycles,
 }
 
-/// What a domain gave up of a line.
+/// What a sharing group gave up of a line.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct GivenUp {
     /// Its newest bytes there, and their version.
@@ -58,8 +58,8 @@ pub(crate) fn members(mut set: u64) -> impl Iterator<Item = usize> {
     })
 }
 
-impl Domain {
-    /// The domains of a machine. Harts are dealt out in order; the last domain may have fewer.
+impl SharingGroup {
+    /// The sharing groups of a machine. Harts are dealt out in order; the last sharing group may have fewer.
     pub(crate) fn all(specification: &Specification) -> Vec<Self> {
         let (harts, l2) = (specification.harts, &specification.l2);
         (0..harts)
@@ -122,10 +122,10 @@ impl Domain {
     fn slot_of(&self, line: LineNumber) -> Slot {
         self.l2
             .find(line)
-            .expect("inclusion: a line in an L1 is in its domain's L2")
+            .expect("inclusion: a line in an L1 is in its sharing group's L2")
     }
 
-    /// The domain's copy of a line that it holds, its L2's being the newest.
+    /// The sharing group's copy of a line that it holds, its L2's being the newest.
     pub(crate) fn copy(&self, line: LineNumber) -> (Line, Version) {
         let slot = self.slot_of(line);
         (*self.l2.data(slot), self.l2.word(slot).version())
@@ -154,7 +154,7 @@ impl Core {
     /// An older version that this displaced in the L2 is returned if versions are kept.
     pub(crate) fn push_down(
         &mut self,
-        domain: &mut Domain,
+        group: &mut SharingGroup,
         line: LineNumber,
         keeps_versions: bool,
     ) -> Older {
@@ -163,26 +163,26 @@ impl Core {
         if word.state() != State::Modified {
             return None;
         }
-        let older = self.write_down(domain, slot, keeps_versions);
+        let older = self.write_down(group, slot, keeps_versions);
         self.l1d.set_word(slot, word.with_state(State::Exclusive));
         self.lookaside.revoke_write(slot);
         older
     }
 
-    /// [`Domain::take_down`] for an L1D slot, which stays as it is.
+    /// [`SharingGroup::take_down`] for an L1D slot, which stays as it is.
     pub(crate) fn write_down(
         &self,
-        domain: &mut Domain,
+        group: &mut SharingGroup,
         slot: Slot,
         keeps_versions: bool,
     ) -> Older {
-        domain.take_down(self.l1d.word(slot), self.l1d.data(slot), keeps_versions)
+        group.take_down(self.l1d.word(slot), self.l1d.data(slot), keeps_versions)
     }
 
     /// Frees an L1D slot.
     pub(crate) fn evict_l1d(
         &mut self,
-        domain: &mut Domain,
+        group: &mut SharingGroup,
         slot: Slot,
         keeps_versions: bool,
     ) -> Older {
@@ -193,30 +193,30 @@ impl Core {
         let word = self.l1d.word(slot);
         let mut older = None;
         if word.state() == State::Modified {
-            older = self.write_down(domain, slot, keeps_versions);
+            older = self.write_down(group, slot, keeps_versions);
         }
         self.l1d.invalidate(slot);
-        self.lost(domain, word.line());
+        self.lost(group, word.line());
         older
     }
 
     /// Frees an L1I slot.
-    pub(crate) fn evict_l1i(&mut self, domain: &mut Domain, slot: Slot) {
+    pub(crate) fn evict_l1i(&mut self, group: &mut SharingGroup, slot: Slot) {
         if self.l1i.occupied(slot) {
             let line = self.l1i.word(slot).line();
             self.l1i.invalidate(slot);
-            self.lost(domain, line);
+            self.lost(group, line);
         }
     }
 
     /// One of the L1s has lost a line: the L2 is told.
     #[inline(always)]
-    fn lost(&mut self, domain: &mut Domain, line: LineNumber) {
-        if !domain.is_shared() {
+    fn lost(&mut self, group: &mut SharingGroup, line: LineNumber) {
+        if !group.is_shared() {
             return;
         }
-        let slot = domain.slot_of(line);
-        let directory = &mut domain.holders[slot.0 as usize];
+        let slot = group.slot_of(line);
+        let directory = &mut group.holders[slot.0 as usize];
         if self.l1d.find(line).is_none() {
             // Others may write the line from now on without asking.
             self.reservation = self.reservation.filter(|&reserved| reserved != line);
@@ -255,21 +255,21 @@ impl Core {
 }
 
 impl Hardware {
-    /// The domain of a hart.
+    /// The sharing group of a hart.
     #[inline(always)]
-    pub fn domain_of(&self, hart: usize) -> usize {
-        self.cores[hart].domain
+    pub fn group_of(&self, hart: usize) -> usize {
+        self.cores[hart].group
     }
 
-    /// A hart's core and its domain.
+    /// A hart's core and its sharing group.
     #[inline(always)]
-    pub(crate) fn core_and_domain(&mut self, hart: usize) -> (&mut Core, &mut Domain) {
+    pub(crate) fn core_and_group(&mut self, hart: usize) -> (&mut Core, &mut SharingGroup) {
         let core = &mut self.cores[hart];
-        let domain = &mut self.domains[core.domain];
-        (core, domain)
+        let group = &mut self.groups[core.group];
+        (core, group)
     }
 
-    /// Asks the other L1s of a hart's domain, whose L2 has the line with the right to do what is
+    /// Asks the other L1s of a hart's sharing group, whose L2 has the line with the right to do what is
     /// requested. Returns the state that the hart's L1 gets, and when.
     #[inline(always)]
     pub(crate) fn ask_siblings<P: Policy + ?Sized>(
@@ -280,7 +280,7 @@ impl Hardware {
         request: Request,
         now: Cycles,
     ) -> (State, Cycles) {
-        if self.domains[self.cores[hart].domain].is_shared() {
+        if self.groups[self.cores[hart].group].is_shared() {
             self.ask_shared(policy, hart, line, request, now)
         } else {
             (State::Exclusive, now)
@@ -296,10 +296,10 @@ impl Hardware {
         request: Request,
         now: Cycles,
     ) -> (State, Cycles) {
-        let number = self.cores[hart].domain;
-        let domain = &mut self.domains[number];
-        let slot = domain.slot_of(line);
-        let before = domain.holders[slot.0 as usize];
+        let number = self.cores[hart].group;
+        let group = &mut self.groups[number];
+        let slot = group.slot_of(line);
+        let before = group.holders[slot.0 as usize];
         if request == Request::Fetch && before.holders == 1 << hart {
             return (State::Shared, now);
         }
@@ -309,8 +309,8 @@ impl Hardware {
             exclusive: before.exclusive && others != 0,
         };
         let change = transition(before, request, hart as u32);
-        let owned = domain.l2.word(slot).state() > State::Shared;
-        domain.holders[slot.0 as usize] = Directory {
+        let owned = group.l2.word(slot).state() > State::Shared;
+        group.holders[slot.0 as usize] = Directory {
             holders: change.next.holders,
             exclusive: change.next.exclusive && owned,
         };
@@ -324,7 +324,7 @@ impl Hardware {
             self.statistics.l2_snoops += 1;
             let core = &mut self.cores[sibling];
             let keeps = policy.keeps_versions();
-            let older = core.push_down(&mut self.domains[number], line, keeps);
+            let older = core.push_down(&mut self.groups[number], line, keeps);
             let above = core.l1d.find(line);
             if drops {
                 core.drop_line(line, above);
@@ -336,7 +336,7 @@ impl Hardware {
         (change.grant, ready)
     }
 
-    /// Changes the domain's copies of a line to `after` at most (Invalid, Shared, or Exclusive and
+    /// Changes the sharing group's copies of a line to `after` at most (Invalid, Shared, or Exclusive and
     /// clean), which keep what `kept` makes of the version of their bytes, and hands over what they
     /// held.
     pub(crate) fn give_up(
@@ -346,16 +346,16 @@ impl Hardware {
         after: State,
         kept: impl Fn(Version) -> Version,
     ) -> Option<GivenUp> {
-        let domain = &mut self.domains[number];
-        let below = domain.l2.find(line)?;
-        let word = domain.l2.word(below);
+        let group = &mut self.groups[number];
+        let below = group.l2.find(line)?;
+        let word = group.l2.word(below);
         let mut given = GivenUp {
-            bytes: *domain.l2.data(below),
+            bytes: *group.l2.data(below),
             version: word.version(),
             dirty: word.state() == State::Modified,
             older: None,
         };
-        for hart in members(domain.may_hold(below)) {
+        for hart in members(group.may_hold(below)) {
             let core = &mut self.cores[hart];
             let in_l1d = core.l1d.find(line);
             if let Some(slot) = in_l1d {
@@ -367,7 +367,7 @@ impl Hardware {
                     given.bytes = *core.l1d.data(slot);
                     given.version = above.version();
                     given.dirty = true;
-                    *domain.l2.data_mut(below) = given.bytes;
+                    *group.l2.data_mut(below) = given.bytes;
                 }
             }
             if after == State::Invalid {
@@ -377,13 +377,13 @@ impl Hardware {
             }
         }
         if after == State::Invalid {
-            domain.l2.invalidate(below);
+            group.l2.invalidate(below);
         } else {
             let version = kept(given.version);
             let clean = word.with_state(after).with_version(version);
-            domain.l2.set_word(below, clean);
+            group.l2.set_word(below, clean);
         }
-        if let Some(directory) = domain.holders.get_mut(below.0 as usize) {
+        if let Some(directory) = group.holders.get_mut(below.0 as usize) {
             directory.exclusive &= after > State::Shared;
             if after == State::Invalid {
                 *directory = Directory::default();
@@ -392,20 +392,20 @@ impl Hardware {
         Some(given)
     }
 
-    /// The hart of a domain that has the line of an L2 slot Modified in its L1D, and where.
+    /// The hart of a sharing group that has the line of an L2 slot Modified in its L1D, and where.
     pub fn modified_above(&self, number: usize, slot: Slot) -> Option<(usize, Slot)> {
-        let domain = &self.domains[number];
-        let hart = domain.may_have_modified(slot)?;
+        let group = &self.groups[number];
+        let hart = group.may_have_modified(slot)?;
         let l1d = &self.cores[hart].l1d;
-        let above = l1d.find(domain.l2.word(slot).line())?;
+        let above = l1d.find(group.l2.word(slot).line())?;
         (l1d.word(above).state() == State::Modified).then_some((hart, above))
     }
 
     /// Gives the L1D copies of the line of an L2 slot another version.
     pub(crate) fn set_version_above(&mut self, number: usize, slot: Slot, version: Version) {
-        let domain = &self.domains[number];
-        let line = domain.l2.word(slot).line();
-        for hart in members(domain.may_hold(slot)) {
+        let group = &self.groups[number];
+        let line = group.l2.word(slot).line();
+        for hart in members(group.may_hold(slot)) {
             let l1d = &mut self.cores[hart].l1d;
             if let Some(above) = l1d.find(line) {
                 l1d.set_word(above, l1d.word(above).with_version(version));
@@ -413,9 +413,9 @@ impl Hardware {
         }
     }
 
-    /// A domain's newest bytes of a line, if they are newer than what is below.
+    /// A sharing group's newest bytes of a line, if they are newer than what is below.
     pub(crate) fn dirty_in(&self, number: usize, line: LineNumber) -> Option<&Line> {
-        let l2 = &self.domains[number].l2;
+        let l2 = &self.groups[number].l2;
         let slot = l2.find(line)?;
         if let Some((hart, above)) = self.modified_above(number, slot) {
             return Some(self.cores[hart].l1d.data(above));
@@ -423,18 +423,18 @@ impl Hardware {
         (l2.word(slot).state() == State::Modified).then(|| l2.data(slot))
     }
 
-    /// Checks what is always true within the domains; for tests.
-    pub(crate) fn audit_domains(&self) -> Result<(), String> {
-        for (number, domain) in self.domains.iter().enumerate() {
-            for (slot, word) in domain.l2.iter() {
-                self.audit_above(domain, slot).map_err(|wrong| {
-                    format!("domain {number}, line {:#x}: {wrong}", word.line())
+    /// Checks what is always true within the sharing groups; for tests.
+    pub(crate) fn audit_groups(&self) -> Result<(), String> {
+        for (number, group) in self.groups.iter().enumerate() {
+            for (slot, word) in group.l2.iter() {
+                self.audit_above(group, slot).map_err(|wrong| {
+                    format!("sharing group {number}, line {:#x}: {wrong}", word.line())
                 })?;
             }
         }
         for (hart, core) in self.cores.iter().enumerate() {
             for (name, cache) in [("l1d", &core.l1d), ("l1i", &core.l1i)] {
-                let l2 = &self.domains[core.domain].l2;
+                let l2 = &self.groups[core.group].l2;
                 if let Some((_, word)) = cache
                     .iter()
                     .find(|(_, word)| l2.find(word.line()).is_none())
@@ -447,22 +447,22 @@ impl Hardware {
         Ok(())
     }
 
-    fn audit_above(&self, domain: &Domain, slot: Slot) -> Result<(), String> {
-        let line = domain.l2.word(slot).line();
+    fn audit_above(&self, group: &SharingGroup, slot: Slot) -> Result<(), String> {
+        let line = group.l2.word(slot).line();
         let mut exact = Directory::default();
-        for hart in domain.harts.clone() {
+        for hart in group.harts.clone() {
             let core = &self.cores[hart];
             let above = core.l1d.find(line);
             if above.is_some() || core.l1i.find(line).is_some() {
                 exact.holders |= 1 << hart;
             }
-            if domain.is_shared() && core.reservation == Some(line) && above.is_none() {
+            if group.is_shared() && core.reservation == Some(line) && above.is_none() {
                 return Err(format!("hart {hart} reserves it and has lost it"));
             }
             let Some(above) = above else {
                 continue;
             };
-            let (above_word, below_word) = (core.l1d.word(above), domain.l2.word(slot));
+            let (above_word, below_word) = (core.l1d.word(above), group.l2.word(slot));
             let (state, below) = (above_word.state(), below_word.state());
             exact.exclusive |= state > State::Shared;
             if state > State::Shared && below <= State::Shared {
@@ -471,7 +471,7 @@ impl Hardware {
                 ));
             }
             let alike = above_word.version() == below_word.version()
-                && core.l1d.data(above) == domain.l2.data(slot);
+                && core.l1d.data(above) == group.l2.data(slot);
             if state != State::Modified && !alike {
                 return Err(format!(
                     "hart {hart}'s unwritten copy differs from the l2's"
@@ -483,7 +483,7 @@ impl Hardware {
                 "several hold it, one of them exclusively: {exact:?}"
             ));
         }
-        match domain.holders.get(slot.0 as usize) {
+        match group.holders.get(slot.0 as usize) {
             Some(directory) if *directory != exact => {
                 Err(format!("directory {directory:?} instead of {exact:?}"))
             }
