@@ -323,6 +323,12 @@ fn caches_of_the_harts() {
     }
 }
 
+/// qemu 7.2 does not know `MAP_SHARED_VALIDATE`; Linux itself says what the text says.
+#[test]
+fn mappings_whose_flags_are_checked() {
+    has_known_facts("validated");
+}
+
 #[test]
 fn memory_that_is_locked_and_capabilities() {
     has_known_facts("locked");

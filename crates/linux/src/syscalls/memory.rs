@@ -15,10 +15,15 @@ use crate::vfs::{FileNode, Node};
 const MAP_SHARED: u64 = 1;
 const MAP_PRIVATE: u64 = 2;
 const MAP_SHARED_VALIDATE: u64 = 3;
+const MAP_TYPE: u64 = 0xf;
 const MAP_FIXED: u64 = 0x10;
 const MAP_ANONYMOUS: u64 = 0x20;
 const MAP_LOCKED: u64 = 0x2000;
 const MAP_FIXED_NOREPLACE: u64 = 0x10_0000;
+/// The flags that are older than `MAP_SHARED_VALIDATE`, from `MAP_GROWSDOWN` to `MAP_HUGETLB` and the
+/// sizes of huge pages. It takes these and no other: so `MAP_SYNC`, which says what no ordinary file
+/// can keep, and, as in Linux, `MAP_FIXED_NOREPLACE` are refused.
+const MAP_LEGACY: u64 = MAP_TYPE | MAP_FIXED | MAP_ANONYMOUS | 0x100 | 0x7_f800 | 0x7c00_0000;
 
 const MREMAP_MAYMOVE: u64 = 1;
 const MREMAP_FIXED: u64 = 2;
@@ -76,14 +81,19 @@ pub(crate) fn mmap(call: &mut Call) -> Answer {
     let length = round_up(length)
         .filter(|&l| l <= SPACE_END)
         .ok_or(Errno::ENOMEM)?;
-    let shared = match flags & 3 {
+    let of_file = flags & MAP_ANONYMOUS == 0;
+    let shared = match flags & MAP_TYPE {
         MAP_PRIVATE => false,
-        MAP_SHARED | MAP_SHARED_VALIDATE => true,
+        MAP_SHARED => true,
+        MAP_SHARED_VALIDATE if of_file => true,
         _ => return Err(Errno::EINVAL.into()),
     };
     let mut backing = Backing::Anonymous;
-    if flags & MAP_ANONYMOUS == 0 {
+    if of_file {
         let file = call.file(descriptor)?;
+        if flags & MAP_TYPE == MAP_SHARED_VALIDATE && flags & !MAP_LEGACY != 0 {
+            return Err(Errno::EOPNOTSUPP.into());
+        }
         if !file.readable() || shared && permissions & WRITE != 0 && !file.writable() {
             return Err(Errno::EACCES.into());
         }
