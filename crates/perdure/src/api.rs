@@ -24,6 +24,8 @@ use crate::losing;
 use crate::machine::{Engine, Machine, Pause, Workload};
 use crate::mistakes;
 use crate::mutants::{self, Mutants};
+use crate::observer::run_on;
+pub use crate::observer::{Observer, Unobserved};
 use crate::outside::Outside;
 use crate::replication::primary::{self, Primary, Target};
 use crate::replication::restore::machine_of;
@@ -33,25 +35,6 @@ use crate::request::{Prepared, Request, mount, write_through};
 use crate::series::Series;
 use crate::snapshots::{Snapshots, keep};
 use crate::token::{BUILD, Token};
-
-/// How a caller follows long work, and stops it.
-pub trait Observer: Sync {
-    /// So much is done of so much (0: unknown).
-    fn progress(&self, done: u64, total: u64, unit: &str, message: &str);
-    /// True once the caller wants what is finished so far.
-    fn interrupted(&self) -> bool;
-}
-
-/// Nobody watches.
-pub struct Unobserved;
-
-impl Observer for Unobserved {
-    fn progress(&self, _done: u64, _total: u64, _unit: &str, _message: &str) {}
-
-    fn interrupted(&self) -> bool {
-        false
-    }
-}
 
 fn visit<V: Visitor>(design: &str, visitor: V) -> Result<V::Output, Error> {
     with_design(design, visitor).ok_or_else(|| no_such_design(design))
@@ -141,7 +124,7 @@ impl Run<'_> {
             let probe = probes.as_ref().map_or(Cycles::MAX - 1, Probes::until);
             let until = series.until().min(probe);
             let machine = &mut machine;
-            match campaign::run_on(machine, until, self.observer, &mut replicate, progress)? {
+            match run_on(machine, until, self.observer, &mut replicate, progress)? {
                 Some(Pause::Time) => {
                     if until == series.until() {
                         series.take(machine);

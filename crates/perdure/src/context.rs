@@ -19,8 +19,6 @@ use perdure_linux::{HostView, Kernel, Running, SpaceId, ThreadId};
 use perdure_riscv::Hart;
 use serde::{Deserialize, Serialize};
 
-use crate::losses::Lost;
-
 const MAGIC: u64 = u64::from_le_bytes(*b"PERDMACH");
 /// Bytes of a machine record.
 pub const RECORD_BYTES: usize = 128;
@@ -178,25 +176,26 @@ pub struct Beside {
 }
 
 /// Everything that an image holds, not looked into.
-struct Found {
-    beside: Beside,
-    kernel: Vec<u8>,
+pub struct Found {
+    /// What is saved beside the kernel's state.
+    pub beside: Beside,
+    /// The kernel's state.
+    pub kernel: Vec<u8>,
 }
 
-/// Reads everything back from an image, save what is lost on the way; the error says what is damaged.
+/// Reads everything back from an image, as `change` leaves what is found there; the error says what is
+/// damaged.
 pub fn restore(
     read: impl Fn(u64, usize) -> Vec<u8>,
     layout: &Layout,
     harts: usize,
     host: HostView,
-    lost: Option<Lost>,
+    change: impl FnOnce(&mut Found) -> Result<(), String>,
 ) -> Result<Saved, String> {
     let mut found = find(read, layout, harts)?;
-    if let Some(lost) = lost {
-        without(&mut found, lost)?;
-        if found.beside.harts.len() != harts || found.beside.times.len() != harts {
-            return Err("there are no processor contexts".into());
-        }
+    change(&mut found)?;
+    if found.beside.harts.len() != harts || found.beside.times.len() != harts {
+        return Err("there are no processor contexts".into());
     }
     let kernel = Kernel::restore(&found.kernel, host).map_err(|error| error.to_string())?;
     let Beside {
@@ -216,28 +215,8 @@ pub fn restore(
     Ok(saved)
 }
 
-/// True if an image holds something of what could be lost.
-pub fn holds(
-    read: impl Fn(u64, usize) -> Vec<u8>,
-    layout: &Layout,
-    harts: usize,
-    lost: Lost,
-) -> Result<bool, String> {
-    without(&mut find(read, layout, harts)?, lost)
-}
-
-/// Takes something away; false if it is not there.
-fn without(found: &mut Found, lost: Lost) -> Result<bool, String> {
-    let Some(loss) = lost.of_kernel() else {
-        return Ok(lost.take_from(&mut found.beside));
-    };
-    let image = Kernel::forget(&found.kernel, loss).map_err(|error| error.to_string())?;
-    let is_there = image.is_some();
-    found.kernel = image.unwrap_or(std::mem::take(&mut found.kernel));
-    Ok(is_there)
-}
-
-fn find(
+/// What an image holds; the error says what is damaged.
+pub fn find(
     read: impl Fn(u64, usize) -> Vec<u8>,
     layout: &Layout,
     harts: usize,

@@ -1,7 +1,5 @@
 //! Everything that can go wrong before a result: one clear message for the user, exit status 2.
 
-use crate::snapshots::SnapshotsError;
-
 /// A request that cannot be carried out.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -51,7 +49,7 @@ pub enum Error {
     },
     /// From a snapshot store or a replica.
     #[error(transparent)]
-    Snapshots(#[from] SnapshotsError),
+    Snapshots(Box<dyn std::error::Error + Send + Sync>),
     /// The simulator contradicts itself: a defect.
     #[error("this is a defect in the simulator: {0}")]
     Defect(String),

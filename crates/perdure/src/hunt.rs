@@ -19,10 +19,10 @@ use perdure_hardware::random::Random;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::api::{Observer, Unobserved};
 use crate::campaign;
 use crate::configuration::no_such_design;
 use crate::error::Error;
+use crate::observer::{Observer, Unobserved};
 use crate::reads::Reads;
 use crate::request::{Prepared, Request, Resume, Schedule};
 use crate::token::{BUILD, Token};

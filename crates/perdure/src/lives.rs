@@ -25,16 +25,15 @@ use perdure_hardware::time::Cycles;
 use perdure_linux::HostView;
 use serde_json::{Value, json};
 
-use crate::api::Observer;
-use crate::campaign::run_on;
 use crate::check::Check;
 use crate::error::Error;
-use crate::machine::{EpochEnd, Machine, Pause, Resumption};
+use crate::machine::{EpochEnd, Image, Machine, Pause, Resumption};
 use crate::mistakes::Blind;
+use crate::observer::{Observer, run_on};
 use crate::outside::Outside;
 use crate::replication::restore::formatted;
 use crate::request::Prepared;
-use crate::verify::{self, CutOptions, Golden, Image, Verdict};
+use crate::verify::{self, CutOptions, Golden, Verdict};
 
 /// One life that a power cut ended.
 #[derive(Clone, Debug)]

@@ -15,18 +15,18 @@ use perdure_hardware::random::Random;
 use perdure_hardware::time::Cycles;
 use serde_json::{Value, json};
 
-use crate::api::Observer;
 use crate::campaign;
 use crate::configuration::no_such_design;
 use crate::error::Error;
 use crate::lives::{End, Lives, failure_of, status_of, world_of};
 use crate::losses::Lost;
-use crate::machine::{Machine, Pause, Resumption};
+use crate::machine::{Image, Machine, Pause, Resumption};
 use crate::mistakes::{FORGETS, Mistake, PREFIX};
+use crate::observer::{Observer, run_on};
 use crate::outside::Outside;
 use crate::request::{Request, Resume, Schedule};
 use crate::token::{BUILD, Token};
-use crate::verify::{self, CutOptions, Golden, Image, Verdict};
+use crate::verify::{self, CutOptions, Golden, Verdict};
 
 /// The design whose cuts these are. Losses are the machine's: one design is as good as another.
 const DESIGN: &str = "picl";
@@ -427,7 +427,7 @@ fn reach_output<D: Design>(
     let mut next = machine.time();
     while machine.outside.stream(0, 1).is_empty() {
         next += (end / 1024).max(1);
-        let reached = campaign::run_on(machine, next, observer, &mut watch, |_| {})?;
+        let reached = run_on(machine, next, observer, &mut watch, |_| {})?;
         let early = |what| Error::Request(format!("{what} before the first output had come back"));
         match reached {
             None => return Err(early("interrupted")),

@@ -6,9 +6,11 @@
 
 use std::sync::OnceLock;
 
+use perdure_designs::layout::Layout;
+use perdure_linux::Kernel;
 use perdure_linux::loss::{self, Loss};
 
-use crate::context::Beside;
+use crate::context::{self, Beside, Found};
 
 /// Something that restoring loses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -59,7 +61,7 @@ impl Lost {
     }
 
     /// Takes it from what is saved beside the kernel's state; false if it is not there.
-    pub(crate) fn take_from(self, saved: &mut Beside) -> bool {
+    fn take_from(self, saved: &mut Beside) -> bool {
         let Self::Beside(place) = self else {
             return false;
         };
@@ -70,4 +72,25 @@ impl Lost {
         *saved = left;
         is_there
     }
+}
+
+/// True if an image holds something of what could be lost.
+pub fn holds(
+    read: impl Fn(u64, usize) -> Vec<u8>,
+    layout: &Layout,
+    harts: usize,
+    lost: Lost,
+) -> Result<bool, String> {
+    without(&mut context::find(read, layout, harts)?, lost)
+}
+
+/// Takes something away from what an image holds; false if it is not there.
+pub fn without(found: &mut Found, lost: Lost) -> Result<bool, String> {
+    let Some(loss) = lost.of_kernel() else {
+        return Ok(lost.take_from(&mut found.beside));
+    };
+    let image = Kernel::forget(&found.kernel, loss).map_err(|error| error.to_string())?;
+    let is_there = image.is_some();
+    found.kernel = image.unwrap_or(std::mem::take(&mut found.kernel));
+    Ok(is_there)
 }

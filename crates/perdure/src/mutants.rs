@@ -13,13 +13,13 @@ use perdure_designs::{Design, Promise, Visitor, with_design};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::api::Observer;
 use crate::campaign;
 use crate::configuration::no_such_design;
 use crate::error::Error;
 use crate::hunt::{self, Hunt};
 use crate::losing::Losing;
 use crate::mistakes::{Blind, MISTAKES, Mistake, PREFIX, Part};
+use crate::observer::Observer;
 use crate::request::{Prepared, Request, Resume, Schedule};
 use crate::verify::Verdict;
 

@@ -20,7 +20,6 @@ use perdure_hardware::time::Cycles;
 use perdure_linux::{Kernel, SpaceId};
 use perdure_riscv::{Access, Amo, CacheBlock, Fault, FetchedLine, Memory, Scalar};
 
-use crate::machine::HartState;
 use crate::watch::{HINT, Watch};
 
 const PAGE_BYTES: u64 = 4096;
@@ -496,8 +495,8 @@ pub struct KernelPort<'m> {
     pub retired: u64,
     /// The virtual clock.
     pub clock: VirtualClock,
-    /// The harts before this one and those after it.
-    pub(crate) others: [&'m [HartState]; 2],
+    /// What each of the other harts has retired.
+    pub others: &'m dyn Fn(usize) -> u64,
     /// What the kernel did to mappings.
     pub changed: &'m mut Changed,
 }
@@ -596,13 +595,10 @@ impl perdure_linux::Machine for KernelPort<'_> {
     }
 
     fn retired(&self, hart: usize) -> u64 {
-        let [before, after] = self.others;
-        let other = match hart.checked_sub(self.hart) {
-            Some(0) => return self.retired,
-            Some(distance) => after.get(distance - 1),
-            None => before.get(hart),
-        };
-        other.map_or(0, |state| state.context.hart.retired)
+        if hart == self.hart {
+            return self.retired;
+        }
+        (self.others)(hart)
     }
 
     fn duration_ns(&self, instructions: u64) -> u64 {

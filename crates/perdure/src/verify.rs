@@ -5,14 +5,13 @@
 //! it with the digest of what recovery brought back. Nothing else ever sees a golden digest. A cut
 //! works on the machine's own NVM bytes, and puts them back afterwards: the run goes on, uncut.
 
-use std::collections::BTreeMap;
 use std::ops::Range;
 
 use perdure_designs::surviving::{Corruption, Interrupted, Journal, Surviving};
 use perdure_designs::{Design, Promise, Recovered};
 use perdure_hardware::arena::{Arena, Digest, PAGE_BYTES};
-use perdure_hardware::line::{LINE_BYTES, Line, LineNumber};
-use perdure_hardware::memory::{Lost, Tear};
+use perdure_hardware::line::LINE_BYTES;
+use perdure_hardware::memory::Tear;
 use perdure_hardware::random::Random;
 use perdure_hardware::recovery_clock::RecoveryClock;
 use perdure_hardware::time::Cycles;
@@ -21,7 +20,7 @@ use serde::{Serialize, Serializer};
 use crate::causal::Causal;
 use crate::cost::CutCost;
 use crate::error::Error;
-use crate::machine::{Machine, Noted, Pause};
+use crate::machine::{Image, Machine, Noted, Pause};
 use crate::mistakes::{Blind, Mistake};
 use crate::outside::Receipt;
 
@@ -235,15 +234,6 @@ pub struct Judged {
     pub image: Option<Image>,
 }
 
-/// A recovered image.
-#[derive(Debug)]
-pub struct Image {
-    /// Memory as the resumed program sees it.
-    pub memory: Arena,
-    /// What the NVM has of lines that recovery loaded into DRAM.
-    pub behind: BTreeMap<LineNumber, Line>,
-}
-
 /// Cuts the power now, at `at`, judges, and puts everything back.
 pub fn cut<D: Design>(
     machine: &mut Machine<D>,
@@ -263,7 +253,7 @@ pub fn cut<D: Design>(
         causal.follow(machine);
     }
     let clock = RecoveryClock::new(&machine.hardware.specification, machine.layout.protected());
-    let lost = power_off(machine, at, options.tear_seed);
+    let lost = machine.power_off(at, options.tear_seed);
     let memory = &mut machine.hardware.memory;
 
     let [first_journal, second_journal] = std::mem::take(&mut golden.journals);
@@ -311,16 +301,6 @@ pub fn cut<D: Design>(
     golden.journals = journals;
     judged.cost = CutCost::of(machine, at, judged.recovered_epoch, recovery);
     judged
-}
-
-/// Cuts the power; what energy backup keeps alive is written.
-pub(crate) fn power_off<D: Design>(machine: &mut Machine<D>, at: Cycles, tear_seed: u64) -> Lost {
-    let memory = &mut machine.hardware.memory;
-    let mut lost = memory.power_off(at, &mut Tear::new(tear_seed));
-    machine.design.drain(at, &mut |address, bytes| {
-        memory.drain(&mut lost, address, bytes);
-    });
-    lost
 }
 
 /// Names another epoch, or refuses the image, where that mistake is planted.
@@ -520,7 +500,7 @@ pub fn recovered_image<D: Design>(
     tear_seed: u64,
 ) -> Result<Image, Error> {
     let bug = machine.planted_bug();
-    let lost = power_off(machine, at, tear_seed);
+    let lost = machine.power_off(at, tear_seed);
     let memory = &mut machine.hardware.memory;
     let mut surviving = Surviving::new(&mut memory.arena);
     let recovered = D::recover(&mut surviving, bug);
@@ -595,7 +575,7 @@ pub fn first_difference<D: Design>(
     let bug = machine.planted_bug();
     let range = machine.layout.protected();
     let newest = coherent_image(machine).ok()?;
-    let lost = power_off(machine, at, tear_seed);
+    let lost = machine.power_off(at, tear_seed);
     let memory = &mut machine.hardware.memory;
     let mut surviving = Surviving::new(&mut memory.arena);
     let _ = D::recover(&mut surviving, bug);

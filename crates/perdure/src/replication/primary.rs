@@ -24,9 +24,9 @@ use super::log::{self, Log};
 use super::record::{self, BATCH_BYTES, Kind, NO_EPOCH, Seal, Sum, VERSION_BYTES, VersionHead};
 use super::wire::{Remote, Secret};
 use super::{Destination, Failure, Holding, Identity};
-use crate::api::Observer;
 use crate::error::Error;
 use crate::machine::Machine;
+use crate::observer::Observer;
 use crate::request::Prepared;
 
 /// Between attempts to reach a replica that is away: at first, and at most.

@@ -20,10 +20,9 @@ use super::log;
 use super::record::{self, Kind, Seal};
 use crate::configuration::Configuration;
 use crate::error::Error;
-use crate::machine::{Engine, Machine, Resumption};
+use crate::machine::{Engine, Image, Machine, Resumption};
 use crate::outside::Outside;
 use crate::snapshots::{Answer, ReadNvm, SnapshotsError};
-use crate::verify::Image;
 
 /// What a replica has beside its snapshots.
 pub struct Replica {

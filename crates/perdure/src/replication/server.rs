@@ -21,8 +21,8 @@ use super::noise::{Channel, PATIENCE};
 use super::record::Kind;
 use super::wire::{BEGIN, BYE, COMMIT, COMMITTED, HOLDING, REFUSED, Secret};
 use super::{Destination, Failure};
-use crate::api::Observer;
 use crate::error::Error;
+use crate::observer::Observer;
 
 /// How often a waiting server looks whether it should stop.
 const LOOK: Duration = Duration::from_millis(50);

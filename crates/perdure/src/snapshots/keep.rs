@@ -22,7 +22,6 @@ use super::manifest::{self, EpochRange, FileEntry, Manifest, ProgramEntry, Sizes
 use crate::error::Error;
 use crate::machine::Machine;
 use crate::request::Prepared;
-use crate::verify::power_off;
 
 /// Designs whose NVM holds snapshots.
 const DESIGNS: &[&str] = &[Nvoverlay::NAME];
@@ -94,7 +93,7 @@ pub fn keep<D: Design>(
     directory: &Path,
 ) -> Result<Manifest, Error> {
     // The machine does no more, and what it has accepted becomes durable: nothing is torn.
-    let lost = power_off(machine, Cycles::MAX, 0);
+    let lost = machine.power_off(Cycles::MAX, 0);
     let kept = write(machine, prepared, directory);
     machine.hardware.memory.power_back(&lost);
     kept

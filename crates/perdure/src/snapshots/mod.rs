@@ -111,6 +111,12 @@ pub enum SnapshotsError {
     Asked(String),
 }
 
+impl From<SnapshotsError> for crate::error::Error {
+    fn from(error: SnapshotsError) -> Self {
+        Self::Snapshots(Box::new(error))
+    }
+}
+
 /// An answer, or why there is none.
 pub type Answer<T> = Result<T, SnapshotsError>;
 
@@ -365,7 +371,7 @@ impl Snapshots {
                     vec![0; length]
                 })
         };
-        let saved = context::restore(read, &self.layout, self.manifest.harts, host, None);
+        let saved = context::restore(read, &self.layout, self.manifest.harts, host, |_| Ok(()));
         if let Some(error) = failed.into_inner() {
             return Err(error);
         }

@@ -1,0 +1,299 @@
+//! The cutter: one job's cuts, each judged, lived on after where the schedule says so, and put back.
+//!
+//! Always true here: after all its cuts a job's run ends as the survey did; nothing that is done at a cut is
+//! seen by the run that goes on.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+use perdure_designs::Design;
+use perdure_hardware::random::Random;
+use perdure_hardware::time::Cycles;
+
+use super::report::CutResult;
+use super::survey::Survey;
+use crate::error::Error;
+use crate::lives::{Life, Lives, Plan};
+use crate::machine::Machine;
+use crate::mistakes::Blind;
+use crate::observer::{Observer, run_on};
+use crate::replication::follower::Follower;
+use crate::report::{state_hash, symbol_of};
+use crate::request::{Prepared, Request, Resume};
+use crate::token::{BUILD, Token};
+use crate::verify::{self, CutOptions, Golden, Verdict};
+
+/// Cuts of the power during one recovery, at most.
+const RECOVERY_STEPS: u64 = 32;
+
+/// How often in a row the power is cut, for a share of those cuts that are resumed.
+const GENERATIONS: u32 = 3;
+
+/// What one job found.
+pub(super) struct JobResult {
+    pub(super) results: Vec<(usize, CutResult)>,
+    pub(super) paths: Vec<(&'static str, u64)>,
+    pub(super) state_hash: Option<String>,
+    pub(super) interrupted: bool,
+}
+
+/// One job of a campaign.
+pub(super) struct Cutter<'a> {
+    pub(super) request: &'a Request,
+    pub(super) prepared: &'a Prepared,
+    pub(super) bug: Option<&'static str>,
+    pub(super) survey: &'a Survey,
+    pub(super) cycles: &'a [Cycles],
+    pub(super) resumes: &'a BTreeMap<usize, bool>,
+    pub(super) seed: u64,
+    pub(super) done: &'a AtomicU64,
+    /// The lowest cut that has failed, if cuts after it are of no interest.
+    pub(super) first_failure: &'a AtomicUsize,
+    pub(super) observer: &'a dyn Observer,
+}
+
+impl Cutter<'_> {
+    /// Cuts at its part of the schedule, then runs to the end.
+    pub(super) fn run<D: Design>(&self, mine: &[usize]) -> Result<JobResult, Error> {
+        let progress = || self.report_progress();
+        let lives = Lives {
+            prepared: self.prepared,
+            bug: self.bug,
+            uncut: &self.survey.uncut,
+            check: self.prepared.check.as_ref(),
+            recovery_steps: if self.request.during_recovery {
+                RECOVERY_STEPS
+            } else {
+                0
+            },
+            observer: self.observer,
+            progress: &progress,
+        };
+        let mut machine = lives.first::<D>()?;
+        let mut golden = Golden::watch(&mut machine, 0);
+        let mut follower = if self.request.replica {
+            Some(Follower::start(self.prepared, &machine, golden.range())?)
+        } else {
+            None
+        };
+        let mut result = JobResult {
+            results: Vec::new(),
+            paths: Vec::new(),
+            state_hash: None,
+            interrupted: false,
+        };
+        let progress = |_: &Machine<D>| self.report_progress();
+        for &index in mine {
+            if self.first_failure.load(Ordering::Relaxed) < index {
+                return Ok(result);
+            }
+            let at = self.cycles[index];
+            let mut followed = Ok(());
+            let watch = |machine: &mut Machine<D>, epoch| {
+                golden.record(machine, epoch);
+                if let (Some(follower), true) = (&mut follower, followed.is_ok()) {
+                    followed = follower.follow(machine);
+                }
+            };
+            let Some(_) = run_on(&mut machine, at, self.observer, watch, progress)? else {
+                result.interrupted = true;
+                return Ok(result);
+            };
+            followed?;
+            let mut cut = self.cut(&lives, &mut machine, &mut golden, index)?;
+            if let Some(follower) = &mut follower {
+                Self::lose_primary(&lives, &machine, &golden, follower, &mut cut)?;
+            }
+            if cut.verdict.is_failure() && self.prepared.until_failure {
+                self.first_failure.fetch_min(index, Ordering::Relaxed);
+            }
+            result.results.push((index, cut));
+            self.done.fetch_add(1, Ordering::Relaxed);
+            self.report_progress();
+            if self.observer.interrupted() {
+                result.interrupted = true;
+                return Ok(result);
+            }
+        }
+        // On to the end, where the state must be the survey's.
+        machine.hardware.trace = None;
+        let watch = |_: &mut Machine<D>, _| {};
+        match run_on(
+            &mut machine,
+            Cycles::MAX - 1,
+            self.observer,
+            watch,
+            progress,
+        )? {
+            None => result.interrupted = true,
+            Some(_) => result.state_hash = Some(state_hash(&machine)),
+        }
+        result.paths = D::paths(&machine.statistics());
+        Ok(result)
+    }
+
+    fn report_progress(&self) {
+        let done = self.done.load(Ordering::Relaxed);
+        self.observer.progress(
+            done,
+            self.cycles.len() as u64,
+            "cuts",
+            "cutting and recovering",
+        );
+    }
+
+    fn cut<D: Design>(
+        &self,
+        lives: &Lives,
+        machine: &mut Machine<D>,
+        golden: &mut Golden,
+        index: usize,
+    ) -> Result<CutResult, Error> {
+        let at = self.cycles[index];
+        let tear_seed = match self.request.tear_seed {
+            Some(seed) => seed,
+            None => Random::new(self.seed ^ at.wrapping_mul(0x9e37_79b9_7f4a_7c15)).bits(),
+        };
+        let generations = self.generations(index);
+        let options = CutOptions {
+            tear_seed,
+            recovery_steps: lives.recovery_steps,
+            keep_image: generations > 0,
+        };
+        let phase = machine.design.phase();
+        let location = symbol_of(machine, machine.location().0);
+        let judged = verify::cut(machine, golden, at, options);
+        let mut token = self.token(at, tear_seed, generations);
+        let mut result = CutResult {
+            cycle: at,
+            recovered_epoch: judged.recovered_epoch,
+            replica_epoch: None,
+            resumed: false,
+            verdict: judged.verdict,
+            message: judged.message,
+            token: String::new(),
+            phase,
+            location,
+            cost: judged.cost,
+            torn: judged.writes_in_flight,
+            lost: judged.writes_lost,
+            recovery_cuts: judged.recovery_cuts,
+            lives: vec![Life {
+                cycle: at,
+                tear_seed,
+                recovered_epoch: judged.recovered_epoch,
+                judged_by_epoch: judged.judged_by_epoch,
+                verdict: judged.verdict,
+            }],
+            generations,
+            depends_on_timing: false,
+            first_difference: None,
+            resumed_output: None,
+            resumed_cycles: None,
+        };
+        if let Some(image) = judged.image
+            && D::SAVES_CONTEXTS
+        {
+            let plan = Plan {
+                generations,
+                later_cuts: &self.request.later_cuts,
+            };
+            let sequel = lives.go_on(machine, golden, image, &result.lives[0], &plan)?;
+            token.later_cuts.clone_from(&sequel.later_cuts);
+            result.take(sequel, self.request.at.is_some());
+        }
+        result.token = token.encode();
+        Ok(result)
+    }
+
+    /// How often the power is cut in a row, each time in the machine that has come back; 0 if nobody
+    /// goes on after this cut.
+    fn generations(&self, index: usize) -> u32 {
+        match (self.resumes.get(&index), self.request.generations) {
+            (None, _) => 0,
+            (Some(_), Some(generations)) => generations,
+            (Some(true), None) => GENERATIONS,
+            (Some(false), None) => 1,
+        }
+    }
+
+    fn token(&self, at: Cycles, tear_seed: u64, generations: u32) -> Token {
+        Token {
+            request: Request {
+                resume: Some(if generations > 0 {
+                    Resume::All
+                } else {
+                    Resume::None
+                }),
+                generations: (generations > 1).then_some(generations),
+                ..self.request.clone()
+            },
+            at,
+            tear_seed,
+            later_cuts: Vec::new(),
+            checked: self.prepared.check.is_some(),
+            config_hash: self.prepared.configuration.hash(),
+            given: self.prepared.digests(),
+            reads: self.survey.named.reads.clone(),
+            build: BUILD.into(),
+        }
+    }
+
+    /// The primary is lost at a cut, after any of the bytes that it had sent: the replica must hold an
+    /// epoch as it was, no newer than the primary's own recovery finds. Where the cut is resumed, the
+    /// replica gets the rest and is resumed, too.
+    fn lose_primary<D: Design>(
+        lives: &Lives,
+        machine: &Machine<D>,
+        golden: &Golden,
+        follower: &mut Follower,
+        result: &mut CutResult,
+    ) -> Result<(), Error> {
+        follower.follow(machine)?;
+        let cut = result.lives[0].clone();
+        let mut random = Random::new(cut.tear_seed ^ 0x0072_6570_6c69_6361);
+        // Half of the time between two records, where little is missing and all of it matters.
+        let ends = follower.record_ends();
+        let came = if ends.is_empty() || random.below(2) == 0 {
+            random.below(follower.on_the_way() as u64 + 1) as usize
+        } else {
+            ends[random.below(ends.len() as u64) as usize]
+        };
+        follower.receive(came)?;
+        let held = follower.holds();
+        result.replica_epoch = held.map(|(epoch, _)| epoch);
+        let wrong = held.and_then(|(epoch, digest)| {
+            if result
+                .recovered_epoch
+                .is_some_and(|recovered| epoch > recovered)
+            {
+                return Some(format!("holds epoch {epoch}, which the primary lost"));
+            }
+            let as_it_was = golden.digest(epoch) == Some(digest);
+            (!as_it_was).then(|| format!("holds memory that is not as at the end of epoch {epoch}"))
+        });
+        let wrong = wrong.filter(|_| lives.prepared.workload.blind != Some(Blind::Replica));
+        if let (Some(wrong), Verdict::Verified) = (wrong, result.verdict) {
+            result.verdict = Verdict::ReplicaDiffers;
+            result.message = Some(format!("the replica {wrong}"));
+        }
+        if !result.resumed || result.verdict != Verdict::Verified {
+            return Ok(());
+        }
+        follower.receive(follower.on_the_way())?;
+        if let Some((epoch, _)) = follower.holds() {
+            let host = |source| Error::Host {
+                what: "copying a replica".into(),
+                source,
+            };
+            let memory = follower.memory().map_err(host)?;
+            let sequel = lives.go_on_from_replica(machine, memory, epoch, &cut)?;
+            result.depends_on_timing |= sequel.depends_on_timing;
+            if let Some((_, difference)) = sequel.failure {
+                result.verdict = Verdict::ReplicaDiffers;
+                result.message = Some(format!("the replica, {difference}"));
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,177 @@
+//! A campaign of power cuts: survey, schedule, cut, judge, resume.
+//!
+//! 1. The *survey* runs the program once, uncut: its output is the golden output, its length bounds
+//!    the schedule, and it notes when design states and persistence events occurred.
+//! 2. The *schedule* chooses the cycles.
+//! 3. *Cutting* runs the program again, pausing at each chosen cycle; the state hash at its end must
+//!    equal the survey's, which makes every campaign a determinism check too. Several jobs cut
+//!    disjoint subsets of the same schedule; results do not depend on how many there are.
+//! 4. *Resuming* boots a machine from a recovered image and lets it live on ([`crate::lives`]): to the
+//!    end, or to the next cut.
+
+use std::sync::atomic::{AtomicU64, AtomicUsize};
+
+use perdure_designs::Design;
+
+use crate::error::Error;
+use crate::lives::Lives;
+use crate::mistakes::Blind;
+use crate::observer::Observer;
+use crate::request::{Prepared, Request, Schedule};
+use crate::verify::{self, FirstDifference, Verdict, first_difference};
+
+mod cutter;
+mod report;
+mod schedule;
+mod survey;
+
+pub use report::{Campaign, CutResult};
+pub use survey::Survey;
+pub(crate) use survey::survey;
+
+use cutter::{Cutter, JobResult};
+use schedule::{choose, resumed_indices};
+
+/// Failures that are looked at byte by byte until one shows a difference.
+const EXPLANATIONS: usize = 5;
+
+/// Runs the whole campaign of a request.
+pub fn run<D: Design>(
+    request: &Request,
+    prepared: &Prepared,
+    bug: Option<&'static str>,
+    observer: &dyn Observer,
+) -> Result<Campaign, Error> {
+    let schedule = request.schedule.unwrap_or(Schedule::Random);
+    let survey = survey::<D>(prepared, bug, schedule, request.at, observer)?;
+    if let Some((before, same_build)) = &request.reads
+        && let Some(difference) = survey.named.difference(before, *same_build)
+    {
+        return Err(Error::Request(format!(
+            "since the token was made, what the program reads is another: {difference}"
+        )));
+    }
+    let seed = request.seed.unwrap_or(1);
+    let cycles = choose(request, schedule, &survey, seed)?;
+    let resumes = resumed_indices(request, cycles.len(), seed);
+    let jobs = request.jobs.unwrap_or(1).clamp(1, cycles.len().max(1));
+    let done = AtomicU64::new(0);
+    let first_failure = AtomicUsize::new(usize::MAX);
+    let job = |job: usize| {
+        let mine: Vec<usize> = (job..cycles.len()).step_by(jobs).collect();
+        let cutter = Cutter {
+            request,
+            prepared,
+            bug,
+            survey: &survey,
+            cycles: &cycles,
+            resumes: &resumes,
+            seed,
+            done: &done,
+            first_failure: &first_failure,
+            observer,
+        };
+        cutter.run::<D>(&mine)
+    };
+    let finished: Vec<Result<JobResult, Error>> = if jobs == 1 {
+        vec![job(0)]
+    } else {
+        std::thread::scope(|scope| {
+            let handles: Vec<_> = (0..jobs)
+                .map(|index| {
+                    std::thread::Builder::new()
+                        .stack_size(16 << 20)
+                        .spawn_scoped(scope, move || job(index))
+                })
+                .collect();
+            handles
+                .into_iter()
+                .map(|handle| match handle {
+                    Ok(handle) => handle
+                        .join()
+                        .unwrap_or_else(|_| Err(Error::Defect("a cutting thread failed".into()))),
+                    Err(source) => Err(Error::Host {
+                        what: "starting a thread (--jobs)".into(),
+                        source,
+                    }),
+                })
+                .collect()
+        })
+    };
+    let mut results = Vec::new();
+    let mut interrupted = false;
+    let mut deterministic = true;
+    let mut paths = Vec::new();
+    for one in finished {
+        let one = one?;
+        results.extend(one.results);
+        interrupted |= one.interrupted;
+        deterministic &= one.state_hash.is_none_or(|hash| hash == survey.state_hash);
+        paths = if paths.is_empty() { one.paths } else { paths };
+    }
+    results.sort_by_key(|(index, _)| *index);
+    let first_failure = first_failure.into_inner();
+    results.retain(|(index, _)| *index <= first_failure);
+    let mut results: Vec<CutResult> = results.into_iter().map(|(_, result)| result).collect();
+    let blind = prepared.workload.blind;
+    if !deterministic && blind != Some(Blind::Determinism) {
+        return Err(Error::Defect(
+            "two runs of the same program ended in different states".into(),
+        ));
+    }
+    // A byte-by-byte comparison explains the first failure that has one; the others have tokens.
+    let explicable = results.iter_mut().filter(|one| {
+        matches!(
+            one.verdict,
+            Verdict::Lost
+                | Verdict::MemoryDiffers
+                | Verdict::NotConverged
+                | Verdict::OlderThanAnnounced
+        )
+    });
+    let lives = Lives {
+        prepared,
+        bug,
+        uncut: &survey.uncut,
+        check: None,
+        recovery_steps: 0,
+        observer,
+        progress: &|| (),
+    };
+    let explained = if prepared.until_failure {
+        0
+    } else {
+        EXPLANATIONS
+    };
+    for failed in explicable.take(explained) {
+        failed.first_difference = explain::<D>(&lives, failed)?;
+        if failed.first_difference.is_some() {
+            break;
+        }
+    }
+    Ok(Campaign {
+        results,
+        paths,
+        survey,
+        interrupted,
+        deterministic,
+    })
+}
+
+/// Runs once more to the last cut of a result, this time with a whole image of the epoch it is judged
+/// by.
+fn explain<D: Design>(lives: &Lives, failed: &CutResult) -> Result<Option<FirstDifference>, Error> {
+    let Some((cut, before)) = failed.lives.split_last() else {
+        return Ok(None);
+    };
+    let mut machine = lives.restored::<D>(before)?;
+    let epoch = cut.judged_by_epoch;
+    let expected = verify::image_of_epoch(&mut machine, epoch, cut.cycle)?;
+    Ok(first_difference(
+        &mut machine,
+        &expected,
+        epoch,
+        cut.cycle,
+        cut.tear_seed,
+    ))
+}

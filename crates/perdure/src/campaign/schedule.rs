@@ -1,0 +1,123 @@
+//! The schedule: at which cycles the power is cut, and which of these cuts are resumed.
+//!
+//! Always true here: the same survey, request and seed give the same schedule, in order of cycles.
+
+use std::collections::BTreeMap;
+
+use perdure_hardware::random::Random;
+use perdure_hardware::time::Cycles;
+
+use super::survey::Survey;
+use crate::error::Error;
+use crate::request::{Request, Resume, Schedule};
+
+/// Cuts that `every-event` makes at most, unless told otherwise.
+const MOST_EVENTS: usize = 200_000;
+
+/// The cycles at which a request cuts.
+pub(super) fn choose(
+    request: &Request,
+    schedule: Schedule,
+    survey: &Survey,
+    seed: u64,
+) -> Result<Vec<Cycles>, Error> {
+    if let Some(at) = request.at {
+        if at > survey.uncut.end {
+            return Err(Error::Request(format!(
+                "--at {at}: beyond the end of the run, which is at cycle {}",
+                survey.uncut.end
+            )));
+        }
+        return Ok(vec![at]);
+    }
+    let cuts = request.cuts.unwrap_or(100);
+    if cuts == 0 && schedule != Schedule::EveryEvent {
+        return Err(Error::Request("--cuts 0: must be at least 1".into()));
+    }
+    let mut random = Random::new(seed);
+    let mut cycles = match schedule {
+        Schedule::Random => (0..cuts)
+            .map(|_| 1 + random.below(survey.uncut.end))
+            .collect(),
+        Schedule::NearEvents if !survey.events.is_empty() => {
+            let events = &survey.events;
+            let near = |random: &mut Random| {
+                let event = events[random.below(events.len() as u64) as usize];
+                (event + random.below(3)).saturating_sub(1)
+            };
+            let moments = (0..cuts).map(|_| near(&mut random).clamp(1, survey.uncut.end));
+            moments.collect()
+        }
+        Schedule::NearEvents => (0..cuts)
+            .map(|_| 1 + random.below(survey.uncut.end))
+            .collect(),
+        Schedule::EveryEvent => {
+            let most = request.cuts.map_or(MOST_EVENTS, |cuts| cuts as usize);
+            if survey.events.len() > most {
+                return Err(Error::Request(format!(
+                    "--schedule every-event: this run has {} distinct persistence events, more than {most}; shorten the run, raise --cuts, or take stratified or random",
+                    survey.events.len()
+                )));
+            }
+            survey.events.clone()
+        }
+        Schedule::Stratified => stratified(survey, cuts, &mut random),
+    };
+    cycles.sort_unstable();
+    Ok(cycles)
+}
+
+/// Round-robin over the strata (design state × 4 KiB code page), a random moment in each.
+fn stratified(survey: &Survey, cuts: u64, random: &mut Random) -> Vec<Cycles> {
+    let mut strata: BTreeMap<(&str, u64), Vec<(Cycles, Cycles)>> = BTreeMap::new();
+    for (index, sample) in survey.samples.iter().enumerate() {
+        let end = survey
+            .samples
+            .get(index + 1)
+            .map_or(survey.uncut.end, |next| next.time);
+        let length = end.saturating_sub(sample.time).max(1);
+        strata
+            .entry((sample.phase, sample.pc >> 12))
+            .or_default()
+            .push((sample.time, length));
+    }
+    let strata: Vec<_> = strata.into_values().collect();
+    if strata.is_empty() {
+        return (0..cuts)
+            .map(|_| 1 + random.below(survey.uncut.end))
+            .collect();
+    }
+    (0..cuts as usize)
+        .map(|index| {
+            let stratum = &strata[index % strata.len()];
+            let (start, length) = stratum[random.below(stratum.len() as u64) as usize];
+            (start + random.below(length)).clamp(1, survey.uncut.end)
+        })
+        .collect()
+}
+
+/// Which cuts are resumed, and which of these are cut again in their later lives by default: every
+/// second one.
+pub(super) fn resumed_indices(request: &Request, cuts: usize, seed: u64) -> BTreeMap<usize, bool> {
+    if request.stop_after.is_some() || request.is_measured() {
+        return BTreeMap::new();
+    }
+    let resumed: Vec<usize> = match request.resume.unwrap_or(Resume::Sample) {
+        Resume::None => Vec::new(),
+        Resume::All => (0..cuts).collect(),
+        Resume::Sample => {
+            let wanted = (cuts / 20).max(5).min(cuts);
+            let mut random = Random::new(seed ^ 0x7265_7375_6d65);
+            // One from each of `wanted` equal parts of the schedule.
+            (0..wanted)
+                .map(|part| {
+                    let (start, end) = (part * cuts / wanted, (part + 1) * cuts / wanted);
+                    start + random.below((end - start) as u64) as usize
+                })
+                .collect()
+        }
+    };
+    (resumed.into_iter().enumerate())
+        .map(|(place, index)| (index, place % 2 == 1))
+        .collect()
+}

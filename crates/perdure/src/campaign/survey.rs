@@ -1,0 +1,129 @@
+//! The survey: the run that nobody cuts, watched for what schedules go by.
+//!
+//! Always true here: looking changes nothing, so this run is the one that every cut is measured against.
+
+use perdure_designs::Design;
+use perdure_hardware::time::Cycles;
+
+use crate::error::Error;
+use crate::lives::Uncut;
+use crate::machine::{Machine, Pause};
+use crate::observer::{Observer, run_on};
+use crate::reads;
+use crate::report::state_hash;
+use crate::request::{Prepared, Schedule};
+
+/// Where the design was, and where the program, at some time.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sample {
+    pub(super) time: Cycles,
+    pub(super) phase: &'static str,
+    pub(super) pc: u64,
+}
+
+/// What the survey found.
+pub struct Survey {
+    /// What its end is compared with.
+    pub uncut: Uncut,
+    pub(super) state_hash: String,
+    pub(super) samples: Vec<Sample>,
+    pub(super) events: Vec<Cycles>,
+    /// What the run has read of the host.
+    pub named: reads::Named,
+}
+
+/// Runs the program once, uncut.
+pub(crate) fn survey<D: Design>(
+    prepared: &Prepared,
+    bug: Option<&'static str>,
+    schedule: Schedule,
+    at: Option<Cycles>,
+    observer: &dyn Observer,
+) -> Result<Survey, Error> {
+    let mut machine = Machine::<D>::boot(
+        &prepared.configuration,
+        &prepared.workload,
+        prepared.engine,
+        bug,
+    )?;
+    machine.hardware.enforce_contract();
+    let mut samples = Vec::new();
+    let wants_events =
+        matches!(schedule, Schedule::EveryEvent | Schedule::NearEvents) && at.is_none();
+    if wants_events {
+        machine.hardware.memory.persistence_times = Some(Vec::new());
+    }
+    if schedule == Schedule::Stratified && at.is_none() {
+        let mut interval = 1000;
+        let mut next = interval;
+        machine.phase_changes = Some(Vec::new());
+        loop {
+            match machine.run(next)? {
+                Pause::Finished => break,
+                Pause::EpochEnded(_) => {}
+                Pause::Time => {
+                    samples.push(Sample {
+                        time: next,
+                        phase: machine.design.phase(),
+                        pc: machine.location().0,
+                    });
+                    if samples.len() >= 16_384 {
+                        // Twice as far apart from here on, and back to here.
+                        let mut keep = false;
+                        samples.retain(|_| {
+                            keep = !keep;
+                            keep
+                        });
+                        interval *= 2;
+                    }
+                    next += interval;
+                    if observer.interrupted() {
+                        return Err(Error::Request("interrupted during the survey".into()));
+                    }
+                }
+            }
+        }
+        let changes = machine.phase_changes.take().unwrap_or_default();
+        samples.extend(
+            changes
+                .into_iter()
+                .map(|(time, phase, pc)| Sample { time, phase, pc }),
+        );
+        samples.sort_by_key(|sample| sample.time);
+    } else {
+        let progress = |machine: &Machine<D>| {
+            observer.progress(
+                machine.retired(),
+                0,
+                "instructions",
+                "survey: the uncut run",
+            );
+        };
+        if run_on(&mut machine, Cycles::MAX - 1, observer, |_, _| {}, progress)?.is_none() {
+            return Err(Error::Request(
+                "interrupted during the survey; nothing was cut yet".into(),
+            ));
+        }
+    }
+    let mut events = machine
+        .hardware
+        .memory
+        .persistence_times
+        .take()
+        .unwrap_or_default();
+    events.sort_unstable();
+    events.dedup();
+    let end = machine.time().max(machine.hardware.memory.quiet_at());
+    events.retain(|&time| time > 0 && time <= end);
+    Ok(Survey {
+        named: reads::Named::of(&machine.kernel().host_view()),
+        state_hash: state_hash(&machine),
+        uncut: Uncut {
+            end,
+            status: machine.ended().map(|ended| ended.report.status),
+            outside: machine.outside,
+        },
+        samples,
+        events,
+    })
+}

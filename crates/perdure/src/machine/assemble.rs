@@ -1,0 +1,246 @@
+//! Assembling a machine: the substrate, the design, the kernel and the harts, for a program that boots or
+//! one that goes on.
+//!
+//! Always true here: what a machine is at its start follows from the configuration, the workload and, if
+//! it goes on, from the image alone.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use perdure_designs::layout::Layout;
+use perdure_designs::{Design, Promise};
+use perdure_hardware::arena::Arena;
+use perdure_hardware::hierarchy::Hardware;
+use perdure_hardware::line::LINE_BYTES;
+use perdure_hardware::specification::{Inclusion, Specification};
+use perdure_hardware::time::Cycles;
+use perdure_linux::{Kernel, Restart};
+use perdure_riscv::fast;
+
+use super::epochs::EVENT_EPOCH_CYCLES;
+use super::{Engine, HartState, Machine};
+use crate::configuration::{Configuration, Counted};
+use crate::context::{HartContext, MachineRecord, RECORD_BYTES, SavedAt};
+use crate::error::Error;
+use crate::mistakes::{Blind, Mistake};
+use crate::outside::Outside;
+use crate::port::BootPort;
+use crate::progress::Unpersisted;
+use crate::region::{Meter, Region};
+use crate::watch::{Burst, Lengths, Watch, Watched};
+
+/// A program and the world it sees.
+#[derive(Clone, Debug)]
+pub struct Workload {
+    /// For the kernel; frames, harts and costs are filled in from the configuration.
+    pub kernel: perdure_linux::Configuration,
+    /// Stop after so many instructions of all harts together.
+    pub stop_after: Option<u64>,
+    /// Measure a part of the run, and stop after it.
+    pub region: Option<Region>,
+    /// What to watch.
+    pub watch: Option<Watched>,
+    /// A mistake to plant in the machine.
+    pub mistake: Option<Mistake>,
+    /// A check that the judge leaves out.
+    pub blind: Option<Blind>,
+}
+
+/// What a machine is put together from.
+pub(super) struct Parts {
+    pub(super) layout: Layout,
+    pub(super) hardware: Hardware,
+    pub(super) kernel: Kernel,
+    pub(super) contexts: Vec<HartContext>,
+    pub(super) saved_image: Vec<u8>,
+    pub(super) saved_contexts: Vec<Vec<u8>>,
+    pub(super) skipped_ns: u64,
+    /// Local time from which the harts go on.
+    pub(super) start: Cycles,
+    pub(super) programs: usize,
+}
+
+impl<D: Design> Machine<D> {
+    /// Boots a program: epoch 0 is its first instruction, durable in NVM.
+    pub fn boot(
+        configuration: &Arc<Configuration>,
+        workload: &Workload,
+        engine: Engine,
+        bug: Option<&'static str>,
+    ) -> Result<Self, Error> {
+        let specification = configuration.specification.clone();
+        let harts = specification.harts;
+        let layout = Layout::new(harts, specification.nvm.bytes);
+        let arena = Arena::new(specification.nvm.bytes).map_err(|source| Error::Host {
+            what: format!(
+                "reserving {} bytes of simulated NVM (nvm.bytes)",
+                specification.nvm.bytes
+            ),
+            source,
+        })?;
+        reserve_directory(&specification)?;
+        let contexts = layout.contexts.start..layout.kernel.end;
+        let mut hardware = Hardware::new(specification, arena, contexts);
+        hardware.memory.interleave_home(layout.protected());
+        let kernel_configuration = perdure_linux::Configuration {
+            frames: layout.frames.clone(),
+            harts,
+            caches: configuration.caches(),
+            random_seed: configuration.kernel.random_seed,
+            clock_start_ns: configuration.kernel.clock_start_ns,
+            output_limit_bytes: configuration.kernel.output_limit_bytes,
+            host_limit_bytes: configuration.kernel.host_limit_bytes,
+            image_room_bytes: layout.kernel.end - layout.kernel.start,
+            stack_bytes: configuration.kernel.stack_bytes,
+            ..workload.kernel.clone()
+        };
+        let mut kernel = Kernel::boot(kernel_configuration, &mut BootPort(&mut hardware))?;
+        let mut contexts = vec![HartContext::default(); harts];
+        for (index, context) in contexts.iter_mut().enumerate() {
+            context.running =
+                kernel.schedule(index, &mut context.hart, &mut BootPort(&mut hardware));
+        }
+        let mut saved_image = Vec::new();
+        let mut saved_contexts = Vec::new();
+        if D::SAVES_CONTEXTS {
+            saved_image = kernel.save();
+            let record = MachineRecord::new(0, &saved_image, 0);
+            let arena = &mut hardware.memory.arena;
+            arena.write(layout.kernel.start, &saved_image);
+            arena.write(layout.context(harts), &record.encode());
+            saved_contexts = contexts
+                .iter()
+                .map(|context| context.encode(SavedAt::default()))
+                .collect();
+            for (index, context) in saved_contexts.iter().enumerate() {
+                arena.write(layout.context(index), context);
+            }
+        }
+        let parts = Parts {
+            layout,
+            hardware,
+            kernel,
+            contexts,
+            saved_image,
+            saved_contexts,
+            skipped_ns: 0,
+            start: 0,
+            programs: workload.kernel.programs.len(),
+        };
+        let stop_after = workload.stop_after;
+        let mut machine = Self::assemble(configuration, parts, 0, stop_after, engine, bug)?;
+        machine.blind = workload.blind;
+        machine.mistake = (workload.mistake).filter(|mistake| !mistake.strikes_only_resumed());
+        if machine.mistake == Some(Mistake::Drifts) {
+            static RUNS: AtomicU64 = AtomicU64::new(0);
+            machine.hardware.cores[0].stalls += 977 * RUNS.fetch_add(1, Ordering::Relaxed);
+        }
+        machine.restart = workload.kernel.restart != Restart::Never;
+        machine.meter = Meter::new(workload.kernel.programs.len(), workload.region);
+        if let Some(watched) = &workload.watch {
+            machine.lengths = Lengths::new(&configuration.epoch, watched.burst)?;
+            let space = machine.harts[0].space;
+            machine.watch = watched.resolve(&machine.kernel, space)?;
+        }
+        machine.look_at_region(0);
+        Ok(machine)
+    }
+
+    pub(super) fn assemble(
+        configuration: &Arc<Configuration>,
+        mut parts: Parts,
+        epoch: u64,
+        stop_after: Option<u64>,
+        engine: Engine,
+        bug: Option<&'static str>,
+    ) -> Result<Self, Error> {
+        let parameters = configuration.parameters::<D>()?;
+        let design = D::start(&parameters, &parts.layout, &mut parts.hardware, epoch, bug)
+            .map_err(|problem| Error::Configuration(problem.to_string()))?;
+        // A hart's clock is `retired + stalls`. Recovered harts have a past, and the machine's time goes
+        // on from the longest one.
+        let start = parts.start;
+        for (core, context) in parts.hardware.cores.iter_mut().zip(&parts.contexts) {
+            core.stalls = start - context.hart.retired;
+        }
+        let slice_end = start + configuration.scheduling.slice_cycles;
+        let harts = parts
+            .contexts
+            .into_iter()
+            .map(|context| HartState {
+                epoch_start: context.hart.retired,
+                epoch_start_stores: 0,
+                counted: context.hart.retired,
+                space: context.running.map(|running| running.space),
+                context,
+                blocks: fast::BlockCache::default(),
+                pending: None,
+                waits_for: None,
+                slice_end,
+            })
+            .collect();
+        if configuration.epoch.cycles > 0 {
+            let first = start + configuration.epoch.cycles;
+            parts.hardware.events.schedule(first, EVENT_EPOCH_CYCLES);
+        }
+        let record = parts.layout.context(parts.hardware.cores.len());
+        let saved_record = parts.hardware.memory.arena.slice(record, RECORD_BYTES);
+        let saved_record = saved_record.to_vec();
+        let mut machine = Self {
+            configuration: Arc::clone(configuration),
+            layout: parts.layout,
+            hardware: parts.hardware,
+            design,
+            kernel: parts.kernel,
+            harts,
+            engine,
+            turn: None,
+            epoch_began: start,
+            epoch_due: None,
+            lengths: Lengths::new(&configuration.epoch, Burst::default())?,
+            counts_all: configuration.epoch.counted == Counted::All
+                && D::PROMISE != Promise::CausalCut,
+            watch: Watch::default(),
+            saved_image: parts.saved_image,
+            saved_contexts: parts.saved_contexts,
+            saved_record,
+            kernel_epoch: epoch + 1,
+            kernel_changed: true,
+            mappings_epoch: 0,
+            skipped_ns: parts.skipped_ns,
+            next_deadline_ns: None,
+            stop_after: stop_after.unwrap_or(u64::MAX),
+            restart: false,
+            meter: Meter::new(parts.programs, None),
+            ended: None,
+            finished: false,
+            held_files: Vec::new(),
+            outside: Outside::new(configuration.kernel.output_memory_bytes),
+            phase_changes: None,
+            notes: None,
+            epoch_end: None,
+            progress: None,
+            unpersisted: Unpersisted::default(),
+            bug,
+            mistake: None,
+            blind: None,
+        };
+        machine.next_deadline_ns = machine.kernel.next_deadline_ns();
+        Ok(machine)
+    }
+}
+
+/// Refuses an NVM whose directory, a word for each line, this host has no room for: reserving it
+/// later would end the process.
+fn reserve_directory(specification: &Specification) -> Result<(), Error> {
+    let words = usize::try_from(specification.nvm.bytes / LINE_BYTES as u64).unwrap_or(usize::MAX);
+    if specification.llc.inclusion != Inclusion::NonInclusive {
+        return Ok(());
+    }
+    Vec::<u64>::new().try_reserve_exact(words).map_err(|why| {
+        Error::Configuration(format!(
+            "nvm.bytes = {}: this host has no room for the directory of a last-level cache that is not inclusive ({why})",
+            specification.nvm.bytes
+        ))
+    })
+}

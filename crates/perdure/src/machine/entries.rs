@@ -1,0 +1,240 @@
+//! Entries to the kernel: for a system call, a fault, the end of a time slice, a deadline; and time that
+//! passes while nobody runs.
+//!
+//! Always true here: whatever follows from an entry (mappings that changed, threads that became ready,
+//! programs that ended) has happened before the next instruction of any hart.
+
+use perdure_designs::{Design, Urgency};
+use perdure_hardware::time::Cycles;
+use perdure_linux::{Exception, Kernel, Machine as _, Outcome};
+use perdure_riscv::Exit;
+
+use super::{Ended, Machine};
+use crate::context::SavedAt;
+use crate::error::Error;
+use crate::mistakes::Mistake;
+use crate::port::{Changed, KernelPort};
+
+impl<D: Design> Machine<D> {
+    /// Calls the kernel on behalf of a hart, then does what any kernel entry can make necessary.
+    fn enter_kernel<R>(
+        &mut self,
+        hart: usize,
+        cycles: u64,
+        call: impl FnOnce(&mut Kernel, &mut perdure_riscv::Hart, &mut KernelPort) -> R,
+    ) -> R {
+        let clock = self.virtual_clock(hart);
+        self.kernel_comes_up_to_date(hart);
+        let mut changed = Changed::default();
+        let (before, rest) = self.harts.split_at_mut(hart);
+        let (own, after) = rest.split_first_mut().expect("the hart exists");
+        let registers = &mut own.context.hart;
+        let others = |other: usize| {
+            let state = match other.checked_sub(hart + 1) {
+                Some(place) => after.get(place),
+                None => before.get(other),
+            };
+            state.map_or(0, |state| state.context.hart.retired)
+        };
+        let mut port = KernelPort {
+            hardware: &mut self.hardware,
+            design: &mut self.design,
+            hart,
+            retired: registers.retired,
+            clock,
+            others: &others,
+            changed: &mut changed,
+        };
+        port.charge(cycles);
+        let result = call(&mut self.kernel, registers, &mut port);
+        self.hardware.cores[hart].reservation = None;
+        self.kernel_changed = true;
+        if changed.mappings {
+            self.mappings_epoch = self.kernel_epoch;
+        }
+        if changed.code {
+            for state in &mut self.harts {
+                state.blocks.flush();
+            }
+        }
+        self.next_deadline_ns = self.kernel.next_deadline_ns();
+        result
+    }
+
+    pub(super) fn handle(&mut self, hart: usize, exit: Exit) {
+        let costs = &self.configuration.kernel;
+        let (system_call, page_fault) = (costs.system_call_cycles, costs.page_fault_cycles);
+        let exception = |exception| {
+            move |kernel: &mut Kernel,
+                  registers: &mut perdure_riscv::Hart,
+                  port: &mut KernelPort| {
+                kernel.exception(hart, registers, exception, port)
+            }
+        };
+        let outcome = match exit {
+            Exit::Limit => return,
+            Exit::EnvironmentCall => {
+                self.enter_kernel(hart, system_call, |kernel, registers, port| {
+                    kernel.system_call(hart, registers, port)
+                })
+            }
+            Exit::Fault(_) if self.hardware.cores[hart].ahead.is_some() => {
+                return self.catch_up(hart);
+            }
+            Exit::Fault(fault) => self.enter_kernel(hart, page_fault, |kernel, registers, port| {
+                kernel.fault(hart, registers, fault, port)
+            }),
+            Exit::Breakpoint => {
+                self.enter_kernel(hart, page_fault, exception(Exception::Breakpoint))
+            }
+            Exit::Misaligned { address, .. } => self.enter_kernel(
+                hart,
+                page_fault,
+                exception(Exception::Misaligned { address }),
+            ),
+            Exit::Illegal { bits } => {
+                self.enter_kernel(hart, page_fault, exception(Exception::Illegal { bits }))
+            }
+        };
+        self.follow(hart, outcome);
+    }
+
+    fn follow(&mut self, hart: usize, outcome: Outcome) {
+        match outcome {
+            Outcome::Continue => self.adopt(hart, self.kernel.running(hart)),
+            Outcome::Blocked => {
+                self.harts[hart].context.running = None;
+                self.turn = None;
+            }
+            Outcome::Commit => {
+                self.turn = None;
+                self.harts[hart].waits_for = Some(self.design.executing_epoch());
+                self.epoch_due = Some((hart, Urgency::OutputCommit));
+            }
+            Outcome::Exited { .. } => self.programs_ended(hart),
+        }
+        if self.meter.follows_threads() {
+            self.meter.threads = self.kernel.threads_of_programs();
+            self.look_at_region(self.clock(hart));
+        }
+        if D::PROMISE == perdure_designs::Promise::Nothing {
+            // Nothing holds output back.
+            let epoch = self.design.executing_epoch();
+            self.kernel.seal(epoch);
+            self.let_out(epoch, Mistake::GarblesOutput);
+        }
+        self.schedule_idle_harts(self.clock(hart));
+    }
+
+    fn programs_ended(&mut self, hart: usize) {
+        let mut report = self
+            .kernel
+            .exited()
+            .expect("the kernel said that all programs ended")
+            .clone();
+        if self.mistake == Some(Mistake::LosesStatus) {
+            report.status = 0;
+        }
+        self.look_at_region(self.clock(hart));
+        let epoch = self.design.executing_epoch();
+        self.ended = Some(Ended {
+            report,
+            at: self.clock(hart),
+            epoch,
+        });
+        self.turn = None;
+        self.epoch_due = Some((hart, Urgency::OutputCommit));
+    }
+
+    pub(super) fn end_slice(&mut self, hart: usize) {
+        self.harts[hart].slice_end = self.clock(hart) + self.configuration.scheduling.slice_cycles;
+        let outcome = self.enter_kernel(hart, 0, |kernel, registers, port| {
+            kernel.preempt(hart, registers, port)
+        });
+        self.follow(hart, outcome);
+    }
+
+    fn schedule_idle_harts(&mut self, now: Cycles) {
+        for hart in 0..self.harts.len() {
+            if self.harts[hart].context.running.is_some() || !self.kernel.has_ready() {
+                continue;
+            }
+            // An idle hart's clock stood still.
+            let behind = now.saturating_sub(self.clock(hart));
+            self.hardware.cores[hart].stalls += behind;
+            let furthest = self
+                .harts
+                .iter()
+                .map(|state| state.context.progress())
+                .max();
+            let context = &mut self.harts[hart].context;
+            context.idle = furthest.unwrap_or(0) - context.hart.retired;
+            let running = self.enter_kernel(hart, 0, |kernel, registers, port| {
+                kernel.schedule(hart, registers, port)
+            });
+            self.adopt(hart, running);
+            self.harts[hart].slice_end =
+                self.clock(hart) + self.configuration.scheduling.slice_cycles;
+        }
+    }
+
+    pub(super) fn wake_sleepers(&mut self, hart: usize) {
+        let Some(deadline) = self.next_deadline_ns else {
+            return;
+        };
+        let now_ns = self.clock_ns();
+        if now_ns < deadline {
+            return;
+        }
+        self.kernel.wake_sleepers(now_ns);
+        self.kernel_changed = true;
+        self.next_deadline_ns = self.kernel.next_deadline_ns();
+        if self.kernel.exited().is_some() && self.ended.is_none() {
+            self.programs_ended(hart);
+        }
+        self.schedule_idle_harts(self.clock(hart));
+    }
+
+    pub(super) fn deadlock(&self) -> Error {
+        Error::Deadlock {
+            cycle: self.time(),
+            stopped: self.kernel.stopped_processes(),
+        }
+    }
+
+    /// When the first sleeper is due, if every hart is idle, in the machine's time and in the virtual
+    /// one; the end of time if something else will let a hart go on. Where nothing ever will, that is
+    /// an error: then there is no instruction, either, at which a run could be stopped.
+    pub(super) fn idle_until(&self) -> Result<(Cycles, u64), Error> {
+        let under_way = self.epoch_due.is_some() || self.ended.is_some();
+        if under_way || self.harts.iter().any(|hart| hart.context.running.is_some()) {
+            return Ok((Cycles::MAX, 0));
+        }
+        let change = self.kernel.next_change_ns();
+        let change_ns = change.ok_or_else(|| self.deadlock())?;
+        let clock = self.configuration.specification.clock();
+        let idle = clock.cycles(change_ns.saturating_sub(self.clock_ns()) as f64);
+        Ok((self.time().saturating_add(idle), change_ns))
+    }
+
+    /// Lets the time pass in which every hart is idle, up to the first sleeper's deadline.
+    pub(super) fn skip_idle_time(&mut self, wake_time: Cycles, change_ns: u64) {
+        self.skipped_ns += change_ns.saturating_sub(self.clock_ns());
+        self.hardware.cores[0].stalls += wake_time - self.clock(0);
+        self.wake_sleepers(0);
+    }
+
+    /// The virtual clock, between turns.
+    pub(crate) fn clock_ns(&self) -> u64 {
+        self.virtual_clock(0)
+            .nanoseconds(self.harts[0].context.hart.retired)
+    }
+
+    /// When a hart's context is saved: now.
+    pub(crate) fn saved_at(&self, hart: usize) -> SavedAt {
+        SavedAt {
+            clock_ns: self.clock_ns(),
+            cycles: self.clock(hart),
+        }
+    }
+}

@@ -1,0 +1,187 @@
+//! Timed events, and the ends of epochs that all harts share: when one is due, what is stored then, and
+//! when everybody goes on. Designs whose sharing groups have an epoch each: [`super::groups`].
+//!
+//! Always true here: an epoch ends between two instructions, and every context and the kernel's state as
+//! of that moment are stored before the design takes over.
+
+use perdure_designs::{Design, END_EPOCH, Promise, Urgency};
+use perdure_hardware::line::LINE_BYTES;
+use perdure_hardware::time::Cycles;
+use perdure_linux::Machine as _;
+
+use super::Machine;
+use crate::context::MachineRecord;
+use crate::error::Error;
+use crate::mistakes::Mistake;
+use crate::port::{Changed, KernelPort};
+
+/// Events with this bit are the machine's, the others the design's.
+const MACHINE_EVENT: u32 = 1 << 31;
+pub(super) const EVENT_EPOCH_CYCLES: u32 = MACHINE_EVENT;
+
+impl<D: Design> Machine<D> {
+    pub(super) fn fire(&mut self, time: Cycles) {
+        let Some((time, event)) = self.hardware.events.take_due(time) else {
+            return;
+        };
+        if event == EVENT_EPOCH_CYCLES {
+            if self.epoch_due.is_none() && self.ended.is_none() {
+                self.epoch_due = Some((0, Urgency::Routine));
+            }
+            let next = time + self.configuration.epoch.cycles;
+            self.hardware.events.schedule(next, EVENT_EPOCH_CYCLES);
+            return;
+        }
+        if event == END_EPOCH {
+            // One that was scheduled while the last epoch came to its end is stale.
+            if time < self.epoch_began {
+                return;
+            }
+            if self.epoch_due.is_none() && self.ended.is_none() {
+                self.epoch_due = Some((0, Urgency::Overflow));
+            }
+            return;
+        }
+        let before = self.design.announced_epoch();
+        let design = &mut self.design;
+        (self.hardware).asking("fired", time, |hardware| {
+            design.fired(hardware, event, time);
+        });
+        self.check_epochs();
+        self.note_phase(time);
+        if self.design.announced_epoch() != before {
+            self.announced(time);
+        }
+    }
+
+    /// Holds what the design says of its epochs against what it said before.
+    pub(crate) fn check_epochs(&mut self) {
+        // Who promises nothing lets everything out at once.
+        let promises = D::PROMISE != Promise::Nothing;
+        if !promises || !self.hardware.enforces_contract() {
+            return;
+        }
+        let announced = self.design.announced_epoch();
+        let executing = match self.oldest_epoch() {
+            Some(oldest) => oldest,
+            None => self.design.executing_epoch(),
+        };
+        self.hardware.hold_to_epochs(announced, executing);
+    }
+
+    /// An epoch ends: contexts are stored, the design takes over, everybody goes on.
+    pub(super) fn end_epoch(&mut self, hart: usize, urgency: Urgency) -> Result<u64, Error> {
+        if self.design.groups().is_some() {
+            return Ok(self.end_group_epoch(hart, urgency));
+        }
+        let epoch = self.design.executing_epoch();
+        self.seal(epoch, epoch);
+        if D::SAVES_CONTEXTS {
+            self.save_contexts(hart, epoch)?;
+        }
+        self.keep_kernel(epoch, epoch);
+        let before = self.time();
+        for hart in 0..self.harts.len() {
+            self.note_left(hart, epoch, before);
+        }
+        self.unpersisted.end(epoch, before);
+        let design = &mut self.design;
+        let now = (self.hardware).asking("end_epoch", before, |hardware| {
+            design.end_epoch(hardware, urgency, before)
+        });
+        let now = now.max(before);
+        self.check_epochs();
+        self.hardware.statistics.flush_stall_cycles += now - before;
+        self.hardware.statistics.epochs_committed += 1;
+        if urgency == Urgency::Overflow {
+            self.hardware.statistics.epochs_overflowed += 1;
+        }
+        if urgency == Urgency::OutputCommit {
+            self.hardware.statistics.epochs_forced += 1;
+            self.hold_files(epoch, epoch);
+        }
+        for (state, core) in self.harts.iter_mut().zip(&self.hardware.cores) {
+            state.epoch_start = state.context.hart.retired;
+            state.epoch_start_stores = core.stores;
+        }
+        self.epoch_began = now;
+        // Harts go on when the epoch has ended everywhere.
+        for index in 0..self.harts.len() {
+            if self.harts[index].context.running.is_some() {
+                let wait = now.saturating_sub(self.clock(index));
+                self.hardware.cores[index].stalls += wait;
+            }
+        }
+        self.announced(now);
+        Ok(epoch)
+    }
+
+    fn note_phase(&mut self, time: Cycles) {
+        let pc = self.location().0;
+        let phase = self.design.phase();
+        if let Some(changes) = &mut self.phase_changes
+            && changes.last().is_none_or(|(_, last, _)| *last != phase)
+        {
+            changes.push((time, phase, pc));
+        }
+    }
+
+    /// The kernel's state as of now, if its region has room for it; else what to do about it.
+    pub(crate) fn kernel_image(&self) -> Result<Vec<u8>, String> {
+        let image = self.kernel.save();
+        let room = self.layout.kernel.end - self.layout.kernel.start;
+        if image.len() as u64 <= room {
+            return Ok(image);
+        }
+        Err(format!(
+            "nvm.bytes is too small: the kernel's state takes {} bytes and its region has {room}",
+            image.len()
+        ))
+    }
+
+    fn save_contexts(&mut self, hart: usize, epoch: u64) -> Result<(), Error> {
+        let image = self.kernel_image().map_err(Error::Configuration)?;
+        let mut record = MachineRecord::new(epoch, &image, self.skipped_ns).encode();
+        record[LINE_BYTES] ^= u8::from(self.mistake == Some(Mistake::SavesDamagedRecord));
+        let old = std::mem::take(&mut self.saved_image);
+        let mut lines = 0;
+        for (index, line) in image.chunks(LINE_BYTES).enumerate() {
+            let start = index * LINE_BYTES;
+            if old.get(start..start + line.len()) != Some(line) {
+                lines += 1;
+                self.store_context(hart, self.layout.kernel.start + start as u64, line);
+            }
+        }
+        self.saved_image = image;
+        self.store_context(hart, self.layout.context(self.harts.len()), &record);
+        for index in 0..self.harts.len() {
+            self.keep_context(index, epoch, epoch);
+            if self.mistake == Some(Mistake::SavesOldContexts) && epoch.is_multiple_of(2) {
+                continue;
+            }
+            let bytes = self.harts[index].context.encode(self.saved_at(index));
+            lines += bytes.len().div_ceil(LINE_BYTES) as u64;
+            // A hart that runs nothing has stood still since it last did: another stores for it.
+            let idle = self.harts[index].context.running.is_none();
+            let storing = if idle { hart } else { index };
+            self.store_context(storing, self.layout.context(index), &bytes);
+        }
+        self.hardware.statistics.context_lines += lines + 2;
+        Ok(())
+    }
+
+    fn store_context(&mut self, hart: usize, address: u64, bytes: &[u8]) {
+        let clock = self.virtual_clock(hart);
+        let retired = self.harts[hart].context.hart.retired;
+        let mut port = KernelPort {
+            hardware: &mut self.hardware,
+            design: &mut self.design,
+            hart,
+            retired,
+            clock,
+            others: &|_| 0,
+            changed: &mut Changed::default(),
+        };
+        port.write(address, bytes);
+    }
+}

@@ -1,0 +1,241 @@
+//! The assembled machine: what it consists of, and what others may ask it.
+//!
+//! [`assemble`] and [`resume`] make one, [`run`] is its loop, [`entries`] what the kernel is called for,
+//! [`epochs`] and [`groups`] end epochs, [`output`] lets out what may leave, [`power`] turns it off, and
+//! [`kept`] is what onlookers have asked it to remember.
+//!
+//! Always true: whoever judges a machine stands outside it. It does not know that there is one.
+
+use std::sync::Arc;
+
+use perdure_designs::Design;
+use perdure_designs::Urgency;
+use perdure_designs::layout::{CONTEXT_BYTES, Layout};
+use perdure_hardware::hierarchy::Hardware;
+use perdure_hardware::statistics::Statistics;
+use perdure_hardware::time::Cycles;
+use perdure_linux::{ExitReport, Kernel, Release, Running, SpaceId};
+use perdure_riscv::{Exit, fast};
+
+use crate::configuration::Configuration;
+use crate::context::HartContext;
+use crate::mistakes::{Blind, Mistake};
+use crate::outside::Outside;
+use crate::port::FetchHint;
+use crate::progress::{Progress, Unpersisted};
+use crate::region::Meter;
+use crate::watch::{Lengths, Watch};
+
+mod assemble;
+mod entries;
+mod epochs;
+mod groups;
+mod kept;
+mod output;
+mod power;
+mod resume;
+mod run;
+
+pub use assemble::Workload;
+pub use kept::{EpochEnd, Noted};
+pub use resume::{Image, Resumption};
+
+/// Which engine runs the harts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Engine {
+    /// Pre-decoded blocks and the lookaside.
+    Fast,
+    /// Fetch, decode, execute, and every access through the caches: the reference.
+    Plain,
+}
+
+/// Why [`Machine::run`] came back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pause {
+    /// Everything up to the given time has happened.
+    Time,
+    /// An epoch has just ended; no hart has run since.
+    EpochEnded(u64),
+    /// Every program is over and its output has left the machine, or `stop_after` or the region's
+    /// end was reached.
+    Finished,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Turn {
+    hart: usize,
+    limit: Cycles,
+}
+
+pub(crate) struct HartState {
+    pub(crate) context: HartContext,
+    blocks: fast::BlockCache<FetchHint>,
+    /// The engine stopped for this and it is not handled yet.
+    pending: Option<Exit>,
+    /// The thread waits until this epoch is persisted.
+    waits_for: Option<u64>,
+    slice_end: Cycles,
+    /// Instructions that are counted for a program.
+    counted: u64,
+    /// The address space that the lookaside and the decoded blocks are of.
+    space: Option<SpaceId>,
+    /// `retired` when the epoch began, and how many stores the hart had made.
+    pub(crate) epoch_start: u64,
+    pub(crate) epoch_start_stores: u64,
+}
+
+/// How the program ended.
+#[derive(Clone, Debug)]
+pub struct Ended {
+    /// Exit code, or 128 + signal.
+    pub report: ExitReport,
+    /// Local time of the hart on which it ended.
+    pub at: Cycles,
+    /// The epoch that holds its end.
+    epoch: u64,
+}
+
+/// The machine under one design.
+pub struct Machine<D: Design> {
+    configuration: Arc<Configuration>,
+    /// The map of its NVM.
+    pub layout: Layout,
+    /// The substrate.
+    pub hardware: Hardware,
+    /// The design.
+    pub design: D,
+    pub(crate) kernel: Kernel,
+    pub(crate) harts: Vec<HartState>,
+    engine: Engine,
+    turn: Option<Turn>,
+    /// When the executing epoch began.
+    epoch_began: Cycles,
+    /// An epoch should end, but the design cannot take another one yet.
+    epoch_due: Option<(usize, Urgency)>,
+    /// How long epochs are now.
+    lengths: Lengths,
+    /// Stores of all harts together are counted, and not each hart's by itself.
+    counts_all: bool,
+    /// What shortens them for a while when it is stored to.
+    watch: Watch,
+    pub(crate) saved_image: Vec<u8>,
+    /// Of each hart, for designs with an epoch for each sharing group.
+    pub(crate) saved_contexts: Vec<Vec<u8>>,
+    pub(crate) saved_record: Vec<u8>,
+    /// The newest epoch in which the kernel's state was changed, there.
+    pub(crate) kernel_epoch: u64,
+    /// It was changed since it was last saved.
+    pub(crate) kernel_changed: bool,
+    /// The newest epoch in which mappings were changed.
+    pub(crate) mappings_epoch: u64,
+    pub(crate) skipped_ns: u64,
+    next_deadline_ns: Option<u64>,
+    stop_after: u64,
+    /// Programs that finish are started again.
+    restart: bool,
+    /// Instructions by program, and the measured region.
+    pub meter: Meter,
+    ended: Option<Ended>,
+    finished: bool,
+    held_files: Vec<(u64, Release)>,
+    /// What has left the machine.
+    pub outside: Outside,
+    /// Filled with every change of the design's state, if present: time, new state, pc.
+    pub phase_changes: Option<Vec<(Cycles, &'static str, u64)>>,
+    /// Filled for the judge, if present.
+    pub notes: Option<Vec<Noted>>,
+    /// Filled when the epoch that it names ends, if present.
+    pub epoch_end: Option<EpochEnd>,
+    /// Where harts were when they left their epochs, if somebody wants to know.
+    pub progress: Option<Progress>,
+    /// When epochs ended that are not persisted yet.
+    pub(crate) unpersisted: Unpersisted,
+    bug: Option<&'static str>,
+    pub(crate) mistake: Option<Mistake>,
+    pub(crate) blind: Option<Blind>,
+}
+
+impl<D: Design> Machine<D> {
+    /// Ends the run after so many more instructions of all harts.
+    pub fn stop_in(&mut self, instructions: u64) {
+        self.stop_after = self.retired().saturating_add(instructions);
+    }
+
+    /// Instructions retired by all harts.
+    pub fn retired(&self) -> u64 {
+        self.retired_by_hart().sum()
+    }
+
+    /// Instructions that each hart has retired.
+    pub fn retired_by_hart(&self) -> impl Iterator<Item = u64> {
+        self.harts.iter().map(|hart| hart.context.hart.retired)
+    }
+
+    /// A hart's local time.
+    pub fn clock(&self, hart: usize) -> Cycles {
+        self.harts[hart].context.hart.retired + self.hardware.cores[hart].stalls
+    }
+
+    /// The latest local time.
+    pub fn time(&self) -> Cycles {
+        (0..self.harts.len())
+            .map(|hart| self.clock(hart))
+            .max()
+            .unwrap_or(0)
+    }
+
+    /// All counters, the design's own included.
+    pub fn statistics(&self) -> Statistics {
+        statistics_of(&self.hardware, &self.design)
+    }
+
+    /// How the program ended, once it has.
+    pub fn ended(&self) -> Option<&Ended> {
+        self.ended.as_ref()
+    }
+
+    /// The kernel, for reports.
+    pub fn kernel(&self) -> &Kernel {
+        &self.kernel
+    }
+
+    /// The hart whose turn it is or was, with its pc and space: where the program is.
+    pub fn location(&self) -> (u64, Option<Running>) {
+        let hart = self.turn.map_or(0, |turn| turn.hart);
+        let context = &self.harts[hart].context;
+        (context.hart.pc, context.running)
+    }
+
+    /// Contexts as they are now, for hashes.
+    pub fn contexts(&self) -> impl Iterator<Item = &HartContext> {
+        self.harts.iter().map(|hart| &hart.context)
+    }
+
+    /// What lies at a physical address that no program maps.
+    pub fn layout_name(&self, physical: u64) -> String {
+        let layout = &self.layout;
+        if layout.contexts.contains(&physical) {
+            let hart = (physical - layout.contexts.start) / CONTEXT_BYTES;
+            if hart < self.harts.len() as u64 {
+                return format!("context of hart {hart}");
+            }
+            return "machine record".into();
+        }
+        if layout.kernel.contains(&physical) {
+            return "kernel state".into();
+        }
+        "a frame that no program maps now".into()
+    }
+
+    /// The bug that is planted.
+    pub fn planted_bug(&self) -> Option<&'static str> {
+        self.bug
+    }
+}
+
+/// All counters, the design's own included.
+fn statistics_of<D: Design>(hardware: &Hardware, design: &D) -> Statistics {
+    let mut statistics = hardware.statistics();
+    design.report(&mut statistics);
+    statistics
+}

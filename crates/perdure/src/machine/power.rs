@@ -1,0 +1,22 @@
+//! Turning the power off, and on again as if nothing had been.
+//!
+//! Always true here: what a cut takes is returned, so that whoever has looked at what survived can put it
+//! back and let the machine go on.
+
+use perdure_designs::Design;
+use perdure_hardware::memory::{Lost, Tear};
+use perdure_hardware::time::Cycles;
+
+use super::Machine;
+
+impl<D: Design> Machine<D> {
+    /// Cuts the power at `at`; what energy backup keeps alive is written.
+    pub fn power_off(&mut self, at: Cycles, tear_seed: u64) -> Lost {
+        let memory = &mut self.hardware.memory;
+        let mut lost = memory.power_off(at, &mut Tear::new(tear_seed));
+        self.design.drain(at, &mut |address, bytes| {
+            memory.drain(&mut lost, address, bytes);
+        });
+        lost
+    }
+}

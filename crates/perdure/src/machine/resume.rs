@@ -1,0 +1,169 @@
+//! A machine that goes on in another's place: from what recovery brought back, or from a golden image.
+//!
+//! Always true here: the new machine has what is in the image and in the [`Resumption`], cold caches, and
+//! nothing else; clocks go on from where the old harts stood and never backwards.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use perdure_designs::Design;
+use perdure_designs::layout::Layout;
+use perdure_hardware::arena::Arena;
+use perdure_hardware::hierarchy::Hardware;
+use perdure_hardware::line::{LINE_BYTES, Line, LineNumber};
+use perdure_linux::HostView;
+
+use super::assemble::Parts;
+use super::output::spool_failed;
+use super::{Ended, Engine, EpochEnd, Machine};
+use crate::configuration::Configuration;
+use crate::context::{Found, MachineRecord, SAVED_BYTES, Saved, SavedAt, restore};
+use crate::error::Error;
+use crate::losses::{self, Lost};
+use crate::mistakes::Mistake;
+use crate::outside::Outside;
+use crate::port::DevicePort;
+
+/// What a machine that goes on in another's place goes on with.
+pub struct Resumption {
+    /// At whose end it goes on.
+    pub epoch: u64,
+    /// What has left so far.
+    pub outside: Outside,
+    /// The engine.
+    pub engine: Engine,
+    /// The design's planted bug.
+    pub bug: Option<&'static str>,
+    /// The machine's own.
+    pub mistake: Option<Mistake>,
+}
+
+/// A recovered image.
+#[derive(Debug)]
+pub struct Image {
+    /// Memory as the resumed program sees it.
+    pub memory: Arena,
+    /// What the NVM has of lines that recovery loaded into DRAM.
+    pub behind: BTreeMap<LineNumber, Line>,
+}
+
+impl<D: Design> Machine<D> {
+    /// Goes on from a recovered image.
+    pub fn resume(
+        configuration: &Arc<Configuration>,
+        image: Image,
+        host: HostView,
+        resumption: Resumption,
+    ) -> Result<Self, Error> {
+        let specification = &configuration.specification;
+        let harts = specification.harts;
+        let layout = Layout::new(harts, specification.nvm.bytes);
+        let read = |address, length| image.memory.slice(address, length).to_vec();
+        let forgets = |found: &mut Found| match resumption.mistake {
+            Some(Mistake::Forgets(lost)) => losses::without(found, lost).map(|_| ()),
+            _ => Ok(()),
+        };
+        let saved = restore(read, &layout, harts, host, forgets).map_err(|message| {
+            Error::Request(format!("the recovered state is unusable: {message}"))
+        })?;
+        Self::go_on_from(configuration, image, saved, resumption)
+    }
+
+    /// True if a recovered image holds something of what could be lost. What cannot even be read
+    /// without it does.
+    pub fn saves(&self, image: &Image, lost: Lost) -> bool {
+        let read = |address, length| image.memory.slice(address, length).to_vec();
+        losses::holds(read, &self.layout, self.harts.len(), lost).unwrap_or(true)
+    }
+
+    /// Goes on from a golden image, with the kernel and the contexts of that epoch's end.
+    pub fn fork(
+        configuration: &Arc<Configuration>,
+        image: Image,
+        end: EpochEnd,
+        resumption: Resumption,
+    ) -> Result<Self, Error> {
+        let incomplete = || Error::Defect(format!("epoch {} had not ended", end.epoch));
+        let (kernel, skipped_ns) = end.kernel.ok_or_else(incomplete)?;
+        let harts: Option<Vec<_>> = end.harts.into_iter().collect();
+        let (harts, times): (_, Vec<SavedAt>) = harts.ok_or_else(incomplete)?.into_iter().unzip();
+        let record = MachineRecord::new(end.epoch, &kernel.save(), skipped_ns);
+        let saved = Saved::of(record, harts, &times, kernel);
+        Self::go_on_from(configuration, image, saved, resumption)
+    }
+
+    fn go_on_from(
+        configuration: &Arc<Configuration>,
+        image: Image,
+        saved: Saved,
+        resumption: Resumption,
+    ) -> Result<Self, Error> {
+        let Resumption {
+            epoch,
+            outside,
+            engine,
+            bug,
+            mistake,
+        } = resumption;
+        let specification = configuration.specification.clone();
+        let harts = specification.harts;
+        let layout = Layout::new(harts, specification.nvm.bytes);
+        let Image {
+            memory: arena,
+            behind,
+        } = image;
+        let saved_image = arena
+            .slice(layout.kernel.start, saved.record.kernel_bytes as usize)
+            .to_vec();
+        let saved_contexts = (0..harts)
+            .map(|hart| {
+                let address = layout.context(hart);
+                arena.slice(address, SAVED_BYTES).to_vec()
+            })
+            .collect();
+        let contexts = layout.contexts.start..layout.kernel.end;
+        let programs = saved.kernel.program_reports().len();
+        let mut hardware = Hardware::new(specification, arena, contexts);
+        hardware.memory.interleave_home(layout.protected());
+        hardware.memory.load_dram(behind);
+        let parts = Parts {
+            hardware,
+            layout,
+            kernel: saved.kernel,
+            contexts: saved.harts,
+            saved_image,
+            saved_contexts,
+            skipped_ns: saved.record.skipped_ns,
+            start: saved.at.cycles,
+            programs,
+        };
+        let mut machine = Self::assemble(configuration, parts, epoch, None, engine, bug)?;
+        machine.mistake = mistake;
+        // Harts that stood still at different times: nobody's clock goes backwards.
+        machine.skipped_ns += saved.at.clock_ns.saturating_sub(machine.clock_ns());
+        machine.outside = outside;
+        if mistake == Some(Mistake::ResumesOtherMemory) {
+            let last = machine.layout.frames.end - LINE_BYTES as u64;
+            machine.hardware.memory.arena.write(last, &[1]);
+        }
+        // What was persisted but may not have left before the cut leaves now; a duplicate is
+        // recognised outside.
+        machine.let_out(epoch, Mistake::GarblesAgain);
+        let mut port = DevicePort(&mut machine.hardware, &machine.design);
+        let spool = machine.outside.spool.clone();
+        let files = machine.kernel.release_files(&mut port, &spool);
+        let files = files.map_err(spool_failed)?;
+        for file in files {
+            machine.outside.receive(epoch, file);
+        }
+        if let Some(report) = machine.kernel.exited() {
+            machine.ended = Some(Ended {
+                report: report.clone(),
+                at: 0,
+                epoch,
+            });
+            machine.finished = true;
+        }
+        Ok(machine)
+    }
+}

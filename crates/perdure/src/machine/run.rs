@@ -1,0 +1,271 @@
+//! The run loop: whose turn it is, how far it goes, and what fires before it.
+//!
+//! Always true here:
+//! - The order of things is the same on every run: the hart with the smallest local clock takes a turn
+//!   until it passes the next one by the lookahead; ties go to the lower number; a timed event fires
+//!   before any hart passes its time.
+//! - A pause (for a power cut, or to report progress) never changes this order: a turn that was
+//!   interrupted goes on as if it had not been.
+
+use perdure_designs::{Design, Urgency};
+use perdure_hardware::time::Cycles;
+use perdure_linux::Running;
+use perdure_riscv::{Exit, fast, plain};
+
+use super::output::spool_failed;
+use super::{Engine, Machine, Pause, Turn, statistics_of};
+use crate::error::Error;
+use crate::port::{Limits, Port, VirtualClock};
+
+impl<D: Design> Machine<D> {
+    /// Runs until everything up to `until` has happened, or an epoch ended, or the end.
+    pub fn run(&mut self, until: Cycles) -> Result<Pause, Error> {
+        loop {
+            if let Some(breach) = self.hardware.breach.take() {
+                return Err(Error::Contract {
+                    design: D::NAME,
+                    message: breach.0,
+                });
+            }
+            if let Some(failure) = self.hardware.failure.take() {
+                return Err(Error::Design {
+                    design: D::NAME,
+                    message: failure.0,
+                });
+            }
+            if let Some(failure) = self.outside.failure.take() {
+                return Err(spool_failed(std::io::Error::other(failure)));
+            }
+            if self.finished {
+                return Ok(Pause::Finished);
+            }
+            if let Some((hart, urgency)) = self.epoch_due
+                && self.design.can_end_epoch()
+            {
+                if self.clock(hart) > until {
+                    return Ok(Pause::Time);
+                }
+                self.epoch_due = None;
+                return self.end_epoch(hart, urgency).map(Pause::EpochEnded);
+            }
+            if let Some(turn) = self.turn {
+                if self.clock(turn.hart) > until {
+                    return Ok(Pause::Time);
+                }
+                self.go_on(turn, until);
+                continue;
+            }
+            let next = self.next_hart();
+            let event_time = self.hardware.events.next_time();
+            let hart_time = next.map_or(Cycles::MAX, |(_, time, _)| time);
+            let (wake_time, change_ns) = match next {
+                None => self.idle_until()?,
+                Some(_) => (Cycles::MAX, 0),
+            };
+            let first = event_time.min(hart_time).min(wake_time);
+            if first == Cycles::MAX {
+                return Err(self.deadlock());
+            }
+            if first > until {
+                return Ok(Pause::Time);
+            }
+            if first == wake_time {
+                self.skip_idle_time(wake_time, change_ns);
+                continue;
+            }
+            if event_time <= hart_time {
+                self.hardware
+                    .memory
+                    .forget_until(event_time.saturating_sub(1));
+                self.fire(event_time);
+                continue;
+            }
+            let (hart, time, limit) = next.expect("a hart has the smallest time");
+            self.hardware.memory.forget_until(time.saturating_sub(1));
+            self.wake_sleepers(hart);
+            if self.lengths.may_change() {
+                let hit = std::mem::take(&mut self.watch.hit);
+                self.lengths.look(self.retired(), hit);
+            }
+            // A store takes a cycle at least, so a turn cannot pass the epoch's last one by much.
+            let epoch_end = time.saturating_add(self.stores_left(hart).max(1));
+            self.turn = Some(Turn {
+                hart,
+                limit: limit.min(self.harts[hart].slice_end).min(epoch_end),
+            });
+        }
+    }
+
+    /// The runnable hart with the smallest clock, that clock, and how far its turn may go.
+    fn next_hart(&self) -> Option<(usize, Cycles, Cycles)> {
+        if self.epoch_due.is_some() || self.ended.is_some() {
+            return None;
+        }
+        let mut first: Option<(usize, Cycles)> = None;
+        let mut second = Cycles::MAX;
+        for (index, hart) in self.harts.iter().enumerate() {
+            if hart.context.running.is_none() || hart.waits_for.is_some() {
+                continue;
+            }
+            let time = self.clock(index);
+            match first {
+                Some((_, best)) if time >= best => second = second.min(time),
+                _ => {
+                    second = first.map_or(Cycles::MAX, |(_, best)| best);
+                    first = Some((index, time));
+                }
+            }
+        }
+        let lookahead = self.configuration.scheduling.lookahead_cycles;
+        first.map(|(hart, time)| (hart, time, second.saturating_add(lookahead)))
+    }
+
+    /// Continues a turn: a pending exit first, then the engine, until the turn is over.
+    fn go_on(&mut self, turn: Turn, until: Cycles) {
+        if let Some(exit) = self.harts[turn.hart].pending.take() {
+            return self.handle(turn.hart, exit);
+        }
+        let now = self.clock(turn.hart);
+        let over = now >= turn.limit
+            || self.hardware.events.next_time() <= now
+            || self.epoch_due.is_some()
+            || self.harts[turn.hart].context.running.is_none();
+        if over {
+            self.turn = None;
+            if self.stores_left(turn.hart) == 0 && self.epoch_due.is_none() {
+                self.epoch_due = Some((turn.hart, Urgency::Routine));
+            }
+            if now >= self.harts[turn.hart].slice_end {
+                self.end_slice(turn.hart);
+            }
+            return;
+        }
+        self.see_mappings(turn.hart);
+        let exit = self.run_engine(turn, until);
+        self.count(turn.hart);
+        if exit == Exit::Limit {
+            return self.check_instruction_limits(turn.hart);
+        }
+        self.harts[turn.hart].pending = Some(exit);
+    }
+
+    fn run_engine(&mut self, turn: Turn, until: Cycles) -> Exit {
+        let clock = self.virtual_clock(turn.hart);
+        let epoch_end = match self.configuration.epoch.instructions {
+            0 => u64::MAX,
+            instructions => self.harts[turn.hart].epoch_start + instructions,
+        };
+        let retired = self.retired();
+        let state = &mut self.harts[turn.hart];
+        let stop = self
+            .stop_after
+            .saturating_sub(retired - state.context.hart.retired);
+        let Running { space, program, .. } = state
+            .context
+            .running
+            .expect("a hart in its turn runs a thread");
+        let region = self.meter.left(program as usize);
+        let limits = Limits {
+            time: turn.limit.min(until.saturating_add(1)),
+            instructions: epoch_end
+                .min(stop)
+                .min(state.counted.saturating_add(region)),
+        };
+        let hart = &mut state.context.hart;
+        let (hardware, design, kernel) = (&mut self.hardware, &mut self.design, &self.kernel);
+        let watch = &mut self.watch;
+        let who = (turn.hart, space);
+        match self.engine {
+            Engine::Fast => {
+                let mut port =
+                    Port::<true>::new(hardware, design, kernel, watch, who, limits, clock);
+                fast::run(hart, &mut port, &mut state.blocks)
+            }
+            Engine::Plain => {
+                let mut port =
+                    Port::<false>::new(hardware, design, kernel, watch, who, limits, clock);
+                plain::run(hart, &mut port)
+            }
+        }
+    }
+
+    /// Counts what a hart has retired for the program that it runs.
+    fn count(&mut self, hart: usize) {
+        let state = &mut self.harts[hart];
+        let retired = state.context.hart.retired;
+        if let Some(running) = state.context.running {
+            self.meter.retired[running.program as usize] += retired - state.counted;
+        }
+        state.counted = retired;
+        self.look_at_region(self.clock(hart));
+    }
+
+    pub(super) fn look_at_region(&mut self, now: Cycles) {
+        let (reports, restart) = (self.kernel.program_reports(), self.restart);
+        let finished = |program: usize| !restart && reports[program].exit.is_some();
+        let (hardware, design) = (&self.hardware, &self.design);
+        if self
+            .meter
+            .look(now, finished, || statistics_of(hardware, design))
+        {
+            self.finished = true;
+        }
+    }
+
+    /// What a hart runs now. Whatever is remembered by virtual address is of one space.
+    pub(super) fn adopt(&mut self, hart: usize, running: Option<Running>) {
+        let state = &mut self.harts[hart];
+        state.context.running = running;
+        let Some(Running { space, .. }) = running else {
+            return;
+        };
+        if state.space.replace(space) != Some(space) {
+            state.blocks.flush();
+            self.hardware.cores[hart].lookaside.kill_all();
+        }
+    }
+
+    /// Stores that a hart may still make in this epoch, if the others make none.
+    fn stores_left(&self, hart: usize) -> u64 {
+        match self.lengths.stores {
+            0 => u64::MAX,
+            stores => {
+                let harts = if self.counts_all {
+                    0..self.harts.len()
+                } else {
+                    hart..hart + 1
+                };
+                let made = |hart: usize| {
+                    self.hardware.cores[hart].stores - self.harts[hart].epoch_start_stores
+                };
+                stores.saturating_sub(harts.map(made).sum())
+            }
+        }
+    }
+
+    fn check_instruction_limits(&mut self, hart: usize) {
+        if self.retired() >= self.stop_after {
+            self.finished = true;
+            return;
+        }
+        let length = self.configuration.epoch.instructions;
+        let state = &self.harts[hart];
+        if length > 0 && state.context.hart.retired - state.epoch_start >= length {
+            self.epoch_due = Some((hart, Urgency::Routine));
+        }
+    }
+
+    pub(super) fn virtual_clock(&self, hart: usize) -> VirtualClock {
+        let (before, after) = self.harts.split_at(hart);
+        let others = before.iter().chain(&after[1..]);
+        VirtualClock {
+            others: others
+                .map(|state| state.context.progress())
+                .max()
+                .unwrap_or(0),
+            idle: self.harts[hart].context.idle,
+            skipped_ns: self.skipped_ns,
+            instructions_per_us: self.configuration.specification.core.frequency_mhz,
+        }
+    }
+}
