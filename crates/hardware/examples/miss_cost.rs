@@ -11,6 +11,7 @@ use std::time::Instant;
 mod support;
 
 use perdure_hardware::arena::Arena;
+use perdure_hardware::core_timing::AccessKind;
 use perdure_hardware::hierarchy::Hardware;
 use perdure_hardware::line::{LINE_BYTES, LineNumber, Version};
 use perdure_hardware::memory::Traffic;
@@ -71,17 +72,17 @@ fn measure(name: &str, accesses: u64, line_at: impl Fn(u64) -> LineNumber, write
             started = Instant::now();
         }
         retired += 1;
-        let now = retired + hardware.cores[0].stalls;
+        let now = hardware.cores[0].timing.now(retired);
         let write = write_one_in != 0 && access % write_one_in == 0;
         let line = line_at(access);
         let (slot, ready) = hardware.access(&mut policy, 0, line, write, now);
         let bytes = hardware.cores[0].l1d.data_mut(slot);
         if write {
             bytes.0[8] = access as u8;
-            hardware.post_store(0, now, ready);
+            hardware.accessed(0, AccessKind::Store, now, ready);
         } else {
             sum += u64::from(bytes.0[0]);
-            hardware.stall_until(0, now, ready);
+            hardware.accessed(0, AccessKind::Load, now, ready);
         }
         if access % FORGET_EVERY == 0 {
             hardware.memory.forget_until(now);
@@ -97,7 +98,7 @@ fn measure(name: &str, accesses: u64, line_at: impl Fn(u64) -> LineNumber, write
         seconds * 1e9 / misses as f64,
         100.0 * (after.llc_misses - before.llc_misses) as f64 / misses as f64,
         after.llc_write_backs - before.llc_write_backs,
-        retired + hardware.cores[0].stalls,
+        hardware.cores[0].timing.now(retired),
     );
 }
 

@@ -11,13 +11,13 @@
 //!   last-level cache's, memory's.
 //! - A lookaside entry is never more permissive than the L1 line behind it.
 
-use std::collections::VecDeque;
 use std::ops::Range;
 
 use crate::arena::{Arena, Digest};
 use crate::cache::{Cache, Slot, State, Word};
 use crate::calendar::Calendar;
 use crate::coherence::{Directory, Request, Snoop, transition};
+use crate::core_timing::{AccessKind, CoreTiming};
 use crate::event::EventQueue;
 use crate::line::{LINE_BYTES, Line, LineNumber, Version};
 use crate::lookaside::Lookaside;
@@ -27,7 +27,7 @@ use crate::policy::{
     Cause, CrossVersionStore, Departure, Evicted, Eviction, Policy, PolicyFailure, Reason, Transfer,
 };
 use crate::sharing_group::{SharingGroup, members};
-use crate::specification::{CoreModel, Specification};
+use crate::specification::Specification;
 use crate::statistics::Statistics;
 use crate::time::Cycles;
 use crate::trace::Traced;
@@ -51,8 +51,8 @@ pub struct Core {
     pub group: usize,
     /// The hit path's table.
     pub lookaside: Lookaside,
-    /// Time that the core did not retire instructions. Local time is `retired + stalls`.
-    pub stalls: Cycles,
+    /// Its clock.
+    pub timing: CoreTiming,
     /// Data accesses so far: statistic and clock of L1D replacement in one.
     pub accesses: u64,
     /// Of these, writes.
@@ -64,12 +64,6 @@ pub struct Core {
     /// A line of this version came, and [`Policy::is_ahead`] said that the sharing group has to come to a
     /// newer one first. Whoever runs the hart sees to that before the access is made again.
     pub ahead: Option<Version>,
-    /// Stores that wait for their line: when each will be done, in order.
-    store_buffer: VecDeque<Cycles>,
-    /// When the last store will be done.
-    stores_done: Cycles,
-    /// When everything that this hart's cache-block instructions wrote will be durable.
-    cleans_durable: Cycles,
 }
 
 /// The substrate: cores, shared cache, memory, events and counters.
@@ -142,15 +136,12 @@ impl Hardware {
                     group: hart / specification.l2.harts,
                     lookaside: Lookaside::new(l1d.sets() * l1d.ways()),
                     l1d,
-                    stalls: 0,
+                    timing: CoreTiming::new(&specification.core),
                     accesses: 0,
                     stores: 0,
                     fetches: 0,
                     reservation: None,
                     ahead: None,
-                    store_buffer: VecDeque::new(),
-                    stores_done: 0,
-                    cleans_durable: 0,
                 }
             })
             .collect();
@@ -865,8 +856,7 @@ impl Hardware {
     ) -> Cycles {
         self.statistics.cleaned_lines += 1;
         let Evicted { accepted, durable } = self.evict(policy, eviction, now);
-        let core = &mut self.cores[hart];
-        core.cleans_durable = core.cleans_durable.max(durable);
+        self.cores[hart].timing.persists_until(durable);
         accepted
     }
 
@@ -880,8 +870,7 @@ impl Hardware {
                 accepted: now,
                 durable: self.memory.durable_at(line),
             });
-        let core = &mut self.cores[hart];
-        core.cleans_durable = core.cleans_durable.max(done.durable);
+        self.cores[hart].timing.persists_until(done.durable);
         done.accepted
     }
 
@@ -937,52 +926,19 @@ impl Hardware {
 
     // ---- Core timing -----------------------------------------------------------------------
 
-    /// Charges a hart for a load, fetch or atomic that is done at `ready`.
+    /// A hart's access of this kind, made at `now`, has its line at `ready`.
     #[inline]
-    pub fn stall_until(&mut self, hart: usize, now: Cycles, ready: Cycles) {
-        let stall = ready.saturating_sub(now);
-        self.cores[hart].stalls += stall;
-        self.statistics.memory_stall_cycles += stall;
+    pub fn accessed(&mut self, hart: usize, kind: AccessKind, now: Cycles, ready: Cycles) {
+        let timing = &mut self.cores[hart].timing;
+        timing.accessed(kind, now, ready, &mut self.statistics);
     }
 
-    /// Charges a hart for a store whose line is there at `ready`: it waits in the store buffer,
-    /// which drains in order, and the core only waits for a free entry. A load that follows takes
-    /// its bytes from the line at once (store-to-load forwarding).
-    pub fn post_store(&mut self, hart: usize, now: Cycles, ready: Cycles) {
-        if self.specification.core.model == CoreModel::TimingSimple {
-            return self.stall_until(hart, now, ready);
-        }
-        if ready <= now {
-            return;
-        }
-        let entries = self.specification.core.store_buffer_entries;
-        let core = &mut self.cores[hart];
-        while core.store_buffer.front().is_some_and(|&done| done <= now) {
-            core.store_buffer.pop_front();
-        }
-        if core.store_buffer.len() == entries {
-            let free = core
-                .store_buffer
-                .pop_front()
-                .expect("entries is at least one");
-            core.stalls += free - now;
-            self.statistics.store_buffer_stall_cycles += free - now;
-        }
-        let core = &mut self.cores[hart];
-        core.stores_done = core.stores_done.max(ready);
-        core.store_buffer.push_back(core.stores_done);
-    }
-
-    /// Waits until earlier stores are done and earlier cleans are durable.
-    pub fn drain(&mut self, hart: usize, now: Cycles) {
-        let core = &mut self.cores[hart];
-        let stall = core
-            .stores_done
-            .max(core.cleans_durable)
-            .saturating_sub(now);
-        core.stalls += stall;
-        core.store_buffer.clear();
-        self.statistics.fence_stall_cycles += stall;
+    /// The hart, which is at `now`, waits until its earlier stores are done and its earlier cleans are
+    /// durable. Returns when it goes on.
+    pub fn drain(&mut self, hart: usize, now: Cycles) -> Cycles {
+        let wait = self.cores[hart].timing.drain(now);
+        self.statistics.fence_stall_cycles += wait;
+        now + wait
     }
 
     // ---- For verifiers and reports ---------------------------------------------------------

@@ -19,6 +19,7 @@ pub mod calendar;
 pub mod coherence;
 pub mod contract;
 pub mod controller;
+pub mod core_timing;
 pub mod dram;
 pub mod event;
 pub mod hierarchy;

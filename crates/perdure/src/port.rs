@@ -12,6 +12,7 @@
 use std::ops::Range;
 
 use perdure_hardware::cache::{Slot, State};
+use perdure_hardware::core_timing::AccessKind;
 use perdure_hardware::hierarchy::{Core, Hardware};
 use perdure_hardware::line::{LINE_BYTES, Line, LineNumber, line_of};
 use perdure_hardware::lookaside::{Entry, index_of};
@@ -123,13 +124,13 @@ impl<'m, const SHORTCUTS: bool> Port<'m, SHORTCUTS> {
     #[inline]
     fn refresh_limit(&mut self) {
         let time = self.limit_time.min(self.hardware.events.next_time());
-        let stalls = self.hardware.cores[self.hart].stalls;
-        self.limit_retired = self.limit_instructions.min(time.saturating_sub(stalls));
+        let retired = self.hardware.cores[self.hart].timing.retired_at(time);
+        self.limit_retired = self.limit_instructions.min(retired);
     }
 
     #[inline]
     fn now(&self, retired: u64) -> Cycles {
-        retired + self.hardware.cores[self.hart].stalls
+        self.hardware.cores[self.hart].timing.now(retired)
     }
 
     fn translate(&self, address: u64, access: Access) -> Result<(u64, bool), Fault> {
@@ -189,7 +190,12 @@ impl<'m, const SHORTCUTS: bool> Port<'m, SHORTCUTS> {
         now: Cycles,
         ready: Cycles,
     ) -> Result<T, Fault> {
-        self.hardware.stall_until(self.hart, now, ready);
+        let kind = match access {
+            Access::Fetch => AccessKind::Fetch,
+            // What the access waits for is the line's coming alone: nothing is stored.
+            Access::Load | Access::Store => AccessKind::Load,
+        };
+        self.hardware.accessed(self.hart, kind, now, ready);
         Err(Fault { access, address })
     }
 
@@ -202,7 +208,7 @@ impl<'m, const SHORTCUTS: bool> Port<'m, SHORTCUTS> {
         }
         let now = self.now(retired);
         let (slot, _, ready) = self.reach(address, Access::Load, retired)?;
-        self.hardware.stall_until(self.hart, now, ready);
+        (self.hardware).accessed(self.hart, AccessKind::Load, now, ready);
         self.refresh_limit();
         Ok(T::from_le(
             &self.hardware.cores[self.hart].l1d.data(slot).0[offset..offset + T::BYTES],
@@ -219,7 +225,7 @@ impl<'m, const SHORTCUTS: bool> Port<'m, SHORTCUTS> {
         for (start, range) in [(address, 0..split), (second, split..T::BYTES)] {
             let now = self.now(retired);
             let (slot, _, ready) = self.reach(start, Access::Load, retired)?;
-            self.hardware.stall_until(self.hart, now, ready);
+            (self.hardware).accessed(self.hart, AccessKind::Load, now, ready);
             let offset = (start & OFFSET_MASK) as usize;
             let data = &self.hardware.cores[self.hart].l1d.data(slot).0;
             bytes[range.clone()].copy_from_slice(&data[offset..offset + range.len()]);
@@ -250,7 +256,7 @@ impl<'m, const SHORTCUTS: bool> Port<'m, SHORTCUTS> {
     fn store_bytes(&mut self, address: u64, bytes: &[u8], retired: u64) -> Result<(), Fault> {
         let now = self.now(retired);
         let (slot, _, ready) = self.reach(address, Access::Store, retired)?;
-        self.hardware.post_store(self.hart, now, ready);
+        (self.hardware).accessed(self.hart, AccessKind::Store, now, ready);
         let offset = (address & OFFSET_MASK) as usize;
         let data = &mut self.hardware.cores[self.hart].l1d.data_mut(slot).0;
         data[offset..offset + bytes.len()].copy_from_slice(bytes);
@@ -269,7 +275,7 @@ impl<'m, const SHORTCUTS: bool> Port<'m, SHORTCUTS> {
         self.hardware.drain(self.hart, now);
         let now = self.now(retired);
         let (slot, line, ready) = self.reach(address, access, retired)?;
-        self.hardware.stall_until(self.hart, now, ready);
+        (self.hardware).accessed(self.hart, AccessKind::Atomic, now, ready);
         self.refresh_limit();
         let offset = (address & OFFSET_MASK) as usize;
         let data = &self.hardware.cores[self.hart].l1d.data(slot).0;
@@ -363,7 +369,7 @@ impl<const SHORTCUTS: bool> Memory for Port<'_, SHORTCUTS> {
         if self.hardware.cores[self.hart].ahead.is_some() {
             return self.stay_behind(pc, Access::Fetch, now, ready);
         }
-        self.hardware.stall_until(self.hart, now, ready);
+        (self.hardware).accessed(self.hart, AccessKind::Fetch, now, ready);
         self.refresh_limit();
         Ok(FetchedLine {
             bytes: self.hardware.cores[self.hart].l1i.data(slot).0,
@@ -438,7 +444,7 @@ impl<const SHORTCUTS: bool> Memory for Port<'_, SHORTCUTS> {
         let ready = self
             .hardware
             .cache_block(self.design, self.hart, line, drop_copies, now);
-        self.hardware.post_store(self.hart, now, ready);
+        (self.hardware).accessed(self.hart, AccessKind::CacheBlock, now, ready);
         self.refresh_limit();
         Ok(())
     }
@@ -469,7 +475,7 @@ impl<const SHORTCUTS: bool> Memory for Port<'_, SHORTCUTS> {
         let (value, ready) = (self.hardware).asking("instruction", now, |hardware| {
             design.instruction(hardware, hart, function, operands, now)
         })?;
-        self.hardware.stall_until(self.hart, now, ready);
+        (self.hardware).accessed(self.hart, AccessKind::Persistence, now, ready);
         self.refresh_limit();
         Some(value)
     }
@@ -512,12 +518,13 @@ pub struct Changed {
 
 impl KernelPort<'_> {
     fn now(&self) -> Cycles {
-        self.retired + self.hardware.cores[self.hart].stalls
+        self.hardware.cores[self.hart].timing.now(self.retired)
     }
 
     /// One cycle for every eight bytes that the kernel copies.
     fn charge_copy(&mut self, bytes: usize) {
-        self.hardware.cores[self.hart].stalls += bytes.div_ceil(8) as u64;
+        let cycles = bytes.div_ceil(8) as u64;
+        self.hardware.cores[self.hart].timing.stand_still(cycles);
     }
 
     /// Brings a line. The kernel runs in the newest epoch of all, so nothing can be ahead of it.
@@ -537,7 +544,7 @@ impl KernelPort<'_> {
     fn write_piece(&mut self, physical: u64, bytes: &[u8]) {
         let now = self.now();
         let (slot, ready) = self.reach(line_of(physical), true);
-        self.hardware.post_store(self.hart, now, ready);
+        (self.hardware).accessed(self.hart, AccessKind::Store, now, ready);
         let offset = (physical & OFFSET_MASK) as usize;
         self.hardware.cores[self.hart].l1d.data_mut(slot).0[offset..offset + bytes.len()]
             .copy_from_slice(bytes);
@@ -565,7 +572,7 @@ impl perdure_linux::Machine for KernelPort<'_> {
         for (at, piece) in pieces(physical, buffer.len()) {
             let now = self.now();
             let (slot, ready) = self.reach(line_of(at), false);
-            self.hardware.stall_until(self.hart, now, ready);
+            (self.hardware).accessed(self.hart, AccessKind::Load, now, ready);
             let offset = (at & OFFSET_MASK) as usize;
             let data = &self.hardware.cores[self.hart].l1d.data(slot).0;
             buffer[piece.clone()].copy_from_slice(&data[offset..offset + piece.len()]);
@@ -586,7 +593,7 @@ impl perdure_linux::Machine for KernelPort<'_> {
     }
 
     fn charge(&mut self, cycles: u64) {
-        self.hardware.cores[self.hart].stalls += cycles;
+        self.hardware.cores[self.hart].timing.stand_still(cycles);
         self.hardware.statistics.kernel_cycles += cycles;
     }
 

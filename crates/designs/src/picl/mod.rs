@@ -577,7 +577,7 @@ impl<L: Level> InCacheLog<L> {
     fn collect(&mut self, hardware: &mut Hardware, persisted: u64) {
         let super_blocks = self.space.collect(persisted);
         let cycles = super_blocks * self.parameters.log_collect_cycles;
-        hardware.cores[0].stalls += cycles;
+        hardware.cores[0].timing.stand_still(cycles);
         let statistics = &mut hardware.statistics;
         statistics.kernel_cycles += cycles;
         statistics.log_collect_cycles += cycles;

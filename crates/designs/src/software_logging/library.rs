@@ -106,18 +106,15 @@ pub fn flush_line<P: Policy>(
 
 /// The hart runs so many instructions of the library.
 pub fn execute(hardware: &mut Hardware, hart: usize, instructions: u64) {
-    hardware.cores[hart].stalls += instructions;
+    hardware.cores[hart].timing.stand_still(instructions);
 }
 
 /// The hart, which is at `now`, waits at a fence until its earlier stores are done, and until what it
 /// flushed is durable. Returns when it goes on.
 pub fn fence(hardware: &mut Hardware, hart: usize, now: Cycles, durable: Cycles) -> Cycles {
-    let waits = durable.saturating_sub(now);
+    let waits = (hardware.cores[hart].timing).stand_still_until(now, durable);
     hardware.statistics.fence_stall_cycles += waits;
-    hardware.cores[hart].stalls += waits;
-    let before = hardware.cores[hart].stalls;
-    hardware.drain(hart, now + waits);
-    now + waits + (hardware.cores[hart].stalls - before)
+    hardware.drain(hart, now + waits)
 }
 
 /// Epochs whose tags on cached lines differ.

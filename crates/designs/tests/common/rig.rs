@@ -10,6 +10,7 @@ use perdure_designs::layout::Layout;
 use perdure_designs::surviving::Surviving;
 use perdure_designs::{Design, END_EPOCH, Promise, Urgency};
 use perdure_hardware::arena::Arena;
+use perdure_hardware::core_timing::AccessKind;
 use perdure_hardware::hierarchy::Hardware;
 use perdure_hardware::line::{LINE_BYTES, Line, LineNumber, line_of};
 use perdure_hardware::memory::Tear;
@@ -88,7 +89,7 @@ impl<D: Design> Rig<D> {
 
     /// A hart's local time.
     pub fn clock(&self, hart: usize) -> Cycles {
-        self.retired[hart] + self.hardware.cores[hart].stalls
+        self.hardware.cores[hart].timing.now(self.retired[hart])
     }
 
     /// The hart that is furthest behind.
@@ -106,8 +107,8 @@ impl<D: Design> Rig<D> {
     /// No hart goes on before this.
     pub fn hold_until(&mut self, time: Cycles) {
         for hart in 0..self.retired.len() {
-            let wait = time.saturating_sub(self.clock(hart));
-            self.hardware.cores[hart].stalls += wait;
+            let clock = self.clock(hart);
+            (self.hardware.cores[hart].timing).stand_still_until(clock, time);
         }
     }
 
@@ -184,7 +185,7 @@ impl<D: Design> Rig<D> {
         model.0[word * 8..][..8].copy_from_slice(&value.to_le_bytes());
         self.retired[hart] += 1;
         let now = self.clock(hart);
-        self.hardware.post_store(hart, now, ready);
+        (self.hardware).accessed(hart, AccessKind::Store, now, ready);
     }
 
     /// Stores a whole line of one byte's repetition.
@@ -205,7 +206,7 @@ impl<D: Design> Rig<D> {
         assert_eq!(found, expected, "hart {hart} loads line {line:#x}");
         self.retired[hart] += 1;
         let now = self.clock(hart);
-        self.hardware.stall_until(hart, now, ready);
+        (self.hardware).accessed(hart, AccessKind::Load, now, ready);
     }
 
     /// Checks that every line's newest bytes are found, wherever the design keeps them.
@@ -230,7 +231,8 @@ impl<D: Design> Rig<D> {
             .hardware
             .cache_block(&mut self.design, hart, line, drop_copies, now);
         self.retired[hart] += 1;
-        self.hardware.stall_until(hart, now, ready);
+        // A rig's hart waits for it.
+        (self.hardware).accessed(hart, AccessKind::Load, now, ready);
     }
 
     /// Ends the executing epoch, contexts first, as the machine does.

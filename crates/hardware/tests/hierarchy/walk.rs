@@ -2,6 +2,7 @@
 
 use perdure_hardware::arena::{Arena, Digest};
 use perdure_hardware::cache::{Cache, Slot, State};
+use perdure_hardware::core_timing::AccessKind;
 use perdure_hardware::hierarchy::{Flushed, Hardware};
 use perdure_hardware::line::{LINE_BYTES, Line, LineNumber, Version};
 use perdure_hardware::lookaside::{ENTRIES, Entry, index_of};
@@ -152,7 +153,7 @@ impl<'a> Walk<'a> {
     }
 
     fn now(&self, hart: usize) -> Cycles {
-        self.retired[hart] + self.hardware.cores[hart].stalls
+        self.hardware.cores[hart].timing.now(self.retired[hart])
     }
 
     fn range(&self) -> std::ops::Range<u64> {
@@ -253,9 +254,8 @@ impl<'a> Walk<'a> {
             "what hart {hart} loads from line {line:#x} isn't the newest"
         );
         self.loads += 1;
-        let stalls = self.hardware.cores[hart].stalls;
-        self.hardware.stall_until(hart, now, ready);
-        assert_eq!(self.hardware.cores[hart].stalls, stalls + (ready - now));
+        (self.hardware).accessed(hart, AccessKind::Load, now, ready);
+        assert_eq!(self.now(hart), ready, "a load waits for its line");
     }
 
     fn load_reserved(&mut self, hart: usize, line: LineNumber) {
@@ -305,7 +305,7 @@ impl<'a> Walk<'a> {
                 "hart {other}'s reservation outlived hart {hart}'s store"
             );
         }
-        self.post(hart, now, ready);
+        self.post(hart, AccessKind::Store, now, ready);
     }
 
     /// A fetch sees every other hart's stores. A hart's own it need not see before a FENCE.I: the
@@ -327,7 +327,7 @@ impl<'a> Walk<'a> {
             "what hart {hart} fetches from line {line:#x} isn't the newest"
         );
         self.fetches += 1;
-        self.hardware.stall_until(hart, now, ready);
+        (self.hardware).accessed(hart, AccessKind::Fetch, now, ready);
     }
 
     fn cache_block(&mut self, hart: usize, line: LineNumber, drop_copies: bool) {
@@ -348,11 +348,11 @@ impl<'a> Walk<'a> {
             !drop_copies || self.hardware.llc.find(line).is_none(),
             "line {line:#x} stayed after a flush"
         );
-        self.post(hart, now, ready);
+        self.post(hart, AccessKind::CacheBlock, now, ready);
     }
 
-    fn post(&mut self, hart: usize, now: Cycles, ready: Cycles) {
-        self.hardware.post_store(hart, now, ready);
+    fn post(&mut self, hart: usize, kind: AccessKind, now: Cycles, ready: Cycles) {
+        (self.hardware).accessed(hart, kind, now, ready);
         self.posted[hart] = self.posted[hart].max(ready);
         assert!(self.now(hart) <= self.posted[hart].max(now));
     }
@@ -533,16 +533,15 @@ impl<'a> Walk<'a> {
 
     fn drain(&mut self, hart: usize) {
         let now = self.now(hart);
-        self.hardware.drain(hart, now);
+        let goes_on = self.hardware.drain(hart, now);
+        assert_eq!(goes_on, self.now(hart), "when the hart goes on");
         assert!(
             self.now(hart) >= self.posted[hart].max(self.durable[hart]),
             "a fence doesn't wait for a store or for a cache-block instruction"
         );
-        let stalls = self.hardware.cores[hart].stalls;
-        let now = self.now(hart);
-        self.hardware.drain(hart, now);
         assert_eq!(
-            self.hardware.cores[hart].stalls, stalls,
+            self.hardware.drain(hart, goes_on),
+            goes_on,
             "a second fence waits for nothing"
         );
     }

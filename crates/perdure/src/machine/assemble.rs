@@ -133,7 +133,8 @@ impl<D: Design> Machine<D> {
         machine.mistake = (workload.mistake).filter(|mistake| !mistake.strikes_only_resumed());
         if machine.mistake == Some(Mistake::Drifts) {
             static RUNS: AtomicU64 = AtomicU64::new(0);
-            machine.hardware.cores[0].stalls += 977 * RUNS.fetch_add(1, Ordering::Relaxed);
+            let runs = RUNS.fetch_add(1, Ordering::Relaxed);
+            machine.hardware.cores[0].timing.stand_still(977 * runs);
         }
         machine.restart = workload.kernel.restart != Restart::Never;
         machine.meter = Meter::new(workload.kernel.programs.len(), workload.region);
@@ -157,11 +158,10 @@ impl<D: Design> Machine<D> {
         let parameters = configuration.parameters::<D>()?;
         let design = D::start(&parameters, &parts.layout, &mut parts.hardware, epoch, bug)
             .map_err(|problem| Error::Configuration(problem.to_string()))?;
-        // A hart's clock is `retired + stalls`. Recovered harts have a past, and the machine's time goes
-        // on from the longest one.
+        // Recovered harts have a past, and the machine's time goes on from the longest one.
         let start = parts.start;
         for (core, context) in parts.hardware.cores.iter_mut().zip(&parts.contexts) {
-            core.stalls = start - context.hart.retired;
+            core.timing.set_clock(context.hart.retired, start);
         }
         let slice_end = start + configuration.scheduling.slice_cycles;
         let harts = parts

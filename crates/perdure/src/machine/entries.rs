@@ -160,8 +160,8 @@ impl<D: Design> Machine<D> {
                 continue;
             }
             // An idle hart's clock stood still.
-            let behind = now.saturating_sub(self.clock(hart));
-            self.hardware.cores[hart].stalls += behind;
+            let clock = self.clock(hart);
+            (self.hardware.cores[hart].timing).stand_still_until(clock, now);
             let furthest = self
                 .harts
                 .iter()
@@ -220,7 +220,8 @@ impl<D: Design> Machine<D> {
     /// Lets the time pass in which every hart is idle, up to the first sleeper's deadline.
     pub(super) fn skip_idle_time(&mut self, wake_time: Cycles, change_ns: u64) {
         self.skipped_ns += change_ns.saturating_sub(self.clock_ns());
-        self.hardware.cores[0].stalls += wake_time - self.clock(0);
+        let clock = self.clock(0);
+        (self.hardware.cores[0].timing).stand_still_until(clock, wake_time);
         self.wake_sleepers(0);
     }
 

@@ -108,8 +108,8 @@ impl<D: Design> Machine<D> {
         // Harts go on when the epoch has ended everywhere.
         for index in 0..self.harts.len() {
             if self.harts[index].context.running.is_some() {
-                let wait = now.saturating_sub(self.clock(index));
-                self.hardware.cores[index].stalls += wait;
+                let clock = self.clock(index);
+                (self.hardware.cores[index].timing).stand_still_until(clock, now);
             }
         }
         self.announced(now);

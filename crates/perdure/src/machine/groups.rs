@@ -127,7 +127,7 @@ impl<D: Design> Machine<D> {
             state.epoch_start = state.context.hart.retired;
             state.epoch_start_stores = self.hardware.cores[hart].stores;
             if state.context.running.is_some() {
-                self.hardware.cores[hart].stalls += stall;
+                self.hardware.cores[hart].timing.stand_still(stall);
                 self.hardware.statistics.flush_stall_cycles += stall;
             }
         }
@@ -218,7 +218,7 @@ impl<D: Design> Machine<D> {
             self.saved_record = record;
             self.saved_image = image;
             let stall = ready.saturating_sub(now);
-            self.hardware.cores[hart].stalls += stall;
+            self.hardware.cores[hart].timing.stand_still(stall);
             self.hardware.statistics.flush_stall_cycles += stall;
             self.kernel_changed = false;
         }

@@ -173,7 +173,8 @@ impl<D: Design> Machine<D> {
 
     /// A hart's local time.
     pub fn clock(&self, hart: usize) -> Cycles {
-        self.harts[hart].context.hart.retired + self.hardware.cores[hart].stalls
+        let retired = self.harts[hart].context.hart.retired;
+        self.hardware.cores[hart].timing.now(retired)
     }
 
     /// The latest local time.

@@ -64,8 +64,8 @@ impl<D: Design> Machine<D> {
                 .is_some_and(|waited| waited <= epoch)
             {
                 self.harts[index].waits_for = None;
-                let wait = time.saturating_sub(self.clock(index));
-                self.hardware.cores[index].stalls += wait;
+                let clock = self.clock(index);
+                let wait = (self.hardware.cores[index].timing).stand_still_until(clock, time);
                 self.hardware.statistics.persist_stall_cycles += wait;
             }
         }
