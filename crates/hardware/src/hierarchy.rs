@@ -161,7 +161,7 @@ impl Hardware {
             breach: None,
             trace: None,
             generation: 1,
-            page_generations: vec![0; (specification.nvm.bytes / PAGE_BYTES) as usize],
+            page_generations: vec![0; (specification.physical_map().bytes() / PAGE_BYTES) as usize],
             specification,
         }
     }

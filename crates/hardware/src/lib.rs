@@ -28,6 +28,7 @@ pub mod link;
 pub mod lookaside;
 pub mod memory;
 mod noninclusive;
+pub mod physical_map;
 pub mod placement;
 pub mod policy;
 pub mod posted;

@@ -32,7 +32,7 @@ const EXCLUSIVE: u64 = 1 << 63;
 impl FullMap {
     /// An empty one, if the specification asks for it.
     pub fn new(specification: &Specification) -> Option<Self> {
-        let lines = (specification.nvm.bytes / LINE_BYTES as u64) as usize;
+        let lines = (specification.physical_map().bytes() / LINE_BYTES as u64) as usize;
         (specification.llc.inclusion == Inclusion::NonInclusive).then(|| Self(vec![0; lines]))
     }
 

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::cache::LINE_NUMBER_LIMIT;
 use crate::line::LINE_BYTES;
+use crate::physical_map::{PhysicalMap, Plan, RegionKind};
 use crate::time::Clock;
 
 /// How a core turns instructions and memory latencies into time.
@@ -134,7 +135,7 @@ pub enum PagePolicy {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Nvm {
-    /// Capacity in bytes: the physical address space.
+    /// Capacity in bytes.
     pub bytes: u64,
     /// Request order.
     pub scheduling: Scheduling,
@@ -236,6 +237,9 @@ pub struct ImpossibleGeometry {
     pub problem: String,
 }
 
+/// What the module of `nvm` and `link` is called.
+pub const MAIN_MODULE: &str = "nvm";
+
 /// Most bytes of all caches of a level, which the host holds.
 const CACHE_BYTES_MOST: usize = 4 << 30;
 
@@ -261,6 +265,18 @@ impl Specification {
         Clock {
             frequency_mhz: self.core.frequency_mhz,
         }
+    }
+
+    /// What lies where in the physical address space, and which module has it.
+    pub fn physical_map(&self) -> PhysicalMap {
+        PhysicalMap::new(vec![Plan {
+            name: MAIN_MODULE.into(),
+            kind: RegionKind::Persistent,
+            bytes: self.nvm.bytes,
+            modules: vec![0],
+            granule_bytes: self.nvm.row_bytes as u64,
+            offset: 0,
+        }])
     }
 
     /// Refuses what cannot be built, naming the key.

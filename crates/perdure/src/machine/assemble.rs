@@ -70,11 +70,12 @@ impl<D: Design> Machine<D> {
     ) -> Result<Self, Error> {
         let specification = configuration.specification.clone();
         let harts = specification.harts;
-        let layout = Layout::new(harts, specification.nvm.bytes);
-        let arena = Arena::new(specification.nvm.bytes).map_err(|source| Error::Host {
+        let map = specification.physical_map();
+        let layout = Layout::new(harts, map.main().addresses.end);
+        let arena = Arena::new(map.bytes()).map_err(|source| Error::Host {
             what: format!(
-                "reserving {} bytes of simulated NVM (nvm.bytes)",
-                specification.nvm.bytes
+                "reserving {} bytes of simulated memory (nvm.bytes)",
+                map.bytes()
             ),
             source,
         })?;
@@ -230,10 +231,11 @@ impl<D: Design> Machine<D> {
     }
 }
 
-/// Refuses an NVM whose directory, a word for each line, this host has no room for: reserving it
+/// Refuses memory whose directory, a word for each line, this host has no room for: reserving it
 /// later would end the process.
 fn reserve_directory(specification: &Specification) -> Result<(), Error> {
-    let words = usize::try_from(specification.nvm.bytes / LINE_BYTES as u64).unwrap_or(usize::MAX);
+    let bytes = specification.physical_map().bytes();
+    let words = usize::try_from(bytes / LINE_BYTES as u64).unwrap_or(usize::MAX);
     if specification.llc.inclusion != Inclusion::NonInclusive {
         return Ok(());
     }

@@ -57,7 +57,8 @@ impl<D: Design> Machine<D> {
     ) -> Result<Self, Error> {
         let specification = &configuration.specification;
         let harts = specification.harts;
-        let layout = Layout::new(harts, specification.nvm.bytes);
+        let main = specification.physical_map().main().addresses.clone();
+        let layout = Layout::new(harts, main.end);
         let read = |address, length| image.memory.slice(address, length).to_vec();
         let forgets = |found: &mut Found| match resumption.mistake {
             Some(Mistake::Forgets(lost)) => losses::without(found, lost).map(|_| ()),
@@ -107,7 +108,8 @@ impl<D: Design> Machine<D> {
         } = resumption;
         let specification = configuration.specification.clone();
         let harts = specification.harts;
-        let layout = Layout::new(harts, specification.nvm.bytes);
+        let main = specification.physical_map().main().addresses.clone();
+        let layout = Layout::new(harts, main.end);
         let Image {
             memory: arena,
             behind,
