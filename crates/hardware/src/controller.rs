@@ -17,37 +17,37 @@ use crate::queue::Queue;
 use crate::specification::{Scheduling, Specification};
 use crate::time::Cycles;
 
-/// When a write passed its stations.
-#[derive(Clone, Copy, Debug)]
-pub struct Written {
-    /// The queue had room and took it.
-    pub accepted: Cycles,
-    /// The media began to write it.
-    pub start: Cycles,
-    /// It is durable.
-    pub done: Cycles,
+/// Which way the bytes of a request take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Path {
+    /// Over the link: the processor asks.
+    Link,
+    /// From and to the banks alone: something in the module asks, and the link has no part in it.
+    Inside,
 }
 
-/// A row that is being read.
+/// What the controller is asked to read or to write, within one row.
 #[derive(Clone, Copy, Debug)]
-pub struct Opened {
-    /// The queue had room and took the request.
-    pub admitted: Cycles,
-    /// The bank began.
-    pub start: Cycles,
-}
-
-/// What the controller is asked to write.
-#[derive(Clone, Copy, Debug)]
-pub struct WriteRequest {
-    /// Where, within one row.
+pub struct Request {
+    /// Where.
     pub address: u64,
     /// How many bytes.
     pub length: usize,
-    /// It comes over the link, and not from within the module.
-    pub crosses_link: bool,
-    /// It starts no earlier.
+    /// Which way.
+    pub path: Path,
+    /// The bank starts no earlier.
     pub not_before: Cycles,
+}
+
+/// When a request passed its stations.
+#[derive(Clone, Copy, Debug)]
+pub struct Served {
+    /// The queue had room and took it.
+    pub accepted: Cycles,
+    /// The bank began.
+    pub start: Cycles,
+    /// What was written is durable; what was read is where it was asked for.
+    pub done: Cycles,
 }
 
 /// The controller.
@@ -116,43 +116,40 @@ impl Controller {
         self.last_done
     }
 
-    /// Admits a read of bytes within one row, and reads the row into its bank's buffer. The bytes can
-    /// leave it when that is done.
-    pub fn open_row(&mut self, address: u64, length: usize, what: Use, now: Cycles) -> Opened {
-        let admitted = self.read_queue.admit(now);
-        let start = self.take(what, address, length, admitted, self.row_read);
-        Opened { admitted, start }
-    }
-
-    /// Sends what an open row has over the link, which ends the read. Returns when it has arrived.
-    pub fn send(&mut self, opened: Opened, length: usize) -> Cycles {
-        let done = self.link.reserve(opened.start + self.row_read, length);
-        self.read_queue.hold(opened.admitted, done);
-        done
-    }
-
-    /// Ends a read whose bytes stay within the module. Returns when they are in the row buffer.
-    pub fn end_read(&mut self, opened: Opened) -> Cycles {
-        let done = opened.start + self.row_read;
-        self.read_queue.hold(opened.admitted, done);
-        done
+    /// Reads a row into its bank's buffer, and sends what was asked for over the link if that is its
+    /// path; otherwise it is in the buffer when the read is done.
+    pub fn read(&mut self, request: &Request, now: Cycles) -> Served {
+        let accepted = self.read_queue.admit(now);
+        let what = match request.path {
+            Path::Link => Use::Read,
+            Path::Inside => Use::ReadWithin,
+        };
+        let start = self.take(what, request, accepted, self.row_read);
+        let in_buffer = start + self.row_read;
+        let done = match request.path {
+            Path::Link => self.link.reserve(in_buffer, request.length),
+            Path::Inside => in_buffer,
+        };
+        self.read_queue.hold(accepted, done);
+        Served {
+            accepted,
+            start,
+            done,
+        }
     }
 
     /// Accepts a write.
-    pub fn write(&mut self, request: &WriteRequest, now: Cycles) -> Written {
+    pub fn write(&mut self, request: &Request, now: Cycles) -> Served {
         let accepted = self.write_queue.admit(now);
-        let arrived = if request.crosses_link {
-            self.link.reserve(accepted, request.length)
-        } else {
-            accepted
+        let arrived = match request.path {
+            Path::Link => self.link.reserve(accepted, request.length),
+            Path::Inside => accepted,
         };
-        let earliest = arrived.max(request.not_before);
-        let (address, length) = (request.address, request.length);
-        let start = self.take(Use::Write, address, length, earliest, self.row_write);
+        let start = self.take(Use::Write, request, arrived, self.row_write);
         let done = start + self.row_write;
         self.last_done = self.last_done.max(done);
         self.write_queue.hold(accepted, done);
-        Written {
+        Served {
             accepted,
             start,
             done,
@@ -161,20 +158,15 @@ impl Controller {
 
     /// Takes a place in a bank.
     #[inline]
-    fn take(
-        &mut self,
-        what: Use,
-        address: u64,
-        length: usize,
-        earliest: Cycles,
-        cycles: Cycles,
-    ) -> Cycles {
+    fn take(&mut self, what: Use, request: &Request, earliest: Cycles, cycles: Cycles) -> Cycles {
+        let (address, end) = (request.address, request.address + request.length as u64);
         let bank = &mut self.banks[self.placement.bank(address)];
+        let earliest = earliest.max(request.not_before);
         let earliest = match self.scheduling {
             Scheduling::Fcfs => earliest,
             Scheduling::StartOrder => earliest.max(self.last_start).max(bank.free_at()),
         };
-        let start = bank.take(what, address..address + length as u64, earliest, cycles);
+        let start = bank.take(what, address..end, earliest, cycles);
         self.last_start = self.last_start.max(start);
         start
     }

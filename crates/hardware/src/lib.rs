@@ -27,6 +27,7 @@ pub mod line;
 pub mod link;
 pub mod lookaside;
 pub mod memory;
+pub mod module;
 mod noninclusive;
 pub mod physical_map;
 pub mod placement;
@@ -40,6 +41,7 @@ pub mod specification;
 pub mod statistics;
 pub mod time;
 pub mod trace;
+mod waiting;
 
 /// Asks the host to load a cache line that will be read soon.
 #[inline(always)]

@@ -1,31 +1,29 @@
-//! The NVM behind its controller: which bytes it has, and when they become durable.
+//! Memory: the bytes of the physical address space, and the modules that have them.
 //!
 //! Always true here:
-//! - The arena holds the newest bytes that the controller has accepted, so that a read sees writes
-//!   that still wait (a real controller snoops its write queue). Each write that is not durable
-//!   yet stands in `waiting` with the bytes that it displaced: queue and array have swapped
-//!   contents, nothing is stored twice, and cutting the power is swapping back.
+//! - The arena holds the newest bytes that the controllers have accepted; what that displaced, and is not
+//!   lost yet should the power fail, stands in each module's [`crate::waiting`].
+//! - The map says which module has an address. No request spans two modules.
 //! - A line's writes become durable in the order of acceptance ([`crate::controller`] says which
 //!   others do).
 //! - Where there is DRAM in front of the NVM, the arena holds the DRAM's newer bytes, too, and what
 //!   the NVM has of these lines is kept aside, to be swapped back likewise.
-//! - A write is in flight from `start` to `done`. A cut between the two may tear it at the
-//!   granularity of eight bytes; a cut before `start` loses it, because the queue is volatile.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 use crate::arena::Arena;
-use crate::bank::Use;
 use crate::contract::Contract;
-use crate::controller::{Controller, Opened, WriteRequest, Written};
+use crate::controller::{Path, Request, Served};
 use crate::dram::Dram;
 use crate::line::{LINE_BYTES, Line, LineNumber};
-use crate::posted::PostedWrites;
-use crate::random::Random;
+use crate::module::Module;
+use crate::physical_map::{PhysicalMap, Place};
 use crate::specification::Specification;
 use crate::statistics::Statistics;
 use crate::time::Cycles;
+use crate::waiting::Displaced;
+pub use crate::waiting::{Lost, Tear};
 
 /// What a write's bytes are for, as the statistics count them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,29 +37,6 @@ pub enum Traffic {
     Log,
     /// Epoch registers, tables and other metadata of a design.
     Metadata,
-}
-
-#[derive(Clone, Debug)]
-enum Displaced {
-    Line(Line),
-    Block(Box<[u8]>),
-}
-
-impl Displaced {
-    fn bytes(&self) -> &[u8] {
-        match self {
-            Self::Line(line) => &line.0,
-            Self::Block(bytes) => bytes,
-        }
-    }
-}
-
-#[derive(Clone, Debug)]
-struct Waiting {
-    start: Cycles,
-    done: Cycles,
-    address: u64,
-    displaced: Displaced,
 }
 
 /// When an accepted write passed its stations.
@@ -83,66 +58,37 @@ impl Accepted {
     }
 }
 
-/// What a power cut took away or tore: enough to give it back, so that one run can be cut many
-/// times.
-#[derive(Debug, Default)]
-pub struct Lost {
-    /// Address and bytes as they were before the cut, in the order in which they were taken.
-    restore: Vec<(u64, Box<[u8]>)>,
-    /// Writes that had been accepted and are gone.
-    pub writes_lost: usize,
-    /// Writes that were in flight.
-    pub writes_in_flight: usize,
+/// A row operation that writes, as it is counted.
+struct Operation {
+    module: usize,
+    /// The first byte's physical address.
+    address: u64,
+    /// The program's line that the bytes belong to.
+    home: LineNumber,
+    /// How many are written.
+    bytes: usize,
+    /// As an operation of so many it counts.
+    counted: usize,
+    traffic: Traffic,
 }
 
-/// Chooses, word by word, which parts of a torn write reached the media.
-#[derive(Clone, Debug)]
-pub struct Tear(Random);
-
-impl Tear {
-    /// A deterministic chooser.
-    pub fn new(seed: u64) -> Self {
-        Self(Random::new(seed))
-    }
-
-    /// Mixes `new` into `old`: nothing, everything, a prefix, or any subset of the 8-byte words.
-    pub fn apply(&mut self, old: &mut [u8], new: &[u8]) {
-        let words = new.len().div_ceil(8);
-        let kind = self.0.bits() % 4;
-        let prefix = self.0.bits() as usize % (words + 1);
-        for (index, (old, new)) in old.chunks_mut(8).zip(new.chunks(8)).enumerate() {
-            let arrived = match kind {
-                0 => false,
-                1 => index < prefix,
-                2 => index >= prefix,
-                _ => self.0.bits() & 1 == 1,
-            };
-            if arrived {
-                old.copy_from_slice(new);
-            }
-        }
-    }
-}
-
-/// The controller and the media.
+/// All memory of the machine.
 #[derive(Debug)]
 pub struct Memory {
-    /// The media's bytes with every accepted write applied.
+    /// The modules' bytes with every accepted write applied.
     pub arena: Arena,
-    /// The DRAM in front of it, if there is one.
+    map: PhysicalMap,
+    modules: Vec<Module>,
+    /// The DRAM in front of the NVM, if there is one.
     dram: Option<Dram>,
     /// Filled with the start and end of every write, if present.
     pub persistence_times: Option<Vec<Cycles>>,
     /// What the design is held to, if it is.
     pub(crate) contract: Option<Box<Contract>>,
-    waiting: VecDeque<Waiting>,
     /// Nothing that was durable at this time will be asked for again.
     horizon: Cycles,
     /// Lines here hold processor and kernel contexts; only statistics care.
     context_range: Range<u64>,
-    controller: Controller,
-    /// Instead of the controller, for writes.
-    posted: Option<PostedWrites>,
 }
 
 impl Memory {
@@ -150,34 +96,45 @@ impl Memory {
     pub fn new(specification: &Specification, arena: Arena, context_range: Range<u64>) -> Self {
         Self {
             arena,
+            map: specification.physical_map(),
+            modules: Module::all(specification),
             dram: Dram::new(specification),
             persistence_times: None,
             contract: cfg!(debug_assertions).then(Box::default),
-            waiting: VecDeque::new(),
             horizon: 0,
             context_range,
-            controller: Controller::new(specification),
-            posted: PostedWrites::new(specification),
         }
     }
 
-    /// The bank of an address.
+    /// What lies where.
+    pub fn map(&self) -> &PhysicalMap {
+        &self.map
+    }
+
+    /// The modules, by their numbers in the map.
+    pub fn modules(&self) -> &[Module] {
+        &self.modules
+    }
+
+    /// The bank of an address, in its module.
     #[inline]
     pub fn bank(&self, address: u64) -> usize {
-        self.controller.placement().bank(address)
+        let place = self.map.locate(address);
+        self.modules[place.module].placement().bank(place.offset)
     }
 
     /// When a write to this address would start if it came at `now`.
     pub fn could_start_at(&self, address: u64, now: Cycles) -> Cycles {
-        if self.posted.is_some() {
-            return now;
-        }
-        self.controller.could_start_at(address, now)
+        let place = self.map.locate(address);
+        self.modules[place.module].could_start_at(place.offset, now)
     }
 
-    /// Says where programs and the kernel have their addresses ([`Controller::interleave_home`]).
+    /// Says where programs and the kernel have their addresses
+    /// ([`Controller::interleave_home`](crate::controller::Controller::interleave_home)).
     pub fn interleave_home(&mut self, home: Range<u64>) {
-        self.controller.interleave_home(home);
+        for (number, module) in self.modules.iter_mut().enumerate() {
+            module.interleave_home(self.map.share(number, &home));
+        }
     }
 
     /// Times the read of a line for a miss; its bytes are in the arena. Returns when they arrive.
@@ -190,8 +147,8 @@ impl Memory {
         }
         let address = line * LINE_BYTES as u64;
         self.check("reads", address, LINE_BYTES, now);
-        let opened = self.open_row(address, LINE_BYTES, LINE_BYTES, Use::Read, now, statistics);
-        let done = self.controller.send(opened, LINE_BYTES);
+        let place = self.map.locate(address);
+        let done = self.read_row(place, (LINE_BYTES, LINE_BYTES), Path::Link, now, statistics);
         self.copy_to_dram(line, done, statistics);
         done
     }
@@ -262,32 +219,39 @@ impl Memory {
         if !self.check("reads", address, length, now) {
             return now;
         }
-        let opened = self.open_row(address, length, length, Use::Read, now, statistics);
         statistics.nvm_design_reads += 1;
-        *self.operations(length, Traffic::Log, statistics) += 1;
-        self.controller.send(opened, length)
+        let place = self.map.locate(address);
+        *self.operations(place.module, length, Traffic::Log, statistics) += 1;
+        self.read_row(place, (length, length), Path::Link, now, statistics)
     }
 
-    /// Reads a row into its bank's buffer: so many bytes of it, which lie within `span`.
-    fn open_row(
+    /// Reads so many bytes of a row, which lie within `span`. Returns when they are where they were asked
+    /// for.
+    #[inline]
+    fn read_row(
         &mut self,
-        address: u64,
-        span: usize,
-        bytes: usize,
-        what: Use,
+        place: Place,
+        (span, bytes): (usize, usize),
+        path: Path,
         now: Cycles,
         statistics: &mut Statistics,
-    ) -> Opened {
-        let opened = self.controller.open_row(address, span, what, now);
+    ) -> Cycles {
+        let request = Request {
+            address: place.offset,
+            length: span,
+            path,
+            not_before: 0,
+        };
+        let served = self.modules[place.module].read(&request, bytes, now);
         statistics.nvm_reads += 1;
         statistics.nvm_read_bytes += bytes as u64;
-        statistics.nvm_read_wait_cycles += opened.start - now;
-        opened
+        statistics.nvm_read_wait_cycles += served.start - now;
+        served.done
     }
 
-    /// Copies whole rows, or parts of them, within the memory module: nothing crosses the link.
-    /// `from` and `to` lie at the same offset in their rows. All rows are read, then written, and each
-    /// write is durable by itself.
+    /// Copies whole rows, or parts of them, within a memory module: nothing crosses the link. `from` and
+    /// `to` lie at the same offset in their rows, and each range lies together in the same module. All
+    /// rows are read, then written, and each write is durable by itself.
     #[allow(clippy::too_many_arguments, reason = "both ends of the copy")]
     pub fn copy_within(
         &mut self,
@@ -299,51 +263,58 @@ impl Memory {
         not_before: Cycles,
         statistics: &mut Statistics,
     ) -> Accepted {
-        let row = 1 << self.controller.placement().row_shift();
         for (what, address) in [("reads", from), ("writes", to)] {
-            let room = if from % row == to % row {
-                self.room(address, length, false)
-            } else {
-                Err("at another offset in its row than the other end of the copy")
-            };
+            let room = self.room_for_copy(from, to, (address, length));
             if !self.hold(what, address, length, room, now) {
                 return Accepted::at(now);
             }
         }
-        let placement = self.controller.placement().clone();
-        let by_row = |place| placement.by_row(place, length as u64);
+        let (source, target) = (self.map.locate(from), self.map.locate(to));
+        let module = target.module;
+        let placement = self.modules[module].placement().clone();
         // Where lines are dealt out, all that a row has of the range is one operation.
         let counted = |place, bytes: usize| {
             let by_lines = placement.unit_shift(place) < placement.row_shift();
             if by_lines { length } else { bytes }
         };
         let mut opened = now;
-        for row in by_row(from) {
-            let (start, span, bytes) = extent(&row);
-            let read = self.open_row(start, span, bytes, Use::ReadWithin, now, statistics);
-            opened = opened.max(self.controller.end_read(read));
+        for row in placement.by_row(source.offset, length as u64) {
+            let (offset, span, bytes) = extent(&row);
+            let place = Place { module, offset };
+            let done = self.read_row(place, (span, bytes), Path::Inside, now, statistics);
+            opened = opened.max(done);
             statistics.nvm_design_reads += 1;
-            *self.operations(counted(start, bytes), traffic, statistics) += 1;
+            *self.operations(module, counted(offset, bytes), traffic, statistics) += 1;
         }
         let after = not_before.max(opened);
         let newest: Box<[u8]> = self.arena.slice(from, length).into();
         let mut done = Accepted::at(now);
-        for row in by_row(to) {
-            let (address, span, bytes) = extent(&row);
-            let request = WriteRequest {
-                address,
+        for row in placement.by_row(target.offset, length as u64) {
+            let (offset, span, bytes) = extent(&row);
+            let request = Request {
+                address: offset,
                 length: span,
-                crosses_link: false,
+                path: Path::Inside,
                 not_before: after,
             };
-            let counted = counted(address, bytes);
-            let (home, size) = (address / LINE_BYTES as u64, (bytes, counted));
-            let written = self.accept(&request, home, size, traffic, now, statistics);
-            for (place, piece) in row {
-                let displaced = Displaced::Block(self.arena.slice(place, piece).into());
-                let at = (place - to) as usize;
-                self.arena.write(place, &newest[at..at + piece]);
-                self.wait(&written, place, displaced);
+            let start = to + (offset - target.offset);
+            let operation = Operation {
+                module,
+                address: start,
+                home: start / LINE_BYTES as u64,
+                bytes,
+                counted: counted(offset, bytes),
+                traffic,
+            };
+            let written = self.accept(&request, &operation, now, statistics);
+            for (offset, piece) in row {
+                let at = (offset - target.offset) as usize;
+                let address = to + at as u64;
+                let displaced = Displaced::Block(self.arena.slice(address, piece).into());
+                self.arena.write(address, &newest[at..at + piece]);
+                self.modules[module]
+                    .waiting
+                    .push(&written, address, displaced);
             }
             done.accepted = written.accepted;
             done.durable = done.durable.max(written.done);
@@ -351,15 +322,43 @@ impl Memory {
         done
     }
 
+    /// Whether one of the two ranges of a copy is in memory, and fits the other.
+    fn room_for_copy(
+        &self,
+        from: u64,
+        to: u64,
+        (address, length): (u64, usize),
+    ) -> Result<(), &'static str> {
+        self.room(address, length, false)?;
+        let place = self.map.locate(to);
+        let row = 1 << self.modules[place.module].placement().row_shift();
+        if self.map.locate(from).offset % row != place.offset % row {
+            return Err("at another offset in its row than the other end of the copy");
+        }
+        let one_piece = |start: u64| {
+            let range = start..start + length as u64;
+            let mut pieces = self.map.pieces(range);
+            pieces.next().is_some_and(|piece| {
+                piece.length == length as u64 && piece.place.module == place.module
+            })
+        };
+        if !one_piece(address) {
+            return Err("which do not lie together in the module of the other end of the copy");
+        }
+        Ok(())
+    }
+
     /// Whether a range is in the NVM, and in one row of it if it has to be.
     fn room(&self, address: u64, length: usize, in_one_row: bool) -> Result<(), &'static str> {
         let end = address.checked_add(length as u64);
-        if length == 0 || end.is_none_or(|end| end > self.arena.len()) {
+        if length == 0 || end.is_none_or(|end| end > self.map.bytes()) {
             return Err("which are not in the NVM");
         }
-        let last = address + length as u64 - 1;
-        let shift = self.controller.placement().unit_shift(address);
-        if in_one_row && address >> shift != last >> shift {
+        let (first, last) = (address, address + length as u64 - 1);
+        let (first, last) = (self.map.locate(first), self.map.locate(last));
+        let shift = (self.modules[first.module].placement()).unit_shift(first.offset);
+        let one_row = first.module == last.module && first.offset >> shift == last.offset >> shift;
+        if in_one_row && !one_row {
             return Err("which do not lie within one row (nvm.row_bytes)");
         }
         Ok(())
@@ -394,11 +393,12 @@ impl Memory {
     /// The counter of operations of that kind.
     fn operations<'s>(
         &self,
+        module: usize,
         length: usize,
         traffic: Traffic,
         statistics: &'s mut Statistics,
     ) -> &'s mut u64 {
-        if length >> self.controller.placement().row_shift() > 0 {
+        if length >> self.modules[module].placement().row_shift() > 0 {
             &mut statistics.nvm_operations_sequential
         } else if traffic == Traffic::WriteBack {
             &mut statistics.nvm_operations_write_back
@@ -492,52 +492,54 @@ impl Memory {
         not_before: Cycles,
         statistics: &mut Statistics,
     ) -> Accepted {
-        let request = WriteRequest {
-            address,
+        let place = self.map.locate(address);
+        let request = Request {
+            address: place.offset,
             length,
-            crosses_link: true,
+            path: Path::Link,
             not_before,
         };
-        let written = self.accept(&request, home, (length, length), traffic, now, statistics);
-        self.wait(&written, address, displaced);
+        let operation = Operation {
+            module: place.module,
+            address,
+            home,
+            bytes: length,
+            counted: length,
+            traffic,
+        };
+        let written = self.accept(&request, &operation, now, statistics);
+        self.modules[place.module]
+            .waiting
+            .push(&written, address, displaced);
         Accepted {
             accepted: written.accepted,
             durable: written.done,
         }
     }
 
-    /// Accepts one row operation that writes so many bytes, and counts it as one of so many.
+    /// Accepts one row operation that writes, and counts it.
     #[inline]
     fn accept(
         &mut self,
-        request: &WriteRequest,
-        home: LineNumber,
-        (bytes, counted): (usize, usize),
-        traffic: Traffic,
+        request: &Request,
+        operation: &Operation,
         now: Cycles,
         statistics: &mut Statistics,
-    ) -> Written {
-        let written = match &mut self.posted {
-            Some(posted) => posted.write(request.address, bytes, home, now),
-            None => self.controller.write(request, now),
-        };
-        while self
-            .waiting
-            .front()
-            .is_some_and(|write| write.done <= self.horizon)
-        {
-            self.waiting.pop_front();
-        }
+    ) -> Served {
+        let (bytes, traffic) = (operation.bytes, operation.traffic);
+        let module = &mut self.modules[operation.module];
+        let written = module.write(request, bytes, operation.home, now);
+        module.waiting.forget_until(self.horizon);
         if let Some(times) = &mut self.persistence_times {
             times.extend([written.start, written.done]);
         }
         statistics.nvm_writes += 1;
         statistics.nvm_written_bytes_total += bytes as u64;
         statistics.nvm_write_queue_wait_cycles += written.accepted - now;
-        *self.operations(counted, traffic, statistics) += 1;
+        *self.operations(operation.module, operation.counted, traffic, statistics) += 1;
         *match traffic {
             Traffic::WriteBack | Traffic::Flush
-                if self.context_range.contains(&request.address) =>
+                if self.context_range.contains(&operation.address) =>
             {
                 &mut statistics.nvm_written_bytes_context
             }
@@ -546,17 +548,6 @@ impl Memory {
             Traffic::Metadata => &mut statistics.nvm_written_bytes_metadata,
         } += bytes as u64;
         written
-    }
-
-    /// Keeps what an accepted write displaced, until it is durable and nobody asks any more.
-    #[inline]
-    fn wait(&mut self, written: &Written, address: u64, displaced: Displaced) {
-        self.waiting.push_back(Waiting {
-            start: written.start,
-            done: written.done,
-            address,
-            displaced,
-        });
     }
 
     /// What the NVM has of a line, with every write that it has accepted: the arena has the DRAM's
@@ -579,24 +570,20 @@ impl Memory {
 
     /// When the last accepted write will be durable, for whoever waits for that.
     pub fn quiet_at(&self) -> Cycles {
-        match &self.posted {
-            Some(posted) => posted.quiet_at(),
-            None => self.controller.quiet_at(),
-        }
+        let quiet = self.modules.iter().map(Module::quiet_at);
+        quiet.max().unwrap_or(0)
     }
 
     /// When the NVM is done with every write that it was given.
     pub fn drained_at(&self) -> Cycles {
-        match &self.posted {
-            Some(posted) => posted.drained_at(),
-            None => self.controller.quiet_at(),
-        }
+        let drained = self.modules.iter().map(Module::drained_at);
+        drained.max().unwrap_or(0)
     }
 
     /// Where writes are posted: this design's cost is that it waits until they are durable. Others do
     /// not wait for anything there.
     pub fn count_durability(&mut self) {
-        if let Some(posted) = &mut self.posted {
+        for posted in self.modules.iter_mut().flat_map(|one| &mut one.posted) {
             posted.count_durability();
         }
     }
@@ -612,12 +599,14 @@ impl Memory {
         now: Cycles,
         statistics: &mut Statistics,
     ) -> Option<Cycles> {
-        let posted = (self.posted.as_mut()).filter(|posted| posted.by_home_line())?;
+        let place = self.map.locate(address);
+        let posted = self.modules[place.module].posted.as_mut();
+        let posted = posted.filter(|posted| posted.by_home_line())?;
         self.arena.write(address, bytes);
         let (length, lines) = entries;
         let mut durable = now;
         for line in lines {
-            durable = durable.max(posted.write(address, length, line, now).done);
+            durable = durable.max(posted.write(place.offset, length, line, now).done);
             statistics.nvm_writes += 1;
             statistics.nvm_operations_random += 1;
         }
@@ -629,46 +618,28 @@ impl Memory {
     /// When everything accepted for a line will be durable; 0 if nothing waits.
     pub fn durable_at(&self, line: LineNumber) -> Cycles {
         let address = line * LINE_BYTES as u64;
-        let newest = self.waiting.iter().rev().find(|write| {
-            let end = write.address + write.displaced.bytes().len() as u64;
-            (write.address..end).contains(&address)
-        });
-        newest.map_or(0, |write| write.done)
+        let module = &self.modules[self.map.locate(address).module];
+        module.waiting.durable_at(address)
     }
 
     /// Cuts the power at `at`: the arena then holds what survived.
     pub fn power_off(&mut self, at: Cycles, tear: &mut Tear) -> Lost {
         let mut lost = Lost::default();
+        let arena = &mut self.arena;
         // Newest first: what the DRAM holds is newer than what waits for the same line.
         for (line, bytes) in self.dram.iter().flat_map(Dram::behind) {
-            let address = line * LINE_BYTES as u64;
-            lost.restore
-                .push((address, self.arena.line(address).0.into()));
-            self.arena.write_line(address, bytes);
+            lost.replace(arena, line * LINE_BYTES as u64, &bytes.0);
             lost.writes_lost += 1;
         }
-        for write in self.waiting.iter().rev().filter(|write| write.done > at) {
-            let displaced = write.displaced.bytes();
-            let newest: Box<[u8]> = self.arena.slice(write.address, displaced.len()).into();
-            if write.start <= at {
-                let mut torn = displaced.to_vec();
-                tear.apply(&mut torn, &newest);
-                self.arena.write(write.address, &torn);
-                lost.writes_in_flight += 1;
-            } else {
-                self.arena.write(write.address, displaced);
-                lost.writes_lost += 1;
-            }
-            lost.restore.push((write.address, newest));
+        for module in &self.modules {
+            module.waiting.power_off(arena, at, tear, &mut lost);
         }
         lost
     }
 
     /// What energy backup writes after the cut.
     pub fn drain(&mut self, lost: &mut Lost, address: u64, bytes: &[u8]) {
-        let old = self.arena.slice(address, bytes.len()).into();
-        lost.restore.push((address, old));
-        self.arena.write(address, bytes);
+        lost.replace(&mut self.arena, address, bytes);
     }
 
     /// Lines that recovery loaded into the DRAM, where the arena has them by now, with what the NVM
@@ -683,9 +654,7 @@ impl Memory {
 
     /// Undoes a cut.
     pub fn power_back(&mut self, lost: &Lost) {
-        for (address, bytes) in lost.restore.iter().rev() {
-            self.arena.write(*address, bytes);
-        }
+        lost.restore(&mut self.arena);
     }
 }
 

@@ -6,7 +6,7 @@
 //!
 //! Always true: a bank's writes do not overlap, and start in the order in which they came.
 
-use crate::controller::Written;
+use crate::controller::Served;
 use crate::line::LineNumber;
 use crate::placement::bank_of_row;
 use crate::specification::Specification;
@@ -48,7 +48,7 @@ impl PostedWrites {
     }
 
     /// Posts a write of so many bytes at an address, which belong to a line of the program.
-    pub fn write(&mut self, address: u64, length: usize, home: LineNumber, now: Cycles) -> Written {
+    pub fn write(&mut self, address: u64, length: usize, home: LineNumber, now: Cycles) -> Served {
         let banks = self.done.len();
         let bank = if self.by_home_line {
             (home % banks as u64) as usize
@@ -60,7 +60,7 @@ impl PostedWrites {
         let start = now.max(self.done[bank]);
         let done = start + cycles;
         self.done[bank] = done;
-        Written {
+        Served {
             accepted: now,
             start,
             done: if self.durability_counts {

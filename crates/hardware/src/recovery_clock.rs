@@ -13,8 +13,7 @@
 
 use std::ops::Range;
 
-use crate::bank::Use;
-use crate::controller::{Controller, WriteRequest};
+use crate::controller::{Controller, Path, Request};
 use crate::dram::Dram;
 use crate::line::{LINE_BYTES, LineNumber, line_of};
 use crate::specification::Specification;
@@ -75,8 +74,14 @@ impl RecoveryClock {
                 continue;
             }
             let bytes = missing * LINE_BYTES;
-            let opened = self.controller.open_row(row[0].0, bytes, Use::Read, 0);
-            self.arrived = self.arrived.max(self.controller.send(opened, bytes));
+            let request = Request {
+                address: row[0].0,
+                length: bytes,
+                path: Path::Link,
+                not_before: 0,
+            };
+            let served = self.controller.read(&request, 0);
+            self.arrived = self.arrived.max(served.done);
             self.cost.reads += 1;
             self.cost.read_bytes += bytes as u64;
         }
@@ -89,10 +94,10 @@ impl RecoveryClock {
                 self.cache(line);
             }
             let bytes = row.iter().map(|piece| piece.1).sum();
-            let request = WriteRequest {
+            let request = Request {
                 address: row[0].0,
                 length: bytes,
-                crosses_link: true,
+                path: Path::Link,
                 not_before: 0,
             };
             self.controller.write(&request, self.arrived);

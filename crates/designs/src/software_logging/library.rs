@@ -24,7 +24,7 @@ pub struct WriteSet {
 impl WriteSet {
     /// An empty one.
     pub fn new(hardware: &Hardware) -> Self {
-        let lines = hardware.specification.nvm.bytes / LINE_BYTES as u64;
+        let lines = hardware.memory.map().bytes() / LINE_BYTES as u64;
         Self {
             members: vec![0; lines.div_ceil(64) as usize],
             lines: vec![Vec::new(); hardware.cores.len()],

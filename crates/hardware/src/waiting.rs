@@ -1,0 +1,149 @@
+//! Writes that a module has accepted and that are not durable yet, and what a power cut does to them.
+//!
+//! Always true here:
+//! - The arena holds the newest bytes that a controller has accepted, so that a read sees writes that
+//!   still wait (a real controller snoops its write queue). Each write that is not durable yet stands
+//!   here with the bytes that it displaced: queue and array have swapped contents, nothing is stored
+//!   twice, and cutting the power is swapping back.
+//! - Writes of the same bytes become durable in the order in which they stand.
+//! - A write is in flight from `start` to `done`. A cut between the two may tear it at the granularity of
+//!   eight bytes; a cut before `start` loses it.
+
+use std::collections::VecDeque;
+
+use crate::arena::Arena;
+use crate::controller::Served;
+use crate::line::Line;
+use crate::random::Random;
+use crate::time::Cycles;
+
+/// What a power cut took away or tore: enough to give it back, so that one run can be cut many
+/// times.
+#[derive(Debug, Default)]
+pub struct Lost {
+    /// Address and bytes as they were before the cut, in the order in which they were taken.
+    restore: Vec<(u64, Box<[u8]>)>,
+    /// Writes that had been accepted and are gone.
+    pub writes_lost: usize,
+    /// Writes that were in flight.
+    pub writes_in_flight: usize,
+}
+
+impl Lost {
+    /// Puts other bytes at an address, and keeps what was there.
+    pub(crate) fn replace(&mut self, arena: &mut Arena, address: u64, bytes: &[u8]) {
+        let old = arena.slice(address, bytes.len()).into();
+        self.restore.push((address, old));
+        arena.write(address, bytes);
+    }
+
+    /// Gives everything back.
+    pub(crate) fn restore(&self, arena: &mut Arena) {
+        for (address, bytes) in self.restore.iter().rev() {
+            arena.write(*address, bytes);
+        }
+    }
+}
+
+/// Chooses, word by word, which parts of a torn write reached the media.
+#[derive(Clone, Debug)]
+pub struct Tear(Random);
+
+impl Tear {
+    /// A deterministic chooser.
+    pub fn new(seed: u64) -> Self {
+        Self(Random::new(seed))
+    }
+
+    /// Mixes `new` into `old`: nothing, everything, a prefix, or any subset of the 8-byte words.
+    pub fn apply(&mut self, old: &mut [u8], new: &[u8]) {
+        let words = new.len().div_ceil(8);
+        let kind = self.0.bits() % 4;
+        let prefix = self.0.bits() as usize % (words + 1);
+        for (index, (old, new)) in old.chunks_mut(8).zip(new.chunks(8)).enumerate() {
+            let arrived = match kind {
+                0 => false,
+                1 => index < prefix,
+                2 => index >= prefix,
+                _ => self.0.bits() & 1 == 1,
+            };
+            if arrived {
+                old.copy_from_slice(new);
+            }
+        }
+    }
+}
+
+/// The bytes that a write displaced.
+#[derive(Clone, Debug)]
+pub(crate) enum Displaced {
+    Line(Line),
+    Block(Box<[u8]>),
+}
+
+impl Displaced {
+    fn bytes(&self) -> &[u8] {
+        match self {
+            Self::Line(line) => &line.0,
+            Self::Block(bytes) => bytes,
+        }
+    }
+}
+
+#[derive(Clone, Debug)]
+struct Write {
+    start: Cycles,
+    done: Cycles,
+    address: u64,
+    displaced: Displaced,
+}
+
+/// The writes of one module, in the order of acceptance.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Waiting(VecDeque<Write>);
+
+impl Waiting {
+    /// A write was accepted.
+    #[inline]
+    pub fn push(&mut self, served: &Served, address: u64, displaced: Displaced) {
+        self.0.push_back(Write {
+            start: served.start,
+            done: served.done,
+            address,
+            displaced,
+        });
+    }
+
+    /// Nothing that was durable at this time will be asked for again.
+    #[inline]
+    pub fn forget_until(&mut self, horizon: Cycles) {
+        while self.0.front().is_some_and(|write| write.done <= horizon) {
+            self.0.pop_front();
+        }
+    }
+
+    /// When the newest write of a line will be durable; 0 if none waits.
+    pub fn durable_at(&self, address: u64) -> Cycles {
+        let newest = self.0.iter().rev().find(|write| {
+            let end = write.address + write.displaced.bytes().len() as u64;
+            (write.address..end).contains(&address)
+        });
+        newest.map_or(0, |write| write.done)
+    }
+
+    /// Cuts the power at `at`.
+    pub fn power_off(&self, arena: &mut Arena, at: Cycles, tear: &mut Tear, lost: &mut Lost) {
+        for write in self.0.iter().rev().filter(|write| write.done > at) {
+            let displaced = write.displaced.bytes();
+            if write.start <= at {
+                let mut torn = displaced.to_vec();
+                tear.apply(&mut torn, arena.slice(write.address, displaced.len()));
+                lost.replace(arena, write.address, &torn);
+                lost.writes_in_flight += 1;
+            } else {
+                lost.replace(arena, write.address, displaced);
+                lost.writes_lost += 1;
+            }
+        }
+    }
+}
