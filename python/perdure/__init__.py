@@ -10,7 +10,7 @@ The command `perdure` and this package do the same things:
 >>> report.verified == report.cuts              # doctest: +SKIP
 """
 
-from perdure._core import PerdureError, __version__
+from perdure._core import TIMING_VERSION, PerdureError, __version__
 from perdure.api import (
     BugReport,
     Catalogue,
@@ -35,6 +35,7 @@ from perdure.snapshots import Snapshots, open_snapshots
 from perdure.sweeps import Sweep, sweep
 
 __all__ = [
+    "TIMING_VERSION",
     "BugReport",
     "Catalogue",
     "Configuration",

@@ -2,6 +2,7 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 __version__: str
+TIMING_VERSION: int
 
 Progress: TypeAlias = Callable[[int, int, str, str], object]
 

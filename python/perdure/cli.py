@@ -937,11 +937,13 @@ def demo(
 
 @app.callback(invoke_without_command=True)
 def common(
-    version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version, and the timing version.")
+    ] = False,
 ) -> None:
     """Options of every command."""
     if version:
-        typer.echo(f"perdure {perdure.__version__}")
+        typer.echo(f"perdure {perdure.__version__}, timing version {perdure.TIMING_VERSION}")
         raise typer.Exit
 
 

@@ -110,6 +110,7 @@ class RecordedCore(types.ModuleType):
 
     PerdureError = RecordedError
     __version__ = "0.0.0"
+    TIMING_VERSION = 7
 
     def __init__(self):
         super().__init__("perdure._core")

@@ -247,7 +247,7 @@ def test_every_design_gets_the_same_standard_input(core, command, monkeypatch, t
 
 
 def test_version(command):
-    assert command("--version")[:2] == (0, "perdure 0.0.0\n")
+    assert command("--version")[:2] == (0, "perdure 0.0.0, timing version 7\n")
 
 
 def test_dashes_stand_between_programs_that_run_at_once(core, command):

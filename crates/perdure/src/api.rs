@@ -34,7 +34,8 @@ use crate::report::run_result;
 use crate::request::{Prepared, Request, mount, write_through};
 use crate::series::Series;
 use crate::snapshots::{Snapshots, keep};
-use crate::token::{BUILD, Token};
+use crate::token::Token;
+use crate::version::BUILD;
 
 fn visit<V: Visitor>(design: &str, visitor: V) -> Result<V::Output, Error> {
     with_design(design, visitor).ok_or_else(|| no_such_design(design))

@@ -20,6 +20,7 @@ use std::path::Path;
 use toml::{Table, Value};
 
 use crate::error::Error;
+use crate::version::TIMING;
 
 /// Fewest stores of an epoch.
 pub const LEAST_EPOCH_STORES: u64 = 100;
@@ -493,12 +494,11 @@ impl Configuration {
         toml::to_string(&self.effective()).expect("a table that came from TOML")
     }
 
-    /// A hash of [`Self::effective`], 16 hexadecimal digits. The preset's name does not count.
+    /// A hash of [`Self::effective`] and of the [timing version](TIMING), 16 hexadecimal digits. The
+    /// preset's name does not count.
     pub fn hash(&self) -> String {
-        format!(
-            "{:016x}",
-            xxhash_rust::xxh3::xxh3_64(self.to_toml().as_bytes())
-        )
+        let text = format!("timing = {TIMING}\n{}", self.to_toml());
+        format!("{:016x}", xxhash_rust::xxh3::xxh3_64(text.as_bytes()))
     }
 
     /// Every key with value and meaning, for `perdure config`.

@@ -25,8 +25,9 @@ use crate::error::Error;
 use crate::observer::{Observer, Unobserved};
 use crate::reads::Reads;
 use crate::request::{Prepared, Request, Resume, Schedule};
-use crate::token::{BUILD, Token};
+use crate::token::Token;
 use crate::verify::Verdict;
+use crate::version::{BUILD, TIMING};
 
 /// Cuts of one seed.
 const CUTS: u64 = 60;
@@ -344,6 +345,7 @@ fn without_cut(request: &Request, prepared: &Prepared, error: &Error) -> Failure
         given: prepared.digests(),
         reads: Reads::default(),
         build: BUILD.into(),
+        timing: TIMING,
     };
     Failure {
         verdict: verdict.into(),

@@ -34,6 +34,7 @@ mod series;
 pub mod snapshots;
 pub mod token;
 pub mod verify;
+pub mod version;
 pub mod watch;
 
 pub use configuration::Configuration;

@@ -25,8 +25,9 @@ use crate::mistakes::{FORGETS, Mistake, PREFIX};
 use crate::observer::{Observer, run_on};
 use crate::outside::Outside;
 use crate::request::{Request, Resume, Schedule};
-use crate::token::{BUILD, Token};
+use crate::token::Token;
 use crate::verify::{self, CutOptions, Golden, Verdict};
+use crate::version::{BUILD, TIMING};
 
 /// The design whose cuts these are. Losses are the machine's: one design is as good as another.
 const DESIGN: &str = "picl";
@@ -258,6 +259,7 @@ fn lose<D: Design>(
             given: prepared.digests(),
             reads: survey.named.reads.clone(),
             build: BUILD.into(),
+            timing: TIMING,
         };
         token.encode()
     };

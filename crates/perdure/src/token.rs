@@ -11,9 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::Error;
 use crate::reads::Reads;
 use crate::request::Request;
-
-/// This build: version, commit where there is one, and a hash of the sources.
-pub const BUILD: &str = env!("PERDURE_BUILD");
+use crate::version::TIMING;
 
 const PREFIX: &str = "p2-";
 /// What tokens began with that cannot be read any more.
@@ -44,6 +42,9 @@ pub struct Token {
     pub reads: Reads,
     /// The build that made it.
     pub build: String,
+    /// Its timing version; 0 before there was one.
+    #[serde(default)]
+    pub timing: u32,
 }
 
 impl Token {
@@ -101,7 +102,15 @@ impl Token {
         }
         let json = miniz_oxide::inflate::decompress_to_vec_with_limit(packed, LONGEST)
             .map_err(|_| damaged("its content does not unpack"))?;
-        serde_json::from_slice(&json).map_err(|_| damaged("it is of another version"))
+        let token: Self =
+            serde_json::from_slice(&json).map_err(|_| damaged("it is of another version"))?;
+        if token.timing != TIMING {
+            return Err(Error::Request(format!(
+                "the token is of timing version {}, made by build {}, and this build's is {TIMING}: there, the same cycle is another moment (CHANGELOG.md says what changed); cut again with this one",
+                token.timing, token.build
+            )));
+        }
+        Ok(token)
     }
 }
 
@@ -124,6 +133,7 @@ mod tests {
             given: vec![Some(5), None],
             reads: Reads::default(),
             build: "z".into(),
+            timing: TIMING,
         };
         let text = token.encode();
         assert_eq!(Token::decode(&text).unwrap(), token);
@@ -141,5 +151,11 @@ mod tests {
         let old = text.replacen(PREFIX, OLDER, 1);
         let refused = Token::decode(&old).unwrap_err().to_string();
         assert!(refused.contains("older version"), "{refused}");
+        let other = Token {
+            timing: TIMING + 1,
+            ..token
+        };
+        let refused = Token::decode(&other.encode()).unwrap_err().to_string();
+        assert!(refused.contains("timing version"), "{refused}");
     }
 }

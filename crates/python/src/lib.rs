@@ -134,6 +134,7 @@ fn refusal(error: &Error) -> PyErr {
 fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("PerdureError", module.py().get_type::<PerdureError>())?;
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    module.add("TIMING_VERSION", perdure::version::TIMING)?;
     module.add_class::<Snapshots>()?;
     module.add_function(wrap_pyfunction!(run, module)?)?;
     module.add_function(wrap_pyfunction!(cut, module)?)?;

@@ -20,8 +20,9 @@ use crate::observer::{Observer, run_on};
 use crate::replication::follower::Follower;
 use crate::report::{state_hash, symbol_of};
 use crate::request::{Prepared, Request, Resume};
-use crate::token::{BUILD, Token};
+use crate::token::Token;
 use crate::verify::{self, CutOptions, Golden, Verdict};
+use crate::version::{BUILD, TIMING};
 
 /// Cuts of the power during one recovery, at most.
 const RECOVERY_STEPS: u64 = 32;
@@ -236,6 +237,7 @@ impl Cutter<'_> {
             given: self.prepared.digests(),
             reads: self.survey.named.reads.clone(),
             build: BUILD.into(),
+            timing: TIMING,
         }
     }
 

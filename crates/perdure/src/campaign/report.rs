@@ -11,8 +11,8 @@ use super::survey::Survey;
 use crate::cost::{self, CutCost};
 use crate::lives::{Life, Sequel};
 use crate::request::Prepared;
-use crate::token::BUILD;
 use crate::verify::{FirstDifference, Verdict};
+use crate::version::BUILD;
 
 /// One cut's result.
 pub struct CutResult {
