@@ -6,6 +6,9 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::errno::Errno;
+use crate::machine::{Machine, PAGE_BYTES};
+
 /// Marks a cell as free; the other bits are the next free cell.
 const FREE: u32 = 1 << 31;
 /// End of the free list.
@@ -108,6 +111,15 @@ impl Frames {
             number: self.first + self.cells.len() as u64 - 1,
             recycled: false,
         })
+    }
+
+    /// The number of a frame with one holder. It is zero if `zero`, else whatever it was before.
+    pub fn take(&mut self, machine: &mut dyn Machine, zero: bool) -> Result<u64, Errno> {
+        let frame = self.allocate().ok_or(Errno::ENOMEM)?;
+        if frame.recycled && zero {
+            machine.zero_frame(frame.number * PAGE_BYTES);
+        }
+        Ok(frame.number)
     }
 
     fn cell(&mut self, frame: u64) -> &mut u32 {

@@ -236,7 +236,7 @@ impl Kernel {
         if held & PAGE_PRESENT != 0 {
             return frame(held >> PAGE_FRAME_SHIFT, shown);
         }
-        Some(match self.host_page(inode, file_page) {
+        Some(match self.files.host_page(&self.host, inode, file_page) {
             Ok(mut bytes) => {
                 bytes.truncate(shown as usize);
                 PageView::Untouched(bytes)

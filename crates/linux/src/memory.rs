@@ -148,7 +148,7 @@ impl Kernel {
             limit,
         } = mapping.backing
         else {
-            let frame = self.allocate_frame(machine, true).map_err(out_of_memory)?;
+            let frame = self.frames.take(machine, true).map_err(out_of_memory)?;
             return Ok(entry(frame, mapping.permissions));
         };
         let (file_page, shown) = self
@@ -157,7 +157,7 @@ impl Kernel {
         if mapping.shared {
             let dirty = access == Access::Store;
             let frame = self
-                .hold_page(machine, inode, file_page, dirty, true)
+                .hold_page(machine, inode, file_page, dirty)
                 .map_err(out_of_memory)?;
             self.frames.retain(frame);
             let allowed = if dirty { u64::MAX } else { !WRITE };
@@ -173,7 +173,7 @@ impl Kernel {
             .read_file(machine, inode, file_page * PAGE_BYTES, shown)
             .map_err(|_| BadAccess::PastEnd)?;
         let zero = bytes.len() < PAGE_BYTES as usize;
-        let frame = self.allocate_frame(machine, zero).map_err(out_of_memory)?;
+        let frame = self.frames.take(machine, zero).map_err(out_of_memory)?;
         machine.write(frame * PAGE_BYTES, &bytes);
         Ok(entry(frame, mapping.permissions))
     }
@@ -190,7 +190,7 @@ impl Kernel {
         let frame = frame_of(old);
         if let (true, Backing::File { inode, offset, .. }) = (mapping.shared, mapping.backing) {
             let file_page = (offset + page * PAGE_BYTES - start) / PAGE_BYTES;
-            self.hold_page(machine, inode, file_page, true, true)
+            self.hold_page(machine, inode, file_page, true)
                 .map_err(|_| BadAccess::OutOfMemory)?;
             return Ok(entry(frame, mapping.permissions));
         }
@@ -198,7 +198,8 @@ impl Kernel {
             return Ok(entry(frame, mapping.permissions));
         }
         let copy = self
-            .allocate_frame(machine, false)
+            .frames
+            .take(machine, false)
             .map_err(|_| BadAccess::OutOfMemory)?;
         let mut bytes = [0; PAGE_BYTES as usize];
         machine.read(frame * PAGE_BYTES, &mut bytes);

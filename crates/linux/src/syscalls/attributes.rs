@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use super::files::notify_changed;
+use super::names::notify_changed;
 use super::{Answer, Call};
 use crate::errno::Errno;
 use crate::kernel::Kernel;

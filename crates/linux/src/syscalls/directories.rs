@@ -1,6 +1,6 @@
 //! Names in directories: making, moving, removing and listing them.
 
-use super::files::{
+use super::names::{
     AT_EMPTY_PATH, AT_FDCWD, AT_REMOVEDIR, AT_SYMLINK_FOLLOW, DESCRIPTOR_LINKS, own_descriptor,
 };
 use super::{Answer, Call};

@@ -1,6 +1,6 @@
 //! mmap and its kin, and the program break.
 
-use super::files::SEAL_WRITE;
+use super::seals::SEAL_WRITE;
 use super::{Answer, Call, Stop};
 use crate::address_space::{Backing, LOWEST, Mapping, Purpose, SPACE_END};
 use crate::errno::Errno;

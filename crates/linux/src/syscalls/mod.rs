@@ -7,17 +7,27 @@
 
 pub(crate) mod asynchronous;
 pub(crate) mod attributes;
+pub(crate) mod control;
+pub(crate) mod descriptors;
 pub(crate) mod directories;
-pub(crate) mod files;
+pub(crate) mod futexes;
 pub(crate) mod identity;
+pub(crate) mod lengths;
+pub(crate) mod locks;
 pub(crate) mod memory;
 pub(crate) mod messages;
+pub(crate) mod metadata;
+pub(crate) mod names;
+pub(crate) mod opening;
+pub(crate) mod owners;
+pub(crate) mod permissions;
 pub(crate) mod pidfds;
 pub(crate) mod pipes;
 pub(crate) mod polling;
 pub(crate) mod preferences;
 pub(crate) mod processes;
 pub(crate) mod queues;
+pub(crate) mod seals;
 pub(crate) mod signals;
 pub(crate) mod sockets;
 pub(crate) mod system_v;
@@ -111,6 +121,16 @@ pub(crate) fn time_bytes(ns: u64) -> [u8; 16] {
     bytes[..8].copy_from_slice(&(ns / 1_000_000_000).to_le_bytes());
     bytes[8..].copy_from_slice(&(ns % 1_000_000_000).to_le_bytes());
     bytes
+}
+
+/// Puts a word into a structure.
+fn put(bytes: &mut [u8], at: usize, value: u64) {
+    bytes[at..at + 8].copy_from_slice(&value.to_le_bytes());
+}
+
+/// Puts half a word into a structure.
+fn put_half(bytes: &mut [u8], at: usize, value: u32) {
+    bytes[at..at + 4].copy_from_slice(&value.to_le_bytes());
 }
 
 impl Call<'_> {

@@ -1,6 +1,6 @@
 //! Processes: making them, replacing their program, waiting for their end, and their families.
 
-use super::files::{AT_EMPTY_PATH, AT_FDCWD, AT_SYMLINK_NOFOLLOW};
+use super::names::{AT_EMPTY_PATH, AT_FDCWD, AT_SYMLINK_NOFOLLOW};
 use super::{Answer, Call, Stop};
 use perdure_riscv::Access;
 
@@ -278,7 +278,7 @@ pub(crate) fn execveat(call: &mut Call) -> Answer {
 
 /// The file at a path, if it may be executed.
 fn executable(call: &mut Call, directory: u64, path: &str, follow: bool) -> Result<InodeId, Errno> {
-    let inode = match super::files::own_descriptor(call, path) {
+    let inode = match super::names::own_descriptor(call, path) {
         Some(number) => call.file(number)?.inode().ok_or(Errno::EACCES)?,
         None => call.find(directory, path, follow)?,
     };

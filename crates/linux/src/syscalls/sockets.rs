@@ -1,6 +1,6 @@
 //! Making, naming and connecting sockets, and their options.
 
-use super::files::AT_FDCWD;
+use super::names::AT_FDCWD;
 use super::{Answer, Call, Stop};
 use crate::errno::Errno;
 use crate::net::address::{

@@ -2,7 +2,7 @@
 
 use perdure_riscv::Access;
 
-use super::files::{SEAL_GROW, SEAL_WRITE};
+use super::seals::{SEAL_GROW, SEAL_WRITE};
 use super::{Answer, Call, Stop, messages, terminals, timers, watches};
 use crate::errno::Errno;
 use crate::owners;

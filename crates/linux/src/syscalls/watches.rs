@@ -1,6 +1,6 @@
 //! `inotify`: asking to be told of what happens to files, and reading it.
 
-use super::files::AT_FDCWD;
+use super::names::AT_FDCWD;
 use super::transfer::{Pieces, scatter};
 use super::{Answer, Call, Stop};
 use crate::errno::Errno;

@@ -1,13 +1,24 @@
 //! What is in a regular file: reading, writing, holding pages for mappings, cutting off.
+//!
+//! Always true: a page of a file is in the frame that its entry names, or, without one, what the host
+//! has there, and zero beyond that. Nothing here knows who has a file open or mapped.
 
 use super::FileSystem;
-use super::inode::{CHUNK_PAGES, InodeId, Node, PAGE_DIRTY, PAGE_FRAME_SHIFT, PAGE_PRESENT};
+use super::host_view::HostView;
+use super::inode::{CHUNK_PAGES, FileNode, InodeId, PAGE_DIRTY, PAGE_FRAME_SHIFT, PAGE_PRESENT};
 use crate::errno::Errno;
-use crate::kernel::Kernel;
+use crate::frames::Frames;
 use crate::machine::{Machine, PAGE_BYTES};
 
 /// The largest file: what the page-list index and signed offsets can hold with room to spare.
 pub(crate) const FILE_BYTES_MAX: u64 = 1 << 46;
+
+/// Where the bytes of files are: in frames of memory, and below them on the host.
+pub(crate) struct Store<'a> {
+    pub machine: &'a mut dyn Machine,
+    pub frames: &'a mut Frames,
+    pub host: &'a HostView,
+}
 
 fn place(page: u64) -> (u64, usize) {
     (
@@ -51,67 +62,58 @@ impl FileSystem {
         }
         Ok(pages)
     }
-}
-
-impl Kernel {
-    /// A frame with one holder. It is zero if `zero`, else whatever it was before.
-    pub(crate) fn allocate_frame(
-        &mut self,
-        machine: &mut dyn Machine,
-        zero: bool,
-    ) -> Result<u64, Errno> {
-        let frame = self.frames.allocate().ok_or(Errno::ENOMEM)?;
-        if frame.recycled && zero {
-            machine.zero_frame(frame.number * PAGE_BYTES);
-        }
-        Ok(frame.number)
-    }
 
     /// The frame that holds a file's page, made and filled if there is none. `dirty` if the
     /// caller is about to change it; `fill` unless it will change every byte.
-    pub(crate) fn hold_page(
+    pub fn hold_page(
         &mut self,
-        machine: &mut dyn Machine,
+        store: &mut Store,
         id: InodeId,
         page: u64,
         dirty: bool,
         fill: bool,
     ) -> Result<u64, Errno> {
-        let entry = self.files.page_entry(id, page)?;
+        let entry = self.page_entry(id, page)?;
         let dirty_bit = if dirty { PAGE_DIRTY } else { 0 };
         if dirty {
-            self.files.file_mut(id)?.changed = true;
+            self.file_mut(id)?.changed = true;
         }
         if entry & PAGE_PRESENT != 0 {
             if entry & dirty_bit != dirty_bit {
-                self.files.set_page_entry(id, page, entry | dirty_bit)?;
+                self.set_page_entry(id, page, entry | dirty_bit)?;
             }
             return Ok(entry >> PAGE_FRAME_SHIFT);
         }
         let content = if fill {
-            self.host_page(id, page)?
+            self.host_page(store.host, id, page)?
         } else {
             Vec::new()
         };
-        let frame = self.allocate_frame(machine, fill && content.len() < PAGE_BYTES as usize)?;
+        let zero = fill && content.len() < PAGE_BYTES as usize;
+        let frame = store.frames.take(store.machine, zero)?;
         if !content.is_empty() {
-            machine.write(frame * PAGE_BYTES, &content);
+            store.machine.write(frame * PAGE_BYTES, &content);
         }
         let entry = frame << PAGE_FRAME_SHIFT | dirty_bit | PAGE_PRESENT;
-        self.files.set_page_entry(id, page, entry)?;
-        self.files.file_mut(id)?.pages_held += 1;
+        self.set_page_entry(id, page, entry)?;
+        self.file_mut(id)?.pages_held += 1;
         Ok(frame)
     }
 
     /// The host's bytes in a page that holds no frame; fewer than a page where the host's
     /// content ends.
-    pub(crate) fn host_page(&self, id: InodeId, page: u64) -> Result<Vec<u8>, Errno> {
-        let start = page * PAGE_BYTES;
-        self.host_bytes(id, start, PAGE_BYTES)
+    pub fn host_page(&self, host: &HostView, id: InodeId, page: u64) -> Result<Vec<u8>, Errno> {
+        self.host_bytes(host, id, page * PAGE_BYTES, PAGE_BYTES)
     }
 
-    fn host_bytes(&self, id: InodeId, offset: u64, length: u64) -> Result<Vec<u8>, Errno> {
-        let file = self.files.file(id)?;
+    fn host_bytes(
+        &self,
+        host: &HostView,
+        id: InodeId,
+        offset: u64,
+        length: u64,
+    ) -> Result<Vec<u8>, Errno> {
+        let file = self.file(id)?;
         let Some(path) = &file.host else {
             return Ok(Vec::new());
         };
@@ -119,52 +121,47 @@ impl Kernel {
         if offset >= end {
             return Ok(Vec::new());
         }
-        let bytes = self
-            .host
-            .contents(path.mount, &path.path)
-            .ok_or(Errno::EIO)?;
+        let bytes = host.contents(path.mount, &path.path).ok_or(Errno::EIO)?;
         let range = offset as usize..(end as usize).min(bytes.len());
         Ok(bytes.get(range).map(<[u8]>::to_vec).unwrap_or_default())
     }
 
     /// Up to `length` bytes of a file.
-    pub(crate) fn read_file(
-        &mut self,
-        machine: &mut dyn Machine,
+    pub fn read_content(
+        &self,
+        store: &mut Store,
         id: InodeId,
         offset: u64,
         length: u64,
     ) -> Result<Vec<u8>, Errno> {
-        let file = self.files.file(id)?;
+        let file = self.file(id)?;
         let end = offset.saturating_add(length).min(file.size);
         if offset >= end {
             return Ok(Vec::new());
         }
-        let has_frames = !file.chunks.is_empty();
-        let mut bytes = self.host_bytes(id, offset, end - offset)?;
+        let mut bytes = self.host_bytes(store.host, id, offset, end - offset)?;
         bytes.resize((end - offset) as usize, 0);
-        if has_frames {
-            for page in offset / PAGE_BYTES..end.div_ceil(PAGE_BYTES) {
-                let entry = self.files.page_entry(id, page)?;
-                if entry & PAGE_PRESENT == 0 {
-                    continue;
-                }
-                let from = (page * PAGE_BYTES).max(offset);
-                let to = ((page + 1) * PAGE_BYTES).min(end);
-                let physical = (entry >> PAGE_FRAME_SHIFT) * PAGE_BYTES + from % PAGE_BYTES;
-                machine.read(
-                    physical,
-                    &mut bytes[(from - offset) as usize..(to - offset) as usize],
-                );
+        if file.chunks.is_empty() {
+            return Ok(bytes);
+        }
+        for page in offset / PAGE_BYTES..end.div_ceil(PAGE_BYTES) {
+            let entry = self.page_entry(id, page)?;
+            if entry & PAGE_PRESENT == 0 {
+                continue;
             }
+            let from = (page * PAGE_BYTES).max(offset);
+            let to = ((page + 1) * PAGE_BYTES).min(end);
+            let physical = (entry >> PAGE_FRAME_SHIFT) * PAGE_BYTES + from % PAGE_BYTES;
+            let part = &mut bytes[(from - offset) as usize..(to - offset) as usize];
+            store.machine.read(physical, part);
         }
         Ok(bytes)
     }
 
     /// Writes bytes into a file, growing it.
-    pub(crate) fn write_file(
+    pub fn write_content(
         &mut self,
-        machine: &mut dyn Machine,
+        store: &mut Store,
         id: InodeId,
         offset: u64,
         bytes: &[u8],
@@ -178,24 +175,19 @@ impl Kernel {
             let page = from / PAGE_BYTES;
             let to = ((page + 1) * PAGE_BYTES).min(end);
             let fill = to - from < PAGE_BYTES;
-            let frame = match self.hold_page(machine, id, page, true, fill) {
+            let frame = match self.hold_page(store, id, page, true, fill) {
                 Ok(frame) => frame,
                 Err(_) if from > offset => break,
                 Err(Errno::ENOMEM) => return Err(Errno::ENOSPC),
                 Err(error) => return Err(error),
             };
             let piece = &bytes[(from - offset) as usize..(to - offset) as usize];
-            machine.write(frame * PAGE_BYTES + from % PAGE_BYTES, piece);
+            let physical = frame * PAGE_BYTES + from % PAGE_BYTES;
+            store.machine.write(physical, piece);
             from = to;
         }
-        let now = self.now_ns(machine);
-        let inode = self.files.inode_mut(id)?;
-        inode.modified_ns = now;
-        inode.changed_ns = now;
-        if let Node::File(file) = &mut inode.node {
-            file.size = file.size.max(from);
-            file.changed = true;
-        }
+        let file = self.changed_file(store.machine, id)?;
+        file.size = file.size.max(from);
         if from < end {
             Err(Errno::ENOSPC)
         } else {
@@ -203,105 +195,67 @@ impl Kernel {
         }
     }
 
-    /// Sets a file's size. Bytes cut off are gone; new ones are zero.
-    pub(crate) fn truncate_file(
-        &mut self,
-        machine: &mut dyn Machine,
-        id: InodeId,
-        size: u64,
-    ) -> Result<(), Errno> {
-        if size > FILE_BYTES_MAX {
-            return Err(Errno::EFBIG);
-        }
-        let old = self.files.file(id)?.size;
-        if size < old {
-            let first_gone = size.div_ceil(PAGE_BYTES);
-            self.unmap_file_pages(machine, id, first_gone);
-            self.drop_file_pages(id, first_gone..u64::MAX)?;
+    /// Sets a file's size. Bytes cut off are gone; new ones are zero. Whoever has pages mapped that are
+    /// cut off has let go of them.
+    pub fn set_size(&mut self, store: &mut Store, id: InodeId, size: u64) -> Result<(), Errno> {
+        if size < self.file(id)?.size {
+            self.drop_pages(store.frames, id, first_gone(size)..u64::MAX)?;
             let tail = size % PAGE_BYTES;
             let last = size / PAGE_BYTES;
-            let shows_tail = self.files.page_entry(id, last)? & PAGE_PRESENT != 0;
+            let shows_tail = self.page_entry(id, last)? & PAGE_PRESENT != 0;
             if tail != 0 && shows_tail {
-                let frame = self.hold_page(machine, id, last, true, true)?;
+                let frame = self.hold_page(store, id, last, true, true)?;
                 let zeros = vec![0; (PAGE_BYTES - tail) as usize];
-                machine.write(frame * PAGE_BYTES + tail, &zeros);
+                store.machine.write(frame * PAGE_BYTES + tail, &zeros);
             }
         }
-        let now = self.now_ns(machine);
-        let inode = self.files.inode_mut(id)?;
+        let file = self.changed_file(store.machine, id)?;
+        file.shrunk |= size < file.size;
+        file.size = size;
+        file.host_bytes = file.host_bytes.min(size);
+        Ok(())
+    }
+
+    /// A file that has just been changed, for what else is new about it.
+    fn changed_file(&mut self, machine: &dyn Machine, id: InodeId) -> Result<&mut FileNode, Errno> {
+        let now = self.start_ns.saturating_add(machine.clock_ns());
+        let inode = self.inode_mut(id)?;
         inode.modified_ns = now;
         inode.changed_ns = now;
-        if let Node::File(file) = &mut inode.node {
-            file.shrunk |= size < file.size;
-            file.size = size;
-            file.host_bytes = file.host_bytes.min(size);
-            file.changed = true;
-        }
-        Ok(())
+        let file = self.file_mut(id)?;
+        file.changed = true;
+        Ok(file)
     }
 
     /// Lets go of a file's pages in a range.
-    pub(crate) fn drop_file_pages(
+    pub fn drop_pages(
         &mut self,
+        frames: &mut Frames,
         id: InodeId,
         pages: std::ops::Range<u64>,
     ) -> Result<(), Errno> {
-        for (page, entry) in self.files.held_pages(id)? {
+        for (page, entry) in self.held_pages(id)? {
             if pages.contains(&page) {
-                self.frames.release(entry >> PAGE_FRAME_SHIFT);
-                self.files.set_page_entry(id, page, 0)?;
-                self.files.file_mut(id)?.pages_held -= 1;
+                frames.release(entry >> PAGE_FRAME_SHIFT);
+                self.set_page_entry(id, page, 0)?;
+                self.file_mut(id)?.pages_held -= 1;
             }
         }
-        let empty: Vec<(u64, u32)> = self
-            .files
-            .file(id)?
-            .chunks
-            .iter()
-            .filter(|(_, slot)| {
-                self.files
-                    .page_lists
-                    .get(**slot)
-                    .iter()
-                    .all(|&entry| entry == 0)
-            })
+        let is_empty = |slot: u32| self.page_lists.get(slot).iter().all(|&entry| entry == 0);
+        let chunks = self.file(id)?.chunks.iter();
+        let empty: Vec<(u64, u32)> = chunks
+            .filter(|(_, slot)| is_empty(**slot))
             .map(|(&chunk, &slot)| (chunk, slot))
             .collect();
         for (chunk, slot) in empty {
-            self.files.file_mut(id)?.chunks.remove(&chunk);
-            self.files.page_lists.release(slot);
+            self.file_mut(id)?.chunks.remove(&chunk);
+            self.page_lists.release(slot);
         }
         Ok(())
     }
+}
 
-    /// Frees an inode that has no name and that nobody uses.
-    pub(crate) fn free_inode_if_unused(&mut self, id: InodeId) {
-        let Ok(inode) = self.files.inode(id) else {
-            return;
-        };
-        let used = inode.links > 0
-            || self.open.holds_inode(id)
-            || self.open.is_slave_of_master(id)
-            || self.rare.sockets.holds_inode(id)
-            || self.spaces.map_inode(id)
-            || self.waits_for_fifo(id)
-            || self.rare.asynchronous.contexts.contains_key(&id)
-            || self
-                .processes
-                .live
-                .values()
-                .any(|process| process.directory == id);
-        if used || !self.rare.system_v.is_empty() && self.is_segment(id) {
-            return;
-        }
-        let is_file = (self.files.inode(id)).is_ok_and(|inode| matches!(inode.node, Node::File(_)));
-        if is_file && self.drop_file_pages(id, 0..u64::MAX).is_err() {
-            return;
-        }
-        self.rare.seals.remove(&id);
-        self.rare.attributes.remove(&id);
-        self.forget_watches(id);
-        self.files.inodes[id.0 as usize] = None;
-        self.files.free.push(id);
-    }
+/// The first page that a file of a size does not have.
+pub(crate) fn first_gone(size: u64) -> u64 {
+    size.div_ceil(PAGE_BYTES)
 }

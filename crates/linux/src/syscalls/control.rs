@@ -1,0 +1,145 @@
+//! `fcntl` and `ioctl`: what an open file is told to be, and what it is asked.
+//!
+//! Always true: a request that is not known is refused and noted.
+
+use super::{Answer, Call, descriptors, locks, owners, pipes, seals, sockets, terminals};
+use crate::errno::Errno;
+use crate::owners::can_tell;
+use crate::refusals::Refusal;
+use crate::vfs::descriptor::{O_APPEND, O_ASYNC, O_NONBLOCK, Object};
+use crate::vfs::inode::{Device, Node};
+
+const O_LARGEFILE: u32 = 0o100_000;
+
+/// `fcntl`.
+pub(crate) fn fcntl(call: &mut Call) -> Answer {
+    const F_SETTABLE: u32 = O_APPEND | O_NONBLOCK | 0o40000 | 0o1_000_000;
+    let [number, command, argument, ..] = call.arguments;
+    call.descriptor(number)?;
+    match command {
+        0 | 1030 => {
+            if argument >= call.process().descriptors_max() as u64 {
+                return Err(Errno::EINVAL.into());
+            }
+            descriptors::duplicate(call, number, argument as usize, command == 1030)
+        }
+        1 => Ok(u64::from(call.descriptor(number)?.close_on_exec)),
+        2 => {
+            if let Some(descriptor) = call.process_mut().descriptors.get_mut(number as u32) {
+                descriptor.close_on_exec = argument & 1 != 0;
+            }
+            Ok(0)
+        }
+        3 => Ok(u64::from(call.file(number)?.flags | O_LARGEFILE)),
+        4 => {
+            let file = call.file_mut(number)?;
+            let settable = if can_tell(&file.object) {
+                F_SETTABLE | O_ASYNC
+            } else {
+                F_SETTABLE
+            };
+            file.flags = file.flags & !settable | argument as u32 & settable;
+            owners::own_terminal(call, number)?;
+            Ok(0)
+        }
+        5..=7 => locks::record_lock(call, number, command, argument, false),
+        // F_OFD_GETLK, F_OFD_SETLK, F_OFD_SETLKW.
+        36..=38 => locks::record_lock(call, number, command - 31, argument, true),
+        // F_GETLEASE: F_UNLCK. Like file systems without leases, none is given.
+        1025 => Ok(2),
+        1033 => seals::add_seals(call, number, argument as u32),
+        1034 => {
+            let inode = call.file(number)?.inode().ok_or(Errno::EINVAL)?;
+            let seals = call.kernel.rare.seals.get(&inode);
+            Ok(u64::from(*seals.ok_or(Errno::EINVAL)?))
+        }
+        8 => owners::set_owner(call, number, argument as i32),
+        9 => Ok(owners::owner_number(call, number)? as u64),
+        15 => owners::set_owner_exactly(call, number, argument),
+        16 => owners::owner_exactly(call, number, argument),
+        1031 => pipes::set_size(call, number, argument),
+        1032 => pipes::size(call, number),
+        _ => {
+            call.kernel.note_refusal(Refusal::Fcntl(command as u32));
+            Err(Errno::EINVAL.into())
+        }
+    }
+}
+
+/// `ioctl`.
+pub(crate) fn ioctl(call: &mut Call) -> Answer {
+    let [number, request, address, ..] = call.arguments;
+    if let Object::Terminal {
+        terminal, master, ..
+    } = call.file(number)?.object
+        && !matches!(request & 0xffff_ffff, 0x5450 | 0x5451 | 0x5452 | 0x5421)
+    {
+        return terminals::control(call, (terminal, master), request & 0xffff_ffff, address);
+    }
+    if let Object::Socket(id) = call.file(number)?.object
+        && let Some(answer) = sockets::socket_ioctl(call, id, request as u32, address)?
+    {
+        return Ok(answer);
+    }
+    match request & 0xffff_ffff {
+        // FIOCLEX, FIONCLEX.
+        0x5451 | 0x5450 => {
+            if let Some(descriptor) = call.process_mut().descriptors.get_mut(number as u32) {
+                descriptor.close_on_exec = request & 0xffff == 0x5451;
+            }
+            Ok(0)
+        }
+        // FIONBIO.
+        0x5421 => {
+            let on = call.read_u32(address)? != 0;
+            let file = call.file_mut(number)?;
+            file.flags = if on {
+                file.flags | O_NONBLOCK
+            } else {
+                file.flags & !O_NONBLOCK
+            };
+            Ok(0)
+        }
+        // FIOASYNC.
+        0x5452 if can_tell(&call.file(number)?.object) => {
+            let on = call.read_u32(address)? != 0;
+            let file = call.file_mut(number)?;
+            file.flags = file.flags & !O_ASYNC | if on { O_ASYNC } else { 0 };
+            owners::own_terminal(call, number)?;
+            Ok(0)
+        }
+        // FIONREAD.
+        0x541b => {
+            let file = call.file(number)?;
+            let count = match &file.object {
+                Object::Watcher(id) => {
+                    let watcher = call.kernel.open.watching.watchers.get(*id);
+                    let events = watcher.into_iter().flat_map(|watcher| &watcher.events);
+                    events.map(|event| event.to_bytes().len() as u64).sum()
+                }
+                Object::PipeReader(id) | Object::PipeWriter(id) | Object::Fifo { pipe: id, .. } => {
+                    let pipe = call.kernel.open.pipes.get(*id);
+                    pipe.map_or(0, |pipe| pipe.bytes.len() as u64)
+                }
+                Object::Inode(inode) => match &call.kernel.files.inode(*inode)?.node {
+                    Node::File(node) => node.size.saturating_sub(file.offset),
+                    Node::Device(Device::StandardInput) => {
+                        let program = call.process().program as usize;
+                        let input = call.kernel.settings.programs[program].input();
+                        input.len() as u64 - call.kernel.progress[program].stdin_offset
+                    }
+                    _ => return Err(Errno::ENOTTY.into()),
+                },
+                _ => return Err(Errno::ENOTTY.into()),
+            };
+            call.write(address, &(count.min(i32::MAX as u64) as u32).to_le_bytes())?;
+            Ok(0)
+        }
+        // Requests to a terminal: no descriptor is one.
+        0x5400..=0x547f => Err(Errno::ENOTTY.into()),
+        other => {
+            call.kernel.note_refusal(Refusal::Ioctl(other as u32));
+            Err(Errno::ENOTTY.into())
+        }
+    }
+}

@@ -1,0 +1,220 @@
+//! How long a file is, where in it data stands, and that it is durable.
+//!
+//! Always true: no space is reserved; what is not written is zero and takes none.
+
+use super::names::{AT_FDCWD, notify_changed};
+use super::seals::SEAL_WRITE;
+use super::{Answer, Call, Stop};
+use crate::errno::Errno;
+use crate::kernel::Kernel;
+use crate::machine::PAGE_BYTES;
+use crate::vfs::descriptor::Object;
+use crate::vfs::inode::{Device, InodeId, Node};
+use crate::vfs::watch::IN_MODIFY;
+
+/// `lseek`.
+pub(crate) fn lseek(call: &mut Call) -> Answer {
+    let [number, offset, whence, ..] = call.arguments;
+    let file = call.file(number)?;
+    let (size, inode) = match &file.object {
+        Object::Text { text, .. } => (text.len() as u64, None),
+        Object::Inode(inode) => match &call.kernel.files.inode(*inode)?.node {
+            Node::File(node) => (node.size, Some(*inode)),
+            Node::Directory(_) | Node::DescriptorDirectory => (i64::MAX as u64, None),
+            Node::Device(
+                Device::StandardInput | Device::StandardOutput | Device::StandardError,
+            ) => return Err(Errno::ESPIPE.into()),
+            _ => return Ok(0),
+        },
+        _ => return Err(Errno::ESPIPE.into()),
+    };
+    let base = match whence {
+        0 => 0,
+        1 => file.offset,
+        2 => size,
+        3 | 4 => {
+            let inode = inode.ok_or(Errno::EINVAL)?;
+            let found = find_data(call.kernel, inode, offset, size, whence == 3)?;
+            call.file_mut(number)?.offset = found;
+            return Ok(found);
+        }
+        _ => return Err(Errno::EINVAL.into()),
+    };
+    let new = (base as i64)
+        .checked_add(offset as i64)
+        .filter(|&new| new >= 0);
+    let new = new.ok_or(Errno::EINVAL)? as u64;
+    let file = call.file_mut(number)?;
+    file.offset = new;
+    if new == 0 {
+        file.listing.clear();
+    }
+    Ok(new)
+}
+
+/// `SEEK_DATA` and `SEEK_HOLE`, page by page.
+fn find_data(
+    kernel: &Kernel,
+    inode: InodeId,
+    offset: u64,
+    size: u64,
+    data: bool,
+) -> Result<u64, Errno> {
+    if offset >= size {
+        return Err(Errno::ENXIO);
+    }
+    let below = kernel
+        .files
+        .file(inode)?
+        .host_bytes
+        .next_multiple_of(PAGE_BYTES);
+    let held = kernel.files.held_pages(inode)?;
+    if data {
+        if offset < below {
+            return Ok(offset);
+        }
+        let page = held.iter().map(|(page, _)| page * PAGE_BYTES);
+        let found = page
+            .filter(|start| start + PAGE_BYTES > offset)
+            .map(|at| at.max(offset))
+            .next();
+        return found.filter(|&at| at < size).ok_or(Errno::ENXIO);
+    }
+    let mut at = if offset < below { below } else { offset };
+    for (page, _) in held {
+        let start = page * PAGE_BYTES;
+        if start <= at && at < start + PAGE_BYTES {
+            at = start + PAGE_BYTES;
+        }
+    }
+    Ok(at.min(size))
+}
+
+/// `ftruncate`.
+pub(crate) fn ftruncate(call: &mut Call) -> Answer {
+    let [number, size, ..] = call.arguments;
+    let file = call.file(number)?;
+    let Object::Inode(inode) = file.object else {
+        return Err(Errno::EINVAL.into());
+    };
+    if !file.writable() || (size as i64) < 0 {
+        return Err(Errno::EINVAL.into());
+    }
+    call.kernel.files.file(inode).map_err(|_| Errno::EINVAL)?;
+    call.check_size_seals(inode, size)?;
+    let old = call.kernel.files.file(inode)?.size;
+    call.check_file_bytes(old, size)?;
+    call.kernel.truncate_file(call.machine, inode, size)?;
+    notify_changed(call, inode, IN_MODIFY);
+    Ok(0)
+}
+
+/// `truncate`.
+pub(crate) fn truncate(call: &mut Call) -> Answer {
+    let [path, size, ..] = call.arguments;
+    let path = call.string(path)?;
+    if (size as i64) < 0 {
+        return Err(Errno::EINVAL.into());
+    }
+    let inode = call.find(AT_FDCWD as u64, &path, true)?;
+    call.kernel.files.file(inode)?;
+    if call.kernel.files.inode(inode)?.mode & 0o200 == 0 {
+        return Err(Errno::EACCES.into());
+    }
+    call.check_not_running(inode)?;
+    let old = call.kernel.files.file(inode)?.size;
+    call.check_file_bytes(old, size)?;
+    call.kernel.truncate_file(call.machine, inode, size)?;
+    notify_changed(call, inode, IN_MODIFY);
+    Ok(0)
+}
+
+/// `fallocate`: space is never reserved; sizes grow and holes are punched.
+pub(crate) fn fallocate(call: &mut Call) -> Answer {
+    const KEEP_SIZE: u64 = 1;
+    const PUNCH_HOLE: u64 = 2;
+    const ZERO_RANGE: u64 = 16;
+    let [number, mode, offset, length, ..] = call.arguments;
+    let file = call.file(number)?;
+    if !file.writable() {
+        return Err(Errno::EBADF.into());
+    }
+    let Object::Inode(inode) = file.object else {
+        return Err(Errno::ESPIPE.into());
+    };
+    let size = call
+        .kernel
+        .files
+        .file(inode)
+        .map_err(|_| Errno::ENODEV)?
+        .size;
+    if (offset as i64) < 0 || (length as i64) <= 0 {
+        return Err(Errno::EINVAL.into());
+    }
+    let end = offset
+        .checked_add(length)
+        .filter(|&end| i64::try_from(end).is_ok())
+        .ok_or(Errno::EFBIG)?;
+    if mode & KEEP_SIZE == 0 {
+        call.check_file_bytes(size, end)?;
+        call.check_size_seals(inode, end.max(size))?;
+    }
+    if mode & !KEEP_SIZE != 0 {
+        call.check_seals(inode, SEAL_WRITE)?;
+    }
+    match mode {
+        0 | KEEP_SIZE => {}
+        m if m == PUNCH_HOLE | KEEP_SIZE || m & !KEEP_SIZE == ZERO_RANGE => {
+            zero_range(call, inode, offset, end.min(size))?;
+        }
+        _ => return Err(Errno::EOPNOTSUPP.into()),
+    }
+    if mode & KEEP_SIZE == 0 && end > size {
+        call.kernel.truncate_file(call.machine, inode, end)?;
+    }
+    Ok(0)
+}
+
+/// Makes a range zero: pages that hold something, or that the host fills, are overwritten.
+fn zero_range(call: &mut Call, inode: InodeId, from: u64, to: u64) -> Result<(), Errno> {
+    let zeros = [0; PAGE_BYTES as usize];
+    let below = call.kernel.files.file(inode)?.host_bytes.min(to);
+    let mut pages: Vec<u64> = (from / PAGE_BYTES..below.div_ceil(PAGE_BYTES)).collect();
+    let held = call.kernel.files.held_pages(inode)?;
+    pages.extend(
+        held.iter()
+            .map(|(page, _)| *page)
+            .filter(|&page| page * PAGE_BYTES >= below),
+    );
+    for page in pages {
+        let start = (page * PAGE_BYTES).max(from);
+        let end = ((page + 1) * PAGE_BYTES).min(to);
+        if start < end {
+            call.kernel
+                .write_file(call.machine, inode, start, &zeros[..(end - start) as usize])?;
+        }
+    }
+    Ok(())
+}
+
+/// `fsync`, `fdatasync`: back only when everything is durable.
+pub(crate) fn fsync(call: &mut Call) -> Answer {
+    let file = call.file(call.arguments[0])?;
+    match file.object {
+        Object::Inode(_) | Object::Text { .. } => Err(Stop::Commit(0)),
+        _ => Err(Errno::EINVAL.into()),
+    }
+}
+
+/// `sync`, `syncfs`.
+pub(crate) fn sync(_call: &mut Call) -> Answer {
+    Err(Stop::Commit(0))
+}
+
+/// `sync_file_range`, `readahead`, `fadvise64`: hints about a file that exists.
+pub(crate) fn file_hint(call: &mut Call) -> Answer {
+    match call.file(call.arguments[0])?.object {
+        Object::Inode(_) | Object::Text { .. } => Ok(0),
+        _ => Err(Errno::ESPIPE.into()),
+    }
+}

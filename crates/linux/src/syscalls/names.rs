@@ -1,0 +1,169 @@
+//! Paths and names: what they lead to, and whether they may change.
+//!
+//! Always true: no path leads out of the guest's tree, and what lies below `/proc/PID` is the process's
+//! that the path names.
+
+use super::Call;
+use crate::errno::Errno;
+use crate::vfs::inode::{InodeId, Node};
+use crate::vfs::path::{IN_ROOT, Place, Viewer, subject_of};
+
+pub(crate) const AT_FDCWD: i32 = -100;
+pub(crate) const AT_SYMLINK_NOFOLLOW: u64 = 0x100;
+pub(crate) const AT_REMOVEDIR: u64 = 0x200;
+pub(crate) const AT_SYMLINK_FOLLOW: u64 = 0x400;
+pub(crate) const AT_EMPTY_PATH: u64 = 0x1000;
+
+impl Call<'_> {
+    /// The directory that a path is relative to.
+    pub fn base(&self, directory: u64, path: &str) -> Result<InodeId, Errno> {
+        if path.starts_with('/') {
+            return Ok(self.kernel.files.root);
+        }
+        if directory as i32 == AT_FDCWD {
+            return Ok(self.process().directory);
+        }
+        let inode = self.file(directory)?.inode().ok_or(Errno::ENOTDIR)?;
+        if self.kernel.files.inode(inode)?.is_directory() {
+            Ok(inode)
+        } else {
+            Err(Errno::ENOTDIR)
+        }
+    }
+
+    pub fn walk(&mut self, directory: u64, path: &str, follow: bool) -> Result<Place, Errno> {
+        self.walk_within(directory, path, follow, 0)
+    }
+
+    /// [`Call::walk`] that must not do some things (`RESOLVE_*`).
+    pub fn walk_within(
+        &mut self,
+        directory: u64,
+        path: &str,
+        follow: bool,
+        resolve: u64,
+    ) -> Result<Place, Errno> {
+        // A path that is taken to begin in the directory may begin with a slash.
+        let given = path;
+        let path = if resolve & IN_ROOT != 0 { "." } else { path };
+        let base = self.base(directory, path)?;
+        let relative = !path.starts_with('/') && directory as i32 != AT_FDCWD;
+        let subject = if relative {
+            subject_of(&format!("{}/", self.file(directory)?.path))
+        } else {
+            None
+        };
+        let kernel = &mut *self.kernel;
+        let viewer = Viewer {
+            process: self.process,
+            thread: self.thread,
+            subject,
+            processes: &kernel.processes,
+            open: &kernel.open,
+            resolve,
+        };
+        kernel.files.walk(&kernel.host, viewer, base, given, follow)
+    }
+
+    pub fn find(&mut self, directory: u64, path: &str, follow: bool) -> Result<InodeId, Errno> {
+        self.walk(directory, path, follow)?
+            .inode
+            .ok_or(Errno::ENOENT)
+    }
+
+    /// The inode that a path and flags name; with `AT_EMPTY_PATH`, the descriptor's own.
+    pub fn find_with_flags(
+        &mut self,
+        directory: u64,
+        path_address: u64,
+        flags: u64,
+    ) -> Result<Named, Errno> {
+        let path = self.string(path_address)?;
+        if path.is_empty() {
+            if flags & AT_EMPTY_PATH == 0 {
+                return Err(Errno::ENOENT);
+            }
+            if directory as i32 == AT_FDCWD {
+                return Ok(Named::Inode(self.process().directory));
+            }
+            return Ok(Named::Descriptor(directory));
+        }
+        if let Some(number) = own_descriptor(self, &path)
+            && flags & AT_SYMLINK_NOFOLLOW == 0
+        {
+            return Ok(Named::Descriptor(number));
+        }
+        let place = self.walk(directory, &path, flags & AT_SYMLINK_NOFOLLOW == 0)?;
+        if let Some(link) = place.descriptor {
+            return Ok(Named::Link(link.number));
+        }
+        Ok(Named::Inode(place.inode.ok_or(Errno::ENOENT)?))
+    }
+
+    /// Fails unless names may be made and removed in a directory.
+    pub fn check_changeable(&self, directory: InodeId) -> Result<(), Errno> {
+        let inode = self.kernel.files.inode(directory)?;
+        if inode.links == 0 {
+            return Err(Errno::ENOENT);
+        }
+        if inode.mode & 0o200 == 0 || matches!(inode.node, Node::DescriptorDirectory) {
+            return Err(Errno::EACCES);
+        }
+        Ok(())
+    }
+
+    /// Fails unless a new name may be made at a place.
+    pub fn check_new_name(&self, place: &Place) -> Result<(), Errno> {
+        self.check_changeable(place.directory)?;
+        let files = &self.kernel.files;
+        files.check_path_bytes(place.directory, &place.name, 0)
+    }
+
+    /// Fails if a file is a program that runs: nobody may change it meanwhile.
+    pub fn check_not_running(&self, inode: InodeId) -> Result<(), Errno> {
+        let mut spaces = self.kernel.spaces.iter();
+        let runs = spaces.any(|(_, space)| space.images.first().is_some_and(|i| i.inode == inode));
+        if runs { Err(Errno::ETXTBSY) } else { Ok(()) }
+    }
+
+    /// Notes that a directory's names changed.
+    pub fn directory_changed(&mut self, directory: InodeId) {
+        let now = self.now_ns();
+        if let Ok(inode) = self.kernel.files.inode_mut(directory) {
+            inode.modified_ns = now;
+            inode.changed_ns = now;
+        }
+    }
+}
+
+/// Inode numbers of the links below `/proc/PID/fd`: beyond those of what is open.
+pub(crate) const DESCRIPTOR_LINKS: u64 = 2 << 32;
+
+/// What a path or a descriptor names.
+pub(crate) enum Named {
+    Inode(InodeId),
+    Descriptor(u64),
+    /// The link of a descriptor with a number, below `/proc`.
+    Link(u32),
+}
+
+/// The caller's descriptor that a path like `/proc/self/fd/3` names.
+pub(crate) fn own_descriptor(call: &Call, path: &str) -> Option<u64> {
+    let by_name = ["/proc/self/fd/", "/dev/fd/"]
+        .iter()
+        .find_map(|prefix| path.strip_prefix(prefix));
+    let by_number = || {
+        let (number, rest) = path.strip_prefix("/proc/")?.split_once('/')?;
+        let own = number.parse() == Ok(call.process.0);
+        own.then_some(rest)?.strip_prefix("fd/")
+    };
+    by_name.or_else(by_number)?.parse().ok()
+}
+
+/// Tells who watches a file that it changed, by whatever name it has.
+pub(crate) fn notify_changed(call: &mut Call, inode: InodeId, mask: u32) {
+    if !call.kernel.open.watching.is_empty() {
+        let path = call.kernel.files.path_of(inode).unwrap_or_default();
+        call.kernel.notify_file(inode, &path, mask);
+    }
+}
