@@ -479,7 +479,7 @@ class Machine:
         program: Sequence[Path] = (),
         *,
         programs: Sequence[Sequence[Path]] = (),
-        restart: bool = False,
+        repeat: bool = False,
         warm_up: int | None = None,
         measure: int | None = None,
         measure_threads: bool = False,
@@ -501,7 +501,7 @@ class Machine:
     ) -> RunResult:
         """Runs `program` (path and arguments) to its end, or for `stop_after` instructions.
 
-        `programs` are several at once instead, one process and one hart each; with `restart`, one
+        `programs` are several at once instead, one process and one hart each; with `repeat`, one
         that has finished starts again until all have. After each program has retired `warm_up`
         instructions the measured region begins, and it ends when each has retired `measure` more.
         With `measure_threads` it is the first parallel phase, from a program's second thread's
@@ -531,7 +531,7 @@ class Machine:
             **_replicated(replicate_to, secret_file, patience),
             **_bursts(watch, burst_stores, burst_instructions, sample_cycles),
             **({"probe_cuts": True} if probe_cuts else {}),
-            **_together(program, programs, restart, warm_up, measure, measure_threads),
+            **_together(program, programs, repeat, warm_up, measure, measure_threads),
         )
         self._check(out)
         text = _core.run(json.dumps(request), progress)
@@ -543,7 +543,7 @@ class Machine:
         program: Sequence[Path] = (),
         *,
         programs: Sequence[Sequence[Path]] = (),
-        restart: bool = False,
+        repeat: bool = False,
         at: int | None = None,
         cuts: int = 100,
         schedule: Schedule = "random",
@@ -585,7 +585,7 @@ class Machine:
             planted_bug=planted_bug,
             stop_after=stop_after,
             out=out,
-            **_together(program, programs, restart),
+            **_together(program, programs, repeat),
         )
         self._check(out)
         text = _core.cut(json.dumps(request), progress)
@@ -612,7 +612,7 @@ class Machine:
         **more: object,
     ) -> dict[str, object]:
         """What the core is asked for this machine and these programs, for who asks it directly."""
-        together = _together(program, programs, restart=False)
+        together = _together(program, programs, repeat=False)
         return self._request(program, out=None, **together, **more)
 
     def _request(
@@ -739,7 +739,7 @@ def _replicated(
 def _together(
     program: Sequence[Path],
     programs: Sequence[Sequence[Path]],
-    restart: bool,
+    repeat: bool,
     warm_up: int | None = None,
     measure: int | None = None,
     measure_threads: bool = False,
@@ -751,7 +751,7 @@ def _together(
         )
     asked = {
         "programs": [[fspath(word) for word in words] for words in programs] or None,
-        "restart": restart or None,
+        "repeat": repeat or None,
         "warm_up_instructions": warm_up,
         "measure_instructions": measure,
         "measure_threads": measure_threads or None,

@@ -104,6 +104,11 @@ def _count(text: str, least: int = 0) -> int:
     return int(number)
 
 
+def _renamed(given: bool) -> None:
+    if given:
+        raise PerdureError("--restart: it is called --repeat now")
+
+
 def _positive(text: str) -> int:
     return _count(text, least=1)
 
@@ -145,9 +150,10 @@ StdinOption = Annotated[
     str | None,
     typer.Option("--stdin", metavar="FILE|-", help="The guest's standard input; - is this one's."),
 ]
-RestartOption = Annotated[
-    bool, typer.Option("--restart", help="Start a finished program again until all have finished.")
+RepeatOption = Annotated[
+    bool, typer.Option("--repeat", help="Start a finished program again until all have finished.")
 ]
+RenamedOption = Annotated[bool, typer.Option("--restart", callback=_renamed, hidden=True)]
 WarmUpOption = Annotated[
     int | None,
     typer.Option(
@@ -226,7 +232,8 @@ def run(
     env: EnvironmentOption = None,
     stdin: StdinOption = None,
     stop_after: StopAfterOption = None,
-    restart: RestartOption = False,
+    repeat: RepeatOption = False,
+    renamed: RenamedOption = False,  # noqa: ARG001  (its callback refuses it)
     warm_up: WarmUpOption = None,
     measure: MeasureOption = None,
     measure_threads: MeasureThreadsOption = False,
@@ -286,7 +293,7 @@ def run(
     with progress.status_line() as show:
         result = chosen.run(
             **_programs(program),
-            restart=restart,
+            repeat=repeat,
             warm_up=warm_up,
             measure=measure,
             measure_threads=measure_threads,
@@ -403,7 +410,8 @@ def cut(
     env: EnvironmentOption = None,
     stdin: StdinOption = None,
     stop_after: StopAfterOption = None,
-    restart: RestartOption = False,
+    repeat: RepeatOption = False,
+    renamed: RenamedOption = False,  # noqa: ARG001  (its callback refuses it)
     engine: EngineOption = Engine.fast,
     json_file: JsonOption = None,
     out: OutOption = None,
@@ -458,7 +466,7 @@ def cut(
     with progress.bar(stderr, "power cuts") as show:
         report = chosen.cut(
             **_programs(program),
-            restart=restart,
+            repeat=repeat,
             at=at,
             cuts=cuts or 100,
             schedule=schedule.value,
@@ -586,7 +594,8 @@ def sweep(
     env: EnvironmentOption = None,
     stdin: StdinOption = None,
     stop_after: StopAfterOption = None,
-    restart: RestartOption = False,
+    repeat: RepeatOption = False,
+    renamed: RenamedOption = False,  # noqa: ARG001  (its callback refuses it)
     warm_up: WarmUpOption = None,
     measure: MeasureOption = None,
     measure_threads: MeasureThreadsOption = False,
@@ -610,7 +619,7 @@ def sweep(
             mounts=mount or (),
             environment=env or (),
             stdin=_input(stdin, out),
-            restart=restart,
+            repeat=repeat,
             warm_up=warm_up,
             measure=measure,
             measure_threads=measure_threads,

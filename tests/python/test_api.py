@@ -67,7 +67,7 @@ def test_several_programs_and_a_measured_region(core):
         {"arguments": ["a"], "exit_code": 0, "runs": 2, "instructions": 700},
         {"arguments": ["b"], "exit_code": None, "runs": 0, "instructions": 400},
     ]
-    result = perdure.Machine().run(programs=[["a"], ["b"]], restart=True, warm_up=0, measure=300)
+    result = perdure.Machine().run(programs=[["a"], ["b"]], repeat=True, warm_up=0, measure=300)
     assert core.requests[0][1]["warm_up_instructions"] == 0
     assert result.region is not None
     assert [program.cycles for program in result.region.programs] == [800, 900]

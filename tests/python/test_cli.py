@@ -251,16 +251,24 @@ def test_version(command):
 
 
 def test_dashes_stand_between_programs_that_run_at_once(core, command):
-    words = ("run", "--restart", "--warm-up", "5", "--measure", "7", "--", "a", "1", "--", "b")
+    words = ("run", "--repeat", "--warm-up", "5", "--measure", "7", "--", "a", "1", "--", "b")
     assert command(*words)[0] == 0
     request = core.requests[0][1]
     assert request["programs"] == [["a", "1"], ["b"]]
     assert request["program"] == []
     assert request["harts"] is None
-    assert (request["restart"], request["warm_up_instructions"]) == (True, 5)
+    assert (request["repeat"], request["warm_up_instructions"]) == (True, 5)
     assert request["measure_instructions"] == 7
     command("cut", "--cuts", "3", "--", "a", "--", "b")
     assert core.requests[1][1]["programs"] == [["a"], ["b"]]
+
+
+@pytest.mark.parametrize("name", ["run", "cut", "sweep"])
+def test_the_old_name_of_repeat_is_refused_with_the_new_one(core, command, name):
+    status, _, errors = command(name, "--restart", "--", "a")
+    assert status == 2 and "--repeat" in errors
+    assert not core.requests
+    assert "--restart" not in command(name, "--help")[1]
 
 
 def test_an_empty_program_is_refused(core, command):

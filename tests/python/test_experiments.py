@@ -114,7 +114,7 @@ def test_a_plan_has_the_baseline_and_leaves_out_what_is_not_there(core, paper, p
     planned = plan.plan(nine, paper, paper.scales["quick"], provided, {})
     pairs = {(one.subject, one.design) for one in planned}
     assert pairs == set(itertools.product("ab", DESIGNS))
-    assert all(one.point.measure == 1000 and not one.point.restart for one in planned)
+    assert all(one.point.measure == 1000 and not one.point.repeat for one in planned)
     assert "l2.bytes=32KiB" in planned[0].point.overrides
 
 
@@ -127,7 +127,7 @@ def test_the_last_of_several_overrides_counts(core, paper, provided):
     }
     assert sizes == {f"llc.bytes_per_hart={axis}" for axis in fifteen.axis.settings}
     assert {one.subject for one in planned} == {"W0", "W1"}
-    assert all(len(one.point.programs) == 8 and one.point.restart for one in planned)
+    assert all(len(one.point.programs) == 8 and one.point.repeat for one in planned)
 
 
 def test_epochs_lengthen_the_measured_region(core, paper, provided):

@@ -215,7 +215,7 @@ def test_a_key_says_what_runs_and_not_where(core):
     other = [
         point(warm_up=1),
         point(measure=2),
-        point(restart=True),
+        point(repeat=True),
         point(surroundings=Surroundings(digest="x")),
         Point(name="p", design="picl", programs=(Program("p", ("/a/p", "2"), "d1"),)),
         Point(name="p", design="picl", programs=(Program("p", ("/a/p", "1"), "d2"),)),

@@ -38,7 +38,7 @@ pub struct Program {
 /// stays on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Restart {
+pub enum Repeat {
     /// No.
     #[default]
     Never,
@@ -95,7 +95,7 @@ pub struct Configuration {
     /// The programs, at least one; their places here are their numbers. They share the files.
     pub programs: Vec<Program>,
     /// Whether a program that has finished is started again.
-    pub restart: Restart,
+    pub repeat: Repeat,
     /// Physical byte addresses of the frames that the kernel may hand out; whole pages.
     pub frames: Range<u64>,
     /// How many harts run threads.
@@ -128,7 +128,7 @@ impl Default for Configuration {
     fn default() -> Self {
         Self {
             programs: Vec::new(),
-            restart: Restart::Never,
+            repeat: Repeat::Never,
             frames: 0..256 << 20,
             harts: 1,
             caches: Vec::new(),

@@ -9,7 +9,7 @@ use perdure_riscv::{Access, Fault, Hart};
 use serde::{Deserialize, Serialize};
 
 use crate::address_space::Spaces;
-use crate::configuration::{Configuration, Restart};
+use crate::configuration::{Configuration, Repeat};
 use crate::frames::Frames;
 use crate::machine::{Machine, PAGE_BYTES, SpaceId, ThreadId, Translation};
 use crate::memory::BadAccess;
@@ -36,7 +36,7 @@ pub(crate) struct Settings {
     pub clock_start_ns: u64,
     pub output_limit_bytes: usize,
     pub stack_bytes: u64,
-    pub restart: Restart,
+    pub repeat: Repeat,
     /// Where every program begins.
     pub first_directory: InodeId,
     pub programs: Vec<Recipe>,
@@ -54,7 +54,7 @@ impl Settings {
             clock_start_ns: configuration.clock_start_ns,
             output_limit_bytes: configuration.output_limit_bytes,
             stack_bytes: configuration.stack_bytes,
-            restart: configuration.restart,
+            repeat: configuration.repeat,
             first_directory: InodeId::default(),
             programs: Vec::new(),
             host_limit_bytes: configuration.host_limit_bytes,

@@ -25,7 +25,7 @@
 //!   stream of its own: what it is given does not depend on when its neighbours ask.
 //! - A program has finished when its first process has, as a shell sees it. Children that are left
 //!   go on, until the machine ends; it ends when every program has finished once.
-//! - With [`Restart`], a program that finished begins again at once, with the same arguments, input
+//! - With [`Repeat`], a program that finished begins again at once, with the same arguments, input
 //!   and random bytes; processes left over from its last run are killed first. Standard output
 //!   and error of these later runs go nowhere: they are load. The files that they write are
 //!   files like any other, so a program that shall run more than once must not mind those of its
@@ -108,7 +108,7 @@ mod vfs;
 
 pub use boot::BootError;
 pub use configuration::{
-    CacheKind, Configuration, CpuCache, Mount, Program, Restart, WORK_DIRECTORY,
+    CacheKind, Configuration, CpuCache, Mount, Program, Repeat, WORK_DIRECTORY,
 };
 pub use elf::ElfError;
 pub use host::{HostDirectories, HostError};

@@ -8,7 +8,7 @@
 
 use perdure_riscv::Hart;
 
-use crate::configuration::Restart;
+use crate::configuration::Repeat;
 use crate::futex::Departed;
 use crate::kernel::{Kernel, Settings};
 use crate::machine::{Machine, SpaceId, ThreadId};
@@ -92,7 +92,7 @@ impl Kernel {
         settings: &Settings,
         reports: &[ProgramReport],
     ) -> Option<ExitReport> {
-        if settings.restart == Restart::Always {
+        if settings.repeat == Repeat::Always {
             return None;
         }
         let ends = reports.iter().map(|report| report.exit.as_ref());
@@ -267,7 +267,7 @@ impl Kernel {
         if self.open.watches_process(id) {
             self.wake_all_file_waiters();
         }
-        if process.leads_run && self.settings.restart != Restart::Never {
+        if process.leads_run && self.settings.repeat != Repeat::Never {
             for left in self.processes_of_run(process.program, process.run) {
                 let report = ExitReport {
                     status: 128 + i32::from(SIGKILL),

@@ -1,7 +1,7 @@
 //! Several programs in one machine: each with its own process, streams and end.
 mod support;
 
-use perdure_linux::{Kernel, Program, Restart};
+use perdure_linux::{Kernel, Program, Repeat};
 use perdure_riscv::Hart;
 use support::{Ended, Options, Runner, compile, guest};
 
@@ -100,7 +100,7 @@ fn programs_share_harts() {
 #[test]
 fn finished_programs_begin_again() {
     let mut again = options(&[&["count", "100"], &["count", "1"], &["leaves", "3"]]);
-    again.configuration.restart = Restart::UntilAllFinished;
+    again.configuration.repeat = Repeat::UntilAllFinished;
     let ended = support::run(again.clone());
     assert_eq!(statuses(&ended), [0, 0, 0]);
     let [first, second, third] = runs(&ended)[..] else {
@@ -112,8 +112,8 @@ fn finished_programs_begin_again() {
     );
     let alone = support::run(options(&[&["count", "1"]]));
     assert_eq!(output_of(&ended, 1), text(&alone.standard_output));
-    // Without restart each runs once, and children that were left behind end with the machine.
-    again.configuration.restart = Restart::Never;
+    // Without repetition each runs once, and children that were left behind end with the machine.
+    again.configuration.repeat = Repeat::Never;
     assert_eq!(runs(&support::run(again)), [1, 1, 1]);
 }
 
@@ -121,7 +121,7 @@ fn finished_programs_begin_again() {
 #[test]
 fn programs_go_on_for_ever() {
     let mut always = options(&[&["count", "1"], &["leaves", "1"]]);
-    always.configuration.restart = Restart::Always;
+    always.configuration.repeat = Repeat::Always;
     always.restore_every = Some(5);
     let mut runner = Runner::new(always).expect("it boots");
     assert!(!runner.run_until(200_000));
@@ -138,7 +138,7 @@ fn programs_go_on_for_ever() {
 #[test]
 fn runs_leave_nothing_behind() {
     let mut again = options(&[&["count", "1000000"], &["leaves", "3"], &["numbers", "4"]]);
-    again.configuration.restart = Restart::UntilAllFinished;
+    again.configuration.repeat = Repeat::UntilAllFinished;
     let mut runner = Runner::new(again).expect("it boots");
     let mut bytes = Vec::new();
     for instructions in [300_000, 600_000, 900_000, 1_200_000] {
@@ -154,7 +154,7 @@ fn runs_leave_nothing_behind() {
 #[test]
 fn programs_resume() {
     let mut again = options(&[&["count", "40"], &["numbers", "20"], &["leaves", "2"]]);
-    again.configuration.restart = Restart::UntilAllFinished;
+    again.configuration.repeat = Repeat::UntilAllFinished;
     again.slice = 300;
     let alone = support::run(again.clone());
     for every in [1, 7] {

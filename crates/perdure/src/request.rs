@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use perdure_linux::{Restart, WORK_DIRECTORY};
+use perdure_linux::{Repeat, WORK_DIRECTORY};
 use serde::{Deserialize, Serialize};
 
 use crate::check::{self, Check};
@@ -77,8 +77,9 @@ pub struct Request {
     pub stop_after: Option<u64>,
     /// Programs that have finished are started again, until every one has finished once, or the
     /// measured region is over.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub restart: bool,
+    // Tokens of earlier builds say `restart`.
+    #[serde(alias = "restart", skip_serializing_if = "std::ops::Not::not")]
+    pub repeat: bool,
     /// Instructions of every program before the measured region.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub warm_up_instructions: Option<u64>,
@@ -197,7 +198,7 @@ impl Default for Request {
             environment: Vec::new(),
             stdin: None,
             stop_after: None,
-            restart: false,
+            repeat: false,
             warm_up_instructions: None,
             measure_instructions: None,
             measure_threads: false,
@@ -497,10 +498,10 @@ impl Request {
         let program_hash = format!("{:016x}", hasher.digest());
         let kernel = perdure_linux::Configuration {
             programs,
-            restart: match (self.restart, self.is_measured()) {
-                (false, _) => Restart::Never,
-                (true, false) => Restart::UntilAllFinished,
-                (true, true) => Restart::Always,
+            repeat: match (self.repeat, self.is_measured()) {
+                (false, _) => Repeat::Never,
+                (true, false) => Repeat::UntilAllFinished,
+                (true, true) => Repeat::Always,
             },
             sysroot: self.sysroot.clone(),
             work_directory,

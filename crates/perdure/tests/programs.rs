@@ -59,10 +59,10 @@ fn programs_may_share_a_hart() {
 }
 
 #[test]
-fn restarted_programs_keep_the_load_on_until_the_region_ends() {
+fn repeated_programs_keep_the_load_on_until_the_region_ends() {
     let asked = with(
         several("picl", &[SHORT, LONG]),
-        json!({"restart": true, "warm_up_instructions": 20_000, "measure_instructions": 300_000}),
+        json!({"repeat": true, "warm_up_instructions": 20_000, "measure_instructions": 300_000}),
     );
     let result = run(&asked);
     let region = &result["region"];

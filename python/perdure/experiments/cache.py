@@ -153,7 +153,7 @@ def described(point: Point) -> dict[str, Any]:
             for program in point.programs
         ],
         "surroundings": point.surroundings.digest,
-        "restart": point.restart,
+        "repeat": point.repeat,
         "warm_up_instructions": point.warm_up,
         "measure_instructions": point.measure,
         "measure_threads": point.measure_threads,

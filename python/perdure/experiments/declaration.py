@@ -269,7 +269,7 @@ class Experiment:
     subjects: tuple[str, ...]
     warm_up_epochs: int | None
     measure_epochs: float | None
-    restart: bool
+    repeat: bool
     baseline_at_least: float
     notes: tuple[str, ...]
     claims: Sequence[Claim]
@@ -427,7 +427,7 @@ def _experiment(path: Path, scale: Scale) -> Experiment:
         subjects=tuple([] if chosen is None else chosen.texts("subjects", ())),
         warm_up_epochs=table.integer("warm_up_epochs", 0) or None,
         measure_epochs=table.number("measure_epochs", None),
-        restart=table.flag("restart"),
+        repeat=table.flag("repeat"),
         baseline_at_least=table.number("baseline_at_least", 0.0) or 0.0,
         notes=(*table.texts("notes", ()), *(chosen.texts("notes", ()) if chosen else ())),
         warm_up=None if chosen is None else chosen.integer("warm_up_instructions", 0) or None,

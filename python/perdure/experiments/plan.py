@@ -175,7 +175,7 @@ def _point(
         overrides=overrides,
         harts=paper.harts,
         surroundings=surroundings,
-        restart=experiment.restart or experiment.subject == "mix",
+        repeat=experiment.repeat or experiment.subject == "mix",
         warm_up=warm_up,
         measure=measure,
         measure_threads=paper.measure_threads,

@@ -74,7 +74,7 @@ class Point:
     overrides: tuple[str, ...] = ()
     harts: int | None = None
     surroundings: Surroundings = field(default_factory=Surroundings)
-    restart: bool = False
+    repeat: bool = False
     warm_up: int | None = None
     measure: int | None = None
     measure_threads: bool = False
@@ -97,7 +97,7 @@ class Point:
     def request(self) -> dict[str, Any]:
         """What is asked of the core, with this host's paths."""
         commands = [list(program.command) for program in self.programs]
-        several = len(commands) > 1 or self.is_measured or self.restart
+        several = len(commands) > 1 or self.is_measured or self.repeat
         request: dict[str, Any] = {
             "machine": self.machine,
             "design": self.design,
@@ -109,8 +109,8 @@ class Point:
             "stdin": self.surroundings.stdin,
             **({"programs": commands} if several else {"program": commands[0]}),
         }
-        if self.restart:
-            request["restart"] = True
+        if self.repeat:
+            request["repeat"] = True
         for key, value in (
             ("warm_up_instructions", self.warm_up),
             ("measure_instructions", self.measure),
@@ -143,7 +143,7 @@ class Point:
             ],
             "surroundings": self.surroundings.digest,
             "environment": self.surroundings.environment,
-            "restart": self.restart,
+            "repeat": self.repeat,
             "warm_up": self.warm_up,
             "measure": self.measure,
             "measure_threads": self.measure_threads,

@@ -192,7 +192,7 @@ def _experiment(
         subjects=("mix",) if subject == "mix" else tuple(asked.workloads),
         warm_up_epochs=None,
         measure_epochs=None,
-        restart=False,
+        repeat=False,
         baseline_at_least=0.0,
         notes=(),
         claims=(),

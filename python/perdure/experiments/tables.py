@@ -89,7 +89,7 @@ def _alone(
         usual = merged(usual, paper.design(one.design).overrides)
         if point.machine != paper.machine or set(point.overrides) != set(usual):
             continue
-        if point.restart or point.campaign is not None:
+        if point.repeat or point.campaign is not None:
             continue
         key = point.key()
         if key in stored:

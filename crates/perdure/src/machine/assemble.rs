@@ -14,7 +14,7 @@ use perdure_hardware::hierarchy::Hardware;
 use perdure_hardware::line::LINE_BYTES;
 use perdure_hardware::specification::{Inclusion, Specification};
 use perdure_hardware::time::Cycles;
-use perdure_linux::{Kernel, Restart};
+use perdure_linux::{Kernel, Repeat};
 use perdure_riscv::fast;
 
 use super::epochs::EVENT_EPOCH_CYCLES;
@@ -137,7 +137,7 @@ impl<D: Design> Machine<D> {
             let runs = RUNS.fetch_add(1, Ordering::Relaxed);
             machine.hardware.cores[0].timing.stand_still(977 * runs);
         }
-        machine.restart = workload.kernel.restart != Restart::Never;
+        machine.repeats = workload.kernel.repeat != Repeat::Never;
         machine.meter = Meter::new(workload.kernel.programs.len(), workload.region);
         if let Some(watched) = &workload.watch {
             machine.lengths = Lengths::new(&configuration.epoch, watched.burst)?;
@@ -211,7 +211,7 @@ impl<D: Design> Machine<D> {
             skipped_ns: parts.skipped_ns,
             next_deadline_ns: None,
             stop_after: stop_after.unwrap_or(u64::MAX),
-            restart: false,
+            repeats: false,
             meter: Meter::new(parts.programs, None),
             ended: None,
             finished: false,

@@ -132,7 +132,7 @@ pub struct Machine<D: Design> {
     next_deadline_ns: Option<u64>,
     stop_after: u64,
     /// Programs that finish are started again.
-    restart: bool,
+    repeats: bool,
     /// Instructions by program, and the measured region.
     pub meter: Meter,
     ended: Option<Ended>,

@@ -201,8 +201,8 @@ impl<D: Design> Machine<D> {
     }
 
     pub(super) fn look_at_region(&mut self, now: Cycles) {
-        let (reports, restart) = (self.kernel.program_reports(), self.restart);
-        let finished = |program: usize| !restart && reports[program].exit.is_some();
+        let (reports, repeats) = (self.kernel.program_reports(), self.repeats);
+        let finished = |program: usize| !repeats && reports[program].exit.is_some();
         let (hardware, design) = (&self.hardware, &self.design);
         if self
             .meter
