@@ -163,7 +163,8 @@ impl FlushAtEpochEnd {
         let Hardware {
             memory, statistics, ..
         } = hardware;
-        // Of entries in different banks the later may be durable first; recovery stops at the first hole.
+        // Of entries in different banks the later may be durable first; recovery stops at the first
+        // hole.
         self.logged = self.logged.max(logged.durable);
         let not_before = if self.bug == Some("home-before-log") {
             0

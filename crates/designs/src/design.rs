@@ -22,8 +22,8 @@ pub enum Promise {
     /// Memory and every context equal the program's state at the end of one committed epoch, no
     /// older than the newest one announced to the outside.
     EpochPrefix,
-    /// Memory and contexts equal those of a *causal cut*: each sharing group stands at the end of one of its
-    /// epochs, and nothing that is part of the cut follows, in program order or in the order of
+    /// Memory and contexts equal those of a *causal cut*: each sharing group stands at the end of one of
+    /// its epochs, and nothing that is part of the cut follows, in program order or in the order of
     /// coherence, from something that isn't. No older than the newest epoch announced to the outside.
     /// For designs with [`GroupEpochs`].
     CausalCut,
@@ -139,12 +139,12 @@ pub(crate) fn refuse_inclusion(
 
 /// What a design offers to the machine whose sharing groups have an epoch each, in place of one for all.
 ///
-/// The machine ends a sharing group's epoch when it is long enough, when the sharing group is about to see
-/// something of a newer epoch ([`Policy::is_ahead`]), and when the design says that it lags too far
-/// behind: it saves the contexts of the sharing group's harts as of the epoch's end, then calls [`Self::advance`]. The
-/// kernel's state has an epoch, too, the newest in which it was changed; whoever enters the kernel
-/// first comes to the newest epoch of all, so a system call is an event that follows from
-/// everything before it.
+/// The machine ends a sharing group's epoch when it is long enough, when the sharing group is about to
+/// see something of a newer epoch ([`Policy::is_ahead`]), and when the design says that it lags too far
+/// behind: it saves the contexts of the sharing group's harts as of the epoch's end, then calls
+/// [`Self::advance`]. The kernel's state has an epoch, too, the newest in which it was changed; whoever
+/// enters the kernel first comes to the newest epoch of all, so a system call is an event that follows
+/// from everything before it.
 pub trait GroupEpochs {
     /// The epoch of a sharing group.
     fn epoch(&self, group: usize) -> u64;

@@ -1,6 +1,6 @@
 //! NVOverlay step by step, where harts share an L2 (§IV-B1, figures 7 and 8): what happens to a
-//! version that one hart's L1 has when another hart of the sharing group reads or writes the line. Read in
-//! the counters, in the caches, and in the end in the snapshots that the NVM holds.
+//! version that one hart's L1 has when another hart of the sharing group reads or writes the line. Read
+//! in the counters, in the caches, and in the end in the snapshots that the NVM holds.
 
 mod common;
 

@@ -1,5 +1,5 @@
-//! PiCL with its tags in the L2s, step by step: what happens to a dirty line when it leaves a sharing group
-//! in each of the ways there are, read in the NVM's bytes and in the counters.
+//! PiCL with its tags in the L2s, step by step: what happens to a dirty line when it leaves a sharing
+//! group in each of the ways there are, read in the NVM's bytes and in the counters.
 
 mod common;
 

@@ -2,8 +2,8 @@
 //! bytes and gathering time.
 //!
 //! Always true between transactions:
-//! - Inclusion: a line in an L1 is in its sharing group's L2 (`sharing_group.rs`); a line in an L2 is in the
-//!   last-level cache, if that is inclusive (what happens if it is not stands in `noninclusive.rs`).
+//! - Inclusion: a line in an L1 is in its sharing group's L2 (`sharing_group.rs`); a line in an L2 is in
+//!   the last-level cache, if that is inclusive (what happens if it is not stands in `noninclusive.rs`).
 //! - The directory (which sharing groups hold each line, and whether one does exclusively) is exact.
 //! - An L1 or L2 word in state Modified means that its bytes are newer than the next level's; the
 //!   last-level word's dirty bit means that they are newer than memory's.
@@ -61,8 +61,8 @@ pub struct Core {
     pub fetches: u64,
     /// The line reserved by LR.
     pub reservation: Option<LineNumber>,
-    /// A line of this version came, and [`Policy::is_ahead`] said that the sharing group has to come to a
-    /// newer one first. Whoever runs the hart sees to that before the access is made again.
+    /// A line of this version came, and [`Policy::is_ahead`] said that the sharing group has to come to
+    /// a newer one first. Whoever runs the hart sees to that before the access is made again.
     pub ahead: Option<Version>,
 }
 
@@ -464,7 +464,8 @@ impl Hardware {
         granted
     }
 
-    /// Ownership of a line that the hart's sharing group holds shared. Returns the line's version and when.
+    /// Ownership of a line that the hart's sharing group holds shared. Returns the line's version and
+    /// when.
     fn upgrade<P: Policy + ?Sized>(
         &mut self,
         policy: &mut P,
@@ -627,8 +628,8 @@ impl Hardware {
         ready
     }
 
-    /// What a sharing group had newer than the shared cache: changes its copies to `after` (Invalid, Shared,
-    /// or Exclusive and clean) and hands over bytes and version if they were modified there.
+    /// What a sharing group had newer than the shared cache: changes its copies to `after` (Invalid,
+    /// Shared, or Exclusive and clean) and hands over bytes and version if they were modified there.
     #[inline(always)]
     fn surrender(
         &mut self,

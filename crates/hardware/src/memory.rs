@@ -589,8 +589,8 @@ impl Memory {
     }
 
     /// Where writes are posted to the banks of the lines that they belong to: writes a block of several
-    /// lines' entries, each as a write by itself, of so many bytes, to its line's bank. What else is in the
-    /// block takes no time. Returns when the last of them is durable; nothing is done elsewhere.
+    /// lines' entries, each as a write by itself, of so many bytes, to its line's bank. What else is in
+    /// the block takes no time. Returns when the last of them is durable; nothing is done elsewhere.
     pub fn post_entries(
         &mut self,
         address: u64,

@@ -281,10 +281,10 @@ impl Hardware {
         ready
     }
 
-    /// A step of a walk over the tags of a sharing group's L2: every dirty version in a set that is not the
-    /// sharing group's current one departs, and the copies stay, clean ([`Reason::Walk`]). The L1D's
-    /// versions of these lines do likewise, if it `looks_above`. It takes the L2's port for a cycle,
-    /// and for another one for each version.
+    /// A step of a walk over the tags of a sharing group's L2: every dirty version in a set that is not
+    /// the sharing group's current one departs, and the copies stay, clean ([`Reason::Walk`]). The L1D's
+    /// versions of these lines do likewise, if it `looks_above`. It takes the L2's port for a cycle, and
+    /// for another one for each version.
     pub fn walk_set<P: Policy + ?Sized>(
         &mut self,
         policy: &mut P,

@@ -139,8 +139,8 @@ pub trait Policy {
         now
     }
 
-    /// True if versions are compared by age and outlive cleaning: clean lines keep theirs, a sharing group
-    /// may hold two versions of a line, and a store to a dirty line of another version first moves
+    /// True if versions are compared by age and outlive cleaning: clean lines keep theirs, a sharing
+    /// group may hold two versions of a line, and a store to a dirty line of another version first moves
     /// that version to the L2. Needs a last-level cache that is not inclusive.
     #[inline(always)]
     fn keeps_versions(&self) -> bool {
@@ -153,16 +153,16 @@ pub trait Policy {
         now
     }
 
-    /// Another sharing group takes a dirty line of this version over to write it. True if it may take it as
-    /// it is, dirty; otherwise the version departs first.
+    /// Another sharing group takes a dirty line of this version over to write it. True if it may take it
+    /// as it is, dirty; otherwise the version departs first.
     #[inline(always)]
     fn passes_dirty(&self, _to: usize, _version: Version) -> bool {
         true
     }
 
     /// The version under which bytes that have departed are known from then on: in the shared cache,
-    /// and in the clean copies that stay. [`Version::NONE`] for designs whose tags end with a sharing group's
-    /// private caches. Only where the last-level cache is not inclusive.
+    /// and in the clean copies that stay. [`Version::NONE`] for designs whose tags end with a sharing
+    /// group's private caches. Only where the last-level cache is not inclusive.
     #[inline(always)]
     fn departed_version(&self, version: Version) -> Version {
         version
@@ -174,8 +174,8 @@ pub trait Policy {
         Version::NONE
     }
 
-    /// True if a sharing group that gets a line of this version, to read or to write, must come to a newer
-    /// version of its own first (see [`crate::hierarchy::Core::ahead`]).
+    /// True if a sharing group that gets a line of this version, to read or to write, must come to a
+    /// newer version of its own first (see [`crate::hierarchy::Core::ahead`]).
     #[inline(always)]
     fn is_ahead(&self, _group: usize, _version: Version, _write: bool) -> bool {
         false

@@ -2,7 +2,8 @@
 //!
 //! Every write is taken at once, queues on its bank without bound, and takes as long as its bytes: a
 //! row's write for a row's bytes, and at least one. Nobody waits for room, for the link, or for the
-//! order of a log; reads pass. What is left is how long the banks are busy, and when the last one is done.
+//! order of a log; reads pass. What is left is how long the banks are busy, and when the last one is
+//! done.
 //!
 //! Always true: a bank's writes do not overlap, and start in the order in which they came.
 

@@ -2,15 +2,15 @@
 //!
 //! Between the L1s of one sharing group the protocol is the one that stands between sharing groups
 //! (`coherence.rs`), once more: each line of the L2 knows which harts hold it, and whether one of
-//! them exclusively. A dirty L1 copy that another hart of the sharing group asks for is first written down
-//! to the L2, as on an eviction; where versions are kept, an older dirty version that it finds there
-//! departs. A hart that has an L2 to itself needs no such directory, and none is kept.
+//! them exclusively. A dirty L1 copy that another hart of the sharing group asks for is first written
+//! down to the L2, as on an eviction; where versions are kept, an older dirty version that it finds
+//! there departs. A hart that has an L2 to itself needs no such directory, and none is kept.
 //!
 //! Always true between transactions:
 //! - A line in an L1 is in its sharing group's L2.
 //! - The directory is exact: a hart holds a line if its L1D or its L1I does. It holds it exclusively
-//!   if its L1D word is Exclusive or Modified; nobody else in the sharing group then holds it, and the L2's
-//!   word is Exclusive or Modified.
+//!   if its L1D word is Exclusive or Modified; nobody else in the sharing group then holds it, and the
+//!   L2's word is Exclusive or Modified.
 //! - An L1D copy that is not Modified has the L2's bytes and version.
 //! - A reserved line is in its hart's L1D, where an L2 is shared.
 
@@ -59,7 +59,8 @@ pub(crate) fn members(mut set: u64) -> impl Iterator<Item = usize> {
 }
 
 impl SharingGroup {
-    /// The sharing groups of a machine. Harts are dealt out in order; the last sharing group may have fewer.
+    /// The sharing groups of a machine. Harts are dealt out in order; the last sharing group may have
+    /// fewer.
     pub(crate) fn all(specification: &Specification) -> Vec<Self> {
         let (harts, l2) = (specification.harts, &specification.l2);
         (0..harts)
@@ -336,8 +337,8 @@ impl Hardware {
         (change.grant, ready)
     }
 
-    /// Changes the sharing group's copies of a line to `after` at most (Invalid, Shared, or Exclusive and
-    /// clean), which keep what `kept` makes of the version of their bytes, and hands over what they
+    /// Changes the sharing group's copies of a line to `after` at most (Invalid, Shared, or Exclusive
+    /// and clean), which keep what `kept` makes of the version of their bytes, and hands over what they
     /// held.
     pub(crate) fn give_up(
         &mut self,

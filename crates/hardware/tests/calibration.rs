@@ -3,7 +3,8 @@
 //! says of two controllers, and know nothing of ours: they tick, ours keeps calendars.
 //!
 //! - `NVMain`'s FCFS class ("simple close page"): one queue of 32 for reads and writes; each cycle the
-//!   oldest request whose bank is idle is issued, and leaves the queue then; the page is closed after it.
+//!   oldest request whose bank is idle is issued, and leaves the queue then; the page is closed after
+//!   it.
 //! - Ramulator: a queue of 32 for reads and one for writes; writes are served from the time when theirs
 //!   is eight tenths full, or there is no read, until it is two tenths full.
 
@@ -81,8 +82,8 @@ fn single_requests_take_their_row_operation_and_their_transfer() {
     assert_eq!(memory.quiet_at(), transfer + ROW_WRITE);
 }
 
-/// Section II-A says 1 ms for the write-back of a 2 MB cache, of DRAM. Eight banks with 368 ns a line take
-/// half as long again, whatever the link and the queue: 32,768 lines / 8 × 368 ns.
+/// Section II-A says 1 ms for the write-back of a 2 MB cache, of DRAM. Eight banks with 368 ns a line
+/// take half as long again, whatever the link and the queue: 32,768 lines / 8 × 368 ns.
 #[test]
 fn two_megabytes_are_written_back_in_what_eight_banks_take() {
     let lines = (2 << 20) / LINE;
@@ -379,7 +380,8 @@ fn harts_take_as_long_as_behind_nvmains_class() {
     assert_within(&too_much, 0.02, 0.02);
 }
 
-/// A controller that keeps writes back until it has many answers reads sooner, until writes are too many.
+/// A controller that keeps writes back until it has many answers reads sooner, until writes are too
+/// many.
 #[test]
 fn harts_take_about_as_long_as_behind_ramulators_two_queues() {
     let [little, enough, too_much] = ratios(&wide(), Rule::Ramulator { entries: 32 });

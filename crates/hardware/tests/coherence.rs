@@ -1,11 +1,11 @@
 //! The protocol [`coherence::transition`](perdure_hardware::coherence), explored to the end.
 //!
-//! A small machine is modelled around the pure function: three or four sharing groups, two lines, one set
-//! of the shared cache with room for one line (each fill recalls the other line) or for both. From
-//! the empty machine every event is tried in every reachable state, breadth first, so that a
-//! violation comes with a shortest trace. The events are everything that can reach the directory
-//! (load, fetch, store, eviction from a sharing group, recall, clean) and what never does (the silent
-//! Exclusive → Modified).
+//! A small machine is modelled around the pure function: three or four sharing groups, two lines, one
+//! set of the shared cache with room for one line (each fill recalls the other line) or for both. From
+//! the empty machine every event is tried in every reachable state, breadth first, so that a violation
+//! comes with a shortest trace. The events are everything that can reach the directory (load, fetch,
+//! store, eviction from a sharing group, recall, clean) and what never does (the silent Exclusive →
+//! Modified).
 //!
 //! Data is abstracted to one bit for each copy: is it the newest? A store makes one copy newest and
 //! all others not; that is enough to see every lost or stale value.

@@ -611,7 +611,8 @@ fn a_cut_in_the_middle_of_a_copy() {
     assert!(one_whole > 0 && torn > 0, "{one_whole} {torn}");
 }
 
-/// In start order, later requests never start earlier, and no bank does two things at once: on random traffic.
+/// In start order, later requests never start earlier, and no bank does two things at once: on random
+/// traffic.
 #[test]
 fn start_order_holds_on_random_traffic() {
     for seed in 0..20 {

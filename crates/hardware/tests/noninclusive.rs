@@ -2,8 +2,9 @@
 //! against a reference that knows nothing of caches.
 //!
 //! A random walk of loads, stores, fetches, cache-block instructions, tag walks and version advances
-//! by one to four harts whose caches hold a few lines each, in sharing groups of one, two or four. The reference keeps the newest bytes
-//! of each line and, for each version that a store made, its final bytes. After every step:
+//! by one to four harts whose caches hold a few lines each, in sharing groups of one, two or four. The
+//! reference keeps the newest bytes of each line and, for each version that a store made, its final
+//! bytes. After every step:
 //! - every access saw the newest bytes, and no sharing group got ahead of a line that it saw;
 //! - every version that departed had its final bytes (or, while it still is the newest, what the
 //!   line had then);
@@ -183,8 +184,8 @@ impl Walk {
         self.tracker.first + self.random.below(self.tracker.newest.len()) as u64
     }
 
-    /// Advances a sharing group that was shown a version ahead of its own; true if the access is to be made
-    /// again.
+    /// Advances a sharing group that was shown a version ahead of its own; true if the access is to be
+    /// made again.
     fn catch_up(&mut self, hart: usize) -> bool {
         let Some(version) = self.hardware.cores[hart].ahead.take() else {
             return false;

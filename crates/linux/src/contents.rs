@@ -1,7 +1,8 @@
-//! Files' content as the kernel sees it: with the mappings that show it and everybody who holds an inode.
+//! Files' content as the kernel sees it: with the mappings that show it and everybody who holds an
+//! inode.
 //!
-//! Always true: a page that is cut off a file is in no address space any more; an inode without a name is
-//! there as long as somebody holds it.
+//! Always true: a page that is cut off a file is in no address space any more; an inode without a name
+//! is there as long as somebody holds it.
 
 use crate::errno::Errno;
 use crate::kernel::Kernel;

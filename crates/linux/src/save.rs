@@ -2,8 +2,8 @@
 //!
 //! Always true: equal parts of the state stand at equal places for as long as possible, because
 //! only lines that changed cost anything when the bytes are stored. So there are sections with
-//! room to grow; processes, threads, spaces and inodes are records padded to lines; page tables, page lists and
-//! frame cells are plain arrays. Restoring trusts nothing: every reference is checked.
+//! room to grow; processes, threads, spaces and inodes are records padded to lines; page tables, page
+//! lists and frame cells are plain arrays. Restoring trusts nothing: every reference is checked.
 //!
 //! ```text
 //! 0    "PERDKRNL"  version u32  sections u32  length u64  checksum u64 (XXH3 of all that follows)

@@ -1,7 +1,7 @@
 //! Which thread runs on which hart.
 //!
-//! Always true: a thread is in exactly one place: the ready queue, a hart, blocked, or stopped. The queue
-//! is first come first served; threads that become ready at the same moment enter it by number.
+//! Always true: a thread is in exactly one place: the ready queue, a hart, blocked, or stopped. The
+//! queue is first come first served; threads that become ready at the same moment enter it by number.
 
 use std::collections::VecDeque;
 

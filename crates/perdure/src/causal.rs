@@ -1,14 +1,15 @@
-//! The oracle of a causal cut: what memory was at the end of every epoch, when each sharing group has its
-//! own.
+//! The oracle of a causal cut: what memory was at the end of every epoch, when each sharing group has
+//! its own.
 //!
 //! It follows the run by its trace (`perdure_hardware::trace`) and by nothing that the design says:
 //! which sharing group is in which epoch follows from the advances, and the *version* of a line is the
-//! epoch of the sharing group that stored to it last. The causal cut at epoch E is then every line in its
-//! newest version that is not newer than E. That this is closed downwards is checked as the run goes:
-//! - in the order of coherence: no sharing group stores to, or goes on after getting, a line whose version
-//!   is newer than the sharing group's own epoch;
-//! - in program order: the contexts of a sharing group's harts are saved between its epochs, and epochs only
-//!   grow.
+//! epoch of the sharing group that stored to it last. The causal cut at epoch E is then every line in
+//! its newest version that is not newer than E. That this is closed downwards is checked as the run
+//! goes:
+//! - in the order of coherence: no sharing group stores to, or goes on after getting, a line whose
+//!   version is newer than the sharing group's own epoch;
+//! - in program order: the contexts of a sharing group's harts are saved between its epochs, and epochs
+//!   only grow.
 //!
 //! What harts of one sharing group see of each other needs no check: they are always in the same epoch.
 //!

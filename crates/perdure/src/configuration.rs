@@ -28,8 +28,8 @@ pub const LEAST_EPOCH_STORES: u64 = 100;
 /// Most instructions or stores of a step of the schedule.
 const MOST_SCHEDULED: u64 = 1_000_000_000_000_000;
 
-/// Whose stores are counted for an epoch's end. Where sharing groups have epochs of their own, each counts those
-/// of its harts, one by one.
+/// Whose stores are counted for an epoch's end. Where sharing groups have epochs of their own, each
+/// counts those of its harts, one by one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Counted {

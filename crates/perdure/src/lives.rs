@@ -14,9 +14,9 @@
 //!
 //! Where the design kept its promise, and saving and restoring lose nothing, both machines are equal,
 //! cycle by cycle, and so are their ends: then the program's output depends on timing, and nobody is to
-//! blame. Under a design whose sharing groups have an epoch each, the golden state is that of the causal cut:
-//! each sharing group's contexts as it left the recovered epoch, the kernel as it was before it was first
-//! changed in a newer one, and each line in its newest version that is not newer.
+//! blame. Under a design whose sharing groups have an epoch each, the golden state is that of the causal
+//! cut: each sharing group's contexts as it left the recovered epoch, the kernel as it was before it was
+//! first changed in a newer one, and each line in its newest version that is not newer.
 
 use perdure_designs::Design;
 use perdure_hardware::arena::Arena;

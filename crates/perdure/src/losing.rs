@@ -1,5 +1,5 @@
-//! Whether it is noticed that restoring loses something: every field of what is saved ([`Lost`]) in turn,
-//! by cuts of guests that use what the kernel can remember, resumed without it.
+//! Whether it is noticed that restoring loses something: every field of what is saved ([`Lost`]) in
+//! turn, by cuts of guests that use what the kernel can remember, resumed without it.
 //!
 //! Each guest runs once, uncut, and is cut once, when it has said that the kernel remembers everything.
 //! The cut is resumed once without a loss, which must end as the uncut run, and once for each loss that

@@ -1,8 +1,8 @@
 //! What restoring a machine can be made to lose: each field of the kernel's saved state
 //! ([`perdure_linux::loss`]) and each of what is saved beside it ([`Beside`]).
 //!
-//! Always true: the table follows from the types that are saved, so nothing that is saved can be missing in
-//! it. Each is noticed by [`crate::losing`], or listed with the reason.
+//! Always true: the table follows from the types that are saved, so nothing that is saved can be missing
+//! in it. Each is noticed by [`crate::losing`], or listed with the reason.
 
 use std::sync::OnceLock;
 

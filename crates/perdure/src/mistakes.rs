@@ -1,8 +1,8 @@
 //! Mistakes of the machine itself, planted to see whether the judge notices them.
 //!
-//! A design's mistakes are the design's ([`perdure_designs::PlantedBug`]); these are of what every design
-//! relies on: who lets output out, who saves and restores, and who carries epochs to a replica. And
-//! the judge itself can be made blind in one eye ([`Blind`]), to see whether that is noticed.
+//! A design's mistakes are the design's ([`perdure_designs::PlantedBug`]); these are of what every
+//! design relies on: who lets output out, who saves and restores, and who carries epochs to a replica.
+//! And the judge itself can be made blind in one eye ([`Blind`]), to see whether that is noticed.
 
 use perdure_designs::PlantedBug;
 

@@ -219,7 +219,8 @@ const TWO_BANKS: &[&str] = &[
     "epoch.stores=500",
 ];
 
-/// For what the other trials do not show: many cuts, so that only designs that have such a bug make them.
+/// For what the other trials do not show: many cuts, so that only designs that have such a bug make
+/// them.
 const RARE: Trial = Trial {
     name: "two banks",
     program: "@exerciser:400:64:1000:4",

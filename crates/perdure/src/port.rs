@@ -180,8 +180,9 @@ impl<'m, const SHORTCUTS: bool> Port<'m, SHORTCUTS> {
         Ok((slot, line, ready))
     }
 
-    /// Where the line that came is of a newer epoch than the sharing group's (`Core::ahead`), the access is
-    /// not made yet: it faults, the machine lets the sharing group advance, and the instruction runs again.
+    /// Where the line that came is of a newer epoch than the sharing group's (`Core::ahead`), the access
+    /// is not made yet: it faults, the machine lets the sharing group advance, and the instruction runs
+    /// again.
     #[cold]
     fn stay_behind<T>(
         &mut self,

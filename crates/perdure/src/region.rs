@@ -116,8 +116,8 @@ impl Meter {
     }
 
     /// A program has retired instructions, got or lost threads, or finished: begins or ends what is
-    /// due at `now`. True when the region has just ended. `finished` tells of each program whether it will never go
-    /// on.
+    /// due at `now`. True when the region has just ended. `finished` tells of each program whether it
+    /// will never go on.
     pub fn look(
         &mut self,
         now: Cycles,

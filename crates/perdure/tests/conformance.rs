@@ -135,7 +135,8 @@ impl Visitor for Enrolled {
             "{} has too few planted bugs",
             D::NAME
         );
-        // Sharing groups with epochs of their own are driven by whole machines only: by `perdure mutants`.
+        // Sharing groups with epochs of their own are driven by whole machines only: by `perdure
+        // mutants`.
         (D::PROMISE != Promise::CausalCut).then(conform::<D>)
     }
 }

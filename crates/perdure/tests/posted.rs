@@ -1,4 +1,5 @@
-//! What only models have that are for timing only, and how epochs are counted: end to end, on four harts.
+//! What only models have that are for timing only, and how epochs are counted: end to end, on four
+//! harts.
 
 mod common;
 

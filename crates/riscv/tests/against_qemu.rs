@@ -6,8 +6,8 @@
 //! outputs must be the same bytes.
 //!
 //! `PERDURE_SEED` and `PERDURE_CASES` set the seed and the number of sequences. What qemu 7.2 does
-//! not know (Zicbom, Zicboz, Zicond, custom-1) or does wrong (`ctzw` looks at 64 bits there, which qemu 8
-//! mended), and what is not the same twice (counters), is left out.
+//! not know (Zicbom, Zicboz, Zicond, custom-1) or does wrong (`ctzw` looks at 64 bits there, which qemu
+//! 8 mended), and what is not the same twice (counters), is left out.
 
 mod common;
 

@@ -12,8 +12,8 @@
 //!    is durable, another recovery starts over with the same log and ends with the same memory.
 //!
 //! Damage is told from a torn end by what later records say: a record that was issued when the bad
-//! one was known to be durable, or that stands further behind it than the *window*, the number of records
-//! that may be on their way at once, reaches.
+//! one was known to be durable, or that stands further behind it than the *window*, the number of
+//! records that may be on their way at once, reaches.
 
 use perdure_hardware::line::LINE_BYTES;
 
@@ -65,8 +65,8 @@ pub fn recover(image: &mut Surviving, bug: Option<Bug>) -> Result<Recovered, Int
     })
 }
 
-/// The whole records of the log's generation, oldest first: a prefix, and what is whole within the window
-/// behind it.
+/// The whole records of the log's generation, oldest first: a prefix, and what is whole within the
+/// window behind it.
 fn live_records(
     image: &Surviving,
     log: &Log,

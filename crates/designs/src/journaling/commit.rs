@@ -11,7 +11,8 @@
 //! ```
 //!
 //! Everything is handed to the controller in one call, in the order of slots and of the flush; the
-//! write queue is the only window. Each write carries the time before which it may not start. Events at the ends of the four stages move [`Stage`], and announce the epoch.
+//! write queue is the only window. Each write carries the time before which it may not start. Events at
+//! the ends of the four stages move [`Stage`], and announce the epoch.
 
 use perdure_hardware::hierarchy::Hardware;
 use perdure_hardware::line::{LINE_BYTES, Line, LineNumber};

@@ -2,11 +2,11 @@
 //! can be read later, without a global epoch and without a log.
 //!
 //! Above the memory bus, *Coherent Snapshot Tracking* (§IV, this file and its neighbours): each
-//! sharing group (an L2 with the harts that share it) has its own epoch; lines carry the epoch of their last store
-//! as OID, in the caches and in DRAM; a sharing group that gets a line from a newer epoch advances to that
-//! one, so that the epochs are a Lamport clock; a dirty version of an older epoch never changes, and
-//! goes to the OMC when it leaves the sharing group or the tag walker finds it. Below it, *Multi-snapshot
-//! NVM Mapping* (§V, [`mnm`]) keeps what arrives there.
+//! sharing group (an L2 with the harts that share it) has its own epoch; lines carry the epoch of their
+//! last store as OID, in the caches and in DRAM; a sharing group that gets a line from a newer epoch
+//! advances to that one, so that the epochs are a Lamport clock; a dirty version of an older epoch never
+//! changes, and goes to the OMC when it leaves the sharing group or the tag walker finds it. Below it,
+//! *Multi-snapshot NVM Mapping* (§V, [`mnm`]) keeps what arrives there.
 //!
 //! Where to find what: epoch numbers as tags and their recycling, `numbers.rs` (§IV-D); OIDs in DRAM,
 //! `oids.rs` (§IV-A4); tag walkers and the recoverable epoch, `walker.rs` (§IV-C, §V-B); the version

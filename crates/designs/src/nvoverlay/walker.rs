@@ -1,8 +1,8 @@
 //! The tag walkers (§IV-C), and what follows from them: the recoverable epoch (§V-B).
 //!
-//! Each sharing group has a walker. It starts when the sharing group has advanced, visits every set of the L2 at
-//! its rate, and makes every dirty version that is not of the current epoch depart. Then it sends
-//! *min-ver* to the master OMC: every version older than that, in this sharing group, is in NVM.
+//! Each sharing group has a walker. It starts when the sharing group has advanced, visits every set of
+//! the L2 at its rate, and makes every dirty version that is not of the current epoch depart. Then it
+//! sends *min-ver* to the master OMC: every version older than that, in this sharing group, is in NVM.
 //!
 //! Always true: no dirty version older than `floor` is in a set that the walk under way has visited,
 //! nor, between walks, anywhere in the sharing group. (A transfer that would break this goes through the
@@ -98,7 +98,8 @@ impl Nvoverlay {
         }
     }
 
-    /// Writes every version back that is not its sharing group's current one, in all sharing groups at once.
+    /// Writes every version back that is not its sharing group's current one, in all sharing groups at
+    /// once.
     pub(super) fn walk_everything(&mut self, hardware: &mut Hardware, now: Cycles) -> Cycles {
         let mut ready = now;
         for group in 0..self.groups.len() {

@@ -1,9 +1,9 @@
 //! Where the tags lie, and with them the end of the chip as PiCL sees it: what is behind has no tags,
 //! and a dirty line that goes there is an eviction.
 //!
-//! Always true: whatever the level, a line's undo entries are durable, and all log blocks before them, before
-//! the line is written in place, and the scan finds every dirty line of its target epochs. The rest of
-//! PiCL does not ask where the tags are.
+//! Always true: whatever the level, a line's undo entries are durable, and all log blocks before them,
+//! before the line is written in place, and the scan finds every dirty line of its target epochs. The
+//! rest of PiCL does not ask where the tags are.
 
 use perdure_hardware::cache::Slot;
 use perdure_hardware::hierarchy::Hardware;
@@ -51,8 +51,8 @@ pub trait Level: Sized + Send {
         false
     }
 
-    /// True if a dirty line of that epoch, which leaves a sharing group's private caches, must be written in
-    /// place.
+    /// True if a dirty line of that epoch, which leaves a sharing group's private caches, must be
+    /// written in place.
     fn evicts(&mut self, hardware: &mut Hardware, departure: &Departure, epoch: u64) -> bool;
 
     /// True if one that leaves the last-level cache must.

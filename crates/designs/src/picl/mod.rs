@@ -84,7 +84,8 @@ pub struct Parameters {
     pub log_extent_interrupt_cycles: Cycles,
     /// The kernel's work to reclaim one super-block.
     pub log_collect_cycles: Cycles,
-    /// Of `picl-l2`. False: a line that another sharing group reads stays dirty, as no machine can have it.
+    /// Of `picl-l2`. False: a line that another sharing group reads stays dirty, as no machine can have
+    /// it.
     pub coherence_evicts: bool,
 }
 

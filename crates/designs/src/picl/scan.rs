@@ -3,9 +3,10 @@
 //! The scan walks the EID array, which is the last-level cache's or wherever [`super::level`] says,
 //! a few sets a step, and writes the lines of its target epochs in place. When the last set is done
 //! it flushes the undo buffer, waits until everything that it wrote, and all that the controller had
-//! accepted before, is durable, and then has PersistedEID recorded. A routine scan targets one epoch and is opportunistic: it writes when
-//! nothing waits at the memory controller. When the scan lags, or somebody waits for durability, it
-//! takes all epochs that are due in one pass, as fast as the queue takes them.
+//! accepted before, is durable, and then has PersistedEID recorded. A routine scan targets one epoch and
+//! is opportunistic: it writes when nothing waits at the memory controller. When the scan lags, or
+//! somebody waits for durability, it takes all epochs that are due in one pass, as fast as the queue
+//! takes them.
 
 use perdure_hardware::hierarchy::Hardware;
 use perdure_hardware::time::Cycles;

@@ -38,9 +38,9 @@ pub type PiclL2 = InCacheLog<SecondLevel>;
 /// Tags in the L2s.
 pub struct SecondLevel {
     bug: Option<Bug>,
-    /// With `coherence_evicts` off, the lines that other sharing groups have read since they were written, with
-    /// the epoch that wrote them: no cache has them as dirty but the last level, and they are still to
-    /// be written in place.
+    /// With `coherence_evicts` off, the lines that other sharing groups have read since they were
+    /// written, with the epoch that wrote them: no cache has them as dirty but the last level, and they
+    /// are still to be written in place.
     dirty_apart: Option<BTreeMap<LineNumber, u64>>,
 }
 
@@ -157,8 +157,8 @@ impl Level for SecondLevel {
         hardware.groups[0].l2.sets()
     }
 
-    /// Every sharing group's walker looks at its set. Where it finds a line of the pass's epochs, all lines
-    /// of the set that are not of the executing epoch are written.
+    /// Every sharing group's walker looks at its set. Where it finds a line of the pass's epochs, all
+    /// lines of the set that are not of the executing epoch are written.
     fn scan(picl: &mut PiclL2, hardware: &mut Hardware, set: usize, pass: &mut Pass) -> bool {
         pass.time += 1;
         for group in 0..hardware.groups.len() {

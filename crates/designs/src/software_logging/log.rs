@@ -1,11 +1,10 @@
 //! Undo entries on their way to the log in NVM, whose format is that of [`frm`](crate::frm::log).
 //!
-//! Harts log side by side, so an entry may be durable before one with a smaller index is, and a power cut
-//! may leave a hole. No entry is written before the one that is as many places before it as the log has
-//! banks is durable, and all before that one: behind the first hole, whole entries lie only within that
-//! window. Recovery
-//! ([`frm`](crate::frm::recovery)) does not stop at the hole: it takes every entry before it, goes on to the
-//! window's end, and takes those that are whole there, too.
+//! Harts log side by side, so an entry may be durable before one with a smaller index is, and a power
+//! cut may leave a hole. No entry is written before the one that is as many places before it as the log
+//! has banks is durable, and all before that one: behind the first hole, whole entries lie only within
+//! that window. Recovery ([`frm`](crate::frm::recovery)) does not stop at the hole: it takes every entry
+//! before it, goes on to the window's end, and takes those that are whole there, too.
 
 use std::iter::once;
 

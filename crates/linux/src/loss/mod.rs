@@ -26,7 +26,8 @@ pub fn forgetting<T: Serialize + DeserializeOwned>(value: &T, field: &[&'static 
     again(value, Fate::Without(field))
 }
 
-/// The names of all fields of a type, those of records in it included, each behind those that lead to it.
+/// The names of all fields of a type, those of records in it included, each behind those that lead to
+/// it.
 pub fn fields_of<T: DeserializeOwned>() -> Vec<Vec<&'static str>> {
     fields::of::<T>(&[])
 }

@@ -1,9 +1,9 @@
-//! The machine under a design whose sharing groups have an epoch each (`GroupEpochs`): when a sharing group
-//! advances, what is saved then, and how the kernel takes part.
+//! The machine under a design whose sharing groups have an epoch each (`GroupEpochs`): when a sharing
+//! group advances, what is saved then, and how the kernel takes part.
 //!
 //! Always true:
-//! - The contexts of a sharing group's harts, as of the end of an epoch, are saved before any of them runs in
-//!   a newer one. They stand between two instructions then: one hart runs at a time.
+//! - The contexts of a sharing group's harts, as of the end of an epoch, are saved before any of them
+//!   runs in a newer one. They stand between two instructions then: one hart runs at a time.
 //! - A hart enters the kernel in the newest epoch of all. So whatever the kernel reads on its behalf
 //!   is of no newer epoch, and all that the kernel does is part of that one epoch: a system call is
 //!   an event after everything before it.
@@ -49,7 +49,8 @@ impl<D: Design> Machine<D> {
         }
     }
 
-    /// A hart is about to run: if mappings changed in a newer epoch, its sharing group comes to that one.
+    /// A hart is about to run: if mappings changed in a newer epoch, its sharing group comes to that
+    /// one.
     #[inline]
     pub(crate) fn see_mappings(&mut self, hart: usize) {
         let newest = self.mappings_epoch;
@@ -76,7 +77,8 @@ impl<D: Design> Machine<D> {
         }
     }
 
-    /// A hart's sharing group goes on in another epoch, and with it every one that would lag too far behind.
+    /// A hart's sharing group goes on in another epoch, and with it every one that would lag too far
+    /// behind.
     fn advance(&mut self, hart: usize, epoch: u64) {
         let now = self.clock(hart);
         self.advance_one(self.hardware.group_of(hart), epoch, now);

@@ -11,8 +11,8 @@
 //! ```
 //!
 //! Appended records count once a commit covers them. A commit is written, in turn to either copy (a
-//! sector each), when everything before it is durable; so a host that fails at any moment leaves the last commit or the
-//! one before, and what lies behind it is cut off when the log is next written to.
+//! sector each), when everything before it is durable; so a host that fails at any moment leaves the
+//! last commit or the one before, and what lies behind it is cut off when the log is next written to.
 //!
 //! Always true: no byte is given out of a log that was damaged since it was committed.
 

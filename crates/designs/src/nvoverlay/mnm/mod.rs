@@ -112,7 +112,8 @@ pub struct MnmParameters {
     pub merge_entries_per_step: usize,
     /// Shortest time between two steps of background work, in cycles.
     pub merge_step_cycles: u64,
-    /// What a message takes, from a sharing group to the master OMC or from one OMC to another, in cycles.
+    /// What a message takes, from a sharing group to the master OMC or from one OMC to another, in
+    /// cycles.
     pub message_cycles: u64,
 }
 
@@ -563,8 +564,8 @@ impl Mnm {
         rows::write(hardware, address, bytes, traffic, now, self.fence)
     }
 
-    /// Every version of epochs up to `epoch` has arrived: `E_r` (§V-B) has risen, as the sharing groups that
-    /// say so at `now` tell the master OMC.
+    /// Every version of epochs up to `epoch` has arrived: `E_r` (§V-B) has risen, as the sharing groups
+    /// that say so at `now` tell the master OMC.
     pub fn complete(&mut self, hardware: &mut Hardware, epoch: u64, now: Cycles) {
         let told = now + self.parameters.message_cycles;
         self.told.push_back((told, epoch));
