@@ -42,6 +42,20 @@ def statistics() -> str:
     return rows(["statistic", "unit", "meaning"], body)
 
 
+def verdicts() -> str:
+    """Every verdict on a cut, with its meaning."""
+    texts = (file.read_text("utf-8") for file in ROOT.glob("crates/perdure/src/**/*.rs"))
+    text = next(text for text in texts if "pub enum Verdict {" in text)
+    names = dict(re.findall(r'Self::(\w+) => "([a-z-]+)",', text))
+    body = text.partition("pub enum Verdict {")[2].partition("\n}")[0]
+    found = re.findall(r"((?:    /// .*\n)+)    (\w+),", body)
+    meanings = [(name, " ".join(meaning.replace("///", "").split())) for meaning, name in found]
+    return rows(
+        ["verdict", "meaning"],
+        [[f"`{names[name]}`", meaning.rstrip(".")] for name, meaning in meanings],
+    )
+
+
 def planted_bugs(file: Path) -> str:
     """A design's planted bugs."""
     found = re.findall(ROW, file.read_text("utf-8"), re.MULTILINE)
@@ -59,6 +73,7 @@ TABLES = (
     | {
         "configuration": configuration,
         "statistics": statistics,
+        "verdicts": verdicts,
         "example": example,
     }
     | {

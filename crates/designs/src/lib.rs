@@ -21,8 +21,8 @@ pub mod translation;
 
 pub use design::{Design, END_EPOCH, GroupEpochs, PlantedBug, Promise, Recovered, Urgency};
 
-/// Something to do with a design chosen by name, compiled once for each design so that its hooks
-/// are dispatched statically.
+/// Something to do with a design chosen by name, compiled once for each design: so its types and
+/// constants are at hand. The machine's ports reach its hooks as `dyn Policy`, which no hit does.
 pub trait Visitor {
     /// What comes out.
     type Output;

@@ -29,14 +29,15 @@ use crate::outside::Receipt;
 pub enum Verdict {
     /// The promise held.
     Verified,
-    /// Nothing was promised, and memory is not as at the end of any epoch that is new enough.
+    /// The design promises nothing (`ideal`), and memory is not as at the end of any epoch that is new
+    /// enough.
     Lost,
     /// Memory or a context is not as at the end of the recovered epoch.
     MemoryDiffers,
     /// A sharing group went on after it had seen something of a newer epoch than its own.
     CausalityBroken,
-    /// The recovered epoch is older than one that was announced, or that sealed something that the
-    /// outside has seen.
+    /// The recovered epoch is older than one that the design has announced, or that sealed something
+    /// that the outside has seen.
     OlderThanAnnounced,
     /// Something left as an epoch's that was written after its end.
     ReleasedEarly,
@@ -46,13 +47,15 @@ pub enum Verdict {
     NotConverged,
     /// The recovered state could not be resumed.
     NotResumable,
-    /// A replica of the primary that was cut holds no epoch as it was, or cannot go on from it.
+    /// With `--replica`: a replica of the primary that was cut holds no epoch as it was, or cannot go on
+    /// from it.
     ReplicaDiffers,
     /// The resumed machine could not go on, or sent something again with other content.
     OutputDiffers,
-    /// The user's checker refused what the resumed run left behind.
+    /// The checker refused what the resumed run left behind.
     CheckFailed,
-    /// The resumed machine does not go on as the one that was cut would have gone on.
+    /// The resumed machine holds other memory than was recovered, or does not end as the machine that was
+    /// cut would have, had it gone on.
     ResumeDiffers,
 }
 
