@@ -17,7 +17,7 @@ SHELL := /bin/sh
 MAKEFLAGS += --no-builtin-rules --no-print-directory
 
 # The oldest toolchains that will do.
-RUST_MINOR := 88
+RUST_MINOR := $(shell sed -n 's/^rust-version = "1\.\(.*\)"/\1/p' Cargo.toml)
 GO_MINOR := 22
 
 PYTHON ?= python3
@@ -161,12 +161,17 @@ test-mutants: programs $(STAMPS)/perdure
 # ---- Lints ----------------------------------------------------------------------------------
 
 .PHONY: lint
-lint: lint-docs lint-rust lint-python
+lint: lint-docs lint-style lint-rust lint-python
 
 .PHONY: lint-docs
 lint-docs: $(STAMPS)/venv
 	@echo "· tables in docs/"
 	@$(VENV)/bin/python .ci/tables.py --check
+
+.PHONY: lint-style
+lint-style: $(STAMPS)/venv
+	@echo "· lengths, comments, dead files and keys"
+	@$(VENV)/bin/python .ci/style.py
 
 .PHONY: lint-rust
 lint-rust: rust
