@@ -16,6 +16,7 @@ use perdure_designs::frm::{Frm, Parameters};
 use perdure_designs::{Design, Urgency};
 use perdure_hardware::arena::Arena;
 use perdure_hardware::line::{LINE_BYTES, LineNumber};
+use perdure_hardware::persist::Fence;
 use perdure_hardware::time::Cycles;
 
 const MACHINE: Geometry = DIRECT_MAPPED;
@@ -221,7 +222,7 @@ fn a_cleaned_line_is_durable_after_a_fence() {
     x.rig.cache_block(0, x.line(A), false);
     assert_eq!(x.home(A), 0xa1);
     let now = x.rig.clock(0);
-    x.rig.hardware.drain(0, now);
+    x.rig.hardware.fence(0, Fence::FULL, now);
     assert_eq!(x.rig.clock(0), x.rig.hardware.memory.quiet_at());
 }
 

@@ -1,7 +1,7 @@
 //! How a core turns what it retires, and what it waits for, into time.
 //!
 //! A core is told of each access that the instruction at hand made: what it was, when it was made, and
-//! when its line came. It is told when what cache-block instructions wrote will be durable, and of fences;
+//! when its line came. It is told when what persist operations wrote will be durable, and of fences;
 //! and it says when it goes on. Instructions are executed in program order, whatever the model.
 //!
 //! Always true here:
@@ -12,6 +12,7 @@
 
 use std::collections::VecDeque;
 
+use crate::persist::{Fence, Order};
 use crate::specification::{Core, CoreModel};
 use crate::statistics::Statistics;
 use crate::time::Cycles;
@@ -27,8 +28,8 @@ pub enum AccessKind {
     Store,
     /// A load and a store in one, or one of a pair with a reservation.
     Atomic,
-    /// A cache-block instruction.
-    CacheBlock,
+    /// A persist operation, behind what its order says.
+    Persist(Order),
     /// Not an access but a persistence instruction, for whose answer the hart waits.
     Persistence,
 }
@@ -40,11 +41,13 @@ pub struct CoreTiming {
     store_buffer_entries: usize,
     /// Time that the core did not retire instructions.
     stalls: Cycles,
-    /// Stores that wait for their line: when each will be done, in order.
+    /// Stores and persist operations under way: when the entry of each is free, in order.
     store_buffer: VecDeque<Cycles>,
     /// When the last store will be done.
     stores_done: Cycles,
-    /// When everything that this hart's cache-block instructions wrote will be durable.
+    /// When the last persist operation that stores do not wait for will be done.
+    persists_done: Cycles,
+    /// When everything that this hart's persist operations wrote will be durable.
     persists_durable: Cycles,
 }
 
@@ -57,6 +60,7 @@ impl CoreTiming {
             stalls: 0,
             store_buffer: VecDeque::new(),
             stores_done: 0,
+            persists_done: 0,
             persists_durable: 0,
         }
     }
@@ -102,21 +106,23 @@ impl CoreTiming {
         ready: Cycles,
         statistics: &mut Statistics,
     ) {
-        let buffered = match kind {
-            AccessKind::Store | AccessKind::CacheBlock => self.model == CoreModel::InOrder,
-            AccessKind::Fetch | AccessKind::Load | AccessKind::Atomic | AccessKind::Persistence => {
-                false
-            }
+        use AccessKind::{Atomic, Fetch, Load, Persist, Persistence, Store};
+        let order = match kind {
+            Store => Some(Order::Stores),
+            Persist(order) => Some(order),
+            Fetch | Load | Atomic | Persistence => None,
         };
-        if buffered {
-            statistics.store_buffer_stall_cycles += self.buffer_store(now, ready);
-        } else {
-            statistics.memory_stall_cycles += self.stand_still_until(now, ready);
+        match (self.model, order) {
+            (CoreModel::InOrder, Some(order)) => {
+                statistics.store_buffer_stall_cycles += self.buffer(order, now, ready);
+            }
+            _ => statistics.memory_stall_cycles += self.stand_still_until(now, ready),
         }
     }
 
-    /// Puts a store into the store buffer. Returns for how long the core waited for an entry.
-    fn buffer_store(&mut self, now: Cycles, ready: Cycles) -> Cycles {
+    /// Puts a store, or what is ordered like one or by its line alone, into the store buffer. Returns for
+    /// how long the core waited for an entry.
+    fn buffer(&mut self, order: Order, now: Cycles, ready: Cycles) -> Cycles {
         if ready <= now {
             return 0;
         }
@@ -129,21 +135,36 @@ impl CoreTiming {
         {
             wait = self.stand_still_until(now, free);
         }
-        self.stores_done = self.stores_done.max(ready);
-        self.store_buffer.push_back(self.stores_done);
+        let done = match order {
+            Order::Stores => &mut self.stores_done,
+            Order::Line => &mut self.persists_done,
+        };
+        *done = ready.max(*done);
+        let before = self.store_buffer.back().copied();
+        let free = before.unwrap_or(0).max(*done);
+        self.store_buffer.push_back(free);
         wait
     }
 
-    /// What a cache-block instruction of this hart wrote will be durable then.
+    /// What a persist operation of this hart wrote will be durable then.
     pub fn persists_until(&mut self, durable: Cycles) {
         self.persists_durable = self.persists_durable.max(durable);
     }
 
-    /// The core, which is at `now`, waits until earlier stores are done and what earlier cache-block
-    /// instructions wrote is durable. Returns for how long.
-    pub fn drain(&mut self, now: Cycles) -> Cycles {
-        self.store_buffer.clear();
-        self.stand_still_until(now, self.stores_done.max(self.persists_durable))
+    /// The core, which is at `now`, carries a fence out. Returns for how long it waits. Loads have their
+    /// bytes by then in both models.
+    pub fn fence(&mut self, fence: Fence, now: Cycles) -> Cycles {
+        let mut until = now;
+        if fence.stores {
+            until = until.max(self.stores_done);
+        }
+        if fence.persists {
+            until = until.max(self.persists_done).max(self.persists_durable);
+        }
+        if fence.stores && fence.persists {
+            self.store_buffer.clear();
+        }
+        self.stand_still_until(now, until)
     }
 }
 
@@ -172,13 +193,22 @@ mod tests {
 
     #[test]
     fn a_store_waits_for_an_entry_and_not_for_its_line() {
-        use AccessKind::{CacheBlock, Load, Store};
+        use AccessKind::{Load, Persist, Store};
         let mut timing = core(CoreModel::InOrder);
-        let made = [(Store, 100), (CacheBlock, 50), (Store, 200), (Load, 120)];
+        let made = [
+            (Store, 100),
+            (Persist(Order::Stores), 50),
+            (Store, 200),
+            (Load, 120),
+        ];
         // The third finds both entries taken; the first of them is free at 100. The second is done
         // at 100, too, not before the first.
         assert_eq!(times(&mut timing, &made), [0, 0, 100, 120]);
-        assert_eq!(timing.drain(120), 80, "the last store is done at 200");
+        assert_eq!(
+            timing.fence(Fence::FULL, 120),
+            80,
+            "the last store is done at 200"
+        );
     }
 
     #[test]
@@ -187,7 +217,7 @@ mod tests {
         let mut timing = core(CoreModel::TimingSimple);
         let made = [(Store, 100), (Load, 120), (Store, 110)];
         assert_eq!(times(&mut timing, &made), [100, 120, 120]);
-        assert_eq!(timing.drain(120), 0);
+        assert_eq!(timing.fence(Fence::FULL, 120), 0);
     }
 
     #[test]
@@ -195,8 +225,28 @@ mod tests {
         let mut timing = core(CoreModel::InOrder);
         timing.persists_until(70);
         timing.persists_until(40);
-        assert_eq!(timing.drain(10), 60);
-        assert_eq!((timing.now(0), timing.drain(70)), (60, 0));
+        let stores = Fence {
+            stores: true,
+            ..Fence::default()
+        };
+        assert_eq!(timing.fence(stores, 10), 0, "it does not ask for them");
+        assert_eq!(timing.fence(Fence::FULL, 10), 60);
+        assert_eq!((timing.now(0), timing.fence(Fence::FULL, 70)), (60, 0));
+    }
+
+    #[test]
+    fn stores_do_not_stay_behind_what_is_ordered_by_its_line() {
+        use AccessKind::{Persist, Store};
+        let stores = Fence {
+            stores: true,
+            ..Fence::default()
+        };
+        for (order, done) in [(Order::Line, 100), (Order::Stores, 300)] {
+            let mut timing = core(CoreModel::InOrder);
+            times(&mut timing, &[(Persist(order), 300), (Store, 100)]);
+            assert_eq!(timing.fence(stores, 0), done, "{order:?}");
+            assert_eq!(timing.fence(Fence::FULL, done), 300 - done, "{order:?}");
+        }
     }
 
     #[test]

@@ -17,11 +17,11 @@ use crate::arena::{Arena, Digest};
 use crate::cache::{Cache, Slot, State, Word};
 use crate::calendar::Calendar;
 use crate::coherence::{Directory, Request, Snoop, transition};
-use crate::core_timing::{AccessKind, CoreTiming};
+use crate::core_timing::CoreTiming;
 use crate::event::EventQueue;
 use crate::line::{LINE_BYTES, Line, LineNumber, Version};
 use crate::lookaside::Lookaside;
-use crate::memory::{Accepted, Memory};
+use crate::memory::Memory;
 use crate::noninclusive::FullMap;
 use crate::policy::{
     Cause, CrossVersionStore, Departure, Evicted, Eviction, Policy, PolicyFailure, Reason, Transfer,
@@ -77,7 +77,7 @@ pub struct Hardware {
     pub groups: Vec<SharingGroup>,
     /// Shared cache. A word in state Exclusive has one holder that owns the line.
     pub llc: Cache,
-    holders: Vec<u64>,
+    pub(crate) holders: Vec<u64>,
     /// The directory, if the shared cache is not inclusive.
     pub(crate) full_map: Option<FullMap>,
     /// Of each slice of the shared cache.
@@ -573,7 +573,7 @@ impl Hardware {
         free
     }
 
-    fn directory(&self, slot: Slot) -> Directory {
+    pub(crate) fn directory(&self, slot: Slot) -> Directory {
         Directory {
             holders: self.holders[slot.0 as usize],
             exclusive: self.llc.word(slot).state() == State::Exclusive,
@@ -592,7 +592,7 @@ impl Hardware {
     }
 
     /// Carries a snoop out: private copies change state, the newest bytes come to the shared cache.
-    fn snoop<P: Policy + ?Sized>(
+    pub(crate) fn snoop<P: Policy + ?Sized>(
         &mut self,
         policy: &mut P,
         slot: Slot,
@@ -774,7 +774,7 @@ impl Hardware {
     }
 
     /// [`Self::clean`], with the version that the newest bytes carried.
-    fn take_newer<P: Policy + ?Sized>(
+    pub(crate) fn take_newer<P: Policy + ?Sized>(
         &mut self,
         policy: &mut P,
         slot: Slot,
@@ -805,74 +805,6 @@ impl Hardware {
             self.leaves(word.line(), bytes);
         }
         (newest, from_private, ready)
-    }
-
-    /// A cache-block instruction: writes the block back if dirty, and drops all copies if asked.
-    pub fn cache_block<P: Policy + ?Sized>(
-        &mut self,
-        policy: &mut P,
-        hart: usize,
-        line: LineNumber,
-        drop_copies: bool,
-        now: Cycles,
-    ) -> Cycles {
-        let port_cycles = self.specification.llc.port_cycles;
-        let start = self.take_llc_port(self.llc.set_of(line), now, port_cycles);
-        let mut ready = start + self.specification.llc.latency_cycles;
-        if self.full_map.is_some() {
-            return self.cache_block_apart(policy, hart, line, drop_copies, ready);
-        }
-        let Some(slot) = self.llc.find(line) else {
-            return self.write_through(hart, line, ready);
-        };
-        let (newer, _, at_hand) = self.take_newer(policy, slot, true, ready);
-        ready = at_hand;
-        if let Some((bytes, version)) = newer {
-            let eviction = Eviction {
-                line,
-                bytes,
-                version,
-                cause: Cause::CacheBlock,
-            };
-            ready = self.clean_out(policy, hart, &eviction, ready);
-        } else {
-            ready = self.write_through(hart, line, ready);
-        }
-        if drop_copies {
-            let recall = transition(self.directory(slot), Request::Recall, 0);
-            ready = self.snoop(policy, slot, recall.snoop, None, ready);
-            self.llc.invalidate(slot);
-            self.holders[slot.0 as usize] = 0;
-        }
-        ready
-    }
-
-    /// Sends a line to memory for a cache-block instruction, whose hart's fences wait for it.
-    pub(crate) fn clean_out<P: Policy + ?Sized>(
-        &mut self,
-        policy: &mut P,
-        hart: usize,
-        eviction: &Eviction,
-        now: Cycles,
-    ) -> Cycles {
-        self.statistics.cleaned_lines += 1;
-        let Evicted { accepted, durable } = self.evict(policy, eviction, now);
-        self.cores[hart].timing.persists_until(durable);
-        accepted
-    }
-
-    /// A clean line may be newer in the DRAM than in the NVM: a cache-block instruction sends it on.
-    /// Or it is clean only because its write still waits in the queue, which is volatile.
-    pub(crate) fn write_through(&mut self, hart: usize, line: LineNumber, now: Cycles) -> Cycles {
-        let done = self
-            .memory
-            .write_through(line, now, &mut self.statistics)
-            .unwrap_or_else(|| Accepted {
-                accepted: now,
-                durable: self.memory.durable_at(line),
-            });
-        self.cores[hart].timing.persists_until(done.durable);
-        done.accepted
     }
 
     /// The set that a walk over the whole last-level cache visits as its `step`-th: neighbours in
@@ -923,23 +855,6 @@ impl Hardware {
         flushed.durable = flushed.durable.max(flushed.ready);
         self.statistics.flush_lines += flushed.lines;
         flushed
-    }
-
-    // ---- Core timing -----------------------------------------------------------------------
-
-    /// A hart's access of this kind, made at `now`, has its line at `ready`.
-    #[inline]
-    pub fn accessed(&mut self, hart: usize, kind: AccessKind, now: Cycles, ready: Cycles) {
-        let timing = &mut self.cores[hart].timing;
-        timing.accessed(kind, now, ready, &mut self.statistics);
-    }
-
-    /// The hart, which is at `now`, waits until its earlier stores are done and its earlier cleans are
-    /// durable. Returns when it goes on.
-    pub fn drain(&mut self, hart: usize, now: Cycles) -> Cycles {
-        let wait = self.cores[hart].timing.drain(now);
-        self.statistics.fence_stall_cycles += wait;
-        now + wait
     }
 
     // ---- For verifiers and reports ---------------------------------------------------------

@@ -2,7 +2,8 @@
 //! directory, the memory controller, NVM and links, and what each of them loses at power-off.
 //!
 //! It knows no instruction set, no Linux and no design. A design is a [`policy::Policy`] over it.
-//! Reading order: [`line`], [`cache`], [`coherence`], [`group`], [`hierarchy`], [`memory`], [`policy`].
+//! Reading order: [`line`], [`cache`], [`coherence`], [`sharing_group`], [`hierarchy`], [`persist`],
+//! [`core_timing`], [`memory`], [`policy`].
 //!
 //! # What survives a power-off
 //! | component | survives |
@@ -29,6 +30,7 @@ pub mod lookaside;
 pub mod memory;
 pub mod module;
 mod noninclusive;
+pub mod persist;
 pub mod physical_map;
 pub mod placement;
 pub mod policy;

@@ -16,6 +16,7 @@ use crate::cache::{Slot, State, Word};
 use crate::coherence::{Directory, Request, Snoop, transition};
 use crate::hierarchy::{Granted, Hardware};
 use crate::line::{LINE_BYTES, Line, LineNumber, Version};
+use crate::persist::{Effect, Persist};
 use crate::policy::{Cause, Eviction, Policy, Reason};
 use crate::sharing_group::members;
 use crate::specification::{Inclusion, Specification};
@@ -221,15 +222,14 @@ impl Hardware {
         free.max(placed)
     }
 
-    /// [`Hardware::cache_block`], after the port.
-    pub(crate) fn cache_block_apart<P: Policy + ?Sized>(
+    /// [`Hardware::persist`], after the port.
+    pub(crate) fn persist_apart<P: Policy + ?Sized>(
         &mut self,
         policy: &mut P,
-        hart: usize,
-        line: LineNumber,
-        drop_copies: bool,
+        persist: &Persist,
         now: Cycles,
     ) -> Cycles {
+        let line = persist.line;
         let before = self.map().get(line);
         let mut ready = now;
         let mut newest = None;
@@ -264,11 +264,11 @@ impl Hardware {
                 version,
                 cause: Cause::CacheBlock,
             };
-            self.clean_out(policy, hart, &eviction, ready)
+            self.send_out(policy, persist, &eviction, ready)
         } else {
-            self.write_through(hart, line, ready)
+            self.send_through(persist, ready)
         };
-        if drop_copies {
+        if persist.effect == Effect::Flush {
             for group in members(before.holders) {
                 self.statistics.snoops += 1;
                 self.give_up(group, line, State::Invalid, |version| version);

@@ -20,6 +20,7 @@ use perdure_hardware::arena::Arena;
 use perdure_hardware::hierarchy::Hardware;
 use perdure_hardware::line::{LINE_BYTES, Line, LineNumber, Version};
 use perdure_hardware::memory::Traffic;
+use perdure_hardware::persist::{Effect, Order, Persist, Point};
 use perdure_hardware::policy::{
     Cause, CrossVersionStore, Departure, Evicted, Eviction, Policy, Reason,
 };
@@ -218,9 +219,19 @@ impl Walk {
             40..72 => self.store(hart, line, now),
             72..80 => self.fetch(hart, line, now),
             80..83 => {
-                let drop_copies = self.random.once_in(2);
-                self.hardware
-                    .cache_block(&mut self.tracker, hart, line, drop_copies, now);
+                let effect = if self.random.once_in(2) {
+                    Effect::Flush
+                } else {
+                    Effect::Clean
+                };
+                let persist = Persist {
+                    hart,
+                    line,
+                    effect,
+                    point: Point::Persistence,
+                    order: Order::Stores,
+                };
+                self.hardware.persist(&mut self.tracker, &persist, now);
             }
             83..90 => {
                 let to = self.current(hart) + 1 + self.random.below(3) as u16;

@@ -24,6 +24,7 @@ pub mod mutants;
 pub mod observer;
 pub mod outside;
 pub mod port;
+mod primitives;
 mod progress;
 pub mod reads;
 pub mod region;

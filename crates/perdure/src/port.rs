@@ -21,6 +21,7 @@ use perdure_hardware::time::Cycles;
 use perdure_linux::{Kernel, SpaceId};
 use perdure_riscv::{Access, Amo, CacheBlock, Fault, FetchedLine, Memory, Scalar};
 
+use crate::primitives;
 use crate::watch::{HINT, Watch};
 
 const PAGE_BYTES: u64 = 4096;
@@ -273,8 +274,7 @@ impl<'m, const SHORTCUTS: bool> Port<'m, SHORTCUTS> {
     ) -> Result<(Slot, LineNumber, T), Fault> {
         self.translate(address, access)?;
         let now = self.now(retired);
-        self.hardware.drain(self.hart, now);
-        let now = self.now(retired);
+        let now = self.hardware.fence(self.hart, primitives::ATOMIC, now);
         let (slot, line, ready) = self.reach(address, access, retired)?;
         (self.hardware).accessed(self.hart, AccessKind::Atomic, now, ready);
         self.refresh_limit();
@@ -440,28 +440,26 @@ impl<const SHORTCUTS: bool> Memory for Port<'_, SHORTCUTS> {
         // A program may always clean or flush what it may read.
         let (physical, _) = self.translate(address, Access::Load)?;
         let now = self.now(retired);
-        let drop_copies = operation != CacheBlock::Clean;
-        let line = line_of(physical);
-        let ready = self
-            .hardware
-            .cache_block(self.design, self.hart, line, drop_copies, now);
-        (self.hardware).accessed(self.hart, AccessKind::CacheBlock, now, ready);
+        if let Some(persist) = primitives::persist(operation, self.hart, line_of(physical)) {
+            let ready = self.hardware.persist(self.design, &persist, now);
+            let kind = AccessKind::Persist(persist.order);
+            self.hardware.accessed(self.hart, kind, now, ready);
+        }
         self.refresh_limit();
         Ok(())
     }
 
     fn fence(&mut self, predecessor: u8, _successor: u8, retired: u64) {
-        const WRITES: u8 = 1;
-        if predecessor & WRITES != 0 {
-            let now = self.now(retired);
-            self.hardware.drain(self.hart, now);
-            self.refresh_limit();
-        }
+        let now = self.now(retired);
+        self.hardware
+            .fence(self.hart, primitives::fence(predecessor), now);
+        self.refresh_limit();
     }
 
     fn fence_instruction(&mut self, retired: u64) {
         let now = self.now(retired);
-        self.hardware.drain(self.hart, now);
+        self.hardware
+            .fence(self.hart, primitives::FENCE_INSTRUCTION, now);
         self.hardware.flush_l1i(self.hart);
         self.refresh_limit();
     }

@@ -9,6 +9,7 @@
 
 use perdure_hardware::hierarchy::Hardware;
 use perdure_hardware::line::{LINE_BYTES, LineNumber, Version};
+use perdure_hardware::persist::{Effect, Fence, Order, Persist, Point};
 use perdure_hardware::policy::Policy;
 use perdure_hardware::time::Cycles;
 
@@ -93,7 +94,14 @@ pub fn flush_line<P: Policy>(
 ) -> Cycles {
     let mut private = hardware.groups.iter().map(|group| &group.l2);
     if hardware.llc.find(line).is_some() || private.any(|l2| l2.find(line).is_some()) {
-        return hardware.cache_block(policy, hart, line, false, now);
+        let clean = Persist {
+            hart,
+            line,
+            effect: Effect::Clean,
+            point: Point::Persistence,
+            order: Order::Stores,
+        };
+        return hardware.persist(policy, &clean, now);
     }
     // Only the DRAM may hold it. (Asking the caches by the instruction finds nothing, at the cost of
     // host time.)
@@ -114,7 +122,7 @@ pub fn execute(hardware: &mut Hardware, hart: usize, instructions: u64) {
 pub fn fence(hardware: &mut Hardware, hart: usize, now: Cycles, durable: Cycles) -> Cycles {
     let waits = (hardware.cores[hart].timing).stand_still_until(now, durable);
     hardware.statistics.fence_stall_cycles += waits;
-    hardware.drain(hart, now + waits)
+    hardware.fence(hart, Fence::FULL, now + waits)
 }
 
 /// Epochs whose tags on cached lines differ.

@@ -14,6 +14,7 @@ use perdure_hardware::core_timing::AccessKind;
 use perdure_hardware::hierarchy::Hardware;
 use perdure_hardware::line::{LINE_BYTES, Line, LineNumber, line_of};
 use perdure_hardware::memory::Tear;
+use perdure_hardware::persist::{Effect, Order, Persist, Point};
 use perdure_hardware::specification::Specification;
 use perdure_hardware::time::Cycles;
 
@@ -227,9 +228,19 @@ impl<D: Design> Rig<D> {
     /// A cache-block clean or flush.
     pub fn cache_block(&mut self, hart: usize, line: LineNumber, drop_copies: bool) {
         let now = self.clock(hart);
-        let ready = self
-            .hardware
-            .cache_block(&mut self.design, hart, line, drop_copies, now);
+        let effect = if drop_copies {
+            Effect::Flush
+        } else {
+            Effect::Clean
+        };
+        let persist = Persist {
+            hart,
+            line,
+            effect,
+            point: Point::Persistence,
+            order: Order::Stores,
+        };
+        let ready = (self.hardware).persist(&mut self.design, &persist, now);
         self.retired[hart] += 1;
         // A rig's hart waits for it.
         (self.hardware).accessed(hart, AccessKind::Load, now, ready);

@@ -89,7 +89,7 @@ fn a_walk_is_repeated_to_the_bit() {
 #[test]
 fn a_walk_reaches_what_it_is_meant_to_reach() {
     let reached = |shape| {
-        walk(&options(1, shape, Versions::Machine))
+        walk(&options(4, shape, Versions::Machine))
             .statistics
             .describe()
     };

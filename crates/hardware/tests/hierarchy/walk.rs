@@ -7,6 +7,7 @@ use perdure_hardware::hierarchy::{Flushed, Hardware};
 use perdure_hardware::line::{LINE_BYTES, Line, LineNumber, Version};
 use perdure_hardware::lookaside::{ENTRIES, Entry, index_of};
 use perdure_hardware::memory::Traffic;
+use perdure_hardware::persist::{Effect, Fence, Order, Persist, Point};
 use perdure_hardware::policy::{Cause, Evicted, Eviction, Policy};
 use perdure_hardware::specification::CoreModel;
 use perdure_hardware::statistics::Statistics;
@@ -174,11 +175,11 @@ impl<'a> Walk<'a> {
             0..35 => self.load(hart, line),
             35..70 => self.store(hart, line),
             70..82 => self.fetch(hart, line),
-            82..85 => self.cache_block(hart, line, false),
-            85..88 => self.cache_block(hart, line, true),
+            82..85 => self.persist(hart, line, Effect::Clean),
+            85..88 => self.persist(hart, line, Effect::Flush),
             88..92 => self.scan(hart),
             92..95 => self.next_version(hart),
-            95..97 => self.drain(hart),
+            95..97 => self.fence(hart),
             97 => {
                 let past = self.now(hart).min(self.hardware.memory.quiet_at() / 2);
                 self.hardware.memory.forget_until(past);
@@ -330,25 +331,42 @@ impl<'a> Walk<'a> {
         (self.hardware).accessed(hart, AccessKind::Fetch, now, ready);
     }
 
-    fn cache_block(&mut self, hart: usize, line: LineNumber, drop_copies: bool) {
+    fn persist(&mut self, hart: usize, line: LineNumber, effect: Effect) {
         let now = self.now(hart);
         self.model.cache_block = Some(line);
         self.model.cache_block_durable = 0;
-        let ready = self
-            .hardware
-            .cache_block(&mut self.model, hart, line, drop_copies, now);
+        let point = if self.random.once_in(4) {
+            Point::Coherence
+        } else {
+            Point::Persistence
+        };
+        let order = if self.random.once_in(2) {
+            Order::Line
+        } else {
+            Order::Stores
+        };
+        let persist = Persist {
+            hart,
+            line,
+            effect,
+            point,
+            order,
+        };
+        let ready = self.hardware.persist(&mut self.model, &persist, now);
         self.model.cache_block = None;
-        self.durable[hart] = self.durable[hart].max(self.model.cache_block_durable);
+        if point == Point::Persistence {
+            self.durable[hart] = self.durable[hart].max(self.model.cache_block_durable);
+        }
         assert!(ready >= now);
         assert!(
             !self.model.line(line).dirty,
-            "line {line:#x} stayed dirty after a cache-block instruction"
+            "line {line:#x} stayed dirty after {persist:?}"
         );
         assert!(
-            !drop_copies || self.hardware.llc.find(line).is_none(),
-            "line {line:#x} stayed after a flush"
+            effect == Effect::Clean || self.hardware.llc.find(line).is_none(),
+            "line {line:#x} stayed after {persist:?}"
         );
-        self.post(hart, AccessKind::CacheBlock, now, ready);
+        self.post(hart, AccessKind::Persist(order), now, ready);
     }
 
     fn post(&mut self, hart: usize, kind: AccessKind, now: Cycles, ready: Cycles) {
@@ -531,16 +549,16 @@ impl<'a> Walk<'a> {
         }
     }
 
-    fn drain(&mut self, hart: usize) {
+    fn fence(&mut self, hart: usize) {
         let now = self.now(hart);
-        let goes_on = self.hardware.drain(hart, now);
+        let goes_on = self.hardware.fence(hart, Fence::FULL, now);
         assert_eq!(goes_on, self.now(hart), "when the hart goes on");
         assert!(
             self.now(hart) >= self.posted[hart].max(self.durable[hart]),
             "a fence doesn't wait for a store or for a cache-block instruction"
         );
         assert_eq!(
-            self.hardware.drain(hart, goes_on),
+            self.hardware.fence(hart, Fence::FULL, goes_on),
             goes_on,
             "a second fence waits for nothing"
         );

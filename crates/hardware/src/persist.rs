@@ -1,0 +1,174 @@
+//! What programs ask of the caches and of memory beside loads and stores, as data: persist operations,
+//! which send a line on its way to where it survives, and fences, which wait.
+//!
+//! Always true here:
+//! - What instruction sets call such an operation is not known here: whoever decodes them has a table of
+//!   these values.
+//! - When an operation's bytes are durable is known to its own hart's core alone: no fence of another
+//!   hart waits for it.
+//! - After an operation no cache has bytes of its line that memory has not been given.
+
+use crate::coherence::{Request, transition};
+use crate::core_timing::AccessKind;
+use crate::hierarchy::Hardware;
+use crate::line::LineNumber;
+use crate::memory::Accepted;
+use crate::policy::{Cause, Evicted, Eviction, Policy};
+use crate::time::Cycles;
+
+/// What an operation leaves of a line in the caches. Nothing that was stored is ever taken back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// All copies stay, clean.
+    Clean,
+    /// No copy stays.
+    Flush,
+}
+
+/// How far an operation's bytes have to come before a fence lets go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Point {
+    /// To where everybody reads them: memory has taken them.
+    Coherence,
+    /// To where they survive a power cut.
+    Persistence,
+}
+
+/// What of its own hart an operation stays behind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// All earlier stores, to whatever line, and earlier operations of this order; later stores stay
+    /// behind it.
+    Stores,
+    /// Earlier stores to its line alone.
+    Line,
+}
+
+/// A persist operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Persist {
+    /// The hart that asks for it.
+    pub hart: usize,
+    /// The line.
+    pub line: LineNumber,
+    /// What stays in the caches.
+    pub effect: Effect,
+    /// How far the bytes come.
+    pub point: Point,
+    /// Behind what.
+    pub order: Order,
+}
+
+/// What of its own hart a fence waits for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Fence {
+    /// Earlier loads have their bytes.
+    pub loads: bool,
+    /// Earlier stores are done: everybody sees them.
+    pub stores: bool,
+    /// The bytes of earlier persist operations have come to their point.
+    pub persists: bool,
+}
+
+impl Fence {
+    /// Waits for everything.
+    pub const FULL: Self = Self {
+        loads: true,
+        stores: true,
+        persists: true,
+    };
+}
+
+impl Hardware {
+    /// Carries a persist operation out, which begins at `now`. Returns when memory has taken the bytes,
+    /// of which the core has to be told ([`Hardware::accessed`]).
+    pub fn persist<P: Policy + ?Sized>(
+        &mut self,
+        policy: &mut P,
+        persist: &Persist,
+        now: Cycles,
+    ) -> Cycles {
+        let line = persist.line;
+        let port_cycles = self.specification.llc.port_cycles;
+        let start = self.take_llc_port(self.llc.set_of(line), now, port_cycles);
+        let mut ready = start + self.specification.llc.latency_cycles;
+        if self.full_map.is_some() {
+            return self.persist_apart(policy, persist, ready);
+        }
+        let Some(slot) = self.llc.find(line) else {
+            return self.send_through(persist, ready);
+        };
+        let (newer, _, at_hand) = self.take_newer(policy, slot, true, ready);
+        ready = at_hand;
+        if let Some((bytes, version)) = newer {
+            let eviction = Eviction {
+                line,
+                bytes,
+                version,
+                cause: Cause::CacheBlock,
+            };
+            ready = self.send_out(policy, persist, &eviction, ready);
+        } else {
+            ready = self.send_through(persist, ready);
+        }
+        if persist.effect == Effect::Flush {
+            let recall = transition(self.directory(slot), Request::Recall, 0);
+            ready = self.snoop(policy, slot, recall.snoop, None, ready);
+            self.llc.invalidate(slot);
+            self.holders[slot.0 as usize] = 0;
+        }
+        ready
+    }
+
+    /// Sends a dirty line to memory.
+    pub(crate) fn send_out<P: Policy + ?Sized>(
+        &mut self,
+        policy: &mut P,
+        persist: &Persist,
+        eviction: &Eviction,
+        now: Cycles,
+    ) -> Cycles {
+        self.statistics.cleaned_lines += 1;
+        let Evicted { accepted, durable } = self.evict(policy, eviction, now);
+        self.awaits(persist, durable);
+        accepted
+    }
+
+    /// A clean line may be newer in the DRAM than in the NVM: then it is sent on to where it survives. Or
+    /// it is clean only because its write still waits in the queue, which is volatile.
+    pub(crate) fn send_through(&mut self, persist: &Persist, now: Cycles) -> Cycles {
+        if persist.point == Point::Coherence {
+            return now;
+        }
+        let done = self
+            .memory
+            .write_through(persist.line, now, &mut self.statistics)
+            .unwrap_or_else(|| Accepted {
+                accepted: now,
+                durable: self.memory.durable_at(persist.line),
+            });
+        self.awaits(persist, done.durable);
+        done.accepted
+    }
+
+    /// The fences of an operation's hart wait until its bytes are durable, if it asked for that.
+    fn awaits(&mut self, persist: &Persist, durable: Cycles) {
+        if persist.point == Point::Persistence {
+            self.cores[persist.hart].timing.persists_until(durable);
+        }
+    }
+
+    /// Carries a hart's fence out, which begins at `now`. Returns when the hart goes on.
+    pub fn fence(&mut self, hart: usize, fence: Fence, now: Cycles) -> Cycles {
+        let wait = self.cores[hart].timing.fence(fence, now);
+        self.statistics.fence_stall_cycles += wait;
+        now + wait
+    }
+
+    /// A hart's access of this kind, made at `now`, has its line at `ready`.
+    #[inline]
+    pub fn accessed(&mut self, hart: usize, kind: AccessKind, now: Cycles, ready: Cycles) {
+        let timing = &mut self.cores[hart].timing;
+        timing.accessed(kind, now, ready, &mut self.statistics);
+    }
+}
