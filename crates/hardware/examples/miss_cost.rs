@@ -75,13 +75,13 @@ fn measure(name: &str, accesses: u64, line_at: impl Fn(u64) -> LineNumber, write
         let now = hardware.cores[0].timing.now(retired);
         let write = write_one_in != 0 && access % write_one_in == 0;
         let line = line_at(access);
-        let (slot, ready) = hardware.access(&mut policy, 0, line, write, now);
-        let bytes = hardware.cores[0].l1d.data_mut(slot);
         if write {
-            bytes.0[8] = access as u8;
+            let stored = (8, &[access as u8][..]);
+            let (_, ready) = hardware.store(&mut policy, 0, line, stored, now);
             hardware.accessed(0, AccessKind::Store, now, ready);
         } else {
-            sum += u64::from(bytes.0[0]);
+            let (slot, ready) = hardware.load(&mut policy, 0, line, now);
+            sum += u64::from(hardware.cores[0].l1d.data(slot).0[0]);
             hardware.accessed(0, AccessKind::Load, now, ready);
         }
         if access % FORGET_EVERY == 0 {

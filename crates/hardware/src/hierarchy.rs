@@ -66,6 +66,9 @@ pub struct Core {
     pub ahead: Option<Version>,
 }
 
+/// What a store does: to which piece of its line, and what to its bytes.
+pub type Change<'c> = (Range<usize>, &'c mut dyn FnMut(&mut [u8]));
+
 /// The substrate: cores, shared cache, memory, events and counters.
 #[derive(Debug)]
 pub struct Hardware {
@@ -168,10 +171,54 @@ impl Hardware {
 
     // ---- Data accesses ---------------------------------------------------------------------
 
-    /// Brings a line into a hart's L1D with the right to read or write it. For a write the line is
-    /// afterwards Modified and carries the current version; the caller changes the bytes. Returns
-    /// where the line is and when the access is done.
-    pub fn access<P: Policy + ?Sized>(
+    /// Brings a line into a hart's L1D to be read. Returns where it is and when it came.
+    pub fn load<P: Policy + ?Sized>(
+        &mut self,
+        policy: &mut P,
+        hart: usize,
+        line: LineNumber,
+        now: Cycles,
+    ) -> (Slot, Cycles) {
+        self.reach(policy, hart, line, false, now)
+    }
+
+    /// Stores bytes into a line, from `offset` on. Returns where the line is and when the store is done.
+    pub fn store<P: Policy + ?Sized>(
+        &mut self,
+        policy: &mut P,
+        hart: usize,
+        line: LineNumber,
+        (offset, bytes): (usize, &[u8]),
+        now: Cycles,
+    ) -> (Slot, Cycles) {
+        let piece = offset..offset + bytes.len();
+        let mut copy = |stored: &mut [u8]| stored.copy_from_slice(bytes);
+        self.update(policy, hart, line, (piece, &mut copy), now)
+    }
+
+    /// Brings a line into a hart's L1D with the right to write it, and makes a change to a piece of its
+    /// bytes, once they are there. It is afterwards Modified and carries the current version. Nothing is
+    /// changed if the hart is behind the line ([`Core::ahead`]). Every store comes by here, except those
+    /// that hit the lookaside.
+    pub fn update<P: Policy + ?Sized>(
+        &mut self,
+        policy: &mut P,
+        hart: usize,
+        line: LineNumber,
+        change: Change,
+        now: Cycles,
+    ) -> (Slot, Cycles) {
+        let (slot, mut ready) = self.reach(policy, hart, line, true, now);
+        if self.cores[hart].ahead.is_none() {
+            ready = self.own(policy, hart, line, slot, ready);
+        }
+        if self.cores[hart].ahead.is_none() {
+            ready = self.write(policy, hart, slot, change, ready);
+        }
+        (slot, ready)
+    }
+
+    fn reach<P: Policy + ?Sized>(
         &mut self,
         policy: &mut P,
         hart: usize,
@@ -183,19 +230,36 @@ impl Hardware {
         core.accesses += 1;
         core.stores += u64::from(write);
         let stamp = core.accesses;
-        let (slot, mut ready) = match core.l1d.find(line) {
+        let (slot, ready) = match core.l1d.find(line) {
             Some(slot) => (slot, now),
             None => self.fill_l1d(policy, hart, line, write, now),
         };
         *self.cores[hart].l1d.stamp_mut(slot) = stamp;
-        if write && self.cores[hart].ahead.is_none() {
-            ready = self.make_writable(policy, hart, line, slot, ready);
-        }
         (slot, ready)
     }
 
-    /// Ownership, then version, then Modified: the order in which a store needs them.
-    fn make_writable<P: Policy + ?Sized>(
+    /// Lets accesses to the line at a virtual address hit an L1D slot from now on: loads, and stores that
+    /// nobody has to be asked about.
+    pub fn let_hit<P: Policy + ?Sized>(
+        &mut self,
+        policy: &P,
+        hart: usize,
+        address: u64,
+        slot: Slot,
+        may_write: bool,
+    ) {
+        let core = &mut self.cores[hart];
+        let word = core.l1d.word(slot);
+        let writable = may_write
+            && word.state() == State::Modified
+            && word.version() == policy.current_version(core.group)
+            && !policy.sees_every_store();
+        core.lookaside
+            .install(address, &mut core.l1d, slot, writable);
+    }
+
+    /// Ownership of a line in the hart's L1D.
+    fn own<P: Policy + ?Sized>(
         &mut self,
         policy: &mut P,
         hart: usize,
@@ -203,18 +267,29 @@ impl Hardware {
         slot: Slot,
         now: Cycles,
     ) -> Cycles {
-        let mut ready = now;
-        let mut word = self.cores[hart].l1d.word(slot);
-        if word.state() == State::Shared {
-            self.statistics.l1d_upgrades += 1;
-            let (version, done) = self.upgrade_l1d(policy, hart, line, now);
-            word = word.with_state(State::Exclusive).with_version(version);
-            self.cores[hart].l1d.set_word(slot, word);
-            ready = done;
-            if self.cores[hart].ahead.is_some() {
-                return ready;
-            }
+        let word = self.cores[hart].l1d.word(slot);
+        if word.state() != State::Shared {
+            return now;
         }
+        self.statistics.l1d_upgrades += 1;
+        let (version, ready) = self.upgrade_l1d(policy, hart, line, now);
+        let owned = word.with_state(State::Exclusive).with_version(version);
+        self.cores[hart].l1d.set_word(slot, owned);
+        ready
+    }
+
+    /// Writes to a line that the hart owns: version, then bytes.
+    fn write<P: Policy + ?Sized>(
+        &mut self,
+        policy: &mut P,
+        hart: usize,
+        slot: Slot,
+        (piece, change): Change,
+        now: Cycles,
+    ) -> Cycles {
+        let mut ready = now;
+        let word = self.cores[hart].l1d.word(slot);
+        let line = word.line();
         let group = self.cores[hart].group;
         let current = policy.current_version(group);
         if let Some(contract) = &mut self.memory.contract {
@@ -239,16 +314,27 @@ impl Hardware {
                 let older = core.write_down(l2, slot, true);
                 ready = self.depart(policy, group, line, older, Reason::StoreEviction, ready);
             }
+        }
+        if crosses || policy.sees_every_store() {
+            let old = *self.cores[hart].l1d.data(slot);
+            let mut new = old;
+            change(&mut new.0[piece.clone()]);
             let store = CrossVersionStore {
                 hart,
                 group,
                 line,
                 version: word.version(),
-                old: *self.cores[hart].l1d.data(slot),
+                old,
+                new,
+                offset: piece.start,
+                length: piece.len(),
             };
             ready = self.asking("store", ready, |hardware| {
                 policy.store(hardware, &store, ready)
             });
+            *self.cores[hart].l1d.data_mut(slot) = new;
+        } else {
+            change(&mut self.cores[hart].l1d.data_mut(slot).0[piece]);
         }
         let word = word
             .with_state(State::Modified)

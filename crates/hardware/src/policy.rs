@@ -4,7 +4,7 @@
 //! A policy gets the hardware to drive: it may read and write memory through the controller, look
 //! at and clean cached lines through the ports, schedule its own wake-ups, and delay whoever
 //! caused the call by answering with a later time. The common case (a hit, and a store whose line
-//! already carries the current version) never gets here, so a policy may be a `dyn Policy`.
+//! already carries the current version, unless the design sees every store) never gets here, so a policy may be a `dyn Policy`.
 //!
 //! What the substrate leaves to a design: what a version means and who shares one (PiCL has one
 //! version for the whole machine, NVOverlay one for each sharing group, SPMS one for each strand), where
@@ -14,7 +14,8 @@ use crate::hierarchy::Hardware;
 use crate::line::{LINE_BYTES, Line, LineNumber, Version};
 use crate::time::Cycles;
 
-/// A write to a line whose version is not the sharing group's current one. The bytes are still the old.
+/// A write to a line whose version is not the sharing group's current one, or any write at all if the
+/// design sees every store. The line's bytes are still the old.
 #[derive(Clone, Copy, Debug)]
 pub struct CrossVersionStore {
     /// The hart that writes.
@@ -27,6 +28,12 @@ pub struct CrossVersionStore {
     pub version: Version,
     /// The bytes before the store.
     pub old: Line,
+    /// The bytes after it.
+    pub new: Line,
+    /// Where in the line it writes.
+    pub offset: usize,
+    /// How many bytes it writes.
+    pub length: usize,
 }
 
 /// Why a line travels to memory.
@@ -109,8 +116,15 @@ pub trait Policy {
     /// The version that a store in this sharing group leaves in its line now.
     fn current_version(&self, group: usize) -> Version;
 
-    /// A store found another version. Returns when the store may complete.
+    /// A store found another version, or the design sees every store. Returns when the store may complete.
     fn store(&mut self, hardware: &mut Hardware, store: &CrossVersionStore, now: Cycles) -> Cycles;
+
+    /// True if [`Policy::store`] must hear of every store, whatever its line's version. None then hits the
+    /// lookaside, which the simulation pays for. Always the same answer.
+    #[inline(always)]
+    fn sees_every_store(&self) -> bool {
+        false
+    }
 
     /// A dirty line leaves the caches. Returns when the way is free again.
     fn evict(&mut self, hardware: &mut Hardware, eviction: &Eviction, now: Cycles) -> Evicted;

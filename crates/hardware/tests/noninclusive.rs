@@ -253,9 +253,7 @@ impl Walk {
 
     fn load(&mut self, hart: usize, line: LineNumber, now: Cycles) {
         loop {
-            let (slot, _) = self
-                .hardware
-                .access(&mut self.tracker, hart, line, false, now);
+            let (slot, _) = self.hardware.load(&mut self.tracker, hart, line, now);
             let newest = *self.tracker.at(line);
             let core = &self.hardware.cores[hart];
             assert_eq!(*core.l1d.data(slot), newest.0, "a load of line {line:#x}");
@@ -268,18 +266,19 @@ impl Walk {
 
     fn store(&mut self, hart: usize, line: LineNumber, now: Cycles) {
         loop {
-            let (slot, _) = self
-                .hardware
-                .access(&mut self.tracker, hart, line, true, now);
+            let at = self.random.below(LINE_BYTES);
+            let byte = [self.random.next() as u8];
+            let (slot, _) = (self.hardware).store(&mut self.tracker, hart, line, (at, &byte), now);
+            let (mut bytes, version) = *self.tracker.at(line);
             if self.catch_up(hart) {
+                assert_eq!(self.hardware.peek(&self.tracker, line), bytes, "{line:#x}");
                 continue;
             }
-            let (bytes, version) = *self.tracker.at(line);
             assert_eq!(version, self.current(hart));
-            let data = self.hardware.cores[hart].l1d.data_mut(slot);
+            bytes.0[at] = byte[0];
+            let data = self.hardware.cores[hart].l1d.data(slot);
             assert_eq!(*data, bytes, "a store over line {line:#x}");
-            data.0[self.random.below(LINE_BYTES)] = self.random.next() as u8;
-            self.tracker.at(line).0 = *data;
+            self.tracker.at(line).0 = bytes;
             return;
         }
     }
@@ -443,9 +442,9 @@ fn a_walked_version_is_forgotten_in_every_l1() {
         let mut policy = Forgets {
             current: Version(1),
         };
-        hardware.access(&mut policy, 2, line, true, 10);
+        hardware.store(&mut policy, 2, line, (0, &[1]), 10);
         for &reader in readers {
-            hardware.access(&mut policy, reader, line, false, 20);
+            hardware.load(&mut policy, reader, line, 20);
         }
         policy.current = Version(2);
         let set = hardware.groups[0].l2.set_of(line);

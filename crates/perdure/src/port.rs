@@ -11,7 +11,7 @@
 
 use std::ops::Range;
 
-use perdure_hardware::cache::{Slot, State};
+use perdure_hardware::cache::Slot;
 use perdure_hardware::core_timing::AccessKind;
 use perdure_hardware::hierarchy::{Core, Hardware};
 use perdure_hardware::line::{LINE_BYTES, Line, LineNumber, line_of};
@@ -146,37 +146,38 @@ impl<'m, const SHORTCUTS: bool> Port<'m, SHORTCUTS> {
             .ok_or(Fault { access, address })
     }
 
-    /// Brings the line of an access that lies within one line, charges for it, and lets the next
-    /// ones hit.
+    /// Makes an access that lies within one line, and lets the next ones hit. A store has the number of
+    /// its bytes and what it makes of them. Returns where the line is and when the access is done.
     fn reach(
         &mut self,
         address: u64,
-        access: Access,
         retired: u64,
+        stored: Option<Stored>,
     ) -> Result<(Slot, LineNumber, Cycles), Fault> {
+        let write = stored.is_some();
+        let access = if write { Access::Store } else { Access::Load };
         let (physical, mut page_writable) = self.translate(address, access)?;
         let line = line_of(physical);
-        let write = access == Access::Store;
         if self.watch.covers(address) {
             // Every store must come by here.
             page_writable = false;
             self.watch.hit |= write;
         }
         let now = self.now(retired);
-        let (slot, ready) = self
-            .hardware
-            .access(self.design, self.hart, line, write, now);
-        if self.hardware.cores[self.hart].ahead.is_some() {
+        let (hardware, design, hart) = (&mut *self.hardware, &mut *self.design, self.hart);
+        let (slot, ready) = match stored {
+            Some((length, change)) => {
+                let offset = (address & OFFSET_MASK) as usize;
+                let change = (offset..offset + length, change);
+                hardware.update(design, hart, line, change, now)
+            }
+            None => hardware.load(design, hart, line, now),
+        };
+        if hardware.cores[hart].ahead.is_some() {
             return self.stay_behind(address, access, now, ready);
         }
         if SHORTCUTS {
-            let core = &mut self.hardware.cores[self.hart];
-            let current = self.design.current_version(core.group);
-            let word = core.l1d.word(slot);
-            let writable =
-                page_writable && word.state() == State::Modified && word.version() == current;
-            core.lookaside
-                .install(address, &mut core.l1d, slot, writable);
+            hardware.let_hit(design, hart, address, slot, page_writable);
         }
         Ok((slot, line, ready))
     }
@@ -209,7 +210,7 @@ impl<'m, const SHORTCUTS: bool> Port<'m, SHORTCUTS> {
             return self.load_across(address, retired);
         }
         let now = self.now(retired);
-        let (slot, _, ready) = self.reach(address, Access::Load, retired)?;
+        let (slot, _, ready) = self.reach(address, retired, None)?;
         (self.hardware).accessed(self.hart, AccessKind::Load, now, ready);
         self.refresh_limit();
         Ok(T::from_le(
@@ -226,7 +227,7 @@ impl<'m, const SHORTCUTS: bool> Port<'m, SHORTCUTS> {
         let split = (second - address) as usize;
         for (start, range) in [(address, 0..split), (second, split..T::BYTES)] {
             let now = self.now(retired);
-            let (slot, _, ready) = self.reach(start, Access::Load, retired)?;
+            let (slot, _, ready) = self.reach(start, retired, None)?;
             (self.hardware).accessed(self.hart, AccessKind::Load, now, ready);
             let offset = (start & OFFSET_MASK) as usize;
             let data = &self.hardware.cores[self.hart].l1d.data(slot).0;
@@ -257,37 +258,39 @@ impl<'m, const SHORTCUTS: bool> Port<'m, SHORTCUTS> {
 
     fn store_bytes(&mut self, address: u64, bytes: &[u8], retired: u64) -> Result<(), Fault> {
         let now = self.now(retired);
-        let (slot, _, ready) = self.reach(address, Access::Store, retired)?;
+        let mut copy = |stored: &mut [u8]| stored.copy_from_slice(bytes);
+        let (_, _, ready) = self.reach(address, retired, Some((bytes.len(), &mut copy)))?;
         (self.hardware).accessed(self.hart, AccessKind::Store, now, ready);
-        let offset = (address & OFFSET_MASK) as usize;
-        let data = &mut self.hardware.cores[self.hart].l1d.data_mut(slot).0;
-        data[offset..offset + bytes.len()].copy_from_slice(bytes);
         Ok(())
     }
 
     /// A blocking access to an aligned value: the store buffer drains first, and the core waits.
-    fn blocking<T: Scalar>(
+    fn blocking(
         &mut self,
         address: u64,
-        access: Access,
         retired: u64,
-    ) -> Result<(Slot, LineNumber, T), Fault> {
+        stored: Option<Stored>,
+    ) -> Result<(Slot, LineNumber), Fault> {
+        let access = match stored {
+            Some(_) => Access::Store,
+            None => Access::Load,
+        };
         self.translate(address, access)?;
         let now = self.now(retired);
         let now = self.hardware.fence(self.hart, primitives::ATOMIC, now);
-        let (slot, line, ready) = self.reach(address, access, retired)?;
+        let (slot, line, ready) = self.reach(address, retired, stored)?;
         (self.hardware).accessed(self.hart, AccessKind::Atomic, now, ready);
         self.refresh_limit();
-        let offset = (address & OFFSET_MASK) as usize;
-        let data = &self.hardware.cores[self.hart].l1d.data(slot).0;
-        Ok((slot, line, T::from_le(&data[offset..offset + T::BYTES])))
+        Ok((slot, line))
     }
+}
 
-    fn put<T: Scalar>(&mut self, slot: Slot, address: u64, value: T) {
-        let offset = (address & OFFSET_MASK) as usize;
-        let data = &mut self.hardware.cores[self.hart].l1d.data_mut(slot).0;
-        data[offset..offset + T::BYTES].copy_from_slice(&value.to_u64().to_le_bytes()[..T::BYTES]);
-    }
+/// How many bytes a store writes, and what it makes of those that are there.
+type Stored<'s> = (usize, &'s mut dyn FnMut(&mut [u8]));
+
+/// Writes a value's bytes.
+fn put<T: Scalar>(bytes: &mut [u8], value: T) {
+    bytes.copy_from_slice(&value.to_u64().to_le_bytes()[..T::BYTES]);
 }
 
 impl<const SHORTCUTS: bool> Memory for Port<'_, SHORTCUTS> {
@@ -392,9 +395,13 @@ impl<const SHORTCUTS: bool> Memory for Port<'_, SHORTCUTS> {
     }
 
     fn load_reserved<T: Scalar>(&mut self, address: u64, retired: u64) -> Result<T, Fault> {
-        let (_, line, value) = self.blocking::<T>(address, Access::Load, retired)?;
-        self.hardware.cores[self.hart].reservation = Some(line);
-        Ok(value)
+        let (slot, line) = self.blocking(address, retired, None)?;
+        let core = &mut self.hardware.cores[self.hart];
+        core.reservation = Some(line);
+        let offset = (address & OFFSET_MASK) as usize;
+        Ok(T::from_le(
+            &core.l1d.data(slot).0[offset..offset + T::BYTES],
+        ))
     }
 
     fn store_conditional<T: Scalar>(
@@ -408,8 +415,8 @@ impl<const SHORTCUTS: bool> Memory for Port<'_, SHORTCUTS> {
         if reserved != Some(line_of(physical)) {
             return Ok(false);
         }
-        let (slot, _, _) = self.blocking::<T>(address, Access::Store, retired)?;
-        self.put(slot, address, value);
+        let mut change = |bytes: &mut [u8]| put(bytes, value);
+        self.blocking(address, retired, Some((T::BYTES, &mut change)))?;
         Ok(true)
     }
 
@@ -420,8 +427,12 @@ impl<const SHORTCUTS: bool> Memory for Port<'_, SHORTCUTS> {
         operand: T,
         retired: u64,
     ) -> Result<T, Fault> {
-        let (slot, _, old) = self.blocking::<T>(address, Access::Store, retired)?;
-        self.put(slot, address, operation.apply(old, operand));
+        let mut old = T::from_u64(0);
+        let mut change = |bytes: &mut [u8]| {
+            old = T::from_le(bytes);
+            put(bytes, operation.apply(old, operand));
+        };
+        self.blocking(address, retired, Some((T::BYTES, &mut change)))?;
         Ok(old)
     }
 
@@ -526,27 +537,21 @@ impl KernelPort<'_> {
         self.hardware.cores[self.hart].timing.stand_still(cycles);
     }
 
-    /// Brings a line. The kernel runs in the newest epoch of all, so nothing can be ahead of it.
-    fn reach(&mut self, line: LineNumber, write: bool) -> (Slot, Cycles) {
-        let now = self.now();
-        let reached = self
-            .hardware
-            .access(self.design, self.hart, line, write, now);
+    /// The kernel runs in the newest epoch of all, so no line can be ahead of it.
+    fn hold_to_epoch(&mut self, line: LineNumber) {
         if self.hardware.cores[self.hart].ahead.take().is_some() {
             let problem = format!("line {line:#x} is of a newer epoch than the kernel");
             self.hardware.failure = Some(PolicyFailure(problem));
         }
-        reached
     }
 
     /// Writes a piece of one line.
     fn write_piece(&mut self, physical: u64, bytes: &[u8]) {
-        let now = self.now();
-        let (slot, ready) = self.reach(line_of(physical), true);
+        let (now, line) = (self.now(), line_of(physical));
+        let stored = ((physical & OFFSET_MASK) as usize, bytes);
+        let (_, ready) = (self.hardware).store(self.design, self.hart, line, stored, now);
+        self.hold_to_epoch(line);
         (self.hardware).accessed(self.hart, AccessKind::Store, now, ready);
-        let offset = (physical & OFFSET_MASK) as usize;
-        self.hardware.cores[self.hart].l1d.data_mut(slot).0[offset..offset + bytes.len()]
-            .copy_from_slice(bytes);
         self.charge_copy(bytes.len());
     }
 }
@@ -570,7 +575,9 @@ impl perdure_linux::Machine for KernelPort<'_> {
     fn read(&mut self, physical: u64, buffer: &mut [u8]) {
         for (at, piece) in pieces(physical, buffer.len()) {
             let now = self.now();
-            let (slot, ready) = self.reach(line_of(at), false);
+            let line = line_of(at);
+            let (slot, ready) = self.hardware.load(self.design, self.hart, line, now);
+            self.hold_to_epoch(line);
             (self.hardware).accessed(self.hart, AccessKind::Load, now, ready);
             let offset = (at & OFFSET_MASK) as usize;
             let data = &self.hardware.cores[self.hart].l1d.data(slot).0;

@@ -177,11 +177,8 @@ impl<D: Design> Rig<D> {
     /// Stores eight bytes.
     pub fn store(&mut self, hart: usize, line: LineNumber, word: usize, value: u64) {
         let now = self.clock(hart);
-        let (slot, ready) = self
-            .hardware
-            .access(&mut self.design, hart, line, true, now);
-        let bytes = self.hardware.cores[hart].l1d.data_mut(slot);
-        bytes.0[word * 8..][..8].copy_from_slice(&value.to_le_bytes());
+        let stored = (word * 8, &value.to_le_bytes()[..]);
+        let (_, ready) = (self.hardware).store(&mut self.design, hart, line, stored, now);
         let model = self.model.entry(line).or_insert(Line::ZERO);
         model.0[word * 8..][..8].copy_from_slice(&value.to_le_bytes());
         self.retired[hart] += 1;
@@ -199,9 +196,7 @@ impl<D: Design> Rig<D> {
     /// Loads a line; what it holds must be what was stored.
     pub fn load(&mut self, hart: usize, line: LineNumber) {
         let now = self.clock(hart);
-        let (slot, ready) = self
-            .hardware
-            .access(&mut self.design, hart, line, false, now);
+        let (slot, ready) = self.hardware.load(&mut self.design, hart, line, now);
         let found = self.hardware.cores[hart].l1d.data(slot);
         let expected = self.model.get(&line).unwrap_or(&Line::ZERO);
         assert_eq!(found, expected, "hart {hart} loads line {line:#x}");

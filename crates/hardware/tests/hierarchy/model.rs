@@ -36,6 +36,7 @@ pub struct LineModel {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     pub fills: u64,
+    pub stores: u64,
     pub cross_version_stores: u64,
     pub replacements: u64,
     pub cache_blocks: u64,
@@ -48,8 +49,10 @@ pub struct Model {
     pub current: Vec<Version>,
     pub first: LineNumber,
     pub lines: Vec<LineModel>,
-    /// The one cross-version store that may happen now.
-    pub expected_store: Option<(usize, LineNumber)>,
+    /// The one store that may be told now, with what it leaves of its line.
+    pub expected_store: Option<(usize, LineNumber, Line)>,
+    /// Every store has to be told, not only those that cross versions.
+    pub every_store: bool,
     /// The line that a cache-block instruction works on now.
     pub cache_block: Option<LineNumber>,
     /// When what the last one wrote will be durable.
@@ -88,8 +91,8 @@ impl Policy for Model {
         assert!(now >= self.began, "a store's hook before the store");
         assert_eq!(
             self.expected_store.take(),
-            Some((store.hart, store.line)),
-            "a cross-version store that isn't one: {store:?}"
+            Some((store.hart, store.line, store.new)),
+            "a store that should not be told, or is another: {store:?}"
         );
         let line = self.line(store.line);
         assert_eq!(store.version, line.version, "old version of {store:?}");
@@ -100,8 +103,17 @@ impl Policy for Model {
         if self.versions == Versions::MachineNoted {
             hardware.set_llc_version(store.line, self.current[store.group]);
         }
-        self.counts.cross_version_stores += 1;
+        let mut unchanged = store.new;
+        let written = store.offset..store.offset + store.length;
+        unchanged.0[written.clone()].copy_from_slice(&store.old.0[written]);
+        assert_eq!(unchanged, store.old, "it writes elsewhere, too: {store:?}");
+        self.counts.stores += 1;
+        self.counts.cross_version_stores += u64::from(store.version != self.current[store.group]);
         now + 3
+    }
+
+    fn sees_every_store(&self) -> bool {
+        self.every_store
     }
 
     fn evict(&mut self, hardware: &mut Hardware, eviction: &Eviction, now: Cycles) -> Evicted {

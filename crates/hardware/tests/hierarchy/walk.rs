@@ -38,6 +38,8 @@ pub struct Options {
     /// Hits go through the lookaside, as an engine's do; nothing observable may depend on it.
     pub lookaside: bool,
     pub kept_digest: bool,
+    /// The policy wants to be told of every store.
+    pub every_store: bool,
     pub sabotage: Sabotage,
 }
 
@@ -135,6 +137,7 @@ impl<'a> Walk<'a> {
                 first,
                 lines,
                 expected_store: None,
+                every_store: options.every_store,
                 cache_block: None,
                 cache_block_durable: 0,
                 flush: None,
@@ -196,9 +199,14 @@ impl<'a> Walk<'a> {
 
     // ---- Events ----------------------------------------------------------------------------
 
-    /// A data access as an engine makes it: the lookaside first. Returns the bytes to work on and
-    /// when the access is done.
-    fn access(&mut self, hart: usize, line: LineNumber, write: bool) -> (&mut Line, Cycles) {
+    /// A data access as an engine makes it: the lookaside first. A store has an offset and its bytes.
+    /// Returns the line's bytes afterwards, and when the access is done.
+    fn access(
+        &mut self,
+        hart: usize,
+        line: LineNumber,
+        stored: Option<(usize, &[u8])>,
+    ) -> (Line, Cycles) {
         let now = self.now(hart);
         let alias = if self.random.once_in(4) {
             ALIAS_BYTES
@@ -209,7 +217,7 @@ impl<'a> Walk<'a> {
         let address = alias + line * LINE_BYTES as u64;
         if self.options.lookaside {
             let entry = self.entry(hart, index_of(address));
-            let tag = if write {
+            let tag = if stored.is_some() {
                 entry.write_tag
             } else {
                 entry.read_tag
@@ -217,25 +225,26 @@ impl<'a> Walk<'a> {
             if tag == address {
                 let core = &mut self.hardware.cores[hart];
                 core.accesses += 1;
-                core.stores += u64::from(write);
+                core.stores += u64::from(stored.is_some());
                 let slot = core.l1d.find(line).expect("audited");
                 *core.l1d.stamp_mut(slot) = core.accesses;
-                return (core.l1d.data_mut(slot), now);
+                let data = core.l1d.data_mut(slot);
+                if let Some((offset, bytes)) = stored {
+                    data.0[offset..][..bytes.len()].copy_from_slice(bytes);
+                }
+                return (*data, now);
             }
         }
-        let (slot, ready) = self
-            .hardware
-            .access(&mut self.model, hart, line, write, now);
-        let core = &mut self.hardware.cores[hart];
+        let (hardware, model) = (&mut self.hardware, &mut self.model);
+        let (slot, ready) = match stored {
+            Some(stored) => hardware.store(model, hart, line, stored, now),
+            None => hardware.load(model, hart, line, now),
+        };
         if self.options.lookaside && installs {
-            let word = core.l1d.word(slot);
-            let writable =
-                word.state() == State::Modified && word.version() == self.model.current[core.group];
-            core.lookaside
-                .install(address, &mut core.l1d, slot, writable);
+            hardware.let_hit(model, hart, address, slot, true);
         }
         assert!(ready >= now, "an access ends before it began");
-        (core.l1d.data_mut(slot), ready)
+        (*hardware.cores[hart].l1d.data(slot), ready)
     }
 
     fn entry(&mut self, hart: usize, index: usize) -> Entry {
@@ -247,8 +256,7 @@ impl<'a> Walk<'a> {
 
     fn load(&mut self, hart: usize, line: LineNumber) {
         let now = self.now(hart);
-        let (bytes, ready) = self.access(hart, line, false);
-        let bytes = *bytes;
+        let (bytes, ready) = self.access(hart, line, None);
         assert_eq!(
             bytes,
             self.model.line(line).newest,
@@ -271,25 +279,21 @@ impl<'a> Walk<'a> {
         let shared = |slot| l2.word(slot).state() == State::Shared;
         self.upgrades += u64::from(l2.find(line).is_some_and(shared));
         let current = self.model.current[group];
-        if self.model.line(line).version != current {
-            self.model.expected_store = Some((hart, line));
-        }
         let newest = self.model.line(line).newest;
-        let (bytes, ready) = self.access(hart, line, true);
-        assert_eq!(*bytes, newest, "the line under a store isn't the newest");
-        let copy: *mut Line = bytes;
-        assert_eq!(
-            self.model.expected_store, None,
-            "a cross-version store by hart {hart} was not told"
-        );
         let length = 1 << self.random.below(7);
         let offset = self.random.below(LINE_BYTES / length) * length;
         let mut changed = newest;
         changed.0[offset..][..length].fill_with(|| self.random.next() as u8);
-        let slot = self.hardware.cores[hart].l1d.find(line).expect("just here");
-        let bytes = self.hardware.cores[hart].l1d.data_mut(slot);
-        assert_eq!(copy, std::ptr::from_mut(bytes), "found somewhere else");
-        *bytes = changed;
+        if self.options.every_store || self.model.line(line).version != current {
+            self.model.expected_store = Some((hart, line, changed));
+        }
+        let stored = (offset, &changed.0[offset..][..length]);
+        let (bytes, ready) = self.access(hart, line, Some(stored));
+        assert_eq!(bytes, changed, "what a store leaves isn't the newest");
+        assert_eq!(
+            self.model.expected_store, None,
+            "a store by hart {hart} was not told"
+        );
         *self.model.line_mut(line) = LineModel {
             newest: changed,
             dirty: true,
@@ -674,7 +678,8 @@ impl<'a> Walk<'a> {
                 let line = entry.write_tag % ALIAS_BYTES / LINE_BYTES as u64;
                 let word = core.l1d.word(core.l1d.find(line).expect("checked"));
                 require(
-                    entry.write_tag == entry.read_tag
+                    !self.options.every_store
+                        && entry.write_tag == entry.read_tag
                         && word.state() == State::Modified
                         && word.version() == self.model.current[core.group],
                     || format!("lookaside: stores may hit line {line:#x}, which is {word:?}"),
@@ -727,6 +732,15 @@ impl<'a> Walk<'a> {
                 "versions.cross_stores",
                 statistics.cross_version_stores,
                 counts.cross_version_stores,
+            ),
+            (
+                "stores told",
+                counts.stores,
+                if self.options.every_store {
+                    self.stores
+                } else {
+                    counts.cross_version_stores
+                },
             ),
             (
                 "llc.write_backs",
