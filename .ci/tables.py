@@ -16,7 +16,7 @@ import presets
 
 ROOT = Path(__file__).parents[1]
 PLACE = re.compile(r"(<!-- table (\S+) -->\n).*?(<!-- end -->)", re.DOTALL)
-ROW = r'^ *(\w+), "([^"]+)", "([^"]+)"(?:, "([^"]+)")?;$'
+ROW = r'^ *(\w+), "([^"]+)", "([^"]+)"(?:, (?:gauge )?"([^"]+)")?;$'
 
 
 def rows(header: list[str], body: list[list[str]]) -> str:
@@ -35,10 +35,21 @@ def configuration() -> str:
 
 
 def statistics() -> str:
-    """Every counter, with unit and meaning."""
-    text = (ROOT / "crates/hardware/src/statistics.rs").read_text("utf-8")
-    found = re.findall(ROW, text, re.MULTILINE)
-    body = [[f"`{name}`", unit, meaning] for _, name, unit, meaning in found]
+    """Every counter, with unit and meaning: the designs' between the caches' and the memory's."""
+    published = (ROOT / "crates/perdure/src/statistics.rs").read_text("utf-8")
+    first_of_memory = re.search(r'FIRST_OF_MEMORY: &str = "(.*)"', published)
+    order = re.search(r"const ORDER: &\[&str\] = &\[(.*?)\];", published, re.DOTALL)
+    assert first_of_memory and order
+    hardware = counters(ROOT / "crates/hardware/src/statistics.rs")
+    memory = [name for name, _, _ in hardware].index(f"`{first_of_memory[1]}`")
+    designs = [name.replace("-", "_") for name in re.findall(r'"(.*)"', order[1])]
+    files = sorted(
+        (ROOT / "crates/designs/src").glob("*/counters.rs"),
+        key=lambda file: (*designs, file.parent.name).index(file.parent.name),
+    )
+    # Designs that count the same have a row together, where the first of them stands.
+    own = dict.fromkeys(tuple(row) for file in files for row in counters(file))
+    body = [*hardware[:memory], *map(list, own), *hardware[memory:]]
     return rows(["statistic", "unit", "meaning"], body)
 
 
@@ -54,6 +65,12 @@ def verdicts() -> str:
         ["verdict", "meaning"],
         [[f"`{names[name]}`", meaning.rstrip(".")] for name, meaning in meanings],
     )
+
+
+def counters(file: Path) -> list[list[str]]:
+    """The counters that a file declares: name, unit, meaning."""
+    found = re.findall(ROW, file.read_text("utf-8"), re.MULTILINE)
+    return [[f"`{name}`", unit, meaning] for _, name, unit, meaning in found]
 
 
 def planted_bugs(file: Path) -> str:

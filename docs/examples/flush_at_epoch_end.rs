@@ -53,6 +53,16 @@ pub struct FlushAtEpochEnd {
     /// When all log entries so far are durable.
     logged: Cycles,
     bug: Option<&'static str>,
+    counters: Counters,
+}
+
+perdure_hardware::counters! {
+    /// What it counts for itself.
+    pub struct Counters {
+        log_entries, "flush-at-epoch-end.log_entries", "entries", "undo entries written";
+        log_entries_longest, "flush-at-epoch-end.log_entries.longest", "entries", gauge "most of them in one epoch";
+    }
+    at_most(log_entries_longest, log_entries);
 }
 
 /// No parameters.
@@ -158,6 +168,8 @@ impl FlushAtEpochEnd {
         let old = memory.arena.line(home);
         let entry = encode_entry(self.register(), self.entries, line, old);
         self.entries += 1;
+        self.counters.log_entries += 1;
+        self.counters.log_entries_longest = self.counters.log_entries_longest.max(self.entries);
         // A block lies within a row, and rows may be as short as a line: piece by piece, then.
         let logged = rows::write(hardware, place, &entry, Traffic::Log, now, self.recorded);
         let Hardware {
@@ -202,6 +214,7 @@ impl Design for FlushAtEpochEnd {
     ];
     const SAVES_CONTEXTS: bool = true;
     type Parameters = Parameters;
+    type Counters = Counters;
 
     fn start(
         _: &Parameters,
@@ -239,6 +252,7 @@ impl Design for FlushAtEpochEnd {
             recorded: 0,
             logged: 0,
             bug,
+            counters: Counters::default(),
         })
     }
 
@@ -317,10 +331,14 @@ impl Design for FlushAtEpochEnd {
         }
     }
 
-    fn paths(statistics: &Statistics) -> Vec<(&'static str, u64)> {
+    fn counters(&self) -> Counters {
+        self.counters.clone()
+    }
+
+    fn paths(hardware: &Statistics, own: &Counters) -> Vec<(&'static str, u64)> {
         vec![
-            ("eviction logged", statistics.llc_write_backs),
-            ("epoch forced by output commit", statistics.epochs_forced),
+            ("eviction logged", own.log_entries),
+            ("epoch forced by output commit", hardware.epochs_forced),
         ]
     }
 }

@@ -3,6 +3,7 @@
 use std::fmt::Display;
 
 use perdure_hardware::arena::Arena;
+use perdure_hardware::counters::Counters;
 use perdure_hardware::hierarchy::Hardware;
 use perdure_hardware::line::{Line, LineNumber, Version};
 use perdure_hardware::policy::Policy;
@@ -207,6 +208,8 @@ pub trait Design: Policy + Sized + Send {
     const NEEDS_INCLUSION: bool = true;
     /// The design's section of the configuration.
     type Parameters: Serialize + DeserializeOwned + Default + Clone + Send + Sync;
+    /// What the design counts for itself, over and above the hardware's [`Statistics`]; `()` if nothing.
+    type Counters: Counters;
 
     /// Lays the design's formats out in NVM that already holds epoch `epoch` (0 at first boot, the
     /// recovered one afterwards), and starts it. `bug` is one of [`Self::PLANTED_BUGS`].
@@ -263,9 +266,10 @@ pub trait Design: Policy + Sized + Send {
     /// What the design is doing right now, for coverage and for stratified cuts.
     fn phase(&self) -> &'static str;
 
-    /// Adds what the design counts for itself.
-    fn report(&self, _statistics: &mut Statistics) {}
+    /// What it has counted since it started.
+    fn counters(&self) -> Self::Counters;
 
-    /// Overflow and corner paths with how often they were taken, for coverage.
-    fn paths(statistics: &Statistics) -> Vec<(&'static str, u64)>;
+    /// Overflow and corner paths with how often they were taken, for coverage: by what the hardware
+    /// counts, and by the design's own counters.
+    fn paths(hardware: &Statistics, own: &Self::Counters) -> Vec<(&'static str, u64)>;
 }

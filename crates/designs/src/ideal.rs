@@ -118,6 +118,7 @@ impl Design for Ideal {
     const SAVES_CONTEXTS: bool = false;
     const NEEDS_INCLUSION: bool = false;
     type Parameters = Parameters;
+    type Counters = ();
 
     fn start(
         parameters: &Parameters,
@@ -175,11 +176,13 @@ impl Design for Ideal {
         Ok(Recovered { epoch: 0 })
     }
 
+    fn counters(&self) {}
+
     fn phase(&self) -> &'static str {
         "running"
     }
 
-    fn paths(_: &Statistics) -> Vec<(&'static str, u64)> {
+    fn paths(_: &Statistics, (): &()) -> Vec<(&'static str, u64)> {
         Vec::new()
     }
 }

@@ -125,6 +125,7 @@ impl Design for Rogue {
     const PLANTED_BUGS: &'static [PlantedBug] = &[];
     const SAVES_CONTEXTS: bool = false;
     type Parameters = ();
+    type Counters = ();
 
     fn start(
         (): &(),
@@ -173,7 +174,9 @@ impl Design for Rogue {
         "running"
     }
 
-    fn paths(_: &Statistics) -> Vec<(&'static str, u64)> {
+    fn counters(&self) {}
+
+    fn paths(_: &Statistics, (): &()) -> Vec<(&'static str, u64)> {
         Vec::new()
     }
 }

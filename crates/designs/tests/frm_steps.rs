@@ -181,9 +181,9 @@ fn an_eviction_merges_with_a_pending_one() {
     x.w(A, 0xa1);
     x.evict(A);
     x.w(A, 0xa2);
-    assert_eq!(x.rig.hardware.statistics.frm_buffer_fills, 1);
+    assert_eq!(x.rig.design.counters().buffer_fills, 1);
     x.evict(A);
-    assert_eq!(x.rig.hardware.statistics.frm_merged, 1);
+    assert_eq!(x.rig.design.counters().merged, 1);
     x.rig.check_newest();
     let start = x.rig.now();
     let end = x.rig.settle();
@@ -208,7 +208,7 @@ fn a_full_buffer_holds_evictions_up() {
         }
         x.rig.settle();
         assert_eq!((0..4).map(|name| x.home(name)).sum::<u8>(), 4);
-        x.rig.hardware.statistics.frm_buffer_wait_cycles
+        x.rig.design.counters().buffer_wait_cycles
     };
     assert_eq!(waits(4), 0);
     assert!(waits(1) > waits(2) && waits(2) > 0);

@@ -162,7 +162,7 @@ fn the_example() {
     // rig compares what a load brings.
     let line = x.line(A);
     x.rig.load(0, line);
-    assert_eq!(x.rig.hardware.statistics.journaling_redo_fills, 1);
+    assert_eq!(x.rig.design.counters().redo_fills, 1);
     // A later eviction overwrites the slot.
     x.w(A, 0xaa);
     x.evict(A);
@@ -223,7 +223,7 @@ fn the_example() {
     x.evict(A);
     x.w(A, 0x2a);
     x.commit(Urgency::Routine);
-    assert_eq!(x.rig.hardware.statistics.journaling_superseded, 1);
+    assert_eq!(x.rig.design.counters().superseded, 1);
     assert_eq!(x.block(3, 0), Some((vec![(A, 0x2a)], vec![])));
     assert_eq!(x.block(3, 1), None, "what is there is of commit1");
     assert_eq!(x.block(1, 1), Some((vec![], vec![(A, 0), (B, 1)])));

@@ -111,7 +111,7 @@ impl Example {
     }
 
     fn undo_entries(&self) -> u64 {
-        self.rig.hardware.statistics.undo_entries
+        self.rig.design.counters().undo_entries
     }
 
     fn persisted(&self) -> u64 {
@@ -192,7 +192,7 @@ fn the_example() {
     x.w("B1");
     x.w("C1");
     assert_eq!(x.undo_entries(), 3);
-    assert_eq!(x.rig.hardware.statistics.undo_entries_from_clean, 3);
+    assert_eq!(x.rig.design.counters().undo_entries_from_clean, 3);
     x.commit(Urgency::Routine);
 
     // Difference 1: "dirty data are not forcibly written back at each checkpoint". Nothing at all
@@ -219,7 +219,7 @@ fn the_example() {
     x.evict('A');
     assert_eq!(x.log(), blocks(&[&[A0, B0, C0, A1]]));
     assert_eq!(x.in_place("ABC"), "A2 B0 C0");
-    assert_eq!(x.rig.hardware.statistics.undo_flushes_forced, 1);
+    assert_eq!(x.rig.design.counters().undo_flushes_forced, 1);
     let eviction_may_be_durable = x.rig.settle();
     assert_eq!(
         x.recovered("ABC"),
@@ -230,10 +230,8 @@ fn the_example() {
     assert_eq!(x.undo_entries(), 5);
     x.evict('B');
     assert_eq!(x.in_place("ABC"), "A2 B1 C0");
-    assert_eq!(
-        x.rig.hardware.statistics.undo_flushes_forced, 1,
-        "B0 is in the log already"
-    );
+    let forced = x.rig.design.counters().undo_flushes_forced;
+    assert_eq!(forced, 1, "B0 is in the log already");
     assert!(x.rig.now() > eviction_may_be_durable);
     x.rig.settle();
     assert_eq!(x.recovered("ABC"), (0, "A0 B0 C0".into()));
@@ -243,8 +241,8 @@ fn the_example() {
     // undo buffer.
     x.commit(Urgency::Routine);
     assert_eq!(x.persisted(), 1);
-    assert_eq!(x.rig.hardware.statistics.acs_scans, 1);
-    assert_eq!(x.rig.hardware.statistics.acs_lines, 0);
+    assert_eq!(x.rig.design.counters().acs_scans, 1);
+    assert_eq!(x.rig.design.counters().acs_lines, 0);
     assert_eq!(x.in_place("ABC"), "A2 B1 C0");
     assert_eq!(x.log(), blocks(&[&[A0, B0, C0, A1], &[C1]]));
     assert_eq!(
@@ -256,7 +254,7 @@ fn the_example() {
     // ACS2 has nothing to write either.
     x.commit(Urgency::Routine);
     assert_eq!(x.persisted(), 2);
-    assert_eq!(x.rig.hardware.statistics.acs_lines, 0);
+    assert_eq!(x.rig.design.counters().acs_lines, 0);
     assert_eq!(
         x.recovered("ABC"),
         (2, "A2 B1 C1".into()),
@@ -266,7 +264,7 @@ fn the_example() {
     // "only ACS3 actually writes data to NVM".
     x.commit(Urgency::Routine);
     assert_eq!(x.persisted(), 3);
-    assert_eq!(x.rig.hardware.statistics.acs_lines, 1);
+    assert_eq!(x.rig.design.counters().acs_lines, 1);
     assert_eq!(x.in_place("ABC"), "A2 B1 C3");
     assert_eq!(
         x.recovered("ABC"),
@@ -290,7 +288,7 @@ fn acs1_before_w_a2() {
     x.w("C1");
     x.commit(Urgency::Routine);
     assert_eq!(x.persisted(), 1);
-    assert_eq!(x.rig.hardware.statistics.acs_lines, 3);
+    assert_eq!(x.rig.design.counters().acs_lines, 3);
     assert_eq!(x.in_place("ABC"), "A1 B1 C1");
     assert_eq!(x.log(), blocks(&[&[A0, B0, C0]]));
     x.w("A2");
@@ -318,7 +316,7 @@ fn w_a2_between_acs1_and_persisted_eid() {
     x.w("B1");
     x.w("C1");
     x.commit_only(Urgency::Routine);
-    while x.rig.hardware.statistics.acs_scans == 0 {
+    while x.rig.design.counters().acs_scans == 0 {
         x.rig.fire_next(true);
     }
     x.w("A2");
@@ -367,7 +365,7 @@ fn bulk_acs() {
     assert_eq!(x.persisted(), 0);
     x.commit(Urgency::OutputCommit);
     assert_eq!(x.persisted(), 3);
-    assert_eq!(x.rig.hardware.statistics.acs_scans, 1);
-    assert_eq!(x.rig.hardware.statistics.acs_lines, 3);
+    assert_eq!(x.rig.design.counters().acs_scans, 1);
+    assert_eq!(x.rig.design.counters().acs_lines, 3);
     assert_eq!(x.in_place("ABC"), "A1 B2 C3");
 }

@@ -61,7 +61,7 @@ impl Example {
     }
 
     fn undo_entries(&self) -> u64 {
-        self.rig.hardware.statistics.undo_entries
+        self.rig.design.counters().undo_entries
     }
 
     /// Ends the epoch, without contexts, and lets all that follows from it happen.
@@ -89,7 +89,7 @@ fn a_replaced_line_goes_in_place_behind_its_undo_entry() {
     let durable = example.rig.hardware.memory.durable_at(example.line);
     let took = durable - before;
     assert!((2 * 736..3 * 736).contains(&took), "{took}");
-    assert_eq!(example.rig.hardware.statistics.undo_flushes_forced, 1);
+    assert_eq!(example.rig.design.counters().undo_flushes_forced, 1);
     for at in before..durable + 2 {
         assert_eq!(example.rig.cut(at, at).expect("undone").epoch, 0);
     }
@@ -145,10 +145,10 @@ fn the_scan_takes_the_newest_bytes_from_the_l1_and_leaves_them_clean() {
     example.w(0, 2);
     example.commit();
     assert_eq!((example.recovered(), example.home()), (1, 2));
-    let statistics = &example.rig.hardware.statistics;
-    assert_eq!((statistics.acs_lines, statistics.acs_snoops), (1, 1));
+    let counters = example.rig.design.counters();
+    assert_eq!((counters.acs_lines, counters.acs_snoops), (1, 1));
     example.commit();
-    assert_eq!(example.rig.hardware.statistics.acs_lines, 1);
+    assert_eq!(example.rig.design.counters().acs_lines, 1);
 }
 
 /// Two-bit tags: the fifth epoch's is the first one's. A copy that was clean all the time still

@@ -7,6 +7,7 @@ use common::geometry::{Geometry, TINY};
 use common::judge::Accusation;
 use common::rig::Rig;
 use common::workload::Workload;
+use perdure_designs::Design;
 use perdure_designs::picl::Picl;
 
 const SMALL_LOG: Geometry = Geometry {
@@ -41,7 +42,7 @@ fn a_log_too_small_for_one_epoch_is_named() {
     ] {
         assert!(message.contains(part), "'{part}' is missing: {message}");
     }
-    assert_eq!(rig.hardware.statistics.log_extents, 1);
+    assert_eq!(rig.design.counters().log_extents, 1);
 
     // Whoever ignores the message gets it again, and no panic.
     let later = rig.now() + 200_000;
@@ -64,5 +65,5 @@ fn short_epochs_live_in_the_same_log_for_ever() {
     }
     let statistics = rig.hardware.statistics();
     assert!(statistics.nvm_written_bytes_log > 20 * geometry.log_limit_bytes);
-    assert!(statistics.log_bytes_live_peak <= geometry.log_limit_bytes);
+    assert!(rig.design.counters().log_bytes_live_peak <= geometry.log_limit_bytes);
 }

@@ -62,16 +62,16 @@ fn a_store_waits_for_a_buffer_whose_block_is_on_its_way_whatever_sent_it() {
         let line = rig.frame_line(index);
         rig.store(0, line, 0, 0x1111);
         rig.load(0, line + geometry.llc.0 as u64); // The same set of every cache.
-        let statistics = &rig.hardware.statistics;
-        assert_eq!(statistics.undo_flushes_forced, index + 1);
-        assert_eq!(statistics.undo_buffer_wait_cycles, 0, "one was free");
+        let counters = rig.design.counters();
+        assert_eq!(counters.undo_flushes_forced, index + 1);
+        assert_eq!(counters.undo_buffer_wait_cycles, 0, "one was free");
     }
     let (first, second) = (durable(&rig, 0), durable(&rig, 1));
     assert!(rig.now() < first && first < second, "both are on their way");
     let line = rig.frame_line(2);
     let asked = rig.now();
     rig.store(0, line, 0, 0x2222);
-    let waited = rig.hardware.statistics.undo_buffer_wait_cycles;
+    let waited = rig.design.counters().undo_buffer_wait_cycles;
     assert!(asked < first, "{asked} {first}");
     assert!(
         (first - asked).abs_diff(waited) < 50,
@@ -107,9 +107,9 @@ fn an_epoch_of_thousands_of_blocks_that_no_record_knows_is_taken_back() {
         workload.run_until(&mut rig, at).unwrap();
         rig.cut(at, at).unwrap();
     }
-    assert!(rig.hardware.statistics.undo_flushes > 5_000);
+    assert!(rig.design.counters().undo_flushes > 5_000);
     assert!(
-        rig.hardware.statistics.register_records <= 1,
+        rig.design.counters().register_records <= 1,
         "the first epoch is short"
     );
 }

@@ -165,7 +165,7 @@ fn the_example() {
     let statistics = &x.rig.hardware.statistics;
     assert_eq!(statistics.translation_lookups, 1);
     assert_eq!(statistics.translation_misses, 1);
-    assert_eq!(statistics.shadow_copies_on_write, 1);
+    assert_eq!(x.rig.design.counters().copies_on_write, 1);
     let rows = PAGE_BYTES / MACHINE.row_bytes as u64;
     assert_eq!(
         statistics.nvm_operations_sequential,
@@ -188,8 +188,8 @@ fn the_example() {
     assert_eq!(x.home("AB"), "A1 B1");
     let statistics = &x.rig.hardware.statistics;
     assert_eq!(statistics.flush_lines, 1);
-    assert_eq!(statistics.shadow_copies_on_write, 1);
-    assert_eq!(statistics.shadow_pages_written_back, 1);
+    assert_eq!(x.rig.design.counters().copies_on_write, 1);
+    assert_eq!(x.rig.design.counters().pages_written_back, 1);
     assert_eq!(statistics.nvm_operations_sequential, 4 * rows);
     // The flushed line; a block of the table; two records of two copies.
     assert_eq!(statistics.nvm_operations_random, 1 + 1 + 4);
@@ -224,9 +224,9 @@ fn the_example() {
     // Epoch 2: the entry was retained, so A2 goes to the shadow page without a copy.
     x.w("A2");
     x.evict('A');
-    let statistics = &x.rig.hardware.statistics;
-    assert_eq!(statistics.shadow_copies_on_write, 1);
-    assert_eq!(statistics.shadow_retained_hits, 1);
+    let counters = x.rig.design.counters();
+    assert_eq!(counters.copies_on_write, 1);
+    assert_eq!(counters.retained_hits, 1);
     assert_eq!(x.home("AB"), "A1 B1");
     assert_eq!(
         (x.shadow(0, 'A'), x.shadow(0, 'B')),
@@ -234,7 +234,7 @@ fn the_example() {
     );
     x.w("C2");
     x.evict('C');
-    assert_eq!(x.rig.hardware.statistics.shadow_copies_on_write, 2);
+    assert_eq!(x.rig.design.counters().copies_on_write, 2);
     assert_eq!(x.shadow(1, 'C'), "C2");
 
     // The set is full of this epoch's pages.
@@ -283,7 +283,7 @@ fn the_example() {
     // Epoch 3: P's entry was touched before Q's, so R takes it, and P's shadow page.
     x.w("D3");
     x.evict('D');
-    assert_eq!(x.rig.hardware.statistics.shadow_retained_replaced, 1);
+    assert_eq!(x.rig.design.counters().retained_replaced, 1);
     assert_eq!((x.shadow(0, 'D'), x.home("D")), ("D3".into(), "D2".into()));
     assert_eq!(x.shadow(1, 'C'), "C2");
     let now = x.rig.settle();
@@ -316,7 +316,8 @@ fn pages_side_by_side_go_home_in_parallel() {
     rig.design
         .end_epoch(&mut rig.hardware, Urgency::Routine, now);
     assert_eq!(
-        rig.hardware.statistics.shadow_pages_written_back, PAGES,
+        rig.design.counters().pages_written_back,
+        PAGES,
         "contexts are no part of this"
     );
     let mut began = BTreeMap::new();

@@ -194,7 +194,7 @@ fn an_idle_block_goes_home() {
         (number + 2, 2),
         "the checkpoint, and the clean-up of the same epoch"
     );
-    assert_eq!(x.rig.hardware.statistics.thynvm_units_brought_home, 1);
+    assert_eq!(x.rig.design.counters().units_brought_home, 1);
     assert_eq!(x.recovered(), 2);
 }
 
@@ -207,7 +207,7 @@ fn a_page_is_promoted_and_demoted() {
         x.store(index, 1);
     }
     x.checkpoint();
-    assert_eq!(x.rig.hardware.statistics.thynvm_pages_promoted, 1);
+    assert_eq!(x.rig.design.counters().pages_promoted, 1);
     assert_eq!(x.listed().len(), 3, "three blocks");
 
     for index in 1..4 {
@@ -224,10 +224,10 @@ fn a_page_is_promoted_and_demoted() {
     assert_eq!(x.recovered(), 2);
 
     // Block 0 was idle for an epoch: it went to the page, whose next version is at home.
-    assert_eq!(x.rig.hardware.statistics.thynvm_blocks_merged, 1);
-    assert_eq!(x.rig.hardware.statistics.thynvm_page_copies, 2);
+    assert_eq!(x.rig.design.counters().blocks_merged, 1);
+    assert_eq!(x.rig.design.counters().page_copies, 2);
     x.checkpoint();
-    assert_eq!(x.rig.hardware.statistics.thynvm_pages_demoted, 1);
+    assert_eq!(x.rig.design.counters().pages_demoted, 1);
     assert_eq!(x.listed(), []);
     assert_eq!([0, 1, 2, 3].map(|index| x.home(index)), [1, 2, 2, 2]);
     assert_eq!(x.recovered(), 3);
@@ -248,7 +248,7 @@ fn a_line_without_room_overflows() {
         "the epoch should end"
     );
     assert_eq!(x.rig.hardware.statistics.translation_overflows, 1);
-    assert_eq!(x.rig.hardware.statistics.thynvm_pages_spilled, 1);
+    assert_eq!(x.rig.design.counters().pages_spilled, 1);
     assert_eq!(x.version(Kind::Overflow, 130, 0, Place::A), 1);
     x.rig.load(0, x.line(130));
     assert_eq!(x.recovered(), 0);

@@ -21,6 +21,7 @@ pub mod coherence;
 pub mod contract;
 pub mod controller;
 pub mod core_timing;
+pub mod counters;
 pub mod dram;
 pub mod event;
 pub mod hierarchy;

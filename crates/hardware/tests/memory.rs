@@ -16,8 +16,8 @@ use perdure_hardware::link::Link;
 use perdure_hardware::memory::{Accepted, Memory, Tear, Traffic};
 use perdure_hardware::placement::bank_of_row;
 use perdure_hardware::specification::{Interleaving, Scheduling, Specification};
-use perdure_hardware::statistics::Statistics;
 use perdure_hardware::time::Cycles;
+use perdure_hardware::{counters::Counters, statistics::Statistics};
 use support::{Random, table_iv};
 
 const ROW_READ: Cycles = 256;

@@ -33,6 +33,7 @@ pub mod report;
 pub mod request;
 mod series;
 pub mod snapshots;
+pub mod statistics;
 pub mod token;
 pub mod verify;
 pub mod version;

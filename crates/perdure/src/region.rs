@@ -6,8 +6,10 @@
 //! program's first parallel phase, from its second thread's start until it has one thread again: the
 //! same work whatever the machine, where instructions also count those of waiting.
 
-use perdure_hardware::statistics::Statistics;
+use perdure_hardware::counters::Counters;
 use perdure_hardware::time::Cycles;
+
+use crate::statistics::MachineStatistics;
 
 /// What to measure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,7 +33,7 @@ pub struct Share {
 
 /// What was measured.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Measured {
+pub struct Measured<C> {
     /// From begin to end.
     pub cycles: Cycles,
     /// How long the NVM then goes on with what it was given.
@@ -39,7 +41,7 @@ pub struct Measured {
     /// All programs' instructions.
     pub instructions: u64,
     /// The counters' growth.
-    pub statistics: Statistics,
+    pub statistics: MachineStatistics<C>,
     /// By program.
     pub programs: Vec<Share>,
     /// False if a program finished too early.
@@ -57,26 +59,26 @@ struct End {
 }
 
 #[derive(Clone, Debug)]
-struct Begun {
+struct Begun<C> {
     at: Cycles,
     retired: Vec<u64>,
-    statistics: Statistics,
+    statistics: MachineStatistics<C>,
 }
 
 /// Counts by program, and watches the region.
 #[derive(Clone, Debug)]
-pub struct Meter {
+pub struct Meter<C> {
     region: Option<Region>,
     /// Instructions retired so far, by program.
     pub retired: Vec<u64>,
     /// Threads that live now, by program; kept up to date only if the region follows them.
     pub threads: Vec<usize>,
-    begun: Option<Begun>,
+    begun: Option<Begun<C>>,
     ends: Vec<Option<End>>,
-    measured: Option<Measured>,
+    measured: Option<Measured<C>>,
 }
 
-impl Meter {
+impl<C: Counters> Meter<C> {
     /// A meter for so many programs.
     pub fn new(programs: usize, region: Option<Region>) -> Self {
         Self {
@@ -90,7 +92,7 @@ impl Meter {
     }
 
     /// The result, once the region is over.
-    pub fn measured(&self) -> Option<&Measured> {
+    pub fn measured(&self) -> Option<&Measured<C>> {
         self.measured.as_ref()
     }
 
@@ -122,7 +124,7 @@ impl Meter {
         &mut self,
         now: Cycles,
         finished: impl Fn(usize) -> bool,
-        statistics: impl Fn() -> Statistics,
+        statistics: impl Fn() -> MachineStatistics<C>,
     ) -> bool {
         let Some(region) = self.region else {
             return false;
@@ -167,9 +169,10 @@ impl Meter {
             })
             .collect();
         let statistics = statistics();
+        let drained_at = statistics.hardware.nvm_drained_at_cycle;
         self.measured = Some(Measured {
             cycles: now - begun.at,
-            drain_cycles: statistics.nvm_drained_at_cycle.saturating_sub(now),
+            drain_cycles: drained_at.saturating_sub(now),
             instructions: programs.iter().map(|share| share.instructions).sum(),
             statistics: statistics.since(&begun.statistics),
             complete: (ends.iter().zip(&programs))
@@ -196,9 +199,9 @@ mod tests {
             }),
         );
         let nobody = |_| false;
-        let at = |meter: &mut Meter, retired: [u64; 2], now| {
+        let at = |meter: &mut Meter<()>, retired: [u64; 2], now| {
             meter.retired = retired.to_vec();
-            meter.look(now, nobody, Statistics::default)
+            meter.look(now, nobody, MachineStatistics::<()>::default)
         };
         assert!(!at(&mut meter, [15, 5], 100));
         assert_eq!((meter.left(0), meter.left(1)), (u64::MAX, 5));
@@ -221,13 +224,13 @@ mod tests {
             follows_threads: false,
         };
         let mut meter = Meter::new(1, Some(region));
-        meter.look(0, |_| false, Statistics::default);
+        meter.look(0, |_| false, MachineStatistics::<()>::default);
         meter.retired = vec![40];
-        assert!(meter.look(50, |_| true, Statistics::default));
+        assert!(meter.look(50, |_| true, MachineStatistics::<()>::default));
         assert!(!meter.measured().unwrap().complete);
     }
 
-    fn parallel(measure_instructions: u64) -> Meter {
+    fn parallel(measure_instructions: u64) -> Meter<()> {
         let region = Region {
             warm_up_instructions: 0,
             measure_instructions,
@@ -236,10 +239,10 @@ mod tests {
         Meter::new(1, Some(region))
     }
 
-    fn step(meter: &mut Meter, threads: usize, retired: u64, now: Cycles) -> bool {
+    fn step(meter: &mut Meter<()>, threads: usize, retired: u64, now: Cycles) -> bool {
         meter.threads = vec![threads];
         meter.retired = vec![retired];
-        meter.look(now, |_| false, Statistics::default)
+        meter.look(now, |_| false, MachineStatistics::<()>::default)
     }
 
     #[test]
@@ -265,7 +268,7 @@ mod tests {
         assert!(!step(&mut meter, 1, 10, 10));
         meter.threads = vec![0];
         for now in [20, 30] {
-            assert!(!meter.look(now, |_| true, Statistics::default));
+            assert!(!meter.look(now, |_| true, MachineStatistics::<()>::default));
         }
         assert!(meter.measured().is_none());
     }

@@ -2,6 +2,7 @@
 
 use perdure_designs::Design;
 use perdure_hardware::arena::Digest;
+use perdure_hardware::counters::{Counters, Described};
 use perdure_hardware::statistics::Statistics;
 use serde_json::{Map, Value, json};
 
@@ -45,12 +46,12 @@ pub fn run_result<D: Design>(
     seconds: f64,
     interrupted: bool,
 ) -> Result<Map<String, Value>, Error> {
-    let statistics = machine.statistics();
-    statistics.check_conservation().map_err(Error::Defect)?;
+    let all = machine.statistics();
+    all.check_conservation().map_err(Error::Defect)?;
     let instructions = machine.retired();
     let ended = machine.ended();
     let cycles = ended.map_or_else(|| machine.time(), |ended| ended.at);
-    let drain = statistics.nvm_drained_at_cycle.saturating_sub(cycles);
+    let drain = (all.hardware.nvm_drained_at_cycle).saturating_sub(cycles);
     // Where nobody waits for the NVM, the work is done when the NVM is.
     let posted = machine.hardware.specification.posted.writes;
     let cycles = if posted { cycles + drain } else { cycles };
@@ -109,17 +110,8 @@ pub fn run_result<D: Design>(
             "seconds": seconds,
             "mips": instructions as f64 / seconds.max(1e-9) / 1e6,
         },
-        "nvm": {
-            "written_bytes": {
-                "data": statistics.nvm_written_bytes_data,
-                "log": statistics.nvm_written_bytes_log,
-                "metadata": statistics.nvm_written_bytes_metadata,
-                "context": statistics.nvm_written_bytes_context,
-                "total": statistics.nvm_written_bytes_total,
-            },
-            "read_bytes": statistics.nvm_read_bytes,
-        },
-        "statistics": described(&statistics),
+        "nvm": nvm(&all.hardware),
+        "statistics": described(all.describe()),
         "programs": programs(machine, prepared),
         "region": machine.meter.measured().map(|measured| region(measured, posted)),
     });
@@ -129,12 +121,25 @@ pub fn run_result<D: Design>(
     Ok(map)
 }
 
-fn described(statistics: &Statistics) -> Map<String, Value> {
-    let counters = statistics.describe().into_iter().map(|one| {
+fn nvm(statistics: &Statistics) -> Value {
+    json!({
+        "written_bytes": {
+            "data": statistics.nvm_written_bytes_data,
+            "log": statistics.nvm_written_bytes_log,
+            "metadata": statistics.nvm_written_bytes_metadata,
+            "context": statistics.nvm_written_bytes_context,
+            "total": statistics.nvm_written_bytes_total,
+        },
+        "read_bytes": statistics.nvm_read_bytes,
+    })
+}
+
+fn described(counters: Vec<Described>) -> Map<String, Value> {
+    let named = counters.into_iter().map(|one| {
         let value = json!({"value": one.value, "unit": one.unit, "meaning": one.meaning});
         (one.name.to_owned(), value)
     });
-    counters.collect()
+    named.collect()
 }
 
 fn programs<D: Design>(machine: &Machine<D>, prepared: &Prepared) -> Vec<Value> {
@@ -154,7 +159,7 @@ fn programs<D: Design>(machine: &Machine<D>, prepared: &Prepared) -> Vec<Value> 
         .collect()
 }
 
-fn region(measured: &Measured, posted: bool) -> Value {
+fn region<C: Counters>(measured: &Measured<C>, posted: bool) -> Value {
     let drain = if posted { measured.drain_cycles } else { 0 };
     let programs: Vec<Value> = measured
         .programs
@@ -167,7 +172,7 @@ fn region(measured: &Measured, posted: bool) -> Value {
         "instructions": measured.instructions,
         "complete": measured.complete,
         "whole_phase": measured.whole_phase,
-        "statistics": described(&measured.statistics),
+        "statistics": described(measured.statistics.describe()),
         "programs": programs,
     })
 }

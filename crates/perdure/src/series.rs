@@ -45,7 +45,7 @@ impl Series {
 
     /// Takes a sample.
     pub fn take<D: Design>(&mut self, machine: &Machine<D>) {
-        let statistics = machine.statistics();
+        let statistics = machine.hardware.statistics();
         self.samples.push(Sample {
             cycle: self.until(),
             instructions: machine.retired(),

@@ -20,6 +20,7 @@
 
 pub mod buffer;
 pub mod bugs;
+pub mod counters;
 pub mod log;
 pub mod recovery;
 pub mod registers;
@@ -36,6 +37,7 @@ use serde::{Deserialize, Serialize};
 
 use self::buffer::{Buffer, Pending, Step};
 use self::bugs::Bug;
+use self::counters::Counters;
 use self::log::{Log, Record, SLOT_BYTES};
 use self::recovery::MOST_BUFFER_ENTRIES;
 use self::registers::Commit;
@@ -143,6 +145,7 @@ pub struct Frm {
     log_free_at: Cycles,
     /// The end of the executing epoch was asked for, because the log runs out.
     asked_to_end: bool,
+    counters: Counters,
 }
 
 impl Policy for Frm {
@@ -168,13 +171,13 @@ impl Policy for Frm {
             return write_home(hardware, line, bytes, Traffic::Flush, now);
         }
         if self.buffer.merge(line, &eviction.bytes) {
-            hardware.statistics.frm_merged += 1;
+            self.counters.merged += 1;
         } else {
             while self.buffer.len() >= self.buffer_entries {
                 self.step(hardware);
                 accepted = accepted.max(self.stepped);
             }
-            hardware.statistics.frm_buffer_wait_cycles += accepted - now;
+            self.counters.buffer_wait_cycles += accepted - now;
             self.read(hardware, eviction, accepted);
         }
         let mut durable = accepted;
@@ -195,7 +198,7 @@ impl Policy for Frm {
             if let Some(bytes) = self.buffer.find(line)
                 && self.bug != Some(Bug::FillSkipsBuffer)
             {
-                hardware.statistics.frm_buffer_fills += 1;
+                self.counters.buffer_fills += 1;
                 return (*bytes, now);
             }
         }
@@ -289,9 +292,9 @@ impl Frm {
             memory, statistics, ..
         } = hardware;
         let done = memory.write_block(address, &record.encode(), Traffic::Log, now, 0, statistics);
-        statistics.log_bytes_live_peak = statistics
-            .log_bytes_live_peak
-            .max(self.next_index * SLOT_BYTES as u64);
+        let live_bytes = self.next_index * SLOT_BYTES as u64;
+        let peak = &mut self.counters.log_bytes_live_peak;
+        *peak = live_bytes.max(*peak);
         self.buffer.logged(index, done.durable);
         self.stepped = done.accepted;
         hardware.events.schedule(done.durable, EVENT_STEP);
@@ -368,6 +371,7 @@ impl Design for Frm {
     ];
     const SAVES_CONTEXTS: bool = true;
     type Parameters = Parameters;
+    type Counters = Counters;
 
     fn start(
         parameters: &Parameters,
@@ -394,6 +398,7 @@ impl Design for Frm {
             ending: Ending::No,
             log_free_at: 0,
             asked_to_end: false,
+            counters: Counters::default(),
         })
     }
 
@@ -453,6 +458,10 @@ impl Design for Frm {
         recovery::recover(image, bug.and_then(Bug::named))
     }
 
+    fn counters(&self) -> Counters {
+        self.counters.clone()
+    }
+
     fn phase(&self) -> &'static str {
         match self.ending {
             Ending::Flushing => "flushing the caches",
@@ -464,25 +473,19 @@ impl Design for Frm {
         }
     }
 
-    fn paths(statistics: &Statistics) -> Vec<(&'static str, u64)> {
+    fn paths(hardware: &Statistics, own: &Counters) -> Vec<(&'static str, u64)> {
         vec![
-            ("line evicted by replacement", statistics.llc_write_backs),
-            ("line flushed at an epoch's end", statistics.flush_lines),
-            (
-                "eviction merged with one that was pending",
-                statistics.frm_merged,
-            ),
-            (
-                "eviction waited for a buffer entry",
-                statistics.frm_buffer_wait_cycles,
-            ),
-            ("miss answered by the buffer", statistics.frm_buffer_fills),
+            ("line evicted by replacement", hardware.llc_write_backs),
+            ("line flushed at an epoch's end", hardware.flush_lines),
+            ("eviction merged with one that was pending", own.merged),
+            ("eviction waited for a buffer entry", own.buffer_wait_cycles),
+            ("miss answered by the buffer", own.buffer_fills),
             (
                 "cache-block instruction wrote a line",
-                statistics.cleaned_lines,
+                hardware.cleaned_lines,
             ),
-            ("epoch forced by output commit", statistics.epochs_forced),
-            ("epoch ended by a full log", statistics.epochs_overflowed),
+            ("epoch forced by output commit", hardware.epochs_forced),
+            ("epoch ended by a full log", hardware.epochs_overflowed),
         ]
     }
 }

@@ -325,6 +325,7 @@ impl Design for HardwareShadow {
     ];
     const SAVES_CONTEXTS: bool = true;
     type Parameters = Parameters;
+    type Counters = ();
 
     fn start(
         parameters: &Parameters,
@@ -403,6 +404,8 @@ impl Design for HardwareShadow {
         recovery::recover(image, bug.and_then(Flaw::named))
     }
 
+    fn counters(&self) {}
+
     fn phase(&self) -> &'static str {
         match self.stage {
             Stage::None => "executing, nothing under way",
@@ -414,23 +417,23 @@ impl Design for HardwareShadow {
         }
     }
 
-    fn paths(statistics: &Statistics) -> Vec<(&'static str, u64)> {
+    fn paths(hardware: &Statistics, (): &()) -> Vec<(&'static str, u64)> {
         vec![
-            ("line got its slots", statistics.translation_misses),
+            ("line got its slots", hardware.translation_misses),
             (
                 "line with slots stored to again",
-                statistics.translation_lookups - statistics.translation_misses,
+                hardware.translation_lookups - hardware.translation_misses,
             ),
-            ("line evicted by replacement", statistics.llc_write_backs),
-            ("line written by the walk", statistics.flush_lines),
+            ("line evicted by replacement", hardware.llc_write_backs),
+            ("line written by the walk", hardware.flush_lines),
             (
                 "cache-block instruction wrote a line",
-                statistics.cleaned_lines,
+                hardware.cleaned_lines,
             ),
-            ("epoch forced by output commit", statistics.epochs_forced),
+            ("epoch forced by output commit", hardware.epochs_forced),
             (
                 "epoch end waited for the checkpoint",
-                statistics.epoch_wait_cycles,
+                hardware.epoch_wait_cycles,
             ),
         ]
     }

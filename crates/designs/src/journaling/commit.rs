@@ -61,7 +61,7 @@ impl Journaling {
         if self.bug != Some(Bug::StaleCopyAfterFlush)
             && let Some(slot) = self.forget(line)
         {
-            hardware.statistics.journaling_superseded += 1;
+            self.counters.superseded += 1;
             if let Some(line_of_slot) = self.slots.get_mut(slot as usize) {
                 *line_of_slot = SUPERSEDED;
             }

@@ -18,6 +18,7 @@
 
 pub mod bugs;
 pub mod commit;
+pub mod counters;
 pub mod journal;
 pub mod recovery;
 pub mod registers;
@@ -36,6 +37,7 @@ use serde::{Deserialize, Serialize};
 
 use self::bugs::Bug;
 use self::commit::{EVENT_COMMITTED, EVENT_HOME, EVENT_JOURNALED, EVENT_RETIRED, Stage};
+use self::counters::Counters;
 use self::journal::{Builder, Kind, LEAST_ROW_BYTES, Map};
 use self::registers::{COPIES, RECORD_BYTES, Record};
 use crate::design::{
@@ -140,6 +142,7 @@ pub struct Journaling {
     lines: Builder,
     addresses: Builder,
     blocks: u64,
+    counters: Counters,
 }
 
 impl Policy for Journaling {
@@ -194,7 +197,7 @@ impl Policy for Journaling {
     fn fill(&mut self, hardware: &mut Hardware, line: LineNumber, now: Cycles) -> (Line, Cycles) {
         match self.slot_of(line) {
             Some(slot) if self.bug != Some(Bug::SnoopMissed) => {
-                hardware.statistics.journaling_redo_fills += 1;
+                self.counters.redo_fills += 1;
                 hardware.read_memory(self.map.slot_line(slot), now)
             }
             _ => hardware.read_memory(line, now),
@@ -317,6 +320,7 @@ impl Design for Journaling {
     ];
     const SAVES_CONTEXTS: bool = true;
     type Parameters = Parameters;
+    type Counters = Counters;
 
     fn start(
         parameters: &Parameters,
@@ -368,6 +372,7 @@ impl Design for Journaling {
             addresses: Builder::new(Kind::Addresses, map.block_bytes()),
             blocks: 0,
             map,
+            counters: Counters::default(),
         })
     }
 
@@ -392,6 +397,10 @@ impl Design for Journaling {
         recovery::recover(image, bug.and_then(Bug::named))
     }
 
+    fn counters(&self) -> Counters {
+        self.counters.clone()
+    }
+
     fn phase(&self) -> &'static str {
         match self.stage {
             Stage::Executing if !self.overflow.is_empty() => "executing, table overflowed",
@@ -404,26 +413,20 @@ impl Design for Journaling {
         }
     }
 
-    fn paths(statistics: &Statistics) -> Vec<(&'static str, u64)> {
+    fn paths(hardware: &Statistics, own: &Counters) -> Vec<(&'static str, u64)> {
         vec![
-            ("eviction took a redo slot", statistics.translation_misses),
+            ("eviction took a redo slot", hardware.translation_misses),
             (
                 "eviction overwrote its redo slot",
-                statistics.translation_lookups - statistics.translation_misses,
+                hardware.translation_lookups - hardware.translation_misses,
             ),
             (
                 "translation table overflowed",
-                statistics.translation_overflows,
+                hardware.translation_overflows,
             ),
-            (
-                "miss answered by the redo buffer",
-                statistics.journaling_redo_fills,
-            ),
-            (
-                "flush superseded an evicted copy",
-                statistics.journaling_superseded,
-            ),
-            ("epoch forced by output commit", statistics.epochs_forced),
+            ("miss answered by the redo buffer", own.redo_fills),
+            ("flush superseded an evicted copy", own.superseded),
+            ("epoch forced by output commit", hardware.epochs_forced),
         ]
     }
 }

@@ -18,6 +18,7 @@
 //! - DRAM holds the working memory. The NVM's home addresses hold the initial image, for ever.
 
 mod bugs;
+pub mod counters;
 pub mod mnm;
 mod numbers;
 mod oids;
@@ -38,6 +39,7 @@ use crate::design::{
 use crate::layout::{BootRecord, Layout};
 use crate::surviving::{Interrupted, Surviving};
 use bugs::Bug;
+use counters::Counters;
 use mnm::{Mnm, MnmParameters};
 use numbers::Numbers;
 use oids::Oids;
@@ -400,6 +402,7 @@ impl Design for Nvoverlay {
     const SAVES_CONTEXTS: bool = true;
     const NEEDS_INCLUSION: bool = false;
     type Parameters = Parameters;
+    type Counters = Counters;
 
     fn start(
         parameters: &Parameters,
@@ -474,6 +477,28 @@ impl Design for Nvoverlay {
         mnm::recover(image, bug)
     }
 
+    fn counters(&self) -> Counters {
+        let mnm = self.mnm.statistics();
+        let master_units = mnm.master_nodes * u64::from(mnm::master::NODE_UNITS)
+            + mnm.master_leaves * u64::from(mnm::master::LEAF_UNITS);
+        Counters {
+            versions: mnm.versions,
+            versions_redundant: mnm.versions_redundant,
+            buffer_hits: mnm.buffer_hits,
+            index_bytes: mnm.index_bytes,
+            master_bytes: mnm.master_bytes,
+            master_bytes_now: master_units * mnm::format::UNIT_BYTES,
+            master_leaves: mnm.master_leaves,
+            master_lines: mnm.master_lines,
+            epochs_merged: mnm.epochs_merged,
+            compactions: mnm.compactions,
+            compaction_bytes: mnm.compaction_bytes,
+            extents: mnm.extents,
+            pool_bytes_peak: mnm.units_used_peak * mnm::format::UNIT_BYTES,
+            space_wait_cycles: mnm.space_wait_cycles,
+        }
+    }
+
     fn phase(&self) -> &'static str {
         if self.mnm.busy() {
             self.mnm.phase()
@@ -484,40 +509,13 @@ impl Design for Nvoverlay {
         }
     }
 
-    fn report(&self, statistics: &mut Statistics) {
-        let mnm = self.mnm.statistics();
-        let master_units = mnm.master_nodes * u64::from(mnm::master::NODE_UNITS)
-            + mnm.master_leaves * u64::from(mnm::master::LEAF_UNITS);
-        let master_bytes_now = master_units * mnm::format::UNIT_BYTES;
-        statistics.nvoverlay_versions = mnm.versions;
-        statistics.nvoverlay_versions_redundant = mnm.versions_redundant;
-        statistics.nvoverlay_buffer_hits = mnm.buffer_hits;
-        statistics.nvoverlay_index_bytes = mnm.index_bytes;
-        statistics.nvoverlay_master_bytes = mnm.master_bytes;
-        statistics.nvoverlay_master_bytes_now = master_bytes_now;
-        statistics.nvoverlay_master_leaves = mnm.master_leaves;
-        statistics.nvoverlay_master_lines = mnm.master_lines;
-        statistics.nvoverlay_epochs_merged = mnm.epochs_merged;
-        statistics.nvoverlay_compactions = mnm.compactions;
-        statistics.nvoverlay_compaction_bytes = mnm.compaction_bytes;
-        statistics.nvoverlay_extents = mnm.extents;
-        statistics.nvoverlay_pool_bytes_peak = mnm.units_used_peak * mnm::format::UNIT_BYTES;
-        statistics.nvoverlay_space_wait_cycles = mnm.space_wait_cycles;
-    }
-
-    fn paths(statistics: &Statistics) -> Vec<(&'static str, u64)> {
+    fn paths(hardware: &Statistics, own: &Counters) -> Vec<(&'static str, u64)> {
         vec![
-            ("store eviction", statistics.version_store_evictions),
-            ("version passed dirty", statistics.dirty_transfers),
-            (
-                "redundant write-back",
-                statistics.nvoverlay_versions_redundant,
-            ),
-            ("compaction", statistics.nvoverlay_compactions),
-            (
-                "more than one extent",
-                statistics.nvoverlay_extents.saturating_sub(1),
-            ),
+            ("store eviction", hardware.version_store_evictions),
+            ("version passed dirty", hardware.dirty_transfers),
+            ("redundant write-back", own.versions_redundant),
+            ("compaction", own.compactions),
+            ("more than one extent", own.extents.saturating_sub(1)),
         ]
     }
 }

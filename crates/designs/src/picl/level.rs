@@ -197,9 +197,9 @@ impl Level for LastLevel {
             pass.time = hardware.take_llc_port(set, pass.time, port_cycles) + port_cycles;
             let snoop_private = picl.bug != Some(Bug::ScanSkipsPrivate);
             let (bytes, from_private, ready) = hardware.clean(picl, slot, snoop_private, pass.time);
-            hardware.statistics.acs_snoops += u64::from(from_private);
+            picl.counters.acs_snoops += u64::from(from_private);
             if let Some(bytes) = bytes {
-                hardware.statistics.acs_lines += 1;
+                picl.counters.acs_lines += 1;
                 let done = picl.write_in_place(hardware, line, &bytes, Traffic::Flush, ready);
                 pass.time = pass.time.max(done.accepted);
                 pass.durable = pass.durable.max(done.durable);

@@ -26,6 +26,7 @@
 //!   written only after every line and undo entry of that epoch is.
 
 pub mod bugs;
+pub mod counters;
 pub mod epoch_id;
 pub mod filter;
 pub mod level;
@@ -48,6 +49,7 @@ use perdure_hardware::time::Cycles;
 use serde::{Deserialize, Serialize};
 
 use self::bugs::Bug;
+use self::counters::Counters;
 use self::epoch_id::EpochIds;
 use self::filter::Filter;
 use self::level::{Keys, LastLevel, Level};
@@ -244,6 +246,7 @@ pub struct InCacheLog<L: Level> {
     /// The epoch that the next register record shall announce; its lines are durable.
     to_announce: u64,
     record_number: u64,
+    pub(crate) counters: Counters,
 }
 
 impl<L: Level> Policy for InCacheLog<L> {
@@ -348,14 +351,10 @@ impl<L: Level> InCacheLog<L> {
         if self.bug == Some(Bug::EntryLostWhenBusy) && ready > now {
             return now;
         }
-        let statistics = &mut hardware.statistics;
-        statistics.undo_buffer_wait_cycles += ready - now;
-        statistics.undo_entries += 1;
-        *if from_clean {
-            &mut statistics.undo_entries_from_clean
-        } else {
-            &mut statistics.undo_entries_from_committed
-        } += 1;
+        self.counters.undo_buffer_wait_cycles += ready - now;
+        self.counters.undo_entries += 1;
+        self.counters.undo_entries_from_clean += u64::from(from_clean);
+        self.counters.undo_entries_from_committed += u64::from(!from_clean);
         self.filter.insert(entry.line);
         self.buffer.push(entry);
         if self.buffer.len() < entries_per_block(self.parameters.undo_buffer_bytes) {
@@ -386,13 +385,13 @@ impl<L: Level> InCacheLog<L> {
                 return now;
             }
         };
-        let statistics = &mut hardware.statistics;
-        statistics.undo_flushes += 1;
-        statistics.undo_flushes_partial += u64::from(because != Because::Full);
-        statistics.undo_flushes_forced += u64::from(because == Because::Evicted);
-        statistics.undo_flushes_by_scan += u64::from(because == Because::Scanned);
         let live_bytes = self.space.live_bytes();
-        statistics.log_bytes_live_peak = statistics.log_bytes_live_peak.max(live_bytes);
+        let counters = &mut self.counters;
+        counters.undo_flushes += 1;
+        counters.undo_flushes_partial += u64::from(because != Because::Full);
+        counters.undo_flushes_forced += u64::from(because == Because::Evicted);
+        counters.undo_flushes_by_scan += u64::from(because == Because::Scanned);
+        counters.log_bytes_live_peak = counters.log_bytes_live_peak.max(live_bytes);
         if live_bytes >= self.next_request_bytes {
             hardware.events.schedule(now, END_EPOCH);
             self.next_request_bytes = live_bytes + self.parameters.log_limit_bytes / REQUESTS;
@@ -400,7 +399,7 @@ impl<L: Level> InCacheLog<L> {
         // Harts' clocks differ a little: one may flush what another has waited for.
         let mut now = now.max(self.buffer_free);
         if place.grown {
-            statistics.log_extents = self.space.extents;
+            self.counters.log_extents = self.space.extents;
             now += self.parameters.log_extent_interrupt_cycles;
         }
         let horizon = hardware.memory.horizon();
@@ -463,7 +462,7 @@ impl<L: Level> InCacheLog<L> {
     ) -> Evicted {
         let (mut now, mut not_before) = (now, 0);
         if self.bug != Some(Bug::EvictBeforeFlush) {
-            hardware.statistics.bloom_queries += 1;
+            self.counters.bloom_queries += 1;
             if self.filter.may_contain(line) {
                 now = self.flush(hardware, Because::Evicted, now);
             }
@@ -471,8 +470,8 @@ impl<L: Level> InCacheLog<L> {
             let mut on_their_way = (self.flushed.iter().rev()).take_while(|it| it.reachable > now);
             if let Some(block) = on_their_way.find(|block| block.filter.may_contain(line)) {
                 let wrongly = !block.lines.contains(&line);
-                hardware.statistics.bloom_matches += 1;
-                hardware.statistics.bloom_false_matches += u64::from(wrongly);
+                self.counters.bloom_matches += 1;
+                self.counters.bloom_false_matches += u64::from(wrongly);
                 not_before = match self.bug {
                     Some(Bug::LineBesideBlock) => 0,
                     Some(Bug::OwnBlockOnly) => block.durable,
@@ -534,7 +533,7 @@ impl<L: Level> InCacheLog<L> {
             self.writing = Writing::Copy1 { record, durable };
             hardware.events.schedule(durable, EVENT_REGISTERS);
         }
-        hardware.statistics.register_records += 1;
+        self.counters.register_records += 1;
         hardware.events.schedule(durable, EVENT_REGISTERS);
     }
 
@@ -579,11 +578,10 @@ impl<L: Level> InCacheLog<L> {
         let super_blocks = self.space.collect(persisted);
         let cycles = super_blocks * self.parameters.log_collect_cycles;
         hardware.cores[0].timing.stand_still(cycles);
-        let statistics = &mut hardware.statistics;
-        statistics.kernel_cycles += cycles;
-        statistics.log_collect_cycles += cycles;
-        statistics.log_collections += u64::from(super_blocks > 0);
-        statistics.log_super_blocks_collected += super_blocks;
+        hardware.statistics.kernel_cycles += cycles;
+        self.counters.log_collect_cycles += cycles;
+        self.counters.log_collections += u64::from(super_blocks > 0);
+        self.counters.log_super_blocks_collected += super_blocks;
     }
 }
 
@@ -596,6 +594,7 @@ impl<L: Level> Design for InCacheLog<L> {
     const NEEDS_INCLUSION: bool = L::KEEPS_LAST_LEVEL;
     const SAVES_CONTEXTS: bool = true;
     type Parameters = Parameters;
+    type Counters = Counters;
 
     fn start(
         parameters: &Parameters,
@@ -653,6 +652,7 @@ impl<L: Level> Design for InCacheLog<L> {
             to_announce: persisted,
             record_number,
             parameters: parameters.clone(),
+            counters: Counters::default(),
         };
         let record = picl.record_at(0);
         for (address, bytes) in boot.encode() {
@@ -661,7 +661,7 @@ impl<L: Level> Design for InCacheLog<L> {
         for copy in COPIES {
             arena.write(copy, &record.encode());
         }
-        hardware.statistics.log_extents = picl.space.extents;
+        picl.counters.log_extents = picl.space.extents;
         Ok(picl)
     }
 
@@ -703,6 +703,10 @@ impl<L: Level> Design for InCacheLog<L> {
         recovery::recover(image, bug.and_then(Bug::named))
     }
 
+    fn counters(&self) -> Counters {
+        self.counters.clone()
+    }
+
     fn phase(&self) -> &'static str {
         match (&self.scan, self.writing) {
             (_, Writing::Copy0 { .. }) => "register copy 0 in flight",
@@ -714,43 +718,28 @@ impl<L: Level> Design for InCacheLog<L> {
         }
     }
 
-    fn paths(statistics: &Statistics) -> Vec<(&'static str, u64)> {
+    fn paths(hardware: &Statistics, own: &Counters) -> Vec<(&'static str, u64)> {
         vec![
             (
                 "undo buffer flushed full",
-                statistics.undo_flushes - statistics.undo_flushes_partial,
+                own.undo_flushes - own.undo_flushes_partial,
             ),
             (
                 "undo buffer flushed partly filled",
-                statistics.undo_flushes_partial,
+                own.undo_flushes_partial,
             ),
-            (
-                "flush forced by an eviction",
-                statistics.undo_flushes_forced,
-            ),
-            (
-                "bloom filter matched wrongly",
-                statistics.bloom_false_matches,
-            ),
+            ("flush forced by an eviction", own.undo_flushes_forced),
+            ("bloom filter matched wrongly", own.bloom_false_matches),
             (
                 "stores waited for an undo buffer",
-                statistics.undo_buffer_wait_cycles,
+                own.undo_buffer_wait_cycles,
             ),
-            (
-                "scan took bytes from a private cache",
-                statistics.acs_snoops,
-            ),
-            ("epoch ended by a full log", statistics.epochs_overflowed),
-            (
-                "super-blocks reclaimed",
-                statistics.log_super_blocks_collected,
-            ),
-            ("log region added", statistics.log_extents.saturating_sub(1)),
-            ("epoch forced by output commit", statistics.epochs_forced),
-            (
-                "epoch end waited for the scan",
-                statistics.epoch_wait_cycles,
-            ),
+            ("scan took bytes from a private cache", own.acs_snoops),
+            ("epoch ended by a full log", hardware.epochs_overflowed),
+            ("super-blocks reclaimed", own.log_super_blocks_collected),
+            ("log region added", own.log_extents.saturating_sub(1)),
+            ("epoch forced by output commit", hardware.epochs_forced),
+            ("epoch end waited for the scan", hardware.epoch_wait_cycles),
         ]
     }
 }

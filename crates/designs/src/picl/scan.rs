@@ -115,7 +115,7 @@ impl<L: Level> InCacheLog<L> {
             hardware.events.schedule(time, EVENT_SCAN);
             return;
         }
-        hardware.statistics.acs_scans += 1;
+        self.counters.acs_scans += 1;
         if self.bug != Some(Bug::AnnounceBeforeFlush) {
             time = self.flush(hardware, Because::Scanned, time);
         }

@@ -173,8 +173,8 @@ impl Level for SecondLevel {
             }
             let asks_l1 = picl.level.bug != Some(Bug::ScanSkipsPrivate);
             let walked = hardware.walk_set(picl, group, set, asks_l1, pass.time);
-            hardware.statistics.acs_snoops += due.in_l1;
-            hardware.statistics.acs_lines += walked.versions;
+            picl.counters.acs_snoops += due.in_l1;
+            picl.counters.acs_lines += walked.versions;
             pass.time = pass.time.max(walked.ready);
         }
         if set + 1 == Self::scan_steps(hardware) {
@@ -202,7 +202,7 @@ fn write_apart(picl: &mut PiclL2, hardware: &mut Hardware, pass: &mut Pass) {
         };
         let traffic = Traffic::Flush;
         let done = picl.write_in_place(hardware, line, &bytes, traffic, pass.time);
-        hardware.statistics.acs_lines += 1;
+        picl.counters.acs_lines += 1;
         pass.time = done.accepted + 1;
         pass.durable = pass.durable.max(done.durable);
     }

@@ -149,7 +149,8 @@ impl ShadowPaging {
     }
 
     /// Copies everything home; returns when the controller has taken all of it.
-    fn write_home(&self, hardware: &mut Hardware, now: Cycles, not_before: Cycles) -> Cycles {
+    fn write_home(&mut self, hardware: &mut Hardware, now: Cycles, not_before: Cycles) -> Cycles {
+        self.counters.pages_written_back += self.written.len() as u64;
         let batch = hardware.specification.nvm.read_queue_entries;
         let Hardware {
             memory, statistics, ..
@@ -162,7 +163,6 @@ impl ShadowPaging {
             let (to, length) = (page * PAGE_BYTES, PAGE_BYTES as usize);
             let done = memory.copy_within(from, to, length, flush, time, not_before, statistics);
             time = done.accepted;
-            statistics.shadow_pages_written_back += 1;
         }
         // Lines cross the link, as many at a time as the controller can read.
         let places = (0..).map(|index| self.places.overflow_line(index));

@@ -21,6 +21,7 @@
 
 pub mod bugs;
 mod commit;
+pub mod counters;
 pub mod places;
 pub mod records;
 pub mod recovery;
@@ -39,6 +40,7 @@ use serde::{Deserialize, Serialize};
 
 use self::bugs::Bug;
 use self::commit::Stage;
+use self::counters::Counters;
 use self::places::{ENTRIES_MOST, LINES_PER_PAGE, PAGE_BYTES, Places, ROW_BYTES};
 use self::records::{COPIES, RECORD_BYTES, Record};
 use crate::design::{
@@ -146,6 +148,7 @@ pub struct ShadowPaging {
     stage: Stage,
     /// The newest record.
     record: Record,
+    counters: Counters,
 }
 
 impl Policy for ShadowPaging {
@@ -170,7 +173,7 @@ impl Policy for ShadowPaging {
             };
         };
         if self.table.value(slot).lines == 0 {
-            hardware.statistics.shadow_retained_hits += 1;
+            self.counters.retained_hits += 1;
             if self.bug == Some(Bug::HitNotMarked) {
                 let place = self.shadow_line(slot, line);
                 return write(hardware, place, eviction, now);
@@ -282,17 +285,16 @@ impl ShadowPaging {
         let replaced = self.table.put(slot, page, Entry::default()).is_some();
         self.mark(slot, eviction.line);
         let place = self.shadow_line(slot, eviction.line);
-        let statistics = &mut hardware.statistics;
-        statistics.shadow_retained_replaced += u64::from(replaced);
+        self.counters.retained_replaced += u64::from(replaced);
         if replaced && self.bug == Some(Bug::ReplacedWithoutCopy) {
             return write(hardware, place, eviction, now);
         }
+        self.counters.copies_on_write += 1;
         let shadow_page = self.places.shadow_page(self.frame(slot));
         let copy = |hardware: &mut Hardware, now| {
             let Hardware {
                 memory, statistics, ..
             } = hardware;
-            statistics.shadow_copies_on_write += 1;
             let (from, length) = (page * PAGE_BYTES, PAGE_BYTES as usize);
             memory.copy_within(
                 from,
@@ -332,7 +334,7 @@ impl ShadowPaging {
             self.overflow.lines.push(eviction.line);
             hardware.statistics.translation_overflows += 1;
         } else {
-            hardware.statistics.shadow_overflow_rewrites += 1;
+            self.counters.overflow_rewrites += 1;
         }
         if self.stage == Stage::Executing && self.full_at.is_none() {
             self.full_at = Some(now);
@@ -371,6 +373,7 @@ impl Design for ShadowPaging {
     ];
     const SAVES_CONTEXTS: bool = true;
     type Parameters = Parameters;
+    type Counters = Counters;
 
     fn start(
         parameters: &Parameters,
@@ -418,6 +421,7 @@ impl Design for ShadowPaging {
             announced: epoch,
             stage: Stage::Executing,
             record,
+            counters: Counters::default(),
         })
     }
 
@@ -446,6 +450,10 @@ impl Design for ShadowPaging {
         recovery::recover(image, bug.and_then(Bug::named))
     }
 
+    fn counters(&self) -> Counters {
+        self.counters.clone()
+    }
+
     fn phase(&self) -> &'static str {
         match self.stage {
             Stage::Executing if !self.overflow.lines.is_empty() => "executing, lines kept aside",
@@ -458,33 +466,21 @@ impl Design for ShadowPaging {
         }
     }
 
-    fn paths(statistics: &Statistics) -> Vec<(&'static str, u64)> {
+    fn paths(hardware: &Statistics, own: &Counters) -> Vec<(&'static str, u64)> {
         vec![
-            (
-                "page copied on a write miss",
-                statistics.shadow_copies_on_write,
-            ),
+            ("page copied on a write miss", own.copies_on_write),
             (
                 "retained entry written again without a copy",
-                statistics.shadow_retained_hits,
+                own.retained_hits,
             ),
             (
                 "retained entry given up for another page",
-                statistics.shadow_retained_replaced,
+                own.retained_replaced,
             ),
-            (
-                "set full, line kept aside",
-                statistics.translation_overflows,
-            ),
-            (
-                "line kept aside written again",
-                statistics.shadow_overflow_rewrites,
-            ),
-            (
-                "page written back at a commit",
-                statistics.shadow_pages_written_back,
-            ),
-            ("epoch forced by output commit", statistics.epochs_forced),
+            ("set full, line kept aside", hardware.translation_overflows),
+            ("line kept aside written again", own.overflow_rewrites),
+            ("page written back at a commit", own.pages_written_back),
+            ("epoch forced by output commit", hardware.epochs_forced),
         ]
     }
 }

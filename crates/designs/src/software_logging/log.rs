@@ -75,7 +75,7 @@ impl SoftwareLogging {
             None => rows::write(hardware, address, &bytes, log, now, not_before).durable,
         };
         let live = self.next_index * SLOT_BYTES as u64;
-        let peak = &mut hardware.statistics.log_bytes_live_peak;
+        let peak = &mut self.counters.log_bytes_live_peak;
         *peak = live.max(*peak);
         let before = self.in_flight.back().map_or(0, |last| last.all_durable);
         self.in_flight.push_back(InFlight {

@@ -20,6 +20,7 @@
 //!   entry is overwritten before both copies of the record are.
 
 pub mod bugs;
+pub mod counters;
 pub mod library;
 mod log;
 
@@ -34,6 +35,7 @@ use perdure_hardware::time::Cycles;
 use serde::{Deserialize, Serialize};
 
 use self::bugs::Bug;
+use self::counters::Counters;
 use self::library::WriteSet;
 use crate::design::{Design, ImpossibleParameter, PlantedBug, Promise, Recovered, Urgency};
 use crate::frm;
@@ -160,6 +162,7 @@ pub struct SoftwareLogging {
     ending: Ending,
     /// The end of the executing epoch was asked for, because the log runs out.
     asked_to_end: bool,
+    counters: Counters,
 }
 
 impl Policy for SoftwareLogging {
@@ -290,6 +293,7 @@ impl Design for SoftwareLogging {
     const SAVES_CONTEXTS: bool = true;
     const NEEDS_INCLUSION: bool = false;
     type Parameters = Parameters;
+    type Counters = Counters;
 
     fn start(
         parameters: &Parameters,
@@ -316,6 +320,7 @@ impl Design for SoftwareLogging {
             announced: epoch,
             ending: Ending::No,
             asked_to_end: false,
+            counters: Counters::default(),
         })
     }
 
@@ -377,6 +382,10 @@ impl Design for SoftwareLogging {
         frm::recovery::recover(image, bug)
     }
 
+    fn counters(&self) -> Counters {
+        self.counters.clone()
+    }
+
     fn phase(&self) -> &'static str {
         match self.ending {
             Ending::Flushing => "flushing the write set",
@@ -387,20 +396,20 @@ impl Design for SoftwareLogging {
         }
     }
 
-    fn paths(statistics: &Statistics) -> Vec<(&'static str, u64)> {
+    fn paths(hardware: &Statistics, _: &Counters) -> Vec<(&'static str, u64)> {
         vec![
             (
                 "store found a line that was not its epoch's",
-                statistics.cross_version_stores,
+                hardware.cross_version_stores,
             ),
-            ("line evicted by replacement", statistics.llc_write_backs),
-            ("line flushed at an epoch's end", statistics.flush_lines),
+            ("line evicted by replacement", hardware.llc_write_backs),
+            ("line flushed at an epoch's end", hardware.flush_lines),
             (
                 "line that the DRAM alone held was flushed",
-                statistics.dram_written_through,
+                hardware.dram_written_through,
             ),
-            ("epoch forced by output commit", statistics.epochs_forced),
-            ("epoch ended by a full log", statistics.epochs_overflowed),
+            ("epoch forced by output commit", hardware.epochs_forced),
+            ("epoch ended by a full log", hardware.epochs_overflowed),
         ]
     }
 }

@@ -262,6 +262,7 @@ impl Design for SoftwareShadow {
     const SAVES_CONTEXTS: bool = true;
     const NEEDS_INCLUSION: bool = false;
     type Parameters = Parameters;
+    type Counters = ();
 
     fn start(
         parameters: &Parameters,
@@ -345,6 +346,8 @@ impl Design for SoftwareShadow {
         recovery::recover(image, bug.and_then(Flaw::named))
     }
 
+    fn counters(&self) {}
+
     fn phase(&self) -> &'static str {
         match self.ending {
             Ending::Flushing => "flushing the write set",
@@ -356,20 +359,20 @@ impl Design for SoftwareShadow {
         }
     }
 
-    fn paths(statistics: &Statistics) -> Vec<(&'static str, u64)> {
+    fn paths(hardware: &Statistics, (): &()) -> Vec<(&'static str, u64)> {
         vec![
-            ("line got its slot", statistics.translation_misses),
+            ("line got its slot", hardware.translation_misses),
             (
                 "line with a slot stored to again",
-                statistics.translation_lookups - statistics.translation_misses,
+                hardware.translation_lookups - hardware.translation_misses,
             ),
-            ("line evicted by replacement", statistics.llc_write_backs),
-            ("line flushed at an epoch's end", statistics.flush_lines),
+            ("line evicted by replacement", hardware.llc_write_backs),
+            ("line flushed at an epoch's end", hardware.flush_lines),
             (
                 "line that the DRAM alone held was flushed",
-                statistics.dram_written_through,
+                hardware.dram_written_through,
             ),
-            ("epoch forced by output commit", statistics.epochs_forced),
+            ("epoch forced by output commit", hardware.epochs_forced),
         ]
     }
 }

@@ -88,7 +88,7 @@ impl Thynvm {
 
     /// Records the durable epoch again, without what has come home.
     pub(super) fn clean_up(&mut self, hardware: &mut Hardware, now: Cycles) {
-        hardware.statistics.thynvm_clean_ups += 1;
+        self.counters.clean_ups += 1;
         self.begin(hardware, self.announced, true, now);
     }
 

@@ -64,7 +64,7 @@ impl Copying {
 impl Thynvm {
     /// At the end of an epoch: which pages are tracked as such from now on, and which units go
     /// home when the checkpoint is durable.
-    pub(super) fn choose_granularities(&mut self, hardware: &mut Hardware) {
+    pub(super) fn choose_granularities(&mut self) {
         let mut written: Vec<(u64, u32)> = Vec::new();
         let mut turn = |versions: &mut Versions, line: u64, homebound: bool| {
             if versions.live && versions.writes > 0 {
@@ -89,7 +89,7 @@ impl Thynvm {
         for (slot, line) in listed {
             turn(self.overflow.value_mut(slot), line, true);
         }
-        self.demote(hardware);
+        self.demote();
         written.sort_unstable();
         for page in written.chunk_by(|one, next| one.0 == next.0) {
             let writes: u32 = page.iter().map(|(_, writes)| writes).sum();
@@ -98,12 +98,12 @@ impl Thynvm {
                 && self.live_page(page).is_none()
                 && self.new_page(page).is_some()
             {
-                hardware.statistics.thynvm_pages_promoted += 1;
+                self.counters.pages_promoted += 1;
             }
         }
     }
 
-    fn demote(&mut self, hardware: &mut Hardware) {
+    fn demote(&mut self) {
         for slot in 0..self.pages.capacity() {
             if self.pages.key(slot).is_none() {
                 continue;
@@ -113,7 +113,7 @@ impl Thynvm {
             versions.written = false;
             versions.writes = 0;
             if few && versions.live && !versions.homebound {
-                hardware.statistics.thynvm_pages_demoted += 1;
+                self.counters.pages_demoted += 1;
             }
             versions.homebound = few;
             if few && versions.newest == Place::Home {
@@ -238,11 +238,11 @@ impl Thynvm {
             .live_page(key / PAGE_LINES)
             .filter(|&page| self.pages.value(page).newest != Place::Home);
         if let Some(page) = page {
-            hardware.statistics.thynvm_blocks_merged += 1;
+            self.counters.blocks_merged += 1;
             let done = self.write_to_page(hardware, page, key, &bytes, Traffic::Flush, now);
             return done.accepted;
         }
-        hardware.statistics.thynvm_units_brought_home += 1;
+        self.counters.units_brought_home += 1;
         self.copying.copied = true;
         let versions = self.value_mut(kind, slot);
         versions.newest = Place::Home;
@@ -260,7 +260,7 @@ impl Thynvm {
         let Unit { kind, key, slot } = unit;
         let place = self.value(kind, slot).newest;
         let from = self.regions.address(kind, key, slot, place);
-        hardware.statistics.thynvm_units_brought_home += 1;
+        self.counters.units_brought_home += 1;
         self.copying.copied = true;
         let versions = self.pages.value_mut(slot);
         versions.newest = Place::Home;

@@ -21,6 +21,7 @@
 
 pub mod bugs;
 pub mod checkpoint;
+pub mod counters;
 pub mod format;
 pub mod home;
 pub mod overflow;
@@ -40,6 +41,7 @@ use serde::{Deserialize, Serialize};
 
 use self::bugs::Bug;
 use self::checkpoint::Checkpoint;
+use self::counters::Counters;
 use self::format::{COPIES, Kind, PAGE_BYTES, PAGE_LINES, RECORD_BYTES, Record, Regions, Shape};
 use self::home::Copying;
 use self::overflow::Overflow;
@@ -169,6 +171,7 @@ pub struct Thynvm {
     overflowed: bool,
     /// So did one of the epoch before.
     pressed: bool,
+    counters: Counters,
 }
 
 impl Policy for Thynvm {
@@ -340,7 +343,7 @@ impl Thynvm {
         if !self.flushing
             && let Some(slot) = self.new_page(page)
         {
-            hardware.statistics.thynvm_pages_spilled += 1;
+            self.counters.pages_spilled += 1;
             self.pages.value_mut(slot).writes += 1;
             return self.write_to_page(hardware, slot, line, bytes, traffic, now);
         }
@@ -463,7 +466,7 @@ impl Thynvm {
         let place = before.place_to_write(self.needed(&before));
         let to = self.regions.address(Kind::Page, page, slot, place);
         if place != before.newest {
-            hardware.statistics.thynvm_page_copies += 1;
+            self.counters.page_copies += 1;
             let from = self.regions.address(Kind::Page, page, slot, before.newest);
             let length = if self.bug == Some(Bug::HalfPageCopied) {
                 PAGE_BYTES / 2
@@ -565,6 +568,7 @@ impl Design for Thynvm {
     ];
     const SAVES_CONTEXTS: bool = true;
     type Parameters = Parameters;
+    type Counters = Counters;
 
     fn start(
         parameters: &Parameters,
@@ -617,6 +621,7 @@ impl Design for Thynvm {
             overflowed: false,
             pressed: false,
             parameters: parameters.clone(),
+            counters: Counters::default(),
         })
     }
 
@@ -643,7 +648,7 @@ impl Design for Thynvm {
         let flushed = hardware.flush(self, now);
         self.flushing = false;
         self.pressed = std::mem::take(&mut self.overflowed);
-        self.choose_granularities(hardware);
+        self.choose_granularities();
         let ended = self.executing;
         self.executing += 1;
         self.start_checkpoint(hardware, ended, flushed.ready);
@@ -652,6 +657,10 @@ impl Design for Thynvm {
 
     fn recover(image: &mut Surviving, bug: Option<&'static str>) -> Result<Recovered, Interrupted> {
         recovery::recover(image, bug.and_then(Bug::named))
+    }
+
+    fn counters(&self) -> Counters {
+        self.counters.clone()
     }
 
     fn phase(&self) -> &'static str {
@@ -664,35 +673,23 @@ impl Design for Thynvm {
             })
     }
 
-    fn paths(statistics: &Statistics) -> Vec<(&'static str, u64)> {
+    fn paths(hardware: &Statistics, own: &Counters) -> Vec<(&'static str, u64)> {
         vec![
             (
                 "line found no room in the tables",
-                statistics.translation_overflows,
+                hardware.translation_overflows,
             ),
-            (
-                "block table full, page tracked instead",
-                statistics.thynvm_pages_spilled,
-            ),
-            ("page promoted", statistics.thynvm_pages_promoted),
-            ("page demoted", statistics.thynvm_pages_demoted),
-            (
-                "page copied for its working version",
-                statistics.thynvm_page_copies,
-            ),
-            (
-                "idle version brought home",
-                statistics.thynvm_units_brought_home,
-            ),
-            (
-                "idle block moved to its page",
-                statistics.thynvm_blocks_merged,
-            ),
-            ("tables cleaned up", statistics.thynvm_clean_ups),
-            ("epoch forced by output commit", statistics.epochs_forced),
+            ("block table full, page tracked instead", own.pages_spilled),
+            ("page promoted", own.pages_promoted),
+            ("page demoted", own.pages_demoted),
+            ("page copied for its working version", own.page_copies),
+            ("idle version brought home", own.units_brought_home),
+            ("idle block moved to its page", own.blocks_merged),
+            ("tables cleaned up", own.clean_ups),
+            ("epoch forced by output commit", hardware.epochs_forced),
             (
                 "epoch end waited for the checkpoint",
-                statistics.epoch_wait_cycles,
+                hardware.epoch_wait_cycles,
             ),
         ]
     }

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use perdure_designs::Design;
+use perdure_hardware::counters::Counters;
 use perdure_hardware::time::Cycles;
 
 use super::Random;
@@ -117,12 +118,14 @@ fn one_generation<D: Design>(
     statistics
         .check_conservation()
         .map_err(Accusation::Failed)?;
+    let own = rig.design.counters();
+    own.check_conservation().map_err(Accusation::Failed)?;
     rig.hardware
         .audit(&rig.design)
         .map_err(Accusation::Failed)?;
     rig.check_newest();
     report.epochs += statistics.epochs_committed;
-    for (path, count) in D::paths(&statistics) {
+    for (path, count) in D::paths(&statistics, &own) {
         *report.paths.entry(path).or_default() += count;
     }
     Ok((rig, at, random.next()))

@@ -13,6 +13,7 @@ mod support;
 mod walk;
 
 use model::Versions;
+use perdure_hardware::counters::Counters;
 use walk::{Options, Sabotage, walk};
 
 const STEPS: usize = 3000;

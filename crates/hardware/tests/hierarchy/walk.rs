@@ -3,6 +3,7 @@
 use perdure_hardware::arena::{Arena, Digest};
 use perdure_hardware::cache::{Cache, Slot, State};
 use perdure_hardware::core_timing::AccessKind;
+use perdure_hardware::counters::Counters;
 use perdure_hardware::hierarchy::{Flushed, Hardware};
 use perdure_hardware::line::{LINE_BYTES, Line, LineNumber, Version};
 use perdure_hardware::lookaside::{ENTRIES, Entry, index_of};
@@ -709,10 +710,8 @@ impl<'a> Walk<'a> {
                 .0
                 .wrapping_add(Digest::of_line(address, &model.newest.0));
         }
-        assert_eq!(
-            self.hardware.coherent_digest(&self.model, &self.range()),
-            digest
-        );
+        let found = self.hardware.coherent_digest(&self.model, &self.range());
+        assert_eq!(found, digest);
     }
 
     fn compare_statistics(&self) {

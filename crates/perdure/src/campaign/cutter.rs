@@ -129,7 +129,7 @@ impl Cutter<'_> {
             None => result.interrupted = true,
             Some(_) => result.state_hash = Some(state_hash(&machine)),
         }
-        result.paths = D::paths(&machine.statistics());
+        result.paths = machine.paths();
         Ok(result)
     }
 

@@ -12,7 +12,6 @@ use perdure_designs::Design;
 use perdure_designs::Urgency;
 use perdure_designs::layout::{CONTEXT_BYTES, Layout};
 use perdure_hardware::hierarchy::Hardware;
-use perdure_hardware::statistics::Statistics;
 use perdure_hardware::time::Cycles;
 use perdure_linux::{ExitReport, Kernel, Release, Running, SpaceId};
 use perdure_riscv::{Exit, fast};
@@ -24,6 +23,7 @@ use crate::outside::Outside;
 use crate::port::FetchHint;
 use crate::progress::{Progress, Unpersisted};
 use crate::region::Meter;
+use crate::statistics::MachineStatistics;
 use crate::watch::{Lengths, Watch};
 
 mod assemble;
@@ -134,7 +134,7 @@ pub struct Machine<D: Design> {
     /// Programs that finish are started again.
     repeats: bool,
     /// Instructions by program, and the measured region.
-    pub meter: Meter,
+    pub meter: Meter<D::Counters>,
     ended: Option<Ended>,
     finished: bool,
     held_files: Vec<(u64, Release)>,
@@ -186,8 +186,13 @@ impl<D: Design> Machine<D> {
     }
 
     /// All counters, the design's own included.
-    pub fn statistics(&self) -> Statistics {
+    pub fn statistics(&self) -> MachineStatistics<D::Counters> {
         statistics_of(&self.hardware, &self.design)
+    }
+
+    /// Overflow and corner paths, with how often they were taken.
+    pub fn paths(&self) -> Vec<(&'static str, u64)> {
+        D::paths(&self.hardware.statistics(), &self.design.counters())
     }
 
     /// How the program ended, once it has.
@@ -235,8 +240,9 @@ impl<D: Design> Machine<D> {
 }
 
 /// All counters, the design's own included.
-fn statistics_of<D: Design>(hardware: &Hardware, design: &D) -> Statistics {
-    let mut statistics = hardware.statistics();
-    design.report(&mut statistics);
-    statistics
+fn statistics_of<D: Design>(hardware: &Hardware, design: &D) -> MachineStatistics<D::Counters> {
+    MachineStatistics {
+        hardware: hardware.statistics(),
+        design: design.counters(),
+    }
 }
