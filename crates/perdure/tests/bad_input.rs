@@ -125,7 +125,7 @@ fn files_that_are_not_programs_are_refused() {
     let host_program = std::env::current_exe().unwrap();
     let bytes = std::fs::read(&host_program).unwrap();
     for (name, content, word) in [
-        ("empty", &b""[..], "ELF"),
+        ("empty", &b""[..], "not an ELF file"),
         ("text", &b"#!/bin/sh\necho no\n"[..], "sysroot"),
         ("other-machine", &bytes[..4096.min(bytes.len())], "RISC-V"),
         ("cut-short", &bytes[..40], "truncated"),
@@ -134,10 +134,7 @@ fn files_that_are_not_programs_are_refused() {
         std::fs::write(&path, content).unwrap();
         let request = with(request("picl", "x"), json!({"program": [path]}));
         let message = refusal(&request);
-        assert!(
-            message.to_lowercase().contains(&word.to_lowercase()) || message.contains("ELF"),
-            "{name}: {message}"
-        );
+        assert!(message.contains(word), "{name}: {message}");
     }
     std::fs::remove_dir_all(&directory).unwrap();
 }

@@ -10,31 +10,22 @@ use serde_json::{Value, json};
 const SHORT: &str = "@exerciser:3000:64:500";
 const LONG: &str = "@exerciser:9000:128:1000";
 
-const DESIGNS: [&str; 9] = [
-    "ideal",
-    "picl",
-    "journaling",
-    "shadow-paging",
-    "frm",
-    "thynvm",
-    "software-logging",
-    "software-shadow",
-    "hardware-shadow",
-];
-
 fn several(design: &str, programs: &[&str]) -> Value {
     let lines: Vec<Vec<&str>> = programs.iter().map(|&program| vec![program]).collect();
     let mut asked = request(design, "");
     let asked_map = asked.as_object_mut().expect("a request is an object");
     asked_map.remove("program");
-    with(asked, json!({"programs": lines}))
+    with(
+        asked,
+        json!({"programs": lines, "machine": common::machine_of(design)}),
+    )
 }
 
 #[test]
 fn programs_side_by_side_end_as_they_do_alone() {
     let alone = [SHORT, LONG].map(|program| run(&request("picl", program))["exit_code"].clone());
-    for design in DESIGNS {
-        let result = run(&several(design, &[SHORT, LONG, SHORT]));
+    for design in common::designs() {
+        let result = run(&several(&design, &[SHORT, LONG, SHORT]));
         assert_eq!(result["sim"]["harts"], 3, "{design}: a hart each");
         let programs = result["programs"].as_array().unwrap();
         let codes: Vec<&Value> = programs.iter().map(|one| &one["exit_code"]).collect();
@@ -103,9 +94,9 @@ fn a_region_may_follow_the_threads() {
 
 #[test]
 fn one_power_cut_brings_all_programs_back() {
-    for design in DESIGNS.into_iter().filter(|&design| design != "ideal") {
+    for design in common::protected_designs() {
         let result = cut(&with(
-            several(design, &[SHORT, LONG, SHORT]),
+            several(&design, &[SHORT, LONG, SHORT]),
             json!({"cuts": 40, "resume": "all", "during_recovery": true}),
         ));
         assert_eq!(result["verified"], 40, "{design}: {result}");

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use perdure::Error;
 use perdure::api::{self, Observer, Unobserved};
 use perdure::replication::server::{self, Options};
 use serde_json::{Value, json};
@@ -36,6 +37,37 @@ pub fn with(mut request: Value, more: Value) -> Value {
         request[key] = value;
     }
     request
+}
+
+/// The designs of the registry, by their promise.
+fn designs_by(promise: impl Fn(&str) -> bool) -> Vec<String> {
+    let catalogue: Value = serde_json::from_str(&api::catalogue()).expect("JSON");
+    let designs = catalogue["designs"].as_array().expect("a list");
+    let text = |design: &Value, key: &str| design[key].as_str().expect("a text").to_owned();
+    designs
+        .iter()
+        .filter(|design| promise(&text(design, "promise")))
+        .map(|design| text(design, "name"))
+        .collect()
+}
+
+/// All designs of the registry.
+pub fn designs() -> Vec<String> {
+    designs_by(|_| true)
+}
+
+/// Those that promise something.
+pub fn protected_designs() -> Vec<String> {
+    designs_by(|promise| promise != "nothing")
+}
+
+/// The preset that a design runs on: PiCL's, unless the design refuses it.
+pub fn machine_of(design: &str) -> &'static str {
+    let asked = json!({"design": design, "program": ["@exerciser:10:4:10"]});
+    match api::run(&asked.to_string(), &Unobserved) {
+        Err(Error::Configuration(_)) => "nvoverlay",
+        _ => "picl",
+    }
 }
 
 pub fn run(request: &Value) -> Value {
