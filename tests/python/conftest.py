@@ -1,7 +1,8 @@
 """Tests of the Python side: a recorded core stands in for the compiled one.
 
-Always true here: `perdure._core` is the recording below, so these tests say what Python asks of
-the core and what it makes of the answers; the core has tests of its own.
+Always true here: `perdure._core` answers with `recorded.json`, so these tests say what Python asks
+of the core and what it makes of the answers; that the core still answers so is seen end to end
+(`tests/end_to_end/test_recorded.py`), and the core has tests of its own.
 """
 
 import copy
@@ -14,91 +15,12 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "python"))
 
-RUN = {
-    "design": "picl",
-    "machine": "picl",
-    "config_hash": "c0ffee00c0ffee00",
-    "state_hash": "5eed5eed5eed5eed",
-    "exit_code": 0,
-    "sim": {"instructions": 300_000_000, "cycles": 450_000_000},
-    "host": {"seconds": 1.5, "mips": 200.0},
-    "nvm": {
-        "written_bytes": {
-            "data": 64_000_000,
-            "log": 8_000_000,
-            "metadata": 4_096,
-            "context": 5_120,
-            "total": 72_009_216,
-        },
-        "read_bytes": 32_000_000,
-    },
-    "statistics": {
-        "l1d.misses": {"value": 1_000_000, "unit": "lines", "meaning": "loads and stores missed"},
-        "l1i.misses": {"value": 500_000, "unit": "lines", "meaning": "instruction fetches missed"},
-    },
-    "interrupted": False,
-}
+RECORD = json.loads(Path(__file__).with_name("recorded.json").read_text())
+"""What the compiled core answered to `record.py`."""
 
-VERIFIED = {
-    "cycle": 1_000_000,
-    "recovered_epoch": 3,
-    "resumed": True,
-    "verdict": "verified",
-    "token": "p1-aaaa",
-    "location": "main+0x10",
-}
-BROKEN = {
-    "cycle": 2_000_000,
-    "recovered_epoch": None,
-    "resumed": False,
-    "verdict": "memory equals no committed epoch",
-    "token": "p1-bbbb",
-    "location": "main+0x20",
-    "first_difference": {
-        "address": 0x8000_1000,
-        "symbol": "store+0x40",
-        "kind": "lost line",
-        "expected": "01 02",
-        "found": "00 00",
-    },
-}
-CUT = {
-    "design": "picl",
-    "machine": "picl",
-    "config_hash": "c0ffee00c0ffee00",
-    "cuts": 1,
-    "verified": 1,
-    "failed": 0,
-    "coverage": {"undo buffer flush": 12, "acs": {"running": 3}},
-    "results": [VERIFIED],
-}
-MUTANTS = {
-    "design": "picl",
-    "mutants": [
-        {
-            "name": "log-scanned-forwards",
-            "summary": "recovery applies the oldest entry last",
-            "caught": True,
-            "by": "epoch prefix",
-            "cuts": 4,
-            "token": "p1-cccc",
-        }
-    ],
-    "clean": {"cuts": 200, "false_alarms": 0},
-}
-CONFIGURATION = {"toml": "[nvm]\nread_ns = 128\n", "hash": "c0ffee00c0ffee00", "values": {}}
-CATALOGUE = {
-    "designs": [
-        {"name": "ideal", "summary": "no protection", "promise": "nothing", "planted_bugs": []},
-        {
-            "name": "picl",
-            "summary": "cache-driven logging",
-            "promise": "epoch prefix",
-            "planted_bugs": [{"name": "log-scanned-forwards", "summary": "…"}],
-        },
-    ],
-    "machines": [{"name": "picl", "summary": "Table IV", "path": "machines/picl.toml"}],
-}
+RUN, CUT, MUTANTS = RECORD["run"], RECORD["cut"], RECORD["mutants"]
+CONFIGURATION, CATALOGUE = RECORD["configuration"], RECORD["catalogue"]
+VERIFIED, BROKEN = CUT["results"][0], RECORD["broken"]
 
 
 class RecordedError(Exception):

@@ -13,7 +13,7 @@ GUEST = """
     import os, sys, types
     core = types.ModuleType("perdure._core")
     core.PerdureError = Exception
-    core.__version__ = "0"
+    core.__version__, core.TIMING_VERSION = "0", 0
     sys.modules["perdure._core"] = core
     from perdure import progress
     progress.PATIENCE_SECONDS = {patience}
@@ -36,7 +36,7 @@ WAITING = """
     import sys, time, types
     core = types.ModuleType("perdure._core")
     core.PerdureError = Exception
-    core.__version__ = "0"
+    core.__version__, core.TIMING_VERSION = "0", 0
     sys.modules["perdure._core"] = core
     from perdure import progress
     from rich.console import Console
