@@ -1,6 +1,7 @@
 //! What a crash-consistency design states about itself, over and above its hooks ([`Policy`]).
 
 use std::fmt::Display;
+use std::io;
 
 use perdure_hardware::arena::Arena;
 use perdure_hardware::counters::Counters;
@@ -14,9 +15,10 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::layout::Layout;
+use crate::oracle::{Beginning, Oracle, Remember, Witness};
 use crate::surviving::{Interrupted, Surviving};
 
-/// What a recovered state may be, as the oracle judges it.
+/// What a recovered state may be, by name; [`Promise::oracle`] makes the judge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Promise {
@@ -201,6 +203,8 @@ pub trait Design: Policy + Sized + Send {
     /// Settings of the design's own section (`name.key=value`) that make its rare paths common:
     /// small tables, logs and windows. `perdure mutants` tries its machines with each set in turn.
     const UNLUCKY_SETTINGS: &'static [&'static [&'static str]] = &[&[]];
+    /// Output is held back until the epoch that wrote it is announced; else it leaves at once.
+    const HOLDS_OUTPUT: bool = true;
     /// True if contexts are stored at epoch ends.
     const SAVES_CONTEXTS: bool;
     /// True if the design works only with a last-level cache that holds every line of the private
@@ -232,6 +236,15 @@ pub trait Design: Policy + Sized + Send {
     ) -> Result<(), ImpossibleParameter> {
         let problem = format!("{} keeps no copies of epochs", Self::NAME);
         Err(ImpossibleParameter::new("epoch", epoch, problem))
+    }
+
+    /// The promise, as an oracle of a run that begins now.
+    fn oracle(
+        run: &Witness,
+        beginning: Beginning,
+        remember: Remember,
+    ) -> io::Result<Box<dyn Oracle>> {
+        Self::PROMISE.oracle(run, beginning, remember)
     }
 
     /// The epoch that is executing.

@@ -115,6 +115,7 @@ impl Design for Ideal {
     const SUMMARY: &'static str = "NVM as main memory, no crash consistency: the cost baseline";
     const PROMISE: Promise = Promise::Nothing;
     const PLANTED_BUGS: &'static [PlantedBug] = &[];
+    const HOLDS_OUTPUT: bool = false;
     const SAVES_CONTEXTS: bool = false;
     const NEEDS_INCLUSION: bool = false;
     type Parameters = Parameters;

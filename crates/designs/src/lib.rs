@@ -9,6 +9,7 @@ pub mod ideal;
 pub mod journaling;
 pub mod layout;
 pub mod nvoverlay;
+pub mod oracle;
 pub mod picl;
 pub mod picl_l2;
 pub mod rows;

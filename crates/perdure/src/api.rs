@@ -406,13 +406,13 @@ pub fn resume(request: &str, observer: &dyn Observer) -> Result<String, Error> {
             region: None,
             watch: None,
             mistake: None,
-            blind: None,
         },
         engine: Engine::Fast,
         check: None,
         program_hash: replica.identity.program_hash.clone(),
         given: Vec::new(),
         until_failure: false,
+        blind: None,
     };
     let request = Request {
         stop_after: asked.stop_after,

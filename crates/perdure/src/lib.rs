@@ -6,7 +6,6 @@
 
 pub mod api;
 pub mod campaign;
-mod causal;
 pub mod check;
 pub mod configuration;
 pub mod context;

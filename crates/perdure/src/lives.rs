@@ -194,7 +194,7 @@ impl Lives<'_> {
             };
             left = left.saturating_sub(at.saturating_sub(start));
             sequel.later_cuts.push(at);
-            let mut golden = Golden::watch(&mut current, began);
+            let mut golden = Golden::watch(&mut current, began)?;
             let watch = |machine: &mut Machine<D>, epoch| golden.record(machine, epoch);
             let progress = |_: &Machine<D>| (self.progress)();
             match run_on(&mut current, at, self.observer, watch, progress) {
@@ -212,6 +212,8 @@ impl Lives<'_> {
                 tear_seed,
                 recovery_steps: self.recovery_steps,
                 keep_image: true,
+                // A judge that is blind is so at the first cut.
+                blind: None,
             };
             let judged = verify::cut(&mut current, &mut golden, at, options);
             sequel.recovery_cuts += judged.recovery_cuts;
@@ -284,7 +286,7 @@ impl Lives<'_> {
 
     /// True unless this check is switched off.
     fn looks(&self, check: Blind) -> bool {
-        self.prepared.workload.blind != Some(check)
+        self.prepared.blind != Some(check)
     }
 
     /// What came of lives of which the next one did not begin.

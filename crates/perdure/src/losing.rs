@@ -232,7 +232,7 @@ fn lose<D: Design>(
     };
     let mut losses = Losses::default();
     let mut machine = lives.first::<D>()?;
-    let mut golden = Golden::watch(&mut machine, 0);
+    let mut golden = Golden::watch(&mut machine, 0)?;
     let watch = |machine: &mut Machine<D>, epoch| golden.record(machine, epoch);
     reach_output(&mut machine, survey.uncut.end, observer, watch)?;
     let at = machine.time();
@@ -241,6 +241,7 @@ fn lose<D: Design>(
         tear_seed,
         recovery_steps: 0,
         keep_image: true,
+        blind: None,
     };
     let judged = verify::cut(&mut machine, &mut golden, at, options);
     let token = |planted_bug: Option<String>| {

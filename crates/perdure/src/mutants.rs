@@ -685,7 +685,7 @@ impl Visitor for StageVisitor<'_> {
         };
         let mut prepared = request.prepare()?;
         prepared.workload.mistake = stage.mistake;
-        prepared.workload.blind = stage.blind;
+        prepared.blind = stage.blind;
         let planted = stage.bug.is_some() || stage.mistake.is_some();
         prepared.until_failure = planted;
         shown::<D>(&request, &prepared, stage.bug, planted, self.observer)

@@ -12,7 +12,7 @@ use crate::error::Error;
 use crate::exerciser;
 use crate::losses::Lost;
 use crate::machine::{Engine, Workload};
-use crate::mistakes::{self, Mistake};
+use crate::mistakes::{self, Blind, Mistake};
 use crate::reads::Reads;
 use crate::region::Region;
 use crate::watch::{Burst, Watched};
@@ -255,6 +255,8 @@ pub struct Prepared {
     pub given: Vec<(String, Option<u32>)>,
     /// Cuts after the first failure are of no interest.
     pub until_failure: bool,
+    /// A check that the judge leaves out.
+    pub blind: Option<Blind>,
 }
 
 fn digest_of(bytes: &[u8]) -> u32 {
@@ -519,7 +521,6 @@ impl Request {
                 region: self.region()?,
                 watch: self.watched()?,
                 mistake: self.mistake()?,
-                blind: None,
             },
             write_through,
             engine,
@@ -527,6 +528,7 @@ impl Request {
             program_hash,
             given,
             until_failure: false,
+            blind: None,
         })
     }
 }

@@ -7,8 +7,9 @@
 
 use std::ops::Range;
 
+use perdure_designs::oracle::{Beginning, Evidence, Fault, Oracle, Remember, Witness};
 use perdure_designs::surviving::{Corruption, Interrupted, Journal, Surviving};
-use perdure_designs::{Design, Promise, Recovered};
+use perdure_designs::{Design, Recovered};
 use perdure_hardware::arena::{Arena, Digest, PAGE_BYTES};
 use perdure_hardware::line::LINE_BYTES;
 use perdure_hardware::memory::Tear;
@@ -17,7 +18,6 @@ use perdure_hardware::recovery_clock::RecoveryClock;
 use perdure_hardware::time::Cycles;
 use serde::{Serialize, Serializer};
 
-use crate::causal::Causal;
 use crate::cost::CutCost;
 use crate::error::Error;
 use crate::machine::{Image, Machine, Noted, Pause};
@@ -91,13 +91,11 @@ impl Serialize for Verdict {
     }
 }
 
-/// What memory was at the ends of epochs.
+/// What is known of a run that may be cut: its promise's oracle, and what has left it.
 #[derive(Debug)]
 pub struct Golden {
     range: Range<u64>,
-    epochs: Vec<(u64, Digest)>,
-    /// In place of `epochs`, where each sharing group has its own.
-    causal: Option<Causal>,
+    oracle: Box<dyn Oracle>,
     /// What had been written to streams by the ends of epochs.
     written: Vec<(u64, Vec<[u64; 2]>)>,
     /// The first thing that left as an epoch's and was written later.
@@ -106,26 +104,62 @@ pub struct Golden {
     journals: [Journal; 2],
 }
 
+/// A machine, as an oracle sees it.
+fn witness<D: Design>(machine: &Machine<D>) -> Witness<'_> {
+    Witness {
+        hardware: &machine.hardware,
+        design: &machine.design,
+        range: machine.layout.protected(),
+    }
+}
+
+/// The oracle of a machine whose state is that of `epoch`.
+fn oracle_of<D: Design>(
+    machine: &mut Machine<D>,
+    epoch: u64,
+    remember: Remember,
+) -> Result<Box<dyn Oracle>, Error> {
+    let beginning = Beginning {
+        epoch,
+        executing: machine.design.executing_epoch(),
+        groups: machine.hardware.groups.len(),
+    };
+    let oracle = D::oracle(&witness(machine), beginning, remember).map_err(copying)?;
+    if oracle.wants_trace() {
+        machine.hardware.trace = Some(Vec::new());
+    }
+    Ok(oracle)
+}
+
+/// Shows an oracle what has happened since the last time.
+fn show<D: Design>(oracle: &mut dyn Oracle, machine: &mut Machine<D>) {
+    if let Some(events) = machine.hardware.trace.as_mut().map(std::mem::take) {
+        oracle.follow(&witness(machine), events);
+    }
+}
+
+fn copying(source: std::io::Error) -> Error {
+    Error::Host {
+        what: "copying an image".into(),
+        source,
+    }
+}
+
 impl Golden {
     /// Starts watching a machine that has just booted, or been resumed: its state is that of `epoch`.
-    pub fn watch<D: Design>(machine: &mut Machine<D>, epoch: u64) -> Self {
+    pub fn watch<D: Design>(machine: &mut Machine<D>, epoch: u64) -> Result<Self, Error> {
         let range = machine.layout.protected();
         machine.hardware.memory.arena.keep_digest(range.clone());
-        let start = machine.hardware.memory.arena.digest().unwrap_or_default();
-        let causal = D::PROMISE == Promise::CausalCut;
         machine.notes = Some(Vec::new());
         machine.outside.receipts = Some(Vec::new());
         machine.keep_progress(epoch);
-        let mut golden = Self {
+        Ok(Self {
             range,
-            epochs: Vec::new(),
-            causal: causal.then(|| Causal::watch(machine, start)),
+            oracle: oracle_of(machine, epoch, Remember::Digests)?,
             written: vec![(epoch, machine.kernel().output_written().to_vec())],
             early: None,
             journals: Default::default(),
-        };
-        golden.record(machine, epoch);
-        golden
+        })
     }
 
     /// Takes in what was written and what has left since the last time.
@@ -158,15 +192,10 @@ impl Golden {
         }
     }
 
-    /// Remembers the state at the end of an epoch: now.
+    /// An epoch has just ended.
     pub fn record<D: Design>(&mut self, machine: &mut Machine<D>, epoch: u64) {
-        if let Some(causal) = &mut self.causal {
-            return causal.follow(machine);
-        }
-        let digest = machine
-            .hardware
-            .coherent_digest(&machine.design, &self.range);
-        self.epochs.push((epoch, digest));
+        show(&mut *self.oracle, machine);
+        self.oracle.epoch_ended(&witness(machine), epoch);
     }
 
     /// The addresses that digests are over.
@@ -176,28 +205,7 @@ impl Golden {
 
     /// What memory was at the end of an epoch, if that is known.
     pub fn digest(&self, epoch: u64) -> Option<Digest> {
-        if let Some(causal) = &self.causal {
-            return causal.digest(epoch);
-        }
-        self.epochs
-            .iter()
-            .rev()
-            .find(|(known, _)| *known == epoch)
-            .map(|(_, digest)| *digest)
-    }
-
-    /// The newest epoch with this digest.
-    fn epoch(&self, digest: Digest) -> Option<u64> {
-        self.epochs
-            .iter()
-            .rev()
-            .find(|(_, known)| *known == digest)
-            .map(|(epoch, _)| *epoch)
-    }
-
-    /// The newest epoch.
-    pub fn newest(&self) -> u64 {
-        self.epochs.last().map_or(0, |(epoch, _)| *epoch)
+        self.oracle.memory(epoch)
     }
 }
 
@@ -210,6 +218,8 @@ pub struct CutOptions {
     pub recovery_steps: u64,
     /// Hand the recovered image out, for resuming.
     pub keep_image: bool,
+    /// A check that is left out.
+    pub blind: Option<Blind>,
 }
 
 /// A cut, judged.
@@ -246,15 +256,9 @@ pub fn cut<D: Design>(
 ) -> Judged {
     let bug = machine.planted_bug();
     // What was seen is known from the bytes' own stamps; that the design announced more counts as well.
-    let announced = match D::PROMISE {
-        Promise::EpochPrefix | Promise::CausalCut => machine.design.announced_epoch(),
-        Promise::Nothing => 0,
-    };
-    let announced = [announced, machine.outside.seen_epoch];
+    let (announced, seen) = (machine.design.announced_epoch(), machine.outside.seen_epoch);
     golden.follow_output(machine);
-    if let Some(causal) = &mut golden.causal {
-        causal.follow(machine);
-    }
+    show(&mut *golden.oracle, machine);
     let clock = RecoveryClock::new(&machine.hardware.specification, machine.layout.protected());
     let lost = machine.power_off(at, options.tear_seed);
     let memory = &mut machine.hardware.memory;
@@ -266,10 +270,15 @@ pub fn cut<D: Design>(
     let recovery = surviving.cost();
     let (journal, behind) = surviving.into_parts();
     let digest = memory.arena.digest().expect("the verifier keeps a digest");
-    let mut judged = judge::<D>(golden, recovered, digest, announced, machine.blind);
-    if D::PROMISE == Promise::Nothing && judged.verdict != Verdict::Verified {
-        judged.verdict = Verdict::Lost;
-    }
+    let evidence = Evidence {
+        recovered: &recovered,
+        image: &memory.arena,
+        memory: digest,
+        announced,
+        seen,
+        early: golden.early.as_deref(),
+    };
+    let mut judged = judge(&*golden.oracle, &evidence, options.blind);
     judged.writes_in_flight = lost.writes_in_flight;
     judged.writes_lost = lost.writes_lost;
     judged.recovery_steps = steps;
@@ -279,7 +288,7 @@ pub fn cut<D: Design>(
     }
     let mut journals = [journal.undo(&mut memory.arena), second_journal];
 
-    let converges = machine.blind == Some(Blind::Convergence);
+    let converges = options.blind == Some(Blind::Convergence);
     if judged.verdict == Verdict::Verified && options.recovery_steps > 0 && !converges {
         let expected = (judged.recovered_epoch, digest);
         for step in chosen_steps(steps, options.recovery_steps, options.tear_seed) {
@@ -290,7 +299,7 @@ pub fn cut<D: Design>(
                 &mut journals,
                 step,
                 Tear::new(seed),
-                bug,
+                (&*golden.oracle, bug),
                 expected,
             ) {
                 judged.verdict = Verdict::NotConverged;
@@ -326,77 +335,40 @@ fn misnamed(
     })
 }
 
-fn judge<D: Design>(
-    golden: &Golden,
-    recovered: Result<Recovered, Interrupted>,
-    digest: Digest,
-    [announced, seen]: [u64; 2],
-    blind: Option<Blind>,
-) -> Judged {
-    let looks = |check: Blind| blind != Some(check);
-    let (verdict, recovered_epoch, judged_by_epoch, message) = match recovered {
-        Err(_) if !looks(Blind::Refusal) => (Verdict::Verified, None, golden.newest(), None),
-        Err(error) => (
-            Verdict::RecoveryFailed,
-            None,
-            golden.newest(),
-            Some(error.to_string()),
-        ),
-        Ok(recovered) => {
-            let epoch = match D::PROMISE {
-                Promise::EpochPrefix | Promise::CausalCut => Some(recovered.epoch),
-                // Nothing says which epoch this should be; any will do.
-                Promise::Nothing => golden.epoch(digest),
+/// The verdict on a breach, and the check that finds it.
+fn verdict_on(fault: Fault) -> (Verdict, Blind) {
+    match fault {
+        Fault::Refused => (Verdict::RecoveryFailed, Blind::Refusal),
+        Fault::Causality => (Verdict::CausalityBroken, Blind::Causality),
+        Fault::Age => (Verdict::OlderThanAnnounced, Blind::Age),
+        Fault::Stamps => (Verdict::ReleasedEarly, Blind::Stamps),
+        Fault::Memory => (Verdict::MemoryDiffers, Blind::Digest),
+    }
+}
+
+/// What the oracle says, by the gravest breach that is looked at.
+fn judge(oracle: &dyn Oracle, evidence: &Evidence, blind: Option<Blind>) -> Judged {
+    let judgement = oracle.judge(evidence);
+    let epoch = judgement.epoch;
+    let mut breaches = judgement.breaches.into_iter();
+    let breach = breaches.find(|breach| blind != Some(verdict_on(breach.fault).1));
+    let (verdict, judged_by_epoch, message) = match breach {
+        None => {
+            let judged_by_epoch = epoch.unwrap_or(oracle.newest());
+            (Verdict::Verified, judged_by_epoch, None)
+        }
+        Some(breach) => {
+            let verdict = if oracle.binds() {
+                verdict_on(breach.fault).0
+            } else {
+                Verdict::Lost
             };
-            let broken = golden.causal.as_ref().and_then(Causal::broken);
-            match epoch {
-                Some(epoch) if broken.is_some() && looks(Blind::Causality) => (
-                    Verdict::CausalityBroken,
-                    Some(epoch),
-                    epoch,
-                    broken.map(ToOwned::to_owned),
-                ),
-                Some(epoch) if epoch < announced.max(seen) && looks(Blind::Age) => (
-                    Verdict::OlderThanAnnounced,
-                    Some(epoch),
-                    announced.max(seen),
-                    Some(if epoch < seen {
-                        format!(
-                            "recovered epoch {epoch}, but the outside has seen output of epoch {seen}"
-                        )
-                    } else {
-                        format!("recovered epoch {epoch}, but epoch {announced} was announced")
-                    }),
-                ),
-                Some(epoch) if golden.early.is_some() && looks(Blind::Stamps) => (
-                    Verdict::ReleasedEarly,
-                    Some(epoch),
-                    epoch,
-                    golden.early.clone(),
-                ),
-                Some(epoch) if golden.digest(epoch) == Some(digest) || !looks(Blind::Digest) => {
-                    (Verdict::Verified, Some(epoch), epoch, None)
-                }
-                Some(epoch) => (
-                    Verdict::MemoryDiffers,
-                    Some(epoch),
-                    epoch,
-                    Some(format!(
-                        "memory is not as it was at the end of epoch {epoch}"
-                    )),
-                ),
-                None => (
-                    Verdict::MemoryDiffers,
-                    None,
-                    golden.newest(),
-                    Some("memory is not as it was at the end of any epoch".into()),
-                ),
-            }
+            (verdict, breach.judged_by_epoch, Some(breach.message))
         }
     };
     Judged {
         verdict,
-        recovered_epoch,
+        recovered_epoch: epoch,
         judged_by_epoch,
         message,
         cost: CutCost::default(),
@@ -429,7 +401,7 @@ fn recover_twice<D: Design>(
     journals: &mut [Journal; 2],
     step: u64,
     tear: Tear,
-    bug: Option<&'static str>,
+    (oracle, bug): (&dyn Oracle, Option<&'static str>),
     (epoch, digest): (Option<u64>, Digest),
 ) -> Result<(), String> {
     let [first, second] = std::mem::take(journals);
@@ -446,13 +418,11 @@ fn recover_twice<D: Design>(
     let same = arena.digest() == Some(digest);
     let result = match recovered {
         Err(error) => Err(format!("cut again at recovery step {step}: {error}")),
-        Ok(recovered) if D::PROMISE != Promise::Nothing && Some(recovered.epoch) != epoch => {
-            Err(format!(
-                "cut again at recovery step {step}: recovered epoch {} in place of {}",
-                recovered.epoch,
-                epoch.unwrap_or_default()
-            ))
-        }
+        Ok(recovered) if !oracle.converged(epoch, &recovered) => Err(format!(
+            "cut again at recovery step {step}: recovered epoch {} in place of {}",
+            recovered.epoch,
+            epoch.unwrap_or_default()
+        )),
         Ok(_) if !same => Err(format!("cut again at recovery step {step}: memory differs")),
         Ok(_) => Ok(()),
     };
@@ -485,17 +455,6 @@ pub struct FirstDifference {
 /// How many wrong lines are searched for one with a symbol.
 const NAMED_LINES: usize = 256;
 
-/// A whole copy of memory as the program sees it.
-pub fn coherent_image<D: Design>(machine: &Machine<D>) -> std::io::Result<Arena> {
-    let mut image = machine.hardware.memory.arena.duplicate()?;
-    machine
-        .hardware
-        .newer_lines(&machine.design, &mut |line, newest| {
-            image.write(line * LINE_BYTES as u64, &newest.0);
-        });
-    Ok(image)
-}
-
 /// Cuts the power, recovers, and returns what came back; the machine is as before.
 pub fn recovered_image<D: Design>(
     machine: &mut Machine<D>,
@@ -512,10 +471,7 @@ pub fn recovered_image<D: Design>(
     journal.undo(&mut memory.arena);
     memory.power_back(&lost);
     recovered.map_err(|error| Error::Defect(error.to_string()))?;
-    let memory = copy.map_err(|source| Error::Host {
-        what: "copying an image".into(),
-        source,
-    })?;
+    let memory = copy.map_err(copying)?;
     Ok(Image { memory, behind })
 }
 
@@ -533,38 +489,15 @@ pub fn image_of_epoch<D: Design>(
     epoch: u64,
     until: Cycles,
 ) -> Result<Arena, Error> {
-    let host = |source| Error::Host {
-        what: "copying an image".into(),
-        source,
-    };
-    let start = coherent_image(machine).map_err(host)?;
-    let first = machine.design.executing_epoch();
-    if D::PROMISE == Promise::CausalCut {
-        let mut causal = Causal::watch(machine, Digest::default());
-        causal.keep_image(epoch, start);
-        while let Pause::EpochEnded(_) = machine.run(until)? {
-            causal.follow(machine);
-        }
-        causal.follow(machine);
-        return causal
-            .into_image()
-            .ok_or_else(|| Error::Defect("the image was given up".into()));
+    let state = machine.design.executing_epoch().saturating_sub(1);
+    let mut oracle = oracle_of(machine, state, Remember::Image(epoch))?;
+    while let Pause::EpochEnded(ended) = machine.run(until)? {
+        show(&mut *oracle, machine);
+        oracle.epoch_ended(&witness(machine), ended);
     }
-    let mut expected = (epoch < first).then_some(start);
-    loop {
-        match machine.run(until)? {
-            Pause::EpochEnded(ended) if ended == epoch => {
-                expected = Some(coherent_image(machine).map_err(host)?);
-            }
-            Pause::EpochEnded(_) => {}
-            Pause::Time | Pause::Finished => break,
-        }
-    }
-    // An epoch that had not ended: what was seen outside was as of now.
-    match expected {
-        Some(expected) => Ok(expected),
-        None => coherent_image(machine).map_err(host),
-    }
+    show(&mut *oracle, machine);
+    // Of an epoch that had not ended, what was seen outside was as of now.
+    oracle.into_image(&witness(machine)).map_err(copying)
 }
 
 /// Cuts and recovers as [`cut`] does, and compares byte by byte with the image of an epoch.
@@ -577,7 +510,7 @@ pub fn first_difference<D: Design>(
 ) -> Option<FirstDifference> {
     let bug = machine.planted_bug();
     let range = machine.layout.protected();
-    let newest = coherent_image(machine).ok()?;
+    let newest = witness(machine).image().ok()?;
     let lost = machine.power_off(at, tear_seed);
     let memory = &mut machine.hardware.memory;
     let mut surviving = Surviving::new(&mut memory.arena);

@@ -71,7 +71,7 @@ impl Cutter<'_> {
             progress: &progress,
         };
         let mut machine = lives.first::<D>()?;
-        let mut golden = Golden::watch(&mut machine, 0);
+        let mut golden = Golden::watch(&mut machine, 0)?;
         let mut follower = if self.request.replica {
             Some(Follower::start(self.prepared, &machine, golden.range())?)
         } else {
@@ -160,6 +160,7 @@ impl Cutter<'_> {
             tear_seed,
             recovery_steps: lives.recovery_steps,
             keep_image: generations > 0,
+            blind: self.prepared.blind,
         };
         let phase = machine.design.phase();
         let location = symbol_of(machine, machine.location().0);
@@ -274,7 +275,7 @@ impl Cutter<'_> {
             let as_it_was = golden.digest(epoch) == Some(digest);
             (!as_it_was).then(|| format!("holds memory that is not as at the end of epoch {epoch}"))
         });
-        let wrong = wrong.filter(|_| lives.prepared.workload.blind != Some(Blind::Replica));
+        let wrong = wrong.filter(|_| lives.prepared.blind != Some(Blind::Replica));
         if let (Some(wrong), Verdict::Verified) = (wrong, result.verdict) {
             result.verdict = Verdict::ReplicaDiffers;
             result.message = Some(format!("the replica {wrong}"));

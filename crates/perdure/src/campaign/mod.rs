@@ -113,7 +113,7 @@ pub fn run<D: Design>(
     let first_failure = first_failure.into_inner();
     results.retain(|(index, _)| *index <= first_failure);
     let mut results: Vec<CutResult> = results.into_iter().map(|(_, result)| result).collect();
-    let blind = prepared.workload.blind;
+    let blind = prepared.blind;
     if !deterministic && blind != Some(Blind::Determinism) {
         return Err(Error::Defect(
             "two runs of the same program ended in different states".into(),

@@ -7,8 +7,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use perdure_designs::Design;
 use perdure_designs::layout::Layout;
-use perdure_designs::{Design, Promise};
 use perdure_hardware::arena::Arena;
 use perdure_hardware::hierarchy::Hardware;
 use perdure_hardware::line::LINE_BYTES;
@@ -22,7 +22,7 @@ use super::{Engine, HartState, Machine};
 use crate::configuration::{Configuration, Counted};
 use crate::context::{HartContext, MachineRecord, RECORD_BYTES, SavedAt};
 use crate::error::Error;
-use crate::mistakes::{Blind, Mistake};
+use crate::mistakes::Mistake;
 use crate::outside::Outside;
 use crate::port::BootPort;
 use crate::progress::Unpersisted;
@@ -42,8 +42,6 @@ pub struct Workload {
     pub watch: Option<Watched>,
     /// A mistake to plant in the machine.
     pub mistake: Option<Mistake>,
-    /// A check that the judge leaves out.
-    pub blind: Option<Blind>,
 }
 
 /// What a machine is put together from.
@@ -130,7 +128,6 @@ impl<D: Design> Machine<D> {
         };
         let stop_after = workload.stop_after;
         let mut machine = Self::assemble(configuration, parts, 0, stop_after, engine, bug)?;
-        machine.blind = workload.blind;
         machine.mistake = (workload.mistake).filter(|mistake| !mistake.strikes_only_resumed());
         if machine.mistake == Some(Mistake::Drifts) {
             static RUNS: AtomicU64 = AtomicU64::new(0);
@@ -157,8 +154,9 @@ impl<D: Design> Machine<D> {
         bug: Option<&'static str>,
     ) -> Result<Self, Error> {
         let parameters = configuration.parameters::<D>()?;
-        let design = D::start(&parameters, &parts.layout, &mut parts.hardware, epoch, bug)
+        let mut design = D::start(&parameters, &parts.layout, &mut parts.hardware, epoch, bug)
             .map_err(|problem| Error::Configuration(problem.to_string()))?;
+        let by_group = design.groups().is_some();
         // Recovered harts have a past, and the machine's time goes on from the longest one.
         let start = parts.start;
         for (core, context) in parts.hardware.cores.iter_mut().zip(&parts.contexts) {
@@ -199,8 +197,7 @@ impl<D: Design> Machine<D> {
             epoch_began: start,
             epoch_due: None,
             lengths: Lengths::new(&configuration.epoch, Burst::default())?,
-            counts_all: configuration.epoch.counted == Counted::All
-                && D::PROMISE != Promise::CausalCut,
+            counts_all: configuration.epoch.counted == Counted::All && !by_group,
             watch: Watch::default(),
             saved_image: parts.saved_image,
             saved_contexts: parts.saved_contexts,
@@ -224,7 +221,6 @@ impl<D: Design> Machine<D> {
             unpersisted: Unpersisted::default(),
             bug,
             mistake: None,
-            blind: None,
         };
         machine.next_deadline_ns = machine.kernel.next_deadline_ns();
         Ok(machine)

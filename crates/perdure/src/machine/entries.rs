@@ -117,8 +117,7 @@ impl<D: Design> Machine<D> {
             self.meter.threads = self.kernel.threads_of_programs();
             self.look_at_region(self.clock(hart));
         }
-        if D::PROMISE == perdure_designs::Promise::Nothing {
-            // Nothing holds output back.
+        if !D::HOLDS_OUTPUT {
             let epoch = self.design.executing_epoch();
             self.kernel.seal(epoch);
             self.let_out(epoch, Mistake::GarblesOutput);

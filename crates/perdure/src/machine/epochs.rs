@@ -4,7 +4,7 @@
 //! Always true here: an epoch ends between two instructions, and every context and the kernel's state as
 //! of that moment are stored before the design takes over.
 
-use perdure_designs::{Design, END_EPOCH, Promise, Urgency};
+use perdure_designs::{Design, END_EPOCH, Urgency};
 use perdure_hardware::line::LINE_BYTES;
 use perdure_hardware::time::Cycles;
 use perdure_linux::Machine as _;
@@ -56,9 +56,7 @@ impl<D: Design> Machine<D> {
 
     /// Holds what the design says of its epochs against what it said before.
     pub(crate) fn check_epochs(&mut self) {
-        // Who promises nothing lets everything out at once.
-        let promises = D::PROMISE != Promise::Nothing;
-        if !promises || !self.hardware.enforces_contract() {
+        if !D::HOLDS_OUTPUT || !self.hardware.enforces_contract() {
             return;
         }
         let announced = self.design.announced_epoch();

@@ -18,7 +18,7 @@ use perdure_riscv::{Exit, fast};
 
 use crate::configuration::Configuration;
 use crate::context::HartContext;
-use crate::mistakes::{Blind, Mistake};
+use crate::mistakes::Mistake;
 use crate::outside::Outside;
 use crate::port::FetchHint;
 use crate::progress::{Progress, Unpersisted};
@@ -152,7 +152,6 @@ pub struct Machine<D: Design> {
     pub(crate) unpersisted: Unpersisted,
     bug: Option<&'static str>,
     pub(crate) mistake: Option<Mistake>,
-    pub(crate) blind: Option<Blind>,
 }
 
 impl<D: Design> Machine<D> {

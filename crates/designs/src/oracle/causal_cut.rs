@@ -1,5 +1,5 @@
-//! The oracle of a causal cut: what memory was at the end of every epoch, when each sharing group has
-//! its own.
+//! *Causal cut*: each sharing group stands at the end of one of its epochs, and nothing that is part of the
+//! cut follows, in program order or in the order of coherence, from something that is not.
 //!
 //! It follows the run by its trace (`perdure_hardware::trace`) and by nothing that the design says:
 //! which sharing group is in which epoch follows from the advances, and the *version* of a line is the
@@ -17,13 +17,16 @@
 //! last bytes in that version differ from those before.
 
 use std::collections::{BTreeMap, HashMap};
+use std::io;
 
-use perdure_designs::Design;
 use perdure_hardware::arena::{Arena, Digest};
 use perdure_hardware::line::{LINE_BYTES, Line, LineNumber};
 use perdure_hardware::trace::Traced;
 
-use crate::machine::Machine;
+use super::{
+    Beginning, Breach, Evidence, Fault, Judgement, Oracle, Remember, Witness, breaches_of, refused,
+    wrong_memory,
+};
 
 /// The newest version of a line.
 #[derive(Debug)]
@@ -35,7 +38,7 @@ struct Newest {
 
 /// The oracle.
 #[derive(Debug)]
-pub struct Causal {
+pub struct CausalCut {
     groups: Vec<u64>,
     /// For each sharing group, the version that it got and has not caught up with.
     behind: Vec<Option<u64>>,
@@ -52,64 +55,23 @@ pub struct Causal {
     image: Option<(u64, Arena)>,
 }
 
-impl Causal {
-    /// From the machine's state now, which is that of the epoch before its sharing groups'.
-    pub fn watch<D: Design>(machine: &mut Machine<D>, start: Digest) -> Self {
-        machine.hardware.trace = Some(Vec::new());
-        let first = machine.design.executing_epoch();
-        Self {
-            groups: vec![first; machine.hardware.groups.len()],
-            behind: vec![None; machine.hardware.groups.len()],
+impl CausalCut {
+    /// From now on; what a sharing group does next is of the epoch that executes.
+    pub fn begin(run: &Witness, beginning: Beginning, remember: Remember) -> io::Result<Self> {
+        let image = match remember {
+            Remember::Digests => None,
+            Remember::Image(epoch) => Some((epoch, run.image()?)),
+        };
+        Ok(Self {
+            groups: vec![beginning.executing; beginning.groups],
+            behind: vec![None; beginning.groups],
             lines: HashMap::new(),
             open: BTreeMap::new(),
             changes: BTreeMap::new(),
-            start,
+            start: run.hardware.memory.arena.digest().unwrap_or_default(),
             broken: None,
-            image: None,
-        }
-    }
-
-    /// From now on, keeps a copy of memory as of the end of an epoch.
-    pub fn keep_image(&mut self, epoch: u64, memory: Arena) {
-        self.image = Some((epoch, memory));
-    }
-
-    /// That copy.
-    pub fn into_image(self) -> Option<Arena> {
-        self.image.map(|(_, image)| image)
-    }
-
-    /// What was wrong with the order so far.
-    pub fn broken(&self) -> Option<&str> {
-        self.broken.as_deref()
-    }
-
-    /// The digest of memory at the end of an epoch that every sharing group has left.
-    pub fn digest(&self, epoch: u64) -> Option<Digest> {
-        let left = self.groups.iter().all(|&current| current > epoch);
-        left.then(|| {
-            let sum = self.changes.range(..=epoch).map(|(_, change)| change.0);
-            Digest(sum.fold(self.start.0, u128::wrapping_add))
+            image,
         })
-    }
-
-    /// Takes in what has happened since the last time.
-    pub fn follow<D: Design>(&mut self, machine: &mut Machine<D>) {
-        let trace = machine.hardware.trace.as_mut().map(std::mem::take);
-        for event in trace.into_iter().flatten() {
-            self.take(event);
-        }
-        // What all sharing groups have left cannot change any more.
-        let oldest = self.groups.iter().copied().min().unwrap_or(0);
-        let newer = self.open.split_off(&oldest);
-        for (epoch, lines) in std::mem::replace(&mut self.open, newer) {
-            for line in lines {
-                if self.lines.get(&line).is_some_and(|one| one.epoch == epoch) {
-                    let last = machine.hardware.peek(&machine.design, line);
-                    self.close(line, &last);
-                }
-            }
-        }
     }
 
     fn take(&mut self, event: Traced) {
@@ -183,5 +145,65 @@ impl Causal {
 
     fn breaks(&mut self, what: String) {
         self.broken.get_or_insert(what);
+    }
+}
+
+impl Oracle for CausalCut {
+    fn wants_trace(&self) -> bool {
+        true
+    }
+
+    fn follow(&mut self, run: &Witness, events: Vec<Traced>) {
+        for event in events {
+            self.take(event);
+        }
+        // What all sharing groups have left cannot change any more.
+        let oldest = self.groups.iter().copied().min().unwrap_or(0);
+        let newer = self.open.split_off(&oldest);
+        for (epoch, lines) in std::mem::replace(&mut self.open, newer) {
+            for line in lines {
+                if self.lines.get(&line).is_some_and(|one| one.epoch == epoch) {
+                    self.close(line, &run.line(line));
+                }
+            }
+        }
+    }
+
+    fn judge(&self, evidence: &Evidence) -> Judgement {
+        let epoch = match evidence.recovered {
+            Ok(recovered) => recovered.epoch,
+            Err(why) => return refused(why, self.newest()),
+        };
+        let broken = self.broken.as_ref().map(|broken| Breach {
+            fault: Fault::Causality,
+            judged_by_epoch: epoch,
+            message: broken.clone(),
+        });
+        let mut breaches = Vec::from_iter(broken);
+        breaches.extend(breaches_of(epoch, evidence, evidence.announced));
+        breaches.extend(wrong_memory(epoch, self.memory(epoch), evidence.memory));
+        Judgement {
+            epoch: Some(epoch),
+            breaches,
+        }
+    }
+
+    /// Of memory at the end of an epoch that every sharing group has left.
+    fn memory(&self, epoch: u64) -> Option<Digest> {
+        let left = self.groups.iter().all(|&current| current > epoch);
+        left.then(|| {
+            let sum = self.changes.range(..=epoch).map(|(_, change)| change.0);
+            Digest(sum.fold(self.start.0, u128::wrapping_add))
+        })
+    }
+
+    fn newest(&self) -> u64 {
+        let oldest = self.groups.iter().copied().min().unwrap_or(0);
+        oldest.saturating_sub(1)
+    }
+
+    fn into_image(self: Box<Self>, run: &Witness) -> io::Result<Arena> {
+        self.image
+            .map_or_else(|| run.image(), |(_, image)| Ok(image))
     }
 }
