@@ -1,5 +1,11 @@
 //! Crash-consistency designs, one module each: policy, byte formats in NVM, recovery, promise and
 //! planted bugs. To add one, see `docs/add-a-design.md`; it is registered by one line below.
+#![warn(
+    clippy::cast_lossless,
+    clippy::cast_possible_wrap,
+    clippy::cast_precision_loss,
+    clippy::cast_sign_loss
+)]
 
 pub mod bytes;
 pub mod design;

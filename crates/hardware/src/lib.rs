@@ -12,6 +12,12 @@
 //! | controller queues, link | nothing |
 //! | a write between its start and its end at the media | any of its 8-byte words |
 //! | the NVM array | everything |
+#![warn(
+    clippy::cast_lossless,
+    clippy::cast_possible_wrap,
+    clippy::cast_precision_loss,
+    clippy::cast_sign_loss
+)]
 
 pub mod arena;
 pub mod bank;

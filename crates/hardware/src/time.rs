@@ -13,12 +13,18 @@ pub struct Clock {
 
 impl Clock {
     /// Nanoseconds to cycles, rounded up: hardware waits for the next edge.
+    #[expect(
+        clippy::cast_precision_loss,
+        clippy::cast_sign_loss,
+        reason = "megahertz and durations are far below 2^53, and none is negative"
+    )]
     pub fn cycles(self, nanoseconds: f64) -> Cycles {
         // A hair below the next integer is floating-point noise, not another cycle.
         (nanoseconds * self.frequency_mhz as f64 / 1000.0 - 1e-9).ceil() as Cycles
     }
 
     /// Cycles to nanoseconds.
+    #[expect(clippy::cast_precision_loss, reason = "2^53 cycles are weeks")]
     pub fn nanoseconds(self, cycles: Cycles) -> f64 {
         cycles as f64 * 1000.0 / self.frequency_mhz as f64
     }

@@ -60,6 +60,7 @@
 //!   programs then copy.
 //! - Only what lies below the working directory or another mount is released; `/tmp` and changes
 //!   to the sysroot stay inside.
+#![warn(clippy::cast_lossless, clippy::cast_precision_loss)]
 #![forbid(unsafe_code)]
 
 mod address_space;

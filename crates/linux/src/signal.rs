@@ -234,7 +234,7 @@ impl SignalInfo {
             bytes[at..at + 4].copy_from_slice(&(value as u32).to_le_bytes());
         };
         half(0, u64::from(self.signal));
-        half(8, self.code as u32 as u64);
+        half(8, u64::from(self.code.cast_unsigned()));
         let [first, second] = self.words;
         let fault = matches!(self.signal, SIGILL | SIGTRAP | SIGBUS | SIGSEGV | 8);
         match self.code {

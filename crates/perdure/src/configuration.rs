@@ -227,7 +227,7 @@ fn put(table: &mut Table, key: &str, value: Value, source: &str) -> Result<(), E
         ));
     };
     let value = match (&*slot, value) {
-        (Value::Float(_), Value::Integer(number)) => Value::Float(number as f64),
+        (Value::Float(_), value @ Value::Integer(_)) => number(&value).map_or(value, Value::Float),
         (_, value) => value,
     };
     if !slot.same_type(&value) {
@@ -649,6 +649,10 @@ fn check_ranges(table: &Table) -> Result<(), Error> {
     Ok(())
 }
 
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "ranges end far below 2^53, and what is beyond stays beyond"
+)]
 fn number(value: &Value) -> Option<f64> {
     match value {
         Value::Integer(number) => Some(*number as f64),
@@ -719,6 +723,7 @@ mod tests {
         );
     }
 
+    #[expect(clippy::cast_precision_loss, reason = "small numbers")]
     #[test]
     fn every_number_has_a_range_that_every_preset_keeps() {
         let ranges = ranges();

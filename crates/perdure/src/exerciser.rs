@@ -145,7 +145,7 @@ impl Code {
 
     fn immediate(&mut self, opcode: u32, funct3: u32, rd: u32, rs1: u32, value: i32) {
         self.0
-            .push((value as u32) << 20 | rs1 << 15 | funct3 << 12 | rd << 7 | opcode);
+            .push(value.cast_unsigned() << 20 | rs1 << 15 | funct3 << 12 | rd << 7 | opcode);
     }
 
     fn addi(&mut self, rd: u32, rs1: u32, value: i32) {
@@ -177,7 +177,7 @@ impl Code {
 
     /// A branch by so many instructions.
     fn branch(&mut self, funct3: u32, rs1: u32, rs2: u32, instructions: i32) {
-        let o = (instructions * 4) as u32;
+        let o = (instructions * 4).cast_unsigned();
         self.0.push(
             (o >> 12 & 1) << 31
                 | (o >> 5 & 63) << 25
@@ -199,7 +199,7 @@ impl Code {
     fn patch(&mut self, at: i32, funct3: u32, rs1: u32, rs2: u32, to: i32) {
         let mut patch = Self::default();
         patch.branch(funct3, rs1, rs2, to - at);
-        self.0[at as usize] = patch.0[0];
+        self.0[at.cast_unsigned() as usize] = patch.0[0];
     }
 
     /// AMOADD.D without a result.
@@ -218,6 +218,10 @@ impl Code {
         self.addi(SP, SP, 16);
     }
 
+    #[expect(
+        clippy::cast_possible_wrap,
+        reason = "a program of some hundred instructions"
+    )]
     fn here(&self) -> i32 {
         self.0.len() as i32
     }
@@ -336,7 +340,7 @@ fn build_threads(numbers: Numbers) -> Vec<u8> {
     code.register(ADD, T0, PLACE, BASE);
     code.add_atomically(T0, STATE);
     code.immediate(0x13, 7, T0, PLACE, -64);
-    code.slli(T0, T0, threads.trailing_zeros() as i32);
+    code.slli(T0, T0, threads.trailing_zeros().cast_signed());
     code.register(ADD, T0, T0, PRIVATE);
     code.immediate(0x03, 3, T1, T0, 0);
     code.register(ADD, T1, T1, STATE);

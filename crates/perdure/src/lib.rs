@@ -3,6 +3,12 @@
 //!
 //! Reading order: [`configuration`], [`port`], [`machine`], [`context`], [`outside`], [`verify`],
 //! [`lives`], [`campaign`], [`api`].
+#![warn(
+    clippy::cast_lossless,
+    clippy::cast_possible_wrap,
+    clippy::cast_precision_loss,
+    clippy::cast_sign_loss
+)]
 
 pub mod api;
 pub mod campaign;

@@ -40,6 +40,7 @@ pub fn state_hash<D: Design>(machine: &Machine<D>) -> String {
 }
 
 /// Everything about a finished run.
+#[expect(clippy::cast_precision_loss, reason = "a rate, for people")]
 pub fn run_result<D: Design>(
     machine: &Machine<D>,
     prepared: &Prepared,

@@ -8,6 +8,13 @@
 //! progress reaches Python in the thread that asked for the work, and Ctrl-C is
 //! seen (`CPython` runs signal handlers in its main thread only) however many
 //! threads the core has started.
+#![warn(
+    clippy::cast_lossless,
+    clippy::cast_possible_truncation,
+    clippy::cast_possible_wrap,
+    clippy::cast_precision_loss,
+    clippy::cast_sign_loss
+)]
 
 mod task;
 

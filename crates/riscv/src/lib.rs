@@ -26,6 +26,7 @@
 //! `store` only where these decline. Made of straight code and inlined, they keep the handlers of
 //! loads and stores free of stack frames; the slow paths behind `load` and `store` should be
 //! `#[cold]` and `#[inline(never)]`. `limit` and `fetch_again` are called once for each block.
+#![warn(clippy::cast_lossless)]
 
 mod compressed;
 mod control;

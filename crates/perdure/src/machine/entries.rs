@@ -204,6 +204,10 @@ impl<D: Design> Machine<D> {
     /// When the first sleeper is due, if every hart is idle, in the machine's time and in the virtual
     /// one; the end of time if something else will let a hart go on. Where nothing ever will, that is
     /// an error: then there is no instruction, either, at which a run could be stopped.
+    #[expect(
+        clippy::cast_precision_loss,
+        reason = "beyond 104 days, a nanosecond does not matter"
+    )]
     pub(super) fn idle_until(&self) -> Result<(Cycles, u64), Error> {
         let under_way = self.epoch_due.is_some() || self.ended.is_some();
         if under_way || self.harts.iter().any(|hart| hart.context.running.is_some()) {

@@ -214,7 +214,7 @@ impl Snapshots {
                 let written = if content.iter().any(|&byte| byte != 0) {
                     out.write_all(&content)
                 } else {
-                    out.seek_relative(PAGE_BYTES as i64)
+                    out.seek_relative(PAGE_BYTES.cast_signed())
                 };
                 written.map_err(host)?;
             }

@@ -105,7 +105,7 @@ impl Kind {
             Self::Unsigned(_) => json!(number),
             Self::Signed(size) => {
                 let shift = 64 - 8 * size as u32;
-                json!((number << shift) as i64 >> shift)
+                json!((number << shift).cast_signed() >> shift)
             }
             Self::Float(4) => {
                 let value = f32::from_bits(number as u32);

@@ -335,7 +335,7 @@ impl BlockWriter {
         slots: impl ExactSizeIterator<Item = Option<Slot>>,
     ) -> bool {
         let bytes = Self::segment_bytes(self.kind, slots.len());
-        if BLOCK_HEADER + self.body.len() + bytes > (units as u64 * UNIT_BYTES) as usize {
+        if BLOCK_HEADER + self.body.len() + bytes > (u64::from(units) * UNIT_BYTES) as usize {
             return false;
         }
         let word = page << 8 | slots.len() as u64;
