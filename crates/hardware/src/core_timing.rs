@@ -96,9 +96,9 @@ impl CoreTiming {
         wait
     }
 
-    /// An access that was made at `now` has its line at `ready`. A store waits in the store buffer, which
-    /// drains in order, and the core only waits for a free entry: a load that follows takes its bytes
-    /// from the line at once (store-to-load forwarding). For anything else the core waits.
+    /// An access that was made at `now` has its line at `ready`. A store waits in the store buffer,
+    /// which drains in order, and the core only waits for a free entry: a load that follows takes its
+    /// bytes from the line at once (store-to-load forwarding). For anything else the core waits.
     pub fn accessed(
         &mut self,
         kind: AccessKind,
@@ -120,8 +120,8 @@ impl CoreTiming {
         }
     }
 
-    /// Puts a store, or what is ordered like one or by its line alone, into the store buffer. Returns for
-    /// how long the core waited for an entry.
+    /// Puts a store, or what is ordered like one or by its line alone, into the store buffer. Returns
+    /// for how long the core waited for an entry.
     fn buffer(&mut self, order: Order, now: Cycles, ready: Cycles) -> Cycles {
         if ready <= now {
             return 0;

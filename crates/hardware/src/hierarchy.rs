@@ -238,8 +238,8 @@ impl Hardware {
         (slot, ready)
     }
 
-    /// Lets accesses to the line at a virtual address hit an L1D slot from now on: loads, and stores that
-    /// nobody has to be asked about.
+    /// Lets accesses to the line at a virtual address hit an L1D slot from now on: loads, and stores
+    /// that nobody has to be asked about.
     pub fn let_hit<P: Policy + ?Sized>(
         &mut self,
         policy: &P,

@@ -1,8 +1,8 @@
 //! Memory: the bytes of the physical address space, and the modules that have them.
 //!
 //! Always true here:
-//! - The arena holds the newest bytes that the controllers have accepted; what that displaced, and is not
-//!   lost yet should the power fail, stands in each module's [`crate::waiting`].
+//! - The arena holds the newest bytes that the controllers have accepted; what that displaced, and is
+//!   not lost yet should the power fail, stands in each module's [`crate::waiting`].
 //! - The map says which module has an address. No request spans two modules.
 //! - A line's writes become durable in the order of acceptance ([`crate::controller`] says which
 //!   others do).
@@ -225,8 +225,8 @@ impl Memory {
         self.read_row(place, (length, length), Path::Link, now, statistics)
     }
 
-    /// Reads so many bytes of a row, which lie within `span`. Returns when they are where they were asked
-    /// for.
+    /// Reads so many bytes of a row, which lie within `span`. Returns when they are where they were
+    /// asked for.
     #[inline]
     fn read_row(
         &mut self,

@@ -134,8 +134,8 @@ impl Hardware {
         accepted
     }
 
-    /// A clean line may be newer in the DRAM than in the NVM: then it is sent on to where it survives. Or
-    /// it is clean only because its write still waits in the queue, which is volatile.
+    /// A clean line may be newer in the DRAM than in the NVM: then it is sent on to where it survives.
+    /// Or it is clean only because its write still waits in the queue, which is volatile.
     pub(crate) fn send_through(&mut self, persist: &Persist, now: Cycles) -> Cycles {
         if persist.point == Point::Coherence {
             return now;

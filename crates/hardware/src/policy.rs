@@ -4,7 +4,8 @@
 //! A policy gets the hardware to drive: it may read and write memory through the controller, look
 //! at and clean cached lines through the ports, schedule its own wake-ups, and delay whoever
 //! caused the call by answering with a later time. The common case (a hit, and a store whose line
-//! already carries the current version, unless the design sees every store) never gets here, so a policy may be a `dyn Policy`.
+//! already carries the current version, unless the design sees every store) never gets here, so a policy
+//! may be a `dyn Policy`.
 //!
 //! What the substrate leaves to a design: what a version means and who shares one (PiCL has one
 //! version for the whole machine, NVOverlay one for each sharing group, SPMS one for each strand), where
@@ -116,11 +117,12 @@ pub trait Policy {
     /// The version that a store in this sharing group leaves in its line now.
     fn current_version(&self, group: usize) -> Version;
 
-    /// A store found another version, or the design sees every store. Returns when the store may complete.
+    /// A store found another version, or the design sees every store. Returns when the store may
+    /// complete.
     fn store(&mut self, hardware: &mut Hardware, store: &CrossVersionStore, now: Cycles) -> Cycles;
 
-    /// True if [`Policy::store`] must hear of every store, whatever its line's version. None then hits the
-    /// lookaside, which the simulation pays for. Always the same answer.
+    /// True if [`Policy::store`] must hear of every store, whatever its line's version. None then hits
+    /// the lookaside, which the simulation pays for. Always the same answer.
     #[inline(always)]
     fn sees_every_store(&self) -> bool {
         false

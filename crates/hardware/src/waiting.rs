@@ -6,8 +6,8 @@
 //!   here with the bytes that it displaced: queue and array have swapped contents, nothing is stored
 //!   twice, and cutting the power is swapping back.
 //! - Writes of the same bytes become durable in the order in which they stand.
-//! - A write is in flight from `start` to `done`. A cut between the two may tear it at the granularity of
-//!   eight bytes; a cut before `start` loses it.
+//! - A write is in flight from `start` to `done`. A cut between the two may tear it at the granularity
+//!   of eight bytes; a cut before `start` loses it.
 
 use std::collections::VecDeque;
 

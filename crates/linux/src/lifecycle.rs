@@ -248,6 +248,9 @@ impl Kernel {
         if locks::release(&mut self.locks, LockOwner::process(id), None) {
             self.wake_all_file_waiters();
         }
+        if self.spaces[process.space].users == 1 {
+            self.note_left(machine, id, process.space);
+        }
         self.leave_space(machine, process.space);
         self.free_inode_if_unused(process.directory);
         self.leave_terminal(process);

@@ -8,8 +8,9 @@ use std::collections::{BTreeMap, VecDeque};
 
 use serde::{Deserialize, Serialize};
 
+use crate::address_space::Mapping;
 use crate::kernel::Kernel;
-use crate::machine::ThreadId;
+use crate::machine::{Machine, PAGE_BYTES, SpaceId, ThreadId};
 use crate::process::ProcessId;
 use crate::vfs::InodeId;
 
@@ -20,6 +21,9 @@ pub(crate) const SET_MAX: usize = 32000;
 pub(crate) const SEMAPHORES_MAX: usize = 64 << 10;
 /// Objects of each kind.
 pub(crate) const OBJECTS_MAX: usize = 4096;
+/// Bytes of a segment (`shmmax`), and pages of all of them together (`shmall`).
+pub(crate) const SEGMENT_BYTES_MAX: u64 = 1 << 40;
+pub(crate) const SEGMENT_PAGES_MAX: u64 = SEGMENT_BYTES_MAX / PAGE_BYTES;
 /// Bytes of a message, and of a queue.
 pub(crate) const MESSAGE_BYTES_MAX: usize = 8192;
 pub(crate) const QUEUE_BYTES_MAX: usize = 16384;
@@ -178,6 +182,56 @@ impl Kernel {
         let all = &mut self.rare.system_v.segments.all;
         all.retain(|_, segment| segment.inode != inode || !segment.removed);
         all.values().any(|segment| segment.inode == inode)
+    }
+
+    /// A process has attached a segment, if that is what an inode is, or has let go of it. Its mappings
+    /// say how often it is attached.
+    pub(crate) fn note_attached(
+        &mut self,
+        machine: &dyn Machine,
+        process: ProcessId,
+        inode: InodeId,
+        attached: bool,
+    ) {
+        let seconds = self.now_ns(machine) / 1_000_000_000;
+        let mut all = self.rare.system_v.segments.all.values_mut();
+        if let Some(segment) = all.find(|segment| segment.inode == inode) {
+            segment.last = process.0;
+            let time = if attached {
+                &mut segment.attached
+            } else {
+                &mut segment.detached
+            };
+            *time = seconds;
+        }
+    }
+
+    /// A new process has the segments that are attached in its space; its parent attached them.
+    pub(crate) fn note_inherited(
+        &mut self,
+        machine: &dyn Machine,
+        parent: ProcessId,
+        space: SpaceId,
+    ) {
+        for inode in self.segments_in(space) {
+            self.note_attached(machine, parent, inode, true);
+        }
+    }
+
+    /// A process is about to leave a space, in which nobody else lives.
+    pub(crate) fn note_left(&mut self, machine: &dyn Machine, process: ProcessId, space: SpaceId) {
+        for inode in self.segments_in(space) {
+            self.note_attached(machine, process, inode, false);
+        }
+    }
+
+    /// The files that are mapped in a space, if there are segments at all.
+    fn segments_in(&self, space: SpaceId) -> Vec<InodeId> {
+        if self.rare.system_v.segments.all.is_empty() {
+            return Vec::new();
+        }
+        let mappings = self.spaces[space].mappings.values();
+        mappings.filter_map(Mapping::inode).collect()
     }
 
     /// Gives back what an ended process took of semaphores with `SEM_UNDO`.

@@ -1,7 +1,8 @@
-//! Where harts were when they left their epochs, and which epochs have ended without being persisted yet.
+//! Where harts were when they left their epochs, and which epochs have ended without being persisted
+//! yet.
 //!
-//! Always true here: each hart has its own point, the end of the epoch as that hart left it; instructions
-//! are summed over harts, and the cycles are those of the hart that goes back furthest.
+//! Always true here: each hart has its own point, the end of the epoch as that hart left it;
+//! instructions are summed over harts, and the cycles are those of the hart that goes back furthest.
 
 use std::collections::VecDeque;
 

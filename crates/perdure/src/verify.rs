@@ -54,8 +54,8 @@ pub enum Verdict {
     OutputDiffers,
     /// The checker refused what the resumed run left behind.
     CheckFailed,
-    /// The resumed machine holds other memory than was recovered, or does not end as the machine that was
-    /// cut would have, had it gone on.
+    /// The resumed machine holds other memory than was recovered, or does not end as the machine that
+    /// was cut would have, had it gone on.
     ResumeDiffers,
 }
 

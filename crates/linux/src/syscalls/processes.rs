@@ -87,7 +87,10 @@ pub(crate) fn clone_process(call: &mut Call) -> Answer {
         call.machine.charge(FORK_CYCLES);
         call.space
     } else {
-        fork_space(call)
+        let space = fork_space(call);
+        call.kernel
+            .note_inherited(call.machine, call.process, space);
+        space
     };
     let number = call.kernel.take_number(call.process().program);
     let id = ProcessId(number);
@@ -216,12 +219,19 @@ pub(crate) fn execveat(call: &mut Call) -> Answer {
     if arguments.is_empty() {
         arguments.push(Vec::new());
     }
+    let by_descriptor = !path.starts_with('/') && directory as i32 != AT_FDCWD;
     let inode = if path.is_empty() && flags & AT_EMPTY_PATH != 0 {
-        path = format!("/dev/fd/{}", directory as i32);
         call.file(directory)?.inode().ok_or(Errno::EACCES)?
     } else {
         executable(call, directory, &path, flags & AT_SYMLINK_NOFOLLOW == 0)?
     };
+    if by_descriptor {
+        let base = format!("/dev/fd/{}", directory as i32);
+        let below = (!path.is_empty()).then(|| format!("{base}/{path}"));
+        path = below.unwrap_or(base);
+    }
+    // An interpreter could not open a script by a descriptor that is closed when it starts.
+    let is_closed = by_descriptor && call.descriptor(directory)?.close_on_exec;
     let mut launch = Launch {
         file: path.clone(),
         path,
@@ -251,6 +261,9 @@ pub(crate) fn execveat(call: &mut Call) -> Answer {
     call.kernel
         .settle_scripts(call.machine, &mut launch, look_up)
         .map_err(Errno::from)?;
+    if is_closed && launch.file != launch.path {
+        return Err(Errno::ENOENT.into());
+    }
     call.kernel
         .check_image(call.machine, &launch)
         .map_err(Errno::from)?;
@@ -354,6 +367,9 @@ fn become_program(call: &mut Call, launch: &Launch, loaded: Loaded) {
         kernel.unblock(waiter, Some(i64::from(call.process.0)));
     }
     kernel.forget_timers(call.process);
+    if kernel.spaces[old_space].users == 1 {
+        kernel.note_left(call.machine, call.process, old_space);
+    }
     kernel.leave_space(call.machine, old_space);
 }
 

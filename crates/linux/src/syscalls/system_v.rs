@@ -8,11 +8,10 @@ use crate::machine::PAGE_BYTES;
 use crate::page_table::{EXECUTE, READ, WRITE};
 use crate::process::USER_ID;
 use crate::system_v::{
-    Head, MESSAGE_BYTES_MAX, OBJECTS_MAX, Objects, QUEUE_BYTES_MAX, Queue, SEMAPHORES_MAX, SET_MAX,
-    Segment, Set, VALUE_MAX, Waiting,
+    Head, MESSAGE_BYTES_MAX, OBJECTS_MAX, Objects, QUEUE_BYTES_MAX, Queue, SEGMENT_BYTES_MAX,
+    SEGMENT_PAGES_MAX, SEMAPHORES_MAX, SET_MAX, Segment, Set, VALUE_MAX, Waiting,
 };
 use crate::thread::Wait;
-use crate::vfs::content::FILE_BYTES_MAX;
 use crate::vfs::{FileNode, Node};
 
 const E2BIG: Errno = Errno(7);
@@ -114,7 +113,7 @@ pub(crate) fn shmget(call: &mut Call) -> Answer {
         }
         return Ok(u64::from(number));
     }
-    if bytes == 0 || bytes > FILE_BYTES_MAX {
+    if bytes == 0 || bytes > SEGMENT_BYTES_MAX {
         return Err(Errno::EINVAL.into());
     }
     // SHM_HUGETLB: there are no huge pages.
@@ -186,10 +185,8 @@ pub(crate) fn shmat(call: &mut Call) -> Answer {
         purpose: Purpose::Plain,
     };
     call.kernel.map(call.machine, call.space, start, mapping);
-    let (now, process) = (call.seconds(), call.process.0);
-    if let Some(segment) = call.kernel.rare.system_v.segments.get_mut(number) {
-        (segment.attached, segment.last) = (now, process);
-    }
+    call.kernel
+        .note_attached(call.machine, call.process, inode, true);
     Ok(start)
 }
 
@@ -214,11 +211,8 @@ pub(crate) fn shmdt(call: &mut Call) -> Answer {
     let Some(&(inode, _)) = ranges.first() else {
         return Err(Errno::EINVAL.into());
     };
-    let (now, process) = (call.seconds(), call.process.0);
-    let all = &mut call.kernel.rare.system_v.segments.all;
-    if let Some(segment) = all.values_mut().find(|segment| segment.inode == inode) {
-        (segment.detached, segment.last) = (now, process);
-    }
+    call.kernel
+        .note_attached(call.machine, call.process, inode, false);
     for (_, range) in ranges.iter().filter(|(other, _)| *other == inode) {
         call.kernel.unmap(call.machine, call.space, range);
     }
@@ -238,13 +232,12 @@ pub(crate) fn shmctl(call: &mut Call) -> Answer {
     let segments = &call.kernel.rare.system_v.segments;
     if wished == IPC_INFO {
         let mut bytes = Vec::new();
-        let pages = FILE_BYTES_MAX / PAGE_BYTES;
         let limits = [
-            FILE_BYTES_MAX,
+            SEGMENT_BYTES_MAX,
             1,
             OBJECTS_MAX as u64,
             OBJECTS_MAX as u64,
-            pages,
+            SEGMENT_PAGES_MAX,
         ];
         append_words(&mut bytes, &limits);
         append_words(&mut bytes, &[0; 4]);

@@ -556,6 +556,9 @@ pub(crate) fn control(
         }
         // TIOCGETD.
         0x5424 => call.write(address, &0_u32.to_le_bytes())?,
+        // TIOCGLCKTRMIOS: no setting is locked, and TIOCSLCKTRMIOS is a superuser's.
+        0x5456 => call.write(address, &[0; Settings::BYTES])?,
+        0x5457 => return Err(Errno::EPERM.into()),
         _ if master => return control_master(call, id, request, address),
         _ => return Err(Errno::ENOTTY.into()),
     }
@@ -586,6 +589,12 @@ fn control_master(call: &mut Call, id: u32, request: u64, address: u64) -> Answe
             if let Some(terminal) = call.kernel.open.terminals.get_mut(id) {
                 terminal.packets = packets;
             }
+        }
+        // TIOCGPKT.
+        0x8004_5438 => {
+            let terminal = call.kernel.open.terminals.get(id);
+            let packets = terminal.is_some_and(|terminal| terminal.packets);
+            call.write(address, &u32::from(packets).to_le_bytes())?;
         }
         // TIOCGPTPEER: the lock is for names alone.
         0x5441 => {

@@ -93,6 +93,28 @@ static void execution(void)
     dprintf(chain, "#!./script\n");
     close(chain);
     say("exec: a script's script", run((char *[]){"./script2", NULL}) >> 8);
+    // A script that is named by a descriptor, or below one, is told by that name.
+    const int descriptor = 50, folder = 51;
+    for (int closes = 0; closes <= 1; closes++) {
+        dup3(open("script", O_RDONLY), descriptor, closes ? O_CLOEXEC : 0);
+        dup3(open(".", O_RDONLY), folder, closes ? O_CLOEXEC : 0);
+        fflush(stdout);
+        pid_t both[2];
+        for (int below = 0; below <= 1; below++) {
+            both[below] = fork();
+            if (both[below] == 0) {
+                char *const words[] = {"named", "first", NULL};
+                if (below)
+                    syscall(SYS_execveat, folder, "script", words, environ, 0);
+                else
+                    syscall(SYS_execveat, descriptor, "", words, environ, AT_EMPTY_PATH);
+                _exit(errno == ENOENT ? 101 : 102);
+            }
+            say("exec: a script by a descriptor", reap(both[below]) >> 8);
+        }
+    }
+    close(descriptor);
+    close(folder);
     int loop = open("loop", O_WRONLY | O_CREAT | O_TRUNC, 0700);
     dprintf(loop, "#!./loop\n");
     close(loop);

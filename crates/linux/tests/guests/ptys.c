@@ -65,6 +65,21 @@ int main(void)
     CALL(ioctl(master, TCGETA, &old));
     CALL(ioctl(slave, TCGETA, NULL));
 
+    /* Packet mode, and settings that are locked: those are for superusers. */
+    int packets = -1;
+    CALL(ioctl(master, TIOCGPKT, &packets));
+    FACT(packets);
+    CALL(ioctl(master, TIOCPKT, &(int){1}));
+    CALL(ioctl(master, TIOCGPKT, &packets));
+    FACT(packets);
+    CALL(ioctl(master, TIOCPKT, &(int){0}));
+    CALL(ioctl(slave, TIOCGPKT, &packets));
+    struct termios locks;
+    memset(&locks, 1, sizeof locks);
+    CALL(ioctl(slave, TIOCGLCKTRMIOS, &locks));
+    FACT(locks.c_lflag | locks.c_cc[VINTR]);
+    CALL(ioctl(slave, TIOCSLCKTRMIOS, &locks));
+
     /* Nobody is told who did not ask; who asks is the owner, if there is no other. */
     int on = 1, off = 0;
     char byte[8];

@@ -32,13 +32,19 @@ static void memory(void)
     FACT(status.shm_segsz);
     FACT(status.shm_perm.mode & 0777);
     FACT(status.shm_cpid == getpid());
+    FACT(status.shm_lpid == getpid());
+    FACT(status.shm_dtime);
     pid_t child = fork();
     if (child == 0) {
         shmctl(id, IPC_STAT, &status);
         strcpy(here + 4096, "by the child");
-        _exit(status.shm_nattch);
+        _exit(status.shm_nattch + 8 * (status.shm_lpid == getppid()));
     }
     FACT(reap(child));
+    CALL(shmctl(id, IPC_STAT, &status));
+    FACT(status.shm_nattch);
+    FACT(status.shm_lpid == child);
+    FACT(status.shm_dtime >= status.shm_atime);
     FACT(strcmp(again + 4096, "by the child"));
     CALL(shmctl(id, IPC_RMID, NULL));
     CALL(shmdt(again));
@@ -55,6 +61,9 @@ static void memory(void)
     CALL(shmget(0x5045, 100, IPC_CREAT | IPC_EXCL));
     CALL(shmget(0x5045, 200, 0));
     CALL(shmget(IPC_PRIVATE, 0, IPC_CREAT));
+    struct shminfo limits;
+    WORKS(shmctl(0, IPC_INFO, (void *)&limits));
+    CALL(shmget(IPC_PRIVATE, limits.shmmax + 1, IPC_CREAT));
     WORKS(shmat(id, (void *)1, 0));
     CALL(shmctl(id, IPC_RMID, NULL));
 }

@@ -1,7 +1,7 @@
 //! The cutter: one job's cuts, each judged, lived on after where the schedule says so, and put back.
 //!
-//! Always true here: after all its cuts a job's run ends as the survey did; nothing that is done at a cut is
-//! seen by the run that goes on.
+//! Always true here: after all its cuts a job's run ends as the survey did; nothing that is done at a
+//! cut is seen by the run that goes on.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};

@@ -1,5 +1,5 @@
-//! Assembling a machine: the substrate, the design, the kernel and the harts, for a program that boots or
-//! one that goes on.
+//! Assembling a machine: the substrate, the design, the kernel and the harts, for a program that boots
+//! or one that goes on.
 //!
 //! Always true here: what a machine is at its start follows from the configuration, the workload and, if
 //! it goes on, from the image alone.

@@ -1,5 +1,5 @@
-//! What leaves the machine, and when: output is sealed with the epoch that wrote it, and let out when the
-//! design announces that epoch.
+//! What leaves the machine, and when: output is sealed with the epoch that wrote it, and let out when
+//! the design announces that epoch.
 //!
 //! Always true here: a design that promises something lets nothing out that a power cut could undo; who
 //! promises nothing lets everything out at once.

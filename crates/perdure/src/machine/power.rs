@@ -1,7 +1,7 @@
 //! Turning the power off, and on again as if nothing had been.
 //!
-//! Always true here: what a cut takes is returned, so that whoever has looked at what survived can put it
-//! back and let the machine go on.
+//! Always true here: what a cut takes is returned, so that whoever has looked at what survived can put
+//! it back and let the machine go on.
 
 use perdure_designs::Design;
 use perdure_hardware::memory::{Lost, Tear};

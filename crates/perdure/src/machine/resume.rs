@@ -1,7 +1,7 @@
 //! A machine that goes on in another's place: from what recovery brought back, or from a golden image.
 //!
-//! Always true here: the new machine has what is in the image and in the [`Resumption`], cold caches, and
-//! nothing else; clocks go on from where the old harts stood and never backwards.
+//! Always true here: the new machine has what is in the image and in the [`Resumption`], cold caches,
+//! and nothing else; clocks go on from where the old harts stood and never backwards.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
