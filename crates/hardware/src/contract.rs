@@ -285,6 +285,7 @@ impl Hardware {
     /// A line's newest bytes are about to leave the caches.
     #[inline(always)]
     pub(crate) fn leaves(&mut self, line: LineNumber, bytes: &Line) {
+        self.needs_no_energy(line);
         if self.memory.contract.is_some() {
             self.note_leaving(line, bytes);
         }

@@ -14,8 +14,8 @@ use crate::bank::{Bank, Use};
 use crate::link::Link;
 use crate::placement::Placement;
 use crate::queue::Queue;
-use crate::specification::{Scheduling, Specification};
-use crate::time::Cycles;
+use crate::specification::{Link as LinkSpecification, Nvm, Scheduling, Specification};
+use crate::time::{Clock, Cycles};
 
 /// Which way the bytes of a request take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,25 +68,31 @@ pub struct Controller {
 }
 
 impl Controller {
-    /// An idle controller after the specification.
-    pub fn new(specification: &Specification) -> Self {
+    /// An idle controller for each module of a machine.
+    pub fn all(specification: &Specification) -> Vec<Self> {
         let clock = specification.clock();
-        let nvm = &specification.nvm;
-        let link = &specification.link;
+        let first = Self::new(&specification.nvm, &specification.link, clock);
+        let others = (specification.modules.iter())
+            .map(|module| Self::new(&module.media, &module.link, clock));
+        std::iter::once(first).chain(others).collect()
+    }
+
+    /// An idle controller of such media behind such a link.
+    pub fn new(media: &Nvm, link: &LinkSpecification, clock: Clock) -> Self {
         Self {
-            banks: vec![Bank::default(); nvm.banks],
-            scheduling: nvm.scheduling,
+            banks: vec![Bank::default(); media.banks],
+            scheduling: media.scheduling,
             last_start: 0,
             last_done: 0,
-            read_queue: Queue::new(nvm.read_queue_entries, nvm.scheduling),
-            write_queue: Queue::new(nvm.write_queue_entries, nvm.scheduling),
+            read_queue: Queue::new(media.read_queue_entries, media.scheduling),
+            write_queue: Queue::new(media.write_queue_entries, media.scheduling),
             link: Link::new(
                 link.width_bits / 8 * link.frequency_mhz * 1_000_000,
                 clock.frequency_mhz,
             ),
-            placement: Placement::new(nvm),
-            row_read: clock.cycles(nvm.row_read_ns),
-            row_write: clock.cycles(nvm.row_write_ns),
+            placement: Placement::new(media),
+            row_read: clock.cycles(media.row_read_ns),
+            row_write: clock.cycles(media.row_write_ns),
         }
     }
 

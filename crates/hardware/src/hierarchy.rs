@@ -340,6 +340,7 @@ impl Hardware {
             .with_state(State::Modified)
             .with_version(policy.current_version(group));
         self.cores[hart].l1d.set_word(slot, word);
+        self.memory.becomes_dirty(line, ready);
         ready
     }
 
@@ -1010,7 +1011,7 @@ impl Hardware {
         statistics.l1d_accesses = self.cores.iter().map(|core| core.accesses).sum();
         statistics.l1i_accesses = self.cores.iter().map(|core| core.fetches).sum();
         statistics.l1d_stores = self.cores.iter().map(|core| core.stores).sum();
-        statistics.nvm_drained_at_cycle = self.memory.drained_at();
+        self.memory.report(&mut statistics);
         statistics
     }
 

@@ -12,6 +12,10 @@
 //! | controller queues, link | nothing |
 //! | a write between its start and its end at the media | any of its 8-byte words |
 //! | the NVM array | everything |
+//! | a module without persistence | nothing |
+//!
+//! That is so with a persistence domain that ends at the media. With `adr`, what a persistent module's
+//! write queue has accepted survives, whole; with `eadr`, caches and store buffers survive, too.
 #![warn(
     clippy::cast_lossless,
     clippy::cast_possible_wrap,
@@ -29,6 +33,7 @@ pub mod controller;
 pub mod core_timing;
 pub mod counters;
 pub mod dram;
+mod energy;
 pub mod event;
 pub mod hierarchy;
 pub mod line;
@@ -42,6 +47,7 @@ pub mod physical_map;
 pub mod placement;
 pub mod policy;
 pub mod posted;
+mod power;
 pub mod queue;
 pub mod random;
 pub mod recovery_clock;

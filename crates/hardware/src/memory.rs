@@ -16,9 +16,10 @@ use crate::arena::Arena;
 use crate::contract::Contract;
 use crate::controller::{Path, Request, Served};
 use crate::dram::Dram;
+use crate::energy::EnergyReserve;
 use crate::line::{LINE_BYTES, Line, LineNumber};
 use crate::module::Module;
-use crate::physical_map::{PhysicalMap, Place};
+use crate::physical_map::{PhysicalMap, Place, RegionKind};
 use crate::specification::Specification;
 use crate::statistics::Statistics;
 use crate::time::Cycles;
@@ -77,10 +78,12 @@ struct Operation {
 pub struct Memory {
     /// The modules' bytes with every accepted write applied.
     pub arena: Arena,
-    map: PhysicalMap,
-    modules: Vec<Module>,
+    pub(crate) map: PhysicalMap,
+    pub(crate) modules: Vec<Module>,
     /// The DRAM in front of the NVM, if there is one.
-    dram: Option<Dram>,
+    pub(crate) dram: Option<Dram>,
+    /// Where the persistence domain reaches further than the media.
+    pub(crate) reserve: Option<EnergyReserve>,
     /// Filled with the start and end of every write, if present.
     pub persistence_times: Option<Vec<Cycles>>,
     /// What the design is held to, if it is.
@@ -99,6 +102,7 @@ impl Memory {
             map: specification.physical_map(),
             modules: Module::all(specification),
             dram: Dram::new(specification),
+            reserve: EnergyReserve::new(specification),
             persistence_times: None,
             contract: cfg!(debug_assertions).then(Box::default),
             horizon: 0,
@@ -219,9 +223,8 @@ impl Memory {
         if !self.check("reads", address, length, now) {
             return now;
         }
-        statistics.nvm_design_reads += 1;
         let place = self.map.locate(address);
-        *self.operations(place.module, length, Traffic::Log, statistics) += 1;
+        self.count_design_read(place.module, length, Traffic::Log, statistics);
         self.read_row(place, (length, length), Path::Link, now, statistics)
     }
 
@@ -242,7 +245,11 @@ impl Memory {
             path,
             not_before: 0,
         };
-        let served = self.modules[place.module].read(&request, bytes, now);
+        let module = &mut self.modules[place.module];
+        let served = module.read(&request, bytes, now);
+        if module.kind != RegionKind::Persistent {
+            return served.done;
+        }
         statistics.nvm_reads += 1;
         statistics.nvm_read_bytes += bytes as u64;
         statistics.nvm_read_wait_cycles += served.start - now;
@@ -283,8 +290,7 @@ impl Memory {
             let place = Place { module, offset };
             let done = self.read_row(place, (span, bytes), Path::Inside, now, statistics);
             opened = opened.max(done);
-            statistics.nvm_design_reads += 1;
-            *self.operations(module, counted(offset, bytes), traffic, statistics) += 1;
+            self.count_design_read(module, counted(offset, bytes), traffic, statistics);
         }
         let after = not_before.max(opened);
         let newest: Box<[u8]> = self.arena.slice(from, length).into();
@@ -312,9 +318,7 @@ impl Memory {
                 let address = to + at as u64;
                 let displaced = Displaced::Block(self.arena.slice(address, piece).into());
                 self.arena.write(address, &newest[at..at + piece]);
-                self.modules[module]
-                    .waiting
-                    .push(&written, address, displaced);
+                self.modules[module].wait(&written, address, displaced);
             }
             done.accepted = written.accepted;
             done.durable = done.durable.max(written.done);
@@ -388,6 +392,20 @@ impl Memory {
         };
         contract.request(what, (address, length), room, now, self.horizon);
         room.is_ok()
+    }
+
+    /// Counts a read that a design makes for itself as an operation of so many bytes.
+    fn count_design_read(
+        &self,
+        module: usize,
+        length: usize,
+        traffic: Traffic,
+        statistics: &mut Statistics,
+    ) {
+        if self.modules[module].kind == RegionKind::Persistent {
+            statistics.nvm_design_reads += 1;
+            *self.operations(module, length, traffic, statistics) += 1;
+        }
     }
 
     /// The counter of operations of that kind.
@@ -508,9 +526,7 @@ impl Memory {
             traffic,
         };
         let written = self.accept(&request, &operation, now, statistics);
-        self.modules[place.module]
-            .waiting
-            .push(&written, address, displaced);
+        self.modules[place.module].wait(&written, address, displaced);
         Accepted {
             accepted: written.accepted,
             durable: written.done,
@@ -528,8 +544,16 @@ impl Memory {
     ) -> Served {
         let (bytes, traffic) = (operation.bytes, operation.traffic);
         let module = &mut self.modules[operation.module];
-        let written = module.write(request, bytes, operation.home, now);
+        let at_media = module.write(request, bytes, operation.home, now);
         module.waiting.forget_until(self.horizon);
+        let end = operation.address + request.length as u64;
+        let written = module.durable(at_media, &(operation.address..end), request.not_before);
+        if module.kind != RegionKind::Persistent {
+            return written;
+        }
+        if let Some(reserve) = &mut self.reserve {
+            reserve.queues(written.accepted, at_media.done, bytes, self.horizon);
+        }
         if let Some(times) = &mut self.persistence_times {
             times.extend([written.start, written.done]);
         }
@@ -576,8 +600,8 @@ impl Memory {
 
     /// When the NVM is done with every write that it was given.
     pub fn drained_at(&self) -> Cycles {
-        let drained = self.modules.iter().map(Module::drained_at);
-        drained.max().unwrap_or(0)
+        let persistent = (self.modules.iter()).filter(|one| one.kind == RegionKind::Persistent);
+        persistent.map(Module::drained_at).max().unwrap_or(0)
     }
 
     /// Where writes are posted: this design's cost is that it waits until they are durable. Others do
@@ -622,26 +646,6 @@ impl Memory {
         module.waiting.durable_at(address)
     }
 
-    /// Cuts the power at `at`: the arena then holds what survived.
-    pub fn power_off(&mut self, at: Cycles, tear: &mut Tear) -> Lost {
-        let mut lost = Lost::default();
-        let arena = &mut self.arena;
-        // Newest first: what the DRAM holds is newer than what waits for the same line.
-        for (line, bytes) in self.dram.iter().flat_map(Dram::behind) {
-            lost.replace(arena, line * LINE_BYTES as u64, &bytes.0);
-            lost.writes_lost += 1;
-        }
-        for module in &self.modules {
-            module.waiting.power_off(arena, at, tear, &mut lost);
-        }
-        lost
-    }
-
-    /// What energy backup writes after the cut.
-    pub fn drain(&mut self, lost: &mut Lost, address: u64, bytes: &[u8]) {
-        lost.replace(&mut self.arena, address, bytes);
-    }
-
     /// Lines that recovery loaded into the DRAM, where the arena has them by now, with what the NVM
     /// has there.
     pub fn load_dram(&mut self, behind: BTreeMap<LineNumber, Line>) {
@@ -650,11 +654,6 @@ impl Memory {
                 dram.falls_behind(line, &bytes);
             }
         }
-    }
-
-    /// Undoes a cut.
-    pub fn power_back(&mut self, lost: &Lost) {
-        lost.restore(&mut self.arena);
     }
 }
 

@@ -7,11 +7,12 @@ use std::ops::Range;
 
 use crate::controller::{Controller, Path, Request, Served};
 use crate::line::LineNumber;
+use crate::physical_map::RegionKind;
 use crate::placement::Placement;
 use crate::posted::PostedWrites;
-use crate::specification::Specification;
+use crate::specification::{MAIN_MODULE, Persistence, Specification};
 use crate::time::Cycles;
-use crate::waiting::Waiting;
+use crate::waiting::{Displaced, Waiting};
 
 /// What a module has done, whoever asked for it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -62,24 +63,46 @@ impl Counters {
 pub struct Module {
     /// What it is called in the configuration.
     pub name: String,
+    /// What its bytes are to the machine.
+    pub kind: RegionKind,
+    /// What it keeps when the power fails, the machine's domain considered.
+    pub persistence: Persistence,
     /// What it has done.
     pub counters: Counters,
     pub(crate) controller: Controller,
     /// Instead of the controller, for writes.
     pub(crate) posted: Option<PostedWrites>,
     pub(crate) waiting: Waiting,
+    /// When everything will be durable that its write queue makes durable.
+    last_durable: Cycles,
 }
 
 impl Module {
     /// The machine's modules, by their numbers in its map.
     pub fn all(specification: &Specification) -> Vec<Self> {
-        vec![Self {
-            name: crate::specification::MAIN_MODULE.into(),
-            counters: Counters::default(),
-            controller: Controller::new(specification),
-            posted: PostedWrites::new(specification),
-            waiting: Waiting::default(),
-        }]
+        let domain = specification.persistence.domain;
+        let main = (
+            MAIN_MODULE,
+            RegionKind::Persistent,
+            specification.nvm_keeps(),
+        );
+        let others = (specification.modules.iter())
+            .map(|module| (module.name.as_str(), module.kind, module.kept(domain)));
+        let modules = std::iter::once(main).chain(others);
+        let mut posted = PostedWrites::new(specification);
+        modules
+            .zip(Controller::all(specification))
+            .map(|((name, kind, persistence), controller)| Self {
+                name: name.into(),
+                kind,
+                persistence,
+                counters: Counters::default(),
+                controller,
+                posted: posted.take(),
+                waiting: Waiting::default(),
+                last_durable: 0,
+            })
+            .collect()
     }
 
     /// Which bank has which of its bytes.
@@ -123,11 +146,44 @@ impl Module {
         }
     }
 
+    /// When a write of these bytes is durable, for which the controller has answered. The write queue takes
+    /// it for durable when it has it, if that is in the persistence domain: not before what it is ordered
+    /// behind, nor before an earlier write of the same bytes.
+    #[inline]
+    pub(crate) fn durable(
+        &mut self,
+        written: Served,
+        bytes: &Range<u64>,
+        not_before: Cycles,
+    ) -> Served {
+        if self.persistence != Persistence::WriteQueue {
+            return written;
+        }
+        let same = self.waiting.latest(bytes);
+        let durable = written.accepted.max(not_before).max(same);
+        self.last_durable = self.last_durable.max(durable);
+        Served {
+            accepted: written.accepted,
+            start: durable,
+            done: durable,
+        }
+    }
+
+    /// Keeps what a write displaced, as long as a cut could bring it back.
+    #[inline]
+    pub(crate) fn wait(&mut self, written: &Served, address: u64, displaced: Displaced) {
+        if self.persistence != Persistence::None {
+            self.waiting.push(written, address, displaced);
+        }
+    }
+
     /// When the last accepted write will be durable, for whoever waits for that.
     pub(crate) fn quiet_at(&self) -> Cycles {
-        match &self.posted {
-            Some(posted) => posted.quiet_at(),
-            None => self.controller.quiet_at(),
+        match (&self.posted, self.persistence) {
+            (Some(posted), _) => posted.quiet_at(),
+            (None, Persistence::Media) => self.controller.quiet_at(),
+            (None, Persistence::WriteQueue) => self.last_durable,
+            (None, Persistence::None) => 0,
         }
     }
 

@@ -222,6 +222,16 @@ impl Hardware {
         free.max(placed)
     }
 
+    /// True if a sharing group has newer bytes of a line than the shared cache.
+    pub(crate) fn dirty_inside(&self, line: LineNumber) -> bool {
+        let Some(map) = &self.full_map else {
+            return false;
+        };
+        let directory = map.get(line);
+        let owner = directory.holders.trailing_zeros() as usize;
+        directory.exclusive && self.dirty_in(owner, line).is_some()
+    }
+
     /// [`Hardware::persist`], after the port.
     pub(crate) fn persist_apart<P: Policy + ?Sized>(
         &mut self,

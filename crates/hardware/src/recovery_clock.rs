@@ -16,6 +16,7 @@ use std::ops::Range;
 use crate::controller::{Controller, Path, Request};
 use crate::dram::Dram;
 use crate::line::{LINE_BYTES, LineNumber, line_of};
+use crate::physical_map::{PhysicalMap, Piece};
 use crate::specification::Specification;
 use crate::time::Cycles;
 
@@ -39,7 +40,9 @@ pub struct RecoveryCost {
 /// The clock of one recovery.
 #[derive(Debug)]
 pub struct RecoveryClock {
-    controller: Controller,
+    map: PhysicalMap,
+    /// Of each module.
+    controllers: Vec<Controller>,
     dram: Option<Dram>,
     /// By set, one more than the line that is cached there.
     cached: Vec<LineNumber>,
@@ -54,10 +57,14 @@ impl RecoveryClock {
     /// The power has just come back. Programs and the kernel have their addresses in `home`.
     pub fn new(specification: &Specification, home: Range<u64>) -> Self {
         let lines = specification.llc.bytes_per_hart * specification.harts / LINE_BYTES;
-        let mut controller = Controller::new(specification);
-        controller.interleave_home(home);
+        let map = specification.physical_map();
+        let mut controllers = Controller::all(specification);
+        for (module, controller) in controllers.iter_mut().enumerate() {
+            controller.interleave_home(map.share(module, &home));
+        }
         Self {
-            controller,
+            map,
+            controllers,
             dram: Dram::new(specification),
             cached: vec![0; lines.max(1)],
             arrived: 0,
@@ -68,8 +75,8 @@ impl RecoveryClock {
 
     /// Recovery reads bytes.
     pub fn read(&mut self, address: u64, length: usize) {
-        for row in self.controller.placement().by_row(address, length as u64) {
-            let missing = lines(&row).filter(|&line| self.cache(line)).count();
+        for (piece, row) in self.rows(address, length) {
+            let missing = lines(&piece, &row).filter(|&line| self.cache(line)).count();
             if missing == 0 {
                 continue;
             }
@@ -80,7 +87,7 @@ impl RecoveryClock {
                 path: Path::Link,
                 not_before: 0,
             };
-            let served = self.controller.read(&request, 0);
+            let served = self.controllers[piece.place.module].read(&request, 0);
             self.arrived = self.arrived.max(served.done);
             self.cost.reads += 1;
             self.cost.read_bytes += bytes as u64;
@@ -89,8 +96,8 @@ impl RecoveryClock {
 
     /// Recovery writes bytes.
     pub fn write(&mut self, address: u64, length: usize) {
-        for row in self.controller.placement().by_row(address, length as u64) {
-            for line in lines(&row) {
+        for (piece, row) in self.rows(address, length) {
+            for line in lines(&piece, &row) {
                 self.cache(line);
             }
             let bytes = row.iter().map(|piece| piece.1).sum();
@@ -100,10 +107,21 @@ impl RecoveryClock {
                 path: Path::Link,
                 not_before: 0,
             };
-            self.controller.write(&request, self.arrived);
+            self.controllers[piece.place.module].write(&request, self.arrived);
             self.cost.writes += 1;
             self.cost.written_bytes += bytes as u64;
         }
+    }
+
+    /// What each row of each module has of a range, by places in the module.
+    fn rows(&self, address: u64, length: usize) -> Vec<(Piece, Vec<(u64, usize)>)> {
+        let pieces = self.map.pieces(address..address + length as u64);
+        let rows = pieces.flat_map(|piece| {
+            let placement = self.controllers[piece.place.module].placement();
+            let rows = placement.by_row(piece.place.offset, piece.length);
+            rows.into_iter().map(move |row| (piece, row))
+        });
+        rows.collect()
     }
 
     /// Recovery loads a line into the DRAM.
@@ -117,9 +135,9 @@ impl RecoveryClock {
 
     /// What it came to.
     pub fn cost(&self) -> RecoveryCost {
-        let cycles = (self.arrived)
-            .max(self.loaded)
-            .max(self.controller.quiet_at());
+        let written = self.controllers.iter().map(Controller::quiet_at);
+        let written = written.max().unwrap_or(0);
+        let cycles = (self.arrived).max(self.loaded).max(written);
         RecoveryCost {
             cycles,
             ..self.cost
@@ -133,8 +151,11 @@ impl RecoveryClock {
     }
 }
 
-/// The lines of what one row has of a range.
-fn lines(row: &[(u64, usize)]) -> impl Iterator<Item = LineNumber> {
-    row.iter()
-        .flat_map(|&(address, length)| line_of(address)..=line_of(address + length as u64 - 1))
+/// The lines of what one row has of a piece.
+fn lines(piece: &Piece, row: &[(u64, usize)]) -> impl Iterator<Item = LineNumber> {
+    let (start, place) = (piece.address, piece.place.offset);
+    row.iter().flat_map(move |&(offset, length)| {
+        let address = start + (offset - place);
+        line_of(address)..=line_of(address + length as u64 - 1)
+    })
 }

@@ -7,8 +7,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::cache::LINE_NUMBER_LIMIT;
 use crate::line::LINE_BYTES;
-use crate::physical_map::{PhysicalMap, Plan, RegionKind};
 use crate::time::Clock;
+
+mod modules;
+
+pub use modules::{Domain, ModuleSpecification, Persistence, PersistenceDomain};
+use modules::{validate_link, validate_media};
 
 /// How a core turns instructions and memory latencies into time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -131,7 +135,7 @@ pub enum PagePolicy {
     Closed,
 }
 
-/// The memory controller and the NVM behind it.
+/// A memory controller and the media behind it: the NVM, or another module's.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Nvm {
@@ -153,7 +157,8 @@ pub struct Nvm {
     pub row_write_ns: f64,
     /// Reads that may wait at the controller.
     pub read_queue_entries: usize,
-    /// Writes that may wait at the controller. It is volatile: what waits is lost at power-off.
+    /// Writes that may wait at the controller. What waits is lost at power-off, unless the module's
+    /// persistence says otherwise.
     pub write_queue_entries: usize,
 }
 
@@ -223,6 +228,10 @@ pub struct Specification {
     pub dram: Dram,
     /// Posted writes.
     pub posted: Posted,
+    /// What the reserve of energy keeps.
+    pub persistence: PersistenceDomain,
+    /// Modules beside the NVM.
+    pub modules: Vec<ModuleSpecification>,
 }
 
 /// A geometry that cannot be built.
@@ -265,18 +274,6 @@ impl Specification {
         Clock {
             frequency_mhz: self.core.frequency_mhz,
         }
-    }
-
-    /// What lies where in the physical address space, and which module has it.
-    pub fn physical_map(&self) -> PhysicalMap {
-        PhysicalMap::new(vec![Plan {
-            name: MAIN_MODULE.into(),
-            kind: RegionKind::Persistent,
-            bytes: self.nvm.bytes,
-            modules: vec![0],
-            granule_bytes: self.nvm.row_bytes as u64,
-            offset: 0,
-        }])
     }
 
     /// Refuses what cannot be built, naming the key.
@@ -406,19 +403,7 @@ impl Specification {
                 "must be 1: an L1 hit is part of the core's one cycle per instruction",
             )?;
         }
-        let link = &self.link;
-        require(
-            link.width_bits >= 8 && link.width_bits.is_multiple_of(8) && link.width_bits <= 4096,
-            "link.width_bits",
-            &link.width_bits,
-            "must be a multiple of 8, 8 to 4096",
-        )?;
-        require(
-            (1..=1_000_000).contains(&link.frequency_mhz),
-            "link.frequency_mhz",
-            &link.frequency_mhz,
-            "must be 1 to 1000000",
-        )?;
+        validate_link("link.", &self.link)?;
         let nvm = &self.nvm;
         require(
             nvm.bytes >= 64 << 20
@@ -429,71 +414,14 @@ impl Specification {
             &nvm.bytes,
             "must be a multiple of 4096, 64 MiB to 4 TiB",
         )?;
-        require(
-            (1..=4096).contains(&nvm.banks),
-            "nvm.banks",
-            &nvm.banks,
-            "must be 1 to 4096",
-        )?;
-        require(
-            nvm.row_bytes.is_power_of_two() && (64..=65536).contains(&nvm.row_bytes),
-            "nvm.row_bytes",
-            &nvm.row_bytes,
-            "must be a power of two, 64 to 65536",
-        )?;
-        for (key, value) in [
-            ("nvm.row_read_ns", nvm.row_read_ns),
-            ("nvm.row_write_ns", nvm.row_write_ns),
-        ] {
-            require(
-                value > 0.0 && value <= 1e9,
-                key,
-                &value,
-                "must be above 0 and at most 1e9",
-            )?;
-        }
-        require(
-            (1..=4096).contains(&nvm.read_queue_entries),
-            "nvm.read_queue_entries",
-            &nvm.read_queue_entries,
-            "must be 1 to 4096",
-        )?;
-        require(
-            (1..=4096).contains(&nvm.write_queue_entries),
-            "nvm.write_queue_entries",
-            &nvm.write_queue_entries,
-            "must be 1 to 4096",
-        )?;
+        validate_media("nvm.", nvm)?;
         require(
             self.posted.writes || !self.posted.banks_by_home_line,
             "posted.banks_by_home_line",
             &self.posted.banks_by_home_line,
             "needs posted.writes = true",
         )?;
-        self.dram.validate()
-    }
-}
-
-impl Dram {
-    fn validate(&self) -> Result<(), ImpossibleGeometry> {
-        for (key, count) in [
-            ("dram.controllers", self.controllers),
-            ("dram.banks", self.banks),
-        ] {
-            require((1..=64).contains(&count), key, &count, "must be 1 to 64")?;
-        }
-        for (key, value) in [
-            ("dram.access_ns", self.access_ns),
-            ("dram.cycle_ns", self.cycle_ns),
-        ] {
-            let good = value > 0.0 && value <= 1e9;
-            require(good, key, &value, "must be above 0 and at most 1e9")?;
-        }
-        require(
-            (1..=1_000_000).contains(&self.frequency_mhz),
-            "dram.frequency_mhz",
-            &self.frequency_mhz,
-            "must be 1 to 1000000",
-        )
+        self.dram.validate()?;
+        self.validate_modules()
     }
 }

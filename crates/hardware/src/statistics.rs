@@ -56,6 +56,7 @@ crate::counters! {
         nvm_writes, "nvm.writes", "operations", "row writes at the NVM";
         nvm_write_queue_wait_cycles, "nvm.write_queue_wait", "cycles", "time that senders waited for a write-queue entry";
         nvm_drained_at_cycle, "nvm.drained_at", "cycles", gauge "when the NVM is done with every write that it was given so far";
+        reserve_peak_bytes, "persistence.reserve_peak", "bytes", gauge "most bytes that the reserve of energy would have had to drain at once: write queues and caches in the persistence domain";
         nvm_operations_sequential, "nvm.operations.sequential", "operations", "operations that read or wrote a whole row, all by the design";
         nvm_operations_random, "nvm.operations.random", "operations", "smaller reads and writes by the design: flushed and scanned lines, log, tables, registers";
         nvm_operations_write_back, "nvm.operations.write_back", "operations", "evicted lines written";

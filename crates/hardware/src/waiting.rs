@@ -10,6 +10,7 @@
 //!   of eight bytes; a cut before `start` loses it.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 
 use crate::arena::Arena;
 use crate::controller::Served;
@@ -129,6 +130,15 @@ impl Waiting {
             (write.address..end).contains(&address)
         });
         newest.map_or(0, |write| write.done)
+    }
+
+    /// When the last write of any of these bytes will be durable; 0 if none waits.
+    pub fn latest(&self, bytes: &Range<u64>) -> Cycles {
+        let same = self.0.iter().filter(|write| {
+            let end = write.address + write.displaced.bytes().len() as u64;
+            write.address < bytes.end && bytes.start < end
+        });
+        same.map(|write| write.done).max().unwrap_or(0)
     }
 
     /// Cuts the power at `at`.

@@ -10,7 +10,7 @@
 use perdure_designs::{Design, Visitor, with_design};
 use perdure_hardware::line::LINE_BYTES;
 use perdure_hardware::specification::{
-    Core, Dram, Inclusion, Link, Nvm, Posted, Private, Second, Shared, Specification,
+    Core, Dram, Link, Nvm, PersistenceDomain, Posted, Private, Second, Shared, Specification,
 };
 use perdure_linux::{CacheKind, CpuCache};
 use serde::{Deserialize, Serialize};
@@ -21,6 +21,9 @@ use toml::{Table, Value};
 
 use crate::error::Error;
 use crate::version::TIMING;
+
+mod by_design;
+mod modules;
 
 /// Fewest stores of an epoch.
 pub const LEAST_EPOCH_STORES: u64 = 100;
@@ -127,6 +130,7 @@ struct Typed {
     nvm: Nvm,
     dram: Dram,
     posted: Posted,
+    persistence: PersistenceDomain,
     epoch: Epoch,
     scheduling: Scheduling,
     kernel: KernelCosts,
@@ -235,6 +239,7 @@ fn put(table: &mut Table, key: &str, value: Value, source: &str) -> Result<(), E
             Value::Integer(_) => "an integer",
             Value::Float(_) => "a number",
             Value::Boolean(_) => "true or false",
+            Value::Array(_) => "a list of tables, which a machine file has",
             _ => "a text",
         };
         let range = ranges()
@@ -392,7 +397,8 @@ impl Configuration {
 
     fn of_table(mut table: Table, machine: &str, design: &str) -> Result<Self, Error> {
         check_ranges(&table)?;
-        settle_inclusion(&mut table, design)?;
+        by_design::settle_inclusion(&mut table, design)?;
+        let modules = modules::of_table(&mut table)?;
         let typed: Typed = table
             .clone()
             .try_into()
@@ -411,6 +417,8 @@ impl Configuration {
                 nvm: typed.nvm,
                 dram: typed.dram,
                 posted: typed.posted,
+                persistence: typed.persistence,
+                modules,
             },
             epoch: typed.epoch,
             scheduling: typed.scheduling,
@@ -429,6 +437,7 @@ impl Configuration {
         self.specification
             .validate()
             .map_err(|problem| Error::Configuration(problem.to_string()))?;
+        self.refuse_for_design()?;
         self.epoch.scheduled().map(drop)
     }
 
@@ -529,39 +538,6 @@ fn merge(table: &mut Table, preset: &str, source: &str) -> Result<(), Error> {
     values
         .into_iter()
         .try_for_each(|(key, value)| put(table, &key, value, source))
-}
-
-struct NeedsInclusion;
-
-impl Visitor for NeedsInclusion {
-    type Output = bool;
-
-    fn visit<D: Design>(self) -> Self::Output {
-        D::NEEDS_INCLUSION
-    }
-}
-
-/// Replaces `llc.inclusion = "by-design"` by what the design needs, and refuses what it cannot have.
-fn settle_inclusion(table: &mut Table, design: &str) -> Result<(), Error> {
-    const KEY: &str = "llc.inclusion";
-    let text = |inclusion: Inclusion| {
-        Value::try_from(inclusion).expect("an enumeration without fields is a string")
-    };
-    let needed = with_design(design, NeedsInclusion).ok_or_else(|| no_such_design(design))?;
-    let slot = place(table, KEY).expect("the schema has every key");
-    if *slot == text(Inclusion::ByDesign) {
-        *slot = text(if needed {
-            Inclusion::Inclusive
-        } else {
-            Inclusion::NonInclusive
-        });
-    }
-    if needed && *slot == text(Inclusion::NonInclusive) {
-        return configuration_error(format!(
-            "{KEY} = {slot}: {design} works only with an inclusive last-level cache; write \"inclusive\" or \"by-design\""
-        ));
-    }
-    Ok(())
 }
 
 /// What stands above a key of a preset.

@@ -3,8 +3,8 @@
 use perdure_designs::picl::Parameters;
 use perdure_hardware::line::LINE_BYTES;
 use perdure_hardware::specification::{
-    Core, CoreModel, Dram, Inclusion, Interleaving, Link, Nvm, PagePolicy, Posted, Private,
-    Scheduling, Second, Shared, Specification,
+    Core, CoreModel, Dram, Inclusion, Interleaving, Link, Nvm, PagePolicy, PersistenceDomain,
+    Posted, Private, Scheduling, Second, Shared, Specification,
 };
 
 /// A machine, the parameters of `picl` on it, and how a program uses it.
@@ -349,6 +349,8 @@ impl Geometry {
                 frequency_mhz: 1333,
             },
             posted: Posted::default(),
+            persistence: PersistenceDomain::default(),
+            modules: Vec::new(),
         };
         specification
             .validate()

@@ -5,8 +5,8 @@
 
 use perdure_hardware::line::LINE_BYTES;
 use perdure_hardware::specification::{
-    Core, CoreModel, Dram, Inclusion, Interleaving, Link, Nvm, PagePolicy, Posted, Private,
-    Scheduling, Second, Shared, Specification,
+    Core, CoreModel, Dram, Inclusion, Interleaving, Link, Nvm, PagePolicy, PersistenceDomain,
+    Posted, Private, Scheduling, Second, Shared, Specification,
 };
 
 /// `PiCL`'s Table IV. What the paper leaves out (banks, rows, queues) is ours.
@@ -66,6 +66,8 @@ pub fn table_iv(harts: usize) -> Specification {
             frequency_mhz: 1333,
         },
         posted: Posted::default(),
+        persistence: PersistenceDomain::default(),
+        modules: Vec::new(),
     };
     specification
         .validate()

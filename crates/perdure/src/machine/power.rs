@@ -12,8 +12,9 @@ use super::Machine;
 impl<D: Design> Machine<D> {
     /// Cuts the power at `at`; what energy backup keeps alive is written.
     pub fn power_off(&mut self, at: Cycles, tear_seed: u64) -> Lost {
+        let mut tear = Tear::new(tear_seed);
+        let mut lost = self.hardware.power_off(&self.design, at, &mut tear);
         let memory = &mut self.hardware.memory;
-        let mut lost = memory.power_off(at, &mut Tear::new(tear_seed));
         self.design.drain(at, &mut |address, bytes| {
             memory.drain(&mut lost, address, bytes);
         });

@@ -1,0 +1,105 @@
+//! What the machine's reserve of energy would have to drain if the power failed: bytes that write queues
+//! in the persistence domain hold, and lines that are dirty in the caches where these are in it.
+//!
+//! A store's bytes go to its line at once, also where the core's store buffer holds it back in time; so
+//! the store buffers' bytes are counted with the lines.
+//!
+//! Always true here: the peak is that of the moments at which something came in. Nothing is counted
+//! unless the domain reaches further than the media.
+
+use crate::line::{LINE_BYTES, LineNumber};
+use crate::specification::{Domain, Specification};
+use crate::time::Cycles;
+
+#[derive(Clone, Copy, Debug)]
+struct Queued {
+    accepted: Cycles,
+    at_media: Cycles,
+    bytes: u64,
+}
+
+/// The count.
+#[derive(Clone, Debug)]
+pub(crate) struct EnergyReserve {
+    queued: Vec<Queued>,
+    /// A bit for each line of memory, where the caches are kept.
+    dirty: Option<Vec<u64>>,
+    dirty_lines: u64,
+    peak_bytes: u64,
+}
+
+impl EnergyReserve {
+    /// Nothing to drain yet; `None` if nothing ever is.
+    pub fn new(specification: &Specification) -> Option<Self> {
+        let domain = specification.persistence.domain;
+        let lines = specification.physical_map().bytes() / LINE_BYTES as u64;
+        (domain != Domain::Media).then(|| Self {
+            queued: Vec::new(),
+            dirty: (domain == Domain::Eadr).then(|| vec![0; lines.div_ceil(64) as usize]),
+            dirty_lines: 0,
+            peak_bytes: 0,
+        })
+    }
+
+    /// True if the caches are kept.
+    pub fn keeps_caches(&self) -> bool {
+        self.dirty.is_some()
+    }
+
+    /// Most bytes at once.
+    pub fn peak_bytes(&self) -> u64 {
+        self.peak_bytes
+    }
+
+    fn bytes_at(&self, time: Cycles) -> u64 {
+        let held = |one: &&Queued| one.accepted <= time && time < one.at_media;
+        let queued: u64 = self.queued.iter().filter(held).map(|one| one.bytes).sum();
+        queued + self.dirty_lines * LINE_BYTES as u64
+    }
+
+    /// A queue has accepted a write, which will be at the media then. Nothing that was there at `horizon`
+    /// can be held together with what comes later.
+    pub fn queues(&mut self, accepted: Cycles, at_media: Cycles, bytes: usize, horizon: Cycles) {
+        self.queued.retain(|one| one.at_media > horizon);
+        let bytes = bytes as u64;
+        self.queued.push(Queued {
+            accepted,
+            at_media,
+            bytes,
+        });
+        // What was dated ahead, and is held together with it, came in at a moment that counts as well.
+        let moments = self.queued.iter().map(|one| one.accepted);
+        let moments = moments.filter(|time| (accepted..at_media).contains(time));
+        let most = moments.map(|time| self.bytes_at(time)).max();
+        self.peak_bytes = self.peak_bytes.max(most.unwrap_or(0));
+    }
+
+    /// A line has become dirty in the caches.
+    pub fn becomes_dirty(&mut self, line: LineNumber, now: Cycles) {
+        let Some(word) = self
+            .dirty
+            .as_mut()
+            .map(|dirty| &mut dirty[line as usize / 64])
+        else {
+            return;
+        };
+        let bit = 1 << (line % 64);
+        self.dirty_lines += u64::from(*word & bit == 0);
+        *word |= bit;
+        self.peak_bytes = self.peak_bytes.max(self.bytes_at(now));
+    }
+
+    /// A line's newest bytes leave the caches.
+    pub fn becomes_clean(&mut self, line: LineNumber) {
+        let Some(word) = self
+            .dirty
+            .as_mut()
+            .map(|dirty| &mut dirty[line as usize / 64])
+        else {
+            return;
+        };
+        let bit = 1 << (line % 64);
+        self.dirty_lines -= u64::from(*word & bit != 0);
+        *word &= !bit;
+    }
+}
