@@ -173,8 +173,11 @@ def test_with_dram_in_front_of_the_nvm_every_cut_is_verified_too(
     design: str, programs: Path
 ) -> None:
     # "by-design" is inclusive for those that need it.
-    settings = {**SHORT_EPOCHS, **SMALL, "dram.present": True, "llc.inclusion": "by-design"}
-    machine = Machine(design=design, harts=2, set=settings)
+    machine = Machine(
+        design=design,
+        harts=2,
+        set={**SHORT_EPOCHS, **SMALL, "dram.present": True, "llc.inclusion": "by-design"},
+    )
     report = machine.cut([programs / "kv", "2000"], cuts=CUTS, seed=14, resume="all", jobs=JOBS)
     assert_all_held(report)
 
