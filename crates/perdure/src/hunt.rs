@@ -23,6 +23,7 @@ use crate::campaign;
 use crate::configuration::no_such_design;
 use crate::error::Error;
 use crate::observer::{Observer, Unobserved};
+use crate::parallel;
 use crate::reads::Reads;
 use crate::request::{Prepared, Request, Resume, Schedule};
 use crate::token::Token;
@@ -505,24 +506,7 @@ pub fn run(hunt: &Hunt, observer: &dyn Observer) -> Result<Value, Error> {
         done: Mutex::default(),
     };
     let jobs = hunt.request.jobs.unwrap_or(1).max(1);
-    std::thread::scope(|scope| {
-        let spawned: Vec<_> = (0..jobs)
-            .map(|_| {
-                let work = || hunters.work();
-                let thread = std::thread::Builder::new().stack_size(16 << 20);
-                thread.spawn_scoped(scope, work)
-            })
-            .collect();
-        spawned.into_iter().try_for_each(|thread| {
-            let thread = thread.map_err(|source| Error::Host {
-                what: "starting a thread (--jobs)".into(),
-                source,
-            })?;
-            thread
-                .join()
-                .unwrap_or_else(|_| Err(Error::Defect("a hunting thread failed".into())))
-        })
-    })?;
+    parallel::threads(jobs, |_| hunters.work())?;
     let interrupted = observer.interrupted();
     let done = hunters.done.into_inner();
     let done = done.unwrap_or_else(std::sync::PoisonError::into_inner);

@@ -28,6 +28,7 @@ pub mod mistakes;
 pub mod mutants;
 pub mod observer;
 pub mod outside;
+mod parallel;
 pub mod port;
 mod primitives;
 mod progress;

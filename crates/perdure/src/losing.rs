@@ -24,6 +24,7 @@ use crate::machine::{Image, Machine, Pause, Resumption};
 use crate::mistakes::{FORGETS, Mistake, PREFIX};
 use crate::observer::{Observer, run_on};
 use crate::outside::Outside;
+use crate::parallel;
 use crate::request::{Request, Resume, Schedule};
 use crate::token::Token;
 use crate::verify::{self, CutOptions, Golden, Verdict};
@@ -100,23 +101,10 @@ pub fn run(losing: &Losing, observer: &dyn Observer) -> Result<Value, Error> {
     let mut there: Vec<Lost> = Vec::new();
     let (mut cuts, mut false_alarms, mut alarm) = (0, 0, None);
     for &scene in SCENES {
-        let shares: Vec<Vec<Lost>> = (0..jobs.max(1))
-            .map(|job| {
-                left.iter()
-                    .copied()
-                    .skip(job)
-                    .step_by(jobs.max(1))
-                    .collect()
-            })
-            .collect();
-        let found = std::thread::scope(|scope| {
-            let share = |share| scope.spawn(move || lose_under(scene, guests, share, observer));
-            let threads: Vec<_> = shares.iter().map(|mine| share(mine)).collect();
-            let joined = threads.into_iter().map(|thread| {
-                let failed = |_| Err(Error::Defect("a cutting thread failed".into()));
-                thread.join().unwrap_or_else(failed)
-            });
-            joined.collect::<Result<Vec<Losses>, Error>>()
+        let jobs = jobs.max(1);
+        let found = parallel::threads(jobs, |job| {
+            let mine: Vec<Lost> = left.iter().copied().skip(job).step_by(jobs).collect();
+            lose_under(scene, guests, &mine, observer)
         })?;
         for losses in found {
             cuts += losses.cuts;

@@ -8,8 +8,9 @@
 //! instructions, fast media; each with the next of the design's own unlucky settings.
 
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
 
-use perdure_designs::{Design, Promise, Visitor, with_design};
+use perdure_designs::{Design, PlantedBug, Promise, Visitor, with_design};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -20,6 +21,7 @@ use crate::hunt::{self, Hunt};
 use crate::losing::Losing;
 use crate::mistakes::{Blind, MISTAKES, Mistake, PREFIX, Part};
 use crate::observer::Observer;
+use crate::parallel;
 use crate::request::{Prepared, Request, Resume, Schedule};
 use crate::verify::Verdict;
 
@@ -230,7 +232,7 @@ const RARE: Trial = Trial {
 };
 
 impl Trial {
-    fn request(&self, design: &str, unlucky: &[&str], jobs: Option<usize>) -> Request {
+    fn request(&self, design: &str, unlucky: &[&str]) -> Request {
         let of_groups = self.set[0].starts_with("harts");
         Request {
             design: design.into(),
@@ -244,7 +246,6 @@ impl Trial {
             seed: Some(1),
             during_recovery: true,
             resume: Some(Resume::Sample),
-            jobs,
             ..Request::default()
         }
     }
@@ -322,7 +323,7 @@ struct Declared;
 
 impl Visitor for Declared {
     type Output = (
-        &'static [perdure_designs::PlantedBug],
+        &'static [PlantedBug],
         &'static [&'static [&'static str]],
         &'static [Trial],
         Option<&'static Trial>,
@@ -344,7 +345,6 @@ const HUNTED_SEEDS: u64 = 80;
 fn hunted(
     design: &str,
     bug: &str,
-    jobs: Option<usize>,
     observer: &dyn Observer,
     cuts: &mut usize,
 ) -> Result<Option<(String, String)>, Error> {
@@ -352,7 +352,6 @@ fn hunted(
         request: Request {
             design: design.into(),
             planted_bug: Some(bug.into()),
-            jobs,
             ..Request::default()
         },
         first_seed: 1,
@@ -385,32 +384,25 @@ fn try_out(
     with_design(design, visitor).expect("the design exists")
 }
 
-/// Runs a design's bugs, then the clean design.
-pub fn run(design: &str, jobs: Option<usize>, observer: &dyn Observer) -> Result<Value, Error> {
-    if GROUPS.contains(&design) {
-        return run_group(design, jobs, observer);
-    }
-    let (bugs, settings, trials, rare) =
-        with_design(design, Declared).ok_or_else(|| no_such_design(design))?;
-    let of_trial = |(trial, unlucky): (&'static Trial, &&'static [&'static str])| {
-        (trial.name, trial.request(design, unlucky, jobs))
-    };
-    let usual: Vec<(&str, Request)> = (trials.iter().zip(settings.iter().cycle()))
-        .map(of_trial)
-        .collect();
-    let rare: Vec<(&str, Request)> = (rare.into_iter().zip(settings)).map(of_trial).collect();
-    let total = bugs.len() as u64 + 1;
-    let mut mutants = Vec::new();
-    let mut rare_was_needed = false;
-    for (index, bug) in bugs.iter().enumerate() {
-        observer.progress(index as u64, total, "bugs", bug.name);
+/// The trials of a design, by name: those that every bug and the clean design go through, and one that
+/// is made only for bugs that the others have not shown.
+struct Trials<'a> {
+    design: &'a str,
+    usual: Vec<(&'static str, Request)>,
+    rare: Vec<(&'static str, Request)>,
+}
+
+impl Trials<'_> {
+    /// Tries a bug until a trial catches it. What is reported, and whether the rare trial was needed.
+    fn catch(&self, bug: &PlantedBug, observer: &dyn Observer) -> Result<(Value, bool), Error> {
         let mut cuts = 0;
         let mut caught = None;
-        for (at, (trial, request)) in usual.iter().chain(&rare).enumerate() {
-            rare_was_needed |= at >= usual.len();
+        let mut rare_was_needed = false;
+        for (at, (trial, request)) in self.usual.iter().chain(&self.rare).enumerate() {
+            rare_was_needed |= at >= self.usual.len();
             let mut request = request.clone();
             request.planted_bug = Some(bug.name.into());
-            let shown = try_out(design, &request, Some(bug.name), observer)?;
+            let shown = try_out(self.design, &request, Some(bug.name), observer)?;
             cuts += shown.cuts;
             if let Some((verdict, token)) = shown.first {
                 caught = Some((format!("{}, {trial}", verdict.name()), token));
@@ -420,27 +412,83 @@ pub fn run(design: &str, jobs: Option<usize>, observer: &dyn Observer) -> Result
         // Orders that hardly ever show want more kinds of machines than these.
         let caught = match caught {
             Some(caught) => Some(caught),
-            None => hunted(design, bug.name, jobs, observer, &mut cuts)?,
+            None => hunted(self.design, bug.name, observer, &mut cuts)?,
         };
         let (by, token) = caught.clone().unzip();
-        mutants.push(json!({
+        let report = json!({
             "name": bug.name, "summary": bug.summary, "caught": caught.is_some(), "by": by,
             "cuts": cuts, "token": token,
-        }));
+        });
+        Ok((report, rare_was_needed))
     }
-    let (mut cuts, mut false_alarms, mut token) = (0, 0, None);
-    for (_, request) in (usual.iter()).chain(rare.iter().filter(|_| rare_was_needed)) {
-        observer.progress(bugs.len() as u64, total, "bugs", "the clean design");
-        let shown = try_out(design, request, None, observer)?;
-        cuts += shown.cuts;
-        false_alarms += shown.failed;
-        token = token.or(shown.first.map(|(_, token)| token));
+}
+
+/// Says how many of the bugs are done, from whatever thread.
+struct Tally<'a> {
+    done: AtomicU64,
+    total: u64,
+    unit: &'static str,
+    observer: &'a dyn Observer,
+}
+
+impl<'a> Tally<'a> {
+    fn of(total: usize, unit: &'static str, observer: &'a dyn Observer) -> Self {
+        Self {
+            done: AtomicU64::new(0),
+            total: total as u64,
+            unit,
+            observer,
+        }
     }
-    Ok(json!({
-        "design": design,
-        "mutants": mutants,
-        "clean": {"cuts": cuts, "false_alarms": false_alarms, "token": token},
-    }))
+
+    fn one_more(&self, name: &str) {
+        let done = self.done.fetch_add(1, Ordering::Relaxed);
+        (self.observer).progress(done, self.total, self.unit, name);
+    }
+}
+
+/// What the clean design showed in several trials.
+fn clean(shown: Vec<Shown>) -> Value {
+    json!({
+        "cuts": shown.iter().map(|one| one.cuts).sum::<usize>(),
+        "false_alarms": shown.iter().map(|one| one.failed).sum::<usize>(),
+        "token": shown.into_iter().find_map(|one| one.first).map(|(_, token)| token),
+    })
+}
+
+/// Runs a design's bugs and the clean design, each on a thread of its own.
+pub fn run(design: &str, jobs: Option<usize>, observer: &dyn Observer) -> Result<Value, Error> {
+    if GROUPS.contains(&design) {
+        return run_group(design, jobs, observer);
+    }
+    let (bugs, settings, trials, rare) =
+        with_design(design, Declared).ok_or_else(|| no_such_design(design))?;
+    let of_trial = |(trial, unlucky): (&'static Trial, &&'static [&'static str])| {
+        (trial.name, trial.request(design, unlucky))
+    };
+    let trials = Trials {
+        design,
+        usual: (trials.iter().zip(settings.iter().cycle()))
+            .map(of_trial)
+            .collect(),
+        rare: (rare.into_iter().zip(settings)).map(of_trial).collect(),
+    };
+    let jobs = jobs.unwrap_or(1);
+    let tally = Tally::of(bugs.len() + 1, "bugs", observer);
+    let caught = parallel::map(jobs, bugs, |bug| {
+        tally.one_more(bug.name);
+        trials.catch(bug, observer)
+    })?;
+    let (mutants, rare_was_needed): (Vec<Value>, Vec<bool>) = caught.into_iter().unzip();
+    let rare_was_needed = rare_was_needed.contains(&true);
+    let unharmed: Vec<_> = (trials.usual.iter())
+        .chain(trials.rare.iter().filter(|_| rare_was_needed))
+        .collect();
+    tally.one_more("the clean design");
+    let shown = parallel::map(jobs, &unharmed, |(_, request)| {
+        try_out(design, request, None, observer)
+    })?;
+    Ok(json!({"design": design, "mutants": mutants, "clean": clean(shown)}))
 }
 
 // ---- The machine, replication, and the judge ---------------------------------------------------
@@ -655,7 +703,6 @@ const RESUMED: Stage = Stage {
 
 struct StageVisitor<'a> {
     stage: &'a Stage,
-    jobs: Option<usize>,
     observer: &'a dyn Observer,
 }
 
@@ -681,7 +728,7 @@ impl Visitor for StageVisitor<'_> {
                 let found = MISTAKES.iter().find(named);
                 found.map(|(bug, _)| format!("{PREFIX}{}", bug.name))
             }),
-            ..trials[if stage.replica { 2 } else { 0 }].request(D::NAME, &[], self.jobs)
+            ..trials[if stage.replica { 2 } else { 0 }].request(D::NAME, &[])
         };
         let mut prepared = request.prepare()?;
         prepared.workload.mistake = stage.mistake;
@@ -692,22 +739,18 @@ impl Visitor for StageVisitor<'_> {
     }
 }
 
-fn show(stage: &Stage, jobs: Option<usize>, observer: &dyn Observer) -> Result<Shown, Error> {
-    let visitor = StageVisitor {
-        stage,
-        jobs,
-        observer,
-    };
+fn show(stage: &Stage, observer: &dyn Observer) -> Result<Shown, Error> {
+    let visitor = StageVisitor { stage, observer };
     with_design(stage.design, visitor).ok_or_else(|| no_such_design(stage.design))?
 }
 
-/// Runs the bugs of a group, then the same machine without any.
+/// Runs the bugs of a group, and the same machine without any.
 fn run_group(group: &str, jobs: Option<usize>, observer: &dyn Observer) -> Result<Value, Error> {
     if group == "verifier" {
         return run_blinds(jobs, observer);
     }
     let machine = RESUMED;
-    let (part, clean) = if group == "machine" {
+    let (part, unharmed) = if group == "machine" {
         (Part::Machine, machine)
     } else {
         let replicated = Stage {
@@ -724,59 +767,63 @@ fn run_group(group: &str, jobs: Option<usize>, observer: &dyn Observer) -> Resul
     let bugs: Vec<_> = of_part
         .filter(|(_, mistake)| *mistake != Mistake::HoldsFilesEarly)
         .collect();
-    let mut mutants = Vec::new();
-    for (index, (bug, mistake)) in bugs.iter().enumerate() {
-        observer.progress(index as u64, bugs.len() as u64 + 1, "bugs", bug.name);
+    let tally = Tally::of(bugs.len() + 1, "bugs", observer);
+    let mutants = parallel::map(jobs.unwrap_or(1), &bugs, |(bug, mistake)| {
+        tally.one_more(bug.name);
         let mistake = Some(*mistake);
-        let shown = show(&Stage { mistake, ..clean }, jobs, observer)?;
+        let shown = show(
+            &Stage {
+                mistake,
+                ..unharmed
+            },
+            observer,
+        )?;
         let caught = shown.failed > 0;
         let first = shown.first.map(|(verdict, token)| (verdict.name(), token));
         let (by, token) = first.unzip();
-        mutants.push(json!({
+        Ok(json!({
             "name": bug.name, "summary": bug.summary, "caught": caught, "by": by,
             "cuts": shown.cuts, "token": token,
-        }));
-    }
-    let shown = show(&clean, jobs, observer)?;
-    let clean = json!({
-        "cuts": shown.cuts,
-        "false_alarms": shown.failed,
-        "token": shown.first.map(|(_, token)| token),
-    });
-    Ok(json!({"design": group, "mutants": mutants, "clean": clean}))
+        }))
+    })?;
+    tally.one_more("the clean machine");
+    let shown = show(&unharmed, observer)?;
+    Ok(json!({"design": group, "mutants": mutants, "clean": clean(vec![shown])}))
 }
 
 /// Switches the judge's checks off, one by one: the bug is caught with the check, and without it not.
 fn run_blinds(jobs: Option<usize>, observer: &dyn Observer) -> Result<Value, Error> {
-    let mut mutants = Vec::new();
-    let (mut cuts, mut false_alarms) = (0, 0);
-    for (index, (name, summary, blind, stage)) in BLINDS.iter().enumerate() {
-        observer.progress(index as u64, BLINDS.len() as u64, "checks", name);
-        let seeing = show(stage, jobs, observer)?;
-        let blind = Some(*blind);
-        let blinded = show(&Stage { blind, ..*stage }, jobs, observer)?;
-        let clean = Stage {
-            bug: None,
-            mistake: None,
-            ..*stage
-        };
-        let clean = show(&clean, jobs, observer)?;
-        cuts += clean.cuts;
-        false_alarms += clean.failed;
-        let caught = seeing.failed > 0 && blinded.failed == 0;
-        let by = match (seeing.failed > 0, blinded.failed > 0, &seeing.first) {
-            (true, false, Some((verdict, _))) => {
-                Some(format!("{}, with the check", verdict.name()))
-            }
-            (false, ..) => Some("the bug is not caught with the check either".into()),
-            (_, true, _) => Some("another check catches the bug".into()),
-            _ => None,
-        };
-        mutants.push(json!({
-            "name": name, "summary": summary, "caught": caught, "by": by,
-            "cuts": seeing.cuts + blinded.cuts, "token": seeing.first.map(|(_, token)| token),
-        }));
-    }
-    let clean = json!({"cuts": cuts, "false_alarms": false_alarms, "token": null});
-    Ok(json!({"design": "verifier", "mutants": mutants, "clean": clean}))
+    let tally = Tally::of(BLINDS.len(), "checks", observer);
+    let checks = parallel::map(
+        jobs.unwrap_or(1),
+        BLINDS,
+        |(name, summary, blind, stage)| {
+            tally.one_more(name);
+            let seeing = show(stage, observer)?;
+            let blind = Some(*blind);
+            let blinded = show(&Stage { blind, ..*stage }, observer)?;
+            let unharmed = Stage {
+                bug: None,
+                mistake: None,
+                ..*stage
+            };
+            let unharmed = show(&unharmed, observer)?;
+            let caught = seeing.failed > 0 && blinded.failed == 0;
+            let by = match (seeing.failed > 0, blinded.failed > 0, &seeing.first) {
+                (true, false, Some((verdict, _))) => {
+                    Some(format!("{}, with the check", verdict.name()))
+                }
+                (false, ..) => Some("the bug is not caught with the check either".into()),
+                (_, true, _) => Some("another check catches the bug".into()),
+                _ => None,
+            };
+            let report = json!({
+                "name": name, "summary": summary, "caught": caught, "by": by,
+                "cuts": seeing.cuts + blinded.cuts, "token": seeing.first.map(|(_, token)| token),
+            });
+            Ok((report, unharmed))
+        },
+    )?;
+    let (mutants, unharmed): (Vec<Value>, Vec<Shown>) = checks.into_iter().unzip();
+    Ok(json!({"design": "verifier", "mutants": mutants, "clean": clean(unharmed)}))
 }

@@ -17,6 +17,7 @@ use crate::error::Error;
 use crate::lives::Lives;
 use crate::mistakes::Blind;
 use crate::observer::Observer;
+use crate::parallel;
 use crate::request::{Prepared, Request, Schedule};
 use crate::verify::{self, FirstDifference, Verdict, first_difference};
 
@@ -29,7 +30,7 @@ pub use report::{Campaign, CutResult};
 pub use survey::Survey;
 pub(crate) use survey::survey;
 
-use cutter::{Cutter, JobResult};
+use cutter::Cutter;
 use schedule::{choose, resumed_indices};
 
 /// Failures that are looked at byte by byte until one shows a difference.
@@ -73,37 +74,12 @@ pub fn run<D: Design>(
         };
         cutter.run::<D>(&mine)
     };
-    let finished: Vec<Result<JobResult, Error>> = if jobs == 1 {
-        vec![job(0)]
-    } else {
-        std::thread::scope(|scope| {
-            let handles: Vec<_> = (0..jobs)
-                .map(|index| {
-                    std::thread::Builder::new()
-                        .stack_size(16 << 20)
-                        .spawn_scoped(scope, move || job(index))
-                })
-                .collect();
-            handles
-                .into_iter()
-                .map(|handle| match handle {
-                    Ok(handle) => handle
-                        .join()
-                        .unwrap_or_else(|_| Err(Error::Defect("a cutting thread failed".into()))),
-                    Err(source) => Err(Error::Host {
-                        what: "starting a thread (--jobs)".into(),
-                        source,
-                    }),
-                })
-                .collect()
-        })
-    };
+    let finished = parallel::threads(jobs, job)?;
     let mut results = Vec::new();
     let mut interrupted = false;
     let mut deterministic = true;
     let mut paths = Vec::new();
     for one in finished {
-        let one = one?;
         results.extend(one.results);
         interrupted |= one.interrupted;
         deterministic &= one.state_hash.is_none_or(|hash| hash == survey.state_hash);
