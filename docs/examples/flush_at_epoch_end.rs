@@ -52,7 +52,7 @@ pub struct FlushAtEpochEnd {
     recorded: Cycles,
     /// When all log entries so far are durable.
     logged: Cycles,
-    bug: Option<&'static str>,
+    flaws: Flaws,
     counters: Counters,
 }
 
@@ -63,6 +63,12 @@ perdure_hardware::counters! {
         log_entries_longest, "flush-at-epoch-end.log_entries.longest", "entries", gauge "most of them in one epoch";
     }
     at_most(log_entries_longest, log_entries);
+}
+
+perdure_designs::planted_bugs! {
+    writes_home_before_log, "home-before-log", "a line is written home without waiting for its undo entry";
+    commits_before_flush, "commit-before-flush", "the register names the epoch, and only then are the caches flushed";
+    undoes_forward, "forward-undo", "recovery applies the log from oldest to newest, so the newest entry wins";
 }
 
 /// No parameters.
@@ -178,7 +184,7 @@ impl FlushAtEpochEnd {
         // Of entries in different banks the later may be durable first; recovery stops at the first
         // hole.
         self.logged = self.logged.max(logged.durable);
-        let not_before = if self.bug == Some("home-before-log") {
+        let not_before = if self.flaws.writes_home_before_log {
             0
         } else {
             self.logged
@@ -198,20 +204,7 @@ impl Design for FlushAtEpochEnd {
     const NAME: &'static str = "flush-at-epoch-end";
     const SUMMARY: &'static str = "undo logging at evictions, a synchronous cache flush per epoch";
     const PROMISE: Promise = Promise::EpochPrefix;
-    const PLANTED_BUGS: &'static [PlantedBug] = &[
-        PlantedBug {
-            name: "home-before-log",
-            summary: "a line is written home without waiting for its undo entry",
-        },
-        PlantedBug {
-            name: "commit-before-flush",
-            summary: "the register names the epoch, and only then are the caches flushed",
-        },
-        PlantedBug {
-            name: "forward-undo",
-            summary: "recovery applies the log from oldest to newest, so the newest entry wins",
-        },
-    ];
+    const PLANTED_BUGS: &'static [PlantedBug] = ALL;
     const SAVES_CONTEXTS: bool = true;
     type Parameters = Parameters;
     type Counters = Counters;
@@ -251,7 +244,7 @@ impl Design for FlushAtEpochEnd {
             entries: 0,
             recorded: 0,
             logged: 0,
-            bug,
+            flaws: Flaws::of(bug),
             counters: Counters::default(),
         })
     }
@@ -269,7 +262,7 @@ impl Design for FlushAtEpochEnd {
     }
 
     fn end_epoch(&mut self, hardware: &mut Hardware, _: Urgency, now: Cycles) -> Cycles {
-        let flush_late = self.bug == Some("commit-before-flush");
+        let flush_late = self.flaws.commits_before_flush;
         if !flush_late {
             hardware.flush(self, now);
         }
@@ -307,7 +300,7 @@ impl Design for FlushAtEpochEnd {
                 None => break,
             }
         }
-        if bug != Some("forward-undo") {
+        if !Flaws::of(bug).undoes_forward {
             // Of several entries for one line the oldest holds the epoch's bytes: it goes last.
             entries.reverse();
         }

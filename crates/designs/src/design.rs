@@ -44,27 +44,27 @@ pub struct PlantedBug {
     pub summary: &'static str,
 }
 
-/// A design's planted bugs as one table (variant, name, summary): an `enum Bug` to switch on, `ALL`
-/// for [`Design::PLANTED_BUGS`], and `Bug::named`.
+/// A design's planted bugs as one table (flaw, name, summary): `ALL` for [`Design::PLANTED_BUGS`], and
+/// `Flaws` with a switch for each. A flaw says what the flawed design does, so that the code of a rule
+/// names a deviation and no more; where a deviation is more than a word, it is a function of `Flaws`.
+#[macro_export]
 macro_rules! planted_bugs {
-    ($($variant:ident, $name:literal, $summary:literal;)*) => {
-        /// The bug that is switched on.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        pub enum Bug { $(#[doc = $summary] $variant,)* }
+    ($($flaw:ident, $name:literal, $summary:literal;)*) => {
+        /// How the design deviates from its rules: nowhere, or by the planted bug that is switched on.
+        #[derive(Clone, Copy, Debug, Default)]
+        pub struct Flaws { $(#[doc = $summary] pub $flaw: bool,)* }
 
         /// For the command line.
         pub const ALL: &[$crate::design::PlantedBug] = &[$($crate::design::PlantedBug { name: $name, summary: $summary },)*];
 
-        impl Bug {
-            /// By name.
-            pub fn named(name: &str) -> Option<Self> {
-                match name { $($name => Some(Self::$variant),)* _ => None }
+        impl Flaws {
+            /// With the planted bug of that name, if it is one of these.
+            pub fn of(bug: Option<&str>) -> Self {
+                Self { $($flaw: bug == Some($name),)* }
             }
         }
     };
 }
-pub(crate) use planted_bugs;
-
 /// An event that a design schedules for now when it has run out of room: the machine ends the
 /// epoch at the next instruction boundary, with [`Urgency::Overflow`]. Evictions go on until then,
 /// and also while the kernel finishes what it is at.

@@ -11,6 +11,7 @@ mod common;
 use common::damage::{self, Effort, Group};
 use common::geometry::{self, Geometry};
 use perdure_designs::layout::BootRecord;
+use perdure_designs::shadow_paging::bugs::Flaws;
 use perdure_designs::shadow_paging::places::Places;
 use perdure_designs::shadow_paging::records::{COPIES, RECORD_BYTES, Record, table_blocks};
 use perdure_designs::shadow_paging::{Parameters, ShadowPaging};
@@ -55,7 +56,7 @@ fn table_of_commit(arena: &mut Arena) -> Group {
     let [pages, row_bytes, banks, _] = boot.design;
     let places =
         Places::new(&boot.layout.log_area, [pages, row_bytes, banks]).expect("the design wrote it");
-    let record = Record::read(&image, None).expect("a mere power cut leaves a record");
+    let record = Record::read(&image, Flaws::default()).expect("a mere power cut leaves a record");
     let blocks = 0..table_blocks(record.pages + record.lines, row_bytes);
     let starts = blocks.map(|index| places.table_block(index));
     Group::of("table", starts.map(|at| at..at + row_bytes))

@@ -18,6 +18,7 @@ use std::collections::BTreeMap;
 use common::geometry::{DIRECT_MAPPED, Geometry};
 use common::rig::Rig;
 use perdure_designs::layout::BootRecord;
+use perdure_designs::shadow_paging::bugs::Flaws;
 use perdure_designs::shadow_paging::places::{LINES_PER_PAGE, PAGE_BYTES, Places};
 use perdure_designs::shadow_paging::records::{
     COPIES, RECORD_BYTES, Record, page_of_word, read_table,
@@ -137,7 +138,7 @@ impl Example {
     fn registers(&self) -> Vec<(u64, u64, u64)> {
         let copies = COPIES.map(|copy| {
             let bytes = self.rig.hardware.memory.arena.slice(copy, RECORD_BYTES);
-            Record::decode(bytes, None).expect("a whole record")
+            Record::decode(bytes, Flaws::default()).expect("a whole record")
         });
         copies
             .map(|record| (record.epoch, record.pages, record.lines))
@@ -266,7 +267,7 @@ fn the_example() {
     let (p, d) = (x.line('A') / LINES_PER_PAGE, x.line('D'));
     x.rig.after_cut(at, 1, |arena, judge| {
         let image = Surviving::new(arena);
-        let record = Record::read(&image, None).unwrap();
+        let record = Record::read(&image, Flaws::default()).unwrap();
         assert_eq!((record.epoch, record.pages, record.lines), (2, 2, 1));
         let table = read_table(&image, &places, &record).unwrap();
         assert_eq!(page_of_word(table[0]), (p, 0));

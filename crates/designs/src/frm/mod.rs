@@ -36,7 +36,7 @@ use perdure_hardware::time::Cycles;
 use serde::{Deserialize, Serialize};
 
 use self::buffer::{Buffer, Pending, Step};
-use self::bugs::Bug;
+use self::bugs::Flaws;
 use self::counters::Counters;
 use self::log::{Log, Record, SLOT_BYTES};
 use self::recovery::MOST_BUFFER_ENTRIES;
@@ -124,7 +124,7 @@ const EVENT_COMMITTED: u32 = 3;
 
 /// The design's volatile state: all of it is lost at power-off.
 pub struct Frm {
-    bug: Option<Bug>,
+    flaws: Flaws,
     log: Log,
     /// Records that the log must have room for when an epoch's end is asked for: the lines that
     /// the flush may write, and what is evicted until the epoch ends.
@@ -166,7 +166,7 @@ impl Policy for Frm {
         self.advance(hardware, now);
         let line = eviction.line;
         let mut accepted = now;
-        if self.bug == Some(Bug::FlushSkipsLog) && eviction.cause == Cause::Flush {
+        if self.flaws.flushes_past_log && eviction.cause == Cause::Flush {
             let (line, bytes) = (eviction.line, &eviction.bytes);
             return write_home(hardware, line, bytes, Traffic::Flush, now);
         }
@@ -196,7 +196,7 @@ impl Policy for Frm {
         if !self.buffer.is_empty() {
             self.advance(hardware, now);
             if let Some(bytes) = self.buffer.find(line)
-                && self.bug != Some(Bug::FillSkipsBuffer)
+                && !self.flaws.fills_past_buffer
             {
                 self.counters.buffer_fills += 1;
                 return (*bytes, now);
@@ -280,12 +280,13 @@ impl Frm {
             line,
             old: pending.old,
         };
-        if self.bug == Some(Bug::ModifyBeforeLog) {
+        if self.flaws.modifies_before_log {
             write_home(hardware, line, &pending.bytes, pending.traffic, now);
         }
-        let slot = match self.bug {
-            Some(Bug::SlotCounterWraps) => index % 256,
-            _ => index,
+        let slot = if self.flaws.slot_counter_wraps {
+            index % 256
+        } else {
+            index
         };
         let address = self.log.address(slot);
         let Hardware {
@@ -385,7 +386,7 @@ impl Design for Frm {
         let buffered = parameters.buffer_entries as u64;
         let generation = registers::begin(layout, hardware, &log, buffered, epoch);
         Ok(Self {
-            bug: bug.and_then(Bug::named),
+            flaws: Flaws::of(bug),
             reserve: (2 * llc_lines + buffered).max(log.capacity / 8),
             log,
             buffer: Buffer::new(parameters.buffer_entries),
@@ -407,7 +408,7 @@ impl Design for Frm {
     }
 
     fn announced_epoch(&self) -> u64 {
-        if self.bug == Some(Bug::AnnounceAtEnd) {
+        if self.flaws.announces_at_end {
             self.executing - 1
         } else {
             self.announced
@@ -422,22 +423,22 @@ impl Design for Frm {
     /// the commit record is written, which also empties the log.
     fn end_epoch(&mut self, hardware: &mut Hardware, _: Urgency, now: Cycles) -> Cycles {
         let mut flushed = hardware.flush(self, now).ready;
-        if self.bug != Some(Bug::CommitLeavesBuffer) {
+        if !self.flaws.commit_leaves_buffer {
             while !self.buffer.is_empty() {
                 self.step(hardware);
             }
             flushed = flushed.max(self.stepped);
         }
-        if self.bug != Some(Bug::CommitBeforeDurable) {
+        if !self.flaws.commits_before_durable {
             flushed = flushed.max(hardware.memory.quiet_at());
         }
-        self.generation += u64::from(self.bug != Some(Bug::GenerationKept));
+        self.generation += u64::from(!self.flaws.keeps_generation);
         let commit = Commit {
             generation: self.generation,
             epoch: self.executing,
         };
         let copy_0 = commit.write(hardware, 0, flushed);
-        let after = if self.bug == Some(Bug::CopiesTogether) {
+        let after = if self.flaws.writes_copies_together {
             flushed
         } else {
             copy_0
@@ -455,7 +456,7 @@ impl Design for Frm {
     }
 
     fn recover(image: &mut Surviving, bug: Option<&'static str>) -> Result<Recovered, Interrupted> {
-        recovery::recover(image, bug.and_then(Bug::named))
+        recovery::recover(image, Flaws::of(bug))
     }
 
     fn counters(&self) -> Counters {

@@ -17,7 +17,7 @@
 
 use perdure_hardware::line::LINE_BYTES;
 
-use super::bugs::Bug;
+use super::bugs::Flaws;
 use super::log::{Log, Record};
 use super::registers::{COPIES, Commit};
 use crate::design::Recovered;
@@ -35,7 +35,7 @@ const LOOK_AHEAD: u64 = 256;
 pub const MOST_BUFFER_ENTRIES: u64 = 1024;
 
 /// Recovers. See the module's documentation.
-pub fn recover(image: &mut Surviving, bug: Option<Bug>) -> Result<Recovered, Interrupted> {
+pub fn recover(image: &mut Surviving, flaws: Flaws) -> Result<Recovered, Interrupted> {
     let boot = BootRecord::read(image)?;
     let [row_bytes, stripe_rows, capacity, window] = boot.design;
     let log = Log::of_numbers(&boot.layout.log_area, [row_bytes, stripe_rows, capacity])
@@ -46,15 +46,15 @@ pub fn recover(image: &mut Surviving, bug: Option<Bug>) -> Result<Recovered, Int
         })?;
     let commit = Commit::read(image)?;
     image.write_copies(COPIES, &commit.encode())?;
-    let records = live_records(image, &log, window, commit.generation, bug)?;
+    let records = live_records(image, &log, window, commit.generation, flaws)?;
     let emptied = Commit {
         generation: commit.generation + 1,
         epoch: commit.epoch,
     };
-    if bug == Some(Bug::LogEmptiedFirst) {
+    if flaws.empties_log_first {
         image.write_copies(COPIES, &emptied.encode())?;
     }
-    if bug == Some(Bug::ForwardUndo) {
+    if flaws.undoes_forward {
         undo(image, &boot.layout, records.iter())?;
     } else {
         undo(image, &boot.layout, records.iter().rev())?;
@@ -72,18 +72,18 @@ fn live_records(
     log: &Log,
     window: u64,
     generation: u64,
-    bug: Option<Bug>,
+    flaws: Flaws,
 ) -> Result<Vec<Record>, Corruption> {
     let mut records = Vec::new();
     for index in 0..log.capacity {
-        let found = match bug {
-            Some(Bug::TornRecordAccepted) => log
-                .any_record(image, index, true)?
-                .filter(|record| record.generation == generation),
-            Some(Bug::StaleRecordAccepted) => log
-                .any_record(image, index, false)?
-                .filter(|record| record.index == index),
-            _ => log.record(image, index, generation)?,
+        let found = if flaws.accepts_torn_record {
+            log.any_record(image, index, true)?
+                .filter(|record| record.generation == generation)
+        } else if flaws.accepts_stale_record {
+            log.any_record(image, index, false)?
+                .filter(|record| record.index == index)
+        } else {
+            log.record(image, index, generation)?
         };
         let Some(record) = found else {
             is_torn_end(image, log, window, generation, index)?;

@@ -32,7 +32,7 @@ use perdure_hardware::statistics::Statistics;
 use perdure_hardware::time::Cycles;
 use serde::{Deserialize, Serialize};
 
-use self::bugs::{Bug, Flaw};
+use self::bugs::Flaws;
 use self::format::{Map, Record};
 use self::table::{Full, Grain, Table, write_record, write_version};
 use crate::design::{Design, ImpossibleParameter, PlantedBug, Promise, Recovered, Urgency};
@@ -81,7 +81,7 @@ const EVENT_COMMITTED: u32 = 4;
 
 /// The design's volatile state: all of it is lost at power-off.
 pub struct HardwareShadow {
-    bug: Option<Bug>,
+    flaws: Flaws,
     parameters: Parameters,
     table: Table,
     /// Lines stored to in the executing epoch, each once.
@@ -111,7 +111,7 @@ impl Policy for HardwareShadow {
     fn store(&mut self, hardware: &mut Hardware, store: &CrossVersionStore, now: Cycles) -> Cycles {
         let line = store.line;
         let mut ready = now;
-        if store.version != Version::NONE && self.bug != Some(Bug::OldVersionOverwritten) {
+        if store.version != Version::NONE && !self.flaws.overwrites_old_version {
             ready = self
                 .write(hardware, line, &store.old, false, Traffic::Flush, now)
                 .accepted;
@@ -137,13 +137,13 @@ impl Policy for HardwareShadow {
             Cause::Replacement | Cause::CacheBlock => Traffic::WriteBack,
         };
         let of_executing =
-            eviction.version == tag(self.executing) || self.bug == Some(Bug::OldVersionMisplaced);
+            eviction.version == tag(self.executing) || self.flaws.misplaces_old_version;
         self.write(hardware, line, bytes, of_executing, traffic, now)
     }
 
     fn fill(&mut self, hardware: &mut Hardware, line: LineNumber, now: Cycles) -> (Line, Cycles) {
-        let from = match (self.bug, self.table.known(line)) {
-            (Some(Bug::FillFromCheckpoint), Some(known)) => {
+        let from = match self.table.known(line) {
+            Some(known) if self.flaws.fills_from_checkpoint => {
                 self.table.place(line, known, known.newest)
             }
             _ => self.table.newest_at(line),
@@ -164,7 +164,7 @@ impl Policy for HardwareShadow {
         match event {
             EVENT_TABLE => {
                 self.stage = Stage::Walking;
-                if self.bug == Some(Bug::CommitWithTable) {
+                if self.flaws.commits_with_table {
                     write_record(hardware, 0, &self.record, now);
                 }
                 self.walk(hardware, now);
@@ -173,7 +173,7 @@ impl Policy for HardwareShadow {
             EVENT_DRAINED => self.drained(hardware, now),
             EVENT_COPY_0 => {
                 self.stage = Stage::Copy(1);
-                if self.bug != Some(Bug::CopiesTogether) {
+                if !self.flaws.writes_copies_together {
                     let durable = write_record(hardware, 1, &self.record, now);
                     hardware.events.schedule(durable, EVENT_COMMITTED);
                 }
@@ -199,11 +199,15 @@ impl HardwareShadow {
         traffic: Traffic,
         now: Cycles,
     ) -> Evicted {
-        let bug = self.bug;
-        let place = self.table.written_to(line, |map, known| match bug {
-            _ if !of_executing => known.newest,
-            Some(Bug::TwoPlaces) => known.before,
-            _ => map.other_place(known.newest, known.before),
+        let flaws = self.flaws;
+        let place = self.table.written_to(line, |map, known| {
+            if !of_executing {
+                known.newest
+            } else if flaws.has_two_places {
+                known.before
+            } else {
+                map.other_place(known.newest, known.before)
+            }
         });
         place.map_or_else(
             || Evicted {
@@ -221,7 +225,7 @@ impl HardwareShadow {
         let under_way = tag(self.executing - 1);
         let port_cycles = hardware.specification.llc.port_cycles;
         let mut time = now;
-        let early = usize::from(self.bug == Some(Bug::WalkEndsEarly));
+        let early = usize::from(self.flaws.ends_walk_early);
         let lines = self.under_way.len().saturating_sub(early);
         let end = (self.walked + self.parameters.walk_lines_per_step).min(lines);
         while self.walked < end {
@@ -259,9 +263,10 @@ impl HardwareShadow {
         self.under_way.clear();
         self.stage = Stage::Draining;
         // Versions that were evicted, or saved for a store, may be in the queue, too.
-        let durable = match self.bug {
-            Some(Bug::CommitBeforeDurable) => time,
-            _ => hardware.memory.quiet_at().max(time),
+        let durable = if self.flaws.commits_before_durable {
+            time
+        } else {
+            hardware.memory.quiet_at().max(time)
         };
         hardware.events.schedule(durable, EVENT_DRAINED);
     }
@@ -271,7 +276,7 @@ impl HardwareShadow {
         self.stage = Stage::Copy(0);
         let durable = write_record(hardware, 0, &self.record, now);
         hardware.events.schedule(durable, EVENT_COPY_0);
-        if self.bug == Some(Bug::CopiesTogether) {
+        if self.flaws.writes_copies_together {
             let durable = write_record(hardware, 1, &self.record, now);
             hardware.events.schedule(durable, EVENT_COMMITTED);
         }
@@ -343,9 +348,9 @@ impl Design for HardwareShadow {
         )?;
         let map = map_of(layout, hardware, 2)?;
         hardware.memory.count_durability();
-        let mut table = Table::new(map, layout, hardware, epoch, bug.and_then(Flaw::named));
+        let mut table = Table::new(map, layout, hardware, epoch, Flaws::of(bug));
         Ok(Self {
-            bug: bug.and_then(Bug::named),
+            flaws: Flaws::of(bug),
             parameters: parameters.clone(),
             record: table.next_record(epoch),
             table,
@@ -363,7 +368,7 @@ impl Design for HardwareShadow {
     }
 
     fn announced_epoch(&self) -> u64 {
-        if self.bug == Some(Bug::AnnounceAtEnd) {
+        if self.flaws.announces_at_end {
             self.executing - 1
         } else {
             self.announced
@@ -401,7 +406,7 @@ impl Design for HardwareShadow {
     }
 
     fn recover(image: &mut Surviving, bug: Option<&'static str>) -> Result<Recovered, Interrupted> {
-        recovery::recover(image, bug.and_then(Flaw::named))
+        recovery::recover(image, Flaws::of(bug))
     }
 
     fn counters(&self) {}

@@ -16,7 +16,7 @@
 
 use perdure_hardware::line::{LINE_BYTES, Line, LineNumber};
 
-use super::bugs::Flaw;
+use super::bugs::Flaws;
 use super::format::{COPIES, HOME, Map, Mapping, Record, check_of};
 use crate::design::Recovered;
 use crate::layout::{BootRecord, Layout};
@@ -26,15 +26,15 @@ use crate::surviving::{Corruption, Interrupted, Surviving};
 const PREFETCH: usize = 16;
 
 /// Recovers. See the module's documentation.
-pub fn recover(image: &mut Surviving, flaw: Option<Flaw>) -> Result<Recovered, Interrupted> {
+pub fn recover(image: &mut Surviving, flaws: Flaws) -> Result<Recovered, Interrupted> {
     let BootRecord { layout, design, .. } = BootRecord::read(image)?;
     let [copies, row_bytes, banks, _] = design;
     let map = Map::new(&layout, [copies, row_bytes, banks]).ok_or(Corruption {
         what: "boot record: not one of a shadow scheme",
         address: 0,
     })?;
-    let record = Record::read(image, flaw == Some(Flaw::TornRecordAccepted))?;
-    let lines = mapped_lines(image, &layout, &map, &record, flaw)?;
+    let record = Record::read(image, flaws.accepts_torn_record)?;
+    let lines = mapped_lines(image, &layout, &map, &record, flaws)?;
     image.write_copies(COPIES, &record.encode())?;
     let at_home = Record {
         number: record.number + 1,
@@ -42,7 +42,7 @@ pub fn recover(image: &mut Surviving, flaw: Option<Flaw>) -> Result<Recovered, I
         lines: 0,
         sum: 0,
     };
-    if flaw == Some(Flaw::RetiresFirst) {
+    if flaws.retires_first {
         image.write_copies(COPIES, &at_home.encode())?;
     }
     for (index, &(line, from)) in lines.iter().enumerate() {
@@ -67,7 +67,7 @@ fn mapped_lines(
     layout: &Layout,
     map: &Map,
     record: &Record,
-    flaw: Option<Flaw>,
+    flaws: Flaws,
 ) -> Result<Vec<(LineNumber, LineNumber)>, Corruption> {
     let mut lines = Vec::new();
     if record.lines == 0 {
@@ -76,7 +76,7 @@ fn mapped_lines(
     let mut sum = 0u64;
     map.walk(image, |line, word| {
         let mapping = Mapping::decode(word);
-        let committed = u64::from(mapping.epoch) <= record.epoch || flaw == Some(Flaw::NewestTaken);
+        let committed = u64::from(mapping.epoch) <= record.epoch || flaws.takes_newest;
         let place = if committed {
             mapping.newest
         } else {

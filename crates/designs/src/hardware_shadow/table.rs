@@ -17,7 +17,7 @@ use perdure_hardware::policy::Evicted;
 use perdure_hardware::statistics::Statistics;
 use perdure_hardware::time::Cycles;
 
-use super::bugs::Flaw;
+use super::bugs::Flaws;
 use super::format::{
     COPIES, HOME, LEVELS, Map, Mapping, NODE_WORDS, Place, RECORD_BYTES, Record, check_of,
 };
@@ -73,7 +73,7 @@ pub enum Grain {
 /// The table.
 #[derive(Clone, Debug)]
 pub struct Table {
-    flaw: Option<Flaw>,
+    flaws: Flaws,
     /// Where everything lies.
     pub map: Map,
     /// For each 64 lines of memory, the number of their leaf + 1.
@@ -96,7 +96,7 @@ impl Table {
         layout: &Layout,
         hardware: &mut Hardware,
         epoch: u64,
-        flaw: Option<Flaw>,
+        flaws: Flaws,
     ) -> Self {
         let boot = BootRecord {
             layout: layout.clone(),
@@ -134,7 +134,7 @@ impl Table {
         }
         let lines = layout.frames.end / LINE_BYTES as u64;
         Self {
-            flaw,
+            flaws,
             map,
             index: vec![0; lines.div_ceil(NODE_WORDS) as usize],
             leaves: Vec::new(),
@@ -259,7 +259,7 @@ impl Table {
     /// Returns the table words that say so, with their addresses.
     pub fn switch(&mut self, lines: &[LineNumber], epoch: u64) -> Vec<(u64, u64)> {
         let mut words = std::mem::take(&mut self.pointers);
-        if self.flaw == Some(Flaw::PointerForgotten) {
+        if self.flaws.forgets_pointer {
             words.pop();
         }
         for &line in lines {
@@ -277,9 +277,10 @@ impl Table {
             let mapping = Mapping {
                 group: known.group,
                 newest: working,
-                before: match self.flaw {
-                    Some(Flaw::BeforeForgotten) => HOME,
-                    _ => known.newest,
+                before: if self.flaws.forgets_version_before {
+                    HOME
+                } else {
+                    known.newest
                 },
                 epoch: epoch as u32,
             };

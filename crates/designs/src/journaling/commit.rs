@@ -20,7 +20,6 @@ use perdure_hardware::memory::Traffic;
 use perdure_hardware::policy::Evicted;
 use perdure_hardware::time::Cycles;
 
-use super::bugs::Bug;
 use super::journal::{Builder, Kind};
 use super::registers::{COPIES, Record};
 use super::{Journaling, SUPERSEDED};
@@ -58,7 +57,7 @@ impl Journaling {
         bytes: &Line,
         now: Cycles,
     ) -> Evicted {
-        if self.bug != Some(Bug::StaleCopyAfterFlush)
+        if !self.flaws.keeps_stale_copy_after_flush
             && let Some(slot) = self.forget(line)
         {
             self.counters.superseded += 1;
@@ -234,17 +233,16 @@ impl Journaling {
     pub(super) fn commit(&mut self, hardware: &mut Hardware, now: Cycles) -> Cycles {
         self.stage = Stage::Flushing;
         let mut time = hardware.flush(self, now).ready;
-        match self.bug {
-            Some(Bug::LastBlockForgotten) => self.lines.clear(),
-            Some(Bug::OverflowForgotten) => {
-                for &slot in self.overflow.values() {
-                    self.slots[slot as usize] = SUPERSEDED;
-                }
+        if self.flaws.forgets_last_block {
+            self.lines.clear();
+        }
+        if self.flaws.forgets_overflow {
+            for &slot in self.overflow.values() {
+                self.slots[slot as usize] = SUPERSEDED;
             }
-            _ => {}
         }
         let epoch = self.executing;
-        let early = (self.bug == Some(Bug::CommitBeforeJournal)).then(|| {
+        let early = (self.flaws.commits_before_journal).then(|| {
             let blocks = self.blocks_at_the_end();
             self.write_record(hardware, epoch, blocks, time, 0)
         });
@@ -254,20 +252,21 @@ impl Journaling {
         // Evictions may still be in the queue, too: all that was accepted must be durable.
         let journaled = hardware.memory.quiet_at().max(time);
         let blocks = self.blocks;
-        if self.bug == Some(Bug::HomeBeforeCommit) {
+        if self.flaws.goes_home_before_commit {
             time = self.copy_home(hardware, time);
         }
         let [_, committed] =
             early.unwrap_or_else(|| self.write_record(hardware, epoch, blocks, time, journaled));
 
-        if self.bug == Some(Bug::RetireBeforeHome) {
+        if self.flaws.retires_before_home {
             self.write_record(hardware, epoch, 0, time, committed);
         }
         time = self.copy_home(hardware, committed);
         let home = hardware.memory.quiet_at().max(time);
-        let [retired, _] = match self.bug {
-            Some(Bug::NeverRetired | Bug::RetireBeforeHome) => [home; 2],
-            _ => self.write_record(hardware, epoch, 0, time, home),
+        let [retired, _] = if self.flaws.never_retires || self.flaws.retires_before_home {
+            [home; 2]
+        } else {
+            self.write_record(hardware, epoch, 0, time, home)
         };
 
         for (at, event) in [
@@ -285,7 +284,7 @@ impl Journaling {
 
     /// An epoch begins: nothing is in the redo buffer.
     fn begin(&mut self) {
-        if self.bug != Some(Bug::TableSurvivesCommit) {
+        if !self.flaws.keeps_table_after_commit {
             self.table.clear();
         }
         self.overflow.clear();

@@ -35,7 +35,7 @@ use perdure_hardware::statistics::Statistics;
 use perdure_hardware::time::Cycles;
 use serde::{Deserialize, Serialize};
 
-use self::bugs::Bug;
+use self::bugs::Flaws;
 use self::commit::{EVENT_COMMITTED, EVENT_HOME, EVENT_JOURNALED, EVENT_RETIRED, Stage};
 use self::counters::Counters;
 use self::journal::{Builder, Kind, LEAST_ROW_BYTES, Map};
@@ -121,7 +121,7 @@ const SUPERSEDED: LineNumber = LineNumber::MAX;
 
 /// The design's volatile state: all of it is lost at power-off.
 pub struct Journaling {
-    bug: Option<Bug>,
+    flaws: Flaws,
     map: Map,
     executing: u64,
     announced: u64,
@@ -165,9 +165,7 @@ impl Policy for Journaling {
         let known = self.slots.len();
         let place = match self.slot_for(hardware, eviction.line, now) {
             Some(slot)
-                if self.bug == Some(Bug::RewriteDropped)
-                    && slot % 8 == 3
-                    && known == self.slots.len() =>
+                if self.flaws.drops_rewrite && slot % 8 == 3 && known == self.slots.len() =>
             {
                 return Evicted {
                     accepted: now,
@@ -175,7 +173,7 @@ impl Policy for Journaling {
                 };
             }
             Some(slot) => self.map.slot_line(slot),
-            None if self.bug == Some(Bug::OverflowInPlace) => eviction.line,
+            None if self.flaws.overflows_in_place => eviction.line,
             None => {
                 return Evicted {
                     accepted: now,
@@ -196,7 +194,7 @@ impl Policy for Journaling {
 
     fn fill(&mut self, hardware: &mut Hardware, line: LineNumber, now: Cycles) -> (Line, Cycles) {
         match self.slot_of(line) {
-            Some(slot) if self.bug != Some(Bug::SnoopMissed) => {
+            Some(slot) if !self.flaws.misses_snoop => {
                 self.counters.redo_fills += 1;
                 hardware.read_memory(self.map.slot_line(slot), now)
             }
@@ -222,14 +220,14 @@ impl Policy for Journaling {
         match event {
             EVENT_JOURNALED => {
                 self.stage = Stage::Recording;
-                if self.bug == Some(Bug::AnnounceBeforeCommit) {
+                if self.flaws.announces_before_commit {
                     self.announced += 1;
                 }
             }
             EVENT_COMMITTED => {
                 self.stage = Stage::CopyingHome;
                 hardware.statistics.epochs_persisted += 1;
-                if self.bug != Some(Bug::AnnounceBeforeCommit) {
+                if !self.flaws.announces_before_commit {
                     self.announced += 1;
                 }
             }
@@ -286,7 +284,7 @@ impl Journaling {
                 self.asked = true;
                 hardware.events.schedule(now, EVENT_OVERFLOWED);
             }
-            if self.bug == Some(Bug::OverflowInPlace) {
+            if self.flaws.overflows_in_place {
                 return None;
             }
             self.overflow.insert(line, slot);
@@ -358,7 +356,7 @@ impl Design for Journaling {
             arena.write(copy, &record.encode());
         }
         Ok(Self {
-            bug: bug.and_then(Bug::named),
+            flaws: Flaws::of(bug),
             executing: epoch + 1,
             announced: epoch,
             stage: Stage::Executing,
@@ -394,7 +392,7 @@ impl Design for Journaling {
     }
 
     fn recover(image: &mut Surviving, bug: Option<&'static str>) -> Result<Recovered, Interrupted> {
-        recovery::recover(image, bug.and_then(Bug::named))
+        recovery::recover(image, Flaws::of(bug))
     }
 
     fn counters(&self) -> Counters {

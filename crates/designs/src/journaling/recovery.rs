@@ -14,7 +14,7 @@
 
 use perdure_hardware::line::{LINE_BYTES, Line, LineNumber};
 
-use super::bugs::Bug;
+use super::bugs::Flaws;
 use super::journal::{Block, Kind, LEAST_ROW_BYTES, Map, check_of};
 use super::registers::{COPIES, Record};
 use crate::design::Recovered;
@@ -101,9 +101,9 @@ fn slot_bytes(image: &Surviving, map: &Map, slot: u32) -> Result<Line, Corruptio
 }
 
 /// Recovers. See the module's documentation.
-pub fn recover(image: &mut Surviving, bug: Option<Bug>) -> Result<Recovered, Interrupted> {
+pub fn recover(image: &mut Surviving, flaws: Flaws) -> Result<Recovered, Interrupted> {
     let boot = BootRecord::read(image)?;
-    let record = Record::read(image, bug == Some(Bug::TornRecordAccepted))?;
+    let record = Record::read(image, flaws.accepts_torn_record)?;
     let map = map_of(&boot)?;
     let lines = read_journal(image, &boot.layout, &map, &record)?;
     let retired = Record {
@@ -112,10 +112,10 @@ pub fn recover(image: &mut Surviving, bug: Option<Bug>) -> Result<Recovered, Int
         blocks: 0,
     };
 
-    if bug != Some(Bug::OneCopyTrusted) {
+    if !flaws.trusts_one_copy {
         image.write_copies(COPIES, &record.encode())?;
     }
-    if bug == Some(Bug::RetireBeforeApplying) {
+    if flaws.retires_before_applying {
         image.write_copies(COPIES, &retired.encode())?;
     }
     for group in lines.chunks(32) {

@@ -27,7 +27,7 @@ mod walker;
 use perdure_hardware::arena::Arena;
 use perdure_hardware::hierarchy::Hardware;
 use perdure_hardware::line::{Line, LineNumber, Version};
-use perdure_hardware::policy::{CrossVersionStore, Departure, Evicted, Eviction, Policy, Reason};
+use perdure_hardware::policy::{CrossVersionStore, Departure, Evicted, Eviction, Policy};
 use perdure_hardware::statistics::Statistics;
 use perdure_hardware::time::Cycles;
 use serde::{Deserialize, Serialize};
@@ -38,7 +38,7 @@ use crate::design::{
 };
 use crate::layout::{BootRecord, Layout};
 use crate::surviving::{Interrupted, Surviving};
-use bugs::Bug;
+use bugs::Flaws;
 use counters::Counters;
 use mnm::{Mnm, MnmParameters};
 use numbers::Numbers;
@@ -165,7 +165,7 @@ pub struct Nvoverlay {
     /// Addresses that working memory may have.
     memory: std::ops::Range<u64>,
     mnm: Mnm,
-    bug: Option<Bug>,
+    flaws: Flaws,
 }
 
 impl Nvoverlay {
@@ -222,13 +222,9 @@ impl Policy for Nvoverlay {
     }
 
     fn depart(&mut self, hardware: &mut Hardware, departure: &Departure, now: Cycles) -> Cycles {
-        let lost = match self.bug {
-            Some(Bug::StoreEvictionLost) => departure.reason == Reason::StoreEviction,
-            Some(Bug::DowngradeLost) => departure.reason == Reason::Downgrade,
-            _ => false,
-        };
+        let lost = self.flaws.loses(departure.reason);
         let mut epoch = self.numbers.epoch(departure.version, self.newest);
-        if self.bug == Some(Bug::SenseIgnored)
+        if self.flaws.ignores_epoch_sense
             && self.numbers.group(epoch) != self.numbers.group(self.newest)
         {
             epoch += self.numbers.group_epochs();
@@ -244,7 +240,7 @@ impl Policy for Nvoverlay {
     }
 
     fn passes_dirty(&self, to: usize, version: Version) -> bool {
-        self.bug == Some(Bug::TransferSkipsOmc)
+        self.flaws.transfers_past_omc
             || self.numbers.epoch(version, self.newest) >= self.groups[to].walker.floor
     }
 
@@ -256,12 +252,8 @@ impl Policy for Nvoverlay {
     #[inline]
     fn is_ahead(&self, group: usize, version: Version, write: bool) -> bool {
         let SharingGroup { epoch, tag, .. } = self.groups[group];
-        let ignored = match self.bug {
-            Some(Bug::LoadIgnoresResponse) => !write,
-            Some(Bug::StoreKeepsOid) => write,
-            _ => false,
-        };
-        version != tag && self.numbers.epoch(version, self.newest) > epoch && !ignored
+        let newer = version != tag && self.numbers.epoch(version, self.newest) > epoch;
+        newer && !self.flaws.ignores_newer(write)
     }
 
     fn evict(&mut self, hardware: &mut Hardware, eviction: &Eviction, now: Cycles) -> Evicted {
@@ -321,7 +313,7 @@ impl GroupEpochs for Nvoverlay {
         bytes: &Line,
         now: Cycles,
     ) -> Cycles {
-        let epoch = epoch + u64::from(self.bug == Some(Bug::ContextAfterAdvance));
+        let epoch = epoch + u64::from(self.flaws.dumps_context_after_advance);
         let writer = writer(hardware, group);
         self.mnm
             .insert(hardware, epoch, line, bytes, writer, now)
@@ -343,7 +335,7 @@ impl GroupEpochs for Nvoverlay {
         self.newest = self.newest.max(epoch);
         self.groups[group].epoch = epoch;
         self.groups[group].tag = self.numbers.tag(epoch);
-        if self.bug == Some(Bug::SiblingKeepsEpoch) {
+        if self.flaws.sibling_keeps_epoch {
             let first = hardware.groups[group].harts.start;
             hardware.cores[first].lookaside.revoke_all_writes();
         } else {
@@ -436,7 +428,7 @@ impl Design for Nvoverlay {
             oids: Oids::new(memory.end, parameters.super_blocks),
             memory,
             mnm,
-            bug: bug.and_then(Bug::named),
+            flaws: Flaws::of(bug),
         })
     }
 

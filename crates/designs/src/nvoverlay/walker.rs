@@ -11,7 +11,7 @@
 use perdure_hardware::hierarchy::Hardware;
 use perdure_hardware::time::Cycles;
 
-use super::{Bug, Nvoverlay};
+use super::Nvoverlay;
 
 /// Events of the walkers: this, plus the sharing group's number.
 pub const EVENT_WALK: u32 = 1 << 16;
@@ -48,7 +48,7 @@ impl Nvoverlay {
         }
         walker.next_set = Some(0);
         walker.floor = epoch;
-        if self.bug == Some(Bug::MinVerAtStart) {
+        if self.flaws.sends_min_ver_at_start {
             walker.min_ver = epoch;
             self.look_for_recoverable(hardware, now);
         }
@@ -65,7 +65,7 @@ impl Nvoverlay {
         let end = sets.min(first + self.parameters.walk_sets_per_step);
         let mut ready = now;
         for set in first..end {
-            let looks_above = self.bug != Some(Bug::WalkSkipsL1);
+            let looks_above = !self.flaws.walks_past_l1;
             let walked = hardware.walk_set(self, group, set, looks_above, ready);
             ready = walked.ready;
         }
@@ -85,7 +85,7 @@ impl Nvoverlay {
     /// The master OMC computes the recoverable epoch from all that it was sent: the newest one that
     /// lies before every *min-ver* and before the kernel's epoch.
     pub(super) fn look_for_recoverable(&mut self, hardware: &mut Hardware, now: Cycles) {
-        let ignores_idle = self.bug == Some(Bug::IdleGroupIgnored);
+        let ignores_idle = self.flaws.ignores_idle_group;
         let walked = (self.groups.iter())
             .filter(|group| !ignores_idle || group.walker.next_set.is_none())
             .map(|group| group.walker.min_ver)

@@ -13,7 +13,7 @@ use perdure_hardware::policy::{CrossVersionStore, Departure};
 use perdure_hardware::specification::Specification;
 use perdure_hardware::time::Cycles;
 
-use super::bugs::{self, Bug};
+use super::bugs;
 use super::scan::Pass;
 use super::{InCacheLog, Parameters, Picl};
 use crate::design::{ImpossibleParameter, PlantedBug};
@@ -195,7 +195,7 @@ impl Level for LastLevel {
             }
             let port_cycles = hardware.specification.llc.port_cycles;
             pass.time = hardware.take_llc_port(set, pass.time, port_cycles) + port_cycles;
-            let snoop_private = picl.bug != Some(Bug::ScanSkipsPrivate);
+            let snoop_private = !picl.flaws.scans_past_private;
             let (bytes, from_private, ready) = hardware.clean(picl, slot, snoop_private, pass.time);
             picl.counters.acs_snoops += u64::from(from_private);
             if let Some(bytes) = bytes {

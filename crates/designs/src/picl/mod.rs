@@ -48,7 +48,7 @@ use perdure_hardware::statistics::Statistics;
 use perdure_hardware::time::Cycles;
 use serde::{Deserialize, Serialize};
 
-use self::bugs::Bug;
+use self::bugs::Flaws;
 use self::counters::Counters;
 use self::epoch_id::EpochIds;
 use self::filter::Filter;
@@ -221,7 +221,7 @@ pub type Picl = InCacheLog<LastLevel>;
 pub struct InCacheLog<L: Level> {
     pub(crate) level: L,
     parameters: Parameters,
-    bug: Option<Bug>,
+    flaws: Flaws,
     ids: EpochIds,
     log_area: Range<u64>,
     /// SystemEID.
@@ -259,13 +259,13 @@ impl<L: Level> Policy for InCacheLog<L> {
     /// forwards it to the level of the tags, and the EID there becomes SystemEID.
     fn store(&mut self, hardware: &mut Hardware, store: &CrossVersionStore, now: Cycles) -> Cycles {
         let clean = store.version == Version::NONE;
-        let valid_from = match (clean, self.bug) {
-            (true, Some(Bug::ValidFromTooLate)) => self.system - 1,
-            (true, _) => self.persisted,
-            (false, _) => self.epoch_of(store.version),
+        let valid_from = if clean {
+            self.flaws.valid_from_of_clean(self.persisted, self.system)
+        } else {
+            self.epoch_of(store.version)
         };
         let mut ready = L::forward(hardware, store, now);
-        let unlogged = clean && self.bug == Some(Bug::NoUndoForClean);
+        let unlogged = clean && self.flaws.no_undo_for_clean;
         if !self.level.is_logged(store.line, self.system) && !unlogged {
             let entry = Entry {
                 line: store.line,
@@ -275,7 +275,7 @@ impl<L: Level> Policy for InCacheLog<L> {
             };
             ready = self.append(hardware, entry, clean, ready);
         }
-        if self.bug != Some(Bug::TagStaysInPrivate) {
+        if !self.flaws.keeps_tag_in_private {
             L::set_tag(hardware, store, self.ids.tag(self.system));
         }
         ready
@@ -348,7 +348,7 @@ impl<L: Level> InCacheLog<L> {
             self.buffer_free = last.map_or(0, |block| block.durable);
         }
         let ready = now.max(self.buffer_free);
-        if self.bug == Some(Bug::EntryLostWhenBusy) && ready > now {
+        if self.flaws.loses_entry_when_busy && ready > now {
             return now;
         }
         self.counters.undo_buffer_wait_cycles += ready - now;
@@ -461,7 +461,7 @@ impl<L: Level> InCacheLog<L> {
         now: Cycles,
     ) -> Evicted {
         let (mut now, mut not_before) = (now, 0);
-        if self.bug != Some(Bug::EvictBeforeFlush) {
+        if !self.flaws.evicts_before_flush {
             self.counters.bloom_queries += 1;
             if self.filter.may_contain(line) {
                 now = self.flush(hardware, Because::Evicted, now);
@@ -472,11 +472,7 @@ impl<L: Level> InCacheLog<L> {
                 let wrongly = !block.lines.contains(&line);
                 self.counters.bloom_matches += 1;
                 self.counters.bloom_false_matches += u64::from(wrongly);
-                not_before = match self.bug {
-                    Some(Bug::LineBesideBlock) => 0,
-                    Some(Bug::OwnBlockOnly) => block.durable,
-                    _ => block.reachable,
-                };
+                not_before = self.flaws.behind_block(block.durable, block.reachable);
             }
         }
         let Hardware {
@@ -494,7 +490,7 @@ impl<L: Level> InCacheLog<L> {
     /// The record that says what is durable at `time`.
     fn record_at(&mut self, time: Cycles) -> Record {
         self.record_number += 1;
-        let counts_unfinished = self.bug == Some(Bug::RecordCountsUnfinished);
+        let counts_unfinished = self.flaws.record_counts_unfinished;
         let mut on_their_way = self.flushed.iter();
         let oldest = on_their_way.find(|block| block.reachable > time && !counts_unfinished);
         let space = &self.space;
@@ -528,7 +524,7 @@ impl<L: Level> InCacheLog<L> {
         let record = self.record_at(now);
         let durable = Self::write_copy(hardware, 0, &record, now);
         self.writing = Writing::Copy0 { record, durable };
-        if self.bug == Some(Bug::CopiesTogether) {
+        if self.flaws.writes_copies_together {
             let durable = Self::write_copy(hardware, 1, &record, now);
             self.writing = Writing::Copy1 { record, durable };
             hardware.events.schedule(durable, EVENT_REGISTERS);
@@ -558,7 +554,7 @@ impl<L: Level> InCacheLog<L> {
         if record.persisted > self.persisted {
             hardware.statistics.epochs_persisted += record.persisted - self.persisted;
             self.persisted = record.persisted;
-            let early = u64::from(self.bug == Some(Bug::EarlyCollection));
+            let early = u64::from(self.flaws.collects_early);
             self.collect(hardware, self.persisted + early);
             if self.space.live_bytes() < self.parameters.nearly_full_bytes() {
                 self.next_request_bytes = self.parameters.nearly_full_bytes();
@@ -628,16 +624,17 @@ impl<L: Level> Design for InCacheLog<L> {
             block_bytes,
             sequence,
         );
-        let bug_named = bug.and_then(Bug::named);
-        let persisted = match bug_named {
-            Some(Bug::RegistersStartAnew) => 0,
-            _ => epoch,
+        let flaws = Flaws::of(bug);
+        let persisted = if flaws.starts_registers_anew {
+            0
+        } else {
+            epoch
         };
         let mut picl = Self {
             ids: EpochIds::new(parameters.eid_bits),
             filter: Filter::new(parameters.bloom_filter_bits),
             level: L::new(parameters, bug),
-            bug: bug_named,
+            flaws,
             log_area,
             system: epoch + 1,
             persisted,
@@ -670,7 +667,7 @@ impl<L: Level> Design for InCacheLog<L> {
     }
 
     fn announced_epoch(&self) -> u64 {
-        if self.bug == Some(Bug::ReleaseAtCommit) {
+        if self.flaws.releases_at_commit {
             self.system - 1
         } else {
             self.persisted
@@ -700,7 +697,7 @@ impl<L: Level> Design for InCacheLog<L> {
     }
 
     fn recover(image: &mut Surviving, bug: Option<&'static str>) -> Result<Recovered, Interrupted> {
-        recovery::recover(image, bug.and_then(Bug::named))
+        recovery::recover(image, Flaws::of(bug))
     }
 
     fn counters(&self) -> Counters {

@@ -19,7 +19,7 @@
 
 use perdure_hardware::line::{LINE_BYTES, LineNumber};
 
-use super::bugs::Bug;
+use super::bugs::Flaws;
 use super::epoch_id::EpochIds;
 use super::log::{Block, Entry, NO_SLOT, SUPER_BLOCK_BYTES, slot_address};
 use super::registers::{COPIES, Record};
@@ -34,11 +34,11 @@ struct Log {
     layout: Layout,
     ids: EpochIds,
     block_bytes: u64,
-    bug: Option<Bug>,
+    flaws: Flaws,
 }
 
 impl Log {
-    fn open(boot: BootRecord, bug: Option<Bug>) -> Result<Self, Corruption> {
+    fn open(boot: BootRecord, flaws: Flaws) -> Result<Self, Corruption> {
         let [eid_bits, block_bytes, ..] = boot.design;
         if !(1..=8).contains(&eid_bits)
             || !block_bytes.is_power_of_two()
@@ -53,7 +53,7 @@ impl Log {
             layout: boot.layout,
             ids: EpochIds::new(eid_bits as u32),
             block_bytes,
-            bug,
+            flaws,
         })
     }
 
@@ -76,13 +76,13 @@ impl Log {
         sequence: u64,
     ) -> Result<Option<Block<'a>>, Corruption> {
         let bytes = image.read(self.address(slot)?, self.block_bytes as usize)?;
-        let block = Block::decode(bytes, self.bug == Some(Bug::ChecksumIgnored));
-        let stale_is_fine = self.bug == Some(Bug::StaleBlockTrusted);
+        let block = Block::decode(bytes, self.flaws.ignores_checksum);
+        let stale_is_fine = self.flaws.trusts_stale_block;
         Ok(block.filter(|block| block.header.sequence == sequence || stale_is_fine))
     }
 
     fn covers(&self, entry: &Entry, epoch: u64) -> bool {
-        if self.bug == Some(Bug::PlainEpochCompare) {
+        if self.flaws.compares_plain_epochs {
             let tag = |epoch| self.ids.tag(epoch);
             return tag(entry.valid_from) <= tag(epoch) && tag(epoch) < tag(entry.valid_till);
         }
@@ -141,10 +141,10 @@ impl Log {
 }
 
 /// Recovers. See the module's documentation.
-pub fn recover(image: &mut Surviving, bug: Option<Bug>) -> Result<Recovered, Interrupted> {
+pub fn recover(image: &mut Surviving, flaws: Flaws) -> Result<Recovered, Interrupted> {
     let boot = BootRecord::read(image)?;
     let record = Record::read(image)?;
-    let log = Log::open(boot, bug)?;
+    let log = Log::open(boot, flaws)?;
     let persisted = record.persisted;
     // Epoch numbers in blocks have 32 bits; nothing in the log is that far from PersistedEID.
     let newest = persisted + (1 << 31);
@@ -166,7 +166,7 @@ pub fn recover(image: &mut Surviving, bug: Option<Bug>) -> Result<Recovered, Int
                 .entries(log.ids, newest)
                 .filter(|entry| log.covers(entry, persisted)),
         );
-        if bug == Some(Bug::ForwardScan) {
+        if flaws.scans_log_forward {
             forward.push(covering.clone());
         } else {
             apply(image, &log.layout, covering.iter().rev(), address)?;

@@ -11,7 +11,6 @@
 use perdure_hardware::hierarchy::Hardware;
 use perdure_hardware::time::Cycles;
 
-use super::bugs::Bug;
 use super::level::Level;
 use super::{Because, EVENT_DRAINED, EVENT_SCAN, InCacheLog};
 
@@ -60,11 +59,11 @@ impl<L: Level> InCacheLog<L> {
             sets_done: 0,
             durable: 0,
         };
-        if self.bug == Some(Bug::PersistWithoutScan) {
+        if self.flaws.persists_without_scan {
             self.to_announce = self.due;
             self.start_record(hardware, now);
         }
-        if self.bug == Some(Bug::SlotReusedEarly) {
+        if self.flaws.reuses_slot_early {
             self.space.collect(self.due);
         }
         hardware.events.schedule(now, EVENT_SCAN);
@@ -116,14 +115,15 @@ impl<L: Level> InCacheLog<L> {
             return;
         }
         self.counters.acs_scans += 1;
-        if self.bug != Some(Bug::AnnounceBeforeFlush) {
+        if !self.flaws.announces_before_flush {
             time = self.flush(hardware, Because::Scanned, time);
         }
         // Lines of the target epochs that were evicted before the scan met them may still be on
         // their way: everything that the controller has accepted so far must be durable.
-        let durable = match self.bug {
-            Some(Bug::RecordBesideLines) => time,
-            _ => durable.max(hardware.memory.quiet_at()).max(time),
+        let durable = if self.flaws.records_beside_lines {
+            time
+        } else {
+            durable.max(hardware.memory.quiet_at()).max(time)
         };
         self.scan = Scan::Draining { target };
         hardware.events.schedule(durable, EVENT_DRAINED);

@@ -26,7 +26,7 @@ use perdure_hardware::policy::{CrossVersionStore, Departure, Reason};
 use perdure_hardware::specification::Specification;
 use perdure_hardware::time::Cycles;
 
-use self::bugs::Bug;
+use self::bugs::Flaws;
 use crate::design::{ImpossibleParameter, PlantedBug, refuse_inclusion};
 use crate::picl::level::{Keys, Level, keys};
 use crate::picl::scan::Pass;
@@ -37,7 +37,7 @@ pub type PiclL2 = InCacheLog<SecondLevel>;
 
 /// Tags in the L2s.
 pub struct SecondLevel {
-    bug: Option<Bug>,
+    flaws: Flaws,
     /// With `coherence_evicts` off, the lines that other sharing groups have read since they were
     /// written, with the epoch that wrote them: no cache has them as dirty but the last level, and they
     /// are still to be written in place.
@@ -103,7 +103,7 @@ impl Level for SecondLevel {
 
     fn new(parameters: &Parameters, bug: Option<&'static str>) -> Self {
         Self {
-            bug: bug.and_then(Bug::named),
+            flaws: Flaws::of(bug),
             dirty_apart: (!parameters.coherence_evicts).then(BTreeMap::new),
         }
     }
@@ -136,17 +136,17 @@ impl Level for SecondLevel {
             lines.insert(departure.line, epoch);
             return false;
         }
-        !(self.bug == Some(Bug::CapacityStaysOnChip) && departure.reason == Reason::Capacity)
+        !(self.flaws.keeps_capacity_on_chip && departure.reason == Reason::Capacity)
     }
 
     /// What it has, even as dirty, was written in place when it left the L2.
     fn evicts_from_last_level(&mut self, line: LineNumber) -> bool {
-        self.bug == Some(Bug::CapacityStaysOnChip) || self.take(line).is_some()
+        self.flaws.keeps_capacity_on_chip || self.take(line).is_some()
     }
 
     /// None: there are no tags behind the L2s, and what comes back is logged again.
     fn departed_tag(&self, tag: Version) -> Version {
-        if self.bug == Some(Bug::TagOutlivesEpoch) {
+        if self.flaws.tag_outlives_epoch {
             tag
         } else {
             Version::NONE
@@ -171,7 +171,7 @@ impl Level for SecondLevel {
                 pass.time = due.free;
                 return false;
             }
-            let asks_l1 = picl.level.bug != Some(Bug::ScanSkipsPrivate);
+            let asks_l1 = !picl.level.flaws.scans_past_private;
             let walked = hardware.walk_set(picl, group, set, asks_l1, pass.time);
             picl.counters.acs_snoops += due.in_l1;
             picl.counters.acs_lines += walked.versions;

@@ -17,7 +17,6 @@ use perdure_hardware::line::LINE_BYTES;
 use perdure_hardware::memory::Traffic;
 use perdure_hardware::time::Cycles;
 
-use super::bugs::Bug;
 use super::places::PAGE_BYTES;
 use super::records::{COPIES, Record, encode_block, page_word, table_block_words};
 use super::{Entry, ShadowPaging};
@@ -54,7 +53,7 @@ impl ShadowPaging {
     /// Ends the executing epoch. Returns when its commit is retired.
     pub(super) fn commit(&mut self, hardware: &mut Hardware, now: Cycles) -> Cycles {
         self.stage = Stage::Flushing;
-        let table_before = (self.bug == Some(Bug::TableBeforeFlush)).then(|| self.table_words());
+        let table_before = (self.flaws.takes_table_before_flush).then(|| self.table_words());
         let flushed = hardware.flush(self, now);
         // Pages in the order of their shadow pages: neighbours are in different banks.
         let mut written = std::mem::take(&mut self.written);
@@ -67,12 +66,8 @@ impl ShadowPaging {
             pages: table.pages,
             lines: table.words.len() as u64 - table.pages,
         };
-        let order = match self.bug {
-            Some(Bug::CommitBeforeTable) => [Step::Commit, Step::Table, Step::Home, Step::Retire],
-            Some(Bug::HomeBeforeCommit) => [Step::Table, Step::Home, Step::Commit, Step::Retire],
-            Some(Bug::RetireBeforeHome) => [Step::Table, Step::Commit, Step::Retire, Step::Home],
-            _ => [Step::Table, Step::Commit, Step::Home, Step::Retire],
-        };
+        let mut order = [Step::Table, Step::Commit, Step::Home, Step::Retire];
+        self.flaws.disturb(&mut order);
         let (mut time, mut durable) = (flushed.ready, 0);
         for step in order {
             time = match step {
@@ -114,9 +109,10 @@ impl ShadowPaging {
             let page = self.table.key(slot).expect("a written page has its entry");
             page_word(page, self.frame(slot))
         });
-        let aside = match self.bug {
-            Some(Bug::OverflowNotInTable) => &[],
-            _ => &self.overflow.lines[..],
+        let aside = if self.flaws.leaves_overflow_out_of_table {
+            &[]
+        } else {
+            &self.overflow.lines[..]
         };
         TableWords {
             pages: self.written.len() as u64,
@@ -188,7 +184,7 @@ impl ShadowPaging {
         for slot in self.written.drain(..) {
             *self.table.value_mut(slot) = Entry::default();
         }
-        if self.bug != Some(Bug::OverflowKept) {
+        if !self.flaws.keeps_overflow {
             self.overflow.lines.clear();
             self.overflow.indices.clear();
         }

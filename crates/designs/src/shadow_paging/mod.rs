@@ -38,7 +38,7 @@ use perdure_hardware::statistics::Statistics;
 use perdure_hardware::time::Cycles;
 use serde::{Deserialize, Serialize};
 
-use self::bugs::Bug;
+use self::bugs::Flaws;
 use self::commit::Stage;
 use self::counters::Counters;
 use self::places::{ENTRIES_MOST, LINES_PER_PAGE, PAGE_BYTES, Places, ROW_BYTES};
@@ -134,7 +134,7 @@ const EVENT_FULL: u32 = 0;
 
 /// The design's volatile state: all of it is lost at power-off.
 pub struct ShadowPaging {
-    bug: Option<Bug>,
+    flaws: Flaws,
     places: Places,
     ways: u64,
     table: Table<Entry>,
@@ -174,7 +174,7 @@ impl Policy for ShadowPaging {
         };
         if self.table.value(slot).lines == 0 {
             self.counters.retained_hits += 1;
-            if self.bug == Some(Bug::HitNotMarked) {
+            if self.flaws.leaves_hit_unmarked {
                 let place = self.shadow_line(slot, line);
                 return write(hardware, place, eviction, now);
             }
@@ -184,12 +184,12 @@ impl Policy for ShadowPaging {
     }
 
     fn fill(&mut self, hardware: &mut Hardware, line: LineNumber, now: Cycles) -> (Line, Cycles) {
-        let place = self.place_of(line, self.bug);
+        let place = self.place_of(line, self.flaws);
         hardware.read_memory(place, now)
     }
 
     fn peek(&self, hardware: &Hardware, line: LineNumber) -> Line {
-        let place = self.place_of(line, None);
+        let place = self.place_of(line, Flaws::default());
         *hardware.memory.arena.line(place * LINE_BYTES as u64)
     }
 
@@ -257,10 +257,10 @@ impl ShadowPaging {
 
     /// Where the newest bytes of a line are, outside the caches.
     #[inline]
-    fn place_of(&self, line: LineNumber, bug: Option<Bug>) -> LineNumber {
+    fn place_of(&self, line: LineNumber, flaws: Flaws) -> LineNumber {
         if let Some(slot) = self.table.find(line / LINES_PER_PAGE)
             && self.table.value(slot).lines != 0
-            && bug != Some(Bug::ShadowNotSnooped)
+            && !flaws.fills_past_shadow
         {
             return self.shadow_line(slot, line);
         }
@@ -286,7 +286,7 @@ impl ShadowPaging {
         self.mark(slot, eviction.line);
         let place = self.shadow_line(slot, eviction.line);
         self.counters.retained_replaced += u64::from(replaced);
-        if replaced && self.bug == Some(Bug::ReplacedWithoutCopy) {
+        if replaced && self.flaws.replaces_without_copy {
             return write(hardware, place, eviction, now);
         }
         self.counters.copies_on_write += 1;
@@ -306,7 +306,7 @@ impl ShadowPaging {
                 statistics,
             )
         };
-        if self.bug == Some(Bug::LineBeforeCopy) {
+        if self.flaws.writes_line_before_copy {
             let written = write(hardware, place, eviction, now);
             copy(hardware, written.accepted);
             return written;
@@ -392,7 +392,7 @@ impl Design for ShadowPaging {
         // After a recovery, records go on from its number; at first boot there are none.
         let number = COPIES
             .iter()
-            .filter_map(|&copy| Record::decode(arena.slice(copy, RECORD_BYTES), None))
+            .filter_map(|&copy| Record::decode(arena.slice(copy, RECORD_BYTES), Flaws::default()))
             .map(|record| record.number)
             .max()
             .unwrap_or(0);
@@ -410,7 +410,7 @@ impl Design for ShadowPaging {
         }
         let (entries, ways) = (parameters.table_entries, parameters.table_ways);
         Ok(Self {
-            bug: bug.and_then(Bug::named),
+            flaws: Flaws::of(bug),
             places,
             ways,
             table: Table::new(entries as usize, ways as usize),
@@ -430,7 +430,7 @@ impl Design for ShadowPaging {
     }
 
     fn announced_epoch(&self) -> u64 {
-        if self.bug == Some(Bug::ReleaseBeforeCommit) {
+        if self.flaws.releases_before_commit {
             self.executing - 1
         } else {
             self.announced
@@ -447,7 +447,7 @@ impl Design for ShadowPaging {
     }
 
     fn recover(image: &mut Surviving, bug: Option<&'static str>) -> Result<Recovered, Interrupted> {
-        recovery::recover(image, bug.and_then(Bug::named))
+        recovery::recover(image, Flaws::of(bug))
     }
 
     fn counters(&self) -> Counters {

@@ -12,7 +12,7 @@ use crate::bytes::{Writer, sealed, unsealed};
 use crate::layout::METADATA;
 use crate::surviving::{Corruption, Surviving};
 
-use super::bugs::Bug;
+use super::bugs::Flaws;
 use super::places::Places;
 
 const RECORD_MAGIC: u64 = u64::from_le_bytes(*b"SHADOWRG");
@@ -51,8 +51,8 @@ impl Record {
     }
 
     /// The record, if its bytes are whole.
-    pub fn decode(bytes: &[u8], bug: Option<Bug>) -> Option<Self> {
-        if bug != Some(Bug::TornRecordAccepted) {
+    pub fn decode(bytes: &[u8], flaws: Flaws) -> Option<Self> {
+        if !flaws.accepts_torn_record {
             unsealed(bytes, RECORD_MAGIC)?;
         }
         let mut words = words_of(bytes);
@@ -67,10 +67,10 @@ impl Record {
     }
 
     /// The newest whole copy.
-    pub fn read(image: &Surviving, bug: Option<Bug>) -> Result<Self, Corruption> {
+    pub fn read(image: &Surviving, flaws: Flaws) -> Result<Self, Corruption> {
         COPIES
             .into_iter()
-            .filter_map(|address| Self::decode(image.read(address, RECORD_BYTES).ok()?, bug))
+            .filter_map(|address| Self::decode(image.read(address, RECORD_BYTES).ok()?, flaws))
             .max_by_key(|record| record.number)
             .ok_or(Corruption {
                 what: "shadow paging's registers: both copies are damaged",

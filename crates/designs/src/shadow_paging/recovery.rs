@@ -12,7 +12,7 @@
 
 use perdure_hardware::line::LINE_BYTES;
 
-use super::bugs::Bug;
+use super::bugs::Flaws;
 use super::places::{PAGE_BYTES, Places};
 use super::records::{COPIES, Record, page_of_word, read_table};
 use crate::design::Recovered;
@@ -20,7 +20,7 @@ use crate::layout::{BootRecord, Layout};
 use crate::surviving::{Corruption, Interrupted, Surviving};
 
 /// Recovers. See the module's documentation.
-pub fn recover(image: &mut Surviving, bug: Option<Bug>) -> Result<Recovered, Interrupted> {
+pub fn recover(image: &mut Surviving, flaws: Flaws) -> Result<Recovered, Interrupted> {
     let boot = BootRecord::read(image)?;
     let [shadow_pages, row_bytes, banks, _] = boot.design;
     let places =
@@ -28,10 +28,10 @@ pub fn recover(image: &mut Surviving, bug: Option<Bug>) -> Result<Recovered, Int
             what: "boot record: not one of shadow paging",
             address: 0,
         })?;
-    let record = Record::read(image, bug)?;
+    let record = Record::read(image, flaws)?;
     image.write_copies(COPIES, &record.encode())?;
     let table = read_table(image, &places, &record)?;
-    if bug == Some(Bug::RecoveryRetiresFirst) {
+    if flaws.recovery_retires_first {
         image.write_copies(COPIES, &record.retired().encode())?;
     }
     let (pages, lines) = table.split_at(record.pages as usize);

@@ -14,7 +14,6 @@ use perdure_hardware::memory::Traffic;
 use perdure_hardware::policy::PolicyFailure;
 use perdure_hardware::time::Cycles;
 
-use super::bugs::Bug;
 use super::{InFlight, SoftwareLogging};
 use crate::design::END_EPOCH;
 use crate::frm::log::{Record, SLOT_BYTES};
@@ -60,9 +59,10 @@ impl SoftwareLogging {
             line,
             old: *old,
         };
-        let slot = match self.bug {
-            Some(Bug::SlotCounterWraps) => index % 128,
-            _ => index,
+        let slot = if self.flaws.slot_counter_wraps {
+            index % 128
+        } else {
+            index
         };
         let address = self.log.address(slot);
         let (bytes, log) = (record.encode(), Traffic::Log);

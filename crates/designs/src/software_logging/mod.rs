@@ -34,7 +34,7 @@ use perdure_hardware::statistics::Statistics;
 use perdure_hardware::time::Cycles;
 use serde::{Deserialize, Serialize};
 
-use self::bugs::Bug;
+use self::bugs::Flaws;
 use self::counters::Counters;
 use self::library::WriteSet;
 use crate::design::{Design, ImpossibleParameter, PlantedBug, Promise, Recovered, Urgency};
@@ -129,7 +129,7 @@ const EVENT_FLUSHED: u32 = 0;
 const EVENT_COPY_0: u32 = 1;
 const EVENT_COMMITTED: u32 = 2;
 
-/// Lines of a thread's write set, for [`Bug::SetTooSmall`].
+/// Lines of a thread's write set, for [`Flaws::set_too_small`].
 const TOO_SMALL: usize = 96;
 
 /// An undo entry on its way.
@@ -143,7 +143,7 @@ struct InFlight {
 
 /// The library's state: all of it is lost at power-off.
 pub struct SoftwareLogging {
-    bug: Option<Bug>,
+    flaws: Flaws,
     parameters: Parameters,
     log: Log,
     /// Entries that the log must have room for when an epoch's end is asked for.
@@ -187,7 +187,7 @@ impl Policy for SoftwareLogging {
         );
         let composed = start + self.parameters.log_instructions;
         let durable = self.log(hardware, store.line, &store.old, composed);
-        if self.bug != Some(Bug::StoreBeforeLog) {
+        if !self.flaws.stores_before_log {
             self.fenced[hart] = library::fence(hardware, hart, composed, durable);
         }
         now
@@ -198,9 +198,10 @@ impl Policy for SoftwareLogging {
         let line = eviction.line;
         // Another hart may get to the line while its entry is under way.
         let entry = self.in_flight.iter().find(|entry| entry.line == line);
-        let logged = match self.bug {
-            Some(Bug::StoreBeforeLog) => 0,
-            _ => entry.map_or(0, |entry| entry.durable),
+        let logged = if self.flaws.stores_before_log {
+            0
+        } else {
+            entry.map_or(0, |entry| entry.durable)
         };
         let traffic = match self.ending {
             Ending::Flushing => Traffic::Flush,
@@ -241,15 +242,16 @@ impl SoftwareLogging {
         self.ending = Ending::Flushing;
         let mut set = std::mem::take(&mut self.write_set);
         for lines in set.lists() {
-            match self.bug {
-                Some(Bug::SetTooSmall) => lines.truncate(TOO_SMALL),
-                Some(Bug::LastLineForgotten) => lines.truncate(lines.len().saturating_sub(1)),
-                _ => {}
+            if self.flaws.set_too_small {
+                lines.truncate(TOO_SMALL);
+            }
+            if self.flaws.forgets_last_line {
+                lines.truncate(lines.len().saturating_sub(1));
             }
         }
         let flush_instructions = self.parameters.flush_instructions;
         let flushed = set.walk(now, |hart, line, at| {
-            if self.bug == Some(Bug::DramForgotten) && hardware.llc.find(line).is_none() {
+            if self.flaws.forgets_dram && hardware.llc.find(line).is_none() {
                 return at;
             }
             let writes = hardware.statistics.nvm_writes;
@@ -307,7 +309,7 @@ impl Design for SoftwareLogging {
         let banks = hardware.specification.nvm.banks as u64;
         let generation = registers::begin(layout, hardware, &log, banks, epoch);
         Ok(Self {
-            bug: bug.and_then(Bug::named),
+            flaws: Flaws::of(bug),
             parameters: parameters.clone(),
             reserve: log.capacity / 4,
             log,
@@ -329,7 +331,7 @@ impl Design for SoftwareLogging {
     }
 
     fn announced_epoch(&self) -> u64 {
-        if self.bug == Some(Bug::AnnounceAtEnd) {
+        if self.flaws.announces_at_end {
             self.executing - 1
         } else {
             self.announced
@@ -344,20 +346,20 @@ impl Design for SoftwareLogging {
     /// copy at a time behind a fence each. Harts stand still meanwhile.
     fn end_epoch(&mut self, hardware: &mut Hardware, _: Urgency, now: Cycles) -> Cycles {
         let fenced = self.fenced.iter().fold(now, |latest, &at| latest.max(at));
-        self.generation += u64::from(self.bug != Some(Bug::LogKept));
+        self.generation += u64::from(!self.flaws.keeps_log);
         let commit = Commit {
             generation: self.generation,
             epoch: self.executing,
         };
-        let early =
-            (self.bug == Some(Bug::CommitBeforeFlush)).then(|| commit.write(hardware, 0, fenced));
+        let early = (self.flaws.commits_before_flush).then(|| commit.write(hardware, 0, fenced));
         let flushed = self.flush(hardware, fenced);
         let copy_0 = early
             .unwrap_or_else(|| commit.write(hardware, 0, flushed))
             .max(flushed);
-        let after = match self.bug {
-            Some(Bug::CopiesTogether) => flushed,
-            _ => copy_0,
+        let after = if self.flaws.writes_copies_together {
+            flushed
+        } else {
+            copy_0
         };
         let copy_1 = commit.write(hardware, 1, after);
         hardware.events.schedule(flushed, EVENT_FLUSHED);
@@ -373,13 +375,7 @@ impl Design for SoftwareLogging {
     }
 
     fn recover(image: &mut Surviving, bug: Option<&'static str>) -> Result<Recovered, Interrupted> {
-        let bug = match bug.and_then(Bug::named) {
-            Some(Bug::TornEntryAccepted) => Some(frm::bugs::Bug::TornRecordAccepted),
-            Some(Bug::StaleEntryAccepted) => Some(frm::bugs::Bug::StaleRecordAccepted),
-            Some(Bug::LogEmptiedFirst) => Some(frm::bugs::Bug::LogEmptiedFirst),
-            _ => None,
-        };
-        frm::recovery::recover(image, bug)
+        frm::recovery::recover(image, Flaws::of(bug).of_recovery())
     }
 
     fn counters(&self) -> Counters {

@@ -27,9 +27,9 @@ use perdure_hardware::statistics::Statistics;
 use perdure_hardware::time::Cycles;
 use serde::{Deserialize, Serialize};
 
-use self::bugs::Bug;
+use self::bugs::Flaws;
 use crate::design::{Design, ImpossibleParameter, PlantedBug, Promise, Recovered, Urgency};
-use crate::hardware_shadow::bugs::Flaw;
+use crate::hardware_shadow;
 use crate::hardware_shadow::recovery;
 use crate::hardware_shadow::table::{Grain, Table, write_record, write_version};
 use crate::hardware_shadow::{fail, map_of};
@@ -102,12 +102,12 @@ const EVENT_TABLE: u32 = 1;
 const EVENT_COPY_0: u32 = 2;
 const EVENT_COMMITTED: u32 = 3;
 
-/// Lines of a thread's write set, for [`Bug::SetTooSmall`].
+/// Lines of a thread's write set, for [`Flaws::set_too_small`].
 const TOO_SMALL: usize = 96;
 
 /// The library's state: all of it is lost at power-off.
 pub struct SoftwareShadow {
-    bug: Option<Bug>,
+    flaws: Flaws,
     parameters: Parameters,
     table: Table,
     write_set: WriteSet,
@@ -141,7 +141,7 @@ impl Policy for SoftwareShadow {
     /// Evicted lines stay in the DRAM, if there is one, until the library flushes them.
     fn evict(&mut self, hardware: &mut Hardware, eviction: &Eviction, now: Cycles) -> Evicted {
         let line = eviction.line;
-        let in_place = self.bug == Some(Bug::WrittenInPlace);
+        let in_place = self.flaws.writes_in_place;
         let place = self.table.written_to(line, |map, known| {
             if in_place {
                 known.newest
@@ -173,8 +173,8 @@ impl Policy for SoftwareShadow {
     }
 
     fn fill(&mut self, hardware: &mut Hardware, line: LineNumber, now: Cycles) -> (Line, Cycles) {
-        let from = match (self.bug, self.table.known(line)) {
-            (Some(Bug::FillFromCommitted), Some(known)) => {
+        let from = match self.table.known(line) {
+            Some(known) if self.flaws.fills_from_committed => {
                 self.table.place(line, known, known.newest)
             }
             _ => self.table.newest_at(line),
@@ -211,7 +211,7 @@ impl SoftwareShadow {
     fn flush(&mut self, hardware: &mut Hardware, set: &WriteSet, now: Cycles) -> Cycles {
         let flush_instructions = self.parameters.flush_instructions;
         set.walk(now, |hart, line, at| {
-            if self.bug == Some(Bug::DramForgotten) && hardware.llc.find(line).is_none() {
+            if self.flaws.forgets_dram && hardware.llc.find(line).is_none() {
                 return at;
             }
             let writes = hardware.statistics.nvm_writes;
@@ -275,9 +275,15 @@ impl Design for SoftwareShadow {
         let map = map_of(layout, hardware, 1)?;
         hardware.memory.count_durability();
         Ok(Self {
-            bug: bug.and_then(Bug::named),
+            flaws: Flaws::of(bug),
             parameters: parameters.clone(),
-            table: Table::new(map, layout, hardware, epoch, bug.and_then(Flaw::named)),
+            table: Table::new(
+                map,
+                layout,
+                hardware,
+                epoch,
+                hardware_shadow::bugs::Flaws::of(bug),
+            ),
             write_set: WriteSet::new(hardware),
             ending: Ending::No,
             executing: epoch + 1,
@@ -290,7 +296,7 @@ impl Design for SoftwareShadow {
     }
 
     fn announced_epoch(&self) -> u64 {
-        if self.bug == Some(Bug::AnnounceAtEnd) {
+        if self.flaws.announces_at_end {
             self.executing - 1
         } else {
             self.announced
@@ -306,7 +312,7 @@ impl Design for SoftwareShadow {
     fn end_epoch(&mut self, hardware: &mut Hardware, _: Urgency, now: Cycles) -> Cycles {
         self.ending = Ending::Flushing;
         let mut set = std::mem::take(&mut self.write_set);
-        if self.bug == Some(Bug::SetTooSmall) {
+        if self.flaws.set_too_small {
             set.lists()
                 .iter_mut()
                 .for_each(|lines| lines.truncate(TOO_SMALL));
@@ -316,15 +322,16 @@ impl Design for SoftwareShadow {
         let flushed = flushed.max(hardware.memory.quiet_at());
         let words = self.table.switch(&set.lists().concat(), self.executing);
         let record = self.table.next_record(self.executing);
-        let early = (self.bug == Some(Bug::CommitBeforeTable))
-            .then(|| write_record(hardware, 0, &record, flushed));
+        let early =
+            (self.flaws.commits_before_table).then(|| write_record(hardware, 0, &record, flushed));
         let table = self.write_table(hardware, words, flushed);
         let copy_0 = early
             .unwrap_or_else(|| write_record(hardware, 0, &record, table))
             .max(table);
-        let after = match self.bug {
-            Some(Bug::CopiesTogether) => table,
-            _ => copy_0,
+        let after = if self.flaws.writes_copies_together {
+            table
+        } else {
+            copy_0
         };
         let copy_1 = write_record(hardware, 1, &record, after);
         for (at, event) in [
@@ -343,7 +350,7 @@ impl Design for SoftwareShadow {
     }
 
     fn recover(image: &mut Surviving, bug: Option<&'static str>) -> Result<Recovered, Interrupted> {
-        recovery::recover(image, bug.and_then(Flaw::named))
+        recovery::recover(image, hardware_shadow::bugs::Flaws::of(bug))
     }
 
     fn counters(&self) {}

@@ -17,7 +17,7 @@ use perdure_hardware::memory::Traffic;
 use perdure_hardware::time::Cycles;
 
 use super::Thynvm;
-use super::bugs::Bug;
+use super::bugs::Flaws;
 use super::format::{COPIES, KINDS, Kind, Listed, PAGE_LINES, Record};
 use super::version::{Place, Places, Versions};
 
@@ -60,16 +60,17 @@ impl Checkpoint {
 }
 
 /// The slot that a unit is listed with, if it is.
-fn listed_place(versions: &Versions, cleans_up: bool, bug: Option<Bug>) -> Option<Place> {
+fn listed_place(versions: &Versions, cleans_up: bool, flaws: Flaws) -> Option<Place> {
     let away = Places::only(versions.newest).slot();
     if cleans_up {
-        let at_home = match bug {
-            Some(Bug::CleanUpForgetsRewritten) => versions.newest == Place::Home,
-            _ => versions.settled,
+        let at_home = if flaws.clean_up_forgets_rewritten {
+            versions.newest == Place::Home
+        } else {
+            versions.settled
         };
         return versions.durable.slot().filter(|_| !at_home);
     }
-    away.filter(|_| versions.live || bug == Some(Bug::StaleEntryListed))
+    away.filter(|_| versions.live || flaws.lists_stale_entry)
 }
 
 impl Thynvm {
@@ -81,7 +82,7 @@ impl Thynvm {
     /// Starts the checkpoint of the epoch that has just ended.
     pub(super) fn start_checkpoint(&mut self, hardware: &mut Hardware, epoch: u64, now: Cycles) {
         self.begin(hardware, epoch, false, now);
-        if self.bug == Some(Bug::CopyHomeEarly) {
+        if self.flaws.copies_home_early {
             self.start_copying(hardware, now);
         }
     }
@@ -112,7 +113,7 @@ impl Thynvm {
 
     /// Lists what the checkpoint needs from slots, and reserves it. Returns how many of each kind.
     fn list(&mut self, cleans_up: bool) -> [u64; 3] {
-        let bug = self.bug;
+        let flaws = self.flaws;
         let mut words = std::mem::take(&mut self.checkpoint.listed);
         words.clear();
         let counts = KINDS.map(|kind| {
@@ -128,7 +129,7 @@ impl Thynvm {
                     for slot in 0..self.pages.capacity() {
                         if let Some(page) = self.pages.key(slot) {
                             let versions = self.pages.value_mut(slot);
-                            let place = listed_place(versions, cleans_up, bug);
+                            let place = listed_place(versions, cleans_up, flaws);
                             versions.in_flight = note(slot, page, place);
                         }
                     }
@@ -137,19 +138,19 @@ impl Thynvm {
                     for slot in 0..self.blocks.capacity() {
                         if let Some(line) = self.blocks.key(slot) {
                             let versions = *self.blocks.value(slot);
-                            let place = listed_place(&versions, cleans_up, bug)
+                            let place = listed_place(&versions, cleans_up, flaws)
                                 .or_else(|| self.over_listed_page(line, &versions, cleans_up));
                             self.blocks.value_mut(slot).in_flight = note(slot, line, place);
                         }
                     }
                 }
-                Kind::Overflow if bug == Some(Bug::OverflowForgotten) => {}
+                Kind::Overflow if flaws.forgets_overflow => {}
                 Kind::Overflow => {
                     let slots: Vec<_> = self
                         .overflow
                         .iter()
                         .map(|(slot, line, versions)| {
-                            let place = listed_place(versions, cleans_up, bug)
+                            let place = listed_place(versions, cleans_up, flaws)
                                 .or_else(|| self.over_listed_page(line, versions, cleans_up));
                             (slot, line, place)
                         })
@@ -182,7 +183,7 @@ impl Thynvm {
         };
         let (next, time) = match step {
             Step::Flushing => {
-                if self.bug == Some(Bug::RecordBeforeData) {
+                if self.flaws.records_before_data {
                     Self::write_record(hardware, 0, &record, now);
                 }
                 (Step::Tables { next: 0 }, now)
@@ -190,7 +191,7 @@ impl Thynvm {
             Step::Tables { next } => self.write_tables(hardware, record.number, next, now),
             Step::Draining => {
                 let durable = Self::write_record(hardware, 0, &record, now);
-                if self.bug == Some(Bug::RecordCopiesTogether) {
+                if self.flaws.writes_copies_together {
                     (Step::Copy1, Self::write_record(hardware, 1, &record, now))
                 } else {
                     (Step::Copy0, durable)

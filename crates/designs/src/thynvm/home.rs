@@ -11,7 +11,6 @@ use perdure_hardware::memory::Traffic;
 use perdure_hardware::time::Cycles;
 
 use super::Thynvm;
-use super::bugs::Bug;
 use super::format::{Kind, PAGE_BYTES, PAGE_LINES};
 use super::version::{Place, Versions};
 
@@ -124,7 +123,7 @@ impl Thynvm {
 
     /// The checkpoint is durable: lists what goes home.
     pub(super) fn start_copying(&mut self, hardware: &mut Hardware, now: Cycles) {
-        let early = self.bug == Some(Bug::CopyHomeEarly);
+        let early = self.flaws.copies_home_early;
         let mut queue = std::mem::take(&mut self.copying.queue);
         queue.clear();
         let goes = |versions: &Versions, pressed: bool| {
@@ -172,7 +171,7 @@ impl Thynvm {
             return false;
         }
         let versions = self.value(unit.kind, unit.slot);
-        let early = self.bug == Some(Bug::CopyHomeEarly)
+        let early = self.flaws.copies_home_early
             && versions.live
             && !versions.written
             && versions.newest != Place::Home;

@@ -39,7 +39,7 @@ use perdure_hardware::statistics::Statistics;
 use perdure_hardware::time::Cycles;
 use serde::{Deserialize, Serialize};
 
-use self::bugs::Bug;
+use self::bugs::Flaws;
 use self::checkpoint::Checkpoint;
 use self::counters::Counters;
 use self::format::{COPIES, Kind, PAGE_BYTES, PAGE_LINES, RECORD_BYTES, Record, Regions, Shape};
@@ -152,7 +152,7 @@ impl Parameters {
 /// The design's volatile state: all of it is lost at power-off.
 pub struct Thynvm {
     parameters: Parameters,
-    bug: Option<Bug>,
+    flaws: Flaws,
     regions: Regions,
     /// The block translation table (BTT).
     blocks: Table<Versions>,
@@ -199,7 +199,7 @@ impl Policy for Thynvm {
 
     #[inline]
     fn fill(&mut self, hardware: &mut Hardware, line: LineNumber, now: Cycles) -> (Line, Cycles) {
-        let address = if self.bug == Some(Bug::FillSkipsPages) {
+        let address = if self.flaws.fills_past_pages {
             self.locate_line(line).unwrap_or(line * LINE_BYTES as u64)
         } else {
             self.locate(line)
@@ -402,17 +402,7 @@ impl Thynvm {
 
     /// The places of a unit that a write must leave alone.
     fn needed(&self, versions: &Versions) -> Places {
-        match self.bug {
-            Some(Bug::OverPenultimate) if self.checkpoint_in_flight() => versions.in_flight,
-            Some(Bug::OverLast) => {
-                if self.checkpoint_in_flight() {
-                    versions.durable
-                } else {
-                    Places::NONE
-                }
-            }
-            _ => versions.needed(),
-        }
+        self.flaws.spared(versions, self.checkpoint_in_flight())
     }
 
     /// Writes a block or an overflowed line.
@@ -468,7 +458,7 @@ impl Thynvm {
         if place != before.newest {
             self.counters.page_copies += 1;
             let from = self.regions.address(Kind::Page, page, slot, before.newest);
-            let length = if self.bug == Some(Bug::HalfPageCopied) {
+            let length = if self.flaws.copies_half_page {
                 PAGE_BYTES / 2
             } else {
                 PAGE_BYTES
@@ -604,7 +594,7 @@ impl Design for Thynvm {
             arena.write(copy, &record.encode());
         }
         Ok(Self {
-            bug: bug.and_then(Bug::named),
+            flaws: Flaws::of(bug),
             overflow: Overflow::new(
                 regions.shape.overflow_entries as usize,
                 regions.shape.spread_rows as usize,
@@ -630,7 +620,7 @@ impl Design for Thynvm {
     }
 
     fn announced_epoch(&self) -> u64 {
-        if self.bug == Some(Bug::AnnounceAtEpochEnd) {
+        if self.flaws.announces_at_end {
             self.executing - 1
         } else {
             self.announced
@@ -656,7 +646,7 @@ impl Design for Thynvm {
     }
 
     fn recover(image: &mut Surviving, bug: Option<&'static str>) -> Result<Recovered, Interrupted> {
-        recovery::recover(image, bug.and_then(Bug::named))
+        recovery::recover(image, Flaws::of(bug))
     }
 
     fn counters(&self) -> Counters {

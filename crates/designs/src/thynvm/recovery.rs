@@ -11,7 +11,7 @@
 
 use perdure_hardware::line::{LINE_BYTES, LineNumber};
 
-use super::bugs::Bug;
+use super::bugs::Flaws;
 use super::format::{COPIES, Kind, Listed, PAGE_BYTES, Record, Regions};
 use crate::design::Recovered;
 use crate::layout::BootRecord;
@@ -22,12 +22,12 @@ use crate::surviving::{Interrupted, Surviving};
 const NUMBER_JUMP: u64 = 2;
 
 /// Recovers. See the module's documentation.
-pub fn recover(image: &mut Surviving, bug: Option<Bug>) -> Result<Recovered, Interrupted> {
+pub fn recover(image: &mut Surviving, flaws: Flaws) -> Result<Recovered, Interrupted> {
     let boot = BootRecord::read(image)?;
     let regions = Regions::of(&boot)?;
-    let record = Record::read(image, bug == Some(Bug::ChecksumIgnored))?;
+    let record = Record::read(image, flaws.ignores_checksum)?;
     let mut listed = regions.read_tables(image, &record, &boot.layout.protected())?;
-    if bug == Some(Bug::BlocksBeforePages) {
+    if flaws.brings_blocks_before_pages {
         listed.sort_by_key(|(kind, _)| *kind == Kind::Page);
     }
     let empty = Record {
@@ -35,9 +35,10 @@ pub fn recover(image: &mut Surviving, bug: Option<Bug>) -> Result<Recovered, Int
         epoch: record.epoch,
         listed: [0; 3],
     };
-    let first = match bug {
-        Some(Bug::ClearedTooSoon) => &empty,
-        _ => &record,
+    let first = if flaws.clears_too_soon {
+        &empty
+    } else {
+        &record
     };
     image.write_copies(COPIES, &first.encode())?;
     for &(kind, Listed { key, slot, place }) in &listed {

@@ -28,7 +28,6 @@ use perdure_hardware::memory::Traffic;
 use perdure_hardware::policy::PolicyFailure;
 use perdure_hardware::time::Cycles;
 
-use super::bugs::Bug;
 use super::engine::{NoRoom, fit_block};
 use super::format::{
     BlockWriter, ChainReader, Header, Kind, Link, PAGE_UNITS, Segment, Slot, UNIT_BYTES,
@@ -340,7 +339,7 @@ impl Mnm {
         compaction: &mut Compaction,
         now: Cycles,
     ) -> Cycles {
-        let keeps_oldest = self.bug == Some(Bug::CompactsToOldest);
+        let keeps_oldest = self.flaws.compacts_to_oldest;
         let mut arrived = now;
         for (omc, part) in compaction.parts.iter_mut().enumerate() {
             let Some(&header) = part.old.get(part.read) else {
@@ -385,7 +384,7 @@ impl Mnm {
             }
             self.note_peak();
             compaction.stage = Stage::Copy;
-            if self.bug == Some(Bug::FreeBeforeSwitch) {
+            if self.flaws.frees_before_switch {
                 self.free(compaction);
             }
         }
@@ -517,7 +516,7 @@ impl Mnm {
                 ));
                 return now;
             };
-            if self.bug == Some(Bug::CopiesUnlinked) {
+            if self.flaws.leaves_copies_unlinked {
                 continue;
             }
             let before = self.statistics.master_bytes;

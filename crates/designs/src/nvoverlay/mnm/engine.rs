@@ -16,7 +16,6 @@ use perdure_hardware::line::LINE_BYTES;
 use perdure_hardware::memory::Traffic;
 use perdure_hardware::time::Cycles;
 
-use super::bugs::Bug;
 use super::compaction::Compaction;
 use super::format::{
     BlockWriter, Header, Kind, PAGE_BYTES, PAGE_UNITS, Register, Slot, line_number, line_of_word,
@@ -271,7 +270,7 @@ impl Mnm {
         self.note_peak();
         let bytes = writer.seal(address);
         let mut accepted = now;
-        if self.bug == Some(Bug::RegisterBeforeIndex) {
+        if self.flaws.registers_before_index {
             self.index_put_off.push((address, bytes.clone()));
         } else {
             let done = self.write(hardware, address, &bytes, Traffic::Metadata, now);
@@ -319,7 +318,7 @@ impl Mnm {
             self.merged_durably = epoch;
             self.merges_durable.pop_front();
         }
-        let in_place = self.bug == Some(Bug::RegisterInPlace);
+        let in_place = self.flaws.registers_in_place;
         let relinks = self.compaction.as_ref().is_some_and(Compaction::relinks);
         let register = Register {
             sequence: self.register.sequence + 1 + u64::from(in_place),
@@ -356,7 +355,7 @@ impl Mnm {
     /// Epochs up to this one are named by both copies of the registers, whatever a power cut leaves
     /// of the one that is being written.
     fn mergeable(&self, now: Cycles) -> u64 {
-        if self.bug == Some(Bug::MergeBeforeRegister) {
+        if self.flaws.merges_before_register {
             return self.indexed;
         }
         let newest = if self.register_durable <= now {
@@ -405,7 +404,7 @@ impl Mnm {
             };
             merging.scans[omc].next = next;
             self.statistics.merged_versions += batch.len() as u64;
-            if self.bug == Some(Bug::LinkBeforeNode) {
+            if self.flaws.links_before_node {
                 self.write_master(hardware, &plan.updates, now);
             }
             let nodes = self.write_master(hardware, &plan.nodes, now);
@@ -456,7 +455,7 @@ impl Mnm {
             }
             next += 1;
         }
-        if self.bug == Some(Bug::MergeSkipsLast) && batch.len() > 1 {
+        if self.flaws.merge_skips_last && batch.len() > 1 {
             batch.pop();
         }
         (batch, next)

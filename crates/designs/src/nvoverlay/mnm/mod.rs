@@ -58,7 +58,7 @@ use crate::layout::Layout;
 use crate::rows;
 use crate::surviving::Corruption;
 use buffer::{Buffer, Put};
-use bugs::Bug;
+use bugs::Flaws;
 use compaction::Compaction;
 use engine::{Indexing, Merging};
 use format::{
@@ -225,7 +225,7 @@ struct Omc {
 #[derive(Clone, Debug)]
 pub struct Mnm {
     parameters: MnmParameters,
-    bug: Option<Bug>,
+    flaws: Flaws,
     row_bytes: u64,
     pool: Pool,
     omcs: Vec<Omc>,
@@ -348,7 +348,7 @@ impl Mnm {
             .collect();
         Ok(Self {
             parameters: parameters.clone(),
-            bug: bug.and_then(Bug::named),
+            flaws: Flaws::of(bug),
             row_bytes: hardware.specification.nvm.row_bytes as u64,
             pool,
             omcs,
@@ -483,7 +483,7 @@ impl Mnm {
     /// The table and page that a version goes to.
     fn page_for(&mut self, omc: usize, epoch: u64, page: u64, line: u8) -> (u64, usize) {
         let tables = &mut self.omcs[omc].tables;
-        if self.bug == Some(Bug::SlotOfOlderEpoch)
+        if self.flaws.takes_slot_of_older_epoch
             && let Some((&older, table)) = tables.range_mut(..epoch).next_back()
             && let Some(overlay) = table.find(page)
             && overlay.slot(line).is_some()
@@ -650,7 +650,7 @@ impl Mnm {
     /// What the batteries write to the NVM if the power fails at a time: addresses and bytes, in
     /// order. At that time nothing that is to start later has been done.
     pub fn drain(&self, at: Cycles) -> impl Iterator<Item = (u64, &Line)> {
-        let forgetful = self.bug == Some(Bug::VictimUnguarded);
+        let forgetful = self.flaws.leaves_victim_unguarded;
         self.omcs
             .iter()
             .flat_map(move |omc| omc.buffer.drain(at, forgetful))

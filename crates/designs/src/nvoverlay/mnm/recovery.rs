@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 
 use perdure_hardware::line::{LINE_BYTES, Line, LineNumber};
 
-use super::bugs::Bug;
+use super::bugs::Flaws;
 use super::format::{
     ChainReader, PAGE_BYTES, PAGE_LINES, Register, UNIT_BYTES, Visit, line_number,
 };
@@ -41,11 +41,11 @@ struct Indexed {
 
 /// Brings the newest recoverable image back into the DRAM.
 pub fn recover(image: &mut Surviving, bug: Option<&'static str>) -> Result<Recovered, Interrupted> {
-    let bug = bug.and_then(Bug::named);
+    let flaws = Flaws::of(bug);
     let layout = BootRecord::read(image)?.layout;
-    let (register, other) = registers(image, bug)?;
+    let (register, other) = registers(image, flaws)?;
     check(&register, &layout)?;
-    let indexed = read_indexes(image, &register, &layout, bug)?;
+    let indexed = read_indexes(image, &register, &layout, flaws)?;
     if register.merged < register.recoverable {
         redo(image, &register, other.as_ref(), &indexed)?;
     }
@@ -68,14 +68,11 @@ pub fn recover(image: &mut Surviving, bug: Option<&'static str>) -> Result<Recov
 }
 
 /// The copy of the registers to go by, and the other one if it is whole.
-fn registers(
-    image: &Surviving,
-    bug: Option<Bug>,
-) -> Result<(Register, Option<Register>), Corruption> {
+fn registers(image: &Surviving, flaws: Flaws) -> Result<(Register, Option<Register>), Corruption> {
     let newest = Register::read(image)?;
     let other = Register::read_copies(image)?.into_iter().nth(1);
     match other {
-        Some(older) if bug == Some(Bug::OlderCopy) => Ok((older, Some(newest))),
+        Some(older) if flaws.reads_older_copy => Ok((older, Some(newest))),
         other => Ok((newest, other)),
     }
 }
@@ -98,7 +95,7 @@ fn read_indexes(
     image: &Surviving,
     register: &Register,
     layout: &Layout,
-    bug: Option<Bug>,
+    flaws: Flaws,
 ) -> Result<Indexed, Corruption> {
     let omcs = register.chains.len();
     let mut indexed = Indexed {
@@ -107,7 +104,7 @@ fn read_indexes(
         units: Vec::new(),
     };
     let mut last = register.recoverable;
-    if bug == Some(Bug::RedoStopsEarly) {
+    if flaws.redo_stops_early {
         last = register.merged + 1;
     }
     for (omc, chains) in register.chains.iter().enumerate() {
