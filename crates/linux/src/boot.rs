@@ -19,7 +19,7 @@ use crate::program::{Progress, Recipe, random_seed};
 use crate::rare::Rare;
 use crate::room::Room;
 use crate::schedule::Scheduler;
-use crate::syscalls::processes::check_regular;
+use crate::syscalls::execution::check_regular;
 use crate::thread::Thread;
 use crate::vfs::descriptor::{
     DESCRIPTORS_MAX, Descriptor, O_WRONLY, Object, OpenFile, OpenFiles, Table,

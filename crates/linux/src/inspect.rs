@@ -13,7 +13,8 @@ use crate::kernel::Kernel;
 use crate::machine::{PAGE_BYTES, SpaceId};
 use crate::page_table::{EXECUTE, READ, VALID, WRITE, frame_of};
 use crate::process::Process;
-use crate::save::{RestoreError, SavedSections, Section, records};
+use crate::restore::{RestoreError, SavedSections, records};
+use crate::save::Section;
 use crate::thread::ThreadState;
 
 use crate::vfs::inode::{PAGE_FRAME_SHIFT, PAGE_PRESENT};

@@ -5,13 +5,13 @@
 use crate::address_space::{
     Backing, LoadedImage, Mapping, Purpose, SPACE_END, STACK_TOP, TRAMPOLINE,
 };
+use crate::delivery::SIGNAL_FRAME_BYTES;
 use crate::elf::{self, ElfError, Image};
 use crate::errno::Errno;
 use crate::kernel::Kernel;
 use crate::machine::{Machine, PAGE_BYTES, SpaceId};
 use crate::page_table::{EXECUTE, READ, WRITE};
 use crate::process::USER_ID;
-use crate::signal::SIGNAL_FRAME_BYTES;
 use crate::thread::Context;
 use crate::vfs::InodeId;
 use crate::vfs::path::Viewer;

@@ -13,10 +13,8 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::kernel::Kernel;
-use crate::save::{
-    Contents, RestoreError, SECTION_ORDER, Section, append, assemble, records, save_record,
-    save_thread, sections, threads,
-};
+use crate::restore::{RestoreError, records, sections, threads};
+use crate::save::{Contents, SECTION_ORDER, Section, append, assemble, save_record, save_thread};
 use crate::thread::{Context, Thread};
 use fields::Names;
 use forget::{Fate, Fated};

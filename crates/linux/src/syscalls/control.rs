@@ -2,7 +2,7 @@
 //!
 //! Always true: a request that is not known is refused and noted.
 
-use super::{Answer, Call, descriptors, locks, owners, pipes, seals, sockets, terminals};
+use super::{Answer, Call, descriptors, locks, owners, pipes, seals, sockets, terminal_control};
 use crate::errno::Errno;
 use crate::owners::can_tell;
 use crate::refusals::Refusal;
@@ -74,7 +74,7 @@ pub(crate) fn ioctl(call: &mut Call) -> Answer {
     } = call.file(number)?.object
         && !matches!(request & 0xffff_ffff, 0x5450 | 0x5451 | 0x5452 | 0x5421)
     {
-        return terminals::control(call, (terminal, master), request & 0xffff_ffff, address);
+        return terminal_control::control(call, (terminal, master), request & 0xffff_ffff, address);
     }
     if let Object::Socket(id) = call.file(number)?.object
         && let Some(answer) = sockets::socket_ioctl(call, id, request as u32, address)?

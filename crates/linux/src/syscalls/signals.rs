@@ -1,12 +1,12 @@
 //! Sending, catching and awaiting signals.
 
 use super::{Answer, Call, Stop};
+use crate::delivery::SIGNAL_FRAME_BYTES;
 use crate::errno::Errno;
 use crate::machine::ThreadId;
 use crate::process::ProcessId;
 use crate::signal::{
-    AlternateStack, SI_TKILL, SI_USER, SIGNAL_FRAME_BYTES, SIGNAL_MAX, SS_DISABLE, SignalInfo,
-    Target, UNBLOCKABLE, bit,
+    AlternateStack, SI_TKILL, SI_USER, SIGNAL_MAX, SS_DISABLE, SignalInfo, Target, UNBLOCKABLE, bit,
 };
 use crate::thread::Wait;
 

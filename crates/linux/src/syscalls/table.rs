@@ -8,10 +8,10 @@
 //! | `riscv_hwprobe`, `rseq`, `clone3`, landlock | ENOSYS | every program falls back |
 
 use super::{
-    Answer, Call, asynchronous, attributes, control, descriptors, directories, futexes, identity,
-    lengths, locks, memory, messages, metadata, opening, permissions, pidfds, pipes, polling,
-    preferences, processes, queues, seals, signals, sockets, system_v, threads, time, timers,
-    transfer, watches,
+    Answer, Call, asynchronous, attributes, control, descriptors, directories, execution, futexes,
+    identity, lengths, locks, memory, messages, metadata, opening, permissions, pidfds, pipes,
+    polling, preferences, processes, queues, seals, signals, sockets, system_v, threads, time,
+    timers, transfer, watches,
 };
 
 /// A system call's implementation.
@@ -263,7 +263,7 @@ const TABLE: &[Row] = &[
     (218, "request_key", None),
     (219, "keyctl", None),
     (220, "clone", Some(threads::clone)),
-    (221, "execve", Some(processes::execve)),
+    (221, "execve", Some(execution::execve)),
     (222, "mmap", Some(memory::mmap)),
     (223, "fadvise64", Some(lengths::file_hint)),
     (224, "swapon", Some(identity::not_permitted)),
@@ -309,7 +309,7 @@ const TABLE: &[Row] = &[
     (278, "getrandom", Some(transfer::getrandom)),
     (279, "memfd_create", Some(seals::memfd_create)),
     (280, "bpf", Some(identity::not_permitted)),
-    (281, "execveat", Some(processes::execveat)),
+    (281, "execveat", Some(execution::execveat)),
     (282, "userfaultfd", None),
     (283, "membarrier", Some(threads::membarrier)),
     (284, "mlock2", Some(memory::mlock2)),
