@@ -112,8 +112,8 @@ test: rust test-compilers $(STAMPS)/perdure $(STAMPS)/test-tools
 
 .PHONY: test-rust
 test-rust: rust test-compilers
-	@echo "· cargo test"
-	@cargo test --quiet --workspace --locked
+	@echo "· Rust tests"
+	@$(PYTHON) .ci/tests.py
 
 # The report is looked at in a real browser, where there can be one.
 .PHONY: test-browser

@@ -3,7 +3,7 @@
 //! Always true here: answers come in the order of the work, whoever did it and when; a thread that
 //! fails, or cannot be started, is an error and no panic of the whole.
 
-use std::sync::Mutex;
+use std::sync::{Mutex, PoisonError};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::error::Error;
@@ -57,13 +57,13 @@ pub fn map<I: Sync, T: Send>(
                 // Nobody begins anything any more.
                 next.store(items.len(), Ordering::Relaxed);
             })?;
-            let mut answers = answers.lock().unwrap_or_else(|broken| broken.into_inner());
+            let mut answers = answers.lock().unwrap_or_else(PoisonError::into_inner);
             answers[at] = Some(answer);
         }
         Ok(())
     })?;
     let answers = answers.into_inner();
-    let answers = answers.unwrap_or_else(std::sync::PoisonError::into_inner);
+    let answers = answers.unwrap_or_else(PoisonError::into_inner);
     Ok(answers.into_iter().flatten().collect())
 }
 
