@@ -3,8 +3,8 @@
 //! Always true here: answers come in the order of the work, whoever did it and when; a thread that
 //! fails, or cannot be started, is an error and no panic of the whole.
 
-use std::sync::{Mutex, PoisonError};
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 use crate::error::Error;
 
