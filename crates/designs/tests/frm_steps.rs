@@ -222,7 +222,8 @@ fn a_cleaned_line_is_durable_after_a_fence() {
     x.rig.cache_block(0, x.line(A), false);
     assert_eq!(x.home(A), 0xa1);
     let now = x.rig.clock(0);
-    x.rig.hardware.fence(0, Fence::FULL, now);
+    let rig = &mut x.rig;
+    (rig.hardware).fence(&mut rig.design, 0, Fence::FULL, now);
     assert_eq!(x.rig.clock(0), x.rig.hardware.memory.quiet_at());
 }
 

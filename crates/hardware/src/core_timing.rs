@@ -30,6 +30,8 @@ pub enum AccessKind {
     Atomic,
     /// A persist operation, behind what its order says.
     Persist(Order),
+    /// A store that goes around the caches: for it, memory or a buffer has taken it at `ready`.
+    Around,
     /// Not an access but a persistence instruction, for whose answer the hart waits.
     Persistence,
 }
@@ -106,11 +108,11 @@ impl CoreTiming {
         ready: Cycles,
         statistics: &mut Statistics,
     ) {
-        use AccessKind::{Atomic, Fetch, Load, Persist, Persistence, Store};
+        use AccessKind::{Around, Atomic, Fetch, Load, Persist, Persistence, Store};
         let order = match kind {
             Store => Some(Order::Stores),
             Persist(order) => Some(order),
-            Fetch | Load | Atomic | Persistence => None,
+            Around | Atomic | Fetch | Load | Persistence => None,
         };
         match (self.model, order) {
             (CoreModel::InOrder, Some(order)) => {

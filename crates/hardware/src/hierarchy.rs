@@ -11,12 +11,14 @@
 //!   last-level cache's, memory's.
 //! - A lookaside entry is never more permissive than the L1 line behind it.
 
+use std::collections::BTreeSet;
 use std::ops::Range;
 
 use crate::arena::{Arena, Digest};
 use crate::cache::{Cache, Slot, State, Word};
 use crate::calendar::Calendar;
 use crate::coherence::{Directory, Request, Snoop, transition};
+use crate::combining::CombiningBuffers;
 use crate::core_timing::CoreTiming;
 use crate::event::EventQueue;
 use crate::line::{LINE_BYTES, Line, LineNumber, Version};
@@ -53,6 +55,8 @@ pub struct Core {
     pub lookaside: Lookaside,
     /// Its clock.
     pub timing: CoreTiming,
+    /// Stores that go around the caches, and wait.
+    pub combining: CombiningBuffers,
     /// Data accesses so far: statistic and clock of L1D replacement in one.
     pub accesses: u64,
     /// Of these, writes.
@@ -140,6 +144,7 @@ impl Hardware {
                     lookaside: Lookaside::new(l1d.sets() * l1d.ways()),
                     l1d,
                     timing: CoreTiming::new(&specification.core),
+                    combining: CombiningBuffers::default(),
                     accesses: 0,
                     stores: 0,
                     fetches: 0,
@@ -459,6 +464,10 @@ impl Hardware {
     ) -> (Slot, Cycles) {
         self.statistics.l1d_misses += 1;
         self.prefetch_miss(line);
+        let mut now = now;
+        if !self.cores[hart].combining.is_empty() {
+            now = self.send_combined_line(policy, hart, line, now);
+        }
         let request = if write { Request::Write } else { Request::Read };
         let granted = self.ask_l2(policy, hart, line, request, now);
         let keeps = policy.keeps_versions();
@@ -948,8 +957,11 @@ impl Hardware {
 
     /// The newest bytes of a line, wherever they are. Charges nothing and changes nothing.
     pub fn peek<P: Policy + ?Sized>(&self, policy: &P, line: LineNumber) -> Line {
-        self.peek_cached(line)
-            .unwrap_or_else(|| policy.peek(self, line))
+        let mut newest = self
+            .peek_cached(line)
+            .unwrap_or_else(|| policy.peek(self, line));
+        self.lay_combined_over(line, &mut newest);
+        newest
     }
 
     /// The newest bytes of a cached line.
@@ -973,8 +985,11 @@ impl Hardware {
         policy: &P,
         show: &mut dyn FnMut(LineNumber, &Line),
     ) {
+        let buffers = self.cores.iter().flat_map(|core| core.combining.iter());
+        let combined: BTreeSet<_> = buffers.map(|combined| combined.line).collect();
+        let home = |line: LineNumber| self.memory.arena.line(line * LINE_BYTES as u64);
         let mut differing = |line: LineNumber, newest: &Line| {
-            if newest != self.memory.arena.line(line * LINE_BYTES as u64) {
+            if newest != home(line) && !combined.contains(&line) {
                 show(line, newest);
             }
         };
@@ -990,6 +1005,12 @@ impl Hardware {
                 differing(line, &policy.peek(self, line));
             }
         });
+        for &line in &combined {
+            let newest = self.peek(policy, line);
+            if newest != *home(line) {
+                show(line, &newest);
+            }
+        }
     }
 
     /// The digest of memory as programs see it: the kept digest of the array, with what the caches

@@ -3,12 +3,12 @@
 //!
 //! It knows no instruction set, no Linux and no design. A design is a [`policy::Policy`] over it.
 //! Reading order: [`line`], [`cache`], [`coherence`], [`sharing_group`], [`hierarchy`], [`persist`],
-//! [`core_timing`], [`memory`], [`policy`].
+//! [`memory_type`], [`core_timing`], [`memory`], [`policy`].
 //!
 //! # What survives a power-off
 //! | component | survives |
 //! |---|---|
-//! | cores, store buffers, L1, L2, last-level cache, lookaside | nothing |
+//! | cores, store buffers, write-combining buffers, L1, L2, last-level cache, lookaside | nothing |
 //! | controller queues, link | nothing |
 //! | a write between its start and its end at the media | any of its 8-byte words |
 //! | the NVM array | everything |
@@ -28,6 +28,7 @@ pub mod bank;
 pub mod cache;
 pub mod calendar;
 pub mod coherence;
+pub mod combining;
 pub mod contract;
 pub mod controller;
 pub mod core_timing;
@@ -40,6 +41,7 @@ pub mod line;
 pub mod link;
 pub mod lookaside;
 pub mod memory;
+pub mod memory_type;
 pub mod module;
 mod noninclusive;
 pub mod persist;

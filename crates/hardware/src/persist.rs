@@ -89,6 +89,7 @@ impl Hardware {
         now: Cycles,
     ) -> Cycles {
         let line = persist.line;
+        let now = self.send_combined_line(policy, persist.hart, line, now);
         let port_cycles = self.specification.llc.port_cycles;
         let start = self.take_llc_port(self.llc.set_of(line), now, port_cycles);
         let mut ready = start + self.specification.llc.latency_cycles;
@@ -159,8 +160,19 @@ impl Hardware {
     }
 
     /// Carries a hart's fence out, which begins at `now`. Returns when the hart goes on.
-    pub fn fence(&mut self, hart: usize, fence: Fence, now: Cycles) -> Cycles {
-        let wait = self.cores[hart].timing.fence(fence, now);
+    pub fn fence<P: Policy + ?Sized>(
+        &mut self,
+        policy: &mut P,
+        hart: usize,
+        fence: Fence,
+        now: Cycles,
+    ) -> Cycles {
+        let mut wait = 0;
+        if fence.stores && !self.cores[hart].combining.is_empty() {
+            let sent = self.send_all_combined(policy, hart, now);
+            wait += (self.cores[hart].timing).stand_still_until(now, sent);
+        }
+        wait += self.cores[hart].timing.fence(fence, now + wait);
         self.statistics.fence_stall_cycles += wait;
         now + wait
     }

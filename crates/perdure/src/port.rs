@@ -277,7 +277,7 @@ impl<'m, const SHORTCUTS: bool> Port<'m, SHORTCUTS> {
         };
         self.translate(address, access)?;
         let now = self.now(retired);
-        let now = self.hardware.fence(self.hart, primitives::ATOMIC, now);
+        let now = (self.hardware).fence(self.design, self.hart, primitives::ATOMIC, now);
         let (slot, line, ready) = self.reach(address, retired, stored)?;
         (self.hardware).accessed(self.hart, AccessKind::Atomic, now, ready);
         self.refresh_limit();
@@ -462,15 +462,15 @@ impl<const SHORTCUTS: bool> Memory for Port<'_, SHORTCUTS> {
 
     fn fence(&mut self, predecessor: u8, _successor: u8, retired: u64) {
         let now = self.now(retired);
-        self.hardware
-            .fence(self.hart, primitives::fence(predecessor), now);
+        let fence = primitives::fence(predecessor);
+        self.hardware.fence(self.design, self.hart, fence, now);
         self.refresh_limit();
     }
 
     fn fence_instruction(&mut self, retired: u64) {
         let now = self.now(retired);
-        self.hardware
-            .fence(self.hart, primitives::FENCE_INSTRUCTION, now);
+        let fence = primitives::FENCE_INSTRUCTION;
+        self.hardware.fence(self.design, self.hart, fence, now);
         self.hardware.flush_l1i(self.hart);
         self.refresh_limit();
     }

@@ -120,9 +120,11 @@ pub fn execute(hardware: &mut Hardware, hart: usize, instructions: u64) {
 /// The hart, which is at `now`, waits at a fence until its earlier stores are done, and until what it
 /// flushed is durable. Returns when it goes on.
 pub fn fence(hardware: &mut Hardware, hart: usize, now: Cycles, durable: Cycles) -> Cycles {
-    let waits = (hardware.cores[hart].timing).stand_still_until(now, durable);
+    let timing = &mut hardware.cores[hart].timing;
+    let mut waits = timing.stand_still_until(now, durable);
+    waits += timing.fence(Fence::FULL, now + waits);
     hardware.statistics.fence_stall_cycles += waits;
-    hardware.fence(hart, Fence::FULL, now + waits)
+    now + waits
 }
 
 /// Epochs whose tags on cached lines differ.

@@ -556,14 +556,14 @@ impl<'a> Walk<'a> {
 
     fn fence(&mut self, hart: usize) {
         let now = self.now(hart);
-        let goes_on = self.hardware.fence(hart, Fence::FULL, now);
+        let goes_on = (self.hardware).fence(&mut self.model, hart, Fence::FULL, now);
         assert_eq!(goes_on, self.now(hart), "when the hart goes on");
         assert!(
             self.now(hart) >= self.posted[hart].max(self.durable[hart]),
             "a fence doesn't wait for a store or for a cache-block instruction"
         );
         assert_eq!(
-            self.hardware.fence(hart, Fence::FULL, goes_on),
+            (self.hardware).fence(&mut self.model, hart, Fence::FULL, goes_on),
             goes_on,
             "a second fence waits for nothing"
         );
