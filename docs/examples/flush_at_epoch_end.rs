@@ -117,7 +117,7 @@ fn decode_entry(bytes: &[u8], register: u64, index: u64) -> Option<(u64, Line)> 
 
 impl Policy for FlushAtEpochEnd {
     /// Lines need no version: the log is written at evictions, not at stores.
-    fn current_version(&self, _group: usize) -> Version {
+    fn current_version(&self, _hart: usize) -> Version {
         Version::NONE
     }
 

@@ -80,7 +80,7 @@ impl Ideal {
 
 impl Policy for Ideal {
     #[inline(always)]
-    fn current_version(&self, _group: usize) -> Version {
+    fn current_version(&self, _hart: usize) -> Version {
         Version::NONE
     }
 

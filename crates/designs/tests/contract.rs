@@ -38,7 +38,7 @@ impl Rogue {
 }
 
 impl Policy for Rogue {
-    fn current_version(&self, _group: usize) -> Version {
+    fn current_version(&self, _hart: usize) -> Version {
         Version(self.version)
     }
 

@@ -28,7 +28,7 @@ const FORGET_EVERY: u64 = 1024;
 struct WriteBack;
 
 impl Policy for WriteBack {
-    fn current_version(&self, _group: usize) -> Version {
+    fn current_version(&self, _hart: usize) -> Version {
         Version::NONE
     }
 

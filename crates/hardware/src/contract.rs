@@ -29,7 +29,7 @@ struct Asked {
 pub struct Contract {
     /// The innermost last: a hook may flush the caches, which asks for evictions.
     asked: Vec<Asked>,
-    /// By sharing group: the version that was seen last, and how many changes had been told by then.
+    /// By hart: the version that was seen last, and how many changes had been told by then.
     versions: Vec<Option<(Version, u32)>>,
     /// The newest announced and the executing epoch, as they were seen last.
     epochs: Option<(u64, u64)>,
@@ -77,18 +77,18 @@ impl Contract {
         }
     }
 
-    /// A store is about to find out which version is its sharing group's.
-    pub(crate) fn version(&mut self, group: usize, version: Version, changes: u32) {
-        if self.versions.len() <= group {
-            self.versions.resize(group + 1, None);
+    /// A store is about to find out which version is its hart's.
+    pub(crate) fn version(&mut self, hart: usize, version: Version, changes: u32) {
+        if self.versions.len() <= hart {
+            self.versions.resize(hart + 1, None);
         }
-        if let Some((before, changes_before)) = self.versions[group].replace((version, changes))
+        if let Some((before, changes_before)) = self.versions[hart].replace((version, changes))
             && before != version
             && changes_before == changes
         {
             self.breaks(|| {
                 format!(
-                    "hook `current_version` answered {version:?} for sharing group {group}, and {before:?} before, but the design did not say that it changed: stores that hit go by the old one (call `version_changed`)"
+                    "hook `current_version` answered {version:?} for hart {hart}, and {before:?} before, but the design did not say that it changed: stores that hit go by the old one (call `version_changed`)"
                 )
             });
         }

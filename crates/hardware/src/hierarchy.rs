@@ -257,7 +257,7 @@ impl Hardware {
         let word = core.l1d.word(slot);
         let writable = may_write
             && word.state() == State::Modified
-            && word.version() == policy.current_version(core.group)
+            && word.version() == policy.current_version(hart)
             && !policy.sees_every_store();
         core.lookaside
             .install(address, &mut core.l1d, slot, writable);
@@ -296,9 +296,9 @@ impl Hardware {
         let word = self.cores[hart].l1d.word(slot);
         let line = word.line();
         let group = self.cores[hart].group;
-        let current = policy.current_version(group);
+        let current = policy.current_version(hart);
         if let Some(contract) = &mut self.memory.contract {
-            contract.version(group, current, self.generation);
+            contract.version(hart, current, self.generation);
         }
         let crosses = word.version() != current;
         if let Some(trace) = &mut self.trace
@@ -343,7 +343,7 @@ impl Hardware {
         }
         let word = word
             .with_state(State::Modified)
-            .with_version(policy.current_version(group));
+            .with_version(policy.current_version(hart));
         self.cores[hart].l1d.set_word(slot, word);
         self.memory.becomes_dirty(line, ready);
         ready
@@ -839,7 +839,7 @@ impl Hardware {
         }
     }
 
-    /// The current version changed in every sharing group: the next store to any line must ask.
+    /// The current version of every hart changed: the next store to any line must ask.
     pub fn version_changed(&mut self) {
         self.generation = self.generation.wrapping_add(1);
         for core in &mut self.cores {
@@ -847,7 +847,13 @@ impl Hardware {
         }
     }
 
-    /// The current version changed in one sharing group.
+    /// The current version of one hart changed.
+    pub fn version_changed_of(&mut self, hart: usize) {
+        self.generation = self.generation.wrapping_add(1);
+        self.cores[hart].lookaside.revoke_all_writes();
+    }
+
+    /// The current version changed of the harts of one sharing group.
     pub fn version_changed_in(&mut self, group: usize) {
         self.generation = self.generation.wrapping_add(1);
         for core in &mut self.cores[self.groups[group].harts.clone()] {

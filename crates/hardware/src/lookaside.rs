@@ -3,7 +3,7 @@
 //!
 //! An entry folds translation, tag match, coherence state, version and alignment into its two
 //! tags. `read_tag` is the virtual address of a line that the L1 holds; `write_tag` equals it only
-//! while the line is also Modified *and* carries the sharing group's current version. Whatever changes
+//! while the line is also Modified *and* carries the hart's current version. Whatever changes
 //! one of these facts must make the compare fail: the hierarchy kills an entry on eviction, invalidation
 //! and mapping changes, and revokes write tags on downgrades, cleans and epoch ends. The lookaside is an
 //! accelerator of the simulator, not a modelled structure: with it or without it, every statistic and

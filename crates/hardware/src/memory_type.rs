@@ -214,7 +214,7 @@ impl Hardware {
             trace.push(Traced::Stored { group, line, old });
         }
         let version = policy.memory_version(line);
-        if version != policy.current_version(group) || policy.sees_every_store() {
+        if version != policy.current_version(hart) || policy.sees_every_store() {
             let store = CrossVersionStore {
                 hart,
                 group,
@@ -229,7 +229,7 @@ impl Hardware {
                 policy.store(hardware, &store, ready)
             });
         }
-        let version = policy.current_version(group);
+        let version = policy.current_version(hart);
         if self.full_map.is_some() {
             let stored = Some((new, version));
             ready = self.depart(policy, group, line, stored, Reason::CacheBlock, ready);

@@ -292,9 +292,9 @@ impl Hardware {
     }
 
     /// A step of a walk over the tags of a sharing group's L2: every dirty version in a set that is not
-    /// the sharing group's current one departs, and the copies stay, clean ([`Reason::Walk`]). The L1D's
-    /// versions of these lines do likewise, if it `looks_above`. It takes the L2's port for a cycle, and
-    /// for another one for each version.
+    /// the current one of any of its harts departs, and the copies stay, clean ([`Reason::Walk`]). The
+    /// L1D's versions of these lines do likewise, if it `looks_above`. It takes the L2's port for a
+    /// cycle, and for another one for each version.
     pub fn walk_set<P: Policy + ?Sized>(
         &mut self,
         policy: &mut P,
@@ -303,7 +303,8 @@ impl Hardware {
         looks_above: bool,
         now: Cycles,
     ) -> Walked {
-        let current = policy.current_version(group);
+        let harts = self.groups[group].harts.clone();
+        let first = policy.current_version(harts.start);
         let ways = self.groups[group].l2.ways();
         let mut walked = Walked {
             versions: 0,
@@ -319,14 +320,19 @@ impl Hardware {
             let mut older = None;
             if let Some((hart, above)) = self.modified_above(group, slot) {
                 let (core, l2) = self.core_and_group(hart);
-                newer_above = !looks_above || core.l1d.word(above).version() == current;
+                let version = core.l1d.word(above).version();
+                newer_above = !looks_above || version == policy.current_version(hart);
                 if !newer_above {
                     older = core.push_down(l2, line, true);
                 }
             }
             let l2 = &mut self.groups[group].l2;
             let word = l2.word(slot);
-            let old = word.state() == State::Modified && word.version() != current;
+            let version = word.version();
+            let mut others = harts.clone().skip(1);
+            let old = word.state() == State::Modified
+                && version != first
+                && !others.any(|hart| version == policy.current_version(hart));
             let newest = old.then(|| (*l2.data(slot), word.version()));
             if old {
                 let known = policy.departed_version(word.version());

@@ -15,7 +15,7 @@ use crate::hierarchy::Hardware;
 use crate::line::{LINE_BYTES, Line, LineNumber, Version};
 use crate::time::Cycles;
 
-/// A write to a line whose version is not the sharing group's current one, or any write at all if the
+/// A write to a line whose version is not the hart's current one, or any write at all if the
 /// design sees every store. The line's bytes are still the old.
 #[derive(Clone, Copy, Debug)]
 pub struct CrossVersionStore {
@@ -114,8 +114,22 @@ pub struct PolicyFailure(pub String);
 
 /// A design's hooks. Every time is in cycles; a returned time is never before `now`.
 pub trait Policy {
-    /// The version that a store in this sharing group leaves in its line now.
-    fn current_version(&self, group: usize) -> Version;
+    /// The version that a store by this hart leaves in its line now. A sharing group has one where its
+    /// harts always agree.
+    fn current_version(&self, hart: usize) -> Version;
+
+    /// Another thread begins to run on a hart. Returns when it may. A version that belongs to threads goes
+    /// with them: it is the hart's from then on ([`Hardware::version_changed_of`]).
+    #[inline]
+    fn thread_runs(
+        &mut self,
+        _hardware: &mut Hardware,
+        _hart: usize,
+        _thread: u32,
+        now: Cycles,
+    ) -> Cycles {
+        now
+    }
 
     /// A store found another version, or the design sees every store. Returns when the store may
     /// complete.

@@ -12,6 +12,7 @@
 mod support;
 
 use perdure_hardware::arena::Arena;
+use perdure_hardware::counters::Counters;
 use perdure_hardware::hierarchy::Hardware;
 use perdure_hardware::line::{LINE_BYTES, Line, LineNumber, Version};
 use perdure_hardware::memory::Traffic;

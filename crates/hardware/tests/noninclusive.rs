@@ -45,6 +45,8 @@ enum Sabotage {
 
 struct Tracker {
     sabotage: Sabotage,
+    sharing: usize,
+    /// By sharing group.
     current: Vec<u16>,
     first: LineNumber,
     /// Newest bytes and their version.
@@ -63,8 +65,8 @@ impl Tracker {
 }
 
 impl Policy for Tracker {
-    fn current_version(&self, group: usize) -> Version {
-        Version(self.current[group])
+    fn current_version(&self, hart: usize) -> Version {
+        Version(self.current[hart / self.sharing])
     }
 
     fn store(&mut self, _: &mut Hardware, store: &CrossVersionStore, now: Cycles) -> Cycles {
@@ -167,6 +169,7 @@ impl Walk {
             hardware: Hardware::new(specification, arena, 0..0),
             tracker: Tracker {
                 sabotage,
+                sharing,
                 current: vec![1; harts.div_ceil(sharing)],
                 first: 0x4321,
                 newest: vec![(Line::ZERO, 0); lines],

@@ -151,7 +151,7 @@ pub struct Frm {
 impl Policy for Frm {
     /// Lines need no version: the log is written at evictions, not at stores.
     #[inline(always)]
-    fn current_version(&self, _group: usize) -> Version {
+    fn current_version(&self, _hart: usize) -> Version {
         Version::NONE
     }
 

@@ -102,7 +102,7 @@ fn tag(epoch: u64) -> Version {
 
 impl Policy for HardwareShadow {
     #[inline(always)]
-    fn current_version(&self, _group: usize) -> Version {
+    fn current_version(&self, _hart: usize) -> Version {
         tag(self.executing)
     }
 

@@ -148,7 +148,7 @@ pub struct Journaling {
 impl Policy for Journaling {
     /// Lines need no version: the journal is made of evictions, not of stores.
     #[inline(always)]
-    fn current_version(&self, _group: usize) -> Version {
+    fn current_version(&self, _hart: usize) -> Version {
         Version::NONE
     }
 

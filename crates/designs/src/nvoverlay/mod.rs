@@ -9,8 +9,7 @@
 //! *Multi-snapshot NVM Mapping* (§V, [`mnm`]) keeps what arrives there.
 //!
 //! Where to find what: epoch numbers as tags and their recycling, `numbers.rs` (§IV-D); OIDs in DRAM,
-//! `oids.rs` (§IV-A4); tag walkers and the recoverable epoch, `walker.rs` (§IV-C, §V-B); the version
-//! access protocol itself, which is no design's own, in the substrate's `noninclusive.rs` (§IV-A).
+//! `oids.rs` (§IV-A4); tag walkers and the recoverable epoch, `walker.rs` (§IV-C, §V-B).
 //!
 //! Always true:
 //! - A sharing group never holds a line whose version is newer than its epoch.
@@ -153,6 +152,7 @@ pub struct Nvoverlay {
     parameters: Parameters,
     numbers: Numbers,
     groups: Vec<SharingGroup>,
+    harts_per_group: usize,
     /// The newest of the sharing groups' epochs.
     newest: u64,
     /// The kernel's state as of every epoch before this one is saved.
@@ -209,8 +209,8 @@ fn writer(hardware: &Hardware, group: usize) -> u16 {
 
 impl Policy for Nvoverlay {
     #[inline]
-    fn current_version(&self, group: usize) -> Version {
-        self.groups[group].tag
+    fn current_version(&self, hart: usize) -> Version {
+        self.groups[hart / self.harts_per_group].tag
     }
 
     fn store(&mut self, _: &mut Hardware, _: &CrossVersionStore, now: Cycles) -> Cycles {
@@ -421,6 +421,7 @@ impl Design for Nvoverlay {
             parameters: parameters.clone(),
             numbers,
             groups: vec![group; hardware.groups.len()],
+            harts_per_group: hardware.specification.l2.harts,
             newest: first,
             kernel_epoch: first,
             complete: epoch,

@@ -251,7 +251,7 @@ pub struct InCacheLog<L: Level> {
 
 impl<L: Level> Policy for InCacheLog<L> {
     #[inline(always)]
-    fn current_version(&self, _group: usize) -> Version {
+    fn current_version(&self, _hart: usize) -> Version {
         self.ids.tag(self.system)
     }
 

@@ -154,7 +154,7 @@ pub struct ShadowPaging {
 impl Policy for ShadowPaging {
     /// Lines need no version: pages are tracked at the controller.
     #[inline(always)]
-    fn current_version(&self, _group: usize) -> Version {
+    fn current_version(&self, _hart: usize) -> Version {
         Version::NONE
     }
 

@@ -167,7 +167,7 @@ pub struct SoftwareLogging {
 
 impl Policy for SoftwareLogging {
     #[inline(always)]
-    fn current_version(&self, _group: usize) -> Version {
+    fn current_version(&self, _hart: usize) -> Version {
         library::tag(self.executing)
     }
 

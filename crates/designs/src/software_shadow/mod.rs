@@ -118,7 +118,7 @@ pub struct SoftwareShadow {
 
 impl Policy for SoftwareShadow {
     #[inline(always)]
-    fn current_version(&self, _group: usize) -> Version {
+    fn current_version(&self, _hart: usize) -> Version {
         library::tag(self.executing)
     }
 

@@ -177,7 +177,7 @@ pub struct Thynvm {
 impl Policy for Thynvm {
     /// Lines need no version: writes are seen when they leave the caches.
     #[inline(always)]
-    fn current_version(&self, _group: usize) -> Version {
+    fn current_version(&self, _hart: usize) -> Version {
         Version::NONE
     }
 

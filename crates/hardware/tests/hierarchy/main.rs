@@ -82,6 +82,11 @@ fn with_a_version_for_each_group() {
 }
 
 #[test]
+fn with_a_version_for_each_hart() {
+    walks(Versions::Hart);
+}
+
+#[test]
 fn a_policy_that_sees_every_store_is_shown_its_new_bytes() {
     for shape in SHAPES {
         for versions in [Versions::None, Versions::Machine] {

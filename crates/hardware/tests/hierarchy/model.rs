@@ -20,6 +20,8 @@ pub enum Versions {
     MachineNoted,
     /// One for each sharing group; they differ from each other.
     SharingGroup,
+    /// One for each hart; they differ from each other, in a sharing group too.
+    Hart,
 }
 
 /// What a program would say about a line.
@@ -46,6 +48,7 @@ pub struct Counts {
 
 pub struct Model {
     pub versions: Versions,
+    /// By hart.
     pub current: Vec<Version>,
     pub first: LineNumber,
     pub lines: Vec<LineModel>,
@@ -83,8 +86,8 @@ impl Model {
 }
 
 impl Policy for Model {
-    fn current_version(&self, group: usize) -> Version {
-        self.current[group]
+    fn current_version(&self, hart: usize) -> Version {
+        self.current[hart]
     }
 
     fn store(&mut self, hardware: &mut Hardware, store: &CrossVersionStore, now: Cycles) -> Cycles {
@@ -101,14 +104,14 @@ impl Policy for Model {
             "what is stored over isn't the newest: {store:?}"
         );
         if self.versions == Versions::MachineNoted {
-            hardware.set_llc_version(store.line, self.current[store.group]);
+            hardware.set_llc_version(store.line, self.current[store.hart]);
         }
         let mut unchanged = store.new;
         let written = store.offset..store.offset + store.length;
         unchanged.0[written.clone()].copy_from_slice(&store.old.0[written]);
         assert_eq!(unchanged, store.old, "it writes elsewhere, too: {store:?}");
         self.counts.stores += 1;
-        self.counts.cross_version_stores += u64::from(store.version != self.current[store.group]);
+        self.counts.cross_version_stores += u64::from(store.version != self.current[store.hart]);
         now + 3
     }
 

@@ -97,7 +97,6 @@ impl<'a> Walk<'a> {
         let mut random = Random(options.seed);
         let mut specification = tiny(options.harts);
         share_l2s(&mut specification, options.sharing);
-        let groups = options.harts.div_ceil(options.sharing);
         if random.once_in(4) {
             specification.core.model = CoreModel::TimingSimple;
         }
@@ -120,13 +119,13 @@ impl<'a> Walk<'a> {
         if options.kept_digest {
             arena.keep_digest(0..specification.nvm.bytes);
         }
-        let current = match options.versions {
-            Versions::None => vec![Version::NONE; groups],
-            Versions::Machine | Versions::MachineNoted => vec![Version(1); groups],
-            Versions::SharingGroup => (0..groups)
-                .map(|group| Version(100 * group as u16))
-                .collect(),
-        };
+        let current = (0..options.harts).map(|hart| match options.versions {
+            Versions::None => Version::NONE,
+            Versions::Machine | Versions::MachineNoted => Version(1),
+            Versions::SharingGroup => Version(100 * (hart / options.sharing) as u16),
+            Versions::Hart => Version(100 * hart as u16),
+        });
+        let current = current.collect();
         Self {
             options,
             random,
@@ -279,7 +278,7 @@ impl<'a> Walk<'a> {
         let l2 = &self.hardware.groups[group].l2;
         let shared = |slot| l2.word(slot).state() == State::Shared;
         self.upgrades += u64::from(l2.find(line).is_some_and(shared));
-        let current = self.model.current[group];
+        let current = self.model.current[hart];
         let newest = self.model.line(line).newest;
         let length = 1 << self.random.below(7);
         let offset = self.random.below(LINE_BYTES / length) * length;
@@ -532,24 +531,28 @@ impl<'a> Walk<'a> {
     }
 
     fn next_version(&mut self, hart: usize) {
-        let current = &mut self.model.current;
+        let group = self.hardware.groups[self.hardware.group_of(hart)]
+            .harts
+            .clone();
         let changed = match self.options.versions {
             Versions::None => return,
-            Versions::Machine | Versions::MachineNoted => {
-                let next = Version((current[0].0 + 1) % 16);
-                current.fill(next);
-                0..self.options.harts
-            }
-            Versions::SharingGroup => {
-                let group = self.hardware.group_of(hart);
-                let base = 100 * group as u16;
-                current[group] = Version(base + (current[group].0 - base + 1) % 16);
-                self.hardware.groups[group].harts.clone()
-            }
+            Versions::Machine | Versions::MachineNoted => 0..self.options.harts,
+            Versions::SharingGroup => group,
+            Versions::Hart => hart..hart + 1,
         };
-        if self.options.sabotage != Sabotage::KeepWriteTags {
-            for core in &mut self.hardware.cores[changed] {
-                core.lookaside.revoke_all_writes();
+        let before = self.model.current[hart].0;
+        let next = Version(before / 100 * 100 + (before % 100 + 1) % 16);
+        self.model.current[changed].fill(next);
+        if self.options.sabotage == Sabotage::KeepWriteTags {
+            return;
+        }
+        match self.options.versions {
+            Versions::SharingGroup => {
+                (self.hardware).version_changed_in(self.hardware.group_of(hart));
+            }
+            Versions::Hart => self.hardware.version_changed_of(hart),
+            Versions::None | Versions::Machine | Versions::MachineNoted => {
+                self.hardware.version_changed();
             }
         }
     }
@@ -682,7 +685,7 @@ impl<'a> Walk<'a> {
                     !self.options.every_store
                         && entry.write_tag == entry.read_tag
                         && word.state() == State::Modified
-                        && word.version() == self.model.current[core.group],
+                        && word.version() == self.model.current[hart],
                     || format!("lookaside: stores may hit line {line:#x}, which is {word:?}"),
                 )?;
             }

@@ -15,7 +15,6 @@ use perdure_hardware::line::LINE_BYTES;
 use perdure_hardware::specification::{Inclusion, Specification};
 use perdure_hardware::time::Cycles;
 use perdure_linux::{Kernel, Repeat};
-use perdure_riscv::fast;
 
 use super::epochs::EVENT_EPOCH_CYCLES;
 use super::{Engine, HartState, Machine};
@@ -166,17 +165,7 @@ impl<D: Design> Machine<D> {
         let harts = parts
             .contexts
             .into_iter()
-            .map(|context| HartState {
-                epoch_start: context.hart.retired,
-                epoch_start_stores: 0,
-                counted: context.hart.retired,
-                space: context.running.map(|running| running.space),
-                context,
-                blocks: fast::BlockCache::default(),
-                pending: None,
-                waits_for: None,
-                slice_end,
-            })
+            .map(|context| HartState::new(context, slice_end))
             .collect();
         if configuration.epoch.cycles > 0 {
             let first = start + configuration.epoch.cycles;
@@ -223,6 +212,9 @@ impl<D: Design> Machine<D> {
             mistake: None,
         };
         machine.next_deadline_ns = machine.kernel.next_deadline_ns();
+        for hart in 0..machine.harts.len() {
+            machine.tell_thread(hart);
+        }
         Ok(machine)
     }
 }

@@ -13,7 +13,7 @@ use perdure_designs::Urgency;
 use perdure_designs::layout::{CONTEXT_BYTES, Layout};
 use perdure_hardware::hierarchy::Hardware;
 use perdure_hardware::time::Cycles;
-use perdure_linux::{ExitReport, Kernel, Release, Running, SpaceId};
+use perdure_linux::{ExitReport, Kernel, Release, Running, SpaceId, ThreadId};
 use perdure_riscv::{Exit, fast};
 
 use crate::configuration::Configuration;
@@ -79,9 +79,29 @@ pub(crate) struct HartState {
     counted: u64,
     /// The address space that the lookaside and the decoded blocks are of.
     space: Option<SpaceId>,
+    /// The thread that ran last.
+    thread: Option<ThreadId>,
     /// `retired` when the epoch began, and how many stores the hart had made.
     pub(crate) epoch_start: u64,
     pub(crate) epoch_start_stores: u64,
+}
+
+impl HartState {
+    /// A hart that goes on from there, and has nothing to handle.
+    fn new(context: HartContext, slice_end: Cycles) -> Self {
+        Self {
+            epoch_start: context.hart.retired,
+            epoch_start_stores: 0,
+            counted: context.hart.retired,
+            space: context.running.map(|running| running.space),
+            thread: None,
+            context,
+            blocks: fast::BlockCache::default(),
+            pending: None,
+            waits_for: None,
+            slice_end,
+        }
+    }
 }
 
 /// How the program ended.

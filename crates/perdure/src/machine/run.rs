@@ -223,6 +223,24 @@ impl<D: Design> Machine<D> {
             state.blocks.flush();
             self.hardware.cores[hart].lookaside.kill_all();
         }
+        self.tell_thread(hart);
+    }
+
+    /// The design hears of it if another thread begins to run on a hart.
+    pub(super) fn tell_thread(&mut self, hart: usize) {
+        let state = &mut self.harts[hart];
+        let Some(Running { thread, .. }) = state.context.running else {
+            return;
+        };
+        if state.thread.replace(thread) == Some(thread) {
+            return;
+        }
+        let now = self.clock(hart);
+        let design = &mut self.design;
+        let ready = (self.hardware).asking("thread_runs", now, |hardware| {
+            design.thread_runs(hardware, hart, thread.0, now)
+        });
+        (self.hardware.cores[hart].timing).stand_still_until(now, ready);
     }
 
     /// Stores that a hart may still make in this epoch, if the others make none.
