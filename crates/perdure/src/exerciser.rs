@@ -19,6 +19,9 @@
 
 use std::path::PathBuf;
 
+use object::elf::{EF_RISCV_FLOAT_ABI_DOUBLE, EF_RISCV_RVC, ET_EXEC, PF_R, PF_W, PF_X, PT_LOAD};
+
+use crate::elf::{HEADER_BYTES, Header, SEGMENT_BYTES, Segment};
 use crate::error::Error;
 
 const NAME: &str = "@exerciser";
@@ -399,33 +402,32 @@ fn build_threads(numbers: Numbers) -> Vec<u8> {
 /// A static executable: one segment of code, one of zeroed data.
 fn elf(code: &[u32], data_bytes: u64) -> Vec<u8> {
     let code: Vec<u8> = code.iter().flat_map(|word| word.to_le_bytes()).collect();
-    let header_bytes = 64 + 2 * 56;
-    let mut file = b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0".to_vec();
-    let half = |file: &mut Vec<u8>, value: u16| file.extend(value.to_le_bytes());
-    let word = |file: &mut Vec<u8>, value: u32| file.extend(value.to_le_bytes());
-    let long = |file: &mut Vec<u8>, value: u64| file.extend(value.to_le_bytes());
-    half(&mut file, 2); // ET_EXEC
-    half(&mut file, 243); // EM_RISCV
-    word(&mut file, 1);
-    long(&mut file, CODE + header_bytes);
-    long(&mut file, 64);
-    long(&mut file, 0);
-    word(&mut file, 0x5); // RVC, double-precision ABI
-    for value in [64, 56, 2, 64, 0, 0] {
-        half(&mut file, value);
-    }
+    let header_bytes = HEADER_BYTES + 2 * SEGMENT_BYTES;
+    let mut file = Vec::new();
+    let header = Header {
+        kind: ET_EXEC,
+        flags: EF_RISCV_RVC | EF_RISCV_FLOAT_ABI_DOUBLE,
+        entry: CODE + header_bytes,
+        segments: 2,
+        section_header_bytes: 64,
+    };
+    header.append(&mut file);
     let code_bytes = header_bytes + code.len() as u64;
-    for (flags, address, file_bytes, memory_bytes) in
-        [(5, CODE, code_bytes, code_bytes), (6, DATA, 0, data_bytes)]
-    {
-        word(&mut file, 1); // PT_LOAD
-        word(&mut file, flags);
-        long(&mut file, 0);
-        long(&mut file, address);
-        long(&mut file, address);
-        long(&mut file, file_bytes);
-        long(&mut file, memory_bytes);
-        long(&mut file, 4096);
+    for (flags, address, file_bytes, memory_bytes) in [
+        (PF_R | PF_X, CODE, code_bytes, code_bytes),
+        (PF_R | PF_W, DATA, 0, data_bytes),
+    ] {
+        let segment = Segment {
+            kind: PT_LOAD,
+            flags,
+            offset: 0,
+            address,
+            physical_address: address,
+            file_bytes,
+            memory_bytes,
+            alignment: 4096,
+        };
+        segment.append(&mut file);
     }
     file.extend(code);
     file

@@ -17,6 +17,7 @@ pub mod configuration;
 pub mod context;
 mod cost;
 mod delivery;
+mod elf;
 pub mod error;
 pub mod exerciser;
 pub mod hunt;

@@ -8,38 +8,28 @@ use std::fs::File;
 use std::io::{self, BufWriter, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
+use object::elf::{
+    EF_RISCV_FLOAT_ABI_DOUBLE, EF_RISCV_RVC, ET_CORE, NT_AUXV, NT_FILE, NT_FPREGSET, NT_PRPSINFO,
+    NT_PRSTATUS, PT_LOAD, PT_NOTE,
+};
 use perdure_linux::inspect::{MappingView, PageView, ProcessView, ThreadView};
 use perdure_linux::{Kernel, PAGE_BYTES};
 use serde_json::{Value, json};
 
 use super::{Answer, Page, Snapshots, SnapshotsError, asked};
 use crate::context::HartContext;
+use crate::elf;
 
-const HEADER_BYTES: u64 = 64;
-const SEGMENT_BYTES: u64 = 56;
-const EM_RISCV: u16 = 243;
-const ET_CORE: u16 = 4;
 /// Compressed instructions, double-precision calling convention.
-const FLAGS: u32 = 1 | 4;
+const FLAGS: u32 = EF_RISCV_RVC | EF_RISCV_FLOAT_ABI_DOUBLE;
 /// More segments than an ELF header can count.
 const SEGMENTS_MAX: usize = 0xfff0;
-
-const NT_PRSTATUS: u32 = 1;
-const NT_FPREGSET: u32 = 2;
-const NT_PRPSINFO: u32 = 3;
-const NT_AUXV: u32 = 6;
-const NT_FILE: u32 = 0x4649_4c45;
 
 /// Bytes as C lays them out, in order.
 #[derive(Default)]
 struct Bytes(Vec<u8>);
 
 impl Bytes {
-    fn u16(&mut self, value: u16) -> &mut Self {
-        self.0.extend_from_slice(&value.to_le_bytes());
-        self
-    }
-
     fn u32(&mut self, value: u32) -> &mut Self {
         self.0.extend_from_slice(&value.to_le_bytes());
         self
@@ -289,39 +279,46 @@ fn put_in_harts(process: &mut ProcessView, harts: &[HartContext]) {
 /// segment's will end.
 fn head(out: &mut BufWriter<File>, notes: &[u8], segments: &[Segment]) -> io::Result<u64> {
     let count = segments.len() as u64 + 1;
-    let notes_at = HEADER_BYTES + count * SEGMENT_BYTES;
+    let notes_at = elf::HEADER_BYTES + count * elf::SEGMENT_BYTES;
     let mut at = (notes_at + notes.len() as u64).next_multiple_of(PAGE_BYTES);
     let first = at;
-    let mut head = Bytes::default();
-    head.raw(b"\x7fELF\x02\x01\x01").zeros(9);
-    head.u16(ET_CORE)
-        .u16(EM_RISCV)
-        .u32(1)
-        .u64(0)
-        .u64(HEADER_BYTES)
-        .u64(0);
-    head.u32(FLAGS).u16(HEADER_BYTES as u16);
-    head.u16(SEGMENT_BYTES as u16)
-        .u16(count as u16)
-        .u16(0)
-        .u16(0)
-        .u16(0);
-    // PT_NOTE
-    head.u32(4).u32(0).u64(notes_at).u64(0).u64(0);
-    head.u64(notes.len() as u64).u64(0).u64(4);
+    let mut head = Vec::new();
+    let header = elf::Header {
+        kind: ET_CORE,
+        flags: FLAGS,
+        entry: 0,
+        segments: count as u16,
+        section_header_bytes: 0,
+    };
+    header.append(&mut head);
+    let noted = elf::Segment {
+        kind: PT_NOTE,
+        flags: 0,
+        offset: notes_at,
+        address: 0,
+        physical_address: 0,
+        file_bytes: notes.len() as u64,
+        memory_bytes: 0,
+        alignment: 4,
+    };
+    noted.append(&mut head);
     for segment in segments {
         let bytes = segment.end - segment.start;
         let held = if segment.held { bytes } else { 0 };
-        // PT_LOAD
-        head.u32(1)
-            .u32(segment.flags)
-            .u64(at)
-            .u64(segment.start)
-            .u64(0);
-        head.u64(held).u64(bytes).u64(PAGE_BYTES);
+        let loaded = elf::Segment {
+            kind: PT_LOAD,
+            flags: segment.flags,
+            offset: at,
+            address: segment.start,
+            physical_address: 0,
+            file_bytes: held,
+            memory_bytes: bytes,
+            alignment: PAGE_BYTES,
+        };
+        loaded.append(&mut head);
         at += held;
     }
-    out.write_all(&head.0)?;
+    out.write_all(&head)?;
     out.write_all(notes)?;
     out.seek(SeekFrom::Start(first))?;
     Ok(at)
