@@ -162,6 +162,11 @@ impl Controller {
         }
     }
 
+    /// Sends bytes over the link that no bank has a part in. Returns when they have arrived.
+    pub fn cross(&mut self, now: Cycles, bytes: usize) -> Cycles {
+        self.link.reserve(now, bytes)
+    }
+
     /// Takes a place in a bank.
     #[inline]
     fn take(&mut self, what: Use, request: &Request, earliest: Cycles, cycles: Cycles) -> Cycles {

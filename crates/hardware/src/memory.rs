@@ -15,6 +15,7 @@ use std::ops::Range;
 use crate::arena::Arena;
 use crate::contract::Contract;
 use crate::controller::{Path, Request, Served};
+use crate::device::HostAccess;
 use crate::dram::Dram;
 use crate::energy::EnergyReserve;
 use crate::line::{LINE_BYTES, Line, LineNumber};
@@ -60,17 +61,17 @@ impl Accepted {
 }
 
 /// A row operation that writes, as it is counted.
-struct Operation {
-    module: usize,
+pub(crate) struct Operation {
+    pub module: usize,
     /// The first byte's physical address.
-    address: u64,
+    pub address: u64,
     /// The program's line that the bytes belong to.
-    home: LineNumber,
+    pub home: LineNumber,
     /// How many are written.
-    bytes: usize,
+    pub bytes: usize,
     /// As an operation of so many it counts.
-    counted: usize,
-    traffic: Traffic,
+    pub counted: usize,
+    pub traffic: Traffic,
 }
 
 /// All memory of the machine.
@@ -151,8 +152,7 @@ impl Memory {
         }
         let address = line * LINE_BYTES as u64;
         self.check("reads", address, LINE_BYTES, now);
-        let place = self.map.locate(address);
-        let done = self.read_row(place, (LINE_BYTES, LINE_BYTES), Path::Link, now, statistics);
+        let done = self.read_over_link(address, LINE_BYTES, now, statistics);
         self.copy_to_dram(line, done, statistics);
         done
     }
@@ -225,17 +225,37 @@ impl Memory {
         }
         let place = self.map.locate(address);
         self.count_design_read(place.module, length, Traffic::Log, statistics);
-        self.read_row(place, (length, length), Path::Link, now, statistics)
+        self.read_over_link(address, length, now, statistics)
+    }
+
+    /// Reads bytes within a row for the processor.
+    #[inline]
+    fn read_over_link(
+        &mut self,
+        address: u64,
+        length: usize,
+        now: Cycles,
+        statistics: &mut Statistics,
+    ) -> Cycles {
+        let place = self.map.locate(address);
+        let access = HostAccess {
+            address,
+            length,
+            write: false,
+        };
+        let admitted = self.admit(place.module, &access, now, statistics);
+        let way = (Path::Link, admitted);
+        self.read_row(place, (length, length), way, now, statistics)
     }
 
     /// Reads so many bytes of a row, which lie within `span`. Returns when they are where they were
     /// asked for.
     #[inline]
-    fn read_row(
+    pub(crate) fn read_row(
         &mut self,
         place: Place,
         (span, bytes): (usize, usize),
-        path: Path,
+        (path, not_before): (Path, Cycles),
         now: Cycles,
         statistics: &mut Statistics,
     ) -> Cycles {
@@ -243,7 +263,7 @@ impl Memory {
             address: place.offset,
             length: span,
             path,
-            not_before: 0,
+            not_before,
         };
         let module = &mut self.modules[place.module];
         let served = module.read(&request, bytes, now);
@@ -256,104 +276,13 @@ impl Memory {
         served.done
     }
 
-    /// Copies whole rows, or parts of them, within a memory module: nothing crosses the link. `from` and
-    /// `to` lie at the same offset in their rows, and each range lies together in the same module. All
-    /// rows are read, then written, and each write is durable by itself.
-    #[allow(clippy::too_many_arguments, reason = "both ends of the copy")]
-    pub fn copy_within(
-        &mut self,
-        from: u64,
-        to: u64,
-        length: usize,
-        traffic: Traffic,
-        now: Cycles,
-        not_before: Cycles,
-        statistics: &mut Statistics,
-    ) -> Accepted {
-        for (what, address) in [("reads", from), ("writes", to)] {
-            let room = self.room_for_copy(from, to, (address, length));
-            if !self.hold(what, address, length, room, now) {
-                return Accepted::at(now);
-            }
-        }
-        let (source, target) = (self.map.locate(from), self.map.locate(to));
-        let module = target.module;
-        let placement = self.modules[module].placement().clone();
-        // Where lines are dealt out, all that a row has of the range is one operation.
-        let counted = |place, bytes: usize| {
-            let by_lines = placement.unit_shift(place) < placement.row_shift();
-            if by_lines { length } else { bytes }
-        };
-        let mut opened = now;
-        for row in placement.by_row(source.offset, length as u64) {
-            let (offset, span, bytes) = extent(&row);
-            let place = Place { module, offset };
-            let done = self.read_row(place, (span, bytes), Path::Inside, now, statistics);
-            opened = opened.max(done);
-            self.count_design_read(module, counted(offset, bytes), traffic, statistics);
-        }
-        let after = not_before.max(opened);
-        let newest: Box<[u8]> = self.arena.slice(from, length).into();
-        let mut done = Accepted::at(now);
-        for row in placement.by_row(target.offset, length as u64) {
-            let (offset, span, bytes) = extent(&row);
-            let request = Request {
-                address: offset,
-                length: span,
-                path: Path::Inside,
-                not_before: after,
-            };
-            let start = to + (offset - target.offset);
-            let operation = Operation {
-                module,
-                address: start,
-                home: start / LINE_BYTES as u64,
-                bytes,
-                counted: counted(offset, bytes),
-                traffic,
-            };
-            let written = self.accept(&request, &operation, now, statistics);
-            for (offset, piece) in row {
-                let at = (offset - target.offset) as usize;
-                let address = to + at as u64;
-                let displaced = Displaced::Block(self.arena.slice(address, piece).into());
-                self.arena.write(address, &newest[at..at + piece]);
-                self.modules[module].wait(&written, address, displaced);
-            }
-            done.accepted = written.accepted;
-            done.durable = done.durable.max(written.done);
-        }
-        done
-    }
-
-    /// Whether one of the two ranges of a copy is in memory, and fits the other.
-    fn room_for_copy(
-        &self,
-        from: u64,
-        to: u64,
-        (address, length): (u64, usize),
-    ) -> Result<(), &'static str> {
-        self.room(address, length, false)?;
-        let place = self.map.locate(to);
-        let row = 1 << self.modules[place.module].placement().row_shift();
-        if self.map.locate(from).offset % row != place.offset % row {
-            return Err("at another offset in its row than the other end of the copy");
-        }
-        let one_piece = |start: u64| {
-            let range = start..start + length as u64;
-            let mut pieces = self.map.pieces(range);
-            pieces.next().is_some_and(|piece| {
-                piece.length == length as u64 && piece.place.module == place.module
-            })
-        };
-        if !one_piece(address) {
-            return Err("which do not lie together in the module of the other end of the copy");
-        }
-        Ok(())
-    }
-
     /// Whether a range is in the NVM, and in one row of it if it has to be.
-    fn room(&self, address: u64, length: usize, in_one_row: bool) -> Result<(), &'static str> {
+    pub(crate) fn room(
+        &self,
+        address: u64,
+        length: usize,
+        in_one_row: bool,
+    ) -> Result<(), &'static str> {
         let end = address.checked_add(length as u64);
         if length == 0 || end.is_none_or(|end| end > self.map.bytes()) {
             return Err("which are not in the NVM");
@@ -379,7 +308,7 @@ impl Memory {
         self.hold(what, address, length, room, now)
     }
 
-    fn hold(
+    pub(crate) fn hold(
         &mut self,
         what: &str,
         address: u64,
@@ -395,7 +324,7 @@ impl Memory {
     }
 
     /// Counts a read that a design makes for itself as an operation of so many bytes.
-    fn count_design_read(
+    pub(crate) fn count_design_read(
         &self,
         module: usize,
         length: usize,
@@ -511,11 +440,17 @@ impl Memory {
         statistics: &mut Statistics,
     ) -> Accepted {
         let place = self.map.locate(address);
+        let access = HostAccess {
+            address,
+            length,
+            write: true,
+        };
+        let admitted = self.admit(place.module, &access, now, statistics);
         let request = Request {
             address: place.offset,
             length,
             path: Path::Link,
-            not_before,
+            not_before: not_before.max(admitted),
         };
         let operation = Operation {
             module: place.module,
@@ -535,7 +470,7 @@ impl Memory {
 
     /// Accepts one row operation that writes, and counts it.
     #[inline]
-    fn accept(
+    pub(crate) fn accept(
         &mut self,
         request: &Request,
         operation: &Operation,
@@ -655,12 +590,4 @@ impl Memory {
             }
         }
     }
-}
-
-/// Of what one row has of a range: where it starts, how far it reaches, and its bytes.
-fn extent(row: &[(u64, usize)]) -> (u64, usize, usize) {
-    let start = row.first().map_or(0, |first| first.0);
-    let end = row.last().map_or(0, |last| last.0 + last.1 as u64);
-    let bytes = row.iter().map(|piece| piece.1).sum();
-    (start, (end - start) as usize, bytes)
 }

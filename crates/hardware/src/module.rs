@@ -6,6 +6,7 @@
 use std::ops::Range;
 
 use crate::controller::{Controller, Path, Request, Served};
+use crate::device::Device;
 use crate::line::LineNumber;
 use crate::physical_map::RegionKind;
 use crate::placement::Placement;
@@ -73,6 +74,8 @@ pub struct Module {
     /// Instead of the controller, for writes.
     pub(crate) posted: Option<PostedWrites>,
     pub(crate) waiting: Waiting,
+    /// Its program, if it has one.
+    pub(crate) device: Option<Box<dyn Device>>,
     /// When everything will be durable that its write queue makes durable.
     last_durable: Cycles,
 }
@@ -100,6 +103,7 @@ impl Module {
                 controller,
                 posted: posted.take(),
                 waiting: Waiting::default(),
+                device: None,
                 last_durable: 0,
             })
             .collect()

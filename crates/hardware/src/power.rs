@@ -64,6 +64,7 @@ impl Memory {
             }
         }
         self.forget_bytes(&mut lost);
+        self.save_devices(at, &mut lost);
         lost
     }
 

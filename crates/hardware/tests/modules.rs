@@ -42,6 +42,7 @@ fn add(specification: &mut Specification, modules: &[(&str, RegionKind, Persiste
             persistence,
             region: region.into(),
             interleaving_bytes: GRANULE,
+            device_bytes: 0,
             media,
             link: specification.link.clone(),
         });

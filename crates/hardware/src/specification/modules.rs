@@ -64,6 +64,8 @@ pub struct ModuleSpecification {
     pub region: String,
     /// Bytes that lie together in one module of a shared region.
     pub interleaving_bytes: u64,
+    /// Bytes of a device region beside its memory, through which its program is reached; 0 for none.
+    pub device_bytes: u64,
     /// Its controller and media.
     pub media: Nvm,
     /// Its link.
@@ -130,6 +132,15 @@ impl ModuleSpecification {
             &key("bytes"),
             &bytes,
             "must be a multiple of 4096, to 4 TiB",
+        )?;
+        let device = self.device_bytes;
+        require(
+            device.is_multiple_of(4096)
+                && device <= 1 << 30
+                && (self.kind != RegionKind::Device || device == 0),
+            &key("device_bytes"),
+            &device,
+            "must be a multiple of 4096, to 1 GiB, and 0 for kind = device",
         )?;
         validate_media(&key(""), &self.media)?;
         validate_link(&key("link."), &self.link)?;
@@ -205,6 +216,15 @@ impl Specification {
                 }),
             }
         }
+        let beside = (self.modules.iter().enumerate()).filter(|(_, one)| one.device_bytes > 0);
+        plans.extend(beside.map(|(index, module)| Plan {
+            name: format!("{}.device", module.name),
+            kind: RegionKind::Device,
+            bytes: module.device_bytes,
+            modules: vec![index + 1],
+            granule_bytes: module.interleaving_bytes,
+            offset: module.media.bytes,
+        }));
         PhysicalMap::new(plans)
     }
 
@@ -226,7 +246,8 @@ impl Specification {
             &self.dram.present,
             "is DRAM in front of the NVM, without addresses of its own; it cannot be had beside [[module]] tables",
         )?;
-        let bytes: u64 = (self.modules.iter()).map(|module| module.media.bytes).sum();
+        let sizes = self.modules.iter();
+        let bytes: u64 = sizes.map(|one| one.media.bytes + one.device_bytes).sum();
         let bytes = bytes.saturating_add(self.nvm.bytes);
         require(
             bytes <= 1 << 42 && bytes / LINE_BYTES as u64 <= LINE_NUMBER_LIMIT,

@@ -23,6 +23,7 @@ struct Own {
     persistence: Persistence,
     region: String,
     interleaving_bytes: u64,
+    device_bytes: u64,
 }
 
 /// The modules of a configuration, whose tables are completed.
@@ -59,6 +60,7 @@ fn complete(configuration: &Table, given: &Table) -> Result<Table, Error> {
         whole.insert(key.into(), value.into());
     }
     whole.insert("interleaving_bytes".into(), Value::Integer(4096));
+    whole.insert("device_bytes".into(), Value::Integer(0));
     let name = given.get("name").map(ToString::to_string);
     let source = format!(
         "[[{KEY}]] {}",
@@ -75,16 +77,19 @@ fn typed(mut whole: Table) -> Result<ModuleSpecification, Error> {
     let wrong =
         |error: toml::de::Error| Error::Configuration(format!("[[{KEY}]] {}", error.message()));
     let link = whole.remove("link").unwrap_or_else(|| Table::new().into());
-    let own: Table = [
+    let mut own = Table::new();
+    for key in [
         "name",
         "kind",
         "persistence",
         "region",
         "interleaving_bytes",
-    ]
-    .into_iter()
-    .filter_map(|key| Some((key.to_owned(), whole.remove(key)?)))
-    .collect();
+        "device_bytes",
+    ] {
+        if let Some(value) = whole.remove(key) {
+            own.insert(key.into(), value);
+        }
+    }
     let own: Own = own.try_into().map_err(wrong)?;
     let media: Nvm = whole.try_into().map_err(wrong)?;
     let link: Link = link.try_into().map_err(wrong)?;
@@ -94,6 +99,7 @@ fn typed(mut whole: Table) -> Result<ModuleSpecification, Error> {
         persistence: own.persistence,
         region: own.region,
         interleaving_bytes: own.interleaving_bytes,
+        device_bytes: own.device_bytes,
         media,
         link,
     })
@@ -209,6 +215,7 @@ bytes = 268435456
                 "name = \"a\"\n[[module]]\nname = \"b\"\nregion = \"a\"\nbytes = 4096",
                 "module.a.region",
             ),
+            ("name = \"a\"\ndevice_bytes = 5", "module.a.device_bytes"),
             ("name = \"a\"\n[dram]\npresent = true", "dram.present"),
             ("name = \"a\"\nbytes = 4398046511104", "at most 4 TiB"),
         ];

@@ -1,0 +1,289 @@
+//! Devices: memory modules with a program of their own.
+//!
+//! A program is reached by loads and stores to its device region, with their bytes; nothing caches
+//! them. It works on its module's bytes through [`Inside`], where everything costs what it costs at the
+//! module's controller and banks, and nothing crosses the link. What the processor reads and writes in
+//! the module's other regions passes it, and waits for it where it says so.
+//!
+//! Always true here:
+//! - A program sees no bytes but its own module's, and no design.
+//! - What it would save at a power cut it says without changing: the cut may be undone.
+//! - Its recovery is a function without state. It gets the bytes that survived and where its module's
+//!   lie, and nothing else, and runs before any software does.
+
+use std::fmt::Debug;
+use std::ops::Range;
+
+use crate::controller::{Path, Request};
+use crate::line::LINE_BYTES;
+use crate::memory::{Accepted, Lost, Memory, Operation, Traffic};
+use crate::statistics::Statistics;
+use crate::time::Cycles;
+use crate::waiting::Displaced;
+
+/// What the processor asks of a module that has a program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HostAccess {
+    /// The first byte.
+    pub address: u64,
+    /// How many.
+    pub length: usize,
+    /// It writes them.
+    pub write: bool,
+}
+
+impl HostAccess {
+    /// True if it has a byte of a range.
+    pub fn touches(&self, range: &Range<u64>) -> bool {
+        self.address < range.end && range.start < self.address + self.length as u64
+    }
+}
+
+/// The power failed again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the power failed while a device recovered")]
+pub struct PowerLost;
+
+/// What survived, for a device that recovers. Every write is a step at which the power may fail.
+pub trait SurvivingBytes {
+    /// Bytes of the image, which are within the device's module.
+    fn read(&mut self, address: u64, length: usize) -> Vec<u8>;
+
+    /// Writes bytes.
+    fn write(&mut self, address: u64, bytes: &[u8]) -> Result<(), PowerLost>;
+}
+
+/// How a device recovers: from what survived, and from where its module's memory lies.
+pub type Recovery = fn(&mut dyn SurvivingBytes, &[Range<u64>]) -> Result<(), PowerLost>;
+
+/// The program of a module.
+pub trait Device: Debug {
+    /// A load from the device region, so many bytes after its start. Returns when they are ready to
+    /// be sent.
+    fn load(&mut self, inside: &mut Inside, at: u64, bytes: &mut [u8], now: Cycles) -> Cycles;
+
+    /// A store to the device region. Returns when the device has taken it: until then, its sender waits.
+    fn store(&mut self, inside: &mut Inside, at: u64, bytes: &[u8], now: Cycles) -> Cycles;
+
+    /// The processor accesses the module's memory. Returns when the banks may begin with it.
+    fn admit(&mut self, _inside: &mut Inside, _access: &HostAccess, now: Cycles) -> Cycles {
+        now
+    }
+
+    /// What the device's reserve of energy writes to its module when the power fails at `at`.
+    fn power_off(&self, at: Cycles, save: &mut dyn FnMut(u64, &[u8]));
+
+    /// How it recovers when the power is back.
+    fn recovery(&self) -> Recovery;
+}
+
+/// A module, as its program works with it.
+#[derive(Debug)]
+pub struct Inside<'a> {
+    memory: &'a mut Memory,
+    module: usize,
+    statistics: &'a mut Statistics,
+}
+
+impl Inside<'_> {
+    /// What the module has of a range of addresses, piece by piece.
+    pub fn own(&self, range: Range<u64>) -> Vec<Range<u64>> {
+        let pieces = self.memory.map.pieces(range);
+        let own = pieces.filter(|piece| piece.place.module == self.module);
+        own.map(|piece| piece.address..piece.address + piece.length)
+            .collect()
+    }
+
+    /// Bytes of the module, as they are with everything that was accepted. [`Self::read`] is what they
+    /// cost.
+    pub fn bytes(&self, address: u64, length: usize) -> &[u8] {
+        self.memory.arena.slice(address, length)
+    }
+
+    /// Reads bytes that lie together in the module, row by row. Returns when all are in the row buffers.
+    pub fn read(&mut self, address: u64, length: usize, now: Cycles) -> Cycles {
+        let Some(place) = self.place("reads", address, length, now) else {
+            return now;
+        };
+        let module = &self.memory.modules[self.module];
+        let rows = module.placement().by_row(place, length as u64);
+        let mut done = now;
+        for (offset, bytes) in rows.into_iter().flatten() {
+            let at = crate::physical_map::Place {
+                module: self.module,
+                offset,
+            };
+            let way = (Path::Inside, 0);
+            self.memory
+                .count_design_read(self.module, bytes, Traffic::Log, self.statistics);
+            let read = (self.memory).read_row(at, (bytes, bytes), way, now, self.statistics);
+            done = done.max(read);
+        }
+        done
+    }
+
+    /// Writes bytes that lie together in the module, row by row, none of them before `not_before`.
+    /// Returns when all are accepted, and when all are durable.
+    pub fn write(
+        &mut self,
+        address: u64,
+        bytes: &[u8],
+        now: Cycles,
+        not_before: Cycles,
+    ) -> Accepted {
+        let Some(place) = self.place("writes", address, bytes.len(), now) else {
+            return Accepted::at(now);
+        };
+        let module = &self.memory.modules[self.module];
+        let rows = module.placement().by_row(place, bytes.len() as u64);
+        let mut done = Accepted::at(now);
+        for (offset, length) in rows.into_iter().flatten() {
+            let start = address + (offset - place);
+            let piece = &bytes[(offset - place) as usize..][..length];
+            let request = Request {
+                address: offset,
+                length,
+                path: Path::Inside,
+                not_before,
+            };
+            let operation = Operation {
+                module: self.module,
+                address: start,
+                home: start / LINE_BYTES as u64,
+                bytes: length,
+                counted: length,
+                traffic: Traffic::Log,
+            };
+            let memory = &mut *self.memory;
+            let displaced = Displaced::Block(memory.arena.slice(start, length).into());
+            memory.arena.write(start, piece);
+            let written = memory.accept(&request, &operation, now, self.statistics);
+            memory.modules[self.module].wait(&written, start, displaced);
+            done.accepted = done.accepted.max(written.accepted);
+            done.durable = done.durable.max(written.done);
+        }
+        done
+    }
+
+    /// Where in the module bytes lie, which must be its own and lie together: anything else is held
+    /// against the contract, and done to nothing.
+    fn place(&mut self, what: &str, address: u64, length: usize, now: Cycles) -> Option<u64> {
+        let range = address..address + length as u64;
+        let first = self.memory.map.pieces(range).next();
+        let own = first.filter(|piece| {
+            piece.length == length as u64 && piece.place.module == self.module && length > 0
+        });
+        let room = own
+            .map(drop)
+            .ok_or("which do not lie together in the device's module");
+        self.memory.hold(what, address, length, room, now);
+        own.map(|piece| piece.place.offset)
+    }
+}
+
+impl Memory {
+    /// Gives a module a program.
+    pub fn install(&mut self, module: usize, device: Box<dyn Device>) {
+        self.modules[module].device = Some(device);
+    }
+
+    /// Lets the program of a module act, if it has one.
+    fn with_device<A>(
+        &mut self,
+        module: usize,
+        statistics: &mut Statistics,
+        act: impl FnOnce(&mut dyn Device, &mut Inside) -> A,
+    ) -> Option<A> {
+        let mut device = self.modules[module].device.take()?;
+        let mut inside = Inside {
+            memory: self,
+            module,
+            statistics,
+        };
+        let answer = act(&mut *device, &mut inside);
+        self.modules[module].device = Some(device);
+        Some(answer)
+    }
+
+    /// When the banks of a module may begin with an access of the processor.
+    #[inline]
+    pub(crate) fn admit(
+        &mut self,
+        module: usize,
+        access: &HostAccess,
+        now: Cycles,
+        statistics: &mut Statistics,
+    ) -> Cycles {
+        if self.modules[module].device.is_none() {
+            return 0;
+        }
+        let asked = self.with_device(module, statistics, |device, inside| {
+            device.admit(inside, access, now)
+        });
+        asked.unwrap_or(0)
+    }
+
+    /// A load from a device region ([`PhysicalMap::is_device`](crate::physical_map::PhysicalMap::is_device)),
+    /// which one module has. Where there is no program, zeros come. Returns when the bytes have arrived.
+    pub fn device_load(
+        &mut self,
+        address: u64,
+        bytes: &mut [u8],
+        now: Cycles,
+        statistics: &mut Statistics,
+    ) -> Cycles {
+        let (module, at) = self.device_place(address);
+        bytes.fill(0);
+        let ready = self.with_device(module, statistics, |device, inside| {
+            device.load(inside, at, bytes, now)
+        });
+        let link = &mut self.modules[module].controller;
+        link.cross(ready.unwrap_or(now), bytes.len())
+    }
+
+    /// A store to a device region. Where there is no program, it has no effect. Returns when the device has
+    /// taken it.
+    pub fn device_store(
+        &mut self,
+        address: u64,
+        bytes: &[u8],
+        now: Cycles,
+        statistics: &mut Statistics,
+    ) -> Cycles {
+        let (module, at) = self.device_place(address);
+        let arrived = self.modules[module].controller.cross(now, bytes.len());
+        let taken = self.with_device(module, statistics, |device, inside| {
+            device.store(inside, at, bytes, arrived)
+        });
+        taken.unwrap_or(arrived)
+    }
+
+    /// The module of an address of a device, and how far into its region it lies.
+    fn device_place(&self, address: u64) -> (usize, u64) {
+        let region = self.map.region(address).expect("an address of the map");
+        (region.modules[0], address - region.addresses.start)
+    }
+
+    /// What devices save when the power fails.
+    pub(crate) fn save_devices(&mut self, at: Cycles, lost: &mut Lost) {
+        for device in self.modules.iter().flat_map(|module| &module.device) {
+            device.power_off(at, &mut |address, bytes| {
+                lost.replace(&mut self.arena, address, bytes);
+            });
+        }
+    }
+
+    /// How the devices recover, with where the memory of each one's module lies.
+    pub fn device_recoveries(&self) -> Vec<(Recovery, Vec<Range<u64>>)> {
+        let modules = self.modules.iter().enumerate();
+        let recoveries = modules.filter_map(|(number, module)| {
+            let recovery = module.device.as_ref()?.recovery();
+            let all = self.map.pieces(0..self.map.bytes());
+            let own = all
+                .filter(|piece| piece.place.module == number && !self.map.is_device(piece.address));
+            let own = own.map(|piece| piece.address..piece.address + piece.length);
+            Some((recovery, own.collect()))
+        });
+        recoveries.collect()
+    }
+}
