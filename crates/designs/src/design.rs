@@ -16,6 +16,7 @@ use serde::de::DeserializeOwned;
 
 use crate::layout::Layout;
 use crate::oracle::{Beginning, Oracle, Remember, Witness};
+use crate::snapshots::SnapshotSource;
 use crate::surviving::{Interrupted, Surviving};
 
 /// What a recovered state may be, by name; [`Promise::oracle`] makes the judge.
@@ -210,6 +211,8 @@ pub trait Design: Policy + Sized + Send {
     /// True if the design works only with a last-level cache that holds every line of the private
     /// caches: because it walks its tags, or flushes the caches by them.
     const NEEDS_INCLUSION: bool = true;
+    /// How epochs are read back out of the NVM, if the design keeps such.
+    const SNAPSHOTS: Option<SnapshotSource> = None;
     /// The design's section of the configuration.
     type Parameters: Serialize + DeserializeOwned + Default + Clone + Send + Sync;
     /// What the design counts for itself, over and above the hardware's [`Statistics`]; `()` if nothing.
@@ -226,7 +229,8 @@ pub trait Design: Policy + Sized + Send {
     ) -> Result<Self, ImpossibleParameter>;
 
     /// Prepares an NVM that holds the memory of an epoch, and nothing of the design's, for
-    /// [`start`](Self::start) at that epoch: a copy that came from elsewhere.
+    /// [`start`](Self::start) at that epoch: a copy that came from elsewhere. For designs with
+    /// [`SNAPSHOTS`](Self::SNAPSHOTS).
     fn format(
         _parameters: &Self::Parameters,
         _layout: &Layout,

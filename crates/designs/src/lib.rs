@@ -20,6 +20,7 @@ pub mod picl;
 pub mod picl_l2;
 pub mod rows;
 pub mod shadow_paging;
+pub mod snapshots;
 pub mod software_logging;
 pub mod software_shadow;
 pub mod surviving;

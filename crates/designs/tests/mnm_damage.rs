@@ -12,9 +12,11 @@ use std::collections::BTreeMap;
 use common::{Random, seeds};
 use mnm_common::{Accusation, Judge, Rig, machines};
 use perdure_designs::layout::Layout;
+use perdure_designs::nvoverlay::mnm::SNAPSHOTS;
 use perdure_designs::nvoverlay::mnm::format::{COPIES, ChainReader, Register, Visit};
 use perdure_designs::nvoverlay::mnm::master::{self, Found};
 use perdure_designs::nvoverlay::mnm::{self, Mnm, MnmParameters};
+use perdure_designs::snapshots::SnapshotStore;
 use perdure_designs::surviving::Surviving;
 use perdure_hardware::arena::Arena;
 use perdure_hardware::hierarchy::Hardware;
@@ -256,7 +258,7 @@ fn what_is_no_store_is_told_apart() {
     assert!(message(&arena).contains("another version"));
     arena.write(COPIES[0], b"MNMREGS1");
     assert!(message(&arena).contains("damaged"));
-    let short = perdure_designs::nvoverlay::mnm::SnapshotStore::open(|_, _| Ok(vec![0; 3]));
+    let short = SnapshotStore::open(&SNAPSHOTS, |_, _| Ok(vec![0; 3]));
     let message = short.map(|_| ()).expect_err("it is short").to_string();
     assert!(message.contains("0x2008"), "{message}");
 }

@@ -9,9 +9,10 @@ use std::time::Instant;
 
 use common::Random;
 use mnm_common::{Machine, Rig, machines};
-use perdure_designs::nvoverlay::mnm::delta::{Delta, deltas};
+use perdure_designs::nvoverlay::mnm::delta::deltas;
 use perdure_designs::nvoverlay::mnm::format::{PAGE_LINES, Register, UNIT_BYTES};
-use perdure_designs::nvoverlay::mnm::{MnmParameters, SnapshotStore};
+use perdure_designs::nvoverlay::mnm::{MnmParameters, SNAPSHOTS};
+use perdure_designs::snapshots::{Delta, SnapshotStore};
 use perdure_hardware::line::{LINE_BYTES, Line};
 
 /// The default machine's mapping, with much to do and a pool that has room for it.
@@ -164,7 +165,7 @@ fn a_random_read_among_a_thousand_epochs_takes_microseconds() {
             Ok(arena.slice(address, length).to_vec())
         };
         let start = Instant::now();
-        let store = SnapshotStore::open(read).expect("it is whole");
+        let store = SnapshotStore::open(&SNAPSHOTS, read).expect("it is whole");
         let opened = start.elapsed();
         assert_eq!(store.held(), 0..=1000);
         let reads = 100_000;

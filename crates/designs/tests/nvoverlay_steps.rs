@@ -7,8 +7,9 @@ mod common;
 use common::geometry::{BEHIND_DRAM, Geometry};
 use common::rig::Rig;
 use perdure_designs::Design;
-use perdure_designs::nvoverlay::mnm::{MnmParameters, SnapshotStore};
+use perdure_designs::nvoverlay::mnm::{MnmParameters, SNAPSHOTS};
 use perdure_designs::nvoverlay::{Nvoverlay, Parameters};
+use perdure_designs::snapshots::SnapshotStore;
 use perdure_hardware::cache::State;
 use perdure_hardware::line::{LINE_BYTES, LineNumber};
 
@@ -130,8 +131,10 @@ impl Example {
         for (address, bytes) in nvm {
             arena.write(address, &bytes);
         }
-        let store = SnapshotStore::open(|at, length| Ok(arena.slice(at, length).to_vec()))
-            .expect("a store that is whole");
+        let store = SnapshotStore::open(&SNAPSHOTS, |at, length| {
+            Ok(arena.slice(at, length).to_vec())
+        })
+        .expect("a store that is whole");
         let history = store.history(self.line).expect("versions that can be read");
         (history.iter())
             .map(|entry| {

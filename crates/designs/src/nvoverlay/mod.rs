@@ -222,14 +222,13 @@ impl Policy for Nvoverlay {
     }
 
     fn depart(&mut self, hardware: &mut Hardware, departure: &Departure, now: Cycles) -> Cycles {
-        let lost = self.flaws.loses(departure.reason);
         let mut epoch = self.numbers.epoch(departure.version, self.newest);
         if self.flaws.ignores_epoch_sense
             && self.numbers.group(epoch) != self.numbers.group(self.newest)
         {
             epoch += self.numbers.group_epochs();
         }
-        if lost || epoch == 0 {
+        if self.flaws.loses(departure.reason) || epoch == 0 {
             return now;
         }
         let writer = writer(hardware, departure.group);
@@ -393,6 +392,7 @@ impl Design for Nvoverlay {
     ];
     const SAVES_CONTEXTS: bool = true;
     const NEEDS_INCLUSION: bool = false;
+    const SNAPSHOTS: Option<crate::snapshots::SnapshotSource> = Some(mnm::SNAPSHOTS);
     type Parameters = Parameters;
     type Counters = Counters;
 

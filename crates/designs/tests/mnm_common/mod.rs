@@ -8,7 +8,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 
 use perdure_designs::layout::{BootRecord, Layout};
-use perdure_designs::nvoverlay::mnm::{self, Mnm, MnmParameters, SnapshotStore};
+use perdure_designs::nvoverlay::mnm::{self, Mnm, MnmParameters, SNAPSHOTS};
+use perdure_designs::snapshots::SnapshotStore;
 use perdure_designs::surviving::{Interrupted, Surviving};
 use perdure_hardware::arena::Arena;
 use perdure_hardware::hierarchy::Hardware;
@@ -511,12 +512,11 @@ impl Judge<'_> {
                 return Ok(line.0.to_vec());
             }
             let end = address.checked_add(length as u64);
-            if end.is_none_or(|end| end > arena.len()) {
-                return Err(io::ErrorKind::UnexpectedEof.into());
-            }
-            Ok(arena.slice(address, length).to_vec())
+            let fits = end.is_some_and(|end| end <= arena.len());
+            let bytes = fits.then(|| arena.slice(address, length).to_vec());
+            bytes.ok_or_else(|| io::ErrorKind::UnexpectedEof.into())
         };
-        let store = SnapshotStore::open(read).map_err(|why| why.to_string())?;
+        let store = SnapshotStore::open(&SNAPSHOTS, read).map_err(|why| why.to_string())?;
         let held = store.held();
         if *held.end() != newest {
             return Err(format!("the store holds {held:?}, not {newest}"));

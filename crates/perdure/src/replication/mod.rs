@@ -3,7 +3,7 @@
 //! Where to find what: `record.rs` is the format, the same in a replica's file and on the wire;
 //! `ledger.rs` says which records may follow which; `follower.rs` is a replica in memory,
 //! for judging power cuts; `log.rs` is a replica's file; `primary.rs` reads
-//! epochs out of the NVM and sends what the replica lacks; `wire.rs` is the protocol over TCP,
+//! epochs out of the NVM (`nvm.rs`) and sends what the replica lacks; `wire.rs` is the protocol over TCP,
 //! `noise.rs` its encryption, and `server.rs` its other end; `restore.rs` makes a machine of an epoch
 //! that a replica holds.
 //!
@@ -19,6 +19,7 @@ pub mod follower;
 pub mod ledger;
 pub mod log;
 pub mod noise;
+mod nvm;
 pub mod primary;
 pub mod record;
 pub mod restore;

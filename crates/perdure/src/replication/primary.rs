@@ -3,24 +3,21 @@
 //! What it reads is what a power failure at that moment would leave: the NVM's bytes, and what the
 //! batteries would still write. So a replica never has anything that the primary could lose.
 
-use std::borrow::Cow;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use perdure_designs::Design;
 use perdure_designs::bytes::checksum;
-use perdure_designs::nvoverlay::mnm::delta::{Delta, deltas};
-use perdure_designs::nvoverlay::mnm::format::{Register, Source};
+use perdure_designs::snapshots::{Delta, SnapshotSource, Source, StoreError};
 use perdure_designs::surviving::Corruption;
 use perdure_hardware::line::{LINE_BYTES, Line, line_of};
-use perdure_hardware::memory::Memory;
-use perdure_hardware::time::Cycles;
 use perdure_linux::{HostView, KnownFacts, PAGE_BYTES};
 use serde_json::{Value, json};
 
 use super::log::{self, Log};
+use super::nvm::Nvm;
 use super::record::{self, BATCH_BYTES, Kind, NO_EPOCH, Seal, Sum, VERSION_BYTES, VersionHead};
 use super::wire::{Remote, Secret};
 use super::{Destination, Failure, Holding, Identity};
@@ -28,6 +25,7 @@ use crate::error::Error;
 use crate::machine::Machine;
 use crate::observer::Observer;
 use crate::request::Prepared;
+use crate::snapshots::keep;
 
 /// Between attempts to reach a replica that is away: at first, and at most.
 const RETRY: [Duration; 2] = [Duration::from_millis(50), Duration::from_secs(5)];
@@ -86,38 +84,6 @@ impl Target {
         match self {
             Self::Directory(directory) => directory.display().to_string(),
             Self::Remote { address, .. } => address.clone(),
-        }
-    }
-}
-
-/// The NVM as a power failure now would leave it: without what the DRAM alone has.
-pub struct Nvm<'a> {
-    memory: &'a Memory,
-    batteries: BTreeMap<u64, Line>,
-}
-
-impl<'a> Nvm<'a> {
-    /// Of a machine.
-    pub fn of<D: Design>(machine: &'a Machine<D>) -> Self {
-        let mut batteries = BTreeMap::new();
-        machine.design.drain(Cycles::MAX, &mut |address, bytes| {
-            let mut line = Line::ZERO;
-            line.0.copy_from_slice(bytes);
-            batteries.insert(address, line);
-        });
-        Self {
-            memory: &machine.hardware.memory,
-            batteries,
-        }
-    }
-}
-
-impl Source for Nvm<'_> {
-    type Error = Corruption;
-    fn bytes(&self, address: u64, length: usize) -> Result<Cow<'_, [u8]>, Corruption> {
-        match self.batteries.get(&address) {
-            Some(line) if length == LINE_BYTES => Ok(Cow::Borrowed(&line.0)),
-            _ => self.memory.arena.bytes(address, length),
         }
     }
 }
@@ -221,14 +187,20 @@ impl Destination for Nowhere {
 
 // Callers map errors with it.
 #[allow(clippy::needless_pass_by_value)]
-fn unusable(error: Corruption) -> Failure {
-    Failure::Refused(format!("the NVM's snapshots are unusable: {error}"))
+fn unusable(error: StoreError) -> Failure {
+    let said = match error {
+        StoreError::Damaged { what, address } => Corruption { what, address }.to_string(),
+        other => other.to_string(),
+    };
+    Failure::Refused(format!("the NVM's snapshots are unusable: {said}"))
 }
 
 /// A machine's stream of epochs.
 pub struct Primary {
     /// None if there is only the connection that was given.
     target: Option<Target>,
+    /// The design's.
+    snapshots: SnapshotSource,
     identity: Identity,
     destination: Option<Box<dyn Destination + Send>>,
     /// What the replica holds, as far as it has said so.
@@ -273,6 +245,7 @@ impl Primary {
     }
 
     fn of<D: Design>(prepared: &Prepared, machine: &Machine<D>) -> Result<Self, Error> {
+        let snapshots = keep::source::<D>("--to")?;
         let nvm = Nvm::of(machine);
         let mut identity = Identity::new(prepared, &machine.layout, nvm.memory.arena.len(), 0);
         let mut nowhere = Nowhere;
@@ -281,6 +254,7 @@ impl Primary {
         identity.initial_memory = format!("{:016x}", batch.sum.value());
         Ok(Self {
             target: None,
+            snapshots,
             identity,
             destination: None,
             position: None,
@@ -358,13 +332,12 @@ impl Primary {
         if self.position.is_some_and(|at| at.epoch > through) {
             return Ok(());
         }
-        let register = Register::read(nvm).map_err(unusable)?;
         if let Some(position) = self.position.filter(|_| !self.checked) {
-            self.check(nvm, &register, position)?;
+            self.check(nvm, position)?;
         }
         self.checked = true;
         let after = self.position.map(|position| position.epoch);
-        let deltas = deltas(nvm, &register, after, through).map_err(unusable)?;
+        let deltas = (self.snapshots.deltas)(nvm, after, through).map_err(unusable)?;
         let Some(destination) = &mut self.destination else {
             return Ok(());
         };
@@ -392,10 +365,11 @@ impl Primary {
     }
 
     /// Compares the newest epoch that the replica holds with this run's, as far as it is still there.
-    fn check(&self, nvm: &Nvm, register: &Register, position: Seal) -> Result<(), Failure> {
+    fn check(&self, nvm: &Nvm, position: Seal) -> Result<(), Failure> {
         let before = (position.after != NO_EPOCH).then_some(position.after);
-        let steps = deltas(nvm, register, before, position.epoch).map_err(unusable)?;
-        let retained = before.is_none_or(|before| before >= register.horizon);
+        let steps = (self.snapshots.deltas)(nvm, before, position.epoch).map_err(unusable)?;
+        let held = (self.snapshots.contents)(nvm).map_err(unusable)?.held;
+        let retained = before.is_none_or(|before| before >= *held.start());
         // More than one step, or another one, leads there if some of it was compacted.
         let ([step], true) = (steps.as_slice(), retained) else {
             return Ok(());

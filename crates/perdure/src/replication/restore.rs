@@ -9,8 +9,7 @@ use std::sync::Arc;
 
 use perdure_designs::Design;
 use perdure_designs::layout::Layout;
-use perdure_designs::nvoverlay::mnm::SnapshotStore;
-use perdure_designs::nvoverlay::mnm::store::Version;
+use perdure_designs::snapshots::{SnapshotStore, Version};
 use perdure_hardware::arena::Arena;
 use perdure_hardware::line::{LINE_BYTES, LineNumber};
 use perdure_linux::{HostFact, HostView, Mount, Program};

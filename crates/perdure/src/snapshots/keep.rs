@@ -1,17 +1,15 @@
 //! Keeping the snapshots of a run: the NVM as a power-off now would leave it, and what symbols need.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use perdure_designs::Design;
 use perdure_designs::bytes::checksum;
 use perdure_designs::layout::METADATA;
-use perdure_designs::nvoverlay::Nvoverlay;
-use perdure_designs::nvoverlay::mnm::SnapshotStore;
-use perdure_designs::nvoverlay::mnm::format::{ChainReader, Register, UNIT_BYTES, Visit};
-use perdure_designs::surviving::Corruption;
+use perdure_designs::snapshots::{SnapshotSource, SnapshotStore, Source, StoreError};
+use perdure_designs::{Design, Visitor};
 use perdure_hardware::arena::Arena;
 use perdure_hardware::line::LINE_BYTES;
 use perdure_hardware::time::Cycles;
@@ -23,9 +21,6 @@ use crate::error::Error;
 use crate::machine::Machine;
 use crate::request::Prepared;
 
-/// Designs whose NVM holds snapshots.
-const DESIGNS: &[&str] = &[Nvoverlay::NAME];
-
 /// The folder of copies of programs and libraries.
 const FILES: &str = "files";
 
@@ -33,15 +28,48 @@ const FILES: &str = "files";
 /// that an older store lasts until then.
 const UNFINISHED: &str = ".unfinished";
 
+/// What a design offers for reading epochs back; one that keeps none is refused, in the name of an
+/// option.
+pub fn source<D: Design>(option: &str) -> Result<SnapshotSource, Error> {
+    D::SNAPSHOTS.ok_or_else(|| none_kept(option, D::NAME))
+}
+
 /// Refuses a design that keeps no snapshots, in the name of an option.
 pub fn check_design(option: &str, design: &str) -> Result<(), Error> {
-    if DESIGNS.contains(&design) {
-        return Ok(());
-    }
-    Err(Error::Request(format!(
+    let kept = source_of(design).map(drop);
+    kept.ok_or_else(|| none_kept(option, design))
+}
+
+fn none_kept(option: &str, design: &str) -> Error {
+    Error::Request(format!(
         "{option}: design {design} keeps no snapshots; take --design {}",
-        DESIGNS.join(" or ")
-    )))
+        designs()
+    ))
+}
+
+/// What the design of that name offers for reading epochs back, if it keeps any.
+pub fn source_of(design: &str) -> Option<SnapshotSource> {
+    struct Offered;
+
+    impl Visitor for Offered {
+        type Output = Option<SnapshotSource>;
+
+        fn visit<D: Design>(self) -> Self::Output {
+            D::SNAPSHOTS
+        }
+    }
+
+    perdure_designs::with_design(design, Offered).flatten()
+}
+
+/// The designs that keep snapshots.
+pub fn designs() -> String {
+    let all = perdure_designs::NAMES.iter();
+    let keepers: Vec<&str> = all
+        .copied()
+        .filter(|name| source_of(name).is_some())
+        .collect();
+    keepers.join(" or ")
 }
 
 /// Refuses, before a run, what could not be kept after it.
@@ -104,15 +132,16 @@ fn write<D: Design>(
     prepared: &Prepared,
     directory: &Path,
 ) -> Result<Manifest, Error> {
+    let source = source::<D>("--snapshots")?;
     let nvm = &machine.hardware.memory.arena;
     let defect = |why: &dyn std::fmt::Display| {
         Error::Defect(format!(
             "the snapshots that the run left in NVM are unusable: {why}"
         ))
     };
-    let (home, pool) = lines(machine, nvm).map_err(|why| defect(&why))?;
+    let (home, pool) = lines(machine, &source, nvm).map_err(|why| defect(&why))?;
     // What will be opened is opened once, here, where a mistake can still be seen.
-    let store = SnapshotStore::open(|address, length| Ok(nvm.slice(address, length).to_vec()));
+    let store = SnapshotStore::open(&source, |at, length| Ok(nvm.slice(at, length).to_vec()));
     let epochs = store.map_err(|why| defect(&why))?.held();
     let (home, pool) = (archive::held(nvm, &home), archive::held(nvm, &pool));
     let count = |held: &[(u64, u64)]| {
@@ -184,39 +213,32 @@ fn replace(directory: &Path, unfinished: &Path) -> io::Result<()> {
     fs::remove_dir(unfinished)
 }
 
-/// The lines that matter: below the pool, and in it.
-fn lines<D: Design>(machine: &Machine<D>, nvm: &Arena) -> Result<(Lines, Lines), Corruption> {
-    let pool = machine.layout.log_area.clone();
+/// The lines that matter: below the design's own room, and in it.
+fn lines<D: Design>(
+    machine: &Machine<D>,
+    source: &SnapshotSource,
+    nvm: &Arena,
+) -> Result<(Lines, Lines), StoreError> {
+    let own = machine.layout.log_area.start;
     let mut home = Lines::new();
-    for page in nvm.written_pages().take_while(|&page| page < pool.start) {
+    for page in nvm.written_pages().take_while(|&page| page < own) {
         add_lines(&mut home, page, PAGE_BYTES);
     }
     let mut used = Lines::new();
-    let register = Register::read(nvm)?;
-    for (omc, chains) in register.chains.iter().enumerate() {
-        ChainReader::new(nvm, &register, omc).walk(chains, |visit| {
-            match visit {
-                Visit::Block(block) => {
-                    add_lines(
-                        &mut used,
-                        block.address,
-                        u64::from(block.units) * UNIT_BYTES,
-                    );
-                }
-                Visit::Segment(segment) => {
-                    let start = pool.start + u64::from(segment.unit) * UNIT_BYTES;
-                    for (at, slot) in segment.slots().enumerate() {
-                        if slot.is_some() {
-                            let line_bytes = LINE_BYTES as u64;
-                            add_lines(&mut used, start + at as u64 * line_bytes, line_bytes);
-                        }
-                    }
-                }
-            }
-            Ok(())
-        })?;
-    }
+    (source.needed)(&Kept(nvm), &mut |address, length| {
+        add_lines(&mut used, address, length);
+    })?;
     Ok((home, used))
+}
+
+/// The NVM of a machine that stands still.
+struct Kept<'a>(&'a Arena);
+
+impl Source for Kept<'_> {
+    type Error = StoreError;
+    fn bytes(&self, address: u64, length: usize) -> Result<Cow<'_, [u8]>, StoreError> {
+        Ok(self.0.bytes(address, length)?)
+    }
 }
 
 /// Copies the programs and libraries that the guest looked into.

@@ -4,9 +4,10 @@ use std::path::{Path, PathBuf};
 
 use perdure_designs::bytes::checksum;
 use perdure_designs::layout::Layout;
+use perdure_designs::snapshots::SnapshotSource;
 use serde::{Deserialize, Serialize};
 
-use super::SnapshotsError;
+use super::{Answer, SnapshotsError, keep};
 use crate::replication::restore::Replica;
 
 /// The file's name in a store.
@@ -149,6 +150,15 @@ struct Head {
 }
 
 impl Manifest {
+    /// What the design of the store in that folder offers for reading it.
+    pub fn source(&self, directory: &Path) -> Answer<SnapshotSource> {
+        keep::source_of(&self.design).ok_or_else(|| SnapshotsError::Damaged {
+            file: directory.join(NAME),
+            place: 0,
+            what: format!("design {} keeps no snapshots in this build", self.design),
+        })
+    }
+
     /// Of a replica, which does not know how the run went on.
     pub fn of_replica(replica: &Replica) -> Self {
         let identity = &replica.identity;

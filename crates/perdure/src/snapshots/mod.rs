@@ -30,7 +30,7 @@ use std::sync::Arc;
 
 use perdure_designs::bytes::checksum;
 use perdure_designs::layout::Layout;
-use perdure_designs::nvoverlay::mnm::{SnapshotStore, StoreError};
+use perdure_designs::snapshots::{SnapshotStore, StoreError};
 use perdure_hardware::arena::Arena;
 use perdure_hardware::line::{LINE_BYTES, Line, LineNumber, line_of};
 use perdure_linux::inspect::{PageView, ProgramFile, SavedMappings};
@@ -54,7 +54,7 @@ const MAPPINGS_AT_HAND: usize = 256;
 #[derive(Debug, thiserror::Error)]
 pub enum SnapshotsError {
     /// Something else lies there.
-    #[error("{file} is no snapshot store; 'perdure run --design nvoverlay --snapshots DIR' makes one", file = .file.display())]
+    #[error("{file} is no snapshot store; 'perdure run --design {} --snapshots DIR' makes one", keep::designs(), file = .file.display())]
     NotAStore {
         /// What was looked at.
         file: PathBuf,
@@ -196,7 +196,7 @@ impl Snapshots {
             });
         }
         let read: ReadNvm = Box::new(move |address, length| archive.bytes(address, length));
-        let store = SnapshotStore::open(read)?;
+        let store = SnapshotStore::open(&manifest.source(directory)?, read)?;
         Ok(Self::assemble(directory, manifest, layout, store))
     }
 

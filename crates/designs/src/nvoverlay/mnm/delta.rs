@@ -4,22 +4,14 @@
 //! It follows from NVM bytes alone, and costs what the wanted epochs are long: index chains run from
 //! the newest epoch to the oldest, and the walk stops at the first that is held.
 
-use super::format::{ChainReader, Register, Source, Visit};
-use super::store::{Version, versions_in};
-
-/// What leads from the memory of one epoch to that of a later one.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Delta {
-    /// The epoch that it leads to.
-    pub epoch: u64,
-    /// The versions that are new, by line.
-    pub versions: Vec<Version>,
-}
+use super::format::{ChainReader, Register, Visit};
+use super::store::versions_in;
+use crate::snapshots::{Delta, Source};
 
 /// The deltas that lead from the memory of epoch `after`, or from what memory was when snapshotting
 /// began, to that of `through`: one for each epoch; but epochs up to the horizon, which were
 /// compacted, come in one. None if `through` is not newer than what is held, or was compacted.
-pub fn deltas<S: Source>(
+pub fn deltas<S: Source + ?Sized>(
     source: &S,
     register: &Register,
     after: Option<u64>,

@@ -46,12 +46,12 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
-use perdure_hardware::arena::Arena;
 use perdure_hardware::line::{LINE_BYTES, LineNumber};
 
 use crate::bytes::{Writer, checksum, sealed, unsealed};
 use crate::layout::METADATA;
-use crate::surviving::{Corruption, Surviving};
+use crate::snapshots::Source;
+use crate::surviving::Corruption;
 
 /// The unit of the pool.
 pub const UNIT_BYTES: u64 = 256;
@@ -80,35 +80,6 @@ const BLOCK_MAGIC: u32 = u32::from_le_bytes(*b"MNM1");
 const BLOCK_HEADER: usize = 48;
 const SEGMENT_HEADER: usize = 12;
 const NO_VERSION: u16 = u16::MAX;
-
-/// Something that NVM bytes can be read from.
-pub trait Source {
-    /// What can go wrong.
-    type Error: From<Corruption>;
-    /// Some bytes.
-    fn bytes(&self, address: u64, length: usize) -> Result<Cow<'_, [u8]>, Self::Error>;
-}
-
-impl Source for Surviving<'_> {
-    type Error = Corruption;
-    fn bytes(&self, address: u64, length: usize) -> Result<Cow<'_, [u8]>, Corruption> {
-        self.read(address, length).map(Cow::Borrowed)
-    }
-}
-
-impl Source for Arena {
-    type Error = Corruption;
-    fn bytes(&self, address: u64, length: usize) -> Result<Cow<'_, [u8]>, Corruption> {
-        if address
-            .checked_add(length as u64)
-            .is_none_or(|end| end > self.len())
-        {
-            let what = "an address beyond the end of memory";
-            return Err(Corruption { what, address });
-        }
-        Ok(Cow::Borrowed(self.slice(address, length)))
-    }
-}
 
 fn u16_at(bytes: &[u8], at: usize) -> u16 {
     u16::from_le_bytes(bytes[at..at + 2].try_into().expect("two bytes"))
@@ -193,7 +164,7 @@ impl Register {
     }
 
     /// The record at a place, if its bytes are whole.
-    fn read_copy<S: Source>(source: &S, address: u64) -> Result<Option<Self>, S::Error> {
+    fn read_copy<S: Source + ?Sized>(source: &S, address: u64) -> Result<Option<Self>, S::Error> {
         let omcs = u64_at(&source.bytes(address + 8, 8)?, 0);
         if !(1..=OMCS_MAX as u64).contains(&omcs) {
             return Ok(None);
@@ -227,7 +198,7 @@ impl Register {
     }
 
     /// Both copies, as far as they are whole, the newer one first.
-    pub fn read_copies<S: Source>(source: &S) -> Result<Vec<Self>, S::Error> {
+    pub fn read_copies<S: Source + ?Sized>(source: &S) -> Result<Vec<Self>, S::Error> {
         let mut copies = Vec::new();
         for address in COPIES {
             copies.extend(Self::read_copy(source, address)?);
@@ -237,7 +208,7 @@ impl Register {
     }
 
     /// The newest whole copy.
-    pub fn read<S: Source>(source: &S) -> Result<Self, S::Error> {
+    pub fn read<S: Source + ?Sized>(source: &S) -> Result<Self, S::Error> {
         if let Some(newest) = Self::read_copies(source)?.into_iter().next() {
             return Ok(newest);
         }
@@ -475,7 +446,7 @@ pub enum Visit<'a> {
 
 /// Everything that reading a chain of blocks must know.
 #[derive(Clone, Debug)]
-pub struct ChainReader<'a, S> {
+pub struct ChainReader<'a, S: ?Sized> {
     source: &'a S,
     pool: Range<u64>,
     horizon: u64,
@@ -483,7 +454,7 @@ pub struct ChainReader<'a, S> {
     omcs: usize,
 }
 
-impl<'a, S: Source> ChainReader<'a, S> {
+impl<'a, S: Source + ?Sized> ChainReader<'a, S> {
     /// For that OMC's chains.
     pub fn new(source: &'a S, register: &Register, omc: usize) -> Self {
         Self {

@@ -22,7 +22,8 @@ use std::collections::BTreeMap;
 
 use perdure_hardware::line::{LINE_BYTES, LineNumber};
 
-use super::format::{ADDRESS_BITS, PAGE_LINES, Source, UNIT_BYTES, u64_at};
+use super::format::{ADDRESS_BITS, PAGE_LINES, UNIT_BYTES, u64_at};
+use crate::snapshots::Source;
 use crate::surviving::Corruption;
 
 const ENTRY_BYTES: u64 = 8;

@@ -69,7 +69,7 @@ use master::{Found, NODE_UNITS};
 use pool::{Pool, order_of};
 pub use recovery::recover;
 pub use statistics::MnmStatistics;
-pub use store::{SnapshotStore, StoreError};
+pub use store::SNAPSHOTS;
 use table::Table;
 
 /// Event numbers that belong to the mapping.

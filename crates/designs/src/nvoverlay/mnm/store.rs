@@ -1,98 +1,63 @@
-//! Time-travel reads (§V-E): every retained epoch, from NVM bytes alone.
-//!
-//! A line at an epoch E is its newest version of an epoch up to E ("fall-through"); a line without
-//! one is at its home address, which holds what memory was when snapshotting began. Opening reads
-//! all indexes, whose checksums must be right; then a read is a binary search and 64 bytes.
+//! What the mapping offers for time-travel reads (§V-E): every retained epoch, from NVM bytes alone. It
+//! reads all indexes, whose checksums must be right.
 
-use std::borrow::Cow;
-use std::collections::BTreeSet;
-use std::io;
-use std::ops::RangeInclusive;
+use perdure_hardware::line::LINE_BYTES;
 
-use perdure_hardware::line::{LINE_BYTES, Line, LineNumber};
-
-use super::format::{ChainReader, Register, Segment, Slot, Source, UNIT_BYTES, Visit, line_number};
+use super::delta::deltas;
+use super::format::{ChainReader, Register, Segment, Slot, UNIT_BYTES, Visit, line_number};
+use crate::snapshots::{Contents, Nvm, SnapshotSource, StoreError, Version};
 use crate::surviving::Corruption;
 
-/// What a store cannot do.
-#[derive(Debug, thiserror::Error)]
-pub enum StoreError {
-    /// The bytes cannot be had.
-    #[error("the snapshot store cannot be read at {address:#x}: {source}")]
-    Unreadable {
-        /// Where.
-        address: u64,
-        /// Why.
-        source: io::Error,
-    },
-    /// The bytes are not what was written.
-    #[error("the snapshot store is damaged: {what} (at {address:#x})")]
-    Damaged {
-        /// What does not hold.
-        what: &'static str,
-        /// Where.
-        address: u64,
-    },
-    /// The epoch cannot be read.
-    #[error("epoch {epoch} is not in the snapshot store, which holds epochs {oldest} to {newest}")]
-    NotHeld {
-        /// The epoch that was asked for.
-        epoch: u64,
-        /// The oldest that is held.
-        oldest: u64,
-        /// The newest that is held.
-        newest: u64,
-    },
-    /// The line is none of the program's memory.
-    #[error("address {address:#x} is not in memory, which ends at {end:#x}")]
-    NotMemory {
-        /// The address.
-        address: u64,
-        /// Where memory ends.
-        end: u64,
-    },
-}
+/// Of the mapping.
+pub const SNAPSHOTS: SnapshotSource = SnapshotSource {
+    contents,
+    deltas: |nvm, after, through| deltas(nvm, &Register::read(nvm)?, after, through),
+    needed,
+};
 
-impl From<Corruption> for StoreError {
-    fn from(Corruption { what, address }: Corruption) -> Self {
-        Self::Damaged { what, address }
+fn contents(nvm: &Nvm) -> Result<Contents, StoreError> {
+    let register = Register::read(nvm)?;
+    let held = register.horizon..=register.recoverable;
+    let lines = register.pool.end.checked_sub(register.pool.start);
+    let lines = lines.map(|bytes| bytes / LINE_BYTES as u64);
+    if held.is_empty() || lines.is_none_or(|lines| lines > 1 << 32) {
+        let what = "registers that make no sense";
+        let address = register.address();
+        return Err(Corruption { what, address }.into());
     }
+    let mut versions = Vec::new();
+    for (omc, chains) in register.chains.iter().enumerate() {
+        ChainReader::new(nvm, &register, omc).walk(chains, |visit| {
+            if let Visit::Segment(segment) = visit {
+                versions.extend(versions_in(&segment, register.pool.start));
+            }
+            Ok(())
+        })?;
+    }
+    Ok(Contents {
+        held,
+        memory_end: register.pool.start,
+        versions,
+    })
 }
 
-/// An epoch that can be read.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct EpochSummary {
-    /// Its number.
-    pub epoch: u64,
-    /// Versions written in it; of the oldest epoch after a compaction, in it and all before.
-    pub versions: u64,
-    /// Who wrote them.
-    pub writers: Vec<u16>,
-}
-
-/// A version of a line.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct HistoryEntry {
-    /// The epoch in which it was written. After a compaction, an epoch that lay 65,535 or more
-    /// before the horizon is given as exactly so many before it.
-    pub epoch: u64,
-    /// Who wrote it.
-    pub writer: u16,
-    /// Its bytes.
-    pub bytes: Line,
-}
-
-/// A version, and where its bytes are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Version {
-    /// The line.
-    pub line: LineNumber,
-    /// As in [`HistoryEntry`].
-    pub epoch: u64,
-    /// Where its bytes are.
-    pub address: u64,
-    /// Who wrote it.
-    pub writer: u16,
+/// Index blocks, and the lines of segments.
+fn needed(nvm: &Nvm, show: &mut dyn FnMut(u64, u64)) -> Result<(), StoreError> {
+    let register = Register::read(nvm)?;
+    for (omc, chains) in register.chains.iter().enumerate() {
+        ChainReader::new(nvm, &register, omc).walk(chains, |visit| {
+            match visit {
+                Visit::Block(block) => show(block.address, u64::from(block.units) * UNIT_BYTES),
+                Visit::Segment(segment) => {
+                    for version in versions_in(&segment, register.pool.start) {
+                        show(version.address, LINE_BYTES as u64);
+                    }
+                }
+            }
+            Ok(())
+        })?;
+    }
+    Ok(())
 }
 
 /// The versions that a segment of a pool holds.
@@ -113,244 +78,4 @@ pub fn versions_in(segment: &Segment, pool_start: u64) -> impl Iterator<Item = V
             writer,
         })
     })
-}
-
-/// The store. `read` gives bytes of the NVM: an address and how many.
-#[derive(Debug)]
-pub struct SnapshotStore<R> {
-    read: R,
-    /// Where memory ends; below are home addresses.
-    memory_end: u64,
-    held: RangeInclusive<u64>,
-    /// By line, then epoch.
-    versions: Vec<Version>,
-    epochs: Vec<EpochSummary>,
-}
-
-struct Reader<'a, R>(&'a R);
-
-impl<R: Fn(u64, usize) -> io::Result<Vec<u8>>> Source for Reader<'_, R> {
-    type Error = StoreError;
-    fn bytes(&self, address: u64, length: usize) -> Result<Cow<'_, [u8]>, StoreError> {
-        let bytes = (self.0)(address, length);
-        let source = match bytes {
-            Ok(bytes) if bytes.len() == length => return Ok(Cow::Owned(bytes)),
-            Ok(_) => io::ErrorKind::UnexpectedEof.into(),
-            Err(source) => source,
-        };
-        Err(StoreError::Unreadable { address, source })
-    }
-}
-
-impl<R: Fn(u64, usize) -> io::Result<Vec<u8>>> SnapshotStore<R> {
-    /// Opens the store that those bytes hold.
-    pub fn open(read: R) -> Result<Self, StoreError> {
-        let source = Reader(&read);
-        let register = Register::read(&source)?;
-        let held = register.horizon..=register.recoverable;
-        let lines = register.pool.end.checked_sub(register.pool.start);
-        let lines = lines.map(|bytes| bytes / LINE_BYTES as u64);
-        if held.is_empty() || lines.is_none_or(|lines| lines > 1 << 32) {
-            let what = "registers that make no sense";
-            let address = register.address();
-            return Err(Corruption { what, address }.into());
-        }
-        let mut versions = Vec::new();
-        for (omc, chains) in register.chains.iter().enumerate() {
-            ChainReader::new(&source, &register, omc).walk(chains, |visit| {
-                let Visit::Segment(segment) = visit else {
-                    return Ok(());
-                };
-                versions.extend(versions_in(&segment, register.pool.start));
-                Ok(())
-            })?;
-        }
-        Ok(Self::of_versions(read, register.pool.start, held, versions))
-    }
-
-    /// The store of those versions, for reading from the oldest to the newest epoch held. Lines
-    /// without one are read at their home addresses, which end at `memory_end`.
-    pub fn of_versions(
-        read: R,
-        memory_end: u64,
-        held: RangeInclusive<u64>,
-        mut versions: Vec<Version>,
-    ) -> Self {
-        versions.sort_unstable_by_key(|version| (version.line, version.epoch));
-        let epochs = summaries(&versions, held.clone());
-        Self {
-            read,
-            memory_end,
-            held,
-            versions,
-            epochs,
-        }
-    }
-
-    /// The epochs that can be read, from the oldest to rec-epoch.
-    pub fn held(&self) -> RangeInclusive<u64> {
-        self.held.clone()
-    }
-
-    /// The same, with what each holds.
-    pub fn epochs(&self) -> &[EpochSummary] {
-        &self.epochs
-    }
-
-    /// Versions of all epochs.
-    pub fn len(&self) -> usize {
-        self.versions.len()
-    }
-
-    /// True if nothing was ever written.
-    pub fn is_empty(&self) -> bool {
-        self.versions.is_empty()
-    }
-
-    /// Line, epoch and writer of every version, by line, then epoch.
-    pub fn versions(&self) -> impl Iterator<Item = (LineNumber, u64, u16)> {
-        let versions = self.versions.iter();
-        versions.map(|version| (version.line, version.epoch, version.writer))
-    }
-
-    /// Epoch and writer of each version of a line, the oldest first.
-    pub fn versions_of(&self, line: LineNumber) -> impl Iterator<Item = (u64, u16)> {
-        let versions = self.all_of(line);
-        versions.map(|version| (version.epoch, version.writer))
-    }
-
-    /// Epoch and writer of the newest version of a line up to an epoch.
-    pub fn version_at(&self, line: LineNumber, epoch: u64) -> Option<(u64, u16)> {
-        let version = self.newest_of(line, epoch)?;
-        Some((version.epoch, version.writer))
-    }
-
-    fn all_of(&self, line: LineNumber) -> impl Iterator<Item = &Version> {
-        let first = self.versions.partition_point(|version| version.line < line);
-        let versions = self.versions[first..].iter();
-        versions.take_while(move |version| version.line == line)
-    }
-
-    /// Of the versions of a line, the newest of an epoch up to this one.
-    fn newest_of(&self, line: LineNumber, epoch: u64) -> Option<&Version> {
-        let up_to = |version: &Version| (version.line, version.epoch) <= (line, epoch);
-        let version = self.versions[..self.versions.partition_point(up_to)].last();
-        version.filter(|version| version.line == line)
-    }
-
-    fn check_epoch(&self, epoch: u64) -> Result<(), StoreError> {
-        if self.held.contains(&epoch) {
-            return Ok(());
-        }
-        Err(StoreError::NotHeld {
-            epoch,
-            oldest: *self.held.start(),
-            newest: *self.held.end(),
-        })
-    }
-
-    fn line_at(&self, address: u64) -> Result<Line, StoreError> {
-        let mut line = Line::ZERO;
-        let bytes = Reader(&self.read);
-        line.0.copy_from_slice(&bytes.bytes(address, LINE_BYTES)?);
-        Ok(line)
-    }
-
-    fn bytes_of(&self, version: &Version) -> Result<Line, StoreError> {
-        self.line_at(version.address)
-    }
-
-    fn entry(&self, version: &Version) -> Result<HistoryEntry, StoreError> {
-        Ok(HistoryEntry {
-            epoch: version.epoch,
-            writer: version.writer,
-            bytes: self.bytes_of(version)?,
-        })
-    }
-
-    fn home(&self, line: LineNumber) -> Result<Line, StoreError> {
-        let end = self.memory_end;
-        let address = line.saturating_mul(LINE_BYTES as u64);
-        if address >= end {
-            return Err(StoreError::NotMemory { address, end });
-        }
-        self.line_at(address)
-    }
-
-    /// A line at the end of an epoch.
-    pub fn read(&self, line: LineNumber, epoch: u64) -> Result<Line, StoreError> {
-        self.check_epoch(epoch)?;
-        match self.newest_of(line, epoch) {
-            Some(version) => self.bytes_of(version),
-            None => self.home(line),
-        }
-    }
-
-    /// All versions of a line, the oldest first.
-    pub fn history(&self, line: LineNumber) -> Result<Vec<HistoryEntry>, StoreError> {
-        let versions = self.all_of(line);
-        versions.map(|version| self.entry(version)).collect()
-    }
-
-    /// Lines that have any version of an epoch up to this one, each with its newest bytes.
-    pub fn image(&self, epoch: u64) -> Result<Vec<(LineNumber, Line)>, StoreError> {
-        self.check_epoch(epoch)?;
-        self.lines()
-            .filter_map(|versions| newest(versions, epoch))
-            .map(|version| Ok((version.line, self.bytes_of(version)?)))
-            .collect()
-    }
-
-    /// Lines that differ between the ends of two epochs.
-    pub fn changed(&self, one: u64, other: u64) -> Result<Vec<LineNumber>, StoreError> {
-        self.check_epoch(one)?;
-        self.check_epoch(other)?;
-        let mut changed = Vec::new();
-        let (before, after) = (one.min(other), one.max(other));
-        for versions in self.lines() {
-            let Some(new) = newest(versions, after).filter(|new| new.epoch > before) else {
-                continue;
-            };
-            let old = match newest(versions, before) {
-                Some(old) => self.bytes_of(old)?,
-                None => self.home(new.line)?,
-            };
-            if old != self.bytes_of(new)? {
-                changed.push(new.line);
-            }
-        }
-        Ok(changed)
-    }
-
-    /// The versions of each line.
-    fn lines(&self) -> impl Iterator<Item = &[Version]> {
-        self.versions.chunk_by(|one, next| one.line == next.line)
-    }
-}
-
-/// Of the versions of a line, the newest of an epoch up to this one.
-fn newest(versions: &[Version], epoch: u64) -> Option<&Version> {
-    let behind = versions.partition_point(|version| version.epoch <= epoch);
-    versions[..behind].last()
-}
-
-fn summaries(versions: &[Version], held: RangeInclusive<u64>) -> Vec<EpochSummary> {
-    let oldest = *held.start();
-    let mut writers: Vec<(u64, BTreeSet<u16>)> = held.map(|_| (0, BTreeSet::new())).collect();
-    for version in versions {
-        let at = version.epoch.saturating_sub(oldest) as usize;
-        if let Some((count, writers)) = writers.get_mut(at) {
-            *count += 1;
-            writers.insert(version.writer);
-        }
-    }
-    writers
-        .into_iter()
-        .zip(oldest..)
-        .map(|((versions, writers), epoch)| EpochSummary {
-            epoch,
-            versions,
-            writers: writers.into_iter().collect(),
-        })
-        .collect()
 }
