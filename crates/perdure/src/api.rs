@@ -35,6 +35,7 @@ use crate::request::{Prepared, Request, mount, write_through};
 use crate::series::Series;
 use crate::snapshots::{Snapshots, keep};
 use crate::token::Token;
+use crate::unused;
 use crate::version::BUILD;
 
 fn visit<V: Visitor>(design: &str, visitor: V) -> Result<V::Output, Error> {
@@ -192,6 +193,7 @@ const PATIENCE_SECONDS: u64 = 10;
 /// Runs a program.
 pub fn run(request: &str, observer: &dyn Observer) -> Result<String, Error> {
     let request = Request::parse(request)?;
+    unused::refuse_for_runs(&request)?;
     let prepared = request.prepare()?;
     let bug = visit(&request.design, PlantedBug(request.planted_bug.as_deref()))??;
     let asks = [
@@ -248,6 +250,7 @@ fn cut_request(request: &Request, observer: &dyn Observer) -> Result<String, Err
             "--write-through: a program whose power is cut runs many times over, so the host is read-only to it; leave the option out".into(),
         ));
     }
+    unused::refuse_for_cuts(request)?;
     let prepared = request.prepare()?;
     prepared.configuration.refuse_timing_only("a power cut")?;
     let bug = visit(&request.design, PlantedBug(request.planted_bug.as_deref()))??;

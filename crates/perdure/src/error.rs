@@ -50,6 +50,9 @@ pub enum Error {
     /// From a snapshot store or a replica.
     #[error(transparent)]
     Snapshots(Box<dyn std::error::Error + Send + Sync>),
+    /// A part of the simulator panicked: a defect, and nobody's verdict.
+    #[error("this is a defect in the simulator: {0} has failed")]
+    Panicked(&'static str),
     /// The simulator contradicts itself: a defect.
     #[error("this is a defect in the simulator: {0}")]
     Defect(String),

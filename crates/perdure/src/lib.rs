@@ -42,6 +42,7 @@ mod series;
 pub mod snapshots;
 pub mod statistics;
 pub mod token;
+mod unused;
 pub mod verify;
 pub mod version;
 pub mod watch;

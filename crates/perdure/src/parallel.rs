@@ -32,7 +32,7 @@ pub fn threads<T: Send>(
                 what: "starting a thread (--jobs)".into(),
                 source,
             })?;
-            let failed = |_| Err(Error::Defect("a thread that cuts has failed".into()));
+            let failed = |_| Err(Error::Panicked("a thread that cuts"));
             thread.join().unwrap_or_else(failed)
         });
         // All are joined before the first error leaves.

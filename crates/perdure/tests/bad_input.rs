@@ -47,6 +47,35 @@ fn requests_are_checked_key_by_key() {
     }
 }
 
+#[test]
+fn what_a_command_does_not_use_is_refused() {
+    let base = request("picl", "@exerciser:1000:64:500");
+    for (more, option) in [
+        (json!({"snapshots": "./store"}), "--snapshots"),
+        (json!({"replicate_to": "./replica"}), "--to"),
+        (json!({"sample_cycles": 1000}), "--sample-cycles"),
+        (json!({"probe_cuts": true}), "--probe-cuts"),
+    ] {
+        let asked = with(base.clone(), more).to_string();
+        let message = api::cut(&asked, &Unobserved).unwrap_err().to_string();
+        assert!(
+            message.contains(option) && message.contains("perdure run"),
+            "{message}"
+        );
+    }
+    for (more, option) in [
+        (json!({"at": 5000}), "--at"),
+        (json!({"resume": "all"}), "--resume"),
+        (json!({"jobs": 2}), "--jobs"),
+    ] {
+        let message = refusal(&with(base.clone(), more));
+        assert!(
+            message.contains(option) && message.contains("perdure cut"),
+            "{message}"
+        );
+    }
+}
+
 /// Where writes are posted no promise can be kept, so whoever needs one is told so.
 #[test]
 fn what_needs_a_power_cut_is_refused_on_a_machine_for_timing_only() {

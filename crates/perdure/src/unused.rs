@@ -1,0 +1,49 @@
+//! What a command does not use is refused: who gives it expects something of it.
+//!
+//! Always true here: the message names the option as the command line does, and who takes it.
+
+use crate::error::Error;
+use crate::request::Request;
+
+/// Refuses options that are given, for a command in words, in favour of another.
+fn refuse(given: &[(&str, bool)], what: &str, instead: &str) -> Result<(), Error> {
+    let option = given.iter().find(|(_, given)| *given);
+    option.map_or(Ok(()), |(option, _)| {
+        Err(Error::Request(format!(
+            "{option}: {what} does not use it; leave it out, or give it to {instead}"
+        )))
+    })
+}
+
+/// Of a request to cut the power.
+pub fn refuse_for_cuts(request: &Request) -> Result<(), Error> {
+    let given = [
+        ("--files", request.files.is_some()),
+        ("--snapshots", request.snapshots.is_some()),
+        ("--to", request.replicate_to.is_some()),
+        ("--secret-file", request.secret_file.is_some()),
+        ("--patience", request.patience_seconds.is_some()),
+        ("--sample-cycles", request.sample_cycles.is_some()),
+        ("--probe-cuts", request.probe_cuts),
+        ("--passthrough", request.passthrough),
+    ];
+    refuse(&given, "a power cut", "perdure run")
+}
+
+/// Of a request to run a program.
+pub fn refuse_for_runs(request: &Request) -> Result<(), Error> {
+    let given = [
+        ("--at", request.at.is_some()),
+        ("--cuts", request.cuts.is_some()),
+        ("--schedule", request.schedule.is_some()),
+        ("--seed", request.seed.is_some()),
+        ("--during-recovery", request.during_recovery),
+        ("--replica", request.replica),
+        ("--resume", request.resume.is_some()),
+        ("--generations", request.generations.is_some()),
+        ("--check", !request.check.is_empty()),
+        ("--check-seconds", request.check_seconds.is_some()),
+        ("--jobs", request.jobs.is_some()),
+    ];
+    refuse(&given, "a run", "perdure cut")
+}
