@@ -41,6 +41,7 @@ const ENTRY: u64 = u64::from_le_bytes(*b"FLUSHLOG");
 const ENTRY_BYTES: usize = 128;
 
 /// The state. All of it is lost at power-off.
+#[derive(Clone)]
 pub struct FlushAtEpochEnd {
     log: std::ops::Range<u64>,
     executing: u64,

@@ -192,7 +192,7 @@ pub trait GroupEpochs {
 /// A design. The epoch protocol: the machine stores every context, then calls
 /// [`Design::end_epoch`]; epochs count from 1, and epoch 0 is the state before the first
 /// instruction, durable from the start.
-pub trait Design: Policy + Sized + Send {
+pub trait Design: Policy + Clone + Send {
     /// Name for the command line, results and the configuration section.
     const NAME: &'static str;
     /// One line.

@@ -19,6 +19,7 @@ use perdure_hardware::statistics::Statistics;
 use perdure_hardware::time::Cycles;
 
 /// Lines go home, epochs are counted, and `breach` is what is wrong.
+#[derive(Clone)]
 struct Rogue {
     executing: u64,
     announced: u64,

@@ -49,6 +49,15 @@ pub struct Arena {
     digest: KeptDigest,
 }
 
+/// # Panics
+///
+/// Where the host has no room for a copy; [`Arena::duplicate`] says so instead.
+impl Clone for Arena {
+    fn clone(&self) -> Self {
+        self.duplicate().expect("the host has room for a copy")
+    }
+}
+
 impl Arena {
     /// An arena of `bytes` zero bytes; host memory is used only for what is written.
     pub fn new(bytes: u64) -> std::io::Result<Self> {

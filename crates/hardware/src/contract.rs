@@ -25,7 +25,7 @@ struct Asked {
 }
 
 /// What was seen of a design, and its first breach.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Contract {
     /// The innermost last: a hook may flush the caches, which asks for evictions.
     asked: Vec<Asked>,

@@ -56,8 +56,17 @@ pub trait SurvivingBytes {
 /// How a device recovers: from what survived, and from where its module's memory lies.
 pub type Recovery = fn(&mut dyn SurvivingBytes, &[Range<u64>]) -> Result<(), PowerLost>;
 
+impl Clone for Box<dyn Device> {
+    fn clone(&self) -> Self {
+        self.copy()
+    }
+}
+
 /// The program of a module.
 pub trait Device: Debug {
+    /// A device in the same state, for a copy of the hardware.
+    fn copy(&self) -> Box<dyn Device>;
+
     /// A load from the device region, so many bytes after its start. Returns when they are ready to
     /// be sent.
     fn load(&mut self, inside: &mut Inside, at: u64, bytes: &mut [u8], now: Cycles) -> Cycles;

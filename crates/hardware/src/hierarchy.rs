@@ -41,7 +41,7 @@ const PORT_SLOTS: usize = 4096;
 const PAGE_BYTES: u64 = 4096;
 
 /// One hart's private part of the machine. All of it is lost at power-off.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Core {
     /// Instruction cache.
     pub l1i: Cache,
@@ -74,7 +74,7 @@ pub struct Core {
 pub type Change<'c> = (Range<usize>, &'c mut dyn FnMut(&mut [u8]));
 
 /// The substrate: cores, shared cache, memory, events and counters.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Hardware {
     /// What it was built from.
     pub specification: Specification,

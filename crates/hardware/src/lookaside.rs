@@ -52,6 +52,13 @@ pub struct Lookaside {
     entry_of_slot: Vec<u16>,
 }
 
+/// A copy is empty: entries point into the L1 that they were installed for.
+impl Clone for Lookaside {
+    fn clone(&self) -> Self {
+        Self::new(self.entry_of_slot.len())
+    }
+}
+
 // SAFETY: the pointers point into the L1 cache of the same `Core`, which moves between threads as a
 // whole and keeps its buffers on the heap; nothing is shared.
 unsafe impl Send for Lookaside {}

@@ -75,7 +75,7 @@ pub(crate) struct Operation {
 }
 
 /// All memory of the machine.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Memory {
     /// The modules' bytes with every accepted write applied.
     pub arena: Arena,

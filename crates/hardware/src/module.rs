@@ -60,7 +60,7 @@ impl Counters {
 }
 
 /// The module.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Module {
     /// What it is called in the configuration.
     pub name: String,

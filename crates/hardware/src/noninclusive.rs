@@ -25,8 +25,28 @@ use crate::trace::Traced;
 
 /// The directory as a map of all lines of memory: holders in the low bits, exclusivity in the top
 /// one. What it costs to look into is part of the shared cache's latency.
-#[derive(Clone, Debug)]
-pub(crate) struct FullMap(Vec<u64>);
+#[derive(Debug)]
+pub(crate) struct FullMap {
+    words: Vec<u64>,
+    /// Pieces of it that were ever set.
+    touched: Vec<bool>,
+}
+
+/// Words in a piece: a page of the host's.
+const PIECE: usize = 512;
+
+/// What was never touched takes no memory of the host's, in a copy neither.
+impl Clone for FullMap {
+    fn clone(&self) -> Self {
+        let mut words = vec![0; self.words.len()];
+        let pieces = self.words.chunks(PIECE).zip(words.chunks_mut(PIECE));
+        for ((from, to), _) in pieces.zip(&self.touched).filter(|(_, touched)| **touched) {
+            to.copy_from_slice(from);
+        }
+        let touched = self.touched.clone();
+        Self { words, touched }
+    }
+}
 
 const EXCLUSIVE: u64 = 1 << 63;
 
@@ -34,12 +54,15 @@ impl FullMap {
     /// An empty one, if the specification asks for it.
     pub fn new(specification: &Specification) -> Option<Self> {
         let lines = (specification.physical_map().bytes() / LINE_BYTES as u64) as usize;
-        (specification.llc.inclusion == Inclusion::NonInclusive).then(|| Self(vec![0; lines]))
+        (specification.llc.inclusion == Inclusion::NonInclusive).then(|| Self {
+            words: vec![0; lines],
+            touched: vec![false; lines.div_ceil(PIECE)],
+        })
     }
 
     #[inline(always)]
     fn get(&self, line: LineNumber) -> Directory {
-        let word = self.0[line as usize];
+        let word = self.words[line as usize];
         Directory {
             holders: word & !EXCLUSIVE,
             exclusive: word & EXCLUSIVE != 0,
@@ -48,12 +71,13 @@ impl FullMap {
 
     fn set(&mut self, line: LineNumber, directory: Directory) {
         let exclusive = if directory.exclusive { EXCLUSIVE } else { 0 };
-        self.0[line as usize] = directory.holders | exclusive;
+        self.words[line as usize] = directory.holders | exclusive;
+        self.touched[line as usize / PIECE] = true;
     }
 
     #[inline(always)]
     pub fn prefetch(&self, line: LineNumber) {
-        crate::prefetch(&raw const self.0[line as usize]);
+        crate::prefetch(&raw const self.words[line as usize]);
     }
 }
 
@@ -445,7 +469,7 @@ impl Hardware {
                 }
             }
         }
-        for (line, &word) in map.0.iter().enumerate().filter(|(_, word)| **word != 0) {
+        for (line, &word) in map.words.iter().enumerate().filter(|(_, word)| **word != 0) {
             let mut holders = members(word & !EXCLUSIVE);
             let absent = holders.find(|&group| {
                 let l2 = &self.groups[group].l2;

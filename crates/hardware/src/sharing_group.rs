@@ -25,7 +25,7 @@ use crate::specification::Specification;
 use crate::time::Cycles;
 
 /// An L2 with its directory. All of it is lost at power-off.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct SharingGroup {
     /// The second level, inclusive of the L1s of its harts.
     pub l2: Cache,

@@ -20,7 +20,7 @@ use crate::time::Cycles;
 
 /// What a power cut took away or tore: enough to give it back, so that one run can be cut many
 /// times.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Lost {
     /// Address and bytes as they were before the cut, in the order in which they were taken.
     restore: Vec<(u64, Box<[u8]>)>,

@@ -48,7 +48,7 @@ struct Command {
     done: Cycles,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Zeroer {
     mistake: Mistake,
     record: u64,
@@ -56,6 +56,10 @@ struct Zeroer {
 }
 
 impl Device for Zeroer {
+    fn copy(&self) -> Box<dyn Device> {
+        Box::new(self.clone())
+    }
+
     fn load(&mut self, _: &mut Inside, _: u64, bytes: &mut [u8], now: Cycles) -> Cycles {
         let done = self.commands.iter().filter(|one| one.done <= now).count();
         bytes.copy_from_slice(&(done as u64).to_le_bytes()[..bytes.len()]);

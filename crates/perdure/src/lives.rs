@@ -212,8 +212,7 @@ impl Lives<'_> {
                 tear_seed,
                 recovery_steps: self.recovery_steps,
                 keep_image: true,
-                // A judge that is blind is so at the first cut.
-                blind: None,
+                blind: None, // A judge that is blind is so at the first cut.
             };
             let judged = verify::cut(&mut current, &mut golden, at, options);
             sequel.recovery_cuts += judged.recovery_cuts;
@@ -394,10 +393,7 @@ impl Lives<'_> {
 
     fn run_to_end<D: Design>(&self, machine: &mut Machine<D>) -> Result<End, Error> {
         // Nobody compares memory any more.
-        machine.hardware.memory.arena.take_digest();
-        machine.hardware.trace = None;
-        machine.notes = None;
-        machine.outside.receipts = None;
+        machine.forget_onlookers();
         // A resumed run may be slower, its caches are cold; it may not run on for ever.
         let patience = self.uncut.end.saturating_mul(4);
         let patience = patience.saturating_add(1_000_000_000);

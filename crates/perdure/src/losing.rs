@@ -208,7 +208,7 @@ fn lose<D: Design>(
     observer: &dyn Observer,
 ) -> Result<Losses, Error> {
     let prepared = request.prepare()?;
-    let survey = campaign::survey::<D>(&prepared, None, Schedule::Random, None, observer)?;
+    let survey = campaign::survey::<D>(&prepared, None, Schedule::Random, observer)?;
     let lives = Lives {
         prepared: &prepared,
         bug: None,
@@ -227,9 +227,8 @@ fn lose<D: Design>(
     let tear_seed = Random::new(at).bits();
     let options = CutOptions {
         tear_seed,
-        recovery_steps: 0,
         keep_image: true,
-        blind: None,
+        ..CutOptions::default()
     };
     let judged = verify::cut(&mut machine, &mut golden, at, options);
     let token = |planted_bug: Option<String>| {

@@ -210,7 +210,7 @@ impl Golden {
 }
 
 /// How to cut.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct CutOptions {
     /// Chooses what torn writes leave.
     pub tear_seed: u64,

@@ -78,3 +78,32 @@ fn the_timing_simple_core_is_slower_and_the_design_costs_something() {
     assert!(in_order < simple, "{in_order} {simple}");
     assert!(in_order <= picl, "{in_order} {picl}");
 }
+
+/// A campaign runs the program twice, and one exact cut runs it once, to its end by a copy of the machine.
+#[test]
+fn one_exact_cut_is_as_in_a_campaign() {
+    for design in ["picl", "thynvm", "ideal"] {
+        let base = with(
+            request(design, "@exerciser:4000:64:500"),
+            json!({"resume": "all", "generations": 1}),
+        );
+        let campaign = cut(&with(base.clone(), json!({"cuts": 5})));
+        let in_campaign = &campaign["results"][3];
+        let one = cut(&with(base, json!({"at": in_campaign["cycle"]})));
+        for key in ["state_hash", "exit_code", "run_cycles", "deterministic"] {
+            assert_eq!(one[key], campaign[key], "{design}: {key}");
+        }
+        assert_eq!(one["coverage"]["paths"], campaign["coverage"]["paths"]);
+        let mut alone = one["results"][0].clone();
+        // Only one exact cut shows what the resumed run said.
+        let results = alone.as_object_mut().expect("an object");
+        let said = results.remove("resumed_output");
+        assert_eq!(said.is_some(), design != "ideal", "{design}");
+        // A campaign explains its first failure alone.
+        results.remove("first_difference");
+        let mut same = in_campaign.clone();
+        let results = same.as_object_mut().expect("an object");
+        results.remove("first_difference");
+        assert_eq!(alone, same, "{design}");
+    }
+}

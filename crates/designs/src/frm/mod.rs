@@ -123,6 +123,7 @@ const EVENT_COPY_0: u32 = 2;
 const EVENT_COMMITTED: u32 = 3;
 
 /// The design's volatile state: all of it is lost at power-off.
+#[derive(Clone)]
 pub struct Frm {
     flaws: Flaws,
     log: Log,

@@ -80,6 +80,7 @@ const EVENT_COPY_0: u32 = 3;
 const EVENT_COMMITTED: u32 = 4;
 
 /// The design's volatile state: all of it is lost at power-off.
+#[derive(Clone)]
 pub struct HardwareShadow {
     flaws: Flaws,
     parameters: Parameters,

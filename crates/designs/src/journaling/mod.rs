@@ -120,6 +120,7 @@ const EVENT_OVERFLOWED: u32 = 4;
 const SUPERSEDED: LineNumber = LineNumber::MAX;
 
 /// The design's volatile state: all of it is lost at power-off.
+#[derive(Clone)]
 pub struct Journaling {
     flaws: Flaws,
     map: Map,

@@ -148,6 +148,7 @@ struct SharingGroup {
 }
 
 /// The frontend's state, over the backend.
+#[derive(Clone)]
 pub struct Nvoverlay {
     parameters: Parameters,
     numbers: Numbers,

@@ -19,7 +19,7 @@ use super::{InCacheLog, Parameters, Picl};
 use crate::design::{ImpossibleParameter, PlantedBug};
 
 /// A level of the cache hierarchy, as the place of the EID array.
-pub trait Level: Sized + Send {
+pub trait Level: Clone + Send {
     /// [`crate::Design::NAME`].
     const NAME: &'static str;
     /// [`crate::Design::SUMMARY`].
@@ -104,6 +104,7 @@ macro_rules! keys {
 pub(crate) use keys;
 
 /// The paper's PiCL: tags in the inclusive last-level cache.
+#[derive(Clone)]
 pub struct LastLevel;
 
 impl Level for LastLevel {

@@ -211,6 +211,7 @@ pub fn slot_address(area: &Range<u64>, slot: u32, block_bytes: u64) -> u64 {
     area.start + u64::from(slot) * block_bytes
 }
 
+#[derive(Clone)]
 struct Live {
     super_block: u32,
     valid_till: u64,
@@ -219,6 +220,7 @@ struct Live {
 
 /// The operating system's bookkeeping of the log (§IV-B): which super-blocks are free, which are
 /// live and until when, where the next block goes. Volatile: recovery leaves an empty log.
+#[derive(Clone)]
 pub struct Space {
     /// Regions handed out so far.
     pub extents: u64,

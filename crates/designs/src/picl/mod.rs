@@ -86,8 +86,7 @@ pub struct Parameters {
     pub log_extent_interrupt_cycles: Cycles,
     /// The kernel's work to reclaim one super-block.
     pub log_collect_cycles: Cycles,
-    /// Of `picl-l2`. False: a line that another sharing group reads stays dirty, as no machine can have
-    /// it.
+    /// Of `picl-l2`. False: a line that another sharing group reads stays dirty, as no machine can have it.
     pub coherence_evicts: bool,
 }
 
@@ -176,6 +175,7 @@ impl Parameters {
 }
 
 /// A block of the log that may still be on its way.
+#[derive(Clone)]
 struct Flushed {
     sequence: u64,
     place: Place,
@@ -218,6 +218,7 @@ const EVENT_REGISTERS: u32 = 2;
 pub type Picl = InCacheLog<LastLevel>;
 
 /// The design's volatile state, with the tags at any level: all of it is lost at power-off.
+#[derive(Clone)]
 pub struct InCacheLog<L: Level> {
     pub(crate) level: L,
     parameters: Parameters,
@@ -609,8 +610,7 @@ impl<L: Level> Design for InCacheLog<L> {
             design: [u64::from(parameters.eid_bits), block_bytes, 0, 0],
         };
         let arena = &mut hardware.memory.arena;
-        // After a recovery the registers say where sequence numbers go on; at first boot there are
-        // none.
+        // After a recovery the registers say where sequence numbers go on; at first boot there are none.
         let (record_number, sequence) = COPIES
             .iter()
             .filter_map(|&copy| Record::decode(arena.slice(copy, RECORD_BYTES)))

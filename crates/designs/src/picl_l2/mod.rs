@@ -36,6 +36,7 @@ use crate::picl::{InCacheLog, Parameters};
 pub type PiclL2 = InCacheLog<SecondLevel>;
 
 /// Tags in the L2s.
+#[derive(Clone)]
 pub struct SecondLevel {
     flaws: Flaws,
     /// With `coherence_evicts` off, the lines that other sharing groups have read since they were

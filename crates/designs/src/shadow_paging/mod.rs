@@ -123,7 +123,7 @@ struct Entry {
 }
 
 /// Lines that found no entry: kept one by one until the commit (our assumption).
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Overflow {
     /// In the order of their places.
     lines: Vec<LineNumber>,
@@ -133,6 +133,7 @@ struct Overflow {
 const EVENT_FULL: u32 = 0;
 
 /// The design's volatile state: all of it is lost at power-off.
+#[derive(Clone)]
 pub struct ShadowPaging {
     flaws: Flaws,
     places: Places,

@@ -133,6 +133,7 @@ const EVENT_COMMITTED: u32 = 2;
 const TOO_SMALL: usize = 96;
 
 /// An undo entry on its way.
+#[derive(Clone)]
 struct InFlight {
     line: LineNumber,
     /// When it will be durable.
@@ -142,6 +143,7 @@ struct InFlight {
 }
 
 /// The library's state: all of it is lost at power-off.
+#[derive(Clone)]
 pub struct SoftwareLogging {
     flaws: Flaws,
     parameters: Parameters,

@@ -106,6 +106,7 @@ const EVENT_COMMITTED: u32 = 3;
 const TOO_SMALL: usize = 96;
 
 /// The library's state: all of it is lost at power-off.
+#[derive(Clone)]
 pub struct SoftwareShadow {
     flaws: Flaws,
     parameters: Parameters,

@@ -150,6 +150,7 @@ impl Parameters {
 }
 
 /// The design's volatile state: all of it is lost at power-off.
+#[derive(Clone)]
 pub struct Thynvm {
     parameters: Parameters,
     flaws: Flaws,

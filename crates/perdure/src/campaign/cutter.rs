@@ -33,9 +33,66 @@ const GENERATIONS: u32 = 3;
 /// What one job found.
 pub(super) struct JobResult {
     pub(super) results: Vec<(usize, CutResult)>,
-    pub(super) paths: Vec<(&'static str, u64)>,
     pub(super) state_hash: Option<String>,
     pub(super) interrupted: bool,
+}
+
+/// A machine on its way from cut to cut, and who watches it.
+pub(super) struct Watched<D: Design> {
+    /// The machine.
+    pub(super) machine: Machine<D>,
+    golden: Golden,
+    follower: Option<Follower>,
+}
+
+impl<D: Design> Watched<D> {
+    /// Before the first instruction.
+    pub(super) fn first(
+        request: &Request,
+        prepared: &Prepared,
+        bug: Option<&'static str>,
+    ) -> Result<Self, Error> {
+        let Prepared {
+            configuration,
+            workload,
+            engine,
+            ..
+        } = prepared;
+        let mut machine = Machine::<D>::boot(configuration, workload, *engine, bug)?;
+        machine.hardware.enforce_contract();
+        let golden = Golden::watch(&mut machine, 0)?;
+        let range = golden.range();
+        let follower = (request.replica).then(|| Follower::start(prepared, &machine, range));
+        Ok(Self {
+            follower: follower.transpose()?,
+            machine,
+            golden,
+        })
+    }
+
+    /// Goes on to a cycle, or to the end if that comes first. False if the user stopped it.
+    pub(super) fn go_to(
+        &mut self,
+        at: Cycles,
+        observer: &dyn Observer,
+        progress: impl FnMut(&Machine<D>),
+    ) -> Result<bool, Error> {
+        let Self {
+            machine,
+            golden,
+            follower,
+        } = self;
+        let mut followed = Ok(());
+        let watch = |machine: &mut Machine<D>, epoch| {
+            golden.record(machine, epoch);
+            if let (Some(follower), true) = (&mut *follower, followed.is_ok()) {
+                followed = follower.follow(machine);
+            }
+        };
+        let reached = run_on(machine, at, observer, watch, progress)?;
+        followed?;
+        Ok(reached.is_some())
+    }
 }
 
 /// One job of a campaign.
@@ -54,8 +111,13 @@ pub(super) struct Cutter<'a> {
 }
 
 impl Cutter<'_> {
-    /// Cuts at its part of the schedule, then runs to the end.
-    pub(super) fn run<D: Design>(&self, mine: &[usize]) -> Result<JobResult, Error> {
+    /// Cuts at its part of the schedule, then runs to the end. A machine that has begun already stands at
+    /// its only cut, and its end is known.
+    pub(super) fn run<D: Design>(
+        &self,
+        mine: &[usize],
+        begun: Option<Watched<D>>,
+    ) -> Result<JobResult, Error> {
         let progress = || self.report_progress();
         let lives = Lives {
             prepared: self.prepared,
@@ -70,40 +132,33 @@ impl Cutter<'_> {
             observer: self.observer,
             progress: &progress,
         };
-        let mut machine = lives.first::<D>()?;
-        let mut golden = Golden::watch(&mut machine, 0)?;
-        let mut follower = if self.request.replica {
-            Some(Follower::start(self.prepared, &machine, golden.range())?)
-        } else {
-            None
-        };
         let mut result = JobResult {
             results: Vec::new(),
-            paths: Vec::new(),
             state_hash: None,
             interrupted: false,
+        };
+        let one_cut = begun.is_some();
+        let mut watched = match begun {
+            Some(watched) => watched,
+            None => Watched::first(self.request, self.prepared, self.bug)?,
         };
         let progress = |_: &Machine<D>| self.report_progress();
         for &index in mine {
             if self.first_failure.load(Ordering::Relaxed) < index {
                 return Ok(result);
             }
-            let at = self.cycles[index];
-            let mut followed = Ok(());
-            let watch = |machine: &mut Machine<D>, epoch| {
-                golden.record(machine, epoch);
-                if let (Some(follower), true) = (&mut follower, followed.is_ok()) {
-                    followed = follower.follow(machine);
-                }
-            };
-            let Some(_) = run_on(&mut machine, at, self.observer, watch, progress)? else {
+            if !watched.go_to(self.cycles[index], self.observer, progress)? {
                 result.interrupted = true;
                 return Ok(result);
-            };
-            followed?;
-            let mut cut = self.cut(&lives, &mut machine, &mut golden, index)?;
-            if let Some(follower) = &mut follower {
-                Self::lose_primary(&lives, &machine, &golden, follower, &mut cut)?;
+            }
+            let Watched {
+                machine,
+                golden,
+                follower,
+            } = &mut watched;
+            let mut cut = self.cut(&lives, machine, golden, index)?;
+            if let Some(follower) = follower {
+                Self::lose_primary(&lives, machine, golden, follower, &mut cut)?;
             }
             if cut.verdict.is_failure() && self.prepared.until_failure {
                 self.first_failure.fetch_min(index, Ordering::Relaxed);
@@ -116,20 +171,17 @@ impl Cutter<'_> {
                 return Ok(result);
             }
         }
+        if one_cut {
+            return Ok(result);
+        }
         // On to the end, where the state must be the survey's.
+        let mut machine = watched.machine;
         machine.hardware.trace = None;
-        let watch = |_: &mut Machine<D>, _| {};
-        match run_on(
-            &mut machine,
-            Cycles::MAX - 1,
-            self.observer,
-            watch,
-            progress,
-        )? {
+        let end = Cycles::MAX - 1;
+        match run_on(&mut machine, end, self.observer, |_, _| {}, progress)? {
             None => result.interrupted = true,
             Some(_) => result.state_hash = Some(state_hash(&machine)),
         }
-        result.paths = machine.paths();
         Ok(result)
     }
 

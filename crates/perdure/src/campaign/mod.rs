@@ -30,11 +30,38 @@ pub use report::{Campaign, CutResult};
 pub use survey::Survey;
 pub(crate) use survey::survey;
 
-use cutter::Cutter;
+use cutter::{Cutter, Watched};
 use schedule::{choose, resumed_indices};
+use survey::survey_around;
 
 /// Failures that are looked at byte by byte until one shows a difference.
 const EXPLANATIONS: usize = 5;
+
+/// Surveys the run. One exact cut costs the way there once: the machine that stands there comes back, too.
+fn begin<D: Design>(
+    request: &Request,
+    prepared: &Prepared,
+    bug: Option<&'static str>,
+    schedule: Schedule,
+    observer: &dyn Observer,
+) -> Result<(Survey, Option<Watched<D>>), Error> {
+    let (survey, begun) = match request.at {
+        Some(at) => {
+            let mut watched = Watched::<D>::first(request, prepared, bug)?;
+            let survey = survey_around(&mut watched, at, observer)?;
+            (survey, Some(watched))
+        }
+        None => (survey::<D>(prepared, bug, schedule, observer)?, None),
+    };
+    if let Some((before, same_build)) = &request.reads
+        && let Some(difference) = survey.named.difference(before, *same_build)
+    {
+        return Err(Error::Request(format!(
+            "since the token was made, what the program reads is another: {difference}"
+        )));
+    }
+    Ok((survey, begun))
+}
 
 /// Runs the whole campaign of a request.
 pub fn run<D: Design>(
@@ -44,21 +71,14 @@ pub fn run<D: Design>(
     observer: &dyn Observer,
 ) -> Result<Campaign, Error> {
     let schedule = request.schedule.unwrap_or(Schedule::Random);
-    let survey = survey::<D>(prepared, bug, schedule, request.at, observer)?;
-    if let Some((before, same_build)) = &request.reads
-        && let Some(difference) = survey.named.difference(before, *same_build)
-    {
-        return Err(Error::Request(format!(
-            "since the token was made, what the program reads is another: {difference}"
-        )));
-    }
+    let (survey, begun) = begin::<D>(request, prepared, bug, schedule, observer)?;
     let seed = request.seed.unwrap_or(1);
     let cycles = choose(request, schedule, &survey, seed)?;
     let resumes = resumed_indices(request, cycles.len(), seed);
     let jobs = request.jobs.unwrap_or(1).clamp(1, cycles.len().max(1));
     let done = AtomicU64::new(0);
     let first_failure = AtomicUsize::new(usize::MAX);
-    let job = |job: usize| {
+    let job = |job: usize, begun: Option<Watched<D>>| {
         let mine: Vec<usize> = (job..cycles.len()).step_by(jobs).collect();
         let cutter = Cutter {
             request,
@@ -72,18 +92,19 @@ pub fn run<D: Design>(
             first_failure: &first_failure,
             observer,
         };
-        cutter.run::<D>(&mine)
+        cutter.run::<D>(&mine, begun)
     };
-    let finished = parallel::threads(jobs, job)?;
+    let finished = match begun {
+        Some(_) => vec![job(0, begun)?],
+        None => parallel::threads(jobs, |number| job(number, None))?,
+    };
     let mut results = Vec::new();
     let mut interrupted = false;
     let mut deterministic = true;
-    let mut paths = Vec::new();
     for one in finished {
         results.extend(one.results);
         interrupted |= one.interrupted;
         deterministic &= one.state_hash.is_none_or(|hash| hash == survey.state_hash);
-        paths = if paths.is_empty() { one.paths } else { paths };
     }
     results.sort_by_key(|(index, _)| *index);
     let first_failure = first_failure.into_inner();
@@ -127,7 +148,6 @@ pub fn run<D: Design>(
     }
     Ok(Campaign {
         results,
-        paths,
         survey,
         interrupted,
         deterministic,

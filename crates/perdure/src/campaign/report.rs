@@ -44,7 +44,6 @@ pub struct CutResult {
 pub struct Campaign {
     /// In order of cycles.
     pub results: Vec<CutResult>,
-    pub(super) paths: Vec<(&'static str, u64)>,
     pub(super) survey: Survey,
     /// The user stopped it.
     pub interrupted: bool,
@@ -84,7 +83,7 @@ impl Campaign {
         };
         let sum = |value: fn(&CutResult) -> u64| self.results.iter().map(value).sum::<u64>();
         let costs: Vec<CutCost> = self.results.iter().map(|one| one.cost).collect();
-        let paths: BTreeMap<_, _> = self.paths.iter().copied().collect();
+        let paths: BTreeMap<_, _> = self.survey.paths.iter().copied().collect();
         let value = json!({
             "build": BUILD,
             "design": prepared.configuration.design,

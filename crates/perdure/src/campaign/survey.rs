@@ -5,6 +5,7 @@
 use perdure_designs::Design;
 use perdure_hardware::time::Cycles;
 
+use super::cutter::Watched;
 use crate::error::Error;
 use crate::lives::Uncut;
 use crate::machine::{Machine, Pause};
@@ -28,6 +29,8 @@ pub struct Survey {
     pub(super) state_hash: String,
     pub(super) samples: Vec<Sample>,
     pub(super) events: Vec<Cycles>,
+    /// Corner paths of the design's, and how often they were taken.
+    pub(super) paths: Vec<(&'static str, u64)>,
     /// What the run has read of the host.
     pub named: reads::Named,
 }
@@ -37,7 +40,6 @@ pub(crate) fn survey<D: Design>(
     prepared: &Prepared,
     bug: Option<&'static str>,
     schedule: Schedule,
-    at: Option<Cycles>,
     observer: &dyn Observer,
 ) -> Result<Survey, Error> {
     let mut machine = Machine::<D>::boot(
@@ -48,12 +50,11 @@ pub(crate) fn survey<D: Design>(
     )?;
     machine.hardware.enforce_contract();
     let mut samples = Vec::new();
-    let wants_events =
-        matches!(schedule, Schedule::EveryEvent | Schedule::NearEvents) && at.is_none();
+    let wants_events = matches!(schedule, Schedule::EveryEvent | Schedule::NearEvents);
     if wants_events {
         machine.hardware.memory.persistence_times = Some(Vec::new());
     }
-    if schedule == Schedule::Stratified && at.is_none() {
+    if schedule == Schedule::Stratified {
         let mut interval = 1000;
         let mut next = interval;
         machine.phase_changes = Some(Vec::new());
@@ -78,7 +79,7 @@ pub(crate) fn survey<D: Design>(
                     }
                     next += interval;
                     if observer.interrupted() {
-                        return Err(Error::Request("interrupted during the survey".into()));
+                        return Err(interrupted());
                     }
                 }
             }
@@ -91,20 +92,45 @@ pub(crate) fn survey<D: Design>(
         );
         samples.sort_by_key(|sample| sample.time);
     } else {
-        let progress = |machine: &Machine<D>| {
-            observer.progress(
-                machine.retired(),
-                0,
-                "instructions",
-                "survey: the uncut run",
-            );
-        };
-        if run_on(&mut machine, Cycles::MAX - 1, observer, |_, _| {}, progress)?.is_none() {
-            return Err(Error::Request(
-                "interrupted during the survey; nothing was cut yet".into(),
-            ));
-        }
+        run_to_end(&mut machine, observer)?;
     }
+    Ok(found(machine, samples))
+}
+
+/// Brings a machine that is watched to a cycle, and finds out from a copy of it how the run that nobody
+/// cuts goes on from there.
+pub(super) fn survey_around<D: Design>(
+    watched: &mut Watched<D>,
+    at: Cycles,
+    observer: &dyn Observer,
+) -> Result<Survey, Error> {
+    let progress = |machine: &Machine<D>| say(machine, observer);
+    if !watched.go_to(at, observer, progress)? {
+        return Err(interrupted());
+    }
+    let mut machine = watched.machine.clone();
+    machine.forget_onlookers();
+    run_to_end(&mut machine, observer)?;
+    Ok(found(machine, Vec::new()))
+}
+
+fn run_to_end<D: Design>(machine: &mut Machine<D>, observer: &dyn Observer) -> Result<(), Error> {
+    let progress = |machine: &Machine<D>| say(machine, observer);
+    let end = run_on(machine, Cycles::MAX - 1, observer, |_, _| {}, progress)?;
+    end.map(|_| ()).ok_or_else(interrupted)
+}
+
+fn say<D: Design>(machine: &Machine<D>, observer: &dyn Observer) {
+    let done = machine.retired();
+    observer.progress(done, 0, "instructions", "survey: the uncut run");
+}
+
+fn interrupted() -> Error {
+    Error::Request("interrupted during the survey; nothing was cut yet".into())
+}
+
+/// What a machine that has come to its end shows.
+fn found<D: Design>(mut machine: Machine<D>, samples: Vec<Sample>) -> Survey {
     let mut events = machine
         .hardware
         .memory
@@ -115,15 +141,16 @@ pub(crate) fn survey<D: Design>(
     events.dedup();
     let end = machine.time().max(machine.hardware.memory.quiet_at());
     events.retain(|&time| time > 0 && time <= end);
-    Ok(Survey {
+    Survey {
         named: reads::Named::of(&machine.kernel().host_view()),
         state_hash: state_hash(&machine),
         uncut: Uncut {
             end,
             status: machine.ended().map(|ended| ended.report.status),
-            outside: machine.outside,
+            outside: machine.outside.clone(),
         },
         samples,
         events,
-    })
+        paths: machine.paths(),
+    }
 }

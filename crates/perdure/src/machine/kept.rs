@@ -58,6 +58,14 @@ impl<D: Design> Machine<D> {
         }
     }
 
+    /// From now on, keeps nothing for anybody, the digest of memory and the trace included.
+    pub fn forget_onlookers(&mut self) {
+        self.hardware.memory.arena.take_digest();
+        self.hardware.trace = None;
+        self.notes = None;
+        self.outside.receipts = None;
+    }
+
     /// From now on, remembers where harts are when they leave their epochs; the state is that of the
     /// end of `epoch`.
     pub fn keep_progress(&mut self, epoch: u64) {

@@ -67,6 +67,7 @@ struct Turn {
     limit: Cycles,
 }
 
+#[derive(Clone)]
 pub(crate) struct HartState {
     pub(crate) context: HartContext,
     blocks: fast::BlockCache<FetchHint>,
@@ -115,7 +116,8 @@ pub struct Ended {
     epoch: u64,
 }
 
-/// The machine under one design.
+/// The machine under one design. A copy goes on as the one that it was made of would have.
+#[derive(Clone)]
 pub struct Machine<D: Design> {
     configuration: Arc<Configuration>,
     /// The map of its NVM.
