@@ -165,7 +165,7 @@ impl Hardware {
         line: LineNumber,
         write: bool,
     ) -> bool {
-        if self.full_map.is_none() {
+        if self.directories.apart().is_none() {
             return false;
         }
         let (group, version) = (self.group_of(hart), policy.memory_version(line));
@@ -230,7 +230,7 @@ impl Hardware {
             });
         }
         let version = policy.current_version(hart);
-        if self.full_map.is_some() {
+        if self.directories.apart().is_some() {
             let stored = Some((new, version));
             ready = self.depart(policy, group, line, stored, Reason::CacheBlock, ready);
         }

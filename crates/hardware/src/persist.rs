@@ -93,7 +93,7 @@ impl Hardware {
         let port_cycles = self.specification.llc.port_cycles;
         let start = self.take_llc_port(self.llc.set_of(line), now, port_cycles);
         let mut ready = start + self.specification.llc.latency_cycles;
-        if self.full_map.is_some() {
+        if self.directories.apart().is_some() {
             return self.persist_apart(policy, persist, ready);
         }
         let Some(slot) = self.llc.find(line) else {
@@ -116,7 +116,7 @@ impl Hardware {
             let recall = transition(self.directory(slot), Request::Recall, 0);
             ready = self.snoop(policy, slot, recall.snoop, None, ready);
             self.llc.invalidate(slot);
-            self.holders[slot.0 as usize] = 0;
+            self.directories.set_holders(slot, 0);
         }
         ready
     }

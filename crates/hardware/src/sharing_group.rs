@@ -17,10 +17,9 @@
 use std::ops::Range;
 
 use crate::cache::{Cache, Slot, State, Word};
-use crate::coherence::{Directory, Request, Snoop, transition};
-use crate::hierarchy::{Core, Hardware, Older};
+use crate::coherence::Directory;
+use crate::hierarchy::{Core, Older};
 use crate::line::{Line, LineNumber, Version};
-use crate::policy::{Policy, Reason};
 use crate::specification::Specification;
 use crate::time::Cycles;
 
@@ -32,21 +31,9 @@ pub struct SharingGroup {
     /// The harts that share it.
     pub harts: Range<usize>,
     /// By slot of the L2, which harts hold the line. Empty if one hart has the L2 to itself.
-    holders: Vec<Directory>,
+    pub(crate) holders: Vec<Directory>,
     /// When a walk over the tags lets go of the L2's port.
     pub(crate) port_free: Cycles,
-}
-
-/// What a sharing group gave up of a line.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct GivenUp {
-    /// Its newest bytes there, and their version.
-    pub bytes: Line,
-    pub version: Version,
-    /// They were dirty.
-    pub dirty: bool,
-    /// An older dirty version.
-    pub older: Older,
 }
 
 /// The numbers of the bits that are set.
@@ -84,13 +71,13 @@ impl SharingGroup {
     }
 
     #[inline(always)]
-    fn is_shared(&self) -> bool {
+    pub(crate) fn is_shared(&self) -> bool {
         !self.holders.is_empty()
     }
 
     /// The harts whose L1s may hold the line of a slot, one bit each.
     #[inline(always)]
-    fn may_hold(&self, slot: Slot) -> u64 {
+    pub(crate) fn may_hold(&self, slot: Slot) -> u64 {
         match self.holders.get(slot.0 as usize) {
             Some(directory) => directory.holders,
             None => 1 << self.harts.start,
@@ -99,7 +86,7 @@ impl SharingGroup {
 
     /// The only hart that may have the line of a slot Modified in its L1D.
     #[inline(always)]
-    fn may_have_modified(&self, slot: Slot) -> Option<usize> {
+    pub(crate) fn may_have_modified(&self, slot: Slot) -> Option<usize> {
         match self.holders.get(slot.0 as usize) {
             Some(directory) if directory.exclusive => {
                 Some(directory.holders.trailing_zeros() as usize)
@@ -120,7 +107,7 @@ impl SharingGroup {
         }
     }
 
-    fn slot_of(&self, line: LineNumber) -> Slot {
+    pub(crate) fn slot_of(&self, line: LineNumber) -> Slot {
         self.l2
             .find(line)
             .expect("inclusion: a line in an L1 is in its sharing group's L2")
@@ -230,7 +217,7 @@ impl Core {
 
     /// Drops what the L1s hold of a line, the L1D in that slot.
     #[inline(always)]
-    fn drop_line(&mut self, line: LineNumber, in_l1d: Option<Slot>) {
+    pub(crate) fn drop_line(&mut self, line: LineNumber, in_l1d: Option<Slot>) {
         if let Some(slot) = in_l1d {
             self.lookaside.kill(slot);
             self.l1d.invalidate(slot);
@@ -245,250 +232,12 @@ impl Core {
 
     /// Lowers the state of an L1D copy, whose version becomes what `kept` makes of it.
     #[inline(always)]
-    fn lower(&mut self, slot: Slot, to: State, kept: impl Fn(Version) -> Version) {
+    pub(crate) fn lower(&mut self, slot: Slot, to: State, kept: impl Fn(Version) -> Version) {
         let word = self.l1d.word(slot);
         self.lookaside.revoke_write(slot);
         let lowered = word
             .with_state(word.state().min(to))
             .with_version(kept(word.version()));
         self.l1d.set_word(slot, lowered);
-    }
-}
-
-impl Hardware {
-    /// The sharing group of a hart.
-    #[inline(always)]
-    pub fn group_of(&self, hart: usize) -> usize {
-        self.cores[hart].group
-    }
-
-    /// A hart's core and its sharing group.
-    #[inline(always)]
-    pub(crate) fn core_and_group(&mut self, hart: usize) -> (&mut Core, &mut SharingGroup) {
-        let core = &mut self.cores[hart];
-        let group = &mut self.groups[core.group];
-        (core, group)
-    }
-
-    /// Asks the other L1s of a hart's sharing group, whose L2 has the line with the right to do what is
-    /// requested. Returns the state that the hart's L1 gets, and when.
-    #[inline(always)]
-    pub(crate) fn ask_siblings<P: Policy + ?Sized>(
-        &mut self,
-        policy: &mut P,
-        hart: usize,
-        line: LineNumber,
-        request: Request,
-        now: Cycles,
-    ) -> (State, Cycles) {
-        if self.groups[self.cores[hart].group].is_shared() {
-            self.ask_shared(policy, hart, line, request, now)
-        } else {
-            (State::Exclusive, now)
-        }
-    }
-
-    #[inline(never)]
-    fn ask_shared<P: Policy + ?Sized>(
-        &mut self,
-        policy: &mut P,
-        hart: usize,
-        line: LineNumber,
-        request: Request,
-        now: Cycles,
-    ) -> (State, Cycles) {
-        let number = self.cores[hart].group;
-        let group = &mut self.groups[number];
-        let slot = group.slot_of(line);
-        let before = group.holders[slot.0 as usize];
-        if request == Request::Fetch && before.holders == 1 << hart {
-            return (State::Shared, now);
-        }
-        let others = before.holders & !(1 << hart);
-        let before = Directory {
-            holders: others,
-            exclusive: before.exclusive && others != 0,
-        };
-        let change = transition(before, request, hart as u32);
-        let owned = group.l2.word(slot).state() > State::Shared;
-        group.holders[slot.0 as usize] = Directory {
-            holders: change.next.holders,
-            exclusive: change.next.exclusive && owned,
-        };
-        let (targets, drops) = match change.snoop {
-            Snoop::None | Snoop::Clean(_) => return (change.grant, now),
-            Snoop::Invalidate(holders) => (holders, true),
-            Snoop::Downgrade(owner) => (1 << owner, false),
-        };
-        let mut ready = now + self.specification.l2.snoop_cycles;
-        for sibling in members(targets) {
-            self.statistics.l2_snoops += 1;
-            let core = &mut self.cores[sibling];
-            let keeps = policy.keeps_versions();
-            let older = core.push_down(&mut self.groups[number], line, keeps);
-            let above = core.l1d.find(line);
-            if drops {
-                core.drop_line(line, above);
-            } else if let Some(above) = above {
-                core.lower(above, State::Shared, |version| version);
-            }
-            ready = self.depart(policy, number, line, older, Reason::StoreEviction, ready);
-        }
-        (change.grant, ready)
-    }
-
-    /// Changes the sharing group's copies of a line to `after` at most (Invalid, Shared, or Exclusive
-    /// and clean), which keep what `kept` makes of the version of their bytes, and hands over what they
-    /// held.
-    pub(crate) fn give_up(
-        &mut self,
-        number: usize,
-        line: LineNumber,
-        after: State,
-        kept: impl Fn(Version) -> Version,
-    ) -> Option<GivenUp> {
-        let group = &mut self.groups[number];
-        let below = group.l2.find(line)?;
-        let word = group.l2.word(below);
-        let mut given = GivenUp {
-            bytes: *group.l2.data(below),
-            version: word.version(),
-            dirty: word.state() == State::Modified,
-            older: None,
-        };
-        for hart in members(group.may_hold(below)) {
-            let core = &mut self.cores[hart];
-            let in_l1d = core.l1d.find(line);
-            if let Some(slot) = in_l1d {
-                let above = core.l1d.word(slot);
-                if above.state() == State::Modified {
-                    if given.dirty && given.version != above.version() {
-                        given.older = Some((given.bytes, given.version));
-                    }
-                    given.bytes = *core.l1d.data(slot);
-                    given.version = above.version();
-                    given.dirty = true;
-                    *group.l2.data_mut(below) = given.bytes;
-                }
-            }
-            if after == State::Invalid {
-                core.drop_line(line, in_l1d);
-            } else if let Some(slot) = in_l1d {
-                core.lower(slot, after, &kept);
-            }
-        }
-        if after == State::Invalid {
-            group.l2.invalidate(below);
-        } else {
-            let version = kept(given.version);
-            let clean = word.with_state(after).with_version(version);
-            group.l2.set_word(below, clean);
-        }
-        if let Some(directory) = group.holders.get_mut(below.0 as usize) {
-            directory.exclusive &= after > State::Shared;
-            if after == State::Invalid {
-                *directory = Directory::default();
-            }
-        }
-        Some(given)
-    }
-
-    /// The hart of a sharing group that has the line of an L2 slot Modified in its L1D, and where.
-    pub fn modified_above(&self, number: usize, slot: Slot) -> Option<(usize, Slot)> {
-        let group = &self.groups[number];
-        let hart = group.may_have_modified(slot)?;
-        let l1d = &self.cores[hart].l1d;
-        let above = l1d.find(group.l2.word(slot).line())?;
-        (l1d.word(above).state() == State::Modified).then_some((hart, above))
-    }
-
-    /// Gives the L1D copies of the line of an L2 slot another version.
-    pub(crate) fn set_version_above(&mut self, number: usize, slot: Slot, version: Version) {
-        let group = &self.groups[number];
-        let line = group.l2.word(slot).line();
-        for hart in members(group.may_hold(slot)) {
-            let l1d = &mut self.cores[hart].l1d;
-            if let Some(above) = l1d.find(line) {
-                l1d.set_word(above, l1d.word(above).with_version(version));
-            }
-        }
-    }
-
-    /// A sharing group's newest bytes of a line, if they are newer than what is below.
-    pub(crate) fn dirty_in(&self, number: usize, line: LineNumber) -> Option<&Line> {
-        let l2 = &self.groups[number].l2;
-        let slot = l2.find(line)?;
-        if let Some((hart, above)) = self.modified_above(number, slot) {
-            return Some(self.cores[hart].l1d.data(above));
-        }
-        (l2.word(slot).state() == State::Modified).then(|| l2.data(slot))
-    }
-
-    /// Checks what is always true within the sharing groups; for tests.
-    pub(crate) fn audit_groups(&self) -> Result<(), String> {
-        for (number, group) in self.groups.iter().enumerate() {
-            for (slot, word) in group.l2.iter() {
-                self.audit_above(group, slot).map_err(|wrong| {
-                    format!("sharing group {number}, line {:#x}: {wrong}", word.line())
-                })?;
-            }
-        }
-        for (hart, core) in self.cores.iter().enumerate() {
-            for (name, cache) in [("l1d", &core.l1d), ("l1i", &core.l1i)] {
-                let l2 = &self.groups[core.group].l2;
-                if let Some((_, word)) = cache
-                    .iter()
-                    .find(|(_, word)| l2.find(word.line()).is_none())
-                {
-                    let line = word.line();
-                    return Err(format!("hart {hart}: line {line:#x} in {name}, not in l2"));
-                }
-            }
-        }
-        Ok(())
-    }
-
-    fn audit_above(&self, group: &SharingGroup, slot: Slot) -> Result<(), String> {
-        let line = group.l2.word(slot).line();
-        let mut exact = Directory::default();
-        for hart in group.harts.clone() {
-            let core = &self.cores[hart];
-            let above = core.l1d.find(line);
-            if above.is_some() || core.l1i.find(line).is_some() {
-                exact.holders |= 1 << hart;
-            }
-            if group.is_shared() && core.reservation == Some(line) && above.is_none() {
-                return Err(format!("hart {hart} reserves it and has lost it"));
-            }
-            let Some(above) = above else {
-                continue;
-            };
-            let (above_word, below_word) = (core.l1d.word(above), group.l2.word(slot));
-            let (state, below) = (above_word.state(), below_word.state());
-            exact.exclusive |= state > State::Shared;
-            if state > State::Shared && below <= State::Shared {
-                return Err(format!(
-                    "{state:?} in hart {hart}'s l1d over {below:?} in l2"
-                ));
-            }
-            let alike = above_word.version() == below_word.version()
-                && core.l1d.data(above) == group.l2.data(slot);
-            if state != State::Modified && !alike {
-                return Err(format!(
-                    "hart {hart}'s unwritten copy differs from the l2's"
-                ));
-            }
-        }
-        if exact.exclusive && exact.holders.count_ones() != 1 {
-            return Err(format!(
-                "several hold it, one of them exclusively: {exact:?}"
-            ));
-        }
-        match group.holders.get(slot.0 as usize) {
-            Some(directory) if *directory != exact => {
-                Err(format!("directory {directory:?} instead of {exact:?}"))
-            }
-            _ => Ok(()),
-        }
     }
 }

@@ -1,0 +1,84 @@
+//! Where a transaction asks the design: a line comes, a line leaves, a version departs.
+//!
+//! Always true here: every answer is held against the contract, if that is wanted.
+
+use crate::hierarchy::{Hardware, Older};
+use crate::line::{LINE_BYTES, Line, LineNumber};
+use crate::policy::{Cause, Departure, Evicted, Eviction, Policy, Reason};
+use crate::time::Cycles;
+
+impl Hardware {
+    /// Tells the policy of a dirty version that leaves a sharing group, if there is one.
+    #[inline]
+    pub(crate) fn depart<P: Policy + ?Sized>(
+        &mut self,
+        policy: &mut P,
+        group: usize,
+        line: LineNumber,
+        version: Older,
+        reason: Reason,
+        now: Cycles,
+    ) -> Cycles {
+        let Some((bytes, version)) = version else {
+            return now;
+        };
+        *match reason {
+            Reason::Capacity => &mut self.statistics.version_capacity,
+            Reason::StoreEviction => &mut self.statistics.version_store_evictions,
+            Reason::Invalidation => &mut self.statistics.version_invalidations,
+            Reason::Downgrade => &mut self.statistics.version_downgrades,
+            Reason::Walk => &mut self.statistics.version_walks,
+            Reason::CacheBlock => &mut self.statistics.version_cache_blocks,
+        } += 1;
+        let departure = Departure {
+            group,
+            line,
+            bytes,
+            version,
+            reason,
+        };
+        self.asking("depart", now, |hardware| {
+            policy.depart(hardware, &departure, now)
+        })
+    }
+
+    /// A line from outside the caches.
+    #[inline(always)]
+    pub(crate) fn fill<P: Policy + ?Sized>(
+        &mut self,
+        policy: &mut P,
+        line: LineNumber,
+        now: Cycles,
+    ) -> (Line, Cycles) {
+        let shown = self.fills(policy, line);
+        let (bytes, arrived) =
+            self.asking("fill", now, |hardware| policy.fill(hardware, line, now));
+        self.filled(line, shown, &bytes, now);
+        (bytes, arrived)
+    }
+
+    /// A dirty line leaves the caches.
+    #[inline(always)]
+    pub(crate) fn evict<P: Policy + ?Sized>(
+        &mut self,
+        policy: &mut P,
+        eviction: &Eviction,
+        now: Cycles,
+    ) -> Evicted {
+        self.leaves(eviction.line, &eviction.bytes);
+        let evicted = self.asking("evict", now, |hardware| {
+            policy.evict(hardware, eviction, now)
+        });
+        if eviction.cause == Cause::Replacement {
+            self.replaced(policy, eviction.line, &eviction.bytes, now);
+        }
+        evicted
+    }
+
+    /// Reads a line at its home address: bytes and time of arrival.
+    #[inline(always)]
+    pub fn read_memory(&mut self, line: LineNumber, now: Cycles) -> (Line, Cycles) {
+        let arrived = self.memory.read(line, now, &mut self.statistics);
+        (*self.memory.arena.line(line * LINE_BYTES as u64), arrived)
+    }
+}

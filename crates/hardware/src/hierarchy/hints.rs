@@ -1,0 +1,43 @@
+//! Asking the host for what a miss will touch. Simulated misses are host misses: these three took a
+//! fifth off a random one.
+//!
+//! Always true here: nothing changes, and no time passes.
+
+use crate::cache::Slot;
+use crate::hierarchy::Hardware;
+use crate::line::{LINE_BYTES, LineNumber};
+
+impl Hardware {
+    /// What the shared cache knows of a line, and the line in memory, before the L2 has answered.
+    #[inline(always)]
+    pub(super) fn prefetch_miss(&self, line: LineNumber) {
+        self.memory.arena.prefetch(line * LINE_BYTES as u64);
+        self.prefetch_llc(line);
+    }
+
+    /// What the shared cache knows of the line that will leave the L2 to make room.
+    #[inline(always)]
+    pub(super) fn prefetch_departure(&self, hart: usize, line: LineNumber) {
+        let l2 = &self.groups[self.cores[hart].group].l2;
+        let victim = l2.victim(line);
+        if l2.occupied(victim) {
+            self.prefetch_llc(l2.word(victim).line());
+        }
+    }
+
+    /// The way of the shared cache that will be replaced, and where its bytes will go.
+    #[inline(always)]
+    pub(super) fn prefetch_replacement(&self, slot: Slot) {
+        crate::prefetch(self.llc.data(slot));
+        let word = self.llc.word(slot);
+        if self.llc.occupied(slot) && word.dirty() {
+            self.memory.arena.prefetch(word.line() * LINE_BYTES as u64);
+        }
+    }
+
+    #[inline(always)]
+    pub(super) fn prefetch_llc(&self, line: LineNumber) {
+        self.llc.prefetch(line);
+        self.directories.prefetch(&self.llc, line);
+    }
+}

@@ -1,0 +1,173 @@
+//! The shared cache on a transaction's way: its ports, and what happens in it if it is inclusive and its
+//! tags are the directory. What happens if it is not stands in `apart.rs`.
+//!
+//! Always true here: whatever leaves an inclusive shared cache has left every private one, and its bytes
+//! are the newest by then.
+
+use crate::cache::{Slot, State, Word};
+use crate::coherence::{Directory, Request, Snoop, transition};
+use crate::hierarchy::{Granted, Hardware};
+use crate::line::{Line, LineNumber, Version};
+use crate::policy::{Cause, Eviction, Policy, Transfer};
+use crate::sharing_group::members;
+use crate::time::Cycles;
+
+impl Hardware {
+    /// Takes the port of the slice that holds a set; returns when it was free.
+    pub fn take_llc_port(&mut self, set: usize, now: Cycles, cycles: Cycles) -> Cycles {
+        let slice = set * self.ports.len() / self.llc.sets();
+        let start = now.max(self.ports[slice].reserve(now, cycles) - cycles);
+        self.statistics.llc_port_wait_cycles += start - now;
+        start
+    }
+
+    pub(super) fn ask_llc<P: Policy + ?Sized>(
+        &mut self,
+        policy: &mut P,
+        hart: usize,
+        line: LineNumber,
+        request: Request,
+        now: Cycles,
+    ) -> Granted {
+        self.statistics.llc_accesses += 1;
+        let port_cycles = self.specification.llc.port_cycles;
+        let start = self.take_llc_port(self.llc.set_of(line), now, port_cycles);
+        let mut ready = start + self.specification.llc.latency_cycles;
+        if self.directories.apart().is_some() {
+            return self.ask_apart(policy, hart, line, request, ready);
+        }
+        let slot = if let Some(slot) = self.llc.find(line) {
+            slot
+        } else {
+            let (slot, arrived) = self.fill_llc(policy, line, ready);
+            ready = arrived;
+            slot
+        };
+        self.llc.touch(slot);
+        let group = self.cores[hart].group;
+        let change = transition(self.directory(slot), request, group as u32);
+        ready = self.snoop(policy, slot, change.snoop, Some(group), ready);
+        self.set_directory(slot, change.next);
+        Granted {
+            bytes: *self.llc.data(slot),
+            state: change.grant,
+            version: self.llc.word(slot).version(),
+            ready,
+        }
+    }
+
+    pub(super) fn fill_llc<P: Policy + ?Sized>(
+        &mut self,
+        policy: &mut P,
+        line: LineNumber,
+        now: Cycles,
+    ) -> (Slot, Cycles) {
+        self.statistics.llc_misses += 1;
+        let slot = self.llc.victim(line);
+        self.prefetch_replacement(slot);
+        // The read goes out first; the victim leaves through a buffer behind it.
+        let (bytes, arrived) = self.fill(policy, line, now);
+        let mut ready = arrived;
+        if self.llc.occupied(slot) {
+            ready = ready.max(self.evict_llc(policy, slot, now));
+        }
+        self.llc
+            .set_word(slot, Word::new(line, State::Shared, false, Version::NONE));
+        *self.llc.data_mut(slot) = bytes;
+        self.directories.set_holders(slot, 0);
+        (slot, ready)
+    }
+
+    pub(super) fn evict_llc<P: Policy + ?Sized>(
+        &mut self,
+        policy: &mut P,
+        slot: Slot,
+        now: Cycles,
+    ) -> Cycles {
+        let recall = transition(self.directory(slot), Request::Recall, 0);
+        let now = self.snoop(policy, slot, recall.snoop, None, now);
+        let word = self.llc.word(slot);
+        let mut free = now;
+        if word.dirty() {
+            self.statistics.llc_write_backs += 1;
+            let eviction = Eviction {
+                line: word.line(),
+                bytes: *self.llc.data(slot),
+                version: word.version(),
+                cause: Cause::Replacement,
+            };
+            free = self.evict(policy, &eviction, now).accepted;
+        }
+        self.llc.invalidate(slot);
+        self.directories.set_holders(slot, 0);
+        free
+    }
+
+    pub(crate) fn directory(&self, slot: Slot) -> Directory {
+        Directory {
+            holders: self.directories.holders(slot),
+            exclusive: self.llc.word(slot).state() == State::Exclusive,
+        }
+    }
+
+    pub(super) fn set_directory(&mut self, slot: Slot, directory: Directory) {
+        self.directories.set_holders(slot, directory.holders);
+        let state = if directory.exclusive {
+            State::Exclusive
+        } else {
+            State::Shared
+        };
+        self.llc
+            .set_word(slot, self.llc.word(slot).with_state(state));
+    }
+
+    /// Carries a snoop out: private copies change state, the newest bytes come to the shared cache.
+    pub(crate) fn snoop<P: Policy + ?Sized>(
+        &mut self,
+        policy: &mut P,
+        slot: Slot,
+        snoop: Snoop,
+        requester: Option<usize>,
+        now: Cycles,
+    ) -> Cycles {
+        let (targets, after) = match snoop {
+            Snoop::None => return now,
+            Snoop::Invalidate(holders) => (holders, State::Invalid),
+            Snoop::Downgrade(owner) => (1 << owner, State::Shared),
+            Snoop::Clean(owner) => (1 << owner, State::Exclusive),
+        };
+        let mut ready = now + self.specification.llc.snoop_cycles;
+        let line = self.llc.word(slot).line();
+        for group in members(targets) {
+            self.statistics.snoops += 1;
+            if let Some((bytes, version)) = self.surrender(group, line, after) {
+                *self.llc.data_mut(slot) = bytes;
+                let word = self.llc.word(slot).with_dirty(true).with_version(version);
+                self.llc.set_word(slot, word);
+                let transfer = Transfer {
+                    from: group,
+                    to: requester,
+                    line,
+                    version,
+                };
+                ready = self.asking("transfer", ready, |hardware| {
+                    policy.transfer(hardware, &transfer, ready)
+                });
+            }
+        }
+        ready
+    }
+
+    /// What a sharing group had newer than the shared cache: changes its copies to `after` (Invalid,
+    /// Shared, or Exclusive and clean) and hands over bytes and version if they were modified there.
+    #[inline(always)]
+    pub(super) fn surrender(
+        &mut self,
+        group: usize,
+        line: LineNumber,
+        after: State,
+    ) -> Option<(Line, Version)> {
+        let given = self.give_up(group, line, after, |_| Version::NONE)?;
+        given.dirty.then_some((given.bytes, given.version))
+    }
+}

@@ -1,0 +1,84 @@
+//! What designs say of versions and mappings, and what the caches then forget.
+//!
+//! Always true here: after a change, no access hits that would not have been let hit since.
+
+use crate::cache::{Slot, State};
+use crate::hierarchy::Hardware;
+use crate::line::{LineNumber, Version};
+
+impl Hardware {
+    /// Sets the version tag of a line in the shared cache, which holds it by inclusion whenever a
+    /// sharing group does.
+    pub fn set_llc_version(&mut self, line: LineNumber, version: Version) {
+        if let Some(slot) = self.llc.find(line) {
+            self.llc
+                .set_word(slot, self.llc.word(slot).with_version(version));
+        }
+    }
+
+    /// Empties a hart's instruction cache: later fetches see what stores left in the L2.
+    pub fn flush_l1i(&mut self, hart: usize) {
+        let (core, group) = self.core_and_group(hart);
+        for slot in 0..core.l1i.sets() * core.l1i.ways() {
+            core.evict_l1i(group, Slot(slot as u32));
+        }
+    }
+
+    /// Mappings changed: no access may hit without being translated again.
+    pub fn kill_lookasides(&mut self) {
+        for core in &mut self.cores {
+            core.lookaside.kill_all();
+        }
+    }
+
+    /// The current version of every hart changed: the next store to any line must ask.
+    pub fn version_changed(&mut self) {
+        self.generation = self.generation.wrapping_add(1);
+        for core in &mut self.cores {
+            core.lookaside.revoke_all_writes();
+        }
+    }
+
+    /// The current version of one hart changed.
+    pub fn version_changed_of(&mut self, hart: usize) {
+        self.generation = self.generation.wrapping_add(1);
+        self.cores[hart].lookaside.revoke_all_writes();
+    }
+
+    /// The current version changed of the harts of one sharing group.
+    pub fn version_changed_in(&mut self, group: usize) {
+        self.generation = self.generation.wrapping_add(1);
+        for core in &mut self.cores[self.groups[group].harts.clone()] {
+            core.lookaside.revoke_all_writes();
+        }
+    }
+
+    /// Shows every cached copy's word and lets the caller change its version: for designs that
+    /// recycle version numbers.
+    pub fn retag(&mut self, mut retagged: impl FnMut(Version) -> Version) {
+        let l1ds = self.cores.iter_mut().map(|core| &mut core.l1d);
+        let l2s = self.groups.iter_mut().map(|group| &mut group.l2);
+        for cache in l1ds.chain(l2s).chain([&mut self.llc]) {
+            for slot in 0..cache.sets() * cache.ways() {
+                let slot = Slot(slot as u32);
+                if cache.occupied(slot) {
+                    let word = cache.word(slot);
+                    cache.set_word(slot, word.with_version(retagged(word.version())));
+                }
+            }
+        }
+    }
+
+    /// The versions of all dirty lines in a sharing group's private caches, with their lines.
+    pub fn dirty_versions(&self, group: usize) -> impl Iterator<Item = (LineNumber, Version)> + '_ {
+        let group = &self.groups[group];
+        let l1ds = self.cores[group.harts.clone()].iter();
+        let caches = l1ds.map(|core| &core.l1d).chain([&group.l2]);
+        caches.flat_map(|cache| {
+            cache
+                .iter()
+                .filter(|(_, word)| word.state() == State::Modified)
+                .map(|(_, word)| (word.line(), word.version()))
+        })
+    }
+}
