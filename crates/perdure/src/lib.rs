@@ -21,6 +21,7 @@ mod elf;
 pub mod error;
 pub mod exerciser;
 pub mod hunt;
+mod kernel_ports;
 pub mod lives;
 pub mod losing;
 pub mod losses;

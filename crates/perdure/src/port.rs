@@ -1,5 +1,5 @@
-//! How a hart, and the kernel on its behalf, reach the hardware: [`perdure_riscv::Memory`] and
-//! [`perdure_linux::Machine`] over the hierarchy.
+//! How a hart reaches the hardware: [`perdure_riscv::Memory`] over the hierarchy. The kernel's doors
+//! stand in `kernel_ports.rs`.
 //!
 //! The hit path of loads and stores is one compare against the lookaside (see
 //! `perdure_hardware::lookaside`). Everything else goes through the slow path, which is also all
@@ -9,14 +9,12 @@
 //! The design is reached through `dyn Policy`: hits never ask it, a miss costs hundreds of times what
 //! a call through a table does, and the engines are compiled once and not once for each design.
 
-use std::ops::Range;
-
 use perdure_hardware::cache::Slot;
 use perdure_hardware::core_timing::AccessKind;
 use perdure_hardware::hierarchy::{Core, Hardware};
-use perdure_hardware::line::{LINE_BYTES, Line, LineNumber, line_of};
+use perdure_hardware::line::{LINE_BYTES, LineNumber, line_of};
 use perdure_hardware::lookaside::{Entry, index_of};
-use perdure_hardware::policy::{Policy, PolicyFailure};
+use perdure_hardware::policy::Policy;
 use perdure_hardware::time::Cycles;
 use perdure_linux::{Kernel, SpaceId};
 use perdure_riscv::{Access, Amo, CacheBlock, Fault, FetchedLine, Memory, Scalar};
@@ -25,7 +23,7 @@ use crate::primitives;
 use crate::watch::{HINT, Watch};
 
 const PAGE_BYTES: u64 = 4096;
-const OFFSET_MASK: u64 = LINE_BYTES as u64 - 1;
+pub(crate) const OFFSET_MASK: u64 = LINE_BYTES as u64 - 1;
 
 /// Where a fetched line sits: L1I slot, and the physical line it must still hold.
 #[derive(Clone, Copy, Debug, Default)]
@@ -496,219 +494,5 @@ impl<const SHORTCUTS: bool> Memory for Port<'_, SHORTCUTS> {
 
     fn time(&self, retired: u64) -> u64 {
         self.clock.nanoseconds(retired)
-    }
-}
-
-/// The kernel's door to the machine while it runs on behalf of one hart.
-pub struct KernelPort<'m> {
-    /// The hardware.
-    pub hardware: &'m mut Hardware,
-    /// The design.
-    pub design: &'m mut dyn Policy,
-    /// The hart, and how much it has retired.
-    pub hart: usize,
-    /// Retired instructions of that hart.
-    pub retired: u64,
-    /// The virtual clock.
-    pub clock: VirtualClock,
-    /// What each of the other harts has retired.
-    pub others: &'m dyn Fn(usize) -> u64,
-    /// What the kernel did to mappings.
-    pub changed: &'m mut Changed,
-}
-
-/// What the kernel did to mappings.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Changed {
-    /// Decoded code must be dropped.
-    pub code: bool,
-    /// Some address is translated otherwise.
-    pub mappings: bool,
-}
-
-impl KernelPort<'_> {
-    fn now(&self) -> Cycles {
-        self.hardware.cores[self.hart].timing.now(self.retired)
-    }
-
-    /// One cycle for every eight bytes that the kernel copies.
-    fn charge_copy(&mut self, bytes: usize) {
-        let cycles = bytes.div_ceil(8) as u64;
-        self.hardware.cores[self.hart].timing.stand_still(cycles);
-    }
-
-    /// The kernel runs in the newest epoch of all, so no line can be ahead of it.
-    fn hold_to_epoch(&mut self, line: LineNumber) {
-        if self.hardware.cores[self.hart].ahead.take().is_some() {
-            let problem = format!("line {line:#x} is of a newer epoch than the kernel");
-            self.hardware.failure = Some(PolicyFailure(problem));
-        }
-    }
-
-    /// Writes a piece of one line.
-    fn write_piece(&mut self, physical: u64, bytes: &[u8]) {
-        let (now, line) = (self.now(), line_of(physical));
-        let stored = ((physical & OFFSET_MASK) as usize, bytes);
-        let (_, ready) = (self.hardware).store(self.design, self.hart, line, stored, now);
-        self.hold_to_epoch(line);
-        (self.hardware).accessed(self.hart, AccessKind::Store, now, ready);
-        self.charge_copy(bytes.len());
-    }
-}
-
-/// Cuts a physical range at line boundaries.
-fn pieces(physical: u64, length: usize) -> impl Iterator<Item = (u64, Range<usize>)> {
-    let mut done = 0;
-    std::iter::from_fn(move || {
-        if done == length {
-            return None;
-        }
-        let at = physical + done as u64;
-        let room = LINE_BYTES - (at & OFFSET_MASK) as usize;
-        let piece = done..length.min(done + room);
-        done = piece.end;
-        Some((at, piece))
-    })
-}
-
-impl perdure_linux::Machine for KernelPort<'_> {
-    fn read(&mut self, physical: u64, buffer: &mut [u8]) {
-        for (at, piece) in pieces(physical, buffer.len()) {
-            let now = self.now();
-            let line = line_of(at);
-            let (slot, ready) = self.hardware.load(self.design, self.hart, line, now);
-            self.hold_to_epoch(line);
-            (self.hardware).accessed(self.hart, AccessKind::Load, now, ready);
-            let offset = (at & OFFSET_MASK) as usize;
-            let data = &self.hardware.cores[self.hart].l1d.data(slot).0;
-            buffer[piece.clone()].copy_from_slice(&data[offset..offset + piece.len()]);
-            self.charge_copy(piece.len());
-        }
-    }
-
-    fn write(&mut self, physical: u64, bytes: &[u8]) {
-        for (at, piece) in pieces(physical, bytes.len()) {
-            self.write_piece(at, &bytes[piece]);
-        }
-    }
-
-    fn zero_frame(&mut self, physical: u64) {
-        for (at, _) in pieces(physical, PAGE_BYTES as usize) {
-            self.write_piece(at, &Line::ZERO.0);
-        }
-    }
-
-    fn charge(&mut self, cycles: u64) {
-        self.hardware.cores[self.hart].timing.stand_still(cycles);
-        self.hardware.statistics.kernel_cycles += cycles;
-    }
-
-    fn clock_ns(&self) -> u64 {
-        self.clock.nanoseconds(self.retired)
-    }
-
-    fn retired(&self, hart: usize) -> u64 {
-        if hart == self.hart {
-            return self.retired;
-        }
-        (self.others)(hart)
-    }
-
-    fn duration_ns(&self, instructions: u64) -> u64 {
-        self.clock.duration_ns(instructions)
-    }
-
-    fn mappings_changed(&mut self, _space: SpaceId, _pages: Range<u64>, executable: bool) {
-        self.hardware.kill_lookasides();
-        self.changed.mappings = true;
-        self.changed.code |= executable;
-    }
-
-    fn code_written(&mut self) {
-        for hart in 0..self.hardware.cores.len() {
-            self.hardware.flush_l1i(hart);
-        }
-    }
-}
-
-/// The kernel's door before the machine starts: straight into NVM, durable and free.
-pub struct BootPort<'m>(pub &'m mut Hardware);
-
-impl perdure_linux::Machine for BootPort<'_> {
-    fn read(&mut self, physical: u64, buffer: &mut [u8]) {
-        buffer.copy_from_slice(self.0.memory.arena.slice(physical, buffer.len()));
-    }
-
-    fn write(&mut self, physical: u64, bytes: &[u8]) {
-        self.0.memory.arena.write(physical, bytes);
-    }
-
-    fn zero_frame(&mut self, physical: u64) {
-        self.0
-            .memory
-            .arena
-            .write(physical, &[0; PAGE_BYTES as usize]);
-    }
-
-    fn charge(&mut self, _cycles: u64) {}
-
-    fn clock_ns(&self) -> u64 {
-        0
-    }
-
-    fn retired(&self, _hart: usize) -> u64 {
-        0
-    }
-
-    fn duration_ns(&self, _instructions: u64) -> u64 {
-        0
-    }
-
-    fn mappings_changed(&mut self, _space: SpaceId, _pages: Range<u64>, _executable: bool) {}
-
-    fn code_written(&mut self) {}
-}
-
-/// How output devices read memory: coherently, and without a cost that we model.
-pub struct DevicePort<'m>(pub &'m mut Hardware, pub &'m dyn Policy);
-
-impl perdure_linux::Machine for DevicePort<'_> {
-    fn read(&mut self, physical: u64, buffer: &mut [u8]) {
-        for (at, piece) in pieces(physical, buffer.len()) {
-            let offset = (at & OFFSET_MASK) as usize;
-            let line = self.0.peek(self.1, line_of(at));
-            buffer[piece.clone()].copy_from_slice(&line.0[offset..offset + piece.len()]);
-        }
-    }
-
-    fn write(&mut self, _physical: u64, _bytes: &[u8]) {
-        unreachable!("releasing files only reads");
-    }
-
-    fn zero_frame(&mut self, _physical: u64) {
-        unreachable!("releasing files only reads");
-    }
-
-    fn charge(&mut self, _cycles: u64) {}
-
-    fn clock_ns(&self) -> u64 {
-        0
-    }
-
-    fn retired(&self, _hart: usize) -> u64 {
-        0
-    }
-
-    fn duration_ns(&self, _instructions: u64) -> u64 {
-        0
-    }
-
-    fn mappings_changed(&mut self, _space: SpaceId, _pages: Range<u64>, _executable: bool) {
-        // Released pages become read-only again, so that the next store is seen.
-        self.0.kill_lookasides();
-    }
-
-    fn code_written(&mut self) {
-        unreachable!("releasing files only reads");
     }
 }

@@ -9,7 +9,8 @@
 //! *Multi-snapshot NVM Mapping* (§V, [`mnm`]) keeps what arrives there.
 //!
 //! Where to find what: epoch numbers as tags and their recycling, `numbers.rs` (§IV-D); OIDs in DRAM,
-//! `oids.rs` (§IV-A4); tag walkers and the recoverable epoch, `walker.rs` (§IV-C, §V-B).
+//! `oids.rs` (§IV-A4); tag walkers and the recoverable epoch, `walker.rs` (§IV-C, §V-B); the version
+//! access protocol itself, which is no design's own, in the substrate's `apart.rs` (§IV-A).
 //!
 //! Always true:
 //! - A sharing group never holds a line whose version is newer than its epoch.

@@ -7,6 +7,7 @@
 //! of caches (`model.rs`): every byte, every version, every dirty bit, every hook called when it
 //! must be and never otherwise, every counter. A failure prints the seed that repeats it.
 
+mod compare;
 mod model;
 #[path = "../support/mod.rs"]
 mod support;

@@ -12,8 +12,8 @@ use perdure_riscv::Exit;
 use super::{Ended, Machine};
 use crate::context::SavedAt;
 use crate::error::Error;
+use crate::kernel_ports::{Changed, KernelPort};
 use crate::mistakes::Mistake;
-use crate::port::{Changed, KernelPort};
 
 impl<D: Design> Machine<D> {
     /// Calls the kernel on behalf of a hart, then does what any kernel entry can make necessary.

@@ -12,8 +12,8 @@ use perdure_linux::Machine as _;
 use super::Machine;
 use crate::context::MachineRecord;
 use crate::error::Error;
+use crate::kernel_ports::{Changed, KernelPort};
 use crate::mistakes::Mistake;
-use crate::port::{Changed, KernelPort};
 
 /// Events with this bit are the machine's, the others the design's.
 const MACHINE_EVENT: u32 = 1 << 31;

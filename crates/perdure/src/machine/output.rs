@@ -10,8 +10,8 @@ use perdure_linux::Release;
 
 use super::{Machine, Noted};
 use crate::error::Error;
+use crate::kernel_ports::DevicePort;
 use crate::mistakes::Mistake;
-use crate::port::DevicePort;
 
 impl<D: Design> Machine<D> {
     /// What was written so far is of `epoch`, and stays so until the end of `last`.

@@ -19,10 +19,10 @@ use super::{Ended, Engine, EpochEnd, Machine};
 use crate::configuration::Configuration;
 use crate::context::{Found, MachineRecord, SAVED_BYTES, Saved, SavedAt, restore};
 use crate::error::Error;
+use crate::kernel_ports::DevicePort;
 use crate::losses::{self, Lost};
 use crate::mistakes::Mistake;
 use crate::outside::Outside;
-use crate::port::DevicePort;
 
 /// What a machine that goes on in another's place goes on with.
 pub struct Resumption {
