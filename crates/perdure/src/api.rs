@@ -245,11 +245,6 @@ fn cut_request(request: &Request, observer: &dyn Observer) -> Result<String, Err
     if request.replica {
         keep::check_design("--replica", &request.design)?;
     }
-    if !request.write_through.is_empty() {
-        return Err(Error::Request(
-            "--write-through: a program whose power is cut runs many times over, so the host is read-only to it; leave the option out".into(),
-        ));
-    }
     unused::refuse_for_cuts(request)?;
     let prepared = request.prepare()?;
     prepared.configuration.refuse_timing_only("a power cut")?;

@@ -17,6 +17,11 @@ fn refuse(given: &[(&str, bool)], what: &str, instead: &str) -> Result<(), Error
 
 /// Of a request to cut the power.
 pub fn refuse_for_cuts(request: &Request) -> Result<(), Error> {
+    if !request.write_through.is_empty() {
+        return Err(Error::Request(
+            "--write-through: a program whose power is cut runs many times over, so the host is read-only to it; leave the option out".into(),
+        ));
+    }
     let given = [
         ("--files", request.files.is_some()),
         ("--snapshots", request.snapshots.is_some()),

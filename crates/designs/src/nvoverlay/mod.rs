@@ -1,16 +1,13 @@
-//! NVOverlay (Wang et al., ISCA 2021): frequent snapshots of the whole memory, of which every one
-//! can be read later, without a global epoch and without a log.
+//! NVOverlay (Wang et al., ISCA 2021): frequent snapshots of all memory, without a global epoch or a log.
 //!
-//! Above the memory bus, *Coherent Snapshot Tracking* (§IV, this file and its neighbours): each
-//! sharing group (an L2 with the harts that share it) has its own epoch; lines carry the epoch of their
-//! last store as OID, in the caches and in DRAM; a sharing group that gets a line from a newer epoch
-//! advances to that one, so that the epochs are a Lamport clock; a dirty version of an older epoch never
-//! changes, and goes to the OMC when it leaves the sharing group or the tag walker finds it. Below it,
-//! *Multi-snapshot NVM Mapping* (§V, [`mnm`]) keeps what arrives there.
+//! Above the memory bus, *Coherent Snapshot Tracking* (§IV): each sharing group (an L2 with the harts that
+//! share it) has its own epoch; lines carry the epoch of their last store as OID, in the caches and in DRAM;
+//! a sharing group that gets a line from a newer epoch advances to that one: a Lamport clock; a dirty
+//! version of an older epoch never changes, and goes to the OMC when it leaves the sharing group or the tag
+//! walker finds it. Below it, *Multi-snapshot NVM Mapping* (§V, [`mnm`]) keeps what arrives there.
 //!
-//! Where to find what: epoch numbers as tags and their recycling, `numbers.rs` (§IV-D); OIDs in DRAM,
-//! `oids.rs` (§IV-A4); tag walkers and the recoverable epoch, `walker.rs` (§IV-C, §V-B); the version
-//! access protocol itself, which is no design's own, in the substrate's `apart.rs` (§IV-A).
+//! `numbers.rs`: epoch numbers as tags, and their recycling (§IV-D). `oids.rs`: OIDs in DRAM (§IV-A4).
+//! `walker.rs`: tag walkers (§IV-C). The version access protocol is the substrate's, `apart.rs` (§IV-A).
 //!
 //! Always true:
 //! - A sharing group never holds a line whose version is newer than its epoch.

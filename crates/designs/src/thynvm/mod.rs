@@ -8,8 +8,7 @@
 //! | block remapping, page write-back | [`Thynvm::write`] |
 //! | block and page translation table | [`translation::Table`](crate::translation::Table) |
 //! | overlapped checkpoint | [`checkpoint`] |
-//! | migration by store counters | [`home`] |
-//! | entries freed when their data is at home | [`home`] |
+//! | migration by store counters; entries freed when their data is at home | [`home`] |
 //! | recovery | [`recovery`] |
 //!
 //! Always true here:
