@@ -8,6 +8,7 @@
 )]
 
 pub mod bytes;
+pub mod copies;
 pub mod design;
 pub mod frm;
 pub mod hardware_shadow;

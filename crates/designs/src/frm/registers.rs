@@ -17,7 +17,9 @@ use perdure_hardware::time::Cycles;
 
 use super::log::Log;
 use crate::bytes::{Writer, sealed, unsealed};
-use crate::layout::{BootRecord, Layout, METADATA};
+use crate::copies;
+pub use crate::copies::COPIES;
+use crate::layout::{BootRecord, Layout};
 use crate::rows;
 use crate::surviving::{Corruption, Surviving};
 
@@ -25,9 +27,6 @@ const MAGIC: u64 = u64::from_le_bytes(*b"FRMCOMIT");
 
 /// Bytes of a record.
 pub const RECORD_BYTES: usize = 128;
-
-/// Where the copies lie: in different rows, banks and pages.
-pub const COPIES: [u64; 2] = [METADATA.start, METADATA.start + 0x1000];
 
 /// The commit record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,14 +56,13 @@ impl Commit {
 
     /// The newest whole copy.
     pub fn read(image: &Surviving) -> Result<Self, Corruption> {
-        COPIES
-            .into_iter()
-            .filter_map(|address| Self::decode(image.read(address, RECORD_BYTES).ok()?))
-            .max_by_key(|commit| commit.generation)
-            .ok_or(Corruption {
-                what: "FRM's commit record: both copies are damaged",
-                address: COPIES[0],
-            })
+        copies::newest(
+            image,
+            RECORD_BYTES,
+            Self::decode,
+            |commit| commit.generation,
+            "FRM's commit record: both copies are damaged",
+        )
     }
 
     /// Sends one copy on its way; returns when it is durable.
@@ -89,14 +87,10 @@ pub fn begin(layout: &Layout, hardware: &mut Hardware, log: &Log, window: u64, e
         arena.write(address, &bytes);
     }
     // After a recovery the record says where generations go on; at first boot there is none.
-    let generation = COPIES
-        .iter()
-        .filter_map(|&copy| Commit::decode(arena.slice(copy, RECORD_BYTES)))
+    let generation = copies::kept(arena, RECORD_BYTES, Commit::decode)
         .map(|commit| commit.generation)
         .max()
         .unwrap_or(0);
-    for copy in COPIES {
-        arena.write(copy, &Commit { generation, epoch }.encode());
-    }
+    copies::put(arena, &Commit { generation, epoch }.encode());
     generation
 }

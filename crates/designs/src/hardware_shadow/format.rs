@@ -25,7 +25,9 @@ use std::ops::Range;
 use perdure_hardware::line::{LINE_BYTES, LineNumber};
 
 use crate::bytes::{Writer, checksum, sealed, unsealed};
-use crate::layout::{Layout, METADATA};
+use crate::copies;
+pub use crate::copies::COPIES;
+use crate::layout::Layout;
 use crate::surviving::{Corruption, Surviving};
 
 /// Words of a node.
@@ -41,9 +43,6 @@ const MAGIC: u64 = u64::from_le_bytes(*b"SHADOWMP");
 
 /// Bytes of a record: no more than the smallest row.
 pub const RECORD_BYTES: usize = 64;
-
-/// Where the copies of the record lie: in different rows, banks and pages.
-pub const COPIES: [u64; 2] = [METADATA.start, METADATA.start + 0x1000];
 
 /// Where a version of a line is: 0 at home, else in that slot of its group.
 pub type Place = u8;
@@ -311,14 +310,13 @@ impl Record {
 
     /// The newest whole copy. `torn_too` is a planted bug.
     pub fn read(image: &Surviving, torn_too: bool) -> Result<Self, Corruption> {
-        COPIES
-            .into_iter()
-            .filter_map(|copy| Self::decode(image.read(copy, RECORD_BYTES).ok()?, torn_too))
-            .max_by_key(|record| record.number)
-            .ok_or(Corruption {
-                what: "the commit record of the mapping table: both copies are damaged",
-                address: COPIES[0],
-            })
+        copies::newest(
+            image,
+            RECORD_BYTES,
+            |bytes| Self::decode(bytes, torn_too),
+            |record| record.number,
+            "the commit record of the mapping table: both copies are damaged",
+        )
     }
 }
 

@@ -21,6 +21,7 @@ use super::bugs::Flaws;
 use super::format::{
     COPIES, HOME, LEVELS, Map, Mapping, NODE_WORDS, Place, RECORD_BYTES, Record, check_of,
 };
+use crate::copies;
 use crate::layout::{BootRecord, Layout};
 
 /// What is known of a line.
@@ -115,9 +116,7 @@ impl Table {
             arena.write(start, &vec![0; (end - start) as usize]);
         }
         // After a recovery, numbers go on; at first boot there is no record.
-        let last = COPIES
-            .iter()
-            .filter_map(|&copy| Record::decode(arena.slice(copy, RECORD_BYTES), false))
+        let last = copies::kept(arena, RECORD_BYTES, |bytes| Record::decode(bytes, false))
             .map(|record| record.number)
             .max();
         let record = Record {
@@ -129,9 +128,7 @@ impl Table {
         for (address, bytes) in boot.encode() {
             arena.write(address, &bytes);
         }
-        for copy in COPIES {
-            arena.write(copy, &record.encode());
-        }
+        copies::put(arena, &record.encode());
         let lines = layout.frames.end / LINE_BYTES as u64;
         Self {
             flaws,

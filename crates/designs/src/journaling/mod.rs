@@ -39,7 +39,8 @@ use self::bugs::Flaws;
 use self::commit::{EVENT_COMMITTED, EVENT_HOME, EVENT_JOURNALED, EVENT_RETIRED, Stage};
 use self::counters::Counters;
 use self::journal::{Builder, Kind, LEAST_ROW_BYTES, Map};
-use self::registers::{COPIES, RECORD_BYTES, Record};
+use self::registers::{RECORD_BYTES, Record};
+use crate::copies;
 use crate::design::{
     Design, END_EPOCH, ImpossibleParameter, PlantedBug, Promise, Recovered, Urgency,
 };
@@ -340,9 +341,7 @@ impl Design for Journaling {
         };
         let arena = &mut hardware.memory.arena;
         // After a recovery, numbers go on; at first boot there are no registers.
-        let last = COPIES
-            .iter()
-            .filter_map(|&copy| Record::decode(arena.slice(copy, RECORD_BYTES), false))
+        let last = copies::kept(arena, RECORD_BYTES, |bytes| Record::decode(bytes, false))
             .map(|record| record.number)
             .max();
         let record = Record {
@@ -353,9 +352,7 @@ impl Design for Journaling {
         for (address, bytes) in boot.encode() {
             arena.write(address, &bytes);
         }
-        for copy in COPIES {
-            arena.write(copy, &record.encode());
-        }
+        copies::put(arena, &record.encode());
         Ok(Self {
             flaws: Flaws::of(bug),
             executing: epoch + 1,

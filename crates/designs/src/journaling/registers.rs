@@ -7,16 +7,14 @@
 //! never brings an older state back over memory that has moved on.
 
 use crate::bytes::{Writer, sealed, unsealed};
-use crate::layout::METADATA;
+use crate::copies;
+pub use crate::copies::COPIES;
 use crate::surviving::{Corruption, Surviving};
 
 const MAGIC: u64 = u64::from_le_bytes(*b"JOURNREG");
 
 /// Bytes of a record.
 pub const RECORD_BYTES: usize = 128;
-
-/// Where the copies lie: in different rows, banks and pages.
-pub const COPIES: [u64; 2] = [METADATA.start, METADATA.start + 0x1000];
 
 /// The registers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,15 +57,12 @@ impl Record {
 
     /// The newest whole copy. `ignore_checksum` is a planted bug.
     pub fn read(image: &Surviving, ignore_checksum: bool) -> Result<Self, Corruption> {
-        COPIES
-            .into_iter()
-            .filter_map(|address| {
-                Self::decode(image.read(address, RECORD_BYTES).ok()?, ignore_checksum)
-            })
-            .max_by_key(|record| record.number)
-            .ok_or(Corruption {
-                what: "the journal's registers: both copies are damaged",
-                address: COPIES[0],
-            })
+        copies::newest(
+            image,
+            RECORD_BYTES,
+            |bytes| Self::decode(bytes, ignore_checksum),
+            |record| record.number,
+            "the journal's registers: both copies are damaged",
+        )
     }
 }

@@ -56,6 +56,7 @@ use self::level::{Keys, LastLevel, Level};
 use self::log::{Entry, Header, Place, SUPER_BLOCK_BYTES, Space, entries_per_block, slot_address};
 use self::registers::{COPIES, RECORD_BYTES, Record};
 use self::scan::Scan;
+use crate::copies;
 use crate::design::{
     Design, END_EPOCH, ImpossibleParameter, PlantedBug, Promise, Recovered, Urgency,
 };
@@ -611,9 +612,7 @@ impl<L: Level> Design for InCacheLog<L> {
         };
         let arena = &mut hardware.memory.arena;
         // After a recovery the registers say where sequence numbers go on; at first boot there are none.
-        let (record_number, sequence) = COPIES
-            .iter()
-            .filter_map(|&copy| Record::decode(arena.slice(copy, RECORD_BYTES)))
+        let (record_number, sequence) = copies::kept(arena, RECORD_BYTES, Record::decode)
             .map(|record| (record.number, record.durable_below))
             .max()
             .unwrap_or((0, 0));
@@ -655,9 +654,7 @@ impl<L: Level> Design for InCacheLog<L> {
         for (address, bytes) in boot.encode() {
             arena.write(address, &bytes);
         }
-        for copy in COPIES {
-            arena.write(copy, &record.encode());
-        }
+        copies::put(arena, &record.encode());
         picl.counters.log_extents = picl.space.extents;
         Ok(picl)
     }

@@ -13,16 +13,14 @@
 
 use super::log::NO_SLOT;
 use crate::bytes::{Writer, sealed, unsealed};
-use crate::layout::METADATA;
+use crate::copies;
+pub use crate::copies::COPIES;
 use crate::surviving::{Corruption, Surviving};
 
 const MAGIC: u64 = u64::from_le_bytes(*b"PICLREG2");
 
 /// Bytes of a record.
 pub const RECORD_BYTES: usize = 128;
-
-/// Where the copies lie: in different rows, banks and pages.
-pub const COPIES: [u64; 2] = [METADATA.start, METADATA.start + 0x1000];
 
 /// The registers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,13 +70,12 @@ impl Record {
 
     /// The newest whole copy.
     pub fn read(image: &Surviving) -> Result<Self, Corruption> {
-        COPIES
-            .into_iter()
-            .filter_map(|address| Self::decode(image.read(address, RECORD_BYTES).ok()?))
-            .max_by_key(|record| record.number)
-            .ok_or(Corruption {
-                what: "PiCL's registers: both copies are damaged",
-                address: COPIES[0],
-            })
+        copies::newest(
+            image,
+            RECORD_BYTES,
+            Self::decode,
+            |record| record.number,
+            "PiCL's registers: both copies are damaged",
+        )
     }
 }

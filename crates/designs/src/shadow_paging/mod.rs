@@ -42,7 +42,8 @@ use self::bugs::Flaws;
 use self::commit::Stage;
 use self::counters::Counters;
 use self::places::{ENTRIES_MOST, LINES_PER_PAGE, PAGE_BYTES, Places, ROW_BYTES};
-use self::records::{COPIES, RECORD_BYTES, Record};
+use self::records::{RECORD_BYTES, Record};
+use crate::copies;
 use crate::design::{
     Design, END_EPOCH, ImpossibleParameter, PlantedBug, Promise, Recovered, Urgency,
 };
@@ -391,12 +392,12 @@ impl Design for ShadowPaging {
         };
         let arena = &mut hardware.memory.arena;
         // After a recovery, records go on from its number; at first boot there are none.
-        let number = COPIES
-            .iter()
-            .filter_map(|&copy| Record::decode(arena.slice(copy, RECORD_BYTES), Flaws::default()))
-            .map(|record| record.number)
-            .max()
-            .unwrap_or(0);
+        let number = copies::kept(arena, RECORD_BYTES, |bytes| {
+            Record::decode(bytes, Flaws::default())
+        })
+        .map(|record| record.number)
+        .max()
+        .unwrap_or(0);
         let record = Record {
             number: number + 1,
             epoch,
@@ -406,9 +407,7 @@ impl Design for ShadowPaging {
         for (address, bytes) in boot.encode() {
             arena.write(address, &bytes);
         }
-        for copy in COPIES {
-            arena.write(copy, &record.encode());
-        }
+        copies::put(arena, &record.encode());
         let (entries, ways) = (parameters.table_entries, parameters.table_ways);
         Ok(Self {
             flaws: Flaws::of(bug),

@@ -9,7 +9,8 @@
 //!   record of the same number and to no other.
 
 use crate::bytes::{Writer, sealed, unsealed};
-use crate::layout::METADATA;
+use crate::copies;
+pub use crate::copies::COPIES;
 use crate::surviving::{Corruption, Surviving};
 
 use super::bugs::Flaws;
@@ -20,9 +21,6 @@ const TABLE_MAGIC: u64 = u64::from_le_bytes(*b"SHADOWTB");
 
 /// Bytes of a register record.
 pub const RECORD_BYTES: usize = 128;
-
-/// Where the copies lie: in different rows, banks and pages.
-pub const COPIES: [u64; 2] = [METADATA.start, METADATA.start + 0x1000];
 
 /// The registers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,14 +66,13 @@ impl Record {
 
     /// The newest whole copy.
     pub fn read(image: &Surviving, flaws: Flaws) -> Result<Self, Corruption> {
-        COPIES
-            .into_iter()
-            .filter_map(|address| Self::decode(image.read(address, RECORD_BYTES).ok()?, flaws))
-            .max_by_key(|record| record.number)
-            .ok_or(Corruption {
-                what: "shadow paging's registers: both copies are damaged",
-                address: COPIES[0],
-            })
+        copies::newest(
+            image,
+            RECORD_BYTES,
+            |bytes| Self::decode(bytes, flaws),
+            |record| record.number,
+            "shadow paging's registers: both copies are damaged",
+        )
     }
 
     /// The record that says that this one's pages and lines are home.

@@ -28,7 +28,9 @@ use perdure_hardware::line::LINE_BYTES;
 
 use super::version::Place;
 use crate::bytes::{Writer, sealed, unsealed};
-use crate::layout::{BootRecord, METADATA};
+use crate::copies;
+pub use crate::copies::COPIES;
+use crate::layout::BootRecord;
 use crate::surviving::{Corruption, Surviving};
 
 /// Bytes of a page.
@@ -41,9 +43,6 @@ const TABLE_MAGIC: u64 = u64::from_le_bytes(*b"THYNVMTB");
 
 /// Bytes of a record.
 pub const RECORD_BYTES: usize = 128;
-/// Where the copies lie: in different rows, banks and pages.
-pub const COPIES: [u64; 2] = [METADATA.start, METADATA.start + 0x1000];
-
 const TABLE_HEADER_BYTES: u64 = 24;
 const CHECKSUM_BYTES: u64 = 8;
 const LISTED_BYTES: u64 = 8;
@@ -112,14 +111,13 @@ impl Record {
 
     /// The newest whole copy.
     pub fn read(image: &Surviving, ignore_checksum: bool) -> Result<Self, Corruption> {
-        COPIES
-            .into_iter()
-            .filter_map(|copy| Self::decode(image.read(copy, RECORD_BYTES).ok()?, ignore_checksum))
-            .max_by_key(|record| record.number)
-            .ok_or(Corruption {
-                what: "ThyNVM's commit record: both copies are damaged",
-                address: COPIES[0],
-            })
+        copies::newest(
+            image,
+            RECORD_BYTES,
+            |bytes| Self::decode(bytes, ignore_checksum),
+            |record| record.number,
+            "ThyNVM's commit record: both copies are damaged",
+        )
     }
 }
 

@@ -41,10 +41,11 @@ use serde::{Deserialize, Serialize};
 use self::bugs::Flaws;
 use self::checkpoint::Checkpoint;
 use self::counters::Counters;
-use self::format::{COPIES, Kind, PAGE_BYTES, PAGE_LINES, RECORD_BYTES, Record, Regions, Shape};
+use self::format::{Kind, PAGE_BYTES, PAGE_LINES, RECORD_BYTES, Record, Regions, Shape};
 use self::home::Copying;
 use self::overflow::Overflow;
 use self::version::{Place, Places, Versions};
+use crate::copies;
 use crate::design::{
     Design, END_EPOCH, ImpossibleParameter, PlantedBug, Promise, Recovered, Urgency,
 };
@@ -576,9 +577,7 @@ impl Design for Thynvm {
         };
         let arena = &mut hardware.memory.arena;
         // After a recovery the records go on where it left them; at first boot there are none.
-        let number = COPIES
-            .iter()
-            .filter_map(|&copy| Record::decode(arena.slice(copy, RECORD_BYTES), false))
+        let number = copies::kept(arena, RECORD_BYTES, |bytes| Record::decode(bytes, false))
             .map(|record| record.number)
             .max()
             .unwrap_or(0);
@@ -590,9 +589,7 @@ impl Design for Thynvm {
         for (address, bytes) in boot.encode() {
             arena.write(address, &bytes);
         }
-        for copy in COPIES {
-            arena.write(copy, &record.encode());
-        }
+        copies::put(arena, &record.encode());
         Ok(Self {
             flaws: Flaws::of(bug),
             overflow: Overflow::new(

@@ -49,7 +49,7 @@ use std::ops::Range;
 use perdure_hardware::line::{LINE_BYTES, LineNumber};
 
 use crate::bytes::{Writer, checksum, sealed, unsealed};
-use crate::layout::METADATA;
+pub use crate::copies::COPIES;
 use crate::snapshots::Source;
 use crate::surviving::Corruption;
 
@@ -69,9 +69,6 @@ pub const OMCS_MAX: usize = 16;
 pub const WRITERS_MAX: u16 = 0x3ff;
 /// Programs' addresses have fewer bits (§V-C).
 pub const ADDRESS_BITS: u32 = 48;
-
-/// Where the copies of the registers lie: in different rows and pages.
-pub const COPIES: [u64; 2] = [METADATA.start, METADATA.start + 0x1000];
 
 const REGISTER_MAGIC: u64 = u64::from_le_bytes(*b"MNMREGS1");
 const REGISTER_FIELDS: usize = 10;
