@@ -50,16 +50,16 @@ def number(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
 
 
-def table(figure: str, quick: dict[Key, float], full: dict[Key, float]) -> str:
+def table(
+    figure: str, labels: dict[str, str], quick: dict[Key, float], full: dict[Key, float]
+) -> str:
     """One figure: designs across, both scales of a subject under one another."""
     designs = list(dict.fromkeys(key[2] for key in full if key[0] == figure))
     places = list(dict.fromkeys((key[1], *key[3:]) for key in full if key[0] == figure))
     body = []
     for subject, model, axis, part in places:
         name = ", ".join(
-            word
-            for word in (subject, model and f"{model} model", axis and f"{axis:,.0f}", part)
-            if word
+            word for word in (subject, labels.get(model), axis and f"{axis:,.0f}", part) if word
         )
         for scale, known in (("quick", quick), ("full", full)):
             cells = [known.get((figure, subject, design, model, axis, part)) for design in designs]
@@ -78,6 +78,7 @@ def main() -> int:
         figures |= {figure["name"]: figure for figure in one["experiments"]}
     shown = [name for name in figures if any(key[0] == name for key in full)]
     paper = small["paper"]
+    labels = {model["name"]: model["label"] for model in small["models"]}
     text = [
         f"# {paper['title']}: points at full size",
         "",
@@ -93,7 +94,7 @@ def main() -> int:
         figure = figures[name]
         label = f"{figure['metric']['label']}, in {figure['metric']['unit']}"
         text += [f"## {figure['figure']}: {figure['title']}", "", f"{label}.", ""]
-        text += [table(name, quick, full).strip(), ""]
+        text += [table(name, labels, quick, full).strip(), ""]
     data = [
         {
             "experiment": key[0],
