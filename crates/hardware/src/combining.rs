@@ -23,11 +23,11 @@ pub struct Combined {
 }
 
 impl Combined {
-    /// Lays what was stored over a line's bytes.
-    pub fn lay_over(&self, bytes: &mut Line) {
-        for (index, byte) in self.bytes.0.iter().enumerate() {
+    /// Lays what was stored over the bytes of a whole line.
+    pub fn lay_over(&self, bytes: &mut [u8]) {
+        for (index, (byte, stored)) in bytes.iter_mut().zip(&self.bytes.0).enumerate() {
             if self.stored >> index & 1 != 0 {
-                bytes.0[index] = *byte;
+                *byte = *stored;
             }
         }
     }

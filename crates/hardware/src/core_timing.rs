@@ -227,11 +227,11 @@ mod tests {
         let mut timing = core(CoreModel::InOrder);
         timing.persists_until(70);
         timing.persists_until(40);
-        let stores = Fence {
-            stores: true,
-            ..Fence::default()
-        };
-        assert_eq!(timing.fence(stores, 10), 0, "it does not ask for them");
+        assert_eq!(
+            timing.fence(Fence::STORES, 10),
+            0,
+            "it does not ask for them"
+        );
         assert_eq!(timing.fence(Fence::FULL, 10), 60);
         assert_eq!((timing.now(0), timing.fence(Fence::FULL, 70)), (60, 0));
     }
@@ -239,14 +239,10 @@ mod tests {
     #[test]
     fn stores_do_not_stay_behind_what_is_ordered_by_its_line() {
         use AccessKind::{Persist, Store};
-        let stores = Fence {
-            stores: true,
-            ..Fence::default()
-        };
         for (order, done) in [(Order::Line, 100), (Order::Stores, 300)] {
             let mut timing = core(CoreModel::InOrder);
             times(&mut timing, &[(Persist(order), 300), (Store, 100)]);
-            assert_eq!(timing.fence(stores, 0), done, "{order:?}");
+            assert_eq!(timing.fence(Fence::STORES, 0), done, "{order:?}");
             assert_eq!(timing.fence(Fence::FULL, done), 300 - done, "{order:?}");
         }
     }

@@ -14,9 +14,10 @@
 use std::fmt::Debug;
 use std::ops::Range;
 
-use crate::controller::{Path, Request};
+use crate::controller::Path;
 use crate::line::LINE_BYTES;
 use crate::memory::{Accepted, Lost, Memory, Operation, Traffic};
+use crate::physical_map::Place;
 use crate::statistics::Statistics;
 use crate::time::Cycles;
 use crate::waiting::Displaced;
@@ -118,14 +119,10 @@ impl Inside<'_> {
         let rows = module.placement().by_row(place, length as u64);
         let mut done = now;
         for (offset, bytes) in rows.into_iter().flatten() {
-            let at = crate::physical_map::Place {
-                module: self.module,
-                offset,
-            };
-            let way = (Path::Inside, 0);
-            self.memory
-                .count_design_read(self.module, bytes, Traffic::Log, self.statistics);
-            let read = (self.memory).read_row(at, (bytes, bytes), way, now, self.statistics);
+            let module = self.module;
+            let (place, way) = (Place { module, offset }, (Path::Inside, 0));
+            (self.memory).count_design_read(module, bytes, Traffic::Log, self.statistics);
+            let read = (self.memory).read_row(place, (bytes, bytes), way, now, self.statistics);
             done = done.max(read);
         }
         done
@@ -149,12 +146,6 @@ impl Inside<'_> {
         for (offset, length) in rows.into_iter().flatten() {
             let start = address + (offset - place);
             let piece = &bytes[(offset - place) as usize..][..length];
-            let request = Request {
-                address: offset,
-                length,
-                path: Path::Inside,
-                not_before,
-            };
             let operation = Operation {
                 module: self.module,
                 address: start,
@@ -166,10 +157,11 @@ impl Inside<'_> {
             let memory = &mut *self.memory;
             let displaced = Displaced::Block(memory.arena.slice(start, length).into());
             memory.arena.write(start, piece);
-            let written = memory.accept(&request, &operation, now, self.statistics);
-            memory.modules[self.module].wait(&written, start, displaced);
+            let way = (Path::Inside, not_before);
+            let written =
+                memory.write_row(&operation, offset, displaced, way, now, self.statistics);
             done.accepted = done.accepted.max(written.accepted);
-            done.durable = done.durable.max(written.done);
+            done.durable = done.durable.max(written.durable);
         }
         done
     }
@@ -223,9 +215,6 @@ impl Memory {
         now: Cycles,
         statistics: &mut Statistics,
     ) -> Cycles {
-        if self.modules[module].device.is_none() {
-            return 0;
-        }
         let asked = self.with_device(module, statistics, |device, inside| {
             device.admit(inside, access, now)
         });

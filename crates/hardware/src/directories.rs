@@ -5,7 +5,7 @@
 
 use crate::cache::{Cache, Slot};
 use crate::coherence::Directory;
-use crate::line::{LINE_BYTES, LineNumber};
+use crate::line::LineNumber;
 use crate::specification::{Inclusion, Specification};
 
 /// The two forms. All of it is lost at power-off.
@@ -97,7 +97,7 @@ const EXCLUSIVE: u64 = 1 << 63;
 impl FullMap {
     /// An empty one.
     fn new(specification: &Specification) -> Self {
-        let lines = (specification.physical_map().bytes() / LINE_BYTES as u64) as usize;
+        let lines = specification.lines();
         Self {
             words: vec![0; lines],
             touched: vec![false; lines.div_ceil(PIECE)],

@@ -52,7 +52,7 @@ impl Dram {
             ),
             bank_free: vec![0; dram.banks],
         };
-        let lines = (specification.physical_map().bytes() / LINE_BYTES as u64) as usize;
+        let lines = specification.lines();
         Some(Self {
             controllers: vec![controller; dram.controllers],
             access: clock.cycles(dram.access_ns),

@@ -32,10 +32,9 @@ impl EnergyReserve {
     /// Nothing to drain yet; `None` if nothing ever is.
     pub fn new(specification: &Specification) -> Option<Self> {
         let domain = specification.persistence.domain;
-        let lines = specification.physical_map().bytes() / LINE_BYTES as u64;
         (domain != Domain::Media).then(|| Self {
             queued: Vec::new(),
-            dirty: (domain == Domain::Eadr).then(|| vec![0; lines.div_ceil(64) as usize]),
+            dirty: (domain == Domain::Eadr).then(|| vec![0; specification.lines().div_ceil(64)]),
             dirty_lines: 0,
             peak_bytes: 0,
         })
@@ -76,30 +75,29 @@ impl EnergyReserve {
 
     /// A line has become dirty in the caches.
     pub fn becomes_dirty(&mut self, line: LineNumber, now: Cycles) {
-        let Some(word) = self
-            .dirty
-            .as_mut()
-            .map(|dirty| &mut dirty[line as usize / 64])
-        else {
-            return;
-        };
-        let bit = 1 << (line % 64);
-        self.dirty_lines += u64::from(*word & bit == 0);
-        *word |= bit;
-        self.peak_bytes = self.peak_bytes.max(self.bytes_at(now));
+        if self.set_dirty(line, true) {
+            self.dirty_lines += 1;
+        }
+        if self.keeps_caches() {
+            self.peak_bytes = self.peak_bytes.max(self.bytes_at(now));
+        }
     }
 
     /// A line's newest bytes leave the caches.
     pub fn becomes_clean(&mut self, line: LineNumber) {
-        let Some(word) = self
-            .dirty
-            .as_mut()
-            .map(|dirty| &mut dirty[line as usize / 64])
-        else {
-            return;
+        if self.set_dirty(line, false) {
+            self.dirty_lines -= 1;
+        }
+    }
+
+    /// Notes whether a line is dirty, where the caches are kept. True if that is new.
+    fn set_dirty(&mut self, line: LineNumber, dirty: bool) -> bool {
+        let Some(words) = &mut self.dirty else {
+            return false;
         };
-        let bit = 1 << (line % 64);
-        self.dirty_lines -= u64::from(*word & bit != 0);
-        *word &= !bit;
+        let (word, bit) = (&mut words[line as usize / 64], 1 << (line % 64));
+        let before = *word;
+        *word = if dirty { before | bit } else { before & !bit };
+        *word != before
     }
 }

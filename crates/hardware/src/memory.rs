@@ -189,11 +189,7 @@ impl Memory {
         dram.falls_behind(line, self.arena.line(address));
         self.arena.write_line(address, bytes);
         statistics.dram_writes += 1;
-        let accepted = dram.access(line, now);
-        Accepted {
-            accepted,
-            durable: accepted,
-        }
+        Accepted::at(dram.access(line, now))
     }
 
     /// Sends a line that the DRAM alone holds to the NVM, for cache-block instructions.
@@ -446,12 +442,6 @@ impl Memory {
             write: true,
         };
         let admitted = self.admit(place.module, &access, now, statistics);
-        let request = Request {
-            address: place.offset,
-            length,
-            path: Path::Link,
-            not_before: not_before.max(admitted),
-        };
         let operation = Operation {
             module: place.module,
             address,
@@ -460,8 +450,29 @@ impl Memory {
             counted: length,
             traffic,
         };
-        let written = self.accept(&request, &operation, now, statistics);
-        self.modules[place.module].wait(&written, address, displaced);
+        let way = (Path::Link, not_before.max(admitted));
+        self.write_row(&operation, place.offset, displaced, way, now, statistics)
+    }
+
+    /// Writes bytes of a row that lie together, from `offset` in their module on.
+    #[inline]
+    pub(crate) fn write_row(
+        &mut self,
+        operation: &Operation,
+        offset: u64,
+        displaced: Displaced,
+        (path, not_before): (Path, Cycles),
+        now: Cycles,
+        statistics: &mut Statistics,
+    ) -> Accepted {
+        let request = Request {
+            address: offset,
+            length: operation.bytes,
+            path,
+            not_before,
+        };
+        let written = self.accept(&request, operation, now, statistics);
+        self.modules[operation.module].wait(&written, operation.address, displaced);
         Accepted {
             accepted: written.accepted,
             durable: written.done,

@@ -18,9 +18,9 @@
 use crate::combining::Combined;
 use crate::core_timing::AccessKind;
 use crate::hierarchy::{Change, Hardware};
-use crate::line::{Line, LineNumber};
-use crate::persist::{Effect, Fence, Order, Persist, Point};
-use crate::policy::{Cause, CrossVersionStore, Eviction, Policy, Reason};
+use crate::line::{LINE_BYTES, Line, LineNumber};
+use crate::persist::{Effect, Fence, Persist, Point};
+use crate::policy::{Cause, Eviction, Policy, Reason};
 use crate::time::Cycles;
 use crate::trace::Traced;
 
@@ -47,13 +47,6 @@ impl MemoryType {
         }
     }
 }
-
-/// What waits for earlier stores, and for nothing else.
-const STORES: Fence = Fence {
-    loads: false,
-    stores: true,
-    persists: false,
-};
 
 impl Hardware {
     /// A hart's load with a memory type, charged to its core. Returns the line's bytes and when the hart
@@ -106,7 +99,7 @@ impl Hardware {
                 self.accessed(hart, AccessKind::Around, now, ready);
             }
             MemoryType::Uncached | MemoryType::WriteCombining => {
-                let now = self.fence(policy, hart, STORES, now);
+                let now = self.fence(policy, hart, Fence::STORES, now);
                 let (offset, bytes) = stored;
                 let mut copy = |stored: &mut [u8]| stored.copy_from_slice(bytes);
                 let change = (offset..offset + bytes.len(), &mut copy as &mut _);
@@ -129,13 +122,7 @@ impl Hardware {
         if self.cores[hart].ahead.is_some() {
             return ready;
         }
-        let clean = Persist {
-            hart,
-            line,
-            effect: Effect::Clean,
-            point: Point::Persistence,
-            order: Order::Stores,
-        };
+        let clean = Persist::behind_stores(hart, line, Effect::Clean);
         self.persist(policy, &clean, ready)
     }
 
@@ -148,11 +135,8 @@ impl Hardware {
         now: Cycles,
     ) -> Cycles {
         let flush = Persist {
-            hart,
-            line,
-            effect: Effect::Flush,
             point: Point::Coherence,
-            order: Order::Stores,
+            ..Persist::behind_stores(hart, line, Effect::Flush)
         };
         self.persist(policy, &flush, now)
     }
@@ -215,19 +199,7 @@ impl Hardware {
         }
         let version = policy.memory_version(line);
         if version != policy.current_version(hart) || policy.sees_every_store() {
-            let store = CrossVersionStore {
-                hart,
-                group,
-                line,
-                version,
-                old,
-                new,
-                offset: piece.start,
-                length: piece.len(),
-            };
-            ready = self.asking("store", ready, |hardware| {
-                policy.store(hardware, &store, ready)
-            });
+            ready = self.ask_store(policy, hart, (line, version), [old, new], &piece, ready);
         }
         let version = policy.current_version(hart);
         if self.directories.apart().is_some() {
@@ -275,13 +247,8 @@ impl Hardware {
         combined: &Combined,
         now: Cycles,
     ) -> Cycles {
-        let mut lay_over = |bytes: &mut [u8]| {
-            let mut line = Line::ZERO;
-            line.0.copy_from_slice(bytes);
-            combined.lay_over(&mut line);
-            bytes.copy_from_slice(&line.0);
-        };
-        let whole = 0..crate::line::LINE_BYTES;
+        let mut lay_over = |bytes: &mut [u8]| combined.lay_over(bytes);
+        let whole = 0..LINE_BYTES;
         self.update_around(policy, hart, combined.line, (whole, &mut lay_over), now)
     }
 
@@ -319,7 +286,7 @@ impl Hardware {
     pub(crate) fn lay_combined_over(&self, line: LineNumber, bytes: &mut Line) {
         let buffers = self.cores.iter().flat_map(|core| core.combining.iter());
         for combined in buffers.filter(|combined| combined.line == line) {
-            combined.lay_over(bytes);
+            combined.lay_over(&mut bytes.0);
         }
     }
 }

@@ -10,7 +10,7 @@
 
 use crate::coherence::{Request, transition};
 use crate::core_timing::AccessKind;
-use crate::hierarchy::Hardware;
+use crate::hierarchy::{Hardware, Older};
 use crate::line::LineNumber;
 use crate::memory::Accepted;
 use crate::policy::{Cause, Evicted, Eviction, Policy};
@@ -59,6 +59,19 @@ pub struct Persist {
     pub order: Order,
 }
 
+impl Persist {
+    /// Brings a line's bytes to where they survive, behind all earlier stores, and leaves `effect` of it.
+    pub fn behind_stores(hart: usize, line: LineNumber, effect: Effect) -> Self {
+        Self {
+            hart,
+            line,
+            effect,
+            point: Point::Persistence,
+            order: Order::Stores,
+        }
+    }
+}
+
 /// What of its own hart a fence waits for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Fence {
@@ -76,6 +89,13 @@ impl Fence {
         loads: true,
         stores: true,
         persists: true,
+    };
+
+    /// Waits for earlier stores, and for nothing else.
+    pub const STORES: Self = Self {
+        loads: false,
+        stores: true,
+        persists: false,
     };
 }
 
@@ -100,18 +120,7 @@ impl Hardware {
             return self.send_through(persist, ready);
         };
         let (newer, _, at_hand) = self.take_newer(policy, slot, true, ready);
-        ready = at_hand;
-        if let Some((bytes, version)) = newer {
-            let eviction = Eviction {
-                line,
-                bytes,
-                version,
-                cause: Cause::CacheBlock,
-            };
-            ready = self.send_out(policy, persist, &eviction, ready);
-        } else {
-            ready = self.send_through(persist, ready);
-        }
+        ready = self.send_out(policy, persist, newer, at_hand);
         if persist.effect == Effect::Flush {
             let recall = transition(self.directory(slot), Request::Recall, 0);
             ready = self.snoop(policy, slot, recall.snoop, None, ready);
@@ -121,23 +130,32 @@ impl Hardware {
         ready
     }
 
-    /// Sends a dirty line to memory.
+    /// Sends what the caches had newer of an operation's line to memory, if they had.
     pub(crate) fn send_out<P: Policy + ?Sized>(
         &mut self,
         policy: &mut P,
         persist: &Persist,
-        eviction: &Eviction,
+        newer: Older,
         now: Cycles,
     ) -> Cycles {
+        let Some((bytes, version)) = newer else {
+            return self.send_through(persist, now);
+        };
         self.statistics.cleaned_lines += 1;
-        let Evicted { accepted, durable } = self.evict(policy, eviction, now);
+        let eviction = Eviction {
+            line: persist.line,
+            bytes,
+            version,
+            cause: Cause::CacheBlock,
+        };
+        let Evicted { accepted, durable } = self.evict(policy, &eviction, now);
         self.awaits(persist, durable);
         accepted
     }
 
     /// A clean line may be newer in the DRAM than in the NVM: then it is sent on to where it survives.
     /// Or it is clean only because its write still waits in the queue, which is volatile.
-    pub(crate) fn send_through(&mut self, persist: &Persist, now: Cycles) -> Cycles {
+    fn send_through(&mut self, persist: &Persist, now: Cycles) -> Cycles {
         if persist.point == Point::Coherence {
             return now;
         }

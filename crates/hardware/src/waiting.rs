@@ -125,11 +125,7 @@ impl Waiting {
 
     /// When the newest write of a line will be durable; 0 if none waits.
     pub fn durable_at(&self, address: u64) -> Cycles {
-        let newest = self.0.iter().rev().find(|write| {
-            let end = write.address + write.displaced.bytes().len() as u64;
-            (write.address..end).contains(&address)
-        });
-        newest.map_or(0, |write| write.done)
+        self.latest(&(address..address + 1))
     }
 
     /// When the last write of any of these bytes will be durable; 0 if none waits.

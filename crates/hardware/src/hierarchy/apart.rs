@@ -18,7 +18,7 @@ use crate::directories::{Directories, FullMap};
 use crate::hierarchy::{Granted, Hardware};
 use crate::line::{Line, LineNumber, Version};
 use crate::persist::{Effect, Persist};
-use crate::policy::{Cause, Eviction, Policy, Reason};
+use crate::policy::{Policy, Reason};
 use crate::sharing_group::members;
 use crate::time::Cycles;
 use crate::trace::Traced;
@@ -134,16 +134,8 @@ impl Hardware {
             (slot, dirty || self.llc.word(slot).dirty())
         } else {
             let slot = self.llc.victim(line);
-            let word = self.llc.word(slot);
-            if self.llc.occupied(slot) && word.dirty() {
-                self.statistics.llc_write_backs += 1;
-                let eviction = Eviction {
-                    line: word.line(),
-                    bytes: *self.llc.data(slot),
-                    version: word.version(),
-                    cause: Cause::Replacement,
-                };
-                free = self.evict(policy, &eviction, start).accepted;
+            if self.llc.occupied(slot) && self.llc.word(slot).dirty() {
+                free = self.write_back_llc(policy, slot, start);
             }
             (slot, dirty)
         };
@@ -215,17 +207,7 @@ impl Hardware {
                 self.llc.set_word(slot, word.with_dirty(false));
             }
         }
-        ready = if let Some((bytes, version)) = newest {
-            let eviction = Eviction {
-                line,
-                bytes,
-                version,
-                cause: Cause::CacheBlock,
-            };
-            self.send_out(policy, persist, &eviction, ready)
-        } else {
-            self.send_through(persist, ready)
-        };
+        ready = self.send_out(policy, persist, newest, ready);
         if persist.effect == Effect::Flush {
             for group in members(before.holders) {
                 self.statistics.snoops += 1;

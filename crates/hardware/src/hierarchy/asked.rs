@@ -1,13 +1,40 @@
-//! Where a transaction asks the design: a line comes, a line leaves, a version departs.
+//! Where a transaction asks the design: a store is made, a line comes, a line leaves, a version departs.
 //!
 //! Always true here: every answer is held against the contract, if that is wanted.
 
+use std::ops::Range;
+
 use crate::hierarchy::{Hardware, Older};
-use crate::line::{LINE_BYTES, Line, LineNumber};
-use crate::policy::{Cause, Departure, Evicted, Eviction, Policy, Reason};
+use crate::line::{LINE_BYTES, Line, LineNumber, Version};
+use crate::policy::{Cause, CrossVersionStore, Departure, Evicted, Eviction, Policy, Reason};
 use crate::time::Cycles;
 
 impl Hardware {
+    /// Tells the policy of a store, which changes a piece of a line of that version from the first bytes
+    /// to the second. Returns when it may complete.
+    #[inline]
+    pub(crate) fn ask_store<P: Policy + ?Sized>(
+        &mut self,
+        policy: &mut P,
+        hart: usize,
+        (line, version): (LineNumber, Version),
+        [old, new]: [Line; 2],
+        piece: &Range<usize>,
+        now: Cycles,
+    ) -> Cycles {
+        let store = CrossVersionStore {
+            hart,
+            group: self.group_of(hart),
+            line,
+            version,
+            old,
+            new,
+            offset: piece.start,
+            length: piece.len(),
+        };
+        self.asking("store", now, |hardware| policy.store(hardware, &store, now))
+    }
+
     /// Tells the policy of a dirty version that leaves a sharing group, if there is one.
     #[inline]
     pub(crate) fn depart<P: Policy + ?Sized>(

@@ -24,7 +24,7 @@ mod walks;
 
 use std::ops::Range;
 
-use crate::arena::Arena;
+use crate::arena::{Arena, PAGE_BYTES};
 use crate::cache::{Cache, Slot, State, Word};
 use crate::calendar::Calendar;
 use crate::coherence::Request;
@@ -35,7 +35,7 @@ use crate::event::EventQueue;
 use crate::line::{LINE_BYTES, Line, LineNumber, Version};
 use crate::lookaside::Lookaside;
 use crate::memory::Memory;
-use crate::policy::{CrossVersionStore, Policy, PolicyFailure, Reason};
+use crate::policy::{Policy, PolicyFailure, Reason};
 use crate::sharing_group::SharingGroup;
 use crate::specification::Specification;
 use crate::statistics::Statistics;
@@ -46,9 +46,6 @@ pub use walks::{Flushed, Walked};
 
 /// Slots of time that a port's calendar remembers.
 const PORT_SLOTS: usize = 4096;
-
-/// The granularity of [`Statistics::pages_written`].
-const PAGE_BYTES: u64 = 4096;
 
 /// One hart's private part of the machine. All of it is lost at power-off.
 #[derive(Clone, Debug)]
@@ -124,7 +121,7 @@ pub(crate) struct Granted {
     pub ready: Cycles,
 }
 
-/// A version, with its bytes, that is in the way of a newer one.
+/// A version with its bytes: one in the way of a newer one, or one that is newer than what lies below.
 pub(crate) type Older = Option<(Line, Version)>;
 
 impl Hardware {
@@ -166,7 +163,7 @@ impl Hardware {
             breach: None,
             trace: None,
             generation: 1,
-            page_generations: vec![0; (specification.physical_map().bytes() / PAGE_BYTES) as usize],
+            page_generations: vec![0; specification.lines().div_ceil(PAGE_BYTES / LINE_BYTES)],
             specification,
         }
     }
@@ -319,19 +316,8 @@ impl Hardware {
             let old = *self.cores[hart].l1d.data(slot);
             let mut new = old;
             change(&mut new.0[piece.clone()]);
-            let store = CrossVersionStore {
-                hart,
-                group,
-                line,
-                version: word.version(),
-                old,
-                new,
-                offset: piece.start,
-                length: piece.len(),
-            };
-            ready = self.asking("store", ready, |hardware| {
-                policy.store(hardware, &store, ready)
-            });
+            let stored = (line, word.version());
+            ready = self.ask_store(policy, hart, stored, [old, new], &piece, ready);
             *self.cores[hart].l1d.data_mut(slot) = new;
         } else {
             change(&mut self.cores[hart].l1d.data_mut(slot).0[piece]);
@@ -345,7 +331,7 @@ impl Hardware {
     }
 
     fn note_page(&mut self, line: LineNumber) {
-        let page = &mut self.page_generations[(line * LINE_BYTES as u64 / PAGE_BYTES) as usize];
+        let page = &mut self.page_generations[line as usize / (PAGE_BYTES / LINE_BYTES)];
         if *page != self.generation {
             *page = self.generation;
             self.statistics.pages_written += 1;

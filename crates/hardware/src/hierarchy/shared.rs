@@ -86,21 +86,32 @@ impl Hardware {
     ) -> Cycles {
         let recall = transition(self.directory(slot), Request::Recall, 0);
         let now = self.snoop(policy, slot, recall.snoop, None, now);
-        let word = self.llc.word(slot);
-        let mut free = now;
-        if word.dirty() {
-            self.statistics.llc_write_backs += 1;
-            let eviction = Eviction {
-                line: word.line(),
-                bytes: *self.llc.data(slot),
-                version: word.version(),
-                cause: Cause::Replacement,
-            };
-            free = self.evict(policy, &eviction, now).accepted;
-        }
+        let free = if self.llc.word(slot).dirty() {
+            self.write_back_llc(policy, slot, now)
+        } else {
+            now
+        };
         self.llc.invalidate(slot);
         self.directories.set_holders(slot, 0);
         free
+    }
+
+    /// Sends a dirty line to memory that is replaced in the shared cache. Returns when its way is free.
+    pub(super) fn write_back_llc<P: Policy + ?Sized>(
+        &mut self,
+        policy: &mut P,
+        slot: Slot,
+        now: Cycles,
+    ) -> Cycles {
+        self.statistics.llc_write_backs += 1;
+        let word = self.llc.word(slot);
+        let eviction = Eviction {
+            line: word.line(),
+            bytes: *self.llc.data(slot),
+            version: word.version(),
+            cause: Cause::Replacement,
+        };
+        self.evict(policy, &eviction, now).accepted
     }
 
     pub(crate) fn directory(&self, slot: Slot) -> Directory {

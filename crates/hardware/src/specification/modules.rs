@@ -228,6 +228,11 @@ impl Specification {
         PhysicalMap::new(plans)
     }
 
+    /// Lines of the physical address space.
+    pub fn lines(&self) -> usize {
+        (self.physical_map().bytes() / LINE_BYTES as u64) as usize
+    }
+
     /// What the module of [`Self::nvm`] keeps when the power fails.
     pub fn nvm_keeps(&self) -> Persistence {
         match self.persistence.domain {
