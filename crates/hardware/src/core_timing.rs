@@ -45,7 +45,9 @@ pub struct CoreTiming {
     stalls: Cycles,
     /// Stores and persist operations under way: when the entry of each is free, in order.
     store_buffer: VecDeque<Cycles>,
-    /// When the last store will be done.
+    /// When the bytes of the last store will be in their line.
+    stores_written: Cycles,
+    /// When the last store will be done, and the last persist operation that stores wait for.
     stores_done: Cycles,
     /// When the last persist operation that stores do not wait for will be done.
     persists_done: Cycles,
@@ -61,6 +63,7 @@ impl CoreTiming {
             store_buffer_entries: core.store_buffer_entries,
             stalls: 0,
             store_buffer: VecDeque::new(),
+            stores_written: 0,
             stores_done: 0,
             persists_done: 0,
             persists_durable: 0,
@@ -117,6 +120,9 @@ impl CoreTiming {
         match (self.model, order) {
             (CoreModel::InOrder, Some(order)) => {
                 statistics.store_buffer_stall_cycles += self.buffer(order, now, ready);
+                if kind == Store {
+                    self.stores_written = self.stores_done;
+                }
             }
             _ => statistics.memory_stall_cycles += self.stand_still_until(now, ready),
         }
@@ -146,6 +152,15 @@ impl CoreTiming {
         let free = before.unwrap_or(0).max(*done);
         self.store_buffer.push_back(free);
         wait
+    }
+
+    /// When a persist operation that is made at `now` may begin: when every earlier store has written its
+    /// line. (Which of them wrote the operation's own line is not known here: stores that hit do not come
+    /// by. So one that is ordered by its line alone waits as long, and only later stores tell the orders
+    /// apart.) Operations that follow one another do not wait for each other to begin.
+    #[inline]
+    pub fn persist_begins(&self, now: Cycles) -> Cycles {
+        now.max(self.stores_written)
     }
 
     /// What a persist operation of this hart wrote will be durable then.
@@ -245,6 +260,29 @@ mod tests {
             assert_eq!(timing.fence(Fence::STORES, 0), done, "{order:?}");
             assert_eq!(timing.fence(Fence::FULL, done), 300 - done, "{order:?}");
         }
+    }
+
+    #[test]
+    fn a_persist_operation_begins_behind_stores_and_not_behind_its_like() {
+        use AccessKind::{Load, Persist, Store};
+        let mut timing = core(CoreModel::InOrder);
+        assert_eq!(timing.persist_begins(5), 5);
+        times(&mut timing, &[(Store, 100), (Persist(Order::Stores), 300)]);
+        assert_eq!(
+            timing.persist_begins(5),
+            100,
+            "the store's line comes at 100"
+        );
+        times(&mut timing, &[(Load, 120), (Store, 130)]);
+        assert_eq!(
+            timing.persist_begins(120),
+            300,
+            "that store is behind the clean"
+        );
+        assert_eq!(timing.persist_begins(400), 400);
+        let mut simple = core(CoreModel::TimingSimple);
+        times(&mut simple, &[(Store, 100)]);
+        assert_eq!(simple.persist_begins(100), 100);
     }
 
     #[test]

@@ -100,8 +100,9 @@ impl Fence {
 }
 
 impl Hardware {
-    /// Carries a persist operation out, which begins at `now`. Returns when memory has taken the bytes,
-    /// of which the core has to be told ([`Hardware::accessed`]).
+    /// Carries a persist operation out, which its hart makes at `now` and which begins behind the stores
+    /// that are under way. Returns when memory has taken the bytes, of which the core has to be told
+    /// ([`Hardware::accessed`]).
     pub fn persist<P: Policy + ?Sized>(
         &mut self,
         policy: &mut P,
@@ -109,6 +110,7 @@ impl Hardware {
         now: Cycles,
     ) -> Cycles {
         let line = persist.line;
+        let now = self.cores[persist.hart].timing.persist_begins(now);
         let now = self.send_combined_line(policy, persist.hart, line, now);
         let port_cycles = self.specification.llc.port_cycles;
         let start = self.take_llc_port(self.llc.set_of(line), now, port_cycles);

@@ -56,6 +56,9 @@ struct Tracker {
     departed: BTreeMap<(LineNumber, u16), Line>,
     memory: BTreeMap<LineNumber, u16>,
     passes_dirty: bool,
+    /// How long whoever makes a version depart has to wait, and until when that is in this transaction.
+    departs_for: Cycles,
+    departed_at: Cycles,
 }
 
 impl Tracker {
@@ -109,7 +112,8 @@ impl Policy for Tracker {
         if !lost {
             self.departed.insert(key, bytes);
         }
-        now
+        self.departed_at = self.departed_at.max(now + self.departs_for);
+        now + self.departs_for
     }
 
     fn passes_dirty(&self, _: usize, _: Version) -> bool {
@@ -177,6 +181,8 @@ impl Walk {
                 departed: BTreeMap::new(),
                 memory: BTreeMap::new(),
                 passes_dirty: random.once_in(2),
+                departs_for: random.below(2) as Cycles * 1000,
+                departed_at: 0,
             },
             random,
             harts,
@@ -210,8 +216,18 @@ impl Walk {
     }
 
     fn walk_set(&mut self, group: usize, set: usize) {
-        self.hardware
-            .walk_set(&mut self.tracker, group, set, true, self.clock);
+        let (tracker, now) = (&mut self.tracker, self.clock);
+        let walked = self.hardware.walk_set(tracker, group, set, true, now);
+        self.waited(walked.ready);
+    }
+
+    /// Nothing is done before what it made depart is out of the way.
+    fn waited(&mut self, ready: Cycles) {
+        let departed_at = std::mem::take(&mut self.tracker.departed_at);
+        assert!(
+            ready >= departed_at,
+            "done at {ready}, not at {departed_at}"
+        );
     }
 
     fn step(&mut self) {
@@ -234,7 +250,8 @@ impl Walk {
                     point: Point::Persistence,
                     order: Order::Stores,
                 };
-                self.hardware.persist(&mut self.tracker, &persist, now);
+                let ready = self.hardware.persist(&mut self.tracker, &persist, now);
+                self.waited(ready);
             }
             83..90 => {
                 let to = self.current(hart) + 1 + self.random.below(3) as u16;
@@ -256,7 +273,8 @@ impl Walk {
 
     fn load(&mut self, hart: usize, line: LineNumber, now: Cycles) {
         loop {
-            let (slot, _) = self.hardware.load(&mut self.tracker, hart, line, now);
+            let (slot, ready) = self.hardware.load(&mut self.tracker, hart, line, now);
+            self.waited(ready);
             let newest = *self.tracker.at(line);
             let core = &self.hardware.cores[hart];
             assert_eq!(*core.l1d.data(slot), newest.0, "a load of line {line:#x}");
@@ -271,7 +289,9 @@ impl Walk {
         loop {
             let at = self.random.below(LINE_BYTES);
             let byte = [self.random.next() as u8];
-            let (slot, _) = (self.hardware).store(&mut self.tracker, hart, line, (at, &byte), now);
+            let stored = (at, &byte[..]);
+            let (slot, ready) = (self.hardware).store(&mut self.tracker, hart, line, stored, now);
+            self.waited(ready);
             let (mut bytes, version) = *self.tracker.at(line);
             if self.catch_up(hart) {
                 assert_eq!(self.hardware.peek(&self.tracker, line), bytes, "{line:#x}");
@@ -288,7 +308,8 @@ impl Walk {
 
     fn fetch(&mut self, hart: usize, line: LineNumber, now: Cycles) {
         self.hardware.flush_l1i(hart);
-        let (slot, _) = self.hardware.fetch(&mut self.tracker, hart, line, now);
+        let (slot, ready) = self.hardware.fetch(&mut self.tracker, hart, line, now);
+        self.waited(ready);
         let newest = self.tracker.at(line).0;
         assert_eq!(*self.hardware.cores[hart].l1i.data(slot), newest);
         self.catch_up(hart);

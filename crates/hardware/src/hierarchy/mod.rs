@@ -365,8 +365,9 @@ impl Hardware {
             .set_word(slot, Word::new(line, state, false, granted.version));
         *core.l1d.data_mut(slot) = granted.bytes;
         let group = core.group;
-        self.depart(policy, group, victim, older, Reason::StoreEviction, now);
-        (slot, granted.ready)
+        // The request went out first; the victim's older version leaves the L2 behind it.
+        let free = self.depart(policy, group, victim, older, Reason::StoreEviction, now);
+        (slot, granted.ready.max(free))
     }
 
     /// Fetches an instruction line into a hart's L1I.
@@ -386,7 +387,7 @@ impl Hardware {
         let (core, group) = self.core_and_group(hart);
         let older = core.push_down(group, line, policy.keeps_versions());
         let group = core.group;
-        self.depart(policy, group, line, older, Reason::StoreEviction, now);
+        let now = self.depart(policy, group, line, older, Reason::StoreEviction, now);
         let granted = self.ask_l2(policy, hart, line, Request::Fetch, now);
         let (core, group) = self.core_and_group(hart);
         let slot = core.l1i.victim(line);

@@ -68,6 +68,8 @@ pub struct Walk<'a> {
     pub scanned: u64,
     /// When each hart's stores are done, and its cache-block instructions' bytes durable.
     pub posted: Vec<Cycles>,
+    /// By hart: when its stores so far have written their lines.
+    written: Vec<Cycles>,
     pub durable: Vec<Cycles>,
     /// The instruction line as the hart fetched it, and whether the hart itself stored to it since.
     pub fetched: Vec<Vec<Option<(Line, bool)>>>,
@@ -151,6 +153,7 @@ impl<'a> Walk<'a> {
             upgrades: 0,
             scanned: 0,
             posted: vec![0; options.harts],
+            written: vec![0; options.harts],
             durable: vec![0; options.harts],
         }
     }
@@ -360,7 +363,10 @@ impl<'a> Walk<'a> {
         if point == Point::Persistence {
             self.durable[hart] = self.durable[hart].max(self.model.cache_block_durable);
         }
-        assert!(ready >= now);
+        assert!(
+            ready >= now.max(self.written[hart]),
+            "{persist:?} was not behind the stores"
+        );
         assert!(
             !self.model.line(line).dirty,
             "line {line:#x} stayed dirty after {persist:?}"
@@ -375,6 +381,9 @@ impl<'a> Walk<'a> {
     fn post(&mut self, hart: usize, kind: AccessKind, now: Cycles, ready: Cycles) {
         (self.hardware).accessed(hart, kind, now, ready);
         self.posted[hart] = self.posted[hart].max(ready);
+        if kind == AccessKind::Store {
+            self.written[hart] = self.written[hart].max(ready);
+        }
         assert!(self.now(hart) <= self.posted[hart].max(now));
     }
 
