@@ -95,7 +95,7 @@ impl Policy for Model {
         assert_eq!(
             self.expected_store.take(),
             Some((store.hart, store.line, store.new)),
-            "a store that should not be told, or is another: {store:?}"
+            "a store that should not be told, or is another, or whose line isn't the newest: {store:?}"
         );
         let line = self.line(store.line);
         assert_eq!(store.version, line.version, "old version of {store:?}");
