@@ -658,6 +658,16 @@ def reproduce(
             help="Only this workload or mix, for a first look or a point at full size; repeatable.",
         ),
     ] = None,
+    design: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--design", metavar="NAME", help="Only this design, and what it is compared with."
+        ),
+    ] = None,
+    at: Annotated[
+        list[float] | None,
+        typer.Option("--at", metavar="NUMBER", help="Only this place of a figure's axis."),
+    ] = None,
     scheduler: SchedulerOption = None,
     workers: WorkersOption = None,
     sysroot: SysrootOption = None,
@@ -674,6 +684,8 @@ def reproduce(
             figures or (),
             scale="full" if full else "quick",
             subjects=subject or (),
+            designs=design or (),
+            at=at or (),
             out=out,
             scheduler=scheduler,
             workers=workers,

@@ -22,6 +22,8 @@ def reproduce(
     *,
     scale: Literal["quick", "full"] = "quick",
     subjects: Sequence[str] = (),
+    designs: Sequence[str] = (),
+    at: Sequence[float] = (),
     out: api.Path | None = None,
     scheduler: str | None = None,
     workers: int | None = None,
@@ -32,8 +34,8 @@ def reproduce(
     """Runs the experiments of a paper, all or some `figures`, and judges its claims.
 
     `scale` is `quick` (a machine and data scaled down) or `full` (the paper's lengths). With
-    `subjects`, only these workloads and mixes run, and claims are judged on these alone. Results,
-    figures and `report.html` go to `out`, `out/PAPER-SCALE` without; what it has already is not
+    `subjects`, `designs` or places `at` which axes are looked at, only these workloads and mixes,
+    designs and places run, and claims are judged on these alone. Results, figures and `report.html` go to `out`, `out/PAPER-SCALE` without; what it has already is not
     run again. The points run `workers` at a time here, or on the Dask cluster whose `scheduler`
     is named. `sysroot` is a folder of Debian packages made before. `watch` is called with every
     outcome, `say` with lines about what is done.
@@ -45,7 +47,7 @@ def reproduce(
         figures,
         scale,
         Path(f"out/{paper}-{scale}") if out is None else Path(out),
-        subjects=subjects,
+        only=reproduction.Only(subjects, designs, at),
         scheduler=scheduler,
         workers=workers,
         sysroot=None if sysroot is None else Path(sysroot),

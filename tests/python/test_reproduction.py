@@ -225,6 +225,20 @@ def test_one_subject_alone(reproduce, tmp_path):
         reproduce("fig9", subjects=["d"])
 
 
+def test_one_design_at_one_place_of_an_axis(reproduce, tmp_path):
+    done = reproduce("fig9", "fig17", subjects=["W0"], designs=["picl"], at=[3.2])
+    results = json.loads((tmp_path / "results.json").read_text())
+    assert results["only"] == ["W0", "picl", "3.2"]
+    assert [one["name"] for one in results["experiments"]] == ["fig17"], "fig9 is not of mixes"
+    assert set(zip(done.values["design"], done.values["axis"], strict=True)) == {("picl", 3.2)}
+    assert sorted(done.points["design"]) == ["ideal", "picl"]
+    assert "Only W0; picl; 3.2" in results["experiments"][0]["notes"][-1]
+    with pytest.raises(perdure.PerdureError, match=r"no design nvoverlay: there are ideal, .*picl"):
+        reproduce("fig9", designs=["nvoverlay"])
+    with pytest.raises(perdure.PerdureError, match=r"no place of an axis 5: there are .*3\.2"):
+        reproduce("fig17", at=[5])
+
+
 def test_lines_say_what_runs_and_what_was_scaled(reproduce):
     said = []
     reproduce("fig10", say=said.append)

@@ -62,6 +62,19 @@ class Reproduction:
 
 
 @dataclass(frozen=True)
+class Only:
+    """A part of what experiments run; whatever is empty is not narrowed.
+
+    `subjects` are workloads and mixes, `designs` the paper's names, `places` numbers of an axis as
+    figures show them.
+    """
+
+    subjects: Sequence[str] = ()
+    designs: Sequence[str] = ()
+    places: Sequence[float] = ()
+
+
+@dataclass(frozen=True)
 class _Work:
     """Everything that is known before anything runs."""
 
@@ -71,7 +84,7 @@ class _Work:
     provided: programs.Provided
     mixes: Mapping[str, Sequence[str]]
     planned: Sequence[plan.Planned]
-    subjects: Sequence[str]
+    only: Only
     probes: Sequence[plan.Probing]
 
 
@@ -81,7 +94,7 @@ def reproduce(
     scale: Scale,
     out: Path,
     *,
-    subjects: Sequence[str] = (),
+    only: Only = Only(),
     scheduler: str | None = None,
     workers: int | None = None,
     sysroot: Path | None = None,
@@ -90,13 +103,13 @@ def reproduce(
 ) -> Reproduction:
     """Runs a paper's experiments, or some of its `figures`, and writes everything into `out`.
 
-    With `subjects`, only these workloads and mixes are run.
+    Of these, `only` that part.
     """
     started = time.monotonic()
     outputs.check_folder(out, files=KEPT)
     for folder in ("points", "configurations", "figures"):
         outputs.check_folder(out / folder)
-    work = _planned(paper, figures, scale, subjects, out, sysroot, say)
+    work = _planned(paper, figures, scale, only, out, sysroot, say)
     for line in _announcement(work):
         say(line)
     cache = Cache(out, say)
@@ -120,7 +133,7 @@ def _planned(
     name: str,
     figures: Sequence[str],
     scale_name: Scale,
-    subjects: Sequence[str],
+    only: Only,
     out: Path,
     sysroot: Path | None,
     say: Callable[[str], object],
@@ -159,8 +172,7 @@ def _planned(
         report=say,
     )
     mixes = programs.mixes(provided.available, paper.seed) if scale.mix_measure else {}
-    if subjects:
-        chosen = _only(chosen, subjects, provided, mixes)
+    chosen = _narrowed(chosen, only, paper, provided, mixes)
     planned = [
         one
         for experiment in chosen.values()
@@ -170,35 +182,62 @@ def _planned(
     probes = [
         plan.plan_probe(probe, known[probe.figure], paper, scale, provided, mixes)
         for probe in probed
-        if probe.design in designs and probe.subject in (subjects or [probe.subject])
+        if probe.design in designs and probe.subject in (only.subjects or [probe.subject])
     ]
     planned += [one for probing in probes for one in probing.planned]
     if cuts is not None:
         planned += plan.plan_cuts(cuts, paper, provided)
-    return _Work(paper, scale, chosen, provided, mixes, planned, subjects, probes)
+    return _Work(paper, scale, chosen, provided, mixes, planned, only, probes)
 
 
-def _only(
+def _narrowed(
     experiments: Mapping[str, Experiment],
-    subjects: Sequence[str],
+    only: Only,
+    paper: Paper,
     provided: programs.Provided,
     mixes: Mapping[str, Sequence[str]],
 ) -> dict[str, Experiment]:
-    """The experiments on these subjects alone, as each then says; those without any are out."""
-    unknown = sorted({*subjects} - {*mixes} - {*provided.entries})
-    if unknown:
-        raise PerdureError(
-            f"there is no subject {', '.join(unknown)}: workloads and mixes are "
-            f"{', '.join([*provided.entries, *mixes])}"
-        )
+    """That part of the experiments alone, as each then says; those that have none of it are out."""
+    _known("subject", only.subjects, [*provided.entries, *mixes])
+    _known("design", only.designs, [one.name for one in paper.designs])
+    axes = [one.axis for one in experiments.values() if one.axis is not None]
+    places = sorted({place for axis in axes for place in axis.shown})
+    _known("place of an axis", [f"{one:g}" for one in only.places], [f"{one:g}" for one in places])
     made = {}
     for name, experiment in experiments.items():
         known: Iterable[str] = mixes if experiment.subject == "mix" else provided.entries
-        own = tuple(one for one in subjects if one in (experiment.subjects or known))
-        if own:
-            note = f"Only {', '.join(own)}: verdicts here are on that alone."
-            made[name] = replace(experiment, subjects=own, notes=(*experiment.notes, note))
+        subjects = [one for one in only.subjects if one in (experiment.subjects or known)]
+        designs = [one for one in experiment.designs if one in only.designs]
+        axis = experiment.axis
+        if axis is not None and only.places:
+            axis = axis.at(only.places)
+        narrowed = [
+            *([subjects] if only.subjects else []),
+            *([designs] if only.designs else []),
+            *([[f"{one:g}" for one in axis.shown]] if axis is not experiment.axis else []),
+        ]
+        if not all(narrowed):
+            continue
+        parts = "; ".join(", ".join(one) for one in narrowed)
+        made[name] = replace(
+            experiment,
+            subjects=tuple(subjects) or experiment.subjects,
+            designs=tuple(designs) or experiment.designs,
+            axis=axis,
+            notes=(
+                *experiment.notes,
+                *([f"Only {parts}: verdicts here are on that alone."] if narrowed else []),
+            ),
+        )
     return made
+
+
+def _known(kind: str, asked: Iterable[str], known: Sequence[str]) -> None:
+    unknown = sorted({*asked} - {*known})
+    if unknown:
+        raise PerdureError(
+            f"there is no {kind} {', '.join(unknown)}: there are {', '.join(known) or 'none'}"
+        )
 
 
 def _announcement(work: _Work) -> list[str]:
@@ -290,7 +329,7 @@ def _results(
         "schema": SCHEMA,
         "paper": {"name": paper.name, "title": paper.title, "reference": paper.reference},
         "scale": scale.name,
-        "only": list(work.subjects),
+        "only": [*work.only.subjects, *work.only.designs, *(f"{p:g}" for p in work.only.places)],
         "scaled": [
             {"what": one.what, "full": one.full, "quick": one.scaled, "reason": one.reason}
             for one in scale.changes
