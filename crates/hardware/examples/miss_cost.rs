@@ -7,7 +7,8 @@
 use std::hint::black_box;
 use std::time::Instant;
 
-#[path = "../tests/support/mod.rs"]
+#[allow(dead_code, reason = "the tests use all of it")]
+#[path = "../tests/all/support/mod.rs"]
 mod support;
 
 use perdure_hardware::arena::Arena;

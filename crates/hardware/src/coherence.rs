@@ -3,7 +3,7 @@
 //! A *sharing group* is what has private caches: an L2 with the harts that share it and their L1s. The
 //! directory sits beside the shared last-level cache and knows exactly which sharing groups hold a line,
 //! because clean evictions are told too. (Where harts share an L2, the same protocol holds between
-//! their L1s, with the L2 in the place of the last-level cache.) `tests/coherence.rs` explores every
+//! their L1s, with the L2 in the place of the last-level cache.) `tests/all/coherence.rs` explores every
 //! reachable state of three sharing groups and two lines under every order of requests; the hierarchy
 //! wraps timing and bytes around it.
 

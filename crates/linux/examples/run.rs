@@ -1,6 +1,7 @@
 //! Runs a guest on the kernel alone, without caches: `run [--sysroot DIR] [--harts N] [--env NAME=VALUE]
 //! [--restore-every N] PROGRAM ARGUMENT…`.
-#[path = "../tests/support/mod.rs"]
+#[allow(dead_code, reason = "the tests use all of it")]
+#[path = "../tests/all/support/mod.rs"]
 mod support;
 
 use std::io::Write;

@@ -1,0 +1,127 @@
+//! What the tests of the substrate share: the paper's machine as a starting point, and a random
+//! number generator whose seed is the whole story.
+
+use perdure_hardware::line::LINE_BYTES;
+use perdure_hardware::specification::{
+    Core, CoreModel, Dram, Inclusion, Interleaving, Link, Nvm, PagePolicy, PersistenceDomain,
+    Posted, Private, Scheduling, Second, Shared, Specification,
+};
+
+/// `PiCL`'s Table IV. What the paper leaves out (banks, rows, queues) is ours.
+pub fn table_iv(harts: usize) -> Specification {
+    let private = |bytes, ways, latency_cycles| Private {
+        bytes,
+        ways,
+        latency_cycles,
+    };
+    let specification = Specification {
+        harts,
+        core: Core {
+            model: CoreModel::InOrder,
+            frequency_mhz: 2000,
+            store_buffer_entries: 8,
+        },
+        l1i: private(32 << 10, 4, 1),
+        l1d: private(32 << 10, 4, 1),
+        l2: Second {
+            harts: 1,
+            bytes: 256 << 10,
+            ways: 8,
+            latency_cycles: 4,
+            snoop_cycles: 2,
+        },
+        llc: Shared {
+            inclusion: Inclusion::Inclusive,
+            bytes_per_hart: 2 << 20,
+            ways: 8,
+            latency_cycles: 30,
+            port_cycles: 1,
+            snoop_cycles: 8,
+        },
+        link: Link {
+            width_bits: 64,
+            frequency_mhz: 1600,
+        },
+        nvm: Nvm {
+            bytes: 64 << 20,
+            scheduling: Scheduling::Fcfs,
+            home_interleaving: Interleaving::Row,
+            page_policy: PagePolicy::Closed,
+            banks: 16,
+            row_bytes: 2048,
+            row_read_ns: 128.0,
+            row_write_ns: 368.0,
+            read_queue_entries: 32,
+            write_queue_entries: 32,
+        },
+        dram: Dram {
+            present: false,
+            preloaded: false,
+            controllers: 2,
+            banks: 2,
+            access_ns: 27.0,
+            cycle_ns: 49.5,
+            frequency_mhz: 1333,
+        },
+        posted: Posted::default(),
+        persistence: PersistenceDomain::default(),
+        modules: Vec::new(),
+    };
+    specification
+        .validate()
+        .expect("a machine that can be built");
+    specification
+}
+
+/// The same with caches of a few lines, so that every kind of conflict happens all the time:
+/// L1s of 2 sets × 2 ways, an L2 of 4 × 2, a shared cache of 4 × 4 for each hart.
+pub fn tiny(harts: usize) -> Specification {
+    let mut specification = table_iv(harts);
+    for cache in [&mut specification.l1i, &mut specification.l1d] {
+        cache.bytes = 2 * 2 * LINE_BYTES;
+        cache.ways = 2;
+    }
+    specification.l2.bytes = 4 * 2 * LINE_BYTES;
+    specification.l2.ways = 2;
+    specification.llc.bytes_per_hart = 4 * 4 * LINE_BYTES;
+    specification.llc.ways = 4;
+    specification.core.store_buffer_entries = 2;
+    specification.nvm.read_queue_entries = 2;
+    specification.nvm.write_queue_entries = 2;
+    specification
+        .validate()
+        .expect("a machine that can be built");
+    specification
+}
+
+/// Lets so many harts share an L2, which grows with them.
+pub fn share_l2s(specification: &mut Specification, harts: usize) {
+    specification.l2.harts = harts;
+    specification.l2.bytes *= harts;
+    specification
+        .validate()
+        .expect("a machine that can be built");
+}
+
+/// splitmix64.
+pub struct Random(pub u64);
+
+impl Random {
+    pub fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    /// Uniform in `0..bound`, near enough.
+    pub fn below(&mut self, bound: usize) -> usize {
+        (self.next() % bound as u64) as usize
+    }
+
+    /// True once in `times`.
+    pub fn once_in(&mut self, times: usize) -> bool {
+        self.below(times) == 0
+    }
+}

@@ -1,0 +1,175 @@
+//! Whatever is wrong with a request, the answer is one clear message.
+
+use crate::common::{request, with};
+use perdure::api::{self, Unobserved};
+use serde_json::{Value, json};
+
+fn refusal(request: &Value) -> String {
+    api::run(&request.to_string(), &Unobserved)
+        .unwrap_err()
+        .to_string()
+}
+
+#[test]
+fn requests_are_checked_key_by_key() {
+    let base = request("picl", "@exerciser:1000:64:500");
+    for (more, word) in [
+        (json!({"design": "pickle"}), "'picl'"),
+        (json!({"machine": "pcil"}), "'picl'"),
+        (json!({"machine": "./none.toml"}), "none.toml"),
+        (json!({"set": ["l3.bytes=1"]}), "nearest"),
+        (json!({"set": ["llc.ways=0"]}), "llc.ways"),
+        (json!({"set": ["l2.bytes=100"]}), "l2.bytes"),
+        (json!({"set": ["picl.acs_gap=99"]}), "picl.acs_gap"),
+        (
+            json!({"set": ["epoch.instructions=5"]}),
+            "epoch.instructions",
+        ),
+        (json!({"harts": 0}), "harts"),
+        (json!({"harts": 1000}), "harts"),
+        (json!({"engine": "turbo"}), "turbo"),
+        (json!({"program": []}), "no program"),
+        (json!({"program": ["./no-such-program"]}), "no-such-program"),
+        (json!({"program": ["@exerciser:x"]}), "@exerciser"),
+        (json!({"sysroot": "/no/such/directory"}), "perdure sysroot"),
+        (json!({"mounts": ["nowhere"]}), "HOST:GUEST"),
+        (json!({"environment": ["X"]}), "KEY=VALUE"),
+        (json!({"stdin": "/no/such/file"}), "/no/such/file"),
+        (json!({"stop_after": 0}), "--stop-after"),
+        (json!({"planted_bug": "forward-scam"}), "forward-scan"),
+        (json!({"colour": "red"}), "colour"),
+    ] {
+        let message = refusal(&with(base.clone(), more.clone()));
+        assert!(message.contains(word), "{more}: {message}");
+        assert!(!message.contains("panicked"), "{message}");
+    }
+}
+
+#[test]
+fn what_a_command_does_not_use_is_refused() {
+    let base = request("picl", "@exerciser:1000:64:500");
+    for (more, option) in [
+        (json!({"snapshots": "./store"}), "--snapshots"),
+        (json!({"replicate_to": "./replica"}), "--to"),
+        (json!({"sample_cycles": 1000}), "--sample-cycles"),
+        (json!({"probe_cuts": true}), "--probe-cuts"),
+    ] {
+        let asked = with(base.clone(), more).to_string();
+        let message = api::cut(&asked, &Unobserved).unwrap_err().to_string();
+        assert!(
+            message.contains(option) && message.contains("perdure run"),
+            "{message}"
+        );
+    }
+    for (more, option) in [
+        (json!({"at": 5000}), "--at"),
+        (json!({"resume": "all"}), "--resume"),
+        (json!({"jobs": 2}), "--jobs"),
+    ] {
+        let message = refusal(&with(base.clone(), more));
+        assert!(
+            message.contains(option) && message.contains("perdure cut"),
+            "{message}"
+        );
+    }
+}
+
+/// Where writes are posted no promise can be kept, so whoever needs one is told so.
+#[test]
+fn what_needs_a_power_cut_is_refused_on_a_machine_for_timing_only() {
+    let base = with(
+        request("picl", "@exerciser:1000:64:500"),
+        json!({"machine": "nvoverlay-paper", "harts": 1, "set": ["nvm.bytes=67108864"]}),
+    );
+    let cut = api::cut(&base.to_string(), &Unobserved)
+        .unwrap_err()
+        .to_string();
+    assert!(
+        cut.contains("posted.writes = true") && cut.contains("power cut"),
+        "{cut}"
+    );
+    let probed = refusal(&with(base, json!({"probe_cuts": true})));
+    assert!(
+        probed.contains("posted.writes") && probed.contains("--probe-cuts"),
+        "{probed}"
+    );
+}
+
+#[test]
+fn guests_are_for_mutants_of_the_saved_state_alone() {
+    let (guests, unnoticed) = ("./no-such-folder", "./no-such-list");
+    for (asked, words) in [
+        (json!({"design": "state"}), ["(state)", "(--guests)"]),
+        (
+            json!({"design": "state", "unnoticed": unnoticed}),
+            ["(--unnoticed)", "needs"],
+        ),
+        (
+            json!({"design": "picl", "unnoticed": unnoticed}),
+            ["(--unnoticed)", "needs"],
+        ),
+        (
+            json!({"design": "machine", "guests": guests}),
+            ["(state)", "of machine"],
+        ),
+        (
+            json!({"design": "picl", "guests": guests, "unnoticed": unnoticed}),
+            ["(state)", "of picl"],
+        ),
+        (
+            json!({"design": "state", "guests": guests, "unnoticed": unnoticed}),
+            ["reading", unnoticed],
+        ),
+        (json!({"design": "picle"}), ["picle", "'picl'"]),
+        (
+            json!({"design": "state", "program": [guests]}),
+            ["unknown field", "program"],
+        ),
+    ] {
+        let message = api::mutants(&asked.to_string(), &Unobserved).unwrap_err();
+        let message = message.to_string();
+        assert!(
+            words.iter().all(|word| message.contains(word)),
+            "{asked}: {message}"
+        );
+    }
+}
+
+#[test]
+fn a_log_too_small_for_one_epoch_span_says_so() {
+    let request = with(
+        request("picl", "@exerciser:20000:1024:100000"),
+        json!({"set": ["epoch.instructions=100000", "picl.log_extent_bytes=16384", "picl.log_limit_bytes=16384"]}),
+    );
+    let message = refusal(&request);
+    assert!(message.contains("picl.log_limit_bytes"), "{message}");
+}
+
+#[test]
+fn files_that_are_not_programs_are_refused() {
+    let directory = std::env::temp_dir().join(format!("perdure-bad-input-{}", std::process::id()));
+    std::fs::create_dir_all(&directory).unwrap();
+    let host_program = std::env::current_exe().unwrap();
+    let bytes = std::fs::read(&host_program).unwrap();
+    for (name, content, word) in [
+        ("empty", &b""[..], "not an ELF file"),
+        ("text", &b"#!/bin/sh\necho no\n"[..], "sysroot"),
+        ("other-machine", &bytes[..4096.min(bytes.len())], "RISC-V"),
+        ("cut-short", &bytes[..40], "truncated"),
+    ] {
+        let path = directory.join(name);
+        std::fs::write(&path, content).unwrap();
+        let request = with(request("picl", "x"), json!({"program": [path]}));
+        let message = refusal(&request);
+        assert!(message.contains(word), "{name}: {message}");
+    }
+    std::fs::remove_dir_all(&directory).unwrap();
+}
+
+#[test]
+fn damaged_tokens_are_refused() {
+    for token in ["", "p2-", "p2-AAAA", "garbage", "p1-AAAAAAAA"] {
+        let message = api::replay(token, &Unobserved).unwrap_err().to_string();
+        assert!(message.contains("token"), "{token}: {message}");
+    }
+}

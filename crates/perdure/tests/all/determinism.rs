@@ -1,0 +1,107 @@
+//! The same request gives the same statistics and the same final state: on every run, on either
+//! engine, with the power cut or not, for any number of jobs.
+
+use crate::common::{SMALL, cut, request, run, with};
+use serde_json::{Value, json};
+
+/// A result without what belongs to the host.
+fn observable(mut result: Value) -> Value {
+    result["host"] = Value::Null;
+    result
+}
+
+#[test]
+fn a_run_repeats_to_the_bit() {
+    for design in ["ideal", "picl"] {
+        let request = request(design, "@exerciser:20000:256:1000");
+        assert_eq!(
+            observable(run(&request)),
+            observable(run(&request)),
+            "{design}"
+        );
+    }
+}
+
+#[test]
+fn the_engines_agree_on_every_statistic_and_cycle() {
+    for design in ["ideal", "picl"] {
+        for program in ["@exerciser:20000:256:1000", "@exerciser:30000:16:3000"] {
+            for set in [SMALL, &["epoch.instructions=50000"]] {
+                let request = with(request(design, program), json!({"set": set}));
+                let fast = run(&with(request.clone(), json!({"engine": "fast"})));
+                let plain = run(&with(request, json!({"engine": "plain"})));
+                assert_eq!(
+                    observable(fast),
+                    observable(plain),
+                    "{design} {program} {set:?}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn cuts_do_not_disturb_the_run_they_cut() {
+    let base = request("picl", "@exerciser:10000:256:1000");
+    let uncut = run(&base);
+    let campaign = cut(&with(
+        base,
+        json!({"cuts": 40, "during_recovery": true, "resume": "none"}),
+    ));
+    assert_eq!(campaign["state_hash"], uncut["state_hash"]);
+    assert_eq!(campaign["verified"], 40, "{campaign}");
+}
+
+#[test]
+fn jobs_do_not_change_results() {
+    let base = with(
+        request("picl", "@exerciser:10000:256:1000"),
+        json!({"cuts": 30, "seed": 7, "schedule": "stratified"}),
+    );
+    let one = cut(&with(base.clone(), json!({"jobs": 1})));
+    let three = cut(&with(base, json!({"jobs": 3})));
+    assert_eq!(observable(one), observable(three));
+}
+
+#[test]
+fn the_timing_simple_core_is_slower_and_the_design_costs_something() {
+    let program = "@exerciser:20000:1024:5000";
+    let cycles = |request: &Value| run(request)["sim"]["cycles"].as_u64().unwrap();
+    let in_order = cycles(&with(request("ideal", program), json!({"set": []})));
+    let simple = cycles(&with(
+        request("ideal", program),
+        json!({"set": ["core.model=timing-simple"]}),
+    ));
+    let picl = cycles(&with(request("picl", program), json!({"set": []})));
+    assert!(in_order < simple, "{in_order} {simple}");
+    assert!(in_order <= picl, "{in_order} {picl}");
+}
+
+/// A campaign runs the program twice, and one exact cut runs it once, to its end by a copy of the machine.
+#[test]
+fn one_exact_cut_is_as_in_a_campaign() {
+    for design in ["picl", "thynvm", "ideal"] {
+        let base = with(
+            request(design, "@exerciser:4000:64:500"),
+            json!({"resume": "all", "generations": 1}),
+        );
+        let campaign = cut(&with(base.clone(), json!({"cuts": 5})));
+        let in_campaign = &campaign["results"][3];
+        let one = cut(&with(base, json!({"at": in_campaign["cycle"]})));
+        for key in ["state_hash", "exit_code", "run_cycles", "deterministic"] {
+            assert_eq!(one[key], campaign[key], "{design}: {key}");
+        }
+        assert_eq!(one["coverage"]["paths"], campaign["coverage"]["paths"]);
+        let mut alone = one["results"][0].clone();
+        // Only one exact cut shows what the resumed run said.
+        let results = alone.as_object_mut().expect("an object");
+        let said = results.remove("resumed_output");
+        assert_eq!(said.is_some(), design != "ideal", "{design}");
+        // A campaign explains its first failure alone.
+        results.remove("first_difference");
+        let mut same = in_campaign.clone();
+        let results = same.as_object_mut().expect("an object");
+        results.remove("first_difference");
+        assert_eq!(alone, same, "{design}");
+    }
+}

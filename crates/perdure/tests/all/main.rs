@@ -1,0 +1,23 @@
+//! The tests of the machine, in one program; `cargo test -p perdure lives::` runs those of one file.
+
+mod bad_input;
+mod common;
+mod conformance;
+mod cuts;
+mod determinism;
+#[path = "../../../../docs/examples/flush_at_epoch_end.rs"]
+mod flush_at_epoch_end;
+mod group_epochs;
+mod link;
+mod lives;
+mod posted;
+mod programs;
+mod replication;
+#[allow(dead_code, reason = "the designs' own tests use all of it")]
+#[path = "../../../designs/tests/all/common/mod.rs"]
+mod rigs;
+mod rooms;
+mod settings;
+mod snapshots;
+mod threads;
+mod worked_example;

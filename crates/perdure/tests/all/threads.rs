@@ -1,0 +1,127 @@
+//! A design hears when another thread begins to run on a hart, and may make it wait.
+
+use std::collections::BTreeSet;
+use std::sync::Mutex;
+
+use perdure::api::Unobserved;
+use perdure::campaign;
+use perdure::request::Request;
+use perdure_designs::design::ImpossibleParameter;
+use perdure_designs::layout::Layout;
+use perdure_designs::surviving::{Interrupted, Surviving};
+use perdure_designs::{Design, PlantedBug, Promise, Recovered, Urgency};
+use perdure_hardware::hierarchy::Hardware;
+use perdure_hardware::line::Version;
+use perdure_hardware::policy::{CrossVersionStore, Evicted, Eviction, Policy};
+use perdure_hardware::statistics::Statistics;
+use perdure_hardware::time::Cycles;
+
+use crate::flush_at_epoch_end::FlushAtEpochEnd;
+
+/// Threads and the harts on which they began to run.
+static HEARD: Mutex<BTreeSet<(usize, u32)>> = Mutex::new(BTreeSet::new());
+
+/// The worked example, which also listens.
+#[derive(Clone)]
+struct Listens(FlushAtEpochEnd);
+
+impl Policy for Listens {
+    fn current_version(&self, hart: usize) -> Version {
+        self.0.current_version(hart)
+    }
+
+    fn thread_runs(&mut self, _: &mut Hardware, hart: usize, thread: u32, now: Cycles) -> Cycles {
+        HEARD
+            .lock()
+            .expect("nobody panicked")
+            .insert((hart, thread));
+        now + 1_000
+    }
+
+    fn store(&mut self, hardware: &mut Hardware, store: &CrossVersionStore, now: Cycles) -> Cycles {
+        self.0.store(hardware, store, now)
+    }
+
+    fn evict(&mut self, hardware: &mut Hardware, eviction: &Eviction, now: Cycles) -> Evicted {
+        self.0.evict(hardware, eviction, now)
+    }
+
+    fn fired(&mut self, hardware: &mut Hardware, event: u32, now: Cycles) {
+        self.0.fired(hardware, event, now);
+    }
+}
+
+impl Design for Listens {
+    const NAME: &'static str = "listens";
+    const SUMMARY: &'static str = "the worked example, which also hears of threads";
+    const PROMISE: Promise = FlushAtEpochEnd::PROMISE;
+    const PLANTED_BUGS: &'static [PlantedBug] = &[];
+    const SAVES_CONTEXTS: bool = FlushAtEpochEnd::SAVES_CONTEXTS;
+    type Parameters = <FlushAtEpochEnd as Design>::Parameters;
+    type Counters = <FlushAtEpochEnd as Design>::Counters;
+
+    fn start(
+        parameters: &Self::Parameters,
+        layout: &Layout,
+        hardware: &mut Hardware,
+        epoch: u64,
+        bug: Option<&'static str>,
+    ) -> Result<Self, ImpossibleParameter> {
+        FlushAtEpochEnd::start(parameters, layout, hardware, epoch, bug).map(Self)
+    }
+
+    fn executing_epoch(&self) -> u64 {
+        self.0.executing_epoch()
+    }
+
+    fn announced_epoch(&self) -> u64 {
+        self.0.announced_epoch()
+    }
+
+    fn can_end_epoch(&self) -> bool {
+        self.0.can_end_epoch()
+    }
+
+    fn end_epoch(&mut self, hardware: &mut Hardware, urgency: Urgency, now: Cycles) -> Cycles {
+        self.0.end_epoch(hardware, urgency, now)
+    }
+
+    fn recover(image: &mut Surviving, bug: Option<&'static str>) -> Result<Recovered, Interrupted> {
+        FlushAtEpochEnd::recover(image, bug)
+    }
+
+    fn phase(&self) -> &'static str {
+        self.0.phase()
+    }
+
+    fn counters(&self) -> Self::Counters {
+        self.0.counters()
+    }
+
+    fn paths(hardware: &Statistics, own: &Self::Counters) -> Vec<(&'static str, u64)> {
+        FlushAtEpochEnd::paths(hardware, own)
+    }
+}
+
+#[test]
+fn a_design_hears_of_every_thread_that_begins_to_run() {
+    let settings = ["epoch.instructions=20000", "nvm.bytes=256MiB"];
+    let request = Request {
+        design: "ideal".into(),
+        harts: Some(2),
+        set: settings.map(str::to_owned).to_vec(),
+        program: vec!["@exerciser:800:16:200:2".into()],
+        cuts: Some(2),
+        seed: Some(1),
+        ..Request::default()
+    };
+    let prepared = request.prepare().expect("a good request");
+    let campaign = campaign::run::<Listens>(&request, &prepared, None, &Unobserved)
+        .expect("a campaign that ends");
+    assert_eq!((campaign.verified(), campaign.failed()), (2, 0));
+    let heard = HEARD.lock().expect("nobody panicked");
+    let harts: BTreeSet<_> = heard.iter().map(|&(hart, _)| hart).collect();
+    let threads: BTreeSet<_> = heard.iter().map(|&(_, thread)| thread).collect();
+    assert_eq!(harts, BTreeSet::from([0, 1]), "{heard:?}");
+    assert!(threads.len() >= 2, "{heard:?}");
+}
