@@ -38,7 +38,16 @@ from perdure import (
     travel,
     workloads,
 )
-from perdure.options import FilesOption, JsonOption, WriteThroughOption
+from perdure.options import (
+    FilesOption,
+    JsonOption,
+    OnlyDesignOption,
+    OnlyPlaceOption,
+    OnlySubjectOption,
+    SchedulerOption,
+    WorkersOption,
+    WriteThroughOption,
+)
 
 INTERRUPTED = 130
 
@@ -177,14 +186,6 @@ MeasureThreadsOption = Annotated[
     typer.Option(
         "--measure-threads", help="Of each program, its parallel phase (and at most --measure)."
     ),
-]
-SchedulerOption = Annotated[
-    str | None,
-    typer.Option("--scheduler", metavar="ADDRESS", help="A Dask scheduler, as tcp://host:8786."),
-]
-WorkersOption = Annotated[
-    int | None,
-    typer.Option("--workers", min=1, help="Points at a time here (all processors)."),
 ]
 StopAfterOption = Annotated[
     int | None,
@@ -650,24 +651,9 @@ def reproduce(
     full: Annotated[
         bool, typer.Option("--full/--quick", help="The paper's own lengths, or a scaled machine.")
     ] = False,
-    subject: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--subject",
-            metavar="NAME",
-            help="Only this workload or mix, for a first look or a point at full size; repeatable.",
-        ),
-    ] = None,
-    design: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--design", metavar="NAME", help="Only this design, and what it is compared with."
-        ),
-    ] = None,
-    at: Annotated[
-        list[float] | None,
-        typer.Option("--at", metavar="NUMBER", help="Only this place of a figure's axis."),
-    ] = None,
+    subject: OnlySubjectOption = None,
+    design: OnlyDesignOption = None,
+    at: OnlyPlaceOption = None,
     scheduler: SchedulerOption = None,
     workers: WorkersOption = None,
     sysroot: SysrootOption = None,

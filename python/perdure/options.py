@@ -33,3 +33,27 @@ EpochOption = Annotated[
     int | None,
     typer.Option("--epoch", "-e", min=0, help="Which one (the newest in which a program lives)."),
 ]
+OnlySubjectOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--subject",
+        metavar="NAME",
+        help="Only this workload or mix, for a first look or a point at full size; repeatable.",
+    ),
+]
+OnlyDesignOption = Annotated[
+    list[str] | None,
+    typer.Option("--design", metavar="NAME", help="Only this design and its baseline; repeatable."),
+]
+OnlyPlaceOption = Annotated[
+    list[float] | None,
+    typer.Option("--at", metavar="NUMBER", help="Only this place of an axis; repeatable."),
+]
+SchedulerOption = Annotated[
+    str | None,
+    typer.Option("--scheduler", metavar="ADDRESS", help="A Dask scheduler, as tcp://host:8786."),
+]
+WorkersOption = Annotated[
+    int | None,
+    typer.Option("--workers", min=1, help="Points at a time here (all processors)."),
+]

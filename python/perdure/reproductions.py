@@ -35,19 +35,20 @@ def reproduce(
 
     `scale` is `quick` (a machine and data scaled down) or `full` (the paper's lengths). With
     `subjects`, `designs` or places `at` which axes are looked at, only these workloads and mixes,
-    designs and places run, and claims are judged on these alone. Results, figures and `report.html` go to `out`, `out/PAPER-SCALE` without; what it has already is not
-    run again. The points run `workers` at a time here, or on the Dask cluster whose `scheduler`
-    is named. `sysroot` is a folder of Debian packages made before. `watch` is called with every
-    outcome, `say` with lines about what is done.
+    designs and places run, and claims are judged on these alone. Results, figures and
+    `report.html` go to `out`, `out/PAPER-SCALE` without; what it has already is not run again. The
+    points run `workers` at a time here, or on the Dask cluster whose `scheduler` is named.
+    `sysroot` is a folder of Debian packages made before. `watch` is called with every outcome,
+    `say` with lines about what is done.
     """
-    from perdure.experiments import reproduction
+    from perdure.experiments import narrowing, reproduction
 
     return reproduction.reproduce(
         paper,
         figures,
         scale,
         Path(f"out/{paper}-{scale}") if out is None else Path(out),
-        only=reproduction.Only(subjects, designs, at),
+        only=narrowing.Only(subjects, designs, at),
         scheduler=scheduler,
         workers=workers,
         sysroot=None if sysroot is None else Path(sysroot),

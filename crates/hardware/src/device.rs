@@ -16,7 +16,8 @@ use std::ops::Range;
 
 use crate::controller::Path;
 use crate::line::LINE_BYTES;
-use crate::memory::{Accepted, Lost, Memory, Operation, Traffic};
+use crate::memory::{Accepted, Lost, Memory, Traffic};
+use crate::module::Operation;
 use crate::physical_map::Place;
 use crate::statistics::Statistics;
 use crate::time::Cycles;

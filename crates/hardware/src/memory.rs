@@ -19,7 +19,7 @@ use crate::device::HostAccess;
 use crate::dram::Dram;
 use crate::energy::EnergyReserve;
 use crate::line::{LINE_BYTES, Line, LineNumber};
-use crate::module::Module;
+use crate::module::{Module, Operation};
 use crate::physical_map::{PhysicalMap, Place, RegionKind};
 use crate::specification::Specification;
 use crate::statistics::Statistics;
@@ -58,20 +58,6 @@ impl Accepted {
             durable: now,
         }
     }
-}
-
-/// A row operation that writes, as it is counted.
-pub(crate) struct Operation {
-    pub module: usize,
-    /// The first byte's physical address.
-    pub address: u64,
-    /// The program's line that the bytes belong to.
-    pub home: LineNumber,
-    /// How many are written.
-    pub bytes: usize,
-    /// As an operation of so many it counts.
-    pub counted: usize,
-    pub traffic: Traffic,
 }
 
 /// All memory of the machine.

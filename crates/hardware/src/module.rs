@@ -8,6 +8,7 @@ use std::ops::Range;
 use crate::controller::{Controller, Path, Request, Served};
 use crate::device::Device;
 use crate::line::LineNumber;
+use crate::memory::Traffic;
 use crate::physical_map::RegionKind;
 use crate::placement::Placement;
 use crate::posted::PostedWrites;
@@ -57,6 +58,20 @@ impl Counters {
             self.link_bytes += bytes as u64;
         }
     }
+}
+
+/// A row operation that writes, as it is counted.
+pub(crate) struct Operation {
+    pub module: usize,
+    /// The first byte's physical address.
+    pub address: u64,
+    /// The program's line that the bytes belong to.
+    pub home: LineNumber,
+    /// How many are written.
+    pub bytes: usize,
+    /// As an operation of so many it counts.
+    pub counted: usize,
+    pub traffic: Traffic,
 }
 
 /// The module.

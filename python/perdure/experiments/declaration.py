@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal, TypeAlias
@@ -165,12 +165,6 @@ class Axis:
     logarithmic: bool
     settings: tuple[str, ...]
     shown: tuple[float, ...]
-
-    def at(self, places: Collection[float]) -> Axis:
-        """These of its places alone."""
-        kept = [pair for pair in zip(self.settings, self.shown, strict=True) if pair[1] in places]
-        settings, shown = tuple(one for one, _ in kept), tuple(one for _, one in kept)
-        return replace(self, settings=settings, shown=shown)
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,7 @@ from perdure.experiments import (
     cluster,
     dataset,
     declaration,
+    narrowing,
     plan,
     programs,
     report,
@@ -62,19 +63,6 @@ class Reproduction:
 
 
 @dataclass(frozen=True)
-class Only:
-    """A part of what experiments run; whatever is empty is not narrowed.
-
-    `subjects` are workloads and mixes, `designs` the paper's names, `places` numbers of an axis as
-    figures show them.
-    """
-
-    subjects: Sequence[str] = ()
-    designs: Sequence[str] = ()
-    places: Sequence[float] = ()
-
-
-@dataclass(frozen=True)
 class _Work:
     """Everything that is known before anything runs."""
 
@@ -84,7 +72,7 @@ class _Work:
     provided: programs.Provided
     mixes: Mapping[str, Sequence[str]]
     planned: Sequence[plan.Planned]
-    only: Only
+    only: narrowing.Only
     probes: Sequence[plan.Probing]
 
 
@@ -94,7 +82,7 @@ def reproduce(
     scale: Scale,
     out: Path,
     *,
-    only: Only = Only(),
+    only: narrowing.Only = narrowing.EVERYTHING,
     scheduler: str | None = None,
     workers: int | None = None,
     sysroot: Path | None = None,
@@ -133,7 +121,7 @@ def _planned(
     name: str,
     figures: Sequence[str],
     scale_name: Scale,
-    only: Only,
+    only: narrowing.Only,
     out: Path,
     sysroot: Path | None,
     say: Callable[[str], object],
@@ -172,7 +160,7 @@ def _planned(
         report=say,
     )
     mixes = programs.mixes(provided.available, paper.seed) if scale.mix_measure else {}
-    chosen = _narrowed(chosen, only, paper, provided, mixes)
+    chosen = narrowing.narrowed(chosen, only, paper, provided.entries, mixes)
     planned = [
         one
         for experiment in chosen.values()
@@ -188,56 +176,6 @@ def _planned(
     if cuts is not None:
         planned += plan.plan_cuts(cuts, paper, provided)
     return _Work(paper, scale, chosen, provided, mixes, planned, only, probes)
-
-
-def _narrowed(
-    experiments: Mapping[str, Experiment],
-    only: Only,
-    paper: Paper,
-    provided: programs.Provided,
-    mixes: Mapping[str, Sequence[str]],
-) -> dict[str, Experiment]:
-    """That part of the experiments alone, as each then says; those that have none of it are out."""
-    _known("subject", only.subjects, [*provided.entries, *mixes])
-    _known("design", only.designs, [one.name for one in paper.designs])
-    axes = [one.axis for one in experiments.values() if one.axis is not None]
-    places = sorted({place for axis in axes for place in axis.shown})
-    _known("place of an axis", [f"{one:g}" for one in only.places], [f"{one:g}" for one in places])
-    made = {}
-    for name, experiment in experiments.items():
-        known: Iterable[str] = mixes if experiment.subject == "mix" else provided.entries
-        subjects = [one for one in only.subjects if one in (experiment.subjects or known)]
-        designs = [one for one in experiment.designs if one in only.designs]
-        axis = experiment.axis
-        if axis is not None and only.places:
-            axis = axis.at(only.places)
-        narrowed = [
-            *([subjects] if only.subjects else []),
-            *([designs] if only.designs else []),
-            *([[f"{one:g}" for one in axis.shown]] if axis is not experiment.axis else []),
-        ]
-        if not all(narrowed):
-            continue
-        parts = "; ".join(", ".join(one) for one in narrowed)
-        made[name] = replace(
-            experiment,
-            subjects=tuple(subjects) or experiment.subjects,
-            designs=tuple(designs) or experiment.designs,
-            axis=axis,
-            notes=(
-                *experiment.notes,
-                *([f"Only {parts}: verdicts here are on that alone."] if narrowed else []),
-            ),
-        )
-    return made
-
-
-def _known(kind: str, asked: Iterable[str], known: Sequence[str]) -> None:
-    unknown = sorted({*asked} - {*known})
-    if unknown:
-        raise PerdureError(
-            f"there is no {kind} {', '.join(unknown)}: there are {', '.join(known) or 'none'}"
-        )
 
 
 def _announcement(work: _Work) -> list[str]:
@@ -329,7 +267,7 @@ def _results(
         "schema": SCHEMA,
         "paper": {"name": paper.name, "title": paper.title, "reference": paper.reference},
         "scale": scale.name,
-        "only": [*work.only.subjects, *work.only.designs, *(f"{p:g}" for p in work.only.places)],
+        "only": work.only.words(),
         "scaled": [
             {"what": one.what, "full": one.full, "quick": one.scaled, "reason": one.reason}
             for one in scale.changes

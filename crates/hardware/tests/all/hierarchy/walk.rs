@@ -346,27 +346,19 @@ impl<'a> Walk<'a> {
         } else {
             Point::Persistence
         };
-        let order = if self.random.once_in(2) {
-            Order::Line
-        } else {
-            Order::Stores
-        };
+        let order = [Order::Stores, Order::Line][usize::from(self.random.once_in(2))];
         let persist = Persist {
-            hart,
-            line,
-            effect,
             point,
             order,
+            ..Persist::behind_stores(hart, line, effect)
         };
         let ready = self.hardware.persist(&mut self.model, &persist, now);
         self.model.cache_block = None;
         if point == Point::Persistence {
             self.durable[hart] = self.durable[hart].max(self.model.cache_block_durable);
         }
-        assert!(
-            ready >= now.max(self.written[hart]),
-            "{persist:?} was not behind the stores"
-        );
+        let begins = now.max(self.written[hart]);
+        assert!(ready >= begins, "{persist:?} was not behind the stores");
         assert!(
             !self.model.line(line).dirty,
             "line {line:#x} stayed dirty after {persist:?}"
