@@ -2,7 +2,8 @@
 
 use crate::controller::{Path, Request};
 use crate::line::LINE_BYTES;
-use crate::memory::{Accepted, Memory, Operation, Traffic};
+use crate::memory::{Accepted, Memory, Traffic};
+use crate::module::Operation;
 use crate::physical_map::Place;
 use crate::statistics::Statistics;
 use crate::time::Cycles;

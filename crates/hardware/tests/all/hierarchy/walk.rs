@@ -66,9 +66,8 @@ pub struct Walk<'a> {
     /// Writes that found their line shared in the L2.
     pub upgrades: u64,
     pub scanned: u64,
-    /// When each hart's stores are done, and its cache-block instructions' bytes durable.
+    /// When each hart's stores are done, have written their lines, its cache-block instructions' bytes durable.
     pub posted: Vec<Cycles>,
-    /// By hart: when its stores so far have written their lines.
     written: Vec<Cycles>,
     pub durable: Vec<Cycles>,
     /// The instruction line as the hart fetched it, and whether the hart itself stored to it since.
@@ -373,9 +372,8 @@ impl<'a> Walk<'a> {
     fn post(&mut self, hart: usize, kind: AccessKind, now: Cycles, ready: Cycles) {
         (self.hardware).accessed(hart, kind, now, ready);
         self.posted[hart] = self.posted[hart].max(ready);
-        if kind == AccessKind::Store {
-            self.written[hart] = self.written[hart].max(ready);
-        }
+        let store = Cycles::from(kind == AccessKind::Store);
+        self.written[hart] = self.written[hart].max(store * ready);
         assert!(self.now(hart) <= self.posted[hart].max(now));
     }
 
