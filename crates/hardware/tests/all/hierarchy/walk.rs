@@ -66,7 +66,7 @@ pub struct Walk<'a> {
     /// Writes that found their line shared in the L2.
     pub upgrades: u64,
     pub scanned: u64,
-    /// When each hart's stores are done, have written their lines, its cache-block instructions' bytes durable.
+    /// When each hart's stores are done or have written their lines, and what it flushed is durable.
     pub posted: Vec<Cycles>,
     written: Vec<Cycles>,
     pub durable: Vec<Cycles>,
