@@ -4,6 +4,7 @@
 
 use std::ops::Range;
 
+use crate::arena::PAGE_BYTES;
 use crate::hierarchy::{Hardware, Older};
 use crate::line::{LINE_BYTES, Line, LineNumber, Version};
 use crate::policy::{Cause, CrossVersionStore, Departure, Evicted, Eviction, Policy, Reason};
@@ -11,7 +12,7 @@ use crate::time::Cycles;
 
 impl Hardware {
     /// Tells the policy of a store, which changes a piece of a line of that version from the first bytes
-    /// to the second. Returns when it may complete.
+    /// to the second, and counts it if that is not the current version. Returns when it may complete.
     #[inline]
     pub(crate) fn ask_store<P: Policy + ?Sized>(
         &mut self,
@@ -22,6 +23,10 @@ impl Hardware {
         piece: &Range<usize>,
         now: Cycles,
     ) -> Cycles {
+        if version != policy.current_version(hart) {
+            self.statistics.cross_version_stores += 1;
+            self.note_page(line);
+        }
         let store = CrossVersionStore {
             hart,
             group: self.group_of(hart),
@@ -33,6 +38,14 @@ impl Hardware {
             length: piece.len(),
         };
         self.asking("store", now, |hardware| policy.store(hardware, &store, now))
+    }
+
+    fn note_page(&mut self, line: LineNumber) {
+        let page = &mut self.page_generations[line as usize / (PAGE_BYTES / LINE_BYTES)];
+        if *page != self.generation {
+            *page = self.generation;
+            self.statistics.pages_written += 1;
+        }
     }
 
     /// Tells the policy of a dirty version that leaves a sharing group, if there is one.

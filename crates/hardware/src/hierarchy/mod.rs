@@ -302,15 +302,11 @@ impl Hardware {
                 old: Box::new(*self.cores[hart].l1d.data(slot)),
             });
         }
-        if crosses {
-            self.statistics.cross_version_stores += 1;
-            self.note_page(line);
-            if word.state() == State::Modified && policy.keeps_versions() {
-                // Immutable by now: the L2 keeps it, the store goes on in place.
-                let (core, l2) = self.core_and_group(hart);
-                let older = core.write_down(l2, slot, true);
-                ready = self.depart(policy, group, line, older, Reason::StoreEviction, ready);
-            }
+        if crosses && word.state() == State::Modified && policy.keeps_versions() {
+            // Immutable by now: the L2 keeps it, the store goes on in place.
+            let (core, l2) = self.core_and_group(hart);
+            let older = core.write_down(l2, slot, true);
+            ready = self.depart(policy, group, line, older, Reason::StoreEviction, ready);
         }
         if crosses || policy.sees_every_store() {
             let old = *self.cores[hart].l1d.data(slot);
@@ -328,14 +324,6 @@ impl Hardware {
         self.cores[hart].l1d.set_word(slot, word);
         self.memory.becomes_dirty(line, ready);
         ready
-    }
-
-    fn note_page(&mut self, line: LineNumber) {
-        let page = &mut self.page_generations[line as usize / (PAGE_BYTES / LINE_BYTES)];
-        if *page != self.generation {
-            *page = self.generation;
-            self.statistics.pages_written += 1;
-        }
     }
 
     fn fill_l1d<P: Policy + ?Sized>(

@@ -37,6 +37,8 @@ struct Model {
     sees_every_store: bool,
     inclusive: bool,
     current: Version,
+    /// Stores over a line of another version than the current one.
+    crossed: u64,
 }
 
 impl Policy for Model {
@@ -56,6 +58,7 @@ impl Policy for Model {
             assert_ne!(store.version, self.current, "{store:?}");
         }
         *told = store.new;
+        self.crossed += u64::from(store.version != self.current);
         now + 3
     }
 
@@ -112,6 +115,7 @@ impl Walk {
                 sees_every_store: seed.is_multiple_of(2),
                 inclusive: inclusion == Inclusion::Inclusive,
                 current: Version(1),
+                crossed: 0,
             },
             waiting: vec![Vec::new(); harts],
             sent: Vec::new(),
@@ -291,6 +295,8 @@ impl Walk {
         self.hardware.newer_lines(&self.model, &mut |line, bytes| {
             memory[(line - FIRST) as usize] = *bytes;
         });
+        let counted = self.hardware.statistics().cross_version_stores;
+        assert_eq!(counted, self.model.crossed, "stores across versions");
         for (index, expected) in newest.iter().enumerate() {
             let line = FIRST + index as u64;
             let found = self.hardware.peek(&self.model, line);
