@@ -66,6 +66,7 @@ macro_rules! planted_bugs {
         }
     };
 }
+
 /// An event that a design schedules for now when it has run out of room: the machine ends the
 /// epoch at the next instruction boundary, with [`Urgency::Overflow`]. Evictions go on until then,
 /// and also while the kernel finishes what it is at.

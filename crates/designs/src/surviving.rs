@@ -17,6 +17,8 @@ use perdure_hardware::line::{LINE_BYTES, Line, LineNumber};
 use perdure_hardware::memory::Tear;
 use perdure_hardware::recovery_clock::{RecoveryClock, RecoveryCost};
 
+use crate::copies::COPIES;
+
 /// A surviving image that recovery refuses to trust.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the surviving image is corrupt: {what} (at {address:#x})")]
@@ -210,8 +212,8 @@ impl<'a> Surviving<'a> {
     }
 
     /// Makes both copies of a record these bytes, one after the other.
-    pub fn write_copies(&mut self, copies: [u64; 2], bytes: &[u8]) -> Result<(), Interrupted> {
-        let mut copies = copies.into_iter();
+    pub fn write_copies(&mut self, bytes: &[u8]) -> Result<(), Interrupted> {
+        let mut copies = COPIES.into_iter();
         copies.try_for_each(|copy| self.write_unless_there(copy, bytes))
     }
 

@@ -12,11 +12,9 @@ use perdure_hardware::hierarchy::Hardware;
 use perdure_hardware::line::{LINE_BYTES, Line, LineNumber, line_of};
 use perdure_hardware::policy::{Policy, PolicyFailure};
 use perdure_hardware::time::Cycles;
-use perdure_linux::SpaceId;
+use perdure_linux::{PAGE_BYTES, SpaceId};
 
 use crate::port::{OFFSET_MASK, VirtualClock};
-
-const PAGE_BYTES: u64 = 4096;
 
 /// The kernel's door to the machine while it runs on behalf of one hart.
 pub struct KernelPort<'m> {

@@ -3,8 +3,8 @@
 //! Always true here: answers come in the order of the work, whoever did it and when; a thread that
 //! fails, or cannot be started, is an error and no panic of the whole.
 
+use std::iter;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
 
 use crate::error::Error;
 
@@ -47,24 +47,23 @@ pub fn map<I: Sync, T: Send>(
     work: impl Fn(&I) -> Result<T, Error> + Sync,
 ) -> Result<Vec<T>, Error> {
     let next = AtomicUsize::new(0);
-    let answers: Mutex<Vec<Option<T>>> = Mutex::new(items.iter().map(|_| None).collect());
-    threads(jobs.min(items.len()), |_| {
-        while let Some((at, item)) = {
-            let at = next.fetch_add(1, Ordering::Relaxed);
-            items.get(at).map(|item| (at, item))
-        } {
-            let answer = work(item).inspect_err(|_| {
-                // Nobody begins anything any more.
-                next.store(items.len(), Ordering::Relaxed);
-            })?;
-            let mut answers = answers.lock().unwrap_or_else(PoisonError::into_inner);
-            answers[at] = Some(answer);
-        }
-        Ok(())
+    let take = || {
+        let at = next.fetch_add(1, Ordering::Relaxed);
+        items.get(at).map(|item| (at, item))
+    };
+    let done = |(at, item)| {
+        let answer = work(item).inspect_err(|_| {
+            // Nobody begins anything any more.
+            next.store(items.len(), Ordering::Relaxed);
+        });
+        Ok((at, answer?))
+    };
+    let answers = threads(jobs.min(items.len()), |_| {
+        iter::from_fn(take).map(done).collect::<Result<Vec<_>, _>>()
     })?;
-    let answers = answers.into_inner();
-    let answers = answers.unwrap_or_else(PoisonError::into_inner);
-    Ok(answers.into_iter().flatten().collect())
+    let mut answers: Vec<_> = answers.into_iter().flatten().collect();
+    answers.sort_unstable_by_key(|(at, _)| *at);
+    Ok(answers.into_iter().map(|(_, answer)| answer).collect())
 }
 
 #[cfg(test)]

@@ -16,13 +16,12 @@ use perdure_hardware::line::{LINE_BYTES, LineNumber, line_of};
 use perdure_hardware::lookaside::{Entry, index_of};
 use perdure_hardware::policy::Policy;
 use perdure_hardware::time::Cycles;
-use perdure_linux::{Kernel, SpaceId};
+use perdure_linux::{Kernel, PAGE_BYTES, SpaceId};
 use perdure_riscv::{Access, Amo, CacheBlock, Fault, FetchedLine, Memory, Scalar};
 
 use crate::primitives;
 use crate::watch::{HINT, Watch};
 
-const PAGE_BYTES: u64 = 4096;
 pub(crate) const OFFSET_MASK: u64 = LINE_BYTES as u64 - 1;
 
 /// Where a fetched line sits: L1I slot, and the physical line it must still hold.

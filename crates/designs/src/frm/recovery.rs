@@ -19,7 +19,7 @@ use perdure_hardware::line::LINE_BYTES;
 
 use super::bugs::Flaws;
 use super::log::{Log, Record};
-use super::registers::{COPIES, Commit};
+use super::registers::Commit;
 use crate::design::Recovered;
 use crate::layout::{BootRecord, Layout};
 use crate::surviving::{Corruption, Interrupted, Surviving};
@@ -45,21 +45,21 @@ pub fn recover(image: &mut Surviving, flaws: Flaws) -> Result<Recovered, Interru
             address: 0,
         })?;
     let commit = Commit::read(image)?;
-    image.write_copies(COPIES, &commit.encode())?;
+    image.write_copies(&commit.encode())?;
     let records = live_records(image, &log, window, commit.generation, flaws)?;
     let emptied = Commit {
         generation: commit.generation + 1,
         epoch: commit.epoch,
     };
     if flaws.empties_log_first {
-        image.write_copies(COPIES, &emptied.encode())?;
+        image.write_copies(&emptied.encode())?;
     }
     if flaws.undoes_forward {
         undo(image, &boot.layout, records.iter())?;
     } else {
         undo(image, &boot.layout, records.iter().rev())?;
     }
-    image.write_copies(COPIES, &emptied.encode())?;
+    image.write_copies(&emptied.encode())?;
     Ok(Recovered {
         epoch: commit.epoch,
     })

@@ -17,8 +17,7 @@ use perdure_hardware::time::Cycles;
 
 use super::log::Log;
 use crate::bytes::{Writer, sealed, unsealed};
-use crate::copies;
-pub use crate::copies::COPIES;
+use crate::copies::{self, COPIES};
 use crate::layout::{BootRecord, Layout};
 use crate::rows;
 use crate::surviving::{Corruption, Surviving};

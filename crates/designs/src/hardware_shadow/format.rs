@@ -26,7 +26,6 @@ use perdure_hardware::line::{LINE_BYTES, LineNumber};
 
 use crate::bytes::{Writer, checksum, sealed, unsealed};
 use crate::copies;
-pub use crate::copies::COPIES;
 use crate::layout::Layout;
 use crate::surviving::{Corruption, Surviving};
 

@@ -19,9 +19,9 @@ use perdure_hardware::time::Cycles;
 
 use super::bugs::Flaws;
 use super::format::{
-    COPIES, HOME, LEVELS, Map, Mapping, NODE_WORDS, Place, RECORD_BYTES, Record, check_of,
+    HOME, LEVELS, Map, Mapping, NODE_WORDS, Place, RECORD_BYTES, Record, check_of,
 };
-use crate::copies;
+use crate::copies::{self, COPIES};
 use crate::layout::{BootRecord, Layout};
 
 /// What is known of a line.

@@ -21,8 +21,9 @@ use perdure_hardware::policy::Evicted;
 use perdure_hardware::time::Cycles;
 
 use super::journal::{Builder, Kind};
-use super::registers::{COPIES, Record};
+use super::registers::Record;
 use super::{Journaling, SUPERSEDED};
+use crate::copies::COPIES;
 
 /// The journal is durable.
 pub const EVENT_JOURNALED: u32 = 0;

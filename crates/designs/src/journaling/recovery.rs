@@ -16,7 +16,8 @@ use perdure_hardware::line::{LINE_BYTES, Line, LineNumber};
 
 use super::bugs::Flaws;
 use super::journal::{Block, Kind, LEAST_ROW_BYTES, Map, check_of};
-use super::registers::{COPIES, Record};
+use super::registers::Record;
+use crate::copies::COPIES;
 use crate::design::Recovered;
 use crate::layout::{BootRecord, Layout};
 use crate::surviving::{Corruption, Interrupted, Surviving};
@@ -113,10 +114,10 @@ pub fn recover(image: &mut Surviving, flaws: Flaws) -> Result<Recovered, Interru
     };
 
     if !flaws.trusts_one_copy {
-        image.write_copies(COPIES, &record.encode())?;
+        image.write_copies(&record.encode())?;
     }
     if flaws.retires_before_applying {
-        image.write_copies(COPIES, &retired.encode())?;
+        image.write_copies(&retired.encode())?;
     }
     for group in lines.chunks(32) {
         for (line, _) in group {
@@ -126,7 +127,7 @@ pub fn recover(image: &mut Surviving, flaws: Flaws) -> Result<Recovered, Interru
             image.write_line(*line, bytes)?;
         }
     }
-    image.write_copies(COPIES, &retired.encode())?;
+    image.write_copies(&retired.encode())?;
     Ok(Recovered {
         epoch: record.epoch,
     })

@@ -8,7 +8,6 @@
 
 use crate::bytes::{Writer, sealed, unsealed};
 use crate::copies;
-pub use crate::copies::COPIES;
 use crate::surviving::{Corruption, Surviving};
 
 const MAGIC: u64 = u64::from_le_bytes(*b"JOURNREG");

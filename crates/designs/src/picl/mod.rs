@@ -54,9 +54,9 @@ use self::epoch_id::EpochIds;
 use self::filter::Filter;
 use self::level::{Keys, LastLevel, Level};
 use self::log::{Entry, Header, Place, SUPER_BLOCK_BYTES, Space, entries_per_block, slot_address};
-use self::registers::{COPIES, RECORD_BYTES, Record};
+use self::registers::{RECORD_BYTES, Record};
 use self::scan::Scan;
-use crate::copies;
+use crate::copies::{self, COPIES};
 use crate::design::{
     Design, END_EPOCH, ImpossibleParameter, PlantedBug, Promise, Recovered, Urgency,
 };

@@ -22,7 +22,7 @@ use perdure_hardware::line::{LINE_BYTES, LineNumber};
 use super::bugs::Flaws;
 use super::epoch_id::EpochIds;
 use super::log::{Block, Entry, NO_SLOT, SUPER_BLOCK_BYTES, slot_address};
-use super::registers::{COPIES, Record};
+use super::registers::Record;
 use crate::design::Recovered;
 use crate::layout::{BootRecord, Layout};
 use crate::surviving::{Corruption, Interrupted, Surviving};
@@ -151,7 +151,7 @@ pub fn recover(image: &mut Surviving, flaws: Flaws) -> Result<Recovered, Interru
     let (mut slot, end) = log.tail(image, &record)?;
     let mut forward = Vec::new();
 
-    image.write_copies(COPIES, &record.encode())?;
+    image.write_copies(&record.encode())?;
     let mut covering: Vec<Entry> = Vec::new();
     for sequence in (record.oldest_needed..end).rev() {
         let address = log.address(slot)?;
@@ -185,7 +185,7 @@ pub fn recover(image: &mut Surviving, flaws: Flaws) -> Result<Recovered, Interru
         next_slots: [0, 1],
         oldest_needed: end + SEQUENCE_JUMP,
     };
-    image.write_copies(COPIES, &empty.encode())?;
+    image.write_copies(&empty.encode())?;
     Ok(Recovered { epoch: persisted })
 }
 

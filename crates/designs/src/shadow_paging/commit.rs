@@ -18,8 +18,9 @@ use perdure_hardware::memory::Traffic;
 use perdure_hardware::time::Cycles;
 
 use super::places::PAGE_BYTES;
-use super::records::{COPIES, Record, encode_block, page_word, table_block_words};
+use super::records::{Record, encode_block, page_word, table_block_words};
 use super::{Entry, ShadowPaging};
+use crate::copies::COPIES;
 
 /// How far the commit is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

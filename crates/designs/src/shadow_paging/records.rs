@@ -9,8 +9,7 @@
 //!   record of the same number and to no other.
 
 use crate::bytes::{Writer, sealed, unsealed};
-use crate::copies;
-pub use crate::copies::COPIES;
+use crate::copies::{self, COPIES};
 use crate::surviving::{Corruption, Surviving};
 
 use super::bugs::Flaws;

@@ -14,7 +14,7 @@ use perdure_hardware::line::LINE_BYTES;
 
 use super::bugs::Flaws;
 use super::places::{PAGE_BYTES, Places};
-use super::records::{COPIES, Record, page_of_word, read_table};
+use super::records::{Record, page_of_word, read_table};
 use crate::design::Recovered;
 use crate::layout::{BootRecord, Layout};
 use crate::surviving::{Corruption, Interrupted, Surviving};
@@ -29,10 +29,10 @@ pub fn recover(image: &mut Surviving, flaws: Flaws) -> Result<Recovered, Interru
             address: 0,
         })?;
     let record = Record::read(image, flaws)?;
-    image.write_copies(COPIES, &record.encode())?;
+    image.write_copies(&record.encode())?;
     let table = read_table(image, &places, &record)?;
     if flaws.recovery_retires_first {
-        image.write_copies(COPIES, &record.retired().encode())?;
+        image.write_copies(&record.retired().encode())?;
     }
     let (pages, lines) = table.split_at(record.pages as usize);
     for &word in pages {
@@ -52,7 +52,7 @@ pub fn recover(image: &mut Surviving, flaws: Flaws) -> Result<Recovered, Interru
         let from = places.overflow_line(index) * line_bytes;
         copy(image, from, home, LINE_BYTES)?;
     }
-    image.write_copies(COPIES, &record.retired().encode())?;
+    image.write_copies(&record.retired().encode())?;
     Ok(Recovered {
         epoch: record.epoch,
     })

@@ -8,8 +8,8 @@
 //! once, in the list of the hart that did so first.
 
 use perdure_hardware::hierarchy::Hardware;
-use perdure_hardware::line::{LINE_BYTES, LineNumber, Version};
-use perdure_hardware::persist::{Effect, Fence, Order, Persist, Point};
+use perdure_hardware::line::{LineNumber, Version};
+use perdure_hardware::persist::{Effect, Fence, Persist};
 use perdure_hardware::policy::Policy;
 use perdure_hardware::time::Cycles;
 
@@ -25,9 +25,8 @@ pub struct WriteSet {
 impl WriteSet {
     /// An empty one.
     pub fn new(hardware: &Hardware) -> Self {
-        let lines = hardware.memory.map().bytes() / LINE_BYTES as u64;
         Self {
-            members: vec![0; lines.div_ceil(64) as usize],
+            members: vec![0; hardware.specification.lines().div_ceil(64)],
             lines: vec![Vec::new(); hardware.cores.len()],
         }
     }
@@ -94,13 +93,7 @@ pub fn flush_line<P: Policy>(
 ) -> Cycles {
     let mut private = hardware.groups.iter().map(|group| &group.l2);
     if hardware.llc.find(line).is_some() || private.any(|l2| l2.find(line).is_some()) {
-        let clean = Persist {
-            hart,
-            line,
-            effect: Effect::Clean,
-            point: Point::Persistence,
-            order: Order::Stores,
-        };
+        let clean = Persist::behind_stores(hart, line, Effect::Clean);
         return hardware.persist(policy, &clean, now);
     }
     // Only the DRAM may hold it. (Asking the caches by the instruction finds nothing, at the cost of

@@ -18,8 +18,9 @@ use perdure_hardware::time::Cycles;
 
 use super::Thynvm;
 use super::bugs::Flaws;
-use super::format::{COPIES, KINDS, Kind, Listed, PAGE_LINES, Record};
+use super::format::{KINDS, Kind, Listed, PAGE_LINES, Record};
 use super::version::{Place, Places, Versions};
+use crate::copies::COPIES;
 
 /// The checkpoint may take its next step.
 pub const EVENT: u32 = 0;

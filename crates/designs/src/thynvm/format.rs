@@ -28,8 +28,7 @@ use perdure_hardware::line::LINE_BYTES;
 
 use super::version::Place;
 use crate::bytes::{Writer, sealed, unsealed};
-use crate::copies;
-pub use crate::copies::COPIES;
+use crate::copies::{self, COPIES};
 use crate::layout::BootRecord;
 use crate::surviving::{Corruption, Surviving};
 

@@ -8,8 +8,9 @@
 
 use crate::common::geometry::{DIRECT_MAPPED, Geometry};
 use crate::common::rig::Rig;
+use perdure_designs::copies::COPIES;
 use perdure_designs::frm::log::{Log, Record, SLOT_BYTES};
-use perdure_designs::frm::registers::{COPIES, Commit, RECORD_BYTES};
+use perdure_designs::frm::registers::{Commit, RECORD_BYTES};
 use perdure_designs::frm::{Frm, Parameters};
 use perdure_designs::{Design, Urgency};
 use perdure_hardware::arena::Arena;

@@ -11,7 +11,8 @@
 
 use crate::common::geometry::{DIRECT_MAPPED, Geometry};
 use crate::common::rig::Rig;
-use perdure_designs::hardware_shadow::format::{COPIES, Map, Mapping, Place, RECORD_BYTES, Record};
+use perdure_designs::copies::COPIES;
+use perdure_designs::hardware_shadow::format::{Map, Mapping, Place, RECORD_BYTES, Record};
 use perdure_designs::hardware_shadow::{HardwareShadow, Parameters};
 use perdure_designs::surviving::Surviving;
 use perdure_designs::{Design, Urgency};

@@ -6,8 +6,9 @@
 
 use crate::common::damage::{self, Effort, Group};
 use crate::common::geometry::{self, Geometry};
+use perdure_designs::copies::COPIES;
 use perdure_designs::journaling::journal::Map;
-use perdure_designs::journaling::registers::{COPIES, RECORD_BYTES, Record};
+use perdure_designs::journaling::registers::{RECORD_BYTES, Record};
 use perdure_designs::journaling::{Journaling, Parameters};
 use perdure_designs::layout::Layout;
 use perdure_hardware::arena::Arena;

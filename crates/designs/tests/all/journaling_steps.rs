@@ -11,8 +11,9 @@
 
 use crate::common::geometry::{DIRECT_MAPPED, Geometry};
 use crate::common::rig::Rig;
+use perdure_designs::copies::COPIES;
 use perdure_designs::journaling::journal::{Block, Kind, Map};
-use perdure_designs::journaling::registers::{COPIES, RECORD_BYTES, Record};
+use perdure_designs::journaling::registers::{RECORD_BYTES, Record};
 use perdure_designs::journaling::{Journaling, Parameters};
 use perdure_designs::{Design, Urgency};
 use perdure_hardware::arena::Arena;

@@ -8,9 +8,10 @@ use std::collections::BTreeMap;
 
 use crate::common::{Random, seeds};
 use crate::mnm_common::{Accusation, Judge, Rig, machines};
+use perdure_designs::copies::COPIES;
 use perdure_designs::layout::Layout;
 use perdure_designs::nvoverlay::mnm::SNAPSHOTS;
-use perdure_designs::nvoverlay::mnm::format::{COPIES, ChainReader, Register, Visit};
+use perdure_designs::nvoverlay::mnm::format::{ChainReader, Register, Visit};
 use perdure_designs::nvoverlay::mnm::master::{self, Found};
 use perdure_designs::nvoverlay::mnm::{self, Mnm, MnmParameters};
 use perdure_designs::snapshots::SnapshotStore;

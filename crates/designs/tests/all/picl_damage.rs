@@ -15,9 +15,10 @@ use crate::common::judge::Accusation;
 use crate::common::picl_log;
 use crate::common::rig::Rig;
 use crate::common::workload::Workload;
+use perdure_designs::copies::COPIES;
 use perdure_designs::picl::Picl;
 use perdure_designs::picl::log::{Block, slot_address};
-use perdure_designs::picl::registers::{COPIES, RECORD_BYTES, Record};
+use perdure_designs::picl::registers::{RECORD_BYTES, Record};
 use perdure_designs::surviving::Interrupted;
 use perdure_hardware::arena::Arena;
 

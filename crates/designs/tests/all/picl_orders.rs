@@ -5,8 +5,9 @@ use crate::common::Random;
 use crate::common::geometry::{DIRECT_MAPPED, Geometry};
 use crate::common::rig::Rig;
 use crate::common::workload::Workload;
+use perdure_designs::copies::COPIES;
 use perdure_designs::picl::Picl;
-use perdure_designs::picl::registers::{COPIES, RECORD_BYTES, Record};
+use perdure_designs::picl::registers::{RECORD_BYTES, Record};
 use perdure_designs::{Design, Urgency};
 use perdure_hardware::line::line_of;
 

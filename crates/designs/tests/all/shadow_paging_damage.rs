@@ -8,10 +8,11 @@
 
 use crate::common::damage::{self, Effort, Group};
 use crate::common::geometry::{self, Geometry};
+use perdure_designs::copies::COPIES;
 use perdure_designs::layout::BootRecord;
 use perdure_designs::shadow_paging::bugs::Flaws;
 use perdure_designs::shadow_paging::places::Places;
-use perdure_designs::shadow_paging::records::{COPIES, RECORD_BYTES, Record, table_blocks};
+use perdure_designs::shadow_paging::records::{RECORD_BYTES, Record, table_blocks};
 use perdure_designs::shadow_paging::{Parameters, ShadowPaging};
 use perdure_designs::surviving::Surviving;
 use perdure_hardware::arena::Arena;

@@ -15,12 +15,11 @@ use std::collections::BTreeMap;
 
 use crate::common::geometry::{DIRECT_MAPPED, Geometry};
 use crate::common::rig::Rig;
+use perdure_designs::copies::COPIES;
 use perdure_designs::layout::BootRecord;
 use perdure_designs::shadow_paging::bugs::Flaws;
 use perdure_designs::shadow_paging::places::{LINES_PER_PAGE, PAGE_BYTES, Places};
-use perdure_designs::shadow_paging::records::{
-    COPIES, RECORD_BYTES, Record, page_of_word, read_table,
-};
+use perdure_designs::shadow_paging::records::{RECORD_BYTES, Record, page_of_word, read_table};
 use perdure_designs::shadow_paging::{Parameters, ShadowPaging};
 use perdure_designs::surviving::Surviving;
 use perdure_designs::{Design, Urgency};

@@ -10,8 +10,9 @@
 
 use crate::common::damage::{self, Effort, Group};
 use crate::common::geometry::{self, Geometry};
+use perdure_designs::copies::COPIES;
 use perdure_designs::frm::log::{Log, Record, SLOT_BYTES};
-use perdure_designs::frm::registers::{COPIES, Commit, RECORD_BYTES};
+use perdure_designs::frm::registers::{Commit, RECORD_BYTES};
 use perdure_designs::layout::Layout;
 use perdure_designs::software_logging::{Parameters, SoftwareLogging};
 use perdure_hardware::arena::Arena;

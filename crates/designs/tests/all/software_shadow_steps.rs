@@ -10,7 +10,8 @@
 
 use crate::common::geometry::{DIRECT_MAPPED, Geometry};
 use crate::common::rig::Rig;
-use perdure_designs::hardware_shadow::format::{COPIES, Map, RECORD_BYTES, Record};
+use perdure_designs::copies::COPIES;
+use perdure_designs::hardware_shadow::format::{Map, RECORD_BYTES, Record};
 use perdure_designs::software_shadow::{Parameters, SoftwareShadow};
 use perdure_designs::{Design, Urgency};
 use perdure_hardware::arena::Arena;

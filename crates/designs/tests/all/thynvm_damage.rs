@@ -7,9 +7,10 @@
 use crate::common::damage::{self, Effort, Group};
 use crate::common::geometry::{self, Geometry};
 use perdure_designs::Design;
+use perdure_designs::copies::COPIES;
 use perdure_designs::layout::{BootRecord, Layout};
 use perdure_designs::surviving::Surviving;
-use perdure_designs::thynvm::format::{COPIES, RECORD_BYTES, Record, Regions};
+use perdure_designs::thynvm::format::{RECORD_BYTES, Record, Regions};
 use perdure_designs::thynvm::{Parameters, Thynvm};
 use perdure_hardware::arena::Arena;
 use perdure_hardware::hierarchy::Hardware;

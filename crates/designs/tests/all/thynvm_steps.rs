@@ -3,11 +3,10 @@
 
 use crate::common::geometry::{DIRECT_MAPPED, Geometry};
 use crate::common::rig::Rig;
+use perdure_designs::copies::COPIES;
 use perdure_designs::layout::BootRecord;
 use perdure_designs::surviving::Surviving;
-use perdure_designs::thynvm::format::{
-    COPIES, Kind, Listed, PAGE_LINES, RECORD_BYTES, Record, Regions,
-};
+use perdure_designs::thynvm::format::{Kind, Listed, PAGE_LINES, RECORD_BYTES, Record, Regions};
 use perdure_designs::thynvm::version::Place;
 use perdure_designs::thynvm::{Parameters, Thynvm};
 use perdure_designs::{Design, Urgency};

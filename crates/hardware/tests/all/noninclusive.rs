@@ -17,7 +17,7 @@ use perdure_hardware::arena::Arena;
 use perdure_hardware::hierarchy::Hardware;
 use perdure_hardware::line::{LINE_BYTES, Line, LineNumber, Version};
 use perdure_hardware::memory::Traffic;
-use perdure_hardware::persist::{Effect, Order, Persist, Point};
+use perdure_hardware::persist::{Effect, Persist};
 use perdure_hardware::policy::{
     Cause, CrossVersionStore, Departure, Evicted, Eviction, Policy, Reason,
 };
@@ -240,13 +240,7 @@ impl Walk {
                 } else {
                     Effect::Clean
                 };
-                let persist = Persist {
-                    hart,
-                    line,
-                    effect,
-                    point: Point::Persistence,
-                    order: Order::Stores,
-                };
+                let persist = Persist::behind_stores(hart, line, effect);
                 let ready = self.hardware.persist(&mut self.tracker, &persist, now);
                 self.waited(ready);
             }

@@ -102,11 +102,7 @@ pub(crate) fn ftruncate(call: &mut Call) -> Answer {
     }
     call.kernel.files.file(inode).map_err(|_| Errno::EINVAL)?;
     call.check_size_seals(inode, size)?;
-    let old = call.kernel.files.file(inode)?.size;
-    call.check_file_bytes(old, size)?;
-    call.kernel.truncate_file(call.machine, inode, size)?;
-    notify_changed(call, inode, IN_MODIFY);
-    Ok(0)
+    set_length(call, inode, size)
 }
 
 /// `truncate`.
@@ -122,6 +118,11 @@ pub(crate) fn truncate(call: &mut Call) -> Answer {
         return Err(Errno::EACCES.into());
     }
     call.check_not_running(inode)?;
+    set_length(call, inode, size)
+}
+
+/// Cuts a file off, or makes it longer, for whoever may.
+fn set_length(call: &mut Call, inode: InodeId, size: u64) -> Answer {
     let old = call.kernel.files.file(inode)?.size;
     call.check_file_bytes(old, size)?;
     call.kernel.truncate_file(call.machine, inode, size)?;

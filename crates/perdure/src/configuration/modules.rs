@@ -4,9 +4,7 @@
 //! that it leaves out has the value of `[nvm]` or `[link]`. What is kept is whole, so that it means the
 //! same under another preset.
 
-use perdure_hardware::physical_map::RegionKind;
-use perdure_hardware::specification::{Link, ModuleSpecification, Nvm, Persistence};
-use serde::Deserialize;
+use perdure_hardware::specification::ModuleSpecification;
 use toml::{Table, Value};
 
 use super::{configuration_error, leaves, put};
@@ -16,15 +14,15 @@ use crate::error::Error;
 const KEY: &str = "module";
 
 /// Of a table, what `[nvm]` does not have.
-#[derive(Deserialize)]
-struct Own {
-    name: String,
-    kind: RegionKind,
-    persistence: Persistence,
-    region: String,
-    interleaving_bytes: u64,
-    device_bytes: u64,
-}
+const OWN: [&str; 7] = [
+    "name",
+    "kind",
+    "persistence",
+    "region",
+    "interleaving_bytes",
+    "device_bytes",
+    "link",
+];
 
 /// The modules of a configuration, whose tables are completed.
 pub fn of_table(table: &mut Table) -> Result<Vec<ModuleSpecification>, Error> {
@@ -74,34 +72,11 @@ fn complete(configuration: &Table, given: &Table) -> Result<Table, Error> {
 
 /// A whole table as a module.
 fn typed(mut whole: Table) -> Result<ModuleSpecification, Error> {
-    let wrong =
-        |error: toml::de::Error| Error::Configuration(format!("[[{KEY}]] {}", error.message()));
-    let link = whole.remove("link").unwrap_or_else(|| Table::new().into());
-    let mut own = Table::new();
-    for key in [
-        "name",
-        "kind",
-        "persistence",
-        "region",
-        "interleaving_bytes",
-        "device_bytes",
-    ] {
-        if let Some(value) = whole.remove(key) {
-            own.insert(key.into(), value);
-        }
-    }
-    let own: Own = own.try_into().map_err(wrong)?;
-    let media: Nvm = whole.try_into().map_err(wrong)?;
-    let link: Link = link.try_into().map_err(wrong)?;
-    Ok(ModuleSpecification {
-        name: own.name,
-        kind: own.kind,
-        persistence: own.persistence,
-        region: own.region,
-        interleaving_bytes: own.interleaving_bytes,
-        device_bytes: own.device_bytes,
-        media,
-        link,
+    let mut module = Table::new();
+    module.extend(OWN.iter().filter_map(|&key| whole.remove_entry(key)));
+    module.insert("media".into(), whole.into());
+    module.try_into().map_err(|error: toml::de::Error| {
+        Error::Configuration(format!("[[{KEY}]] {}", error.message()))
     })
 }
 

@@ -11,7 +11,6 @@ use perdure_designs::Design;
 use perdure_designs::layout::Layout;
 use perdure_hardware::arena::Arena;
 use perdure_hardware::hierarchy::Hardware;
-use perdure_hardware::line::LINE_BYTES;
 use perdure_hardware::specification::{Inclusion, Specification};
 use perdure_hardware::time::Cycles;
 use perdure_linux::{Kernel, Repeat};
@@ -67,19 +66,14 @@ impl<D: Design> Machine<D> {
     ) -> Result<Self, Error> {
         let specification = configuration.specification.clone();
         let harts = specification.harts;
-        let map = specification.physical_map();
-        let layout = Layout::new(harts, map.main().addresses.end);
-        let arena = Arena::new(map.bytes()).map_err(|source| Error::Host {
-            what: format!(
-                "reserving {} bytes of simulated memory (nvm.bytes)",
-                map.bytes()
-            ),
+        let layout = layout_of(&specification);
+        let bytes = specification.physical_map().bytes();
+        let arena = Arena::new(bytes).map_err(|source| Error::Host {
+            what: format!("reserving {bytes} bytes of simulated memory (nvm.bytes)"),
             source,
         })?;
         reserve_directory(&specification)?;
-        let contexts = layout.contexts.start..layout.kernel.end;
-        let mut hardware = Hardware::new(specification, arena, contexts);
-        hardware.memory.interleave_home(layout.protected());
+        let mut hardware = hardware_of(specification, &layout, arena);
         let kernel_configuration = perdure_linux::Configuration {
             frames: layout.frames.clone(),
             harts,
@@ -219,15 +213,28 @@ impl<D: Design> Machine<D> {
     }
 }
 
+/// Where everything lies in such a machine's memory.
+pub(super) fn layout_of(specification: &Specification) -> Layout {
+    let main = specification.physical_map().main().addresses.clone();
+    Layout::new(specification.harts, main.end)
+}
+
+/// The hardware around a memory that is laid out so.
+pub(super) fn hardware_of(specification: Specification, layout: &Layout, arena: Arena) -> Hardware {
+    let contexts = layout.contexts.start..layout.kernel.end;
+    let mut hardware = Hardware::new(specification, arena, contexts);
+    hardware.memory.interleave_home(layout.protected());
+    hardware
+}
+
 /// Refuses memory whose directory, a word for each line, this host has no room for: reserving it
 /// later would end the process.
 fn reserve_directory(specification: &Specification) -> Result<(), Error> {
-    let bytes = specification.physical_map().bytes();
-    let words = usize::try_from(bytes / LINE_BYTES as u64).unwrap_or(usize::MAX);
     if specification.llc.inclusion != Inclusion::NonInclusive {
         return Ok(());
     }
-    Vec::<u64>::new().try_reserve_exact(words).map_err(|why| {
+    let reserved = Vec::<u64>::new().try_reserve_exact(specification.lines());
+    reserved.map_err(|why| {
         Error::Configuration(format!(
             "nvm.bytes = {}: this host has no room for the directory of a last-level cache that is not inclusive ({why})",
             specification.nvm.bytes

@@ -7,13 +7,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use perdure_designs::Design;
-use perdure_designs::layout::Layout;
 use perdure_hardware::arena::Arena;
-use perdure_hardware::hierarchy::Hardware;
 use perdure_hardware::line::{LINE_BYTES, Line, LineNumber};
 use perdure_linux::HostView;
 
-use super::assemble::Parts;
+use super::assemble::{Parts, hardware_of, layout_of};
 use super::output::spool_failed;
 use super::{Ended, Engine, EpochEnd, Machine};
 use crate::configuration::Configuration;
@@ -55,10 +53,8 @@ impl<D: Design> Machine<D> {
         host: HostView,
         resumption: Resumption,
     ) -> Result<Self, Error> {
-        let specification = &configuration.specification;
-        let harts = specification.harts;
-        let main = specification.physical_map().main().addresses.clone();
-        let layout = Layout::new(harts, main.end);
+        let harts = configuration.specification.harts;
+        let layout = layout_of(&configuration.specification);
         let read = |address, length| image.memory.slice(address, length).to_vec();
         let forgets = |found: &mut Found| match resumption.mistake {
             Some(Mistake::Forgets(lost)) => losses::without(found, lost).map(|_| ()),
@@ -108,8 +104,7 @@ impl<D: Design> Machine<D> {
         } = resumption;
         let specification = configuration.specification.clone();
         let harts = specification.harts;
-        let main = specification.physical_map().main().addresses.clone();
-        let layout = Layout::new(harts, main.end);
+        let layout = layout_of(&specification);
         let Image {
             memory: arena,
             behind,
@@ -123,10 +118,8 @@ impl<D: Design> Machine<D> {
                 arena.slice(address, SAVED_BYTES).to_vec()
             })
             .collect();
-        let contexts = layout.contexts.start..layout.kernel.end;
         let programs = saved.kernel.program_reports().len();
-        let mut hardware = Hardware::new(specification, arena, contexts);
-        hardware.memory.interleave_home(layout.protected());
+        let mut hardware = hardware_of(specification, &layout, arena);
         hardware.memory.load_dram(behind);
         let parts = Parts {
             hardware,

@@ -3,11 +3,10 @@
 //!
 //! Always true here: for a check of the judge, the bug is caught with it and slips through without it.
 
-use perdure_designs::{Design, Promise, Visitor, with_design};
+use perdure_designs::{Design, Visitor, with_design};
 use serde_json::{Value, json};
 
-use super::trials::{TRIALS, TRIALS_OF_GROUPS};
-use super::{Shown, Tally, clean, shown};
+use super::{Shown, Tally, clean, shown, trials};
 use crate::configuration::no_such_design;
 use crate::error::Error;
 use crate::mistakes::{Blind, MISTAKES, Mistake, PREFIX, Part};
@@ -186,10 +185,7 @@ impl Visitor for StageVisitor<'_> {
     type Output = Result<Shown, Error>;
 
     fn visit<D: Design>(self) -> Self::Output {
-        let trials = match D::PROMISE {
-            Promise::CausalCut => TRIALS_OF_GROUPS,
-            Promise::EpochPrefix | Promise::Nothing => TRIALS,
-        };
+        let (trials, _) = trials::of_design::<D>();
         let stage = self.stage;
         let request = Request {
             // A resumed cut takes as long as many that are not.

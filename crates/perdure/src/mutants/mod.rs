@@ -13,7 +13,7 @@ mod trials;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use perdure_designs::{Design, PlantedBug, Promise, Visitor, with_design};
+use perdure_designs::{Design, PlantedBug, Visitor, with_design};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -26,7 +26,7 @@ use crate::observer::Observer;
 use crate::parallel;
 use crate::request::{Prepared, Request};
 use crate::verify::Verdict;
-use trials::{RARE, TRIALS, TRIALS_OF_GROUPS, Trial};
+use trials::Trial;
 
 /// What a trial showed: cuts made, and how the first failure was noticed.
 struct Shown {
@@ -107,10 +107,7 @@ impl Visitor for Declared {
     );
 
     fn visit<D: Design>(self) -> Self::Output {
-        let (trials, rare) = match D::PROMISE {
-            Promise::CausalCut => (TRIALS_OF_GROUPS, None),
-            Promise::EpochPrefix | Promise::Nothing => (TRIALS, Some(&RARE)),
-        };
+        let (trials, rare) = trials::of_design::<D>();
         (D::PLANTED_BUGS, D::UNLUCKY_SETTINGS, trials, rare)
     }
 }

@@ -3,6 +3,8 @@
 //!
 //! Always true here: a trial is a whole request but for the design, its unlucky settings and the bug.
 
+use perdure_designs::{Design, Promise};
+
 use crate::request::{Request, Resume, Schedule};
 
 /// A small, unlucky machine with its program and schedule.
@@ -55,7 +57,7 @@ const FAST_MEDIA: &[&str] = &[
 
 const CACHE_RESIDENT: &[&str] = &["epoch.instructions=20000"];
 
-pub(super) const TRIALS: &[Trial] = &[
+const TRIALS: &[Trial] = &[
     Trial {
         name: "tiny caches",
         program: "@exerciser:12000:256:1000",
@@ -140,7 +142,7 @@ const TWO_FAST: &[&str] = &[
 ];
 
 /// For designs whose sharing groups have an epoch each: several harts that share their lines.
-pub(super) const TRIALS_OF_GROUPS: &[Trial] = &[
+const TRIALS_OF_GROUPS: &[Trial] = &[
     Trial {
         name: "four harts, tiny caches",
         program: "@exerciser:1500:64:400:4",
@@ -203,13 +205,21 @@ const TWO_BANKS: &[&str] = &[
 
 /// For what the other trials do not show: many cuts, so that only designs that have such a bug make
 /// them.
-pub(super) const RARE: Trial = Trial {
+const RARE: Trial = Trial {
     name: "two banks",
     program: "@exerciser:400:64:1000:4",
     set: TWO_BANKS,
     schedule: Schedule::Random,
     cuts: 1000,
 };
+
+/// The trials that a design goes through, and the one for what they do not show, if there is one.
+pub(super) fn of_design<D: Design>() -> (&'static [Trial], Option<&'static Trial>) {
+    match D::PROMISE {
+        Promise::CausalCut => (TRIALS_OF_GROUPS, None),
+        Promise::EpochPrefix | Promise::Nothing => (TRIALS, Some(&RARE)),
+    }
+}
 
 impl Trial {
     /// What is asked for, with a set of the design's own unlucky settings.

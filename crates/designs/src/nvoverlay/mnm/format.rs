@@ -49,7 +49,7 @@ use std::ops::Range;
 use perdure_hardware::line::{LINE_BYTES, LineNumber};
 
 use crate::bytes::{Writer, checksum, sealed, unsealed};
-pub use crate::copies::COPIES;
+use crate::copies::COPIES;
 use crate::snapshots::Source;
 use crate::surviving::Corruption;
 

@@ -4,7 +4,8 @@
 //! Shadow slots are memory, as home addresses are: nothing vouches for either.
 
 use perdure_designs::Design;
-use perdure_designs::hardware_shadow::format::{COPIES, Map, NODE_BYTES, RECORD_BYTES};
+use perdure_designs::copies::COPIES;
+use perdure_designs::hardware_shadow::format::{Map, NODE_BYTES, RECORD_BYTES};
 use perdure_designs::layout::Layout;
 
 use super::damage::{self, Effort, Group};

@@ -3,9 +3,10 @@
 use std::cmp::Reverse;
 use std::ops::Range;
 
+use perdure_designs::copies::COPIES;
 use perdure_designs::layout::Layout;
 use perdure_designs::picl::log::Block;
-use perdure_designs::picl::registers::{COPIES, RECORD_BYTES, Record};
+use perdure_designs::picl::registers::{RECORD_BYTES, Record};
 use perdure_hardware::arena::{Arena, PAGE_BYTES};
 
 use super::damage::Group;

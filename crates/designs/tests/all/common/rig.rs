@@ -14,7 +14,7 @@ use perdure_hardware::core_timing::AccessKind;
 use perdure_hardware::hierarchy::Hardware;
 use perdure_hardware::line::{LINE_BYTES, Line, LineNumber, line_of};
 use perdure_hardware::memory::Tear;
-use perdure_hardware::persist::{Effect, Order, Persist, Point};
+use perdure_hardware::persist::{Effect, Persist};
 use perdure_hardware::specification::Specification;
 use perdure_hardware::time::Cycles;
 
@@ -228,13 +228,7 @@ impl<D: Design> Rig<D> {
         } else {
             Effect::Clean
         };
-        let persist = Persist {
-            hart,
-            line,
-            effect,
-            point: Point::Persistence,
-            order: Order::Stores,
-        };
+        let persist = Persist::behind_stores(hart, line, effect);
         let ready = (self.hardware).persist(&mut self.design, &persist, now);
         self.retired[hart] += 1;
         // A rig's hart waits for it.
