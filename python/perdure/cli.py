@@ -8,14 +8,12 @@ results were written; `run` exits as the guest's program did.
 
 from __future__ import annotations
 
-import atexit
 import json
 import os
 import shlex
 import sys
-import tempfile
 from collections.abc import Sequence
-from decimal import Decimal, InvalidOperation
+from dataclasses import asdict
 from enum import Enum
 from pathlib import Path
 from typing import Annotated, NoReturn, TypedDict
@@ -39,14 +37,33 @@ from perdure import (
     workloads,
 )
 from perdure.options import (
+    CheckOption,
+    CheckSecondsOption,
+    DesignOption,
+    Engine,
+    EngineOption,
     FilesOption,
+    Guest,
+    HartsOption,
+    JobsOption,
     JsonOption,
+    MachineOption,
+    Measured,
     OnlyDesignOption,
     OnlyPlaceOption,
     OnlySubjectOption,
+    OutOption,
+    PlantedBugOption,
+    ProbeCutsOption,
+    Repeated,
     SchedulerOption,
+    SetOption,
+    StopAfterOption,
+    SysrootOption,
     WorkersOption,
     WriteThroughOption,
+    count,
+    grouped,
 )
 
 INTERRUPTED = 130
@@ -65,13 +82,6 @@ app.add_typer(travel.app, name="travel")
 app.add_typer(replication.app, name="replica")
 
 stderr = Console(stderr=True)
-
-
-class Engine(str, Enum):
-    """Which interpreter runs the guest."""
-
-    fast = "fast"
-    plain = "plain"
 
 
 class Schedule(str, Enum):
@@ -99,29 +109,6 @@ class Listed(str, Enum):
     workloads = "workloads"
 
 
-def _count(text: str, least: int = 0) -> int:
-    """A whole number as people write large ones: 30000000, 30_000_000 or 3e7."""
-    try:
-        number = Decimal(text)
-        good = number.is_finite() and least <= number < 2**63 and number == int(number)
-    except InvalidOperation:
-        good = False
-    if not good:
-        raise typer.BadParameter(
-            f"'{text}' is not a whole number of at least {least}, as in 30000000 or 3e7"
-        )
-    return int(number)
-
-
-def _renamed(given: bool) -> None:
-    if given:
-        raise PerdureError("--restart: it is called --repeat now")
-
-
-def _positive(text: str) -> int:
-    return _count(text, least=1)
-
-
 Program = Annotated[
     list[str],
     typer.Argument(
@@ -129,115 +116,20 @@ Program = Annotated[
         help="A RISC-V Linux program, or several that run at once, on a hart each.",
     ),
 ]
-MachineOption = Annotated[
-    str, typer.Option("--machine", metavar="NAME|FILE", help="A preset, or a TOML file.")
-]
-DesignOption = Annotated[
-    str, typer.Option("--design", metavar="NAME", help="The crash-consistency design.")
-]
-SetOption = Annotated[
-    list[str] | None,
-    typer.Option("--set", metavar="KEY=VALUE", help="Override one value of the configuration."),
-]
-HartsOption = Annotated[
-    int | None,
-    typer.Option("--harts", min=1, help="Hardware threads.  [default: one for each program]"),
-]
-SysrootOption = Annotated[
-    Path | None,
-    typer.Option("--sysroot", metavar="DIR", help="Where dynamic programs find their libraries."),
-]
-MountOption = Annotated[
-    list[str] | None,
-    typer.Option("--mount", metavar="HOST:GUEST", help="Show the guest a folder of the host."),
-]
-EnvironmentOption = Annotated[
-    list[str] | None,
-    typer.Option("--env", metavar="KEY=VALUE", help="Set one of the guest's variables."),
-]
-StdinOption = Annotated[
-    str | None,
-    typer.Option("--stdin", metavar="FILE|-", help="The guest's standard input; - is this one's."),
-]
-RepeatOption = Annotated[
-    bool, typer.Option("--repeat", help="Start a finished program again until all have finished.")
-]
-RenamedOption = Annotated[bool, typer.Option("--restart", callback=_renamed, hidden=True)]
-WarmUpOption = Annotated[
-    int | None,
-    typer.Option(
-        "--warm-up", parser=_count, metavar="INSTRUCTIONS", help="Of each program, first."
-    ),
-]
-MeasureOption = Annotated[
-    int | None,
-    typer.Option(
-        "--measure", parser=_positive, metavar="INSTRUCTIONS", help="Of each program, then."
-    ),
-]
-ProbeCutsOption = Annotated[
-    bool,
-    typer.Option(
-        "--probe-cuts", help="Measure what power cuts would cost, at random moments of the run."
-    ),
-]
-MeasureThreadsOption = Annotated[
-    bool,
-    typer.Option(
-        "--measure-threads", help="Of each program, its parallel phase (and at most --measure)."
-    ),
-]
-StopAfterOption = Annotated[
-    int | None,
-    typer.Option(
-        "--stop-after", parser=_positive, metavar="INSTRUCTIONS", help="End the run there."
-    ),
-]
-EngineOption = Annotated[
-    Engine, typer.Option("--engine", help="The fast interpreter, or its plain reference.")
-]
-OutOption = Annotated[
-    Path | None,
-    typer.Option("--out", metavar="DIR", help="Keep results, configuration and the guest's files."),
-]
-JobsOption = Annotated[
-    int | None,
-    typer.Option("--jobs", min=1, help="Host threads (all processors); changes no result."),
-]
-
-CheckOption = Annotated[
-    str | None,
-    typer.Option(
-        "--check",
-        metavar="'PROGRAM ARG...'",
-        help="Let this program of the host's judge what a resumed run leaves behind.",
-    ),
-]
-CheckSecondsOption = Annotated[
-    int | None,
-    typer.Option("--check-seconds", min=1, help="How long it may take.  [default: 60]"),
-]
-
 GUEST_CONTEXT = {"allow_interspersed_args": False}
 
 
 @app.command(context_settings=GUEST_CONTEXT)
+@grouped
 def run(
     program: Program,
     machine: MachineOption = "picl",
     design: DesignOption = "picl",
-    set_: SetOption = None,
-    harts: HartsOption = None,
-    sysroot: SysrootOption = None,
-    mount: MountOption = None,
-    env: EnvironmentOption = None,
-    stdin: StdinOption = None,
+    *,
+    guest: Guest,
     stop_after: StopAfterOption = None,
-    repeat: RepeatOption = False,
-    renamed: RenamedOption = False,  # noqa: ARG001  (its callback refuses it)
-    warm_up: WarmUpOption = None,
-    measure: MeasureOption = None,
-    measure_threads: MeasureThreadsOption = False,
+    repeated: Repeated,
+    measured: Measured,
     engine: EngineOption = Engine.fast,
     json_file: JsonOption = None,
     out: OutOption = None,
@@ -261,7 +153,7 @@ def run(
         int | None,
         typer.Option(
             "--burst-stores",
-            parser=_count,
+            parser=count,
             metavar="STORES",
             help="Stores in an epoch of a burst.  [default: 10000 with --watch]",
         ),
@@ -270,7 +162,7 @@ def run(
         int | None,
         typer.Option(
             "--burst-instructions",
-            parser=_count,
+            parser=count,
             metavar="INSTRUCTIONS",
             help="How long a burst lasts.  [default: 10000000]",
         ),
@@ -279,7 +171,7 @@ def run(
         int | None,
         typer.Option(
             "--sample-cycles",
-            parser=_count,
+            parser=count,
             metavar="CYCLES",
             help="Note every so many cycles what was written (series in --json).",
         ),
@@ -290,14 +182,12 @@ def run(
     ] = False,
 ) -> None:
     """Run a program; its output and exit status are passed through."""
-    chosen = _machine(machine, design, set_, harts, sysroot, mount, env, _input(stdin, out), engine)
+    chosen = _machine(machine, design, guest, out, engine)
     with progress.status_line() as show:
         result = chosen.run(
             **_programs(program),
-            repeat=repeat,
-            warm_up=warm_up,
-            measure=measure,
-            measure_threads=measure_threads,
+            repeat=repeated.repeat,
+            **asdict(measured),
             stop_after=stop_after,
             out=out,
             files=files,
@@ -322,6 +212,7 @@ def run(
 
 
 @app.command(context_settings=GUEST_CONTEXT)
+@grouped
 def replicate(
     to: Annotated[
         str,
@@ -350,12 +241,8 @@ def replicate(
     ] = 10,
     machine: MachineOption = "nvoverlay",
     design: DesignOption = "nvoverlay",
-    set_: SetOption = None,
-    harts: HartsOption = None,
-    sysroot: SysrootOption = None,
-    mount: MountOption = None,
-    env: EnvironmentOption = None,
-    stdin: StdinOption = None,
+    *,
+    guest: Guest,
     stop_after: StopAfterOption = None,
     engine: EngineOption = Engine.fast,
     json_file: JsonOption = None,
@@ -378,7 +265,7 @@ def replicate(
             f"perdure: replica {to}: {sent} epochs sent, up to {answer['epoch']}", file=sys.stderr
         )
         _exit(0)
-    chosen = _machine(machine, design, set_, harts, sysroot, mount, env, _input(stdin, out), engine)
+    chosen = _machine(machine, design, guest, out, engine)
     with progress.status_line() as show:
         result = chosen.run(
             **_programs(program or []),
@@ -400,25 +287,21 @@ def replicate(
 
 
 @app.command(context_settings=GUEST_CONTEXT)
+@grouped
 def cut(
     program: Program,
     machine: MachineOption = "picl",
     design: DesignOption = "picl",
-    set_: SetOption = None,
-    harts: HartsOption = None,
-    sysroot: SysrootOption = None,
-    mount: MountOption = None,
-    env: EnvironmentOption = None,
-    stdin: StdinOption = None,
+    *,
+    guest: Guest,
     stop_after: StopAfterOption = None,
-    repeat: RepeatOption = False,
-    renamed: RenamedOption = False,  # noqa: ARG001  (its callback refuses it)
+    repeated: Repeated,
     engine: EngineOption = Engine.fast,
     json_file: JsonOption = None,
     out: OutOption = None,
     at: Annotated[
         int | None,
-        typer.Option("--at", parser=_count, metavar="CYCLE", help="Cut once, exactly here."),
+        typer.Option("--at", parser=count, metavar="CYCLE", help="Cut once, exactly here."),
     ] = None,
     cuts: Annotated[
         int | None, typer.Option("--cuts", min=1, help="How many cuts.  [default: 100]")
@@ -450,9 +333,7 @@ def cut(
     check: CheckOption = None,
     check_seconds: CheckSecondsOption = None,
     jobs: JobsOption = None,
-    planted_bug: Annotated[
-        str | None, typer.Option("--planted-bug", metavar="NAME", help="Plant this bug first.")
-    ] = None,
+    planted_bug: PlantedBugOption = None,
     write_through: Annotated[list[str] | None, typer.Option(hidden=True)] = None,
 ) -> None:
     """Cut the power, recover from what survived, and judge; exit 1 if a promise was broken."""
@@ -463,11 +344,11 @@ def cut(
         )
     if at is not None and cuts is not None:
         raise PerdureError("--at names the one cut and --cuts a number of them: give one of both")
-    chosen = _machine(machine, design, set_, harts, sysroot, mount, env, _input(stdin, out), engine)
+    chosen = _machine(machine, design, guest, out, engine)
     with progress.bar(stderr, "power cuts") as show:
         report = chosen.cut(
             **_programs(program),
-            repeat=repeat,
+            repeat=repeated.repeat,
             at=at,
             cuts=cuts or 100,
             schedule=schedule.value,
@@ -484,7 +365,7 @@ def cut(
             out=out,
             progress=show,
         )
-    if stdin == "-" and out is None:
+    if guest.stdin == "-" and out is None:
         print(
             "perdure: the standard input that these cuts' tokens need is not kept; "
             "--out DIR keeps it",
@@ -516,18 +397,15 @@ def replay(
 
 
 @app.command(context_settings=GUEST_CONTEXT)
+@grouped
 def compare(
     program: Program,
     designs: Annotated[
         str, typer.Option("--designs", metavar="A,B,...", help="The first is the measure.")
     ] = "ideal,picl",
     machine: MachineOption = "picl",
-    set_: SetOption = None,
-    harts: HartsOption = None,
-    sysroot: SysrootOption = None,
-    mount: MountOption = None,
-    env: EnvironmentOption = None,
-    stdin: StdinOption = None,
+    *,
+    guest: Guest,
     stop_after: StopAfterOption = None,
     engine: EngineOption = Engine.fast,
     probe_cuts: Annotated[
@@ -548,11 +426,13 @@ def compare(
         outputs.check_folder(out, files=("result.json", "compare.png", "compare.html"))
         for name in names:
             outputs.check_folder(out / name, files=api.KEPT)
-    given = _input(stdin, out)
+    world = guest.world(out)
     results: list[api.RunResult] = []
     with progress.bar(stderr, "compare") as show:
         for name in names:
-            chosen = _machine(machine, name, set_, harts, sysroot, mount, env, given, engine)
+            chosen = api.Machine(
+                machine=machine, design=name, set=guest.set_ or (), engine=engine.value, **world
+            )
             folder = None if out is None else out / name
             results.append(
                 chosen.run(
@@ -579,6 +459,7 @@ def compare(
 
 
 @app.command(context_settings=GUEST_CONTEXT)
+@grouped
 def sweep(
     program: Program,
     designs: Annotated[
@@ -589,17 +470,11 @@ def sweep(
         list[str] | None,
         typer.Option("--set", metavar="KEY=A,B,...", help="Values of the configuration to try."),
     ] = None,
-    harts: HartsOption = None,
-    sysroot: SysrootOption = None,
-    mount: MountOption = None,
-    env: EnvironmentOption = None,
-    stdin: StdinOption = None,
+    *,
+    guest: Guest,
     stop_after: StopAfterOption = None,
-    repeat: RepeatOption = False,
-    renamed: RenamedOption = False,  # noqa: ARG001  (its callback refuses it)
-    warm_up: WarmUpOption = None,
-    measure: MeasureOption = None,
-    measure_threads: MeasureThreadsOption = False,
+    repeated: Repeated,
+    measured: Measured,
     probe_cuts: ProbeCutsOption = False,
     scheduler: SchedulerOption = None,
     workers: WorkersOption = None,
@@ -615,15 +490,9 @@ def sweep(
             designs=[name for name in designs.split(",") if name],
             set=_choices(set_ or ()),
             machine=machine,
-            harts=harts,
-            sysroot=sysroot,
-            mounts=mount or (),
-            environment=env or (),
-            stdin=_input(stdin, out),
-            repeat=repeat,
-            warm_up=warm_up,
-            measure=measure,
-            measure_threads=measure_threads,
+            **guest.world(out),
+            repeat=repeated.repeat,
+            **asdict(measured),
             stop_after=stop_after,
             probe_cuts=probe_cuts,
             out=out,
@@ -776,6 +645,7 @@ def mutants(
 
 
 @app.command(context_settings=GUEST_CONTEXT)
+@grouped
 def hunt(
     program: Annotated[
         list[str] | None,
@@ -788,12 +658,8 @@ def hunt(
         typer.Option("--machine", metavar="NAME", help="The preset to draw around."),
     ] = None,
     design: DesignOption = "picl",
-    set_: SetOption = None,
-    harts: HartsOption = None,
-    sysroot: SysrootOption = None,
-    mount: MountOption = None,
-    env: EnvironmentOption = None,
-    stdin: StdinOption = None,
+    *,
+    guest: Guest,
     minutes: Annotated[
         float | None, typer.Option("--minutes", metavar="N", min=0, help="How long.  [default: 1]")
     ] = None,
@@ -801,9 +667,7 @@ def hunt(
         int | None, typer.Option("--cuts", metavar="N", min=1, help="Or how many cuts, at least.")
     ] = None,
     seed: Annotated[int, typer.Option("--seed", min=1, help="The first seed.")] = 1,
-    planted_bug: Annotated[
-        str | None, typer.Option("--planted-bug", metavar="NAME", help="Plant this bug first.")
-    ] = None,
+    planted_bug: PlantedBugOption = None,
     scheduler: SchedulerOption = None,
     jobs: JobsOption = None,
     json_file: JsonOption = None,
@@ -812,9 +676,7 @@ def hunt(
     known = {entry.name: entry for entry in api.catalogue().designs}
     promise = known[design].raw.get("promise") if design in known else None
     preset = machine or ("nvoverlay" if promise == "causal-cut" else "picl")
-    chosen = _machine(
-        preset, design, set_, harts, sysroot, mount, env, _input(stdin, None), Engine.fast
-    )
+    chosen = _machine(preset, design, guest, None, Engine.fast)
     with progress.bar(stderr, f"hunting in {design}") as show:
         report = hunting.hunt(
             chosen,
@@ -968,27 +830,15 @@ def main() -> NoReturn:
 
 
 def _machine(
-    machine: str,
-    design: str,
-    set_: Sequence[str] | None,
-    harts: int | None,
-    sysroot: Path | None,
-    mount: Sequence[str] | None,
-    env: Sequence[str] | None,
-    stdin: str | None,
-    engine: Engine,
+    machine: str, design: str, guest: Guest, folder: Path | None, engine: Engine
 ) -> api.Machine:
-    """The machine that the options describe."""
+    """The machine that the options describe, whose results are kept in that folder."""
     return api.Machine(
         machine=machine,
         design=design,
-        set=set_ or (),
-        harts=harts,
-        sysroot=sysroot,
-        mounts=mount or (),
-        environment=env or (),
-        stdin=stdin,
+        set=guest.set_ or (),
         engine=engine.value,
+        **guest.world(folder),
     )
 
 
@@ -1039,30 +889,6 @@ def _programs(words: Sequence[str]) -> _Programs:
     if not all(commands):
         raise PerdureError("-- stands between programs, and one of these is empty")
     return {"programs": commands}
-
-
-def _input(stdin: str | None, folder: Path | None) -> str | None:
-    """The file that `--stdin` names.
-
-    This command's own input is kept in the folder of its results; without one, in a file that goes
-    with the command.
-    """
-    if stdin != "-":
-        return stdin
-    content = sys.stdin.buffer.read()
-    if folder is None:
-        descriptor, name = tempfile.mkstemp(prefix="perdure-stdin-")
-        atexit.register(Path(name).unlink, missing_ok=True)
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(content)
-        return name
-    path = folder / "standard-input"
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(content)
-    except OSError as error:
-        raise PerdureError(f"{path}: {error.strerror}") from error
-    return str(path)
 
 
 def _finish_cut(report: api.CutReport, json_file: str | None) -> NoReturn:

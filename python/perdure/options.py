@@ -1,15 +1,120 @@
-"""Options that several of the commands have, each declared once.
+"""Options that several of the commands have, each declared once, and groups of such options.
 
-Always true here: an option says the same in the help of every command that has it.
+Always true here: an option says the same in the help of every command that has it; the options of a
+group stand in a command's help one by one, where the command names the group.
 """
 
+from __future__ import annotations
+
+import atexit
+import dataclasses
+import functools
+import inspect
+import os
+import sys
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from decimal import Decimal, InvalidOperation
+from enum import Enum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, TypedDict, get_type_hints
 
 import typer
 
-from perdure import outputs
+from perdure import PerdureError, outputs
 
+
+class Engine(str, Enum):
+    """Which interpreter runs the guest."""
+
+    fast = "fast"
+    plain = "plain"
+
+
+def count(text: str, least: int = 0) -> int:
+    """A whole number as people write large ones: 30000000, 30_000_000 or 3e7."""
+    try:
+        number = Decimal(text)
+        good = number.is_finite() and least <= number < 2**63 and number == int(number)
+    except InvalidOperation:
+        good = False
+    if not good:
+        raise typer.BadParameter(
+            f"'{text}' is not a whole number of at least {least}, as in 30000000 or 3e7"
+        )
+    return int(number)
+
+
+def _positive(text: str) -> int:
+    return count(text, least=1)
+
+
+def _renamed(given: bool) -> None:
+    if given:
+        raise PerdureError("--restart: it is called --repeat now")
+
+
+MachineOption = Annotated[
+    str, typer.Option("--machine", metavar="NAME|FILE", help="A preset, or a TOML file.")
+]
+DesignOption = Annotated[
+    str, typer.Option("--design", metavar="NAME", help="The crash-consistency design.")
+]
+SetOption = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="Override one value of the configuration."),
+]
+HartsOption = Annotated[
+    int | None,
+    typer.Option("--harts", min=1, help="Hardware threads.  [default: one for each program]"),
+]
+StopAfterOption = Annotated[
+    int | None,
+    typer.Option(
+        "--stop-after", parser=_positive, metavar="INSTRUCTIONS", help="End the run there."
+    ),
+]
+EngineOption = Annotated[
+    Engine, typer.Option("--engine", help="The fast interpreter, or its plain reference.")
+]
+ProbeCutsOption = Annotated[
+    bool,
+    typer.Option(
+        "--probe-cuts", help="Measure what power cuts would cost, at random moments of the run."
+    ),
+]
+PlantedBugOption = Annotated[
+    str | None, typer.Option("--planted-bug", metavar="NAME", help="Plant this bug first.")
+]
+CheckOption = Annotated[
+    str | None,
+    typer.Option(
+        "--check",
+        metavar="'PROGRAM ARG...'",
+        help="Let this program of the host's judge what a resumed run leaves behind.",
+    ),
+]
+CheckSecondsOption = Annotated[
+    int | None,
+    typer.Option("--check-seconds", min=1, help="How long it may take.  [default: 60]"),
+]
+SchedulerOption = Annotated[
+    str | None,
+    typer.Option("--scheduler", metavar="ADDRESS", help="A Dask scheduler, as tcp://host:8786."),
+]
+WorkersOption = Annotated[
+    int | None,
+    typer.Option("--workers", min=1, help="Points at a time here (all processors)."),
+]
+JobsOption = Annotated[
+    int | None,
+    typer.Option("--jobs", min=1, help="Host threads (all processors); changes no result."),
+]
+OutOption = Annotated[
+    Path | None,
+    typer.Option("--out", metavar="DIR", help="Keep results, configuration and the guest's files."),
+]
 JsonOption = Annotated[
     str | None,
     typer.Option(
@@ -49,11 +154,145 @@ OnlyPlaceOption = Annotated[
     list[float] | None,
     typer.Option("--at", metavar="NUMBER", help="Only this place of an axis; repeatable."),
 ]
-SchedulerOption = Annotated[
-    str | None,
-    typer.Option("--scheduler", metavar="ADDRESS", help="A Dask scheduler, as tcp://host:8786."),
+SysrootOption = Annotated[
+    Path | None,
+    typer.Option("--sysroot", metavar="DIR", help="Where dynamic programs find their libraries."),
 ]
-WorkersOption = Annotated[
-    int | None,
-    typer.Option("--workers", min=1, help="Points at a time here (all processors)."),
-]
+
+
+class _World(TypedDict):
+    """What `api.Machine` and `sweeps.sweep` call what a guest finds."""
+
+    harts: int | None
+    sysroot: Path | None
+    mounts: list[str]
+    environment: list[str]
+    stdin: str | None
+
+
+@dataclass(frozen=True)
+class Guest:
+    """How the machine differs from its preset, and what programs find on it."""
+
+    set_: SetOption = None
+    harts: HartsOption = None
+    sysroot: SysrootOption = None
+    mount: Annotated[
+        list[str] | None,
+        typer.Option("--mount", metavar="HOST:GUEST", help="Show the guest a folder of the host."),
+    ] = None
+    env: Annotated[
+        list[str] | None,
+        typer.Option("--env", metavar="KEY=VALUE", help="Set one of the guest's variables."),
+    ] = None
+    stdin: Annotated[
+        str | None,
+        typer.Option(
+            "--stdin", metavar="FILE|-", help="The guest's standard input; - is this one's."
+        ),
+    ] = None
+
+    def world(self, folder: Path | None) -> _World:
+        """What programs find, where results are kept in that folder."""
+        return {
+            "harts": self.harts,
+            "sysroot": self.sysroot,
+            "mounts": self.mount or [],
+            "environment": self.env or [],
+            "stdin": self._input(folder),
+        }
+
+    def _input(self, folder: Path | None) -> str | None:
+        """The file that `--stdin` names.
+
+        This command's own input is kept in the folder of its results; without one, in a file that
+        goes with the command.
+        """
+        if self.stdin != "-":
+            return self.stdin
+        content = sys.stdin.buffer.read()
+        if folder is None:
+            descriptor, name = tempfile.mkstemp(prefix="perdure-stdin-")
+            atexit.register(Path(name).unlink, missing_ok=True)
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(content)
+            return name
+        path = folder / "standard-input"
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content)
+        except OSError as error:
+            raise PerdureError(f"{path}: {error.strerror}") from error
+        return str(path)
+
+
+@dataclass(frozen=True)
+class Repeated:
+    """Whether programs that have finished start again."""
+
+    repeat: Annotated[
+        bool,
+        typer.Option("--repeat", help="Start a finished program again until all have finished."),
+    ] = False
+    renamed: Annotated[bool, typer.Option("--restart", callback=_renamed, hidden=True)] = False
+
+
+@dataclass(frozen=True)
+class Measured:
+    """The part of a run that is measured."""
+
+    warm_up: Annotated[
+        int | None,
+        typer.Option(
+            "--warm-up", parser=count, metavar="INSTRUCTIONS", help="Of each program, first."
+        ),
+    ] = None
+    measure: Annotated[
+        int | None,
+        typer.Option(
+            "--measure", parser=_positive, metavar="INSTRUCTIONS", help="Of each program, then."
+        ),
+    ] = None
+    measure_threads: Annotated[
+        bool,
+        typer.Option(
+            "--measure-threads", help="Of each program, its parallel phase (and at most --measure)."
+        ),
+    ] = False
+
+
+def grouped(command: Callable[..., None]) -> Callable[..., None]:
+    """A command that takes the options of its groups one by one.
+
+    A group is a parameter whose type is a dataclass of options. What the command declares itself
+    stays its own, and the group's option of that name is left at its default.
+    """
+    declared = inspect.signature(command, eval_str=True).parameters
+    groups: dict[str, tuple[Any, list[str]]] = {}
+    taken: list[inspect.Parameter] = []
+    for parameter in declared.values():
+        if not dataclasses.is_dataclass(parameter.annotation):
+            taken.append(parameter)
+            continue
+        hints = get_type_hints(parameter.annotation, include_extras=True)
+        options = [
+            field
+            for field in dataclasses.fields(parameter.annotation)
+            if field.name not in declared
+        ]
+        groups[parameter.name] = (parameter.annotation, [option.name for option in options])
+        for option in options:
+            annotation = hints[option.name]
+            taken.append(
+                parameter.replace(name=option.name, default=option.default, annotation=annotation)
+            )
+
+    @functools.wraps(command)
+    def ungrouped(**given: Any) -> None:
+        for name, (group, options) in groups.items():
+            given[name] = group(**{option: given.pop(option) for option in options})
+        command(**given)
+
+    ungrouped.__signature__ = inspect.Signature(taken)  # type: ignore[attr-defined]
+    ungrouped.__annotations__ = {one.name: one.annotation for one in taken}
+    return ungrouped
