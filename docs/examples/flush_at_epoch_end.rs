@@ -225,15 +225,9 @@ impl Design for FlushAtEpochEnd {
             hardware.specification.nvm.bytes,
             "leaves no room for the undo log: give more",
         )?;
-        let boot = BootRecord {
-            layout: layout.clone(),
-            harts: hardware.cores.len() as u64,
-            design: [0; 4],
-        };
+        let harts = hardware.cores.len();
         let arena = &mut hardware.memory.arena;
-        for (address, bytes) in boot.encode() {
-            arena.write(address, &bytes);
-        }
+        layout.put_boot_record(harts, [0; 4], arena);
         // At first boot there is no register yet; after a recovery it is as recovery left it.
         let (_, recoveries) = decode_register(arena.slice(REGISTER, 8)).unwrap_or((0, 0));
         arena.write(REGISTER, &register(epoch, recoveries).to_le_bytes());

@@ -1,6 +1,8 @@
 //! Sealed byte records: magic, little-endian fields, padding, and a checksum in the last eight
 //! bytes. A record that is torn or damaged anywhere does not unseal.
 
+use zerocopy::{FromBytes, Immutable, IntoBytes};
+
 /// The checksum that seals records and log blocks.
 pub fn checksum(bytes: &[u8]) -> u64 {
     xxhash_rust::xxh3::xxh3_64_with_seed(bytes, 0x7065_7264_7572_6531)
@@ -55,6 +57,87 @@ pub fn unsealed(bytes: &[u8], magic: u64) -> Option<Reader<'_>> {
     if u64::from_le_bytes(*seal) != checksum(body) {
         return None;
     }
-    let mut reader = Reader(body);
+    begun(body, magic)
+}
+
+/// The fields after the magic, if that is right.
+fn begun(bytes: &[u8], magic: u64) -> Option<Reader<'_>> {
+    let mut reader = Reader(bytes);
     (reader.u64() == magic).then_some(reader)
+}
+
+/// A record whose fields have 64 bits each: a type of nothing else, in the order in which they are
+/// written.
+pub trait Sealed: FromBytes + IntoBytes + Immutable {
+    /// What it begins with.
+    const MAGIC: &'static [u8; 8];
+    /// All of it, zeros and checksum included.
+    const BYTES: usize = 128;
+
+    /// Its bytes.
+    fn encode(&self) -> Vec<u8> {
+        let mut writer = Writer::new(u64::from_le_bytes(*Self::MAGIC));
+        let (fields, _) = self.as_bytes().as_chunks();
+        for field in fields {
+            writer.u64(u64::from_ne_bytes(*field));
+        }
+        sealed(writer, Self::BYTES)
+    }
+
+    /// The record, if its bytes are whole. With `torn_too`, a planted bug, the magic is enough.
+    fn decode(bytes: &[u8], torn_too: bool) -> Option<Self>
+    where
+        Self: Sized,
+    {
+        let magic = u64::from_le_bytes(*Self::MAGIC);
+        let mut reader = if torn_too {
+            begun(bytes, magic)?
+        } else {
+            unsealed(bytes, magic)?
+        };
+        let mut record = Self::new_zeroed();
+        for field in record.as_mut_bytes().chunks_exact_mut(8) {
+            field.copy_from_slice(&reader.u64().to_ne_bytes());
+        }
+        Some(record)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable)]
+    #[repr(C)]
+    struct Example {
+        number: u64,
+        pair: [u64; 2],
+    }
+
+    impl Sealed for Example {
+        const MAGIC: &'static [u8; 8] = b"EXAMPLE1";
+        const BYTES: usize = 64;
+    }
+
+    #[test]
+    fn a_record_is_its_magic_its_fields_zeros_and_a_checksum() {
+        let example = Example {
+            number: 0x0102,
+            pair: [3, u64::MAX],
+        };
+        let bytes = example.encode();
+        let mut expected = b"EXAMPLE1\x02\x01\0\0\0\0\0\0\x03\0\0\0\0\0\0\0".to_vec();
+        expected.extend([0xff; 8]);
+        expected.resize(56, 0);
+        expected.extend(checksum(&expected).to_le_bytes());
+        assert_eq!(bytes, expected);
+        assert_eq!(Example::decode(&bytes, false), Some(example));
+        for at in 0..bytes.len() {
+            let mut damaged = bytes.clone();
+            damaged[at] ^= 1;
+            assert_eq!(Example::decode(&damaged, false), None, "byte {at}");
+            assert_eq!(Example::decode(&damaged, true).is_some(), at >= 8);
+        }
+        assert_eq!(Example::decode(&bytes[..56], false), None);
+    }
 }

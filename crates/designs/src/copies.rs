@@ -6,46 +6,57 @@
 
 use perdure_hardware::arena::Arena;
 
+use crate::bytes::Sealed;
 use crate::layout::METADATA;
-use crate::surviving::{Corruption, Surviving};
+use crate::surviving::{Corruption, Interrupted, Surviving};
 
 /// Where the copies lie.
 pub const COPIES: [u64; 2] = [METADATA.start, METADATA.start + 0x1000];
 
-/// The newest whole copy of a record of so many bytes: the one with the larger `number`. `damaged` says
-/// what it is that neither copy holds.
-pub fn newest<R>(
-    image: &Surviving,
-    bytes: usize,
-    decode: impl Fn(&[u8]) -> Option<R>,
-    number: impl Fn(&R) -> u64,
-    damaged: &'static str,
-) -> Result<R, Corruption> {
-    COPIES
-        .into_iter()
-        .filter_map(|address| decode(image.read(address, bytes).ok()?))
-        .max_by_key(number)
-        .ok_or(Corruption {
-            what: damaged,
-            address: COPIES[0],
-        })
-}
+/// A record that commits an epoch. Its first field counts records: of two, the one with the larger number
+/// is the newer.
+pub trait CommitRecord: Sealed + Sized {
+    /// What is wrong where neither copy is whole.
+    const DAMAGED: &'static str;
 
-/// The whole copies that an arena has before a design starts: none at first boot, and after a recovery
-/// what it left, from which numbers go on.
-pub fn kept<R>(
-    arena: &Arena,
-    bytes: usize,
-    decode: impl Fn(&[u8]) -> Option<R>,
-) -> impl Iterator<Item = R> {
-    COPIES
-        .into_iter()
-        .filter_map(move |address| decode(arena.slice(address, bytes)))
-}
+    /// The first field.
+    fn number(&self) -> u64 {
+        let first = self.as_bytes().first_chunk();
+        first.map_or(0, |number| u64::from_ne_bytes(*number))
+    }
 
-/// Puts both copies there before a design starts.
-pub fn put(arena: &mut Arena, record: &[u8]) {
-    for address in COPIES {
-        arena.write(address, record);
+    /// The newest whole copy. `torn_too` is a planted bug.
+    fn read(image: &Surviving, torn_too: bool) -> Result<Self, Corruption> {
+        COPIES
+            .into_iter()
+            .filter_map(|address| Self::decode(image.read(address, Self::BYTES).ok()?, torn_too))
+            .max_by_key(Self::number)
+            .ok_or(Corruption {
+                what: Self::DAMAGED,
+                address: COPIES[0],
+            })
+    }
+
+    /// The newest whole copy that an arena has before a design starts: none at first boot, and after a
+    /// recovery what it left, from which numbers go on.
+    fn left(arena: &Arena) -> Option<Self> {
+        COPIES
+            .into_iter()
+            .filter_map(|address| Self::decode(arena.slice(address, Self::BYTES), false))
+            .max_by_key(Self::number)
+    }
+
+    /// Makes both copies this record, one after the other.
+    fn write_both(&self, image: &mut Surviving) -> Result<(), Interrupted> {
+        let bytes = self.encode();
+        let mut copies = COPIES.into_iter();
+        copies.try_for_each(|copy| image.write_unless_there(copy, &bytes))
+    }
+
+    /// Puts both copies there before a design starts.
+    fn put(&self, arena: &mut Arena) {
+        for address in COPIES {
+            arena.write(address, &self.encode());
+        }
     }
 }

@@ -17,7 +17,7 @@ use perdure_hardware::statistics::Statistics;
 use perdure_hardware::time::Cycles;
 
 use crate::design::{Design, ImpossibleParameter, PlantedBug, Promise, Recovered, Urgency};
-use crate::layout::{BootRecord, Layout};
+use crate::layout::Layout;
 use crate::surviving::{Interrupted, Surviving};
 
 /// Sets that the eager walker looks at in one step, and how long after one the next begins: a cache of
@@ -144,15 +144,8 @@ impl Design for Ideal {
             )?;
             hardware.events.schedule(0, EVENT_WALK);
         }
-        let harts = hardware.cores.len() as u64;
-        let record = BootRecord {
-            layout: layout.clone(),
-            harts,
-            design: [0; 4],
-        };
-        for (address, bytes) in record.encode() {
-            hardware.memory.arena.write(address, &bytes);
-        }
+        let harts = hardware.cores.len();
+        layout.put_boot_record(harts, [0; 4], &mut hardware.memory.arena);
         Ok(Self {
             executing: epoch + 1,
             sets_walked: 0,

@@ -14,6 +14,8 @@
 
 use std::ops::Range;
 
+use perdure_hardware::arena::Arena;
+
 use crate::bytes::{Writer, sealed, unsealed};
 use crate::surviving::{Corruption, Surviving};
 
@@ -61,6 +63,19 @@ impl Layout {
     /// Everything that an epoch-prefix promise is about: contexts, kernel state, frames.
     pub fn protected(&self) -> Range<u64> {
         self.contexts.start..self.frames.end
+    }
+
+    /// Puts the boot record of a machine there, before a design starts: with up to four numbers of the
+    /// design's own.
+    pub fn put_boot_record(&self, harts: usize, design: [u64; 4], arena: &mut Arena) {
+        let record = BootRecord {
+            layout: self.clone(),
+            harts: harts as u64,
+            design,
+        };
+        for (address, bytes) in record.encode() {
+            arena.write(address, &bytes);
+        }
     }
 
     /// Address of a hart's context; the machine's own comes after the last hart's.

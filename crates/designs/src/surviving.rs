@@ -17,8 +17,6 @@ use perdure_hardware::line::{LINE_BYTES, Line, LineNumber};
 use perdure_hardware::memory::Tear;
 use perdure_hardware::recovery_clock::{RecoveryClock, RecoveryCost};
 
-use crate::copies::COPIES;
-
 /// A surviving image that recovery refuses to trust.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the surviving image is corrupt: {what} (at {address:#x})")]
@@ -209,12 +207,6 @@ impl<'a> Surviving<'a> {
             return Ok(());
         }
         self.write(address, bytes)
-    }
-
-    /// Makes both copies of a record these bytes, one after the other.
-    pub fn write_copies(&mut self, bytes: &[u8]) -> Result<(), Interrupted> {
-        let mut copies = COPIES.into_iter();
-        copies.try_for_each(|copy| self.write_unless_there(copy, bytes))
     }
 
     /// Writes a line: one step.

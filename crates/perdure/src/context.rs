@@ -12,16 +12,14 @@
 //! They are stored like any other memory, through the caches of the hart that they belong to, so
 //! that a design protects them without knowing them.
 
-use perdure_designs::bytes::{Writer, checksum, sealed, unsealed};
+use perdure_designs::bytes::{Sealed, checksum};
 use perdure_designs::layout::{CONTEXT_BYTES, Layout};
 use perdure_hardware::time::Cycles;
 use perdure_linux::{HostView, Kernel, Running, SpaceId, ThreadId};
 use perdure_riscv::Hart;
 use serde::{Deserialize, Serialize};
+use zerocopy::{FromBytes, Immutable, IntoBytes};
 
-const MAGIC: u64 = u64::from_le_bytes(*b"PERDMACH");
-/// Bytes of a machine record.
-pub const RECORD_BYTES: usize = 128;
 const HART_BYTES: usize = perdure_riscv::CONTEXT_BYTES;
 /// Bytes of a saved context: registers, what runs, times, checksum.
 pub const SAVED_BYTES: usize = HART_BYTES + 6 * 8;
@@ -98,7 +96,10 @@ impl HartContext {
 }
 
 /// The machine record.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, FromBytes, IntoBytes, Immutable,
+)]
+#[repr(C)]
 pub struct MachineRecord {
     /// The epoch whose end this is.
     pub epoch: u64,
@@ -120,17 +121,10 @@ impl MachineRecord {
             skipped_ns,
         }
     }
+}
 
-    /// The bytes to store.
-    pub fn encode(&self) -> Vec<u8> {
-        let mut writer = Writer::new(MAGIC);
-        writer
-            .u64(self.epoch)
-            .u64(self.kernel_bytes)
-            .u64(self.kernel_checksum)
-            .u64(self.skipped_ns);
-        sealed(writer, RECORD_BYTES)
-    }
+impl Sealed for MachineRecord {
+    const MAGIC: &'static [u8; 8] = b"PERDMACH";
 }
 
 /// Everything that was saved, as read back.
@@ -221,14 +215,8 @@ pub fn find(
     layout: &Layout,
     harts: usize,
 ) -> Result<Found, String> {
-    let bytes = read(layout.context(harts), RECORD_BYTES);
-    let mut reader = unsealed(&bytes, MAGIC).ok_or("the machine record is damaged")?;
-    let record = MachineRecord {
-        epoch: reader.u64(),
-        kernel_bytes: reader.u64(),
-        kernel_checksum: reader.u64(),
-        skipped_ns: reader.u64(),
-    };
+    let bytes = read(layout.context(harts), MachineRecord::BYTES);
+    let record = MachineRecord::decode(&bytes, false).ok_or("the machine record is damaged")?;
     if record.kernel_bytes > layout.kernel.end - layout.kernel.start {
         return Err(
             "the machine record is damaged: the kernel image is larger than its region".into(),

@@ -20,6 +20,7 @@ use perdure_hardware::line::LINE_BYTES;
 use super::bugs::Flaws;
 use super::log::{Log, Record};
 use super::registers::Commit;
+use crate::copies::CommitRecord;
 use crate::design::Recovered;
 use crate::layout::{BootRecord, Layout};
 use crate::surviving::{Corruption, Interrupted, Surviving};
@@ -44,22 +45,22 @@ pub fn recover(image: &mut Surviving, flaws: Flaws) -> Result<Recovered, Interru
             what: "boot record: not one of FRM",
             address: 0,
         })?;
-    let commit = Commit::read(image)?;
-    image.write_copies(&commit.encode())?;
+    let commit = Commit::read(image, false)?;
+    commit.write_both(image)?;
     let records = live_records(image, &log, window, commit.generation, flaws)?;
     let emptied = Commit {
         generation: commit.generation + 1,
         epoch: commit.epoch,
     };
     if flaws.empties_log_first {
-        image.write_copies(&emptied.encode())?;
+        emptied.write_both(image)?;
     }
     if flaws.undoes_forward {
         undo(image, &boot.layout, records.iter())?;
     } else {
         undo(image, &boot.layout, records.iter().rev())?;
     }
-    image.write_copies(&emptied.encode())?;
+    emptied.write_both(image)?;
     Ok(Recovered {
         epoch: commit.epoch,
     })

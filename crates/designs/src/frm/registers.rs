@@ -14,21 +14,17 @@
 use perdure_hardware::hierarchy::Hardware;
 use perdure_hardware::memory::Traffic;
 use perdure_hardware::time::Cycles;
+use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 use super::log::Log;
-use crate::bytes::{Writer, sealed, unsealed};
-use crate::copies::{self, COPIES};
-use crate::layout::{BootRecord, Layout};
+use crate::bytes::Sealed;
+use crate::copies::{COPIES, CommitRecord};
+use crate::layout::Layout;
 use crate::rows;
-use crate::surviving::{Corruption, Surviving};
-
-const MAGIC: u64 = u64::from_le_bytes(*b"FRMCOMIT");
-
-/// Bytes of a record.
-pub const RECORD_BYTES: usize = 128;
 
 /// The commit record.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable)]
+#[repr(C)]
 pub struct Commit {
     /// Counts records; the larger one is the newer.
     pub generation: u64,
@@ -36,34 +32,15 @@ pub struct Commit {
     pub epoch: u64,
 }
 
+impl Sealed for Commit {
+    const MAGIC: &'static [u8; 8] = b"FRMCOMIT";
+}
+
+impl CommitRecord for Commit {
+    const DAMAGED: &'static str = "FRM's commit record: both copies are damaged";
+}
+
 impl Commit {
-    /// Its bytes.
-    pub fn encode(&self) -> Vec<u8> {
-        let mut writer = Writer::new(MAGIC);
-        writer.u64(self.generation).u64(self.epoch);
-        sealed(writer, RECORD_BYTES)
-    }
-
-    /// The record, if its bytes are whole.
-    pub fn decode(bytes: &[u8]) -> Option<Self> {
-        let mut reader = unsealed(bytes, MAGIC)?;
-        Some(Self {
-            generation: reader.u64(),
-            epoch: reader.u64(),
-        })
-    }
-
-    /// The newest whole copy.
-    pub fn read(image: &Surviving) -> Result<Self, Corruption> {
-        copies::newest(
-            image,
-            RECORD_BYTES,
-            Self::decode,
-            |commit| commit.generation,
-            "FRM's commit record: both copies are damaged",
-        )
-    }
-
     /// Sends one copy on its way; returns when it is durable.
     pub fn write(&self, hardware: &mut Hardware, copy: usize, now: Cycles) -> Cycles {
         let (address, bytes) = (COPIES[copy], self.encode());
@@ -76,20 +53,11 @@ impl Commit {
 /// the generation of the log.
 pub fn begin(layout: &Layout, hardware: &mut Hardware, log: &Log, window: u64, epoch: u64) -> u64 {
     let [row_bytes, stripe_rows, capacity] = log.numbers();
-    let boot = BootRecord {
-        layout: layout.clone(),
-        harts: hardware.cores.len() as u64,
-        design: [row_bytes, stripe_rows, capacity, window],
-    };
+    let harts = hardware.cores.len();
     let arena = &mut hardware.memory.arena;
-    for (address, bytes) in boot.encode() {
-        arena.write(address, &bytes);
-    }
+    layout.put_boot_record(harts, [row_bytes, stripe_rows, capacity, window], arena);
     // After a recovery the record says where generations go on; at first boot there is none.
-    let generation = copies::kept(arena, RECORD_BYTES, Commit::decode)
-        .map(|commit| commit.generation)
-        .max()
-        .unwrap_or(0);
-    copies::put(arena, &Commit { generation, epoch }.encode());
+    let generation = Commit::left(arena).map_or(0, |commit| commit.generation);
+    Commit { generation, epoch }.put(arena);
     generation
 }

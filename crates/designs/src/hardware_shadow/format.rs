@@ -23,9 +23,10 @@
 use std::ops::Range;
 
 use perdure_hardware::line::{LINE_BYTES, LineNumber};
+use zerocopy::{FromBytes, Immutable, IntoBytes};
 
-use crate::bytes::{Writer, checksum, sealed, unsealed};
-use crate::copies;
+use crate::bytes::{Sealed, checksum};
+use crate::copies::CommitRecord;
 use crate::layout::Layout;
 use crate::surviving::{Corruption, Surviving};
 
@@ -37,11 +38,6 @@ pub const NODE_BYTES: u64 = 8 * NODE_WORDS;
 pub const LEVELS: u32 = 3;
 /// Groups that a word can name.
 const MOST_GROUPS: u64 = 1 << 28;
-
-const MAGIC: u64 = u64::from_le_bytes(*b"SHADOWMP");
-
-/// Bytes of a record: no more than the smallest row.
-pub const RECORD_BYTES: usize = 64;
 
 /// Where a version of a line is: 0 at home, else in that slot of its group.
 pub type Place = u8;
@@ -104,7 +100,7 @@ impl Map {
     pub fn new(layout: &Layout, [copies, row_bytes, banks]: [u64; 3]) -> Option<Self> {
         let sensible = (1..=2).contains(&copies)
             && row_bytes.is_power_of_two()
-            && (RECORD_BYTES as u64..=1 << 16).contains(&row_bytes)
+            && (Record::BYTES as u64..=1 << 16).contains(&row_bytes)
             && (1..=1 << 16).contains(&banks);
         if !sensible {
             return None;
@@ -269,7 +265,8 @@ pub fn check_of(line: LineNumber, group: u32, place: Place) -> u64 {
 // ---- The record --------------------------------------------------------------------------------
 
 /// The record that commits an epoch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable)]
+#[repr(C)]
 pub struct Record {
     /// Counts records; the larger one is the newer.
     pub number: u64,
@@ -281,42 +278,14 @@ pub struct Record {
     pub sum: u64,
 }
 
-impl Record {
-    /// Its bytes.
-    pub fn encode(&self) -> Vec<u8> {
-        let mut writer = Writer::new(MAGIC);
-        let fields = [self.number, self.epoch, self.lines, self.sum];
-        for field in fields {
-            writer.u64(field);
-        }
-        sealed(writer, RECORD_BYTES)
-    }
+impl Sealed for Record {
+    const MAGIC: &'static [u8; 8] = b"SHADOWMP";
+    /// No more than the smallest row.
+    const BYTES: usize = 64;
+}
 
-    /// The record, if its bytes are whole. `torn_too` is a planted bug.
-    pub fn decode(bytes: &[u8], torn_too: bool) -> Option<Self> {
-        let whole = unsealed(bytes, MAGIC).is_some();
-        let (words, _) = bytes.as_chunks();
-        let mut words = words.iter().map(|word| u64::from_le_bytes(*word));
-        let ours = words.next()? == MAGIC && (whole || torn_too);
-        let mut field = || words.next();
-        ours.then_some(Self {
-            number: field()?,
-            epoch: field()?,
-            lines: field()?,
-            sum: field()?,
-        })
-    }
-
-    /// The newest whole copy. `torn_too` is a planted bug.
-    pub fn read(image: &Surviving, torn_too: bool) -> Result<Self, Corruption> {
-        copies::newest(
-            image,
-            RECORD_BYTES,
-            |bytes| Self::decode(bytes, torn_too),
-            |record| record.number,
-            "the commit record of the mapping table: both copies are damaged",
-        )
-    }
+impl CommitRecord for Record {
+    const DAMAGED: &'static str = "the commit record of the mapping table: both copies are damaged";
 }
 
 #[cfg(test)]
@@ -381,7 +350,7 @@ mod tests {
             sum: 77,
         };
         let bytes = record.encode();
-        assert_eq!(bytes.len(), RECORD_BYTES);
+        assert_eq!(bytes.len(), Record::BYTES);
         assert_eq!(Record::decode(&bytes, false), Some(record));
         for at in 0..bytes.len() {
             let mut damaged = bytes.clone();

@@ -18,6 +18,7 @@ use perdure_hardware::line::{LINE_BYTES, Line, LineNumber};
 
 use super::bugs::Flaws;
 use super::format::{HOME, Map, Mapping, Record, check_of};
+use crate::copies::CommitRecord;
 use crate::design::Recovered;
 use crate::layout::{BootRecord, Layout};
 use crate::surviving::{Corruption, Interrupted, Surviving};
@@ -35,7 +36,7 @@ pub fn recover(image: &mut Surviving, flaws: Flaws) -> Result<Recovered, Interru
     })?;
     let record = Record::read(image, flaws.accepts_torn_record)?;
     let lines = mapped_lines(image, &layout, &map, &record, flaws)?;
-    image.write_copies(&record.encode())?;
+    record.write_both(image)?;
     let at_home = Record {
         number: record.number + 1,
         epoch: record.epoch,
@@ -43,7 +44,7 @@ pub fn recover(image: &mut Surviving, flaws: Flaws) -> Result<Recovered, Interru
         sum: 0,
     };
     if flaws.retires_first {
-        image.write_copies(&at_home.encode())?;
+        at_home.write_both(image)?;
     }
     for (index, &(line, from)) in lines.iter().enumerate() {
         if let Some(&(line, from)) = lines.get(index + PREFETCH) {
@@ -55,7 +56,7 @@ pub fn recover(image: &mut Surviving, flaws: Flaws) -> Result<Recovered, Interru
         bytes.0.copy_from_slice(image.read(from, LINE_BYTES)?);
         image.write_line(line, &bytes)?;
     }
-    image.write_copies(&at_home.encode())?;
+    at_home.write_both(image)?;
     Ok(Recovered {
         epoch: record.epoch,
     })

@@ -18,11 +18,10 @@ use perdure_hardware::statistics::Statistics;
 use perdure_hardware::time::Cycles;
 
 use super::bugs::Flaws;
-use super::format::{
-    HOME, LEVELS, Map, Mapping, NODE_WORDS, Place, RECORD_BYTES, Record, check_of,
-};
-use crate::copies::{self, COPIES};
-use crate::layout::{BootRecord, Layout};
+use super::format::{HOME, LEVELS, Map, Mapping, NODE_WORDS, Place, Record, check_of};
+use crate::bytes::Sealed;
+use crate::copies::{COPIES, CommitRecord};
+use crate::layout::Layout;
 
 /// What is known of a line.
 #[derive(Clone, Copy, Debug)]
@@ -99,12 +98,9 @@ impl Table {
         epoch: u64,
         flaws: Flaws,
     ) -> Self {
-        let boot = BootRecord {
-            layout: layout.clone(),
-            harts: hardware.cores.len() as u64,
-            design: map.boot_numbers(),
-        };
+        let harts = hardware.cores.len();
         let arena = &mut hardware.memory.arena;
+        layout.put_boot_record(harts, map.boot_numbers(), arena);
         // What is left of an older table. Nobody knows any more how far it went.
         let table = map.table();
         let written: Vec<u64> = arena
@@ -116,19 +112,13 @@ impl Table {
             arena.write(start, &vec![0; (end - start) as usize]);
         }
         // After a recovery, numbers go on; at first boot there is no record.
-        let last = copies::kept(arena, RECORD_BYTES, |bytes| Record::decode(bytes, false))
-            .map(|record| record.number)
-            .max();
         let record = Record {
-            number: last.map_or(0, |number| number + 1),
+            number: Record::left(arena).map_or(0, |record| record.number + 1),
             epoch,
             lines: 0,
             sum: 0,
         };
-        for (address, bytes) in boot.encode() {
-            arena.write(address, &bytes);
-        }
-        copies::put(arena, &record.encode());
+        record.put(arena);
         let lines = layout.frames.end / LINE_BYTES as u64;
         Self {
             flaws,

@@ -23,6 +23,7 @@ use perdure_hardware::time::Cycles;
 use super::journal::{Builder, Kind};
 use super::registers::Record;
 use super::{Journaling, SUPERSEDED};
+use crate::bytes::Sealed;
 use crate::copies::COPIES;
 
 /// The journal is durable.

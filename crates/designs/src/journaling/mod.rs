@@ -39,12 +39,12 @@ use self::bugs::Flaws;
 use self::commit::{EVENT_COMMITTED, EVENT_HOME, EVENT_JOURNALED, EVENT_RETIRED, Stage};
 use self::counters::Counters;
 use self::journal::{Builder, Kind, LEAST_ROW_BYTES, Map};
-use self::registers::{RECORD_BYTES, Record};
-use crate::copies;
+use self::registers::Record;
+use crate::copies::CommitRecord;
 use crate::design::{
     Design, END_EPOCH, ImpossibleParameter, PlantedBug, Promise, Recovered, Urgency,
 };
-use crate::layout::{BootRecord, Layout};
+use crate::layout::Layout;
 use crate::surviving::{Interrupted, Surviving};
 use crate::translation::Table;
 
@@ -334,25 +334,16 @@ impl Design for Journaling {
         let map = Map::new(&layout.log_area, row_bytes, spread);
         let llc_lines = hardware.llc.sets() * hardware.llc.ways();
         parameters.validate(&map, llc_lines as u64)?;
-        let boot = BootRecord {
-            layout: layout.clone(),
-            harts: hardware.cores.len() as u64,
-            design: [row_bytes, spread, 0, 0],
-        };
+        let harts = hardware.cores.len();
         let arena = &mut hardware.memory.arena;
+        layout.put_boot_record(harts, [row_bytes, spread, 0, 0], arena);
         // After a recovery, numbers go on; at first boot there are no registers.
-        let last = copies::kept(arena, RECORD_BYTES, |bytes| Record::decode(bytes, false))
-            .map(|record| record.number)
-            .max();
         let record = Record {
-            number: last.map_or(0, |number| number + 1),
+            number: Record::left(arena).map_or(0, |record| record.number + 1),
             epoch,
             blocks: 0,
         };
-        for (address, bytes) in boot.encode() {
-            arena.write(address, &bytes);
-        }
-        copies::put(arena, &record.encode());
+        record.put(arena);
         Ok(Self {
             flaws: Flaws::of(bug),
             executing: epoch + 1,

@@ -18,6 +18,7 @@ use super::bugs::Flaws;
 use super::journal::{Block, Kind, LEAST_ROW_BYTES, Map, check_of};
 use super::registers::Record;
 use crate::copies::COPIES;
+use crate::copies::CommitRecord;
 use crate::design::Recovered;
 use crate::layout::{BootRecord, Layout};
 use crate::surviving::{Corruption, Interrupted, Surviving};
@@ -114,10 +115,10 @@ pub fn recover(image: &mut Surviving, flaws: Flaws) -> Result<Recovered, Interru
     };
 
     if !flaws.trusts_one_copy {
-        image.write_copies(&record.encode())?;
+        record.write_both(image)?;
     }
     if flaws.retires_before_applying {
-        image.write_copies(&retired.encode())?;
+        retired.write_both(image)?;
     }
     for group in lines.chunks(32) {
         for (line, _) in group {
@@ -127,7 +128,7 @@ pub fn recover(image: &mut Surviving, flaws: Flaws) -> Result<Recovered, Interru
             image.write_line(*line, bytes)?;
         }
     }
-    image.write_copies(&retired.encode())?;
+    retired.write_both(image)?;
     Ok(Recovered {
         epoch: record.epoch,
     })

@@ -33,7 +33,7 @@ use crate::design::{
     Design, GroupEpochs, ImpossibleParameter, PlantedBug, Promise, Recovered, Urgency,
     refuse_inclusion,
 };
-use crate::layout::{BootRecord, Layout};
+use crate::layout::Layout;
 use crate::surviving::{Interrupted, Surviving};
 use bugs::Flaws;
 use counters::Counters;
@@ -513,12 +513,5 @@ impl Design for Nvoverlay {
 }
 
 fn write_boot_record(layout: &Layout, harts: usize, arena: &mut Arena) {
-    let record = BootRecord {
-        layout: layout.clone(),
-        harts: harts as u64,
-        design: [0; 4],
-    };
-    for (address, bytes) in record.encode() {
-        arena.write(address, &bytes);
-    }
+    layout.put_boot_record(harts, [0; 4], arena);
 }

@@ -54,13 +54,14 @@ use self::epoch_id::EpochIds;
 use self::filter::Filter;
 use self::level::{Keys, LastLevel, Level};
 use self::log::{Entry, Header, Place, SUPER_BLOCK_BYTES, Space, entries_per_block, slot_address};
-use self::registers::{RECORD_BYTES, Record};
+use self::registers::Record;
 use self::scan::Scan;
-use crate::copies::{self, COPIES};
+use crate::bytes::Sealed;
+use crate::copies::{COPIES, CommitRecord};
 use crate::design::{
     Design, END_EPOCH, ImpossibleParameter, PlantedBug, Promise, Recovered, Urgency,
 };
-use crate::layout::{BootRecord, Layout};
+use crate::layout::Layout;
 use crate::rows;
 use crate::surviving::{Interrupted, Surviving};
 
@@ -506,14 +507,14 @@ impl<L: Level> InCacheLog<L> {
             number: self.record_number,
             persisted,
             durable_below,
-            last_slot,
-            next_slots,
+            last_slot: u64::from(last_slot),
+            next_slots: next_slots.map(u64::from),
             oldest_needed: self.space.oldest_needed(persisted).min(durable_below),
         }
     }
 
     fn write_copy(hardware: &mut Hardware, copy: usize, record: &Record, now: Cycles) -> Cycles {
-        debug_assert!(COPIES[copy].is_multiple_of(RECORD_BYTES as u64));
+        debug_assert!(COPIES[copy].is_multiple_of(Record::BYTES as u64));
         let bytes = record.encode();
         rows::write(hardware, COPIES[copy], &bytes, Traffic::Metadata, now, 0).durable
     }
@@ -605,17 +606,17 @@ impl<L: Level> Design for InCacheLog<L> {
         L::check(&hardware.specification)?;
         parameters.validate(&L::KEYS, log_area.end - log_area.start)?;
         let block_bytes = parameters.undo_buffer_bytes as u64;
-        let boot = BootRecord {
-            layout: layout.clone(),
-            harts: hardware.cores.len() as u64,
-            design: [u64::from(parameters.eid_bits), block_bytes, 0, 0],
-        };
+        let harts = hardware.cores.len();
         let arena = &mut hardware.memory.arena;
+        layout.put_boot_record(
+            harts,
+            [u64::from(parameters.eid_bits), block_bytes, 0, 0],
+            arena,
+        );
         // After a recovery the registers say where sequence numbers go on; at first boot there are none.
-        let (record_number, sequence) = copies::kept(arena, RECORD_BYTES, Record::decode)
-            .map(|record| (record.number, record.durable_below))
-            .max()
-            .unwrap_or((0, 0));
+        let left = Record::left(arena);
+        let (record_number, sequence) =
+            left.map_or((0, 0), |record| (record.number, record.durable_below));
         let space = Space::new(
             log_area.clone(),
             parameters.log_extent_bytes,
@@ -651,10 +652,7 @@ impl<L: Level> Design for InCacheLog<L> {
             counters: Counters::default(),
         };
         let record = picl.record_at(0);
-        for (address, bytes) in boot.encode() {
-            arena.write(address, &bytes);
-        }
-        copies::put(arena, &record.encode());
+        record.put(arena);
         picl.counters.log_extents = picl.space.extents;
         Ok(picl)
     }

@@ -23,6 +23,7 @@ use super::bugs::Flaws;
 use super::epoch_id::EpochIds;
 use super::log::{Block, Entry, NO_SLOT, SUPER_BLOCK_BYTES, slot_address};
 use super::registers::Record;
+use crate::copies::CommitRecord;
 use crate::design::Recovered;
 use crate::layout::{BootRecord, Layout};
 use crate::surviving::{Corruption, Interrupted, Surviving};
@@ -104,8 +105,8 @@ impl Log {
 
     /// Slot of the last whole block from the record on, and the sequence number after it.
     fn tail(&self, image: &Surviving, record: &Record) -> Result<(u32, u64), Corruption> {
-        let (mut tail, mut sequence) = (record.last_slot, record.durable_below);
-        let mut next = record.next_slots;
+        let (mut tail, mut sequence) = (Record::slot(record.last_slot), record.durable_below);
+        let mut next = record.next_slots.map(Record::slot);
         while let Some(block) = self.is_there(image, next[0], sequence)? {
             let stale = block.header.sequence != sequence; // Only with the planted bug.
             tail = next[0];
@@ -143,7 +144,7 @@ impl Log {
 /// Recovers. See the module's documentation.
 pub fn recover(image: &mut Surviving, flaws: Flaws) -> Result<Recovered, Interrupted> {
     let boot = BootRecord::read(image)?;
-    let record = Record::read(image)?;
+    let record = Record::read(image, false)?;
     let log = Log::open(boot, flaws)?;
     let persisted = record.persisted;
     // Epoch numbers in blocks have 32 bits; nothing in the log is that far from PersistedEID.
@@ -151,7 +152,7 @@ pub fn recover(image: &mut Surviving, flaws: Flaws) -> Result<Recovered, Interru
     let (mut slot, end) = log.tail(image, &record)?;
     let mut forward = Vec::new();
 
-    image.write_copies(&record.encode())?;
+    record.write_both(image)?;
     let mut covering: Vec<Entry> = Vec::new();
     for sequence in (record.oldest_needed..end).rev() {
         let address = log.address(slot)?;
@@ -181,11 +182,11 @@ pub fn recover(image: &mut Surviving, flaws: Flaws) -> Result<Recovered, Interru
         number: record.number + 1,
         persisted,
         durable_below: end + SEQUENCE_JUMP,
-        last_slot: NO_SLOT,
+        last_slot: u64::from(NO_SLOT),
         next_slots: [0, 1],
         oldest_needed: end + SEQUENCE_JUMP,
     };
-    image.write_copies(&empty.encode())?;
+    empty.write_both(image)?;
     Ok(Recovered { epoch: persisted })
 }
 

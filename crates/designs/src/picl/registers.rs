@@ -11,18 +11,15 @@
 //! but who waits for PersistedEID. This is our addition; the paper does not say how recovery finds the
 //! end of the log.
 
+use zerocopy::{FromBytes, Immutable, IntoBytes};
+
 use super::log::NO_SLOT;
-use crate::bytes::{Writer, sealed, unsealed};
-use crate::copies;
-use crate::surviving::{Corruption, Surviving};
-
-const MAGIC: u64 = u64::from_le_bytes(*b"PICLREG2");
-
-/// Bytes of a record.
-pub const RECORD_BYTES: usize = 128;
+use crate::bytes::Sealed;
+use crate::copies::CommitRecord;
 
 /// The registers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable)]
+#[repr(C)]
 pub struct Record {
     /// Counts records; the larger one is the newer.
     pub number: u64,
@@ -31,50 +28,24 @@ pub struct Record {
     /// Blocks below this sequence number were durable when it was written.
     pub durable_below: u64,
     /// The slot of the last of them, or [`NO_SLOT`].
-    pub last_slot: u32,
+    pub last_slot: u64,
     /// The slots of the two blocks after it.
-    pub next_slots: [u32; 2],
+    pub next_slots: [u64; 2],
     /// Recovery needs no block below this sequence number.
     pub oldest_needed: u64,
 }
 
 impl Record {
-    /// Its bytes.
-    pub fn encode(&self) -> Vec<u8> {
-        let mut writer = Writer::new(MAGIC);
-        writer
-            .u64(self.number)
-            .u64(self.persisted)
-            .u64(self.durable_below)
-            .u64(u64::from(self.last_slot))
-            .u64(u64::from(self.next_slots[0]))
-            .u64(u64::from(self.next_slots[1]))
-            .u64(self.oldest_needed);
-        sealed(writer, RECORD_BYTES)
+    /// A slot as the log has it.
+    pub fn slot(number: u64) -> u32 {
+        u32::try_from(number).unwrap_or(NO_SLOT)
     }
+}
 
-    /// The record, if its bytes are whole.
-    pub fn decode(bytes: &[u8]) -> Option<Self> {
-        let mut reader = unsealed(bytes, MAGIC)?;
-        let slot = |number| u32::try_from(number).unwrap_or(NO_SLOT);
-        Some(Self {
-            number: reader.u64(),
-            persisted: reader.u64(),
-            durable_below: reader.u64(),
-            last_slot: slot(reader.u64()),
-            next_slots: [slot(reader.u64()), slot(reader.u64())],
-            oldest_needed: reader.u64(),
-        })
-    }
+impl Sealed for Record {
+    const MAGIC: &'static [u8; 8] = b"PICLREG2";
+}
 
-    /// The newest whole copy.
-    pub fn read(image: &Surviving) -> Result<Self, Corruption> {
-        copies::newest(
-            image,
-            RECORD_BYTES,
-            Self::decode,
-            |record| record.number,
-            "PiCL's registers: both copies are damaged",
-        )
-    }
+impl CommitRecord for Record {
+    const DAMAGED: &'static str = "PiCL's registers: both copies are damaged";
 }

@@ -20,6 +20,7 @@ use perdure_hardware::time::Cycles;
 use super::places::PAGE_BYTES;
 use super::records::{Record, encode_block, page_word, table_block_words};
 use super::{Entry, ShadowPaging};
+use crate::bytes::Sealed;
 use crate::copies::COPIES;
 
 /// How far the commit is.

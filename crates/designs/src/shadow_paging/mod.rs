@@ -42,12 +42,12 @@ use self::bugs::Flaws;
 use self::commit::Stage;
 use self::counters::Counters;
 use self::places::{ENTRIES_MOST, LINES_PER_PAGE, PAGE_BYTES, Places, ROW_BYTES};
-use self::records::{RECORD_BYTES, Record};
-use crate::copies;
+use self::records::Record;
+use crate::copies::CommitRecord;
 use crate::design::{
     Design, END_EPOCH, ImpossibleParameter, PlantedBug, Promise, Recovered, Urgency,
 };
-use crate::layout::{BootRecord, Layout};
+use crate::layout::Layout;
 use crate::surviving::{Interrupted, Surviving};
 use crate::translation::Table;
 
@@ -385,29 +385,17 @@ impl Design for ShadowPaging {
         bug: Option<&'static str>,
     ) -> Result<Self, ImpossibleParameter> {
         let places = parameters.places(layout, hardware)?;
-        let boot = BootRecord {
-            layout: layout.clone(),
-            harts: hardware.cores.len() as u64,
-            design: places.boot_numbers(),
-        };
+        let harts = hardware.cores.len();
         let arena = &mut hardware.memory.arena;
+        layout.put_boot_record(harts, places.boot_numbers(), arena);
         // After a recovery, records go on from its number; at first boot there are none.
-        let number = copies::kept(arena, RECORD_BYTES, |bytes| {
-            Record::decode(bytes, Flaws::default())
-        })
-        .map(|record| record.number)
-        .max()
-        .unwrap_or(0);
         let record = Record {
-            number: number + 1,
+            number: Record::left(arena).map_or(1, |record| record.number + 1),
             epoch,
             pages: 0,
             lines: 0,
         };
-        for (address, bytes) in boot.encode() {
-            arena.write(address, &bytes);
-        }
-        copies::put(arena, &record.encode());
+        record.put(arena);
         let (entries, ways) = (parameters.table_entries, parameters.table_ways);
         Ok(Self {
             flaws: Flaws::of(bug),

@@ -8,21 +8,19 @@
 //! - A record is newer than another if its number is larger; a block of the table belongs to the
 //!   record of the same number and to no other.
 
-use crate::bytes::{Writer, sealed, unsealed};
-use crate::copies::{self, COPIES};
+use zerocopy::{FromBytes, Immutable, IntoBytes};
+
+use crate::bytes::{Sealed, Writer, sealed, unsealed};
+use crate::copies::{COPIES, CommitRecord};
 use crate::surviving::{Corruption, Surviving};
 
-use super::bugs::Flaws;
 use super::places::Places;
 
-const RECORD_MAGIC: u64 = u64::from_le_bytes(*b"SHADOWRG");
 const TABLE_MAGIC: u64 = u64::from_le_bytes(*b"SHADOWTB");
 
-/// Bytes of a register record.
-pub const RECORD_BYTES: usize = 128;
-
 /// The registers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable)]
+#[repr(C)]
 pub struct Record {
     /// Counts records.
     pub number: u64,
@@ -35,45 +33,15 @@ pub struct Record {
     pub lines: u64,
 }
 
+impl Sealed for Record {
+    const MAGIC: &'static [u8; 8] = b"SHADOWRG";
+}
+
+impl CommitRecord for Record {
+    const DAMAGED: &'static str = "shadow paging's registers: both copies are damaged";
+}
+
 impl Record {
-    /// Its bytes.
-    pub fn encode(&self) -> Vec<u8> {
-        let mut writer = Writer::new(RECORD_MAGIC);
-        writer
-            .u64(self.number)
-            .u64(self.epoch)
-            .u64(self.pages)
-            .u64(self.lines);
-        sealed(writer, RECORD_BYTES)
-    }
-
-    /// The record, if its bytes are whole.
-    pub fn decode(bytes: &[u8], flaws: Flaws) -> Option<Self> {
-        if !flaws.accepts_torn_record {
-            unsealed(bytes, RECORD_MAGIC)?;
-        }
-        let mut words = words_of(bytes);
-        let whole = words.next()? == RECORD_MAGIC;
-        let mut field = || words.next();
-        whole.then_some(Self {
-            number: field()?,
-            epoch: field()?,
-            pages: field()?,
-            lines: field()?,
-        })
-    }
-
-    /// The newest whole copy.
-    pub fn read(image: &Surviving, flaws: Flaws) -> Result<Self, Corruption> {
-        copies::newest(
-            image,
-            RECORD_BYTES,
-            |bytes| Self::decode(bytes, flaws),
-            |record| record.number,
-            "shadow paging's registers: both copies are damaged",
-        )
-    }
-
     /// The record that says that this one's pages and lines are home.
     #[must_use]
     pub fn retired(&self) -> Self {

@@ -15,6 +15,7 @@ use perdure_hardware::line::LINE_BYTES;
 use super::bugs::Flaws;
 use super::places::{PAGE_BYTES, Places};
 use super::records::{Record, page_of_word, read_table};
+use crate::copies::CommitRecord;
 use crate::design::Recovered;
 use crate::layout::{BootRecord, Layout};
 use crate::surviving::{Corruption, Interrupted, Surviving};
@@ -28,11 +29,11 @@ pub fn recover(image: &mut Surviving, flaws: Flaws) -> Result<Recovered, Interru
             what: "boot record: not one of shadow paging",
             address: 0,
         })?;
-    let record = Record::read(image, flaws)?;
-    image.write_copies(&record.encode())?;
+    let record = Record::read(image, flaws.accepts_torn_record)?;
+    record.write_both(image)?;
     let table = read_table(image, &places, &record)?;
     if flaws.recovery_retires_first {
-        image.write_copies(&record.retired().encode())?;
+        record.retired().write_both(image)?;
     }
     let (pages, lines) = table.split_at(record.pages as usize);
     for &word in pages {
@@ -52,7 +53,7 @@ pub fn recover(image: &mut Surviving, flaws: Flaws) -> Result<Recovered, Interru
         let from = places.overflow_line(index) * line_bytes;
         copy(image, from, home, LINE_BYTES)?;
     }
-    image.write_copies(&record.retired().encode())?;
+    record.retired().write_both(image)?;
     Ok(Recovered {
         epoch: record.epoch,
     })

@@ -20,6 +20,7 @@ use super::Thynvm;
 use super::bugs::Flaws;
 use super::format::{KINDS, Kind, Listed, PAGE_LINES, Record};
 use super::version::{Place, Places, Versions};
+use crate::bytes::Sealed;
 use crate::copies::COPIES;
 
 /// The checkpoint may take its next step.

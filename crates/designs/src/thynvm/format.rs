@@ -25,10 +25,11 @@
 use std::ops::Range;
 
 use perdure_hardware::line::LINE_BYTES;
+use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 use super::version::Place;
-use crate::bytes::{Writer, sealed, unsealed};
-use crate::copies::{self, COPIES};
+use crate::bytes::{Sealed, Writer, sealed, unsealed};
+use crate::copies::{COPIES, CommitRecord};
 use crate::layout::BootRecord;
 use crate::surviving::{Corruption, Surviving};
 
@@ -37,11 +38,8 @@ pub const PAGE_BYTES: u64 = 4096;
 /// Lines of a page.
 pub const PAGE_LINES: u64 = PAGE_BYTES / LINE_BYTES as u64;
 
-const RECORD_MAGIC: u64 = u64::from_le_bytes(*b"THYNVMCR");
 const TABLE_MAGIC: u64 = u64::from_le_bytes(*b"THYNVMTB");
 
-/// Bytes of a record.
-pub const RECORD_BYTES: usize = 128;
 const TABLE_HEADER_BYTES: u64 = 24;
 const CHECKSUM_BYTES: u64 = 8;
 const LISTED_BYTES: u64 = 8;
@@ -67,7 +65,8 @@ pub enum Kind {
 pub const KINDS: [Kind; 3] = [Kind::Page, Kind::Block, Kind::Overflow];
 
 /// The commit record.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable)]
+#[repr(C)]
 pub struct Record {
     /// Counts records.
     pub number: u64,
@@ -77,47 +76,12 @@ pub struct Record {
     pub listed: [u64; 3],
 }
 
-impl Record {
-    /// Its bytes.
-    pub fn encode(&self) -> Vec<u8> {
-        let mut writer = Writer::new(RECORD_MAGIC);
-        writer.u64(self.number).u64(self.epoch);
-        for count in self.listed {
-            writer.u64(count);
-        }
-        sealed(writer, RECORD_BYTES)
-    }
+impl Sealed for Record {
+    const MAGIC: &'static [u8; 8] = b"THYNVMCR";
+}
 
-    /// The record, if its bytes are whole. `ignore_checksum` is a planted bug.
-    pub fn decode(bytes: &[u8], ignore_checksum: bool) -> Option<Self> {
-        let resealed;
-        let mut reader = if ignore_checksum {
-            let mut writer = Writer::new(u64::from_le_bytes(*bytes.first_chunk()?));
-            for word in bytes[8..RECORD_BYTES - 8].chunks_exact(8) {
-                writer.u64(u64::from_le_bytes(*word.first_chunk()?));
-            }
-            resealed = sealed(writer, RECORD_BYTES);
-            unsealed(&resealed, RECORD_MAGIC)?
-        } else {
-            unsealed(bytes, RECORD_MAGIC)?
-        };
-        Some(Self {
-            number: reader.u64(),
-            epoch: reader.u64(),
-            listed: std::array::from_fn(|_| reader.u64()),
-        })
-    }
-
-    /// The newest whole copy.
-    pub fn read(image: &Surviving, ignore_checksum: bool) -> Result<Self, Corruption> {
-        copies::newest(
-            image,
-            RECORD_BYTES,
-            |bytes| Self::decode(bytes, ignore_checksum),
-            |record| record.number,
-            "ThyNVM's commit record: both copies are damaged",
-        )
-    }
+impl CommitRecord for Record {
+    const DAMAGED: &'static str = "ThyNVM's commit record: both copies are damaged";
 }
 
 /// A unit that a checkpoint needs from a slot.

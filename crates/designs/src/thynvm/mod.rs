@@ -41,15 +41,15 @@ use serde::{Deserialize, Serialize};
 use self::bugs::Flaws;
 use self::checkpoint::Checkpoint;
 use self::counters::Counters;
-use self::format::{Kind, PAGE_BYTES, PAGE_LINES, RECORD_BYTES, Record, Regions, Shape};
+use self::format::{Kind, PAGE_BYTES, PAGE_LINES, Record, Regions, Shape};
 use self::home::Copying;
 use self::overflow::Overflow;
 use self::version::{Place, Places, Versions};
-use crate::copies;
+use crate::copies::CommitRecord;
 use crate::design::{
     Design, END_EPOCH, ImpossibleParameter, PlantedBug, Promise, Recovered, Urgency,
 };
-use crate::layout::{BootRecord, Layout};
+use crate::layout::Layout;
 use crate::surviving::{Interrupted, Surviving};
 use crate::translation::Table;
 
@@ -570,26 +570,16 @@ impl Design for Thynvm {
     ) -> Result<Self, ImpossibleParameter> {
         parameters.validate()?;
         let regions = parameters.regions(layout, hardware)?;
-        let boot = BootRecord {
-            layout: layout.clone(),
-            harts: hardware.cores.len() as u64,
-            design: regions.shape.encode(),
-        };
+        let harts = hardware.cores.len();
         let arena = &mut hardware.memory.arena;
+        layout.put_boot_record(harts, regions.shape.encode(), arena);
         // After a recovery the records go on where it left them; at first boot there are none.
-        let number = copies::kept(arena, RECORD_BYTES, |bytes| Record::decode(bytes, false))
-            .map(|record| record.number)
-            .max()
-            .unwrap_or(0);
         let record = Record {
-            number,
+            number: Record::left(arena).map_or(0, |record| record.number),
             epoch,
             listed: [0; 3],
         };
-        for (address, bytes) in boot.encode() {
-            arena.write(address, &bytes);
-        }
-        copies::put(arena, &record.encode());
+        record.put(arena);
         Ok(Self {
             flaws: Flaws::of(bug),
             overflow: Overflow::new(
@@ -602,7 +592,7 @@ impl Design for Thynvm {
             executing: epoch + 1,
             announced: epoch,
             checkpoint: Checkpoint::default(),
-            number,
+            number: record.number,
             copying: Copying::default(),
             flushing: false,
             overflowed: false,

@@ -13,6 +13,7 @@ use perdure_hardware::line::{LINE_BYTES, LineNumber};
 
 use super::bugs::Flaws;
 use super::format::{Kind, Listed, PAGE_BYTES, Record, Regions};
+use crate::copies::CommitRecord;
 use crate::design::Recovered;
 use crate::layout::BootRecord;
 use crate::surviving::{Interrupted, Surviving};
@@ -40,7 +41,7 @@ pub fn recover(image: &mut Surviving, flaws: Flaws) -> Result<Recovered, Interru
     } else {
         &record
     };
-    image.write_copies(&first.encode())?;
+    first.write_both(image)?;
     for &(kind, Listed { key, slot, place }) in &listed {
         let from = regions.address(kind, key, slot, place);
         if kind == Kind::Page {
@@ -53,7 +54,7 @@ pub fn recover(image: &mut Surviving, flaws: Flaws) -> Result<Recovered, Interru
             image.write_line(line, &bytes)?;
         }
     }
-    image.write_copies(&empty.encode())?;
+    empty.write_both(image)?;
     Ok(Recovered {
         epoch: record.epoch,
     })

@@ -5,7 +5,7 @@ use crate::common::geometry::{Geometry, ROWS_OF_LINES, TINY};
 use crate::common::rig::Rig;
 use crate::common::workload::Workload;
 use perdure_designs::design::ImpossibleParameter;
-use perdure_designs::layout::{BootRecord, Layout, METADATA};
+use perdure_designs::layout::{Layout, METADATA};
 use perdure_designs::surviving::{Interrupted, Surviving};
 use perdure_designs::{Design, PlantedBug, Promise, Recovered, Urgency};
 use perdure_hardware::hierarchy::Hardware;
@@ -133,14 +133,8 @@ impl Design for Rogue {
         epoch: u64,
         bug: Option<&'static str>,
     ) -> Result<Self, ImpossibleParameter> {
-        let boot = BootRecord {
-            layout: layout.clone(),
-            harts: hardware.cores.len() as u64,
-            design: [0; 4],
-        };
-        for (address, bytes) in boot.encode() {
-            hardware.memory.arena.write(address, &bytes);
-        }
+        let harts = hardware.cores.len();
+        layout.put_boot_record(harts, [0; 4], &mut hardware.memory.arena);
         Ok(Self {
             executing: epoch + 1,
             announced: epoch,

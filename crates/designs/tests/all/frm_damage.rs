@@ -11,9 +11,10 @@
 
 use crate::common::damage::{self, Effort, Group};
 use crate::common::geometry::{self, Geometry};
+use perdure_designs::bytes::Sealed;
 use perdure_designs::copies::COPIES;
 use perdure_designs::frm::log::{Log, Record, SLOT_BYTES};
-use perdure_designs::frm::registers::{Commit, RECORD_BYTES};
+use perdure_designs::frm::registers::Commit;
 use perdure_designs::frm::{Frm, Parameters};
 use perdure_designs::layout::Layout;
 use perdure_hardware::arena::Arena;
@@ -36,7 +37,7 @@ fn live_log(arena: &Arena, layout: &Layout, geometry: &Geometry) -> [Group; 2] {
         Log::within(&layout.log_area, limit, row_bytes, banks).expect("the design has one, too");
     let generation = COPIES
         .iter()
-        .filter_map(|&copy| Commit::decode(arena.slice(copy, RECORD_BYTES)))
+        .filter_map(|&copy| Commit::decode(arena.slice(copy, Commit::BYTES), false))
         .map(|commit| commit.generation)
         .max();
     let slot = |index| log.address(index)..log.address(index) + SLOT_BYTES as u64;
@@ -59,7 +60,7 @@ fn damage_is_reported_or_harmless() {
     let found =
         damage::is_reported_or_harmless::<Frm>(&machines, EFFORT, |arena, layout, geometry| {
             let [known, newest] = live_log(arena, layout, geometry);
-            vec![Group::records(COPIES, RECORD_BYTES), known, newest]
+            vec![Group::records(COPIES, Commit::BYTES), known, newest]
         });
     assert!(found["newest"].recovered + found["newest"].wrong > 0);
 }

@@ -8,9 +8,10 @@
 
 use crate::common::geometry::{DIRECT_MAPPED, Geometry};
 use crate::common::rig::Rig;
+use perdure_designs::bytes::Sealed;
 use perdure_designs::copies::COPIES;
 use perdure_designs::frm::log::{Log, Record, SLOT_BYTES};
-use perdure_designs::frm::registers::{Commit, RECORD_BYTES};
+use perdure_designs::frm::registers::Commit;
 use perdure_designs::frm::{Frm, Parameters};
 use perdure_designs::{Design, Urgency};
 use perdure_hardware::arena::Arena;
@@ -80,8 +81,8 @@ impl Example {
 
     fn commits(&self) -> [(u64, u64); 2] {
         COPIES.map(|copy| {
-            let bytes = self.rig.hardware.memory.arena.slice(copy, RECORD_BYTES);
-            let commit = Commit::decode(bytes).expect("it is whole");
+            let bytes = self.rig.hardware.memory.arena.slice(copy, Commit::BYTES);
+            let commit = Commit::decode(bytes, false).expect("it is whole");
             (commit.generation, commit.epoch)
         })
     }

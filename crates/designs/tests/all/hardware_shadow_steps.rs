@@ -11,8 +11,9 @@
 
 use crate::common::geometry::{DIRECT_MAPPED, Geometry};
 use crate::common::rig::Rig;
+use perdure_designs::bytes::Sealed;
 use perdure_designs::copies::COPIES;
-use perdure_designs::hardware_shadow::format::{Map, Mapping, Place, RECORD_BYTES, Record};
+use perdure_designs::hardware_shadow::format::{Map, Mapping, Place, Record};
 use perdure_designs::hardware_shadow::{HardwareShadow, Parameters};
 use perdure_designs::surviving::Surviving;
 use perdure_designs::{Design, Urgency};
@@ -87,7 +88,7 @@ impl Example {
     /// Epoch and number of lines in both copies of the record.
     fn records(&self) -> [(u64, u64); 2] {
         COPIES.map(|copy| {
-            let bytes = self.rig.hardware.memory.arena.slice(copy, RECORD_BYTES);
+            let bytes = self.rig.hardware.memory.arena.slice(copy, Record::BYTES);
             let record = Record::decode(bytes, false).expect("it is whole");
             (record.epoch, record.lines)
         })
@@ -196,7 +197,7 @@ fn the_table_costs_eight_bytes_a_line() {
         let nodes = 3;
         assert_eq!(written(&x), 8 * (40 + nodes));
         x.rig.settle();
-        let records = 2 * RECORD_BYTES as u64;
+        let records = 2 * Record::BYTES as u64;
         assert_eq!(written(&x), 8 * (40 + nodes) + records);
         // Forty words that are neighbours are few writes.
         let before = x.rig.hardware.statistics.nvm_writes;

@@ -6,9 +6,10 @@
 
 use crate::common::damage::{self, Effort, Group};
 use crate::common::geometry::{self, Geometry};
+use perdure_designs::bytes::Sealed;
 use perdure_designs::copies::COPIES;
 use perdure_designs::journaling::journal::Map;
-use perdure_designs::journaling::registers::{RECORD_BYTES, Record};
+use perdure_designs::journaling::registers::Record;
 use perdure_designs::journaling::{Journaling, Parameters};
 use perdure_designs::layout::Layout;
 use perdure_hardware::arena::Arena;
@@ -30,7 +31,7 @@ fn journal(arena: &Arena, layout: &Layout, geometry: &Geometry) -> Group {
     let map = Map::new(&layout.log_area, geometry.row_bytes as u64, spread);
     let committed = COPIES
         .iter()
-        .filter_map(|&copy| Record::decode(arena.slice(copy, RECORD_BYTES), false))
+        .filter_map(|&copy| Record::decode(arena.slice(copy, Record::BYTES), false))
         .map(|record| record.blocks)
         .max();
     let blocks = committed.unwrap_or(0).clamp(4, map.block_capacity());
@@ -52,7 +53,7 @@ fn damage_is_reported_or_harmless() {
         &machines,
         EFFORT,
         |arena, layout, geometry| {
-            let records = Group::records(COPIES, RECORD_BYTES);
+            let records = Group::records(COPIES, Record::BYTES);
             vec![records, journal(arena, layout, geometry)]
         },
     );

@@ -11,9 +11,10 @@
 
 use crate::common::geometry::{DIRECT_MAPPED, Geometry};
 use crate::common::rig::Rig;
+use perdure_designs::bytes::Sealed;
 use perdure_designs::copies::COPIES;
 use perdure_designs::journaling::journal::{Block, Kind, Map};
-use perdure_designs::journaling::registers::{RECORD_BYTES, Record};
+use perdure_designs::journaling::registers::Record;
 use perdure_designs::journaling::{Journaling, Parameters};
 use perdure_designs::{Design, Urgency};
 use perdure_hardware::arena::Arena;
@@ -123,7 +124,7 @@ impl Example {
         let phase = self.rig.design.phase();
         let records = self.rig.after_cut(at, 1, |arena, _| {
             COPIES.map(|copy| {
-                let record = Record::decode(arena.slice(copy, RECORD_BYTES), false);
+                let record = Record::decode(arena.slice(copy, Record::BYTES), false);
                 record.map_or((u64::MAX, 0), |record| (record.epoch, record.blocks))
             })
         });

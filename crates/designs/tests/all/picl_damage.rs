@@ -15,10 +15,11 @@ use crate::common::judge::Accusation;
 use crate::common::picl_log;
 use crate::common::rig::Rig;
 use crate::common::workload::Workload;
+use perdure_designs::bytes::Sealed;
 use perdure_designs::copies::COPIES;
 use perdure_designs::picl::Picl;
 use perdure_designs::picl::log::{Block, slot_address};
-use perdure_designs::picl::registers::{RECORD_BYTES, Record};
+use perdure_designs::picl::registers::Record;
 use perdure_designs::surviving::Interrupted;
 use perdure_hardware::arena::Arena;
 
@@ -65,7 +66,7 @@ fn damage_to_a_block_is_reported_once_two_have_followed_it() {
             // Nothing is ever reclaimed: slots are sequence numbers.
             let blocks = (0..).take_while(|&slot| whole(arena, slot));
             let blocks = blocks.count() as u32;
-            let record = Record::decode(arena.slice(COPIES[1], RECORD_BYTES));
+            let record = Record::decode(arena.slice(COPIES[1], Record::BYTES), false);
             let oldest_needed = record.expect("none is on its way").oldest_needed as u32;
             for slot in oldest_needed..blocks {
                 let damaged = slot_address(&log_area, slot, block_bytes as u64) + 40;

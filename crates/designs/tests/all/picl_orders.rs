@@ -5,9 +5,10 @@ use crate::common::Random;
 use crate::common::geometry::{DIRECT_MAPPED, Geometry};
 use crate::common::rig::Rig;
 use crate::common::workload::Workload;
+use perdure_designs::bytes::Sealed;
 use perdure_designs::copies::COPIES;
 use perdure_designs::picl::Picl;
-use perdure_designs::picl::registers::{RECORD_BYTES, Record};
+use perdure_designs::picl::registers::Record;
 use perdure_designs::{Design, Urgency};
 use perdure_hardware::line::line_of;
 
@@ -127,8 +128,8 @@ fn recovery_never_completes_a_torn_record() {
     rig.store(0, line, 0, 0x1111);
     rig.end_epoch(Urgency::Routine);
     let whole = |rig: &Rig<Picl>, copy: u64| {
-        let bytes = rig.hardware.memory.arena.slice(copy, RECORD_BYTES);
-        Record::decode(bytes).expect("it is whole")
+        let bytes = rig.hardware.memory.arena.slice(copy, Record::BYTES);
+        Record::decode(bytes, false).expect("it is whole")
     };
     // Until copy 0 says epoch 1, and copy 1 still epoch 0.
     while whole(&rig, COPIES[0]).persisted == 0 {

@@ -8,11 +8,12 @@
 
 use crate::common::damage::{self, Effort, Group};
 use crate::common::geometry::{self, Geometry};
+use perdure_designs::bytes::Sealed;
 use perdure_designs::copies::COPIES;
+use perdure_designs::copies::CommitRecord;
 use perdure_designs::layout::BootRecord;
-use perdure_designs::shadow_paging::bugs::Flaws;
 use perdure_designs::shadow_paging::places::Places;
-use perdure_designs::shadow_paging::records::{RECORD_BYTES, Record, table_blocks};
+use perdure_designs::shadow_paging::records::{Record, table_blocks};
 use perdure_designs::shadow_paging::{Parameters, ShadowPaging};
 use perdure_designs::surviving::Surviving;
 use perdure_hardware::arena::Arena;
@@ -55,7 +56,7 @@ fn table_of_commit(arena: &mut Arena) -> Group {
     let [pages, row_bytes, banks, _] = boot.design;
     let places =
         Places::new(&boot.layout.log_area, [pages, row_bytes, banks]).expect("the design wrote it");
-    let record = Record::read(&image, Flaws::default()).expect("a mere power cut leaves a record");
+    let record = Record::read(&image, false).expect("a mere power cut leaves a record");
     let blocks = 0..table_blocks(record.pages + record.lines, row_bytes);
     let starts = blocks.map(|index| places.table_block(index));
     Group::of("table", starts.map(|at| at..at + row_bytes))
@@ -71,7 +72,7 @@ fn damage_is_reported_or_harmless() {
     ];
     let found =
         damage::is_reported_or_harmless::<ShadowPaging>(&machines, EFFORT, |arena, _, _| {
-            let records = Group::records(COPIES, RECORD_BYTES);
+            let records = Group::records(COPIES, Record::BYTES);
             vec![records, table_of_commit(arena)]
         });
     assert!(

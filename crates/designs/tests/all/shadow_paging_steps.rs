@@ -15,11 +15,12 @@ use std::collections::BTreeMap;
 
 use crate::common::geometry::{DIRECT_MAPPED, Geometry};
 use crate::common::rig::Rig;
+use perdure_designs::bytes::Sealed;
 use perdure_designs::copies::COPIES;
+use perdure_designs::copies::CommitRecord;
 use perdure_designs::layout::BootRecord;
-use perdure_designs::shadow_paging::bugs::Flaws;
 use perdure_designs::shadow_paging::places::{LINES_PER_PAGE, PAGE_BYTES, Places};
-use perdure_designs::shadow_paging::records::{RECORD_BYTES, Record, page_of_word, read_table};
+use perdure_designs::shadow_paging::records::{Record, page_of_word, read_table};
 use perdure_designs::shadow_paging::{Parameters, ShadowPaging};
 use perdure_designs::surviving::Surviving;
 use perdure_designs::{Design, Urgency};
@@ -134,8 +135,8 @@ impl Example {
 
     fn registers(&self) -> Vec<(u64, u64, u64)> {
         let copies = COPIES.map(|copy| {
-            let bytes = self.rig.hardware.memory.arena.slice(copy, RECORD_BYTES);
-            Record::decode(bytes, Flaws::default()).expect("a whole record")
+            let bytes = self.rig.hardware.memory.arena.slice(copy, Record::BYTES);
+            Record::decode(bytes, false).expect("a whole record")
         });
         copies
             .map(|record| (record.epoch, record.pages, record.lines))
@@ -264,7 +265,7 @@ fn the_example() {
     let (p, d) = (x.line('A') / LINES_PER_PAGE, x.line('D'));
     x.rig.after_cut(at, 1, |arena, judge| {
         let image = Surviving::new(arena);
-        let record = Record::read(&image, Flaws::default()).unwrap();
+        let record = Record::read(&image, false).unwrap();
         assert_eq!((record.epoch, record.pages, record.lines), (2, 2, 1));
         let table = read_table(&image, &places, &record).unwrap();
         assert_eq!(page_of_word(table[0]), (p, 0));

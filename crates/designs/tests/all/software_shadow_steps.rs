@@ -10,8 +10,9 @@
 
 use crate::common::geometry::{DIRECT_MAPPED, Geometry};
 use crate::common::rig::Rig;
+use perdure_designs::bytes::Sealed;
 use perdure_designs::copies::COPIES;
-use perdure_designs::hardware_shadow::format::{Map, RECORD_BYTES, Record};
+use perdure_designs::hardware_shadow::format::{Map, Record};
 use perdure_designs::software_shadow::{Parameters, SoftwareShadow};
 use perdure_designs::{Design, Urgency};
 use perdure_hardware::arena::Arena;
@@ -62,7 +63,7 @@ impl Example {
 
     fn records(&self) -> [(u64, u64); 2] {
         COPIES.map(|copy| {
-            let bytes = self.rig.hardware.memory.arena.slice(copy, RECORD_BYTES);
+            let bytes = self.rig.hardware.memory.arena.slice(copy, Record::BYTES);
             let record = Record::decode(bytes, false).expect("it is whole");
             (record.epoch, record.lines)
         })
@@ -165,7 +166,7 @@ fn the_table_is_written_by_lines() {
     x.w(A, 1);
     x.end_epoch();
     // A leaf's line, those of two inner nodes and the root's, and the record twice.
-    let expected = 4 * LINE_BYTES + 2 * RECORD_BYTES;
+    let expected = 4 * LINE_BYTES + 2 * Record::BYTES;
     let written = x.rig.hardware.statistics.nvm_written_bytes_metadata;
     assert_eq!(written, expected as u64);
     x.rig.settle();
@@ -175,7 +176,7 @@ fn the_table_is_written_by_lines() {
     let more = x.rig.hardware.statistics.nvm_written_bytes_metadata - written;
     assert_eq!(
         more,
-        (LINE_BYTES + 2 * RECORD_BYTES) as u64,
+        (LINE_BYTES + 2 * Record::BYTES) as u64,
         "A and B share one"
     );
 }

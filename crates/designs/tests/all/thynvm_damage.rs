@@ -7,10 +7,11 @@
 use crate::common::damage::{self, Effort, Group};
 use crate::common::geometry::{self, Geometry};
 use perdure_designs::Design;
+use perdure_designs::bytes::Sealed;
 use perdure_designs::copies::COPIES;
 use perdure_designs::layout::{BootRecord, Layout};
 use perdure_designs::surviving::Surviving;
-use perdure_designs::thynvm::format::{RECORD_BYTES, Record, Regions};
+use perdure_designs::thynvm::format::{Record, Regions};
 use perdure_designs::thynvm::{Parameters, Thynvm};
 use perdure_hardware::arena::Arena;
 use perdure_hardware::hierarchy::Hardware;
@@ -48,7 +49,7 @@ fn checkpoint_tables(arena: &mut Arena) -> Group {
     let regions = Regions::of(&boot).expect("it is this design's");
     let mut places = Vec::new();
     for copy in COPIES {
-        let bytes = image.read(copy, RECORD_BYTES).expect("it is there");
+        let bytes = image.read(copy, Record::BYTES).expect("it is there");
         let Some(record) = Record::decode(bytes, false) else {
             continue;
         };
@@ -73,7 +74,7 @@ fn damage_is_reported_or_harmless() {
         (SHORT_ROWS, tables(64, 16)),
     ];
     let found = damage::is_reported_or_harmless::<Thynvm>(&machines, EFFORT, |arena, _, _| {
-        let records = Group::records(COPIES, RECORD_BYTES);
+        let records = Group::records(COPIES, Record::BYTES);
         vec![records, checkpoint_tables(arena)]
     });
     assert!(

@@ -3,10 +3,12 @@
 
 use crate::common::geometry::{DIRECT_MAPPED, Geometry};
 use crate::common::rig::Rig;
+use perdure_designs::bytes::Sealed;
 use perdure_designs::copies::COPIES;
+use perdure_designs::copies::CommitRecord;
 use perdure_designs::layout::BootRecord;
 use perdure_designs::surviving::Surviving;
-use perdure_designs::thynvm::format::{Kind, Listed, PAGE_LINES, RECORD_BYTES, Record, Regions};
+use perdure_designs::thynvm::format::{Kind, Listed, PAGE_LINES, Record, Regions};
 use perdure_designs::thynvm::version::Place;
 use perdure_designs::thynvm::{Parameters, Thynvm};
 use perdure_designs::{Design, Urgency};
@@ -279,7 +281,7 @@ fn copies_of_the_record_are_written_one_after_the_other() {
     x.end_epoch();
     let epochs = |x: &mut Example| {
         COPIES.map(|copy| {
-            let bytes = x.rig.hardware.memory.arena.slice(copy, RECORD_BYTES);
+            let bytes = x.rig.hardware.memory.arena.slice(copy, Record::BYTES);
             Record::decode(bytes, false).map(|record| record.epoch)
         })
     };

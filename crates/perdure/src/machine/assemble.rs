@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use perdure_designs::Design;
+use perdure_designs::bytes::Sealed;
 use perdure_designs::layout::Layout;
 use perdure_hardware::arena::Arena;
 use perdure_hardware::hierarchy::Hardware;
@@ -18,7 +19,7 @@ use perdure_linux::{Kernel, Repeat};
 use super::epochs::EVENT_EPOCH_CYCLES;
 use super::{Engine, HartState, Machine};
 use crate::configuration::{Configuration, Counted};
-use crate::context::{HartContext, MachineRecord, RECORD_BYTES, SavedAt};
+use crate::context::{HartContext, MachineRecord, SavedAt};
 use crate::error::Error;
 use crate::kernel_ports::BootPort;
 use crate::mistakes::Mistake;
@@ -166,7 +167,11 @@ impl<D: Design> Machine<D> {
             parts.hardware.events.schedule(first, EVENT_EPOCH_CYCLES);
         }
         let record = parts.layout.context(parts.hardware.cores.len());
-        let saved_record = parts.hardware.memory.arena.slice(record, RECORD_BYTES);
+        let saved_record = parts
+            .hardware
+            .memory
+            .arena
+            .slice(record, MachineRecord::BYTES);
         let saved_record = saved_record.to_vec();
         let mut machine = Self {
             configuration: Arc::clone(configuration),

@@ -4,6 +4,7 @@
 //! Always true here: an epoch ends between two instructions, and every context and the kernel's state as
 //! of that moment are stored before the design takes over.
 
+use perdure_designs::bytes::Sealed;
 use perdure_designs::{Design, END_EPOCH, Urgency};
 use perdure_hardware::line::LINE_BYTES;
 use perdure_hardware::time::Cycles;

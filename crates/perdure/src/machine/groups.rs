@@ -10,6 +10,7 @@
 //! - The kernel's state as of the end of an epoch is saved before it is changed in a newer one.
 //! - A hart that runs sees no mapping of a newer epoch than its sharing group's.
 
+use perdure_designs::bytes::Sealed;
 use perdure_designs::{Design, GroupEpochs, Urgency};
 use perdure_hardware::hierarchy::Hardware;
 use perdure_hardware::line::{LINE_BYTES, Line, line_of};

@@ -4,8 +4,9 @@
 //! Shadow slots are memory, as home addresses are: nothing vouches for either.
 
 use perdure_designs::Design;
+use perdure_designs::bytes::Sealed;
 use perdure_designs::copies::COPIES;
-use perdure_designs::hardware_shadow::format::{Map, NODE_BYTES, RECORD_BYTES};
+use perdure_designs::hardware_shadow::format::{Map, NODE_BYTES, Record};
 use perdure_designs::layout::Layout;
 
 use super::damage::{self, Effort, Group};
@@ -33,7 +34,7 @@ pub fn damage_is_reported_or_harmless<D: Design>(copies: u64) {
     machines.push((geometry::ROWS_OF_LINES, D::Parameters::default()));
     let found = damage::is_reported_or_harmless::<D>(&machines, EFFORT, |_, layout, geometry| {
         vec![
-            Group::records(COPIES, RECORD_BYTES),
+            Group::records(COPIES, Record::BYTES),
             table(layout, geometry, copies),
         ]
     });

@@ -3,10 +3,11 @@
 use std::cmp::Reverse;
 use std::ops::Range;
 
+use perdure_designs::bytes::Sealed;
 use perdure_designs::copies::COPIES;
 use perdure_designs::layout::Layout;
 use perdure_designs::picl::log::Block;
-use perdure_designs::picl::registers::{RECORD_BYTES, Record};
+use perdure_designs::picl::registers::Record;
 use perdure_hardware::arena::{Arena, PAGE_BYTES};
 
 use super::damage::Group;
@@ -16,7 +17,7 @@ use super::geometry::Geometry;
 /// included. Of these, damage to several can pass for the log's end.
 pub fn groups(arena: &Arena, layout: &Layout, geometry: &Geometry) -> Vec<Group> {
     let block_bytes = geometry.undo_buffer_bytes;
-    let records = COPIES.map(|copy| Record::decode(arena.slice(copy, RECORD_BYTES)));
+    let records = COPIES.map(|copy| Record::decode(arena.slice(copy, Record::BYTES), false));
     let known = records.iter().flatten().map(|record| record.durable_below);
     let known = known.min().expect("one copy is whole");
     let mut blocks: Vec<_> = arena
@@ -35,7 +36,7 @@ pub fn groups(arena: &Arena, layout: &Layout, geometry: &Geometry) -> Vec<Group>
         .partition(|(sequence, _)| *sequence >= known);
     let newest = |blocks: Vec<(u64, Range<u64>)>| blocks.into_iter().map(|(_, at)| at).take(24);
     vec![
-        Group::records(COPIES, RECORD_BYTES),
+        Group::records(COPIES, Record::BYTES),
         Group::of("durable", newest(durable)),
         Group {
             passes_for_torn: true,

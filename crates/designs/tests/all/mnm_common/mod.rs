@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 
-use perdure_designs::layout::{BootRecord, Layout};
+use perdure_designs::layout::Layout;
 use perdure_designs::nvoverlay::mnm::{self, Mnm, MnmParameters, SNAPSHOTS};
 use perdure_designs::snapshots::SnapshotStore;
 use perdure_designs::surviving::{Interrupted, Surviving};
@@ -226,14 +226,7 @@ impl Rig {
         let mut arena = Arena::new(specification.nvm.bytes).expect("memory for the arena");
         let layout = Layout::new(1, specification.nvm.bytes);
         let mut random = Random(seed);
-        let boot = BootRecord {
-            layout: layout.clone(),
-            harts: 1,
-            design: [0; 4],
-        };
-        for (address, bytes) in boot.encode() {
-            arena.write(address, &bytes);
-        }
+        layout.put_boot_record(1, [0; 4], &mut arena);
         let mut model = Model::default();
         let first = line_of(layout.frames.start);
         for page in 0..machine.pages / 2 {
