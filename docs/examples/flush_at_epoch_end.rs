@@ -229,7 +229,7 @@ impl Design for FlushAtEpochEnd {
         let arena = &mut hardware.memory.arena;
         layout.put_boot_record(harts, [0; 4], arena);
         // At first boot there is no register yet; after a recovery it is as recovery left it.
-        let (_, recoveries) = decode_register(arena.slice(REGISTER, 8)).unwrap_or((0, 0));
+        let (_, recoveries) = decode_register(&arena.slice(REGISTER, 8)).unwrap_or((0, 0));
         arena.write(REGISTER, &register(epoch, recoveries).to_le_bytes());
         Ok(Self {
             log: layout.log_area.clone(),
@@ -280,7 +280,7 @@ impl Design for FlushAtEpochEnd {
 
     fn recover(image: &mut Surviving, bug: Option<&'static str>) -> Result<Recovered, Interrupted> {
         let layout = BootRecord::read(image)?.layout;
-        let (epoch, recoveries) = decode_register(image.read(REGISTER, 8)?).ok_or(Corruption {
+        let (epoch, recoveries) = decode_register(&image.read(REGISTER, 8)?).ok_or(Corruption {
             what: "the register is damaged",
             address: REGISTER,
         })?;
@@ -290,7 +290,7 @@ impl Design for FlushAtEpochEnd {
         let mut entries = Vec::new();
         for (index, place) in layout.log_area.clone().step_by(ENTRY_BYTES).enumerate() {
             let bytes = image.read(place, ENTRY_BYTES)?;
-            match decode_entry(bytes, register(epoch, recoveries), index as u64) {
+            match decode_entry(&bytes, register(epoch, recoveries), index as u64) {
                 Some(entry) => entries.push(entry),
                 None => break,
             }

@@ -29,7 +29,7 @@ pub trait CommitRecord: Sealed + Sized {
     fn read(image: &Surviving, torn_too: bool) -> Result<Self, Corruption> {
         COPIES
             .into_iter()
-            .filter_map(|address| Self::decode(image.read(address, Self::BYTES).ok()?, torn_too))
+            .filter_map(|address| Self::decode(&image.read(address, Self::BYTES).ok()?, torn_too))
             .max_by_key(Self::number)
             .ok_or(Corruption {
                 what: Self::DAMAGED,
@@ -42,7 +42,7 @@ pub trait CommitRecord: Sealed + Sized {
     fn left(arena: &Arena) -> Option<Self> {
         COPIES
             .into_iter()
-            .filter_map(|address| Self::decode(arena.slice(address, Self::BYTES), false))
+            .filter_map(|address| Self::decode(&arena.slice(address, Self::BYTES), false))
             .max_by_key(Self::number)
     }
 

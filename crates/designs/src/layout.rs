@@ -121,7 +121,7 @@ impl BootRecord {
             .into_iter()
             .find_map(|address| {
                 let bytes = image.read(address, BOOT_BYTES).ok()?;
-                let mut reader = unsealed(bytes, BOOT_MAGIC)?;
+                let mut reader = unsealed(&bytes, BOOT_MAGIC)?;
                 let mut range = || reader.u64()..reader.u64();
                 let layout = Layout {
                     contexts: range(),

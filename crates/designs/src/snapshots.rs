@@ -26,7 +26,7 @@ pub trait Source {
 impl Source for Surviving<'_> {
     type Error = Corruption;
     fn bytes(&self, address: u64, length: usize) -> Result<Cow<'_, [u8]>, Corruption> {
-        self.read(address, length).map(Cow::Borrowed)
+        self.read(address, length)
     }
 }
 
@@ -40,7 +40,7 @@ impl Source for Arena {
             let what = "an address beyond the end of memory";
             return Err(Corruption { what, address });
         }
-        Ok(Cow::Borrowed(self.slice(address, length)))
+        Ok(self.slice(address, length))
     }
 }
 

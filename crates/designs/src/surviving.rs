@@ -9,6 +9,7 @@
 //!
 //! What recovery takes can be measured ([`Surviving::timed`]): every read and write is charged.
 
+use std::borrow::Cow;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 
@@ -146,14 +147,14 @@ impl<'a> Surviving<'a> {
     }
 
     /// Bytes of the image.
-    pub fn read(&self, address: u64, length: usize) -> Result<&[u8], Corruption> {
+    pub fn read(&self, address: u64, length: usize) -> Result<Cow<'_, [u8]>, Corruption> {
         let bytes = self.look(address, length)?;
         self.charge(|clock| clock.read(address, length));
         Ok(bytes)
     }
 
     /// Bytes of the image, at no cost.
-    fn look(&self, address: u64, length: usize) -> Result<&[u8], Corruption> {
+    fn look(&self, address: u64, length: usize) -> Result<Cow<'_, [u8]>, Corruption> {
         if address
             .checked_add(length as u64)
             .is_none_or(|end| end > self.arena.len())
@@ -181,10 +182,10 @@ impl<'a> Surviving<'a> {
             .is_some_and(|(fails_at, _)| *fails_at == step);
         let old = self.look(address, bytes.len())?;
         self.charge(|clock| clock.write(address, bytes.len()));
-        if old != bytes {
+        if *old != *bytes {
             let old = self.arena.slice(address, bytes.len());
             self.journal.places.push((address, bytes.len() as u32));
-            self.journal.bytes.extend_from_slice(old);
+            self.journal.bytes.extend_from_slice(&old);
             match &mut self.fails_at {
                 Some((_, tear)) if fails => {
                     let mut torn = old.to_vec();

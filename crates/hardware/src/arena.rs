@@ -1,16 +1,17 @@
 //! The bytes of the NVM array: one sparse, zero-filled arena over the whole physical address space.
 //!
-//! The arena knows which 4 KiB pages were ever written, so that images can be copied and compared
-//! in time proportional to what a program touched. On request it also keeps a digest of a range up
+//! It lies in pages ([`crate::pages`]) that copies share: it knows which of them were ever written, and
+//! which are the same in a copy, so that images are compared in time proportional to what a program
+//! touched, and copied in next to none. On request it also keeps a digest of a range up
 //! to date, write by write: the sum over all lines of a keyed hash of (address, bytes). The digest
 //! is what makes judging a thousand power cuts cheap; nothing but the verifier asks for it.
 
+use std::borrow::Cow;
 use std::ops::Range;
 
 use crate::line::{LINE_BYTES, Line};
-
-/// Granularity at which the arena tracks what was written.
-pub const PAGE_BYTES: usize = 4096;
+pub use crate::pages::PAGE_BYTES;
+use crate::pages::Pages;
 
 /// A digest of an image: equal images have equal digests, different ones almost certainly not
 /// (128 bits).
@@ -41,108 +42,104 @@ impl Digest {
 /// A range and its digest, if one is being kept.
 pub type KeptDigest = Option<(Range<u64>, Digest)>;
 
-/// The arena.
-#[derive(Debug)]
+/// The arena. A copy of it shares all bytes until one of the two writes to them.
+#[derive(Clone, Debug)]
 pub struct Arena {
-    bytes: memmap2::MmapMut,
-    written_pages: Vec<u64>,
+    pages: Pages,
     digest: KeptDigest,
-}
-
-/// # Panics
-///
-/// Where the host has no room for a copy; [`Arena::duplicate`] says so instead.
-impl Clone for Arena {
-    fn clone(&self) -> Self {
-        self.duplicate().expect("the host has room for a copy")
-    }
 }
 
 impl Arena {
     /// An arena of `bytes` zero bytes; host memory is used only for what is written.
     pub fn new(bytes: u64) -> std::io::Result<Self> {
         let length = usize::try_from(bytes).map_err(std::io::Error::other)?;
-        let bytes = memmap2::MmapOptions::new()
-            .len(length)
-            .no_reserve_swap()
-            .map_anon()?;
-        #[cfg(target_os = "linux")]
-        let _ = bytes.advise(memmap2::Advice::HugePage); // Faster where the host has them.
         Ok(Self {
-            bytes,
-            written_pages: vec![0; length.div_ceil(PAGE_BYTES * 64)],
+            pages: Pages::new(length)?,
             digest: None,
         })
     }
 
     /// Size in bytes.
     pub fn len(&self) -> u64 {
-        self.bytes.len() as u64
+        self.pages.len() as u64
     }
 
     /// True for an arena of no bytes.
     pub fn is_empty(&self) -> bool {
-        self.bytes.is_empty()
+        self.pages.len() == 0
     }
 
     /// The bytes of the line at `address`, which is a multiple of the line size.
     #[inline(always)]
     pub fn line(&self, address: u64) -> &Line {
-        debug_assert!(address.is_multiple_of(LINE_BYTES as u64));
-        let bytes = &self.bytes[address as usize..][..LINE_BYTES];
-        // SAFETY: the slice is 64 bytes long, and aligned to 64 because the map is page-aligned
-        // and the address is a multiple of 64. `Line` has no invalid bit patterns. Copying through
-        // an unaligned temporary instead cost 3 % on miss-heavy programs.
-        #[expect(clippy::cast_ptr_alignment, reason = "aligned, as said")]
-        unsafe {
-            &*bytes.as_ptr().cast::<Line>()
-        }
+        line_in(&self.pages, address)
     }
 
     /// Starts loading the host's cache line: a read of it follows soon.
     #[inline(always)]
     pub fn prefetch(&self, address: u64) {
-        if let Some(byte) = self.bytes.get(address as usize) {
-            crate::prefetch(byte);
+        if address < self.len() {
+            crate::prefetch(self.pages.at(address as usize));
         }
     }
 
-    /// Some bytes.
-    pub fn slice(&self, address: u64, length: usize) -> &[u8] {
-        &self.bytes[address as usize..][..length]
+    /// Some bytes: borrowed where they lie within one chunk, as all that lie within one row do.
+    #[inline]
+    pub fn slice(&self, address: u64, length: usize) -> Cow<'_, [u8]> {
+        self.assert_within(address, length);
+        if length == 0 {
+            return Cow::default();
+        }
+        self.pages.slice(address as usize, length)
+    }
+
+    /// The bytes of the page at an address.
+    fn page(&self, address: u64) -> &[u8; PAGE_BYTES] {
+        self.pages.page(address as usize)
+    }
+
+    fn assert_within(&self, address: u64, length: usize) {
+        let end = address.checked_add(length as u64);
+        assert!(
+            end.is_some_and(|end| end <= self.len()),
+            "{length} bytes at {address:#x} are beyond the end of memory"
+        );
     }
 
     /// Writes bytes anywhere.
     #[inline]
     pub fn write(&mut self, address: u64, bytes: &[u8]) {
-        if bytes.is_empty() {
-            return;
-        }
+        self.assert_within(address, bytes.len());
         if self.digest.is_some() {
             self.before_write(address, bytes);
         }
-        self.bytes[address as usize..][..bytes.len()].copy_from_slice(bytes);
-        let first = address as usize / PAGE_BYTES;
-        let last = (address as usize + bytes.len() - 1) / PAGE_BYTES;
-        for page in first..=last {
-            self.written_pages[page / 64] |= 1 << (page % 64);
+        for (at, piece) in pieces(address, bytes.len()) {
+            let bytes = &bytes[piece];
+            let place = self.pages.at_mut(at as usize);
+            // SAFETY: a piece lies within one page, which is this arena's own by now.
+            unsafe { place.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
         }
     }
 
     /// Writes a line at its address.
     #[inline]
     pub fn write_line(&mut self, address: u64, new: &Line) {
+        self.replace_line(address, new);
+    }
+
+    /// The same; returns what was there.
+    #[inline]
+    pub fn replace_line(&mut self, address: u64, new: &Line) -> Line {
+        debug_assert!(address < self.len());
+        let place = self.pages.at_mut(address as usize & !(LINE_BYTES - 1));
+        // SAFETY: as in `line_in`, of a page that is this arena's own by now.
+        let line: &mut Line = unsafe { &mut *place.cast() };
         if let Some((range, digest)) = &mut self.digest
             && range.contains(&address)
         {
-            let bytes = &self.bytes[address as usize..][..LINE_BYTES];
-            let mut old = Line::ZERO;
-            old.0.copy_from_slice(bytes);
-            digest.replace(address, &old.0, &new.0);
+            digest.replace(address, &line.0, &new.0);
         }
-        self.bytes[address as usize..][..LINE_BYTES].copy_from_slice(&new.0);
-        let page = address as usize / PAGE_BYTES;
-        self.written_pages[page / 64] |= 1 << (page % 64);
+        std::mem::replace(line, *new)
     }
 
     fn before_write(&mut self, address: u64, bytes: &[u8]) {
@@ -154,8 +151,7 @@ impl Arena {
         let mut line = address / line_bytes * line_bytes;
         while line < end {
             if range.contains(&line) {
-                let mut old = [0; LINE_BYTES];
-                old.copy_from_slice(&self.bytes[line as usize..][..LINE_BYTES]);
+                let old = line_in(&self.pages, line).0;
                 let mut new = old;
                 let (from, to) = (line.max(address), (line + line_bytes).min(end));
                 new[(from - line) as usize..(to - line) as usize]
@@ -217,27 +213,48 @@ impl Arena {
 
     /// Addresses of the pages ever written, in order.
     pub fn written_pages(&self) -> impl Iterator<Item = u64> + '_ {
-        self.written_pages
-            .iter()
-            .enumerate()
-            .flat_map(|(index, &bits)| {
-                (0..64)
-                    .filter(move |bit| bits >> bit & 1 != 0)
-                    .map(move |bit| ((index * 64 + bit) * PAGE_BYTES) as u64)
-            })
+        self.pages.written().map(|address| address as u64)
     }
 
-    /// A copy of everything ever written.
-    pub fn duplicate(&self) -> std::io::Result<Self> {
-        let mut copy = Self::new(self.len())?;
-        for page in self.written_pages() {
-            let length = PAGE_BYTES.min((self.len() - page) as usize);
-            copy.bytes[page as usize..][..length].copy_from_slice(self.slice(page, length));
-        }
-        copy.written_pages.copy_from_slice(&self.written_pages);
-        copy.digest.clone_from(&self.digest);
-        Ok(copy)
+    /// Addresses of the lines in which two arenas differ, in order. Pages that they share are not read.
+    pub fn differing_lines(&self, other: &Self) -> Vec<u64> {
+        let mut pages: Vec<u64> = self.written_pages().chain(other.written_pages()).collect();
+        pages.sort_unstable();
+        pages.dedup();
+        pages.retain(|&page| {
+            let (one, two) = (self.page(page), other.page(page));
+            !std::ptr::eq(one, two) && one != two
+        });
+        let lines = |page: u64| (page..page + PAGE_BYTES as u64).step_by(LINE_BYTES);
+        let differs = |&address: &u64| self.line(address) != other.line(address);
+        pages.into_iter().flat_map(lines).filter(differs).collect()
     }
+}
+
+/// The bytes of the line at an address, which is a multiple of the line size.
+#[inline(always)]
+fn line_in(pages: &Pages, address: u64) -> &Line {
+    debug_assert!(address.is_multiple_of(LINE_BYTES as u64));
+    debug_assert!(address < pages.len() as u64);
+    // SAFETY: pages are aligned, so a line of 64 bytes lies within one and is aligned, too. `Line` has no
+    // invalid bit patterns. Copying through an unaligned temporary instead cost 3 % on miss-heavy programs.
+    unsafe { &*pages.at(address as usize & !(LINE_BYTES - 1)).cast() }
+}
+
+/// Cuts a range at page boundaries.
+#[inline(always)]
+fn pieces(address: u64, length: usize) -> impl Iterator<Item = (u64, Range<usize>)> {
+    let mut done = 0;
+    std::iter::from_fn(move || {
+        if done == length {
+            return None;
+        }
+        let at = address + done as u64;
+        let room = PAGE_BYTES - at as usize % PAGE_BYTES;
+        let piece = done..length.min(done + room);
+        done = piece.end;
+        Some((at, piece))
+    })
 }
 
 #[cfg(test)]
@@ -257,7 +274,7 @@ mod tests {
         }
         arena.write(63, &[1, 2]);
         assert_eq!(arena.digest().unwrap(), arena.compute_digest(64..1 << 19));
-        let copy = arena.duplicate().unwrap();
+        let copy = arena.clone();
         assert_eq!(
             copy.compute_digest(0..1 << 20),
             arena.compute_digest(0..1 << 20)

@@ -12,6 +12,7 @@
 use crate::arena::Arena;
 use crate::hierarchy::Hardware;
 use crate::line::{LINE_BYTES, Line, LineNumber, Version};
+use crate::memory::Memory;
 use crate::policy::{Evicted, Policy, PolicyFailure};
 use crate::time::Cycles;
 
@@ -221,15 +222,18 @@ impl Hardware {
         self.fail_if_broken();
     }
 
-    /// The shadow, if the contract is enforced and the host has the memory.
+    /// The shadow, if the contract is enforced.
     fn shadow(&mut self) -> Option<&mut Arena> {
-        let contract = self.memory.contract.as_mut()?;
-        if contract.shadow.is_none() {
-            let mut shadow = self.memory.arena.duplicate().ok()?;
+        let Memory {
+            contract, arena, ..
+        } = &mut self.memory;
+        let contract = contract.as_mut()?;
+        let shadow = contract.shadow.get_or_insert_with(|| {
+            let mut shadow = arena.clone();
             shadow.take_digest();
-            contract.shadow = Some(shadow);
-        }
-        contract.shadow.as_mut()
+            shadow
+        });
+        Some(shadow)
     }
 
     /// A line is about to be asked for. Returns what `peek` shows of it, if somebody looks.

@@ -11,6 +11,7 @@
 //! - Its recovery is a function without state. It gets the bytes that survived and where its module's
 //!   lie, and nothing else, and runs before any software does.
 
+use std::borrow::Cow;
 use std::fmt::Debug;
 use std::ops::Range;
 
@@ -107,7 +108,7 @@ impl Inside<'_> {
 
     /// Bytes of the module, as they are with everything that was accepted. [`Self::read`] is what they
     /// cost.
-    pub fn bytes(&self, address: u64, length: usize) -> &[u8] {
+    pub fn bytes(&self, address: u64, length: usize) -> Cow<'_, [u8]> {
         self.memory.arena.slice(address, length)
     }
 

@@ -6,6 +6,7 @@
 use crate::cache::{Cache, Slot};
 use crate::coherence::Directory;
 use crate::line::LineNumber;
+use crate::pages::Sparse;
 use crate::specification::{Inclusion, Specification};
 
 /// The two forms. All of it is lost at power-off.
@@ -69,45 +70,22 @@ impl Directories {
 
 /// The directory as a map of all lines of memory: holders in the low bits, exclusivity in the top
 /// one. What it costs to look into is part of the shared cache's latency.
-#[derive(Debug)]
-pub(crate) struct FullMap {
-    words: Vec<u64>,
-    /// Pieces of it that were ever set.
-    touched: Vec<bool>,
-}
-
-/// Words in a piece: a page of the host's.
-const PIECE: usize = 512;
-
-/// What was never touched takes no memory of the host's, in a copy neither.
-impl Clone for FullMap {
-    fn clone(&self) -> Self {
-        let mut words = vec![0; self.words.len()];
-        let pieces = self.words.chunks(PIECE).zip(words.chunks_mut(PIECE));
-        for ((from, to), _) in pieces.zip(&self.touched).filter(|(_, touched)| **touched) {
-            to.copy_from_slice(from);
-        }
-        let touched = self.touched.clone();
-        Self { words, touched }
-    }
-}
+#[derive(Clone, Debug)]
+pub(crate) struct FullMap(Sparse<u64>);
 
 const EXCLUSIVE: u64 = 1 << 63;
 
 impl FullMap {
     /// An empty one.
     fn new(specification: &Specification) -> Self {
-        let lines = specification.lines();
-        Self {
-            words: vec![0; lines],
-            touched: vec![false; lines.div_ceil(PIECE)],
-        }
+        let words = Sparse::new(specification.lines());
+        Self(words.expect("less than the arena's list of pages"))
     }
 
     /// What it knows of a line.
     #[inline(always)]
     pub fn get(&self, line: LineNumber) -> Directory {
-        let word = self.words[line as usize];
+        let word = *self.0.get(line as usize);
         Directory {
             holders: word & !EXCLUSIVE,
             exclusive: word & EXCLUSIVE != 0,
@@ -117,18 +95,17 @@ impl FullMap {
     /// Changes it.
     pub fn set(&mut self, line: LineNumber, directory: Directory) {
         let exclusive = if directory.exclusive { EXCLUSIVE } else { 0 };
-        self.words[line as usize] = directory.holders | exclusive;
-        self.touched[line as usize / PIECE] = true;
+        *self.0.get_mut(line as usize) = directory.holders | exclusive;
     }
 
     /// Who holds each line that somebody holds.
     pub fn held(&self) -> impl Iterator<Item = (LineNumber, u64)> {
-        let words = (0..).zip(&self.words).filter(|(_, word)| **word != 0);
-        words.map(|(line, &word)| (line, word & !EXCLUSIVE))
+        let words = self.0.written().filter(|(_, word)| **word != 0);
+        words.map(|(line, &word)| (line as LineNumber, word & !EXCLUSIVE))
     }
 
     #[inline(always)]
     fn prefetch(&self, line: LineNumber) {
-        crate::prefetch(&raw const self.words[line as usize]);
+        crate::prefetch(self.0.get(line as usize));
     }
 }

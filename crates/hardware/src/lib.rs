@@ -46,6 +46,7 @@ pub mod lookaside;
 pub mod memory;
 pub mod memory_type;
 pub mod module;
+pub mod pages;
 pub mod persist;
 pub mod physical_map;
 pub mod placement;

@@ -367,8 +367,8 @@ impl Memory {
             return Accepted::at(now);
         }
         let behind = self.dram.as_mut().and_then(|dram| dram.catches_up(line));
-        let displaced = Displaced::Line(behind.unwrap_or(*self.arena.line(address)));
-        self.arena.write_line(address, bytes);
+        let old = self.arena.replace_line(address, bytes);
+        let displaced = Displaced::Line(behind.unwrap_or(old));
         let place = (address, LINE_BYTES, home);
         let done = self.write(place, displaced, traffic, now, not_before, statistics);
         self.copy_to_dram(line, done.accepted, statistics);

@@ -143,7 +143,7 @@ impl Waiting {
             let displaced = write.displaced.bytes();
             if write.start <= at {
                 let mut torn = displaced.to_vec();
-                tear.apply(&mut torn, arena.slice(write.address, displaced.len()));
+                tear.apply(&mut torn, &arena.slice(write.address, displaced.len()));
                 lost.replace(arena, write.address, &torn);
                 lost.writes_in_flight += 1;
             } else {

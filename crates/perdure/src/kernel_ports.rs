@@ -153,7 +153,7 @@ pub struct BootPort<'m>(pub &'m mut Hardware);
 
 impl perdure_linux::Machine for BootPort<'_> {
     fn read(&mut self, physical: u64, buffer: &mut [u8]) {
-        buffer.copy_from_slice(self.0.memory.arena.slice(physical, buffer.len()));
+        buffer.copy_from_slice(&self.0.memory.arena.slice(physical, buffer.len()));
     }
 
     fn write(&mut self, physical: u64, bytes: &[u8]) {

@@ -310,14 +310,7 @@ struct Cut<'a, D: Design> {
 impl<D: Design> Cut<'_, D> {
     /// Goes on without something, to the end or a limit; an error in words if that cannot be.
     fn end(&self, lost: Option<Lost>, limit: Limit) -> Result<Result<(End, Ended), String>, Error> {
-        let copied = self.image.memory.duplicate();
-        let image = Image {
-            memory: copied.map_err(|source| Error::Host {
-                what: "copying a recovered image".into(),
-                source,
-            })?,
-            behind: self.image.behind.clone(),
-        };
+        let image = self.image.clone();
         let (host, outside) = world_of(self.machine);
         let resumption = Resumption {
             epoch: self.epoch,

@@ -10,7 +10,7 @@ use std::ops::Range;
 use perdure_designs::oracle::{Beginning, Evidence, Fault, Oracle, Remember, Witness};
 use perdure_designs::surviving::{Corruption, Interrupted, Journal, Surviving};
 use perdure_designs::{Design, Recovered};
-use perdure_hardware::arena::{Arena, Digest, PAGE_BYTES};
+use perdure_hardware::arena::{Arena, Digest};
 use perdure_hardware::line::LINE_BYTES;
 use perdure_hardware::memory::Tear;
 use perdure_hardware::random::Random;
@@ -283,8 +283,8 @@ pub fn cut<D: Design>(
     judged.writes_lost = lost.writes_lost;
     judged.recovery_steps = steps;
     if options.keep_image && judged.verdict == Verdict::Verified {
-        let memory = memory.arena.duplicate().ok();
-        judged.image = memory.map(|memory| Image { memory, behind });
+        let memory = memory.arena.clone();
+        judged.image = Some(Image { memory, behind });
     }
     let mut journals = [journal.undo(&mut memory.arena), second_journal];
 
@@ -467,17 +467,20 @@ pub fn recovered_image<D: Design>(
     let mut surviving = Surviving::new(&mut memory.arena);
     let recovered = D::recover(&mut surviving, bug);
     let (journal, behind) = surviving.into_parts();
-    let copy = memory.arena.duplicate();
+    let copy = memory.arena.clone();
     journal.undo(&mut memory.arena);
     memory.power_back(&lost);
     recovered.map_err(|error| Error::Defect(error.to_string()))?;
-    let memory = copy.map_err(copying)?;
-    Ok(Image { memory, behind })
+    Ok(Image {
+        memory: copy,
+        behind,
+    })
 }
 
 /// Makes a range what it is elsewhere.
 pub fn overwrite(memory: &mut Arena, with: &Arena, range: &Range<u64>) {
-    for address in differing_lines(memory, with, range) {
+    let differing = memory.differing_lines(with);
+    for address in differing.into_iter().filter(|line| range.contains(line)) {
         memory.write_line(address, with.line(address));
     }
 }
@@ -516,8 +519,8 @@ pub fn first_difference<D: Design>(
     let mut surviving = Surviving::new(&mut memory.arena);
     let _ = D::recover(&mut surviving, bug);
     let journal = surviving.into_journal();
-    let mut wrong = differing_lines(&memory.arena, expected, &range);
-    wrong.sort_unstable();
+    let mut wrong = memory.arena.differing_lines(expected);
+    wrong.retain(|line| range.contains(line));
     let machine_after = &*machine;
     let place_of = |address: u64| {
         let found = machine_after.hardware.memory.arena.line(address).0;
@@ -583,16 +586,4 @@ fn hexadecimal(bytes: &[u8]) -> String {
         })
         .collect();
     words.join(" ")
-}
-
-fn differing_lines(a: &Arena, b: &Arena, range: &Range<u64>) -> Vec<u64> {
-    let mut pages: Vec<u64> = a.written_pages().chain(b.written_pages()).collect();
-    pages.sort_unstable();
-    pages.dedup();
-    pages
-        .into_iter()
-        .filter(|&page| a.slice(page, PAGE_BYTES) != b.slice(page, PAGE_BYTES))
-        .flat_map(|page| (page..page + PAGE_BYTES as u64).step_by(LINE_BYTES))
-        .filter(|address| range.contains(address) && a.line(*address) != b.line(*address))
-        .collect()
 }

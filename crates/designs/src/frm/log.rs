@@ -177,7 +177,7 @@ impl Log {
             return Ok(None);
         }
         let slot = image.read(self.address(index), SLOT_BYTES)?;
-        Ok(Record::decode(slot, ignore_checksum))
+        Ok(Record::decode(&slot, ignore_checksum))
     }
 }
 

@@ -193,8 +193,8 @@ impl Map {
         levels: u32,
         leaf_word: &mut impl FnMut(LineNumber, u64) -> Result<(), Corruption>,
     ) -> Result<(), Corruption> {
-        let (bytes, _) = image.read(start, 8 * words as usize)?.as_chunks();
-        for (index, bytes) in (0..).zip(bytes) {
+        let bytes = image.read(start, 8 * words as usize)?;
+        for (index, bytes) in (0..).zip(bytes.as_chunks().0) {
             let (word, below) = (u64::from_le_bytes(*bytes), prefix * NODE_WORDS + index);
             if word == 0 {
                 continue;

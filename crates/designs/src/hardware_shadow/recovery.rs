@@ -53,7 +53,7 @@ pub fn recover(image: &mut Surviving, flaws: Flaws) -> Result<Recovered, Interru
         }
         let mut bytes = Line::ZERO;
         let from = from * LINE_BYTES as u64;
-        bytes.0.copy_from_slice(image.read(from, LINE_BYTES)?);
+        bytes.0.copy_from_slice(&image.read(from, LINE_BYTES)?);
         image.write_line(line, &bytes)?;
     }
     at_home.write_both(image)?;

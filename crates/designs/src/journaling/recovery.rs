@@ -55,7 +55,7 @@ fn read_journal(
     for index in 0..record.blocks {
         let address = map.block_address(index);
         let bytes = image.read(address, map.block_bytes())?;
-        let block = Block::decode(bytes, record.number, index as u32).ok_or(Corruption {
+        let block = Block::decode(&bytes, record.number, index as u32).ok_or(Corruption {
             what: "journal: a committed block is damaged",
             address,
         })?;
@@ -98,7 +98,7 @@ fn slot_bytes(image: &Surviving, map: &Map, slot: u32) -> Result<Line, Corruptio
         });
     }
     let mut bytes = Line::ZERO;
-    bytes.0.copy_from_slice(image.read(address, LINE_BYTES)?);
+    bytes.0.copy_from_slice(&image.read(address, LINE_BYTES)?);
     Ok(bytes)
 }
 

@@ -7,6 +7,7 @@
 use std::ops::Range;
 
 use perdure_hardware::line::{LINE_BYTES, LineNumber, Version};
+use perdure_hardware::pages::Sparse;
 
 /// Lines that share an OID in the super-block variant.
 const SUPER_BLOCK_SHIFT: u32 = 2;
@@ -16,7 +17,7 @@ const SUPER_BLOCK_SHIFT: u32 = 2;
 pub struct Oids {
     shift: u32,
     /// Tag + 1; 0 for none.
-    words: Vec<u16>,
+    words: Sparse<u16>,
 }
 
 impl Oids {
@@ -26,14 +27,15 @@ impl Oids {
         let lines = memory_bytes / LINE_BYTES as u64;
         Self {
             shift,
-            words: vec![0; (lines >> shift) as usize + 1],
+            words: Sparse::new((lines >> shift) as usize + 1)
+                .expect("less than the list of memory's pages"),
         }
     }
 
     /// The version of a line.
     #[inline]
     pub fn get(&self, line: LineNumber) -> Version {
-        match self.words[(line >> self.shift) as usize] {
+        match *self.words.get((line >> self.shift) as usize) {
             0 => Version::NONE,
             word => Version(word - 1),
         }
@@ -43,7 +45,7 @@ impl Oids {
     pub fn set(&mut self, line: LineNumber, version: Version, epoch: impl Fn(Version) -> u64) {
         let grows = epoch(version) >= epoch(self.get(line));
         if self.shift == 0 || grows {
-            self.words[(line >> self.shift) as usize] = version.0.wrapping_add(1);
+            *self.words.get_mut((line >> self.shift) as usize) = version.0.wrapping_add(1);
         }
     }
 
@@ -58,11 +60,11 @@ impl Oids {
         let word_bytes = (LINE_BYTES as u64) << self.shift;
         let words = addresses.start / word_bytes..addresses.end.div_ceil(word_bytes);
         for at in words {
-            let word = &mut self.words[at as usize];
-            if *word != 0 {
-                let forgotten = stale(Version(*word - 1));
+            let word = *self.words.get(at as usize);
+            if word != 0 {
+                let forgotten = stale(Version(word - 1));
                 if forgotten {
-                    *word = 0;
+                    *self.words.get_mut(at as usize) = 0;
                 }
                 visited(at << self.shift, forgotten);
             }

@@ -24,6 +24,7 @@
 //! A super-block is 4 KiB of consecutive blocks and expires as a whole, with the largest ValidTill
 //! of its entries. ValidTill is always the SystemEID of creation, so it never falls along the log.
 
+use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::ops::Range;
 
@@ -132,28 +133,29 @@ fn seal_of(block: &[u8]) -> u64 {
 }
 
 /// A block as read from NVM.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Block<'a> {
-    bytes: &'a [u8],
-    count: u8,
+    bytes: Cow<'a, [u8]>,
+    count: usize,
     /// Its header.
     pub header: Header,
 }
 
 impl<'a> Block<'a> {
     /// The block, if its bytes are whole. `ignore_checksum` is a planted bug.
-    pub fn decode(bytes: &'a [u8], ignore_checksum: bool) -> Option<Self> {
+    pub fn decode(bytes: impl Into<Cow<'a, [u8]>>, ignore_checksum: bool) -> Option<Self> {
+        let bytes = bytes.into();
         let word =
             |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"));
         let long =
             |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"));
         let first = long(0);
         let (count, flags) = ((first >> 8) as u8, first as u8);
-        let bytes = match flags & ONLY_ENTRIES {
-            0 => bytes,
+        let sealed = match flags & ONLY_ENTRIES {
+            0 => &bytes[..],
             _ => bytes.get(..HEADER_BYTES + usize::from(count) * ENTRY_BYTES)?,
         };
-        if long(8) != seal_of(bytes) && !ignore_checksum {
+        if long(8) != seal_of(sealed) && !ignore_checksum {
             return None;
         }
         let header = Header {
@@ -163,6 +165,7 @@ impl<'a> Block<'a> {
             system: word(28),
             follows_unfinished: flags & FOLLOWS_UNFINISHED != 0,
         };
+        let count = usize::from(count).min(entries_per_block(sealed.len()));
         Some(Self {
             bytes,
             count,
@@ -173,14 +176,13 @@ impl<'a> Block<'a> {
     /// Its entries, oldest first. Epochs are counted back from the header's SystemEID, itself the
     /// newest one, no newer than `newest`, with those low 32 bits.
     pub fn entries(
-        self,
+        &self,
         ids: EpochIds,
         newest: u64,
-    ) -> impl DoubleEndedIterator<Item = Entry> + use<'a> {
+    ) -> impl DoubleEndedIterator<Item = Entry> + use<'_> {
         let system =
             newest.wrapping_sub(newest.wrapping_sub(u64::from(self.header.system)) & 0xffff_ffff);
-        let count = usize::from(self.count).min(entries_per_block(self.bytes.len()));
-        self.bytes[HEADER_BYTES..][..count * ENTRY_BYTES]
+        self.bytes[HEADER_BYTES..][..self.count * ENTRY_BYTES]
             .chunks_exact(ENTRY_BYTES)
             .map(move |place| {
                 let (word, line) = place.split_at(8);
@@ -198,7 +200,7 @@ impl<'a> Block<'a> {
     }
 
     /// The largest ValidTill of its entries: that of the newest one.
-    pub fn valid_till(self, ids: EpochIds, newest: u64) -> Option<u64> {
+    pub fn valid_till(&self, ids: EpochIds, newest: u64) -> Option<u64> {
         self.entries(ids, newest)
             .next_back()
             .map(|entry| entry.valid_till)

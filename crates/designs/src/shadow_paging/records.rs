@@ -123,7 +123,7 @@ pub fn read_table(
         let words = per_block.min(total - index * per_block);
         let address = places.table_block(index);
         let bytes = image.read(address, block_bytes(words))?;
-        let belongs = unsealed(bytes, TABLE_MAGIC)
+        let belongs = unsealed(&bytes, TABLE_MAGIC)
             .is_some_and(|mut reader| (reader.u64(), reader.u64()) == (record.number, index));
         if !belongs {
             return Err(Corruption {
@@ -131,7 +131,7 @@ pub fn read_table(
                 address,
             });
         }
-        table.extend(words_of(bytes).skip(3).take(words as usize));
+        table.extend(words_of(&bytes).skip(3).take(words as usize));
     }
     Ok(table)
 }

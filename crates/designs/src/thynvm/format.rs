@@ -339,7 +339,7 @@ impl Regions {
         for index in 0..total.div_ceil(self.shape.listed_per_block()) {
             let address = self.table_block(record.number, index);
             let bytes = image.read(address, self.shape.table_block_bytes as usize)?;
-            let mut reader = unsealed(bytes, TABLE_MAGIC)
+            let mut reader = unsealed(&bytes, TABLE_MAGIC)
                 .ok_or_else(|| damaged("a table block of the checkpoint is damaged", address))?;
             if (reader.u64(), reader.u64()) != (record.number, index as u64) {
                 return Err(damaged("a table block is not this checkpoint's", address));

@@ -50,7 +50,7 @@ pub fn recover(image: &mut Surviving, flaws: Flaws) -> Result<Recovered, Interru
         } else {
             let line: LineNumber = key;
             let mut bytes = perdure_hardware::line::Line::ZERO;
-            bytes.0.copy_from_slice(image.read(from, LINE_BYTES)?);
+            bytes.0.copy_from_slice(&image.read(from, LINE_BYTES)?);
             image.write_line(line, &bytes)?;
         }
     }

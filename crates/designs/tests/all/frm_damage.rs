@@ -37,12 +37,12 @@ fn live_log(arena: &Arena, layout: &Layout, geometry: &Geometry) -> [Group; 2] {
         Log::within(&layout.log_area, limit, row_bytes, banks).expect("the design has one, too");
     let generation = COPIES
         .iter()
-        .filter_map(|&copy| Commit::decode(arena.slice(copy, Commit::BYTES), false))
+        .filter_map(|&copy| Commit::decode(&arena.slice(copy, Commit::BYTES), false))
         .map(|commit| commit.generation)
         .max();
     let slot = |index| log.address(index)..log.address(index) + SLOT_BYTES as u64;
     let live = |index: &u64| {
-        Record::decode(arena.slice(log.address(*index), SLOT_BYTES), false)
+        Record::decode(&arena.slice(log.address(*index), SLOT_BYTES), false)
             .is_some_and(|record| Some(record.generation) == generation)
     };
     let count = (0..log.capacity).take_while(live).count() as u64;

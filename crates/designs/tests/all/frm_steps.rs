@@ -76,13 +76,13 @@ impl Example {
 
     fn slot(&self, index: u64) -> Option<Record> {
         let arena = &self.rig.hardware.memory.arena;
-        Record::decode(arena.slice(self.log.address(index), SLOT_BYTES), false)
+        Record::decode(&arena.slice(self.log.address(index), SLOT_BYTES), false)
     }
 
     fn commits(&self) -> [(u64, u64); 2] {
         COPIES.map(|copy| {
             let bytes = self.rig.hardware.memory.arena.slice(copy, Commit::BYTES);
-            let commit = Commit::decode(bytes, false).expect("it is whole");
+            let commit = Commit::decode(&bytes, false).expect("it is whole");
             (commit.generation, commit.epoch)
         })
     }

@@ -31,7 +31,7 @@ fn journal(arena: &Arena, layout: &Layout, geometry: &Geometry) -> Group {
     let map = Map::new(&layout.log_area, geometry.row_bytes as u64, spread);
     let committed = COPIES
         .iter()
-        .filter_map(|&copy| Record::decode(arena.slice(copy, Record::BYTES), false))
+        .filter_map(|&copy| Record::decode(&arena.slice(copy, Record::BYTES), false))
         .map(|record| record.blocks)
         .max();
     let blocks = committed.unwrap_or(0).clamp(4, map.block_capacity());

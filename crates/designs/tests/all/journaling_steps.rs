@@ -100,7 +100,7 @@ impl Example {
     fn block(&self, commit: u64, index: u32) -> Option<Entries> {
         let address = self.map.block_address(u64::from(index));
         let row = self.rig.hardware.memory.arena.slice(address, 2048);
-        let block = Block::decode(row, commit, index)?;
+        let block = Block::decode(&row, commit, index)?;
         let name = |line: LineNumber| line - self.line(A);
         let lines: Vec<_> = block
             .lines()
@@ -124,7 +124,7 @@ impl Example {
         let phase = self.rig.design.phase();
         let records = self.rig.after_cut(at, 1, |arena, _| {
             COPIES.map(|copy| {
-                let record = Record::decode(arena.slice(copy, Record::BYTES), false);
+                let record = Record::decode(&arena.slice(copy, Record::BYTES), false);
                 record.map_or((u64::MAX, 0), |record| (record.epoch, record.blocks))
             })
         });

@@ -219,7 +219,7 @@ fn an_entry_that_is_wiped_out_is_missed() {
             .filter(|(kind, _)| *kind == "master tables")
             .flat_map(|(_, nodes)| nodes)
             .flat_map(|(start, length)| (start..start + length as u64).step_by(8))
-            .filter(|&at| arena.slice(at, 8) != [0; 8])
+            .filter(|&at| *arena.slice(at, 8) != [0; 8])
             .collect();
         for &at in &words {
             let old = arena.slice(at, 8).to_vec();

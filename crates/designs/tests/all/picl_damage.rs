@@ -66,7 +66,7 @@ fn damage_to_a_block_is_reported_once_two_have_followed_it() {
             // Nothing is ever reclaimed: slots are sequence numbers.
             let blocks = (0..).take_while(|&slot| whole(arena, slot));
             let blocks = blocks.count() as u32;
-            let record = Record::decode(arena.slice(COPIES[1], Record::BYTES), false);
+            let record = Record::decode(&arena.slice(COPIES[1], Record::BYTES), false);
             let oldest_needed = record.expect("none is on its way").oldest_needed as u32;
             for slot in oldest_needed..blocks {
                 let damaged = slot_address(&log_area, slot, block_bytes as u64) + 40;

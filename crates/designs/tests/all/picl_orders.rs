@@ -129,7 +129,7 @@ fn recovery_never_completes_a_torn_record() {
     rig.end_epoch(Urgency::Routine);
     let whole = |rig: &Rig<Picl>, copy: u64| {
         let bytes = rig.hardware.memory.arena.slice(copy, Record::BYTES);
-        Record::decode(bytes, false).expect("it is whole")
+        Record::decode(&bytes, false).expect("it is whole")
     };
     // Until copy 0 says epoch 1, and copy 1 still epoch 0.
     while whole(&rig, COPIES[0]).persisted == 0 {

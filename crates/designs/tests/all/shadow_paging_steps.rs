@@ -136,7 +136,7 @@ impl Example {
     fn registers(&self) -> Vec<(u64, u64, u64)> {
         let copies = COPIES.map(|copy| {
             let bytes = self.rig.hardware.memory.arena.slice(copy, Record::BYTES);
-            Record::decode(bytes, false).expect("a whole record")
+            Record::decode(&bytes, false).expect("a whole record")
         });
         copies
             .map(|record| (record.epoch, record.pages, record.lines))

@@ -37,12 +37,12 @@ fn live_log(arena: &Arena, layout: &Layout, geometry: &Geometry) -> [Group; 2] {
     .expect("the design has one, too");
     let generation = COPIES
         .iter()
-        .filter_map(|&copy| Commit::decode(arena.slice(copy, Commit::BYTES), false))
+        .filter_map(|&copy| Commit::decode(&arena.slice(copy, Commit::BYTES), false))
         .map(|commit| commit.generation)
         .max();
     let slot = |index| log.address(index)..log.address(index) + SLOT_BYTES as u64;
     let live: Vec<Record> = (0..log.capacity)
-        .map_while(|index| Record::decode(arena.slice(log.address(index), SLOT_BYTES), false))
+        .map_while(|index| Record::decode(&arena.slice(log.address(index), SLOT_BYTES), false))
         .take_while(|record| Some(record.generation) == generation)
         .collect();
     let known = live.iter().map(|record| record.durable_below).max();

@@ -71,7 +71,7 @@ impl Example {
     /// Generation, index, line and first old byte of a live entry.
     fn entry(&self, index: u64) -> Option<(u64, u64, LineNumber, u8)> {
         let arena = &self.rig.hardware.memory.arena;
-        let record = Record::decode(arena.slice(self.log.address(index), SLOT_BYTES), false)?;
+        let record = Record::decode(&arena.slice(self.log.address(index), SLOT_BYTES), false)?;
         let first = self.line(A);
         Some((
             record.generation,
@@ -84,7 +84,7 @@ impl Example {
     fn commits(&self) -> [(u64, u64); 2] {
         COPIES.map(|copy| {
             let bytes = self.rig.hardware.memory.arena.slice(copy, Commit::BYTES);
-            let commit = Commit::decode(bytes, false).expect("it is whole");
+            let commit = Commit::decode(&bytes, false).expect("it is whole");
             (commit.generation, commit.epoch)
         })
     }

@@ -64,7 +64,7 @@ impl Example {
     fn records(&self) -> [(u64, u64); 2] {
         COPIES.map(|copy| {
             let bytes = self.rig.hardware.memory.arena.slice(copy, Record::BYTES);
-            let record = Record::decode(bytes, false).expect("it is whole");
+            let record = Record::decode(&bytes, false).expect("it is whole");
             (record.epoch, record.lines)
         })
     }

@@ -50,7 +50,7 @@ fn checkpoint_tables(arena: &mut Arena) -> Group {
     let mut places = Vec::new();
     for copy in COPIES {
         let bytes = image.read(copy, Record::BYTES).expect("it is there");
-        let Some(record) = Record::decode(bytes, false) else {
+        let Some(record) = Record::decode(&bytes, false) else {
             continue;
         };
         let listed = record.listed.iter().sum::<u64>() as usize;

@@ -282,7 +282,7 @@ fn copies_of_the_record_are_written_one_after_the_other() {
     let epochs = |x: &mut Example| {
         COPIES.map(|copy| {
             let bytes = x.rig.hardware.memory.arena.slice(copy, Record::BYTES);
-            Record::decode(bytes, false).map(|record| record.epoch)
+            Record::decode(&bytes, false).map(|record| record.epoch)
         })
     };
     let mut seen = Vec::new();

@@ -41,9 +41,9 @@ impl Hardware {
     }
 
     fn note_page(&mut self, line: LineNumber) {
-        let page = &mut self.page_generations[line as usize / (PAGE_BYTES / LINE_BYTES)];
-        if *page != self.generation {
-            *page = self.generation;
+        let page = line as usize / (PAGE_BYTES / LINE_BYTES);
+        if *self.page_generations.get(page) != self.generation {
+            *self.page_generations.get_mut(page) = self.generation;
             self.statistics.pages_written += 1;
         }
     }

@@ -35,6 +35,7 @@ use crate::event::EventQueue;
 use crate::line::{LINE_BYTES, Line, LineNumber, Version};
 use crate::lookaside::Lookaside;
 use crate::memory::Memory;
+use crate::pages::Sparse;
 use crate::policy::{Policy, PolicyFailure, Reason};
 use crate::sharing_group::SharingGroup;
 use crate::specification::Specification;
@@ -110,7 +111,7 @@ pub struct Hardware {
     /// How often the version changed, plus one; and for each page, what that was when a store last
     /// found an older version in it. Not hardware: it measures the program's write set.
     generation: u32,
-    page_generations: Vec<u32>,
+    page_generations: Sparse<u32>,
 }
 
 /// A line that a request brought to a hart. Modified if it came from another sharing group, dirty.
@@ -148,6 +149,7 @@ impl Hardware {
                 }
             })
             .collect();
+        let pages = specification.lines().div_ceil(PAGE_BYTES / LINE_BYTES);
         let shared = &specification.llc;
         let llc = Cache::new(shared.bytes_per_hart, shared.ways, specification.harts);
         Self {
@@ -163,7 +165,7 @@ impl Hardware {
             breach: None,
             trace: None,
             generation: 1,
-            page_generations: vec![0; specification.lines().div_ceil(PAGE_BYTES / LINE_BYTES)],
+            page_generations: Sparse::new(pages).expect("less than the arena's list of pages"),
             specification,
         }
     }

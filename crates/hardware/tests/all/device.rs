@@ -335,7 +335,7 @@ fn every_cut(mistake: Mistake, seed: u64) -> Result<(), String> {
     for at in moments {
         for fails_at in [0, 1, 70, 150, u64::MAX] {
             let lost = bench.memory.power_off(at, &mut Tear::new(at));
-            let before = bench.memory.arena.duplicate().expect("address space");
+            let before = bench.memory.arena.clone();
             for (recovery, memory) in bench.memory.device_recoveries() {
                 let arena = &mut bench.memory.arena;
                 let mut image = Image {
@@ -356,7 +356,7 @@ fn every_cut(mistake: Mistake, seed: u64) -> Result<(), String> {
             for page in 0..=PAGES {
                 let address = bench.page(page);
                 let bytes = before.slice(address, PAGE as usize);
-                bench.memory.arena.write(address, bytes);
+                bench.memory.arena.write(address, &bytes);
             }
             bench.memory.power_back(&lost);
             judged.map_err(|why| format!("{mistake:?}, seed {seed}, cut at {at}: {why}"))?;

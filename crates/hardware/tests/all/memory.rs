@@ -518,8 +518,8 @@ fn parts_of_rows_are_copied_piece_by_piece() {
     let done = bench.copy((from, to, PAGE), 0, 0);
     assert_eq!(done.durable, ROW_READ + ROW_WRITE);
     assert_eq!(bench.memory.arena.slice(to, PAGE), &bytes[1024..][..PAGE]);
-    assert_eq!(bench.memory.arena.slice(row(7), 1024), [0; 1024]);
-    assert_eq!(bench.memory.arena.slice(to + PAGE as u64, 64), [0; 64]);
+    assert_eq!(*bench.memory.arena.slice(row(7), 1024), [0; 1024]);
+    assert_eq!(*bench.memory.arena.slice(to + PAGE as u64, 64), [0; 64]);
     let statistics = &bench.statistics;
     assert_eq!(statistics.nvm_reads, 3);
     assert_eq!(statistics.nvm_operations_sequential, 2, "the middle row");
@@ -558,11 +558,11 @@ fn a_page_whose_lines_are_dealt_out_is_copied_bank_by_bank() {
     assert_eq!(last.durable, late.durable + ROW_WRITE);
     let lost = bench.memory.power_off(last.durable - 1, &mut Tear::new(1));
     assert_eq!((lost.writes_lost, lost.writes_in_flight), (0, 8));
-    let lines = bench.memory.arena.slice(to, PAGE).chunks(64);
-    let copied = lines.filter(|line| line == &[0x77; LINE_BYTES]).count();
+    let bytes = bench.memory.arena.slice(to, PAGE);
+    let copied = bytes.chunks(64).filter(|line| line == &[0x77; 64]).count();
     assert!((56..64).contains(&copied), "{copied}");
     bench.memory.power_back(&lost);
-    assert_eq!(bench.memory.arena.slice(to, PAGE), [0x77; PAGE]);
+    assert_eq!(*bench.memory.arena.slice(to, PAGE), [0x77; PAGE]);
 }
 
 /// Each row of a copy is lost, torn or there by itself, and the source is never touched.
@@ -583,7 +583,7 @@ fn a_cut_in_the_middle_of_a_copy() {
         ] {
             let cut = bench.memory.power_off(at, &mut Tear::new(seed));
             assert_eq!((cut.writes_in_flight, cut.writes_lost), (in_flight, lost));
-            assert_eq!(bench.memory.arena.slice(from, PAGE), [7; PAGE]);
+            assert_eq!(*bench.memory.arena.slice(from, PAGE), [7; PAGE]);
             let rows = [to, to + ROW_BYTES].map(|row| {
                 let bytes = bench.memory.arena.slice(row, ROW_BYTES as usize);
                 let whole_words = bytes.as_chunks::<8>().0.iter();
@@ -592,7 +592,7 @@ fn a_cut_in_the_middle_of_a_copy() {
                         .clone()
                         .all(|word| [[0; 8], [7; 8]].contains(word))
                 );
-                words(bytes)
+                words(&bytes)
             });
             match in_flight + lost {
                 0 => assert_eq!(rows, [256, 256]),
@@ -603,7 +603,7 @@ fn a_cut_in_the_middle_of_a_copy() {
                 }
             }
             bench.memory.power_back(&cut);
-            assert_eq!(bench.memory.arena.slice(to, PAGE), [7; PAGE]);
+            assert_eq!(*bench.memory.arena.slice(to, PAGE), [7; PAGE]);
         }
     }
     assert!(one_whole > 0 && torn > 0, "{one_whole} {torn}");
@@ -1075,7 +1075,7 @@ fn a_posted_write_takes_as_long_as_its_bytes_on_the_bank_of_its_line() {
         3 * ROW_WRITE * 72 / 64,
         "3 and 19 share a bank"
     );
-    assert_eq!(memory.arena.slice(1 << 20, block.len()), block);
+    assert_eq!(*memory.arena.slice(1 << 20, block.len()), block);
     assert_eq!(statistics.nvm_written_bytes_log, block.len() as u64);
     statistics.check_conservation().expect("it adds up");
     let (traffic, line) = (Traffic::WriteBack, Line([1; LINE_BYTES]));

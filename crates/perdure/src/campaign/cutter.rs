@@ -337,11 +337,7 @@ impl Cutter<'_> {
         }
         follower.receive(follower.on_the_way())?;
         if let Some((epoch, _)) = follower.holds() {
-            let host = |source| Error::Host {
-                what: "copying a replica".into(),
-                source,
-            };
-            let memory = follower.memory().map_err(host)?;
+            let memory = follower.memory();
             let sequel = lives.go_on_from_replica(machine, memory, epoch, &cut)?;
             result.depends_on_timing |= sequel.depends_on_timing;
             if let Some((_, difference)) = sequel.failure {

@@ -12,7 +12,7 @@ use perdure_designs::bytes::Sealed;
 use perdure_designs::layout::Layout;
 use perdure_hardware::arena::Arena;
 use perdure_hardware::hierarchy::Hardware;
-use perdure_hardware::specification::{Inclusion, Specification};
+use perdure_hardware::specification::Specification;
 use perdure_hardware::time::Cycles;
 use perdure_linux::{Kernel, Repeat};
 
@@ -73,7 +73,6 @@ impl<D: Design> Machine<D> {
             what: format!("reserving {bytes} bytes of simulated memory (nvm.bytes)"),
             source,
         })?;
-        reserve_directory(&specification)?;
         let mut hardware = hardware_of(specification, &layout, arena);
         let kernel_configuration = perdure_linux::Configuration {
             frames: layout.frames.clone(),
@@ -230,19 +229,4 @@ pub(super) fn hardware_of(specification: Specification, layout: &Layout, arena: 
     let mut hardware = Hardware::new(specification, arena, contexts);
     hardware.memory.interleave_home(layout.protected());
     hardware
-}
-
-/// Refuses memory whose directory, a word for each line, this host has no room for: reserving it
-/// later would end the process.
-fn reserve_directory(specification: &Specification) -> Result<(), Error> {
-    if specification.llc.inclusion != Inclusion::NonInclusive {
-        return Ok(());
-    }
-    let reserved = Vec::<u64>::new().try_reserve_exact(specification.lines());
-    reserved.map_err(|why| {
-        Error::Configuration(format!(
-            "nvm.bytes = {}: this host has no room for the directory of a last-level cache that is not inclusive ({why})",
-            specification.nvm.bytes
-        ))
-    })
 }

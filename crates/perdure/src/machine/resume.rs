@@ -37,7 +37,7 @@ pub struct Resumption {
 }
 
 /// A recovered image.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Image {
     /// Memory as the resumed program sees it.
     pub memory: Arena,

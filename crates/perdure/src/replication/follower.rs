@@ -193,7 +193,7 @@ impl Follower {
     }
 
     /// A copy of the memory that is held.
-    pub fn memory(&self) -> std::io::Result<Arena> {
-        self.memory.duplicate()
+    pub fn memory(&self) -> Arena {
+        self.memory.clone()
     }
 }

@@ -27,7 +27,7 @@ use std::path::{Path, PathBuf};
 
 use perdure_designs::bytes::checksum;
 use perdure_hardware::arena::Arena;
-use perdure_hardware::line::LINE_BYTES;
+use perdure_hardware::line::{LINE_BYTES, Line};
 
 use super::SnapshotsError;
 
@@ -68,8 +68,8 @@ pub fn add_lines(lines: &mut Lines, address: u64, length: u64) {
 /// Of those lines of an NVM the ones that are not zero: pages and a bit for each line, in order.
 pub fn held(nvm: &Arena, wanted: &Lines) -> Vec<(u64, u64)> {
     let held = |page: u64, line: u64| {
-        let bytes = nvm.slice(page * PAGE_BYTES + line * LINE_BYTES as u64, LINE_BYTES);
-        bytes.iter().any(|&byte| byte != 0)
+        let bytes = nvm.line(page * PAGE_BYTES + line * LINE_BYTES as u64);
+        *bytes != Line::ZERO
     };
     let pages = wanted.iter().map(|(&page, &lines)| {
         let lines = (0..PAGE_LINES).filter(|&line| lines >> line & 1 != 0 && held(page, line));
@@ -94,7 +94,7 @@ pub fn write(path: &Path, nvm: &Arena, held: &[(u64, u64)], other: u64) -> io::R
         kept.clear();
         for line in (0..PAGE_LINES).filter(|line| lines >> line & 1 != 0) {
             let address = page * PAGE_BYTES + line * LINE_BYTES as u64;
-            kept.extend_from_slice(nvm.slice(address, LINE_BYTES));
+            kept.extend_from_slice(&nvm.line(address).0);
         }
         for word in [page, lines, offset, seal(page, lines, &kept)] {
             table.extend_from_slice(&word.to_le_bytes());

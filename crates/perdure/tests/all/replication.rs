@@ -645,7 +645,7 @@ fn a_replica_that_comes_late_gets_memory_as_it_was_at_the_start() {
     let (configuration, workload) = (&prepared.configuration, &prepared.workload);
     let mut machine =
         Machine::<Nvoverlay>::boot(configuration, workload, Engine::Fast, None).expect("it boots");
-    let initial = machine.hardware.memory.arena.duplicate().expect("a copy");
+    let initial = machine.hardware.memory.arena.clone();
     let target = Target::Directory(folder.at("replica"));
     let mut primary = Primary::start(target, &prepared, &machine).expect("it is there");
     while machine.run(u64::MAX - 1).expect("it runs") != Pause::Finished {}

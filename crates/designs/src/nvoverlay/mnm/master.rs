@@ -386,12 +386,12 @@ mod tests {
         }
         let places: Vec<u64> = (4096..rig.next)
             .step_by(8)
-            .filter(|&at| u64_at(rig.arena.slice(at, 8), 0) != 0)
+            .filter(|&at| u64_at(&rig.arena.slice(at, 8), 0) != 0)
             .collect();
         assert_eq!(places.len(), 7, "three links, two leaves, two versions");
         for place in places {
             for bit in 0..64 {
-                let word = u64_at(rig.arena.slice(place, 8), 0);
+                let word = u64_at(&rig.arena.slice(place, 8), 0);
                 rig.arena.write(place, &(word ^ 1 << bit).to_le_bytes());
                 let result = scan(&rig.arena, 4096, &mut |_| Ok(()));
                 assert!(result.is_err(), "bit {bit} of the entry at {place:#x}");

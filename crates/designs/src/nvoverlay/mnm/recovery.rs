@@ -256,7 +256,7 @@ fn load(
             image.prefetch(line * LINE_BYTES as u64);
         }
         let mut bytes = Line::ZERO;
-        bytes.0.copy_from_slice(image.read(address, LINE_BYTES)?);
+        bytes.0.copy_from_slice(&image.read(address, LINE_BYTES)?);
         image.load_line(line, &bytes)?;
     }
     Ok(())

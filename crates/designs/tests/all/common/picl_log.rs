@@ -17,7 +17,7 @@ use super::geometry::Geometry;
 /// included. Of these, damage to several can pass for the log's end.
 pub fn groups(arena: &Arena, layout: &Layout, geometry: &Geometry) -> Vec<Group> {
     let block_bytes = geometry.undo_buffer_bytes;
-    let records = COPIES.map(|copy| Record::decode(arena.slice(copy, Record::BYTES), false));
+    let records = COPIES.map(|copy| Record::decode(&arena.slice(copy, Record::BYTES), false));
     let known = records.iter().flatten().map(|record| record.durable_below);
     let known = known.min().expect("one copy is whole");
     let mut blocks: Vec<_> = arena

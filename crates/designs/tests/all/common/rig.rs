@@ -336,7 +336,7 @@ impl<D: Design> Rig<D> {
             let mut surviving = Surviving::new(arena);
             let recovered = D::recover(&mut surviving, judge.bug).map_err(Accusation::Refused)?;
             let journal = surviving.into_journal();
-            let copy = arena.duplicate().expect("memory for the copy");
+            let copy = arena.clone();
             journal.undo(arena);
             judge.memory(&copy, recovered.epoch)?;
             Ok((copy, recovered.epoch))

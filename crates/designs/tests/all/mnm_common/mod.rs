@@ -416,7 +416,7 @@ impl Rig {
             let recovered = mnm::recover(&mut surviving, judge.bug);
             let (journal, loaded) = surviving.into_parts();
             let recovered = recovered.map_err(|why| format!("refused: {why}"))?;
-            let mut copy = arena.duplicate().expect("memory for the copy");
+            let mut copy = arena.clone();
             journal.undo(arena);
             for (line, bytes) in loaded {
                 copy.write_line(line * LINE_BYTES as u64, &bytes);
