@@ -6,19 +6,25 @@ fastest of the repeats counts; a figure that could not be measured is absent, ne
 
 from __future__ import annotations
 
+import json
 import shutil
 import subprocess
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
+import typer
 from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from perdure import PerdureError, api, progress, render, toolchain, workloads
+from perdure import PerdureError, _core, api, outputs, progress, render, toolchain, workloads
+from perdure.options import JsonOption
+
+app = typer.Typer(help="Measure the simulator itself.", no_args_is_help=True)
+stderr = Console(stderr=True)
 
 MACHINE = "picl"
 QEMU = "qemu-riscv64"
@@ -27,6 +33,8 @@ RATIO_LIMIT = 1.25
 MISS_FLOOR_NS, MISS_AIM_NS = 400.0, 250.0
 """Host nanoseconds per L1 miss: at most, and hoped for."""
 HARTS = 8
+FORK_DESIGNS = ("picl", "nvoverlay")
+"""Whose forks are timed, each on the machine of its name."""
 
 
 @dataclass(frozen=True)
@@ -208,6 +216,65 @@ def _qemu_seconds(qemu: str, command: Sequence[str], repeat: int) -> float:
     return min(times)
 
 
+FORKED_AFTER = 30_000_000
+"""Instructions that a machine has run when it is forked."""
+
+
+@dataclass(frozen=True)
+class Fork:
+    """What a fork of a machine cost.
+
+    `beside_seconds` is what the next `stretch_cycles` took while the fork lived, `alone_seconds`
+    what those after it took when it was gone.
+    """
+
+    name: str
+    design: str
+    instructions: int
+    memory_bytes: int
+    fork_seconds: float
+    end_seconds: float
+    stretch_cycles: int
+    beside_seconds: float
+    alone_seconds: float
+
+
+def fork(out: Path, *, console: Console) -> list[Fork]:
+    """Builds the benchmark programs in `out`, and forks a machine in the middle of each."""
+    compiler = toolchain.find(lambda line: console.print(line, markup=False))
+    forks = []
+    for case in (case for case in CASES if case.harts == 1):
+        source = workloads.source(case.source)
+        binary = out / source.stem
+        compiler.build(source, binary)
+        for design in FORK_DESIGNS:
+            machine = api.Machine(machine=design, design=design, harts=1)
+            request = machine.request([binary], measure_instructions=FORKED_AFTER)
+            with progress.bar(console, f"{case.name} under {design}") as show:
+                found = json.loads(_core.forks(json.dumps(request), show))
+            forks.append(Fork(name=case.name, design=design, **found))
+    return forks
+
+
+def fork_table(forks: Sequence[Fork]) -> RenderableType:
+    """What forks cost, for people."""
+    title = f"forks of a machine after {FORKED_AFTER // 1_000_000} million instructions"
+    names = ("design", "memory (MB)", "fork (µs)", "end (µs)", "beside it (ms)", "alone (ms)")
+    made = render.table(title, "program", *names)
+    for one in forks:
+        made.add_row(
+            one.name,
+            one.design,
+            f"{one.memory_bytes / 1e6:.0f}",
+            f"{one.fork_seconds * 1e6:.0f}",
+            f"{one.end_seconds * 1e6:.0f}",
+            f"{one.beside_seconds * 1e3:.1f}",
+            f"{one.alone_seconds * 1e3:.1f}",
+        )
+    note = "Beside, alone: host time of two million cycles while the fork lives, and of the next."
+    return Group(made, Text(note, style="dim"))
+
+
 def tables(report: SpeedReport) -> RenderableType:
     """The report for people: speed against floors and aims, then what an instruction costs."""
     with_qemu = any(row.qemu_seconds is not None for row in report.rows)
@@ -265,3 +332,41 @@ def _ratio(row: Row) -> Text:
 
 def _ns(value: float | None) -> str:
     return "–" if value is None else render.number(round(value, 1))
+
+
+OutOption = Annotated[
+    Path, typer.Option("--out", metavar="DIR", help="Where the programs are built.")
+]
+BUILT = Path("out/bench")
+INTERRUPTED = 130
+
+
+def _print(table: RenderableType, document: object, json_file: str | None) -> None:
+    """To standard error while standard output carries JSON."""
+    console = stderr if json_file == "-" else Console()
+    console.print(table)
+    render.write_json(document, json_file)
+
+
+@app.command("speed")
+def speed_command(
+    json_file: JsonOption = None,
+    repeat: Annotated[
+        int, typer.Option("--repeat", min=1, help="Runs of each; the fastest counts.")
+    ] = 1,
+    out: OutOption = BUILT,
+) -> None:
+    """Measure host speed under ideal and picl, beside plain qemu-riscv64."""
+    outputs.check_folder(out)
+    report = speed(out, repeat=repeat, console=stderr)
+    _print(tables(report), report.as_json(), json_file)
+    if report.interrupted:
+        raise typer.Exit(INTERRUPTED)
+
+
+@app.command("fork")
+def fork_command(json_file: JsonOption = None, out: OutOption = BUILT) -> None:
+    """Measure what a fork of a warmed machine costs the host."""
+    outputs.check_folder(out)
+    forks = fork(out, console=stderr)
+    _print(fork_table(forks), {"forks": [asdict(one) for one in forks]}, json_file)

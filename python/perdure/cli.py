@@ -26,6 +26,7 @@ import perdure
 from perdure import (
     PerdureError,
     api,
+    bench,
     hunting,
     outputs,
     progress,
@@ -76,8 +77,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-bench_app = typer.Typer(help="Measure the simulator itself.", no_args_is_help=True)
-app.add_typer(bench_app, name="bench")
+app.add_typer(bench.app, name="bench")
 app.add_typer(travel.app, name="travel")
 app.add_typer(replication.app, name="replica")
 
@@ -763,26 +763,6 @@ def sysroot_(
         report=lambda line: stderr.print(line, highlight=False, markup=False),
     )
     stderr.print(f"{len(fresh)} packages unpacked into {directory}", highlight=False, markup=False)
-
-
-@bench_app.command("speed")
-def bench_speed(
-    json_file: JsonOption = None,
-    repeat: Annotated[
-        int, typer.Option("--repeat", min=1, help="Runs of each; the fastest counts.")
-    ] = 1,
-    out: Annotated[
-        Path, typer.Option("--out", metavar="DIR", help="Where the programs are built.")
-    ] = Path("out/bench"),
-) -> None:
-    """Measure host speed under ideal and picl, beside plain qemu-riscv64."""
-    from perdure import bench
-
-    outputs.check_folder(out)
-    report = bench.speed(out, repeat=repeat, console=stderr)
-    _console(json_file).print(bench.tables(report))
-    render.write_json(report.as_json(), json_file)
-    _exit(0, report.interrupted)
 
 
 @app.command()

@@ -96,6 +96,17 @@ def test_a_workload_is_described_by_its_first_comment(text, summary):
     assert workloads.summary(text) == summary
 
 
+def test_bench_fork_table_has_a_row_for_each_fork():
+    from perdure import bench
+
+    fork = bench.Fork(
+        "hash table", "picl", 30_000_000, 160 << 20, 3e-4, 2e-5, 2_000_000, 0.05, 0.01
+    )
+    text = printed(bench.fork_table([fork]))
+    for cell in ("hash table", "picl", "168", "300", "20", "50.0", "10.0"):
+        assert cell in text
+
+
 def test_bench_speed_table_marks_floors_and_aims():
     from perdure import bench
 

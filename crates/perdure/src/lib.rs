@@ -20,6 +20,7 @@ mod delivery;
 mod elf;
 pub mod error;
 pub mod exerciser;
+pub mod forks;
 pub mod hunt;
 mod kernel_ports;
 pub mod lives;

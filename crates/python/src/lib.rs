@@ -95,6 +95,15 @@ fn hunt(py: Python<'_>, request: String, progress: Option<Py<PyAny>>) -> PyResul
     task::wait_for(py, progress, move |observer| api::hunt(&request, observer))
 }
 
+/// Runs a program for so many instructions, and times forks of the machine.
+#[pyfunction]
+#[pyo3(signature = (request, progress=None))]
+fn forks(py: Python<'_>, request: String, progress: Option<Py<PyAny>>) -> PyResult<String> {
+    task::wait_for(py, progress, move |observer| {
+        perdure::forks::time(&request, observer)
+    })
+}
+
 /// The effective configuration of a machine under a design, with its hash.
 #[pyfunction]
 fn configuration(request: &str) -> PyResult<String> {
@@ -151,6 +160,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(resume, module)?)?;
     module.add_function(wrap_pyfunction!(mutants, module)?)?;
     module.add_function(wrap_pyfunction!(hunt, module)?)?;
+    module.add_function(wrap_pyfunction!(forks, module)?)?;
     module.add_function(wrap_pyfunction!(configuration, module)?)?;
     module.add_function(wrap_pyfunction!(catalogue, module)?)
 }

@@ -7,6 +7,7 @@ mod cuts;
 mod determinism;
 #[path = "../../../../docs/examples/flush_at_epoch_end.rs"]
 mod flush_at_epoch_end;
+mod forks;
 mod group_epochs;
 mod link;
 mod lives;

@@ -1,0 +1,74 @@
+//! Forks of a machine are values: each goes on as the machine that nobody forked, in any order, beside
+//! the others and on any thread; nothing that one does is seen by another.
+
+use perdure::machine::{Machine, Pause};
+use perdure::report::state_hash;
+use perdure::request::{Prepared, Request};
+use perdure_designs::{Design, Visitor, with_design};
+use perdure_hardware::random::Random;
+
+use crate::common;
+
+struct Forked<'a> {
+    prepared: &'a Prepared,
+    seed: u64,
+}
+
+fn run_to<D: Design>(machine: &mut Machine<D>, until: u64) {
+    while let Pause::EpochEnded(_) = machine.run(until).expect("it runs") {}
+}
+
+/// Runs to the end. What it shows there: state, every counter, and what is in memory.
+fn end_of<D: Design>(mut machine: Machine<D>) -> (String, String, u128) {
+    run_to(&mut machine, u64::MAX - 1);
+    let arena = &machine.hardware.memory.arena;
+    let memory = arena.compute_digest(0..arena.len());
+    let counters = machine.statistics().describe();
+    let counters: Vec<_> = counters.iter().map(|one| (one.name, one.value)).collect();
+    (state_hash(&machine), format!("{counters:?}"), memory.0)
+}
+
+impl Visitor for Forked<'_> {
+    type Output = ();
+
+    fn visit<D: Design>(self) {
+        let Self { prepared, seed } = self;
+        let boot = || {
+            let (configuration, workload) = (&prepared.configuration, &prepared.workload);
+            Machine::<D>::boot(configuration, workload, prepared.engine, None).expect("it boots")
+        };
+        let mut machine = boot();
+        run_to(&mut machine, u64::MAX - 1);
+        let length = machine.time();
+        let expected = end_of(machine);
+        let mut random = Random::new(seed);
+        let mut machines = vec![boot()];
+        for _ in 0..12 {
+            let place = random.below(machines.len() as u64) as usize;
+            let further = machines[place].time() + random.below(length / 4);
+            run_to(&mut machines[place], further);
+            if machines.len() < 4 {
+                machines.push(machines[place].clone());
+            }
+        }
+        for machine in machines {
+            assert_eq!(end_of(machine), expected, "{}, seed {seed}", D::NAME);
+        }
+    }
+}
+
+#[test]
+fn every_fork_ends_as_the_machine_that_nobody_forked() {
+    for design in common::designs() {
+        let mut asked = common::request(&design, "@exerciser:2000:64:300:2");
+        asked["machine"] = common::machine_of(&design).into();
+        asked["harts"] = 2.into();
+        let request = Request::parse(&asked.to_string()).expect("a request");
+        let prepared = request.prepare().expect("it can run");
+        let forked = Forked {
+            prepared: &prepared,
+            seed: common::seed(),
+        };
+        with_design(&design, forked).expect("the registry has it");
+    }
+}
