@@ -9,8 +9,10 @@
 //! accelerator of the simulator, not a modelled structure: with it or without it, every statistic and
 //! every cycle is the same.
 
+use std::mem::offset_of;
+
 use crate::cache::{Cache, Slot};
-use crate::line::Line;
+use crate::line::{LINE_BYTES, Line};
 
 /// Entries; a power of two.
 pub const ENTRIES: usize = 256;
@@ -63,12 +65,63 @@ impl Clone for Lookaside {
 // whole and keeps its buffers on the heap; nothing is shared.
 unsafe impl Send for Lookaside {}
 
-/// The entry for a virtual address. Hashed, because power-of-two strides would otherwise share one
-/// entry.
+/// By how much an address is shifted for each of the three numbers whose exclusive or, less its high bits, is
+/// the number of its entry. Hashed, because power-of-two strides would otherwise share one entry.
+pub const INDEX_SHIFTS: [u32; 3] = [6, 14, 23];
+
+/// The entry for a virtual address.
 #[inline(always)]
 pub fn index_of(address: u64) -> usize {
-    let line = address >> 6;
-    ((line ^ (line >> 8) ^ (line >> 17)) as usize) & (ENTRIES - 1)
+    let [first, second, third] = INDEX_SHIFTS;
+    (address >> first ^ address >> second ^ address >> third) as usize & (ENTRIES - 1)
+}
+
+/// What an access of so many bytes keeps of its address, to be compared with a tag: beside the line's number
+/// the low bits, which must be zero where it is aligned. An aligned access lies within its line.
+#[inline(always)]
+pub const fn tag_mask(bytes: usize) -> u64 {
+    !(LINE_BYTES as u64 - 1) | (bytes as u64 - 1)
+}
+
+/// A hart's hit path as data, for whoever generates code for it. An access of 1, 2, 4 or 8 bytes at a virtual
+/// address `a` is, as `Port::load_hit` and `store_hit` make it in Rust:
+///
+/// ```text
+/// entry = entries + ENTRY_BYTES × index_of(a)        by INDEX_SHIFTS, below ENTRIES
+/// hits    if the word at entry + READ_TAG, for a store WRITE_TAG, is a & tag_mask(bytes)
+/// then    *accesses += 1, for a store *stores += 1   both words wrap
+///         word at (word at entry + STAMP) = *accesses
+///         the bytes are at (word at entry + BYTES) + a % 64, little-endian
+/// else    nothing is changed, and the port is asked (`Memory::load`, `store`)
+/// ```
+///
+/// A block may begin while the hart has retired fewer than `*limit` instructions; its fetch is asked of the
+/// port (`Memory::fetch_again`, `fetch`). Asking the port for anything may change entries and limit, so both
+/// are read again behind it; the four addresses stay.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct HitPath {
+    /// [`ENTRIES`] entries.
+    pub entries: *mut Entry,
+    /// Data accesses so far, and so the time of the last use of what was used last.
+    pub accesses: *mut u64,
+    /// Stores so far.
+    pub stores: *mut u64,
+    /// Retired instructions at which no block begins any more.
+    pub limit: *const u64,
+}
+
+impl HitPath {
+    /// From entry to entry.
+    pub const ENTRY_BYTES: usize = size_of::<Entry>();
+    /// Where an entry has the tag that loads compare.
+    pub const READ_TAG: usize = offset_of!(Entry, read_tag);
+    /// The one that stores compare.
+    pub const WRITE_TAG: usize = offset_of!(Entry, write_tag);
+    /// The address of the line's bytes.
+    pub const BYTES: usize = offset_of!(Entry, bytes);
+    /// The address of the line's time of last use.
+    pub const STAMP: usize = offset_of!(Entry, stamp);
 }
 
 impl Lookaside {

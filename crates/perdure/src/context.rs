@@ -16,21 +16,21 @@ use perdure_designs::bytes::{Sealed, checksum};
 use perdure_designs::layout::{CONTEXT_BYTES, Layout};
 use perdure_hardware::time::Cycles;
 use perdure_linux::{HostView, Kernel, Running, SpaceId, ThreadId};
-use perdure_riscv::Hart;
 use serde::{Deserialize, Serialize};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
-const HART_BYTES: usize = perdure_riscv::CONTEXT_BYTES;
+use crate::source::{REGISTERS_BYTES, Registers};
+
 /// Bytes of a saved context: registers, what runs, times, checksum.
-pub const SAVED_BYTES: usize = HART_BYTES + 6 * 8;
+pub const SAVED_BYTES: usize = REGISTERS_BYTES + 6 * 8;
 /// Where the virtual time stands in it.
-pub const CLOCK_AT: usize = HART_BYTES + 2 * 8;
+pub const CLOCK_AT: usize = REGISTERS_BYTES + 2 * 8;
 
 /// A hart and what runs on it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HartContext {
     /// Registers.
-    pub hart: Hart,
+    pub hart: Registers,
     /// The thread, if not idle.
     pub running: Option<Running>,
     /// What the hart's progress has over its retired instructions (see
@@ -74,9 +74,9 @@ impl HartContext {
         if checksum(body).to_le_bytes() != seal {
             return Err("a processor context is damaged: its checksum is wrong".into());
         }
-        let (registers, rest) = body.split_at(HART_BYTES);
+        let (registers, rest) = body.split_at(REGISTERS_BYTES);
         let registers = registers.try_into().expect("split at the right length");
-        let hart = Hart::from_bytes(registers).map_err(|error| error.to_string())?;
+        let hart = Registers::from_bytes(registers).map_err(|error| error.to_string())?;
         let (who, times) = rest.split_at(4 * 4);
         let (who, times) = (who.as_chunks::<4>().0, times.as_chunks::<8>().0);
         let [runs, program, thread, space] = std::array::from_fn(|at| u32::from_le_bytes(who[at]));

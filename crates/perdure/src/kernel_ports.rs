@@ -14,7 +14,8 @@ use perdure_hardware::policy::{Policy, PolicyFailure};
 use perdure_hardware::time::Cycles;
 use perdure_linux::{PAGE_BYTES, SpaceId};
 
-use crate::port::{OFFSET_MASK, VirtualClock};
+use crate::port::OFFSET_MASK;
+use crate::virtual_clock::VirtualClock;
 
 /// The kernel's door to the machine while it runs on behalf of one hart.
 pub struct KernelPort<'m> {

@@ -42,11 +42,13 @@ pub mod report;
 pub mod request;
 mod series;
 pub mod snapshots;
+pub mod source;
 pub mod statistics;
 pub mod token;
 mod unused;
 pub mod verify;
 pub mod version;
+mod virtual_clock;
 pub mod watch;
 
 pub use configuration::Configuration;

@@ -13,13 +13,14 @@ use perdure_hardware::cache::Slot;
 use perdure_hardware::core_timing::AccessKind;
 use perdure_hardware::hierarchy::{Core, Hardware};
 use perdure_hardware::line::{LINE_BYTES, LineNumber, line_of};
-use perdure_hardware::lookaside::{Entry, index_of};
+use perdure_hardware::lookaside::{Entry, HitPath, index_of, tag_mask};
 use perdure_hardware::policy::Policy;
 use perdure_hardware::time::Cycles;
 use perdure_linux::{Kernel, PAGE_BYTES, SpaceId};
 use perdure_riscv::{Access, Amo, CacheBlock, Fault, FetchedLine, Memory, Scalar};
 
 use crate::primitives;
+use crate::virtual_clock::VirtualClock;
 use crate::watch::{HINT, Watch};
 
 pub(crate) const OFFSET_MASK: u64 = LINE_BYTES as u64 - 1;
@@ -51,33 +52,6 @@ pub struct Port<'m, const SHORTCUTS: bool> {
     core: *mut Core,
 }
 
-/// The guest's clock as one hart sees it during its turn. A hart's *progress* is the instructions that
-/// it has retired and those that others retired while it was idle; the clock shows the progress of the
-/// hart that has got furthest, at one instruction a cycle, and the time in which every hart was idle.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct VirtualClock {
-    /// The most progress of any other hart.
-    pub others: u64,
-    /// What this hart's progress has over its retired instructions.
-    pub idle: u64,
-    /// Time skipped while every hart was idle.
-    pub skipped_ns: u64,
-    /// Instructions of one hart in a microsecond, at one a cycle.
-    pub instructions_per_us: u64,
-}
-
-impl VirtualClock {
-    /// Nanoseconds when this hart has retired so many.
-    pub fn nanoseconds(self, retired: u64) -> u64 {
-        self.duration_ns(self.others.max(retired.saturating_add(self.idle))) + self.skipped_ns
-    }
-
-    /// What so many instructions take at one a cycle.
-    pub fn duration_ns(self, instructions: u64) -> u64 {
-        (u128::from(instructions) * 1000 / u128::from(self.instructions_per_us)) as u64
-    }
-}
-
 /// Until when a hart may run.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
@@ -87,35 +61,56 @@ pub struct Limits {
     pub instructions: u64,
 }
 
-impl<'m, const SHORTCUTS: bool> Port<'m, SHORTCUTS> {
-    /// Opens the port.
-    pub fn new(
-        hardware: &'m mut Hardware,
-        design: &'m mut dyn Policy,
-        kernel: &'m Kernel,
-        watch: &'m mut Watch,
-        (hart, space): (usize, SpaceId),
-        limits: Limits,
-        clock: VirtualClock,
-    ) -> Self {
-        let core = &raw mut hardware.cores[hart];
-        let entries = hardware.cores[hart].lookaside.entries_mut();
-        let mut port = Self {
-            hardware,
-            design,
-            kernel,
-            watch,
-            hart,
-            space,
+/// Where a source of instructions comes in: what a port is opened over, for one turn of one hart.
+pub struct Door<'m> {
+    pub(crate) hardware: &'m mut Hardware,
+    pub(crate) design: &'m mut dyn Policy,
+    pub(crate) kernel: &'m Kernel,
+    pub(crate) watch: &'m mut Watch,
+    pub(crate) hart: usize,
+    pub(crate) space: SpaceId,
+    pub(crate) limits: Limits,
+    pub(crate) clock: VirtualClock,
+}
+
+impl<'m> Door<'m> {
+    /// Opens the port. Without shortcuts, every access goes through the caches.
+    pub fn open<const SHORTCUTS: bool>(self) -> Port<'m, SHORTCUTS> {
+        let core = &mut self.hardware.cores[self.hart];
+        let entries = core.lookaside.entries_mut();
+        let core = &raw mut *core;
+        let mut port = Port {
+            hardware: self.hardware,
+            design: self.design,
+            kernel: self.kernel,
+            watch: self.watch,
+            hart: self.hart,
+            space: self.space,
             limit_retired: 0,
-            limit_time: limits.time,
-            limit_instructions: limits.instructions,
-            clock,
+            limit_time: self.limits.time,
+            limit_instructions: self.limits.instructions,
+            clock: self.clock,
             entries,
             core,
         };
         port.refresh_limit();
         port
+    }
+}
+
+impl<const SHORTCUTS: bool> Port<'_, SHORTCUTS> {
+    /// The hit path of this hart as data, for a source that makes code of its own. It is good as long as the
+    /// port is not moved; while the port is asked for something, nothing else may use it.
+    pub fn hit_path(&mut self) -> HitPath {
+        // SAFETY: `core` is this hart's core, borrowed with the hardware.
+        let (accesses, stores) =
+            unsafe { (&raw mut (*self.core).accesses, &raw mut (*self.core).stores) };
+        HitPath {
+            entries: self.entries,
+            accesses,
+            stores,
+            limit: &raw const self.limit_retired,
+        }
     }
 
     /// Stalls and newly scheduled events bring the limit nearer.
@@ -303,8 +298,7 @@ impl<const SHORTCUTS: bool> Memory for Port<'_, SHORTCUTS> {
         if !SHORTCUTS {
             return None;
         }
-        // The tag keeps the low bits that must be zero in an aligned access.
-        let tag = address & (!OFFSET_MASK | (T::BYTES as u64 - 1));
+        let tag = address & tag_mask(T::BYTES);
         // SAFETY: `entries` points to the `lookaside::ENTRIES` entries of this hart, which live as
         // long as the hardware that this port borrows; `index_of` stays within them. An entry whose
         // tag matches points to a line of 64 bytes and a stamp in this hart's L1D, and is killed
@@ -327,7 +321,7 @@ impl<const SHORTCUTS: bool> Memory for Port<'_, SHORTCUTS> {
         if !SHORTCUTS {
             return false;
         }
-        let tag = address & (!OFFSET_MASK | (T::BYTES as u64 - 1));
+        let tag = address & tag_mask(T::BYTES);
         // SAFETY: as in `load_hit`; a matching write tag also means that the line is Modified and
         // carries the current version.
         unsafe {

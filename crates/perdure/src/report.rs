@@ -11,10 +11,11 @@ use crate::error::Error;
 use crate::machine::Machine;
 use crate::region::Measured;
 use crate::request::Prepared;
+use crate::source::Source;
 
 /// A hash of the machine's final state: memory as the program sees it, every context, time, what
 /// left the machine, and how the program ended.
-pub fn state_hash<D: Design>(machine: &Machine<D>) -> String {
+pub fn state_hash<D: Design, S: Source>(machine: &Machine<D, S>) -> String {
     let Digest(memory) = machine
         .hardware
         .coherent_digest(&machine.design, &machine.layout.protected());

@@ -17,7 +17,7 @@ use perdure_hardware::time::Cycles;
 use perdure_linux::{Kernel, Repeat};
 
 use super::epochs::EVENT_EPOCH_CYCLES;
-use super::{Engine, HartState, Machine};
+use super::{HartState, Machine};
 use crate::configuration::{Configuration, Counted};
 use crate::context::{HartContext, MachineRecord, SavedAt};
 use crate::error::Error;
@@ -26,6 +26,7 @@ use crate::mistakes::Mistake;
 use crate::outside::Outside;
 use crate::progress::Unpersisted;
 use crate::region::{Meter, Region};
+use crate::source::Source;
 use crate::watch::{Burst, Lengths, Watch, Watched};
 
 /// A program and the world it sees.
@@ -57,12 +58,12 @@ pub(super) struct Parts {
     pub(super) programs: usize,
 }
 
-impl<D: Design> Machine<D> {
+impl<D: Design, S: Source> Machine<D, S> {
     /// Boots a program: epoch 0 is its first instruction, durable in NVM.
     pub fn boot(
         configuration: &Arc<Configuration>,
         workload: &Workload,
-        engine: Engine,
+        engine: S::Choice,
         bug: Option<&'static str>,
     ) -> Result<Self, Error> {
         let specification = configuration.specification.clone();
@@ -143,7 +144,7 @@ impl<D: Design> Machine<D> {
         mut parts: Parts,
         epoch: u64,
         stop_after: Option<u64>,
-        engine: Engine,
+        engine: S::Choice,
         bug: Option<&'static str>,
     ) -> Result<Self, Error> {
         let parameters = configuration.parameters::<D>()?;
@@ -159,19 +160,15 @@ impl<D: Design> Machine<D> {
         let harts = parts
             .contexts
             .into_iter()
-            .map(|context| HartState::new(context, slice_end))
+            .map(|context| HartState::new(context, S::new(engine), slice_end))
             .collect();
         if configuration.epoch.cycles > 0 {
             let first = start + configuration.epoch.cycles;
             parts.hardware.events.schedule(first, EVENT_EPOCH_CYCLES);
         }
         let record = parts.layout.context(parts.hardware.cores.len());
-        let saved_record = parts
-            .hardware
-            .memory
-            .arena
-            .slice(record, MachineRecord::BYTES);
-        let saved_record = saved_record.to_vec();
+        let arena = &parts.hardware.memory.arena;
+        let saved_record = arena.slice(record, MachineRecord::BYTES).to_vec();
         let mut machine = Self {
             configuration: Arc::clone(configuration),
             layout: parts.layout,
@@ -179,7 +176,6 @@ impl<D: Design> Machine<D> {
             design,
             kernel: parts.kernel,
             harts,
-            engine,
             turn: None,
             epoch_began: start,
             epoch_due: None,

@@ -7,21 +7,21 @@
 use perdure_designs::{Design, Urgency};
 use perdure_hardware::time::Cycles;
 use perdure_linux::{Exception, Kernel, Machine as _, Outcome};
-use perdure_riscv::Exit;
 
 use super::{Ended, Machine};
 use crate::context::SavedAt;
 use crate::error::Error;
 use crate::kernel_ports::{Changed, KernelPort};
 use crate::mistakes::Mistake;
+use crate::source::{Exit, Registers, Source};
 
-impl<D: Design> Machine<D> {
+impl<D: Design, S: Source> Machine<D, S> {
     /// Calls the kernel on behalf of a hart, then does what any kernel entry can make necessary.
     fn enter_kernel<R>(
         &mut self,
         hart: usize,
         cycles: u64,
-        call: impl FnOnce(&mut Kernel, &mut perdure_riscv::Hart, &mut KernelPort) -> R,
+        call: impl FnOnce(&mut Kernel, &mut Registers, &mut KernelPort) -> R,
     ) -> R {
         let clock = self.virtual_clock(hart);
         self.kernel_comes_up_to_date(hart);
@@ -54,7 +54,7 @@ impl<D: Design> Machine<D> {
         }
         if changed.code {
             for state in &mut self.harts {
-                state.blocks.flush();
+                state.source.forget();
             }
         }
         self.next_deadline_ns = self.kernel.next_deadline_ns();
@@ -65,9 +65,7 @@ impl<D: Design> Machine<D> {
         let costs = &self.configuration.kernel;
         let (system_call, page_fault) = (costs.system_call_cycles, costs.page_fault_cycles);
         let exception = |exception| {
-            move |kernel: &mut Kernel,
-                  registers: &mut perdure_riscv::Hart,
-                  port: &mut KernelPort| {
+            move |kernel: &mut Kernel, registers: &mut Registers, port: &mut KernelPort| {
                 kernel.exception(hart, registers, exception, port)
             }
         };

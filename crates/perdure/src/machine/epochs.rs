@@ -15,12 +15,13 @@ use crate::context::MachineRecord;
 use crate::error::Error;
 use crate::kernel_ports::{Changed, KernelPort};
 use crate::mistakes::Mistake;
+use crate::source::Source;
 
 /// Events with this bit are the machine's, the others the design's.
 const MACHINE_EVENT: u32 = 1 << 31;
 pub(super) const EVENT_EPOCH_CYCLES: u32 = MACHINE_EVENT;
 
-impl<D: Design> Machine<D> {
+impl<D: Design, S: Source> Machine<D, S> {
     pub(super) fn fire(&mut self, time: Cycles) {
         let Some((time, event)) = self.hardware.events.take_due(time) else {
             return;

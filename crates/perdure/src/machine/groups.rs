@@ -20,8 +20,9 @@ use perdure_hardware::trace::Traced;
 
 use crate::context::MachineRecord;
 use crate::machine::Machine;
+use crate::source::Source;
 
-impl<D: Design> Machine<D> {
+impl<D: Design, S: Source> Machine<D, S> {
     fn group_epochs(&mut self) -> Option<(&mut dyn GroupEpochs, &mut Hardware)> {
         Some((self.design.groups()?, &mut self.hardware))
     }

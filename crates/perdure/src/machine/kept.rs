@@ -10,6 +10,7 @@ use perdure_linux::Kernel;
 use super::Machine;
 use crate::context::{HartContext, SavedAt};
 use crate::progress::Progress;
+use crate::source::Source;
 
 /// The machine beside its memory, as it was at the end of an epoch: itself, and not what was saved of
 /// it. For the judge, who resumes from it what no restoring has touched.
@@ -41,7 +42,7 @@ pub enum Noted {
     },
 }
 
-impl<D: Design> Machine<D> {
+impl<D: Design, S: Source> Machine<D, S> {
     /// From now on, keeps what the machine beside its memory is at the end of an epoch: one that is
     /// yet to end, or epoch 0 of a machine that has just booted.
     pub fn keep_epoch_end(&mut self, epoch: u64) {

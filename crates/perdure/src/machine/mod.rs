@@ -14,15 +14,14 @@ use perdure_designs::layout::{CONTEXT_BYTES, Layout};
 use perdure_hardware::hierarchy::Hardware;
 use perdure_hardware::time::Cycles;
 use perdure_linux::{ExitReport, Kernel, Release, Running, SpaceId, ThreadId};
-use perdure_riscv::{Exit, fast};
 
 use crate::configuration::Configuration;
 use crate::context::HartContext;
 use crate::mistakes::Mistake;
 use crate::outside::Outside;
-use crate::port::FetchHint;
 use crate::progress::{Progress, Unpersisted};
 use crate::region::Meter;
+use crate::source::{Engines, Exit, Source};
 use crate::statistics::MachineStatistics;
 use crate::watch::{Lengths, Watch};
 
@@ -36,18 +35,10 @@ mod power;
 mod resume;
 mod run;
 
+pub use crate::source::Engine;
 pub use assemble::Workload;
 pub use kept::{EpochEnd, Noted};
 pub use resume::{Image, Resumption};
-
-/// Which engine runs the harts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Engine {
-    /// Pre-decoded blocks and the lookaside.
-    Fast,
-    /// Fetch, decode, execute, and every access through the caches: the reference.
-    Plain,
-}
 
 /// Why [`Machine::run`] came back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,17 +59,17 @@ struct Turn {
 }
 
 #[derive(Clone)]
-pub(crate) struct HartState {
+pub(crate) struct HartState<S> {
     pub(crate) context: HartContext,
-    blocks: fast::BlockCache<FetchHint>,
-    /// The engine stopped for this and it is not handled yet.
+    source: S,
+    /// The source stopped for this and it is not handled yet.
     pending: Option<Exit>,
     /// The thread waits until this epoch is persisted.
     waits_for: Option<u64>,
     slice_end: Cycles,
     /// Instructions that are counted for a program.
     counted: u64,
-    /// The address space that the lookaside and the decoded blocks are of.
+    /// The address space that the lookaside, and what the source remembers, are of.
     space: Option<SpaceId>,
     /// The thread that ran last.
     thread: Option<ThreadId>,
@@ -87,9 +78,9 @@ pub(crate) struct HartState {
     pub(crate) epoch_start_stores: u64,
 }
 
-impl HartState {
+impl<S> HartState<S> {
     /// A hart that goes on from there, and has nothing to handle.
-    fn new(context: HartContext, slice_end: Cycles) -> Self {
+    fn new(context: HartContext, source: S, slice_end: Cycles) -> Self {
         Self {
             epoch_start: context.hart.retired,
             epoch_start_stores: 0,
@@ -97,7 +88,7 @@ impl HartState {
             space: context.running.map(|running| running.space),
             thread: None,
             context,
-            blocks: fast::BlockCache::default(),
+            source,
             pending: None,
             waits_for: None,
             slice_end,
@@ -116,9 +107,10 @@ pub struct Ended {
     epoch: u64,
 }
 
-/// The machine under one design. A copy goes on as the one that it was made of would have.
+/// The machine under one design, whose harts' instructions come from a source. A copy goes on as the one
+/// that it was made of would have.
 #[derive(Clone)]
-pub struct Machine<D: Design> {
+pub struct Machine<D: Design, S: Source = Engines> {
     configuration: Arc<Configuration>,
     /// The map of its NVM.
     pub layout: Layout,
@@ -127,8 +119,7 @@ pub struct Machine<D: Design> {
     /// The design.
     pub design: D,
     pub(crate) kernel: Kernel,
-    pub(crate) harts: Vec<HartState>,
-    engine: Engine,
+    pub(crate) harts: Vec<HartState<S>>,
     turn: Option<Turn>,
     /// When the executing epoch began.
     epoch_began: Cycles,
@@ -176,7 +167,7 @@ pub struct Machine<D: Design> {
     pub(crate) mistake: Option<Mistake>,
 }
 
-impl<D: Design> Machine<D> {
+impl<D: Design, S: Source> Machine<D, S> {
     /// Ends the run after so many more instructions of all harts.
     pub fn stop_in(&mut self, instructions: u64) {
         self.stop_after = self.retired().saturating_add(instructions);

@@ -12,8 +12,9 @@ use super::{Machine, Noted};
 use crate::error::Error;
 use crate::kernel_ports::DevicePort;
 use crate::mistakes::Mistake;
+use crate::source::Source;
 
-impl<D: Design> Machine<D> {
+impl<D: Design, S: Source> Machine<D, S> {
     /// What was written so far is of `epoch`, and stays so until the end of `last`.
     pub(crate) fn seal(&mut self, epoch: u64, last: u64) {
         let early = self.mistake == Some(Mistake::SealsEarly);

@@ -8,8 +8,9 @@ use perdure_hardware::memory::{Lost, Tear};
 use perdure_hardware::time::Cycles;
 
 use super::Machine;
+use crate::source::Source;
 
-impl<D: Design> Machine<D> {
+impl<D: Design, S: Source> Machine<D, S> {
     /// Cuts the power at `at`; what energy backup keeps alive is written.
     pub fn power_off(&mut self, at: Cycles, tear_seed: u64) -> Lost {
         let mut tear = Tear::new(tear_seed);

@@ -13,7 +13,7 @@ use perdure_linux::HostView;
 
 use super::assemble::{Parts, hardware_of, layout_of};
 use super::output::spool_failed;
-use super::{Ended, Engine, EpochEnd, Machine};
+use super::{Ended, EpochEnd, Machine};
 use crate::configuration::Configuration;
 use crate::context::{Found, MachineRecord, SAVED_BYTES, Saved, SavedAt, restore};
 use crate::error::Error;
@@ -21,15 +21,16 @@ use crate::kernel_ports::DevicePort;
 use crate::losses::{self, Lost};
 use crate::mistakes::Mistake;
 use crate::outside::Outside;
+use crate::source::{Engine, Source};
 
 /// What a machine that goes on in another's place goes on with.
-pub struct Resumption {
+pub struct Resumption<C = Engine> {
     /// At whose end it goes on.
     pub epoch: u64,
     /// What has left so far.
     pub outside: Outside,
-    /// The engine.
-    pub engine: Engine,
+    /// The engine, or what else is chosen of a source.
+    pub engine: C,
     /// The design's planted bug.
     pub bug: Option<&'static str>,
     /// The machine's own.
@@ -45,13 +46,13 @@ pub struct Image {
     pub behind: BTreeMap<LineNumber, Line>,
 }
 
-impl<D: Design> Machine<D> {
+impl<D: Design, S: Source> Machine<D, S> {
     /// Goes on from a recovered image.
     pub fn resume(
         configuration: &Arc<Configuration>,
         image: Image,
         host: HostView,
-        resumption: Resumption,
+        resumption: Resumption<S::Choice>,
     ) -> Result<Self, Error> {
         let harts = configuration.specification.harts;
         let layout = layout_of(&configuration.specification);
@@ -78,7 +79,7 @@ impl<D: Design> Machine<D> {
         configuration: &Arc<Configuration>,
         image: Image,
         end: EpochEnd,
-        resumption: Resumption,
+        resumption: Resumption<S::Choice>,
     ) -> Result<Self, Error> {
         let incomplete = || Error::Defect(format!("epoch {} had not ended", end.epoch));
         let (kernel, skipped_ns) = end.kernel.ok_or_else(incomplete)?;
@@ -93,7 +94,7 @@ impl<D: Design> Machine<D> {
         configuration: &Arc<Configuration>,
         image: Image,
         saved: Saved,
-        resumption: Resumption,
+        resumption: Resumption<S::Choice>,
     ) -> Result<Self, Error> {
         let Resumption {
             epoch,

@@ -10,14 +10,15 @@
 use perdure_designs::{Design, Urgency};
 use perdure_hardware::time::Cycles;
 use perdure_linux::Running;
-use perdure_riscv::{Exit, fast, plain};
 
 use super::output::spool_failed;
-use super::{Engine, Machine, Pause, Turn, statistics_of};
+use super::{Machine, Pause, Turn, statistics_of};
 use crate::error::Error;
-use crate::port::{Limits, Port, VirtualClock};
+use crate::port::{Door, Limits};
+use crate::source::{Exit, Source};
+use crate::virtual_clock::VirtualClock;
 
-impl<D: Design> Machine<D> {
+impl<D: Design, S: Source> Machine<D, S> {
     /// Runs until everything up to `until` has happened, or an epoch ended, or the end.
     pub fn run(&mut self, until: Cycles) -> Result<Pause, Error> {
         loop {
@@ -120,7 +121,7 @@ impl<D: Design> Machine<D> {
         first.map(|(hart, time)| (hart, time, second.saturating_add(lookahead)))
     }
 
-    /// Continues a turn: a pending exit first, then the engine, until the turn is over.
+    /// Continues a turn: a pending exit first, then the source, until the turn is over.
     fn go_on(&mut self, turn: Turn, until: Cycles) {
         if let Some(exit) = self.harts[turn.hart].pending.take() {
             return self.handle(turn.hart, exit);
@@ -141,7 +142,7 @@ impl<D: Design> Machine<D> {
             return;
         }
         self.see_mappings(turn.hart);
-        let exit = self.run_engine(turn, until);
+        let exit = self.run_source(turn, until);
         self.count(turn.hart);
         if exit == Exit::Limit {
             return self.check_instruction_limits(turn.hart);
@@ -149,7 +150,7 @@ impl<D: Design> Machine<D> {
         self.harts[turn.hart].pending = Some(exit);
     }
 
-    fn run_engine(&mut self, turn: Turn, until: Cycles) -> Exit {
+    fn run_source(&mut self, turn: Turn, until: Cycles) -> Exit {
         let clock = self.virtual_clock(turn.hart);
         let epoch_end = match self.configuration.epoch.instructions {
             0 => u64::MAX,
@@ -171,22 +172,17 @@ impl<D: Design> Machine<D> {
                 .min(stop)
                 .min(state.counted.saturating_add(region)),
         };
-        let hart = &mut state.context.hart;
-        let (hardware, design, kernel) = (&mut self.hardware, &mut self.design, &self.kernel);
-        let watch = &mut self.watch;
-        let who = (turn.hart, space);
-        match self.engine {
-            Engine::Fast => {
-                let mut port =
-                    Port::<true>::new(hardware, design, kernel, watch, who, limits, clock);
-                fast::run(hart, &mut port, &mut state.blocks)
-            }
-            Engine::Plain => {
-                let mut port =
-                    Port::<false>::new(hardware, design, kernel, watch, who, limits, clock);
-                plain::run(hart, &mut port)
-            }
-        }
+        let door = Door {
+            hardware: &mut self.hardware,
+            design: &mut self.design,
+            kernel: &self.kernel,
+            watch: &mut self.watch,
+            hart: turn.hart,
+            space,
+            limits,
+            clock,
+        };
+        state.source.run(&mut state.context.hart, door)
     }
 
     /// Counts what a hart has retired for the program that it runs.
@@ -220,7 +216,7 @@ impl<D: Design> Machine<D> {
             return;
         };
         if state.space.replace(space) != Some(space) {
-            state.blocks.flush();
+            state.source.forget();
             self.hardware.cores[hart].lookaside.kill_all();
         }
         self.tell_thread(hart);

@@ -20,5 +20,6 @@ mod rigs;
 mod rooms;
 mod settings;
 mod snapshots;
+mod sources;
 mod threads;
 mod worked_example;

@@ -1,0 +1,80 @@
+//! What executes a hart's instructions, as the machine knows it, and the two engines that do.
+//!
+//! A source gets a hart's registers and a [`Door`] to the machine. It opens a [`crate::port::Port`] there,
+//! makes every access through that, and comes back with why it stopped. Another one (translated blocks, a
+//! recorded trace) is another type for the machine's `S`: nothing in `machine/` changes, and nothing is asked
+//! through a table on the way of a hit. What a code generator must know of hits is data:
+//! [`perdure_hardware::lookaside::HitPath`].
+//!
+//! Always true here:
+//! - Registers are plain data with a byte format, and the machine's. Whatever a source keeps beside them it
+//!   may forget between two calls, and nothing is different: so forks, power cuts and saved contexts never
+//!   ask it.
+//! - When a source comes back, `pc` and `retired` are exact. It comes back at the first beginning of a block
+//!   at which the port's limit is reached. Coming back before that, at the beginning of any block and having
+//!   retired something, changes nothing.
+//! - The registers are RISC-V's because the kernel is Linux on RISC-V: a source of another instruction set
+//!   needs another kernel, not another machine.
+
+pub use perdure_riscv::{CONTEXT_BYTES as REGISTERS_BYTES, Exit, Hart as Registers};
+use perdure_riscv::{fast, plain};
+
+use crate::port::{Door, FetchHint};
+
+/// What executes the instructions of one hart.
+pub trait Source: Clone {
+    /// What is chosen of it for a machine.
+    type Choice: Copy;
+
+    /// One that knows nothing yet.
+    fn new(choice: Self::Choice) -> Self;
+
+    /// Runs a hart until something stops it.
+    fn run(&mut self, registers: &mut Registers, door: Door) -> Exit;
+
+    /// What it remembers of code is no longer so: the hart came to another address space, or code was
+    /// mapped or changed by the kernel.
+    fn forget(&mut self);
+}
+
+/// Which engine runs the harts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Engine {
+    /// Pre-decoded blocks and the lookaside.
+    Fast,
+    /// Fetch, decode, execute, and every access through the caches: the reference.
+    Plain,
+}
+
+/// The engines of `perdure_riscv`.
+#[derive(Clone)]
+pub enum Engines {
+    /// [`Engine::Fast`], with the blocks that it has decoded.
+    Fast(fast::BlockCache<FetchHint>),
+    /// [`Engine::Plain`].
+    Plain,
+}
+
+impl Source for Engines {
+    type Choice = Engine;
+
+    fn new(engine: Engine) -> Self {
+        match engine {
+            Engine::Fast => Self::Fast(fast::BlockCache::default()),
+            Engine::Plain => Self::Plain,
+        }
+    }
+
+    fn run(&mut self, registers: &mut Registers, door: Door) -> Exit {
+        match self {
+            Self::Fast(blocks) => fast::run(registers, &mut door.open::<true>(), blocks),
+            Self::Plain => plain::run(registers, &mut door.open::<false>()),
+        }
+    }
+
+    fn forget(&mut self) {
+        if let Self::Fast(blocks) = self {
+            blocks.flush();
+        }
+    }
+}

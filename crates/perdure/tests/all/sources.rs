@@ -1,0 +1,284 @@
+//! Other sources of instructions in the same machine: nothing that is observable changes.
+//!
+//! One comes back at random beginnings of blocks, one forgets all that it has decoded as often, one makes
+//! every hit by the description of the hit path alone, as generated code would.
+
+use perdure::machine::{Machine, Pause};
+use perdure::port::Door;
+use perdure::report::state_hash;
+use perdure::request::{Prepared, Request};
+use perdure::source::{Engine, Engines, Exit, Registers, Source};
+use perdure_designs::Design;
+use perdure_designs::ideal::Ideal;
+use perdure_designs::nvoverlay::Nvoverlay;
+use perdure_designs::picl::Picl;
+use perdure_hardware::lookaside::{ENTRIES, HitPath, INDEX_SHIFTS, tag_mask};
+use perdure_hardware::random::Random;
+use perdure_riscv::{Amo, CacheBlock, Fault, FetchedLine, Memory, Scalar, fast, plain};
+use serde_json::json;
+
+use crate::common;
+
+/// Memory with another way to hit, and a limit that may be nearer.
+struct Around<'m, M, H> {
+    memory: &'m mut M,
+    hits: H,
+    limit: u64,
+}
+
+/// How accesses hit.
+trait Hits {
+    /// Whether the memory's own way must hit nothing more.
+    const ALL: bool;
+    /// The value of a load that hits.
+    fn load(&mut self, address: u64, bytes: usize) -> Option<u64>;
+    /// True for a store that hits; it is done.
+    fn store(&mut self, address: u64, value: u64, bytes: usize) -> bool;
+}
+
+impl<M: Memory, H: Hits> Memory for Around<'_, M, H> {
+    type FetchHint = M::FetchHint;
+
+    fn limit(&self) -> u64 {
+        self.limit.min(self.memory.limit())
+    }
+    fn load_hit<T: Scalar>(&mut self, address: u64, retired: u64) -> Option<T> {
+        let value = self.hits.load(address, T::BYTES);
+        if H::ALL && value.is_none() {
+            let own = self.memory.load_hit::<T>(address, retired);
+            assert!(own.is_none(), "a load at {address:#x} hits");
+        }
+        value.map(T::from_u64)
+    }
+    fn store_hit<T: Scalar>(&mut self, address: u64, value: T, retired: u64) -> bool {
+        let hit = self.hits.store(address, value.to_u64(), T::BYTES);
+        if H::ALL && !hit {
+            let own = self.memory.store_hit(address, value, retired);
+            assert!(!own, "a store at {address:#x} hits");
+        }
+        hit
+    }
+    fn load<T: Scalar>(&mut self, address: u64, retired: u64) -> Result<T, Fault> {
+        self.memory.load(address, retired)
+    }
+    fn store<T: Scalar>(&mut self, address: u64, value: T, retired: u64) -> Result<(), Fault> {
+        self.memory.store(address, value, retired)
+    }
+    fn fetch(&mut self, pc: u64, retired: u64) -> Result<FetchedLine<M::FetchHint>, Fault> {
+        self.memory.fetch(pc, retired)
+    }
+    fn fetch_again(&mut self, pc: u64, hint: M::FetchHint, retired: u64) -> bool {
+        self.memory.fetch_again(pc, hint, retired)
+    }
+    fn load_reserved<T: Scalar>(&mut self, address: u64, retired: u64) -> Result<T, Fault> {
+        self.memory.load_reserved(address, retired)
+    }
+    fn store_conditional<T: Scalar>(
+        &mut self,
+        address: u64,
+        value: T,
+        retired: u64,
+    ) -> Result<bool, Fault> {
+        self.memory.store_conditional(address, value, retired)
+    }
+    fn atomic<T: Scalar>(
+        &mut self,
+        operation: Amo,
+        address: u64,
+        operand: T,
+        retired: u64,
+    ) -> Result<T, Fault> {
+        self.memory.atomic(operation, address, operand, retired)
+    }
+    fn cache_block(
+        &mut self,
+        operation: CacheBlock,
+        address: u64,
+        retired: u64,
+    ) -> Result<(), Fault> {
+        self.memory.cache_block(operation, address, retired)
+    }
+    fn fence(&mut self, predecessor: u8, successor: u8, retired: u64) {
+        self.memory.fence(predecessor, successor, retired);
+    }
+    fn fence_instruction(&mut self, retired: u64) {
+        self.memory.fence_instruction(retired);
+    }
+    fn persistence(&mut self, function: u16, operands: [u64; 2], retired: u64) -> Option<u64> {
+        self.memory.persistence(function, operands, retired)
+    }
+    fn cycle(&self, retired: u64) -> u64 {
+        self.memory.cycle(retired)
+    }
+    fn time(&self, retired: u64) -> u64 {
+        self.memory.time(retired)
+    }
+}
+
+/// Every access is asked of the memory.
+struct Asked;
+
+impl Hits for Asked {
+    const ALL: bool = false;
+    fn load(&mut self, _: u64, _: usize) -> Option<u64> {
+        None
+    }
+    fn store(&mut self, _: u64, _: u64, _: usize) -> bool {
+        false
+    }
+}
+
+/// The plain and the fast engine in turn, each until a random limit.
+#[derive(Clone)]
+struct Restless {
+    engines: [Engines; 2],
+    random: Random,
+}
+
+impl Source for Restless {
+    type Choice = u64;
+
+    fn new(seed: u64) -> Self {
+        Self {
+            engines: [Engine::Fast, Engine::Plain].map(Engines::new),
+            random: Random::new(seed),
+        }
+    }
+    fn run(&mut self, registers: &mut Registers, door: Door) -> Exit {
+        if self.random.below(8) == 0 {
+            self.forget();
+        }
+        if self.random.below(3) == 0 {
+            let which = self.random.below(2) as usize;
+            return self.engines[which].run(registers, door);
+        }
+        let limit = registers.retired + 1 + self.random.below(300);
+        let mut memory = Around {
+            memory: &mut door.open::<true>(),
+            hits: Asked,
+            limit,
+        };
+        plain::run(registers, &mut memory)
+    }
+    fn forget(&mut self) {
+        self.engines.iter_mut().for_each(Source::forget);
+    }
+}
+
+/// Hits by the description alone: addresses, offsets, masks.
+struct Described(HitPath);
+
+impl Described {
+    /// Where the bytes are of an access that hits; it is counted.
+    fn hit(&mut self, address: u64, bytes: usize, store: bool) -> Option<*mut u8> {
+        let [first, second, third] = INDEX_SHIFTS;
+        let index = (address >> first ^ address >> second ^ address >> third) % ENTRIES as u64;
+        let tag_at = if store {
+            HitPath::WRITE_TAG
+        } else {
+            HitPath::READ_TAG
+        };
+        let field = |at: usize| HitPath::ENTRY_BYTES * index as usize + at;
+        let entries = self.0.entries;
+        // SAFETY: what the description promises: the entries, their fields, and where these point to while
+        // a tag matches.
+        unsafe {
+            let tag = entries.byte_add(field(tag_at)).cast::<u64>().read();
+            if tag != address & tag_mask(bytes) {
+                return None;
+            }
+            *self.0.accesses += 1;
+            *self.0.stores += u64::from(store);
+            let stamp = entries.byte_add(field(HitPath::STAMP)).cast::<*mut u64>();
+            **stamp = *self.0.accesses;
+            let line = entries.byte_add(field(HitPath::BYTES)).cast::<*mut u8>();
+            Some((*line).add(address as usize % 64))
+        }
+    }
+}
+
+impl Hits for Described {
+    const ALL: bool = true;
+    fn load(&mut self, address: u64, bytes: usize) -> Option<u64> {
+        let place = self.hit(address, bytes, false)?;
+        let mut value = [0; 8];
+        // SAFETY: a hit lies within its line.
+        unsafe { place.copy_to_nonoverlapping(value.as_mut_ptr(), bytes) };
+        Some(u64::from_le_bytes(value))
+    }
+    fn store(&mut self, address: u64, value: u64, bytes: usize) -> bool {
+        let Some(place) = self.hit(address, bytes, true) else {
+            return false;
+        };
+        // SAFETY: a hit lies within its line.
+        unsafe { place.copy_from_nonoverlapping(value.to_le_bytes().as_ptr(), bytes) };
+        true
+    }
+}
+
+/// The fast engine, whose hits are made by the description.
+#[derive(Clone)]
+struct Generated;
+
+impl Source for Generated {
+    type Choice = ();
+
+    fn new((): ()) -> Self {
+        Self
+    }
+    fn run(&mut self, registers: &mut Registers, door: Door) -> Exit {
+        let mut port = door.open::<true>();
+        let path = port.hit_path();
+        // SAFETY: the limit of a port that is open.
+        assert_eq!(unsafe { *path.limit }, port.limit());
+        let mut memory = Around {
+            memory: &mut port,
+            hits: Described(path),
+            limit: u64::MAX,
+        };
+        fast::run(registers, &mut memory, &mut fast::BlockCache::default())
+    }
+    fn forget(&mut self) {}
+}
+
+/// Runs a machine to its end: its state there, and every counter.
+fn end_of<D: Design, S: Source>(
+    prepared: &Prepared,
+    choice: S::Choice,
+) -> (String, Vec<(&'static str, u64)>) {
+    let (configuration, workload) = (&prepared.configuration, &prepared.workload);
+    let mut machine =
+        Machine::<D, S>::boot(configuration, workload, choice, None).expect("it boots");
+    while machine.run(u64::MAX - 1).expect("it runs") != Pause::Finished {}
+    let counters = machine.statistics().describe();
+    let counters = counters.iter().map(|one| (one.name, one.value)).collect();
+    (state_hash(&machine), counters)
+}
+
+fn compare<D: Design>() {
+    let program = "@exerciser:2000:64:300:2";
+    let more = json!({"machine": common::machine_of(D::NAME), "harts": 2});
+    let asked = common::with(common::request(D::NAME, program), more);
+    let request = Request::parse(&asked.to_string()).expect("a request");
+    let prepared = request.prepare().expect("it can run");
+    let seed = common::seed();
+    let expected = end_of::<D, Engines>(&prepared, Engine::Fast);
+    let restless = end_of::<D, Restless>(&prepared, seed);
+    assert_eq!(
+        restless,
+        expected,
+        "{}: at random limits, seed {seed}",
+        D::NAME
+    );
+    let generated = end_of::<D, Generated>(&prepared, ());
+    assert_eq!(generated, expected, "{}: by the description", D::NAME);
+}
+
+/// One design that is asked of nothing, one that logs, and one whose sharing groups go on by themselves; the
+/// others meet the same machine.
+#[test]
+fn another_source_gives_the_same_machine() {
+    compare::<Ideal>();
+    compare::<Picl>();
+    compare::<Nvoverlay>();
+}
