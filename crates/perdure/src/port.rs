@@ -280,11 +280,6 @@ impl<const SHORTCUTS: bool> Port<'_, SHORTCUTS> {
 /// How many bytes a store writes, and what it makes of those that are there.
 type Stored<'s> = (usize, &'s mut dyn FnMut(&mut [u8]));
 
-/// Writes a value's bytes.
-fn put<T: Scalar>(bytes: &mut [u8], value: T) {
-    bytes.copy_from_slice(&value.to_u64().to_le_bytes()[..T::BYTES]);
-}
-
 impl<const SHORTCUTS: bool> Memory for Port<'_, SHORTCUTS> {
     type FetchHint = FetchHint;
 
@@ -334,8 +329,7 @@ impl<const SHORTCUTS: bool> Memory for Port<'_, SHORTCUTS> {
             core.stores += 1;
             *entry.stamp = core.accesses;
             let bytes = entry.bytes.add((address & OFFSET_MASK) as usize);
-            std::slice::from_raw_parts_mut(bytes, T::BYTES)
-                .copy_from_slice(&value.to_u64().to_le_bytes()[..T::BYTES]);
+            value.put_le(std::slice::from_raw_parts_mut(bytes, T::BYTES));
         }
         true
     }
@@ -406,7 +400,7 @@ impl<const SHORTCUTS: bool> Memory for Port<'_, SHORTCUTS> {
         if reserved != Some(line_of(physical)) {
             return Ok(false);
         }
-        let mut change = |bytes: &mut [u8]| put(bytes, value);
+        let mut change = |bytes: &mut [u8]| value.put_le(bytes);
         self.blocking(address, retired, Some((T::BYTES, &mut change)))?;
         Ok(true)
     }
@@ -421,7 +415,7 @@ impl<const SHORTCUTS: bool> Memory for Port<'_, SHORTCUTS> {
         let mut old = T::from_u64(0);
         let mut change = |bytes: &mut [u8]| {
             old = T::from_le(bytes);
-            put(bytes, operation.apply(old, operand));
+            operation.apply(old, operand).put_le(bytes);
         };
         self.blocking(address, retired, Some((T::BYTES, &mut change)))?;
         Ok(old)

@@ -15,8 +15,10 @@
 pub trait Scalar: Copy {
     /// Width in bytes: 1, 2, 4 or 8.
     const BYTES: usize;
-    /// Little-endian bytes to value.
+    /// Little-endian bytes, so many, to value.
     fn from_le(bytes: &[u8]) -> Self;
+    /// The value as so many little-endian bytes.
+    fn put_le(self, bytes: &mut [u8]);
     /// The value as its low bits, zero-extended.
     fn to_u64(self) -> u64;
     /// The low bits of `value`.
@@ -29,9 +31,14 @@ macro_rules! scalar {
             const BYTES: usize = size_of::<$t>();
             #[inline(always)]
             fn from_le(bytes: &[u8]) -> Self {
-                let mut raw = [0; size_of::<$t>()];
-                raw.copy_from_slice(bytes);
-                Self::from_le_bytes(raw)
+                debug_assert_eq!(bytes.len(), Self::BYTES);
+                // A chunk of constant length: one load, whatever the compiler inlines.
+                Self::from_le_bytes(*bytes.first_chunk().expect("as many bytes"))
+            }
+            #[inline(always)]
+            fn put_le(self, bytes: &mut [u8]) {
+                debug_assert_eq!(bytes.len(), Self::BYTES);
+                *bytes.first_chunk_mut().expect("as many bytes") = self.to_le_bytes();
             }
             #[inline(always)]
             fn to_u64(self) -> u64 { u64::from(self) }
