@@ -24,9 +24,12 @@
 use perdure_designs::bytes::{Writer, checksum, sealed, unsealed};
 use perdure_designs::design::ImpossibleParameter;
 use perdure_designs::layout::{BootRecord, Layout, METADATA};
+use perdure_designs::oracle::EpochPrefix;
 use perdure_designs::rows;
 use perdure_designs::surviving::{Corruption, Interrupted, Surviving};
-use perdure_designs::{Design, PlantedBug, Promise, Recovered, Urgency};
+use perdure_designs::{
+    Design, EpochNumbers, MachineEpochs, OfMachine, PlantedBug, Recovered, Urgency,
+};
 use perdure_hardware::hierarchy::Hardware;
 use perdure_hardware::line::{LINE_BYTES, Line, LineNumber, Version};
 use perdure_hardware::memory::Traffic;
@@ -201,12 +204,50 @@ impl FlushAtEpochEnd {
 
 // ---- What the design states about itself ---------------------------------------------------
 
+impl EpochNumbers for FlushAtEpochEnd {
+    fn executing_epoch(&self) -> u64 {
+        self.executing
+    }
+
+    fn announced_epoch(&self) -> u64 {
+        self.announced
+    }
+}
+
+impl MachineEpochs for FlushAtEpochEnd {
+    fn can_end_epoch(&self) -> bool {
+        self.announced + 1 == self.executing
+    }
+
+    fn end_epoch(&mut self, hardware: &mut Hardware, _: Urgency, now: Cycles) -> Cycles {
+        let flush_late = self.flaws.commits_before_flush;
+        if !flush_late {
+            hardware.flush(self, now);
+        }
+        // Lines evicted before may still be on their way home, too.
+        let home = hardware.memory.quiet_at().max(now);
+        self.executing += 1;
+        self.entries = 0;
+        let word = self.register().to_le_bytes();
+        let Hardware {
+            memory, statistics, ..
+        } = hardware;
+        let named = memory.write_block(REGISTER, &word, Traffic::Metadata, home, home, statistics);
+        self.recorded = named.durable;
+        hardware.events.schedule(self.recorded, 0);
+        if flush_late {
+            hardware.flush(self, now);
+        }
+        self.recorded
+    }
+}
+
 impl Design for FlushAtEpochEnd {
     const NAME: &'static str = "flush-at-epoch-end";
     const SUMMARY: &'static str = "undo logging at evictions, a synchronous cache flush per epoch";
-    const PROMISE: Promise = Promise::EpochPrefix;
     const PLANTED_BUGS: &'static [PlantedBug] = ALL;
-    const SAVES_CONTEXTS: bool = true;
+    type Epochs = OfMachine;
+    type Promise = EpochPrefix;
     type Parameters = Parameters;
     type Counters = Counters;
 
@@ -244,40 +285,6 @@ impl Design for FlushAtEpochEnd {
         })
     }
 
-    fn executing_epoch(&self) -> u64 {
-        self.executing
-    }
-
-    fn announced_epoch(&self) -> u64 {
-        self.announced
-    }
-
-    fn can_end_epoch(&self) -> bool {
-        self.announced + 1 == self.executing
-    }
-
-    fn end_epoch(&mut self, hardware: &mut Hardware, _: Urgency, now: Cycles) -> Cycles {
-        let flush_late = self.flaws.commits_before_flush;
-        if !flush_late {
-            hardware.flush(self, now);
-        }
-        // Lines evicted before may still be on their way home, too.
-        let home = hardware.memory.quiet_at().max(now);
-        self.executing += 1;
-        self.entries = 0;
-        let word = self.register().to_le_bytes();
-        let Hardware {
-            memory, statistics, ..
-        } = hardware;
-        let named = memory.write_block(REGISTER, &word, Traffic::Metadata, home, home, statistics);
-        self.recorded = named.durable;
-        hardware.events.schedule(self.recorded, 0);
-        if flush_late {
-            hardware.flush(self, now);
-        }
-        self.recorded
-    }
-
     fn recover(image: &mut Surviving, bug: Option<&'static str>) -> Result<Recovered, Interrupted> {
         let layout = BootRecord::read(image)?.layout;
         let (epoch, recoveries) = decode_register(&image.read(REGISTER, 8)?).ok_or(Corruption {
@@ -308,7 +315,7 @@ impl Design for FlushAtEpochEnd {
         }
         // Only now is the log worthless. Until then, another recovery starts over.
         image.write(REGISTER, &register(epoch, recoveries + 1).to_le_bytes())?;
-        Ok(Recovered { epoch })
+        Ok(Recovered::at(epoch))
     }
 
     fn phase(&self) -> &'static str {

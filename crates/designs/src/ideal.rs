@@ -16,8 +16,10 @@ use perdure_hardware::specification::Inclusion;
 use perdure_hardware::statistics::Statistics;
 use perdure_hardware::time::Cycles;
 
-use crate::design::{Design, ImpossibleParameter, PlantedBug, Promise, Recovered, Urgency};
+use crate::design::{Design, ImpossibleParameter, PlantedBug, Recovered, RecoveryMode};
+use crate::epochs::{EpochNumbers, MachineEpochs, OfMachine, Urgency};
 use crate::layout::Layout;
+use crate::oracle::Nothing;
 use crate::surviving::{Interrupted, Surviving};
 
 /// Sets that the eager walker looks at in one step, and how long after one the next begins: a cache of
@@ -110,14 +112,31 @@ impl Policy for Ideal {
     }
 }
 
+impl EpochNumbers for Ideal {
+    fn executing_epoch(&self) -> u64 {
+        self.executing
+    }
+
+    fn announced_epoch(&self) -> u64 {
+        self.executing
+    }
+}
+
+impl MachineEpochs for Ideal {
+    fn end_epoch(&mut self, _: &mut Hardware, _: Urgency, now: Cycles) -> Cycles {
+        self.executing += 1;
+        now
+    }
+}
+
 impl Design for Ideal {
     const NAME: &'static str = "ideal";
     const SUMMARY: &'static str = "NVM as main memory, no crash consistency: the cost baseline";
-    const PROMISE: Promise = Promise::Nothing;
     const PLANTED_BUGS: &'static [PlantedBug] = &[];
-    const HOLDS_OUTPUT: bool = false;
-    const SAVES_CONTEXTS: bool = false;
+    const RECOVERY: RecoveryMode = RecoveryMode::Restart;
     const NEEDS_INCLUSION: bool = false;
+    type Epochs = OfMachine;
+    type Promise = Nothing;
     type Parameters = Parameters;
     type Counters = ();
 
@@ -152,22 +171,9 @@ impl Design for Ideal {
         })
     }
 
-    fn executing_epoch(&self) -> u64 {
-        self.executing
-    }
-
-    fn announced_epoch(&self) -> u64 {
-        self.executing
-    }
-
-    fn end_epoch(&mut self, _: &mut Hardware, _: Urgency, now: Cycles) -> Cycles {
-        self.executing += 1;
-        now
-    }
-
     /// There is nothing to recover with: memory is whatever the caches had let go.
     fn recover(_: &mut Surviving, _: Option<&'static str>) -> Result<Recovered, Interrupted> {
-        Ok(Recovered { epoch: 0 })
+        Ok(Recovered::default())
     }
 
     fn counters(&self) {}

@@ -10,6 +10,7 @@
 pub mod bytes;
 pub mod copies;
 pub mod design;
+pub mod epochs;
 pub mod frm;
 pub mod hardware_shadow;
 pub mod ideal;
@@ -28,7 +29,12 @@ pub mod surviving;
 pub mod thynvm;
 pub mod translation;
 
-pub use design::{Design, END_EPOCH, GroupEpochs, PlantedBug, Promise, Recovered, Urgency};
+pub use design::{Design, PlantedBug, Recovered, RecoveryMode};
+pub use epochs::{
+    END_EPOCH, EpochNumbers, Epochs, EpochsOf, GroupEpochs, MachineEpochs, NoEpochs, OfGroups,
+    OfMachine, Urgency,
+};
+pub use oracle::Promise;
 
 /// Something to do with a design chosen by name, compiled once for each design: so its types and
 /// constants are at hand. The machine's ports reach its hooks as `dyn Policy`, which no hit does.

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use perdure_designs::{Design, NAMES, Visitor, with_design};
+use perdure_designs::{Design, EpochsOf, NAMES, Promise, Visitor, with_design};
 use perdure_hardware::time::Cycles;
 use perdure_linux::WORK_DIRECTORY;
 use serde::Deserialize;
@@ -561,7 +561,7 @@ impl Visitor for Describe {
         json!({
             "name": D::NAME,
             "summary": D::SUMMARY,
-            "promise": D::PROMISE,
+            "promise": D::Promise::NAME, "epochs": D::Epochs::WHOSE, "recovery": D::RECOVERY,
             "planted_bugs": D::PLANTED_BUGS,
         })
     }

@@ -4,12 +4,12 @@
 //! - Work is lost from the recovered point to the cut. Each hart has its own point, the end of the
 //!   recovered epoch as that hart left it; instructions are summed over harts, and the cycles are
 //!   those of the hart that goes back furthest.
-//! - A machine that cannot go on (its design saves no contexts) has lost all that it did.
+//! - A machine that cannot go on has lost all that it did.
 //! - Recovery's time is that of its own reads and writes
 //!   ([`perdure_hardware::recovery_clock`]).
 
+use perdure_designs::Design;
 use perdure_designs::surviving::{Journal, Surviving};
-use perdure_designs::{Design, Recovered};
 use perdure_hardware::random::Random;
 use perdure_hardware::recovery_clock::{RecoveryClock, RecoveryCost};
 use perdure_hardware::time::Cycles;
@@ -35,7 +35,7 @@ impl CutCost {
         epoch: Option<u64>,
         recovery: RecoveryCost,
     ) -> Self {
-        let epoch = epoch.filter(|_| D::SAVES_CONTEXTS);
+        let epoch = epoch.filter(|_| D::RECOVERY.resumes());
         let progress = machine.progress.as_ref();
         let lost = progress.map(|progress| progress.lost(epoch, at, machine.retired_by_hart()));
         Self {
@@ -110,7 +110,7 @@ pub struct Probes {
 impl Probes {
     /// Probes of a machine before its first instruction.
     pub fn new<D: Design>(machine: &mut Machine<D>) -> Self {
-        machine.keep_progress(machine.design.executing_epoch().saturating_sub(1));
+        machine.keep_progress(machine.executing_epoch().saturating_sub(1));
         let mut probes = Self {
             interval: FIRST_INTERVAL,
             index: 0,
@@ -145,8 +145,8 @@ impl Probes {
         let recovery = surviving.cost();
         self.journal = surviving.into_journal().undo(&mut memory.arena);
         memory.power_back(&lost);
-        if let Ok(Recovered { epoch }) = recovered {
-            let cost = CutCost::of(machine, at, Some(epoch), recovery);
+        if let Ok(recovered) = recovered {
+            let cost = CutCost::of(machine, at, recovered.epoch, recovery);
             self.costs.push(cost);
         }
         self.index += 1;

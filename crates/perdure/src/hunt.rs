@@ -14,7 +14,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use perdure_designs::{Design, Promise, Visitor, with_design};
+use perdure_designs::{Design, Epochs, EpochsOf, Visitor, with_design};
 use perdure_hardware::random::Random;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -150,13 +150,11 @@ impl Drawn {
                 None => settings.push((key, vec![value])),
             }
         }
-        if !D::NEEDS_INCLUSION && D::PROMISE != Promise::CausalCut {
+        let by_group = D::Epochs::WHOSE == Epochs::ByGroup;
+        if !D::NEEDS_INCLUSION && !by_group {
             settings.push(("llc.inclusion", vec!["inclusive", "non-inclusive"]));
         }
-        Self {
-            by_group: D::PROMISE == Promise::CausalCut,
-            settings,
-        }
+        Self { by_group, settings }
     }
 
     /// The request of a seed; the `attempt`-th, where the design refused those before.

@@ -54,7 +54,7 @@ impl Series {
             nvm_written_bytes_log: statistics.nvm_written_bytes_log,
             nvm_written_bytes_metadata: statistics.nvm_written_bytes_metadata,
             epochs_ended: statistics.epochs_committed,
-            persisted_epoch: machine.design.announced_epoch(),
+            persisted_epoch: machine.announced_epoch(),
         });
     }
 

@@ -89,10 +89,14 @@ fn resolve(kernel: &Kernel, space: Option<SpaceId>, place: &str) -> Result<Range
     Ok(address / line * line..end.next_multiple_of(line))
 }
 
-/// The number of stores in an epoch, now and later.
-#[derive(Clone, Debug)]
+/// How long an epoch is, now and later; everywhere 0 for no limit.
+#[derive(Clone, Debug, Default)]
 pub struct Lengths {
-    /// Now; 0 for no limit.
+    /// In instructions of a hart.
+    pub instructions: u64,
+    /// In cycles of the machine.
+    pub cycles: u64,
+    /// In stores, now.
     pub stores: u64,
     usual: u64,
     /// What is still to come of the schedule, last first.
@@ -107,6 +111,8 @@ impl Lengths {
         let mut steps = epoch.scheduled()?;
         steps.reverse();
         Ok(Self {
+            instructions: epoch.instructions,
+            cycles: epoch.cycles,
             stores: epoch.stores,
             usual: epoch.stores,
             steps,

@@ -6,7 +6,7 @@
 //! |---|---|
 //! | *read-log-modify* on each eviction, §II-B | [`Frm::evict`](Policy::evict), [`Frm::log`], [`Frm::modify`]; the evictions under way are in [`buffer`] |
 //! | undo buffer in NVM, §II-B | [`log`] |
-//! | synchronous cache flush at the epoch's end, §II-A | [`Frm::end_epoch`](Design::end_epoch) |
+//! | synchronous cache flush at the epoch's end, §II-A | [`Frm::end_epoch`](MachineEpochs::end_epoch) |
 //! | commit | [`registers`] |
 //! | reverting after a crash, §II-B | [`recovery`] |
 //!
@@ -41,10 +41,10 @@ use self::counters::Counters;
 use self::log::{Log, Record, SLOT_BYTES};
 use self::recovery::MOST_BUFFER_ENTRIES;
 use self::registers::Commit;
-use crate::design::{
-    Design, END_EPOCH, ImpossibleParameter, PlantedBug, Promise, Recovered, Urgency,
-};
+use crate::design::{Design, ImpossibleParameter, PlantedBug, Recovered};
+use crate::epochs::{END_EPOCH, EpochNumbers, MachineEpochs, OfMachine, Urgency};
 use crate::layout::Layout;
+use crate::oracle::EpochPrefix;
 use crate::surviving::{Interrupted, Surviving};
 
 /// The `frm` section of the configuration.
@@ -357,53 +357,7 @@ fn write_home(
     }
 }
 
-impl Design for Frm {
-    const NAME: &'static str = "frm";
-    const SUMMARY: &'static str =
-        "FRM: undo logging at the memory controller, synchronous cache flush at epoch ends";
-    const PROMISE: Promise = Promise::EpochPrefix;
-    const PLANTED_BUGS: &'static [PlantedBug] = bugs::ALL;
-    // Logs that run out within an epoch, and buffers that are full all the time.
-    const UNLUCKY_SETTINGS: &'static [&'static [&'static str]] = &[
-        &["frm.log_limit_bytes=416KiB"],
-        &["frm.buffer_entries=4", "frm.log_limit_bytes=160KiB"],
-        &["frm.buffer_entries=256"],
-        &["frm.buffer_entries=1", "frm.log_limit_bytes=416KiB"],
-        &[],
-    ];
-    const SAVES_CONTEXTS: bool = true;
-    type Parameters = Parameters;
-    type Counters = Counters;
-
-    fn start(
-        parameters: &Parameters,
-        layout: &Layout,
-        hardware: &mut Hardware,
-        epoch: u64,
-        bug: Option<&'static str>,
-    ) -> Result<Self, ImpossibleParameter> {
-        let llc_lines = (hardware.llc.sets() * hardware.llc.ways()) as u64;
-        let log = parameters.log(layout, hardware, llc_lines)?;
-        let buffered = parameters.buffer_entries as u64;
-        let generation = registers::begin(layout, hardware, &log, buffered, epoch);
-        Ok(Self {
-            flaws: Flaws::of(bug),
-            reserve: (2 * llc_lines + buffered).max(log.capacity / 8),
-            log,
-            buffer: Buffer::new(parameters.buffer_entries),
-            buffer_entries: parameters.buffer_entries,
-            stepped: 0,
-            next_index: 0,
-            generation,
-            executing: epoch + 1,
-            announced: epoch,
-            ending: Ending::No,
-            log_free_at: 0,
-            asked_to_end: false,
-            counters: Counters::default(),
-        })
-    }
-
+impl EpochNumbers for Frm {
     fn executing_epoch(&self) -> u64 {
         self.executing
     }
@@ -415,7 +369,9 @@ impl Design for Frm {
             self.announced
         }
     }
+}
 
+impl MachineEpochs for Frm {
     fn can_end_epoch(&self) -> bool {
         self.ending == Ending::No
     }
@@ -454,6 +410,54 @@ impl Design for Frm {
         self.asked_to_end = false;
         self.log_free_at = copy_1;
         copy_1
+    }
+}
+
+impl Design for Frm {
+    const NAME: &'static str = "frm";
+    const SUMMARY: &'static str =
+        "FRM: undo logging at the memory controller, synchronous cache flush at epoch ends";
+    const PLANTED_BUGS: &'static [PlantedBug] = bugs::ALL;
+    // Logs that run out within an epoch, and buffers that are full all the time.
+    const UNLUCKY_SETTINGS: &'static [&'static [&'static str]] = &[
+        &["frm.log_limit_bytes=416KiB"],
+        &["frm.buffer_entries=4", "frm.log_limit_bytes=160KiB"],
+        &["frm.buffer_entries=256"],
+        &["frm.buffer_entries=1", "frm.log_limit_bytes=416KiB"],
+        &[],
+    ];
+    type Epochs = OfMachine;
+    type Promise = EpochPrefix;
+    type Parameters = Parameters;
+    type Counters = Counters;
+
+    fn start(
+        parameters: &Parameters,
+        layout: &Layout,
+        hardware: &mut Hardware,
+        epoch: u64,
+        bug: Option<&'static str>,
+    ) -> Result<Self, ImpossibleParameter> {
+        let llc_lines = (hardware.llc.sets() * hardware.llc.ways()) as u64;
+        let log = parameters.log(layout, hardware, llc_lines)?;
+        let buffered = parameters.buffer_entries as u64;
+        let generation = registers::begin(layout, hardware, &log, buffered, epoch);
+        Ok(Self {
+            flaws: Flaws::of(bug),
+            reserve: (2 * llc_lines + buffered).max(log.capacity / 8),
+            log,
+            buffer: Buffer::new(parameters.buffer_entries),
+            buffer_entries: parameters.buffer_entries,
+            stepped: 0,
+            next_index: 0,
+            generation,
+            executing: epoch + 1,
+            announced: epoch,
+            ending: Ending::No,
+            log_free_at: 0,
+            asked_to_end: false,
+            counters: Counters::default(),
+        })
     }
 
     fn recover(image: &mut Surviving, bug: Option<&'static str>) -> Result<Recovered, Interrupted> {

@@ -61,9 +61,7 @@ pub fn recover(image: &mut Surviving, flaws: Flaws) -> Result<Recovered, Interru
         undo(image, &boot.layout, records.iter().rev())?;
     }
     emptied.write_both(image)?;
-    Ok(Recovered {
-        epoch: commit.epoch,
-    })
+    Ok(Recovered::at(commit.epoch))
 }
 
 /// The whole records of the log's generation, oldest first: a prefix, and what is whole within the

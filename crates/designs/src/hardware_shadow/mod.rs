@@ -5,7 +5,7 @@
 //! |---|---|
 //! | "three-version, cache line granularity shadow scheme similar to ThyNVM" | places in [`format`](mod@format); [`table`] |
 //! | "overlap the persistence of the previous epoch with the execution of the current epoch" | [`HardwareShadow::walk`] |
-//! | "the centralized mapping table is updated synchronously" | [`HardwareShadow::end_epoch`](Design::end_epoch) |
+//! | "the centralized mapping table is updated synchronously" | [`HardwareShadow::end_epoch`](MachineEpochs::end_epoch) |
 //! | "the number of eight byte writes performed on the radix tree mapping table", §VII-B | [`Table::write`] |
 //!
 //! The three versions of a line are the last checkpoint's, that of the checkpoint under way, and the
@@ -35,8 +35,10 @@ use serde::{Deserialize, Serialize};
 use self::bugs::Flaws;
 use self::format::{Map, Record};
 use self::table::{Full, Grain, Table, write_record, write_version};
-use crate::design::{Design, ImpossibleParameter, PlantedBug, Promise, Recovered, Urgency};
+use crate::design::{Design, ImpossibleParameter, PlantedBug, Recovered};
+use crate::epochs::{EpochNumbers, MachineEpochs, OfMachine, Urgency};
 use crate::layout::Layout;
+use crate::oracle::EpochPrefix;
 use crate::surviving::{Interrupted, Surviving};
 
 /// The `hardware-shadow` section of the configuration.
@@ -310,10 +312,55 @@ pub(crate) fn map_of(
     })
 }
 
+impl EpochNumbers for HardwareShadow {
+    fn executing_epoch(&self) -> u64 {
+        self.executing
+    }
+
+    fn announced_epoch(&self) -> u64 {
+        if self.flaws.announces_at_end {
+            self.executing - 1
+        } else {
+            self.announced
+        }
+    }
+}
+
+impl MachineEpochs for HardwareShadow {
+    /// There is a third place, and no fourth: one checkpoint can be under way.
+    fn can_end_epoch(&self) -> bool {
+        self.stage == Stage::None
+    }
+
+    /// The table is updated while harts stand still; the lines follow while they execute.
+    fn end_epoch(&mut self, hardware: &mut Hardware, _: Urgency, now: Cycles) -> Cycles {
+        let words = self.table.switch(&self.written, self.executing);
+        self.record = self.table.next_record(self.executing);
+        let Hardware {
+            memory, statistics, ..
+        } = hardware;
+        let done = self
+            .table
+            .write(memory, words, Grain::Word, now, statistics);
+        let durable = if self.parameters.table_takes_time {
+            done.durable.max(now)
+        } else {
+            now
+        };
+        self.stage = Stage::Table;
+        // The walk takes lines in the order in which they were first stored to.
+        self.under_way.append(&mut self.written);
+        self.walked = 0;
+        self.executing += 1;
+        hardware.version_changed();
+        hardware.events.schedule(durable, EVENT_TABLE);
+        durable
+    }
+}
+
 impl Design for HardwareShadow {
     const NAME: &'static str = "hardware-shadow";
     const SUMMARY: &'static str = "shadow versions of lines, persisted in the background; a mapping table updated synchronously";
-    const PROMISE: Promise = Promise::EpochPrefix;
     const PLANTED_BUGS: &'static [PlantedBug] = bugs::ALL;
     // A walk that takes long, one that takes no time, memory behind DRAM, rows of one line that take
     // long to write.
@@ -329,7 +376,8 @@ impl Design for HardwareShadow {
         ],
         &["hardware-shadow.walk_lines_per_step=1000"],
     ];
-    const SAVES_CONTEXTS: bool = true;
+    type Epochs = OfMachine;
+    type Promise = EpochPrefix;
     type Parameters = Parameters;
     type Counters = ();
 
@@ -362,48 +410,6 @@ impl Design for HardwareShadow {
             executing: epoch + 1,
             announced: epoch,
         })
-    }
-
-    fn executing_epoch(&self) -> u64 {
-        self.executing
-    }
-
-    fn announced_epoch(&self) -> u64 {
-        if self.flaws.announces_at_end {
-            self.executing - 1
-        } else {
-            self.announced
-        }
-    }
-
-    /// There is a third place, and no fourth: one checkpoint can be under way.
-    fn can_end_epoch(&self) -> bool {
-        self.stage == Stage::None
-    }
-
-    /// The table is updated while harts stand still; the lines follow while they execute.
-    fn end_epoch(&mut self, hardware: &mut Hardware, _: Urgency, now: Cycles) -> Cycles {
-        let words = self.table.switch(&self.written, self.executing);
-        self.record = self.table.next_record(self.executing);
-        let Hardware {
-            memory, statistics, ..
-        } = hardware;
-        let done = self
-            .table
-            .write(memory, words, Grain::Word, now, statistics);
-        let durable = if self.parameters.table_takes_time {
-            done.durable.max(now)
-        } else {
-            now
-        };
-        self.stage = Stage::Table;
-        // The walk takes lines in the order in which they were first stored to.
-        self.under_way.append(&mut self.written);
-        self.walked = 0;
-        self.executing += 1;
-        hardware.version_changed();
-        hardware.events.schedule(durable, EVENT_TABLE);
-        durable
     }
 
     fn recover(image: &mut Surviving, bug: Option<&'static str>) -> Result<Recovered, Interrupted> {

@@ -57,9 +57,7 @@ pub fn recover(image: &mut Surviving, flaws: Flaws) -> Result<Recovered, Interru
         image.write_line(line, &bytes)?;
     }
     at_home.write_both(image)?;
-    Ok(Recovered {
-        epoch: record.epoch,
-    })
+    Ok(Recovered::at(record.epoch))
 }
 
 /// The lines that are not at home in the record's epoch, and where they are.

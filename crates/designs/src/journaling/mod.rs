@@ -41,10 +41,10 @@ use self::counters::Counters;
 use self::journal::{Builder, Kind, LEAST_ROW_BYTES, Map};
 use self::registers::Record;
 use crate::copies::CommitRecord;
-use crate::design::{
-    Design, END_EPOCH, ImpossibleParameter, PlantedBug, Promise, Recovered, Urgency,
-};
+use crate::design::{Design, ImpossibleParameter, PlantedBug, Recovered};
+use crate::epochs::{END_EPOCH, EpochNumbers, MachineEpochs, OfMachine, Urgency};
 use crate::layout::Layout;
+use crate::oracle::EpochPrefix;
 use crate::surviving::{Interrupted, Surviving};
 use crate::translation::Table;
 
@@ -304,11 +304,31 @@ impl Journaling {
     }
 }
 
+impl EpochNumbers for Journaling {
+    fn executing_epoch(&self) -> u64 {
+        self.executing
+    }
+
+    fn announced_epoch(&self) -> u64 {
+        self.announced
+    }
+}
+
+impl MachineEpochs for Journaling {
+    /// One commit at a time: events of the last one must have come first.
+    fn can_end_epoch(&self) -> bool {
+        self.stage == Stage::Executing
+    }
+
+    fn end_epoch(&mut self, hardware: &mut Hardware, _: Urgency, now: Cycles) -> Cycles {
+        self.commit(hardware, now)
+    }
+}
+
 impl Design for Journaling {
     const NAME: &'static str = "journaling";
     const SUMMARY: &'static str =
         "redo logging: evictions held in NVM, synchronous flush, commit, then copy home";
-    const PROMISE: Promise = Promise::EpochPrefix;
     const PLANTED_BUGS: &'static [PlantedBug] = bugs::ALL;
     // Tables from one that nearly every epoch overflows to one that none does.
     const UNLUCKY_SETTINGS: &'static [&'static [&'static str]] = &[
@@ -318,7 +338,8 @@ impl Design for Journaling {
         &["journaling.table_entries=96", "journaling.table_ways=2"],
         &[],
     ];
-    const SAVES_CONTEXTS: bool = true;
+    type Epochs = OfMachine;
+    type Promise = EpochPrefix;
     type Parameters = Parameters;
     type Counters = Counters;
 
@@ -361,23 +382,6 @@ impl Design for Journaling {
             map,
             counters: Counters::default(),
         })
-    }
-
-    fn executing_epoch(&self) -> u64 {
-        self.executing
-    }
-
-    fn announced_epoch(&self) -> u64 {
-        self.announced
-    }
-
-    /// One commit at a time: events of the last one must have come first.
-    fn can_end_epoch(&self) -> bool {
-        self.stage == Stage::Executing
-    }
-
-    fn end_epoch(&mut self, hardware: &mut Hardware, _: Urgency, now: Cycles) -> Cycles {
-        self.commit(hardware, now)
     }
 
     fn recover(image: &mut Surviving, bug: Option<&'static str>) -> Result<Recovered, Interrupted> {

@@ -129,7 +129,5 @@ pub fn recover(image: &mut Surviving, flaws: Flaws) -> Result<Recovered, Interru
         }
     }
     retired.write_both(image)?;
-    Ok(Recovered {
-        epoch: record.epoch,
-    })
+    Ok(Recovered::at(record.epoch))
 }

@@ -29,11 +29,10 @@ use perdure_hardware::statistics::Statistics;
 use perdure_hardware::time::Cycles;
 use serde::{Deserialize, Serialize};
 
-use crate::design::{
-    Design, GroupEpochs, ImpossibleParameter, PlantedBug, Promise, Recovered, Urgency,
-    refuse_inclusion,
-};
+use crate::design::{Design, ImpossibleParameter, PlantedBug, Recovered, refuse_inclusion};
+use crate::epochs::{EpochNumbers, GroupEpochs, OfGroups};
 use crate::layout::Layout;
+use crate::oracle::CausalCut;
 use crate::surviving::{Interrupted, Surviving};
 use bugs::Flaws;
 use counters::Counters;
@@ -288,10 +287,6 @@ impl GroupEpochs for Nvoverlay {
         self.groups[group].epoch
     }
 
-    fn newest(&self) -> u64 {
-        self.newest
-    }
-
     fn epoch_of(&self, version: Version) -> u64 {
         self.numbers.epoch(version, self.newest)
     }
@@ -357,10 +352,19 @@ impl GroupEpochs for Nvoverlay {
     }
 }
 
+impl EpochNumbers for Nvoverlay {
+    fn executing_epoch(&self) -> u64 {
+        self.newest
+    }
+
+    fn announced_epoch(&self) -> u64 {
+        self.mnm.recoverable()
+    }
+}
+
 impl Design for Nvoverlay {
     const NAME: &'static str = "nvoverlay";
     const SUMMARY: &'static str = "an epoch for each sharing group, and NVM that maps every epoch's lines: snapshots without a log";
-    const PROMISE: Promise = Promise::CausalCut;
     const PLANTED_BUGS: &'static [PlantedBug] = &ALL_BUGS;
     const UNLUCKY_SETTINGS: &'static [&'static [&'static str]] = &[
         &["nvoverlay.super_blocks=true", "nvoverlay.skew_epochs=20"],
@@ -389,9 +393,10 @@ impl Design for Nvoverlay {
         ],
         &["nvoverlay.walk_step_cycles=4000"],
     ];
-    const SAVES_CONTEXTS: bool = true;
     const NEEDS_INCLUSION: bool = false;
     const SNAPSHOTS: Option<crate::snapshots::SnapshotSource> = Some(mnm::SNAPSHOTS);
+    type Epochs = OfGroups;
+    type Promise = CausalCut;
     type Parameters = Parameters;
     type Counters = Counters;
 
@@ -441,22 +446,6 @@ impl Design for Nvoverlay {
     ) -> Result<(), ImpossibleParameter> {
         write_boot_record(layout, harts, arena);
         Mnm::format(&parameters.mnm, layout, arena, epoch)
-    }
-
-    fn executing_epoch(&self) -> u64 {
-        self.newest
-    }
-
-    fn announced_epoch(&self) -> u64 {
-        self.mnm.recoverable()
-    }
-
-    fn end_epoch(&mut self, _: &mut Hardware, _: Urgency, now: Cycles) -> Cycles {
-        now
-    }
-
-    fn groups(&mut self) -> Option<&mut dyn GroupEpochs> {
-        Some(self)
     }
 
     fn drain(&self, at: Cycles, write: &mut dyn FnMut(u64, &[u8])) {

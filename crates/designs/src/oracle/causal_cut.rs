@@ -24,8 +24,8 @@ use perdure_hardware::line::{LINE_BYTES, Line, LineNumber};
 use perdure_hardware::trace::Traced;
 
 use super::{
-    Beginning, Breach, Evidence, Fault, Judgement, Oracle, Remember, Witness, breaches_of, refused,
-    wrong_memory,
+    Beginning, Breach, Evidence, Fault, Judgement, Oracle, Promise, Remember, Witness, breaches_of,
+    recovered_epoch, wrong_memory,
 };
 
 /// The newest version of a line.
@@ -55,9 +55,10 @@ pub struct CausalCut {
     image: Option<(u64, Arena)>,
 }
 
-impl CausalCut {
-    /// From now on; what a sharing group does next is of the epoch that executes.
-    pub fn begin(run: &Witness, beginning: Beginning, remember: Remember) -> io::Result<Self> {
+impl Promise for CausalCut {
+    const NAME: &'static str = "causal-cut";
+
+    fn begin(run: &Witness, beginning: Beginning, remember: Remember) -> io::Result<Self> {
         let image = match remember {
             Remember::Digests => None,
             Remember::Image(epoch) => Some((epoch, run.image()?)),
@@ -73,7 +74,9 @@ impl CausalCut {
             image,
         })
     }
+}
 
+impl CausalCut {
     fn take(&mut self, event: Traced) {
         let group = match event {
             Traced::Stored { group, .. } | Traced::Observed { group, .. } => group,
@@ -170,9 +173,9 @@ impl Oracle for CausalCut {
     }
 
     fn judge(&self, evidence: &Evidence) -> Judgement {
-        let epoch = match evidence.recovered {
-            Ok(recovered) => recovered.epoch,
-            Err(why) => return refused(why, self.newest()),
+        let epoch = match recovered_epoch(evidence, self.newest()) {
+            Ok(epoch) => epoch,
+            Err(judgement) => return judgement,
         };
         let broken = self.broken.as_ref().map(|broken| Breach {
             fault: Fault::Causality,

@@ -6,7 +6,8 @@ use std::io;
 use perdure_hardware::arena::{Arena, Digest};
 
 use super::{
-    Beginning, Evidence, Judgement, Oracle, Remember, Witness, breaches_of, refused, wrong_memory,
+    Beginning, Evidence, Judgement, Oracle, Promise, Remember, Witness, breaches_of,
+    recovered_epoch, wrong_memory,
 };
 
 /// The oracle.
@@ -18,9 +19,10 @@ pub struct EpochPrefix {
     image: Option<(u64, io::Result<Option<Arena>>)>,
 }
 
-impl EpochPrefix {
-    /// From now on.
-    pub fn begin(run: &Witness, beginning: Beginning, remember: Remember) -> io::Result<Self> {
+impl Promise for EpochPrefix {
+    const NAME: &'static str = "epoch-prefix";
+
+    fn begin(run: &Witness, beginning: Beginning, remember: Remember) -> io::Result<Self> {
         let mut oracle = Self {
             epochs: Vec::new(),
             image: None,
@@ -35,7 +37,9 @@ impl EpochPrefix {
         }
         Ok(oracle)
     }
+}
 
+impl EpochPrefix {
     /// The newest epoch with this digest.
     pub(super) fn epoch_of(&self, memory: Digest) -> Option<u64> {
         let mut ended = self.epochs.iter().rev();
@@ -53,9 +57,9 @@ impl Oracle for EpochPrefix {
     }
 
     fn judge(&self, evidence: &Evidence) -> Judgement {
-        let epoch = match evidence.recovered {
-            Ok(recovered) => recovered.epoch,
-            Err(why) => return refused(why, self.newest()),
+        let epoch = match recovered_epoch(evidence, self.newest()) {
+            Ok(epoch) => epoch,
+            Err(judgement) => return judgement,
         };
         let mut breaches = breaches_of(epoch, evidence, evidence.announced);
         breaches.extend(wrong_memory(epoch, self.memory(epoch), evidence.memory));

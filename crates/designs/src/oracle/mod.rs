@@ -30,7 +30,7 @@ pub use causal_cut::CausalCut;
 pub use epoch_prefix::EpochPrefix;
 pub use nothing::Nothing;
 
-use crate::design::{Promise, Recovered};
+use crate::design::Recovered;
 use crate::surviving::Interrupted;
 
 /// The run, as its program sees memory now.
@@ -135,6 +135,31 @@ pub struct Judgement {
     pub breaches: Vec<Breach>,
 }
 
+impl Judgement {
+    /// Recovery refused, or did not say what it had to.
+    pub fn refused(why: String, judged_by_epoch: u64) -> Self {
+        Self {
+            epoch: None,
+            breaches: vec![Breach {
+                fault: Fault::Refused,
+                judged_by_epoch,
+                message: why,
+            }],
+        }
+    }
+}
+
+/// What a recovered state may be. It is its own oracle.
+pub trait Promise: Oracle + Sized + 'static {
+    /// What reports call it.
+    const NAME: &'static str;
+    /// Whether a breach is a broken promise; else it is a loss that nobody has promised to prevent.
+    const BINDS: bool = true;
+
+    /// The oracle of a run that begins now.
+    fn begin(run: &Witness, beginning: Beginning, remember: Remember) -> io::Result<Self>;
+}
+
 /// A promise that watches a run.
 pub trait Oracle: Debug + Send {
     /// Whether it has to see the trace.
@@ -161,35 +186,14 @@ pub trait Oracle: Debug + Send {
         None
     }
 
-    /// Whether a breach is a broken promise.
-    fn binds(&self) -> bool {
-        true
-    }
-
     /// Whether a recovery that was cut and begun again says what the first one said.
     fn converged(&self, first: Option<u64>, again: &Recovered) -> bool {
-        first == Some(again.epoch)
+        first == again.epoch
     }
 
     /// The image that was to be remembered; of an epoch that has not ended, as of now.
     fn into_image(self: Box<Self>, run: &Witness) -> io::Result<Arena> {
         run.image()
-    }
-}
-
-impl Promise {
-    /// The oracle of a run that begins now.
-    pub fn oracle(
-        self,
-        run: &Witness,
-        beginning: Beginning,
-        remember: Remember,
-    ) -> io::Result<Box<dyn Oracle>> {
-        Ok(match self {
-            Self::EpochPrefix => Box::new(EpochPrefix::begin(run, beginning, remember)?),
-            Self::CausalCut => Box::new(CausalCut::begin(run, beginning, remember)?),
-            Self::Nothing => Box::new(Nothing::begin(run, beginning, remember)?),
-        })
     }
 }
 
@@ -219,16 +223,11 @@ fn breaches_of(epoch: u64, evidence: &Evidence, announced: u64) -> Vec<Breach> {
     breaches
 }
 
-/// Recovery refused.
-fn refused(why: &Interrupted, newest: u64) -> Judgement {
-    Judgement {
-        epoch: None,
-        breaches: vec![Breach {
-            fault: Fault::Refused,
-            judged_by_epoch: newest,
-            message: why.to_string(),
-        }],
-    }
+/// The epoch that recovery says came back; else the judgement on that.
+fn recovered_epoch(evidence: &Evidence, newest: u64) -> Result<u64, Judgement> {
+    let refused = |why: String| Judgement::refused(why, newest);
+    let recovered = (evidence.recovered.as_ref()).map_err(|why| refused(why.to_string()))?;
+    (recovered.epoch).ok_or_else(|| refused("recovery names no epoch".into()))
 }
 
 /// Memory that is not the epoch's, if it is not.

@@ -7,8 +7,8 @@ use std::io;
 use perdure_hardware::arena::{Arena, Digest};
 
 use super::{
-    Beginning, Breach, EpochPrefix, Evidence, Fault, Judgement, Oracle, Remember, Witness,
-    breaches_of, refused,
+    Beginning, Breach, EpochPrefix, Evidence, Fault, Judgement, Oracle, Promise, Remember, Witness,
+    breaches_of,
 };
 use crate::design::Recovered;
 
@@ -18,9 +18,11 @@ pub struct Nothing {
     epochs: EpochPrefix,
 }
 
-impl Nothing {
-    /// From now on.
-    pub fn begin(run: &Witness, beginning: Beginning, remember: Remember) -> io::Result<Self> {
+impl Promise for Nothing {
+    const NAME: &'static str = "nothing";
+    const BINDS: bool = false;
+
+    fn begin(run: &Witness, beginning: Beginning, remember: Remember) -> io::Result<Self> {
         let epochs = EpochPrefix::begin(run, beginning, remember)?;
         Ok(Self { epochs })
     }
@@ -33,7 +35,7 @@ impl Oracle for Nothing {
 
     fn judge(&self, evidence: &Evidence) -> Judgement {
         if let Err(why) = evidence.recovered {
-            return refused(why, self.newest());
+            return Judgement::refused(why.to_string(), self.newest());
         }
         // Nothing says which epoch this should be; any will do.
         let epoch = self.epochs.epoch_of(evidence.memory);
@@ -54,10 +56,6 @@ impl Oracle for Nothing {
 
     fn memory(&self, epoch: u64) -> Option<Digest> {
         self.epochs.memory(epoch)
-    }
-
-    fn binds(&self) -> bool {
-        false
     }
 
     fn converged(&self, _first: Option<u64>, _again: &Recovered) -> bool {

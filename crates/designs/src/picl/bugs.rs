@@ -36,6 +36,11 @@ impl Flaws {
         }
     }
 
+    /// What PersistedEID is when a machine starts in the memory of an epoch: that, but for the flaw.
+    pub fn persisted_at_start(self, epoch: u64) -> u64 {
+        if self.starts_registers_anew { 0 } else { epoch }
+    }
+
     /// When a line may be written in place whose undo entry is in a block on its way: when recovery
     /// reaches the block, but for the flaws.
     pub fn behind_block(self, durable: Cycles, reachable: Cycles) -> Cycles {

@@ -58,10 +58,10 @@ use self::registers::Record;
 use self::scan::Scan;
 use crate::bytes::Sealed;
 use crate::copies::{COPIES, CommitRecord};
-use crate::design::{
-    Design, END_EPOCH, ImpossibleParameter, PlantedBug, Promise, Recovered, Urgency,
-};
+use crate::design::{Design, ImpossibleParameter, PlantedBug, Recovered};
+use crate::epochs::{END_EPOCH, EpochNumbers, MachineEpochs, OfMachine, Urgency};
 use crate::layout::Layout;
+use crate::oracle::EpochPrefix;
 use crate::rows;
 use crate::surviving::{Interrupted, Surviving};
 
@@ -584,14 +584,52 @@ impl<L: Level> InCacheLog<L> {
     }
 }
 
+impl<L: Level> EpochNumbers for InCacheLog<L> {
+    fn executing_epoch(&self) -> u64 {
+        self.system
+    }
+
+    fn announced_epoch(&self) -> u64 {
+        if self.flaws.releases_at_commit {
+            self.system - 1
+        } else {
+            self.persisted
+        }
+    }
+}
+
+impl<L: Level> MachineEpochs for InCacheLog<L> {
+    /// With too many epochs outstanding, tags could not be told apart any more; and one that runs while
+    /// the log is full takes room that those before it have yet to make.
+    fn can_end_epoch(&self) -> bool {
+        let told_apart = self.system + 1 - self.persisted <= self.ids.span();
+        let full = self.space.live_bytes() >= self.parameters.full_bytes();
+        told_apart && !(full && self.persisted < self.due)
+    }
+
+    fn end_epoch(&mut self, hardware: &mut Hardware, urgency: Urgency, now: Cycles) -> Cycles {
+        let committed = self.system;
+        self.system += 1;
+        hardware.version_changed();
+        let gap = match urgency {
+            Urgency::Routine => self.parameters.acs_gap,
+            // Only what is persisted expires, and makes room.
+            Urgency::OutputCommit | Urgency::Overflow => 0,
+        };
+        self.due = self.due.max(committed.saturating_sub(gap));
+        self.start_scan_if_due(hardware, now);
+        now
+    }
+}
+
 impl<L: Level> Design for InCacheLog<L> {
     const NAME: &'static str = L::NAME;
     const SUMMARY: &'static str = L::SUMMARY;
-    const PROMISE: Promise = Promise::EpochPrefix;
     const PLANTED_BUGS: &'static [PlantedBug] = L::PLANTED_BUGS;
     const UNLUCKY_SETTINGS: &'static [&'static [&'static str]] = L::UNLUCKY_SETTINGS;
     const NEEDS_INCLUSION: bool = L::KEEPS_LAST_LEVEL;
-    const SAVES_CONTEXTS: bool = true;
+    type Epochs = OfMachine;
+    type Promise = EpochPrefix;
     type Parameters = Parameters;
     type Counters = Counters;
 
@@ -625,11 +663,7 @@ impl<L: Level> Design for InCacheLog<L> {
             sequence,
         );
         let flaws = Flaws::of(bug);
-        let persisted = if flaws.starts_registers_anew {
-            0
-        } else {
-            epoch
-        };
+        let persisted = flaws.persisted_at_start(epoch);
         let mut picl = Self {
             ids: EpochIds::new(parameters.eid_bits),
             filter: Filter::new(parameters.bloom_filter_bits),
@@ -655,40 +689,6 @@ impl<L: Level> Design for InCacheLog<L> {
         record.put(arena);
         picl.counters.log_extents = picl.space.extents;
         Ok(picl)
-    }
-
-    fn executing_epoch(&self) -> u64 {
-        self.system
-    }
-
-    fn announced_epoch(&self) -> u64 {
-        if self.flaws.releases_at_commit {
-            self.system - 1
-        } else {
-            self.persisted
-        }
-    }
-
-    /// With too many epochs outstanding, tags could not be told apart any more; and one that runs while
-    /// the log is full takes room that those before it have yet to make.
-    fn can_end_epoch(&self) -> bool {
-        let told_apart = self.system + 1 - self.persisted <= self.ids.span();
-        let full = self.space.live_bytes() >= self.parameters.full_bytes();
-        told_apart && !(full && self.persisted < self.due)
-    }
-
-    fn end_epoch(&mut self, hardware: &mut Hardware, urgency: Urgency, now: Cycles) -> Cycles {
-        let committed = self.system;
-        self.system += 1;
-        hardware.version_changed();
-        let gap = match urgency {
-            Urgency::Routine => self.parameters.acs_gap,
-            // Only what is persisted expires, and makes room.
-            Urgency::OutputCommit | Urgency::Overflow => 0,
-        };
-        self.due = self.due.max(committed.saturating_sub(gap));
-        self.start_scan_if_due(hardware, now);
-        now
     }
 
     fn recover(image: &mut Surviving, bug: Option<&'static str>) -> Result<Recovered, Interrupted> {

@@ -187,7 +187,7 @@ pub fn recover(image: &mut Surviving, flaws: Flaws) -> Result<Recovered, Interru
         oldest_needed: end + SEQUENCE_JUMP,
     };
     empty.write_both(image)?;
-    Ok(Recovered { epoch: persisted })
+    Ok(Recovered::at(persisted))
 }
 
 fn apply<'a>(

@@ -44,10 +44,10 @@ use self::counters::Counters;
 use self::places::{ENTRIES_MOST, LINES_PER_PAGE, PAGE_BYTES, Places, ROW_BYTES};
 use self::records::Record;
 use crate::copies::CommitRecord;
-use crate::design::{
-    Design, END_EPOCH, ImpossibleParameter, PlantedBug, Promise, Recovered, Urgency,
-};
+use crate::design::{Design, ImpossibleParameter, PlantedBug, Recovered};
+use crate::epochs::{END_EPOCH, EpochNumbers, MachineEpochs, OfMachine, Urgency};
 use crate::layout::Layout;
+use crate::oracle::EpochPrefix;
 use crate::surviving::{Interrupted, Surviving};
 use crate::translation::Table;
 
@@ -346,11 +346,35 @@ impl ShadowPaging {
     }
 }
 
+impl EpochNumbers for ShadowPaging {
+    fn executing_epoch(&self) -> u64 {
+        self.executing
+    }
+
+    fn announced_epoch(&self) -> u64 {
+        if self.flaws.releases_before_commit {
+            self.executing - 1
+        } else {
+            self.announced
+        }
+    }
+}
+
+impl MachineEpochs for ShadowPaging {
+    /// One commit at a time.
+    fn can_end_epoch(&self) -> bool {
+        self.stage == Stage::Executing
+    }
+
+    fn end_epoch(&mut self, hardware: &mut Hardware, _: Urgency, now: Cycles) -> Cycles {
+        self.commit(hardware, now)
+    }
+}
+
 impl Design for ShadowPaging {
     const NAME: &'static str = "shadow-paging";
     const SUMMARY: &'static str =
         "shadow paging: copy-on-write of pages in the memory module, synchronous flush per epoch";
-    const PROMISE: Promise = Promise::EpochPrefix;
     const PLANTED_BUGS: &'static [PlantedBug] = bugs::ALL;
     // Tables of a few entries, so that sets overflow and retained entries change hands all the
     // time; and the whole one, in which everything stays.
@@ -373,7 +397,8 @@ impl Design for ShadowPaging {
         ],
         &[],
     ];
-    const SAVES_CONTEXTS: bool = true;
+    type Epochs = OfMachine;
+    type Promise = EpochPrefix;
     type Parameters = Parameters;
     type Counters = Counters;
 
@@ -411,27 +436,6 @@ impl Design for ShadowPaging {
             record,
             counters: Counters::default(),
         })
-    }
-
-    fn executing_epoch(&self) -> u64 {
-        self.executing
-    }
-
-    fn announced_epoch(&self) -> u64 {
-        if self.flaws.releases_before_commit {
-            self.executing - 1
-        } else {
-            self.announced
-        }
-    }
-
-    /// One commit at a time.
-    fn can_end_epoch(&self) -> bool {
-        self.stage == Stage::Executing
-    }
-
-    fn end_epoch(&mut self, hardware: &mut Hardware, _: Urgency, now: Cycles) -> Cycles {
-        self.commit(hardware, now)
     }
 
     fn recover(image: &mut Surviving, bug: Option<&'static str>) -> Result<Recovered, Interrupted> {

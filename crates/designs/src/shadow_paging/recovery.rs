@@ -54,9 +54,7 @@ pub fn recover(image: &mut Surviving, flaws: Flaws) -> Result<Recovered, Interru
         copy(image, from, home, LINE_BYTES)?;
     }
     record.retired().write_both(image)?;
-    Ok(Recovered {
-        epoch: record.epoch,
-    })
+    Ok(Recovered::at(record.epoch))
 }
 
 fn copy(image: &mut Surviving, from: u64, to: u64, length: usize) -> Result<(), Interrupted> {

@@ -15,7 +15,7 @@ use perdure_hardware::policy::PolicyFailure;
 use perdure_hardware::time::Cycles;
 
 use super::{InFlight, SoftwareLogging};
-use crate::design::END_EPOCH;
+use crate::epochs::END_EPOCH;
 use crate::frm::log::{Record, SLOT_BYTES};
 use crate::picl::log::ENTRY_BYTES;
 use crate::rows;

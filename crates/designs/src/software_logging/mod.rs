@@ -5,7 +5,7 @@
 //! |---|---|
 //! | "generates and flushes an undo log entry before the first write" | [`SoftwareLogging::store`](Policy::store) |
 //! | "the software library tracks the write set" | [`library`] |
-//! | "and flushes them at the end of an epoch" | [`SoftwareLogging::end_epoch`](Design::end_epoch) |
+//! | "and flushes them at the end of an epoch" | [`SoftwareLogging::end_epoch`](MachineEpochs::end_epoch) |
 //! | "all NVM writes use barriers"; one per write, Table I | [`library::fence`] |
 //!
 //! The log in NVM, the commit record and recovery are those of [`frm`](crate::frm), which differs in
@@ -37,12 +37,14 @@ use serde::{Deserialize, Serialize};
 use self::bugs::Flaws;
 use self::counters::Counters;
 use self::library::WriteSet;
-use crate::design::{Design, ImpossibleParameter, PlantedBug, Promise, Recovered, Urgency};
+use crate::design::{Design, ImpossibleParameter, PlantedBug, Recovered};
+use crate::epochs::{EpochNumbers, MachineEpochs, OfMachine, Urgency};
 use crate::frm;
 use crate::frm::log::{Log, SLOT_BYTES};
 use crate::frm::recovery::MOST_BUFFER_ENTRIES;
 use crate::frm::registers::{self, Commit};
 use crate::layout::Layout;
+use crate::oracle::EpochPrefix;
 use crate::surviving::{Interrupted, Surviving};
 
 /// The `software-logging` section of the configuration.
@@ -268,66 +270,7 @@ impl SoftwareLogging {
     }
 }
 
-impl Design for SoftwareLogging {
-    const NAME: &'static str = "software-logging";
-    const SUMMARY: &'static str =
-        "undo logging by a library: a flushed and fenced entry before the first store to a line";
-    const PROMISE: Promise = Promise::EpochPrefix;
-    const PLANTED_BUGS: &'static [PlantedBug] = bugs::ALL;
-    // A log that runs out within an epoch; caches so small that lines leave them while their entries
-    // are in flight; memory behind DRAM; rows of one line that take long to write.
-    const UNLUCKY_SETTINGS: &'static [&'static [&'static str]] = &[
-        &["software-logging.log_limit_bytes=416KiB"],
-        &[
-            "software-logging.log_instructions=0",
-            "l1i.bytes=1KiB",
-            "l1d.bytes=1KiB",
-            "l2.bytes=2KiB",
-            "llc.bytes_per_hart=2KiB",
-        ],
-        &["dram.present=true", "llc.inclusion=non-inclusive"],
-        &[
-            "nvm.row_bytes=64",
-            "nvm.row_write_ns=4000",
-            "nvm.banks=64",
-            "nvm.write_queue_entries=4",
-        ],
-        &["dram.present=true"],
-    ];
-    const SAVES_CONTEXTS: bool = true;
-    const NEEDS_INCLUSION: bool = false;
-    type Parameters = Parameters;
-    type Counters = Counters;
-
-    fn start(
-        parameters: &Parameters,
-        layout: &Layout,
-        hardware: &mut Hardware,
-        epoch: u64,
-        bug: Option<&'static str>,
-    ) -> Result<Self, ImpossibleParameter> {
-        let log = parameters.log(layout, hardware)?;
-        hardware.memory.count_durability();
-        let banks = hardware.specification.nvm.banks as u64;
-        let generation = registers::begin(layout, hardware, &log, banks, epoch);
-        Ok(Self {
-            flaws: Flaws::of(bug),
-            parameters: parameters.clone(),
-            reserve: log.capacity / 4,
-            log,
-            write_set: WriteSet::new(hardware),
-            in_flight: VecDeque::new(),
-            fenced: vec![0; hardware.cores.len()],
-            next_index: 0,
-            generation,
-            executing: epoch + 1,
-            announced: epoch,
-            ending: Ending::No,
-            asked_to_end: false,
-            counters: Counters::default(),
-        })
-    }
-
+impl EpochNumbers for SoftwareLogging {
     fn executing_epoch(&self) -> u64 {
         self.executing
     }
@@ -339,7 +282,9 @@ impl Design for SoftwareLogging {
             self.announced
         }
     }
+}
 
+impl MachineEpochs for SoftwareLogging {
     fn can_end_epoch(&self) -> bool {
         self.ending == Ending::No
     }
@@ -374,6 +319,67 @@ impl Design for SoftwareLogging {
         self.fenced.fill(copy_1);
         library::begin_epoch(hardware, self.executing);
         copy_1
+    }
+}
+
+impl Design for SoftwareLogging {
+    const NAME: &'static str = "software-logging";
+    const SUMMARY: &'static str =
+        "undo logging by a library: a flushed and fenced entry before the first store to a line";
+    const PLANTED_BUGS: &'static [PlantedBug] = bugs::ALL;
+    // A log that runs out within an epoch; caches so small that lines leave them while their entries
+    // are in flight; memory behind DRAM; rows of one line that take long to write.
+    const UNLUCKY_SETTINGS: &'static [&'static [&'static str]] = &[
+        &["software-logging.log_limit_bytes=416KiB"],
+        &[
+            "software-logging.log_instructions=0",
+            "l1i.bytes=1KiB",
+            "l1d.bytes=1KiB",
+            "l2.bytes=2KiB",
+            "llc.bytes_per_hart=2KiB",
+        ],
+        &["dram.present=true", "llc.inclusion=non-inclusive"],
+        &[
+            "nvm.row_bytes=64",
+            "nvm.row_write_ns=4000",
+            "nvm.banks=64",
+            "nvm.write_queue_entries=4",
+        ],
+        &["dram.present=true"],
+    ];
+    const NEEDS_INCLUSION: bool = false;
+    type Epochs = OfMachine;
+    type Promise = EpochPrefix;
+    type Parameters = Parameters;
+    type Counters = Counters;
+
+    fn start(
+        parameters: &Parameters,
+        layout: &Layout,
+        hardware: &mut Hardware,
+        epoch: u64,
+        bug: Option<&'static str>,
+    ) -> Result<Self, ImpossibleParameter> {
+        let log = parameters.log(layout, hardware)?;
+        hardware.memory.count_durability();
+        let banks = hardware.specification.nvm.banks as u64;
+        let generation = registers::begin(layout, hardware, &log, banks, epoch);
+        Ok(Self {
+            flaws: Flaws::of(bug),
+            parameters: parameters.clone(),
+            reserve: log.capacity / 4,
+            log,
+            write_set: WriteSet::new(hardware),
+            in_flight: VecDeque::new(),
+            fenced: vec![0; hardware.cores.len()],
+            next_index: 0,
+            generation,
+            executing: epoch + 1,
+            announced: epoch,
+            ending: Ending::No,
+            asked_to_end: false,
+            counters: Counters::default(),
+        })
     }
 
     fn recover(image: &mut Surviving, bug: Option<&'static str>) -> Result<Recovered, Interrupted> {

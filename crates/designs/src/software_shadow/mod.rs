@@ -6,7 +6,7 @@
 //! | "software tracks the write set" | [`library`](crate::software_logging::library) |
 //! | "and flushes dirty lines back at the end of each epoch" | [`SoftwareShadow::flush`] |
 //! | "a persistent mapping table, which is updated at the end of an epoch" | [`table`](crate::hardware_shadow::table) |
-//! | "all NVM writes use barriers"; a constant number of them, Table I | [`SoftwareShadow::end_epoch`](Design::end_epoch) |
+//! | "all NVM writes use barriers"; a constant number of them, Table I | [`SoftwareShadow::end_epoch`](MachineEpochs::end_epoch) |
 //!
 //! A line has two places, its home address and a slot. The committed version is in one of them, the
 //! executing epoch's goes to the other one: there is no log, and nothing is copied.
@@ -28,12 +28,14 @@ use perdure_hardware::time::Cycles;
 use serde::{Deserialize, Serialize};
 
 use self::bugs::Flaws;
-use crate::design::{Design, ImpossibleParameter, PlantedBug, Promise, Recovered, Urgency};
+use crate::design::{Design, ImpossibleParameter, PlantedBug, Recovered};
+use crate::epochs::{EpochNumbers, MachineEpochs, OfMachine, Urgency};
 use crate::hardware_shadow;
 use crate::hardware_shadow::recovery;
 use crate::hardware_shadow::table::{Grain, Table, write_record, write_version};
 use crate::hardware_shadow::{fail, map_of};
 use crate::layout::Layout;
+use crate::oracle::EpochPrefix;
 use crate::software_logging::MOST_INSTRUCTIONS;
 use crate::software_logging::library::{self, WriteSet};
 use crate::surviving::{Interrupted, Surviving};
@@ -242,56 +244,7 @@ impl SoftwareShadow {
     }
 }
 
-impl Design for SoftwareShadow {
-    const NAME: &'static str = "software-shadow";
-    const SUMMARY: &'static str = "shadow versions of lines by a library: flushed, mapped and committed while harts stand still";
-    const PROMISE: Promise = Promise::EpochPrefix;
-    const PLANTED_BUGS: &'static [PlantedBug] = bugs::ALL;
-    // Memory behind DRAM, a cache that is not inclusive, rows of one line that take long to write.
-    const UNLUCKY_SETTINGS: &'static [&'static [&'static str]] = &[
-        &["software-shadow.track_instructions=0"],
-        &["dram.present=true", "llc.inclusion=non-inclusive"],
-        &["llc.inclusion=non-inclusive"],
-        &[
-            "nvm.row_bytes=64",
-            "nvm.row_write_ns=4000",
-            "nvm.banks=64",
-            "nvm.write_queue_entries=4",
-        ],
-        &["dram.present=true"],
-    ];
-    const SAVES_CONTEXTS: bool = true;
-    const NEEDS_INCLUSION: bool = false;
-    type Parameters = Parameters;
-    type Counters = ();
-
-    fn start(
-        parameters: &Parameters,
-        layout: &Layout,
-        hardware: &mut Hardware,
-        epoch: u64,
-        bug: Option<&'static str>,
-    ) -> Result<Self, ImpossibleParameter> {
-        parameters.validate()?;
-        let map = map_of(layout, hardware, 1)?;
-        hardware.memory.count_durability();
-        Ok(Self {
-            flaws: Flaws::of(bug),
-            parameters: parameters.clone(),
-            table: Table::new(
-                map,
-                layout,
-                hardware,
-                epoch,
-                hardware_shadow::bugs::Flaws::of(bug),
-            ),
-            write_set: WriteSet::new(hardware),
-            ending: Ending::No,
-            executing: epoch + 1,
-            announced: epoch,
-        })
-    }
-
+impl EpochNumbers for SoftwareShadow {
     fn executing_epoch(&self) -> u64 {
         self.executing
     }
@@ -303,7 +256,9 @@ impl Design for SoftwareShadow {
             self.announced
         }
     }
+}
 
+impl MachineEpochs for SoftwareShadow {
     fn can_end_epoch(&self) -> bool {
         self.ending == Ending::No
     }
@@ -348,6 +303,57 @@ impl Design for SoftwareShadow {
         self.executing += 1;
         library::begin_epoch(hardware, self.executing);
         copy_1
+    }
+}
+
+impl Design for SoftwareShadow {
+    const NAME: &'static str = "software-shadow";
+    const SUMMARY: &'static str = "shadow versions of lines by a library: flushed, mapped and committed while harts stand still";
+    const PLANTED_BUGS: &'static [PlantedBug] = bugs::ALL;
+    // Memory behind DRAM, a cache that is not inclusive, rows of one line that take long to write.
+    const UNLUCKY_SETTINGS: &'static [&'static [&'static str]] = &[
+        &["software-shadow.track_instructions=0"],
+        &["dram.present=true", "llc.inclusion=non-inclusive"],
+        &["llc.inclusion=non-inclusive"],
+        &[
+            "nvm.row_bytes=64",
+            "nvm.row_write_ns=4000",
+            "nvm.banks=64",
+            "nvm.write_queue_entries=4",
+        ],
+        &["dram.present=true"],
+    ];
+    const NEEDS_INCLUSION: bool = false;
+    type Epochs = OfMachine;
+    type Promise = EpochPrefix;
+    type Parameters = Parameters;
+    type Counters = ();
+
+    fn start(
+        parameters: &Parameters,
+        layout: &Layout,
+        hardware: &mut Hardware,
+        epoch: u64,
+        bug: Option<&'static str>,
+    ) -> Result<Self, ImpossibleParameter> {
+        parameters.validate()?;
+        let map = map_of(layout, hardware, 1)?;
+        hardware.memory.count_durability();
+        Ok(Self {
+            flaws: Flaws::of(bug),
+            parameters: parameters.clone(),
+            table: Table::new(
+                map,
+                layout,
+                hardware,
+                epoch,
+                hardware_shadow::bugs::Flaws::of(bug),
+            ),
+            write_set: WriteSet::new(hardware),
+            ending: Ending::No,
+            executing: epoch + 1,
+            announced: epoch,
+        })
     }
 
     fn recover(image: &mut Surviving, bug: Option<&'static str>) -> Result<Recovered, Interrupted> {

@@ -46,10 +46,10 @@ use self::home::Copying;
 use self::overflow::Overflow;
 use self::version::{Place, Places, Versions};
 use crate::copies::CommitRecord;
-use crate::design::{
-    Design, END_EPOCH, ImpossibleParameter, PlantedBug, Promise, Recovered, Urgency,
-};
+use crate::design::{Design, ImpossibleParameter, PlantedBug, Recovered};
+use crate::epochs::{END_EPOCH, EpochNumbers, MachineEpochs, OfMachine, Urgency};
 use crate::layout::Layout;
+use crate::oracle::EpochPrefix;
 use crate::surviving::{Interrupted, Surviving};
 use crate::translation::Table;
 
@@ -215,12 +215,7 @@ impl Policy for Thynvm {
 
     fn displaced(&self, show: &mut dyn FnMut(LineNumber)) {
         let away = |versions: &Versions| versions.live && versions.newest != Place::Home;
-        for (_, line, versions) in self.blocks.iter() {
-            if away(versions) {
-                show(line);
-            }
-        }
-        for (_, line, versions) in self.overflow.iter() {
+        for (_, line, versions) in self.blocks.iter().chain(self.overflow.iter()) {
             if away(versions) {
                 show(line);
             }
@@ -527,11 +522,44 @@ impl Thynvm {
     }
 }
 
+impl EpochNumbers for Thynvm {
+    fn executing_epoch(&self) -> u64 {
+        self.executing
+    }
+
+    fn announced_epoch(&self) -> u64 {
+        if self.flaws.announces_at_end {
+            self.executing - 1
+        } else {
+            self.announced
+        }
+    }
+}
+
+impl MachineEpochs for Thynvm {
+    /// One checkpoint overlaps with execution, not two; and the overflow list takes the lines of one
+    /// flush, not of two.
+    fn can_end_epoch(&self) -> bool {
+        !self.checkpoint_in_flight() && !self.copying.holds_overflow()
+    }
+
+    fn end_epoch(&mut self, hardware: &mut Hardware, _: Urgency, now: Cycles) -> Cycles {
+        self.flushing = true;
+        let flushed = hardware.flush(self, now);
+        self.flushing = false;
+        self.pressed = std::mem::take(&mut self.overflowed);
+        self.choose_granularities();
+        let ended = self.executing;
+        self.executing += 1;
+        self.start_checkpoint(hardware, ended, flushed.ready);
+        flushed.ready
+    }
+}
+
 impl Design for Thynvm {
     const NAME: &'static str = "thynvm";
     const SUMMARY: &'static str =
         "ThyNVM: redo versions of blocks and pages, checkpoint overlapped with execution";
-    const PROMISE: Promise = Promise::EpochPrefix;
     const PLANTED_BUGS: &'static [PlantedBug] = bugs::ALL;
     // Tables that overflow, pages that come and go.
     const UNLUCKY_SETTINGS: &'static [&'static [&'static str]] = &[
@@ -557,7 +585,8 @@ impl Design for Thynvm {
         ],
         &[],
     ];
-    const SAVES_CONTEXTS: bool = true;
+    type Epochs = OfMachine;
+    type Promise = EpochPrefix;
     type Parameters = Parameters;
     type Counters = Counters;
 
@@ -600,36 +629,6 @@ impl Design for Thynvm {
             parameters: parameters.clone(),
             counters: Counters::default(),
         })
-    }
-
-    fn executing_epoch(&self) -> u64 {
-        self.executing
-    }
-
-    fn announced_epoch(&self) -> u64 {
-        if self.flaws.announces_at_end {
-            self.executing - 1
-        } else {
-            self.announced
-        }
-    }
-
-    /// One checkpoint overlaps with execution, not two; and the overflow list takes the lines of one
-    /// flush, not of two.
-    fn can_end_epoch(&self) -> bool {
-        !self.checkpoint_in_flight() && !self.copying.holds_overflow()
-    }
-
-    fn end_epoch(&mut self, hardware: &mut Hardware, _: Urgency, now: Cycles) -> Cycles {
-        self.flushing = true;
-        let flushed = hardware.flush(self, now);
-        self.flushing = false;
-        self.pressed = std::mem::take(&mut self.overflowed);
-        self.choose_granularities();
-        let ended = self.executing;
-        self.executing += 1;
-        self.start_checkpoint(hardware, ended, flushed.ready);
-        flushed.ready
     }
 
     fn recover(image: &mut Surviving, bug: Option<&'static str>) -> Result<Recovered, Interrupted> {

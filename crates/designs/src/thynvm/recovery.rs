@@ -55,7 +55,5 @@ pub fn recover(image: &mut Surviving, flaws: Flaws) -> Result<Recovered, Interru
         }
     }
     empty.write_both(image)?;
-    Ok(Recovered {
-        epoch: record.epoch,
-    })
+    Ok(Recovered::at(record.epoch))
 }

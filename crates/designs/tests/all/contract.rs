@@ -6,8 +6,11 @@ use crate::common::rig::Rig;
 use crate::common::workload::Workload;
 use perdure_designs::design::ImpossibleParameter;
 use perdure_designs::layout::{Layout, METADATA};
+use perdure_designs::oracle::EpochPrefix;
 use perdure_designs::surviving::{Interrupted, Surviving};
-use perdure_designs::{Design, PlantedBug, Promise, Recovered, Urgency};
+use perdure_designs::{
+    Design, EpochNumbers, MachineEpochs, OfMachine, PlantedBug, Recovered, Urgency,
+};
 use perdure_hardware::hierarchy::Hardware;
 use perdure_hardware::line::{LINE_BYTES, Line, LineNumber, Version};
 use perdure_hardware::memory::Traffic;
@@ -117,12 +120,32 @@ impl Policy for Rogue {
     }
 }
 
+impl EpochNumbers for Rogue {
+    fn executing_epoch(&self) -> u64 {
+        self.executing
+    }
+
+    fn announced_epoch(&self) -> u64 {
+        self.announced
+    }
+}
+
+impl MachineEpochs for Rogue {
+    fn end_epoch(&mut self, hardware: &mut Hardware, _: Urgency, now: Cycles) -> Cycles {
+        hardware.events.schedule(now + 50, self.executing as u32);
+        self.executing += 1;
+        self.version += 1;
+        hardware.version_changed();
+        self.answer("early-epoch-end", now, now)
+    }
+}
+
 impl Design for Rogue {
     const NAME: &'static str = "rogue";
     const SUMMARY: &'static str = "breaks its contract";
-    const PROMISE: Promise = Promise::EpochPrefix;
     const PLANTED_BUGS: &'static [PlantedBug] = &[];
-    const SAVES_CONTEXTS: bool = false;
+    type Epochs = OfMachine;
+    type Promise = EpochPrefix;
     type Parameters = ();
     type Counters = ();
 
@@ -143,24 +166,8 @@ impl Design for Rogue {
         })
     }
 
-    fn executing_epoch(&self) -> u64 {
-        self.executing
-    }
-
-    fn announced_epoch(&self) -> u64 {
-        self.announced
-    }
-
-    fn end_epoch(&mut self, hardware: &mut Hardware, _: Urgency, now: Cycles) -> Cycles {
-        hardware.events.schedule(now + 50, self.executing as u32);
-        self.executing += 1;
-        self.version += 1;
-        hardware.version_changed();
-        self.answer("early-epoch-end", now, now)
-    }
-
     fn recover(_: &mut Surviving, _: Option<&'static str>) -> Result<Recovered, Interrupted> {
-        Ok(Recovered { epoch: 0 })
+        Ok(Recovered::at(0))
     }
 
     fn phase(&self) -> &'static str {

@@ -16,7 +16,7 @@ use perdure_designs::copies::COPIES;
 use perdure_designs::hardware_shadow::format::{Map, Mapping, Place, Record};
 use perdure_designs::hardware_shadow::{HardwareShadow, Parameters};
 use perdure_designs::surviving::Surviving;
-use perdure_designs::{Design, Urgency};
+use perdure_designs::{Design, EpochNumbers, MachineEpochs, Urgency};
 use perdure_hardware::arena::Arena;
 use perdure_hardware::line::{LINE_BYTES, LineNumber};
 use perdure_hardware::time::Cycles;

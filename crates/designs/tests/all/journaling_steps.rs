@@ -16,7 +16,7 @@ use perdure_designs::copies::COPIES;
 use perdure_designs::journaling::journal::{Block, Kind, Map};
 use perdure_designs::journaling::registers::Record;
 use perdure_designs::journaling::{Journaling, Parameters};
-use perdure_designs::{Design, Urgency};
+use perdure_designs::{Design, EpochNumbers, MachineEpochs, Urgency};
 use perdure_hardware::arena::Arena;
 use perdure_hardware::line::{LINE_BYTES, LineNumber};
 use perdure_hardware::specification::Interleaving;

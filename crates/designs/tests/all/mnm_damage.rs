@@ -6,14 +6,16 @@
 
 use std::collections::BTreeMap;
 
+use crate::common::judge::recovered_epoch;
 use crate::common::{Random, seeds};
 use crate::mnm_common::{Accusation, Judge, Rig, machines};
 use perdure_designs::copies::COPIES;
 use perdure_designs::layout::Layout;
+use perdure_designs::nvoverlay::Nvoverlay;
 use perdure_designs::nvoverlay::mnm::SNAPSHOTS;
 use perdure_designs::nvoverlay::mnm::format::{ChainReader, Register, Visit};
 use perdure_designs::nvoverlay::mnm::master::{self, Found};
-use perdure_designs::nvoverlay::mnm::{self, Mnm, MnmParameters};
+use perdure_designs::nvoverlay::mnm::{Mnm, MnmParameters};
 use perdure_designs::snapshots::SnapshotStore;
 use perdure_designs::surviving::Surviving;
 use perdure_hardware::arena::Arena;
@@ -87,15 +89,15 @@ fn damage(
                 arena.write(at, &[old ^ (1 + random.below(255)) as u8]);
             }
             let mut surviving = Surviving::new(arena);
-            let recovered = mnm::recover(&mut surviving, None);
+            let recovered = recovered_epoch::<Nvoverlay>(&mut surviving, None);
             let (journal, loaded) = surviving.into_parts();
             let outcome = outcomes.entry(kind).or_default();
             let judged = match recovered {
                 Ok(recovered) => {
-                    let older = recovered.epoch < newest;
+                    let older = recovered < newest;
                     outcome.older += u64::from(older);
                     outcome.harmless += u64::from(!older);
-                    judge.image(arena, recovered.epoch)
+                    judge.image(arena, recovered)
                 }
                 Err(why) => {
                     assert!(!why.to_string().is_empty());
@@ -191,11 +193,11 @@ fn lose_each_copy(arena: &mut Arena, judge: &Judge) -> Result<[u64; 2], Accusati
         let old = arena.slice(copy, LINE_BYTES).to_vec();
         arena.write(copy, &[0; LINE_BYTES]);
         let mut surviving = Surviving::new(arena);
-        let recovered = mnm::recover(&mut surviving, None);
+        let recovered = recovered_epoch::<Nvoverlay>(&mut surviving, None);
         let journal = surviving.into_journal();
         let judged = recovered.map_or(Ok(0), |recovered| {
-            let judged = judge.image(arena, recovered.epoch);
-            judged.map(|()| recovered.epoch)
+            let judged = judge.image(arena, recovered);
+            judged.map(|()| recovered)
         });
         journal.undo(arena);
         arena.write(copy, &old);
@@ -225,12 +227,12 @@ fn an_entry_that_is_wiped_out_is_missed() {
             let old = arena.slice(at, 8).to_vec();
             arena.write(at, &[0; 8]);
             let mut surviving = Surviving::new(arena);
-            let recovered = mnm::recover(&mut surviving, None);
+            let recovered = recovered_epoch::<Nvoverlay>(&mut surviving, None);
             surviving.into_journal().undo(arena);
             let again = match recovered {
                 // What the unfinished merge enters anyway is entered again.
                 Ok(recovered) => judge.recover(arena, false).map(|(epoch, _)| {
-                    assert_eq!(epoch, recovered.epoch);
+                    assert_eq!(epoch, recovered);
                 }),
                 Err(_) => Ok(()),
             };

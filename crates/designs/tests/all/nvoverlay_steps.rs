@@ -4,10 +4,10 @@
 
 use crate::common::geometry::{BEHIND_DRAM, Geometry};
 use crate::common::rig::Rig;
-use perdure_designs::Design;
 use perdure_designs::nvoverlay::mnm::{MnmParameters, SNAPSHOTS};
 use perdure_designs::nvoverlay::{Nvoverlay, Parameters};
 use perdure_designs::snapshots::SnapshotStore;
+use perdure_designs::{Design, EpochNumbers, GroupEpochs};
 use perdure_hardware::cache::State;
 use perdure_hardware::line::{LINE_BYTES, LineNumber};
 
@@ -70,7 +70,7 @@ impl Example {
     }
 
     fn epoch(&mut self, group: usize) -> u64 {
-        let groups = self.rig.design.groups().expect("it has sharing groups");
+        let groups = &mut self.rig.design;
         groups.epoch(group)
     }
 
@@ -79,8 +79,7 @@ impl Example {
         let Rig {
             design, hardware, ..
         } = &mut self.rig;
-        let groups = design.groups().expect("it has sharing groups");
-        groups.advance(hardware, group, epoch, now);
+        design.advance(hardware, group, epoch, now);
     }
 
     /// The state and the epoch of a hart's copy, or of its L2's.
@@ -115,9 +114,9 @@ impl Example {
             self.advance(group, next);
         }
         let now = self.rig.now();
-        let groups = self.rig.design.groups().expect("it has sharing groups");
+        let groups = &mut self.rig.design;
         groups.kernel_advanced(&mut self.rig.hardware, next, now);
-        let groups = self.rig.design.groups().expect("it has sharing groups");
+        let groups = &mut self.rig.design;
         groups.persist(&mut self.rig.hardware, now);
         let at = self.rig.settle();
         assert_eq!(self.rig.design.announced_epoch(), next - 1);
@@ -224,7 +223,7 @@ fn what_one_hart_sees_moves_all_of_its_group() {
     example.r(B);
     let seen = example.rig.hardware.cores[B].ahead.take();
     let seen = seen.expect("it is of a newer epoch");
-    let groups = example.rig.design.groups().expect("it has sharing groups");
+    let groups = &mut example.rig.design;
     assert_eq!(groups.epoch_of(seen), 7);
     example.advance(0, 7);
     // The other hart's store is of that epoch, and needs nobody's leave.
@@ -273,7 +272,7 @@ fn groups_wait_until_the_numbers_of_a_group_are_free() {
         let next = 4;
         let hardware = &mut rig.hardware;
         let sets = hardware.most_sets() as u64;
-        let groups = rig.design.groups().expect("it has sharing groups");
+        let groups = &mut rig.design;
         assert_eq!(
             groups.advance(hardware, 0, next - 1, now),
             now,

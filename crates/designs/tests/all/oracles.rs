@@ -52,7 +52,7 @@ fn judged(
 fn a_pools_promise_needs_no_epochs() {
     let mut image = Arena::new(1 << 16).expect("a small arena");
     let oracle = EqualWords { pool: 4096 };
-    let recovered = Ok(Recovered { epoch: 0 });
+    let recovered = Ok(Recovered::default());
     image.write(4096, &[1; 16]);
     assert_eq!(judged(&oracle, &image, &recovered), Judgement::default());
     image.write(4096, &[2]);
@@ -68,7 +68,7 @@ fn a_pools_promise_needs_no_epochs() {
 }
 
 mod epochs {
-    use perdure_designs::oracle::{Beginning, Remember, Witness};
+    use perdure_designs::oracle::{Beginning, EpochPrefix, Nothing, Remember, Witness};
     use perdure_hardware::hierarchy::Hardware;
     use perdure_hardware::line::{Line, Version};
     use perdure_hardware::policy::{CrossVersionStore, Evicted, Eviction, Policy};
@@ -107,7 +107,7 @@ mod epochs {
     }
 
     /// A run of two epochs: their digests, and the oracle of a promise that has seen them.
-    fn run_of(promise: Promise) -> ([Digest; 2], Hardware, Box<dyn Oracle>) {
+    fn run_of<P: Promise>() -> ([Digest; 2], Hardware, P) {
         let specification = crate::common::geometry::TINY.specification();
         let arena = Arena::new(specification.nvm.bytes).expect("an arena");
         let mut hardware = Hardware::new(specification, arena, 0..0);
@@ -116,7 +116,7 @@ mod epochs {
             executing: 1,
             groups: 1,
         };
-        let begun = promise.oracle(&witness(&hardware), beginning, Remember::Digests);
+        let begun = P::begin(&witness(&hardware), beginning, Remember::Digests);
         let mut oracle = begun.expect("no copy is made");
         let start = witness(&hardware).digest();
         hardware.memory.arena.write_line(128, &Line([7; 64]));
@@ -127,7 +127,7 @@ mod epochs {
 
     fn said(oracle: &dyn Oracle, hardware: &Hardware, epoch: u64, memory: Digest) -> Judgement {
         oracle.judge(&Evidence {
-            recovered: &Ok(Recovered { epoch }),
+            recovered: &Ok(Recovered::at(epoch)),
             image: &hardware.memory.arena,
             memory,
             announced: 1,
@@ -138,27 +138,26 @@ mod epochs {
 
     #[test]
     fn an_epoch_prefix_is_new_enough_and_as_it_was() {
-        let ([start, end], hardware, oracle) = run_of(Promise::EpochPrefix);
-        let good = said(&*oracle, &hardware, 1, end);
+        let ([start, end], hardware, oracle) = run_of::<EpochPrefix>();
+        let good = said(&oracle, &hardware, 1, end);
         assert_eq!((good.epoch, good.breaches.len()), (Some(1), 0));
-        let old = said(&*oracle, &hardware, 0, start);
+        let old = said(&oracle, &hardware, 0, start);
         assert_eq!(old.breaches[0].fault, Fault::Age);
         assert_eq!(old.breaches[0].judged_by_epoch, 1);
-        let other = said(&*oracle, &hardware, 1, start);
+        let other = said(&oracle, &hardware, 1, start);
         assert_eq!(other.breaches[0].fault, Fault::Memory);
-        assert!(oracle.binds() && oracle.converged(Some(1), &Recovered { epoch: 1 }));
-        assert!(!oracle.converged(Some(1), &Recovered { epoch: 0 }));
+        assert!(oracle.converged(Some(1), &Recovered::at(1)));
+        assert!(!oracle.converged(Some(1), &Recovered::at(0)));
     }
 
     #[test]
     fn where_nothing_is_promised_any_epoch_will_do() {
-        let ([start, end], hardware, oracle) = run_of(Promise::Nothing);
+        let ([start, end], hardware, oracle) = run_of::<Nothing>();
         for (epoch, memory) in [(0, start), (1, end)] {
-            let found = said(&*oracle, &hardware, 5, memory);
+            let found = said(&oracle, &hardware, 5, memory);
             assert_eq!((found.epoch, found.breaches.len()), (Some(epoch), 0));
         }
-        let none = said(&*oracle, &hardware, 0, Digest(3));
+        let none = said(&oracle, &hardware, 0, Digest(3));
         assert_eq!((none.epoch, none.breaches[0].fault), (None, Fault::Memory));
-        assert!(!oracle.binds(), "and nothing else is a broken promise");
     }
 }

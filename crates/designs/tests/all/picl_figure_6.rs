@@ -18,7 +18,7 @@ use crate::common::rig::Rig;
 use perdure_designs::picl::Picl;
 use perdure_designs::picl::epoch_id::EpochIds;
 use perdure_designs::picl::log::{Block, slot_address};
-use perdure_designs::{Design, Urgency};
+use perdure_designs::{Design, EpochNumbers, Urgency};
 use perdure_hardware::line::{LINE_BYTES, LineNumber};
 
 /// Direct-mapped caches: a load of the line one cache size further on evicts. One undo buffer

@@ -6,7 +6,7 @@ use crate::common::rig::Rig;
 use perdure_designs::layout::Layout;
 use perdure_designs::picl::Parameters;
 use perdure_designs::picl_l2::PiclL2;
-use perdure_designs::{Design, Urgency};
+use perdure_designs::{Design, EpochNumbers, Urgency};
 use perdure_hardware::arena::Arena;
 use perdure_hardware::hierarchy::Hardware;
 use perdure_hardware::line::{LINE_BYTES, LineNumber};

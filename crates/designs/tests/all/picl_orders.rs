@@ -9,7 +9,7 @@ use perdure_designs::bytes::Sealed;
 use perdure_designs::copies::COPIES;
 use perdure_designs::picl::Picl;
 use perdure_designs::picl::registers::Record;
-use perdure_designs::{Design, Urgency};
+use perdure_designs::{Design, EpochNumbers, Urgency};
 use perdure_hardware::line::line_of;
 
 /// A line of the last epoch is on its way to memory, evicted before the scan could find it. The

@@ -23,7 +23,7 @@ use perdure_designs::shadow_paging::places::{LINES_PER_PAGE, PAGE_BYTES, Places}
 use perdure_designs::shadow_paging::records::{Record, page_of_word, read_table};
 use perdure_designs::shadow_paging::{Parameters, ShadowPaging};
 use perdure_designs::surviving::Surviving;
-use perdure_designs::{Design, Urgency};
+use perdure_designs::{Design, EpochNumbers, MachineEpochs, Urgency};
 use perdure_hardware::line::{LINE_BYTES, LineNumber};
 use perdure_hardware::time::Cycles;
 

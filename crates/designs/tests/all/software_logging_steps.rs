@@ -13,7 +13,7 @@ use perdure_designs::copies::COPIES;
 use perdure_designs::frm::log::{Log, Record, SLOT_BYTES};
 use perdure_designs::frm::registers::Commit;
 use perdure_designs::software_logging::{Parameters, SoftwareLogging};
-use perdure_designs::{Design, Urgency};
+use perdure_designs::{Design, EpochNumbers, Urgency};
 use perdure_hardware::arena::Arena;
 use perdure_hardware::line::{LINE_BYTES, LineNumber};
 use perdure_hardware::time::Cycles;

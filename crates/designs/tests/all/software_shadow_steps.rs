@@ -14,7 +14,7 @@ use perdure_designs::bytes::Sealed;
 use perdure_designs::copies::COPIES;
 use perdure_designs::hardware_shadow::format::{Map, Record};
 use perdure_designs::software_shadow::{Parameters, SoftwareShadow};
-use perdure_designs::{Design, Urgency};
+use perdure_designs::{Design, EpochNumbers, Urgency};
 use perdure_hardware::arena::Arena;
 use perdure_hardware::line::LINE_BYTES;
 use perdure_hardware::time::Cycles;

@@ -11,7 +11,7 @@ use perdure_designs::surviving::Surviving;
 use perdure_designs::thynvm::format::{Kind, Listed, PAGE_LINES, Record, Regions};
 use perdure_designs::thynvm::version::Place;
 use perdure_designs::thynvm::{Parameters, Thynvm};
-use perdure_designs::{Design, Urgency};
+use perdure_designs::{Design, EpochNumbers, MachineEpochs, Urgency};
 use perdure_hardware::line::{LINE_BYTES, LineNumber};
 
 /// Direct-mapped caches of 16 lines: a load of the line one cache size further on evicts.

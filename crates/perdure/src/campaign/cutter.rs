@@ -246,7 +246,7 @@ impl Cutter<'_> {
             resumed_cycles: None,
         };
         if let Some(image) = judged.image
-            && D::SAVES_CONTEXTS
+            && D::RECOVERY.resumes()
         {
             let plan = Plan {
                 generations,

@@ -1,6 +1,6 @@
 //! What of a machine the design decides, and what it refuses.
 
-use perdure_designs::{Design, Promise, Visitor, with_design};
+use perdure_designs::{Design, Visitor, with_design};
 use perdure_hardware::physical_map::RegionKind;
 use perdure_hardware::specification::{Domain, Inclusion};
 use toml::{Table, Value};
@@ -42,10 +42,10 @@ pub(super) fn settle_inclusion(table: &mut Table, design: &str) -> Result<(), Er
 }
 
 impl Configuration {
-    /// Refuses a memory on which the design cannot keep what it promises.
+    /// Refuses a memory from which a design that resumes could not.
     pub(super) fn refuse_for_design(&self) -> Result<(), Error> {
-        let promises = with_design(&self.design, Promises);
-        if promises != Some(true) {
+        let resumes = with_design(&self.design, Resumes);
+        if resumes != Some(true) {
             return Ok(());
         }
         let (design, specification) = (&self.design, &self.specification);
@@ -65,12 +65,12 @@ impl Configuration {
     }
 }
 
-struct Promises;
+struct Resumes;
 
-impl Visitor for Promises {
+impl Visitor for Resumes {
     type Output = bool;
 
     fn visit<D: Design>(self) -> Self::Output {
-        D::PROMISE != Promise::Nothing
+        D::RECOVERY.resumes()
     }
 }

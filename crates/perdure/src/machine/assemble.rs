@@ -7,9 +7,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use perdure_designs::Design;
 use perdure_designs::bytes::Sealed;
 use perdure_designs::layout::Layout;
+use perdure_designs::{Design, Epochs, EpochsOf};
 use perdure_hardware::arena::Arena;
 use perdure_hardware::hierarchy::Hardware;
 use perdure_hardware::specification::Specification;
@@ -59,6 +59,12 @@ pub(super) struct Parts {
 }
 
 impl<D: Design, S: Source> Machine<D, S> {
+    /// Does not compile for a design that could not be.
+    const POSSIBLE: () = assert!(
+        D::RECOVERY.goes_with(D::Epochs::WHOSE),
+        "a design resumes at the end of an epoch, and for nothing else have sharing groups epochs"
+    );
+
     /// Boots a program: epoch 0 is its first instruction, durable in NVM.
     pub fn boot(
         configuration: &Arc<Configuration>,
@@ -95,7 +101,7 @@ impl<D: Design, S: Source> Machine<D, S> {
         }
         let mut saved_image = Vec::new();
         let mut saved_contexts = Vec::new();
-        if D::SAVES_CONTEXTS {
+        if D::RECOVERY.resumes() {
             saved_image = kernel.save();
             let record = MachineRecord::new(0, &saved_image, 0);
             let arena = &mut hardware.memory.arena;
@@ -131,7 +137,7 @@ impl<D: Design, S: Source> Machine<D, S> {
         machine.repeats = workload.kernel.repeat != Repeat::Never;
         machine.meter = Meter::new(workload.kernel.programs.len(), workload.region);
         if let Some(watched) = &workload.watch {
-            machine.lengths = Lengths::new(&configuration.epoch, watched.burst)?;
+            machine.lengths = lengths_of::<D>(configuration, watched.burst)?;
             let space = machine.harts[0].space;
             machine.watch = watched.resolve(&machine.kernel, space)?;
         }
@@ -148,9 +154,9 @@ impl<D: Design, S: Source> Machine<D, S> {
         bug: Option<&'static str>,
     ) -> Result<Self, Error> {
         let parameters = configuration.parameters::<D>()?;
-        let mut design = D::start(&parameters, &parts.layout, &mut parts.hardware, epoch, bug)
+        const { Self::POSSIBLE };
+        let design = D::start(&parameters, &parts.layout, &mut parts.hardware, epoch, bug)
             .map_err(|problem| Error::Configuration(problem.to_string()))?;
-        let by_group = design.groups().is_some();
         // Recovered harts have a past, and the machine's time goes on from the longest one.
         let start = parts.start;
         for (core, context) in parts.hardware.cores.iter_mut().zip(&parts.contexts) {
@@ -162,8 +168,9 @@ impl<D: Design, S: Source> Machine<D, S> {
             .into_iter()
             .map(|context| HartState::new(context, S::new(engine), slice_end))
             .collect();
-        if configuration.epoch.cycles > 0 {
-            let first = start + configuration.epoch.cycles;
+        let epoch_lengths = lengths_of::<D>(configuration, Burst::default())?;
+        if epoch_lengths.cycles > 0 {
+            let first = start + epoch_lengths.cycles;
             parts.hardware.events.schedule(first, EVENT_EPOCH_CYCLES);
         }
         let record = parts.layout.context(parts.hardware.cores.len());
@@ -179,8 +186,9 @@ impl<D: Design, S: Source> Machine<D, S> {
             turn: None,
             epoch_began: start,
             epoch_due: None,
-            lengths: Lengths::new(&configuration.epoch, Burst::default())?,
-            counts_all: configuration.epoch.counted == Counted::All && !by_group,
+            lengths: epoch_lengths,
+            counts_all: configuration.epoch.counted == Counted::All
+                && D::Epochs::WHOSE == Epochs::Machine,
             watch: Watch::default(),
             saved_image: parts.saved_image,
             saved_contexts: parts.saved_contexts,
@@ -206,11 +214,17 @@ impl<D: Design, S: Source> Machine<D, S> {
             mistake: None,
         };
         machine.next_deadline_ns = machine.kernel.next_deadline_ns();
-        for hart in 0..machine.harts.len() {
-            machine.tell_thread(hart);
-        }
+        (0..machine.harts.len()).for_each(|hart| machine.tell_thread(hart));
         Ok(machine)
     }
+}
+
+/// How long epochs are; without an end where there are none.
+fn lengths_of<D: Design>(configuration: &Configuration, burst: Burst) -> Result<Lengths, Error> {
+    if D::Epochs::WHOSE == Epochs::None {
+        return Ok(Lengths::default());
+    }
+    Lengths::new(&configuration.epoch, burst)
 }
 
 /// Where everything lies in such a machine's memory.

@@ -4,7 +4,7 @@
 //! Always true here: whatever follows from an entry (mappings that changed, threads that became ready,
 //! programs that ended) has happened before the next instruction of any hart.
 
-use perdure_designs::{Design, Urgency};
+use perdure_designs::{Design, Epochs, EpochsOf};
 use perdure_hardware::time::Cycles;
 use perdure_linux::{Exception, Kernel, Machine as _, Outcome};
 
@@ -106,8 +106,10 @@ impl<D: Design, S: Source> Machine<D, S> {
             }
             Outcome::Commit => {
                 self.turn = None;
-                self.harts[hart].waits_for = Some(self.design.executing_epoch());
-                self.epoch_due = Some((hart, Urgency::OutputCommit));
+                if D::Epochs::WHOSE != Epochs::None {
+                    self.harts[hart].waits_for = Some(self.executing_epoch());
+                }
+                self.output_is_awaited(hart);
             }
             Outcome::Exited { .. } => self.programs_ended(hart),
         }
@@ -115,10 +117,8 @@ impl<D: Design, S: Source> Machine<D, S> {
             self.meter.threads = self.kernel.threads_of_programs();
             self.look_at_region(self.clock(hart));
         }
-        if !D::HOLDS_OUTPUT {
-            let epoch = self.design.executing_epoch();
-            self.kernel.seal(epoch);
-            self.let_out(epoch, Mistake::GarblesOutput);
+        if !D::RECOVERY.resumes() {
+            self.let_out_at_once();
         }
         self.schedule_idle_harts(self.clock(hart));
     }
@@ -133,14 +133,14 @@ impl<D: Design, S: Source> Machine<D, S> {
             report.status = 0;
         }
         self.look_at_region(self.clock(hart));
-        let epoch = self.design.executing_epoch();
+        let epoch = self.executing_epoch();
         self.ended = Some(Ended {
             report,
             at: self.clock(hart),
             epoch,
         });
         self.turn = None;
-        self.epoch_due = Some((hart, Urgency::OutputCommit));
+        self.output_is_awaited(hart);
     }
 
     pub(super) fn end_slice(&mut self, hart: usize) {

@@ -2,11 +2,12 @@
 //! when everybody goes on. Designs whose sharing groups have an epoch each: [`super::groups`].
 //!
 //! Always true here: an epoch ends between two instructions, and every context and the kernel's state as
-//! of that moment are stored before the design takes over.
+//! of that moment are stored before the design takes over. Where there are no epochs, none ends.
 
 use perdure_designs::bytes::Sealed;
-use perdure_designs::{Design, END_EPOCH, Urgency};
+use perdure_designs::{Design, END_EPOCH, EpochNumbers, Epochs, EpochsOf, Urgency};
 use perdure_hardware::line::LINE_BYTES;
+use perdure_hardware::policy::PolicyFailure;
 use perdure_hardware::time::Cycles;
 use perdure_linux::Machine as _;
 
@@ -30,11 +31,16 @@ impl<D: Design, S: Source> Machine<D, S> {
             if self.epoch_due.is_none() && self.ended.is_none() {
                 self.epoch_due = Some((0, Urgency::Routine));
             }
-            let next = time + self.configuration.epoch.cycles;
+            let next = time + self.lengths.cycles;
             self.hardware.events.schedule(next, EVENT_EPOCH_CYCLES);
             return;
         }
         if event == END_EPOCH {
+            if D::Epochs::WHOSE == Epochs::None {
+                let problem = "it wants an epoch to end, and has none";
+                (self.hardware.failure).get_or_insert(PolicyFailure(problem.into()));
+                return;
+            }
             // One that was scheduled while the last epoch came to its end is stale.
             if time < self.epoch_began {
                 return;
@@ -44,39 +50,53 @@ impl<D: Design, S: Source> Machine<D, S> {
             }
             return;
         }
-        let before = self.design.announced_epoch();
+        let before = self.announced_epoch();
         let design = &mut self.design;
         (self.hardware).asking("fired", time, |hardware| {
             design.fired(hardware, event, time);
         });
         self.check_epochs();
         self.note_phase(time);
-        if self.design.announced_epoch() != before {
+        if self.announced_epoch() != before {
             self.announced(time);
         }
     }
 
-    /// Holds what the design says of its epochs against what it said before.
+    /// The epoch that is executing, the newest of those; 0 where there are none.
+    pub fn executing_epoch(&self) -> u64 {
+        D::Epochs::numbers(&self.design).map_or(0, EpochNumbers::executing_epoch)
+    }
+
+    /// The newest epoch whose output may leave; 0 where there are none.
+    pub fn announced_epoch(&self) -> u64 {
+        D::Epochs::numbers(&self.design).map_or(0, EpochNumbers::announced_epoch)
+    }
+
+    pub(super) fn can_end_epoch(&mut self) -> bool {
+        D::Epochs::of_machine(&mut self.design).is_none_or(|epochs| epochs.can_end_epoch())
+    }
+
+    /// Holds what the design says of its epochs against what it said before, where output goes by that.
     pub(crate) fn check_epochs(&mut self) {
-        if !D::HOLDS_OUTPUT || !self.hardware.enforces_contract() {
+        if !D::RECOVERY.resumes() || !self.hardware.enforces_contract() {
             return;
         }
-        let announced = self.design.announced_epoch();
+        let announced = self.announced_epoch();
         let executing = match self.oldest_epoch() {
             Some(oldest) => oldest,
-            None => self.design.executing_epoch(),
+            None => self.executing_epoch(),
         };
         self.hardware.hold_to_epochs(announced, executing);
     }
 
     /// An epoch ends: contexts are stored, the design takes over, everybody goes on.
     pub(super) fn end_epoch(&mut self, hart: usize, urgency: Urgency) -> Result<u64, Error> {
-        if self.design.groups().is_some() {
+        if D::Epochs::WHOSE == Epochs::ByGroup {
             return Ok(self.end_group_epoch(hart, urgency));
         }
-        let epoch = self.design.executing_epoch();
+        let epoch = self.executing_epoch();
         self.seal(epoch, epoch);
-        if D::SAVES_CONTEXTS {
+        if D::RECOVERY.resumes() {
             self.save_contexts(hart, epoch)?;
         }
         self.keep_kernel(epoch, epoch);
@@ -85,9 +105,9 @@ impl<D: Design, S: Source> Machine<D, S> {
             self.note_left(hart, epoch, before);
         }
         self.unpersisted.end(epoch, before);
-        let design = &mut self.design;
+        let design = D::Epochs::of_machine(&mut self.design);
         let now = (self.hardware).asking("end_epoch", before, |hardware| {
-            design.end_epoch(hardware, urgency, before)
+            design.map_or(before, |design| design.end_epoch(hardware, urgency, before))
         });
         let now = now.max(before);
         self.check_epochs();

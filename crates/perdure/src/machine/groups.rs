@@ -11,7 +11,7 @@
 //! - A hart that runs sees no mapping of a newer epoch than its sharing group's.
 
 use perdure_designs::bytes::Sealed;
-use perdure_designs::{Design, GroupEpochs, Urgency};
+use perdure_designs::{Design, EpochsOf, GroupEpochs, Urgency};
 use perdure_hardware::hierarchy::Hardware;
 use perdure_hardware::line::{LINE_BYTES, Line, line_of};
 use perdure_hardware::policy::PolicyFailure;
@@ -24,13 +24,13 @@ use crate::source::Source;
 
 impl<D: Design, S: Source> Machine<D, S> {
     fn group_epochs(&mut self) -> Option<(&mut dyn GroupEpochs, &mut Hardware)> {
-        Some((self.design.groups()?, &mut self.hardware))
+        Some((D::Epochs::of_groups(&mut self.design)?, &mut self.hardware))
     }
 
     /// The epoch of a hart's sharing group.
     fn epoch_of(&mut self, hart: usize) -> Option<u64> {
         let group = self.hardware.group_of(hart);
-        Some(self.design.groups()?.epoch(group))
+        Some(D::Epochs::of_groups(&mut self.design)?.epoch(group))
     }
 
     /// The oldest epoch that a sharing group is in.
@@ -70,7 +70,7 @@ impl<D: Design, S: Source> Machine<D, S> {
             return;
         };
         let mine = groups.epoch(hardware.group_of(hart));
-        let newest = groups.newest();
+        let newest = groups.executing_epoch();
         if mine < newest {
             self.advance(hart, newest);
         }
@@ -88,7 +88,7 @@ impl<D: Design, S: Source> Machine<D, S> {
             let Some((groups, hardware)) = self.group_epochs() else {
                 return;
             };
-            let newest = groups.newest();
+            let newest = groups.executing_epoch();
             let Some(behind) = (0..hardware.groups.len()).find(|&other| groups.lags(other)) else {
                 break;
             };
@@ -251,7 +251,7 @@ impl<D: Design, S: Source> Machine<D, S> {
             unreachable!("called only for a design with epochs by sharing group");
         };
         let mine = groups.epoch(hardware.group_of(hart));
-        let newest = groups.newest();
+        let newest = groups.executing_epoch();
         if urgency != Urgency::OutputCommit {
             self.advance(hart, mine + 1);
             return mine;

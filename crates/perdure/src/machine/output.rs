@@ -1,10 +1,10 @@
 //! What leaves the machine, and when: output is sealed with the epoch that wrote it, and let out when
 //! the design announces that epoch.
 //!
-//! Always true here: a design that promises something lets nothing out that a power cut could undo; who
-//! promises nothing lets everything out at once.
+//! Always true here: a machine that resumes lets nothing out that a power cut could undo; one that does
+//! not lets everything out at once.
 
-use perdure_designs::Design;
+use perdure_designs::{Design, Epochs, EpochsOf, Urgency};
 use perdure_hardware::time::Cycles;
 use perdure_linux::Release;
 
@@ -25,6 +25,25 @@ impl<D: Design, S: Source> Machine<D, S> {
                 written: self.kernel.output_written().to_vec(),
             });
         }
+    }
+
+    /// Somebody waits until what was written so far has left, or it is the last that programs write: that
+    /// is so when the executing epoch, which is to end now, is announced; at once where there is none.
+    pub(super) fn output_is_awaited(&mut self, hart: usize) {
+        if D::Epochs::WHOSE == Epochs::None {
+            self.hold_files(0, 0);
+            self.let_out_at_once();
+            self.finished = self.ended.is_some();
+        } else {
+            self.epoch_due = Some((hart, Urgency::OutputCommit));
+        }
+    }
+
+    /// What was written so far leaves: nothing that a power cut does to it matters.
+    pub(super) fn let_out_at_once(&mut self) {
+        let epoch = self.executing_epoch();
+        self.kernel.seal(epoch);
+        self.let_out(epoch, Mistake::GarblesOutput);
     }
 
     /// Files leave as they are now, which is as of `made`, when an epoch may.
@@ -56,7 +75,7 @@ impl<D: Design, S: Source> Machine<D, S> {
 
     /// More may have become visible outside: release it, and let those who waited go on.
     pub(crate) fn announced(&mut self, time: Cycles) {
-        let epoch = self.design.announced_epoch();
+        let epoch = self.announced_epoch();
         (self.unpersisted).persist(epoch, time, &mut self.hardware.statistics);
         self.let_out(epoch, Mistake::GarblesOutput);
         for index in 0..self.harts.len() {

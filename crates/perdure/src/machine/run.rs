@@ -41,7 +41,7 @@ impl<D: Design, S: Source> Machine<D, S> {
                 return Ok(Pause::Finished);
             }
             if let Some((hart, urgency)) = self.epoch_due
-                && self.design.can_end_epoch()
+                && self.can_end_epoch()
             {
                 if self.clock(hart) > until {
                     return Ok(Pause::Time);
@@ -152,7 +152,7 @@ impl<D: Design, S: Source> Machine<D, S> {
 
     fn run_source(&mut self, turn: Turn, until: Cycles) -> Exit {
         let clock = self.virtual_clock(turn.hart);
-        let epoch_end = match self.configuration.epoch.instructions {
+        let epoch_end = match self.lengths.instructions {
             0 => u64::MAX,
             instructions => self.harts[turn.hart].epoch_start + instructions,
         };
@@ -262,7 +262,7 @@ impl<D: Design, S: Source> Machine<D, S> {
             self.finished = true;
             return;
         }
-        let length = self.configuration.epoch.instructions;
+        let length = self.lengths.instructions;
         let state = &self.harts[hart];
         if length > 0 && state.context.hart.retired - state.epoch_start >= length {
             self.epoch_due = Some((hart, Urgency::Routine));

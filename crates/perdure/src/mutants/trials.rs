@@ -3,7 +3,7 @@
 //!
 //! Always true here: a trial is a whole request but for the design, its unlucky settings and the bug.
 
-use perdure_designs::{Design, Promise};
+use perdure_designs::{Design, Epochs, EpochsOf};
 
 use crate::request::{Request, Resume, Schedule};
 
@@ -215,9 +215,9 @@ const RARE: Trial = Trial {
 
 /// The trials that a design goes through, and the one for what they do not show, if there is one.
 pub(super) fn of_design<D: Design>() -> (&'static [Trial], Option<&'static Trial>) {
-    match D::PROMISE {
-        Promise::CausalCut => (TRIALS_OF_GROUPS, None),
-        Promise::EpochPrefix | Promise::Nothing => (TRIALS, Some(&RARE)),
+    match D::Epochs::WHOSE {
+        Epochs::ByGroup => (TRIALS_OF_GROUPS, None),
+        Epochs::None | Epochs::Machine => (TRIALS, Some(&RARE)),
     }
 }
 

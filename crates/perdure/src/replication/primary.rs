@@ -309,7 +309,7 @@ impl Primary {
     /// Sends the epochs that have become recoverable since the last time, if the replica is there. A
     /// replica that is away is tried again now and then.
     pub fn follow<D: Design>(&mut self, machine: &Machine<D>) {
-        let through = machine.design.announced_epoch();
+        let through = machine.announced_epoch();
         let away = self.destination.is_none() && Instant::now() < self.try_again;
         if self.has_nothing_to_send(through) || away || self.is_hopeless() {
             return;
@@ -393,7 +393,7 @@ impl Primary {
         patience: Duration,
         observer: &dyn Observer,
     ) {
-        let through = machine.design.announced_epoch();
+        let through = machine.announced_epoch();
         let deadline = Instant::now() + patience;
         loop {
             self.follow(machine);
@@ -428,7 +428,7 @@ impl Primary {
         json!({
             "to": self.name(),
             "epoch": self.position.map(|position| position.epoch),
-            "recoverable_epoch": machine.design.announced_epoch(),
+            "recoverable_epoch": machine.announced_epoch(),
             "epochs_sent": self.epochs_sent,
             "bytes_sent": self.bytes_sent,
             "connections": self.connections,

@@ -9,7 +9,7 @@
 use perdure::configuration::Configuration;
 use perdure_designs::design::ImpossibleParameter;
 use perdure_designs::layout::Layout;
-use perdure_designs::{Design, NAMES, Promise, Visitor, with_design};
+use perdure_designs::{Design, Epochs, EpochsOf, NAMES, Promise, Visitor, with_design};
 use perdure_hardware::arena::Arena;
 use perdure_hardware::hierarchy::Hardware;
 
@@ -95,7 +95,7 @@ fn conform<D: Design>() -> Conformed {
             continue;
         };
         conformed.machines += 1;
-        if D::PROMISE == Promise::Nothing {
+        if !D::RECOVERY.resumes() {
             let mut rig = Rig::<D>::new(geometry.specification(), parameters, None);
             let ran = Workload::new(&geometry, 1).run_until(&mut rig, 300_000);
             assert!(ran.is_ok(), "{} on '{}': {ran:?}", D::NAME, geometry.name);
@@ -126,13 +126,13 @@ impl Visitor for Enrolled {
 
     fn visit<D: Design>(self) -> Self::Output {
         assert!(
-            D::PROMISE == Promise::Nothing || D::PLANTED_BUGS.len() >= 8,
+            !D::Promise::BINDS || D::PLANTED_BUGS.len() >= 8,
             "{} has too few planted bugs",
             D::NAME
         );
         // Sharing groups with epochs of their own are driven by whole machines only: by `perdure
         // mutants`.
-        (D::PROMISE != Promise::CausalCut).then(conform::<D>)
+        (D::Epochs::WHOSE != Epochs::ByGroup).then(conform::<D>)
     }
 }
 

@@ -17,7 +17,6 @@ use perdure::replication::record::{self, Kind};
 use perdure::request::Request;
 use perdure::snapshots::{Snapshots, keep};
 use perdure::{Engine, Machine, Pause};
-use perdure_designs::Design as _;
 use perdure_designs::nvoverlay::Nvoverlay;
 use perdure_hardware::line::LINE_BYTES;
 use perdure_hardware::random::Random;
@@ -244,14 +243,14 @@ fn what_was_compacted_while_a_replica_was_away_comes_in_one_step() {
     loop {
         match machine.run(u64::MAX - 1).expect("it runs") {
             Pause::Finished => break,
-            Pause::EpochEnded(_) if machine.design.announced_epoch() < 50 => {
+            Pause::EpochEnded(_) if machine.announced_epoch() < 50 => {
                 primary.follow(&machine);
-                held = machine.design.announced_epoch();
+                held = machine.announced_epoch();
             }
             _ => {}
         }
     }
-    let newest = machine.design.announced_epoch();
+    let newest = machine.announced_epoch();
     primary.finish(&machine, Duration::ZERO, &Unobserved);
     let trouble = primary.report(&machine)["trouble"].clone();
     assert_eq!(trouble, Value::Null);

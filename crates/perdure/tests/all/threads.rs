@@ -9,7 +9,9 @@ use perdure::request::Request;
 use perdure_designs::design::ImpossibleParameter;
 use perdure_designs::layout::Layout;
 use perdure_designs::surviving::{Interrupted, Surviving};
-use perdure_designs::{Design, PlantedBug, Promise, Recovered, Urgency};
+use perdure_designs::{
+    Design, EpochNumbers, MachineEpochs, OfMachine, PlantedBug, Recovered, Urgency,
+};
 use perdure_hardware::hierarchy::Hardware;
 use perdure_hardware::line::Version;
 use perdure_hardware::policy::{CrossVersionStore, Evicted, Eviction, Policy};
@@ -51,12 +53,32 @@ impl Policy for Listens {
     }
 }
 
+impl EpochNumbers for Listens {
+    fn executing_epoch(&self) -> u64 {
+        self.0.executing_epoch()
+    }
+
+    fn announced_epoch(&self) -> u64 {
+        self.0.announced_epoch()
+    }
+}
+
+impl MachineEpochs for Listens {
+    fn can_end_epoch(&self) -> bool {
+        self.0.can_end_epoch()
+    }
+
+    fn end_epoch(&mut self, hardware: &mut Hardware, urgency: Urgency, now: Cycles) -> Cycles {
+        self.0.end_epoch(hardware, urgency, now)
+    }
+}
+
 impl Design for Listens {
     const NAME: &'static str = "listens";
     const SUMMARY: &'static str = "the worked example, which also hears of threads";
-    const PROMISE: Promise = FlushAtEpochEnd::PROMISE;
     const PLANTED_BUGS: &'static [PlantedBug] = &[];
-    const SAVES_CONTEXTS: bool = FlushAtEpochEnd::SAVES_CONTEXTS;
+    type Epochs = OfMachine;
+    type Promise = <FlushAtEpochEnd as Design>::Promise;
     type Parameters = <FlushAtEpochEnd as Design>::Parameters;
     type Counters = <FlushAtEpochEnd as Design>::Counters;
 
@@ -68,22 +90,6 @@ impl Design for Listens {
         bug: Option<&'static str>,
     ) -> Result<Self, ImpossibleParameter> {
         FlushAtEpochEnd::start(parameters, layout, hardware, epoch, bug).map(Self)
-    }
-
-    fn executing_epoch(&self) -> u64 {
-        self.0.executing_epoch()
-    }
-
-    fn announced_epoch(&self) -> u64 {
-        self.0.announced_epoch()
-    }
-
-    fn can_end_epoch(&self) -> bool {
-        self.0.can_end_epoch()
-    }
-
-    fn end_epoch(&mut self, hardware: &mut Hardware, urgency: Urgency, now: Cycles) -> Cycles {
-        self.0.end_epoch(hardware, urgency, now)
     }
 
     fn recover(image: &mut Surviving, bug: Option<&'static str>) -> Result<Recovered, Interrupted> {

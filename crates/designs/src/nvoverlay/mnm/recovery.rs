@@ -62,9 +62,7 @@ pub fn recover(image: &mut Surviving, bug: Option<&'static str>) -> Result<Recov
         }
         load(image, &register, &layout, omc)?;
     }
-    Ok(Recovered {
-        epoch: register.recoverable,
-    })
+    Ok(Recovered::at(register.recoverable))
 }
 
 /// The copy of the registers to go by, and the other one if it is whole.

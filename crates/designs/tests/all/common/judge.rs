@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Range;
 
+use perdure_designs::Design;
 use perdure_designs::surviving::{Interrupted, Surviving};
-use perdure_designs::{Design, Recovered};
 use perdure_hardware::arena::{Arena, PAGE_BYTES};
 use perdure_hardware::line::{LINE_BYTES, Line, LineNumber};
 use perdure_hardware::memory::Tear;
@@ -70,16 +70,25 @@ pub struct Kept {
     pub steps: u64,
 }
 
+/// Recovers, and says which epoch came back; 0 where there are none.
+pub fn recovered_epoch<D: Design>(
+    image: &mut Surviving,
+    bug: Option<&'static str>,
+) -> Result<u64, Interrupted> {
+    let recovered = D::recover(image, bug)?;
+    Ok(recovered.epoch.unwrap_or_default())
+}
+
 impl Judge<'_> {
     /// Recovers, judges, and puts the image back as it was.
     pub fn recover<D: Design>(&self, arena: &mut Arena) -> Result<Kept, Accusation> {
         let mut surviving = Surviving::new(arena);
-        let recovered = D::recover(&mut surviving, self.bug);
+        let recovered = recovered_epoch::<D>(&mut surviving, self.bug);
         let steps = surviving.steps();
         let journal = surviving.into_journal();
         let judged = recovered
             .map_err(Accusation::Refused)
-            .and_then(|Recovered { epoch }| self.memory(arena, epoch));
+            .and_then(|epoch| self.memory(arena, epoch));
         journal.undo(arena);
         judged.map(|epoch| Kept { epoch, steps })
     }

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use perdure_designs::layout::Layout;
 use perdure_designs::surviving::Surviving;
-use perdure_designs::{Design, END_EPOCH, Promise, Urgency};
+use perdure_designs::{Design, END_EPOCH, EpochNumbers, EpochsOf, MachineEpochs, Urgency};
 use perdure_hardware::arena::Arena;
 use perdure_hardware::core_timing::AccessKind;
 use perdure_hardware::hierarchy::Hardware;
@@ -18,7 +18,7 @@ use perdure_hardware::persist::{Effect, Persist};
 use perdure_hardware::specification::Specification;
 use perdure_hardware::time::Cycles;
 
-use super::judge::{Accusation, Image, Judge, Kept};
+use super::judge::{Accusation, Image, Judge, Kept, recovered_epoch};
 
 /// The machine.
 pub struct Rig<D: Design> {
@@ -115,7 +115,7 @@ impl<D: Design> Rig<D> {
 
     /// True while harts stand still.
     pub fn waits(&self) -> bool {
-        self.design.announced_epoch() < self.awaited
+        self.announced_epoch() < self.awaited
     }
 
     /// Fires the next event. Harts that waited for it go on after it.
@@ -142,17 +142,30 @@ impl<D: Design> Rig<D> {
             self.hardware.statistics.epoch_wait_cycles += self.clock(0) - before;
         }
         if !self.keeps_all_epochs {
-            let announced = self.design.announced_epoch();
+            let announced = self.announced_epoch();
             self.golden = self.golden.split_off(&announced);
         }
     }
 
     fn check_epochs(&mut self) {
-        if D::PROMISE == Promise::Nothing {
-            return; // It lets everything out at once.
+        if let (Some(epochs), true) = (D::Epochs::numbers(&self.design), D::RECOVERY.resumes()) {
+            let (announced, executing) = (epochs.announced_epoch(), epochs.executing_epoch());
+            self.hardware.hold_to_epochs(announced, executing);
         }
-        let (announced, executing) = (self.design.announced_epoch(), self.design.executing_epoch());
-        self.hardware.hold_to_epochs(announced, executing);
+    }
+
+    fn epochs(design: &mut D) -> &mut dyn MachineEpochs {
+        D::Epochs::of_machine(design).expect("the machine has epochs")
+    }
+
+    /// Whether the design can take another epoch.
+    pub fn can_end_epoch(&mut self) -> bool {
+        Self::epochs(&mut self.design).can_end_epoch()
+    }
+
+    /// The newest epoch that is announced; 0 where there are none.
+    fn announced_epoch(&self) -> u64 {
+        D::Epochs::numbers(&self.design).map_or(0, EpochNumbers::announced_epoch)
     }
 
     /// Fires every event, and those that they schedule; harts then go on.
@@ -237,10 +250,10 @@ impl<D: Design> Rig<D> {
 
     /// Ends the executing epoch, contexts first, as the machine does.
     pub fn end_epoch(&mut self, urgency: Urgency) -> u64 {
-        assert!(self.design.can_end_epoch(), "the caller waits for that");
-        let epoch = self.design.executing_epoch();
+        assert!(self.can_end_epoch(), "the caller waits for that");
+        let epoch = Self::epochs(&mut self.design).executing_epoch();
         self.overflowed = false;
-        if D::SAVES_CONTEXTS {
+        if D::RECOVERY.resumes() {
             for hart in 0..=self.retired.len() {
                 let line = line_of(self.layout.context(hart));
                 let saver = hart % self.retired.len();
@@ -249,9 +262,9 @@ impl<D: Design> Rig<D> {
             }
         }
         let now = self.now();
-        let design = &mut self.design;
+        let epochs = Self::epochs(&mut self.design);
         let go_on = (self.hardware).asking("end_epoch", now, |hardware| {
-            design.end_epoch(hardware, urgency, now)
+            epochs.end_epoch(hardware, urgency, now)
         });
         self.check_epochs();
         self.golden.insert(epoch, self.model.clone());
@@ -269,8 +282,10 @@ impl<D: Design> Rig<D> {
 
     /// Ends the executing epoch, and leaves contexts out. Returns when harts may go on; none waits.
     pub fn end_epoch_without_contexts(&mut self, urgency: Urgency) -> Cycles {
-        let (epoch, now) = (self.design.executing_epoch(), self.now());
-        let go_on = self.design.end_epoch(&mut self.hardware, urgency, now);
+        let now = self.now();
+        let epochs = Self::epochs(&mut self.design);
+        let epoch = epochs.executing_epoch();
+        let go_on = epochs.end_epoch(&mut self.hardware, urgency, now);
         self.golden.insert(epoch, self.model.clone());
         go_on
     }
@@ -287,7 +302,7 @@ impl<D: Design> Rig<D> {
     ) -> R {
         let judge = Judge {
             golden: &self.golden,
-            announced: self.design.announced_epoch(),
+            announced: self.announced_epoch(),
             protected: self.layout.protected(),
             bug: self.bug,
         };
@@ -334,12 +349,13 @@ impl<D: Design> Rig<D> {
         let bug = self.bug;
         let (arena, epoch) = self.after_cut(at, tear, |arena, judge| {
             let mut surviving = Surviving::new(arena);
-            let recovered = D::recover(&mut surviving, judge.bug).map_err(Accusation::Refused)?;
+            let recovered = recovered_epoch::<D>(&mut surviving, judge.bug);
+            let epoch = recovered.map_err(Accusation::Refused)?;
             let journal = surviving.into_journal();
             let copy = arena.clone();
             journal.undo(arena);
-            judge.memory(&copy, recovered.epoch)?;
-            Ok((copy, recovered.epoch))
+            judge.memory(&copy, epoch)?;
+            Ok((copy, epoch))
         })?;
         let model = self.golden.remove(&epoch).expect("the judge found it");
         Ok(Self::over(

@@ -41,7 +41,7 @@ impl Workload {
             }
             let overflowed = rig.overflowed && self.accesses_after_overflow == 0;
             let epoch_due = self.stores_left == 0 || overflowed;
-            let stands = rig.waits() || (epoch_due && !rig.design.can_end_epoch());
+            let stands = rig.waits() || (epoch_due && !rig.can_end_epoch());
             let hart = rig.next_hart();
             let hart_time = if stands { Cycles::MAX } else { rig.clock(hart) };
             let event_time = rig.hardware.events.next_time();

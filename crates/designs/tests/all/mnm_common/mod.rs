@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 
 use perdure_designs::layout::Layout;
-use perdure_designs::nvoverlay::mnm::{self, Mnm, MnmParameters, SNAPSHOTS};
+use perdure_designs::nvoverlay::{Nvoverlay, mnm::Mnm, mnm::MnmParameters, mnm::SNAPSHOTS};
 use perdure_designs::snapshots::SnapshotStore;
 use perdure_designs::surviving::{Interrupted, Surviving};
 use perdure_hardware::arena::Arena;
@@ -16,7 +16,7 @@ use perdure_hardware::memory::Tear;
 use perdure_hardware::specification::{Scheduling, Specification};
 use perdure_hardware::time::Cycles;
 
-use crate::common::{Random, geometry};
+use crate::common::{Random, geometry, judge::recovered_epoch};
 
 /// A machine and how it is used.
 #[derive(Clone, Debug)]
@@ -413,7 +413,7 @@ impl Rig {
     pub fn reborn(mut self) -> Result<Self, Accusation> {
         let (arena, epoch) = self.after_cut(|arena, judge| {
             let mut surviving = Surviving::new(arena);
-            let recovered = mnm::recover(&mut surviving, judge.bug);
+            let recovered = recovered_epoch::<Nvoverlay>(&mut surviving, judge.bug);
             let (journal, loaded) = surviving.into_parts();
             let recovered = recovered.map_err(|why| format!("refused: {why}"))?;
             let mut copy = arena.clone();
@@ -421,7 +421,7 @@ impl Rig {
             for (line, bytes) in loaded {
                 copy.write_line(line * LINE_BYTES as u64, &bytes);
             }
-            Ok((copy, recovered.epoch))
+            Ok((copy, recovered))
         })?;
         let mut model = self.model;
         model.forget_after(epoch);
@@ -452,16 +452,16 @@ impl Judge<'_> {
     /// steps.
     pub fn recover(&self, arena: &mut Arena, reads_store: bool) -> Result<(u64, u64), Accusation> {
         let mut surviving = Surviving::new(arena);
-        let recovered = mnm::recover(&mut surviving, self.bug);
+        let recovered = recovered_epoch::<Nvoverlay>(&mut surviving, self.bug);
         let steps = surviving.steps();
         let (journal, loaded) = surviving.into_parts();
         let judged = match recovered {
             Err(why) => Err(format!("refused: {why}")),
-            Ok(recovered) => self.memory(arena, recovered.epoch).and_then(|()| {
+            Ok(epoch) => self.memory(arena, epoch).and_then(|()| {
                 if reads_store {
-                    self.store(arena, &loaded, recovered.epoch)?;
+                    self.store(arena, &loaded, epoch)?;
                 }
-                Ok((recovered.epoch, steps))
+                Ok((epoch, steps))
             }),
         };
         journal.undo(arena);
@@ -575,7 +575,7 @@ impl Judge<'_> {
             for fails_at in fails_at {
                 let tear = Tear::new(random.next());
                 let mut surviving = Surviving::new(arena).failing_at(fails_at, tear);
-                let cut_off = mnm::recover(&mut surviving, self.bug);
+                let cut_off = recovered_epoch::<Nvoverlay>(&mut surviving, self.bug);
                 let (journal, loaded) = surviving.into_parts();
                 journals.push(journal);
                 // The DRAM is lost.

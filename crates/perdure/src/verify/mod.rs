@@ -9,7 +9,7 @@ use std::ops::Range;
 
 use perdure_designs::oracle::{Beginning, Evidence, Fault, Oracle, Remember, Witness};
 use perdure_designs::surviving::{Corruption, Interrupted, Journal, Surviving};
-use perdure_designs::{Design, Recovered};
+use perdure_designs::{Design, Promise, Recovered};
 use perdure_hardware::arena::{Arena, Digest};
 use perdure_hardware::line::LINE_BYTES;
 use perdure_hardware::memory::Tear;
@@ -23,6 +23,10 @@ use crate::error::Error;
 use crate::machine::{Image, Machine, Noted, Pause};
 use crate::mistakes::{Blind, Mistake};
 use crate::outside::Receipt;
+
+mod difference;
+
+pub use difference::{FirstDifference, first_difference, overwrite};
 
 /// What was found out about one cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -96,6 +100,8 @@ impl Serialize for Verdict {
 pub struct Golden {
     range: Range<u64>,
     oracle: Box<dyn Oracle>,
+    /// A breach is a broken promise.
+    binds: bool,
     /// What had been written to streams by the ends of epochs.
     written: Vec<(u64, Vec<[u64; 2]>)>,
     /// The first thing that left as an epoch's and was written later.
@@ -121,14 +127,14 @@ fn oracle_of<D: Design>(
 ) -> Result<Box<dyn Oracle>, Error> {
     let beginning = Beginning {
         epoch,
-        executing: machine.design.executing_epoch(),
+        executing: machine.executing_epoch(),
         groups: machine.hardware.groups.len(),
     };
-    let oracle = D::oracle(&witness(machine), beginning, remember).map_err(copying)?;
+    let oracle = D::Promise::begin(&witness(machine), beginning, remember).map_err(copying)?;
     if oracle.wants_trace() {
         machine.hardware.trace = Some(Vec::new());
     }
-    Ok(oracle)
+    Ok(Box::new(oracle))
 }
 
 /// Shows an oracle what has happened since the last time.
@@ -156,6 +162,7 @@ impl Golden {
         Ok(Self {
             range,
             oracle: oracle_of(machine, epoch, Remember::Digests)?,
+            binds: D::Promise::BINDS,
             written: vec![(epoch, machine.kernel().output_written().to_vec())],
             early: None,
             journals: Default::default(),
@@ -196,6 +203,40 @@ impl Golden {
     pub fn record<D: Design>(&mut self, machine: &mut Machine<D>, epoch: u64) {
         show(&mut *self.oracle, machine);
         self.oracle.epoch_ended(&witness(machine), epoch);
+    }
+
+    /// What the oracle says, by the gravest breach that is looked at.
+    fn judge(&self, evidence: &Evidence, blind: Option<Blind>) -> Judged {
+        let judgement = self.oracle.judge(evidence);
+        let epoch = judgement.epoch;
+        let mut breaches = judgement.breaches.into_iter();
+        let breach = breaches.find(|breach| blind != Some(verdict_on(breach.fault).1));
+        let (verdict, judged_by_epoch, message) = match breach {
+            None => {
+                let judged_by_epoch = epoch.unwrap_or(self.oracle.newest());
+                (Verdict::Verified, judged_by_epoch, None)
+            }
+            Some(breach) => {
+                let verdict = if self.binds {
+                    verdict_on(breach.fault).0
+                } else {
+                    Verdict::Lost
+                };
+                (verdict, breach.judged_by_epoch, Some(breach.message))
+            }
+        };
+        Judged {
+            verdict,
+            recovered_epoch: epoch,
+            judged_by_epoch,
+            message,
+            cost: CutCost::default(),
+            writes_in_flight: 0,
+            writes_lost: 0,
+            recovery_steps: 0,
+            recovery_cuts: 0,
+            image: None,
+        }
     }
 
     /// The addresses that digests are over.
@@ -256,7 +297,7 @@ pub fn cut<D: Design>(
 ) -> Judged {
     let bug = machine.planted_bug();
     // What was seen is known from the bytes' own stamps; that the design announced more counts as well.
-    let (announced, seen) = (machine.design.announced_epoch(), machine.outside.seen_epoch);
+    let (announced, seen) = (machine.announced_epoch(), machine.outside.seen_epoch);
     golden.follow_output(machine);
     show(&mut *golden.oracle, machine);
     let clock = RecoveryClock::new(&machine.hardware.specification, machine.layout.protected());
@@ -278,7 +319,7 @@ pub fn cut<D: Design>(
         seen,
         early: golden.early.as_deref(),
     };
-    let mut judged = judge(&*golden.oracle, &evidence, options.blind);
+    let mut judged = golden.judge(&evidence, options.blind);
     judged.writes_in_flight = lost.writes_in_flight;
     judged.writes_lost = lost.writes_lost;
     judged.recovery_steps = steps;
@@ -327,11 +368,11 @@ fn misnamed(
         }));
     }
     recovered.map(|Recovered { epoch }| Recovered {
-        epoch: match mistake {
+        epoch: epoch.map(|epoch| match mistake {
             Some(Mistake::NamesNextEpoch) => epoch + 1,
             Some(Mistake::NamesLastEpoch) => epoch.saturating_sub(1),
             _ => epoch,
-        },
+        }),
     })
 }
 
@@ -343,40 +384,6 @@ fn verdict_on(fault: Fault) -> (Verdict, Blind) {
         Fault::Age => (Verdict::OlderThanAnnounced, Blind::Age),
         Fault::Stamps => (Verdict::ReleasedEarly, Blind::Stamps),
         Fault::Memory => (Verdict::MemoryDiffers, Blind::Digest),
-    }
-}
-
-/// What the oracle says, by the gravest breach that is looked at.
-fn judge(oracle: &dyn Oracle, evidence: &Evidence, blind: Option<Blind>) -> Judged {
-    let judgement = oracle.judge(evidence);
-    let epoch = judgement.epoch;
-    let mut breaches = judgement.breaches.into_iter();
-    let breach = breaches.find(|breach| blind != Some(verdict_on(breach.fault).1));
-    let (verdict, judged_by_epoch, message) = match breach {
-        None => {
-            let judged_by_epoch = epoch.unwrap_or(oracle.newest());
-            (Verdict::Verified, judged_by_epoch, None)
-        }
-        Some(breach) => {
-            let verdict = if oracle.binds() {
-                verdict_on(breach.fault).0
-            } else {
-                Verdict::Lost
-            };
-            (verdict, breach.judged_by_epoch, Some(breach.message))
-        }
-    };
-    Judged {
-        verdict,
-        recovered_epoch: epoch,
-        judged_by_epoch,
-        message,
-        cost: CutCost::default(),
-        writes_in_flight: 0,
-        writes_lost: 0,
-        recovery_steps: 0,
-        recovery_cuts: 0,
-        image: None,
     }
 }
 
@@ -420,7 +427,7 @@ fn recover_twice<D: Design>(
         Err(error) => Err(format!("cut again at recovery step {step}: {error}")),
         Ok(recovered) if !oracle.converged(epoch, &recovered) => Err(format!(
             "cut again at recovery step {step}: recovered epoch {} in place of {}",
-            recovered.epoch,
+            recovered.epoch.unwrap_or_default(),
             epoch.unwrap_or_default()
         )),
         Ok(_) if !same => Err(format!("cut again at recovery step {step}: memory differs")),
@@ -430,30 +437,6 @@ fn recover_twice<D: Design>(
     *journals = [first.undo(arena), second];
     result
 }
-
-/// The first place where a recovered image is wrong.
-#[derive(Clone, Debug, Serialize)]
-pub struct FirstDifference {
-    /// `lost`: the line is older than it should be. `mixed`: it holds a later epoch's bytes.
-    pub kind: &'static str,
-    /// Physical address of the line.
-    pub physical_address: String,
-    /// Virtual address of its first wrong byte, if a program maps it.
-    pub address: Option<String>,
-    /// What lies there.
-    pub symbol: Option<String>,
-    /// The epoch whose memory was expected.
-    pub epoch: u64,
-    /// The line as it should be.
-    pub expected: String,
-    /// The line as it came back.
-    pub found: String,
-    /// How many lines differ in all.
-    pub lines: u64,
-}
-
-/// How many wrong lines are searched for one with a symbol.
-const NAMED_LINES: usize = 256;
 
 /// Cuts the power, recovers, and returns what came back; the machine is as before.
 pub fn recovered_image<D: Design>(
@@ -477,14 +460,6 @@ pub fn recovered_image<D: Design>(
     })
 }
 
-/// Makes a range what it is elsewhere.
-pub fn overwrite(memory: &mut Arena, with: &Arena, range: &Range<u64>) {
-    let differing = memory.differing_lines(with);
-    for address in differing.into_iter().filter(|line| range.contains(line)) {
-        memory.write_line(address, with.line(address));
-    }
-}
-
 /// Memory at the end of an epoch, for a machine that has just booted or been resumed and is run to
 /// `until`: found where a whole image is wanted in place of digests.
 pub fn image_of_epoch<D: Design>(
@@ -492,7 +467,7 @@ pub fn image_of_epoch<D: Design>(
     epoch: u64,
     until: Cycles,
 ) -> Result<Arena, Error> {
-    let state = machine.design.executing_epoch().saturating_sub(1);
+    let state = machine.executing_epoch().saturating_sub(1);
     let mut oracle = oracle_of(machine, state, Remember::Image(epoch))?;
     while let Pause::EpochEnded(ended) = machine.run(until)? {
         show(&mut *oracle, machine);
@@ -501,89 +476,4 @@ pub fn image_of_epoch<D: Design>(
     show(&mut *oracle, machine);
     // Of an epoch that had not ended, what was seen outside was as of now.
     oracle.into_image(&witness(machine)).map_err(copying)
-}
-
-/// Cuts and recovers as [`cut`] does, and compares byte by byte with the image of an epoch.
-pub fn first_difference<D: Design>(
-    machine: &mut Machine<D>,
-    expected: &Arena,
-    epoch: u64,
-    at: Cycles,
-    tear_seed: u64,
-) -> Option<FirstDifference> {
-    let bug = machine.planted_bug();
-    let range = machine.layout.protected();
-    let newest = witness(machine).image().ok()?;
-    let lost = machine.power_off(at, tear_seed);
-    let memory = &mut machine.hardware.memory;
-    let mut surviving = Surviving::new(&mut memory.arena);
-    let _ = D::recover(&mut surviving, bug);
-    let journal = surviving.into_journal();
-    let mut wrong = memory.arena.differing_lines(expected);
-    wrong.retain(|line| range.contains(line));
-    let machine_after = &*machine;
-    let place_of = |address: u64| {
-        let found = machine_after.hardware.memory.arena.line(address).0;
-        let wanted = expected.line(address).0;
-        let same = found.iter().zip(wanted).take_while(|(a, b)| *a == b);
-        machine_after
-            .kernel()
-            .reverse_translate(address + same.count() as u64)
-    };
-    let symbol_at = |address: u64| {
-        let (space, virtual_address) = place_of(address)?;
-        let (name, offset) = machine_after.kernel().symbol(space, virtual_address)?;
-        Some(format!("{name}+{offset:#x}"))
-    };
-    // Of the program's own lines, one with a name says most to its author.
-    let frames = machine_after.layout.frames.clone();
-    let mine = || {
-        wrong
-            .iter()
-            .copied()
-            .filter(|address| frames.contains(address))
-    };
-    let named = mine()
-        .take(NAMED_LINES)
-        .find(|&address| symbol_at(address).is_some());
-    let first = named.or_else(|| mine().next()).or(wrong.first().copied());
-    let difference = first.map(|address| {
-        let found = machine_after.hardware.memory.arena.line(address).0;
-        let wanted = expected.line(address).0;
-        let place = place_of(address);
-        let symbol = match place {
-            Some(_) => symbol_at(address),
-            None => Some(machine_after.layout_name(address)),
-        };
-        FirstDifference {
-            kind: if found == newest.line(address).0 {
-                "mixed"
-            } else {
-                "lost"
-            },
-            physical_address: format!("{address:#x}"),
-            address: place.map(|(_, virtual_address)| format!("{virtual_address:#x}")),
-            symbol,
-            epoch,
-            expected: hexadecimal(&wanted),
-            found: hexadecimal(&found),
-            lines: wrong.len() as u64,
-        }
-    });
-    journal.undo(&mut machine.hardware.memory.arena);
-    machine.hardware.memory.power_back(&lost);
-    difference
-}
-
-fn hexadecimal(bytes: &[u8]) -> String {
-    let words: Vec<String> = bytes
-        .chunks_exact(8)
-        .map(|word| {
-            format!(
-                "{:016x}",
-                u64::from_le_bytes(word.try_into().expect("eight bytes"))
-            )
-        })
-        .collect();
-    words.join(" ")
 }
