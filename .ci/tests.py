@@ -3,10 +3,10 @@
 
     tests.py [--jobs N]
 
-`cargo test` runs one program after another, and many of ours have one long test: on two cores one
-of them is idle half of the time. This builds what `cargo test` builds, and runs the programs with
-the runner and the folder that it would give them, those that took longest the last time first.
-Documentation tests, which are no programs, come last.
+`cargo test` runs one program after another, and some of ours end with one long test: one of two
+cores is idle then. This builds what `cargo test` builds, but for examples (`make lint` compiles
+them), and runs the programs with the runner and the folder that it would give them, those that took
+longest the last time first. Documentation tests, which are no programs, come last.
 
 Always true: every program that cargo built is run once, whatever the others do; the output of one
 that fails is printed whole, and the exit status is 1.
@@ -51,7 +51,8 @@ class Ended:
 
 def built() -> list[Program]:
     """Builds them; cargo's messages go where its user looks."""
-    command = [*CARGO, "--no-run", "--quiet", "--message-format=json-render-diagnostics"]
+    tests = ("--lib", "--tests", "--no-run", "--quiet")
+    command = [*CARGO, *tests, "--message-format=json-render-diagnostics"]
     done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=False)
     if done.returncode:
         sys.exit(done.returncode)

@@ -5,13 +5,14 @@ Always true here: what is expected was recorded under qemu-riscv64, not under Pe
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 from conftest import REPOSITORY, RunGuest, without_host_time
 
-from perdure import Machine
+from perdure import Machine, catalogue
 from perdure.api import Engine
 
 GUESTS = REPOSITORY / "tests/guests"
@@ -39,21 +40,47 @@ def cases() -> list[Case]:
     return [Case(name, int(status), program, tuple(more)) for name, status, program, *more in rows]
 
 
-@pytest.mark.parametrize("harts", [1, 4])
-@pytest.mark.parametrize("design", ["ideal", "picl"])
-@pytest.mark.parametrize("case", cases(), ids=lambda case: case.name)
+def pairs() -> list[tuple[Case, str, int]]:
+    """Each case on one hart and on four, under two designs of the registry.
+
+    Every case and every design appears often, without their product: what a guest prints is the
+    kernel's affair, and designs are tried by cuts.
+    """
+    designs = [one.name for one in catalogue().designs]
+
+    def design(index: int) -> str:
+        return designs[index % len(designs)]
+
+    listed = list(enumerate(cases()))
+    alone = [(case, design(index), 1) for index, case in listed]
+    return [*alone, *((case, design(index + len(designs) // 2), 4) for index, case in listed)]
+
+
+@pytest.mark.parametrize(
+    ("case", "design", "harts"),
+    pairs(),
+    ids=lambda one: one.name if isinstance(one, Case) else str(one),
+)
 def test_output_and_status(
     case: Case, design: str, harts: int, programs: Path, run_guest: RunGuest
 ) -> None:
-    run = run_guest(Machine(design=design, harts=harts), [programs / case.program, *case.arguments])
+    preset = "nvoverlay" if design == "nvoverlay" else "picl"
+    machine = Machine(preset, design=design, harts=harts, set={"llc.inclusion": "by-design"})
+    run = run_guest(machine, [programs / case.program, *case.arguments])
     assert run.stdout.decode() == case.stdout.decode()
     assert run.result.exit_code == case.status
     assert run.result.unknown_system_calls == []
     assert run.result.refused_output is None
 
 
-def test_there_are_cases() -> None:
+def test_there_are_cases_and_each_design_has_some() -> None:
     assert len(cases()) > 30
+    often = Counter(design for _, design, _ in pairs())
+    assert set(often) == {one.name for one in catalogue().designs}
+    assert min(often.values()) > 5
+    # A case meets two designs.
+    met = {(case.name, design) for case, design, _ in pairs()}
+    assert len(met) == 2 * len(cases())
 
 
 @pytest.mark.parametrize("harts", [1, 3])
