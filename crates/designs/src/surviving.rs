@@ -12,10 +12,11 @@
 use std::borrow::Cow;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use perdure_hardware::arena::{Arena, KeptDigest};
 use perdure_hardware::line::{LINE_BYTES, Line, LineNumber};
-use perdure_hardware::memory::Tear;
+use perdure_hardware::memory::{Memory, Tear};
 use perdure_hardware::recovery_clock::{RecoveryClock, RecoveryCost};
 
 /// A surviving image that recovery refuses to trust.
@@ -42,6 +43,7 @@ pub enum Interrupted {
 /// The surviving bytes, writable, with a journal that can put everything back.
 pub struct Surviving<'a> {
     arena: &'a mut Arena,
+    pools: Vec<Range<u64>>,
     journal: Journal,
     steps: u64,
     fails_at: Option<(u64, Tear)>,
@@ -101,12 +103,28 @@ impl<'a> Surviving<'a> {
         journal.digest.clone_from(arena.kept_digest());
         Self {
             arena,
+            pools: Vec::new(),
             journal,
             steps: 0,
             fails_at: None,
             loaded: BTreeMap::new(),
             clock: None,
         }
+    }
+
+    /// What survived of a machine's memory, with its pools where its map has them; using the memory of an
+    /// undone journal.
+    pub fn of(memory: &'a mut Memory, journal: Journal) -> Self {
+        let pools = memory.map().pools().collect();
+        Self {
+            pools,
+            ..Self::with_journal(&mut memory.arena, journal)
+        }
+    }
+
+    /// Where the machine has persistent memory beside that in which programs live.
+    pub fn pools(&self) -> &[Range<u64>] {
+        &self.pools
     }
 
     /// Charges every read and write to a clock.

@@ -179,6 +179,14 @@ impl PhysicalMap {
         &self.regions[0]
     }
 
+    /// Persistent regions beside the main one: what lies there is found again by whoever is started anew.
+    pub fn pools(&self) -> impl Iterator<Item = Range<u64>> + '_ {
+        let beside = self.regions.iter().skip(1);
+        beside
+            .filter(|region| region.kind == RegionKind::Persistent)
+            .map(|region| region.addresses.clone())
+    }
+
     /// Size of the physical address space in bytes.
     pub fn bytes(&self) -> u64 {
         self.regions.last().map_or(0, |last| last.addresses.end)
@@ -280,6 +288,7 @@ mod tests {
         assert_eq!(found(512), Some(0));
         assert_eq!(found(1856), None);
         assert!(!map.is_device(1791) && map.is_device(1792));
+        assert_eq!(map.pools().collect::<Vec<_>>(), [512..1536, 1536..1792]);
     }
 
     #[test]

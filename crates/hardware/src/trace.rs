@@ -1,8 +1,10 @@
-//! What a verifier gets to see of a run under a design without global epochs: the events that say
-//! which sharing group's stores and observations came in which order. Kept only while somebody verifies,
-//! written by the hierarchy and the machine, read by nothing that is part of either.
+//! What a verifier gets to see of a run where memory at the ends of epochs is not enough: the events
+//! that say which stores and observations came in which order, and what programs asked of the design.
+//! Kept only while somebody verifies, written by the hierarchy and the machine, read by nothing that is
+//! part of either.
 
 use crate::line::{Line, LineNumber};
+use crate::time::Cycles;
 
 /// One event, in the order of the simulation.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,6 +18,24 @@ pub enum Traced {
         line: LineNumber,
         /// The bytes before.
         old: Box<Line>,
+    },
+    /// A hart stores, under a design that sees every store.
+    Wrote {
+        /// Where.
+        line: LineNumber,
+        /// The bytes before.
+        old: Box<Line>,
+        /// The bytes after.
+        new: Box<Line>,
+    },
+    /// A persistence instruction of the design's.
+    Instructed {
+        /// Which.
+        function: u16,
+        /// What it answered.
+        value: u64,
+        /// When the hart went on, and so the program knew.
+        done: Cycles,
     },
     /// A sharing group got a line from outside.
     Observed {

@@ -140,7 +140,7 @@ impl Probes {
         let lost = machine.power_off(at, self.random.bits());
         let memory = &mut machine.hardware.memory;
         let journal = std::mem::take(&mut self.journal);
-        let mut surviving = Surviving::with_journal(&mut memory.arena, journal).timed(clock);
+        let mut surviving = Surviving::of(memory, journal).timed(clock);
         let recovered = D::recover(&mut surviving, bug);
         let recovery = surviving.cost();
         self.journal = surviving.into_journal().undo(&mut memory.arena);

@@ -467,9 +467,7 @@ impl<const SHORTCUTS: bool> Memory for Port<'_, SHORTCUTS> {
             return Some(0);
         }
         let (design, hart) = (&mut *self.design, self.hart);
-        let (value, ready) = (self.hardware).asking("instruction", now, |hardware| {
-            design.instruction(hardware, hart, function, operands, now)
-        })?;
+        let (value, ready) = (self.hardware).instruct(design, hart, function, operands, now)?;
         (self.hardware).accessed(self.hart, AccessKind::Persistence, now, ready);
         self.refresh_limit();
         Some(value)

@@ -85,6 +85,8 @@ impl CausalCut {
                 self.behind[group] = self.behind[group].filter(|&version| version > epoch);
                 return;
             }
+            // What sharing groups saw of each other says enough.
+            Traced::Wrote { .. } | Traced::Instructed { .. } => return,
             Traced::Saved {
                 epoch,
                 line,
@@ -187,6 +189,7 @@ impl Oracle for CausalCut {
         breaches.extend(wrong_memory(epoch, self.memory(epoch), evidence.memory));
         Judgement {
             epoch: Some(epoch),
+            found: None,
             breaches,
         }
     }

@@ -65,6 +65,7 @@ impl Oracle for EpochPrefix {
         breaches.extend(wrong_memory(epoch, self.memory(epoch), evidence.memory));
         Judgement {
             epoch: Some(epoch),
+            found: None,
             breaches,
         }
     }

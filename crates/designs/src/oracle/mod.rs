@@ -23,7 +23,9 @@ use std::ops::Range;
 use perdure_hardware::arena::{Arena, Digest};
 use perdure_hardware::hierarchy::Hardware;
 use perdure_hardware::line::{LINE_BYTES, Line, LineNumber};
+use perdure_hardware::physical_map::PhysicalMap;
 use perdure_hardware::policy::Policy;
+use perdure_hardware::time::Cycles;
 use perdure_hardware::trace::Traced;
 
 pub use causal_cut::CausalCut;
@@ -31,6 +33,7 @@ pub use epoch_prefix::EpochPrefix;
 pub use nothing::Nothing;
 
 use crate::design::Recovered;
+use crate::layout::Layout;
 use crate::surviving::Interrupted;
 
 /// The run, as its program sees memory now.
@@ -92,6 +95,8 @@ pub struct Evidence<'a> {
     pub image: &'a Arena,
     /// Its digest over the range of the promise.
     pub memory: Digest,
+    /// When the power was cut.
+    pub at: Cycles,
     /// The newest epoch that the design had announced.
     pub announced: u64,
     /// The newest epoch of which the outside had seen something.
@@ -131,6 +136,8 @@ pub struct Breach {
 pub struct Judgement {
     /// The epoch that came back, where the promise is about epochs and one did.
     pub epoch: Option<u64>,
+    /// What came back, in words, where no epoch says it.
+    pub found: Option<String>,
     /// All that is wrong, the gravest first.
     pub breaches: Vec<Breach>,
 }
@@ -140,6 +147,7 @@ impl Judgement {
     pub fn refused(why: String, judged_by_epoch: u64) -> Self {
         Self {
             epoch: None,
+            found: None,
             breaches: vec![Breach {
                 fault: Fault::Refused,
                 judged_by_epoch,
@@ -155,6 +163,12 @@ pub trait Promise: Oracle + Sized + 'static {
     const NAME: &'static str;
     /// Whether a breach is a broken promise; else it is a loss that nobody has promised to prevent.
     const BINDS: bool = true;
+
+    /// The memory that it is about, of a machine with that map and layout: all that a machine resumes with,
+    /// or a part of a pool.
+    fn scope(_map: &PhysicalMap, layout: &Layout) -> Range<u64> {
+        layout.protected()
+    }
 
     /// The oracle of a run that begins now.
     fn begin(run: &Witness, beginning: Beginning, remember: Remember) -> io::Result<Self>;

@@ -47,7 +47,11 @@ impl Oracle for Nothing {
                 message: "memory is not as it was at the end of any epoch".into(),
             }],
         };
-        Judgement { epoch, breaches }
+        Judgement {
+            epoch,
+            found: None,
+            breaches,
+        }
     }
 
     fn newest(&self) -> u64 {

@@ -9,6 +9,7 @@ use crate::hierarchy::{Hardware, Older};
 use crate::line::{LINE_BYTES, Line, LineNumber, Version};
 use crate::policy::{Cause, CrossVersionStore, Departure, Evicted, Eviction, Policy, Reason};
 use crate::time::Cycles;
+use crate::trace::Traced;
 
 impl Hardware {
     /// Tells the policy of a store, which changes a piece of a line of that version from the first bytes
@@ -26,6 +27,12 @@ impl Hardware {
         if version != policy.current_version(hart) {
             self.statistics.cross_version_stores += 1;
             self.note_page(line);
+        }
+        if let Some(trace) = &mut self.trace
+            && policy.sees_every_store()
+        {
+            let [old, new] = [old, new].map(Box::new);
+            trace.push(Traced::Wrote { line, old, new });
         }
         let store = CrossVersionStore {
             hart,
@@ -80,6 +87,29 @@ impl Hardware {
         self.asking("depart", now, |hardware| {
             policy.depart(hardware, &departure, now)
         })
+    }
+
+    /// A hart executes one of the design's persistence instructions. What it answers, and when the hart
+    /// goes on; `None` if the design has no such function.
+    pub fn instruct<P: Policy + ?Sized>(
+        &mut self,
+        policy: &mut P,
+        hart: usize,
+        function: u16,
+        operands: [u64; 2],
+        now: Cycles,
+    ) -> Option<(u64, Cycles)> {
+        let (value, done) = self.asking("instruction", now, |hardware| {
+            policy.instruction(hardware, hart, function, operands, now)
+        })?;
+        if let Some(trace) = &mut self.trace {
+            trace.push(Traced::Instructed {
+                function,
+                value,
+                done,
+            });
+        }
+        Some((value, done))
     }
 
     /// A line from outside the caches.

@@ -5,12 +5,12 @@
 use std::ops::Range;
 
 use perdure_designs::Design;
-use perdure_designs::surviving::Surviving;
+use perdure_designs::surviving::{Journal, Surviving};
 use perdure_hardware::arena::Arena;
 use perdure_hardware::time::Cycles;
 use serde::Serialize;
 
-use super::witness;
+use super::{scope, witness};
 use crate::machine::Machine;
 
 /// The first place where a recovered image is wrong.
@@ -54,11 +54,11 @@ pub fn first_difference<D: Design>(
     tear_seed: u64,
 ) -> Option<FirstDifference> {
     let bug = machine.planted_bug();
-    let range = machine.layout.protected();
+    let range = scope(machine);
     let newest = witness(machine).image().ok()?;
     let lost = machine.power_off(at, tear_seed);
     let memory = &mut machine.hardware.memory;
-    let mut surviving = Surviving::new(&mut memory.arena);
+    let mut surviving = Surviving::of(memory, Journal::default());
     let _ = D::recover(&mut surviving, bug);
     let journal = surviving.into_journal();
     let mut wrong = memory.arena.differing_lines(expected);

@@ -9,10 +9,10 @@ use std::ops::Range;
 
 use perdure_designs::oracle::{Beginning, Evidence, Fault, Oracle, Remember, Witness};
 use perdure_designs::surviving::{Corruption, Interrupted, Journal, Surviving};
-use perdure_designs::{Design, Promise, Recovered};
+use perdure_designs::{Design, Epochs, EpochsOf, Promise, Recovered};
 use perdure_hardware::arena::{Arena, Digest};
 use perdure_hardware::line::LINE_BYTES;
-use perdure_hardware::memory::Tear;
+use perdure_hardware::memory::{Memory, Tear};
 use perdure_hardware::random::Random;
 use perdure_hardware::recovery_clock::RecoveryClock;
 use perdure_hardware::time::Cycles;
@@ -115,8 +115,13 @@ fn witness<D: Design>(machine: &Machine<D>) -> Witness<'_> {
     Witness {
         hardware: &machine.hardware,
         design: &machine.design,
-        range: machine.layout.protected(),
+        range: scope(machine),
     }
+}
+
+/// The memory that a machine's promise is about.
+fn scope<D: Design>(machine: &Machine<D>) -> Range<u64> {
+    D::Promise::scope(machine.hardware.memory.map(), &machine.layout)
 }
 
 /// The oracle of a machine whose state is that of `epoch`.
@@ -154,7 +159,7 @@ fn copying(source: std::io::Error) -> Error {
 impl Golden {
     /// Starts watching a machine that has just booted, or been resumed: its state is that of `epoch`.
     pub fn watch<D: Design>(machine: &mut Machine<D>, epoch: u64) -> Result<Self, Error> {
-        let range = machine.layout.protected();
+        let range = scope(machine);
         machine.hardware.memory.arena.keep_digest(range.clone());
         machine.notes = Some(Vec::new());
         machine.outside.receipts = Some(Vec::new());
@@ -171,6 +176,9 @@ impl Golden {
 
     /// Takes in what was written and what has left since the last time.
     fn follow_output<D: Design>(&mut self, machine: &mut Machine<D>) {
+        if D::Epochs::WHOSE == Epochs::None {
+            return; // It all leaves at once.
+        }
         for note in machine.notes.iter_mut().flat_map(std::mem::take) {
             match note {
                 Noted::Ended { epoch, written } => self.written.push((epoch, written)),
@@ -214,7 +222,7 @@ impl Golden {
         let (verdict, judged_by_epoch, message) = match breach {
             None => {
                 let judged_by_epoch = epoch.unwrap_or(self.oracle.newest());
-                (Verdict::Verified, judged_by_epoch, None)
+                (Verdict::Verified, judged_by_epoch, judgement.found)
             }
             Some(breach) => {
                 let verdict = if self.binds {
@@ -272,7 +280,7 @@ pub struct Judged {
     pub recovered_epoch: Option<u64>,
     /// The epoch that memory should be compared with.
     pub judged_by_epoch: u64,
-    /// In words, where it is not verified.
+    /// In words, where it is not verified; else what came back, where no epoch says it.
     pub message: Option<String>,
     /// The work that is lost, and what recovery took.
     pub cost: CutCost,
@@ -305,7 +313,7 @@ pub fn cut<D: Design>(
     let memory = &mut machine.hardware.memory;
 
     let [first_journal, second_journal] = std::mem::take(&mut golden.journals);
-    let mut surviving = Surviving::with_journal(&mut memory.arena, first_journal).timed(clock);
+    let mut surviving = Surviving::of(memory, first_journal).timed(clock);
     let recovered = misnamed(machine.mistake, D::recover(&mut surviving, bug));
     let steps = surviving.steps();
     let recovery = surviving.cost();
@@ -315,13 +323,17 @@ pub fn cut<D: Design>(
         recovered: &recovered,
         image: &memory.arena,
         memory: digest,
+        at,
         announced,
         seen,
         early: golden.early.as_deref(),
     };
     let mut judged = golden.judge(&evidence, options.blind);
-    judged.writes_in_flight = lost.writes_in_flight;
-    judged.writes_lost = lost.writes_lost;
+    if judged.verdict == Verdict::Verified && !D::RECOVERY.resumes() {
+        let found = judged.message.take();
+        judged.message = found.map(|found| format!("processes are lost; {found}"));
+    }
+    (judged.writes_in_flight, judged.writes_lost) = (lost.writes_in_flight, lost.writes_lost);
     judged.recovery_steps = steps;
     if options.keep_image && judged.verdict == Verdict::Verified {
         let memory = memory.arena.clone();
@@ -336,7 +348,7 @@ pub fn cut<D: Design>(
             judged.recovery_cuts += 1;
             let seed = options.tear_seed ^ step.wrapping_mul(0x9e37_79b9_7f4a_7c15);
             if let Err(message) = recover_twice::<D>(
-                &mut memory.arena,
+                memory,
                 &mut journals,
                 step,
                 Tear::new(seed),
@@ -404,7 +416,7 @@ fn chosen_steps(steps: u64, most: u64, seed: u64) -> Vec<u64> {
 
 /// Recovers with the power failing at one step, recovers again, and compares.
 fn recover_twice<D: Design>(
-    arena: &mut Arena,
+    memory: &mut Memory,
     journals: &mut [Journal; 2],
     step: u64,
     tear: Tear,
@@ -412,17 +424,17 @@ fn recover_twice<D: Design>(
     (epoch, digest): (Option<u64>, Digest),
 ) -> Result<(), String> {
     let [first, second] = std::mem::take(journals);
-    let mut first = Surviving::with_journal(arena, first).failing_at(step, tear);
+    let mut first = Surviving::of(memory, first).failing_at(step, tear);
     let _ = D::recover(&mut first, bug);
     let (first, loaded) = first.into_parts();
     // What was in DRAM is lost again.
     for (line, bytes) in &loaded {
-        arena.write_line(line * LINE_BYTES as u64, bytes);
+        memory.arena.write_line(line * LINE_BYTES as u64, bytes);
     }
-    let mut second = Surviving::with_journal(arena, second);
+    let mut second = Surviving::of(memory, second);
     let recovered = D::recover(&mut second, bug);
     let second = second.into_journal();
-    let same = arena.digest() == Some(digest);
+    let same = memory.arena.digest() == Some(digest);
     let result = match recovered {
         Err(error) => Err(format!("cut again at recovery step {step}: {error}")),
         Ok(recovered) if !oracle.converged(epoch, &recovered) => Err(format!(
@@ -433,8 +445,8 @@ fn recover_twice<D: Design>(
         Ok(_) if !same => Err(format!("cut again at recovery step {step}: memory differs")),
         Ok(_) => Ok(()),
     };
-    let second = second.undo(arena);
-    *journals = [first.undo(arena), second];
+    let second = second.undo(&mut memory.arena);
+    *journals = [first.undo(&mut memory.arena), second];
     result
 }
 
@@ -447,7 +459,7 @@ pub fn recovered_image<D: Design>(
     let bug = machine.planted_bug();
     let lost = machine.power_off(at, tear_seed);
     let memory = &mut machine.hardware.memory;
-    let mut surviving = Surviving::new(&mut memory.arena);
+    let mut surviving = Surviving::of(memory, Journal::default());
     let recovered = D::recover(&mut surviving, bug);
     let (journal, behind) = surviving.into_parts();
     let copy = memory.arena.clone();

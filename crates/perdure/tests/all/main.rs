@@ -14,6 +14,7 @@ mod lives;
 mod posted;
 mod programs;
 mod replication;
+mod restart_example;
 #[allow(dead_code, reason = "the designs' own tests use all of it")]
 #[path = "../../../designs/tests/all/common/mod.rs"]
 mod rigs;
@@ -22,4 +23,6 @@ mod settings;
 mod snapshots;
 mod sources;
 mod threads;
+#[path = "../../../../docs/examples/undo_log.rs"]
+mod undo_log;
 mod worked_example;
