@@ -15,6 +15,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use perdure_hardware::arena::{Arena, KeptDigest};
+use perdure_hardware::device::{PowerLost, Recovery, SurvivingBytes};
 use perdure_hardware::line::{LINE_BYTES, Line, LineNumber};
 use perdure_hardware::memory::{Memory, Tear};
 use perdure_hardware::recovery_clock::{RecoveryClock, RecoveryCost};
@@ -288,4 +289,79 @@ impl<'a> Surviving<'a> {
     pub fn into_parts(self) -> (Journal, BTreeMap<LineNumber, Line>) {
         (self.journal, self.loaded)
     }
+}
+
+/// How the devices of a machine recover, each with where its module's memory lies
+/// ([`perdure_hardware::memory::Memory::device_recoveries`]).
+pub type DeviceRecoveries = Vec<(Recovery, Vec<Range<u64>>)>;
+
+/// The image as one device's recovery gets it: its module's bytes, and no others.
+struct OfModule<'i, 'a> {
+    image: &'i mut Surviving<'a>,
+    own: &'i [Range<u64>],
+    /// Why its recovery does not count.
+    failed: Option<Interrupted>,
+}
+
+impl OfModule<'_, '_> {
+    fn hold(&mut self, address: u64, length: usize) -> bool {
+        let end = address.saturating_add(length as u64);
+        let inside = |one: &Range<u64>| one.start <= address && end <= one.end;
+        let own = self.own.iter().any(inside);
+        if !own {
+            let what = "a device's recovery left its module";
+            let corruption = Corruption { what, address };
+            self.failed.get_or_insert(corruption.into());
+        }
+        own
+    }
+}
+
+impl SurvivingBytes for OfModule<'_, '_> {
+    fn read(&mut self, address: u64, length: usize) -> Vec<u8> {
+        if !self.hold(address, length) {
+            return vec![0; length];
+        }
+        match self.image.read(address, length) {
+            Ok(bytes) => bytes.to_vec(),
+            Err(corruption) => {
+                self.failed.get_or_insert(corruption.into());
+                vec![0; length]
+            }
+        }
+    }
+
+    fn write(&mut self, address: u64, bytes: &[u8]) -> Result<(), PowerLost> {
+        if !self.hold(address, bytes.len()) {
+            return Ok(());
+        }
+        match self.image.write(address, bytes) {
+            Ok(()) => Ok(()),
+            Err(Interrupted::PowerLost) => Err(PowerLost),
+            Err(corrupt) => {
+                self.failed.get_or_insert(corrupt);
+                Ok(())
+            }
+        }
+    }
+}
+
+/// Lets the devices recover, which they do before any software.
+pub fn recover_devices(
+    image: &mut Surviving,
+    devices: &DeviceRecoveries,
+) -> Result<(), Interrupted> {
+    for (recovery, own) in devices {
+        let mut module = OfModule {
+            image: &mut *image,
+            own,
+            failed: None,
+        };
+        let done = recovery(&mut module, own);
+        if let Some(failed) = module.failed {
+            return Err(failed);
+        }
+        done.map_err(|PowerLost| Interrupted::PowerLost)?;
+    }
+    Ok(())
 }

@@ -13,7 +13,7 @@ use crate::arena::Arena;
 use crate::hierarchy::Hardware;
 use crate::line::{LINE_BYTES, Line, LineNumber, Version};
 use crate::memory::Memory;
-use crate::policy::{Evicted, Policy, PolicyFailure};
+use crate::policy::{DeviceAnswer, Evicted, Policy, PolicyFailure};
 use crate::time::Cycles;
 
 /// A hook that is being answered.
@@ -78,6 +78,13 @@ impl Contract {
         }
     }
 
+    /// A device has written bytes of its module, which nobody's caches know of.
+    pub(crate) fn changed_inside(&mut self, address: u64, bytes: &[u8]) {
+        if let Some(shadow) = &mut self.shadow {
+            shadow.write(address, bytes);
+        }
+    }
+
     /// A store is about to find out which version is its hart's.
     pub(crate) fn version(&mut self, hart: usize, version: Version, changes: u32) {
         if self.versions.len() <= hart {
@@ -132,6 +139,13 @@ impl Answer for Evicted {
 
     fn durable(&self) -> Option<Cycles> {
         Some(self.durable)
+    }
+}
+
+impl Answer for DeviceAnswer {
+    fn ready(&self) -> Option<Cycles> {
+        let (Self::Admitted { at } | Self::Answered { at }) = self;
+        Some(*at)
     }
 }
 

@@ -26,20 +26,45 @@ use crate::waiting::Displaced;
 
 /// What the processor asks of a module that has a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct HostAccess {
+pub struct HostAccess<'b> {
     /// The first byte.
     pub address: u64,
     /// How many.
     pub length: usize,
-    /// It writes them.
-    pub write: bool,
+    /// What it writes there, unless it reads.
+    pub written: Option<&'b [u8]>,
 }
 
-impl HostAccess {
+impl HostAccess<'_> {
     /// True if it has a byte of a range.
     pub fn touches(&self, range: &Range<u64>) -> bool {
         self.address < range.end && range.start < self.address + self.length as u64
     }
+}
+
+/// What a device makes of an access of the processor to its module's memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Admission {
+    /// The banks may begin with it then.
+    Admitted {
+        /// When.
+        at: Cycles,
+    },
+    /// A write waits in the device until its banks may begin with it, and survives from `kept` on: if the
+    /// power fails in between, the device saves it, and its recovery writes it. Memory has its bytes for
+    /// everybody who reads.
+    Held {
+        /// When the device has it.
+        kept: Cycles,
+        /// When the banks may begin.
+        at: Cycles,
+    },
+    /// What is read comes from the device, and is on its way to the processor then: it is the newest that
+    /// was written, and no bank is asked.
+    Answered {
+        /// When.
+        at: Cycles,
+    },
 }
 
 /// The power failed again.
@@ -66,7 +91,7 @@ impl Clone for Box<dyn Device> {
 }
 
 /// The program of a module.
-pub trait Device: Debug {
+pub trait Device: Debug + Send {
     /// A device in the same state, for a copy of the hardware.
     fn copy(&self) -> Box<dyn Device>;
 
@@ -77,10 +102,13 @@ pub trait Device: Debug {
     /// A store to the device region. Returns when the device has taken it: until then, its sender waits.
     fn store(&mut self, inside: &mut Inside, at: u64, bytes: &[u8], now: Cycles) -> Cycles;
 
-    /// The processor accesses the module's memory. Returns when the banks may begin with it.
-    fn admit(&mut self, _inside: &mut Inside, _access: &HostAccess, now: Cycles) -> Cycles {
-        now
+    /// The processor accesses the module's memory.
+    fn admit(&mut self, _inside: &mut Inside, _access: &HostAccess, now: Cycles) -> Admission {
+        Admission::Admitted { at: now }
     }
+
+    /// A time has come for which the device asked to be woken ([`Inside::wake`]).
+    fn fired(&mut self, _inside: &mut Inside, _event: u16, _now: Cycles) {}
 
     /// What the device's reserve of energy writes to its module when the power fails at `at`.
     fn power_off(&self, at: Cycles, save: &mut dyn FnMut(u64, &[u8]));
@@ -98,6 +126,21 @@ pub struct Inside<'a> {
 }
 
 impl Inside<'_> {
+    /// Wakes the device then ([`Device::fired`]).
+    pub fn wake(&mut self, at: Cycles, event: u16) {
+        let event = (self.module as u32) << 16 | u32::from(event);
+        self.memory.device_events.schedule(at, event);
+    }
+
+    /// A store to the region of another module's device, over both links. Returns when that has taken it.
+    pub fn store(&mut self, address: u64, bytes: &[u8], now: Cycles) -> Cycles {
+        let sent = self.memory.modules[self.module]
+            .controller
+            .cross(now, bytes.len());
+        self.memory
+            .device_store(address, bytes, sent, self.statistics)
+    }
+
     /// What the module has of a range of addresses, piece by piece.
     pub fn own(&self, range: Range<u64>) -> Vec<Range<u64>> {
         let pieces = self.memory.map.pieces(range);
@@ -159,6 +202,9 @@ impl Inside<'_> {
             let memory = &mut *self.memory;
             let displaced = Displaced::Block(memory.arena.slice(start, length).into());
             memory.arena.write(start, piece);
+            if let Some(contract) = &mut memory.contract {
+                contract.changed_inside(start, piece);
+            }
             let way = (Path::Inside, not_before);
             let written =
                 memory.write_row(&operation, offset, displaced, way, now, self.statistics);
@@ -208,7 +254,7 @@ impl Memory {
         Some(answer)
     }
 
-    /// When the banks of a module may begin with an access of the processor.
+    /// What a module makes of an access of the processor.
     #[inline]
     pub(crate) fn admit(
         &mut self,
@@ -216,11 +262,14 @@ impl Memory {
         access: &HostAccess,
         now: Cycles,
         statistics: &mut Statistics,
-    ) -> Cycles {
+    ) -> Admission {
         let asked = self.with_device(module, statistics, |device, inside| {
             device.admit(inside, access, now)
         });
-        asked.unwrap_or(0)
+        if let Some(Admission::Held { kept, .. }) = asked {
+            self.count_energy(module, kept);
+        }
+        asked.unwrap_or(Admission::Admitted { at: 0 })
     }
 
     /// A load from a device region ([`PhysicalMap::is_device`](crate::physical_map::PhysicalMap::is_device)),
@@ -237,8 +286,9 @@ impl Memory {
         let ready = self.with_device(module, statistics, |device, inside| {
             device.load(inside, at, bytes, now)
         });
-        let link = &mut self.modules[module].controller;
-        link.cross(ready.unwrap_or(now), bytes.len())
+        let module = &mut self.modules[module];
+        module.counters.device_loads += 1;
+        (module.controller).cross(ready.unwrap_or(now), bytes.len())
     }
 
     /// A store to a device region. Where there is no program, it has no effect. Returns when the device has
@@ -251,11 +301,39 @@ impl Memory {
         statistics: &mut Statistics,
     ) -> Cycles {
         let (module, at) = self.device_place(address);
+        self.modules[module].counters.device_stores += 1;
         let arrived = self.modules[module].controller.cross(now, bytes.len());
         let taken = self.with_device(module, statistics, |device, inside| {
             device.store(inside, at, bytes, arrived)
         });
+        if let Some(taken) = taken {
+            self.count_energy(module, taken);
+        }
         taken.unwrap_or(arrived)
+    }
+
+    /// Wakes a device whose time has come, if there is one that is due at `time`.
+    pub fn wake_device(&mut self, time: Cycles, statistics: &mut Statistics) -> bool {
+        let Some((time, event)) = self.device_events.take_due(time) else {
+            return false;
+        };
+        let module = (event >> 16) as usize;
+        self.with_device(module, statistics, |device, inside| {
+            device.fired(inside, event as u16, time);
+        });
+        self.count_energy(module, time);
+        true
+    }
+
+    /// Notes how much a device would have to save if the power failed now: something has just come in.
+    fn count_energy(&mut self, module: usize, now: Cycles) {
+        let module = &mut self.modules[module];
+        let mut bytes = 0;
+        if let Some(device) = &module.device {
+            device.power_off(now, &mut |_, saved| bytes += saved.len() as u64);
+        }
+        let peak = &mut module.counters.energy_peak_bytes;
+        *peak = bytes.max(*peak);
     }
 
     /// The module of an address of a device, and how far into its region it lies.
@@ -264,12 +342,27 @@ impl Memory {
         (region.modules[0], address - region.addresses.start)
     }
 
-    /// What devices save when the power fails.
+    /// What devices save when the power fails: each in its own module, or it is held against the contract.
     pub(crate) fn save_devices(&mut self, at: Cycles, lost: &mut Lost) {
-        for device in self.modules.iter().flat_map(|module| &module.device) {
-            device.power_off(at, &mut |address, bytes| {
-                lost.replace(&mut self.arena, address, bytes);
-            });
+        for number in 0..self.modules.len() {
+            let mut saved: Vec<(u64, Vec<u8>)> = Vec::new();
+            if let Some(device) = &self.modules[number].device {
+                device.power_off(at, &mut |address, bytes| {
+                    saved.push((address, bytes.into()));
+                });
+            }
+            for (address, bytes) in saved {
+                let own = (self.map.pieces(address..address + bytes.len() as u64))
+                    .all(|piece| piece.place.module == number);
+                let room = own
+                    .then_some(())
+                    .ok_or("which do not lie in the device's module");
+                self.hold("saves", address, bytes.len(), room, at);
+                if own {
+                    lost.saved_bytes += bytes.len() as u64;
+                    lost.replace(&mut self.arena, address, &bytes);
+                }
+            }
         }
     }
 

@@ -15,9 +15,10 @@ use std::ops::Range;
 use crate::arena::Arena;
 use crate::contract::Contract;
 use crate::controller::{Path, Request, Served};
-use crate::device::HostAccess;
+use crate::device::{Admission, HostAccess};
 use crate::dram::Dram;
 use crate::energy::EnergyReserve;
+use crate::event::EventQueue;
 use crate::line::{LINE_BYTES, Line, LineNumber};
 use crate::module::{Module, Operation};
 use crate::physical_map::{PhysicalMap, Place, RegionKind};
@@ -75,6 +76,8 @@ pub struct Memory {
     pub persistence_times: Option<Vec<Cycles>>,
     /// What the design is held to, if it is.
     pub(crate) contract: Option<Box<Contract>>,
+    /// When which device wants to be woken.
+    pub(crate) device_events: EventQueue,
     /// Nothing that was durable at this time will be asked for again.
     horizon: Cycles,
     /// Lines here hold processor and kernel contexts; only statistics care.
@@ -92,6 +95,7 @@ impl Memory {
             reserve: EnergyReserve::new(specification),
             persistence_times: None,
             contract: cfg!(debug_assertions).then(Box::default),
+            device_events: EventQueue::default(),
             horizon: 0,
             context_range,
         }
@@ -223,10 +227,15 @@ impl Memory {
         let access = HostAccess {
             address,
             length,
-            write: false,
+            written: None,
         };
-        let admitted = self.admit(place.module, &access, now, statistics);
-        let way = (Path::Link, admitted);
+        let not_before = match self.admit(place.module, &access, now, statistics) {
+            Admission::Admitted { at } | Admission::Held { at, .. } => at,
+            Admission::Answered { at } => {
+                return self.modules[place.module].controller.cross(at, length);
+            }
+        };
+        let way = (Path::Link, not_before);
         self.read_row(place, (length, length), way, now, statistics)
     }
 
@@ -366,11 +375,13 @@ impl Memory {
         if !self.check("writes", address, LINE_BYTES, now) {
             return Accepted::at(now);
         }
+        let admission = self.admit_write(address, &bytes.0, now, statistics);
         let behind = self.dram.as_mut().and_then(|dram| dram.catches_up(line));
         let old = self.arena.replace_line(address, bytes);
         let displaced = Displaced::Line(behind.unwrap_or(old));
         let place = (address, LINE_BYTES, home);
-        let done = self.write(place, displaced, traffic, now, not_before, statistics);
+        let when = (admission, not_before);
+        let done = self.write(place, displaced, traffic, now, when, statistics);
         self.copy_to_dram(line, done.accepted, statistics);
         done
     }
@@ -404,10 +415,30 @@ impl Memory {
         if !self.check("writes", address, bytes.len(), now) {
             return Accepted::at(now);
         }
+        let admission = self.admit_write(address, bytes, now, statistics);
         let displaced = Displaced::Block(self.arena.slice(address, bytes.len()).into());
         self.arena.write(address, bytes);
         let place = (address, bytes.len(), home);
-        self.write(place, displaced, traffic, now, not_before, statistics)
+        let when = (admission, not_before);
+        self.write(place, displaced, traffic, now, when, statistics)
+    }
+
+    /// What its module makes of a write of the processor, before memory has the bytes.
+    #[inline]
+    fn admit_write(
+        &mut self,
+        address: u64,
+        bytes: &[u8],
+        now: Cycles,
+        statistics: &mut Statistics,
+    ) -> Admission {
+        let access = HostAccess {
+            address,
+            length: bytes.len(),
+            written: Some(bytes),
+        };
+        let module = self.map.locate(address).module;
+        self.admit(module, &access, now, statistics)
     }
 
     /// Accepts the write of bytes that lie together.
@@ -418,16 +449,10 @@ impl Memory {
         displaced: Displaced,
         traffic: Traffic,
         now: Cycles,
-        not_before: Cycles,
+        (admission, not_before): (Admission, Cycles),
         statistics: &mut Statistics,
     ) -> Accepted {
         let place = self.map.locate(address);
-        let access = HostAccess {
-            address,
-            length,
-            write: true,
-        };
-        let admitted = self.admit(place.module, &access, now, statistics);
         let operation = Operation {
             module: place.module,
             address,
@@ -436,8 +461,25 @@ impl Memory {
             counted: length,
             traffic,
         };
-        let way = (Path::Link, not_before.max(admitted));
-        self.write_row(&operation, place.offset, displaced, way, now, statistics)
+        let (Admission::Admitted { at } | Admission::Held { at, .. } | Admission::Answered { at }) =
+            admission;
+        let way = (Path::Link, not_before.max(at));
+        let written = self.write_row(&operation, place.offset, displaced, way, now, statistics);
+        match admission {
+            Admission::Held { kept, .. } => self.held(written, kept.max(not_before)),
+            Admission::Admitted { .. } | Admission::Answered { .. } => written,
+        }
+    }
+
+    /// A write that waits in a device, which keeps it from then on.
+    fn held(&mut self, written: Accepted, kept: Cycles) -> Accepted {
+        if let Some(times) = &mut self.persistence_times {
+            times.push(kept);
+        }
+        Accepted {
+            accepted: written.accepted,
+            durable: kept.max(written.accepted).min(written.durable),
+        }
     }
 
     /// Writes bytes of a row that lie together, from `offset` in their module on.
@@ -560,14 +602,17 @@ impl Memory {
         let posted = posted.filter(|posted| posted.by_home_line())?;
         self.arena.write(address, bytes);
         let (length, lines) = entries;
-        let mut durable = now;
+        let (mut durable, mut writes) = (now, 0);
         for line in lines {
             durable = durable.max(posted.write(place.offset, length, line, now).done);
-            statistics.nvm_writes += 1;
-            statistics.nvm_operations_random += 1;
+            writes += 1;
         }
-        statistics.nvm_written_bytes_total += bytes.len() as u64;
-        statistics.nvm_written_bytes_log += bytes.len() as u64;
+        let written = bytes.len() as u64;
+        self.modules[place.module].count_posted(writes, written);
+        statistics.nvm_writes += writes;
+        statistics.nvm_operations_random += writes;
+        statistics.nvm_written_bytes_total += written;
+        statistics.nvm_written_bytes_log += written;
         Some(durable)
     }
 

@@ -6,6 +6,7 @@
 use std::ops::Range;
 
 use crate::controller::{Controller, Path, Request, Served};
+use crate::counters::{Counters as _, equal};
 use crate::device::Device;
 use crate::line::LineNumber;
 use crate::memory::Traffic;
@@ -13,46 +14,26 @@ use crate::physical_map::RegionKind;
 use crate::placement::Placement;
 use crate::posted::PostedWrites;
 use crate::specification::{MAIN_MODULE, Persistence, Specification};
+use crate::statistics::Statistics;
 use crate::time::Cycles;
 use crate::waiting::{Displaced, Waiting};
 
-/// What a module has done, whoever asked for it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counters {
-    /// Row reads.
-    pub reads: u64,
-    /// Bytes read.
-    pub read_bytes: u64,
-    /// Row writes.
-    pub writes: u64,
-    /// Bytes written.
-    pub written_bytes: u64,
-    /// Of the bytes read and written, those that crossed the link.
-    pub link_bytes: u64,
+crate::counters! {
+    /// What a module has done, whoever asked for it.
+    pub struct Counters {
+        reads, "reads", "operations", "row reads";
+        read_bytes, "read_bytes", "bytes", "bytes read";
+        writes, "writes", "operations", "row writes";
+        written_bytes, "written_bytes", "bytes", "bytes written";
+        link_bytes, "link_bytes", "bytes", "of the bytes read and written, those that crossed the link";
+        device_loads, "device_loads", "accesses", "loads from its device region";
+        device_stores, "device_stores", "accesses", "stores to its device region";
+        energy_peak_bytes, "energy_peak", "bytes", gauge "most bytes that its device would have had to save at once, had the power failed then";
+    }
+    at_most(link_bytes, read_bytes + written_bytes);
 }
 
 impl Counters {
-    /// Name, value, unit and meaning of each.
-    pub fn describe(&self) -> [(&'static str, u64, &'static str, &'static str); 5] {
-        [
-            ("reads", self.reads, "operations", "row reads"),
-            ("read_bytes", self.read_bytes, "bytes", "bytes read"),
-            ("writes", self.writes, "operations", "row writes"),
-            (
-                "written_bytes",
-                self.written_bytes,
-                "bytes",
-                "bytes written",
-            ),
-            (
-                "link_bytes",
-                self.link_bytes,
-                "bytes",
-                "of the bytes read and written, those that crossed the link",
-            ),
-        ]
-    }
-
     fn count_link(&mut self, path: Path, bytes: usize) {
         if path == Path::Link {
             self.link_bytes += bytes as u64;
@@ -72,6 +53,44 @@ pub(crate) struct Operation {
     /// As an operation of so many it counts.
     pub counted: usize,
     pub traffic: Traffic,
+}
+
+/// What the persistent modules have done comes to what statistics say of the NVM, and each one's counters
+/// agree with each other; says which does not.
+pub fn check_conservation(modules: &[Module], statistics: &Statistics) -> Result<(), String> {
+    let mut sums = [0; 4];
+    for module in modules {
+        let counters = &module.counters;
+        let named = |problem| format!("module {}: {problem}", module.name);
+        counters.check_conservation().map_err(named)?;
+        if module.kind == RegionKind::Persistent {
+            let Counters {
+                reads,
+                read_bytes,
+                writes,
+                written_bytes,
+                ..
+            } = *counters;
+            for (sum, part) in sums
+                .iter_mut()
+                .zip([reads, read_bytes, writes, written_bytes])
+            {
+                *sum += part;
+            }
+        }
+    }
+    let totals = [
+        ("nvm.reads", statistics.nvm_reads),
+        ("nvm.read_bytes", statistics.nvm_read_bytes),
+        ("nvm.writes", statistics.nvm_writes),
+        (
+            "nvm.written_bytes.total",
+            statistics.nvm_written_bytes_total,
+        ),
+    ];
+    let mut pairs = sums.into_iter().zip(totals);
+    pairs
+        .try_for_each(|(sum, (name, total))| equal("persistent modules together", sum, name, total))
 }
 
 /// The module.
@@ -163,6 +182,13 @@ impl Module {
             Some(posted) => posted.write(request.address, bytes, home, now),
             None => self.controller.write(request, now),
         }
+    }
+
+    /// Counts writes that were posted past the controller, of so many bytes together.
+    pub(crate) fn count_posted(&mut self, writes: u64, bytes: u64) {
+        self.counters.writes += writes;
+        self.counters.written_bytes += bytes;
+        self.counters.link_bytes += bytes;
     }
 
     /// When a write of these bytes is durable, for which the controller has answered. The write queue takes

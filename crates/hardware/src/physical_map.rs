@@ -216,6 +216,12 @@ impl PhysicalMap {
         region.expect("an address of the map").locate(address)
     }
 
+    /// True if there is a device region.
+    #[inline]
+    pub fn has_devices(&self) -> bool {
+        self.devices_start < self.bytes()
+    }
+
     /// True if an address belongs to a device.
     #[inline]
     pub fn is_device(&self, address: u64) -> bool {

@@ -107,6 +107,42 @@ pub struct Departure {
     pub reason: Reason,
 }
 
+/// A hart's access to a device region, before the device has it.
+#[derive(Debug)]
+pub struct DeviceAccess<'b> {
+    /// The hart.
+    pub hart: usize,
+    /// The first byte's address.
+    pub address: u64,
+    /// What it asks.
+    pub bytes: DeviceBytes<'b>,
+}
+
+/// What an access asks of a device.
+#[derive(Debug)]
+pub enum DeviceBytes<'b> {
+    /// These bytes, to be filled in.
+    Load(&'b mut [u8]),
+    /// To take these.
+    Store(&'b [u8]),
+}
+
+/// What a design makes of an access to a device region.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DeviceAnswer {
+    /// It goes on to the device of the region, at that time.
+    Admitted {
+        /// When.
+        at: Cycles,
+    },
+    /// The design has dealt with it: what was asked for is filled in, and the hart goes on then. The
+    /// device never hears of it, unless the design has told it.
+    Answered {
+        /// When.
+        at: Cycles,
+    },
+}
+
 /// What a policy cannot go on from; the run ends with this message.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
@@ -209,6 +245,19 @@ pub trait Policy {
     #[inline(always)]
     fn is_ahead(&self, _group: usize, _version: Version, _write: bool) -> bool {
         false
+    }
+
+    /// A hart accesses a device region: commands may be delayed, answered, or sent on to several devices
+    /// ([`crate::memory::Memory::device_store`]). What a module's device makes of accesses to the module's
+    /// memory is its own affair ([`crate::device::Device::admit`]).
+    #[inline]
+    fn device_access(
+        &mut self,
+        _hardware: &mut Hardware,
+        _access: &mut DeviceAccess,
+        now: Cycles,
+    ) -> DeviceAnswer {
+        DeviceAnswer::Admitted { at: now }
     }
 
     /// One of the policy's own events is due.

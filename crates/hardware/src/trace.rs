@@ -1,5 +1,6 @@
 //! What a verifier gets to see of a run where memory at the ends of epochs is not enough: the events
-//! that say which stores and observations came in which order, and what programs asked of the design.
+//! that say which stores and observations came in which order, and what programs asked of the design and
+//! of devices.
 //! Kept only while somebody verifies, written by the hierarchy and the machine, read by nothing that is
 //! part of either.
 
@@ -10,7 +11,7 @@ use crate::time::Cycles;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Traced {
     /// A sharing group is about to store to a line that was clean there, or of another version than the
-    /// sharing group's current one.
+    /// sharing group's current one; to any line where the design sees every store.
     Stored {
         /// Who.
         group: usize,
@@ -61,5 +62,14 @@ pub enum Traced {
         old: Box<Line>,
         /// What was saved.
         new: Box<Line>,
+    },
+    /// A hart stored to a device region.
+    Commanded {
+        /// The first byte's address.
+        address: u64,
+        /// What it stored.
+        bytes: Box<[u8]>,
+        /// When the device, or the design in its place, had taken it.
+        taken: Cycles,
     },
 }

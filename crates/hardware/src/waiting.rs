@@ -28,6 +28,8 @@ pub struct Lost {
     pub writes_lost: usize,
     /// Writes that were in flight.
     pub writes_in_flight: usize,
+    /// Bytes that devices saved with what energy they have.
+    pub saved_bytes: u64,
 }
 
 impl Lost {

@@ -1,10 +1,11 @@
 //! From a configuration to processes that are ready to run.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use crate::address_space::Spaces;
-use crate::configuration::{Configuration, Program, WORK_DIRECTORY};
+use crate::configuration::{Configuration, Program, Region, WORK_DIRECTORY};
 use crate::elf::ElfError;
 use crate::errno::Errno;
 use crate::frames::Frames;
@@ -100,6 +101,18 @@ pub enum BootError {
     /// Unusable physical memory.
     #[error("frames {start:#x}..{end:#x}: give a range of whole 4096-byte pages below 2^52")]
     Frames {
+        /// First byte.
+        start: u64,
+        /// First byte beyond.
+        end: u64,
+    },
+    /// Memory beside the frames that is none.
+    #[error(
+        "memory {name}, {start:#x}..{end:#x}: give whole 4096-byte pages behind the frames, below 2^52"
+    )]
+    Region {
+        /// What it is called.
+        name: String,
         /// First byte.
         start: u64,
         /// First byte beyond.
@@ -518,6 +531,14 @@ impl Kernel {
             self.place(path, Node::Link(target.to_owned()), 0o777, false)?;
         }
         self.place("/proc/1/fd", Node::DescriptorDirectory, 0o500, false)?;
+        for region in &configuration.regions {
+            let node = Node::Device(Device::Region {
+                first_frame: region.addresses.start / PAGE_BYTES,
+                pages: (region.addresses.end - region.addresses.start) / PAGE_BYTES,
+                device: region.device,
+            });
+            self.place(&format!("/dev/module/{}", region.name), node, 0o666, false)?;
+        }
         for path in ["/proc", "/proc/1", "/sys", "/dev"] {
             let id = self.make_path(path)?;
             self.files.inode_mut(id)?.mode = 0o555;
@@ -594,6 +615,18 @@ fn check(configuration: &Configuration, host: &HostView) -> Result<(), BootError
         return Err(BootError::Frames {
             start: frames.start,
             end: frames.end,
+        });
+    }
+    let misplaced = |region: &&Region| {
+        let Range { start, end } = region.addresses;
+        let aligned = start.is_multiple_of(PAGE_BYTES) && end.is_multiple_of(PAGE_BYTES);
+        !aligned || start < frames.end || start >= end || end > 1 << 52
+    };
+    if let Some(region) = configuration.regions.iter().find(misplaced) {
+        return Err(BootError::Region {
+            name: region.name.clone(),
+            start: region.addresses.start,
+            end: region.addresses.end,
         });
     }
     if !(1..=1024).contains(&configuration.harts) {

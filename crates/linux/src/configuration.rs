@@ -58,6 +58,19 @@ impl Program {
     }
 }
 
+/// A region of physical memory beside the frames, which programs map: the file
+/// `/dev/module/NAME` is its bytes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Region {
+    /// Its name.
+    pub name: String,
+    /// Physical byte addresses; whole pages.
+    pub addresses: Range<u64>,
+    /// A device takes what is loaded and stored there.
+    pub device: bool,
+}
+
 /// What a cache holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -98,6 +111,8 @@ pub struct Configuration {
     pub repeat: Repeat,
     /// Physical byte addresses of the frames that the kernel may hand out; whole pages.
     pub frames: Range<u64>,
+    /// What else of physical memory programs may map.
+    pub regions: Vec<Region>,
     /// How many harts run threads.
     pub harts: usize,
     /// The machine's caches, nearest first.
@@ -130,6 +145,7 @@ impl Default for Configuration {
             programs: Vec::new(),
             repeat: Repeat::Never,
             frames: 0..256 << 20,
+            regions: Vec::new(),
             harts: 1,
             caches: Vec::new(),
             sysroot: None,

@@ -1,4 +1,5 @@
-//! Physical frames: who may have one, and how many hold it.
+//! Physical frames: who may have one, and how many hold it. Physical memory beside them (modules that
+//! programs map whole) is nobody's to hand out, and has no holders.
 //!
 //! Always true: a frame that was never handed out is zero and lies at or above `never_used`;
 //! every frame below it has a cell that is either its number of holders (page-table entries and
@@ -122,8 +123,10 @@ impl Frames {
         Ok(frame.number)
     }
 
-    fn cell(&mut self, frame: u64) -> &mut u32 {
-        &mut self.cells[(frame - self.first) as usize]
+    /// The cell of a frame that was handed out once; none has memory beside the frames.
+    fn cell(&mut self, frame: u64) -> Option<&mut u32> {
+        let index = frame.checked_sub(self.first)?;
+        self.cells.get_mut(index as usize)
     }
 
     /// True if the frame is handed out.
@@ -136,19 +139,25 @@ impl Frames {
 
     /// Number of holders.
     pub fn holders(&self, frame: u64) -> u32 {
-        self.cells[(frame - self.first) as usize]
+        let index = frame.checked_sub(self.first);
+        let cell = index.and_then(|index| self.cells.get(index as usize));
+        cell.copied().unwrap_or(0)
     }
 
     /// One more holder.
     pub fn retain(&mut self, frame: u64) {
-        *self.cell(frame) += 1;
+        if let Some(cell) = self.cell(frame) {
+            *cell += 1;
+        }
     }
 
     /// One holder less; the last one frees the frame.
     pub fn release(&mut self, frame: u64) {
         let head = self.free_head;
-        let index = (frame - self.first) as u32;
-        let cell = self.cell(frame);
+        let index = frame.wrapping_sub(self.first) as u32;
+        let Some(cell) = self.cell(frame) else {
+            return;
+        };
         *cell -= 1;
         if *cell == 0 {
             *cell = FREE | head;

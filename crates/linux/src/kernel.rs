@@ -143,6 +143,7 @@ impl Kernel {
             BadAccess::Unmapped => (SIGSEGV, 1, "nothing is mapped there"),
             BadAccess::Forbidden => (SIGSEGV, 2, "the mapping forbids it"),
             BadAccess::PastEnd => (SIGBUS, 2, "it lies beyond the end of the mapped file"),
+            BadAccess::OfDevice => (SIGBUS, 2, "a device has it"),
             BadAccess::OutOfMemory => {
                 let total = (self.frames.total() * PAGE_BYTES) >> 20;
                 let cause = if self.frames.free() == 0 {
@@ -186,6 +187,12 @@ impl Kernel {
             Exception::Misaligned { address } => (
                 SignalInfo::fault(SIGBUS, 1, address),
                 format!("atomic access to the misaligned address {address:#x}"),
+            ),
+            Exception::Refused { address } => (
+                SignalInfo::fault(SIGBUS, 2, address),
+                format!(
+                    "access to {address:#x}: a device takes aligned loads and stores there, and nothing else"
+                ),
             ),
         };
         self.force_signal(thread, hart, machine, info, cause);

@@ -113,7 +113,7 @@ mod vfs;
 
 pub use boot::BootError;
 pub use configuration::{
-    CacheKind, Configuration, CpuCache, Mount, Program, Repeat, WORK_DIRECTORY,
+    CacheKind, Configuration, CpuCache, Mount, Program, Region, Repeat, WORK_DIRECTORY,
 };
 pub use elf::ElfError;
 pub use host::{HostDirectories, HostError};

@@ -8,11 +8,11 @@ use crate::address_space::{Backing, Mapping, Purpose, pages};
 use crate::errno::Errno;
 use crate::kernel::Kernel;
 use crate::machine::{Machine, PAGE_BYTES, SpaceId};
-use crate::page_table::{ALL_PAGES, EXECUTE, LOCKED, READ, VALID, WRITE, entry, frame_of};
+use crate::page_table::{ALL_PAGES, DEVICE, EXECUTE, LOCKED, READ, VALID, WRITE, entry, frame_of};
 use crate::room::Growth;
-use crate::vfs::InodeId;
-use crate::vfs::inode::PAGE_PRESENT;
+use crate::vfs::inode::{Device, Inode, PAGE_PRESENT};
 use crate::vfs::tree::PATH_BYTES_MAX;
+use crate::vfs::{InodeId, Node};
 
 /// Cycles of a fault beside the work on the page itself.
 pub(crate) const FAULT_CYCLES: u64 = 600;
@@ -26,6 +26,8 @@ pub(crate) enum BadAccess {
     Forbidden,
     /// Beyond the end of the mapped file.
     PastEnd,
+    /// A device has it, which takes a program's own loads and stores alone.
+    OfDevice,
     /// There is no free frame.
     OutOfMemory,
 }
@@ -151,8 +153,21 @@ impl Kernel {
             let frame = self.frames.take(machine, true).map_err(out_of_memory)?;
             return Ok(entry(frame, mapping.permissions));
         };
+        let in_mapping = page * PAGE_BYTES - start;
+        if let Some(Device::Region {
+            first_frame,
+            pages,
+            device,
+        }) = self.files.device(inode)
+        {
+            let place = (offset + in_mapping) / PAGE_BYTES;
+            let whose = if device { DEVICE } else { 0 };
+            return (place < pages)
+                .then(|| entry(first_frame + place, mapping.permissions) | whose)
+                .ok_or(BadAccess::PastEnd);
+        }
         let (file_page, shown) = self
-            .file_page(inode, offset, limit, page * PAGE_BYTES - start)
+            .file_page(inode, offset, limit, in_mapping)
             .ok_or(BadAccess::PastEnd)?;
         if mapping.shared {
             let dirty = access == Access::Store;
@@ -189,6 +204,9 @@ impl Kernel {
     ) -> Result<u64, BadAccess> {
         let frame = frame_of(old);
         if let (true, Backing::File { inode, offset, .. }) = (mapping.shared, mapping.backing) {
+            if self.files.device(inode).is_some() {
+                return Ok(entry(frame, mapping.permissions) | old & DEVICE);
+            }
             let file_page = (offset + page * PAGE_BYTES - start) / PAGE_BYTES;
             self.hold_page(machine, inode, file_page, true)
                 .map_err(|_| BadAccess::OutOfMemory)?;
@@ -223,6 +241,9 @@ impl Kernel {
         while at < end {
             let next = (at / PAGE_BYTES + 1).saturating_mul(PAGE_BYTES).min(end);
             let leaf = self.resolve(machine, space, at, access)?;
+            if leaf & DEVICE != 0 {
+                return Err(BadAccess::OfDevice.into());
+            }
             let part = (at - address) as usize..(next - address) as usize;
             act(machine, frame_of(leaf) * PAGE_BYTES + at % PAGE_BYTES, part);
             at = next;
@@ -427,7 +448,7 @@ impl Kernel {
                     let own = !mapping.shared && frames.holders(frame_of(leaf)) == 1;
                     let stays = mapping.shared && leaf & WRITE != 0;
                     let allowed = if own || stays { u64::MAX } else { !WRITE };
-                    let new = entry(frame_of(leaf), permissions & allowed);
+                    let new = entry(frame_of(leaf), permissions & allowed) | leaf & DEVICE;
                     changed |= new != leaf;
                     executable |= (new | leaf) & EXECUTE != 0 && new != leaf;
                     begins |= new & !leaf & EXECUTE != 0;
@@ -494,7 +515,10 @@ impl Kernel {
     /// Makes stores to a file's shared mappings fault again, so that they mark pages dirty. Files
     /// without a name never leave the machine and are left alone.
     pub(crate) fn write_protect_shared(&mut self, machine: &mut dyn Machine) {
-        let named = |inode| self.files.inode(inode).is_ok_and(|inode| inode.links > 0);
+        let named = |inode| {
+            let file = |inode: &Inode| inode.links > 0 && matches!(inode.node, Node::File(_));
+            self.files.inode(inode).is_ok_and(file)
+        };
         let shared = self.ranges_of(|start, mapping| {
             let watched = mapping.shared && mapping.inode().is_some_and(named);
             watched.then_some(start..mapping.end)

@@ -36,6 +36,11 @@ pub enum Exception {
         /// The address.
         address: u64,
     },
+    /// What a device does not take: SIGBUS.
+    Refused {
+        /// The address.
+        address: u64,
+    },
 }
 
 /// The thread that a hart has begun to run.

@@ -16,6 +16,8 @@ pub(crate) const WRITE: u64 = 2;
 pub(crate) const EXECUTE: u64 = 4;
 /// Of mappings alone: `mlock`. Nothing is ever paged out, so it only counts.
 pub(crate) const LOCKED: u64 = 16;
+/// Leaf entry: a device takes what is loaded and stored there.
+pub(crate) const DEVICE: u64 = 32;
 /// Leaf entry: there is a frame.
 pub(crate) const VALID: u64 = 8;
 

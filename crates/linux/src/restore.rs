@@ -71,8 +71,12 @@ impl Kernel {
         )?;
         let spaces: Vec<Option<AddressSpace>> = records(part(Section::Spaces), "spaces")?;
         let roots: Vec<u32> = spaces.iter().flatten().map(AddressSpace::root).collect();
-        let tables = PageTables::from_arena(tables, &roots, |leaf| frames.is_held(frame_of(leaf)))
-            .map_err(RestoreError::Inconsistent)?;
+        let regions = files.regions();
+        let tables = PageTables::from_arena(tables, &roots, |leaf| {
+            let frame = frame_of(leaf);
+            frames.is_held(frame) || regions.iter().any(|region| region.contains(&frame))
+        })
+        .map_err(RestoreError::Inconsistent)?;
         let processes: Vec<Option<Process>> = records(part(Section::Processes), "processes")?;
         let live = processes.into_iter().flatten();
         let processes = Processes {

@@ -135,13 +135,13 @@ impl Probes {
     /// Cuts the power, recovers, and puts everything back.
     pub fn take<D: Design>(&mut self, machine: &mut Machine<D>) {
         let at = self.next;
-        let bug = machine.planted_bug();
+        let how = machine.recovery();
         let clock = RecoveryClock::new(&machine.hardware.specification, machine.layout.protected());
         let lost = machine.power_off(at, self.random.bits());
         let memory = &mut machine.hardware.memory;
         let journal = std::mem::take(&mut self.journal);
         let mut surviving = Surviving::of(memory, journal).timed(clock);
-        let recovered = D::recover(&mut surviving, bug);
+        let recovered = how.run::<D>(&mut surviving);
         let recovery = surviving.cost();
         self.journal = surviving.into_journal().undo(&mut memory.arena);
         memory.power_back(&lost);

@@ -116,7 +116,7 @@ impl<const SHORTCUTS: bool> Port<'_, SHORTCUTS> {
     /// Stalls and newly scheduled events bring the limit nearer.
     #[inline]
     fn refresh_limit(&mut self) {
-        let time = self.limit_time.min(self.hardware.events.next_time());
+        let time = self.limit_time.min(self.hardware.next_event_time());
         let retired = self.hardware.cores[self.hart].timing.retired_at(time);
         self.limit_retired = self.limit_instructions.min(retired);
     }
@@ -149,6 +149,9 @@ impl<const SHORTCUTS: bool> Port<'_, SHORTCUTS> {
         let write = stored.is_some();
         let access = if write { Access::Store } else { Access::Load };
         let (physical, mut page_writable) = self.translate(address, access)?;
+        if self.hardware.memory.map().is_device(physical) {
+            return Err(self.refuse(address, access));
+        }
         let line = line_of(physical);
         if self.watch.covers(address) {
             // Every store must come by here.
@@ -194,9 +197,47 @@ impl<const SHORTCUTS: bool> Port<'_, SHORTCUTS> {
         Err(Fault { access, address })
     }
 
+    /// A device takes aligned loads and stores, and nothing else.
+    #[cold]
+    fn refuse(&mut self, address: u64, access: Access) -> Fault {
+        self.hardware.cores[self.hart].refused = true;
+        Fault { access, address }
+    }
+
+    /// The physical address of an access to a device region; `None` if it is to memory.
+    fn of_device<T: Scalar>(&mut self, address: u64, access: Access) -> Result<Option<u64>, Fault> {
+        if !self.hardware.memory.map().has_devices() {
+            return Ok(None);
+        }
+        let (physical, _) = self.translate(address, access)?;
+        match self.hardware.memory.map().is_device(physical) {
+            false => Ok(None),
+            true if address.is_multiple_of(T::BYTES as u64) => Ok(Some(physical)),
+            true => Err(self.refuse(address, access)),
+        }
+    }
+
+    fn load_device<T: Scalar>(&mut self, physical: u64, retired: u64) -> T {
+        let (mut bytes, now) = ([0; 8], self.now(retired));
+        let (hardware, bytes) = (&mut *self.hardware, &mut bytes[..T::BYTES]);
+        hardware.device_load(self.design, (self.hart, physical), bytes, now);
+        self.refresh_limit();
+        T::from_le(bytes)
+    }
+
+    fn store_device<T: Scalar>(&mut self, physical: u64, value: T, retired: u64) {
+        let (bytes, now) = (value.to_u64().to_le_bytes(), self.now(retired));
+        let bytes = &bytes[..T::BYTES];
+        (self.hardware).device_store(self.design, (self.hart, physical), bytes, now);
+        self.refresh_limit();
+    }
+
     #[cold]
     #[inline(never)]
     fn load_slow<T: Scalar>(&mut self, address: u64, retired: u64) -> Result<T, Fault> {
+        if let Some(physical) = self.of_device::<T>(address, Access::Load)? {
+            return Ok(self.load_device(physical, retired));
+        }
         let offset = (address & OFFSET_MASK) as usize;
         if offset + T::BYTES > LINE_BYTES {
             return self.load_across(address, retired);
@@ -232,6 +273,10 @@ impl<const SHORTCUTS: bool> Port<'_, SHORTCUTS> {
     #[cold]
     #[inline(never)]
     fn store_slow<T: Scalar>(&mut self, address: u64, value: T, retired: u64) -> Result<(), Fault> {
+        if let Some(physical) = self.of_device::<T>(address, Access::Store)? {
+            self.store_device(physical, value, retired);
+            return Ok(());
+        }
         let bytes = value.to_u64().to_le_bytes();
         let offset = (address & OFFSET_MASK) as usize;
         if offset + T::BYTES <= LINE_BYTES {
@@ -352,6 +397,9 @@ impl<const SHORTCUTS: bool> Memory for Port<'_, SHORTCUTS> {
 
     fn fetch(&mut self, pc: u64, retired: u64) -> Result<FetchedLine<FetchHint>, Fault> {
         let (physical, _) = self.translate(pc, Access::Fetch)?;
+        if self.hardware.memory.map().is_device(physical) {
+            return Err(self.refuse(pc, Access::Fetch));
+        }
         let line = line_of(physical);
         let now = self.now(retired);
         let (slot, ready) = self.hardware.fetch(self.design, self.hart, line, now);

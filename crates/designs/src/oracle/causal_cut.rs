@@ -93,6 +93,8 @@ impl CausalCut {
                 old,
                 new,
             } => return self.change(epoch, line, &old, &new),
+            // What a device makes of it is its own promise.
+            Traced::Commanded { .. } => return,
         };
         let epoch = self.groups[group];
         if let Some(version) = self.behind[group] {

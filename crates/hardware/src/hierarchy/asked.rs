@@ -5,9 +5,14 @@
 use std::ops::Range;
 
 use crate::arena::PAGE_BYTES;
+use crate::core_timing::AccessKind;
 use crate::hierarchy::{Hardware, Older};
 use crate::line::{LINE_BYTES, Line, LineNumber, Version};
-use crate::policy::{Cause, CrossVersionStore, Departure, Evicted, Eviction, Policy, Reason};
+use crate::persist::Fence;
+use crate::policy::{
+    Cause, CrossVersionStore, Departure, DeviceAccess, DeviceAnswer, DeviceBytes, Evicted,
+    Eviction, Policy, Reason,
+};
 use crate::time::Cycles;
 use crate::trace::Traced;
 
@@ -143,6 +148,82 @@ impl Hardware {
             self.replaced(policy, eviction.line, &eviction.bytes, now);
         }
         evicted
+    }
+
+    /// A hart's load from a device region, charged to its core.
+    pub fn device_load<P: Policy + ?Sized>(
+        &mut self,
+        policy: &mut P,
+        (hart, address): (usize, u64),
+        bytes: &mut [u8],
+        now: Cycles,
+    ) {
+        let asked = DeviceBytes::Load(&mut *bytes);
+        let ready = match self.ask_device(policy, (hart, address), asked, now) {
+            DeviceAnswer::Answered { at } => at,
+            DeviceAnswer::Admitted { at } => {
+                (self.memory).device_load(address, bytes, at, &mut self.statistics)
+            }
+        };
+        self.accessed(hart, AccessKind::Load, now, ready);
+    }
+
+    /// A hart's store to a device region, behind all its earlier stores and charged to its core, which goes
+    /// on when the device has taken it.
+    pub fn device_store<P: Policy + ?Sized>(
+        &mut self,
+        policy: &mut P,
+        (hart, address): (usize, u64),
+        bytes: &[u8],
+        now: Cycles,
+    ) {
+        let now = self.fence(policy, hart, Fence::STORES, now);
+        let asked = DeviceBytes::Store(bytes);
+        let taken = match self.ask_device(policy, (hart, address), asked, now) {
+            DeviceAnswer::Answered { at } => at,
+            DeviceAnswer::Admitted { at } => {
+                (self.memory).device_store(address, bytes, at, &mut self.statistics)
+            }
+        };
+        if let Some(trace) = &mut self.trace {
+            trace.push(Traced::Commanded {
+                address,
+                bytes: bytes.into(),
+                taken,
+            });
+        }
+        self.accessed(hart, AccessKind::Around, now, taken);
+    }
+
+    fn ask_device<P: Policy + ?Sized>(
+        &mut self,
+        policy: &mut P,
+        (hart, address): (usize, u64),
+        bytes: DeviceBytes,
+        now: Cycles,
+    ) -> DeviceAnswer {
+        let mut access = DeviceAccess {
+            hart,
+            address,
+            bytes,
+        };
+        self.asking("device_access", now, |hardware| {
+            policy.device_access(hardware, &mut access, now)
+        })
+    }
+
+    /// When the next event fires, a device's or anybody else's; the end of time if there is none.
+    #[inline]
+    pub fn next_event_time(&self) -> Cycles {
+        let of_devices = self.memory.device_events.next_time();
+        self.events.next_time().min(of_devices)
+    }
+
+    /// Wakes a device that wants to be woken at `time`, if there is one and nobody else's event is due
+    /// before.
+    pub fn wake_device(&mut self, time: Cycles) -> bool {
+        let first = self.memory.device_events.next_time() < self.events.next_time();
+        first && (self.memory).wake_device(time, &mut self.statistics)
     }
 
     /// Reads a line at its home address: bytes and time of arrival.

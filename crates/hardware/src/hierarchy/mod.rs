@@ -76,6 +76,8 @@ pub struct Core {
     /// A line of this version came, and [`Policy::is_ahead`] said that the sharing group has to come to
     /// a newer one first. Whoever runs the hart sees to that before the access is made again.
     pub ahead: Option<Version>,
+    /// The access is one that a device does not take: it faults, and whoever runs the hart says so.
+    pub refused: bool,
 }
 
 /// What a store does: to which piece of its line, and what to its bytes.
@@ -146,6 +148,7 @@ impl Hardware {
                     fetches: 0,
                     reservation: None,
                     ahead: None,
+                    refused: false,
                 }
             })
             .collect();
@@ -296,7 +299,7 @@ impl Hardware {
         }
         let crosses = word.version() != current;
         if let Some(trace) = &mut self.trace
-            && (crosses || word.state() != State::Modified)
+            && (crosses || word.state() != State::Modified || policy.sees_every_store())
         {
             trace.push(Traced::Stored {
                 group,

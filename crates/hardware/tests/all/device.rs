@@ -13,11 +13,13 @@ use std::ops::Range;
 
 use crate::support::{Random, table_iv};
 use perdure_hardware::arena::Arena;
-use perdure_hardware::device::{Device, HostAccess, Inside, PowerLost, Recovery, SurvivingBytes};
+use perdure_hardware::device::{
+    Admission, Device, HostAccess, Inside, PowerLost, Recovery, SurvivingBytes,
+};
 use perdure_hardware::line::{LINE_BYTES, Line};
 use perdure_hardware::memory::{Memory, Tear, Traffic};
 use perdure_hardware::physical_map::RegionKind;
-use perdure_hardware::specification::{ModuleSpecification, Persistence};
+use perdure_hardware::specification::{ModuleSpecification, Persistence, Specification};
 use perdure_hardware::statistics::Statistics;
 use perdure_hardware::time::Cycles;
 
@@ -78,13 +80,14 @@ impl Device for Zeroer {
         taken
     }
 
-    fn admit(&mut self, _: &mut Inside, access: &HostAccess, now: Cycles) -> Cycles {
+    fn admit(&mut self, _: &mut Inside, access: &HostAccess, now: Cycles) -> Admission {
         if self.mistake == Mistake::LetsPass {
-            return now;
+            return Admission::Admitted { at: now };
         }
         let touched =
             (self.commands.iter()).filter(|one| access.touches(&(one.page..one.page + PAGE)));
-        touched.map(|one| one.done).fold(now, Cycles::max)
+        let at = touched.map(|one| one.done).fold(now, Cycles::max);
+        Admission::Admitted { at }
     }
 
     fn power_off(&self, at: Cycles, save: &mut dyn FnMut(u64, &[u8])) {
@@ -158,6 +161,29 @@ impl SurvivingBytes for Image<'_> {
     }
 }
 
+/// A machine with modules of these names, a mebibyte and a device page each.
+fn machine(modules: &[&str]) -> Specification {
+    let mut specification = table_iv(1);
+    for &name in modules {
+        let mut media = specification.nvm.clone();
+        media.bytes = 1 << 20;
+        specification.modules.push(ModuleSpecification {
+            name: name.into(),
+            kind: RegionKind::Persistent,
+            persistence: Persistence::Media,
+            region: String::new(),
+            interleaving_bytes: PAGE,
+            device_bytes: PAGE,
+            media,
+            link: specification.link.clone(),
+        });
+    }
+    specification
+        .validate()
+        .expect("a machine that can be built");
+    specification
+}
+
 struct Bench {
     memory: Memory,
     statistics: Statistics,
@@ -168,22 +194,7 @@ struct Bench {
 
 impl Bench {
     fn new(mistake: Mistake) -> Self {
-        let mut specification = table_iv(1);
-        let mut media = specification.nvm.clone();
-        media.bytes = 1 << 20;
-        specification.modules.push(ModuleSpecification {
-            name: "near".into(),
-            kind: RegionKind::Persistent,
-            persistence: Persistence::Media,
-            region: String::new(),
-            interleaving_bytes: PAGE,
-            device_bytes: PAGE,
-            media,
-            link: specification.link.clone(),
-        });
-        specification
-            .validate()
-            .expect("a machine that can be built");
+        let specification = machine(&["near"]);
         let map = specification.physical_map();
         let arena = Arena::new(map.bytes()).expect("address space");
         let start = map.regions()[1].addresses.start;
@@ -247,7 +258,13 @@ fn a_command_takes_the_banks_and_not_the_link_and_the_processor_waits_for_its_pa
         bench.memory.modules()[1].counters.link_bytes,
         2 * LINE_BYTES as u64
     );
-    assert_eq!(bench.memory.modules()[1].counters.written_bytes, PAGE);
+    let counters = &bench.memory.modules()[1].counters;
+    assert_eq!(counters.written_bytes, PAGE);
+    assert_eq!((counters.device_stores, counters.device_loads), (1, 2));
+    assert_eq!(
+        counters.energy_peak_bytes, 16,
+        "a count, and the address of a page"
+    );
 }
 
 /// The page's bank is idle until the device comes to it; who does not ask the device reads too early.
@@ -405,4 +422,157 @@ fn every_cut_leaves_each_page_as_it_was_or_zeroed() {
         let caught = (0..20).any(|seed| every_cut(mistake, seed).is_err());
         assert!(caught, "{mistake:?} was not caught");
     }
+}
+
+/// Holds what the processor writes for so long before its banks get it, answers reads of that, and tells a
+/// device of another module how much it has let go.
+#[derive(Clone, Debug)]
+struct Shelf {
+    record: u64,
+    neighbour: u64,
+    held: Vec<(Cycles, Cycles, u64, Vec<u8>)>,
+}
+
+const KEPT: Cycles = 30;
+const HELD: Cycles = 5000;
+
+impl Device for Shelf {
+    fn copy(&self) -> Box<dyn Device> {
+        Box::new(self.clone())
+    }
+
+    fn load(&mut self, _: &mut Inside, _: u64, _: &mut [u8], now: Cycles) -> Cycles {
+        now
+    }
+
+    fn store(&mut self, _: &mut Inside, _: u64, _: &[u8], now: Cycles) -> Cycles {
+        now
+    }
+
+    fn admit(&mut self, inside: &mut Inside, access: &HostAccess, now: Cycles) -> Admission {
+        let same = |one: &&(Cycles, Cycles, u64, Vec<u8>)| one.2 == access.address && one.1 > now;
+        match access.written {
+            Some(bytes) => {
+                let (kept, at) = (now + KEPT, now + HELD);
+                self.held.push((kept, at, access.address, bytes.to_vec()));
+                inside.wake(at, 7);
+                Admission::Held { kept, at }
+            }
+            None if self.held.iter().any(|one| same(&one)) => Admission::Answered { at: now + 5 },
+            None => Admission::Admitted { at: now },
+        }
+    }
+
+    fn fired(&mut self, inside: &mut Inside, event: u16, now: Cycles) {
+        assert_eq!(event, 7);
+        let gone = self.held.iter().filter(|one| one.1 <= now).count() as u64;
+        inside.store(self.neighbour, &gone.to_le_bytes(), now);
+    }
+
+    fn power_off(&self, at: Cycles, save: &mut dyn FnMut(u64, &[u8])) {
+        // The banks have what was given to them more than a row write ago.
+        let there = |one: &&(Cycles, Cycles, u64, Vec<u8>)| one.0 <= at && at < one.1 + 1000;
+        for (place, (_, _, address, bytes)) in self.held.iter().filter(there).enumerate() {
+            let mut entry = address.to_le_bytes().to_vec();
+            entry.extend(bytes);
+            save(self.record + place as u64 * 128, &entry);
+        }
+    }
+
+    fn recovery(&self) -> Recovery {
+        |image, memory| {
+            for place in (memory[0].start..memory[0].start + PAGE).step_by(128) {
+                let entry = image.read(place, 8 + LINE_BYTES);
+                let address = u64::from_le_bytes(entry[..8].try_into().expect("eight bytes"));
+                if address != 0 {
+                    image.write(address, &entry[8..])?;
+                }
+            }
+            Ok(())
+        }
+    }
+}
+
+/// Keeps the last number that it was told.
+#[derive(Clone, Debug, Default)]
+struct Ear(u64);
+
+impl Device for Ear {
+    fn copy(&self) -> Box<dyn Device> {
+        Box::new(self.clone())
+    }
+
+    fn load(&mut self, _: &mut Inside, _: u64, bytes: &mut [u8], now: Cycles) -> Cycles {
+        bytes.copy_from_slice(&self.0.to_le_bytes());
+        now
+    }
+
+    fn store(&mut self, _: &mut Inside, _: u64, bytes: &[u8], now: Cycles) -> Cycles {
+        self.0 = u64::from_le_bytes(bytes.try_into().expect("eight bytes"));
+        now
+    }
+
+    fn power_off(&self, _: Cycles, _: &mut dyn FnMut(u64, &[u8])) {}
+
+    fn recovery(&self) -> Recovery {
+        |_, _| Ok(())
+    }
+}
+
+#[test]
+fn a_write_that_a_device_holds_survives_from_when_it_has_it() {
+    let specification = machine(&["shelf", "ear"]);
+    let map = specification.physical_map();
+    let start = |name: &str| {
+        let found = map.regions().iter().find(|region| region.name == name);
+        found.expect("a region").addresses.start
+    };
+    let (record, ear) = (start("shelf"), start("ear.device"));
+    let arena = Arena::new(map.bytes()).expect("address space");
+    let mut memory = Memory::new(&specification, arena, 0..0);
+    let mut statistics = Statistics::default();
+    let (neighbour, held) = (ear, Vec::new());
+    memory.install(
+        1,
+        Box::new(Shelf {
+            record,
+            neighbour,
+            held,
+        }),
+    );
+    memory.install(2, Box::new(Ear::default()));
+
+    let (address, bytes) = (record + PAGE, Line([5; LINE_BYTES]));
+    let line = address / LINE_BYTES as u64;
+    let done = memory.write_line(line, &bytes, Traffic::WriteBack, 0, 0, &mut statistics);
+    assert_eq!(done.durable, KEPT);
+    // Five cycles, and eight bytes a cycle over the link: no bank is asked, which has not begun.
+    let answered = memory.read(line, 100, &mut statistics);
+    assert!(answered < 100 + 5 + 20, "{answered}");
+    assert!(
+        memory.read(line, HELD, &mut statistics) > HELD + 256,
+        "from the bank"
+    );
+    for (at, survives) in [(KEPT - 1, false), (KEPT, true), (HELD + 300, true)] {
+        let lost = memory.power_off(at, &mut Tear::new(at));
+        assert_eq!(lost.saved_bytes, if survives { 72 } else { 0 });
+        let before = memory.arena.slice(address, LINE_BYTES).to_vec();
+        for (recovery, own) in memory.device_recoveries() {
+            let mut image = Image {
+                arena: &mut memory.arena,
+                steps: 0,
+                fails_at: u64::MAX,
+            };
+            recovery(&mut image, &own).expect("the power stays");
+        }
+        let found = *memory.arena.line(address);
+        assert_eq!(found == bytes, survives, "cut at {at}");
+        memory.arena.write(address, &before);
+        memory.power_back(&lost);
+    }
+    assert!(!memory.wake_device(HELD - 1, &mut statistics));
+    assert!(memory.wake_device(HELD, &mut statistics));
+    let mut told = [0; 8];
+    memory.device_load(ear, &mut told, HELD + 100, &mut statistics);
+    assert_eq!(u64::from_le_bytes(told), 1);
 }

@@ -8,6 +8,7 @@ use perdure_hardware::counters::Counters;
 use perdure_hardware::hierarchy::Hardware;
 use perdure_hardware::line::{LINE_BYTES, Line, LineNumber, Version};
 use perdure_hardware::memory::{Accepted, Memory, Tear, Traffic};
+use perdure_hardware::module::check_conservation;
 use perdure_hardware::persist::{Effect, Order, Persist, Point};
 use perdure_hardware::physical_map::RegionKind;
 use perdure_hardware::policy::{CrossVersionStore, Evicted, Eviction, Policy};
@@ -103,6 +104,10 @@ fn modules_have_links_and_banks_of_their_own_and_take_a_region_in_turn() {
     assert_eq!(bench.statistics.nvm_writes, 5);
     assert_eq!(bench.memory.modules()[1].counters.link_bytes, 3 * 64);
     bench.statistics.check_conservation().expect("sums");
+    check_conservation(bench.memory.modules(), &bench.statistics).expect("sums");
+    bench.statistics.nvm_writes += 1;
+    let broken = check_conservation(bench.memory.modules(), &bench.statistics).unwrap_err();
+    assert!(broken.contains("nvm.writes: 5 ≠ 6"), "{broken}");
 }
 
 /// A copy crosses no link; from one module to another there is none.
@@ -128,7 +133,7 @@ fn a_copy_stays_in_its_module() {
     assert_eq!(copy(0), (Accepted::at(0), false), "the other module");
     let (done, copied) = copy(start + 2 * GRANULE);
     assert!(copied && done.durable > 0);
-    let counters = bench.memory.modules()[1].counters;
+    let counters = &bench.memory.modules()[1].counters;
     assert_eq!((counters.reads, counters.writes), (2, 2));
     assert_eq!((counters.written_bytes, counters.link_bytes), (GRANULE, 0));
 }

@@ -116,6 +116,17 @@ pub(crate) fn mmap(call: &mut Call) -> Answer {
                 };
             }
             Node::Device(Device::Zero) => {}
+            Node::Device(Device::Region { pages, .. }) => {
+                let end = offset.checked_add(length);
+                if !shared || end.is_none_or(|end| end > pages * PAGE_BYTES) {
+                    return Err(Errno::EINVAL.into());
+                }
+                backing = Backing::File {
+                    inode,
+                    offset,
+                    limit: u64::MAX,
+                };
+            }
             _ => return Err(Errno::ENODEV.into()),
         }
     }

@@ -46,6 +46,7 @@ impl Kernel {
             Node::Device(Device::Random) => 0x109,
             Node::Device(Device::Terminal) => 0x500,
             Node::Device(Device::Master) => 0x502,
+            Node::Device(Device::Region { first_frame, .. }) => 0xfc00 + (first_frame & 0xff),
             Node::Device(Device::Slave(number)) => 0x8800 + u64::from(*number),
             _ => 0,
         };

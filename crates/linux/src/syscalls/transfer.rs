@@ -272,6 +272,7 @@ fn read_device(call: &mut Call, device: Device, pieces: &Pieces, wanted: u64) ->
         | Device::Terminal
         | Device::Master
         | Device::Slave(_) => Err(Errno::EBADF.into()),
+        Device::Region { .. } => Err(Errno::EINVAL.into()),
     }
 }
 
@@ -497,6 +498,7 @@ fn write_device(call: &mut Call, device: Device, bytes: &[u8]) -> Answer {
         Device::StandardInput | Device::Terminal | Device::Master | Device::Slave(_) => {
             return Err(Errno::EBADF.into());
         }
+        Device::Region { .. } => return Err(Errno::EINVAL.into()),
     }
     Ok(bytes.len() as u64)
 }

@@ -101,6 +101,13 @@ pub(crate) enum Device {
     Master,
     /// The slave end of a pseudo-terminal, by number.
     Slave(u32),
+    /// A region of physical memory beside the frames, which is to be mapped.
+    Region {
+        first_frame: u64,
+        pages: u64,
+        /// A device takes what is loaded and stored there.
+        device: bool,
+    },
 }
 
 /// Files whose text the kernel writes when they are opened.

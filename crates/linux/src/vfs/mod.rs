@@ -20,6 +20,8 @@ pub(crate) mod terminal;
 pub(crate) mod tree;
 pub(crate) mod watch;
 
+use std::ops::Range;
+
 use serde::{Deserialize, Serialize};
 
 pub(crate) use host_view::HostView;
@@ -27,7 +29,7 @@ pub(crate) use inode::{DirectoryNode, FileNode, HostPath, Inode, InodeId, Node};
 
 use crate::arena::Arena;
 use crate::errno::Errno;
-use inode::CHUNK_PAGES;
+use inode::{CHUNK_PAGES, Device};
 
 /// A place where a host directory, or later something else, is mounted.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -75,6 +77,26 @@ impl FileSystem {
             .get_mut(id.0 as usize)
             .and_then(Option::as_mut)
             .ok_or(Errno::EIO)
+    }
+
+    /// The device at an inode, if it is one.
+    pub fn device(&self, id: InodeId) -> Option<Device> {
+        match self.inode(id).ok()?.node {
+            Node::Device(device) => Some(device),
+            _ => None,
+        }
+    }
+
+    /// The frames of physical memory beside those that are handed out.
+    pub fn regions(&self) -> Vec<Range<u64>> {
+        let nodes = self.inodes.iter().flatten().map(|inode| &inode.node);
+        let regions = nodes.filter_map(|node| match *node {
+            Node::Device(Device::Region {
+                first_frame, pages, ..
+            }) => Some(first_frame..first_frame.saturating_add(pages)),
+            _ => None,
+        });
+        regions.collect()
     }
 
     /// The regular file at an inode.

@@ -1,16 +1,26 @@
 //! A kernel that is saved and restored at any time goes on as if nothing had happened.
 
 use crate::support::{self, Options, Runner, compile, guest};
-use perdure_linux::{Configuration, Kernel, Program};
+use perdure_linux::{Configuration, Kernel, PAGE_BYTES, Program, Region};
 
 /// The guest with the kernel replaced by its saved self, over and over, ends like the guest left
 /// alone: same output, same files, same number of instructions.
 fn resumes(source: &str, slice: u64, restore_every: u64) {
+    resumes_with(source, slice, restore_every, |_| ());
+}
+
+fn resumes_with(
+    source: &str,
+    slice: u64,
+    restore_every: u64,
+    change: impl Fn(&mut Configuration),
+) -> i32 {
     let program = compile(&guest(source), &["-static"]);
     let run = |restore_every| {
         let mut options = Options::new(&program);
         options.configuration.harts = 2;
         options.slice = slice;
+        change(&mut options.configuration);
         options.restore_every = restore_every;
         support::run(options)
     };
@@ -26,8 +36,12 @@ fn resumes(source: &str, slice: u64, restore_every: u64) {
         text(&alone.standard_output)
     );
     assert_eq!(restored.files, alone.files);
-    assert_eq!(restored.status, alone.status);
+    assert_eq!(
+        (restored.status, &restored.report),
+        (alone.status, &alone.report)
+    );
     assert_eq!(restored.instructions, alone.instructions);
+    restored.status
 }
 
 #[test]
@@ -52,6 +66,27 @@ fn with_files_and_mappings() {
     resumes("files.c", 200, 5);
     resumes("mapping.c", 200, 1);
     resumes("directories.c", 1000, 5);
+}
+
+/// Memory modules, which programs map as they are, and whose frames nobody counts.
+#[test]
+fn with_memory_beside_the_frames() {
+    let status = resumes_with("regions.c", 200, 1, |configuration| {
+        let end = configuration.frames.end;
+        let page =
+            |from: u64, to: u64| end - (64 - from) * PAGE_BYTES..end - (64 - to) * PAGE_BYTES;
+        configuration.frames.end = page(0, 0).start;
+        let named = |name: &str, addresses, device| Region {
+            name: name.into(),
+            addresses,
+            device,
+        };
+        configuration.regions = vec![
+            named("near", page(0, 4), false),
+            named("near.device", page(4, 5), true),
+        ];
+    });
+    assert_eq!(status, 0, "the first check that fails");
 }
 
 #[test]

@@ -12,9 +12,10 @@ use perdure_designs::layout::Layout;
 use perdure_designs::{Design, Epochs, EpochsOf};
 use perdure_hardware::arena::Arena;
 use perdure_hardware::hierarchy::Hardware;
+use perdure_hardware::physical_map::{PhysicalMap, RegionKind};
 use perdure_hardware::specification::Specification;
 use perdure_hardware::time::Cycles;
-use perdure_linux::{Kernel, Repeat};
+use perdure_linux::{Kernel, Region, Repeat};
 
 use super::epochs::EVENT_EPOCH_CYCLES;
 use super::{HartState, Machine};
@@ -25,7 +26,7 @@ use crate::kernel_ports::BootPort;
 use crate::mistakes::Mistake;
 use crate::outside::Outside;
 use crate::progress::Unpersisted;
-use crate::region::{Meter, Region};
+use crate::region::{self, Meter};
 use crate::source::Source;
 use crate::watch::{Burst, Lengths, Watch, Watched};
 
@@ -37,7 +38,7 @@ pub struct Workload {
     /// Stop after so many instructions of all harts together.
     pub stop_after: Option<u64>,
     /// Measure a part of the run, and stop after it.
-    pub region: Option<Region>,
+    pub region: Option<region::Region>,
     /// What to watch.
     pub watch: Option<Watched>,
     /// A mistake to plant in the machine.
@@ -75,7 +76,8 @@ impl<D: Design, S: Source> Machine<D, S> {
         let specification = configuration.specification.clone();
         let harts = specification.harts;
         let layout = layout_of(&specification);
-        let bytes = specification.physical_map().bytes();
+        let map = specification.physical_map();
+        let bytes = map.bytes();
         let arena = Arena::new(bytes).map_err(|source| Error::Host {
             what: format!("reserving {bytes} bytes of simulated memory (nvm.bytes)"),
             source,
@@ -83,6 +85,7 @@ impl<D: Design, S: Source> Machine<D, S> {
         let mut hardware = hardware_of(specification, &layout, arena);
         let kernel_configuration = perdure_linux::Configuration {
             frames: layout.frames.clone(),
+            regions: regions::<D>(&map),
             harts,
             caches: configuration.caches(),
             random_seed: configuration.kernel.random_seed,
@@ -157,6 +160,12 @@ impl<D: Design, S: Source> Machine<D, S> {
         const { Self::POSSIBLE };
         let design = D::start(&parameters, &parts.layout, &mut parts.hardware, epoch, bug)
             .map_err(|problem| Error::Configuration(problem.to_string()))?;
+        let memory = &parts.hardware.memory;
+        if memory.keeps_caches() && !memory.device_recoveries().is_empty() {
+            return Err(Error::Configuration(
+                "persistence.domain = \"eadr\": what the caches drain would lie below what a module's device does when it recovers; take adr or media".into(),
+            ));
+        }
         // Recovered harts have a past, and the machine's time goes on from the longest one.
         let start = parts.start;
         for (core, context) in parts.hardware.cores.iter_mut().zip(&parts.contexts) {
@@ -239,4 +248,18 @@ pub(super) fn hardware_of(specification: Specification, layout: &Layout, arena: 
     let mut hardware = Hardware::new(specification, arena, contexts);
     hardware.memory.interleave_home(layout.protected());
     hardware
+}
+
+/// What programs may map of physical memory beside the region that they live in: nothing under a design
+/// that brings machines back as they were, which keeps that region alone.
+fn regions<D: Design>(map: &PhysicalMap) -> Vec<Region> {
+    let mapped = |kind| kind != RegionKind::Dram && !D::RECOVERY.resumes();
+    let beside = (map.regions().iter().skip(1)).filter(|region| mapped(region.kind));
+    beside
+        .map(|region| Region {
+            name: region.name.clone(),
+            addresses: region.addresses.clone(),
+            device: region.kind == RegionKind::Device,
+        })
+        .collect()
 }

@@ -79,6 +79,12 @@ impl<D: Design, S: Source> Machine<D, S> {
             Exit::Fault(_) if self.hardware.cores[hart].ahead.is_some() => {
                 return self.catch_up(hart);
             }
+            Exit::Fault(fault) if self.hardware.cores[hart].refused => {
+                self.hardware.cores[hart].refused = false;
+                let address = fault.address;
+                let refused = exception(Exception::Refused { address });
+                self.enter_kernel(hart, page_fault, refused)
+            }
             Exit::Fault(fault) => self.enter_kernel(hart, page_fault, |kernel, registers, port| {
                 kernel.fault(hart, registers, fault, port)
             }),

@@ -24,6 +24,9 @@ pub(super) const EVENT_EPOCH_CYCLES: u32 = MACHINE_EVENT;
 
 impl<D: Design, S: Source> Machine<D, S> {
     pub(super) fn fire(&mut self, time: Cycles) {
+        if self.hardware.wake_device(time) {
+            return;
+        }
         let Some((time, event)) = self.hardware.events.take_due(time) else {
             return;
         };

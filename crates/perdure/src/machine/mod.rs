@@ -38,6 +38,7 @@ mod run;
 pub use crate::source::Engine;
 pub use assemble::Workload;
 pub use kept::{EpochEnd, Noted};
+pub use power::Recovery;
 pub use resume::{Image, Resumption};
 
 /// Why [`Machine::run`] came back.

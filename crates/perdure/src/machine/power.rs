@@ -1,16 +1,42 @@
-//! Turning the power off, and on again as if nothing had been.
+//! Turning the power off, what recovers when it is back, and turning it on again as if nothing had been.
 //!
-//! Always true here: what a cut takes is returned, so that whoever has looked at what survived can put
-//! it back and let the machine go on.
+//! Always true here:
+//! - What a cut takes is returned, so that whoever has looked at what survived can put it back and let the
+//!   machine go on.
+//! - Devices recover before the design, and all of them from the surviving bytes alone.
 
-use perdure_designs::Design;
+use perdure_designs::surviving::{DeviceRecoveries, Interrupted, Surviving, recover_devices};
+use perdure_designs::{Design, Recovered};
 use perdure_hardware::memory::{Lost, Tear};
 use perdure_hardware::time::Cycles;
 
 use super::Machine;
 use crate::source::Source;
 
+/// How a machine recovers.
+#[derive(Debug)]
+pub struct Recovery {
+    devices: DeviceRecoveries,
+    bug: Option<&'static str>,
+}
+
+impl Recovery {
+    /// Of the machine's devices, then of its design.
+    pub fn run<D: Design>(&self, image: &mut Surviving) -> Result<Recovered, Interrupted> {
+        recover_devices(image, &self.devices)?;
+        D::recover(image, self.bug)
+    }
+}
+
 impl<D: Design, S: Source> Machine<D, S> {
+    /// How it recovers.
+    pub fn recovery(&self) -> Recovery {
+        Recovery {
+            devices: self.hardware.memory.device_recoveries(),
+            bug: self.bug,
+        }
+    }
+
     /// Cuts the power at `at`; what energy backup keeps alive is written.
     pub fn power_off(&mut self, at: Cycles, tear_seed: u64) -> Lost {
         let mut tear = Tear::new(tear_seed);

@@ -57,7 +57,7 @@ impl<D: Design, S: Source> Machine<D, S> {
                 continue;
             }
             let next = self.next_hart();
-            let event_time = self.hardware.events.next_time();
+            let event_time = self.hardware.next_event_time();
             let hart_time = next.map_or(Cycles::MAX, |(_, time, _)| time);
             let (wake_time, change_ns) = match next {
                 None => self.idle_until()?,
@@ -128,7 +128,7 @@ impl<D: Design, S: Source> Machine<D, S> {
         }
         let now = self.clock(turn.hart);
         let over = now >= turn.limit
-            || self.hardware.events.next_time() <= now
+            || self.hardware.next_event_time() <= now
             || self.epoch_due.is_some()
             || self.harts[turn.hart].context.running.is_none();
         if over {

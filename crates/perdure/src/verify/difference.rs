@@ -53,13 +53,13 @@ pub fn first_difference<D: Design>(
     at: Cycles,
     tear_seed: u64,
 ) -> Option<FirstDifference> {
-    let bug = machine.planted_bug();
+    let recovery = machine.recovery();
     let range = scope(machine);
     let newest = witness(machine).image().ok()?;
     let lost = machine.power_off(at, tear_seed);
     let memory = &mut machine.hardware.memory;
     let mut surviving = Surviving::of(memory, Journal::default());
-    let _ = D::recover(&mut surviving, bug);
+    let _ = recovery.run::<D>(&mut surviving);
     let journal = surviving.into_journal();
     let mut wrong = memory.arena.differing_lines(expected);
     wrong.retain(|line| range.contains(line));

@@ -20,7 +20,7 @@ use serde::{Serialize, Serializer};
 
 use crate::cost::CutCost;
 use crate::error::Error;
-use crate::machine::{Image, Machine, Noted, Pause};
+use crate::machine::{Image, Machine, Noted, Pause, Recovery};
 use crate::mistakes::{Blind, Mistake};
 use crate::outside::Receipt;
 
@@ -303,7 +303,7 @@ pub fn cut<D: Design>(
     at: Cycles,
     options: CutOptions,
 ) -> Judged {
-    let bug = machine.planted_bug();
+    let recovery = machine.recovery();
     // What was seen is known from the bytes' own stamps; that the design announced more counts as well.
     let (announced, seen) = (machine.announced_epoch(), machine.outside.seen_epoch);
     golden.follow_output(machine);
@@ -314,9 +314,9 @@ pub fn cut<D: Design>(
 
     let [first_journal, second_journal] = std::mem::take(&mut golden.journals);
     let mut surviving = Surviving::of(memory, first_journal).timed(clock);
-    let recovered = misnamed(machine.mistake, D::recover(&mut surviving, bug));
+    let recovered = misnamed(machine.mistake, recovery.run::<D>(&mut surviving));
     let steps = surviving.steps();
-    let recovery = surviving.cost();
+    let recovery_cost = surviving.cost();
     let (journal, behind) = surviving.into_parts();
     let digest = memory.arena.digest().expect("the verifier keeps a digest");
     let evidence = Evidence {
@@ -352,7 +352,7 @@ pub fn cut<D: Design>(
                 &mut journals,
                 step,
                 Tear::new(seed),
-                (&*golden.oracle, bug),
+                (&*golden.oracle, &recovery),
                 expected,
             ) {
                 judged.verdict = Verdict::NotConverged;
@@ -364,7 +364,7 @@ pub fn cut<D: Design>(
     }
     memory.power_back(&lost);
     golden.journals = journals;
-    judged.cost = CutCost::of(machine, at, judged.recovered_epoch, recovery);
+    judged.cost = CutCost::of(machine, at, judged.recovered_epoch, recovery_cost);
     judged
 }
 
@@ -420,19 +420,19 @@ fn recover_twice<D: Design>(
     journals: &mut [Journal; 2],
     step: u64,
     tear: Tear,
-    (oracle, bug): (&dyn Oracle, Option<&'static str>),
+    (oracle, recovery): (&dyn Oracle, &Recovery),
     (epoch, digest): (Option<u64>, Digest),
 ) -> Result<(), String> {
     let [first, second] = std::mem::take(journals);
     let mut first = Surviving::of(memory, first).failing_at(step, tear);
-    let _ = D::recover(&mut first, bug);
+    let _ = recovery.run::<D>(&mut first);
     let (first, loaded) = first.into_parts();
     // What was in DRAM is lost again.
     for (line, bytes) in &loaded {
         memory.arena.write_line(line * LINE_BYTES as u64, bytes);
     }
     let mut second = Surviving::of(memory, second);
-    let recovered = D::recover(&mut second, bug);
+    let recovered = recovery.run::<D>(&mut second);
     let second = second.into_journal();
     let same = memory.arena.digest() == Some(digest);
     let result = match recovered {
@@ -456,11 +456,11 @@ pub fn recovered_image<D: Design>(
     at: Cycles,
     tear_seed: u64,
 ) -> Result<Image, Error> {
-    let bug = machine.planted_bug();
+    let recovery = machine.recovery();
     let lost = machine.power_off(at, tear_seed);
     let memory = &mut machine.hardware.memory;
     let mut surviving = Surviving::of(memory, Journal::default());
-    let recovered = D::recover(&mut surviving, bug);
+    let recovered = recovery.run::<D>(&mut surviving);
     let (journal, behind) = surviving.into_parts();
     let copy = memory.arena.clone();
     journal.undo(&mut memory.arena);

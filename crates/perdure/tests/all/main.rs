@@ -5,6 +5,7 @@ mod common;
 mod conformance;
 mod cuts;
 mod determinism;
+mod devices;
 #[path = "../../../../docs/examples/flush_at_epoch_end.rs"]
 mod flush_at_epoch_end;
 mod forks;

@@ -124,6 +124,34 @@ impl Drop for Directory {
     }
 }
 
+/// Compiles a guest program of the tests' into a directory.
+pub fn compile(directory: &Directory, name: &str) -> PathBuf {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/guests")
+        .join(name);
+    let program = directory.at(source
+        .file_stem()
+        .and_then(|stem| stem.to_str())
+        .expect("a name"));
+    let made = std::process::Command::new("riscv64-linux-gnu-gcc")
+        .args([
+            "-std=gnu11",
+            "-O2",
+            "-Wall",
+            "-Wextra",
+            "-Werror",
+            "-static",
+        ])
+        .arg("-o")
+        .arg(&program)
+        .arg(&source)
+        .output()
+        .expect("riscv64-linux-gnu-gcc, of gcc-riscv64-linux-gnu");
+    let said = String::from_utf8_lossy(&made.stderr);
+    assert!(made.status.success(), "{}: {said}", source.display());
+    program
+}
+
 /// Stops a server.
 #[derive(Default)]
 struct Stop(AtomicBool);
