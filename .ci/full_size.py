@@ -45,6 +45,18 @@ def values(found: dict[str, Any]) -> dict[Key, float]:
     }
 
 
+def aligned(large: dict[str, Any], small: dict[str, Any]) -> dict[str, Any]:
+    """With quick's places for an axis that is scaled place for place, as a buffer's sizes are."""
+    places = {one["name"]: one["axis"]["values"] for one in small["experiments"] if one["axis"]}
+    for one in large["experiments"]:
+        scaled, own = places.get(one["name"], []), one["axis"]["values"] if one["axis"] else []
+        if len(own) == len(scaled):
+            for value in one["values"]:
+                if value["axis"] in own:
+                    value["axis"] = scaled[own.index(value["axis"])]
+    return large
+
+
 def number(value: float) -> str:
     """Four digits that count."""
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
@@ -73,7 +85,7 @@ def main() -> int:
     quick = values(small)
     full: dict[Key, float] = {}
     figures: dict[str, dict[str, Any]] = {}
-    for one in large:
+    for one in (aligned(one, small) for one in large):
         full |= {key: value for key, value in values(one).items() if key in quick}
         figures |= {figure["name"]: figure for figure in one["experiments"]}
     shown = [name for name in figures if any(key[0] == name for key in full)]
