@@ -184,7 +184,7 @@ fn an_eviction_merges_with_a_pending_one() {
     assert_eq!(x.rig.design.counters().buffer_fills, 1);
     x.evict(A);
     assert_eq!(x.rig.design.counters().merged, 1);
-    x.rig.check_newest();
+    x.rig.check_newest().expect("the newest bytes are found");
     let start = x.rig.now();
     let end = x.rig.settle();
     assert_eq!(x.home(A), 0xa2);

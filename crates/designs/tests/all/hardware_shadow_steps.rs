@@ -142,7 +142,7 @@ fn three_places_take_turns() {
     // The executing epoch's own version has the third place.
     x.evict(A);
     assert_eq!(x.places(A), [0, 0xa1, 0xa2]);
-    x.rig.check_newest();
+    x.rig.check_newest().expect("the newest bytes are found");
     assert_eq!(x.recovered().0, 0);
 
     // "Hardware can overlap the persistence of the previous epoch with the execution of the current".

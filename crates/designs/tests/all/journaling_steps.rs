@@ -169,7 +169,7 @@ fn the_example() {
     assert_eq!(x.slots(3), [0xaa, 0xb1, 0]);
     x.w(C, 0xc1);
     assert_eq!(x.home(), [0, 0, 0]);
-    x.rig.check_newest();
+    x.rig.check_newest().expect("the newest bytes are found");
     let executing = "executing, redo buffer filling";
     let start = [(0, 0); 2];
     x.rig.settle();
@@ -241,7 +241,7 @@ fn the_example() {
     assert_eq!(x.rig.hardware.statistics.translation_overflows, 2);
     assert_eq!(x.slots(4), [0x30, 0x31, 0x32, 0x33]);
     assert_eq!(x.home(), home);
-    x.rig.check_newest();
+    x.rig.check_newest().expect("the newest bytes are found");
     let line = x.line(C);
     x.rig.load(0, line);
     assert!(!x.rig.overflowed);

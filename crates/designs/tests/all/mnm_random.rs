@@ -4,8 +4,8 @@
 //! A failure prints machine and seed; `PERDURE_SEED=n` runs that seed alone.
 
 use std::collections::BTreeSet;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use crate::common::judge::{Verdict, verdict};
 use crate::common::{Random, seeds};
 use crate::mnm_common::{Accusation, Machine, Rig, machines};
 use perdure_designs::nvoverlay::mnm::MnmStatistics;
@@ -146,11 +146,8 @@ fn every_planted_bug_is_caught() {
         'search: for seed in 1..=40 {
             for machine in machines() {
                 let run = || campaign(&machine, seed, Some(bug.name), &mut Seen::default());
-                // A mistake may also break what the code itself relies on.
-                let why = match catch_unwind(AssertUnwindSafe(run)) {
-                    Ok(Ok(())) => continue,
-                    Ok(Err(why)) => why,
-                    Err(_) => "an assertion failed".into(),
+                let Verdict::Accused(why) = verdict(run) else {
+                    continue;
                 };
                 caught = Some(format!("{}, seed {seed}: {why}", machine.name));
                 break 'search;

@@ -243,7 +243,7 @@ fn the_example() {
     assert_eq!((x.aside(0, 'D'), x.home("D")), ("D2".into(), "D0".into()));
     assert_eq!(x.rig.design.phase(), "executing, lines kept aside");
     x.rig.load(0, x.line('D'));
-    x.rig.check_newest();
+    x.rig.check_newest().expect("the newest bytes are found");
     assert!(!x.rig.overflowed);
     x.rig.settle();
     assert!(x.rig.overflowed, "the design has asked for the epoch's end");
@@ -287,7 +287,7 @@ fn the_example() {
     assert_eq!(x.shadow(1, 'C'), "C2");
     let now = x.rig.settle();
     assert_eq!(x.cut(now), 2, "epoch 3 has not ended");
-    x.rig.check_newest();
+    x.rig.check_newest().expect("the newest bytes are found");
 }
 
 /// The commit chooses among pages such that most banks have work: a page takes less than two row

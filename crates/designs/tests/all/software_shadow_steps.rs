@@ -117,7 +117,7 @@ fn two_places_take_turns() {
     x.w(A, 0xa2);
     x.evict(A);
     assert_eq!(x.places(A), [0xa2, 0xa1]);
-    x.rig.check_newest();
+    x.rig.check_newest().expect("the newest bytes are found");
     let now = x.rig.settle();
     assert_eq!(x.recovered(now), (1, [0xa1, 0xb1]));
     x.end_epoch();

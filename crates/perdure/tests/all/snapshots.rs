@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use crate::common::{request, with};
 use perdure::api::{self, Unobserved};
 use perdure::snapshots::Snapshots;
+use perdure_designs::bytes::checksum;
 use perdure_hardware::random::Random;
 use serde_json::{Value, json};
 
@@ -273,6 +274,31 @@ fn damage_anywhere_is_refused_or_changes_nothing() {
     let before = refused.get();
     check("nothing");
     assert_eq!(refused.get(), before, "the store is whole again");
+}
+
+/// A store that is whole, of a design that keeps no snapshots: another build's, or a forged one.
+#[test]
+fn a_store_of_a_design_without_snapshots_is_refused_in_its_name() {
+    let directory = Directory::new("store-of-none");
+    kept(&directory.0, "@exerciser:2000:64:500", 300);
+    assert!(Snapshots::open(&directory.0).is_ok());
+    let manifest = directory.0.join("store.json");
+    let text = fs::read_to_string(&manifest).unwrap();
+    let other = text.replace("\"design\": \"nvoverlay\"", "\"design\": \"journaling\"");
+    assert_ne!(other, text);
+    fs::write(&manifest, &other).unwrap();
+    // The archive holds the manifest's checksum, and its header one of itself.
+    let archive = directory.0.join("snapshots.nvm");
+    let mut bytes = fs::read(&archive).unwrap();
+    bytes[48..56].copy_from_slice(&checksum(other.as_bytes()).to_le_bytes());
+    let sum = checksum(&bytes[..120]);
+    bytes[120..128].copy_from_slice(&sum.to_le_bytes());
+    fs::write(&archive, bytes).unwrap();
+    let refused = Snapshots::open(&directory.0).err().unwrap().to_string();
+    assert!(
+        refused.contains("design journaling keeps no snapshots in this build"),
+        "{refused}"
+    );
 }
 
 #[test]

@@ -123,7 +123,7 @@ fn one_generation<D: Design>(
     rig.hardware
         .audit(&rig.design)
         .map_err(Accusation::Failed)?;
-    rig.check_newest();
+    rig.check_newest()?;
     report.epochs += statistics.epochs_committed;
     for (path, count) in D::paths(&statistics, &own) {
         *report.paths.entry(path).or_default() += count;

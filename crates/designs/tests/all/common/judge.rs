@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Range;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use perdure_designs::Design;
 use perdure_designs::surviving::{Interrupted, Surviving};
@@ -32,6 +33,10 @@ pub enum Accusation {
     },
     /// A second power cut, at this step of recovery, changed what came back.
     NotConverged { step: u64, why: Box<Accusation> },
+    /// A load did not find what was stored.
+    WrongLoad { hart: usize, line: LineNumber },
+    /// Asked for a line's newest bytes, it gave others, or gave them twice.
+    NotNewest { line: LineNumber },
     /// It could not go on.
     Failed(String),
 }
@@ -44,6 +49,8 @@ impl Accusation {
             Self::NeverCommitted { .. } => "never committed",
             Self::WrongMemory { .. } => "wrong memory",
             Self::NotConverged { .. } => "not converged",
+            Self::WrongLoad { .. } => "wrong load",
+            Self::NotNewest { .. } => "not the newest",
             Self::Failed(_) => "failed",
         }
     }
@@ -53,6 +60,33 @@ impl fmt::Display for Accusation {
     fn fmt(&self, formatter: &mut fmt::Formatter) -> fmt::Result {
         write!(formatter, "{}: {self:?}", self.kind())
     }
+}
+
+/// What came of a run with a planted bug. Only an accusation counts as having caught it: a panic says
+/// that some code broke, ours perhaps, and not that a judge saw the mistake.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Verdict<T, A> {
+    Clean(T),
+    Accused(A),
+    Panicked,
+}
+
+/// Runs it to its end, whatever that is.
+pub fn verdict<T, A>(run: impl FnOnce() -> Result<T, A>) -> Verdict<T, A> {
+    match catch_unwind(AssertUnwindSafe(run)) {
+        Ok(Ok(clean)) => Verdict::Clean(clean),
+        Ok(Err(accusation)) => Verdict::Accused(accusation),
+        Err(_) => Verdict::Panicked,
+    }
+}
+
+#[test]
+fn a_panic_catches_no_bug() {
+    assert_eq!(verdict::<(), ()>(|| panic!("planted")), Verdict::Panicked);
+    assert_eq!(
+        verdict::<(), _>(|| Err("accused")),
+        Verdict::Accused("accused")
+    );
 }
 
 /// Everything that the verifier knows at a cut.

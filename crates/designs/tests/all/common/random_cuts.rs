@@ -3,12 +3,11 @@
 //!
 //! A failure prints machine and seed; `PERDURE_SEED=n` runs that seed alone.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
-
 use perdure_designs::Design;
 
 use super::campaign::{self, Accused, Effort, Report};
 use super::geometry::Geometry;
+use super::judge::{Verdict, verdict};
 use super::seeds;
 
 /// A machine with a design's parameters on it.
@@ -79,18 +78,18 @@ pub fn the_same_seed_gives_the_same_run<D: Design>(machines: &[Machine<D>]) {
     }
 }
 
-/// How a planted bug was noticed on one machine: a load that brings wrong bytes panics in the rig,
-/// everything else is an accusation. `Err` if it was not.
+/// How a planted bug was noticed on one machine. `Err` if it was not.
 fn noticed<D: Design>(
     (geometry, parameters): &Machine<D>,
     bug: &'static str,
     effort: Effort,
 ) -> Result<String, String> {
-    let run = || campaign::run::<D>(geometry, parameters, Some(bug), 1, effort);
-    match catch_unwind(AssertUnwindSafe(run)) {
-        Ok(Ok(report)) => Err(format!("not in {} cuts", report.cuts)),
-        Ok(Err(Accused { cuts, accusation })) => Ok(format!("cut {cuts}: {}", accusation.kind())),
-        Err(_) => Ok("the program read wrong bytes".into()),
+    match verdict(|| campaign::run::<D>(geometry, parameters, Some(bug), 1, effort)) {
+        Verdict::Clean(report) => Err(format!("not in {} cuts", report.cuts)),
+        Verdict::Accused(Accused { cuts, accusation }) => {
+            Ok(format!("cut {cuts}: {}", accusation.kind()))
+        }
+        Verdict::Panicked => Err("a panic, which is no verdict".into()),
     }
 }
 

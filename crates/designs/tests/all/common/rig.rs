@@ -208,29 +208,45 @@ impl<D: Design> Rig<D> {
 
     /// Loads a line; what it holds must be what was stored.
     pub fn load(&mut self, hart: usize, line: LineNumber) {
+        let loaded = self.try_load(hart, line);
+        loaded.expect("a load finds what was stored");
+    }
+
+    /// Loads a line; what it holds is what was stored, or the design is accused.
+    pub fn try_load(&mut self, hart: usize, line: LineNumber) -> Result<(), Accusation> {
         let now = self.clock(hart);
         let (slot, ready) = self.hardware.load(&mut self.design, hart, line, now);
         let found = self.hardware.cores[hart].l1d.data(slot);
         let expected = self.model.get(&line).unwrap_or(&Line::ZERO);
-        assert_eq!(found, expected, "hart {hart} loads line {line:#x}");
+        if found != expected {
+            return Err(Accusation::WrongLoad { hart, line });
+        }
         self.retired[hart] += 1;
         let now = self.clock(hart);
         (self.hardware).accessed(hart, AccessKind::Load, now, ready);
+        Ok(())
     }
 
     /// Checks that every line's newest bytes are found, wherever the design keeps them.
-    pub fn check_newest(&self) {
-        let mut newer = Image::new();
+    pub fn check_newest(&self) -> Result<(), Accusation> {
+        let (mut newer, mut twice) = (Image::new(), None);
         self.hardware.newer_lines(&self.design, &mut |line, bytes| {
-            assert!(newer.insert(line, *bytes).is_none(), "line {line:#x} twice");
+            if newer.insert(line, *bytes).is_some() {
+                twice = Some(line);
+            }
         });
+        if let Some(line) = twice {
+            return Err(Accusation::NotNewest { line });
+        }
         for (&line, expected) in &self.model {
             let found = self.hardware.peek(&self.design, line);
-            assert_eq!(&found, expected, "the newest bytes of line {line:#x}");
             let home = self.hardware.memory.arena.line(line * LINE_BYTES as u64);
             let listed = newer.get(&line).unwrap_or(home);
-            assert_eq!(listed, expected, "line {line:#x} among the newer ones");
+            if &found != expected || listed != expected {
+                return Err(Accusation::NotNewest { line });
+            }
         }
+        Ok(())
     }
 
     /// A cache-block clean or flush.

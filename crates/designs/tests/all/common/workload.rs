@@ -62,7 +62,7 @@ impl Workload {
                 if rig.overflowed {
                     self.accesses_after_overflow -= 1;
                 }
-                self.act(rig, hart);
+                self.act(rig, hart)?;
             }
         }
     }
@@ -83,7 +83,7 @@ impl Workload {
         }
     }
 
-    fn act<D: Design>(&mut self, rig: &mut Rig<D>, hart: usize) {
+    fn act<D: Design>(&mut self, rig: &mut Rig<D>, hart: usize) -> Result<(), Accusation> {
         let geometry = self.geometry;
         let random = &mut self.random;
         let hot = random.once_in(2);
@@ -98,7 +98,7 @@ impl Workload {
                 rig.store(hart, line, random.index(8), random.next());
                 self.stores_left = self.stores_left.saturating_sub(1);
             }
-            60..96 => rig.load(hart, line),
+            60..96 => rig.try_load(hart, line)?,
             96..98 => rig.cache_block(hart, line, false),
             _ => rig.cache_block(hart, line, true),
         }
@@ -109,5 +109,6 @@ impl Workload {
             random.below(geometry.pause_cycles + 1)
         };
         rig.pause(hart, pause);
+        Ok(())
     }
 }
