@@ -85,16 +85,15 @@ impl CausalCut {
                 self.behind[group] = self.behind[group].filter(|&version| version > epoch);
                 return;
             }
-            // What sharing groups saw of each other says enough.
-            Traced::Wrote { .. } | Traced::Instructed { .. } => return,
+            // What sharing groups saw of each other says enough, and what a device makes of a command is
+            // its own promise.
+            Traced::Wrote { .. } | Traced::Instructed { .. } | Traced::Commanded { .. } => return,
             Traced::Saved {
                 epoch,
                 line,
                 old,
                 new,
             } => return self.change(epoch, line, &old, &new),
-            // What a device makes of it is its own promise.
-            Traced::Commanded { .. } => return,
         };
         let epoch = self.groups[group];
         if let Some(version) = self.behind[group] {
