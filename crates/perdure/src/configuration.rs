@@ -24,6 +24,9 @@ use crate::version::TIMING;
 
 mod by_design;
 mod modules;
+mod presets;
+
+pub use presets::MACHINES;
 
 /// Fewest stores of an epoch.
 pub const LEAST_EPOCH_STORES: u64 = 100;
@@ -154,19 +157,6 @@ pub struct Configuration {
     /// All of it as a table, the designs' sections included.
     pub table: Table,
 }
-
-/// The presets that come with Perdure: name, TOML.
-pub const MACHINES: &[(&str, &str)] = &[
-    ("picl", include_str!("../../../machines/picl.toml")),
-    (
-        "nvoverlay",
-        include_str!("../../../machines/nvoverlay.toml"),
-    ),
-    (
-        "nvoverlay-paper",
-        include_str!("../../../machines/nvoverlay-paper.toml"),
-    ),
-];
 
 struct Defaults;
 
@@ -707,6 +697,8 @@ mod tests {
             for design in perdure_designs::NAMES {
                 let table = match Configuration::new(machine, design, &[], None) {
                     Ok(configuration) => configuration.table,
+                    // Programs live in DRAM there, from which nobody resumes.
+                    Err(error) if error.to_string().contains("module.main.kind") => continue,
                     Err(error) => panic!("{machine}, {design}: {error}"),
                 };
                 let mut values = Vec::new();

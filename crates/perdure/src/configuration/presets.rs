@@ -1,0 +1,19 @@
+//! The machines that come with Perdure.
+//!
+//! Always true here: the first one has every key, and says what it means.
+
+/// The presets that come with Perdure: name, TOML.
+pub const MACHINES: &[(&str, &str)] = &[
+    ("picl", include_str!("../../../../machines/picl.toml")),
+    (
+        "nvoverlay",
+        include_str!("../../../../machines/nvoverlay.toml"),
+    ),
+    (
+        "nvoverlay-paper",
+        include_str!("../../../../machines/nvoverlay-paper.toml"),
+    ),
+    ("x86-pm", include_str!("../../../../machines/x86-pm.toml")),
+    ("arm-pm", include_str!("../../../../machines/arm-pm.toml")),
+    ("xeon-pm", include_str!("../../../../machines/xeon-pm.toml")),
+];
