@@ -66,9 +66,25 @@ fn begun(bytes: &[u8], magic: u64) -> Option<Reader<'_>> {
     (reader.u64() == magic).then_some(reader)
 }
 
-/// A record whose fields have 64 bits each: a type of nothing else, in the order in which they are
-/// written.
-pub trait Sealed: FromBytes + IntoBytes + Immutable {
+/// The bytes of something whose fields have 64 bits each: the fields in their order, little-endian.
+pub fn encoded<T: IntoBytes + Immutable>(fields: &T) -> Vec<u8> {
+    let (fields, _) = fields.as_bytes().as_chunks();
+    let words = fields.iter().map(|field| u64::from_ne_bytes(*field));
+    words.flat_map(u64::to_le_bytes).collect()
+}
+
+/// What has such bytes; 0 for fields that they lack.
+pub fn decoded<T: FromBytes + IntoBytes>(bytes: &[u8]) -> T {
+    let mut fields = T::new_zeroed();
+    let mut reader = Reader(bytes);
+    for field in fields.as_mut_bytes().chunks_exact_mut(8) {
+        field.copy_from_slice(&reader.u64().to_ne_bytes());
+    }
+    fields
+}
+
+/// A record whose fields have 64 bits each.
+pub trait Sealed: FromBytes + IntoBytes + Immutable + Sized {
     /// What it begins with.
     const MAGIC: &'static [u8; 8];
     /// All of it, zeros and checksum included.
@@ -76,30 +92,20 @@ pub trait Sealed: FromBytes + IntoBytes + Immutable {
 
     /// Its bytes.
     fn encode(&self) -> Vec<u8> {
-        let mut writer = Writer::new(u64::from_le_bytes(*Self::MAGIC));
-        let (fields, _) = self.as_bytes().as_chunks();
-        for field in fields {
-            writer.u64(u64::from_ne_bytes(*field));
-        }
-        sealed(writer, Self::BYTES)
+        let mut bytes = Self::MAGIC.to_vec();
+        bytes.extend(encoded(self));
+        sealed(Writer(bytes), Self::BYTES)
     }
 
     /// The record, if its bytes are whole. With `torn_too`, a planted bug, the magic is enough.
-    fn decode(bytes: &[u8], torn_too: bool) -> Option<Self>
-    where
-        Self: Sized,
-    {
+    fn decode(bytes: &[u8], torn_too: bool) -> Option<Self> {
         let magic = u64::from_le_bytes(*Self::MAGIC);
-        let mut reader = if torn_too {
+        let reader = if torn_too {
             begun(bytes, magic)?
         } else {
             unsealed(bytes, magic)?
         };
-        let mut record = Self::new_zeroed();
-        for field in record.as_mut_bytes().chunks_exact_mut(8) {
-            field.copy_from_slice(&reader.u64().to_ne_bytes());
-        }
-        Some(record)
+        Some(decoded(reader.0))
     }
 }
 

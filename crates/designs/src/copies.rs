@@ -15,7 +15,7 @@ pub const COPIES: [u64; 2] = [METADATA.start, METADATA.start + 0x1000];
 
 /// A record that commits an epoch. Its first field counts records: of two, the one with the larger number
 /// is the newer.
-pub trait CommitRecord: Sealed + Sized {
+pub trait CommitRecord: Sealed {
     /// What is wrong where neither copy is whole.
     const DAMAGED: &'static str;
 

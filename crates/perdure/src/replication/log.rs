@@ -20,10 +20,11 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, BufReader, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
-use perdure_designs::bytes::checksum;
+use perdure_designs::bytes::{checksum, decoded, encoded};
+use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 use super::ledger::Ledger;
-use super::record::{Kind, PAYLOAD_MAX, chained, u32_at, u64_at};
+use super::record::{Kind, PAYLOAD_MAX, chained, u32_at};
 use super::{Destination, Failure, Holding, Identity, VERSION};
 use crate::snapshots::{Answer, SnapshotsError};
 
@@ -33,13 +34,14 @@ pub const NAME: &str = "replica.log";
 const MAGIC: &[u8; 8] = b"PERDREPL";
 /// Where the copies of the commit are: in different sectors, so that no write can tear both.
 pub const COMMITS: [u64; 2] = [512, 1024];
-const COMMIT_BYTES: usize = 32;
+const COMMIT_BYTES: usize = size_of::<Commit>() + 8;
 /// Where the records begin.
 pub const START: u64 = 1536;
 const HEAD_BYTES: u64 = 8;
 const TAIL_BYTES: u64 = 8;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable)]
+#[repr(C)]
 struct Commit {
     number: u64,
     length: u64,
@@ -47,24 +49,15 @@ struct Commit {
 }
 
 impl Commit {
-    fn encode(self) -> [u8; COMMIT_BYTES] {
-        let mut bytes = [0; COMMIT_BYTES];
-        let fields = [self.number, self.length, self.chain];
-        for (field, place) in fields.iter().zip(bytes.chunks_exact_mut(8)) {
-            place.copy_from_slice(&field.to_le_bytes());
-        }
-        let seal = checksum(&bytes[..24]);
-        bytes[24..].copy_from_slice(&seal.to_le_bytes());
+    fn encode(self) -> Vec<u8> {
+        let mut bytes = encoded(&self);
+        bytes.extend(checksum(&bytes).to_le_bytes());
         bytes
     }
 
     fn decode(bytes: &[u8]) -> Option<Self> {
-        let whole = bytes.len() == COMMIT_BYTES && u64_at(bytes, 24) == checksum(&bytes[..24]);
-        whole.then(|| Self {
-            number: u64_at(bytes, 0),
-            length: u64_at(bytes, 8),
-            chain: u64_at(bytes, 16),
-        })
+        let (fields, seal) = bytes.split_last_chunk()?;
+        (u64::from_le_bytes(*seal) == checksum(fields)).then(|| decoded(fields))
     }
 }
 

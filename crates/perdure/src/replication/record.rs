@@ -10,9 +10,10 @@
 //!
 //! Numbers are little-endian, checksums XXH3 (`perdure_designs::bytes::checksum`'s).
 
-use perdure_designs::bytes::checksum;
+use perdure_designs::bytes::{checksum, decoded, encoded};
 use perdure_hardware::line::{LINE_BYTES, LineNumber};
 use serde::{Deserialize, Serialize};
+use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 /// Most bytes of a payload.
 pub const PAYLOAD_MAX: u32 = 256 << 20;
@@ -23,7 +24,7 @@ pub const MEMORY_BYTES: usize = 8 + LINE_BYTES;
 /// Bytes of a version.
 pub const VERSION_BYTES: usize = 16 + LINE_BYTES;
 /// Bytes of a seal.
-pub const SEAL_BYTES: usize = 24;
+pub const SEAL_BYTES: usize = size_of::<Seal>();
 /// No epoch.
 pub const NO_EPOCH: u64 = u64::MAX;
 
@@ -115,7 +116,10 @@ pub fn memory(payload: &[u8]) -> impl Iterator<Item = (LineNumber, usize)> {
 }
 
 /// A seal: a position in a stream, too.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, FromBytes, IntoBytes, Immutable,
+)]
+#[repr(C)]
 pub struct Seal {
     /// The epoch that is complete.
     pub epoch: u64,
@@ -127,22 +131,13 @@ pub struct Seal {
 
 impl Seal {
     /// Its payload.
-    pub fn encode(self) -> [u8; SEAL_BYTES] {
-        let mut payload = [0; SEAL_BYTES];
-        let fields = [self.epoch, self.after, self.digest];
-        for (field, place) in fields.iter().zip(payload.chunks_exact_mut(8)) {
-            place.copy_from_slice(&field.to_le_bytes());
-        }
-        payload
+    pub fn encode(self) -> Vec<u8> {
+        encoded(&self)
     }
 
     /// From its payload.
     pub fn decode(payload: &[u8]) -> Self {
-        Self {
-            epoch: u64_at(payload, 0),
-            after: u64_at(payload, 8),
-            digest: u64_at(payload, 16),
-        }
+        decoded(payload)
     }
 }
 

@@ -25,9 +25,10 @@ use std::fs::File;
 use std::io::{self, BufWriter, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
-use perdure_designs::bytes::checksum;
+use perdure_designs::bytes::{checksum, decoded, encoded};
 use perdure_hardware::arena::Arena;
 use perdure_hardware::line::{LINE_BYTES, Line};
+use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 use super::SnapshotsError;
 
@@ -38,17 +39,14 @@ pub const VERSION: u32 = 1;
 
 const MAGIC: &[u8; 8] = b"PERDSNAP";
 const HEADER_BYTES: usize = 128;
-const ENTRY_BYTES: usize = 32;
+const ENTRY_BYTES: usize = size_of::<Entry>();
 const PAGE_BYTES: u64 = 4096;
 const PAGE_LINES: u64 = PAGE_BYTES / LINE_BYTES as u64;
 /// Pages kept in memory: 4 MiB.
 const CACHED_PAGES: usize = 1024;
 
 fn seal(page: u64, lines: u64, bytes: &[u8]) -> u64 {
-    let mut place = [0; 16];
-    place[..8].copy_from_slice(&page.to_le_bytes());
-    place[8..].copy_from_slice(&lines.to_le_bytes());
-    checksum(bytes) ^ checksum(&place)
+    checksum(bytes) ^ checksum(&encoded(&[page, lines]))
 }
 
 /// Lines of pages, by page number: a bit for each.
@@ -96,37 +94,50 @@ pub fn write(path: &Path, nvm: &Arena, held: &[(u64, u64)], other: u64) -> io::R
             let address = page * PAGE_BYTES + line * LINE_BYTES as u64;
             kept.extend_from_slice(&nvm.line(address).0);
         }
-        for word in [page, lines, offset, seal(page, lines, &kept)] {
-            table.extend_from_slice(&word.to_le_bytes());
-        }
+        table.extend(encoded(&Entry {
+            page,
+            lines,
+            offset,
+            seal: seal(page, lines, &kept),
+        }));
         file.write_all(&kept)?;
         offset += kept.len() as u64;
     }
     file.write_all(&table)?;
-    let length = offset + table.len() as u64;
-    let mut header = [0; HEADER_BYTES];
-    header[..8].copy_from_slice(MAGIC);
-    header[8..12].copy_from_slice(&VERSION.to_le_bytes());
-    let fields = [
-        length,
-        nvm.len(),
-        (table.len() / ENTRY_BYTES) as u64,
-        offset,
+    let mut header = MAGIC.to_vec();
+    header.extend(encoded(&Header {
+        version: u64::from(VERSION),
+        length: offset + table.len() as u64,
+        nvm_bytes: nvm.len(),
+        pages: held.len() as u64,
+        table: offset,
         other,
-        checksum(&table),
-    ];
-    for (field, place) in fields.iter().zip(header[16..].chunks_exact_mut(8)) {
-        place.copy_from_slice(&field.to_le_bytes());
-    }
-    let sum = checksum(&header[..HEADER_BYTES - 8]);
-    header[HEADER_BYTES - 8..].copy_from_slice(&sum.to_le_bytes());
+        table_seal: checksum(&table),
+    }));
+    header.resize(HEADER_BYTES - 8, 0);
+    header.extend(checksum(&header).to_le_bytes());
     file.seek(SeekFrom::Start(0))?;
     file.write_all(&header)?;
     let file = file.into_inner().map_err(io::IntoInnerError::into_error)?;
     file.sync_all()
 }
 
-#[derive(Clone, Copy, Debug)]
+/// What follows the magic number.
+#[derive(FromBytes, IntoBytes, Immutable)]
+#[repr(C)]
+struct Header {
+    /// Four bytes of it, and four of zeros.
+    version: u64,
+    length: u64,
+    nvm_bytes: u64,
+    pages: u64,
+    table: u64,
+    other: u64,
+    table_seal: u64,
+}
+
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable)]
+#[repr(C)]
 struct Entry {
     page: u64,
     lines: u64,
@@ -147,11 +158,6 @@ pub struct Archive {
     pages: Vec<Entry>,
     /// By place in `pages` modulo its length: that place, and the lines held.
     cache: RefCell<Vec<Option<Cached>>>,
-}
-
-fn word(bytes: &[u8], at: usize) -> u64 {
-    let raw = bytes.get(at..).and_then(|rest| rest.first_chunk());
-    raw.map_or(0, |raw| u64::from_le_bytes(*raw))
 }
 
 impl Archive {
@@ -176,7 +182,8 @@ impl Archive {
                 file: path.to_owned(),
             });
         }
-        let version = word(&header, 8) as u32;
+        let said: Header = decoded(&header[MAGIC.len()..]);
+        let version = said.version as u32;
         if version != VERSION && header.len() >= 12 {
             return Err(SnapshotsError::OtherVersion {
                 file: path.to_owned(),
@@ -192,21 +199,15 @@ impl Archive {
         if header.len() < HEADER_BYTES {
             return Err(cut_short(HEADER_BYTES as u64));
         }
-        if word(&header, HEADER_BYTES - 8) != checksum(&header[..HEADER_BYTES - 8]) {
+        let (body, seal) = header.split_at(HEADER_BYTES - 8);
+        if checksum(body).to_le_bytes() != seal {
             return Err(damaged(0, "the header's checksum is wrong"));
         }
-        let [
-            expected,
-            nvm_bytes,
-            count,
-            start,
-            seal_of_other,
-            seal_of_table,
-        ] = std::array::from_fn(|index| word(&header, 16 + 8 * index));
+        let (expected, start) = (said.length, said.table);
         if length < expected {
             return Err(cut_short(expected));
         }
-        let end = count.checked_mul(ENTRY_BYTES as u64);
+        let end = said.pages.checked_mul(ENTRY_BYTES as u64);
         let end = end.and_then(|bytes| start.checked_add(bytes));
         if length > expected || end != Some(expected) {
             return Err(damaged(
@@ -214,7 +215,7 @@ impl Archive {
                 "it is longer than it should be",
             ));
         }
-        if seal_of_other != other {
+        if said.other != other {
             return Err(SnapshotsError::Damaged {
                 file: path.with_file_name(super::manifest::NAME),
                 place: 0,
@@ -224,25 +225,17 @@ impl Archive {
         file.seek(SeekFrom::Start(start)).map_err(host)?;
         let mut table = vec![0; (expected - start) as usize];
         file.read_exact(&mut table).map_err(host)?;
-        if checksum(&table) != seal_of_table {
+        if checksum(&table) != said.table_seal {
             return Err(damaged(
                 start,
                 "the checksum of the table of pages is wrong",
             ));
         }
-        let pages: Vec<Entry> = table
-            .chunks_exact(ENTRY_BYTES)
-            .map(|raw| Entry {
-                page: word(raw, 0),
-                lines: word(raw, 8),
-                offset: word(raw, 16),
-                seal: word(raw, 24),
-            })
-            .collect();
+        let pages: Vec<Entry> = table.chunks_exact(ENTRY_BYTES).map(decoded).collect();
         Ok(Self {
             path: path.to_owned(),
             file: RefCell::new(file),
-            nvm_bytes,
+            nvm_bytes: said.nvm_bytes,
             pages,
             cache: RefCell::new(vec![None; CACHED_PAGES]),
         })
