@@ -17,6 +17,8 @@ from dataclasses import dataclass, field
 from os import PathLike, fspath
 from typing import Any, Literal, TypeAlias
 
+import msgspec
+
 from perdure import _core, outputs
 
 Json: TypeAlias = Mapping[str, Any]
@@ -88,9 +90,9 @@ class FatalSignal:
     signal: str
     cause: str
     pc: str
-    symbol: str | None
-    address: str | None
-    instruction: str | None
+    symbol: str | None = None
+    address: str | None = None
+    instruction: str | None = None
 
 
 @dataclass(frozen=True)
@@ -98,7 +100,7 @@ class SystemCall:
     """A system call's number, and its name where it has one."""
 
     number: int
-    name: str | None
+    name: str | None = None
 
 
 @dataclass(frozen=True)
@@ -185,16 +187,8 @@ class CutCost:
     recovery_written_bytes: Spread
     recovery_loaded_lines: Spread
 
-    @classmethod
-    def from_json(cls, found: Json | None) -> CutCost | None:
-        """Reads the core's summary; None where no cut was made."""
-        if found is None:
-            return None
-        parts = {key: value for key, value in found.items() if key != "cuts"}
-        return cls(found["cuts"], **{key: Spread(**value) for key, value in parts.items()})
 
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class RunResult:
     """One program, or several at once, run on one machine under one design.
 
@@ -217,58 +211,21 @@ class RunResult:
     host: Host
     nvm: Nvm
     statistics: Mapping[str, Statistic]
-    fatal_signal: FatalSignal | None
-    unknown_system_calls: Sequence[SystemCall]
-    refused: Sequence[Refusal]
-    refused_output: str | None
-    files: Sequence[WrittenFile]
-    region: Region | None
-    programs: Sequence[ProgramReport]
-    cut_cost: CutCost | None
-    interrupted: bool
+    fatal_signal: FatalSignal | None = None
+    unknown_system_calls: Sequence[SystemCall] = ()
+    refused: Sequence[Refusal] = ()
+    refused_output: str | None = None
+    files: Sequence[WrittenFile] = ()
+    region: Region | None = None
+    programs: Sequence[ProgramReport] = ()
+    cut_cost: CutCost | None = None
+    interrupted: bool = False
     raw: Json = field(repr=False)
 
     @classmethod
     def from_json(cls, result: Json) -> RunResult:
         """Reads the core's result."""
-        return cls(
-            design=result["design"],
-            machine=result["machine"],
-            config_hash=result["config_hash"],
-            state_hash=result["state_hash"],
-            exit_code=result["exit_code"],
-            sim=_simulated(result),
-            host=_host(result),
-            nvm=_nvm(result),
-            statistics=_statistics(result),
-            fatal_signal=_fatal_signal(result),
-            unknown_system_calls=[
-                SystemCall(call["number"], call.get("name"))
-                for call in result.get("unknown_system_calls", ())
-            ],
-            refused=[
-                Refusal(one["kind"], one["number"], one["name"], one["expected"])
-                for one in result.get("refused", ())
-            ],
-            refused_output=result.get("refused_output"),
-            files=[
-                WrittenFile(file["path"], file["size"], file["kept"])
-                for file in result.get("files", ())
-            ],
-            region=_region(result),
-            programs=[
-                ProgramReport(
-                    arguments=report["arguments"],
-                    exit_code=report["exit_code"],
-                    runs=report["runs"],
-                    instructions=report["instructions"],
-                )
-                for report in result.get("programs", ())
-            ],
-            cut_cost=CutCost.from_json(result.get("cut_cost")),
-            interrupted=result.get("interrupted", False),
-            raw=result,
-        )
+        return msgspec.convert({**result, "raw": result}, cls)
 
 
 @dataclass(frozen=True)
@@ -301,20 +258,8 @@ class CutResult:
         """Whether something is gone that the design had not promised to keep."""
         return self.verdict == "lost"
 
-    @classmethod
-    def from_json(cls, result: Json) -> CutResult:
-        """Reads one of the core's results."""
-        return cls(
-            cycle=result["cycle"],
-            recovered_epoch=result["recovered_epoch"],
-            resumed=result["resumed"],
-            verdict=result["verdict"],
-            token=result["token"],
-            raw=result,
-        )
 
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class CutReport:
     """Power cuts of one program: `cuts` made, of them `verified`, `lost` and `failed`.
 
@@ -328,12 +273,12 @@ class CutReport:
     config_hash: str
     cuts: int
     verified: int
-    lost: int
+    lost: int = 0
     failed: int
     coverage: Json
-    cost: CutCost | None
+    cost: CutCost | None = None
     results: Sequence[CutResult]
-    interrupted: bool
+    interrupted: bool = False
     raw: Json = field(repr=False)
 
     @property
@@ -349,20 +294,9 @@ class CutReport:
     @classmethod
     def from_json(cls, report: Json) -> CutReport:
         """Reads the core's report."""
-        return cls(
-            design=report["design"],
-            machine=report["machine"],
-            config_hash=report["config_hash"],
-            cuts=report["cuts"],
-            verified=report["verified"],
-            lost=report.get("lost", 0),
-            failed=report["failed"],
-            coverage=report["coverage"],
-            cost=CutCost.from_json(report.get("cut_cost")),
-            results=[CutResult.from_json(result) for result in report["results"]],
-            interrupted=report.get("interrupted", False),
-            raw=report,
-        )
+        results = [{**one, "raw": one} for one in report["results"]]
+        own = {"results": results, "cost": report.get("cut_cost"), "raw": report}
+        return msgspec.convert({**report, **own}, cls)
 
 
 @dataclass(frozen=True)
@@ -372,12 +306,12 @@ class BugReport:
     name: str
     summary: str
     caught: bool
-    by: str | None
     cuts: int
-    token: str | None
+    by: str | None = None
+    token: str | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class MutantsReport:
     """A design's planted bugs, and the design without any of them for comparison.
 
@@ -388,7 +322,7 @@ class MutantsReport:
     mutants: Sequence[BugReport]
     clean_cuts: int
     false_alarms: int
-    interrupted: bool
+    interrupted: bool = False
     raw: Json = field(repr=False)
 
     @property
@@ -400,24 +334,9 @@ class MutantsReport:
     @classmethod
     def from_json(cls, report: Json) -> MutantsReport:
         """Reads the core's report."""
-        return cls(
-            design=report["design"],
-            mutants=[
-                BugReport(
-                    name=bug["name"],
-                    summary=bug["summary"],
-                    caught=bug["caught"],
-                    by=bug.get("by"),
-                    cuts=bug["cuts"],
-                    token=bug.get("token"),
-                )
-                for bug in report["mutants"]
-            ],
-            clean_cuts=report["clean"]["cuts"],
-            false_alarms=report["clean"]["false_alarms"],
-            interrupted=report.get("interrupted", False),
-            raw=report,
-        )
+        clean = report["clean"]
+        own = {"clean_cuts": clean["cuts"], "false_alarms": clean["false_alarms"], "raw": report}
+        return msgspec.convert({**report, **own}, cls)
 
 
 @dataclass(frozen=True)
@@ -772,62 +691,3 @@ def _assignments(values: Mapping[str, Value] | Sequence[str]) -> list[str]:
 
 def _spelled(value: Value) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def _simulated(result: Json) -> Simulated:
-    return Simulated(result["sim"]["instructions"], result["sim"]["cycles"])
-
-
-def _host(result: Json) -> Host:
-    return Host(result["host"]["seconds"], result["host"]["mips"])
-
-
-def _nvm(result: Json) -> Nvm:
-    written = result["nvm"]["written_bytes"]
-    return Nvm(
-        WrittenBytes(
-            data=written["data"],
-            log=written["log"],
-            metadata=written["metadata"],
-            context=written["context"],
-            total=written["total"],
-        ),
-        result["nvm"]["read_bytes"],
-    )
-
-
-def _fatal_signal(result: Json) -> FatalSignal | None:
-    fatal = result.get("fatal_signal")
-    if fatal is None:
-        return None
-    return FatalSignal(
-        signal=fatal["signal"],
-        cause=fatal["cause"],
-        pc=fatal["pc"],
-        symbol=fatal.get("symbol"),
-        address=fatal.get("address"),
-        instruction=fatal.get("instruction"),
-    )
-
-
-def _region(result: Json) -> Region | None:
-    region = result.get("region")
-    if region is None:
-        return None
-    return Region(
-        cycles=region["cycles"],
-        instructions=region["instructions"],
-        statistics=_statistics(region),
-        whole_phase=region.get("whole_phase", False),
-        programs=[
-            RegionProgram(program["cycles"], program["instructions"])
-            for program in region["programs"]
-        ],
-    )
-
-
-def _statistics(result: Json) -> dict[str, Statistic]:
-    return {
-        name: Statistic(entry["value"], entry["unit"], entry["meaning"])
-        for name, entry in result["statistics"].items()
-    }
