@@ -85,6 +85,14 @@ def example() -> str:
     return f"\n```rust\n{text}```\n\n"
 
 
+def device_example() -> str:
+    """The device of the worked example, without its design and its promise."""
+    text = (ROOT / "docs/examples/page_zeroing.rs").read_text("utf-8")
+    device = re.search(r"\n(/// A command that.*?\n)\n/// Of a machine:", text, re.DOTALL)
+    assert device
+    return f"\n```rust\n{device[1]}```\n\n"
+
+
 TABLES = (
     presets.tables(rows)
     | {
@@ -92,6 +100,8 @@ TABLES = (
         "statistics": statistics,
         "verdicts": verdicts,
         "example": example,
+        "device-example": device_example,
+        "planted-bugs-page-zeroing": partial(planted_bugs, ROOT / "docs/examples/page_zeroing.rs"),
     }
     | {
         f"planted-bugs-{file.parent.name.replace('_', '-')}": partial(planted_bugs, file)

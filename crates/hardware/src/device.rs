@@ -132,6 +132,11 @@ impl Inside<'_> {
         self.memory.device_events.schedule(at, event);
     }
 
+    /// The time up to which no cut will come any more: what was over by then a device may forget.
+    pub fn horizon(&self) -> Cycles {
+        self.memory.horizon()
+    }
+
     /// A store to the region of another module's device, over both links. Returns when that has taken it.
     pub fn store(&mut self, address: u64, bytes: &[u8], now: Cycles) -> Cycles {
         let sent = self.memory.modules[self.module]
@@ -173,12 +178,13 @@ impl Inside<'_> {
         done
     }
 
-    /// Writes bytes that lie together in the module, row by row, none of them before `not_before`.
-    /// Returns when all are accepted, and when all are durable.
+    /// Writes bytes that lie together in the module, row by row, none of them before `not_before`, and
+    /// counts them as that traffic. Returns when all are accepted, and when all are durable.
     pub fn write(
         &mut self,
         address: u64,
         bytes: &[u8],
+        traffic: Traffic,
         now: Cycles,
         not_before: Cycles,
     ) -> Accepted {
@@ -197,7 +203,7 @@ impl Inside<'_> {
                 home: start / LINE_BYTES as u64,
                 bytes: length,
                 counted: length,
-                traffic: Traffic::Log,
+                traffic,
             };
             let memory = &mut *self.memory;
             let displaced = Displaced::Block(memory.arena.slice(start, length).into());
@@ -308,6 +314,10 @@ impl Memory {
         });
         if let Some(taken) = taken {
             self.count_energy(module, taken);
+            // From now on, the device saves what it was told.
+            self.persistence_times
+                .iter_mut()
+                .for_each(|times| times.push(taken));
         }
         taken.unwrap_or(arrived)
     }

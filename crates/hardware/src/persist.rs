@@ -15,6 +15,7 @@ use crate::line::LineNumber;
 use crate::memory::Accepted;
 use crate::policy::{Cause, Evicted, Eviction, Policy};
 use crate::time::Cycles;
+use crate::trace::Traced;
 
 /// What an operation leaves of a line in the caches. Nothing that was stored is ever taken back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -110,6 +111,10 @@ impl Hardware {
         now: Cycles,
     ) -> Cycles {
         let line = persist.line;
+        if let (Some(trace), Point::Persistence) = (&mut self.trace, persist.point) {
+            let hart = persist.hart;
+            trace.push(Traced::Persisted { hart, line });
+        }
         let now = self.cores[persist.hart].timing.persist_begins(now);
         let now = self.send_combined_line(policy, persist.hart, line, now);
         let port_cycles = self.specification.llc.port_cycles;
@@ -194,7 +199,11 @@ impl Hardware {
         }
         wait += self.cores[hart].timing.fence(fence, now + wait);
         self.statistics.fence_stall_cycles += wait;
-        now + wait
+        let done = now + wait;
+        if let (Some(trace), true) = (&mut self.trace, fence.persists) {
+            trace.push(Traced::Fenced { hart, done });
+        }
+        done
     }
 
     /// A hart's access of this kind, made at `now`, has its line at `ready`.

@@ -63,6 +63,20 @@ pub enum Traced {
         /// What was saved.
         new: Box<Line>,
     },
+    /// A hart's persist operation sends a line's bytes, as all harts see them now, to where they survive.
+    Persisted {
+        /// Who.
+        hart: usize,
+        /// Which line.
+        line: LineNumber,
+    },
+    /// A hart's fence waited for its persist operations.
+    Fenced {
+        /// Who.
+        hart: usize,
+        /// When the hart went on, and so the program knew that the bytes survive.
+        done: Cycles,
+    },
     /// A hart stored to a device region.
     Commanded {
         /// The first byte's address.

@@ -87,7 +87,11 @@ impl CausalCut {
             }
             // What sharing groups saw of each other says enough, and what a device makes of a command is
             // its own promise.
-            Traced::Wrote { .. } | Traced::Instructed { .. } | Traced::Commanded { .. } => return,
+            Traced::Wrote { .. }
+            | Traced::Instructed { .. }
+            | Traced::Persisted { .. }
+            | Traced::Fenced { .. }
+            | Traced::Commanded { .. } => return,
             Traced::Saved {
                 epoch,
                 line,

@@ -5,6 +5,7 @@ mod common;
 mod conformance;
 mod cuts;
 mod determinism;
+mod device_example;
 mod devices;
 #[path = "../../../../docs/examples/flush_at_epoch_end.rs"]
 mod flush_at_epoch_end;
@@ -12,10 +13,13 @@ mod forks;
 mod group_epochs;
 mod link;
 mod lives;
+#[path = "../../../../docs/examples/page_zeroing.rs"]
+mod page_zeroing;
 mod posted;
 mod programs;
 mod replication;
 mod restart_example;
+mod restart_rig;
 #[allow(dead_code, reason = "the designs' own tests use all of it")]
 #[path = "../../../designs/tests/all/common/mod.rs"]
 mod rigs;

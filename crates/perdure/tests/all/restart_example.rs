@@ -1,27 +1,23 @@
 //! The restart example of `docs/add-a-design.md`: a design without epochs, whose programs are lost and whose
-//! pool comes back. Transactions are driven by hand, because programs cannot map pools yet; whole machines
-//! run programs under it, and say at a cut what is lost.
+//! pool comes back. Transactions are driven by hand; whole machines run programs under it that do not map the
+//! pool, and say at a cut what is lost.
 
 use perdure::api::Unobserved;
 use perdure::campaign;
 use perdure::request::Request;
-use perdure_designs::oracle::{Beginning, Evidence, Fault, Judgement, Oracle, Remember, Witness};
-use perdure_designs::surviving::{Journal, Surviving};
-use perdure_designs::{Design, Promise};
-use perdure_hardware::arena::Arena;
+use perdure_designs::Design;
+use perdure_designs::oracle::Fault;
 use perdure_hardware::line::line_of;
-use perdure_hardware::memory::Tear;
 use perdure_hardware::physical_map::RegionKind;
 use perdure_hardware::random::Random;
 use perdure_hardware::specification::{
     Domain, ModuleSpecification, Persistence, PersistenceDomain, Specification,
 };
-use perdure_hardware::time::Cycles;
 
+use crate::restart_rig::Run;
 use crate::rigs::geometry::{DIRECT_MAPPED, Geometry, TINY};
-use crate::rigs::judge::Image;
 use crate::rigs::rig::Rig;
-use crate::undo_log::{BEGIN, COMMIT, Parameters, UndoLog, WholeTransactions, data_of};
+use crate::undo_log::{BEGIN, COMMIT, UndoLog, data_of};
 
 /// A small machine with as much DRAM before its pool as that has.
 fn machine(geometry: &Geometry) -> Specification {
@@ -42,170 +38,55 @@ fn machine(geometry: &Geometry) -> Specification {
     specification
 }
 
-/// A rig with the oracle of its pool.
-struct Run {
-    rig: Rig<UndoLog>,
-    oracle: WholeTransactions,
-    bug: Option<&'static str>,
-    cuts: u64,
-    in_recovery: u64,
-    /// The first thing that was wrong.
-    fault: Option<Fault>,
-}
+/// A rig that makes transactions.
+struct Pool(Run<UndoLog>);
 
-impl Run {
-    fn new(geometry: &Geometry, bug: Option<&'static str>) -> Self {
-        let specification = machine(geometry);
-        let arena = Arena::new(specification.physical_map().bytes()).expect("an arena");
-        let mut rig =
-            Rig::<UndoLog>::over(specification, &Parameters {}, bug, arena, 0, Image::new());
-        rig.hardware.trace = Some(Vec::new());
-        let data = WholeTransactions::scope(rig.hardware.memory.map(), &rig.layout);
-        rig.hardware.memory.arena.keep_digest(data);
-        let beginning = Beginning {
-            epoch: 0,
-            executing: 0,
-            groups: 1,
-        };
-        let oracle = WholeTransactions::begin(&witness(&rig), beginning, Remember::Digests);
-        Self {
-            oracle: oracle.expect("no copy is made"),
-            rig,
-            bug,
-            cuts: 0,
-            in_recovery: 0,
-            fault: None,
-        }
-    }
-
+impl Pool {
     fn instruct(&mut self, function: u16) -> u64 {
-        let now = self.rig.clock(0);
+        let Self(run) = self;
+        let now = run.rig.clock(0);
         let Rig {
             hardware, design, ..
-        } = &mut self.rig;
+        } = &mut run.rig;
         let answer = hardware.instruct(design, 0, function, [0; 2], now);
         let (value, done) = answer.expect("the design has it");
         // What has happened up to the next instruction is seen before the hart goes on.
-        self.cut_between(now, done);
-        self.rig.hold_until(done);
-        self.rig.pause(0, 1);
+        run.cut_between(now, done);
+        run.rig.hold_until(done);
+        run.rig.pause(0, 1);
         value
-    }
-
-    /// Cuts at every event from one time to another.
-    fn cut_between(&mut self, first: Cycles, last: Cycles) {
-        let times = self.rig.hardware.memory.persistence_times.as_mut();
-        let mut times = std::mem::take(times.expect("the rig asks for them"));
-        times.extend([first, last]);
-        times.sort_unstable();
-        times.dedup();
-        let (now, later) = times.into_iter().partition(|&time| time <= last);
-        let (now, later): (Vec<Cycles>, Vec<Cycles>) = (now, later);
-        self.rig.hardware.memory.persistence_times = Some(later);
-        if self.fault.is_some() {
-            return;
-        }
-        for at in now.into_iter().filter(|&time| time >= first) {
-            for at in [at.saturating_sub(1).max(first), at] {
-                let judged = self.cut(at);
-                let breach = judged.breaches.first().map(|breach| breach.fault);
-                self.fault = self.fault.or(breach);
-            }
-        }
-    }
-
-    /// Cuts the power, judges, and cuts again at every step of recovery.
-    fn cut(&mut self, at: Cycles) -> Judgement {
-        let events = self.rig.hardware.trace.as_mut().map(std::mem::take);
-        self.oracle
-            .follow(&witness(&self.rig), events.unwrap_or_default());
-        self.cuts += 1;
-        let (hardware, design) = (&mut self.rig.hardware, &self.rig.design);
-        let lost = hardware.power_off(design, at, &mut Tear::new(self.cuts));
-        let memory = &mut hardware.memory;
-        let judge = |memory: &mut perdure_hardware::memory::Memory, fails_at: Option<u64>| {
-            let mut surviving = Surviving::of(memory, Journal::default());
-            let mut interrupted = None;
-            if let Some(step) = fails_at {
-                surviving = surviving.failing_at(step, Tear::new(at));
-                let _ = UndoLog::recover(&mut surviving, self.bug);
-                interrupted = Some(surviving.into_journal());
-                surviving = Surviving::of(memory, Journal::default());
-            }
-            let recovered = UndoLog::recover(&mut surviving, self.bug);
-            let steps = surviving.steps();
-            let journal = surviving.into_journal();
-            let judgement = self.oracle.judge(&Evidence {
-                recovered: &recovered,
-                image: &memory.arena,
-                memory: memory.arena.digest().expect("it is kept"),
-                at,
-                announced: 0,
-                seen: 0,
-                early: None,
-            });
-            journal.undo(&mut memory.arena);
-            if let Some(interrupted) = interrupted {
-                interrupted.undo(&mut memory.arena);
-            }
-            (judgement, steps)
-        };
-        let (mut judgement, steps) = judge(memory, None);
-        for step in 0..steps {
-            self.in_recovery += 1;
-            let (again, _) = judge(memory, Some(step));
-            if judgement.breaches.is_empty() && again != judgement {
-                judgement = again;
-            }
-        }
-        memory.power_back(&lost);
-        judgement
     }
 
     /// Random transactions, cut at every event.
     fn transact(&mut self, seed: u64, transactions: u64) {
         let mut random = Random::new(seed);
-        let pool = self
-            .rig
-            .hardware
-            .memory
-            .map()
-            .pools()
-            .next()
-            .expect("a pool");
-        let first = line_of(data_of(&pool).start);
+        let pool = self.0.rig.hardware.memory.map().pools().next();
+        let first = line_of(data_of(&pool.expect("a pool")).start);
         for number in 1..=transactions {
             assert_eq!(self.instruct(BEGIN), 1);
             for _ in 0..=random.below(12) {
-                let now = self.rig.clock(0);
-                let line = first + random.below(24);
-                self.rig
-                    .store(0, line, random.below(8) as usize, random.bits());
-                // And some in DRAM, which push the pool's lines out.
-                self.rig.store(0, 4096 + random.below(64), 0, random.bits());
-                self.cut_between(now, self.rig.clock(0));
+                self.0.act(|rig| {
+                    let line = first + random.below(24);
+                    rig.store(0, line, random.below(8) as usize, random.bits());
+                    // And some in DRAM, which push the pool's lines out.
+                    rig.store(0, 4096 + random.below(64), 0, random.bits());
+                });
             }
             assert_eq!(self.instruct(COMMIT), number);
-            if self.fault.is_some() {
+            if self.0.fault.is_some() {
                 return;
             }
         }
-        assert!(self.rig.hardware.failure.is_none() && self.rig.hardware.breach.is_none());
-    }
-}
-
-fn witness(rig: &Rig<UndoLog>) -> Witness<'_> {
-    Witness {
-        hardware: &rig.hardware,
-        design: &rig.design,
-        range: WholeTransactions::scope(rig.hardware.memory.map(), &rig.layout),
+        let hardware = &self.0.rig.hardware;
+        assert!(hardware.failure.is_none() && hardware.breach.is_none());
     }
 }
 
 /// What a run of transactions is accused of, with its cuts.
 fn accused(geometry: &Geometry, seed: u64, bug: Option<&'static str>) -> (Option<Fault>, u64, u64) {
-    let mut run = Run::new(geometry, bug);
-    run.transact(seed, 12);
+    let mut pool = Pool(Run::new(machine(geometry), bug, u64::MAX));
+    pool.transact(seed, 12);
+    let Pool(run) = pool;
     (run.fault, run.cuts, run.in_recovery)
 }
 
