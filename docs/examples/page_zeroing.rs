@@ -1,14 +1,14 @@
-//! `page-zeroing`: a memory module that zeroes its pages on command, and the design that puts its device there.
+//! `page-zeroing`: a memory module that zeroes its pages on command, and the design that installs its device.
 //!
 //! A program maps the module (`/dev/module/NAME`) and its device region (`/dev/module/NAME.device`). A store
 //! of eight bytes to the region's start is a command: the number of a page of the module. A load from there
-//! says how many pages have been zeroed. The device has places for four commands, and its sender waits for
-//! one; it zeroes the pages one after the other, piece by piece, over its module's banks, and the processor's
+//! says how many pages have been zeroed. The device has places for four commands, for which senders wait; it
+//! zeroes the pages one after the other, piece by piece, over its module's banks, and the processor's
 //! accesses to a page wait until it is zeroed. Caches know nothing of that: a program flushes a page's lines
 //! before it commands the page to be zeroed. The program itself is lost when the power fails, and finds the
 //! module again.
 //!
-//! What it has taken, and not done, when the power fails, the device's energy saves in the module's first page:
+//! What it has taken, and not done, when the power fails, its energy saves in the module's first page:
 //!
 //! ```text
 //! u64 magic "ZERO-PGS", u64 count, u64 page for each; sealed, 64 bytes
@@ -291,7 +291,7 @@ impl Design for PageZeroing {
 
 /// A value that eight bytes had.
 #[derive(Clone, Debug)]
-struct Value {
+struct Past {
     value: u64,
     /// A command's, as of when the device had taken it.
     zeroed: Option<Cycles>,
@@ -307,7 +307,7 @@ pub struct ZeroedPages {
     data: Range<u64>,
     commands: u64,
     /// By eight bytes of the data, all that they have been.
-    words: Vec<Vec<Value>>,
+    words: Vec<Vec<Past>>,
     /// By hart, words whose newest value was on its way to where it survives.
     sent: BTreeMap<usize, Vec<(usize, usize)>>,
     taken: Vec<Cycles>,
@@ -326,7 +326,7 @@ impl Promise for ZeroedPages {
         let data = run.range.clone();
         let lines = (data.start / LINE_BYTES as u64)..(data.end / LINE_BYTES as u64);
         let first = |value| {
-            vec![Value {
+            vec![Past {
                 value,
                 zeroed: None,
                 durable: 0,
@@ -367,7 +367,7 @@ impl ZeroedPages {
         let values = words(&old.0).zip(words(&new.0));
         for (word, (old, value)) in self.words_of_line(line).zip(values) {
             if old != value {
-                self.words[word].push(Value {
+                self.words[word].push(Past {
                     value,
                     zeroed: None,
                     durable: Cycles::MAX,
@@ -379,43 +379,38 @@ impl ZeroedPages {
     fn commanded(&mut self, page: &Range<u64>, taken: Cycles) {
         self.taken.push(taken);
         for word in self.words_of(page.start, PAGE) {
-            self.words[word].push(Value {
+            self.words[word].push(Past {
                 value: 0,
                 zeroed: Some(taken),
                 durable: taken,
             });
         }
     }
+}
 
-    /// What is wrong with a page after a cut.
-    fn wrong(
-        &self,
-        page: &[Vec<Value>],
-        bytes: &[u8],
-        at: Cycles,
-    ) -> Option<(Fault, &'static str)> {
-        let (mut before, mut zeroed, mut lost) = (0, 0, 0);
-        for (values, found) in page.iter().zip(words(bytes)) {
-            let can_be = |one: &Value| one.zeroed.is_none_or(|taken| taken <= at);
-            let last =
-                |is: &dyn Fn(&Value) -> bool| values.iter().rposition(|one| can_be(one) && is(one));
-            let command = last(&|one| one.zeroed.is_some());
-            match last(&|one| one.value == found) {
-                None => return Some((Fault::Memory, "has bytes that nobody put there")),
-                Some(index) if Some(index) < command => before += 1,
-                Some(index) if Some(index) < last(&|one| one.durable <= at) => lost += 1,
-                Some(_) => {
-                    let changed = command.is_some_and(|index| values[index - 1].value != 0);
-                    zeroed += usize::from(changed);
-                }
+/// What is wrong with a page after a cut.
+fn wrong(page: &[Vec<Past>], bytes: &[u8], at: Cycles) -> Option<(Fault, &'static str)> {
+    let (mut before, mut zeroed, mut lost) = (0, 0, 0);
+    for (values, found) in page.iter().zip(words(bytes)) {
+        let can_be = |one: &Past| one.zeroed.is_none_or(|taken| taken <= at);
+        let last =
+            |is: &dyn Fn(&Past) -> bool| values.iter().rposition(|one| can_be(one) && is(one));
+        let command = last(&|one| one.zeroed.is_some());
+        match last(&|one| one.value == found) {
+            None => return Some((Fault::Memory, "has bytes that nobody put there")),
+            Some(index) if Some(index) < command => before += 1,
+            Some(index) if Some(index) < last(&|one| one.durable <= at) => lost += 1,
+            Some(_) => {
+                let changed = command.is_some_and(|index| values[index - 1].value != 0);
+                zeroed += usize::from(changed);
             }
         }
-        match (before, zeroed, lost) {
-            (0, _, 0) => None,
-            (0, _, _) => Some((Fault::Age, "lacks stores for which a fence has waited")),
-            (_, 0, _) => Some((Fault::Age, "is not zeroed, and its command was taken")),
-            _ => Some((Fault::Memory, "is zeroed in part")),
-        }
+    }
+    match (before, zeroed, lost) {
+        (0, _, 0) => None,
+        (0, _, _) => Some((Fault::Age, "lacks stores for which a fence has waited")),
+        (_, 0, _) => Some((Fault::Age, "is not zeroed, and its command was taken")),
+        _ => Some((Fault::Memory, "is zeroed in part")),
     }
 }
 
@@ -448,7 +443,9 @@ impl Oracle for ZeroedPages {
                 } => {
                     let at = address.checked_sub(self.commands);
                     let page = at.and_then(|at| command(&self.memory, at, &bytes));
-                    page.iter().for_each(|page| self.commanded(page, taken));
+                    if let Some(page) = page {
+                        self.commanded(&page, taken);
+                    }
                 }
                 _ => {}
             }
@@ -460,17 +457,17 @@ impl Oracle for ZeroedPages {
             return Judgement::refused(why.to_string(), 0);
         }
         let pages = self.words.chunks_exact(PAGE as usize / 8);
-        let mut wrong = pages.enumerate().filter_map(|(index, page)| {
+        let mut found = pages.enumerate().filter_map(|(index, page)| {
             let address = self.data.start + index as u64 * PAGE;
             let bytes = evidence.image.slice(address, PAGE as usize);
-            let (fault, what) = self.wrong(page, &bytes, evidence.at)?;
+            let (fault, what) = wrong(page, &bytes, evidence.at)?;
             Some(Breach {
                 fault,
                 judged_by_epoch: 0,
                 message: format!("page {} of the module {what}", index + 1),
             })
         });
-        let breaches = Vec::from_iter(wrong.next());
+        let breaches = Vec::from_iter(found.next());
         let taken = self
             .taken
             .iter()
