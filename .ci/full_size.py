@@ -19,6 +19,8 @@ from typing import Any
 
 from tables import rows
 
+from perdure.experiments.declaration import SCALES, experiments
+
 DOCS = Path(__file__).parents[1] / "docs/evaluations"
 Key = tuple[str, str, str, str, float | None, str]
 
@@ -45,15 +47,32 @@ def values(found: dict[str, Any]) -> dict[Key, float]:
     }
 
 
-def aligned(large: dict[str, Any], small: dict[str, Any]) -> dict[str, Any]:
-    """With quick's places for an axis that is scaled place for place, as a buffer's sizes are."""
-    places = {one["name"]: one["axis"]["values"] for one in small["experiments"] if one["axis"]}
+def places(paper: str) -> dict[str, dict[float, float]]:
+    """By figure, where quick shows each place of an axis that is shown at full size.
+
+    An axis is scaled place for place, or by one factor, 1 before others, with some places left out.
+    """
+    quick, full = (experiments(paper, scale) for scale in SCALES)
+    found = {}
+    for name, one in full.items():
+        if one.axis is None or quick[name].axis is None:
+            continue
+        large, small = one.axis.shown, quick[name].axis.shown
+        if len(large) == len(small):
+            found[name] = dict(zip(large, small, strict=True))
+            continue
+        factors = (1, *(small[0] / place for place in large if place))
+        scaled = ({place: place * factor for place in large} for factor in factors)
+        found[name] = next((one for one in scaled if set(small) <= set(one.values())), {})
+    return found
+
+
+def aligned(large: dict[str, Any], where: dict[str, dict[float, float]]) -> dict[str, Any]:
+    """With quick's places of every axis."""
     for one in large["experiments"]:
-        scaled, own = places.get(one["name"], []), one["axis"]["values"] if one["axis"] else []
-        if len(own) == len(scaled):
-            for value in one["values"]:
-                if value["axis"] in own:
-                    value["axis"] = scaled[own.index(value["axis"])]
+        known = where.get(one["name"], {})
+        for value in one["values"]:
+            value["axis"] = known.get(value["axis"], value["axis"])
     return large
 
 
@@ -62,18 +81,29 @@ def number(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
 
 
+def place_of(place: float) -> str:
+    """A place of an axis, as figures show it."""
+    return f"{place:,.0f}" if place >= 1000 else f"{place:g}"
+
+
 def table(
-    figure: str, labels: dict[str, str], quick: dict[Key, float], full: dict[Key, float]
+    figure: str,
+    labels: dict[str, str],
+    own: dict[float, float],
+    quick: dict[Key, float],
+    full: dict[Key, float],
 ) -> str:
-    """One figure: designs across, both scales of a subject under one another."""
+    """One figure: designs across, both scales of a subject under one another.
+
+    `own` says where the paper's scale shows a place of quick's axis.
+    """
     designs = list(dict.fromkeys(key[2] for key in full if key[0] == figure))
     places = list(dict.fromkeys((key[1], *key[3:]) for key in full if key[0] == figure))
     body = []
     for subject, model, axis, part in places:
-        name = ", ".join(
-            word for word in (subject, labels.get(model), axis and f"{axis:,.0f}", part) if word
-        )
-        for scale, known in (("quick", quick), ("full", full)):
+        for scale, known, place in (("quick", quick, axis), ("full", full, own.get(axis, axis))):
+            words = (subject, labels.get(model), place and place_of(place), part)
+            name = ", ".join(word for word in words if word)
             cells = [known.get((figure, subject, design, model, axis, part)) for design in designs]
             body.append([name, scale, *("–" if one is None else number(one) for one in cells)])
     return rows(["subject", "scale", *designs], body)
@@ -85,7 +115,8 @@ def main() -> int:
     quick = values(small)
     full: dict[Key, float] = {}
     figures: dict[str, dict[str, Any]] = {}
-    for one in (aligned(one, small) for one in large):
+    where = places(small["paper"]["name"])
+    for one in (aligned(one, where) for one in large):
         full |= {key: value for key, value in values(one).items() if key in quick}
         figures |= {figure["name"]: figure for figure in one["experiments"]}
     shown = [name for name in figures if any(key[0] == name for key in full)]
@@ -106,7 +137,8 @@ def main() -> int:
         figure = figures[name]
         label = f"{figure['metric']['label']}, in {figure['metric']['unit']}"
         text += [f"## {figure['figure']}: {figure['title']}", "", f"{label}.", ""]
-        text += [table(name, labels, quick, full).strip(), ""]
+        own = {small: large for large, small in where.get(name, {}).items()}
+        text += [table(name, labels, own, quick, full).strip(), ""]
     data = [
         {
             "experiment": key[0],
