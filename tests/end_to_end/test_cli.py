@@ -18,6 +18,9 @@ from pathlib import Path
 import pytest
 from conftest import TIMEOUT_SECONDS, Command, Ended
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / ".ci"))
+import presets
+
 ELF_HEADER_BYTES = 64
 
 
@@ -268,6 +271,25 @@ def test_a_machine_file_with_an_unknown_key(command: Command, kv: Path, tmp_path
     assert_refused(command("run", "--machine", file, "--", kv), "bites", "bytes")
     file.write_text("[l1d\n")
     assert command("run", "--machine", file, "--", kv).status == 2
+
+
+@pytest.mark.parametrize("preset", ["picl", "nvoverlay"])
+@pytest.mark.parametrize("design", ["picl", "nvoverlay"])
+def test_config_explains_values_as_the_pages_of_presets_do(
+    command: Command, preset: str, design: str
+) -> None:
+    ended = command("config", "--machine", preset, "--design", design, "--json", "-")
+    known = json.loads(ended.stdout)["values"]
+    of_page = {one.name: one for one in presets.effective(preset)}
+    shared = of_page.keys() & known.keys()
+    assert known.keys() - shared == {"design"}
+    for name in shared:
+        page, said = of_page[name], known[name]
+        assert [page.meaning, page.source, page.decides] == [
+            said["meaning"],
+            said["source"],
+            said["decides"],
+        ], name
 
 
 def test_a_log_that_cannot_hold_an_epoch(command: Command, kv: Path) -> None:

@@ -514,12 +514,15 @@ pub fn configuration(request: &str) -> Result<String, Error> {
     let values: serde_json::Map<String, Value> = configuration
         .describe()
         .into_iter()
-        .map(|(key, value, meaning)| {
-            let unit = unit_of(&key);
-            (
-                key,
-                json!({"value": value, "unit": unit, "meaning": meaning}),
-            )
+        .map(|(key, value, explained)| {
+            let described = json!({
+                "value": value,
+                "unit": unit_of(&key),
+                "meaning": explained.meaning,
+                "source": explained.source,
+                "decides": explained.decides,
+            });
+            (key, described)
         })
         .collect();
     // The design is no key of a machine file, so that what is printed here is one.

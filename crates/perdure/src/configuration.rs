@@ -14,8 +14,8 @@ use perdure_hardware::specification::{
 };
 use perdure_linux::{CacheKind, CpuCache};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::LazyLock;
 
 use toml::{Table, Value};
 
@@ -23,9 +23,12 @@ use crate::error::Error;
 use crate::version::TIMING;
 
 mod by_design;
+mod explained;
 mod modules;
 mod presets;
 
+pub use explained::Explained;
+use explained::{Explanations, RANGES, check_ranges, number};
 pub use presets::MACHINES;
 
 /// Fewest stores of an epoch.
@@ -156,6 +159,8 @@ pub struct Configuration {
     pub kernel: KernelCosts,
     /// All of it as a table, the designs' sections included.
     pub table: Table,
+    /// What is known of each key.
+    explanations: Explanations,
 }
 
 struct Defaults;
@@ -169,14 +174,14 @@ impl Visitor for Defaults {
 }
 
 /// The table that knows every key. A design whose section no preset has brings its own defaults.
-fn schema() -> Table {
+static SCHEMA: LazyLock<Table> = LazyLock::new(|| {
     let mut table: Table = MACHINES[0].1.parse().expect("the built-in preset is TOML");
     for name in perdure_designs::NAMES {
         let defaults = with_design(name, Defaults).expect("every name has a design");
         table.entry(*name).or_insert(defaults);
     }
     table
-}
+});
 
 fn configuration_error<T>(message: String) -> Result<T, Error> {
     Err(Error::Configuration(message))
@@ -211,15 +216,16 @@ fn place<'a>(table: &'a mut Table, key: &str) -> Option<&'a mut Value> {
 
 /// Puts a value at a key that exists, keeping its type.
 fn put(table: &mut Table, key: &str, value: Value, source: &str) -> Result<(), Error> {
-    let mut known = Vec::new();
-    leaves(table, "", &mut known);
-    let Some(slot) = place(table, key).filter(|value| !value.is_table()) else {
+    if place(table, key).is_none_or(|value| value.is_table()) {
+        let mut known = Vec::new();
+        leaves(table, "", &mut known);
         let hint = nearest(key, known.iter().map(|(key, _)| key.as_str()));
         return configuration_error(format!(
             "{source}: there is no key '{key}'; the nearest is '{}'",
             hint.unwrap_or_default()
         ));
-    };
+    }
+    let slot = place(table, key).expect("it is there");
     let value = match (&*slot, value) {
         (Value::Float(_), value @ Value::Integer(_)) => number(&value).map_or(value, Value::Float),
         (_, value) => value,
@@ -232,9 +238,7 @@ fn put(table: &mut Table, key: &str, value: Value, source: &str) -> Result<(), E
             Value::Array(_) => "a list of tables, which a machine file has",
             _ => "a text",
         };
-        let range = ranges()
-            .remove(key)
-            .map(|range| format!(", {}", range.text));
+        let range = RANGES.get(key).map(|range| format!(", {}", range.text));
         return configuration_error(format!(
             "{source}: {key} = {value} should be {kind}{}, as in {key} = {slot}",
             range.unwrap_or_default()
@@ -333,9 +337,10 @@ impl Configuration {
         if !perdure_designs::NAMES.contains(&design) {
             return Err(no_such_design(design));
         }
-        let mut table = schema();
+        let (mut table, mut explanations) = (SCHEMA.clone(), Explanations::of_base());
         if let Some((_, preset)) = MACHINES.iter().find(|(name, _)| *name == machine) {
             merge(&mut table, preset, machine)?;
+            explanations.give(preset, machine);
         } else if Path::new(machine)
             .extension()
             .is_some_and(|extension| extension == "toml")
@@ -346,6 +351,7 @@ impl Configuration {
                 source,
             })?;
             merge(&mut table, &text, machine)?;
+            explanations.give(&text, machine);
         } else {
             return configuration_error(format!(
                 "there is no machine '{machine}'; the nearest is '{}', or name a file ending in .toml",
@@ -362,12 +368,14 @@ impl Configuration {
                 parse_override(value.trim()),
                 "--set",
             )?;
+            explanations.set(key.trim(), "--set");
         }
         if let Some(harts) = harts {
             let harts = i64::try_from(harts).unwrap_or(i64::MAX);
             table.insert("harts".into(), Value::Integer(harts));
+            explanations.set("harts", "--harts");
         }
-        Self::of_table(table, machine, design)
+        Self::of_table(table, explanations, machine, design)
     }
 
     /// The configuration that [`Self::effective`] gave as TOML; `machine` is what it was called.
@@ -375,17 +383,24 @@ impl Configuration {
         if !perdure_designs::NAMES.contains(&design) {
             return Err(no_such_design(design));
         }
-        let mut table = schema();
+        let mut table = SCHEMA.clone();
         let given: Table = text
             .parse()
             .map_err(|error: toml::de::Error| Error::Configuration(error.message().to_owned()))?;
         let keys = given.into_iter().filter(|(key, _)| key != "design");
         let text = toml::to_string(&keys.collect::<Table>()).expect("a table that came from TOML");
         merge(&mut table, &text, machine)?;
-        Self::of_table(table, machine, design)
+        let mut explanations = Explanations::of_base();
+        explanations.give(&text, machine);
+        Self::of_table(table, explanations, machine, design)
     }
 
-    fn of_table(mut table: Table, machine: &str, design: &str) -> Result<Self, Error> {
+    fn of_table(
+        mut table: Table,
+        explanations: Explanations,
+        machine: &str,
+        design: &str,
+    ) -> Result<Self, Error> {
         check_ranges(&table)?;
         by_design::settle_inclusion(&mut table, design)?;
         let modules = modules::of_table(&mut table)?;
@@ -414,6 +429,7 @@ impl Configuration {
             scheduling: typed.scheduling,
             kernel: typed.kernel,
             table,
+            explanations,
         };
         configuration.validate()?;
         for name in perdure_designs::NAMES {
@@ -500,20 +516,15 @@ impl Configuration {
         format!("{:016x}", xxhash_rust::xxh3::xxh3_64(text.as_bytes()))
     }
 
-    /// Every key with value and meaning, for `perdure config`.
-    pub fn describe(&self) -> Vec<(String, Value, String)> {
-        let comments = comments(MACHINES[0].1);
+    /// Every key with its value and what is known of it, for `perdure config`.
+    pub fn describe(&self) -> Vec<(String, Value, Explained)> {
         let mut known = Vec::new();
         leaves(&self.effective(), "", &mut known);
         known
             .into_iter()
             .map(|(key, value)| {
-                let meaning = comments
-                    .iter()
-                    .find(|comment| comment.key == key)
-                    .map(|comment| comment.meaning.clone())
-                    .unwrap_or_default();
-                (key, value, meaning)
+                let explained = self.explanations.of(&key);
+                (key, value, explained)
             })
             .collect()
     }
@@ -528,103 +539,6 @@ fn merge(table: &mut Table, preset: &str, source: &str) -> Result<(), Error> {
     values
         .into_iter()
         .try_for_each(|(key, value)| put(table, &key, value, source))
-}
-
-/// What stands above a key of a preset.
-#[derive(Default)]
-struct Comment {
-    key: String,
-    meaning: String,
-    range: Option<Range>,
-}
-
-/// What a number may be: from least to most, perhaps also 0, which then has a meaning of its own.
-struct Range {
-    zero: bool,
-    least: f64,
-    most: f64,
-    /// As the preset says it: `0, or 1000 to 5000`.
-    text: String,
-}
-
-impl Range {
-    fn parse(text: &str) -> Option<Self> {
-        let (zero, limits) = match text.strip_prefix("0, or ") {
-            Some(limits) => (true, limits),
-            None => (false, text),
-        };
-        let (least, most) = limits.split_once(" to ")?;
-        Some(Self {
-            zero,
-            least: least.parse().ok()?,
-            most: most.parse().ok()?,
-            text: text.to_owned(),
-        })
-    }
-
-    /// No for a number that is none, too.
-    fn holds(&self, value: f64) -> bool {
-        (self.least..=self.most).contains(&value) || self.zero && value == 0.0
-    }
-}
-
-/// The comment above each key of a preset.
-fn comments(preset: &str) -> Vec<Comment> {
-    let (mut section, mut comment) = (String::new(), Comment::default());
-    let mut found = Vec::new();
-    for line in preset.lines() {
-        if let Some(text) = line.strip_prefix("# Range: ") {
-            comment.range = Range::parse(text.trim_end_matches('.'));
-        } else if let Some(text) = line.strip_prefix('#') {
-            comment.meaning.push_str(text);
-        } else {
-            let mut above = std::mem::take(&mut comment);
-            above.meaning = String::from(above.meaning.trim());
-            if let Some(name) = line.strip_prefix('[') {
-                section = format!("{}.", name.trim_end_matches(']'));
-            } else if let Some((key, _)) = line.split_once('=') {
-                above.key = format!("{section}{}", key.trim());
-                found.push(above);
-            }
-        }
-    }
-    found
-}
-
-/// The range of each number.
-fn ranges() -> BTreeMap<String, Range> {
-    let known = comments(MACHINES[0].1).into_iter();
-    known
-        .filter_map(|comment| Some((comment.key, comment.range?)))
-        .collect()
-}
-
-/// Refuses a number that is outside its range, in any section.
-fn check_ranges(table: &Table) -> Result<(), Error> {
-    let ranges = ranges();
-    let mut values = Vec::new();
-    leaves(table, "", &mut values);
-    for (key, value) in values {
-        let (Some(range), Some(number)) = (ranges.get(&key), number(&value)) else {
-            continue;
-        };
-        if !range.holds(number) {
-            return configuration_error(format!("{key} = {value}: must be {}", range.text));
-        }
-    }
-    Ok(())
-}
-
-#[expect(
-    clippy::cast_precision_loss,
-    reason = "ranges end far below 2^53, and what is beyond stays beyond"
-)]
-fn number(value: &Value) -> Option<f64> {
-    match value {
-        Value::Integer(number) => Some(*number as f64),
-        Value::Float(number) => Some(*number),
-        _ => None,
-    }
 }
 
 /// Checks a design's parameters without building a machine.
@@ -645,177 +559,4 @@ pub fn check(configuration: &Configuration) -> Result<(), Error> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn built(overrides: &[&str]) -> Result<Configuration, Error> {
-        let overrides: Vec<_> = overrides.iter().map(ToString::to_string).collect();
-        Configuration::new("picl", "picl", &overrides, None)
-    }
-
-    #[test]
-    fn the_preset_is_table_iv_and_every_key_is_explained() {
-        let configuration = built(&[]).unwrap();
-        assert_eq!(configuration.specification.l2.bytes, 256 << 10);
-        assert_eq!(configuration.epoch.instructions, 30_000_000);
-        for (key, _, meaning) in configuration.describe() {
-            assert!(
-                key == "design" || !meaning.is_empty(),
-                "{key} has no comment"
-            );
-        }
-    }
-
-    #[test]
-    fn wrong_keys_and_values_are_refused_with_help() {
-        let message = |overrides: &[&str]| built(overrides).unwrap_err().to_string();
-        assert!(message(&["l2.byte=4"]).contains("'l2.bytes'"));
-        assert!(message(&["picl.acs_gab=4"]).contains("'picl.acs_gap'"));
-        assert!(message(&["l1d.bytes=64"]).contains("smaller than one set"));
-        assert!(message(&["core.model=fast"]).contains("in-order"));
-        assert!(message(&["nvm.banks=many"]).contains("integer"));
-        assert!(message(&["nvm.banks"]).contains("KEY=VALUE"));
-        assert!(
-            Configuration::new("pcl", "picl", &[], None)
-                .unwrap_err()
-                .to_string()
-                .contains("'picl'")
-        );
-        assert!(
-            Configuration::new("picl", "piccl", &[], None)
-                .unwrap_err()
-                .to_string()
-                .contains("'picl'")
-        );
-    }
-
-    #[expect(clippy::cast_precision_loss, reason = "small numbers")]
-    #[test]
-    fn every_number_has_a_range_that_every_preset_keeps() {
-        let ranges = ranges();
-        for (machine, _) in MACHINES {
-            for design in perdure_designs::NAMES {
-                let table = match Configuration::new(machine, design, &[], None) {
-                    Ok(configuration) => configuration.table,
-                    // Programs live in DRAM there, from which nobody resumes.
-                    Err(error) if error.to_string().contains("module.main.kind") => continue,
-                    Err(error) => panic!("{machine}, {design}: {error}"),
-                };
-                let mut values = Vec::new();
-                leaves(&table, "", &mut values);
-                for (key, value) in values {
-                    assert_eq!(
-                        ranges.contains_key(&key),
-                        number(&value).is_some(),
-                        "{key}: a number, and nothing else, has a line '# Range: LEAST to MOST.'"
-                    );
-                }
-            }
-        }
-        assert!(ranges["epoch.stores"].holds(LEAST_EPOCH_STORES as f64));
-        assert!(!ranges["epoch.stores"].holds((LEAST_EPOCH_STORES - 1) as f64));
-    }
-
-    #[test]
-    fn a_number_out_of_range_is_refused_by_name_in_every_section() {
-        let extreme = [
-            "-1",
-            "0",
-            "1",
-            "9223372036854775807",
-            "9223372036854775808",
-            "18446744073709551616",
-            "2_000_000_000_000_000_000",
-            "-9223372036854775808",
-            "2e18",
-            "1e308",
-            "1e-308",
-            "0.5",
-            "NaN",
-            "nan",
-            "inf",
-            "-inf",
-            "",
-            "many",
-            "1e9999",
-            "0xffffffffffffffff",
-        ];
-        for (key, range) in ranges() {
-            for text in extreme {
-                let Err(error) = built(&[&format!("{key}={text}")]) else {
-                    let number = number(&parse_override(text));
-                    assert!(
-                        number.is_some_and(|number| range.holds(number)),
-                        "{key}={text}"
-                    );
-                    continue;
-                };
-                let said = error.to_string();
-                assert!(said.contains(&format!("{key} = ")), "{key}={text}: {said}");
-                assert!(!said.contains('\n'), "{key}={text}: {said}");
-                let value = number(&parse_override(text));
-                if !value.is_some_and(|value| range.holds(value) && value.fract() == 0.0) {
-                    assert!(said.contains(&range.text), "{key}={text}: {said}");
-                }
-            }
-        }
-        let ideal = Configuration::new("picl", "ideal", &["picl.acs_gap=999999".into()], None);
-        let said = ideal.unwrap_err().to_string();
-        assert!(
-            said.contains("picl.acs_gap = 999999: must be 0 to 253"),
-            "{said}"
-        );
-    }
-
-    #[test]
-    fn values_may_be_written_as_people_do() {
-        let configuration = built(&[
-            "l2.bytes=512KiB",
-            "epoch.instructions=1_000_000",
-            "nvm.row_read_ns=100",
-            "dram.present=true",
-        ])
-        .unwrap();
-        assert_eq!(configuration.specification.l2.bytes, 512 << 10);
-        assert_eq!(configuration.epoch.instructions, 1_000_000);
-        assert!(configuration.specification.dram.present);
-    }
-
-    #[test]
-    fn a_machine_that_is_for_timing_only_is_named_and_refused() {
-        let key = |machine: &str, design: &str, set: &[&str]| {
-            let set: Vec<_> = set.iter().map(ToString::to_string).collect();
-            let configuration = Configuration::new(machine, design, &set, None).unwrap();
-            let refused = configuration.refuse_timing_only("a power cut");
-            let key = configuration.timing_only();
-            assert_eq!(refused.is_err(), key.is_some());
-            if let (Err(error), Some(key)) = (refused, key) {
-                let said = error.to_string();
-                assert!(said.contains(key) && said.contains("a power cut"), "{said}");
-            }
-            key
-        };
-        for design in perdure_designs::NAMES {
-            assert_eq!(key("picl", design, &[]), None);
-            assert_eq!(key("nvoverlay", design, &["epoch.counted=all"]), None);
-            assert_eq!(key("nvoverlay-paper", design, &[]), Some("posted.writes"));
-        }
-        let untimed = "hardware-shadow.table_takes_time";
-        let set = format!("{untimed}=false");
-        assert_eq!(key("picl", "hardware-shadow", &[&set]), Some(untimed));
-        assert_eq!(key("picl", "picl", &[&set]), None, "another design's");
-        let untimed = "picl-l2.coherence_evicts";
-        let set = format!("{untimed}=false");
-        assert_eq!(key("nvoverlay", "picl-l2", &[&set]), Some(untimed));
-        assert_eq!(key("nvoverlay", "picl", &[&set]), None, "another design's");
-        let half = built(&["posted.banks_by_home_line=true"]).unwrap_err();
-        assert!(half.to_string().contains("posted.writes = true"));
-    }
-
-    #[test]
-    fn the_hash_follows_what_matters() {
-        let plain = built(&[]).unwrap().hash();
-        assert_eq!(plain, built(&["l2.ways=8"]).unwrap().hash());
-        assert_ne!(plain, built(&["l2.ways=16"]).unwrap().hash());
-    }
-}
+mod tests;

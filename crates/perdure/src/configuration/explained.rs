@@ -1,0 +1,192 @@
+//! What stands above the keys of machine files: what a key means, what a number may be, where its value is
+//! from and what that decides.
+//!
+//! Always true here: meaning and range are the first preset's, which has every key; where a value is from
+//! is said by whoever gave it, and never said of another's.
+
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
+use toml::{Table, Value};
+
+use super::{MACHINES, configuration_error, leaves};
+use crate::error::Error;
+
+/// What is known of a key and its value.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Explained {
+    /// What the key means.
+    pub meaning: String,
+    /// Where the value is from: a paper, an artifact, ours, an option; a base preset is named before it.
+    pub source: String,
+    /// What hangs on the value, where that is known.
+    pub decides: String,
+}
+
+/// The same of every key.
+#[derive(Clone, Debug)]
+pub struct Explanations(BTreeMap<String, Explained>);
+
+impl Explanations {
+    /// As the first preset has them.
+    pub fn of_base() -> Self {
+        let comments = comments(MACHINES[0].1).into_iter();
+        Self(comments.map(|one| (one.key, one.explained)).collect())
+    }
+
+    /// A machine file on top of the first preset. `name` is what it is called, and the source of what it
+    /// does not explain.
+    pub fn give(&mut self, file: &str, name: &str) {
+        let (base, text) = MACHINES[0];
+        if file == text {
+            return;
+        }
+        let own: BTreeMap<_, _> = comments(file)
+            .into_iter()
+            .map(|one| (one.key, one.explained))
+            .collect();
+        for (key, known) in &mut self.0 {
+            let Some(given) = own.get(key) else {
+                known.source = format!("{base}: {}", known.source);
+                continue;
+            };
+            known.source = match given.source.as_str() {
+                "" => name.to_owned(),
+                said => said.to_owned(),
+            };
+            if !given.decides.is_empty() {
+                known.decides.clone_from(&given.decides);
+            }
+        }
+    }
+
+    /// An option on top of the file.
+    pub fn set(&mut self, key: &str, option: &str) {
+        if let Some(known) = self.0.get_mut(key) {
+            option.clone_into(&mut known.source);
+        }
+    }
+
+    /// What is known of a key.
+    pub fn of(&self, key: &str) -> Explained {
+        self.0.get(key).cloned().unwrap_or_default()
+    }
+}
+
+/// What stands above a key of a preset.
+#[derive(Default)]
+struct Comment {
+    key: String,
+    explained: Explained,
+    range: Option<Range>,
+}
+
+/// The comment above each key of a preset.
+fn comments(preset: &str) -> Vec<Comment> {
+    let (mut section, mut text, mut range) = (String::new(), String::new(), None);
+    let mut found = Vec::new();
+    for line in preset.lines() {
+        if let Some(limits) = line.strip_prefix("# Range: ") {
+            range = Range::parse(limits.trim_end_matches('.'));
+        } else if let Some(more) = line.strip_prefix('#') {
+            text.push_str(more);
+        } else {
+            let (above, range) = (std::mem::take(&mut text), range.take());
+            if let Some(name) = line.strip_prefix('[') {
+                section = format!("{}.", name.trim_end_matches(']'));
+            } else if let Some((key, _)) = line.split_once('=') {
+                found.push(Comment {
+                    key: format!("{section}{}", key.trim()),
+                    explained: explained(above.trim()),
+                    range,
+                });
+            }
+        }
+    }
+    found
+}
+
+/// A comment in its parts: `What it means. (paper: where it is from; decides: what hangs on it)`.
+fn explained(text: &str) -> Explained {
+    let bracket = text
+        .strip_suffix(')')
+        .and_then(|inner| inner.rsplit_once('('))
+        .filter(|(_, said)| {
+            ["paper", "artifact", "ours"]
+                .iter()
+                .any(|word| said.starts_with(word))
+        });
+    let (meaning, said) = bracket.unwrap_or((text, ""));
+    let (source, decides) = said.split_once("; decides: ").unwrap_or((said, ""));
+    Explained {
+        meaning: meaning.trim_end().to_owned(),
+        source: source.to_owned(),
+        decides: decides.to_owned(),
+    }
+}
+
+/// What a number may be: from least to most, perhaps also 0, which then has a meaning of its own.
+pub(super) struct Range {
+    zero: bool,
+    least: f64,
+    most: f64,
+    /// As the preset says it: `0, or 1000 to 5000`.
+    pub text: String,
+}
+
+impl Range {
+    fn parse(text: &str) -> Option<Self> {
+        let (zero, limits) = match text.strip_prefix("0, or ") {
+            Some(limits) => (true, limits),
+            None => (false, text),
+        };
+        let (least, most) = limits.split_once(" to ")?;
+        Some(Self {
+            zero,
+            least: least.parse().ok()?,
+            most: most.parse().ok()?,
+            text: text.to_owned(),
+        })
+    }
+
+    /// No for a number that is none, too.
+    pub fn holds(&self, value: f64) -> bool {
+        (self.least..=self.most).contains(&value) || self.zero && value == 0.0
+    }
+}
+
+/// The range of each number.
+pub(super) static RANGES: LazyLock<BTreeMap<String, Range>> = LazyLock::new(|| {
+    let known = comments(MACHINES[0].1).into_iter();
+    known
+        .filter_map(|comment| Some((comment.key, comment.range?)))
+        .collect()
+});
+
+/// Refuses a number that is outside its range, in any section.
+pub(super) fn check_ranges(table: &Table) -> Result<(), Error> {
+    let mut values = Vec::new();
+    leaves(table, "", &mut values);
+    for (key, value) in values {
+        let (Some(range), Some(number)) = (RANGES.get(&key), number(&value)) else {
+            continue;
+        };
+        if !range.holds(number) {
+            return configuration_error(format!("{key} = {value}: must be {}", range.text));
+        }
+    }
+    Ok(())
+}
+
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "ranges end far below 2^53, and what is beyond stays beyond"
+)]
+/// A value as a number, if it is one.
+pub(super) fn number(value: &Value) -> Option<f64> {
+    match value {
+        Value::Integer(number) => Some(*number as f64),
+        Value::Float(number) => Some(*number),
+        _ => None,
+    }
+}
