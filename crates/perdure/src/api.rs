@@ -511,18 +511,11 @@ pub fn hunt(request: &str, observer: &dyn Observer) -> Result<String, Error> {
 /// The effective configuration.
 pub fn configuration(request: &str) -> Result<String, Error> {
     let configuration = Request::parse(request)?.configuration()?;
-    let values: serde_json::Map<String, Value> = configuration
-        .describe()
-        .into_iter()
+    let described = configuration.describe().into_iter();
+    let values: Map<String, Value> = described
         .map(|(key, value, explained)| {
-            let described = json!({
-                "value": value,
-                "unit": unit_of(&key),
-                "meaning": explained.meaning,
-                "source": explained.source,
-                "decides": explained.decides,
-            });
-            (key, described)
+            let one = explained.json(&key, &value);
+            (key, one)
         })
         .collect();
     // The design is no key of a machine file, so that what is printed here is one.
@@ -531,28 +524,6 @@ pub fn configuration(request: &str) -> Result<String, Error> {
     let machine = toml::to_string(&machine).map_err(|error| Error::Defect(error.to_string()))?;
     let toml = format!("# design: {}\n{machine}", configuration.design);
     Ok(json!({"toml": toml, "hash": configuration.hash(), "values": values}).to_string())
-}
-
-/// Units stand in the names.
-fn unit_of(key: &str) -> &'static str {
-    let name = key.rsplit('.').next().unwrap_or(key);
-    let units = [
-        ("bytes_per_hart", "bytes"),
-        ("bytes", "bytes"),
-        ("cycles", "cycles"),
-        ("_ns", "ns"),
-        ("_mhz", "MHz"),
-        ("_bits", "bits"),
-        ("instructions", "instructions"),
-        ("entries", "entries"),
-        ("_blocks", "blocks"),
-        ("sets_per_step", "sets"),
-        ("gap", "epochs"),
-    ];
-    units
-        .iter()
-        .find(|(suffix, _)| name.ends_with(suffix))
-        .map_or("", |(_, unit)| unit)
 }
 
 struct Describe;

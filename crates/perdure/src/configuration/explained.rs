@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
+use serde_json::json;
 use toml::{Table, Value};
 
 use super::{MACHINES, configuration_error, leaves};
@@ -21,6 +22,41 @@ pub struct Explained {
     pub source: String,
     /// What hangs on the value, where that is known.
     pub decides: String,
+}
+
+impl Explained {
+    /// As `perdure config --json` shows a key and its value.
+    pub fn json(&self, key: &str, value: &Value) -> serde_json::Value {
+        json!({
+            "value": value,
+            "unit": unit_of(key),
+            "meaning": self.meaning,
+            "source": self.source,
+            "decides": self.decides,
+        })
+    }
+}
+
+/// Units stand in the names.
+fn unit_of(key: &str) -> &'static str {
+    let name = key.rsplit('.').next().unwrap_or(key);
+    let units = [
+        ("bytes_per_hart", "bytes"),
+        ("bytes", "bytes"),
+        ("cycles", "cycles"),
+        ("_ns", "ns"),
+        ("_mhz", "MHz"),
+        ("_bits", "bits"),
+        ("instructions", "instructions"),
+        ("entries", "entries"),
+        ("_blocks", "blocks"),
+        ("sets_per_step", "sets"),
+        ("gap", "epochs"),
+    ];
+    units
+        .iter()
+        .find(|(suffix, _)| name.ends_with(suffix))
+        .map_or("", |(_, unit)| unit)
 }
 
 /// The same of every key.
