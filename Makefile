@@ -2,7 +2,7 @@
 #
 #   make demo    everything that is needed, then the whole story: run, cut the power, recover
 #   make test    everything that is needed, then every test
-#   make test-long    what takes hours: hundreds of power cuts of servers (for a night)
+#   make test-long    what takes hours: hundreds of power cuts of servers, long hunts (for a night)
 #   make lint    formatting, warnings, types
 #   make clean   removes what was built here
 #
@@ -138,6 +138,8 @@ test-end-to-end: programs $(STAMPS)/perdure $(STAMPS)/test-tools
 test-long: programs $(STAMPS)/perdure $(STAMPS)/test-tools
 	@echo "· pytest of the long campaigns"
 	@$(VENV)/bin/python -m pytest --quiet -rsx -m long --durations=0 tests/end_to_end
+	@echo "· planted bugs, hunted anew"
+	@$(VENV)/bin/python .ci/caught.py --check
 
 .PHONY: programs
 programs: test-compilers

@@ -492,7 +492,7 @@ pub fn mutants(request: &str, observer: &dyn Observer) -> Result<String, Error> 
     let asked: Mutants = parsed(request)?;
     let report = match asked.losses()? {
         Some(losses) => losing::run(&losses, observer)?,
-        None => mutants::run(&asked.design, asked.jobs, observer)?,
+        None => mutants::run(&asked, observer)?,
     };
     Ok(report.to_string())
 }

@@ -10,6 +10,7 @@
 mod groups;
 mod trials;
 
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -115,21 +116,46 @@ impl Visitor for Declared {
 /// Seeds of a hunt for a bug that the trials do not show.
 const HUNTED_SEEDS: u64 = 80;
 
-/// How a hunt catches a bug, and the token, if it does.
+/// Where bugs were caught that a design's first trial does not show, when all were hunted last: design, bug
+/// and place, a line each. `.ci/caught.py` writes it.
+const CAUGHT: &str = include_str!("caught.txt");
+
+/// Their lines, taken apart.
+fn caught_before() -> impl Iterator<Item = (&'static str, &'static str, &'static str)> {
+    CAUGHT.lines().filter_map(|line| {
+        let (design, rest) = line.split_once(' ')?;
+        let (bug, place) = rest.split_once(' ')?;
+        Some((design, bug, place))
+    })
+}
+
+/// What stands before the seed of a hunt where a place is written down.
+const HUNT: &str = "hunt, seed ";
+
+/// How a bug was caught.
+struct Caught {
+    verdict: String,
+    /// The trial's name, or [`HUNT`] and the seed.
+    place: String,
+    token: String,
+}
+
+/// How a hunt of some seeds catches a bug, if it does.
 fn hunted(
     design: &str,
     bug: &str,
+    seeds: RangeInclusive<u64>,
     observer: &dyn Observer,
     cuts: &mut usize,
-) -> Result<Option<(String, String)>, Error> {
+) -> Result<Option<Caught>, Error> {
     let hunt = Hunt {
         request: Request {
             design: design.into(),
             planted_bug: Some(bug.into()),
             ..Request::default()
         },
-        first_seed: 1,
-        seeds: Some(HUNTED_SEEDS),
+        first_seed: *seeds.start(),
+        seeds: Some(seeds.end() - seeds.start() + 1),
         cuts: None,
         seconds: None,
         shrink: false,
@@ -138,9 +164,12 @@ fn hunted(
     *cuts += report["cuts"].as_u64().unwrap_or(0) as usize;
     let found = &report["found"];
     let text = |key: &str| found[key].as_str().map(ToOwned::to_owned);
-    Ok(text("verdict")
-        .zip(text("token"))
-        .map(|(verdict, token)| (format!("{verdict}, hunt, seed {}", found["seed"]), token)))
+    let caught = text("verdict").zip(text("token"));
+    Ok(caught.map(|(verdict, token)| Caught {
+        verdict,
+        place: format!("{HUNT}{}", found["seed"]),
+        token,
+    }))
 }
 
 /// A trial of a design, with a bug or without.
@@ -166,34 +195,100 @@ struct Trials<'a> {
     rare: Vec<(&'static str, Request)>,
 }
 
-impl Trials<'_> {
-    /// Tries a bug until a trial catches it. What is reported, and whether the rare trial was needed.
-    fn catch(&self, bug: &PlantedBug, observer: &dyn Observer) -> Result<(Value, bool), Error> {
+impl<'a> Trials<'a> {
+    /// A design's bugs and trials.
+    fn of(design: &'a str) -> Result<(&'static [PlantedBug], Self), Error> {
+        let (bugs, settings, trials, rare) =
+            with_design(design, Declared).ok_or_else(|| no_such_design(design))?;
+        let of_trial = |(trial, unlucky): (&'static Trial, &&'static [&'static str])| {
+            (trial.name, trial.request(design, unlucky))
+        };
+        let trials = Self {
+            design,
+            usual: (trials.iter().zip(settings.iter().cycle()))
+                .map(of_trial)
+                .collect(),
+            rare: (rare.into_iter().zip(settings)).map(of_trial).collect(),
+        };
+        Ok((bugs, trials))
+    }
+
+    /// Tries a bug at the place where it was caught before, if one is known; else, and if it is not caught
+    /// there any more, in every trial, until one catches it. What is reported, and whether the usual trials
+    /// do not show it.
+    fn catch(
+        &self,
+        bug: &PlantedBug,
+        known: Option<&str>,
+        observer: &dyn Observer,
+    ) -> Result<(Value, bool), Error> {
         let mut cuts = 0;
-        let mut caught = None;
-        let mut rare_was_needed = false;
-        for (at, (trial, request)) in self.usual.iter().chain(&self.rare).enumerate() {
-            rare_was_needed |= at >= self.usual.len();
-            let mut request = request.clone();
-            request.planted_bug = Some(bug.name.into());
-            let shown = try_out(self.design, &request, Some(bug.name), observer)?;
-            cuts += shown.cuts;
-            if let Some((verdict, token)) = shown.first {
-                caught = Some((format!("{}, {trial}", verdict.name()), token));
-                break;
+        let mut caught = match known {
+            Some(place) => self.catch_at(place, bug.name, observer, &mut cuts)?,
+            None => None,
+        };
+        for (trial, request) in self.usual.iter().chain(&self.rare) {
+            if caught.is_none() {
+                caught = self.catch_in(trial, request, bug.name, observer, &mut cuts)?;
             }
         }
         // Orders that hardly ever show want more kinds of machines than these.
-        let caught = match caught {
-            Some(caught) => Some(caught),
-            None => hunted(self.design, bug.name, observer, &mut cuts)?,
-        };
-        let (by, token) = caught.clone().unzip();
+        if caught.is_none() {
+            caught = hunted(self.design, bug.name, 1..=HUNTED_SEEDS, observer, &mut cuts)?;
+        }
+        let at = |place: &str| self.usual.iter().position(|(trial, _)| *trial == place);
+        let at = caught.as_ref().map(|caught| at(&caught.place));
+        let by = caught
+            .as_ref()
+            .map(|caught| format!("{}, {}", caught.verdict, caught.place));
+        let (place, token) = caught.map(|caught| (caught.place, caught.token)).unzip();
         let report = json!({
-            "name": bug.name, "summary": bug.summary, "caught": caught.is_some(), "by": by,
-            "cuts": cuts, "token": token,
+            "name": bug.name, "summary": bug.summary, "caught": by.is_some(), "by": by, "cuts": cuts,
+            "token": token, "place": place.filter(|_| at != Some(Some(0))),
         });
-        Ok((report, rare_was_needed))
+        Ok((report, at.flatten().is_none()))
+    }
+
+    /// Tries a bug in a trial.
+    fn catch_in(
+        &self,
+        trial: &str,
+        request: &Request,
+        bug: &'static str,
+        observer: &dyn Observer,
+        cuts: &mut usize,
+    ) -> Result<Option<Caught>, Error> {
+        let mut request = request.clone();
+        request.planted_bug = Some(bug.into());
+        let shown = try_out(self.design, &request, Some(bug), observer)?;
+        *cuts += shown.cuts;
+        Ok(shown.first.map(|(verdict, token)| Caught {
+            verdict: verdict.name().into(),
+            place: trial.into(),
+            token,
+        }))
+    }
+
+    /// Tries a bug at the place where it was caught before.
+    fn catch_at(
+        &self,
+        place: &str,
+        bug: &'static str,
+        observer: &dyn Observer,
+        cuts: &mut usize,
+    ) -> Result<Option<Caught>, Error> {
+        if let Some(seed) = place.strip_prefix(HUNT).and_then(|seed| seed.parse().ok()) {
+            return hunted(self.design, bug, seed..=seed, observer, cuts);
+        }
+        let trial = self
+            .usual
+            .iter()
+            .chain(&self.rare)
+            .find(|(trial, _)| *trial == place);
+        match trial {
+            Some((trial, request)) => self.catch_in(trial, request, bug, observer, cuts),
+            None => Ok(None),
+        }
     }
 }
 
@@ -231,27 +326,19 @@ fn clean(shown: Vec<Shown>) -> Value {
 }
 
 /// Runs a design's bugs and the clean design, each on a thread of its own.
-pub fn run(design: &str, jobs: Option<usize>, observer: &dyn Observer) -> Result<Value, Error> {
+pub fn run(asked: &Mutants, observer: &dyn Observer) -> Result<Value, Error> {
+    let design = asked.design.as_str();
     if GROUPS.contains(&design) {
-        return groups::run(design, jobs, observer);
+        return groups::run(design, asked.jobs, observer);
     }
-    let (bugs, settings, trials, rare) =
-        with_design(design, Declared).ok_or_else(|| no_such_design(design))?;
-    let of_trial = |(trial, unlucky): (&'static Trial, &&'static [&'static str])| {
-        (trial.name, trial.request(design, unlucky))
-    };
-    let trials = Trials {
-        design,
-        usual: (trials.iter().zip(settings.iter().cycle()))
-            .map(of_trial)
-            .collect(),
-        rare: (rare.into_iter().zip(settings)).map(of_trial).collect(),
-    };
-    let jobs = jobs.unwrap_or(1);
+    let (bugs, trials) = Trials::of(design)?;
+    let jobs = asked.jobs.unwrap_or(1);
     let tally = Tally::of(bugs.len() + 1, "bugs", observer);
     let caught = parallel::map(jobs, bugs, |bug| {
         tally.one_more(bug.name);
-        trials.catch(bug, observer)
+        let mut before = caught_before().filter(|_| !asked.anew);
+        let known = before.find(|(of, name, _)| (*of, *name) == (design, bug.name));
+        trials.catch(bug, known.map(|(.., place)| place), observer)
     })?;
     let (mutants, rare_was_needed): (Vec<Value>, Vec<bool>) = caught.into_iter().unzip();
     let rare_was_needed = rare_was_needed.contains(&true);
@@ -279,6 +366,9 @@ pub struct Mutants {
     pub design: String,
     /// Threads.
     pub jobs: Option<usize>,
+    /// Bugs are hunted, even if it is known where they were caught before.
+    #[serde(default)]
+    pub anew: bool,
     /// The folder of compiled guests, for [`STATE`] alone.
     pub guests: Option<PathBuf>,
     /// The list of what the guests cannot notice.
@@ -308,5 +398,45 @@ impl Mutants {
             )),
             (None, None) => Ok(None),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::observer::Unobserved;
+
+    #[test]
+    fn every_place_is_one_of_a_design_s() {
+        assert_eq!(caught_before().count(), CAUGHT.lines().count());
+        for (design, name, place) in caught_before() {
+            let (bugs, trials) = Trials::of(design).expect("a design");
+            assert!(bugs.iter().any(|bug| bug.name == name), "{design} {name}");
+            let mut all = trials.usual.iter().chain(&trials.rare);
+            let seed = place.strip_prefix(HUNT).map(str::parse::<u64>);
+            let known = matches!(seed, Some(Ok(1..=HUNTED_SEEDS)));
+            assert!(
+                known || all.any(|(trial, _)| *trial == place),
+                "{design} {name} {place}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_bug_is_caught_at_its_place_or_anywhere_else() {
+        let (bugs, trials) = Trials::of("picl").expect("a design");
+        let bug = bugs
+            .iter()
+            .find(|bug| bug.name == "forward-scan")
+            .expect("a bug");
+        let place = |known| {
+            let (report, rare) = trials.catch(bug, known, &Unobserved).expect("an answer");
+            assert_eq!((&report["caught"], rare), (&json!(true), false), "{report}");
+            report["place"].clone()
+        };
+        // The first trial catches it, which is not worth a word; so does another one, asked for by name.
+        assert_eq!(place(None), Value::Null);
+        assert_eq!(place(Some("no such trial")), Value::Null);
+        assert_eq!(place(Some("short epochs")), json!("short epochs"));
     }
 }
