@@ -31,11 +31,9 @@ use perdure_designs::{
     Design, EpochNumbers, MachineEpochs, OfMachine, PlantedBug, Recovered, Urgency,
 };
 use perdure_hardware::hierarchy::Hardware;
-use perdure_hardware::line::{LINE_BYTES, Line, LineNumber, Version};
+use perdure_hardware::line::{LINE_BYTES, Line, LineNumber};
 use perdure_hardware::memory::Traffic;
-use perdure_hardware::policy::{
-    Cause, CrossVersionStore, Evicted, Eviction, Policy, PolicyFailure,
-};
+use perdure_hardware::policy::{Cause, Evicted, Eviction, Policy, PolicyFailure};
 use perdure_hardware::statistics::Statistics;
 use perdure_hardware::time::Cycles;
 
@@ -120,15 +118,6 @@ fn decode_entry(bytes: &[u8], register: u64, index: u64) -> Option<(u64, Line)> 
 // ---- What happens while the power is on ----------------------------------------------------
 
 impl Policy for FlushAtEpochEnd {
-    /// Lines need no version: the log is written at evictions, not at stores.
-    fn current_version(&self, _hart: usize) -> Version {
-        Version::NONE
-    }
-
-    fn store(&mut self, _: &mut Hardware, _: &CrossVersionStore, now: Cycles) -> Cycles {
-        now
-    }
-
     fn evict(&mut self, hardware: &mut Hardware, eviction: &Eviction, now: Cycles) -> Evicted {
         let traffic = match eviction.cause {
             Cause::Flush => Traffic::Flush,

@@ -36,10 +36,10 @@ use perdure_hardware::device::{
     Admission, Device, HostAccess, Inside, PowerLost, Recovery, SurvivingBytes,
 };
 use perdure_hardware::hierarchy::Hardware;
-use perdure_hardware::line::{LINE_BYTES, Line, LineNumber, Version};
+use perdure_hardware::line::{LINE_BYTES, Line, LineNumber};
 use perdure_hardware::memory::Traffic;
 use perdure_hardware::physical_map::{PhysicalMap, RegionKind};
-use perdure_hardware::policy::{CrossVersionStore, Evicted, Eviction, Policy};
+use perdure_hardware::policy::{Evicted, Eviction, Policy};
 use perdure_hardware::statistics::Statistics;
 use perdure_hardware::time::Cycles;
 use perdure_hardware::trace::Traced;
@@ -214,17 +214,9 @@ pub struct PageZeroing;
 pub struct Parameters {}
 
 impl Policy for PageZeroing {
-    fn current_version(&self, _hart: usize) -> Version {
-        Version::NONE
-    }
-
     /// For its promise, which is about what programs store.
     fn sees_every_store(&self) -> bool {
         true
-    }
-
-    fn store(&mut self, _: &mut Hardware, _: &CrossVersionStore, now: Cycles) -> Cycles {
-        now
     }
 
     fn evict(&mut self, hardware: &mut Hardware, eviction: &Eviction, now: Cycles) -> Evicted {

@@ -33,7 +33,7 @@ use perdure_designs::surviving::{Corruption, Interrupted, Surviving};
 use perdure_designs::{Design, NoEpochs, PlantedBug, Promise, Recovered};
 use perdure_hardware::arena::Digest;
 use perdure_hardware::hierarchy::Hardware;
-use perdure_hardware::line::{LINE_BYTES, Line, LineNumber, Version};
+use perdure_hardware::line::{LINE_BYTES, Line, LineNumber};
 use perdure_hardware::memory::Traffic;
 use perdure_hardware::persist::{Effect, Persist};
 use perdure_hardware::physical_map::PhysicalMap;
@@ -177,10 +177,6 @@ impl UndoLog {
 }
 
 impl Policy for UndoLog {
-    fn current_version(&self, _hart: usize) -> Version {
-        Version::NONE
-    }
-
     fn sees_every_store(&self) -> bool {
         true
     }

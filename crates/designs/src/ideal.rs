@@ -9,9 +9,9 @@
 
 use perdure_hardware::cache::Slot;
 use perdure_hardware::hierarchy::Hardware;
-use perdure_hardware::line::{LINE_BYTES, Version};
+use perdure_hardware::line::LINE_BYTES;
 use perdure_hardware::memory::Traffic;
-use perdure_hardware::policy::{Cause, CrossVersionStore, Evicted, Eviction, Policy};
+use perdure_hardware::policy::{Cause, Evicted, Eviction, Policy};
 use perdure_hardware::specification::Inclusion;
 use perdure_hardware::statistics::Statistics;
 use perdure_hardware::time::Cycles;
@@ -81,15 +81,6 @@ impl Ideal {
 }
 
 impl Policy for Ideal {
-    #[inline(always)]
-    fn current_version(&self, _hart: usize) -> Version {
-        Version::NONE
-    }
-
-    fn store(&mut self, _: &mut Hardware, _: &CrossVersionStore, now: Cycles) -> Cycles {
-        now
-    }
-
     fn evict(&mut self, hardware: &mut Hardware, eviction: &Eviction, now: Cycles) -> Evicted {
         let Hardware {
             memory, statistics, ..

@@ -15,9 +15,9 @@ use perdure_hardware::arena::Arena;
 use perdure_hardware::core_timing::AccessKind;
 use perdure_hardware::counters::Counters;
 use perdure_hardware::hierarchy::Hardware;
-use perdure_hardware::line::{LINE_BYTES, LineNumber, Version};
+use perdure_hardware::line::{LINE_BYTES, LineNumber};
 use perdure_hardware::memory::Traffic;
-use perdure_hardware::policy::{CrossVersionStore, Evicted, Eviction, Policy};
+use perdure_hardware::policy::{Evicted, Eviction, Policy};
 use perdure_hardware::time::Cycles;
 use support::{Random, table_iv};
 
@@ -29,14 +29,6 @@ const FORGET_EVERY: u64 = 1024;
 struct WriteBack;
 
 impl Policy for WriteBack {
-    fn current_version(&self, _hart: usize) -> Version {
-        Version::NONE
-    }
-
-    fn store(&mut self, _: &mut Hardware, _: &CrossVersionStore, now: Cycles) -> Cycles {
-        now
-    }
-
     fn evict(&mut self, hardware: &mut Hardware, eviction: &Eviction, now: Cycles) -> Evicted {
         let statistics = &mut hardware.statistics;
         let written = hardware.memory.write_line(

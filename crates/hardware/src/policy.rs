@@ -151,8 +151,11 @@ pub struct PolicyFailure(pub String);
 /// A design's hooks. Every time is in cycles; a returned time is never before `now`.
 pub trait Policy {
     /// The version that a store by this hart leaves in its line now. A sharing group has one where its
-    /// harts always agree.
-    fn current_version(&self, hart: usize) -> Version;
+    /// harts always agree. Where a design sees writes only as they leave the caches, lines need none.
+    #[inline(always)]
+    fn current_version(&self, _hart: usize) -> Version {
+        Version::NONE
+    }
 
     /// Another thread begins to run on a hart. Returns when it may. A version that belongs to threads goes
     /// with them: it is the hart's from then on ([`Hardware::version_changed_of`]).
@@ -169,7 +172,15 @@ pub trait Policy {
 
     /// A store found another version, or the design sees every store. Returns when the store may
     /// complete.
-    fn store(&mut self, hardware: &mut Hardware, store: &CrossVersionStore, now: Cycles) -> Cycles;
+    #[inline]
+    fn store(
+        &mut self,
+        _hardware: &mut Hardware,
+        _store: &CrossVersionStore,
+        now: Cycles,
+    ) -> Cycles {
+        now
+    }
 
     /// True if [`Policy::store`] must hear of every store, whatever its line's version. None then hits
     /// the lookaside, which the simulation pays for. Always the same answer.

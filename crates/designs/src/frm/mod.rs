@@ -26,11 +26,9 @@ pub mod recovery;
 pub mod registers;
 
 use perdure_hardware::hierarchy::Hardware;
-use perdure_hardware::line::{LINE_BYTES, Line, LineNumber, Version};
+use perdure_hardware::line::{LINE_BYTES, Line, LineNumber};
 use perdure_hardware::memory::Traffic;
-use perdure_hardware::policy::{
-    Cause, CrossVersionStore, Evicted, Eviction, Policy, PolicyFailure,
-};
+use perdure_hardware::policy::{Cause, Evicted, Eviction, Policy, PolicyFailure};
 use perdure_hardware::statistics::Statistics;
 use perdure_hardware::time::Cycles;
 use serde::{Deserialize, Serialize};
@@ -150,16 +148,6 @@ pub struct Frm {
 }
 
 impl Policy for Frm {
-    /// Lines need no version: the log is written at evictions, not at stores.
-    #[inline(always)]
-    fn current_version(&self, _hart: usize) -> Version {
-        Version::NONE
-    }
-
-    fn store(&mut self, _: &mut Hardware, _: &CrossVersionStore, now: Cycles) -> Cycles {
-        now
-    }
-
     /// *Read-log-modify* begins: the eviction takes a buffer entry, and its old bytes are read. It
     /// goes on when they are here ([`Self::log`]).
     fn evict(&mut self, hardware: &mut Hardware, eviction: &Eviction, now: Cycles) -> Evicted {

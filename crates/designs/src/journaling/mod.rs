@@ -26,11 +26,9 @@ pub mod registers;
 use std::collections::BTreeMap;
 
 use perdure_hardware::hierarchy::Hardware;
-use perdure_hardware::line::{LINE_BYTES, Line, LineNumber, Version};
+use perdure_hardware::line::{LINE_BYTES, Line, LineNumber};
 use perdure_hardware::memory::Traffic;
-use perdure_hardware::policy::{
-    Cause, CrossVersionStore, Evicted, Eviction, Policy, PolicyFailure,
-};
+use perdure_hardware::policy::{Cause, Evicted, Eviction, Policy, PolicyFailure};
 use perdure_hardware::statistics::Statistics;
 use perdure_hardware::time::Cycles;
 use serde::{Deserialize, Serialize};
@@ -148,16 +146,6 @@ pub struct Journaling {
 }
 
 impl Policy for Journaling {
-    /// Lines need no version: the journal is made of evictions, not of stores.
-    #[inline(always)]
-    fn current_version(&self, _hart: usize) -> Version {
-        Version::NONE
-    }
-
-    fn store(&mut self, _: &mut Hardware, _: &CrossVersionStore, now: Cycles) -> Cycles {
-        now
-    }
-
     /// Evictions go to the redo buffer; a later eviction of the same line overwrites its slot, to
     /// which nothing committed refers.
     fn evict(&mut self, hardware: &mut Hardware, eviction: &Eviction, now: Cycles) -> Evicted {

@@ -29,11 +29,9 @@ pub mod recovery;
 use std::collections::BTreeMap;
 
 use perdure_hardware::hierarchy::Hardware;
-use perdure_hardware::line::{LINE_BYTES, Line, LineNumber, Version, line_of};
+use perdure_hardware::line::{LINE_BYTES, Line, LineNumber, line_of};
 use perdure_hardware::memory::Traffic;
-use perdure_hardware::policy::{
-    Cause, CrossVersionStore, Evicted, Eviction, Policy, PolicyFailure,
-};
+use perdure_hardware::policy::{Cause, Evicted, Eviction, Policy, PolicyFailure};
 use perdure_hardware::statistics::Statistics;
 use perdure_hardware::time::Cycles;
 use serde::{Deserialize, Serialize};
@@ -154,16 +152,6 @@ pub struct ShadowPaging {
 }
 
 impl Policy for ShadowPaging {
-    /// Lines need no version: pages are tracked at the controller.
-    #[inline(always)]
-    fn current_version(&self, _hart: usize) -> Version {
-        Version::NONE
-    }
-
-    fn store(&mut self, _: &mut Hardware, _: &CrossVersionStore, now: Cycles) -> Cycles {
-        now
-    }
-
     fn evict(&mut self, hardware: &mut Hardware, eviction: &Eviction, now: Cycles) -> Evicted {
         let (line, page) = (eviction.line, eviction.line / LINES_PER_PAGE);
         hardware.statistics.translation_lookups += 1;

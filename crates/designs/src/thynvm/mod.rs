@@ -28,11 +28,9 @@ pub mod recovery;
 pub mod version;
 
 use perdure_hardware::hierarchy::Hardware;
-use perdure_hardware::line::{LINE_BYTES, Line, LineNumber, Version};
+use perdure_hardware::line::{LINE_BYTES, Line, LineNumber};
 use perdure_hardware::memory::{Accepted, Traffic};
-use perdure_hardware::policy::{
-    Cause, CrossVersionStore, Evicted, Eviction, Policy, PolicyFailure,
-};
+use perdure_hardware::policy::{Cause, Evicted, Eviction, Policy, PolicyFailure};
 use perdure_hardware::specification::Interleaving;
 use perdure_hardware::statistics::Statistics;
 use perdure_hardware::time::Cycles;
@@ -176,16 +174,6 @@ pub struct Thynvm {
 }
 
 impl Policy for Thynvm {
-    /// Lines need no version: writes are seen when they leave the caches.
-    #[inline(always)]
-    fn current_version(&self, _hart: usize) -> Version {
-        Version::NONE
-    }
-
-    fn store(&mut self, _: &mut Hardware, _: &CrossVersionStore, now: Cycles) -> Cycles {
-        now
-    }
-
     fn evict(&mut self, hardware: &mut Hardware, eviction: &Eviction, now: Cycles) -> Evicted {
         let traffic = match eviction.cause {
             Cause::Replacement | Cause::CacheBlock => Traffic::WriteBack,

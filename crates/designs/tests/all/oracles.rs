@@ -71,8 +71,8 @@ fn a_pools_promise_needs_no_epochs() {
 mod epochs {
     use perdure_designs::oracle::{Beginning, EpochPrefix, Nothing, Remember, Witness};
     use perdure_hardware::hierarchy::Hardware;
-    use perdure_hardware::line::{Line, Version};
-    use perdure_hardware::policy::{CrossVersionStore, Evicted, Eviction, Policy};
+    use perdure_hardware::line::Line;
+    use perdure_hardware::policy::{Evicted, Eviction, Policy};
     use perdure_hardware::time::Cycles;
 
     use super::*;
@@ -81,14 +81,6 @@ mod epochs {
     struct Idle;
 
     impl Policy for Idle {
-        fn current_version(&self, _group: usize) -> Version {
-            Version::NONE
-        }
-
-        fn store(&mut self, _: &mut Hardware, _: &CrossVersionStore, now: Cycles) -> Cycles {
-            now
-        }
-
         fn evict(&mut self, _: &mut Hardware, _: &Eviction, now: Cycles) -> Evicted {
             Evicted {
                 accepted: now,

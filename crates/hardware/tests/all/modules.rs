@@ -6,12 +6,12 @@ use crate::support::{Random, share_l2s, table_iv, tiny};
 use perdure_hardware::arena::Arena;
 use perdure_hardware::counters::Counters;
 use perdure_hardware::hierarchy::Hardware;
-use perdure_hardware::line::{LINE_BYTES, Line, LineNumber, Version};
+use perdure_hardware::line::{LINE_BYTES, Line, LineNumber};
 use perdure_hardware::memory::{Accepted, Memory, Tear, Traffic};
 use perdure_hardware::module::check_conservation;
 use perdure_hardware::persist::{Effect, Order, Persist, Point};
 use perdure_hardware::physical_map::RegionKind;
-use perdure_hardware::policy::{CrossVersionStore, Evicted, Eviction, Policy};
+use perdure_hardware::policy::{Evicted, Eviction, Policy};
 use perdure_hardware::recovery_clock::RecoveryClock;
 use perdure_hardware::specification::{
     Domain, Inclusion, ModuleSpecification, Persistence, Specification,
@@ -242,14 +242,6 @@ fn what_the_queues_hold_at_the_worst_moment_is_counted() {
 struct AtHome;
 
 impl Policy for AtHome {
-    fn current_version(&self, _: usize) -> Version {
-        Version::NONE
-    }
-
-    fn store(&mut self, _: &mut Hardware, _: &CrossVersionStore, now: Cycles) -> Cycles {
-        now
-    }
-
     fn evict(&mut self, hardware: &mut Hardware, eviction: &Eviction, now: Cycles) -> Evicted {
         let (line, bytes) = (eviction.line, &eviction.bytes);
         let done = hardware
