@@ -28,6 +28,7 @@ from perdure import (
     api,
     bench,
     hunting,
+    litmus,
     outputs,
     progress,
     render,
@@ -80,6 +81,7 @@ app = typer.Typer(
 app.add_typer(bench.app, name="bench")
 app.add_typer(travel.app, name="travel")
 app.add_typer(replication.app, name="replica")
+app.command()(litmus.litmus)
 
 stderr = Console(stderr=True)
 
@@ -813,12 +815,9 @@ def _machine(
     machine: str, design: str, guest: Guest, folder: Path | None, engine: Engine
 ) -> api.Machine:
     """The machine that the options describe, whose results are kept in that folder."""
+    world = guest.world(folder)
     return api.Machine(
-        machine=machine,
-        design=design,
-        set=guest.set_ or (),
-        engine=engine.value,
-        **guest.world(folder),
+        machine=machine, design=design, set=guest.set_ or (), engine=engine.value, **world
     )
 
 

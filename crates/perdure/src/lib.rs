@@ -23,6 +23,7 @@ pub mod exerciser;
 pub mod forks;
 pub mod hunt;
 mod kernel_ports;
+pub mod litmus;
 pub mod lives;
 pub mod losing;
 pub mod losses;

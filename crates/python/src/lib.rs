@@ -104,6 +104,12 @@ fn forks(py: Python<'_>, request: String, progress: Option<Py<PyAny>>) -> PyResu
     })
 }
 
+/// Decides litmus tests by their memory models.
+#[pyfunction]
+fn litmus(py: Python<'_>, request: String) -> PyResult<String> {
+    task::wait_for(py, None, move |_| perdure::litmus::decide(&request))
+}
+
 /// The effective configuration of a machine under a design, with its hash.
 #[pyfunction]
 fn configuration(request: &str) -> PyResult<String> {
@@ -161,6 +167,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(mutants, module)?)?;
     module.add_function(wrap_pyfunction!(hunt, module)?)?;
     module.add_function(wrap_pyfunction!(forks, module)?)?;
+    module.add_function(wrap_pyfunction!(litmus, module)?)?;
     module.add_function(wrap_pyfunction!(configuration, module)?)?;
     module.add_function(wrap_pyfunction!(catalogue, module)?)
 }

@@ -12,6 +12,7 @@ mod flush_at_epoch_end;
 mod forks;
 mod group_epochs;
 mod link;
+mod litmus;
 mod lives;
 #[path = "../../../../docs/examples/page_zeroing.rs"]
 mod page_zeroing;

@@ -1,0 +1,50 @@
+"""`perdure litmus` on files: the repository's, one that states something else, malformed ones."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from conftest import Command
+
+TESTS = Path(__file__).parents[1] / "litmus"
+
+
+def test_the_repositorys_tests_are_as_they_state(command: Command) -> None:
+    files = sorted(TESTS.glob("*/*.toml"))
+    ended = command("litmus", *files, "--json", "-")
+    assert ended.status == 0, ended.stderr
+    tests = json.loads(ended.stdout)["tests"]
+    assert [test["file"] for test in tests] == [str(file) for file in files]
+    assert all(test["stated"]["agrees"] and test["machine"] is None for test in tests)
+
+
+def test_a_file_that_states_something_else(command: Command, tmp_path: Path) -> None:
+    text = (TESTS / "px86/clwb.toml").read_text().replace('"x=0 y=1",', "")
+    (tmp_path / "clwb.toml").write_text(text)
+    ended = command("litmus", tmp_path / "clwb.toml")
+    assert ended.status == 1
+    assert "allowed, but not stated: x=0 y=1" in ended.stdout
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("clwb x", "clbw x", "clwb.toml:6:18: 'clbw' is no instruction; the nearest is 'clwb'"),
+        ("px86", "px68", "clwb.toml:4:9: 'px68' is no model; the nearest is 'px86'"),
+        ("x=0 y=0", "x=0", "what y holds is missing"),
+    ],
+)
+def test_a_malformed_file(command: Command, tmp_path: Path, old: str, new: str, said: str) -> None:
+    text = (TESTS / "px86/clwb.toml").read_text().replace(old, new)
+    (tmp_path / "clwb.toml").write_text(text)
+    ended = command("litmus", tmp_path / "clwb.toml")
+    assert (ended.status, ended.stdout) == (2, "")
+    assert said in ended.stderr
+
+
+def test_a_file_that_is_not_there(command: Command, tmp_path: Path) -> None:
+    ended = command("litmus", tmp_path / "none.toml")
+    assert ended.status == 2
+    assert "none.toml" in ended.stderr

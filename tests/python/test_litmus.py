@@ -1,0 +1,51 @@
+"""`perdure litmus`: what it asks of the core, what it prints, and its exit status."""
+
+import json
+
+import pytest
+
+CONTENTS = ["x=0 y=0", "x=1 y=0", "x=1 y=1"]
+
+
+def answer(stated):
+    """What the core says of one test."""
+    test = {
+        "file": "a.toml",
+        "name": "a test",
+        "model": "px86",
+        "contents": CONTENTS,
+        "stated": stated,
+        "machine": None,
+    }
+    return {"tests": [test]}
+
+
+AGREES = {"agrees": True, "not_in_model": [], "not_stated": []}
+DIFFERS = {"agrees": False, "not_in_model": ["x=0 y=1"], "not_stated": ["x=1 y=1"]}
+
+
+@pytest.mark.parametrize(
+    ("stated", "status", "said"),
+    [
+        (None, 0, ["the file states nothing"]),
+        (AGREES, 0, ["as the file states"]),
+        (DIFFERS, 1, ["stated, but not allowed: x=0 y=1", "allowed, but not stated: x=1 y=1"]),
+    ],
+)
+def test_what_a_file_states_decides_the_status(core, command, monkeypatch, stated, status, said):
+    asked = []
+
+    def decide(request):
+        asked.append(json.loads(request))
+        return json.dumps(answer(stated))
+
+    monkeypatch.setattr(core, "litmus", decide, raising=False)
+    found, out, _ = command("litmus", "a.toml")
+    assert (found, asked) == (status, [{"files": ["a.toml"]}])
+    assert all(text in out for text in [*CONTENTS, *said, "none ran on a machine"])
+
+
+def test_json_has_standard_output_for_itself(core, command, monkeypatch):
+    monkeypatch.setattr(core, "litmus", lambda _: json.dumps(answer(AGREES)), raising=False)
+    status, out, _ = command("litmus", "a.toml", "--json", "-")
+    assert (status, json.loads(out)) == (0, answer(AGREES))
