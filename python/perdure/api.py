@@ -198,7 +198,7 @@ class RunResult:
     `refused_output` says why the host did not take a file that the guest wrote.
     `files` are those that the guest wrote, by guest path.
     `region` is there where a measured region was asked for, and `cut_cost` where power cuts were
-    probed.
+    probed. `raw["modules"]` has what each memory module has done, where there are several.
     Equal configurations and programs give equal `config_hash`, `state_hash` and `statistics`.
     """
 

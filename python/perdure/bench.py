@@ -22,6 +22,7 @@ from rich.text import Text
 
 from perdure import PerdureError, _core, api, outputs, progress, render, toolchain, workloads
 from perdure.options import JsonOption
+from perdure.tables import number, table
 
 app = typer.Typer(help="Measure the simulator itself.", no_args_is_help=True)
 stderr = Console(stderr=True)
@@ -260,7 +261,7 @@ def fork_table(forks: Sequence[Fork]) -> RenderableType:
     """What forks cost, for people."""
     title = f"forks of a machine after {FORKED_AFTER // 1_000_000} million instructions"
     names = ("design", "memory (MB)", "fork (µs)", "end (µs)", "beside it (ms)", "alone (ms)")
-    made = render.table(title, "program", *names)
+    made = table(title, "program", *names)
     for one in forks:
         made.add_row(
             one.name,
@@ -313,7 +314,7 @@ Columns: TypeAlias = list[tuple[str, Callable[[Row], str | Text]]]
 
 
 def _columns(title: str, columns: Columns, rows: Sequence[Row]) -> Table:
-    made = render.table(title, "program", *(name for name, _ in columns))
+    made = table(title, "program", *(name for name, _ in columns))
     for row in rows:
         made.add_row(row.case.name, *(cell(row) for _, cell in columns))
     return made
@@ -331,7 +332,7 @@ def _ratio(row: Row) -> Text:
 
 
 def _ns(value: float | None) -> str:
-    return "–" if value is None else render.number(round(value, 1))
+    return "–" if value is None else number(round(value, 1))
 
 
 OutOption = Annotated[

@@ -20,7 +20,17 @@ from rich.padding import Padding
 from rich.rule import Rule
 from rich.text import Text
 
-from perdure import PerdureError, api, capture, figures, progress, render, sysroot, toolchain
+from perdure import (
+    PerdureError,
+    api,
+    capture,
+    figures,
+    progress,
+    render,
+    sysroot,
+    tables,
+    toolchain,
+)
 from perdure import workloads as guest_programs
 
 MACHINE = "picl"
@@ -140,7 +150,7 @@ def _key_value_scene(narrator: Narrator, out: Path) -> Scene:
     )
     compiler = toolchain.find(narrator.say)
     binary = compiler.build(source, out / "programs/kv")
-    narrator.say(f"{compiler.name} made {binary} ({render.size(binary.stat().st_size)})")
+    narrator.say(f"{compiler.name} made {binary} ({tables.size(binary.stat().st_size)})")
     return Scene(
         name="kv",
         title="a key-value store in plain memory",

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from rich.console import Group, JustifyMethod, RenderableType
+from rich.console import Group, RenderableType
 from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
@@ -30,6 +30,7 @@ from perdure.api import (
     Spread,
 )
 from perdure.sweeps import Sweep
+from perdure.tables import number, table
 from perdure.workloads import Workload
 
 if TYPE_CHECKING:
@@ -38,30 +39,6 @@ if TYPE_CHECKING:
 
 FAILURES_SHOWN = 10
 FILES_NAMED = 3
-
-
-def number(value: int | float) -> str:
-    """A number in full, thousands separated; fractions with four significant digits."""
-    if isinstance(value, int) or float(value).is_integer():
-        return f"{int(value):,}"
-    return f"{value:,.4g}"
-
-
-def size(count: int | float) -> str:
-    """A number of bytes, in the largest decimal unit that keeps a leading digit."""
-    for factor, unit in ((1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
-        if count >= factor:
-            return f"{count / factor:,.1f} {unit}"
-    return f"{count:,.0f} B"
-
-
-def table(title: str, *columns: str, left: int = 1) -> Table:
-    """An empty table whose first `left` columns are text and the others numbers."""
-    made = Table(title=title, title_justify="left", title_style="bold", header_style="bold")
-    for index, column in enumerate(columns):
-        justify: JustifyMethod = "left" if index < left else "right"
-        made.add_column(column, justify=justify, overflow="fold")
-    return made
 
 
 def line(text: str = "", style: str = "") -> Text:
@@ -274,8 +251,8 @@ def sensitivity(done: Sensitivity) -> RenderableType:
     return Group(*parts)
 
 
-def statistics(result: RunResult) -> Table:
-    """Every statistic of a run."""
+def statistics(result: RunResult) -> RenderableType:
+    """Every statistic of a run; where there are several memory modules, theirs behind it."""
     made = Table(title="statistics", title_justify="left", title_style="bold")
     made.add_column("name")
     made.add_column("value", justify="right")
@@ -283,6 +260,18 @@ def statistics(result: RunResult) -> Table:
     made.add_column("meaning")
     for name, entry in result.statistics.items():
         made.add_row(escape(name), number(entry.value), escape(entry.unit), escape(entry.meaning))
+    modules = result.raw.get("modules", ())
+    return Group(made, _modules(modules)) if modules else made
+
+
+def _modules(modules: Sequence[Json]) -> Table:
+    """What each memory module has done, side by side."""
+    made = table("memory modules", "statistic", *(escape(one["name"]) for one in modules))
+    for key in ("kind", "persistence"):
+        made.add_row(key, *(one[key] for one in modules))
+    for name, entry in modules[0]["statistics"].items():
+        values = (number(one["statistics"][name]["value"]) for one in modules)
+        made.add_row(escape(f"{name} ({entry['unit']})"), *values)
     return made
 
 

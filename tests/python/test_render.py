@@ -19,23 +19,23 @@ def printed(renderable):
     [(0, "0 B"), (999, "999 B"), (1_000, "1.0 kB"), (72_009_216, "72.0 MB"), (2e9, "2.0 GB")],
 )
 def test_sizes(count, text):
-    from perdure import render
+    from perdure import tables
 
-    assert render.size(count) == text
+    assert tables.size(count) == text
 
 
 def test_numbers():
-    from perdure import render
+    from perdure import render, tables
 
-    assert render.number(1234567) == "1,234,567"
-    assert render.number(0.123456) == "0.1235"
-    assert render.number(2.0) == "2"
+    assert tables.number(1234567) == "1,234,567"
+    assert tables.number(0.123456) == "0.1235"
+    assert tables.number(2.0) == "2"
     assert render.ratio(5, 4) == "1.250 ×"
     assert render.ratio(5, 0) == "–"
 
 
 def test_costs_are_relative_to_the_first_design():
-    from perdure import api, render
+    from perdure import api, render, tables
 
     ideal = copy.deepcopy(RUN)
     ideal["design"] = "ideal"
@@ -43,7 +43,20 @@ def test_costs_are_relative_to_the_first_design():
     text = printed(render.compare([api.RunResult.from_json(r) for r in (ideal, RUN)]))
     assert "relative to ideal" in text
     assert "1.250 ×" in text
-    assert render.number(RUN["nvm"]["written_bytes"]["total"]) in text
+    assert tables.number(RUN["nvm"]["written_bytes"]["total"]) in text
+
+
+def test_modules_stand_side_by_side():
+    from perdure import api, render
+
+    writes = {"value": 1234, "unit": "operations", "meaning": "row writes"}
+    made = {"kind": "persistent", "persistence": "media", "statistics": {"writes": writes}}
+    several = {**RUN, "modules": [{"name": "nvm", **made}, {"name": "near", **made}]}
+    text = printed(render.statistics(api.RunResult.from_json(several)))
+    assert "near" in text
+    assert "writes (operations)" in text
+    assert text.split("memory modules")[1].count("1,234") == 2
+    assert "memory modules" not in printed(render.statistics(api.RunResult.from_json(RUN)))
 
 
 def test_cuts_are_counted_by_place():

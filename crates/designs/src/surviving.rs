@@ -352,6 +352,7 @@ pub fn recover_devices(
     devices: &DeviceRecoveries,
 ) -> Result<(), Interrupted> {
     for (recovery, own) in devices {
+        image.charge(RecoveryClock::device_begins);
         let mut module = OfModule {
             image: &mut *image,
             own,
@@ -363,5 +364,6 @@ pub fn recover_devices(
         }
         done.map_err(|PowerLost| Interrupted::PowerLost)?;
     }
+    image.charge(RecoveryClock::devices_end);
     Ok(())
 }

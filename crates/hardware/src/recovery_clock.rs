@@ -9,6 +9,9 @@
 //!   that were asked for before it have arrived.
 //! - Where there is DRAM in front of the NVM, lines are loaded into it likewise.
 //!
+//! Where modules have devices, these recover before it, all at once, each with its own module's banks: over
+//! no link, with no cache, and what one writes comes from what it has read itself.
+//!
 //! It is over when all has arrived and is durable.
 
 use std::ops::Range;
@@ -46,8 +49,14 @@ pub struct RecoveryClock {
     dram: Option<Dram>,
     /// By set, one more than the line that is cached there.
     cached: Vec<LineNumber>,
-    /// When everything that was read so far has arrived.
+    /// How whoever recovers now reads and writes.
+    path: Path,
+    /// When it began.
+    began: Cycles,
+    /// When everything that it has read so far has arrived.
     arrived: Cycles,
+    /// When the last device had what it had read.
+    devices_arrived: Cycles,
     /// When all lines that were loaded are in the DRAM.
     loaded: Cycles,
     cost: RecoveryCost,
@@ -67,27 +76,48 @@ impl RecoveryClock {
             controllers,
             dram: Dram::new(specification),
             cached: vec![0; lines.max(1)],
+            path: Path::Link,
+            began: 0,
             arrived: 0,
+            devices_arrived: 0,
             loaded: 0,
             cost: RecoveryCost::default(),
         }
     }
 
+    /// What is read and written from now on is a device's, which recovers beside the others.
+    pub fn device_begins(&mut self) {
+        self.devices_arrived = self.devices_arrived.max(self.arrived);
+        (self.path, self.arrived) = (Path::Inside, 0);
+    }
+
+    /// The devices have recovered, and software begins when all have.
+    pub fn devices_end(&mut self) {
+        self.path = Path::Link;
+        self.began = self.cost().cycles.max(self.devices_arrived);
+        self.arrived = self.began;
+    }
+
     /// Recovery reads bytes.
     pub fn read(&mut self, address: u64, length: usize) {
         for (piece, row) in self.rows(address, length) {
-            let missing = lines(&piece, &row).filter(|&line| self.cache(line)).count();
-            if missing == 0 {
+            let bytes = match self.path {
+                Path::Link => {
+                    let missing = lines(&piece, &row).filter(|&line| self.cache(line));
+                    missing.count() * LINE_BYTES
+                }
+                Path::Inside => row.iter().map(|piece| piece.1).sum(),
+            };
+            if bytes == 0 {
                 continue;
             }
-            let bytes = missing * LINE_BYTES;
             let request = Request {
                 address: row[0].0,
                 length: bytes,
-                path: Path::Link,
+                path: self.path,
                 not_before: 0,
             };
-            let served = self.controllers[piece.place.module].read(&request, 0);
+            let served = self.controllers[piece.place.module].read(&request, self.began);
             self.arrived = self.arrived.max(served.done);
             self.cost.reads += 1;
             self.cost.read_bytes += bytes as u64;
@@ -97,14 +127,16 @@ impl RecoveryClock {
     /// Recovery writes bytes.
     pub fn write(&mut self, address: u64, length: usize) {
         for (piece, row) in self.rows(address, length) {
-            for line in lines(&piece, &row) {
-                self.cache(line);
+            if self.path == Path::Link {
+                for line in lines(&piece, &row) {
+                    self.cache(line);
+                }
             }
             let bytes = row.iter().map(|piece| piece.1).sum();
             let request = Request {
                 address: row[0].0,
                 length: bytes,
-                path: Path::Link,
+                path: self.path,
                 not_before: 0,
             };
             self.controllers[piece.place.module].write(&request, self.arrived);

@@ -3,7 +3,9 @@
 use perdure_designs::Design;
 use perdure_hardware::arena::Digest;
 use perdure_hardware::counters::{Counters, Described};
+use perdure_hardware::module::{self, Module};
 use perdure_hardware::statistics::Statistics;
+use perdure_linux::FatalSignal;
 use serde_json::{Map, Value, json};
 
 use crate::context::SavedAt;
@@ -49,7 +51,10 @@ pub fn run_result<D: Design>(
     interrupted: bool,
 ) -> Result<Map<String, Value>, Error> {
     let all = machine.statistics();
-    all.check_conservation().map_err(Error::Defect)?;
+    let modules = machine.hardware.memory.modules();
+    all.check_conservation()
+        .and_then(|()| module::check_conservation(modules, &all.hardware))
+        .map_err(Error::Defect)?;
     let instructions = machine.retired();
     let ended = machine.ended();
     let cycles = ended.map_or_else(|| machine.time(), |ended| ended.at);
@@ -58,45 +63,15 @@ pub fn run_result<D: Design>(
     let posted = machine.hardware.specification.posted.writes;
     let cycles = if posted { cycles + drain } else { cycles };
     let clock = prepared.configuration.specification.clock();
-    let unknown: Vec<Value> = machine
-        .kernel()
-        .unknown_calls()
-        .into_iter()
-        .map(|(number, name)| json!({"number": number, "name": name}))
-        .collect();
-    let refused: Vec<Value> = machine
-        .kernel()
-        .refusals()
-        .into_iter()
-        .map(|refused| {
-            json!({
-                "kind": refused.kind,
-                "number": refused.number,
-                "name": refused.name,
-                "expected": refused.expected,
-            })
-        })
-        .collect();
-    let fatal = ended
-        .and_then(|ended| ended.report.fatal.as_ref())
-        .map(|fatal| {
-            let bits = fatal.instruction_bits;
-            json!({
-                "signal": fatal.name,
-                "cause": fatal.cause,
-                "pc": format!("{:#x}", fatal.pc),
-                "symbol": fatal.symbol.as_ref().map(|(name, _)| name),
-                "address": fatal.address.map(|address| format!("{address:#x}")),
-                "instruction": bits.map(|bits| perdure_riscv::disassemble(bits, fatal.pc)),
-            })
-        });
+    let (unknown, refused) = unanswered(machine);
+    let fatal = ended.and_then(|ended| ended.report.fatal.as_ref());
     let value = json!({
         "design": prepared.configuration.design,
         "machine": prepared.configuration.machine,
         "config_hash": prepared.configuration.hash(),
         "state_hash": state_hash(machine),
         "exit_code": ended.map(|ended| ended.report.status),
-        "fatal_signal": fatal,
+        "fatal_signal": fatal.map(of_signal),
         "unknown_system_calls": unknown,
         "refused": refused,
         "interrupted": interrupted,
@@ -117,10 +92,57 @@ pub fn run_result<D: Design>(
         "programs": programs(machine, prepared),
         "region": machine.meter.measured().map(|measured| region(measured, posted)),
     });
-    let Value::Object(map) = value else {
+    let Value::Object(mut map) = value else {
         unreachable!("built as an object")
     };
+    // The NVM's alone are among the statistics.
+    if modules.len() > 1 {
+        let modules: Vec<Value> = modules.iter().map(of_module).collect();
+        map.insert("modules".into(), Value::Array(modules));
+    }
     Ok(map)
+}
+
+/// The signal by which a program ended.
+fn of_signal(fatal: &FatalSignal) -> Value {
+    let bits = fatal.instruction_bits;
+    json!({
+        "signal": fatal.name,
+        "cause": fatal.cause,
+        "pc": format!("{:#x}", fatal.pc),
+        "symbol": fatal.symbol.as_ref().map(|(name, _)| name),
+        "address": fatal.address.map(|address| format!("{address:#x}")),
+        "instruction": bits.map(|bits| perdure_riscv::disassemble(bits, fatal.pc)),
+    })
+}
+
+/// System calls that the kernel does not have, and what it has refused on purpose.
+fn unanswered<D: Design>(machine: &Machine<D>) -> (Vec<Value>, Vec<Value>) {
+    let (unknown, refused) = (
+        machine.kernel().unknown_calls(),
+        machine.kernel().refusals(),
+    );
+    let unknown = unknown.into_iter();
+    let unknown = unknown.map(|(number, name)| json!({"number": number, "name": name}));
+    let refused = refused.into_iter().map(|refused| {
+        json!({
+            "kind": refused.kind,
+            "number": refused.number,
+            "name": refused.name,
+            "expected": refused.expected,
+        })
+    });
+    (unknown.collect(), refused.collect())
+}
+
+/// What a memory module has done.
+fn of_module(module: &Module) -> Value {
+    json!({
+        "name": module.name,
+        "kind": module.kind,
+        "persistence": module.persistence,
+        "statistics": described(module.counters.describe()),
+    })
 }
 
 fn nvm(statistics: &Statistics) -> Value {

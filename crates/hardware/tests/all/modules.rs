@@ -367,3 +367,24 @@ fn recovery_is_charged_to_the_module_that_has_the_bytes() {
     clock.read(start - 64, 128 + GRANULE as usize);
     assert_eq!(clock.cost().read_bytes, 128 + GRANULE);
 }
+
+/// Devices of two modules recover side by side; what one has read keeps no other waiting.
+#[test]
+fn devices_recover_beside_each_other() {
+    let alone = |name| (name, RegionKind::Persistent, Persistence::Media, "");
+    let specification = machine(&[alone("a"), alone("b")]);
+    let map = specification.physical_map();
+    let starts = [1, 2].map(|region: usize| map.regions()[region].addresses.start);
+    let cycles = |devices: &[u64]| {
+        let mut clock = RecoveryClock::new(&specification, 0..0);
+        for &start in devices {
+            clock.device_begins();
+            clock.read(start, LINE_BYTES);
+            clock.write(start + 4096, LINE_BYTES);
+        }
+        clock.devices_end();
+        clock.cost().cycles
+    };
+    assert_eq!(cycles(&starts), cycles(&starts[..1]));
+    assert!(cycles(&[]) == 0 && cycles(&[starts[0], starts[0]]) > cycles(&starts[..1]));
+}

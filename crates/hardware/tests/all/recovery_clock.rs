@@ -92,3 +92,21 @@ fn lines_are_loaded_into_dram_when_they_have_arrived() {
     assert_eq!((cost.loaded_lines, cost.writes), (1, 0));
     assert!(cost.cycles > ROW_READ + LINK);
 }
+
+/// A device reads a row into its buffer, without link and cache, and what it writes waits for that.
+#[test]
+fn a_device_recovers_with_its_banks_alone_and_software_begins_afterwards() {
+    let mut clock = clock();
+    clock.device_begins();
+    clock.read(8, 16);
+    clock.read(8, 16);
+    assert_eq!(clock.cost().cycles, 2 * ROW_READ, "one bank, read twice");
+    assert_eq!((clock.cost().reads, clock.cost().read_bytes), (2, 32));
+    clock.write(ROW_BYTES, 64);
+    let device = 2 * ROW_READ + ROW_WRITE;
+    assert_eq!(clock.cost().cycles, device);
+    clock.devices_end();
+    assert_eq!(clock.cost().cycles, device);
+    clock.read(0, 64);
+    assert_eq!(clock.cost().cycles, device + ROW_READ + LINK);
+}

@@ -231,6 +231,7 @@ impl Cutter<'_> {
             cost: judged.cost,
             torn: judged.writes_in_flight,
             lost: judged.writes_lost,
+            saved_bytes: judged.saved_bytes,
             recovery_cuts: judged.recovery_cuts,
             lives: vec![Life {
                 cycle: at,

@@ -30,6 +30,7 @@ pub struct CutResult {
     pub(super) cost: CutCost,
     pub(super) torn: usize,
     pub(super) lost: usize,
+    pub(super) saved_bytes: Option<u64>,
     pub(super) recovery_cuts: u64,
     /// The lives that were cut, this cut's first.
     pub(super) lives: Vec<Life>,
@@ -114,9 +115,14 @@ impl Campaign {
             "cut_cost": cost::summary(&costs),
             "results": results,
         });
-        let Value::Object(map) = value else {
+        let Value::Object(mut map) = value else {
             unreachable!("built as an object")
         };
+        let saved = self.results.iter().map(|one| one.saved_bytes);
+        if saved.clone().any(|bytes| bytes.is_some()) {
+            let cuts = saved.filter(|bytes| bytes.is_some_and(|bytes| bytes > 0));
+            map["coverage"]["cuts_with_saved_bytes"] = json!(cuts.count());
+        }
         map
     }
 }
@@ -161,6 +167,7 @@ impl CutResult {
         let lives = (self.generations > 1).then(|| self.lives.iter().map(Life::to_json).collect());
         let timing = self.depends_on_timing.then_some(Value::Bool(true));
         for (key, optional) in [
+            ("saved_bytes", self.saved_bytes.map(|bytes| json!(bytes))),
             ("lives", lives),
             ("depends_on_timing", timing),
             (

@@ -26,6 +26,11 @@ impl Recovery {
         recover_devices(image, &self.devices)?;
         D::recover(image, self.bug)
     }
+
+    /// The devices' part of it.
+    pub fn of_devices(&self) -> &DeviceRecoveries {
+        &self.devices
+    }
 }
 
 impl<D: Design, S: Source> Machine<D, S> {

@@ -24,6 +24,7 @@ use crate::machine::{Image, Machine, Noted, Pause, Recovery};
 use crate::mistakes::{Blind, Mistake};
 use crate::outside::Receipt;
 
+mod devices;
 mod difference;
 
 pub use difference::{FirstDifference, first_difference, overwrite};
@@ -241,6 +242,7 @@ impl Golden {
             cost: CutCost::default(),
             writes_in_flight: 0,
             writes_lost: 0,
+            saved_bytes: None,
             recovery_steps: 0,
             recovery_cuts: 0,
             image: None,
@@ -288,6 +290,8 @@ pub struct Judged {
     pub writes_in_flight: usize,
     /// Writes accepted and lost.
     pub writes_lost: usize,
+    /// What modules' devices saved with what energy they have, where there is one.
+    pub saved_bytes: Option<u64>,
     /// Steps that recovery took, and how many of them were cut again.
     pub recovery_steps: u64,
     /// Second cuts made.
@@ -334,6 +338,7 @@ pub fn cut<D: Design>(
         judged.message = found.map(|found| format!("processes are lost; {found}"));
     }
     (judged.writes_in_flight, judged.writes_lost) = (lost.writes_in_flight, lost.writes_lost);
+    judged.saved_bytes = (!recovery.of_devices().is_empty()).then_some(lost.saved_bytes);
     judged.recovery_steps = steps;
     if options.keep_image && judged.verdict == Verdict::Verified {
         let memory = memory.arena.clone();
@@ -344,22 +349,21 @@ pub fn cut<D: Design>(
     let converges = options.blind == Some(Blind::Convergence);
     if judged.verdict == Verdict::Verified && options.recovery_steps > 0 && !converges {
         let expected = (judged.recovered_epoch, digest);
+        let how = (options.recovery_steps, options.tear_seed);
+        let mut again = devices::converge(memory, recovery.of_devices(), how);
         for step in chosen_steps(steps, options.recovery_steps, options.tear_seed) {
-            judged.recovery_cuts += 1;
-            let seed = options.tear_seed ^ step.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-            if let Err(message) = recover_twice::<D>(
-                memory,
-                &mut journals,
-                step,
-                Tear::new(seed),
-                (&*golden.oracle, &recovery),
-                expected,
-            ) {
-                judged.verdict = Verdict::NotConverged;
-                judged.message = Some(message);
-                judged.image = None;
+            if again.is_err() {
                 break;
             }
+            judged.recovery_cuts += 1;
+            let seed = options.tear_seed ^ step.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            let (tear, by) = (Tear::new(seed), (&*golden.oracle, &recovery));
+            again = recover_twice::<D>(memory, &mut journals, step, tear, by, expected);
+        }
+        if let Err(message) = again {
+            judged.verdict = Verdict::NotConverged;
+            judged.message = Some(message);
+            judged.image = None;
         }
     }
     memory.power_back(&lost);

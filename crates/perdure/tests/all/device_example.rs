@@ -242,6 +242,11 @@ fn verdicts(
     let campaign = campaign::run::<PageZeroing>(&request, &prepared, bug, &Unobserved);
     let campaign = campaign.expect("it ends");
     let document = campaign.to_json(&prepared);
+    let saved = document["coverage"]["cuts_with_saved_bytes"].as_u64();
+    assert!(
+        saved > Some(cuts / 10),
+        "PERDURE_SEED={seed}: {saved:?} cuts"
+    );
     assert_eq!(document["exit_code"], 0, "PERDURE_SEED={seed}");
     let said = |result: &Value| result["message"].as_str().unwrap_or_default().to_owned();
     let messages = document["results"]

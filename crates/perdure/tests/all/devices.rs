@@ -28,5 +28,16 @@ fn a_device_takes_aligned_loads_and_stores_and_nothing_else() {
             result["exit_code"], 0,
             "{engine}: the first check that fails"
         );
+        let modules = result["modules"].as_array().expect("two modules");
+        let names: Vec<_> = modules.iter().map(|module| &module["name"]).collect();
+        assert_eq!(names, ["nvm", "near"]);
+        let near = &modules[1]["statistics"];
+        let counted = |name: &str| near[name]["value"].as_u64();
+        // What reaches a device, and what it would have to save, had it a program.
+        assert_eq!(counted("device_stores"), Some(2));
+        assert_eq!(counted("energy_peak"), Some(0));
+        assert_eq!(modules[0]["statistics"]["device_loads"]["value"], 0);
     }
+    let one = run(&json!({"design": "ideal", "program": ["@exerciser:100:4:10"]}));
+    assert!(one.get("modules").is_none());
 }
