@@ -73,6 +73,19 @@ def counters(file: Path) -> list[list[str]]:
     return [[f"`{name}`", unit, meaning] for _, name, unit, meaning in found]
 
 
+def modules() -> str:
+    """The counters of a memory module."""
+    return rows(["statistic", "unit", "meaning"], counters(ROOT / "crates/hardware/src/module.rs"))
+
+
+def module_keys() -> str:
+    """The keys of a `[[module]]` table that are not those of `[nvm]` and `[link]`."""
+    text = (ROOT / "crates/perdure/src/configuration/modules.rs").read_text("utf-8")
+    own = text.partition("const OWN: ")[2].partition("];\n")[0]
+    found = re.findall(r'"(\w+)",\s*"([^"]+)"', own)
+    return rows(["key", "meaning"], [[f"`{key}`", meaning] for key, meaning in found])
+
+
 def planted_bugs(file: Path) -> str:
     """A design's planted bugs."""
     found = re.findall(ROW, file.read_text("utf-8"), re.MULTILINE)
@@ -99,6 +112,8 @@ TABLES = (
         "configuration": configuration,
         "statistics": statistics,
         "verdicts": verdicts,
+        "modules": modules,
+        "module-keys": module_keys,
         "example": example,
         "device-example": device_example,
         "planted-bugs-page-zeroing": partial(planted_bugs, ROOT / "docs/examples/page_zeroing.rs"),

@@ -362,13 +362,12 @@ impl Configuration {
             let Some((key, value)) = text.split_once('=') else {
                 return configuration_error(format!("--set {text}: write KEY=VALUE"));
             };
-            put(
-                &mut table,
-                key.trim(),
-                parse_override(value.trim()),
-                "--set",
-            )?;
-            explanations.set(key.trim(), "--set");
+            let (key, value) = (key.trim(), parse_override(value.trim()));
+            match key.strip_prefix("module.") {
+                Some(key) => modules::set(&mut table, key, value)?,
+                None => put(&mut table, key, value, "--set")?,
+            }
+            explanations.set(key, "--set");
         }
         if let Some(harts) = harts {
             let harts = i64::try_from(harts).unwrap_or(i64::MAX);
@@ -520,7 +519,7 @@ impl Configuration {
     pub fn describe(&self) -> Vec<(String, Value, Explained)> {
         let mut known = Vec::new();
         leaves(&self.effective(), "", &mut known);
-        known
+        modules::in_full(known)
             .into_iter()
             .map(|(key, value)| {
                 let explained = self.explanations.of(&key);

@@ -10,7 +10,7 @@ use std::sync::LazyLock;
 use serde_json::json;
 use toml::{Table, Value};
 
-use super::{MACHINES, configuration_error, leaves};
+use super::{MACHINES, configuration_error, leaves, modules};
 use crate::error::Error;
 
 /// What is known of a key and its value.
@@ -61,13 +61,20 @@ fn unit_of(key: &str) -> &'static str {
 
 /// The same of every key.
 #[derive(Clone, Debug)]
-pub struct Explanations(BTreeMap<String, Explained>);
+pub struct Explanations {
+    keys: BTreeMap<String, Explained>,
+    /// Of keys of `[[module]]` tables, as `module.NAME.KEY`, those that somebody gave.
+    modules: BTreeMap<String, Explained>,
+}
 
 impl Explanations {
     /// As the first preset has them.
     pub fn of_base() -> Self {
         let comments = comments(MACHINES[0].1).into_iter();
-        Self(comments.map(|one| (one.key, one.explained)).collect())
+        Self {
+            keys: comments.map(|one| (one.key, one.explained)).collect(),
+            modules: BTreeMap::new(),
+        }
     }
 
     /// A machine file on top of the first preset. `name` is what it is called, and the source of what it
@@ -81,7 +88,7 @@ impl Explanations {
             .into_iter()
             .map(|one| (one.key, one.explained))
             .collect();
-        for (key, known) in &mut self.0 {
+        for (key, known) in &mut self.keys {
             let Some(given) = own.get(key) else {
                 known.source = format!("{base}: {}", known.source);
                 continue;
@@ -94,20 +101,63 @@ impl Explanations {
                 known.decides.clone_from(&given.decides);
             }
         }
+        for (key, mut given) in own {
+            if key.starts_with(OF_MODULES) {
+                if given.source.is_empty() {
+                    name.clone_into(&mut given.source);
+                }
+                self.modules.insert(key, given);
+            }
+        }
     }
 
     /// An option on top of the file.
     pub fn set(&mut self, key: &str, option: &str) {
-        if let Some(known) = self.0.get_mut(key) {
+        let known = if key.starts_with(OF_MODULES) {
+            Some(self.modules.entry(key.to_owned()).or_default())
+        } else {
+            self.keys.get_mut(key)
+        };
+        if let Some(known) = known {
             option.clone_into(&mut known.source);
         }
     }
 
     /// What is known of a key.
     pub fn of(&self, key: &str) -> Explained {
-        self.0.get(key).cloned().unwrap_or_default()
+        match key
+            .strip_prefix(OF_MODULES)
+            .and_then(|rest| rest.split_once('.'))
+        {
+            Some((_, rest)) => self.of_module(key, rest),
+            None => self.keys.get(key).cloned().unwrap_or_default(),
+        }
+    }
+
+    /// What is known of a key of a `[[module]]` table, which means what it does in `[nvm]` or `[link]`, and
+    /// has the value from there if nobody gave one.
+    fn of_module(&self, key: &str, rest: &str) -> Explained {
+        let base = if rest.starts_with("link.") {
+            rest.to_owned()
+        } else {
+            format!("nvm.{rest}")
+        };
+        let known = self.keys.get(&base).cloned();
+        let unsaid = known
+            .as_ref()
+            .map_or("unsaid".into(), |_| format!("as {base}"));
+        let mut explained = known.unwrap_or_default();
+        if let Some(meaning) = modules::meaning(rest) {
+            meaning.clone_into(&mut explained.meaning);
+        }
+        let given = self.modules.get(key);
+        explained.source = given.map_or(unsaid, |given| given.source.clone());
+        explained
     }
 }
+
+/// What keys of `[[module]]` tables begin with.
+const OF_MODULES: &str = "module.";
 
 /// What stands above a key of a preset.
 #[derive(Default)]
@@ -120,7 +170,9 @@ struct Comment {
 /// The comment above each key of a preset.
 fn comments(preset: &str) -> Vec<Comment> {
     let (mut section, mut text, mut range) = (String::new(), String::new(), None);
-    let mut found = Vec::new();
+    // Of the last `[[module]]` table: what its keys begin with, and which of them is the first.
+    let (mut module, mut first) = (String::new(), 0);
+    let mut found: Vec<Comment> = Vec::new();
     for line in preset.lines() {
         if let Some(limits) = line.strip_prefix("# Range: ") {
             range = Range::parse(limits.trim_end_matches('.'));
@@ -128,9 +180,24 @@ fn comments(preset: &str) -> Vec<Comment> {
             text.push_str(more);
         } else {
             let (above, range) = (std::mem::take(&mut text), range.take());
-            if let Some(name) = line.strip_prefix('[') {
-                section = format!("{}.", name.trim_end_matches(']'));
-            } else if let Some((key, _)) = line.split_once('=') {
+            if line.starts_with("[[") {
+                (module, first) = (format!("{OF_MODULES}."), found.len());
+                section.clone_from(&module);
+            } else if let Some(name) = line.strip_prefix('[') {
+                let name = format!("{}.", name.trim_end_matches(']'));
+                section = match name.strip_prefix(OF_MODULES) {
+                    Some(of_module) => format!("{module}{of_module}"),
+                    None => name,
+                };
+            } else if let Some((key, value)) = line.split_once('=') {
+                if key.trim() == "name" && section == module {
+                    let unnamed = std::mem::take(&mut module);
+                    module = format!("{OF_MODULES}{}.", value.trim().trim_matches('"'));
+                    section.clone_from(&module);
+                    for one in &mut found[first..] {
+                        one.key = one.key.replacen(&unnamed, &module, 1);
+                    }
+                }
                 found.push(Comment {
                     key: format!("{section}{}", key.trim()),
                     explained: explained(above.trim()),
