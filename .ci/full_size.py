@@ -47,6 +47,15 @@ def values(found: dict[str, Any]) -> dict[Key, float]:
     }
 
 
+def compared(large: dict[str, Any], small: dict[str, Any]) -> dict[str, Any]:
+    """Results whose mixes are quick's: with other programs at hand, others are drawn."""
+    if large["mixes"] != small["mixes"]:
+        sys.exit(
+            "a folder's mixes are of other programs than quick's: run it with quick's --sysroot"
+        )
+    return large
+
+
 def places(paper: str) -> dict[str, dict[float, float]]:
     """By figure, where quick shows each place of an axis that is shown at full size.
 
@@ -116,7 +125,7 @@ def main() -> int:
     full: dict[Key, float] = {}
     figures: dict[str, dict[str, Any]] = {}
     where = places(small["paper"]["name"])
-    for one in (aligned(one, where) for one in large):
+    for one in (aligned(compared(one, small), where) for one in large):
         full |= {key: value for key, value in values(one).items() if key in quick}
         figures |= {figure["name"]: figure for figure in one["experiments"]}
     shown = [name for name in figures if any(key[0] == name for key in full)]
