@@ -10,6 +10,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import random
 import subprocess
 import sys
 import time
@@ -31,6 +32,8 @@ TIMEOUT_SECONDS = 300
 """For one command; it takes about a second."""
 PATIENCE_SECONDS = 120
 """For a process in the background to get where a test wants it."""
+TIMES = int(os.environ.get("PERDURE_TIMES", "1"))
+"""How many times as many cuts campaigns make, with fresh seeds: `make test-long` says."""
 ENVIRONMENT = {"LANG": "C.UTF-8", "PATH": "/usr/bin:/bin"}
 """What a guest and its reference have in common."""
 
@@ -54,6 +57,11 @@ class GuestRun:
 
 Command = Callable[..., Ended]
 RunGuest = Callable[..., GuestRun]
+
+
+def seed(fixed: int) -> int:
+    """The seed of a campaign: fixed, or for a night a fresh one; every failure has a token."""
+    return fixed if TIMES == 1 else random.SystemRandom().randrange(1 << 32)
 
 
 def catalogue(file: str) -> dict[str, Table]:

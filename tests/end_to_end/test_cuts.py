@@ -10,12 +10,11 @@ import re
 from pathlib import Path
 
 import pytest
-from conftest import Command, without_host_time
+from conftest import TIMES, Command, seed, without_host_time
 
 from perdure import CutReport, Machine, catalogue, hunting, replay
 
-JOBS = 2
-CUTS = 40
+CUTS = 16 * TIMES
 SHORT_EPOCHS = {"epoch.instructions": 100_000}
 # Caches that a small program does not fit into.
 SMALL = {"l1d.bytes": 2048, "l1i.bytes": 4096, "l2.bytes": 8192, "llc.bytes_per_hart": 32768}
@@ -47,7 +46,7 @@ def test_cuts_resume_to_the_same_output(
     monkeypatch.chdir(tmp_path)
     name, *arguments = program.split()
     report = Machine(harts=4, set=SHORT_EPOCHS).cut(
-        [programs / name, *arguments], cuts=CUTS, seed=12, resume="all", jobs=JOBS
+        [programs / name, *arguments], cuts=CUTS, seed=seed(12), resume="all"
     )
     assert_all_held(report)
     assert all(cut.resumed for cut in report.results)
@@ -63,7 +62,7 @@ def test_power_may_fail_again_during_recovery(
     name, *arguments = program.split()
     report = Machine(harts=2, set=SHORT_EPOCHS).cut(
         [programs / name, *arguments],
-        cuts=CUTS // 4, seed=11, during_recovery=True, jobs=JOBS,
+        cuts=CUTS // 2, seed=seed(11), during_recovery=True,
     )  # fmt: skip
     assert_all_held(report)
     assert report.coverage["cuts_during_recovery"] > 0
@@ -77,7 +76,7 @@ def test_cuts_with_more_threads_than_harts(
     name, *arguments = program.split()
     report = Machine(harts=2, set=SHORT_EPOCHS).cut(
         [programs / name, *arguments],
-        cuts=CUTS // 4, seed=13, schedule="stratified", resume="all", jobs=JOBS,
+        cuts=CUTS // 2, seed=seed(13), schedule="stratified", resume="all",
     )  # fmt: skip
     assert_all_held(report)
 
@@ -178,7 +177,7 @@ def test_with_dram_in_front_of_the_nvm_every_cut_is_verified_too(
         harts=2,
         set={**SHORT_EPOCHS, **SMALL, "dram.present": True, "llc.inclusion": "by-design"},
     )
-    report = machine.cut([programs / "kv", "2000"], cuts=CUTS, seed=14, resume="all", jobs=JOBS)
+    report = machine.cut([programs / "kv", "2000"], cuts=CUTS, seed=seed(14), resume="all")
     assert_all_held(report)
 
 
@@ -202,14 +201,12 @@ def test_with_dram_an_unprotected_machine_writes_no_nvm_and_loses_everything(
     [
         "register-copies-together",
         "record-counts-unfinished",
-        "record-beside-lines",
-        "slot-reused-early",
     ],
 )
 def test_a_hunt_finds_orders_that_a_users_cuts_miss(bug: str, programs: Path) -> None:
-    cuts = Machine().cut([programs / "kv", "3000"], cuts=40, planted_bug=bug, jobs=JOBS)
+    cuts = Machine().cut([programs / "kv", "3000"], cuts=40, planted_bug=bug)
     assert cuts.failed == 0
-    found = hunting.hunt(Machine(), cuts=6_000, planted_bug=bug, jobs=JOBS)["found"]
+    found = hunting.hunt(Machine(), cuts=6_000, planted_bug=bug)["found"]
     assert found is not None
     again = replay(found["token"])
     assert [cut.verdict for cut in again.results] == [found["verdict"]]
@@ -217,7 +214,7 @@ def test_a_hunt_finds_orders_that_a_users_cuts_miss(bug: str, programs: Path) ->
 
 
 def test_a_hunt_does_not_accuse_a_clean_design_and_is_the_same_for_any_jobs() -> None:
-    reports = [hunting.hunt(Machine(), cuts=240, jobs=jobs) for jobs in (1, JOBS)]
+    reports = [hunting.hunt(Machine(), cuts=240, jobs=jobs) for jobs in (1, 2)]
     assert reports[0]["found"] is None
     assert reports[0]["cuts"] >= 240
     assert reports[0] == reports[1]

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from conftest import ENVIRONMENT, Command, RunGuest, files
+from conftest import ENVIRONMENT, TIMES, Command, RunGuest, files, seed
 
 from perdure import Machine
 
@@ -34,8 +34,7 @@ PACKAGES = (
     "xz-utils",
     "zstd",
 )
-CUTS = 200
-JOBS = 2
+CUTS = 100 * TIMES
 
 LUA = """
 local queens, n = 0, 7
@@ -208,7 +207,7 @@ def test_every_cut_is_recovered(
     cwd = folder("cut")
     before = files(cwd)
     monkeypatch.chdir(cwd)
-    report = on(root).cut(guest_words(root, program), cuts=CUTS, seed=7, jobs=JOBS)
+    report = on(root).cut(guest_words(root, program), cuts=CUTS, seed=seed(7))
     assert [(cut.cycle, cut.verdict, cut.token) for cut in report.failures] == []
     assert report.verified == CUTS
     assert sum(cut.resumed for cut in report.results) >= CUTS // 20

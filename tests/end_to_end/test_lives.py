@@ -144,6 +144,7 @@ def test_files_that_are_held_as_of_an_older_epoch_are_noticed(programs: Path) ->
 def test_the_saved_state_is_judged_for_all_that_it_holds(programs: Path) -> None:
     report = mutants("state", guests=programs / "guests", unnoticed=UNNOTICED, jobs=2)
     assert report.false_alarms == 0
+    assert [bug.name for bug in report.mutants if not bug.caught] == []
     noticed = {bug.name.removeprefix("forgets-") for bug in report.mutants if bug.caught}
     assert noticed >= {PIPE_BYTES, OFFSETS, *REMEMBERED}
     # No other section or part of the saved state is without one.

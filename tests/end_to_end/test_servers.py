@@ -324,11 +324,11 @@ def folder(tmp_path: Path, prepare: Prepare) -> Callable[[Server], Path]:
     return made
 
 
-def check_cuts(server: Server, design: str, root: Path, folder: Path, cuts: int) -> None:
+def check_cuts(server: Server, design: str, root: Path, folder: Path, cuts: int, jobs: int) -> None:
     """Cuts a server and its clients; what comes back goes on as if nothing had been."""
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
-        report = on(root, design).cut(words(root, server, folder), cuts=cuts, seed=5, jobs=2)
+        report = on(root, design).cut(words(root, server, folder), cuts=cuts, seed=5, jobs=jobs)
     assert [(cut.cycle, cut.verdict, cut.token) for cut in report.failures] == []
     assert report.verified == cuts
     assert any(cut.resumed for cut in report.results)
@@ -350,7 +350,7 @@ def test_servers_answer(
 def test_servers_and_clients_come_back_together(
     server: Server, design: str, root: Path, folder: Callable[[Server], Path]
 ) -> None:
-    check_cuts(server, design, root, folder(server), CUTS)
+    check_cuts(server, design, root, folder(server), CUTS, jobs=1)
 
 
 @pytest.mark.long
@@ -360,4 +360,4 @@ def test_servers_and_clients_come_back_together(
 def test_two_hundred_cuts(
     server: Server, design: str, root: Path, folder: Callable[[Server], Path]
 ) -> None:
-    check_cuts(server, design, root, folder(server), CUTS_LONG)
+    check_cuts(server, design, root, folder(server), CUTS_LONG, jobs=2)

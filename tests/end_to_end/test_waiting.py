@@ -10,13 +10,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from conftest import REPOSITORY, Command
+from conftest import REPOSITORY, TIMES, Command, seed
 from test_cuts import PROGRAMS as CUT_ELSEWHERE
 from test_guests import GUESTS, Case, cases
 
 from perdure import Machine
 
-CUTS = 6
+CUTS = 6 * TIMES
 
 
 def first_cases() -> list[Case]:
@@ -52,7 +52,7 @@ def test_cuts_in_the_middle_of_waiting(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     report = Machine(harts=2, set={"epoch.instructions": 50_000}).cut(
-        [programs / case.program, *case.arguments], cuts=CUTS, seed=3, resume="all", jobs=2
+        [programs / case.program, *case.arguments], cuts=CUTS, seed=seed(3), resume="all"
     )
     assert [(cut.cycle, cut.verdict, cut.token) for cut in report.failures] == []
     assert report.verified == report.cuts
@@ -66,7 +66,7 @@ def test_cuts_of_requests_where_domains_have_epochs(
         design="nvoverlay", machine="nvoverlay", harts=2, set={"epoch.stores": 20_000}
     )
     report = machine.cut(
-        [programs / "guests" / "asynchronous"], cuts=CUTS, seed=3, resume="all", jobs=2
+        [programs / "guests" / "asynchronous"], cuts=CUTS, seed=seed(3), resume="all"
     )
     assert [(cut.cycle, cut.verdict, cut.token) for cut in report.failures] == []
     assert report.verified == report.cuts

@@ -20,7 +20,6 @@ use perdure_designs::layout::Layout;
 use perdure_hardware::arena::Arena;
 
 const EFFORT: Effort = Effort {
-    seeds: 3,
     cuts: 60,
     apart: 4_000,
 };

@@ -9,7 +9,6 @@ use crate::common::random_cuts::{self, Demand, Machine};
 use perdure_designs::frm::{Frm, Parameters};
 
 const DEMAND: Demand = Demand {
-    seeds: 2,
     effort: Effort {
         generations: 3,
         cut_times: 200,

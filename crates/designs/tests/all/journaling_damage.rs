@@ -16,7 +16,6 @@ use perdure_hardware::arena::Arena;
 use perdure_hardware::line::LINE_BYTES;
 
 const EFFORT: Effort = Effort {
-    seeds: 4,
     cuts: 100,
     apart: 4_000,
 };

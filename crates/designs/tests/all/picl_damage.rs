@@ -24,7 +24,6 @@ use perdure_designs::surviving::Interrupted;
 use perdure_hardware::arena::Arena;
 
 const EFFORT: Effort = Effort {
-    seeds: 3,
     cuts: 60,
     apart: 4_000,
 };

@@ -8,7 +8,6 @@ use crate::common::picl_log;
 use perdure_designs::picl_l2::PiclL2;
 
 const EFFORT: Effort = Effort {
-    seeds: 2,
     cuts: 60,
     apart: 4_000,
 };

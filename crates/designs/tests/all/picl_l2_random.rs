@@ -9,7 +9,6 @@ use crate::common::random_cuts::{self, Demand, Machine};
 use perdure_designs::picl_l2::PiclL2;
 
 const DEMAND: Demand = Demand {
-    seeds: 2,
     effort: Effort {
         generations: 4,
         cut_times: 250,

@@ -10,7 +10,6 @@ use perdure_designs::picl::Picl;
 use perdure_hardware::specification::{Interleaving, Scheduling};
 
 const DEMAND: Demand = Demand {
-    seeds: 4,
     effort: Effort {
         generations: 4,
         cut_times: 250,

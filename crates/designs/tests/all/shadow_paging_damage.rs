@@ -19,7 +19,6 @@ use perdure_designs::surviving::Surviving;
 use perdure_hardware::arena::Arena;
 
 const EFFORT: Effort = Effort {
-    seeds: 3,
     cuts: 80,
     apart: 6_000,
 };

@@ -19,7 +19,6 @@ use perdure_designs::software_logging::{Parameters, SoftwareLogging};
 use perdure_hardware::arena::Arena;
 
 const EFFORT: Effort = Effort {
-    seeds: 3,
     cuts: 60,
     apart: 4_000,
 };

@@ -9,7 +9,6 @@ use crate::common::random_cuts::{self, Demand, Machine};
 use perdure_designs::software_shadow::{Parameters, SoftwareShadow};
 
 const DEMAND: Demand = Demand {
-    seeds: 3,
     effort: Effort {
         generations: 3,
         cut_times: 200,

@@ -17,7 +17,6 @@ use perdure_hardware::arena::Arena;
 use perdure_hardware::hierarchy::Hardware;
 
 const EFFORT: Effort = Effort {
-    seeds: 3,
     cuts: 60,
     apart: 4_000,
 };

@@ -9,7 +9,6 @@ use crate::common::random_cuts::{self, Demand, Machine};
 use perdure_designs::thynvm::{Parameters, Thynvm};
 
 const DEMAND: Demand = Demand {
-    seeds: 3,
     effort: Effort {
         generations: 4,
         cut_times: 150,

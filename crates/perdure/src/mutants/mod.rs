@@ -404,7 +404,6 @@ impl Mutants {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::observer::Unobserved;
 
     #[test]
     fn every_place_is_one_of_a_design_s() {
@@ -420,23 +419,5 @@ mod tests {
                 "{design} {name} {place}"
             );
         }
-    }
-
-    #[test]
-    fn a_bug_is_caught_at_its_place_or_anywhere_else() {
-        let (bugs, trials) = Trials::of("picl").expect("a design");
-        let bug = bugs
-            .iter()
-            .find(|bug| bug.name == "forward-scan")
-            .expect("a bug");
-        let place = |known| {
-            let (report, rare) = trials.catch(bug, known, &Unobserved).expect("an answer");
-            assert_eq!((&report["caught"], rare), (&json!(true), false), "{report}");
-            report["place"].clone()
-        };
-        // The first trial catches it, which is not worth a word; so does another one, asked for by name.
-        assert_eq!(place(None), Value::Null);
-        assert_eq!(place(Some("no such trial")), Value::Null);
-        assert_eq!(place(Some("short epochs")), json!("short epochs"));
     }
 }

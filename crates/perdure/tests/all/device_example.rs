@@ -157,15 +157,6 @@ fn accused(geometry: &Geometry, seed: u64, bug: Option<&'static str>) -> (Option
     (near.run.fault, near.run.cuts, near.run.in_recovery)
 }
 
-/// One seed that is always the same, and one that never is, unless `PERDURE_SEED` gives it.
-fn seeds() -> Vec<u64> {
-    let fresh = std::time::UNIX_EPOCH.elapsed().expect("a clock").as_nanos() as u64 >> 10;
-    match std::env::var("PERDURE_SEED") {
-        Ok(_) => crate::rigs::seeds(1),
-        Err(_) => vec![1, fresh],
-    }
-}
-
 const BUGS: [(&str, Fault, Verdict); 3] = [
     (
         "early-acknowledgement",
@@ -186,7 +177,7 @@ fn planted(name: &str) -> &'static str {
 #[test]
 fn no_cut_at_any_event_finds_it_wrong() {
     for geometry in [&TINY, &DIRECT_MAPPED] {
-        for seed in seeds() {
+        for seed in crate::rigs::seeds(1) {
             let (fault, cuts, in_recovery) = accused(geometry, seed, None);
             let run = format!("'{}', PERDURE_SEED={seed}", geometry.name);
             println!("{run}: {cuts} cuts, {in_recovery} in recovery");
@@ -263,8 +254,7 @@ fn a_program_that_uses_the_device_is_cut() {
     let directory = Directory::new("page-zeroing");
     compile(&directory, "page_zeroing.c");
     std::fs::write(directory.at("near.toml"), MACHINE).expect("a machine file");
-    for seed in seeds() {
-        println!("PERDURE_SEED={seed}");
+    for seed in crate::rigs::seeds(1) {
         let found = verdicts(&directory, seed, 60, None);
         for (verdict, message) in &found {
             assert_eq!(

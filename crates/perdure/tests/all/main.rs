@@ -14,6 +14,7 @@ mod group_epochs;
 mod link;
 mod litmus;
 mod lives;
+mod mutants;
 #[path = "../../../../docs/examples/page_zeroing.rs"]
 mod page_zeroing;
 mod posted;

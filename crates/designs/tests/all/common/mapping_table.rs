@@ -13,7 +13,6 @@ use super::damage::{self, Effort, Group};
 use super::geometry::{self, Geometry};
 
 const EFFORT: Effort = Effort {
-    seeds: 3,
     cuts: 80,
     apart: 4_000,
 };

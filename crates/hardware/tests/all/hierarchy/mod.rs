@@ -11,6 +11,7 @@ mod compare;
 mod model;
 mod walk;
 
+use crate::support::seeds;
 use model::Versions;
 use perdure_hardware::counters::Counters;
 use walk::{Options, Sabotage, walk};
@@ -46,7 +47,7 @@ fn options(seed: u64, (harts, sharing): (usize, usize), versions: Versions) -> O
 
 fn walks(versions: Versions) {
     for shape in SHAPES {
-        for seed in 0..5 {
+        for seed in seeds(2) {
             let with = walk(&options(seed, shape, versions));
             let without = walk(&Options {
                 lookaside: false,

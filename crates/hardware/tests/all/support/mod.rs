@@ -1,11 +1,17 @@
-//! What the tests of the substrate share: the paper's machine as a starting point, and a random
-//! number generator whose seed is the whole story.
+//! What the tests of the substrate share: the paper's machine as a starting point, and random numbers.
+
+#[allow(dead_code, reason = "each crate's tests use some of it")]
+#[path = "../../../../../tests/random.rs"]
+mod random;
 
 use perdure_hardware::line::LINE_BYTES;
 use perdure_hardware::specification::{
     Core, CoreModel, Dram, Inclusion, Interleaving, Link, Nvm, PagePolicy, PersistenceDomain,
     Posted, Private, Scheduling, Second, Shared, Specification,
 };
+
+#[allow(unused_imports, reason = "an example takes no seeds")]
+pub use random::{Random, seeds};
 
 /// `PiCL`'s Table IV. What the paper leaves out (banks, rows, queues) is ours.
 pub fn table_iv(harts: usize) -> Specification {
@@ -101,27 +107,4 @@ pub fn share_l2s(specification: &mut Specification, harts: usize) {
     specification
         .validate()
         .expect("a machine that can be built");
-}
-
-/// splitmix64.
-pub struct Random(pub u64);
-
-impl Random {
-    pub fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    /// Uniform in `0..bound`, near enough.
-    pub fn below(&mut self, bound: usize) -> usize {
-        (self.next() % bound as u64) as usize
-    }
-
-    /// True once in `times`.
-    pub fn once_in(&mut self, times: usize) -> bool {
-        self.below(times) == 0
-    }
 }

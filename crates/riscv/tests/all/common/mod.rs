@@ -1,51 +1,11 @@
 //! What the tests share: seeded randomness, and random instructions made from the table.
+#[allow(dead_code, reason = "each crate's tests use some of it")]
+#[path = "../../../../../tests/random.rs"]
+mod random;
+
 use perdure_riscv::{Format, Instruction, Operation, TABLE};
 
-/// A random sequence that depends on its seed alone (splitmix64).
-#[derive(Clone)]
-pub struct Random {
-    state: u64,
-}
-
-impl Random {
-    pub fn new(seed: u64) -> Self {
-        Self { state: seed }
-    }
-
-    pub fn next(&mut self) -> u64 {
-        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let z = (self.state ^ self.state >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ z >> 31
-    }
-
-    /// A number below `bound`.
-    pub fn below(&mut self, bound: usize) -> usize {
-        (self.next() % bound as u64) as usize
-    }
-
-    /// True once in `times` on average.
-    pub fn once_in(&mut self, times: usize) -> bool {
-        self.below(times) == 0
-    }
-
-    pub fn pick<T: Copy>(&mut self, from: &[T]) -> T {
-        from[self.below(from.len())]
-    }
-}
-
-/// The seed of this run, printed: `PERDURE_SEED`, or one from the clock.
-pub fn seed() -> u64 {
-    let seed = std::env::var("PERDURE_SEED").ok().map_or_else(
-        || {
-            let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-            since.map_or(1, |duration| duration.as_nanos() as u64)
-        },
-        |text| text.parse().expect("PERDURE_SEED must be a decimal number"),
-    );
-    println!("PERDURE_SEED={seed}");
-    seed
-}
+pub use random::{Random, seeds};
 
 /// How many cases to run: `PERDURE_CASES`, or `default`.
 pub fn cases(default: usize) -> usize {
