@@ -98,7 +98,7 @@ const PERDURE_ORDER: &Table = &Table {
         (Load,     &[W,   W,    W,       W,    W]),
         (Store,    &[W,   W,    W,       W,    W]),
         (Exchange, &[W,   W,    W,       W,    W]),
-        (Fence,    &[N,   N,    N,       W,    N]),
+        (Fence,    &[N,   N,    W,       F,    N]),
         (Clean,    &[F,   F,    F,       N,    F]),
     ],
 };

@@ -3,6 +3,7 @@
 
 mod by_definition;
 mod generate;
+mod planted;
 mod reading;
 
 use std::collections::BTreeSet;
