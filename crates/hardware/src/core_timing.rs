@@ -5,17 +5,20 @@
 //! and it says when it goes on. Instructions are executed in program order, whatever the model.
 //!
 //! Always true here:
-//! - A hart's local time is its retired instructions plus its stalls, and only this file knows stalls.
-//! - An access that hits the L1 is part of its instruction's one cycle: a core need not be told of it.
+//! - A hart's local time is its retired instructions plus its stalls, and only this file knows stalls. An
+//!   out-of-order core may retire several in a cycle: its stalls are then below zero, modulo 2^64.
+//! - An access that hits the L1 is part of its instruction's one cycle: a core in order need not be told of
+//!   it. An out-of-order core is told of every instruction and every access ([`crate::window`]).
 //! - Stores are done in program order, none before its line has come.
 //! - Time only goes forward, except where a clock is set because the hart has a past.
 
 use std::collections::VecDeque;
 
 use crate::persist::{Fence, Order};
-use crate::specification::{Core, CoreModel};
+use crate::specification::{CoreModel, Specification};
 use crate::statistics::Statistics;
 use crate::time::Cycles;
+use crate::window::{Alone, Instruction, Window};
 
 /// What an access was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,12 +56,18 @@ pub struct CoreTiming {
     persists_done: Cycles,
     /// When everything that this hart's persist operations wrote will be durable.
     persists_durable: Cycles,
+    /// An out-of-order core has one.
+    window: Option<Box<Window>>,
 }
 
 impl CoreTiming {
-    /// A core at time 0 that has retired nothing.
-    pub fn new(core: &Core) -> Self {
+    /// A core at time 0 that has retired nothing, with an L1D of so many slots.
+    pub fn new(specification: &Specification, slots: usize) -> Self {
+        let core = &specification.core;
+        let hit_cycles = specification.l1d.latency_cycles;
+        let window = || Box::new(Window::new(&core.window, hit_cycles, slots));
         Self {
+            window: (core.model == CoreModel::OutOfOrder).then(window),
             model: core.model,
             store_buffer_entries: core.store_buffer_entries,
             stalls: 0,
@@ -72,13 +81,13 @@ impl CoreTiming {
 
     /// It is `now` for a hart that has retired so many instructions: it has a past.
     pub fn set_clock(&mut self, retired: u64, now: Cycles) {
-        self.stalls = now - retired;
+        self.stalls = now.wrapping_sub(retired);
     }
 
     /// The local time of a hart that has retired so many instructions.
     #[inline(always)]
     pub fn now(&self, retired: u64) -> Cycles {
-        retired + self.stalls
+        retired.wrapping_add(self.stalls)
     }
 
     /// How many instructions the hart will have retired at `time`, if it does not wait before.
@@ -90,14 +99,14 @@ impl CoreTiming {
     /// The core stands still for so long.
     #[inline]
     pub fn stand_still(&mut self, cycles: Cycles) {
-        self.stalls += cycles;
+        self.stalls = self.stalls.wrapping_add(cycles);
     }
 
     /// The core, which is at `now`, stands still until then. Returns for how long.
     #[inline]
     pub fn stand_still_until(&mut self, now: Cycles, until: Cycles) -> Cycles {
         let wait = until.saturating_sub(now);
-        self.stalls += wait;
+        self.stalls = self.stalls.wrapping_add(wait);
         wait
     }
 
@@ -112,6 +121,9 @@ impl CoreTiming {
         statistics: &mut Statistics,
     ) {
         use AccessKind::{Around, Atomic, Fetch, Load, Persist, Persistence, Store};
+        if self.window.is_some() {
+            return self.accessed_in_window(kind, now, ready, statistics);
+        }
         let order = match kind {
             Store => Some(Order::Stores),
             Persist(order) => Some(order),
@@ -181,7 +193,120 @@ impl CoreTiming {
         if fence.stores && fence.persists {
             self.store_buffer.clear();
         }
+        if let Some(window) = &mut self.window
+            && window.is_at_work()
+        {
+            window.completes(until);
+            return until - now;
+        }
         self.stand_still_until(now, until)
+    }
+}
+
+/// What an out-of-order core is told beside.
+impl CoreTiming {
+    /// How many instructions the hart has retired when its clock stands at `time`, if it retires no more:
+    /// as long as it has retired fewer, `time` has not come.
+    #[inline(always)]
+    pub fn retired_before(&self, time: Cycles) -> u64 {
+        let stalls = self.stalls.cast_signed();
+        let time = i64::try_from(time).unwrap_or(i64::MAX);
+        u64::try_from(time.saturating_sub(stalls)).unwrap_or(0)
+    }
+
+    /// The window of an out-of-order core, for what it is told of accesses.
+    #[inline(always)]
+    pub fn window(&mut self) -> Option<&mut Window> {
+        self.window.as_deref_mut()
+    }
+
+    /// When an out-of-order core makes the accesses of the instruction at hand.
+    #[inline(always)]
+    pub fn issued(&self) -> Cycles {
+        self.window.as_ref().map_or(0, |window| window.issued())
+    }
+
+    /// A hart that has retired so many instructions begins the next one.
+    #[inline]
+    pub fn begin(&mut self, instruction: Instruction, retired: u64) {
+        let clock = self.now(retired);
+        if let Some(window) = &mut self.window {
+            window.begin(instruction, clock);
+        }
+    }
+
+    /// The instruction has been carried out, and is about to count as retired; see [`Window::end`].
+    #[inline]
+    pub fn end(&mut self, behind: u64, target: Option<u64>) {
+        if let Some(window) = &mut self.window {
+            let (passed, written) = window.end(behind, target);
+            if let Some(written) = written {
+                self.stores_written = self.stores_written.max(written);
+                self.stores_done = self.stores_done.max(written);
+            }
+            self.stalls = self.stalls.wrapping_add(passed).wrapping_sub(1);
+        }
+    }
+
+    /// The hart, which has retired so many instructions, leaves the program for the kernel.
+    pub fn trap(&mut self, retired: u64) {
+        let clock = self.now(retired);
+        if let Some(window) = &mut self.window {
+            let wait = window.trap(clock);
+            self.stand_still(wait);
+        }
+    }
+
+    /// Adds what was counted here.
+    pub(crate) fn report(&self, statistics: &mut Statistics) {
+        if let Some(window) = &self.window {
+            window.report(statistics);
+        }
+    }
+
+    /// [`CoreTiming::accessed`] for an out-of-order core: of the instruction at hand, or of the kernel and
+    /// the design, whom the hart waits for as a core in order does.
+    #[cold]
+    fn accessed_in_window(
+        &mut self,
+        kind: AccessKind,
+        now: Cycles,
+        ready: Cycles,
+        statistics: &mut Statistics,
+    ) {
+        let Some(window) = &mut self.window else {
+            return;
+        };
+        match kind {
+            AccessKind::Fetch => window.fetched(ready),
+            AccessKind::Persist(order) => {
+                match order {
+                    Order::Stores => self.stores_done = self.stores_done.max(ready),
+                    Order::Line => self.persists_done = self.persists_done.max(ready),
+                }
+                match order {
+                    _ if !window.is_at_work() => {
+                        let free = window.store_by_kernel(now, ready);
+                        statistics.store_buffer_stall_cycles += self.stand_still_until(now, free);
+                    }
+                    Order::Stores => window.completes(ready),
+                    Order::Line => window.post(ready),
+                }
+            }
+            AccessKind::Store if !window.is_at_work() => {
+                self.stores_written = self.stores_written.max(ready);
+                self.stores_done = self.stores_done.max(ready);
+                let free = window.store_by_kernel(now, ready);
+                statistics.store_buffer_stall_cycles += self.stand_still_until(now, free);
+            }
+            _ if window.is_at_work() => {
+                if matches!(kind, AccessKind::Around | AccessKind::Persistence) {
+                    window.wait_at_head(Alone::Other);
+                }
+                window.completes(ready);
+            }
+            _ => statistics.memory_stall_cycles += self.stand_still_until(now, ready),
+        }
     }
 }
 
@@ -190,11 +315,17 @@ mod tests {
     use super::*;
 
     fn core(model: CoreModel) -> CoreTiming {
-        CoreTiming::new(&Core {
+        CoreTiming {
             model,
-            frequency_mhz: 2000,
             store_buffer_entries: 2,
-        })
+            stalls: 0,
+            store_buffer: VecDeque::new(),
+            stores_written: 0,
+            stores_done: 0,
+            persists_done: 0,
+            persists_durable: 0,
+            window: None,
+        }
     }
 
     /// Makes accesses one after the other, each in the cycle in which the one before let go: what it was

@@ -3,7 +3,7 @@
 //!
 //! It knows no instruction set, no Linux and no design. A design is a [`policy::Policy`] over it.
 //! Reading order: [`line`], [`cache`], [`coherence`], [`sharing_group`], [`hierarchy`], [`persist`],
-//! [`memory_type`], [`core_timing`], [`memory`], [`policy`].
+//! [`memory_type`], [`core_timing`], [`window`], [`memory`], [`policy`].
 //!
 //! # What survives a power-off
 //! | component | survives |
@@ -62,6 +62,7 @@ pub mod statistics;
 pub mod time;
 pub mod trace;
 mod waiting;
+pub mod window;
 
 /// Asks the host to load a cache line that will be read soon.
 #[inline(always)]

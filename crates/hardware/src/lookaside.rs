@@ -140,6 +140,12 @@ impl Lookaside {
         self.entries.as_mut_ptr()
     }
 
+    /// The L1 slot of the entry for a virtual address that an access has just hit.
+    #[inline(always)]
+    pub fn slot_hit(&self, address: u64) -> Slot {
+        Slot(self.slots[index_of(address)])
+    }
+
     /// Lets accesses to the line at a virtual address hit an L1 slot.
     pub fn install(&mut self, address: u64, l1: &mut Cache, slot: Slot, writable: bool) {
         let index = index_of(address);

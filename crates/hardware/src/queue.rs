@@ -7,7 +7,8 @@
 use crate::specification::Scheduling;
 use crate::time::Cycles;
 
-/// Requests that are remembered, for each entry: those that are over, and those that were dated ahead.
+/// Requests that are remembered, for each entry, if nothing else is said: those that are over, and those that
+/// were dated ahead.
 const REMEMBERED: usize = 4;
 
 #[derive(Clone, Copy, Debug)]
@@ -20,6 +21,7 @@ struct Request {
 #[derive(Clone, Debug)]
 pub struct Queue {
     entries: usize,
+    remembered: usize,
     scheduling: Scheduling,
     /// In the order of completion; in start order, that of acceptance.
     requests: Vec<Request>,
@@ -32,10 +34,16 @@ pub struct Queue {
 impl Queue {
     /// An empty queue.
     pub fn new(entries: usize, scheduling: Scheduling) -> Self {
+        Self::remembering(entries * REMEMBERED, entries, scheduling)
+    }
+
+    /// One that remembers so many requests, for who knows how many may be dated ahead.
+    pub fn remembering(remembered: usize, entries: usize, scheduling: Scheduling) -> Self {
         Self {
             entries,
+            remembered,
             scheduling,
-            requests: Vec::with_capacity(2 * entries * REMEMBERED + 1),
+            requests: Vec::with_capacity(2 * remembered + 1),
             oldest: 0,
             ahead: Vec::new(),
         }
@@ -94,11 +102,10 @@ impl Queue {
         };
         let at = self.requests.len() - later;
         self.requests.insert(at, Request { accepted, done });
-        let remembered = self.entries * REMEMBERED;
-        if self.requests.len() - self.oldest > remembered {
+        if self.requests.len() - self.oldest > self.remembered {
             self.oldest += 1;
         }
-        if self.oldest > remembered {
+        if self.oldest > self.remembered {
             self.requests.drain(..self.oldest);
             self.oldest = 0;
         }

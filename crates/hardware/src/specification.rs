@@ -10,9 +10,11 @@ use crate::line::LINE_BYTES;
 use crate::time::Clock;
 
 mod modules;
+mod window;
 
 pub use modules::{Domain, ModuleSpecification, Persistence, PersistenceDomain};
 use modules::{validate_link, validate_media};
+pub use window::{StoreOrder, WindowSpecification};
 
 /// How a core turns instructions and memory latencies into time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -22,6 +24,8 @@ pub enum CoreModel {
     InOrder,
     /// One cycle per instruction; every miss, of loads and stores alike, stalls.
     TimingSimple,
+    /// Instructions begin when their operands are there, within the window of [`WindowSpecification`].
+    OutOfOrder,
 }
 
 /// The cores.
@@ -32,8 +36,11 @@ pub struct Core {
     pub model: CoreModel,
     /// Clock in megahertz; every cycle count is in this clock.
     pub frequency_mhz: u64,
-    /// Stores that may wait for their line while the core goes on.
+    /// Stores that may wait for their line while the core goes on, where it is in order.
     pub store_buffer_entries: usize,
+    /// What an out-of-order core is made of.
+    #[serde(default)]
+    pub window: WindowSpecification,
 }
 
 /// A private cache.
@@ -392,17 +399,8 @@ impl Specification {
         ] {
             require(value <= 1_000_000, key, &value, "must be at most 1000000")?;
         }
-        for (key, latency) in [
-            ("l1d.latency_cycles", &self.l1d),
-            ("l1i.latency_cycles", &self.l1i),
-        ] {
-            require(
-                latency.latency_cycles == 1,
-                key,
-                &latency.latency_cycles,
-                "must be 1: an L1 hit is part of the core's one cycle per instruction",
-            )?;
-        }
+        self.validate_hits()?;
+        core.window.validate()?;
         validate_link("link.", &self.link)?;
         let nvm = &self.nvm;
         require(

@@ -31,6 +31,27 @@ crate::counters! {
         store_buffer_stall_cycles, "core.store_buffer_stall", "cycles", "time that cores waited for a free store-buffer entry";
         memory_stall_cycles, "core.memory_stall", "cycles", "time that cores waited for loads, fetches and atomics";
         fence_stall_cycles, "core.fence_stall", "cycles", "time that cores waited at fences";
+        window_cycles, "window.cycles", "cycles", "time of out-of-order cores, all together, up to where they dispatched last";
+        window_dispatch_cycles, "window.dispatch", "cycles", "of this, cycles in which at least one instruction was dispatched";
+        window_front_end_cycles, "window.stall.front_end", "cycles", "cycles without: instructions had not been fetched";
+        window_mispredict_cycles, "window.stall.mispredict", "cycles", "cycles without: a mispredicted branch had to be resolved, and what follows it fetched";
+        window_reorder_buffer_cycles, "window.stall.reorder_buffer", "cycles", "cycles without: the reorder buffer was full";
+        window_issue_queue_cycles, "window.stall.issue_queue", "cycles", "cycles without: the issue queue was full";
+        window_load_queue_cycles, "window.stall.load_queue", "cycles", "cycles without: the load queue was full";
+        window_store_queue_cycles, "window.stall.store_queue", "cycles", "cycles without: the store queue was full";
+        window_fence_cycles, "window.stall.fence", "cycles", "cycles without: a fence waited at the head of the reorder buffer";
+        window_flush_cycles, "window.stall.flush", "cycles", "cycles without: a cache-block or persist operation waited there";
+        window_atomic_cycles, "window.stall.atomic", "cycles", "cycles without: an atomic, LR or SC waited there";
+        window_other_cycles, "window.stall.other", "cycles", "cycles without: something else waited there: an access to a control register or a device, a design's instruction";
+        window_trap_cycles, "window.stall.trap", "cycles", "cycles without: a system call or fault waited for all before it, or what follows it was fetched";
+        window_outside_cycles, "window.stall.outside", "cycles", "cycles without: the kernel ran, the design held the hart up, or it was idle";
+        window_head_stalls, "window.head_stalls", "instructions", "fences, flushes, atomics and others that waited at the head of the reorder buffer";
+        window_transfers, "window.transfers", "instructions", "branches and jumps of out-of-order cores";
+        window_mispredicts, "window.mispredicts", "instructions", "of these, the ones that were mispredicted";
+        window_forwarded, "window.forwarded", "loads", "loads that took their bytes from the store queue";
+        window_l1d_miss_wait_cycles, "window.miss_wait.l1d", "cycles", "time that misses waited for a free entry (MSHR) of the L1D";
+        window_l2_miss_wait_cycles, "window.miss_wait.l2", "cycles", "time that they waited for one of the L2";
+        window_llc_miss_wait_cycles, "window.miss_wait.llc", "cycles", "time that they waited for one of the last-level cache";
         kernel_cycles, "kernel.work", "cycles", "the kernel's own work, its memory accesses apart";
         persist_stall_cycles, "core.persist_stall", "cycles", "time that harts waited for an epoch to be persisted (output commit)";
         epochs_committed, "epoch.committed", "epochs", "epochs that ended";
@@ -77,6 +98,23 @@ crate::counters! {
         nvm_operations_sequential + nvm_operations_random + nvm_operations_write_back,
         nvm_writes + nvm_design_reads
     );
+    equal(
+        window_cycles,
+        window_dispatch_cycles
+            + window_front_end_cycles
+            + window_mispredict_cycles
+            + window_reorder_buffer_cycles
+            + window_issue_queue_cycles
+            + window_load_queue_cycles
+            + window_store_queue_cycles
+            + window_fence_cycles
+            + window_flush_cycles
+            + window_atomic_cycles
+            + window_other_cycles
+            + window_trap_cycles
+            + window_outside_cycles
+    );
+    at_most(window_mispredicts, window_transfers);
     equal(l2_accesses, l1i_misses + l1d_misses);
     at_most(l1d_misses, l1d_accesses);
     at_most(l1d_stores, l1d_accesses);

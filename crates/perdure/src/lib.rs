@@ -30,6 +30,7 @@ pub mod losses;
 pub mod machine;
 pub mod mistakes;
 pub mod mutants;
+mod observed;
 pub mod observer;
 pub mod outside;
 mod parallel;

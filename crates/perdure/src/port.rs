@@ -17,11 +17,15 @@ use perdure_hardware::lookaside::{Entry, HitPath, index_of, tag_mask};
 use perdure_hardware::policy::Policy;
 use perdure_hardware::time::Cycles;
 use perdure_linux::{Kernel, PAGE_BYTES, SpaceId};
-use perdure_riscv::{Access, Amo, CacheBlock, Fault, FetchedLine, Memory, Scalar};
+use perdure_riscv::{Access, Amo, CacheBlock, Fault, FetchedLine, Memory, Observed, Scalar};
 
+use crate::observed;
 use crate::primitives;
 use crate::virtual_clock::VirtualClock;
 use crate::watch::{HINT, Watch};
+
+mod core;
+mod devices;
 
 pub(crate) const OFFSET_MASK: u64 = LINE_BYTES as u64 - 1;
 
@@ -32,8 +36,9 @@ pub struct FetchHint {
     line: LineNumber,
 }
 
-/// One hart's door to the machine while it runs.
-pub struct Port<'m, const SHORTCUTS: bool> {
+/// One hart's door to the machine while it runs. With `WINDOW` its core is out of order, and is told of every
+/// instruction and access.
+pub struct Port<'m, const SHORTCUTS: bool, const WINDOW: bool = false> {
     hardware: &'m mut Hardware,
     design: &'m mut dyn Policy,
     kernel: &'m Kernel,
@@ -45,6 +50,8 @@ pub struct Port<'m, const SHORTCUTS: bool> {
     /// The same as a time and as a count: whichever comes first.
     limit_time: Cycles,
     limit_instructions: u64,
+    /// With `WINDOW`: until when it may run, as far as is known by now.
+    limit_now: Cycles,
     /// For the `time` CSR.
     clock: VirtualClock,
     /// The hart's lookaside and core, for the hit path.
@@ -74,8 +81,20 @@ pub struct Door<'m> {
 }
 
 impl<'m> Door<'m> {
+    /// True if the hart's core is out of order: whoever runs it opens a port that observes it.
+    pub fn observes(&mut self) -> bool {
+        self.hardware.cores[self.hart].timing.window().is_some()
+    }
+
     /// Opens the port. Without shortcuts, every access goes through the caches.
     pub fn open<const SHORTCUTS: bool>(self) -> Port<'m, SHORTCUTS> {
+        self.open_window()
+    }
+
+    /// The same for a core that is out of order, or not.
+    pub fn open_window<const SHORTCUTS: bool, const WINDOW: bool>(
+        self,
+    ) -> Port<'m, SHORTCUTS, WINDOW> {
         let core = &mut self.hardware.cores[self.hart];
         let entries = core.lookaside.entries_mut();
         let core = &raw mut *core;
@@ -89,6 +108,7 @@ impl<'m> Door<'m> {
             limit_retired: 0,
             limit_time: self.limits.time,
             limit_instructions: self.limits.instructions,
+            limit_now: 0,
             clock: self.clock,
             entries,
             core,
@@ -98,7 +118,7 @@ impl<'m> Door<'m> {
     }
 }
 
-impl<const SHORTCUTS: bool> Port<'_, SHORTCUTS> {
+impl<const SHORTCUTS: bool, const WINDOW: bool> Port<'_, SHORTCUTS, WINDOW> {
     /// The hit path of this hart as data, for a source that makes code of its own. It is good as long as the
     /// port is not moved; while the port is asked for something, nothing else may use it.
     pub fn hit_path(&mut self) -> HitPath {
@@ -117,6 +137,10 @@ impl<const SHORTCUTS: bool> Port<'_, SHORTCUTS> {
     #[inline]
     fn refresh_limit(&mut self) {
         let time = self.limit_time.min(self.hardware.next_event_time());
+        if WINDOW {
+            self.limit_now = time;
+            return;
+        }
         let retired = self.hardware.cores[self.hart].timing.retired_at(time);
         self.limit_retired = self.limit_instructions.min(retired);
     }
@@ -158,8 +182,11 @@ impl<const SHORTCUTS: bool> Port<'_, SHORTCUTS> {
             page_writable = false;
             self.watch.hit |= write;
         }
-        let now = self.now(retired);
+        let mut now = self.made_at(retired);
         let (hardware, design, hart) = (&mut *self.hardware, &mut *self.design, self.hart);
+        if WINDOW {
+            now = hardware.may_miss(hart, line, now);
+        }
         let (slot, ready) = match stored {
             Some((length, change)) => {
                 let offset = (address & OFFSET_MASK) as usize;
@@ -197,41 +224,6 @@ impl<const SHORTCUTS: bool> Port<'_, SHORTCUTS> {
         Err(Fault { access, address })
     }
 
-    /// A device takes aligned loads and stores, and nothing else.
-    #[cold]
-    fn refuse(&mut self, address: u64, access: Access) -> Fault {
-        self.hardware.cores[self.hart].refused = true;
-        Fault { access, address }
-    }
-
-    /// The physical address of an access to a device region; `None` if it is to memory.
-    fn of_device<T: Scalar>(&mut self, address: u64, access: Access) -> Result<Option<u64>, Fault> {
-        if !self.hardware.memory.map().has_devices() {
-            return Ok(None);
-        }
-        let (physical, _) = self.translate(address, access)?;
-        match self.hardware.memory.map().is_device(physical) {
-            false => Ok(None),
-            true if address.is_multiple_of(T::BYTES as u64) => Ok(Some(physical)),
-            true => Err(self.refuse(address, access)),
-        }
-    }
-
-    fn load_device<T: Scalar>(&mut self, physical: u64, retired: u64) -> T {
-        let (mut bytes, now) = ([0; 8], self.now(retired));
-        let (hardware, bytes) = (&mut *self.hardware, &mut bytes[..T::BYTES]);
-        hardware.device_load(self.design, (self.hart, physical), bytes, now);
-        self.refresh_limit();
-        T::from_le(bytes)
-    }
-
-    fn store_device<T: Scalar>(&mut self, physical: u64, value: T, retired: u64) {
-        let (bytes, now) = (value.to_u64().to_le_bytes(), self.now(retired));
-        let bytes = &bytes[..T::BYTES];
-        (self.hardware).device_store(self.design, (self.hart, physical), bytes, now);
-        self.refresh_limit();
-    }
-
     #[cold]
     #[inline(never)]
     fn load_slow<T: Scalar>(&mut self, address: u64, retired: u64) -> Result<T, Fault> {
@@ -242,32 +234,11 @@ impl<const SHORTCUTS: bool> Port<'_, SHORTCUTS> {
         if offset + T::BYTES > LINE_BYTES {
             return self.load_across(address, retired);
         }
-        let now = self.now(retired);
-        let (slot, _, ready) = self.reach(address, retired, None)?;
-        (self.hardware).accessed(self.hart, AccessKind::Load, now, ready);
+        let slot = self.reach_to_load(address, T::BYTES, retired)?;
         self.refresh_limit();
         Ok(T::from_le(
             &self.hardware.cores[self.hart].l1d.data(slot).0[offset..offset + T::BYTES],
         ))
-    }
-
-    /// A load across two lines: both halves, the first one first.
-    fn load_across<T: Scalar>(&mut self, address: u64, retired: u64) -> Result<T, Fault> {
-        let mut bytes = [0; 8];
-        let second = (address | OFFSET_MASK) + 1;
-        self.translate(address, Access::Load)?;
-        self.translate(second, Access::Load)?;
-        let split = (second - address) as usize;
-        for (start, range) in [(address, 0..split), (second, split..T::BYTES)] {
-            let now = self.now(retired);
-            let (slot, _, ready) = self.reach(start, retired, None)?;
-            (self.hardware).accessed(self.hart, AccessKind::Load, now, ready);
-            let offset = (start & OFFSET_MASK) as usize;
-            let data = &self.hardware.cores[self.hart].l1d.data(slot).0;
-            bytes[range.clone()].copy_from_slice(&data[offset..offset + range.len()]);
-        }
-        self.refresh_limit();
-        Ok(T::from_le(&bytes[..T::BYTES]))
     }
 
     #[cold]
@@ -293,14 +264,6 @@ impl<const SHORTCUTS: bool> Port<'_, SHORTCUTS> {
         Ok(())
     }
 
-    fn store_bytes(&mut self, address: u64, bytes: &[u8], retired: u64) -> Result<(), Fault> {
-        let now = self.now(retired);
-        let mut copy = |stored: &mut [u8]| stored.copy_from_slice(bytes);
-        let (_, _, ready) = self.reach(address, retired, Some((bytes.len(), &mut copy)))?;
-        (self.hardware).accessed(self.hart, AccessKind::Store, now, ready);
-        Ok(())
-    }
-
     /// A blocking access to an aligned value: the store buffer drains first, and the core waits.
     fn blocking(
         &mut self,
@@ -313,8 +276,11 @@ impl<const SHORTCUTS: bool> Port<'_, SHORTCUTS> {
             None => Access::Load,
         };
         self.translate(address, access)?;
-        let now = self.now(retired);
+        let now = self.made_at(retired);
         let now = (self.hardware).fence(self.design, self.hart, primitives::ATOMIC, now);
+        if let Some(window) = self.window() {
+            window.wait_until(now);
+        }
         let (slot, line, ready) = self.reach(address, retired, stored)?;
         (self.hardware).accessed(self.hart, AccessKind::Atomic, now, ready);
         self.refresh_limit();
@@ -325,11 +291,30 @@ impl<const SHORTCUTS: bool> Port<'_, SHORTCUTS> {
 /// How many bytes a store writes, and what it makes of those that are there.
 type Stored<'s> = (usize, &'s mut dyn FnMut(&mut [u8]));
 
-impl<const SHORTCUTS: bool> Memory for Port<'_, SHORTCUTS> {
+impl<const SHORTCUTS: bool, const WINDOW: bool> Memory for Port<'_, SHORTCUTS, WINDOW> {
     type FetchHint = FetchHint;
+
+    const OBSERVES: bool = WINDOW;
+
+    #[inline(always)]
+    fn begins(&mut self, observed: Observed, retired: u64) {
+        let timing = &mut self.hardware.cores[self.hart].timing;
+        timing.begin(observed::instruction(observed), retired);
+    }
+
+    #[inline(always)]
+    fn ends(&mut self, behind: u64, target: Option<u64>) {
+        if WINDOW {
+            self.hardware.cores[self.hart].timing.end(behind, target);
+        }
+    }
 
     #[inline(always)]
     fn limit(&self) -> u64 {
+        if WINDOW {
+            let timing = &self.hardware.cores[self.hart].timing;
+            return (timing.retired_before(self.limit_now)).min(self.limit_instructions);
+        }
         self.limit_retired
     }
 
@@ -352,6 +337,9 @@ impl<const SHORTCUTS: bool> Memory for Port<'_, SHORTCUTS> {
             core.accesses += 1;
             *entry.stamp = core.accesses;
             let bytes = entry.bytes.add((address & OFFSET_MASK) as usize);
+            if WINDOW {
+                core.hit(address, T::BYTES, false);
+            }
             Some(T::from_le(std::slice::from_raw_parts(bytes, T::BYTES)))
         }
     }
@@ -375,6 +363,9 @@ impl<const SHORTCUTS: bool> Memory for Port<'_, SHORTCUTS> {
             *entry.stamp = core.accesses;
             let bytes = entry.bytes.add((address & OFFSET_MASK) as usize);
             value.put_le(std::slice::from_raw_parts_mut(bytes, T::BYTES));
+            if WINDOW {
+                core.hit(address, T::BYTES, true);
+            }
         }
         true
     }
@@ -483,7 +474,7 @@ impl<const SHORTCUTS: bool> Memory for Port<'_, SHORTCUTS> {
         }
         // A program may always clean or flush what it may read.
         let (physical, _) = self.translate(address, Access::Load)?;
-        let now = self.now(retired);
+        let now = self.made_at(retired);
         if let Some(persist) = primitives::persist(operation, self.hart, line_of(physical)) {
             let ready = self.hardware.persist(self.design, &persist, now);
             let kind = AccessKind::Persist(persist.order);
@@ -494,14 +485,14 @@ impl<const SHORTCUTS: bool> Memory for Port<'_, SHORTCUTS> {
     }
 
     fn fence(&mut self, predecessor: u8, _successor: u8, retired: u64) {
-        let now = self.now(retired);
+        let now = self.made_at(retired);
         let fence = primitives::fence(predecessor);
         self.hardware.fence(self.design, self.hart, fence, now);
         self.refresh_limit();
     }
 
     fn fence_instruction(&mut self, retired: u64) {
-        let now = self.now(retired);
+        let now = self.made_at(retired);
         let fence = primitives::FENCE_INSTRUCTION;
         self.hardware.fence(self.design, self.hart, fence, now);
         self.hardware.flush_l1i(self.hart);
@@ -509,7 +500,7 @@ impl<const SHORTCUTS: bool> Memory for Port<'_, SHORTCUTS> {
     }
 
     fn persistence(&mut self, function: u16, operands: [u64; 2], retired: u64) -> Option<u64> {
-        let now = self.now(retired);
+        let now = self.made_at(retired);
         if function == HINT {
             self.watch.hit = true;
             return Some(0);
@@ -522,7 +513,11 @@ impl<const SHORTCUTS: bool> Memory for Port<'_, SHORTCUTS> {
     }
 
     fn cycle(&self, retired: u64) -> u64 {
-        self.now(retired)
+        let timing = &self.hardware.cores[self.hart].timing;
+        if WINDOW {
+            return timing.issued();
+        }
+        timing.now(retired)
     }
 
     fn time(&self, retired: u64) -> u64 {

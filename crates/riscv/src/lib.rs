@@ -40,6 +40,7 @@ mod float;
 pub mod hart;
 mod instruction;
 pub mod memory;
+pub mod observe;
 pub mod plain;
 mod table;
 
@@ -50,4 +51,5 @@ pub use flat::FlatMemory;
 pub use hart::{CONTEXT_BYTES, ContextError, Hart};
 pub use instruction::Instruction;
 pub use memory::{Access, Amo, CacheBlock, Fault, FetchedLine, Memory, Scalar};
+pub use observe::{Class, Observed};
 pub use table::{Description, Operation, TABLE};

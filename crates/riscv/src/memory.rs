@@ -11,6 +11,8 @@
 //! `retired + stalls`, computed only when somebody needs it. [`Memory::limit`] is a bound on
 //! `retired`: the engine compares it once per block. An access that stalls lowers it.
 
+use crate::observe::Observed;
+
 /// An integer as wide as one memory access.
 pub trait Scalar: Copy {
     /// Width in bytes: 1, 2, 4 or 8.
@@ -108,6 +110,23 @@ pub struct FetchedLine<H> {
 pub trait Memory {
     /// A place in the instruction cache; small, copied into every decoded block.
     type FetchHint: Copy + Default;
+
+    /// True for a machine whose time depends on every instruction: the engines tell it of each, before and
+    /// behind all accesses that the instruction makes. Where this is false, nothing of that is compiled.
+    const OBSERVES: bool = false;
+
+    /// An instruction begins. It ends ([`Memory::ends`]), or the engine comes back with why it did not.
+    #[inline(always)]
+    fn begins(&mut self, instruction: Observed, retired: u64) {
+        let _ = (instruction, retired);
+    }
+
+    /// The instruction that began last has been carried out and is about to count as retired. If it may
+    /// transfer control: `behind` is the address behind it, which it left for `target` if it did.
+    #[inline(always)]
+    fn ends(&mut self, behind: u64, target: Option<u64>) {
+        let _ = (behind, target);
+    }
 
     /// The engine returns [`crate::Exit::Limit`] at the first block boundary at which
     /// `retired >= limit()`.

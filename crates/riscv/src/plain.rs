@@ -12,6 +12,7 @@
 use crate::execute::{Context, Flow, Trap};
 use crate::instruction::{Bits, Instruction, LINE_BYTES, bits_at, join};
 use crate::memory::{Fault, Memory};
+use crate::observe::Observed;
 use crate::table::{Semantics, Visitor, visit};
 use crate::{Exit, Hart};
 
@@ -60,16 +61,24 @@ fn fetch_second_half<M: Memory>(hart: &Hart, memory: &mut M, first: u16) -> Resu
 /// Decodes and executes one instruction, and retires it.
 fn execute<M: Memory>(hart: &mut Hart, memory: &mut M, bits: u32) -> Result<Instruction, Exit> {
     let instruction = Instruction::decode(bits).ok_or(Exit::Illegal { bits })?;
+    if M::OBSERVES {
+        memory.begins(Observed::new(&instruction), hart.retired);
+    }
     let step = Step {
         hart,
         memory,
         instruction,
     };
     let flow = visit(instruction.operation, step).map_err(|trap| trap.exit(bits))?;
-    hart.pc = match flow {
-        Flow::Next => hart.pc.wrapping_add(u64::from(instruction.length)),
-        Flow::Jump(target) => target,
+    let behind = hart.pc.wrapping_add(u64::from(instruction.length));
+    let target = match flow {
+        Flow::Next => None,
+        Flow::Jump(target) => Some(target),
     };
+    if M::OBSERVES {
+        memory.ends(behind, target);
+    }
+    hart.pc = target.unwrap_or(behind);
     hart.retired += 1;
     Ok(instruction)
 }

@@ -135,13 +135,14 @@ impl Hardware {
                 let private =
                     |cache: &crate::specification::Private| Cache::new(cache.bytes, cache.ways, 1);
                 let l1d = private(&specification.l1d);
+                let slots = l1d.sets() * l1d.ways();
                 Core {
                     l1i: private(&specification.l1i),
                     hart,
                     group: hart / specification.l2.harts,
-                    lookaside: Lookaside::new(l1d.sets() * l1d.ways()),
+                    lookaside: Lookaside::new(slots),
                     l1d,
-                    timing: CoreTiming::new(&specification.core),
+                    timing: CoreTiming::new(&specification, slots),
                     combining: CombiningBuffers::default(),
                     accesses: 0,
                     stores: 0,

@@ -126,6 +126,9 @@ impl Hardware {
         statistics.l1d_accesses = self.cores.iter().map(|core| core.accesses).sum();
         statistics.l1i_accesses = self.cores.iter().map(|core| core.fetches).sum();
         statistics.l1d_stores = self.cores.iter().map(|core| core.stores).sum();
+        for core in &self.cores {
+            core.timing.report(&mut statistics);
+        }
         self.memory.report(&mut statistics);
         statistics
     }

@@ -15,6 +15,7 @@ mod link;
 mod litmus;
 mod lives;
 mod mutants;
+mod out_of_order;
 #[path = "../../../../docs/examples/page_zeroing.rs"]
 mod page_zeroing;
 mod posted;

@@ -13,6 +13,7 @@ use crate::encoding::Format;
 use crate::execute::{Context, Flow, Trap};
 use crate::instruction::Instruction;
 use crate::memory::Memory;
+use crate::observe::Observed;
 use crate::table::{Operation, Semantics, Visitor, visit};
 use crate::{Exit, Hart};
 use std::marker::PhantomData;
@@ -110,7 +111,7 @@ impl Step {
             immediate = immediate << END_OFFSET_BITS | i32::from(offset + instruction.length);
         }
         let discards = instruction.rd == 0 && format.writes_integer();
-        let handler = if discards && !operation.may_write_x0() {
+        let handler = if discards && !operation.may_write_x0() && !M::OBSERVES {
             erase::<M>(nothing::<M>)
         } else {
             visit(
@@ -209,6 +210,10 @@ unsafe fn handle<M: Memory, S: Semantics, const DISCARDS: bool, const SHORT: boo
 ) -> End {
     // SAFETY: `at` points to a step, and nothing writes steps while a chain runs.
     let step = unsafe { *at };
+    if const { M::OBSERVES } {
+        let retired = hart.retired + u64::from(step.index);
+        memory.begins(step.observed::<S>(), retired);
+    }
     let mut running = Running::<M, S, SHORT> {
         hart,
         memory,
@@ -226,13 +231,18 @@ unsafe fn handle<M: Memory, S: Semantics, const DISCARDS: bool, const SHORT: boo
     match executed {
         Ok(Flow::Next) if S::OPERATION.ends_block() => {
             hart.pc = hart.pc.wrapping_add(step.end_offset());
+            memory.ends(hart.pc, None);
             hart.retired += u64::from(step.index) + 1;
             End::Fallen
         }
-        // SAFETY: the step does not end its block, so it is not the last.
-        Ok(Flow::Next) => unsafe { proceed(hart, memory, at, trapped) },
+        Ok(Flow::Next) => {
+            memory.ends(0, None);
+            // SAFETY: the step does not end its block, so it is not the last.
+            unsafe { proceed(hart, memory, at, trapped) }
+        }
         Ok(Flow::Jump(target)) => {
             stay_a_branch();
+            memory.ends(hart.pc.wrapping_add(step.end_offset()), Some(target));
             hart.pc = target;
             hart.retired += u64::from(step.index) + 1;
             End::Jumped
@@ -332,10 +342,11 @@ impl<M: Memory> Visitor for HandlerOf<M> {
     type Output = ErasedHandler;
 
     fn visit<S: Semantics>(self) -> ErasedHandler {
-        if const { S::OPERATION.may_write_x0() } && self.discards {
+        if const { S::OPERATION.may_write_x0() || M::OBSERVES } && self.discards {
             return erase::<M>(handle::<M, S, true, false>);
         }
-        if const { S::OPERATION.may_take_long() } {
+        // What is told of an instruction is told once, so nothing of it may be done over.
+        if const { S::OPERATION.may_take_long() && !M::OBSERVES } {
             erase::<M>(handle::<M, S, false, true>)
         } else {
             erase::<M>(handle::<M, S, false, false>)
@@ -352,6 +363,13 @@ struct Running<'a, M, S, const SHORT: bool> {
 }
 
 impl Step {
+    /// What a core sees of it.
+    #[inline(always)]
+    fn observed<S: Semantics>(self) -> Observed {
+        let registers = [self.rd as u8, self.rs1 as u8, self.rs2 as u8];
+        Observed::of(S::OPERATION, registers, self.immediate)
+    }
+
     #[inline(always)]
     fn end_offset(self) -> u64 {
         (self.immediate & ((1 << END_OFFSET_BITS) - 1)) as u64

@@ -9,231 +9,12 @@
 //! `PERDURE_SEED` and `PERDURE_CASES` set the seed and the number of programs.
 
 use crate::common::{Random, cases, random_float, random_operation, random_word, seeds};
+use crate::recorder::{BASE, Call, Recorder};
 use perdure_riscv::fast::BlockCache;
-use perdure_riscv::{
-    Access, Amo, CacheBlock, Exit, Fault, FetchedLine, Hart, Memory, Scalar, disassemble, fast,
-    plain,
-};
+use perdure_riscv::{Exit, Hart, disassemble, fast, plain};
 use std::fmt::Write;
 
-const BASE: u64 = 0x2000;
 const BYTES: usize = 8192;
-const LINE: u64 = 64;
-
-/// A call to memory as an observer behind it would see it: a fetch that was answered from an
-/// engine's own copy is a fetch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Call {
-    Fetch(u64),
-    Load(u64, usize),
-    Store(u64, u64, usize),
-    LoadReserved(u64, usize),
-    StoreConditional(u64, u64, usize),
-    Atomic(Amo, u64, u64, usize),
-    CacheBlock(CacheBlock, u64),
-    Fence(u8, u8),
-    FenceInstruction,
-    Persistence(u16, [u64; 2]),
-}
-
-#[derive(Clone)]
-struct Recorder {
-    bytes: Vec<u8>,
-    /// What the instruction cache holds, and a number that changes whenever that changes.
-    cached: Vec<Option<([u8; 64], u64)>>,
-    fills: u64,
-    /// Stores reach the instruction cache at once.
-    coherent: bool,
-    calls: Vec<(Call, u64)>,
-    limit: u64,
-    reservation: Option<u64>,
-    /// Answers `fetch_again` with no for no reason, once in that many times.
-    forgetful: Random,
-}
-
-impl Recorder {
-    fn new(bytes: Vec<u8>, coherent: bool, limit: u64) -> Self {
-        Self {
-            cached: vec![None; bytes.len() / LINE as usize],
-            bytes,
-            fills: 0,
-            coherent,
-            calls: Vec::new(),
-            limit,
-            reservation: None,
-            forgetful: Random::new(7),
-        }
-    }
-
-    fn note(&mut self, call: Call, retired: u64) {
-        self.calls.push((call, retired));
-        // Some accesses stall: the same ones for both engines.
-        let stalls = matches!(call, Call::Load(address, _) | Call::Store(address, ..)
-            if address % 13 == 0);
-        if stalls {
-            self.limit = self.limit.saturating_sub(3);
-        }
-    }
-
-    fn place(&self, address: u64, length: usize, access: Access) -> Result<usize, Fault> {
-        let offset = address.wrapping_sub(BASE);
-        let end = self.bytes.len() as u64;
-        if offset < end && offset + length as u64 <= end {
-            Ok(offset as usize)
-        } else {
-            let address = if offset < end { BASE + end } else { address };
-            Err(Fault { access, address })
-        }
-    }
-
-    fn value<T: Scalar>(&self, place: usize) -> T {
-        T::from_le(&self.bytes[place..place + T::BYTES])
-    }
-
-    fn put<T: Scalar>(&mut self, place: usize, value: T) {
-        let bytes = value.to_u64().to_le_bytes();
-        self.bytes[place..place + T::BYTES].copy_from_slice(&bytes[..T::BYTES]);
-        if self.coherent {
-            let line = LINE as usize;
-            for number in place / line..=(place + T::BYTES - 1) / line {
-                self.cached[number] = None;
-            }
-        }
-    }
-}
-
-impl Memory for Recorder {
-    type FetchHint = u64;
-
-    fn limit(&self) -> u64 {
-        self.limit
-    }
-
-    fn load<T: Scalar>(&mut self, address: u64, retired: u64) -> Result<T, Fault> {
-        self.note(Call::Load(address, T::BYTES), retired);
-        Ok(self.value(self.place(address, T::BYTES, Access::Load)?))
-    }
-
-    fn store<T: Scalar>(&mut self, address: u64, value: T, retired: u64) -> Result<(), Fault> {
-        self.note(Call::Store(address, value.to_u64(), T::BYTES), retired);
-        let place = self.place(address, T::BYTES, Access::Store)?;
-        self.put(place, value);
-        Ok(())
-    }
-
-    fn load_hit<T: Scalar>(&mut self, address: u64, retired: u64) -> Option<T> {
-        let hits =
-            !address.is_multiple_of(3) && self.place(address, T::BYTES, Access::Load).is_ok();
-        hits.then(|| self.load(address, retired).ok()).flatten()
-    }
-
-    fn store_hit<T: Scalar>(&mut self, address: u64, value: T, retired: u64) -> bool {
-        let hits =
-            !address.is_multiple_of(3) && self.place(address, T::BYTES, Access::Store).is_ok();
-        hits && self.store(address, value, retired).is_ok()
-    }
-
-    fn fetch(&mut self, pc: u64, retired: u64) -> Result<FetchedLine<u64>, Fault> {
-        self.note(Call::Fetch(pc), retired);
-        let place = self.place(pc, 2, Access::Fetch)? & !(LINE as usize - 1);
-        let line = &mut self.cached[place / LINE as usize];
-        let (bytes, hint) = *line.get_or_insert_with(|| {
-            let mut bytes = [0; 64];
-            bytes.copy_from_slice(&self.bytes[place..place + LINE as usize]);
-            self.fills += 1;
-            (bytes, self.fills)
-        });
-        Ok(FetchedLine { bytes, hint })
-    }
-
-    fn fetch_again(&mut self, pc: u64, hint: u64, retired: u64) -> bool {
-        let Ok(place) = self.place(pc, 2, Access::Fetch) else {
-            return false;
-        };
-        let same = self.cached[place / LINE as usize].is_some_and(|(_, number)| number == hint);
-        let answer = same && !self.forgetful.once_in(8);
-        if answer {
-            self.note(Call::Fetch(pc), retired);
-        }
-        answer
-    }
-
-    fn load_reserved<T: Scalar>(&mut self, address: u64, retired: u64) -> Result<T, Fault> {
-        self.note(Call::LoadReserved(address, T::BYTES), retired);
-        let place = self.place(address, T::BYTES, Access::Load)?;
-        self.reservation = Some(address / LINE);
-        Ok(self.value(place))
-    }
-
-    fn store_conditional<T: Scalar>(
-        &mut self,
-        address: u64,
-        value: T,
-        retired: u64,
-    ) -> Result<bool, Fault> {
-        self.note(
-            Call::StoreConditional(address, value.to_u64(), T::BYTES),
-            retired,
-        );
-        let place = self.place(address, T::BYTES, Access::Store)?;
-        let stands = self.reservation.take() == Some(address / LINE);
-        if stands {
-            self.put(place, value);
-        }
-        Ok(stands)
-    }
-
-    fn atomic<T: Scalar>(
-        &mut self,
-        operation: Amo,
-        address: u64,
-        operand: T,
-        retired: u64,
-    ) -> Result<T, Fault> {
-        self.note(
-            Call::Atomic(operation, address, operand.to_u64(), T::BYTES),
-            retired,
-        );
-        let place = self.place(address, T::BYTES, Access::Store)?;
-        let old = self.value(place);
-        self.put(place, operation.apply(old, operand));
-        Ok(old)
-    }
-
-    fn cache_block(
-        &mut self,
-        operation: CacheBlock,
-        address: u64,
-        retired: u64,
-    ) -> Result<(), Fault> {
-        self.note(Call::CacheBlock(operation, address), retired);
-        self.place(address, 1, Access::Store).map(|_| ())
-    }
-
-    fn fence(&mut self, predecessor: u8, successor: u8, retired: u64) {
-        self.note(Call::Fence(predecessor, successor), retired);
-    }
-
-    fn fence_instruction(&mut self, retired: u64) {
-        self.note(Call::FenceInstruction, retired);
-        self.cached.fill(None);
-    }
-
-    fn persistence(&mut self, function: u16, operands: [u64; 2], retired: u64) -> Option<u64> {
-        self.note(Call::Persistence(function, operands), retired);
-        function
-            .is_multiple_of(2)
-            .then_some(operands[0] ^ operands[1])
-    }
-
-    fn cycle(&self, retired: u64) -> u64 {
-        retired * 3 + 1
-    }
-
-    fn time(&self, retired: u64) -> u64 {
-        retired / 10
-    }
-}
 
 /// What became of a program.
 #[derive(Debug, PartialEq, Eq)]
@@ -245,11 +26,11 @@ struct Outcome {
 }
 
 /// Runs a program through a number of exits, moving on behind each as a kernel might.
-fn run(
+fn run<const OBSERVES: bool>(
     start: &Hart,
-    mut memory: Recorder,
+    mut memory: Recorder<OBSERVES>,
     seed: u64,
-    mut engine: impl FnMut(&mut Hart, &mut Recorder) -> Exit,
+    mut engine: impl FnMut(&mut Hart, &mut Recorder<OBSERVES>) -> Exit,
 ) -> Outcome {
     let (mut hart, mut random) = (start.clone(), Random::new(seed));
     let mut exits = Vec::new();
@@ -332,6 +113,16 @@ fn random_hart(random: &mut Random) -> Hart {
 
 #[test]
 fn on_random_programs() {
+    agree_on_random_programs::<false>();
+}
+
+/// Also on what each instruction is, and where it went.
+#[test]
+fn on_random_programs_that_are_observed() {
+    agree_on_random_programs::<true>();
+}
+
+fn agree_on_random_programs<const OBSERVES: bool>() {
     for seed in seeds(1) {
         let mut random = Random::new(seed);
         let mut retired = 0;
@@ -341,7 +132,8 @@ fn on_random_programs() {
             let mut random = Random::new(case_seed);
             let bytes = random_program(&mut random);
             let hart = random_hart(&mut random);
-            let memory = Recorder::new(bytes, random.once_in(2), random.below(300) as u64);
+            let (coherent, limit) = (random.once_in(2), random.below(300) as u64);
+            let memory = Recorder::<OBSERVES>::new(bytes, coherent, limit);
             let on_plain = run(&hart, memory.clone(), case_seed, plain::run);
             blocks.flush();
             let on_fast = run(&hart, memory.clone(), case_seed, |hart, memory| {
@@ -468,7 +260,7 @@ fn on_code_that_changes_itself() {
                     upper_half,
                     with_fence,
                 };
-                let memory = Recorder::new(program.bytes(), coherent, u64::MAX);
+                let memory = <Recorder>::new(program.bytes(), coherent, u64::MAX);
                 let case = format!("at {begin}, {upper_half}, {coherent}, {with_fence}");
 
                 let (mut hart, mut seen) = (program.hart(), memory.clone());
@@ -504,7 +296,7 @@ fn a_line_whose_last_instruction_no_longer_straddles_is_decoded_again() {
     let mut bytes = vec![0; 60];
     bytes.extend(halves.into_iter().flat_map(u16::to_le_bytes));
     bytes.resize(BYTES, 0);
-    let memory = Recorder::new(bytes, true, u64::MAX);
+    let memory = <Recorder>::new(bytes, true, u64::MAX);
     let mut hart = Hart {
         pc: BASE + 60,
         ..Hart::default()
@@ -531,7 +323,7 @@ fn a_flushed_range_is_decoded_again() {
     };
     let mut bytes = vec![0; BYTES];
     bytes[..8].copy_from_slice(&[0x13, 0x05, 0x15, 0x00, 0x73, 0, 0x10, 0]);
-    let mut memory = Deaf(Recorder::new(bytes, false, u64::MAX));
+    let mut memory = Deaf(<Recorder>::new(bytes, false, u64::MAX));
     let mut blocks = BlockCache::new();
     assert_eq!(
         fast::run(&mut hart, &mut memory.0, &mut blocks),
@@ -564,7 +356,7 @@ fn a_full_cache_starts_afresh() {
         .collect();
     bytes.extend_from_slice(&0x0010_0073_u32.to_le_bytes());
     bytes.resize(bytes.len().next_multiple_of(64), 0);
-    let mut memory = Recorder::new(bytes, true, u64::MAX);
+    let mut memory = <Recorder>::new(bytes, true, u64::MAX);
     let mut blocks = BlockCache::new();
     let mut hart = Hart {
         pc: BASE,

@@ -4,4 +4,5 @@ mod against_qemu;
 mod common;
 mod decoding;
 mod engines_agree;
+mod recorder;
 mod traps;

@@ -4,7 +4,7 @@ use perdure_designs::picl::Parameters;
 use perdure_hardware::line::LINE_BYTES;
 use perdure_hardware::specification::{
     Core, CoreModel, Dram, Inclusion, Interleaving, Link, Nvm, PagePolicy, PersistenceDomain,
-    Posted, Private, Scheduling, Second, Shared, Specification,
+    Posted, Private, Scheduling, Second, Shared, Specification, WindowSpecification,
 };
 
 /// A machine, the parameters of `picl` on it, and how a program uses it.
@@ -305,6 +305,7 @@ impl Geometry {
                 model: CoreModel::InOrder,
                 frequency_mhz: 2000,
                 store_buffer_entries: 4,
+                window: WindowSpecification::default(),
             },
             l1i: private((1, 1), 1),
             l1d: private(self.l1d, 1),

@@ -7,7 +7,7 @@ mod random;
 use perdure_hardware::line::LINE_BYTES;
 use perdure_hardware::specification::{
     Core, CoreModel, Dram, Inclusion, Interleaving, Link, Nvm, PagePolicy, PersistenceDomain,
-    Posted, Private, Scheduling, Second, Shared, Specification,
+    Posted, Private, Scheduling, Second, Shared, Specification, WindowSpecification,
 };
 
 #[allow(unused_imports, reason = "an example takes no seeds")]
@@ -26,6 +26,7 @@ pub fn table_iv(harts: usize) -> Specification {
             model: CoreModel::InOrder,
             frequency_mhz: 2000,
             store_buffer_entries: 8,
+            window: WindowSpecification::default(),
         },
         l1i: private(32 << 10, 4, 1),
         l1d: private(32 << 10, 4, 1),

@@ -1,0 +1,158 @@
+//! Machines whose cores are out of order: both engines agree to the cycle, a pause changes nothing, power
+//! cuts are verified and reproduced, and statistics add up.
+
+use perdure::machine::{Machine, Pause};
+use perdure::port::Door;
+use perdure::report::state_hash;
+use perdure::request::{Prepared, Request};
+use perdure::source::{Engine, Engines, Exit, Registers, Source};
+use perdure_designs::Design;
+use perdure_designs::ideal::Ideal;
+use perdure_designs::nvoverlay::Nvoverlay;
+use perdure_designs::picl::Picl;
+use perdure_designs::software_logging::SoftwareLogging;
+use perdure_hardware::random::Random;
+use serde_json::{Value, json};
+
+use crate::common::{self, SMALL, cut, protected_designs, request, run, statistic, with};
+
+/// On the small machine, with a window in which everything is full now and then.
+fn windowed(design: &str, program: &str, more: &[&str]) -> Value {
+    let mut set: Vec<&str> = SMALL.to_vec();
+    set.extend([
+        "core.model=out-of-order",
+        "core.window.reorder_buffer_entries=24",
+        "core.window.issue_queue_entries=4",
+        "core.window.load_queue_entries=2",
+        "core.window.store_queue_entries=1",
+        "core.window.l1d_miss_entries=2",
+        "l1d.latency_cycles=3",
+    ]);
+    set.extend(more);
+    let machine = common::machine_of(design);
+    let more = json!({"set": set, "machine": machine});
+    with(request(design, program), more)
+}
+
+/// One engine or the other, at random.
+#[derive(Clone)]
+struct Either {
+    engines: [Engines; 2],
+    random: Random,
+}
+
+impl Source for Either {
+    type Choice = u64;
+
+    fn new(seed: u64) -> Self {
+        Self {
+            engines: [Engine::Fast, Engine::Plain].map(Engines::new),
+            random: Random::new(seed),
+        }
+    }
+    fn run(&mut self, registers: &mut Registers, door: Door) -> Exit {
+        let which = self.random.below(2) as usize;
+        self.engines[which].run(registers, door)
+    }
+    fn forget(&mut self) {
+        self.engines.iter_mut().for_each(Source::forget);
+    }
+}
+
+/// Runs a machine to its end, stopping every so many cycles: its state there, and every counter.
+fn end_of<D: Design, S: Source>(
+    prepared: &Prepared,
+    choice: S::Choice,
+    pause_cycles: u64,
+) -> (String, u64, Vec<(&'static str, u64)>) {
+    let (configuration, workload) = (&prepared.configuration, &prepared.workload);
+    let mut machine =
+        Machine::<D, S>::boot(configuration, workload, choice, None).expect("it boots");
+    let mut until = pause_cycles;
+    loop {
+        match machine.run(until).expect("it runs") {
+            Pause::Finished => break,
+            Pause::Time => until = until.saturating_add(pause_cycles),
+            Pause::EpochEnded(_) => {}
+        }
+    }
+    let statistics = machine.statistics();
+    statistics.check_conservation().expect("they add up");
+    let counters = statistics.describe();
+    let counters = counters.iter().map(|one| (one.name, one.value)).collect();
+    (state_hash(&machine), machine.time(), counters)
+}
+
+fn compare<D: Design>(program: &str, harts: usize) {
+    for order in ["tso", "weak"] {
+        let order = format!("core.window.store_order={order}");
+        let asked = with(
+            windowed(D::NAME, program, &[&order]),
+            json!({"harts": harts}),
+        );
+        let request = Request::parse(&asked.to_string()).expect("a request");
+        let prepared = request.prepare().expect("it can run");
+        let expected = end_of::<D, Engines>(&prepared, Engine::Plain, u64::MAX / 4);
+        let fast = end_of::<D, Engines>(&prepared, Engine::Fast, u64::MAX / 4);
+        assert_eq!(fast, expected, "{}, {order}: the fast engine", D::NAME);
+        let seed = common::seed();
+        let paused = end_of::<D, Either>(&prepared, seed, 777);
+        assert_eq!(
+            paused,
+            expected,
+            "{}, {order}: paused, seed {seed}",
+            D::NAME
+        );
+        let value = |name: &str| {
+            let named = (expected.2.iter()).find(|one| one.0.strip_prefix("window.") == Some(name));
+            named.expect("there is such a counter").1
+        };
+        for name in ["dispatch", "stall.mispredict", "stall.trap", "mispredicts"] {
+            assert!(value(name) > 0, "{}: {name} is 0", D::NAME);
+        }
+        let full = ["reorder_buffer", "issue_queue", "load_queue", "store_queue"];
+        let waited = full.map(|name| value(&format!("stall.{name}")));
+        assert!(
+            waited.iter().sum::<u64>() > 0,
+            "{}: nothing is full",
+            D::NAME
+        );
+    }
+}
+
+/// One design that is asked of nothing, one that logs, one whose sharing groups go on by themselves, and one
+/// whose library runs on the core.
+#[test]
+fn both_engines_and_every_pause_give_the_same_machine() {
+    let program = "@exerciser:2000:64:300:2";
+    compare::<Ideal>(program, 2);
+    compare::<Picl>(program, 2);
+    compare::<Nvoverlay>(program, 2);
+    compare::<SoftwareLogging>("@exerciser:2000:64:300", 1);
+}
+
+#[test]
+fn every_design_is_verified_and_its_resumed_runs_end_alike() {
+    for design in protected_designs() {
+        let asked = windowed(&design, "@exerciser:3000:64:500", &[]);
+        let result = cut(&with(asked, json!({"cuts": 8, "resume": "all"})));
+        assert_eq!(result["verified"], 8, "{design}: {result}");
+    }
+}
+
+#[test]
+fn a_run_is_the_same_run_again_and_faster_than_in_order() {
+    let program = "@exerciser:20000:64:5000";
+    let asked = with(
+        request("ideal", program),
+        json!({"set": ["core.model=out-of-order"]}),
+    );
+    let (one, two) = (run(&asked), run(&asked));
+    assert_eq!(one["sim"], two["sim"]);
+    assert_eq!(one["statistics"], two["statistics"]);
+    assert_eq!(one["state_hash"], two["state_hash"]);
+    let in_order = run(&with(request("ideal", program), json!({"set": []})));
+    let cycles = |result: &Value| result["sim"]["cycles"].as_u64().unwrap();
+    assert!(cycles(&one) < cycles(&in_order));
+    assert_eq!(statistic(&in_order, "window.cycles"), 0);
+}
