@@ -245,6 +245,10 @@ impl Design for UndoLog {
     type Parameters = Parameters;
     type Counters = ();
 
+    fn pool_data(region: &Range<u64>) -> Range<u64> {
+        data_of(region)
+    }
+
     fn start(
         _: &Parameters,
         _: &Layout,

@@ -222,6 +222,12 @@ class RunResult:
     interrupted: bool = False
     raw: Json = field(repr=False)
 
+    @property
+    def lost_pools(self) -> Sequence[str]:
+        """A line for each pool that is as it was when last synchronised, or not there."""
+        lost = self.raw.get("pools", {}).get("not_synchronised", ())
+        return [f"pool {name}: only what was synchronised is kept" for name in lost]
+
     @classmethod
     def from_json(cls, result: Json) -> RunResult:
         """Reads the core's result."""
@@ -374,8 +380,9 @@ class Machine:
     instance `{"picl.acs_gap": 2}`; `harts` is the number of hardware threads (None: one for each
     program); `sysroot` is the folder in which a dynamically linked program finds its interpreter
     and libraries; `mounts` are further `HOST:GUEST` folders; `environment` is the guest's whole
-    environment beyond the configured one; `stdin` is a file. Nothing is checked before the first
-    call.
+    environment beyond the configured one; `stdin` is a file; the files of the folder `pmem` are its
+    pools, below /pmem, and after a run, or a cut `at` a cycle, those that survive stand there.
+    Nothing is checked before the first call.
     """
 
     machine: str = "picl"
@@ -386,6 +393,7 @@ class Machine:
     mounts: Sequence[str] = ()
     environment: Mapping[str, str] | Sequence[str] = ()
     stdin: Path | None = None
+    pmem: Path | None = None
     engine: Engine = "fast"
 
     def configuration(self) -> Configuration:
@@ -520,9 +528,9 @@ class Machine:
         """Keeps a result with its effective configuration in the folder `out`."""
         if out is not None:
             of_result, of_configuration = KEPT
-            store(out, of_result, json.dumps(json.loads(result), indent=2))
+            outputs.store(out, of_result, json.dumps(json.loads(result), indent=2))
             effective = self.configuration()
-            store(out, of_configuration, f"# {effective.hash}\n{effective.toml}")
+            outputs.store(out, of_configuration, f"# {effective.hash}\n{effective.toml}")
 
     def request(
         self,
@@ -552,6 +560,7 @@ class Machine:
             "environment": _assignments(self.environment),
             "stdin": None if self.stdin is None else fspath(self.stdin),
             "engine": self.engine,
+            **({} if self.pmem is None else {"pmem": fspath(self.pmem)}),
             "program": [fspath(word) for word in program],
             "out": None if out is None else fspath(out),
             **more,
@@ -604,17 +613,6 @@ def catalogue() -> Catalogue:
     """The designs and machines that this build knows."""
     known = json.loads(_core.catalogue())
     return Catalogue(designs=_named(known["designs"]), machines=_named(known["machines"]))
-
-
-def store(folder: Path, name: str, text: str) -> None:
-    """Writes one file of results into `folder`, which is made if need be."""
-    try:
-        pathlib.Path(folder).mkdir(parents=True, exist_ok=True)
-        outputs.write_text(pathlib.Path(folder) / name, text)
-    except OSError as error:
-        raise _core.PerdureError(
-            f"cannot write {name} into {outputs.shown(folder)}: {error.strerror}"
-        ) from error
 
 
 def _bursts(

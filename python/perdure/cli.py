@@ -46,6 +46,7 @@ from perdure.options import (
     EngineOption,
     FilesOption,
     Guest,
+    GuestWithPools,
     HartsOption,
     JobsOption,
     JsonOption,
@@ -128,7 +129,7 @@ def run(
     machine: MachineOption = "picl",
     design: DesignOption = "picl",
     *,
-    guest: Guest,
+    guest: GuestWithPools,
     stop_after: StopAfterOption = None,
     repeated: Repeated,
     measured: Measured,
@@ -295,7 +296,7 @@ def cut(
     machine: MachineOption = "picl",
     design: DesignOption = "picl",
     *,
-    guest: Guest,
+    guest: GuestWithPools,
     stop_after: StopAfterOption = None,
     repeated: Repeated,
     engine: EngineOption = Engine.fast,
@@ -453,7 +454,7 @@ def compare(
     if out is not None:
         from perdure import figures
 
-        api.store(out, "result.json", json.dumps(document, indent=2))
+        outputs.store(out, "result.json", json.dumps(document, indent=2))
         paths = figures.save(figures.cost(results, Path(program[0]).name), out / "compare")
         stderr.print("figure: " + " and ".join(map(str, paths)), highlight=False)
     differ = len({result.exit_code for result in results}) > 1
@@ -815,10 +816,8 @@ def _machine(
     machine: str, design: str, guest: Guest, folder: Path | None, engine: Engine
 ) -> api.Machine:
     """The machine that the options describe, whose results are kept in that folder."""
-    world = guest.world(folder)
-    return api.Machine(
-        machine=machine, design=design, set=guest.set_ or (), engine=engine.value, **world
-    )
+    found = guest.found(folder)
+    return api.Machine(machine=machine, design=design, engine=engine.value, **found)
 
 
 def _checker(words: str | None) -> list[str]:

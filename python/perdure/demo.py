@@ -32,6 +32,7 @@ from perdure import (
     toolchain,
 )
 from perdure import workloads as guest_programs
+from perdure.outputs import store
 
 MACHINE = "picl"
 UNPROTECTED = "ideal"
@@ -174,7 +175,7 @@ def _sqlite_scene(narrator: Narrator, out: Path) -> Scene | None:
         narrator.say(f"skipped: {error}", style="yellow")
         return None
     script = out / "transfers.sql"
-    api.store(out, script.name, _sqlite_script())
+    store(out, script.name, _sqlite_script())
     return Scene(
         name="sqlite3",
         title="Debian's sqlite3, a database file with a write-ahead log",
@@ -259,7 +260,7 @@ def _act(
         "runs": {design: result.raw for design, result in results.items()},
         "cuts": {design: report.raw for design, report in verdicts.items()},
     }
-    api.store(out, "result.json", json.dumps(document, indent=2))
+    store(out, "result.json", json.dumps(document, indent=2))
     return verdicts[PROTECTED].failed == 0 and outputs[PROTECTED] == outputs[UNPROTECTED]
 
 

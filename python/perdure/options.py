@@ -202,6 +202,10 @@ class Guest:
             "stdin": self._input(folder),
         }
 
+    def found(self, folder: Path | None) -> dict[str, Any]:
+        """The same for one machine, and how that differs from its preset."""
+        return {"set": self.set_ or (), **self.world(folder)}
+
     def _input(self, folder: Path | None) -> str | None:
         """The file that `--stdin` names.
 
@@ -224,6 +228,24 @@ class Guest:
         except OSError as error:
             raise PerdureError(f"{path}: {error.strerror}") from error
         return str(path)
+
+
+@dataclass(frozen=True)
+class GuestWithPools(Guest):
+    """The same, with pools."""
+
+    pmem: Annotated[
+        Path | None,
+        typer.Option(
+            "--pmem",
+            metavar="DIR",
+            help="The pools below /pmem: taken from here, and what survives is put here.",
+        ),
+    ] = None
+
+    def found(self, folder: Path | None) -> dict[str, Any]:
+        """What programs find, pools included."""
+        return {**super().found(folder), "pmem": self.pmem}
 
 
 @dataclass(frozen=True)

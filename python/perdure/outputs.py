@@ -159,3 +159,12 @@ def _refusing(path: str | PathLike[str], option: str) -> Iterator[None]:
     except ValueError as error:
         # A name with a zero byte, or with characters that no file of this host can have.
         raise PerdureError(f"{option} cannot write {shown(path)}: {error}") from error
+
+
+def store(folder: str | PathLike[str], name: str, text: str) -> None:
+    """Writes one file of results into a folder, which is made if need be."""
+    try:
+        Path(folder).mkdir(parents=True, exist_ok=True)
+        write_text(Path(folder) / name, text)
+    except OSError as error:
+        raise PerdureError(f"cannot write {name} into {shown(folder)}: {error.strerror}") from error

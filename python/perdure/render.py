@@ -92,7 +92,7 @@ def ending(result: RunResult) -> Iterator[str]:
             yield f"system calls {why}: {names}"
         elif chosen:
             yield f"{kind}: commands that this kernel does not have, refused: {names}"
-    yield from _files(result)
+    yield from (*_files(result), *result.lost_pools)
     if result.refused_output is not None:
         yield f"the host refused a file of the guest's: {result.refused_output}"
     replication = result.raw.get("replication")

@@ -1,6 +1,7 @@
 //! What a crash-consistency design states about itself, over and above its hooks ([`Policy`]).
 
 use std::fmt::Display;
+use std::ops::Range;
 
 use perdure_hardware::arena::Arena;
 use perdure_hardware::counters::Counters;
@@ -203,6 +204,11 @@ pub trait Design: Policy + Clone + Send {
     ) -> Result<(), ImpossibleParameter> {
         let problem = format!("{} keeps no copies of epochs", Self::NAME);
         Err(ImpossibleParameter::new("epoch", epoch, problem))
+    }
+
+    /// What programs have of the persistent region in which their pools lie; the rest is the design's.
+    fn pool_data(region: &Range<u64>) -> Range<u64> {
+        region.clone()
     }
 
     /// What energy backup writes to the NVM when the power fails at that time: addresses and bytes.

@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use crate::address_space::Spaces;
-use crate::configuration::{Configuration, Program, Region, WORK_DIRECTORY};
+use crate::configuration::{Configuration, Region, WORK_DIRECTORY};
 use crate::elf::ElfError;
 use crate::errno::Errno;
 use crate::frames::Frames;
@@ -15,8 +15,9 @@ use crate::load::{Launch, LoadError, name_of};
 use crate::machine::{Machine, PAGE_BYTES, ThreadId};
 use crate::outcome::ProgramReport;
 use crate::output::Output;
+use crate::pools::PoolsError;
 use crate::process::{IntervalTimer, Process, ProcessId, Processes, USER_ID, Usage};
-use crate::program::{Progress, Recipe, random_seed};
+use crate::program::{GUEST_PATH, Progress, Recipe, environment, random_seed};
 use crate::rare::Rare;
 use crate::room::Room;
 use crate::schedule::Scheduler;
@@ -32,14 +33,6 @@ use crate::vfs::released::Released;
 use crate::vfs::report::hart_list;
 use crate::vfs::{DirectoryNode, FileSystem, HostPath, HostView, MountPoint};
 
-/// A login shell's `PATH`.
-const GUEST_PATH: [&str; 5] = [
-    "/usr/local/bin",
-    "/usr/bin",
-    "/bin",
-    "/usr/local/games",
-    "/usr/games",
-];
 /// Where a bare name is looked for after that: servers are there.
 const SYSTEM_PATH: [&str; 3] = ["/usr/local/sbin", "/usr/sbin", "/sbin"];
 
@@ -118,6 +111,9 @@ pub enum BootError {
         /// First byte beyond.
         end: u64,
     },
+    /// The pools cannot be had.
+    #[error(transparent)]
+    Pools(#[from] PoolsError),
     /// Nothing to run, or more than the machine can number.
     #[error("{0} programs: a machine runs from 1 to 1024")]
     Programs(usize),
@@ -184,6 +180,7 @@ impl Kernel {
         kernel
             .build_tree(configuration)
             .map_err(|_| BootError::Memory)?;
+        kernel.mount_pools(machine, configuration.pools.as_ref())?;
         for place in 0..programs {
             kernel.start_first(configuration, machine, place)?;
         }
@@ -685,28 +682,6 @@ fn script_reason(configuration: &Configuration, error: Errno) -> String {
         ),
         _ => "which is not a file that may be executed".to_owned(),
     }
-}
-
-/// The fixed variables and the configured ones, as `NAME=value`.
-fn environment(program: &Program) -> Vec<String> {
-    let path = GUEST_PATH.join(":");
-    let mut variables: Vec<(&str, &str)> = vec![
-        ("HOME", "/home/user"),
-        ("LANG", "C.UTF-8"),
-        ("PATH", &path),
-        ("PWD", WORK_DIRECTORY),
-        ("TERM", "dumb"),
-        ("TZ", "UTC"),
-        ("USER", "user"),
-    ];
-    for (name, value) in &program.environment {
-        variables.retain(|(old, _)| old != name);
-        variables.push((name, value));
-    }
-    variables
-        .iter()
-        .map(|(name, value)| format!("{name}={value}"))
-        .collect()
 }
 
 const DEVICES: [(&str, Device, u32); 9] = [

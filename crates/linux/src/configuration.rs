@@ -3,8 +3,11 @@
 
 use std::ops::Range;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
+
+use crate::pools::{PoolMistake, PoolSource};
 
 /// The guest path at which the host's working directory appears, and the guest's first directory.
 pub const WORK_DIRECTORY: &str = "/work";
@@ -71,6 +74,18 @@ pub struct Region {
     pub device: bool,
 }
 
+/// Persistent memory beside the frames that has pools, the files of
+/// [`POOLS_DIRECTORY`](crate::pools::POOLS_DIRECTORY).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pools {
+    /// Physical byte addresses.
+    pub addresses: Range<u64>,
+    /// Those that are there at the start.
+    pub source: Arc<PoolSource>,
+    /// A mistake to plant.
+    pub mistake: Option<PoolMistake>,
+}
+
 /// What a cache holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -113,6 +128,9 @@ pub struct Configuration {
     pub frames: Range<u64>,
     /// What else of physical memory programs may map.
     pub regions: Vec<Region>,
+    /// Its pools, if there shall be any.
+    #[serde(skip)]
+    pub pools: Option<Pools>,
     /// How many harts run threads.
     pub harts: usize,
     /// The machine's caches, nearest first.
@@ -146,6 +164,7 @@ impl Default for Configuration {
             repeat: Repeat::Never,
             frames: 0..256 << 20,
             regions: Vec::new(),
+            pools: None,
             harts: 1,
             caches: Vec::new(),
             sysroot: None,

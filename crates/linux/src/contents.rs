@@ -56,8 +56,11 @@ impl Kernel {
         offset: u64,
         bytes: &[u8],
     ) -> Result<(), Errno> {
+        let old = self.files.file(id)?.size;
         let (files, mut store) = self.files_and_store(machine);
-        files.write_content(&mut store, id, offset, bytes)
+        let written = files.write_content(&mut store, id, offset, bytes);
+        self.length_changed(id, old);
+        written
     }
 
     /// Sets a file's size, and takes what is cut off out of every mapping.
@@ -70,11 +73,14 @@ impl Kernel {
         if size > FILE_BYTES_MAX {
             return Err(Errno::EFBIG);
         }
-        if size < self.files.file(id)?.size {
+        let old = self.files.file(id)?.size;
+        if size < old {
             self.unmap_file_pages(machine, id, first_gone(size));
         }
         let (files, mut store) = self.files_and_store(machine);
-        files.set_size(&mut store, id, size)
+        files.set_size(&mut store, id, size)?;
+        self.length_changed(id, old);
+        Ok(())
     }
 
     /// True if somebody holds an inode: under a name, open, mapped, or in whatever else has one.
@@ -107,6 +113,9 @@ impl Kernel {
                 .is_err()
         {
             return;
+        }
+        if let Some(pools) = self.frames.pools.as_deref_mut() {
+            pools.forget(id);
         }
         self.rare.seals.remove(&id);
         self.rare.attributes.remove(&id);

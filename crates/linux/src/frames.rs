@@ -1,5 +1,6 @@
-//! Physical frames: who may have one, and how many hold it. Physical memory beside them (modules that
-//! programs map whole) is nobody's to hand out, and has no holders.
+//! Physical frames: who may have one, and how many hold it. Those of pools are handed out by
+//! [`Pools`] and held like any other. Other physical memory beside them (modules that programs map whole) is
+//! nobody's to hand out, and has no holders.
 //!
 //! Always true: a frame that was never handed out is zero and lies at or above `never_used`;
 //! every frame below it has a cell that is either its number of holders (page-table entries and
@@ -9,6 +10,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::errno::Errno;
 use crate::machine::{Machine, PAGE_BYTES};
+use crate::pools::Pools;
+use crate::vfs::InodeId;
 
 /// Marks a cell as free; the other bits are the next free cell.
 const FREE: u32 = 1 << 31;
@@ -33,6 +36,9 @@ pub(crate) struct Frames {
     free_count: u32,
     #[serde(skip)]
     cells: Vec<u32>,
+    /// Persistent memory beside them, if it has pools.
+    #[serde(skip)]
+    pub pools: Option<Box<Pools>>,
 }
 
 impl Frames {
@@ -44,6 +50,7 @@ impl Frames {
             free_head: END,
             free_count: 0,
             cells: Vec::new(),
+            pools: None,
         }
     }
 
@@ -123,6 +130,19 @@ impl Frames {
         Ok(frame.number)
     }
 
+    /// The same for a page of a file, which lies where all of the file's do.
+    pub fn take_for(
+        &mut self,
+        machine: &mut dyn Machine,
+        id: InodeId,
+        zero: bool,
+    ) -> Result<u64, Errno> {
+        match self.pools.as_deref_mut() {
+            Some(pools) if pools.has_file(id) => pools.take(machine, id, zero),
+            _ => self.take(machine, zero),
+        }
+    }
+
     /// The cell of a frame that was handed out once; none has memory beside the frames.
     fn cell(&mut self, frame: u64) -> Option<&mut u32> {
         let index = frame.checked_sub(self.first)?;
@@ -137,17 +157,25 @@ impl Frames {
             .is_some_and(|cell| cell & FREE == 0 && *cell > 0)
     }
 
+    /// True if the frame is one of a pool's.
+    pub fn is_of_pool(&self, frame: u64) -> bool {
+        (self.pools.as_deref()).is_some_and(|pools| pools.has_frame(frame))
+    }
+
     /// Number of holders.
     pub fn holders(&self, frame: u64) -> u32 {
         let index = frame.checked_sub(self.first);
         let cell = index.and_then(|index| self.cells.get(index as usize));
-        cell.copied().unwrap_or(0)
+        let of_pool = || (self.pools.as_deref()).map_or(0, |pools| pools.holders(frame));
+        cell.copied().unwrap_or_else(of_pool)
     }
 
     /// One more holder.
     pub fn retain(&mut self, frame: u64) {
         if let Some(cell) = self.cell(frame) {
             *cell += 1;
+        } else if let Some(pools) = self.pools.as_deref_mut() {
+            pools.retain(frame);
         }
     }
 
@@ -156,6 +184,9 @@ impl Frames {
         let head = self.free_head;
         let index = frame.wrapping_sub(self.first) as u32;
         let Some(cell) = self.cell(frame) else {
+            if let Some(pools) = self.pools.as_deref_mut() {
+                pools.release(frame);
+            }
             return;
         };
         *cell -= 1;

@@ -1,7 +1,7 @@
 //! The kernel: all of its state, and the events that are not system calls.
 //!
-//! Always true: everything here except the host view is part of the saved state; two kernels
-//! with equal saved bytes behave equally.
+//! Always true: everything here except the host view and pools, with which nothing is saved, is part of
+//! the saved state; two kernels with equal saved bytes behave equally.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -144,6 +144,7 @@ impl Kernel {
             BadAccess::Forbidden => (SIGSEGV, 2, "the mapping forbids it"),
             BadAccess::PastEnd => (SIGBUS, 2, "it lies beyond the end of the mapped file"),
             BadAccess::OfDevice => (SIGBUS, 2, "a device has it"),
+            BadAccess::NoSpace => (SIGBUS, 2, "persistent memory has no room left for the pool"),
             BadAccess::OutOfMemory => {
                 let total = (self.frames.total() * PAGE_BYTES) >> 20;
                 let cause = if self.frames.free() == 0 {

@@ -90,6 +90,7 @@ mod outcome;
 mod output;
 mod owners;
 mod page_table;
+pub mod pools;
 mod process;
 mod program;
 mod queues;
@@ -113,7 +114,7 @@ mod vfs;
 
 pub use boot::BootError;
 pub use configuration::{
-    CacheKind, Configuration, CpuCache, Mount, Program, Region, Repeat, WORK_DIRECTORY,
+    CacheKind, Configuration, CpuCache, Mount, Pools, Program, Region, Repeat, WORK_DIRECTORY,
 };
 pub use elf::ElfError;
 pub use host::{HostDirectories, HostError};

@@ -33,6 +33,13 @@ pub trait Machine {
     /// was never used is known to be zero.
     fn zero_frame(&mut self, physical: u64);
 
+    /// Sends what was written at these physical addresses on its way to where it survives a power cut.
+    /// Nothing is to be done where it is there at once.
+    fn persist(&mut self, _physical: Range<u64>) {}
+
+    /// The hart waits until everything that it sent on its way is there.
+    fn wait_durable(&mut self) {}
+
     /// Charges the kernel's own work to the hart.
     fn charge(&mut self, cycles: u64);
 

@@ -8,7 +8,7 @@ use crate::address_space::{Backing, Mapping, Purpose, pages};
 use crate::errno::Errno;
 use crate::kernel::Kernel;
 use crate::machine::{Machine, PAGE_BYTES, SpaceId};
-use crate::page_table::{ALL_PAGES, DEVICE, EXECUTE, LOCKED, READ, VALID, WRITE, entry, frame_of};
+use crate::page_table::{ALL_PAGES, DEVICE, EXECUTE, KEPT, READ, VALID, WRITE, entry, frame_of};
 use crate::room::Growth;
 use crate::vfs::inode::{Device, Inode, PAGE_PRESENT};
 use crate::vfs::tree::PATH_BYTES_MAX;
@@ -30,6 +30,8 @@ pub(crate) enum BadAccess {
     OfDevice,
     /// There is no free frame.
     OutOfMemory,
+    /// A pool's page has nowhere to lie.
+    NoSpace,
 }
 
 impl From<BadAccess> for Errno {
@@ -89,7 +91,9 @@ impl Kernel {
             self.make_writable(machine, &mapping, start, page, old)?
         };
         self.spaces.set_leaf(space, page, new);
-        let is_known = frame_of(new) < never_used && frame_of(new) != frame_of(old);
+        self.commit_for(machine, &mapping, access)?;
+        let was_used = frame_of(new) < never_used || self.frames.is_of_pool(frame_of(new));
+        let is_known = was_used && frame_of(new) != frame_of(old);
         if new & EXECUTE != 0 && is_known {
             machine.code_written();
         }
@@ -143,14 +147,13 @@ impl Kernel {
         page: u64,
         access: Access,
     ) -> Result<u64, BadAccess> {
-        let out_of_memory = |_| BadAccess::OutOfMemory;
         let Backing::File {
             inode,
             offset,
             limit,
         } = mapping.backing
         else {
-            let frame = self.frames.take(machine, true).map_err(out_of_memory)?;
+            let frame = self.frames.take(machine, true)?;
             return Ok(entry(frame, mapping.permissions));
         };
         let in_mapping = page * PAGE_BYTES - start;
@@ -171,9 +174,7 @@ impl Kernel {
             .ok_or(BadAccess::PastEnd)?;
         if mapping.shared {
             let dirty = access == Access::Store;
-            let frame = self
-                .hold_page(machine, inode, file_page, dirty)
-                .map_err(out_of_memory)?;
+            let frame = self.hold_page(machine, inode, file_page, dirty)?;
             self.frames.retain(frame);
             let allowed = if dirty { u64::MAX } else { !WRITE };
             return Ok(entry(frame, mapping.permissions & allowed));
@@ -188,7 +189,7 @@ impl Kernel {
             .read_file(machine, inode, file_page * PAGE_BYTES, shown)
             .map_err(|_| BadAccess::PastEnd)?;
         let zero = bytes.len() < PAGE_BYTES as usize;
-        let frame = self.frames.take(machine, zero).map_err(out_of_memory)?;
+        let frame = self.frames.take(machine, zero)?;
         machine.write(frame * PAGE_BYTES, &bytes);
         Ok(entry(frame, mapping.permissions))
     }
@@ -208,17 +209,13 @@ impl Kernel {
                 return Ok(entry(frame, mapping.permissions) | old & DEVICE);
             }
             let file_page = (offset + page * PAGE_BYTES - start) / PAGE_BYTES;
-            self.hold_page(machine, inode, file_page, true)
-                .map_err(|_| BadAccess::OutOfMemory)?;
+            self.hold_page(machine, inode, file_page, true)?;
             return Ok(entry(frame, mapping.permissions));
         }
         if self.frames.holders(frame) == 1 {
             return Ok(entry(frame, mapping.permissions));
         }
-        let copy = self
-            .frames
-            .take(machine, false)
-            .map_err(|_| BadAccess::OutOfMemory)?;
+        let copy = self.frames.take(machine, false)?;
         let mut bytes = [0; PAGE_BYTES as usize];
         machine.read(frame * PAGE_BYTES, &mut bytes);
         machine.write(copy * PAGE_BYTES, &bytes);
@@ -457,7 +454,7 @@ impl Kernel {
             self.spaces[space].insert(
                 start,
                 Mapping {
-                    permissions: permissions | mapping.permissions & LOCKED,
+                    permissions: permissions | mapping.permissions & KEPT,
                     ..mapping
                 },
             );
@@ -497,7 +494,7 @@ impl Kernel {
     }
 
     /// What `choose(start, mapping)` answers for the mappings of all spaces, in order.
-    fn ranges_of(
+    pub(crate) fn ranges_of(
         &self,
         choose: impl Fn(u64, &Mapping) -> Option<Range<u64>>,
     ) -> Vec<(SpaceId, Range<u64>)> {

@@ -16,6 +16,10 @@ pub(crate) const WRITE: u64 = 2;
 pub(crate) const EXECUTE: u64 = 4;
 /// Of mappings alone: `mlock`. Nothing is ever paged out, so it only counts.
 pub(crate) const LOCKED: u64 = 16;
+/// Of mappings alone: where a page lies is durable before a store to it is let through (`MAP_SYNC`).
+pub(crate) const SYNC: u64 = 64;
+/// What a mapping keeps when its permissions change.
+pub(crate) const KEPT: u64 = LOCKED | SYNC;
 /// Leaf entry: a device takes what is loaded and stored there.
 pub(crate) const DEVICE: u64 = 32;
 /// Leaf entry: there is a frame.

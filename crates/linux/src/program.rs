@@ -7,6 +7,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::configuration::{Program, WORK_DIRECTORY};
 use crate::random::Random;
 
 /// What starting a program needs, the first time and again.
@@ -70,4 +71,35 @@ impl Progress {
 /// The seed of the random numbers of the program at `place`.
 pub(crate) fn random_seed(machine_seed: u64, place: usize) -> u64 {
     machine_seed.wrapping_add((place as u64).wrapping_mul(0xd134_2543_de82_ef95))
+}
+
+/// A login shell's `PATH`.
+pub(crate) const GUEST_PATH: [&str; 5] = [
+    "/usr/local/bin",
+    "/usr/bin",
+    "/bin",
+    "/usr/local/games",
+    "/usr/games",
+];
+
+/// The fixed variables and the configured ones, as `NAME=value`.
+pub(crate) fn environment(program: &Program) -> Vec<String> {
+    let path = GUEST_PATH.join(":");
+    let mut variables: Vec<(&str, &str)> = vec![
+        ("HOME", "/home/user"),
+        ("LANG", "C.UTF-8"),
+        ("PATH", &path),
+        ("PWD", WORK_DIRECTORY),
+        ("TERM", "dumb"),
+        ("TZ", "UTC"),
+        ("USER", "user"),
+    ];
+    for (name, value) in &program.environment {
+        variables.retain(|(old, _)| old != name);
+        variables.push((name, value));
+    }
+    variables
+        .iter()
+        .map(|(name, value)| format!("{name}={value}"))
+        .collect()
 }

@@ -23,15 +23,17 @@ use crate::hunt::{self, Hunt};
 use crate::losing;
 use crate::machine::{Engine, Machine, Pause, Workload};
 use crate::mistakes;
+use crate::mounts::{mount, write_through};
 use crate::mutants::{self, Mutants};
 use crate::observer::run_on;
 pub use crate::observer::{Observer, Unobserved};
 use crate::outside::Outside;
+use crate::pools;
 use crate::replication::primary::{self, Primary, Target};
 use crate::replication::restore::machine_of;
 use crate::replication::server;
 use crate::report::run_result;
-use crate::request::{Prepared, Request, mount, write_through};
+use crate::request::{Prepared, Request};
 use crate::series::Series;
 use crate::snapshots::{Snapshots, keep};
 use crate::token::Token;
@@ -165,14 +167,14 @@ impl Run<'_> {
         }
         let mut result = run_result(&machine, self.prepared, seconds, interrupted)?;
         result.insert("series".into(), series.to_json());
+        pools::keep(&mut machine, self.request, &mut result)?;
         if let Some(probes) = probes {
             result.insert("cut_cost".into(), probes.to_json());
         }
         forward.finish(&mut result);
         if let Some(kept) = kept {
-            let (epochs, sizes) = (kept.epochs, kept.sizes);
-            let value =
-                json!({"directory": self.request.snapshots, "epochs": epochs, "sizes": sizes});
+            let directory = &self.request.snapshots;
+            let value = json!({"directory": directory, "epochs": kept.epochs, "sizes": kept.sizes});
             result.insert("snapshots".into(), value);
         }
         if let Some(primary) = primary {
@@ -399,11 +401,8 @@ pub fn resume(request: &str, observer: &dyn Observer) -> Result<String, Error> {
         configuration: Arc::new(configuration),
         write_through,
         workload: Workload {
-            kernel,
             stop_after: asked.stop_after,
-            region: None,
-            watch: None,
-            mistake: None,
+            ..Workload::new(kernel)
         },
         engine: Engine::Fast,
         check: None,

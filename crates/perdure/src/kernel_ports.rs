@@ -10,6 +10,7 @@ use std::ops::Range;
 use perdure_hardware::core_timing::AccessKind;
 use perdure_hardware::hierarchy::Hardware;
 use perdure_hardware::line::{LINE_BYTES, Line, LineNumber, line_of};
+use perdure_hardware::persist::{Effect, Fence, Persist};
 use perdure_hardware::policy::{Policy, PolicyFailure};
 use perdure_hardware::time::Cycles;
 use perdure_linux::{PAGE_BYTES, SpaceId};
@@ -114,6 +115,23 @@ impl perdure_linux::Machine for KernelPort<'_> {
         for (at, _) in pieces(physical, PAGE_BYTES as usize) {
             self.write_piece(at, &Line::ZERO.0);
         }
+    }
+
+    fn persist(&mut self, physical: Range<u64>) {
+        for line in line_of(physical.start)..physical.end.div_ceil(LINE_BYTES as u64) {
+            let persist = Persist::behind_stores(self.hart, line, Effect::Clean);
+            let now = self.now();
+            let ready = self.hardware.persist(self.design, &persist, now);
+            self.hold_to_epoch(line);
+            let kind = AccessKind::Persist(persist.order);
+            (self.hardware).accessed(self.hart, kind, now, ready);
+        }
+    }
+
+    fn wait_durable(&mut self) {
+        let now = self.now();
+        self.hardware
+            .fence(self.design, self.hart, Fence::FULL, now);
     }
 
     fn charge(&mut self, cycles: u64) {

@@ -5,6 +5,7 @@
 //! And the judge itself can be made blind in one eye ([`Blind`]), to see whether that is noticed.
 
 use perdure_designs::PlantedBug;
+use perdure_linux::pools::PoolMistake;
 
 use crate::losses::Lost;
 
@@ -53,6 +54,10 @@ pub enum Mistake {
     ReplicaForgetsSealed,
     /// The replica applies lines as they come, before the seal of their epoch.
     ReplicaAppliesUnsealed,
+    /// The kernel keeps pools badly.
+    Pools(PoolMistake),
+    /// What pools have after a cut is read from the caches.
+    ReadsPoolsBack,
 }
 
 /// What a mistake is in.
@@ -64,6 +69,8 @@ pub enum Part {
     State,
     /// Replication.
     Replication,
+    /// Pools.
+    Pools,
 }
 
 /// A check of the judge's that is switched off.
@@ -121,6 +128,7 @@ impl Mistake {
             | Self::ReplicaNamesNextEpoch
             | Self::ReplicaForgetsSealed
             | Self::ReplicaAppliesUnsealed => Part::Replication,
+            Self::Pools(_) | Self::ReadsPoolsBack => Part::Pools,
         }
     }
 
@@ -130,6 +138,14 @@ impl Mistake {
             self,
             Self::GarblesOutput | Self::GarblesAgain | Self::LosesStatus
         )
+    }
+
+    /// The kernel's mistake, if it is one with pools.
+    pub fn of_pools(self) -> Option<PoolMistake> {
+        match self {
+            Self::Pools(mistake) => Some(mistake),
+            _ => None,
+        }
     }
 
     /// By the name in [`MISTAKES`], or that of a loss behind [`FORGETS`]; without the prefix.
@@ -262,5 +278,40 @@ pub const MISTAKES: &[(PlantedBug, Mistake)] = &[
             summary: "a replica applies lines as they come, before the seal of their epoch",
         },
         Mistake::ReplicaAppliesUnsealed,
+    ),
+    (
+        PlantedBug {
+            name: "pool-table-first",
+            summary: "a pool's table is durable before the bytes of the new pages that it names",
+        },
+        Mistake::Pools(PoolMistake::TableFirst),
+    ),
+    (
+        PlantedBug {
+            name: "pool-synchronises-nothing",
+            summary: "fsync and msync of a pool write no page back",
+        },
+        Mistake::Pools(PoolMistake::SynchronisesNothing),
+    ),
+    (
+        PlantedBug {
+            name: "pool-fault-commits-nothing",
+            summary: "the fault of a page mapped with MAP_SYNC commits nothing",
+        },
+        Mistake::Pools(PoolMistake::FaultCommitsNothing),
+    ),
+    (
+        PlantedBug {
+            name: "pool-frees-early",
+            summary: "frames that the durable table of pools names are handed out again",
+        },
+        Mistake::Pools(PoolMistake::FreesEarly),
+    ),
+    (
+        PlantedBug {
+            name: "pool-read-back",
+            summary: "what pools have after a cut is read from the caches",
+        },
+        Mistake::ReadsPoolsBack,
     ),
 ];

@@ -23,6 +23,10 @@ pub fn state_hash<D: Design, S: Source>(machine: &Machine<D, S>) -> String {
         .coherent_digest(&machine.design, &machine.layout.protected());
     let mut hasher = xxhash_rust::xxh3::Xxh3::new();
     hasher.update(&memory.to_le_bytes());
+    if let Some((addresses, _)) = machine.kernel().pools() {
+        let Digest(pools) = (machine.hardware).coherent_digest(&machine.design, &addresses);
+        hasher.update(&pools.to_le_bytes());
+    }
     for context in machine.contexts() {
         hasher.update(&context.encode(SavedAt::default()));
     }

@@ -1,6 +1,6 @@
 //! What a user asks for, as JSON: the one form behind the command line and the Python interface.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use perdure_linux::{Repeat, WORK_DIRECTORY};
@@ -13,6 +13,8 @@ use crate::exerciser;
 use crate::losses::Lost;
 use crate::machine::{Engine, Workload};
 use crate::mistakes::{self, Blind, Mistake};
+use crate::mounts::{mount, write_through};
+use crate::pools;
 use crate::reads::Reads;
 use crate::region::Region;
 use crate::watch::{Burst, Watched};
@@ -69,6 +71,9 @@ pub struct Request {
     /// Environment, `KEY=VALUE`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub environment: Vec<String>,
+    /// The folder whose files are the guest's pools, and which gets those that survive.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pmem: Option<PathBuf>,
     /// A file that becomes the guest's standard input.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stdin: Option<PathBuf>,
@@ -196,6 +201,7 @@ impl Default for Request {
             mounts: Vec::new(),
             write_through: Vec::new(),
             environment: Vec::new(),
+            pmem: None,
             stdin: None,
             stop_after: None,
             repeat: false,
@@ -420,6 +426,17 @@ impl Request {
         }
     }
 
+    /// All of standard input, if there is one.
+    fn standard_input(&self) -> Result<Option<Vec<u8>>, Error> {
+        let read = |path: &PathBuf| {
+            std::fs::read(path).map_err(|source| Error::Host {
+                what: format!("standard input {}", path.display()),
+                source,
+            })
+        };
+        self.stdin.as_ref().map(read).transpose()
+    }
+
     /// Checks everything that can be checked before running.
     pub fn prepare(&self) -> Result<Prepared, Error> {
         self.check_samples()?;
@@ -455,16 +472,7 @@ impl Request {
                 _ => request_error(format!("--env {text}: write KEY=VALUE")),
             })
             .collect::<Result<_, _>>()?;
-        let read = |path: &Path, what: &str| {
-            std::fs::read(path).map_err(|source| Error::Host {
-                what: format!("{what} {}", path.display()),
-                source,
-            })
-        };
-        let stdin = match &self.stdin {
-            Some(path) => Some(read(path, "standard input")?),
-            None => None,
-        };
+        let stdin = self.standard_input()?;
         if let Some(sysroot) = &self.sysroot
             && !sysroot.is_dir()
         {
@@ -497,6 +505,7 @@ impl Request {
             hasher.update(stdin);
             given.push(("standard input".into(), Some(digest_of(stdin))));
         }
+        let pools = pools::given(self.pmem.as_deref(), &mut given, digest_of)?;
         let program_hash = format!("{:016x}", hasher.digest());
         let kernel = perdure_linux::Configuration {
             programs,
@@ -519,6 +528,7 @@ impl Request {
                 kernel,
                 stop_after: self.stop_after,
                 region: self.region()?,
+                pools,
                 watch: self.watched()?,
                 mistake: self.mistake()?,
             },
@@ -531,35 +541,4 @@ impl Request {
             blind: None,
         })
     }
-}
-
-/// A mount as users write it, `HOST:GUEST`.
-pub(crate) fn mount(text: &str) -> Result<perdure_linux::Mount, Error> {
-    match text.rsplit_once(':') {
-        Some((host, guest)) if guest.starts_with('/') && Path::new(host).is_dir() => {
-            Ok(perdure_linux::Mount {
-                host: host.into(),
-                guest: guest.into(),
-            })
-        }
-        _ => request_error(format!(
-            "--mount {text}: write HOST:GUEST with an existing directory and an absolute guest path"
-        )),
-    }
-}
-
-/// Folders that the guest may change, as users write them, `HOST:GUEST`.
-pub(crate) fn write_through(texts: &[String]) -> Result<Vec<perdure_linux::Mount>, Error> {
-    let folder = |text: &String| match text.rsplit_once(':') {
-        Some((host, guest)) if guest.starts_with('/') && Path::new(host).is_dir() => {
-            Ok(perdure_linux::Mount {
-                host: host.into(),
-                guest: guest.trim_end_matches('/').into(),
-            })
-        }
-        _ => request_error(format!(
-            "--write-through {text}: write HOST:GUEST with an existing directory and an absolute guest path"
-        )),
-    };
-    texts.iter().map(folder).collect()
 }

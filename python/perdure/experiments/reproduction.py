@@ -234,7 +234,7 @@ def _kept(
     dataset.write(data, ordered, out)
     results = _results(work, finished, stored, users, out)
     results["host"] = dict(host)
-    api.store(out, "results.json", json.dumps(results, indent=1, ensure_ascii=False) + "\n")
+    outputs.store(out, "results.json", json.dumps(results, indent=1, ensure_ascii=False) + "\n")
     page = report.write(out)
     failed = [(one.point, one.error or "") for one in finished.failures]
     return Reproduction(
@@ -260,7 +260,7 @@ def _results(
     summaries = {one.name: one.summary for one in api.catalogue().designs}
     for one in stored.values():
         text = f"# {one['config_hash']}\n{one['configuration']}"
-        api.store(out / "configurations", f"{one['config_hash']}.toml", text)
+        outputs.store(out / "configurations", f"{one['config_hash']}.toml", text)
     cuts = tables.cuts([one for one in work.planned if one.experiment == CUTS], stored)
     costs = tables.cut_costs(cuts)
     return {

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from perdure import PerdureError, __version__, api, outputs
+from perdure import PerdureError, __version__, outputs
 from perdure.experiments import claims, cluster, dataset, declaration, plan, programs
 from perdure.experiments.cache import Cache, Stored
 from perdure.experiments.declaration import Axis, Experiment, Paper, ScaleOf
@@ -135,7 +135,7 @@ def run(
     dataset.write(dataset.frame([(one, {}) for one in ordered]), ordered, out)
     table = tabulated(name, asked, paper, scale, planned, stored)
     text = json.dumps(table, indent=1, ensure_ascii=False) + "\n"
-    api.store(out, "sensitivity.json", text)
+    outputs.store(out, "sensitivity.json", text)
     return Found(table, finished.failures, out, finished.interrupted)
 
 

@@ -348,7 +348,7 @@ fn failed(error: Errno) -> Taken {
 }
 
 /// `fsync` and `fdatasync`.
-fn synchronise(call: &Call, request: &Request) -> Result<Taken, Stop> {
+fn synchronise(call: &mut Call, request: &Request) -> Result<Taken, Stop> {
     let file = call.file(u64::from(request.file))?;
     let Object::Inode(inode) = file.object else {
         return Err(Errno::EINVAL.into());
@@ -358,7 +358,8 @@ fn synchronise(call: &Call, request: &Request) -> Result<Taken, Stop> {
     if request.buffer != 0 || request.has_place() || !is_file {
         return Err(Errno::EINVAL.into());
     }
-    Ok(Taken::Done(0, true))
+    let of_pool = (call.kernel).synchronise_pool(call.machine, inode, 0..u64::MAX)?;
+    Ok(Taken::Done(0, !of_pool))
 }
 
 /// Waits for a file to be ready; what never blocks is ready at once, or cannot be asked.

@@ -18,14 +18,14 @@ use crate::vfs::watch::{
 const RENAME_NOREPLACE: u64 = 1;
 
 impl Call<'_> {
-    /// Where a new name shall stand; the name must not exist.
+    /// Where a new name of something else than a file shall stand; the name must not exist.
     fn new_place(&mut self, directory: u64, path: u64) -> Result<Place, Errno> {
         let path = self.string(path)?;
         let place = self.walk(directory, &path, false)?;
         if place.inode.is_some() {
             return Err(Errno::EEXIST);
         }
-        self.check_new_name(&place)?;
+        self.check_new_other(&place)?;
         Ok(place)
     }
 
@@ -179,7 +179,7 @@ pub(crate) fn linkat(call: &mut Call) -> Answer {
         None => call.find(old_directory, &old, flags & AT_SYMLINK_FOLLOW != 0)?,
     };
     let place = call.new_place(new_directory, new)?;
-    if call.kernel.files.inode(inode)?.is_directory() {
+    if call.kernel.files.inode(inode)?.is_directory() || call.kernel.is_pool(inode) {
         return Err(Errno::EPERM.into());
     }
     call.kernel
@@ -244,8 +244,7 @@ pub(crate) fn renameat2(call: &mut Call) -> Answer {
     if special(&from) || special(&to) || mounted {
         return Err(Errno::EBUSY.into());
     }
-    call.check_changeable(from.directory)?;
-    call.check_changeable(to.directory)?;
+    call.check_moving(from.directory, to.directory)?;
     let moves_directory = call.kernel.files.inode(inode)?.is_directory();
     if to.wants_directory && !moves_directory {
         return Err(Errno::ENOTDIR.into());

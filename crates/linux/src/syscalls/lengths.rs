@@ -1,6 +1,8 @@
 //! How long a file is, where in it data stands, and that it is durable.
 //!
-//! Always true: no space is reserved; what is not written is zero and takes none.
+//! Always true: no space is reserved but in pools; what is not written is zero and takes none.
+
+use std::ops::Range;
 
 use super::names::{AT_FDCWD, notify_changed};
 use super::seals::SEAL_WRITE;
@@ -11,6 +13,9 @@ use crate::machine::PAGE_BYTES;
 use crate::vfs::descriptor::Object;
 use crate::vfs::inode::{Device, InodeId, Node};
 use crate::vfs::watch::IN_MODIFY;
+
+/// Pages that `fallocate` gives a pool before others can have a turn.
+const STEP_PAGES: u64 = 256;
 
 /// `lseek`.
 pub(crate) fn lseek(call: &mut Call) -> Answer {
@@ -130,7 +135,7 @@ fn set_length(call: &mut Call, inode: InodeId, size: u64) -> Answer {
     Ok(0)
 }
 
-/// `fallocate`: space is never reserved; sizes grow and holes are punched.
+/// `fallocate`: only of pools is space reserved; sizes grow and holes are punched.
 pub(crate) fn fallocate(call: &mut Call) -> Answer {
     const KEEP_SIZE: u64 = 1;
     const PUNCH_HOLE: u64 = 2;
@@ -164,7 +169,11 @@ pub(crate) fn fallocate(call: &mut Call) -> Answer {
         call.check_seals(inode, SEAL_WRITE)?;
     }
     match mode {
-        0 | KEEP_SIZE => {}
+        0 | KEEP_SIZE => {
+            if call.kernel.is_pool(inode) {
+                allocate(call, inode, offset / PAGE_BYTES..end.div_ceil(PAGE_BYTES))?;
+            }
+        }
         m if m == PUNCH_HOLE | KEEP_SIZE || m & !KEEP_SIZE == ZERO_RANGE => {
             zero_range(call, inode, offset, end.min(size))?;
         }
@@ -174,6 +183,24 @@ pub(crate) fn fallocate(call: &mut Call) -> Answer {
         call.kernel.truncate_file(call.machine, inode, end)?;
     }
     Ok(0)
+}
+
+/// Gives a pool all pages of a range, in steps; nothing is done if there are not enough.
+fn allocate(call: &mut Call, inode: InodeId, pages: Range<u64>) -> Result<(), Stop> {
+    let done = call.transferred();
+    if done == 0 {
+        call.kernel.check_pages_left(inode, &pages)?;
+    }
+    let first = pages.start + done;
+    let last = first.saturating_add(STEP_PAGES).min(pages.end);
+    for page in first..last {
+        call.kernel.hold_page(call.machine, inode, page, false)?;
+    }
+    if last < pages.end {
+        call.set_transferred(last - pages.start);
+        return Err(Stop::Again);
+    }
+    Ok(())
 }
 
 /// Makes a range zero: pages that hold something, or that the host fills, are overwritten.
@@ -200,16 +227,39 @@ fn zero_range(call: &mut Call, inode: InodeId, from: u64, to: u64) -> Result<(),
 
 /// `fsync`, `fdatasync`: back only when everything is durable.
 pub(crate) fn fsync(call: &mut Call) -> Answer {
-    let file = call.file(call.arguments[0])?;
-    match file.object {
-        Object::Inode(_) | Object::Text { .. } => Err(Stop::Commit(0)),
-        _ => Err(Errno::EINVAL.into()),
+    let inode = match call.file(call.arguments[0])?.object {
+        Object::Inode(inode) => inode,
+        Object::Text { .. } => return Err(Stop::Commit(0)),
+        _ => return Err(Errno::EINVAL.into()),
+    };
+    call.synchronised(inode, 0)
+}
+
+impl Call<'_> {
+    /// The answer to a call when everything of a file is durable.
+    pub fn synchronised(&mut self, inode: InodeId, answer: u64) -> Answer {
+        if (self.kernel).synchronise_pool(self.machine, inode, 0..u64::MAX)? {
+            Ok(answer)
+        } else {
+            Err(Stop::Commit(answer))
+        }
     }
 }
 
-/// `sync`, `syncfs`.
-pub(crate) fn sync(_call: &mut Call) -> Answer {
+/// `sync`.
+pub(crate) fn sync(call: &mut Call) -> Answer {
+    call.kernel.synchronise_pools(call.machine)?;
     Err(Stop::Commit(0))
+}
+
+/// `syncfs`.
+pub(crate) fn syncfs(call: &mut Call) -> Answer {
+    let inode = call.file(call.arguments[0])?.inode();
+    if inode.is_some_and(|inode| call.kernel.is_pool(inode)) {
+        call.kernel.synchronise_pools(call.machine)?;
+        return Ok(0);
+    }
+    fsync(call)
 }
 
 /// `sync_file_range`, `readahead`, `fadvise64`: hints about a file that exists.

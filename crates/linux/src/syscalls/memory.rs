@@ -14,17 +14,12 @@ use crate::vfs::{FileNode, Node};
 
 const MAP_SHARED: u64 = 1;
 const MAP_PRIVATE: u64 = 2;
-const MAP_SHARED_VALIDATE: u64 = 3;
-const MAP_TYPE: u64 = 0xf;
-const MAP_FIXED: u64 = 0x10;
-const MAP_ANONYMOUS: u64 = 0x20;
+pub(crate) const MAP_SHARED_VALIDATE: u64 = 3;
+pub(crate) const MAP_TYPE: u64 = 0xf;
+pub(crate) const MAP_FIXED: u64 = 0x10;
+pub(crate) const MAP_ANONYMOUS: u64 = 0x20;
 const MAP_LOCKED: u64 = 0x2000;
 const MAP_FIXED_NOREPLACE: u64 = 0x10_0000;
-/// The flags that are older than `MAP_SHARED_VALIDATE`, from `MAP_GROWSDOWN` to `MAP_HUGETLB` and the
-/// sizes of huge pages. It takes these and no other: so `MAP_SYNC`, which says what no ordinary file
-/// can keep, and, as in Linux, `MAP_FIXED_NOREPLACE` are refused.
-const MAP_LEGACY: u64 = MAP_TYPE | MAP_FIXED | MAP_ANONYMOUS | 0x100 | 0x7_f800 | 0x7c00_0000;
-
 const MREMAP_MAYMOVE: u64 = 1;
 const MREMAP_FIXED: u64 = 2;
 const MREMAP_DONTUNMAP: u64 = 4;
@@ -89,11 +84,10 @@ pub(crate) fn mmap(call: &mut Call) -> Answer {
         _ => return Err(Errno::EINVAL.into()),
     };
     let mut backing = Backing::Anonymous;
+    let mut sync = 0;
     if of_file {
         let file = call.file(descriptor)?;
-        if flags & MAP_TYPE == MAP_SHARED_VALIDATE && flags & !MAP_LEGACY != 0 {
-            return Err(Errno::EOPNOTSUPP.into());
-        }
+        sync = call.kernel.check_validated(flags, file.inode())?;
         if !file.readable() || shared && permissions & WRITE != 0 && !file.writable() {
             return Err(Errno::EACCES.into());
         }
@@ -171,7 +165,7 @@ pub(crate) fn mmap(call: &mut Call) -> Answer {
     }
     let mapping = Mapping {
         end: start + length,
-        permissions: permissions | locked,
+        permissions: permissions | locked | sync,
         shared,
         backing,
         purpose: Purpose::Plain,
@@ -428,10 +422,11 @@ pub(crate) fn msync(call: &mut Call) -> Answer {
     if !call.kernel.spaces[call.space].is_covered(&range) {
         return Err(Errno::ENOMEM.into());
     }
-    if flags & MS_SYNC != 0 {
-        Err(Stop::Commit(0))
-    } else {
+    let (machine, space) = (&mut *call.machine, call.space);
+    if flags & MS_SYNC == 0 || call.kernel.synchronise_shown(machine, space, &range)? {
         Ok(0)
+    } else {
+        Err(Stop::Commit(0))
     }
 }
 

@@ -119,6 +119,24 @@ impl Call<'_> {
         files.check_path_bytes(place.directory, &place.name, 0)
     }
 
+    /// The same for something that is no regular file, of which there are none among pools.
+    pub fn check_new_other(&self, place: &Place) -> Result<(), Errno> {
+        if self.kernel.is_pool_directory(place.directory) {
+            return Err(Errno::EPERM);
+        }
+        self.check_new_name(place)
+    }
+
+    /// Fails unless names may go from one directory to the other.
+    pub fn check_moving(&self, from: InodeId, to: InodeId) -> Result<(), Errno> {
+        self.check_changeable(from)?;
+        self.check_changeable(to)?;
+        if self.kernel.is_pool_directory(from) != self.kernel.is_pool_directory(to) {
+            return Err(Errno::EXDEV);
+        }
+        Ok(())
+    }
+
     /// Fails if a file is a program that runs: nobody may change it meanwhile.
     pub fn check_not_running(&self, inode: InodeId) -> Result<(), Errno> {
         let mut spaces = self.kernel.spaces.iter();
@@ -132,6 +150,9 @@ impl Call<'_> {
         if let Ok(inode) = self.kernel.files.inode_mut(directory) {
             inode.modified_ns = now;
             inode.changed_ns = now;
+        }
+        if let Some(pools) = self.kernel.frames.pools.as_deref_mut() {
+            pools.names_changed(directory);
         }
     }
 }

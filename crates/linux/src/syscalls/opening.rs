@@ -60,7 +60,7 @@ fn open_within(
                 return Err(Errno::EISDIR.into());
             }
             call.check_new_name(&place)?;
-            let inode = new_file(call, mode);
+            let inode = new_file_in(call, place.directory, mode)?;
             call.kernel
                 .files
                 .enter(place.directory, &place.name, inode)?;
@@ -103,6 +103,14 @@ fn new_file(call: &mut Call, mode: u64) -> InodeId {
     call.kernel.files.create(node, permissions, now)
 }
 
+/// The same for a name in a directory, which is that of pools perhaps.
+fn new_file_in(call: &mut Call, directory: InodeId, mode: u64) -> Result<InodeId, Errno> {
+    call.kernel.check_new_pool(directory)?;
+    let inode = new_file(call, mode);
+    call.kernel.new_pool(directory, inode);
+    Ok(inode)
+}
+
 /// The path that a place is found by, for those who watch.
 fn named(call: &Call, place: &Place) -> String {
     if call.kernel.open.watching.is_empty() {
@@ -122,6 +130,9 @@ fn open_without_name(call: &mut Call, directory: u64, path: &str, flags: u32, mo
         return Err(Errno::ENOTDIR.into());
     }
     call.check_changeable(place)?;
+    if call.kernel.is_pool_directory(place) {
+        return Err(Errno::EOPNOTSUPP.into());
+    }
     let inode = new_file(call, mode);
     let parent = call.kernel.files.directory_path(place);
     let name = format!(

@@ -212,7 +212,7 @@ fn bind_unix(call: &mut Call, id: u32, name: UnixName) -> Result<(), Errno> {
             if place.inode.is_some() {
                 return Err(Errno::EADDRINUSE);
             }
-            call.check_new_name(&place)?;
+            call.check_new_other(&place)?;
             let now = call.now_ns();
             let mode = 0o777 & !call.process().umask;
             let node = call.kernel.files.create(Node::Socket, mode, now);

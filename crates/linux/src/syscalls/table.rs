@@ -295,7 +295,7 @@ const TABLE: &[Row] = &[
     (264, "name_to_handle_at", Some(identity::not_supported)),
     (265, "open_by_handle_at", Some(identity::not_permitted)),
     (266, "clock_adjtime", Some(time::clock_adjtime)),
-    (267, "syncfs", Some(lengths::fsync)),
+    (267, "syncfs", Some(lengths::syncfs)),
     (268, "setns", None),
     (269, "sendmmsg", Some(messages::sendmmsg)),
     (270, "process_vm_readv", Some(preferences::process_vm_readv)),

@@ -692,11 +692,10 @@ pub(crate) fn transfer_with(
         }
     }
     let answer = write_from(call, number, pieces, position);
-    match without_waiting(call, flags, answer) {
-        Ok(count) if file.is_some() && flags & (RWF_DSYNC | RWF_SYNC) != 0 => {
-            Err(Stop::Commit(count))
-        }
-        answer => answer,
+    let synchronous = flags & (RWF_DSYNC | RWF_SYNC) != 0;
+    match (without_waiting(call, flags, answer), file) {
+        (Ok(count), Some(inode)) if synchronous => call.synchronised(inode, count),
+        (answer, _) => answer,
     }
 }
 

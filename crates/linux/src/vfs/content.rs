@@ -90,7 +90,7 @@ impl FileSystem {
             Vec::new()
         };
         let zero = fill && content.len() < PAGE_BYTES as usize;
-        let frame = store.frames.take(store.machine, zero)?;
+        let frame = store.frames.take_for(store.machine, id, zero)?;
         if !content.is_empty() {
             store.machine.write(frame * PAGE_BYTES, &content);
         }

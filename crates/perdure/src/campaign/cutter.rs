@@ -17,6 +17,7 @@ use crate::lives::{Life, Lives, Plan};
 use crate::machine::Machine;
 use crate::mistakes::Blind;
 use crate::observer::{Observer, run_on};
+use crate::pools;
 use crate::replication::follower::Follower;
 use crate::report::{state_hash, symbol_of};
 use crate::request::{Prepared, Request, Resume};
@@ -217,6 +218,7 @@ impl Cutter<'_> {
         let phase = machine.design.phase();
         let location = symbol_of(machine, machine.location().0);
         let judged = verify::cut(machine, golden, at, options);
+        self.leave_pools(machine, at, tear_seed)?;
         let mut token = self.token(at, tear_seed, generations);
         let mut result = CutResult {
             cycle: at,
@@ -259,6 +261,22 @@ impl Cutter<'_> {
         }
         result.token = token.encode();
         Ok(result)
+    }
+
+    /// Who names one cut wants to see what it leaves; one that is repeated finds the folder as it was.
+    fn leave_pools<D: Design>(
+        &self,
+        machine: &mut Machine<D>,
+        at: Cycles,
+        tear_seed: u64,
+    ) -> Result<(), Error> {
+        let Request { pmem, reads, .. } = self.request;
+        if let (Some(folder), Some(_), None) = (pmem, self.request.at, reads)
+            && let Some(survived) = pools::Survived::cut(machine, at, tear_seed)?
+        {
+            survived.put(folder)?;
+        }
+        Ok(())
     }
 
     /// How often the power is cut in a row, each time in the machine that has come back; 0 if nobody

@@ -12,10 +12,11 @@ use perdure_designs::layout::Layout;
 use perdure_designs::{Design, Epochs, EpochsOf};
 use perdure_hardware::arena::Arena;
 use perdure_hardware::hierarchy::Hardware;
-use perdure_hardware::physical_map::{PhysicalMap, RegionKind};
+use perdure_hardware::physical_map::{self, PhysicalMap, RegionKind};
 use perdure_hardware::specification::Specification;
 use perdure_hardware::time::Cycles;
-use perdure_linux::{Kernel, Region, Repeat};
+use perdure_linux::pools::PoolSource;
+use perdure_linux::{Kernel, Pools, Region, Repeat};
 
 use super::epochs::EVENT_EPOCH_CYCLES;
 use super::{HartState, Machine};
@@ -25,6 +26,7 @@ use crate::error::Error;
 use crate::kernel_ports::BootPort;
 use crate::mistakes::Mistake;
 use crate::outside::Outside;
+use crate::pools;
 use crate::progress::Unpersisted;
 use crate::region::{self, Meter};
 use crate::source::Source;
@@ -39,10 +41,26 @@ pub struct Workload {
     pub stop_after: Option<u64>,
     /// Measure a part of the run, and stop after it.
     pub region: Option<region::Region>,
+    /// The pools to begin with, if it shall have any.
+    pub pools: Option<Arc<PoolSource>>,
     /// What to watch.
     pub watch: Option<Watched>,
     /// A mistake to plant in the machine.
     pub mistake: Option<Mistake>,
+}
+
+impl Workload {
+    /// Programs and nothing else.
+    pub fn new(kernel: perdure_linux::Configuration) -> Self {
+        Self {
+            kernel,
+            stop_after: None,
+            region: None,
+            pools: None,
+            watch: None,
+            mistake: None,
+        }
+    }
 }
 
 /// What a machine is put together from.
@@ -77,15 +95,13 @@ impl<D: Design, S: Source> Machine<D, S> {
         let harts = specification.harts;
         let layout = layout_of(&specification);
         let map = specification.physical_map();
-        let bytes = map.bytes();
-        let arena = Arena::new(bytes).map_err(|source| Error::Host {
-            what: format!("reserving {bytes} bytes of simulated memory (nvm.bytes)"),
-            source,
-        })?;
+        let arena = reserve(map.bytes())?;
         let mut hardware = hardware_of(specification, &layout, arena);
+        let pools = pools::of::<D>(configuration, workload, &map)?;
         let kernel_configuration = perdure_linux::Configuration {
             frames: layout.frames.clone(),
-            regions: regions::<D>(&map),
+            regions: regions::<D>(&map, pools.as_ref()),
+            pools,
             harts,
             caches: configuration.caches(),
             random_seed: configuration.kernel.random_seed,
@@ -236,6 +252,14 @@ fn lengths_of<D: Design>(configuration: &Configuration, burst: Burst) -> Result<
     Lengths::new(&configuration.epoch, burst)
 }
 
+/// Memory of so many bytes.
+fn reserve(bytes: u64) -> Result<Arena, Error> {
+    Arena::new(bytes).map_err(|source| Error::Host {
+        what: format!("reserving {bytes} bytes of simulated memory (nvm.bytes)"),
+        source,
+    })
+}
+
 /// Where everything lies in such a machine's memory.
 pub(super) fn layout_of(specification: &Specification) -> Layout {
     let main = specification.physical_map().main().addresses.clone();
@@ -250,11 +274,16 @@ pub(super) fn hardware_of(specification: Specification, layout: &Layout, arena: 
     hardware
 }
 
-/// What programs may map of physical memory beside the region that they live in: nothing under a design
-/// that brings machines back as they were, which keeps that region alone.
-fn regions<D: Design>(map: &PhysicalMap) -> Vec<Region> {
+/// What programs may map of physical memory beside the region that they live in, and beside pools: nothing
+/// under a design that brings machines back as they were, which keeps that region alone.
+fn regions<D: Design>(map: &PhysicalMap, pools: Option<&Pools>) -> Vec<Region> {
     let mapped = |kind| kind != RegionKind::Dram && !D::RECOVERY.resumes();
-    let beside = (map.regions().iter().skip(1)).filter(|region| mapped(region.kind));
+    let has_pools = |region: &&physical_map::Region| {
+        pools.is_some_and(|pools| region.addresses.contains(&pools.addresses.start))
+    };
+    let beside = (map.regions().iter().skip(1))
+        .filter(|region| mapped(region.kind))
+        .filter(|region| !has_pools(region));
     beside
         .map(|region| Region {
             name: region.name.clone(),

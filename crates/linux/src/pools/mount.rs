@@ -1,0 +1,199 @@
+//! Pools when a machine starts, and what is found of them when its power is gone.
+//!
+//! Always true here: a machine mounts what the bytes of its persistent memory say, be it that files of the
+//! host were just brought there, or that an earlier life left them.
+
+use std::collections::BTreeSet;
+use std::ops::Range;
+
+use super::frames::Cells;
+use super::table::{Area, Extent, Pool, Table};
+use super::{POOLS_DIRECTORY, PoolMistake, Pools};
+use crate::configuration;
+use crate::errno::Errno;
+use crate::kernel::Kernel;
+use crate::machine::{Machine, PAGE_BYTES};
+use crate::vfs::inode::{PAGE_FRAME_SHIFT, PAGE_PRESENT};
+use crate::vfs::{DirectoryNode, FileNode, MountPoint, Node};
+
+/// A file of the host that becomes a pool.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PoolFile {
+    /// Its name.
+    pub name: String,
+    /// All of it.
+    pub bytes: Vec<u8>,
+}
+
+/// The pools that a machine starts with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PoolSource {
+    /// These and no others, in memory that has nothing yet.
+    Files(Vec<PoolFile>),
+    /// What an earlier life left.
+    Surviving,
+}
+
+/// Why a machine cannot start with its pools.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PoolsError {
+    /// Too little memory for any.
+    #[error("persistent memory {start:#x}..{end:#x} is too small for pools")]
+    Area {
+        /// First byte.
+        start: u64,
+        /// First byte beyond.
+        end: u64,
+    },
+    /// Too many files, or a name that is too long.
+    #[error("{0} pools: there is room for the names of {1}")]
+    Many(usize, u64),
+    /// They do not fit.
+    #[error(
+        "the pools have {needed} bytes in whole pages, and persistent memory has room for {room}"
+    )]
+    Large {
+        /// What they take.
+        needed: u64,
+        /// What there is.
+        room: u64,
+    },
+    /// There is no whole table.
+    #[error("persistent memory has no table of pools that is whole")]
+    Damaged,
+}
+
+/// The pools that a table in persistent memory names, where `read` gets bytes at physical addresses.
+pub fn surviving(
+    addresses: &Range<u64>,
+    read: &mut dyn FnMut(u64, &mut [u8]),
+) -> Result<Vec<Pool>, PoolsError> {
+    let area = area(addresses)?;
+    let table = area.read(read).ok_or(PoolsError::Damaged)?;
+    Ok(table.pools)
+}
+
+fn area(addresses: &Range<u64>) -> Result<Area, PoolsError> {
+    let Range { start, end } = *addresses;
+    Area::new(addresses).ok_or(PoolsError::Area { start, end })
+}
+
+/// Brings files into memory that has nothing yet, with the table that names them. Every page of theirs
+/// has a frame, in the order of the files.
+fn format(
+    machine: &mut dyn Machine,
+    area: &Area,
+    files: &[PoolFile],
+    now_ns: u64,
+) -> Result<(), PoolsError> {
+    if files.len() as u64 > area.files_max() {
+        return Err(PoolsError::Many(files.len(), area.files_max()));
+    }
+    let pages = |file: &PoolFile| (file.bytes.len() as u64).div_ceil(PAGE_BYTES);
+    let (frames, needed) = (area.frames(), files.iter().map(pages).sum::<u64>());
+    let room = u64::from(frames.end - frames.start);
+    if needed > room {
+        return Err(PoolsError::Large {
+            needed: needed * PAGE_BYTES,
+            room: room * PAGE_BYTES,
+        });
+    }
+    let mut frame = area.first_frame() + u64::from(frames.start);
+    let mut table = Table {
+        sequence: 1,
+        pools: Vec::new(),
+    };
+    for file in files {
+        for (page, bytes) in (frame..).zip(file.bytes.chunks(PAGE_BYTES as usize)) {
+            if bytes.iter().any(|&byte| byte != 0) {
+                machine.write(page * PAGE_BYTES, bytes);
+            }
+        }
+        let extent = Extent {
+            page: 0,
+            frame,
+            pages: pages(file),
+        };
+        table.pools.push(Pool {
+            name: file.name.clone(),
+            size: file.bytes.len() as u64,
+            mode: 0o644,
+            modified_ns: now_ns,
+            extents: if extent.pages > 0 {
+                vec![extent]
+            } else {
+                Vec::new()
+            },
+        });
+        frame += pages(file);
+    }
+    table.pools.sort_by(|a, b| a.name.cmp(&b.name));
+    machine.write(area.slot(table.sequence), &area.encode(&table));
+    Ok(())
+}
+
+impl Kernel {
+    /// Makes the pools of persistent memory the files of a directory, if they are wanted.
+    pub(crate) fn mount_pools(
+        &mut self,
+        machine: &mut dyn Machine,
+        wanted: Option<&configuration::Pools>,
+    ) -> Result<(), PoolsError> {
+        let Some(wanted) = wanted else {
+            return Ok(());
+        };
+        let area = area(&wanted.addresses)?;
+        if let PoolSource::Files(files) = &*wanted.source {
+            format(machine, &area, files, self.files.start_ns)?;
+        }
+        let read = &mut |address, buffer: &mut [u8]| machine.read(address, buffer);
+        let table = area.read(read).ok_or(PoolsError::Damaged)?;
+        self.enter_pools(area, &table, wanted.mistake)
+            .map_err(|_| PoolsError::Damaged)
+    }
+
+    fn enter_pools(
+        &mut self,
+        area: Area,
+        table: &Table,
+        mistake: Option<PoolMistake>,
+    ) -> Result<(), Errno> {
+        let (root, now) = (self.files.root, self.files.start_ns);
+        let name = POOLS_DIRECTORY.trim_start_matches('/');
+        let directory = (self.files).create(DirectoryNode::empty(root, name, None), 0o777, now);
+        self.files.enter(root, name, directory)?;
+        self.files.mounts.push(MountPoint {
+            inode: directory,
+            path: POOLS_DIRECTORY.into(),
+            released: false,
+        });
+        let mut files = BTreeSet::new();
+        for pool in &table.pools {
+            let node = Node::File(FileNode {
+                size: pool.size,
+                ..FileNode::default()
+            });
+            let id = self.files.create(node, pool.mode, pool.modified_ns);
+            self.files.enter(directory, &pool.name, id)?;
+            files.insert(id);
+            for extent in &pool.extents {
+                for page in 0..extent.pages {
+                    let entry = (extent.frame + page) << PAGE_FRAME_SHIFT | PAGE_PRESENT;
+                    self.files.set_page_entry(id, extent.page + page, entry)?;
+                }
+                self.files.file_mut(id)?.pages_held += extent.pages;
+            }
+        }
+        self.frames.pools = Some(Box::new(Pools {
+            cells: Cells::new(&area, table),
+            area,
+            directory,
+            files,
+            changed: BTreeSet::new(),
+            names_changed: false,
+            sequence: table.sequence,
+            mistake,
+        }));
+        Ok(())
+    }
+}

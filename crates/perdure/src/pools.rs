@@ -1,0 +1,234 @@
+//! Pools between a folder of the host and a machine's persistent memory.
+//!
+//! Always true here:
+//! - What the folder gets is what persistent memory has when the power is gone and recovery is done: no
+//!   cache, no queue outside the persistence domain and no state of the kernel has a part in it.
+//! - Of the folder, only regular files are touched, all of which the machine began with.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io::{self, Seek, SeekFrom, Write};
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use perdure_designs::Design;
+use perdure_hardware::arena::Arena;
+use perdure_hardware::line::{LINE_BYTES, Line};
+use perdure_hardware::physical_map::PhysicalMap;
+use perdure_hardware::time::Cycles;
+use perdure_linux::pools::{Pool, PoolFile, PoolSource, surviving};
+use perdure_linux::{PAGE_BYTES, Pools};
+use serde_json::{Map, Value, json};
+
+use crate::configuration::Configuration;
+use crate::error::Error;
+use crate::machine::{Machine, Workload};
+use crate::mistakes::Mistake;
+use crate::request::Request;
+use crate::verify;
+
+/// The pools of a machine that is to run a workload.
+pub fn of<D: Design>(
+    configuration: &Configuration,
+    workload: &Workload,
+    map: &PhysicalMap,
+) -> Result<Option<Pools>, Error> {
+    let Some(source) = &workload.pools else {
+        return Ok(None);
+    };
+    Ok(Some(Pools {
+        addresses: addresses::<D>(map, &configuration.machine)?,
+        source: Arc::clone(source),
+        mistake: workload.mistake.and_then(Mistake::of_pools),
+    }))
+}
+
+/// Where programs have pools in a machine's memory.
+fn addresses<D: Design>(map: &PhysicalMap, machine: &str) -> Result<Range<u64>, Error> {
+    let Some(region) = map.pools().next() else {
+        return Err(Error::Request(format!(
+            "--pmem: the machine '{machine}' has no persistent memory beside that in which programs live; take x86-pm, arm-pm or xeon-pm, or a machine file with two memories"
+        )));
+    };
+    if D::RECOVERY.resumes() {
+        return Err(Error::Request(format!(
+            "--pmem: {} brings programs back as they were, and keeps no pools beside them; take a design after which programs start anew, like ideal",
+            D::NAME
+        )));
+    }
+    Ok(D::pool_data(&region))
+}
+
+fn host(directory: &Path, source: io::Error) -> Error {
+    Error::Host {
+        what: format!("--pmem {}", directory.display()),
+        source,
+    }
+}
+
+/// The regular files of a folder by their names, which is made if it is missing.
+fn names(directory: &Path) -> io::Result<BTreeSet<String>> {
+    fs::create_dir_all(directory)?;
+    let mut names = BTreeSet::new();
+    for entry in fs::read_dir(directory)? {
+        let entry = entry?;
+        if entry.file_type()?.is_file() {
+            let name = entry.file_name().into_string().map_err(|name| {
+                let words = format!("{}: the name is no UTF-8", name.display());
+                io::Error::new(io::ErrorKind::InvalidData, words)
+            })?;
+            names.insert(name);
+        }
+    }
+    Ok(names)
+}
+
+/// What a machine begins with that has a folder for its pools; each is put among what a run is given.
+pub fn given(
+    directory: Option<&Path>,
+    given: &mut Vec<(String, Option<u32>)>,
+    digest: impl Fn(&[u8]) -> u32,
+) -> Result<Option<Arc<PoolSource>>, Error> {
+    let Some(directory) = directory else {
+        return Ok(None);
+    };
+    let files = files_of(directory)?;
+    let named = |file: &PoolFile| (format!("the pool {}", file.name), Some(digest(&file.bytes)));
+    given.extend(files.iter().map(named));
+    Ok(Some(Arc::new(PoolSource::Files(files))))
+}
+
+/// The files of a folder.
+fn files_of(directory: &Path) -> Result<Vec<PoolFile>, Error> {
+    let files = || -> io::Result<Vec<PoolFile>> {
+        let file = |name: String| {
+            let bytes = fs::read(directory.join(&name))?;
+            Ok(PoolFile { name, bytes })
+        };
+        names(directory)?.into_iter().map(file).collect()
+    };
+    files().map_err(|error| host(directory, error))
+}
+
+/// Gives the folder of a request what survives when the run is over: the machine is left to itself until
+/// its memory is done, and then loses its power. The result says what.
+pub fn keep<D: Design>(
+    machine: &mut Machine<D>,
+    request: &Request,
+    result: &mut Map<String, Value>,
+) -> Result<(), Error> {
+    let at = machine.time().max(machine.hardware.memory.quiet_at());
+    let Some(survived) = Survived::cut(machine, at, 0)? else {
+        return Ok(());
+    };
+    if let Some(directory) = &request.pmem {
+        survived.put(directory)?;
+    }
+    let changed = machine.kernel().pools().map(|(_, changed)| changed);
+    let told = json!({"survived": survived.to_json(), "not_synchronised": changed});
+    result.insert("pools".into(), told);
+    Ok(())
+}
+
+/// What survived: the memory, and the pools that it has.
+#[derive(Debug)]
+pub struct Survived {
+    memory: Arena,
+    pools: Vec<Pool>,
+}
+
+impl Survived {
+    /// The pools of a memory whose power was cut.
+    pub fn of(memory: Arena, addresses: &Range<u64>) -> Result<Self, Error> {
+        let pools = surviving(addresses, &mut |address, buffer| {
+            buffer.copy_from_slice(&memory.slice(address, buffer.len()));
+        });
+        let pools = pools.map_err(|error| Error::Defect(format!("after the cut: {error}")))?;
+        Ok(Self { memory, pools })
+    }
+
+    /// Those of a machine whose power is cut, which is as before then; `None` if it has none.
+    pub fn cut<D: Design>(
+        machine: &mut Machine<D>,
+        at: Cycles,
+        tear_seed: u64,
+    ) -> Result<Option<Self>, Error> {
+        let Some((addresses, _)) = machine.kernel().pools() else {
+            return Ok(None);
+        };
+        let mut memory = verify::recovered_image(machine, at, tear_seed)?.memory;
+        if machine.mistake == Some(Mistake::ReadsPoolsBack) {
+            let overwrite = &mut |line: u64, newest: &Line| {
+                memory.write_line(line * LINE_BYTES as u64, newest);
+            };
+            machine.hardware.newer_lines(&machine.design, overwrite);
+        }
+        Self::of(memory, &addresses).map(Some)
+    }
+
+    /// All bytes of a pool.
+    pub fn bytes(&self, pool: &Pool) -> Vec<u8> {
+        let mut bytes = vec![0; pool.size as usize];
+        self.each_piece(pool, |offset, piece| {
+            bytes[offset as usize..offset as usize + piece.len()].copy_from_slice(piece);
+            Ok(())
+        })
+        .expect("nothing refuses a piece");
+        bytes
+    }
+
+    /// The pools.
+    pub fn pools(&self) -> &[Pool] {
+        &self.pools
+    }
+
+    /// Calls `take(offset, bytes)` for what a pool's pages have within its length.
+    fn each_piece(
+        &self,
+        pool: &Pool,
+        mut take: impl FnMut(u64, &[u8]) -> io::Result<()>,
+    ) -> io::Result<()> {
+        for extent in &pool.extents {
+            for number in 0..extent.pages {
+                let offset = (extent.page + number) * PAGE_BYTES;
+                let length = pool.size.saturating_sub(offset).min(PAGE_BYTES);
+                let frame = (extent.frame + number) * PAGE_BYTES;
+                take(offset, &self.memory.slice(frame, length as usize))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes the files of a folder those that survived.
+    pub fn put(&self, directory: &Path) -> Result<(), Error> {
+        self.replace(directory)
+            .map_err(|error| host(directory, error))
+    }
+
+    fn replace(&self, directory: &Path) -> io::Result<()> {
+        let mut gone = names(directory)?;
+        for pool in &self.pools {
+            gone.remove(&pool.name);
+            let unfinished: PathBuf = directory.join(format!(".{}.unfinished", std::process::id()));
+            let mut file = fs::File::create(&unfinished)?;
+            file.set_len(pool.size)?;
+            self.each_piece(pool, |offset, bytes| {
+                if bytes.iter().any(|&byte| byte != 0) {
+                    file.seek(SeekFrom::Start(offset))?;
+                    file.write_all(bytes)?;
+                }
+                Ok(())
+            })?;
+            fs::rename(&unfinished, directory.join(&pool.name))?;
+        }
+        gone.into_iter()
+            .try_for_each(|name| fs::remove_file(directory.join(name)))
+    }
+
+    /// As JSON.
+    pub fn to_json(&self) -> Value {
+        let pool = |pool: &Pool| json!({"name": pool.name, "size": pool.size});
+        self.pools.iter().map(pool).collect()
+    }
+}

@@ -1,0 +1,56 @@
+"""Pools from the command line: files of a folder that lie in persistent memory, and what survives.
+
+Always true here: the same program prints the same on ordinary files under the reference
+(`tests/guests/expected/pools.txt` was recorded there).
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from conftest import PROGRAMS, REPOSITORY, Command
+
+EXPECTED = REPOSITORY / "tests/guests/expected/pools.txt"
+GUEST = PROGRAMS / "guests/pools"
+PM = ("--machine", "x86-pm", "--design", "ideal", "--pmem")
+
+
+@pytest.mark.parametrize("domain", ["media", "adr", "eadr"])
+def test_a_pool_is_found_again_by_the_next_run(
+    command: Command, tmp_path: Path, domain: str
+) -> None:
+    pools = tmp_path / "missing/pools"
+    settings = ("--set", f"persistence.domain={domain}")
+    made = command("run", *PM, pools, *settings, "--", GUEST, "/pmem")
+    assert (made.status, made.stdout) == (0, EXPECTED.read_text())
+    assert sorted(file.name for file in pools.iterdir()) == ["bank", "log", "version"]
+    assert (pools / "bank").read_bytes()[4096:4101] == b"child"
+    again = command("run", *PM, pools, *settings, "--", GUEST, "/pmem", "again")
+    bank, _, log, _, files = EXPECTED.read_text().splitlines()
+    assert again.stdout.splitlines() == [bank, log, files]
+
+
+def test_one_cut_leaves_what_survived_and_many_leave_the_folder_alone(
+    command: Command, tmp_path: Path
+) -> None:
+    pools = tmp_path / "pools"
+    many = command("cut", *PM, pools, "--cuts", "2", "--", GUEST, "/pmem")
+    assert many.status == 0
+    assert list(pools.iterdir()) == []
+    early = command("cut", *PM, pools, "--at", "1000", "--", GUEST, "/pmem")
+    assert early.status == 0
+    assert list(pools.iterdir()) == []
+
+
+def test_what_has_no_pools_says_so(command: Command, tmp_path: Path) -> None:
+    def refusal(*words: object) -> str:
+        ended = command("run", *words, "--pmem", tmp_path / "pools", "--", GUEST, "/pmem")
+        assert ended.status == 2
+        assert ended.stderr.count("\n") == 1
+        return ended.stderr
+
+    assert "has no persistent memory beside" in refusal("--machine", "picl", "--design", "ideal")
+    (tmp_path / "pools/large").write_bytes(b"1" * (65 << 20))
+    small = ("--machine", "x86-pm", "--design", "ideal", "--set", "nvm.bytes=67108864")
+    assert "has room for" in refusal(*small)
