@@ -18,6 +18,7 @@ mod mutants;
 mod out_of_order;
 #[path = "../../../../docs/examples/page_zeroing.rs"]
 mod page_zeroing;
+mod pools;
 mod posted;
 mod programs;
 mod replication;
