@@ -507,19 +507,12 @@ fn furnish(directory: &Path) {
 }
 
 /// Random changes to a tree, released record by record (each one twice), leave on the host what
-/// they leave under Linux. `PERDURE_SEED` and `PERDURE_COUNT` choose others.
+/// they leave under Linux.
 #[test]
 fn released_trees_equal_linux() {
-    let number = |name: &str, default: u64| {
-        std::env::var(name)
-            .ok()
-            .and_then(|text| text.parse().ok())
-            .unwrap_or(default)
-    };
-    let (first, count) = (number("PERDURE_SEED", 1), number("PERDURE_COUNT", 12));
     let program = compile(&guest("changes.c"), &["-static"]);
-    for seed in first..first + count {
-        println!("seed {seed}");
+    let cases = crate::random::seeds(1).flat_map(|first| first..first + 6);
+    for seed in cases {
         let seed_text = seed.to_string();
         let arguments = [seed_text.as_str(), "120"];
         let (theirs, ours) = (directory("changes-linux"), directory("changes-perdure"));

@@ -4,5 +4,8 @@ mod conformance;
 mod host;
 mod hostile;
 mod programs;
+#[allow(dead_code, reason = "other crates' tests use the rest")]
+#[path = "../../../../tests/random.rs"]
+mod random;
 mod resume;
 mod support;

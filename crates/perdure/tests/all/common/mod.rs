@@ -8,6 +8,7 @@ use std::time::Duration;
 use perdure::Error;
 use perdure::api::{self, Observer, Unobserved};
 use perdure::replication::server::{self, Options};
+use perdure_hardware::random::Random;
 use serde_json::{Value, json};
 
 /// Caches so small that everything happens in a short run.
@@ -87,12 +88,14 @@ pub fn statistic(result: &Value, name: &str) -> u64 {
         .unwrap_or_else(|| panic!("no statistic {name}"))
 }
 
-/// The seed of a property test: `PERDURE_SEED`, or always the same one.
-pub fn seed() -> u64 {
-    let text = std::env::var("PERDURE_SEED").ok();
-    let seed = text.and_then(|text| text.parse().ok()).unwrap_or(1);
-    println!("PERDURE_SEED={seed}");
-    seed
+/// So many rounds of a random test: seed, number, and random numbers of the round's own. Half of them are of
+/// a seed that never changes, and the others of a fresh one; `PERDURE_SEED` names one for all.
+pub fn rounds(count: u64) -> impl Iterator<Item = (u64, u64, Random)> {
+    let seeds: Vec<u64> = crate::rigs::seeds(1).collect();
+    let each = count / seeds.len() as u64;
+    seeds.into_iter().flat_map(move |seed| {
+        (0..each).map(move |round| (seed, round, Random::new(seed.wrapping_add(round << 48))))
+    })
 }
 
 /// A directory that is gone when the test is over.

@@ -8,7 +8,6 @@ mod reading;
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::hash::{BuildHasher, RandomState};
 use std::path::{Path, PathBuf};
 
 use perdure::litmus::model::Rules;
@@ -41,19 +40,9 @@ fn files() -> Vec<(PathBuf, Test)> {
     paths.into_iter().map(test).collect()
 }
 
-/// One seed that is always the same and one that never is, or the one that `PERDURE_SEED` names.
-fn seeds() -> Vec<u64> {
-    let seeds = match std::env::var("PERDURE_SEED") {
-        Ok(seed) => vec![seed.parse().expect("PERDURE_SEED is a number")],
-        Err(_) => vec![1, RandomState::new().hash_one(0) >> 32],
-    };
-    println!("seeds {seeds:?}");
-    seeds
-}
-
 /// Random tests of a model.
 fn random(model: &'static str, shape: Shape, count: usize) -> impl Iterator<Item = Test> {
-    seeds().into_iter().flat_map(move |seed| {
+    crate::rigs::seeds(1).flat_map(move |seed| {
         let mut random = Random(seed);
         (0..count).map(move |_| {
             let text = generate::text(&mut random, model, shape);
