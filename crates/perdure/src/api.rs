@@ -167,7 +167,7 @@ impl Run<'_> {
         }
         let mut result = run_result(&machine, self.prepared, seconds, interrupted)?;
         result.insert("series".into(), series.to_json());
-        pools::keep(&mut machine, self.request, &mut result)?;
+        pools::keep(&mut machine, self.request.pmem.as_deref(), &mut result)?;
         if let Some(probes) = probes {
             result.insert("cut_cost".into(), probes.to_json());
         }

@@ -15,50 +15,15 @@ use std::sync::Arc;
 use perdure_designs::Design;
 use perdure_hardware::arena::Arena;
 use perdure_hardware::line::{LINE_BYTES, Line};
-use perdure_hardware::physical_map::PhysicalMap;
 use perdure_hardware::time::Cycles;
+use perdure_linux::PAGE_BYTES;
 use perdure_linux::pools::{Pool, PoolFile, PoolSource, surviving};
-use perdure_linux::{PAGE_BYTES, Pools};
 use serde_json::{Map, Value, json};
 
-use crate::configuration::Configuration;
 use crate::error::Error;
-use crate::machine::{Machine, Workload};
+use crate::machine::Machine;
 use crate::mistakes::Mistake;
-use crate::request::Request;
 use crate::verify;
-
-/// The pools of a machine that is to run a workload.
-pub fn of<D: Design>(
-    configuration: &Configuration,
-    workload: &Workload,
-    map: &PhysicalMap,
-) -> Result<Option<Pools>, Error> {
-    let Some(source) = &workload.pools else {
-        return Ok(None);
-    };
-    Ok(Some(Pools {
-        addresses: addresses::<D>(map, &configuration.machine)?,
-        source: Arc::clone(source),
-        mistake: workload.mistake.and_then(Mistake::of_pools),
-    }))
-}
-
-/// Where programs have pools in a machine's memory.
-fn addresses<D: Design>(map: &PhysicalMap, machine: &str) -> Result<Range<u64>, Error> {
-    let Some(region) = map.pools().next() else {
-        return Err(Error::Request(format!(
-            "--pmem: the machine '{machine}' has no persistent memory beside that in which programs live; take x86-pm, arm-pm or xeon-pm, or a machine file with two memories"
-        )));
-    };
-    if D::RECOVERY.resumes() {
-        return Err(Error::Request(format!(
-            "--pmem: {} brings programs back as they were, and keeps no pools beside them; take a design after which programs start anew, like ideal",
-            D::NAME
-        )));
-    }
-    Ok(D::pool_data(&region))
-}
 
 fn host(directory: &Path, source: io::Error) -> Error {
     Error::Host {
@@ -111,18 +76,18 @@ fn files_of(directory: &Path) -> Result<Vec<PoolFile>, Error> {
     files().map_err(|error| host(directory, error))
 }
 
-/// Gives the folder of a request what survives when the run is over: the machine is left to itself until
+/// Gives a folder, if there is one, what survives when the run is over: the machine is left to itself until
 /// its memory is done, and then loses its power. The result says what.
 pub fn keep<D: Design>(
     machine: &mut Machine<D>,
-    request: &Request,
+    directory: Option<&Path>,
     result: &mut Map<String, Value>,
 ) -> Result<(), Error> {
     let at = machine.time().max(machine.hardware.memory.quiet_at());
     let Some(survived) = Survived::cut(machine, at, 0)? else {
         return Ok(());
     };
-    if let Some(directory) = &request.pmem {
+    if let Some(directory) = directory {
         survived.put(directory)?;
     }
     let changed = machine.kernel().pools().map(|(_, changed)| changed);

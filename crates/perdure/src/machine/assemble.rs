@@ -26,7 +26,6 @@ use crate::error::Error;
 use crate::kernel_ports::BootPort;
 use crate::mistakes::Mistake;
 use crate::outside::Outside;
-use crate::pools;
 use crate::progress::Unpersisted;
 use crate::region::{self, Meter};
 use crate::source::Source;
@@ -97,7 +96,7 @@ impl<D: Design, S: Source> Machine<D, S> {
         let map = specification.physical_map();
         let arena = reserve(map.bytes())?;
         let mut hardware = hardware_of(specification, &layout, arena);
-        let pools = pools::of::<D>(configuration, workload, &map)?;
+        let pools = super::pools::of::<D>(configuration, workload, &map)?;
         let kernel_configuration = perdure_linux::Configuration {
             frames: layout.frames.clone(),
             regions: regions::<D>(&map, pools.as_ref()),

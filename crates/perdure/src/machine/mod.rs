@@ -31,6 +31,7 @@ mod epochs;
 mod groups;
 mod kept;
 mod output;
+mod pools;
 mod power;
 mod resume;
 mod run;
