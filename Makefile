@@ -137,7 +137,7 @@ test-browser:
 .PHONY: test-python
 test-python: test-browser $(STAMPS)/perdure $(STAMPS)/test-tools
 	@echo "· pytest of the Python side, with a recorded core"
-	@$(VENV)/bin/python -m pytest --quiet -rs tests/python
+	@$(VENV)/bin/python -m pytest --quiet -rs --numprocesses 2 tests/python
 
 # Programs run, power cut, recovery judged, output compared. Another process than the tests above,
 # because here the core is the compiled one. What is skipped (no Debian mirror) is said.
