@@ -194,9 +194,9 @@ impl Policy for UndoLog {
             return now;
         }
         let bytes = if self.flaws.logs_new_bytes {
-            store.new
+            *store.new
         } else {
-            store.old
+            *store.old
         };
         self.log(hardware, store.line, &bytes, now)
     }

@@ -35,7 +35,16 @@ pub struct HostAccess<'b> {
     pub written: Option<&'b [u8]>,
 }
 
-impl HostAccess<'_> {
+impl<'b> HostAccess<'b> {
+    /// A write.
+    pub fn write(address: u64, bytes: &'b [u8]) -> Self {
+        Self {
+            address,
+            length: bytes.len(),
+            written: Some(bytes),
+        }
+    }
+
     /// True if it has a byte of a range.
     pub fn touches(&self, range: &Range<u64>) -> bool {
         self.address < range.end && range.start < self.address + self.length as u64

@@ -375,13 +375,15 @@ impl Memory {
         if !self.check("writes", address, LINE_BYTES, now) {
             return Accepted::at(now);
         }
-        let admission = self.admit_write(address, &bytes.0, now, statistics);
+        let place = self.map.locate(address);
+        let access = HostAccess::write(address, &bytes.0);
+        let admission = self.admit(place.module, &access, now, statistics);
         let behind = self.dram.as_mut().and_then(|dram| dram.catches_up(line));
         let old = self.arena.replace_line(address, bytes);
         let displaced = Displaced::Line(behind.unwrap_or(old));
-        let place = (address, LINE_BYTES, home);
+        let range = (address, LINE_BYTES, home);
         let when = (admission, not_before);
-        let done = self.write(place, displaced, traffic, now, when, statistics);
+        let done = self.write(place, range, displaced, traffic, now, when, statistics);
         self.copy_to_dram(line, done.accepted, statistics);
         done
     }
@@ -415,36 +417,22 @@ impl Memory {
         if !self.check("writes", address, bytes.len(), now) {
             return Accepted::at(now);
         }
-        let admission = self.admit_write(address, bytes, now, statistics);
+        let place = self.map.locate(address);
+        let access = HostAccess::write(address, bytes);
+        let admission = self.admit(place.module, &access, now, statistics);
         let displaced = Displaced::Block(self.arena.slice(address, bytes.len()).into());
         self.arena.write(address, bytes);
-        let place = (address, bytes.len(), home);
+        let range = (address, bytes.len(), home);
         let when = (admission, not_before);
-        self.write(place, displaced, traffic, now, when, statistics)
-    }
-
-    /// What its module makes of a write of the processor, before memory has the bytes.
-    #[inline]
-    fn admit_write(
-        &mut self,
-        address: u64,
-        bytes: &[u8],
-        now: Cycles,
-        statistics: &mut Statistics,
-    ) -> Admission {
-        let access = HostAccess {
-            address,
-            length: bytes.len(),
-            written: Some(bytes),
-        };
-        let module = self.map.locate(address).module;
-        self.admit(module, &access, now, statistics)
+        self.write(place, range, displaced, traffic, now, when, statistics)
     }
 
     /// Accepts the write of bytes that lie together.
     #[inline]
+    #[allow(clippy::too_many_arguments, reason = "whose bytes, and where")]
     fn write(
         &mut self,
+        place: Place,
         (address, length, home): (u64, usize, LineNumber),
         displaced: Displaced,
         traffic: Traffic,
@@ -452,7 +440,6 @@ impl Memory {
         (admission, not_before): (Admission, Cycles),
         statistics: &mut Statistics,
     ) -> Accepted {
-        let place = self.map.locate(address);
         let operation = Operation {
             module: place.module,
             address,

@@ -199,7 +199,7 @@ impl Hardware {
         }
         let version = policy.memory_version(line);
         if version != policy.current_version(hart) || policy.sees_every_store() {
-            ready = self.ask_store(policy, hart, (line, version), [old, new], &piece, ready);
+            ready = self.ask_store(policy, hart, (line, version), [&old, &new], &piece, ready);
         }
         let version = policy.current_version(hart);
         if self.directories.apart().is_some() {

@@ -18,7 +18,7 @@ use crate::time::Cycles;
 /// A write to a line whose version is not the hart's current one, or any write at all if the
 /// design sees every store. The line's bytes are still the old.
 #[derive(Clone, Copy, Debug)]
-pub struct CrossVersionStore {
+pub struct CrossVersionStore<'a> {
     /// The hart that writes.
     pub hart: usize,
     /// Its sharing group.
@@ -28,9 +28,9 @@ pub struct CrossVersionStore {
     /// The version that the line carries; [`Version::NONE`] if memory has the same bytes.
     pub version: Version,
     /// The bytes before the store.
-    pub old: Line,
+    pub old: &'a Line,
     /// The bytes after it.
-    pub new: Line,
+    pub new: &'a Line,
     /// Where in the line it writes.
     pub offset: usize,
     /// How many bytes it writes.

@@ -116,7 +116,7 @@ impl Policy for HardwareShadow {
         let mut ready = now;
         if store.version != Version::NONE && !self.flaws.overwrites_old_version {
             ready = self
-                .write(hardware, line, &store.old, false, Traffic::Flush, now)
+                .write(hardware, line, store.old, false, Traffic::Flush, now)
                 .accepted;
         }
         hardware.set_llc_version(line, tag(self.executing));

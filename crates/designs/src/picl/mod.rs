@@ -274,7 +274,7 @@ impl<L: Level> Policy for InCacheLog<L> {
                 line: store.line,
                 valid_from,
                 valid_till: self.system,
-                bytes: store.old,
+                bytes: *store.old,
             };
             ready = self.append(hardware, entry, clean, ready);
         }

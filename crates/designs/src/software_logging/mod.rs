@@ -190,7 +190,7 @@ impl Policy for SoftwareLogging {
             start - now + self.parameters.log_instructions,
         );
         let composed = start + self.parameters.log_instructions;
-        let durable = self.log(hardware, store.line, &store.old, composed);
+        let durable = self.log(hardware, store.line, store.old, composed);
         if !self.flaws.stores_before_log {
             self.fenced[hart] = library::fence(hardware, hart, composed, durable);
         }

@@ -25,7 +25,7 @@ impl Hardware {
         policy: &mut P,
         hart: usize,
         (line, version): (LineNumber, Version),
-        [old, new]: [Line; 2],
+        [old, new]: [&Line; 2],
         piece: &Range<usize>,
         now: Cycles,
     ) -> Cycles {
@@ -36,7 +36,7 @@ impl Hardware {
         if let Some(trace) = &mut self.trace
             && policy.sees_every_store()
         {
-            let [old, new] = [old, new].map(Box::new);
+            let [old, new] = [old, new].map(|bytes| Box::new(*bytes));
             trace.push(Traced::Wrote { line, old, new });
         }
         let store = CrossVersionStore {

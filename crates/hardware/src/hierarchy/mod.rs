@@ -319,7 +319,7 @@ impl Hardware {
             let mut new = old;
             change(&mut new.0[piece.clone()]);
             let stored = (line, word.version());
-            ready = self.ask_store(policy, hart, stored, [old, new], &piece, ready);
+            ready = self.ask_store(policy, hart, stored, [&old, &new], &piece, ready);
             *self.cores[hart].l1d.data_mut(slot) = new;
         } else {
             change(&mut self.cores[hart].l1d.data_mut(slot).0[piece]);

@@ -53,11 +53,11 @@ impl Policy for Model {
     fn store(&mut self, _: &mut Hardware, store: &CrossVersionStore, now: Cycles) -> Cycles {
         let told = &mut self.told[(store.line - FIRST) as usize];
         if self.sees_every_store {
-            assert_eq!(store.old, *told, "{store:?}");
+            assert_eq!(store.old, told, "{store:?}");
         } else {
             assert_ne!(store.version, self.current, "{store:?}");
         }
-        *told = store.new;
+        *told = *store.new;
         self.crossed += u64::from(store.version != self.current);
         now + 3
     }

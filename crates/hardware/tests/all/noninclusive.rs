@@ -72,7 +72,7 @@ impl Policy for Tracker {
     fn store(&mut self, _: &mut Hardware, store: &CrossVersionStore, now: Cycles) -> Cycles {
         let current = self.current[store.group];
         let (bytes, version) = *self.at(store.line);
-        assert_eq!(store.old, bytes, "{store:?} is not over the newest bytes");
+        assert_eq!(*store.old, bytes, "{store:?} is not over the newest bytes");
         assert_eq!(store.version, Version(version), "{store:?}");
         if self.sabotage == Sabotage::None {
             assert!(version < current, "{store:?} by version {current}");

@@ -94,22 +94,22 @@ impl Policy for Model {
         assert!(now >= self.began, "a store's hook before the store");
         assert_eq!(
             self.expected_store.take(),
-            Some((store.hart, store.line, store.new)),
+            Some((store.hart, store.line, *store.new)),
             "a store that should not be told, or is another, or whose line isn't the newest: {store:?}"
         );
         let line = self.line(store.line);
         assert_eq!(store.version, line.version, "old version of {store:?}");
         assert_eq!(
-            store.old, line.newest,
+            *store.old, line.newest,
             "what is stored over isn't the newest: {store:?}"
         );
         if self.versions == Versions::MachineNoted {
             hardware.set_llc_version(store.line, self.current[store.hart]);
         }
-        let mut unchanged = store.new;
+        let mut unchanged = *store.new;
         let written = store.offset..store.offset + store.length;
         unchanged.0[written.clone()].copy_from_slice(&store.old.0[written]);
-        assert_eq!(unchanged, store.old, "it writes elsewhere, too: {store:?}");
+        assert_eq!(unchanged, *store.old, "it writes elsewhere, too: {store:?}");
         self.counts.stores += 1;
         self.counts.cross_version_stores += u64::from(store.version != self.current[store.hart]);
         now + 3
