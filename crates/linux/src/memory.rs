@@ -10,9 +10,9 @@ use crate::kernel::Kernel;
 use crate::machine::{Machine, PAGE_BYTES, SpaceId};
 use crate::page_table::{ALL_PAGES, DEVICE, EXECUTE, KEPT, READ, VALID, WRITE, entry, frame_of};
 use crate::room::Growth;
-use crate::vfs::inode::{Device, Inode, PAGE_PRESENT};
+use crate::vfs::InodeId;
+use crate::vfs::inode::{Device, PAGE_PRESENT};
 use crate::vfs::tree::PATH_BYTES_MAX;
-use crate::vfs::{InodeId, Node};
 
 /// Cycles of a fault beside the work on the page itself.
 pub(crate) const FAULT_CYCLES: u64 = 600;
@@ -509,15 +509,14 @@ impl Kernel {
         ranges
     }
 
-    /// Makes stores to a file's shared mappings fault again, so that they mark pages dirty. Files
-    /// without a name never leave the machine and are left alone.
-    pub(crate) fn write_protect_shared(&mut self, machine: &mut dyn Machine) {
-        let named = |inode| {
-            let file = |inode: &Inode| inode.links > 0 && matches!(inode.node, Node::File(_));
-            self.files.inode(inode).is_ok_and(file)
-        };
+    /// Makes stores to the shared mappings of some files fault again, so that they mark pages dirty.
+    pub(crate) fn write_protect(
+        &mut self,
+        machine: &mut dyn Machine,
+        whose: impl Fn(&Self, InodeId) -> bool,
+    ) {
         let shared = self.ranges_of(|start, mapping| {
-            let watched = mapping.shared && mapping.inode().is_some_and(named);
+            let watched = mapping.shared && mapping.inode().is_some_and(|id| whose(self, id));
             watched.then_some(start..mapping.end)
         });
         for (space, range) in shared {

@@ -5,12 +5,12 @@ use std::ops::Range;
 use perdure_riscv::Access;
 
 use super::{Pool, PoolMistake, Table};
-use crate::address_space::{AddressSpace, Backing, Mapping, pages};
+use crate::address_space::{AddressSpace, Backing, Mapping};
 use crate::errno::Errno;
 use crate::kernel::Kernel;
 use crate::machine::{Machine, PAGE_BYTES, SpaceId};
 use crate::memory::BadAccess;
-use crate::page_table::{SYNC, WRITE};
+use crate::page_table::SYNC;
 use crate::pools::table::Extent;
 use crate::vfs::InodeId;
 use crate::vfs::inode::{PAGE_DIRTY, PAGE_FRAME_SHIFT};
@@ -73,7 +73,7 @@ impl Kernel {
         };
         let mistake = pools.mistake;
         if pools.has_file(id) {
-            self.write_protect_pool(machine, id);
+            self.write_protect(machine, |_, shown| shown == id);
             for (page, entry) in self.files.held_pages(id)? {
                 if entry & PAGE_DIRTY == 0 || !range.contains(&page) {
                     continue;
@@ -200,23 +200,5 @@ impl Kernel {
                 })
             })
             .collect()
-    }
-
-    /// Makes stores to a pool's shared mappings fault again, so that they mark pages dirty.
-    fn write_protect_pool(&mut self, machine: &mut dyn Machine, id: InodeId) {
-        let shared = self.ranges_of(|start, mapping| {
-            let shows = mapping.shared && mapping.inode() == Some(id);
-            shows.then_some(start..mapping.end)
-        });
-        for (space, range) in shared {
-            let mut any = false;
-            self.spaces.update(space, pages(&range), |_, leaf| {
-                any |= leaf & WRITE != 0;
-                leaf & !WRITE
-            });
-            if any {
-                machine.mappings_changed(space, pages(&range), false);
-            }
-        }
     }
 }

@@ -10,7 +10,7 @@ use std::io;
 use serde::{Deserialize, Serialize};
 
 use super::host_view::HostNode;
-use super::inode::{InodeId, Node, PAGE_DIRTY};
+use super::inode::{Inode, InodeId, Node, PAGE_DIRTY};
 use crate::errno::Errno;
 use crate::kernel::Kernel;
 use crate::machine::{Machine, PAGE_BYTES};
@@ -92,7 +92,11 @@ impl Kernel {
             settles |= self.settle_file(id).is_ok();
         }
         if settles {
-            self.write_protect_shared(machine);
+            // Files without a name never leave the machine and are left alone.
+            let named = |inode: &Inode| inode.links > 0 && matches!(inode.node, Node::File(_));
+            self.write_protect(machine, |kernel, id| {
+                kernel.files.inode(id).is_ok_and(named)
+            });
         }
         Ok(releases)
     }
