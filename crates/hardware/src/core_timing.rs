@@ -68,14 +68,22 @@ impl CoreTiming {
         let window = || Box::new(Window::new(&core.window, hit_cycles, slots));
         Self {
             window: (core.model == CoreModel::OutOfOrder).then(window),
-            model: core.model,
-            store_buffer_entries: core.store_buffer_entries,
+            ..Self::without_window(core.model, core.store_buffer_entries)
+        }
+    }
+
+    /// A core without a window.
+    fn without_window(model: CoreModel, store_buffer_entries: usize) -> Self {
+        Self {
+            model,
+            store_buffer_entries,
             stalls: 0,
             store_buffer: VecDeque::new(),
             stores_written: 0,
             stores_done: 0,
             persists_done: 0,
             persists_durable: 0,
+            window: None,
         }
     }
 
@@ -315,17 +323,7 @@ mod tests {
     use super::*;
 
     fn core(model: CoreModel) -> CoreTiming {
-        CoreTiming {
-            model,
-            store_buffer_entries: 2,
-            stalls: 0,
-            store_buffer: VecDeque::new(),
-            stores_written: 0,
-            stores_done: 0,
-            persists_done: 0,
-            persists_durable: 0,
-            window: None,
-        }
+        CoreTiming::without_window(model, 2)
     }
 
     /// Makes accesses one after the other, each in the cycle in which the one before let go: what it was

@@ -7,6 +7,7 @@ mod cuts;
 mod determinism;
 mod device_example;
 mod devices;
+mod engines;
 #[path = "../../../../docs/examples/flush_at_epoch_end.rs"]
 mod flush_at_epoch_end;
 mod forks;

@@ -1,20 +1,17 @@
 //! Machines whose cores are out of order: both engines agree to the cycle, a pause changes nothing, power
 //! cuts are verified and reproduced, and statistics add up.
 
-use perdure::machine::{Machine, Pause};
-use perdure::port::Door;
-use perdure::report::state_hash;
-use perdure::request::{Prepared, Request};
-use perdure::source::{Engine, Engines, Exit, Registers, Source};
+use perdure::request::Request;
+use perdure::source::{Engine, Engines};
 use perdure_designs::Design;
 use perdure_designs::ideal::Ideal;
 use perdure_designs::nvoverlay::Nvoverlay;
 use perdure_designs::picl::Picl;
 use perdure_designs::software_logging::SoftwareLogging;
-use perdure_hardware::random::Random;
 use serde_json::{Value, json};
 
 use crate::common::{self, SMALL, cut, protected_designs, request, run, statistic, with};
+use crate::engines::{Either, WHOLE, end_of};
 
 /// On the small machine, with a window in which everything is full now and then.
 fn windowed(design: &str, program: &str, more: &[&str]) -> Value {
@@ -34,55 +31,6 @@ fn windowed(design: &str, program: &str, more: &[&str]) -> Value {
     with(request(design, program), more)
 }
 
-/// One engine or the other, at random.
-#[derive(Clone)]
-struct Either {
-    engines: [Engines; 2],
-    random: Random,
-}
-
-impl Source for Either {
-    type Choice = u64;
-
-    fn new(seed: u64) -> Self {
-        Self {
-            engines: [Engine::Fast, Engine::Plain].map(Engines::new),
-            random: Random::new(seed),
-        }
-    }
-    fn run(&mut self, registers: &mut Registers, door: Door) -> Exit {
-        let which = self.random.below(2) as usize;
-        self.engines[which].run(registers, door)
-    }
-    fn forget(&mut self) {
-        self.engines.iter_mut().for_each(Source::forget);
-    }
-}
-
-/// Runs a machine to its end, stopping every so many cycles: its state there, and every counter.
-fn end_of<D: Design, S: Source>(
-    prepared: &Prepared,
-    choice: S::Choice,
-    pause_cycles: u64,
-) -> (String, u64, Vec<(&'static str, u64)>) {
-    let (configuration, workload) = (&prepared.configuration, &prepared.workload);
-    let mut machine =
-        Machine::<D, S>::boot(configuration, workload, choice, None).expect("it boots");
-    let mut until = pause_cycles;
-    loop {
-        match machine.run(until).expect("it runs") {
-            Pause::Finished => break,
-            Pause::Time => until = until.saturating_add(pause_cycles),
-            Pause::EpochEnded(_) => {}
-        }
-    }
-    let statistics = machine.statistics();
-    statistics.check_conservation().expect("they add up");
-    let counters = statistics.describe();
-    let counters = counters.iter().map(|one| (one.name, one.value)).collect();
-    (state_hash(&machine), machine.time(), counters)
-}
-
 fn compare<D: Design>(program: &str, harts: usize) {
     for order in ["tso", "weak"] {
         let order = format!("core.window.store_order={order}");
@@ -92,8 +40,8 @@ fn compare<D: Design>(program: &str, harts: usize) {
         );
         let request = Request::parse(&asked.to_string()).expect("a request");
         let prepared = request.prepare().expect("it can run");
-        let expected = end_of::<D, Engines>(&prepared, Engine::Plain, u64::MAX / 4);
-        let fast = end_of::<D, Engines>(&prepared, Engine::Fast, u64::MAX / 4);
+        let expected = end_of::<D, Engines>(&prepared, Engine::Plain, WHOLE);
+        let fast = end_of::<D, Engines>(&prepared, Engine::Fast, WHOLE);
         assert_eq!(fast, expected, "{}, {order}: the fast engine", D::NAME);
         for seed in crate::rigs::seeds(1) {
             let paused = end_of::<D, Either>(&prepared, seed, 777);

@@ -3,10 +3,8 @@
 //! One comes back at random beginnings of blocks, one forgets all that it has decoded as often, one makes
 //! every hit by the description of the hit path alone, as generated code would.
 
-use perdure::machine::{Machine, Pause};
 use perdure::port::Door;
-use perdure::report::state_hash;
-use perdure::request::{Prepared, Request};
+use perdure::request::Request;
 use perdure::source::{Engine, Engines, Exit, Registers, Source};
 use perdure_designs::Design;
 use perdure_designs::ideal::Ideal;
@@ -18,6 +16,7 @@ use perdure_riscv::{Amo, CacheBlock, Fault, FetchedLine, Memory, Scalar, fast, p
 use serde_json::json;
 
 use crate::common;
+use crate::engines::{Either, WHOLE, end_of};
 
 /// Memory with another way to hit, and a limit that may be nearer.
 struct Around<'m, M, H> {
@@ -131,7 +130,7 @@ impl Hits for Asked {
 /// The plain and the fast engine in turn, each until a random limit.
 #[derive(Clone)]
 struct Restless {
-    engines: [Engines; 2],
+    either: Either,
     random: Random,
 }
 
@@ -140,7 +139,7 @@ impl Source for Restless {
 
     fn new(seed: u64) -> Self {
         Self {
-            engines: [Engine::Fast, Engine::Plain].map(Engines::new),
+            either: Either::new(seed),
             random: Random::new(seed),
         }
     }
@@ -149,8 +148,7 @@ impl Source for Restless {
             self.forget();
         }
         if self.random.below(3) == 0 {
-            let which = self.random.below(2) as usize;
-            return self.engines[which].run(registers, door);
+            return self.either.run(registers, door);
         }
         let limit = registers.retired + 1 + self.random.below(300);
         let mut memory = Around {
@@ -161,7 +159,7 @@ impl Source for Restless {
         plain::run(registers, &mut memory)
     }
     fn forget(&mut self) {
-        self.engines.iter_mut().for_each(Source::forget);
+        self.either.forget();
     }
 }
 
@@ -241,29 +239,15 @@ impl Source for Generated {
     fn forget(&mut self) {}
 }
 
-/// Runs a machine to its end: its state there, and every counter.
-fn end_of<D: Design, S: Source>(
-    prepared: &Prepared,
-    choice: S::Choice,
-) -> (String, Vec<(&'static str, u64)>) {
-    let (configuration, workload) = (&prepared.configuration, &prepared.workload);
-    let mut machine =
-        Machine::<D, S>::boot(configuration, workload, choice, None).expect("it boots");
-    while machine.run(u64::MAX - 1).expect("it runs") != Pause::Finished {}
-    let counters = machine.statistics().describe();
-    let counters = counters.iter().map(|one| (one.name, one.value)).collect();
-    (state_hash(&machine), counters)
-}
-
 fn compare<D: Design>() {
     let program = "@exerciser:2000:64:300:2";
     let more = json!({"machine": common::machine_of(D::NAME), "harts": 2});
     let asked = common::with(common::request(D::NAME, program), more);
     let request = Request::parse(&asked.to_string()).expect("a request");
     let prepared = request.prepare().expect("it can run");
-    let expected = end_of::<D, Engines>(&prepared, Engine::Fast);
+    let expected = end_of::<D, Engines>(&prepared, Engine::Fast, WHOLE);
     for seed in crate::rigs::seeds(1) {
-        let restless = end_of::<D, Restless>(&prepared, seed);
+        let restless = end_of::<D, Restless>(&prepared, seed, WHOLE);
         assert_eq!(
             restless,
             expected,
@@ -271,7 +255,7 @@ fn compare<D: Design>() {
             D::NAME
         );
     }
-    let generated = end_of::<D, Generated>(&prepared, ());
+    let generated = end_of::<D, Generated>(&prepared, (), WHOLE);
     assert_eq!(generated, expected, "{}: by the description", D::NAME);
 }
 
