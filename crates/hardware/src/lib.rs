@@ -3,7 +3,7 @@
 //!
 //! It knows no instruction set, no Linux and no design. A design is a [`policy::Policy`] over it.
 //! Reading order: [`line`], [`cache`], [`coherence`], [`sharing_group`], [`hierarchy`], [`persist`],
-//! [`memory_type`], [`core_timing`], [`window`], [`memory`], [`policy`].
+//! [`memory_type`], [`core_timing`], [`window`], [`prefetcher`], [`memory`], [`policy`].
 //!
 //! # What survives a power-off
 //! | component | survives |
@@ -53,6 +53,7 @@ pub mod placement;
 pub mod policy;
 pub mod posted;
 mod power;
+pub mod prefetcher;
 pub mod queue;
 pub mod random;
 pub mod recovery_clock;

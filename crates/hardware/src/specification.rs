@@ -10,10 +10,12 @@ use crate::line::LINE_BYTES;
 use crate::time::Clock;
 
 mod modules;
+mod prefetcher;
 mod window;
 
 pub use modules::{Domain, ModuleSpecification, Persistence, PersistenceDomain};
 use modules::{validate_link, validate_media};
+pub use prefetcher::PrefetcherSpecification;
 pub use window::{StoreOrder, WindowSpecification};
 
 /// How a core turns instructions and memory latencies into time.
@@ -223,6 +225,9 @@ pub struct Specification {
     pub l1i: Private,
     /// First-level data cache.
     pub l1d: Private,
+    /// What asks for its lines ahead.
+    #[serde(default)]
+    pub prefetcher: PrefetcherSpecification,
     /// Second-level caches, inclusive of the first levels of their harts.
     pub l2: Second,
     /// Last-level cache.

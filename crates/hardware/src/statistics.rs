@@ -9,7 +9,10 @@ crate::counters! {
         l1d_stores, "l1d.stores", "accesses", "data-cache accesses that wrote";
         l1d_misses, "l1d.misses", "accesses", "data-cache accesses whose line was not in the L1";
         l1d_upgrades, "l1d.upgrades", "accesses", "writes to a line held shared, which asked the directory for ownership";
-        l2_accesses, "l2.accesses", "accesses", "L1 misses, instruction and data, that looked into the L2";
+        prefetches, "prefetcher.asked", "lines", "lines that L1D prefetchers asked for";
+        prefetches_used, "prefetcher.used", "lines", "of these, the ones that were used";
+        prefetches_regretted, "prefetcher.regretted", "accesses", "accesses whose own line was pushed out by what was asked for ahead, and that asked again";
+        l2_accesses, "l2.accesses", "accesses", "L1 misses, instruction and data, that looked into the L2, and the prefetcher's";
         l2_misses, "l2.misses", "accesses", "of these, the ones that missed";
         l2_snoops, "l2.snoops", "snoops", "L1 copies that an L2 asked to give up or share a line, for another hart that uses it";
         llc_accesses, "llc.accesses", "accesses", "requests that reached the last-level cache";
@@ -115,7 +118,8 @@ crate::counters! {
             + window_outside_cycles
     );
     at_most(window_mispredicts, window_transfers);
-    equal(l2_accesses, l1i_misses + l1d_misses);
+    equal(l2_accesses, l1i_misses + l1d_misses + prefetches + prefetches_regretted);
+    at_most(prefetches_used, prefetches);
     at_most(l1d_misses, l1d_accesses);
     at_most(l1d_stores, l1d_accesses);
     at_most(l1i_misses, l1i_accesses);

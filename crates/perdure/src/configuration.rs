@@ -10,7 +10,8 @@
 use perdure_designs::{Design, Visitor, with_design};
 use perdure_hardware::line::LINE_BYTES;
 use perdure_hardware::specification::{
-    Core, Dram, Link, Nvm, PersistenceDomain, Posted, Private, Second, Shared, Specification,
+    Core, Dram, Link, Nvm, PersistenceDomain, Posted, PrefetcherSpecification, Private, Second,
+    Shared, Specification,
 };
 use perdure_linux::{CacheKind, CpuCache};
 use serde::{Deserialize, Serialize};
@@ -130,6 +131,7 @@ struct Typed {
     core: Core,
     l1i: Private,
     l1d: Private,
+    prefetcher: PrefetcherSpecification,
     l2: Second,
     llc: Shared,
     link: Link,
@@ -297,8 +299,12 @@ pub fn no_such_design(design: &str) -> Error {
 impl Configuration {
     /// What programs are told of the machine's caches.
     pub fn caches(&self) -> Vec<CpuCache> {
-        let all = &self.specification;
-        let cache = |level, kind, bytes, ways, harts| CpuCache {
+        use CacheKind::{Data, Instruction, Unified};
+        let Specification {
+            l1i, l1d, l2, llc, ..
+        } = &self.specification;
+        let all = self.specification.harts;
+        let cache = |level, kind, (bytes, ways), harts| CpuCache {
             level,
             kind,
             bytes,
@@ -306,24 +312,12 @@ impl Configuration {
             line_bytes: LINE_BYTES,
             harts,
         };
+        // Of the last level one slice for each hart, and every hart uses all of them.
         vec![
-            cache(1, CacheKind::Data, all.l1d.bytes, all.l1d.ways, 1),
-            cache(1, CacheKind::Instruction, all.l1i.bytes, all.l1i.ways, 1),
-            cache(
-                2,
-                CacheKind::Unified,
-                all.l2.bytes,
-                all.l2.ways,
-                all.l2.harts,
-            ),
-            // One slice for each hart, and every hart uses all of them.
-            cache(
-                3,
-                CacheKind::Unified,
-                all.llc.bytes_per_hart * all.harts,
-                all.llc.ways,
-                all.harts,
-            ),
+            cache(1, Data, (l1d.bytes, l1d.ways), 1),
+            cache(1, Instruction, (l1i.bytes, l1i.ways), 1),
+            cache(2, Unified, (l2.bytes, l2.ways), l2.harts),
+            cache(3, Unified, (llc.bytes_per_hart * all, llc.ways), all),
         ]
     }
 
@@ -415,6 +409,7 @@ impl Configuration {
                 core: typed.core,
                 l1i: typed.l1i,
                 l1d: typed.l1d,
+                prefetcher: typed.prefetcher,
                 l2: typed.l2,
                 llc: typed.llc,
                 link: typed.link,

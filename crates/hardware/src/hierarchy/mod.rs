@@ -37,6 +37,7 @@ use crate::lookaside::Lookaside;
 use crate::memory::Memory;
 use crate::pages::Sparse;
 use crate::policy::{Policy, PolicyFailure, Reason};
+use crate::prefetcher::Prefetcher;
 use crate::sharing_group::SharingGroup;
 use crate::specification::Specification;
 use crate::statistics::Statistics;
@@ -63,6 +64,8 @@ pub struct Core {
     pub lookaside: Lookaside,
     /// Its clock.
     pub timing: CoreTiming,
+    /// What asks for lines ahead, if anything does.
+    pub prefetcher: Option<Box<Prefetcher>>,
     /// Stores that go around the caches, and wait.
     pub combining: CombiningBuffers,
     /// Data accesses so far: statistic and clock of L1D replacement in one.
@@ -143,6 +146,7 @@ impl Hardware {
                     lookaside: Lookaside::new(slots),
                     l1d,
                     timing: CoreTiming::new(&specification, slots),
+                    prefetcher: Prefetcher::new(&specification.prefetcher, slots),
                     combining: CombiningBuffers::default(),
                     accesses: 0,
                     stores: 0,
@@ -233,11 +237,26 @@ impl Hardware {
         core.accesses += 1;
         core.stores += u64::from(write);
         let stamp = core.accesses;
-        let (slot, ready) = match core.l1d.find(line) {
-            Some(slot) => (slot, now),
-            None => self.fill_l1d(policy, hart, line, write, now),
+        let request = if write { Request::Write } else { Request::Read };
+        let found = core.l1d.find(line);
+        let (mut slot, mut ready) = if let Some(slot) = found {
+            (slot, now)
+        } else {
+            self.statistics.l1d_misses += 1;
+            self.fill_l1d(policy, hart, line, request, now)
         };
         *self.cores[hart].l1d.stamp_mut(slot) = stamp;
+        if self.cores[hart].prefetcher.is_some() {
+            let asked = (line, slot);
+            let came = self.asked_for(policy, hart, asked, found.is_none(), now);
+            ready = ready.max(came);
+            if self.cores[hart].l1d.word(slot).line() != line {
+                // What was brought took its place, in the L2 or below.
+                self.statistics.prefetches_regretted += 1;
+                (slot, ready) = self.fill_l1d(policy, hart, line, request, ready);
+                *self.cores[hart].l1d.stamp_mut(slot) = stamp;
+            }
+        }
         (slot, ready)
     }
 
@@ -332,21 +351,19 @@ impl Hardware {
         ready
     }
 
-    fn fill_l1d<P: Policy + ?Sized>(
+    pub(crate) fn fill_l1d<P: Policy + ?Sized>(
         &mut self,
         policy: &mut P,
         hart: usize,
         line: LineNumber,
-        write: bool,
+        request: Request,
         now: Cycles,
     ) -> (Slot, Cycles) {
-        self.statistics.l1d_misses += 1;
         self.prefetch_miss(line);
         let mut now = now;
         if !self.cores[hart].combining.is_empty() {
             now = self.send_combined_line(policy, hart, line, now);
         }
-        let request = if write { Request::Write } else { Request::Read };
         let granted = self.ask_l2(policy, hart, line, request, now);
         let keeps = policy.keeps_versions();
         let (core, group) = self.core_and_group(hart);
@@ -358,6 +375,9 @@ impl Hardware {
         core.l1d
             .set_word(slot, Word::new(line, state, false, granted.version));
         *core.l1d.data_mut(slot) = granted.bytes;
+        if let Some(prefetcher) = &mut core.prefetcher {
+            prefetcher.refilled(slot);
+        }
         let group = core.group;
         // The request went out first; the victim's older version leaves the L2 behind it.
         let free = self.depart(policy, group, victim, older, Reason::StoreEviction, now);

@@ -214,8 +214,9 @@ impl WindowSpecification {
 }
 
 impl Specification {
-    /// Refuses latencies of L1 hits that the core does not have.
+    /// Refuses latencies of L1 hits that the core does not have, and a prefetcher that cannot be built.
     pub(super) fn validate_hits(&self) -> Result<(), ImpossibleGeometry> {
+        self.prefetcher.validate()?;
         let most = match self.core.model {
             CoreModel::OutOfOrder => 100,
             CoreModel::InOrder | CoreModel::TimingSimple => 1,

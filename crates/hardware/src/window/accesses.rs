@@ -40,6 +40,21 @@ impl Window {
         at
     }
 
+    /// True if each of the first so many levels has a free entry for one more miss.
+    pub(crate) fn has_entries(&mut self, levels: usize, at: Cycles) -> bool {
+        let mut queues = self.misses.iter_mut().take(levels);
+        queues.all(|queue| queue.admit(at) == at)
+    }
+
+    /// A line that nobody has asked for is on its way to an L1D slot, and comes at `ready`.
+    pub(crate) fn prefetched(&mut self, levels: usize, slot: Slot, since: Cycles, ready: Cycles) {
+        for queue in self.misses.iter_mut().take(levels) {
+            queue.hold(since, ready);
+        }
+        self.arrivals[slot.0 as usize] = ready;
+        self.latest_arrival = self.latest_arrival.max(ready);
+    }
+
     /// A line came to an L1D slot at `ready`, for the instruction at hand.
     fn came(&mut self, slot: Slot, ready: Cycles) -> Cycles {
         let arrival = &mut self.arrivals[slot.0 as usize];
@@ -130,20 +145,24 @@ impl Hardware {
     /// When the instruction at hand, which is issued at `issued`, may ask for a line: a miss needs an entry
     /// at each level that does not have it.
     pub fn may_miss(&mut self, hart: usize, line: LineNumber, issued: Cycles) -> Cycles {
+        let levels = self.levels_missed(hart, line);
+        match self.cores[hart].timing.window() {
+            Some(window) if levels > 0 => window.miss(levels),
+            _ => issued,
+        }
+    }
+
+    /// How many levels, from a hart's L1D down, do not have a line.
+    pub(crate) fn levels_missed(&self, hart: usize, line: LineNumber) -> usize {
         let core = &self.cores[hart];
         if core.l1d.find(line).is_some() {
-            return issued;
-        }
-        let levels = if self.groups[core.group].l2.find(line).is_some() {
+            0
+        } else if self.groups[core.group].l2.find(line).is_some() {
             1
         } else if self.llc.find(line).is_some() {
             2
         } else {
             3
-        };
-        match self.cores[hart].timing.window() {
-            Some(window) => window.miss(levels),
-            None => issued,
         }
     }
 }

@@ -10,6 +10,7 @@ mod memory;
 mod memory_types;
 mod modules;
 mod noninclusive;
+mod prefetcher;
 mod recovery_clock;
 mod scheduling;
 mod support;

@@ -2,7 +2,7 @@
 //!
 //! Cycles are Table IV's, as in `memory.rs`: a row read takes 256, a row write 736, a line 10 on the link.
 
-use crate::support::{Random, seeds, share_l2s, table_iv, tiny};
+use crate::support::{AtHome, Random, seeds, share_l2s, table_iv, tiny};
 use perdure_hardware::arena::Arena;
 use perdure_hardware::counters::Counters;
 use perdure_hardware::hierarchy::Hardware;
@@ -11,7 +11,6 @@ use perdure_hardware::memory::{Accepted, Memory, Tear, Traffic};
 use perdure_hardware::module::check_conservation;
 use perdure_hardware::persist::{Effect, Order, Persist, Point};
 use perdure_hardware::physical_map::RegionKind;
-use perdure_hardware::policy::{Evicted, Eviction, Policy};
 use perdure_hardware::recovery_clock::RecoveryClock;
 use perdure_hardware::specification::{
     Domain, Inclusion, ModuleSpecification, Persistence, Specification,
@@ -236,24 +235,6 @@ fn what_the_queues_hold_at_the_worst_moment_is_counted() {
         [1, 3, 4, 9].map(|writes| peak(Domain::Adr, writes)),
         [64, 192, 256, 256]
     );
-}
-
-/// Lines are at home, and nothing else.
-struct AtHome;
-
-impl Policy for AtHome {
-    fn evict(&mut self, hardware: &mut Hardware, eviction: &Eviction, now: Cycles) -> Evicted {
-        let (line, bytes) = (eviction.line, &eviction.bytes);
-        let done = hardware
-            .memory
-            .write_back(line, bytes, now, &mut hardware.statistics);
-        Evicted {
-            accepted: done.accepted,
-            durable: done.durable,
-        }
-    }
-
-    fn fired(&mut self, _: &mut Hardware, _: u32, _: Cycles) {}
 }
 
 /// Cuts the power and gives it back: every store is there in between, and energy was counted for it.

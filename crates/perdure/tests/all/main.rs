@@ -21,6 +21,7 @@ mod out_of_order;
 mod page_zeroing;
 mod pools;
 mod posted;
+mod prefetcher;
 mod programs;
 mod replication;
 mod restart_example;

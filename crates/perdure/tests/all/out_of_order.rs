@@ -32,10 +32,11 @@ fn windowed(design: &str, program: &str, more: &[&str]) -> Value {
 }
 
 fn compare<D: Design>(program: &str, harts: usize) {
-    for order in ["tso", "weak"] {
+    for (order, degree) in [("tso", 0), ("weak", 4)] {
         let order = format!("core.window.store_order={order}");
+        let degree = format!("prefetcher.degree={degree}");
         let asked = with(
-            windowed(D::NAME, program, &[&order]),
+            windowed(D::NAME, program, &[&order, &degree]),
             json!({"harts": harts}),
         );
         let request = Request::parse(&asked.to_string()).expect("a request");

@@ -4,7 +4,8 @@ use perdure_designs::picl::Parameters;
 use perdure_hardware::line::LINE_BYTES;
 use perdure_hardware::specification::{
     Core, CoreModel, Dram, Inclusion, Interleaving, Link, Nvm, PagePolicy, PersistenceDomain,
-    Posted, Private, Scheduling, Second, Shared, Specification, WindowSpecification,
+    Posted, PrefetcherSpecification, Private, Scheduling, Second, Shared, Specification,
+    WindowSpecification,
 };
 
 /// A machine, the parameters of `picl` on it, and how a program uses it.
@@ -14,6 +15,8 @@ pub struct Geometry {
     pub harts: usize,
     /// Sets and ways.
     pub l1d: (usize, usize),
+    /// Of the prefetchers.
+    pub prefetch_degree: usize,
     pub l2: (usize, usize),
     /// Harts that share an L2.
     pub l2_harts: usize,
@@ -54,6 +57,7 @@ pub const TINY: Geometry = Geometry {
     name: "tiny",
     harts: 1,
     l1d: (2, 2),
+    prefetch_degree: 0,
     l2: (4, 2),
     l2_harts: 1,
     llc: (4, 4),
@@ -259,6 +263,7 @@ pub const SHORT_ROWS: [Geometry; 2] = [ROWS_OF_LINES, LINES_BEHIND_DRAM];
 /// L2s that harts share: two of them have one, the third has the other to itself.
 pub const SHARED_L2S: Geometry = Geometry {
     name: "shared L2s",
+    prefetch_degree: 2,
     harts: 3,
     l2_harts: 2,
     l2: (4, 2),
@@ -309,6 +314,10 @@ impl Geometry {
             },
             l1i: private((1, 1), 1),
             l1d: private(self.l1d, 1),
+            prefetcher: PrefetcherSpecification {
+                degree: self.prefetch_degree,
+                streams: 4,
+            },
             l2: Second {
                 harts: self.l2_harts,
                 bytes: self.l2.0 * self.l2.1 * LINE_BYTES,

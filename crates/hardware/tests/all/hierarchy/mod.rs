@@ -9,6 +9,7 @@
 
 mod compare;
 mod model;
+mod streams;
 mod walk;
 
 use crate::support::seeds;
@@ -41,6 +42,7 @@ fn options(seed: u64, (harts, sharing): (usize, usize), versions: Versions) -> O
         lookaside: true,
         kept_digest: seed.is_multiple_of(2),
         every_store: false,
+        degree: 0,
         sabotage: Sabotage::None,
     }
 }
@@ -102,6 +104,30 @@ fn a_policy_that_sees_every_store_is_shown_its_new_bytes() {
             assert_eq!(with, without, "{shape:?}, {versions:?}");
         }
     }
+}
+
+#[test]
+fn prefetchers_bring_no_old_byte_and_change_no_version() {
+    let mut used = 0;
+    for versions in [Versions::None, Versions::Machine, Versions::MachineNoted] {
+        for shape in SHAPES {
+            for seed in seeds(1) {
+                let degree = 1 + seed as usize % 4;
+                let options = Options {
+                    degree,
+                    ..options(seed, shape, versions)
+                };
+                let with = walk(&options);
+                let without = walk(&Options {
+                    lookaside: false,
+                    ..options.clone()
+                });
+                assert_eq!(with, without, "{options:?}: the lookaside changes results");
+                used += with.statistics.prefetches_used;
+            }
+        }
+    }
+    assert!(used > 1000, "{used} lines that were prefetched were used");
 }
 
 #[test]

@@ -1,6 +1,8 @@
 //! The reference: for each line its newest bytes, whether memory has them, and the version of the
 //! last store. It is also the policy under test's eyes: every hook compares what it is told.
 
+use crate::support::Random;
+use perdure_hardware::arena::Arena;
 use perdure_hardware::hierarchy::Hardware;
 use perdure_hardware::line::{LINE_BYTES, Line, LineNumber, Version};
 use perdure_hardware::memory::Traffic;
@@ -66,6 +68,31 @@ pub struct Model {
     pub began: Cycles,
     pub counts: Counts,
     pub sabotage: Sabotage,
+}
+
+impl LineModel {
+    /// So many lines from `first` on with random bytes, which memory has, or zeros.
+    pub fn some(
+        random: &mut Random,
+        arena: &mut Arena,
+        first: LineNumber,
+        count: usize,
+    ) -> Vec<Self> {
+        (0..count)
+            .map(|index| {
+                let mut newest = Line::ZERO;
+                if !random.once_in(3) {
+                    newest.0.fill_with(|| random.next() as u8);
+                    arena.write((first + index as u64) * LINE_BYTES as u64, &newest.0);
+                }
+                Self {
+                    newest,
+                    dirty: false,
+                    version: Version::NONE,
+                }
+            })
+            .collect()
+    }
 }
 
 impl Model {

@@ -14,6 +14,7 @@ use perdure_hardware::statistics::Statistics;
 use perdure_hardware::time::Cycles;
 
 use super::model::{Counts, LineModel, Model, Versions};
+use super::streams::Streams;
 use crate::support::{Random, share_l2s, tiny};
 
 /// A mistake in the policy or in how the hardware is driven, to test the test.
@@ -40,6 +41,8 @@ pub struct Options {
     pub kept_digest: bool,
     /// The policy wants to be told of every store.
     pub every_store: bool,
+    /// Of the prefetchers; then accesses are often as far apart, and stores find lines in memory.
+    pub degree: usize,
     pub sabotage: Sabotage,
 }
 
@@ -66,6 +69,7 @@ pub struct Walk<'a> {
     /// Writes that found their line shared in the L2.
     pub upgrades: u64,
     pub scanned: u64,
+    streams: Streams,
     /// When each hart's stores are done or have written their lines, and what it flushed is durable.
     pub posted: Vec<Cycles>,
     written: Vec<Cycles>,
@@ -101,21 +105,11 @@ impl<'a> Walk<'a> {
             specification.core.model = CoreModel::TimingSimple;
         }
         let mut arena = Arena::new(specification.nvm.bytes).expect("address space");
+        specification.prefetcher.degree = options.degree;
         let first = 0x4321 + random.below(64) as u64;
-        let lines: Vec<_> = (0..8 + random.below(36 * options.harts))
-            .map(|index| {
-                let mut newest = Line::ZERO;
-                if !random.once_in(3) {
-                    newest.0.fill_with(|| random.next() as u8);
-                    arena.write((first + index as u64) * LINE_BYTES as u64, &newest.0);
-                }
-                LineModel {
-                    newest,
-                    dirty: false,
-                    version: Version::NONE,
-                }
-            })
-            .collect();
+        let streams = Streams::new(options.harts, options.degree > 0);
+        let (first, lines) = streams.room(first, 8 + random.below(36 * options.harts));
+        let lines = LineModel::some(&mut random, &mut arena, first, lines);
         if options.kept_digest {
             arena.keep_digest(0..specification.nvm.bytes);
         }
@@ -151,6 +145,7 @@ impl<'a> Walk<'a> {
             fetches: 0,
             upgrades: 0,
             scanned: 0,
+            streams,
             posted: vec![0; options.harts],
             written: vec![0; options.harts],
             durable: vec![0; options.harts],
@@ -173,7 +168,8 @@ impl<'a> Walk<'a> {
                 .min_by_key(|&hart| self.now(hart))
                 .expect("a hart");
         }
-        let line = self.model.first + self.random.below(self.model.lines.len()) as u64;
+        let lines = self.model.lines.len();
+        let line = self.model.first + self.streams.next(&mut self.random, hart, lines) as u64;
         self.model.began = self.now(hart);
         match self.random.below(101) {
             0..35 => self.load(hart, line),
@@ -285,12 +281,16 @@ impl<'a> Walk<'a> {
         let offset = self.random.below(LINE_BYTES / length) * length;
         let mut changed = newest;
         changed.0[offset..][..length].fill_with(|| self.random.next() as u8);
-        if self.options.every_store || self.model.line(line).version != current {
+        let may_be_told = self.options.every_store || self.options.degree > 0;
+        if may_be_told || self.model.line(line).version != current {
             self.model.expected_store = Some((hart, line, changed));
         }
         let stored = (offset, &changed.0[offset..][..length]);
         let (bytes, ready) = self.access(hart, line, Some(stored));
         assert_eq!(bytes, changed, "what a store leaves isn't the newest");
+        if self.options.degree > 0 && self.model.line(line).version == current {
+            self.model.expected_store = None;
+        }
         assert_eq!(
             self.model.expected_store, None,
             "a store by hart {hart} was not told"

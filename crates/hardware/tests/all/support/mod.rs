@@ -4,12 +4,16 @@
 #[path = "../../../../../tests/random.rs"]
 mod random;
 
+use perdure_hardware::hierarchy::Hardware;
 use perdure_hardware::line::LINE_BYTES;
+use perdure_hardware::policy::{Evicted, Eviction, Policy};
 use perdure_hardware::specification::{
     Core, CoreModel, Dram, Inclusion, Interleaving, Link, Nvm, PagePolicy, PersistenceDomain,
-    Posted, Private, Scheduling, Second, Shared, Specification, WindowSpecification,
+    Posted, PrefetcherSpecification, Private, Scheduling, Second, Shared, Specification,
+    WindowSpecification,
 };
 
+use perdure_hardware::time::Cycles;
 #[allow(unused_imports, reason = "an example takes no seeds")]
 pub use random::{Random, seeds};
 
@@ -30,6 +34,7 @@ pub fn table_iv(harts: usize) -> Specification {
         },
         l1i: private(32 << 10, 4, 1),
         l1d: private(32 << 10, 4, 1),
+        prefetcher: PrefetcherSpecification::default(),
         l2: Second {
             harts: 1,
             bytes: 256 << 10,
@@ -108,4 +113,22 @@ pub fn share_l2s(specification: &mut Specification, harts: usize) {
     specification
         .validate()
         .expect("a machine that can be built");
+}
+
+/// Lines are at home, and nothing else.
+pub struct AtHome;
+
+impl Policy for AtHome {
+    fn evict(&mut self, hardware: &mut Hardware, eviction: &Eviction, now: Cycles) -> Evicted {
+        let (line, bytes) = (eviction.line, &eviction.bytes);
+        let done = hardware
+            .memory
+            .write_back(line, bytes, now, &mut hardware.statistics);
+        Evicted {
+            accepted: done.accepted,
+            durable: done.durable,
+        }
+    }
+
+    fn fired(&mut self, _: &mut Hardware, _: u32, _: Cycles) {}
 }

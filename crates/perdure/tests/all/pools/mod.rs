@@ -42,12 +42,14 @@ const SMALL: &[&str] = &[
 struct Trial {
     domain: Domain,
     large: bool,
+    out_of_order: bool,
     mistake: Option<Mistake>,
 }
 
 const PLAIN: Trial = Trial {
     domain: Domain::Adr,
     large: false,
+    out_of_order: false,
     mistake: None,
 };
 
@@ -62,6 +64,9 @@ fn machine_of(trial: &Trial, folder: &Directory, program: &Program) -> Machine<I
     let settings = if trial.large { LARGE } else { SMALL };
     let mut set: Vec<String> = settings.iter().map(ToString::to_string).collect();
     set.push(format!("persistence.domain={domain}"));
+    if !trial.out_of_order {
+        set.extend(["core.model=in-order", "l1d.latency_cycles=1"].map(String::from));
+    }
     let request = Request {
         machine: "x86-pm".into(),
         design: "ideal".into(),
@@ -138,6 +143,7 @@ fn a_cut_leaves_of_pools_what_was_made_durable_or_later() {
             let trial = Trial {
                 domain,
                 large,
+                out_of_order: large || domain == Domain::Eadr,
                 ..PLAIN
             };
             let (wrong, cuts) = cut_everywhere(&trial, seed);
