@@ -14,19 +14,19 @@ import json
 import pathlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from os import PathLike, fspath
+from os import fspath
 from typing import Any, Literal, TypeAlias
 
 import msgspec
 
-from perdure import _core, outputs
+from perdure import _core, outputs, requests
 
 Json: TypeAlias = Mapping[str, Any]
-Path: TypeAlias = str | PathLike[str]
+Path: TypeAlias = requests.Path
+Value: TypeAlias = requests.Value
 Schedule: TypeAlias = Literal["random", "every-event", "near-events", "stratified"]
 Resume: TypeAlias = Literal["all", "sample", "none"]
 Engine: TypeAlias = Literal["fast", "plain"]
-Value: TypeAlias = str | int | float | bool
 
 KEPT = ("result.json", "configuration.toml")
 """The files of a result in the folder that a call is given for it."""
@@ -264,6 +264,17 @@ class CutResult:
         """Whether something is gone that the design had not promised to keep."""
         return self.verdict == "lost"
 
+    @property
+    def restarted(self) -> bool:
+        """Whether a program was then started again on the pools that survived."""
+        return bool(self.raw.get("restarts"))
+
+    @property
+    def last_lines(self) -> Sequence[str]:
+        """What the program that was started again last said, where it did not end as it has to."""
+        last: Json = (self.raw.get("restarts") or [{}])[-1]
+        return str(last.get("output", "")).splitlines() if not self.verified else ()
+
 
 @dataclass(frozen=True, kw_only=True)
 class CutReport:
@@ -271,7 +282,9 @@ class CutReport:
 
     Those that `failed` broke a promise; `lost` are those at which something is gone that was not
     promised, under a design that promises nothing. `coverage` counts how often the cuts hit each
-    design state and overflow path, and `cost` says what they cost.
+    design state and overflow path, and `cost` says what they cost. After `restarted` cuts a program
+    was started again (None: that was not asked for); `after_the_end` says how it ends, if it does,
+    after the run that nobody cut (`exit_code`, `cycles`, and the last lines of its `output`).
     """
 
     design: str
@@ -284,6 +297,8 @@ class CutReport:
     coverage: Json
     cost: CutCost | None = None
     results: Sequence[CutResult]
+    restarted: int | None = None
+    after_the_end: Json | None = None
     interrupted: bool = False
     raw: Json = field(repr=False)
 
@@ -455,10 +470,10 @@ class Machine:
             **({} if files is None else {"files": fspath(files)}),
             **({"write_through": list(write_through)} if write_through else {}),
             **({} if snapshots is None else {"snapshots": fspath(snapshots)}),
-            **_replicated(replicate_to, secret_file, patience),
-            **_bursts(watch, burst_stores, burst_instructions, sample_cycles),
+            **requests.replicated(replicate_to, secret_file, patience),
+            **requests.bursts(watch, burst_stores, burst_instructions, sample_cycles),
             **({"probe_cuts": True} if probe_cuts else {}),
-            **_together(program, programs, repeat, warm_up, measure, measure_threads),
+            **requests.together(program, programs, repeat, warm_up, measure, measure_threads),
         )
         self._check(out)
         text = _core.run(json.dumps(request), progress)
@@ -477,7 +492,10 @@ class Machine:
         seed: int = 1,
         during_recovery: bool = False,
         replica: bool = False,
-        resume: Resume = "sample",
+        restart: bool = False,
+        then: Sequence[Path] = (),
+        expect: str | None = None,
+        resume: Resume | None = None,
         generations: int | None = None,
         check: Sequence[Path] = (),
         check_seconds: int | None = None,
@@ -497,6 +515,11 @@ class Machine:
         in a folder with the run's files, within `check_seconds` (60). `generations` is how often
         in a row the power is cut, each time in the machine that came back (None: three times for
         half of the resumed cuts). `jobs` host threads share the work and change no result.
+
+        With `restart` the processes are lost and the pools of `pmem` survive: after each cut the
+        program, or `then`, is started again on them, and has to end with exit status 0 and, where
+        `expect` is given (a file, or the text itself), with that standard output. The folder is
+        not changed. With `during_recovery` such a life is cut, too, and the next one, three deep.
         """
         request = self._request(
             program,
@@ -506,13 +529,13 @@ class Machine:
             seed=seed,
             during_recovery=during_recovery,
             replica=replica,
-            resume=resume,
-            **_judged(generations, check, check_seconds),
+            resume=resume or (None if restart else "sample"),
+            **requests.judged(generations, check, check_seconds, restart, then, expect),
             jobs=jobs,
             planted_bug=planted_bug,
             stop_after=stop_after,
             out=out,
-            **_together(program, programs, repeat),
+            **requests.together(program, programs, repeat),
         )
         self._check(out)
         text = _core.cut(json.dumps(request), progress)
@@ -539,7 +562,7 @@ class Machine:
         **more: object,
     ) -> dict[str, object]:
         """What the core is asked for this machine and these programs, for who asks it directly."""
-        together = _together(program, programs, repeat=False)
+        together = requests.together(program, programs, repeat=False)
         return self._request(program, out=None, **together, **more)
 
     def _request(
@@ -553,11 +576,11 @@ class Machine:
         return {
             "machine": self.machine,
             "design": self.design,
-            "set": _assignments(self.set),
+            "set": requests.assignments(self.set),
             "harts": self.harts,
             "sysroot": None if self.sysroot is None else fspath(self.sysroot),
             "mounts": list(self.mounts),
-            "environment": _assignments(self.environment),
+            "environment": requests.assignments(self.environment),
             "stdin": None if self.stdin is None else fspath(self.stdin),
             "engine": self.engine,
             **({} if self.pmem is None else {"pmem": fspath(self.pmem)}),
@@ -575,7 +598,7 @@ def replay(
     progress: Progress | None = None,
 ) -> CutReport:
     """Repeats the one power cut that `token` names; a `check` that judged it is given again."""
-    more = _judged(None, check, check_seconds)
+    more = requests.judged(check=check, check_seconds=check_seconds)
     asked = json.dumps({"token": token, **more}) if more else token
     return CutReport.from_json(json.loads(_core.replay(asked, progress)))
 
@@ -615,77 +638,5 @@ def catalogue() -> Catalogue:
     return Catalogue(designs=_named(known["designs"]), machines=_named(known["machines"]))
 
 
-def _bursts(
-    watch: Sequence[str],
-    burst_stores: int | None,
-    burst_instructions: int | None,
-    sample_cycles: int | None,
-) -> dict[str, Any]:
-    """What a request says about watch points, bursts and samples, where it says anything."""
-    said = {
-        "watch": list(watch) or None,
-        "burst_stores": burst_stores,
-        "burst_instructions": burst_instructions,
-        "sample_cycles": sample_cycles,
-    }
-    return {key: value for key, value in said.items() if value is not None}
-
-
-def _judged(
-    generations: int | None, check: Sequence[Path], check_seconds: int | None
-) -> dict[str, Any]:
-    """What a request says about later cuts and a checker, where it says anything."""
-    said = {
-        "generations": generations,
-        "check": [fspath(word) for word in check] or None,
-        "check_seconds": check_seconds,
-    }
-    return {key: value for key, value in said.items() if value is not None}
-
-
-def _replicated(
-    to: str | Path | None, secret_file: Path | None, patience: int
-) -> dict[str, object]:
-    """What a request says about a replica, if there is to be one."""
-    if to is None:
-        return {}
-    secret = {} if secret_file is None else {"secret_file": fspath(secret_file)}
-    return {"replicate_to": fspath(to), "patience_seconds": patience, **secret}
-
-
-def _together(
-    program: Sequence[Path],
-    programs: Sequence[Sequence[Path]],
-    repeat: bool,
-    warm_up: int | None = None,
-    measure: int | None = None,
-    measure_threads: bool = False,
-) -> dict[str, object]:
-    """What a request says about several programs and a measured region, where it says anything."""
-    if program and programs:
-        raise _core.PerdureError(
-            "both `program` and `programs` are given: `programs` replaces `program`"
-        )
-    asked = {
-        "programs": [[fspath(word) for word in words] for words in programs] or None,
-        "repeat": repeat or None,
-        "warm_up_instructions": warm_up,
-        "measure_instructions": measure,
-        "measure_threads": measure_threads or None,
-    }
-    return {key: value for key, value in asked.items() if value is not None}
-
-
 def _named(entries: Sequence[Json]) -> list[Named]:
     return [Named(entry["name"], entry["summary"], entry) for entry in entries]
-
-
-def _assignments(values: Mapping[str, Value] | Sequence[str]) -> list[str]:
-    """`key=value` texts, as a configuration file would spell the values."""
-    if not isinstance(values, Mapping):
-        return list(values)
-    return [f"{key}={_spelled(value)}" for key, value in values.items()]
-
-
-def _spelled(value: Value) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import os
-import shlex
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -33,12 +32,14 @@ from perdure import (
     progress,
     render,
     replication,
+    reports,
     reproductions,
     sweeps,
     travel,
     workloads,
 )
 from perdure.options import (
+    Afterwards,
     CheckOption,
     CheckSecondsOption,
     DesignOption,
@@ -59,14 +60,17 @@ from perdure.options import (
     PlantedBugOption,
     ProbeCutsOption,
     Repeated,
+    Schedule,
     SchedulerOption,
     SetOption,
     StopAfterOption,
     SysrootOption,
     WorkersOption,
     WriteThroughOption,
+    checker,
     count,
     grouped,
+    split_then,
 )
 
 INTERRUPTED = 130
@@ -85,23 +89,6 @@ app.add_typer(replication.app, name="replica")
 app.command()(litmus.litmus)
 
 stderr = Console(stderr=True)
-
-
-class Schedule(str, Enum):
-    """How the moments of power cuts are chosen."""
-
-    random = "random"
-    every_event = "every-event"
-    near_events = "near-events"
-    stratified = "stratified"
-
-
-class Resume(str, Enum):
-    """After which cuts the program is run to its end."""
-
-    all = "all"
-    sample = "sample"
-    none = "none"
 
 
 class Listed(str, Enum):
@@ -208,7 +195,7 @@ def run(
     if verbose:
         stderr.print(render.run(result), render.statistics(result))
     if result.cut_cost is not None:
-        stderr.print(render.cut_costs({result.design: result.cut_cost}))
+        stderr.print(reports.cut_costs({result.design: result.cut_cost}))
     for line in render.ending(result):
         print(f"perdure: {line}", file=sys.stderr)
     _exit(result.exit_code or 0, result.interrupted)
@@ -320,21 +307,7 @@ def cut(
         bool,
         typer.Option("--replica", help="Follow with a replica; judge what each cut leaves there."),
     ] = False,
-    resume: Annotated[
-        Resume, typer.Option("--resume", help="After which cuts the program is run to its end.")
-    ] = Resume.sample,
-    generations: Annotated[
-        int | None,
-        typer.Option(
-            "--generations",
-            min=1,
-            metavar="N",
-            help="Cut so often in a row, each time in the machine that came back.  "
-            "[default: 3 for half of the resumed cuts]",
-        ),
-    ] = None,
-    check: CheckOption = None,
-    check_seconds: CheckSecondsOption = None,
+    afterwards: Afterwards,
     jobs: JobsOption = None,
     planted_bug: PlantedBugOption = None,
     write_through: Annotated[list[str] | None, typer.Option(hidden=True)] = None,
@@ -348,6 +321,7 @@ def cut(
     if at is not None and cuts is not None:
         raise PerdureError("--at names the one cut and --cuts a number of them: give one of both")
     chosen = _machine(machine, design, guest, out, engine)
+    program, then = split_then(program)
     with progress.bar(stderr, "power cuts") as show:
         report = chosen.cut(
             **_programs(program),
@@ -358,10 +332,8 @@ def cut(
             seed=seed,
             during_recovery=during_recovery,
             replica=replica,
-            resume=resume.value,
-            generations=generations,
-            check=_checker(check),
-            check_seconds=check_seconds,
+            then=then,
+            **afterwards.asked(),
             jobs=jobs or _processors(),
             planted_bug=planted_bug,
             stop_after=stop_after,
@@ -386,9 +358,7 @@ def replay(
 ) -> None:
     """Repeat exactly the power cut that a token names."""
     with progress.bar(stderr, "replay") as show:
-        report = api.replay(
-            token, check=_checker(check), check_seconds=check_seconds, progress=show
-        )
+        report = api.replay(token, check=checker(check), check_seconds=check_seconds, progress=show)
     made, now = (report.raw.get(key) for key in ("made_by_build", "build"))
     if made != now:
         print(
@@ -820,21 +790,6 @@ def _machine(
     return api.Machine(machine=machine, design=design, engine=engine.value, **found)
 
 
-def _checker(words: str | None) -> list[str]:
-    """The words of `--check`, as a shell splits them; a path is one from here."""
-    if words is None:
-        return []
-    try:
-        found = shlex.split(words)
-    except ValueError as error:
-        raise PerdureError(f"--check {words}: {error}") from error
-    if not found:
-        raise PerdureError("--check names no program: write it as --check './checker argument'")
-    if "/" in found[0]:
-        found[0] = str(Path(found[0]).absolute())
-    return found
-
-
 def _choices(assignments: Sequence[str]) -> dict[str, list[str]]:
     """`KEY=A,B` texts as the values of each key."""
     chosen: dict[str, list[str]] = {}
@@ -871,7 +826,7 @@ def _programs(words: Sequence[str]) -> _Programs:
 
 def _finish_cut(report: api.CutReport, json_file: str | None) -> NoReturn:
     """Prints and writes a report of cuts and exits accordingly."""
-    _console(json_file).print(render.cut(report), crop=False)
+    _console(json_file).print(reports.cut(report), crop=False)
     render.write_json(report.raw, json_file)
     _exit(int(report.failed > 0), report.interrupted)
 

@@ -27,6 +27,7 @@ from perdure import (
     figures,
     progress,
     render,
+    reports,
     sysroot,
     tables,
     toolchain,
@@ -295,7 +296,7 @@ def _tell_cut(narrator: Narrator, report: api.CutReport, output: Sequence[str]) 
                 "Nothing was promised, and memory is lost" if result.lost else "The memory is wrong"
             )
             narrator.say(f"{told}: {result.verdict}", style="bold red")
-            for line in render.difference(result.raw):
+            for line in reports.difference(result.raw):
                 narrator.say(line)
         narrator.say(f"again: perdure replay {shlex.quote(result.token)}", style="dim")
 

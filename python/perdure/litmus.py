@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from perdure import _core, render
+from perdure import _core, render, tables
 from perdure.api import Json
 from perdure.options import JsonOption
 
@@ -33,15 +33,15 @@ def litmus(files: Files, json_file: JsonOption = None) -> None:
     decided = decide(files)
     console = Console(stderr=json_file == "-", highlight=False)
     for test in decided["tests"]:
-        console.print(render.line(f"{test['file']}: {test['name']} ({test['model']})", "bold"))
+        console.print(tables.line(f"{test['file']}: {test['name']} ({test['model']})", "bold"))
         for contents in test["contents"]:
-            console.print(render.line(f"  {contents}"))
+            console.print(tables.line(f"  {contents}"))
         for text in _verdict(test):
-            console.print(render.line(f"  {text}"))
+            console.print(tables.line(f"  {text}"))
     differing = [test for test in decided["tests"] if _differs(test)]
     count = len(decided["tests"])
     console.print(
-        render.line(f"{count - len(differing)} of {count} tests as stated; none ran on a machine")
+        tables.line(f"{count - len(differing)} of {count} tests as stated; none ran on a machine")
     )
     render.write_json(decided, json_file)
     raise typer.Exit(int(bool(differing)))

@@ -11,6 +11,7 @@ import dataclasses
 import functools
 import inspect
 import os
+import shlex
 import sys
 import tempfile
 from collections.abc import Callable
@@ -32,6 +33,23 @@ class Engine(str, Enum):
     plain = "plain"
 
 
+class Schedule(str, Enum):
+    """How the moments of power cuts are chosen."""
+
+    random = "random"
+    every_event = "every-event"
+    near_events = "near-events"
+    stratified = "stratified"
+
+
+class Resume(str, Enum):
+    """After which cuts the program is run to its end."""
+
+    all = "all"
+    sample = "sample"
+    none = "none"
+
+
 def count(text: str, least: int = 0) -> int:
     """A whole number as people write large ones: 30000000, 30_000_000 or 3e7."""
     try:
@@ -48,11 +66,6 @@ def count(text: str, least: int = 0) -> int:
 
 def _positive(text: str) -> int:
     return count(text, least=1)
-
-
-def _renamed(given: bool) -> None:
-    if given:
-        raise PerdureError("--restart: it is called --repeat now")
 
 
 MachineOption = Annotated[
@@ -256,7 +269,6 @@ class Repeated:
         bool,
         typer.Option("--repeat", help="Start a finished program again until all have finished."),
     ] = False
-    renamed: Annotated[bool, typer.Option("--restart", callback=_renamed, hidden=True)] = False
 
 
 @dataclass(frozen=True)
@@ -281,6 +293,78 @@ class Measured:
             "--measure-threads", help="Of each program, its parallel phase (and at most --measure)."
         ),
     ] = False
+
+
+@dataclass(frozen=True)
+class Afterwards:
+    """What comes after a power cut: the program goes on, or is started again."""
+
+    resume: Annotated[
+        Resume | None,
+        typer.Option(
+            "--resume", help="After which cuts the program is run to its end.  [default: sample]"
+        ),
+    ] = None
+    generations: Annotated[
+        int | None,
+        typer.Option(
+            "--generations",
+            min=1,
+            metavar="N",
+            help="Cut so often in a row, each time in the machine that came back.  "
+            "[default: 3 for half of the resumed cuts]",
+        ),
+    ] = None
+    check: CheckOption = None
+    check_seconds: CheckSecondsOption = None
+    restart: Annotated[
+        bool,
+        typer.Option(
+            "--restart",
+            help="Start the program again on the pools that survived, or what stands after --then "
+            "behind its arguments: it has to exit with 0.",
+        ),
+    ] = False
+    expect: Annotated[
+        str | None,
+        typer.Option("--expect", metavar="FILE|TEXT", help="And to print this."),
+    ] = None
+
+    def asked(self) -> dict[str, Any]:
+        """The same, as `api.Machine.cut` takes it."""
+        return {
+            "resume": None if self.resume is None else self.resume.value,
+            "generations": self.generations,
+            "check": checker(self.check),
+            "check_seconds": self.check_seconds,
+            "restart": self.restart,
+            "expect": self.expect,
+        }
+
+
+def checker(words: str | None) -> list[str]:
+    """The words of `--check`, as a shell splits them; a path is one from here."""
+    if words is None:
+        return []
+    try:
+        found = shlex.split(words)
+    except ValueError as error:
+        raise PerdureError(f"--check {words}: {error}") from error
+    if not found:
+        raise PerdureError("--check names no program: write it as --check './checker argument'")
+    if "/" in found[0]:
+        found[0] = str(Path(found[0]).absolute())
+    return found
+
+
+def split_then(words: list[str]) -> tuple[list[str], list[str]]:
+    """What a command line cuts, and what it starts then, if it says that."""
+    if "--then" not in words:
+        return words, []
+    at = words.index("--then")
+    if at + 1 == len(words):
+        raise PerdureError("--then names no program: write it as --then ./program argument")
+    return words[:at], words[at + 1 :]
 
 
 def grouped(command: Callable[..., None]) -> Callable[..., None]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from rich.console import JustifyMethod
 from rich.table import Table
+from rich.text import Text
 
 
 def number(value: int | float) -> str:
@@ -31,3 +32,11 @@ def table(title: str, *columns: str, left: int = 1) -> Table:
         justify: JustifyMethod = "left" if index < left else "right"
         made.add_column(column, justify=justify, overflow="fold")
     return made
+
+
+def line(text: str = "", style: str = "") -> Text:
+    """Text that is never broken at the width of the terminal, so that it can be copied whole.
+
+    A token with a line break in it repeats nothing.
+    """
+    return Text(text, style=style, no_wrap=True, overflow="ignore")

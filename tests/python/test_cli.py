@@ -266,12 +266,16 @@ def test_dashes_stand_between_programs_that_run_at_once(core, command):
     assert core.requests[1][1]["programs"] == [["a"], ["b"]]
 
 
-@pytest.mark.parametrize("name", ["run", "cut", "sweep"])
-def test_the_old_name_of_repeat_is_refused_with_the_new_one(core, command, name):
-    status, _, errors = command(name, "--restart", "--", "a")
-    assert status == 2 and "--repeat" in errors
-    assert not core.requests
-    assert "--restart" not in command(name, "--help")[1]
+def test_what_is_started_again_stands_after_then(core, command):
+    restart = ("cut", "--restart", "--pmem", "pools", "--expect", "done")
+    assert command(*restart, "--", "a", "x", "--then", "b", "--", "y")[0] == 0
+    request = core.requests[0][1]
+    assert (request["program"], request["then"]) == (["a", "x"], ["b", "--", "y"])
+    assert (request["restart"], request["expect"], request["resume"]) == (True, "done", None)
+    assert command("cut", "--restart", "--", "a")[0] == 0
+    assert "then" not in core.requests[1][1]
+    status, _, errors = command("cut", "--restart", "--", "a", "--then")
+    assert (status, len(core.requests)) == (2, 2) and "names no program" in errors
 
 
 def test_an_empty_program_is_refused(core, command):

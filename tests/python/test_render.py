@@ -60,36 +60,36 @@ def test_modules_stand_side_by_side():
 
 
 def test_cuts_are_counted_by_place():
-    from perdure import api, render
+    from perdure import api, reports
 
     placed = dict(VERIFIED, location="main+0x10")
     coverage = {**CUT["coverage"], "locations": {"main": 1}}
     report = dict(CUT, cuts=2, verified=1, failed=1, results=[placed, BROKEN], coverage=coverage)
-    text = printed(render.cut(api.CutReport.from_json(report)))
+    text = printed(reports.cut(api.CutReport.from_json(report)))
     assert "locations · main" in text
     assert "design_states · logging, undo buffer filling" in text
     assert "memory-differs" in text
 
 
 def test_what_was_lost_broke_no_promise():
-    from perdure import api, render
+    from perdure import api, reports
 
     lost = dict(BROKEN, verdict="lost")
     report = dict(CUT, cuts=2, verified=1, lost=1, failed=0, results=[VERIFIED, lost])
     read = api.CutReport.from_json(report)
     assert (read.failures, [one.token for one in read.losses]) == ([], [BROKEN["token"]])
-    text = printed(render.cut(read))
+    text = printed(reports.cut(read))
     assert "picl promises nothing: 1 of 2 cuts lost something" in text
     assert f"cycle {BROKEN['cycle']:,}: lost" in text
     assert "broke" not in text
 
 
 def test_markup_in_results_is_text():
-    from perdure import api, render
+    from perdure import api, reports
 
     result = dict(BROKEN, location="operator[/]", verdict="[bold]lost")
     report = dict(CUT, cuts=1, verified=0, failed=1, results=[result])
-    text = printed(render.cut(api.CutReport.from_json(report)))
+    text = printed(reports.cut(api.CutReport.from_json(report)))
     assert "operator[/]" in text
     assert "[bold]lost" in text
 

@@ -406,6 +406,7 @@ pub fn resume(request: &str, observer: &dyn Observer) -> Result<String, Error> {
         },
         engine: Engine::Fast,
         check: None,
+        restart: None,
         program_hash: replica.identity.program_hash.clone(),
         given: Vec::new(),
         until_failure: false,
@@ -429,8 +430,7 @@ pub fn resume(request: &str, observer: &dyn Observer) -> Result<String, Error> {
         store: &store,
         epoch,
     };
-    let result: Value = visit(&replica.identity.design, visitor)??;
-    Ok(result.to_string())
+    Ok(visit(&replica.identity.design, visitor)??.to_string())
 }
 
 /// What `perdure replay` asks for, if it is more than a token.

@@ -44,6 +44,7 @@ pub mod region;
 pub mod replication;
 pub mod report;
 pub mod request;
+pub mod restart;
 mod series;
 pub mod snapshots;
 pub mod source;

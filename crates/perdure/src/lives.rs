@@ -33,7 +33,15 @@ use crate::observer::{Observer, run_on};
 use crate::outside::Outside;
 use crate::replication::restore::formatted;
 use crate::request::Prepared;
-use crate::verify::{self, CutOptions, Golden, Verdict};
+use crate::verify::{self, CutOptions, Golden, Judged, Verdict};
+
+mod again;
+mod end;
+
+pub use again::{Left, Restarted};
+pub use end::{End, failure_of, status_of};
+
+use end::resumable;
 
 /// One life that a power cut ended.
 #[derive(Clone, Debug)]
@@ -69,6 +77,8 @@ pub struct Uncut {
     pub outside: Outside,
     /// The exit status.
     pub status: Option<i32>,
+    /// How the program ends that is started again after that, where one is and does.
+    pub again: Option<Restarted>,
 }
 
 /// How often the power is to be cut.
@@ -84,6 +94,10 @@ pub struct Plan<'a> {
 pub struct Sequel {
     /// Those that were cut.
     pub lives: Vec<Life>,
+    /// How those ended, left to themselves, that began by starting a program again.
+    pub restarts: Vec<Restarted>,
+    /// The user stopped it before there was a verdict.
+    pub stopped: bool,
     /// When they were to be cut, the one that ended before included.
     pub later_cuts: Vec<Cycles>,
     /// What is wrong, and in words.
@@ -95,19 +109,6 @@ pub struct Sequel {
     pub end: Option<(Cycles, Vec<u8>)>,
     /// Second cuts of recoveries.
     pub recovery_cuts: u64,
-}
-
-/// How a machine ended.
-#[derive(Debug)]
-pub enum End {
-    /// Its programs are over.
-    Finished,
-    /// They never will be, and why.
-    Hangs(String),
-    /// The machine could not go on.
-    Broken(String),
-    /// The user stopped it.
-    Stopped,
 }
 
 /// What all lives of a campaign have in common.
@@ -207,22 +208,7 @@ impl Lives<'_> {
                     other => return Ok(sequel.failing((Verdict::OutputDiffers, other.words()))),
                 },
             }
-            let tear_seed = random.bits();
-            let options = CutOptions {
-                tear_seed,
-                recovery_steps: self.recovery_steps,
-                keep_image: true,
-                blind: None, // A judge that is blind is so at the first cut.
-            };
-            let judged = verify::cut(&mut current, &mut golden, at, options);
-            sequel.recovery_cuts += judged.recovery_cuts;
-            sequel.lives.push(Life {
-                cycle: at,
-                tear_seed,
-                recovered_epoch: judged.recovered_epoch,
-                judged_by_epoch: judged.judged_by_epoch,
-                verdict: judged.verdict,
-            });
+            let judged = self.cut(&mut current, &mut golden, (at, random.bits()), &mut sequel);
             let (Some(image), Some(epoch)) = (judged.image, judged.recovered_epoch) else {
                 let why = judged.message.unwrap_or_default();
                 let message = format!("life {}, cut at cycle {at}: {why}", number + 1);
@@ -278,9 +264,34 @@ impl Lives<'_> {
     /// How long the next life is to be, where so much of the program is left: half of them any part
     /// of that, the others rather short, because what a resume carries over is used first.
     fn draw(&self, random: &mut Random, left: Cycles) -> Cycles {
-        let left = left.max(self.uncut.end / 64).max(1);
-        let shorter = random.below(2) * (1 + random.below(12));
-        1 + random.below((left >> shorter).max(1))
+        drawn(random, left.max(self.uncut.end / 64))
+    }
+
+    /// Cuts a life after the first, and judges that.
+    fn cut<D: Design>(
+        &self,
+        machine: &mut Machine<D>,
+        golden: &mut Golden,
+        (at, tear_seed): (Cycles, u64),
+        sequel: &mut Sequel,
+    ) -> Judged {
+        let options = CutOptions {
+            tear_seed,
+            recovery_steps: self.recovery_steps,
+            keep_image: true,
+            starts_again: self.prepared.restart.is_some(),
+            blind: None, // A judge that is blind is so at the first cut.
+        };
+        let judged = verify::cut(machine, golden, at, options);
+        sequel.recovery_cuts += judged.recovery_cuts;
+        sequel.lives.push(Life {
+            cycle: at,
+            tear_seed,
+            recovered_epoch: judged.recovered_epoch,
+            judged_by_epoch: judged.judged_by_epoch,
+            verdict: judged.verdict,
+        });
+        judged
     }
 
     /// True unless this check is switched off.
@@ -469,42 +480,17 @@ fn golden_state<D: Design>(
     Ok((image, end))
 }
 
+/// How long a life is to be that may last so long: half of them any part of that, the others rather short.
+fn drawn(random: &mut Random, most: Cycles) -> Cycles {
+    let shorter = random.below(2) * (1 + random.below(12));
+    1 + random.below((most >> shorter).max(1))
+}
+
 impl Sequel {
     fn failing(mut self, failure: (Verdict, String)) -> Self {
         self.failure = Some(failure);
         self
     }
-}
-
-impl End {
-    fn words(&self) -> String {
-        match self {
-            Self::Finished | Self::Stopped => String::new(),
-            Self::Hangs(why) | Self::Broken(why) => why.clone(),
-        }
-    }
-}
-
-/// A machine that was resumed, or why it could not be. What the host refused is nobody's verdict.
-fn resumable<T>(resumed: Result<T, Error>) -> Result<Result<T, String>, Error> {
-    match resumed {
-        Err(error @ Error::Host { .. }) => Err(error),
-        other => Ok(other.map_err(|error| error.to_string())),
-    }
-}
-
-/// What an error says of a machine. What the host refused is nobody's verdict.
-pub fn failure_of(error: Error) -> Result<End, Error> {
-    match error {
-        Error::Host { .. } => Err(error),
-        Error::Deadlock { .. } => Ok(End::Hangs(error.to_string())),
-        other => Ok(End::Broken(other.to_string())),
-    }
-}
-
-/// The exit status, if there is one yet.
-pub fn status_of<D: Design>(machine: &Machine<D>) -> Option<i32> {
-    machine.ended().map(|ended| ended.report.status)
 }
 
 /// What a machine that goes on in another's place finds: the same host, and an outside that has seen

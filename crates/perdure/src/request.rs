@@ -1,23 +1,16 @@
 //! What a user asks for, as JSON: the one form behind the command line and the Python interface.
 
 use std::path::PathBuf;
-use std::sync::Arc;
 
-use perdure_linux::{Repeat, WORK_DIRECTORY};
 use serde::{Deserialize, Serialize};
 
-use crate::check::{self, Check};
-use crate::configuration::{Configuration, LEAST_EPOCH_STORES, check, nearest};
+use crate::configuration::{Configuration, check};
 use crate::error::Error;
-use crate::exerciser;
-use crate::losses::Lost;
-use crate::machine::{Engine, Workload};
-use crate::mistakes::{self, Blind, Mistake};
-use crate::mounts::{mount, write_through};
-use crate::pools;
 use crate::reads::Reads;
-use crate::region::Region;
-use crate::watch::{Burst, Watched};
+
+mod prepare;
+
+pub use prepare::Prepared;
 
 /// Which cuts to make.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -82,8 +75,7 @@ pub struct Request {
     pub stop_after: Option<u64>,
     /// Programs that have finished are started again, until every one has finished once, or the
     /// measured region is over.
-    // Tokens of earlier builds say `restart`.
-    #[serde(alias = "restart", skip_serializing_if = "std::ops::Not::not")]
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub repeat: bool,
     /// Instructions of every program before the measured region.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -159,6 +151,15 @@ pub struct Request {
     /// Follow with a replica, and judge what it would hold if each cut lost the primary.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub replica: bool,
+    /// After each cut a program is started again on the pools that survived, and judged by its end.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub restart: bool,
+    /// Which one, with its arguments, if it is not the one that was cut.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub then: Vec<String>,
+    /// What its standard output has to be: a file that has it, or the text itself.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub expect: Option<String>,
     /// Which cuts go on to the end.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resume: Option<Resume>,
@@ -229,6 +230,9 @@ impl Default for Request {
             seed: None,
             during_recovery: false,
             replica: false,
+            restart: false,
+            then: Vec::new(),
+            expect: None,
             resume: None,
             generations: None,
             later_cuts: Vec::new(),
@@ -240,44 +244,6 @@ impl Default for Request {
             planted_bug: None,
         }
     }
-}
-
-/// A request, checked and made ready to run.
-#[derive(Clone)]
-pub struct Prepared {
-    /// The configuration.
-    pub configuration: Arc<Configuration>,
-    /// The program and its world.
-    pub workload: Workload,
-    /// Of the mounts and the work directory, the ones that the guest may change on the host.
-    pub write_through: Vec<perdure_linux::Mount>,
-    /// The engine.
-    pub engine: Engine,
-    /// Who decides whether a resumed run has ended well, in place of equality.
-    pub check: Option<Check>,
-    /// A hash of the programs' files, and of standard input if it is given.
-    pub program_hash: String,
-    /// Each of these by name, with a hash; none for a program that is not found on the host.
-    pub given: Vec<(String, Option<u32>)>,
-    /// Cuts after the first failure are of no interest.
-    pub until_failure: bool,
-    /// A check that the judge leaves out.
-    pub blind: Option<Blind>,
-}
-
-fn digest_of(bytes: &[u8]) -> u32 {
-    xxhash_rust::xxh3::xxh3_64(bytes) as u32
-}
-
-impl Prepared {
-    /// The digests of what was given, for a token.
-    pub fn digests(&self) -> Vec<Option<u32>> {
-        self.given.iter().map(|(_, digest)| *digest).collect()
-    }
-}
-
-fn request_error<T>(message: impl Into<String>) -> Result<T, Error> {
-    Err(Error::Request(message.into()))
 }
 
 impl Request {
@@ -319,226 +285,8 @@ impl Request {
         self.stop_after.or(region).unwrap_or(0)
     }
 
-    /// The programs to run, however they were given.
-    fn command_lines(&self) -> Result<Vec<&[String]>, Error> {
-        let lines: Vec<&[String]> = match (self.program.as_slice(), self.programs.as_slice()) {
-            (one, []) => vec![one],
-            ([], several) => several.iter().map(Vec::as_slice).collect(),
-            _ => return request_error("give either 'program' or 'programs', not both"),
-        };
-        if lines.iter().any(|line| line.is_empty()) {
-            return request_error(
-                "no program: write it after --, as in perdure run -- ./program argument",
-            );
-        }
-        Ok(lines)
-    }
-
-    fn check_samples(&self) -> Result<(), Error> {
-        match self.sample_cycles {
-            Some(cycles) if cycles < 1000 => Err(Error::Request(format!(
-                "--sample-cycles {cycles}: must be at least 1000"
-            ))),
-            _ => Ok(()),
-        }
-    }
-
-    fn watched(&self) -> Result<Option<Watched>, Error> {
-        if self.watch.is_empty() && self.burst_stores.is_none() {
-            return match self.burst_instructions {
-                None => Ok(None),
-                Some(_) => Err(Error::Request(
-                    "--burst-instructions: needs --burst-stores".into(),
-                )),
-            };
-        }
-        let stores = self.burst_stores.unwrap_or(10_000);
-        if stores < LEAST_EPOCH_STORES {
-            return Err(Error::Request(format!(
-                "--burst-stores {stores}: must be at least {LEAST_EPOCH_STORES}"
-            )));
-        }
-        let burst = Burst {
-            stores,
-            instructions: self.burst_instructions.unwrap_or(10_000_000),
-        };
-        let places = self.watch.clone();
-        Ok(Some(Watched { places, burst }))
-    }
-
-    /// The mistake to plant in the machine, if the planted bug is one of its own.
-    fn mistake(&self) -> Result<Option<Mistake>, Error> {
-        let planted = self.planted_bug.as_deref();
-        let Some(name) = planted.and_then(|bug| bug.strip_prefix(mistakes::PREFIX)) else {
-            return Ok(None);
-        };
-        let losses = Lost::all().map(|lost| format!("{}{}", mistakes::FORGETS, lost.name()));
-        let mistakes = mistakes::MISTAKES
-            .iter()
-            .map(|(bug, _)| bug.name.to_owned());
-        Mistake::named(name).map(Some).ok_or_else(|| {
-            let names: Vec<String> = mistakes.chain(losses).collect();
-            let names = names.iter().map(String::as_str);
-            let hint = nearest(name, names).unwrap_or("releases-early");
-            Error::Request(format!(
-                "the machine has no planted bug '{name}'; the nearest is '{hint}'"
-            ))
-        })
-    }
-
-    /// Who decides whether a resumed run has ended well.
-    fn check(&self) -> Result<Option<Check>, Error> {
-        if self.generations == Some(0) {
-            return request_error("--generations 0: must be at least 1");
-        }
-        match (self.check.as_slice(), self.check_seconds) {
-            ([], Some(_)) => request_error("--check-seconds: needs --check"),
-            ([], None) => Ok(None),
-            (_, Some(0)) => request_error("--check-seconds 0: must be at least 1"),
-            (command, seconds) => Ok(Some(Check {
-                command: command.to_vec(),
-                seconds: seconds.unwrap_or(check::SECONDS),
-            })),
-        }
-    }
-
     /// Whether the run stops at the end of a measured region.
     pub fn is_measured(&self) -> bool {
         self.measure_threads || self.measure_instructions.is_some()
-    }
-
-    /// The part of the run to measure.
-    fn region(&self) -> Result<Option<Region>, Error> {
-        match (self.warm_up_instructions, self.measure_instructions) {
-            (Some(_), _) if self.measure_threads => request_error(
-                "--warm-up with --measure-threads: the second thread begins the region",
-            ),
-            (None, None) if !self.measure_threads => Ok(None),
-            (Some(_), None) => {
-                request_error("--warm-up without --measure: say how many instructions to measure")
-            }
-            (_, Some(0)) => request_error("--measure 0: must be at least 1"),
-            (warm_up, measure) => Ok(Some(Region {
-                warm_up_instructions: warm_up.unwrap_or(0),
-                measure_instructions: measure.unwrap_or(u64::MAX),
-                follows_threads: self.measure_threads,
-            })),
-        }
-    }
-
-    /// All of standard input, if there is one.
-    fn standard_input(&self) -> Result<Option<Vec<u8>>, Error> {
-        let read = |path: &PathBuf| {
-            std::fs::read(path).map_err(|source| Error::Host {
-                what: format!("standard input {}", path.display()),
-                source,
-            })
-        };
-        self.stdin.as_ref().map(read).transpose()
-    }
-
-    /// Checks everything that can be checked before running.
-    pub fn prepare(&self) -> Result<Prepared, Error> {
-        self.check_samples()?;
-        let configuration = self.configuration()?;
-        let engine = match self.engine.as_deref() {
-            None | Some("fast") => Engine::Fast,
-            Some("plain") => Engine::Plain,
-            Some(other) => {
-                return request_error(format!(
-                    "there is no engine '{other}'; take 'fast' or 'plain'"
-                ));
-            }
-        };
-        let mut mounts: Vec<perdure_linux::Mount> = self
-            .mounts
-            .iter()
-            .map(|text| mount(text))
-            .collect::<Result<_, _>>()?;
-        let write_through = write_through(&self.write_through)?;
-        let mut work_directory = std::env::current_dir().ok();
-        for folder in &write_through {
-            if folder.guest == WORK_DIRECTORY {
-                work_directory = Some(folder.host.clone());
-            } else {
-                mounts.push(folder.clone());
-            }
-        }
-        let environment: Vec<(String, String)> = self
-            .environment
-            .iter()
-            .map(|text| match text.split_once('=') {
-                Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
-                _ => request_error(format!("--env {text}: write KEY=VALUE")),
-            })
-            .collect::<Result<_, _>>()?;
-        let stdin = self.standard_input()?;
-        if let Some(sysroot) = &self.sysroot
-            && !sysroot.is_dir()
-        {
-            return request_error(format!(
-                "--sysroot {}: not a directory; 'perdure sysroot {}' makes one",
-                sysroot.display(),
-                sysroot.display()
-            ));
-        }
-        let mut hasher = xxhash_rust::xxh3::Xxh3::new();
-        let (mut programs, mut given) = (Vec::new(), Vec::new());
-        for (index, line) in self.command_lines()?.into_iter().enumerate() {
-            let path = match exerciser::path_of(&line[0]) {
-                Some(path) => path?,
-                None => PathBuf::from(&line[0]),
-            };
-            let bytes = std::fs::read(&path);
-            let digest = bytes.as_ref().ok().map(|bytes| digest_of(bytes));
-            given.push((format!("the program {}", line[0]), digest));
-            hasher.update(&bytes.unwrap_or_default());
-            programs.push(perdure_linux::Program {
-                path,
-                arguments: line[1..].to_vec(),
-                environment: Vec::clone(&environment),
-                // There is one standard input, and the first program has it.
-                stdin: if index == 0 { stdin.clone() } else { None },
-            });
-        }
-        if let Some(stdin) = &stdin {
-            hasher.update(stdin);
-            given.push(("standard input".into(), Some(digest_of(stdin))));
-        }
-        let pools = pools::given(self.pmem.as_deref(), &mut given, digest_of)?;
-        let program_hash = format!("{:016x}", hasher.digest());
-        let kernel = perdure_linux::Configuration {
-            programs,
-            repeat: match (self.repeat, self.is_measured()) {
-                (false, _) => Repeat::Never,
-                (true, false) => Repeat::UntilAllFinished,
-                (true, true) => Repeat::Always,
-            },
-            sysroot: self.sysroot.clone(),
-            work_directory,
-            mounts,
-            ..perdure_linux::Configuration::default()
-        };
-        if self.stop_after == Some(0) {
-            return request_error("--stop-after 0: must be at least 1");
-        }
-        Ok(Prepared {
-            configuration: Arc::new(configuration),
-            workload: Workload {
-                kernel,
-                stop_after: self.stop_after,
-                region: self.region()?,
-                pools,
-                watch: self.watched()?,
-                mistake: self.mistake()?,
-            },
-            write_through,
-            engine,
-            check: self.check()?,
-            program_hash,
-            given,
-            until_failure: false,
-            blind: None,
-        })
     }
 }

@@ -32,7 +32,40 @@ pub fn refuse_for_cuts(request: &Request) -> Result<(), Error> {
         ("--probe-cuts", request.probe_cuts),
         ("--passthrough", request.passthrough),
     ];
-    refuse(&given, "a power cut", "perdure run")
+    refuse(&given, "a power cut", "perdure run")?;
+    refuse_beside_restart(request)
+}
+
+/// What is for programs that go on, where they are started again, and the other way round.
+fn refuse_beside_restart(request: &Request) -> Result<(), Error> {
+    if !request.restart {
+        let given = [
+            ("--then", !request.then.is_empty()),
+            ("--expect", request.expect.is_some()),
+        ];
+        return refuse(
+            &given,
+            "a cut after which nothing is started again",
+            "perdure cut --restart",
+        );
+    }
+    if request.pmem.is_none() {
+        return Err(Error::Request(
+            "--restart: a program that is started again finds its pools and nothing else; name their folder, as in --pmem DIR".into(),
+        ));
+    }
+    let given = [
+        ("--resume", request.resume.is_some()),
+        ("--replica", request.replica),
+        ("--check", !request.check.is_empty()),
+        ("--check-seconds", request.check_seconds.is_some()),
+        ("--repeat", request.repeat),
+    ];
+    refuse(
+        &given,
+        "a cut with --restart",
+        "perdure cut without --restart",
+    )
 }
 
 /// Of a request to run a program.
@@ -44,6 +77,9 @@ pub fn refuse_for_runs(request: &Request) -> Result<(), Error> {
         ("--seed", request.seed.is_some()),
         ("--during-recovery", request.during_recovery),
         ("--replica", request.replica),
+        ("--restart", request.restart),
+        ("--then", !request.then.is_empty()),
+        ("--expect", request.expect.is_some()),
         ("--resume", request.resume.is_some()),
         ("--generations", request.generations.is_some()),
         ("--check", !request.check.is_empty()),

@@ -13,8 +13,8 @@ use perdure_hardware::time::Cycles;
 use super::report::CutResult;
 use super::survey::Survey;
 use crate::error::Error;
-use crate::lives::{Life, Lives, Plan};
-use crate::machine::Machine;
+use crate::lives::{Left, Life, Lives, Plan, Sequel};
+use crate::machine::{Image, Machine};
 use crate::mistakes::Blind;
 use crate::observer::{Observer, run_on};
 use crate::pools;
@@ -30,6 +30,9 @@ const RECOVERY_STEPS: u64 = 32;
 
 /// How often in a row the power is cut, for a share of those cuts that are resumed.
 const GENERATIONS: u32 = 3;
+
+/// The same where a program is started again and recovery is cut, too: three times, each within the last.
+const NESTED_GENERATIONS: u32 = 4;
 
 /// What one job found.
 pub(super) struct JobResult {
@@ -120,19 +123,7 @@ impl Cutter<'_> {
         begun: Option<Watched<D>>,
     ) -> Result<JobResult, Error> {
         let progress = || self.report_progress();
-        let lives = Lives {
-            prepared: self.prepared,
-            bug: self.bug,
-            uncut: &self.survey.uncut,
-            check: self.prepared.check.as_ref(),
-            recovery_steps: if self.request.during_recovery {
-                RECOVERY_STEPS
-            } else {
-                0
-            },
-            observer: self.observer,
-            progress: &progress,
-        };
+        let lives = self.lives(&progress);
         let mut result = JobResult {
             results: Vec::new(),
             state_hash: None,
@@ -157,7 +148,10 @@ impl Cutter<'_> {
                 golden,
                 follower,
             } = &mut watched;
-            let mut cut = self.cut(&lives, machine, golden, index)?;
+            let Some(mut cut) = self.cut(&lives, machine, golden, index)? else {
+                result.interrupted = true;
+                return Ok(result);
+            };
             if let Some(follower) = follower {
                 Self::lose_primary(&lives, machine, golden, follower, &mut cut)?;
             }
@@ -186,6 +180,22 @@ impl Cutter<'_> {
         Ok(result)
     }
 
+    fn lives<'a>(&'a self, progress: &'a dyn Fn()) -> Lives<'a> {
+        Lives {
+            prepared: self.prepared,
+            bug: self.bug,
+            uncut: &self.survey.uncut,
+            check: self.prepared.check.as_ref(),
+            recovery_steps: if self.request.during_recovery {
+                RECOVERY_STEPS
+            } else {
+                0
+            },
+            observer: self.observer,
+            progress,
+        }
+    }
+
     fn report_progress(&self) {
         let done = self.done.load(Ordering::Relaxed);
         self.observer.progress(
@@ -196,13 +206,14 @@ impl Cutter<'_> {
         );
     }
 
+    /// One cut, with what comes after it; nothing if the user stopped it before there was a verdict.
     fn cut<D: Design>(
         &self,
         lives: &Lives,
         machine: &mut Machine<D>,
         golden: &mut Golden,
         index: usize,
-    ) -> Result<CutResult, Error> {
+    ) -> Result<Option<CutResult>, Error> {
         let at = self.cycles[index];
         let tear_seed = match self.request.tear_seed {
             Some(seed) => seed,
@@ -213,6 +224,7 @@ impl Cutter<'_> {
             tear_seed,
             recovery_steps: lives.recovery_steps,
             keep_image: generations > 0,
+            starts_again: self.prepared.restart.is_some(),
             blind: self.prepared.blind,
         };
         let phase = machine.design.phase();
@@ -243,35 +255,63 @@ impl Cutter<'_> {
                 verdict: judged.verdict,
             }],
             generations,
+            restarts: Vec::new(),
             depends_on_timing: false,
             first_difference: None,
             resumed_output: None,
             resumed_cycles: None,
         };
-        if let Some(image) = judged.image
-            && D::RECOVERY.resumes()
-        {
-            let plan = Plan {
-                generations,
-                later_cuts: &self.request.later_cuts,
-            };
-            let sequel = lives.go_on(machine, golden, image, &result.lives[0], &plan)?;
+        if let Some(image) = judged.image {
+            let sequel = self.sequel(lives, machine, golden, image, &result)?;
+            if sequel.stopped {
+                return Ok(None);
+            }
             token.later_cuts.clone_from(&sequel.later_cuts);
             result.take(sequel, self.request.at.is_some());
         }
         result.token = token.encode();
-        Ok(result)
+        Ok(Some(result))
     }
 
-    /// Who names one cut wants to see what it leaves; one that is repeated finds the folder as it was.
+    /// The lives after a cut: of the program that goes on, or of one that is started again.
+    fn sequel<D: Design>(
+        &self,
+        lives: &Lives,
+        machine: &mut Machine<D>,
+        golden: &Golden,
+        image: Image,
+        cut: &CutResult,
+    ) -> Result<Sequel, Error> {
+        let plan = Plan {
+            generations: cut.generations,
+            later_cuts: &self.request.later_cuts,
+        };
+        let first = &cut.lives[0];
+        match &self.prepared.restart {
+            Some(restart) => {
+                let left = Left::of(machine, image.memory);
+                lives.start_again::<D>(restart, left, first, &plan)
+            }
+            None if D::RECOVERY.resumes() => lives.go_on(machine, golden, image, first, &plan),
+            None => Ok(Sequel::default()),
+        }
+    }
+
+    /// Who names one cut wants to see what it leaves; one that is repeated finds the folder as it was, and so
+    /// does the next life's program.
     fn leave_pools<D: Design>(
         &self,
         machine: &mut Machine<D>,
         at: Cycles,
         tear_seed: u64,
     ) -> Result<(), Error> {
-        let Request { pmem, reads, .. } = self.request;
-        if let (Some(folder), Some(_), None) = (pmem, self.request.at, reads)
+        let Request {
+            pmem,
+            reads,
+            at: one,
+            ..
+        } = self.request;
+        if let (Some(folder), Some(_), None, false) = (pmem, one, reads, self.request.restart)
             && let Some(survived) = pools::Survived::cut(machine, at, tear_seed)?
         {
             survived.put(folder)?;
@@ -282,6 +322,14 @@ impl Cutter<'_> {
     /// How often the power is cut in a row, each time in the machine that has come back; 0 if nobody
     /// goes on after this cut.
     fn generations(&self, index: usize) -> u32 {
+        if self.prepared.restart.is_some() {
+            let nested = if self.request.during_recovery {
+                NESTED_GENERATIONS
+            } else {
+                1
+            };
+            return self.request.generations.unwrap_or(nested);
+        }
         match (self.resumes.get(&index), self.request.generations) {
             (None, _) => 0,
             (Some(_), Some(generations)) => generations,
@@ -293,11 +341,11 @@ impl Cutter<'_> {
     fn token(&self, at: Cycles, tear_seed: u64, generations: u32) -> Token {
         Token {
             request: Request {
-                resume: Some(if generations > 0 {
-                    Resume::All
-                } else {
-                    Resume::None
-                }),
+                resume: match generations {
+                    _ if self.prepared.restart.is_some() => None,
+                    0 => Some(Resume::None),
+                    _ => Some(Resume::All),
+                },
                 generations: (generations > 1).then_some(generations),
                 ..self.request.clone()
             },

@@ -7,14 +7,15 @@
 //!    equal the survey's, which makes every campaign a determinism check too. Several jobs cut
 //!    disjoint subsets of the same schedule; results do not depend on how many there are.
 //! 4. *Resuming* boots a machine from a recovered image and lets it live on ([`crate::lives`]): to the
-//!    end, or to the next cut.
+//!    end, or to the next cut. *Restarting*, where that is asked for, starts a program again instead, on the
+//!    pools that survived.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize};
 
 use perdure_designs::Design;
 
 use crate::error::Error;
-use crate::lives::Lives;
+use crate::lives::{Lives, Uncut};
 use crate::mistakes::Blind;
 use crate::observer::Observer;
 use crate::parallel;
@@ -45,10 +46,10 @@ fn begin<D: Design>(
     schedule: Schedule,
     observer: &dyn Observer,
 ) -> Result<(Survey, Option<Watched<D>>), Error> {
-    let (survey, begun) = match request.at {
+    let (mut survey, begun) = match request.at {
         Some(at) => {
             let mut watched = Watched::<D>::first(request, prepared, bug)?;
-            let survey = survey_around(&mut watched, at, observer)?;
+            let survey = survey_around(prepared, &mut watched, at, observer)?;
             (survey, Some(watched))
         }
         None => (survey::<D>(prepared, bug, schedule, observer)?, None),
@@ -60,7 +61,29 @@ fn begin<D: Design>(
             "since the token was made, what the program reads is another: {difference}"
         )));
     }
+    if let (Some(restart), Some(left)) = (&prepared.restart, survey.left.take()) {
+        let lives = lives_of(prepared, bug, &survey.uncut, observer);
+        survey.uncut.again = lives.after_the_end::<D>(restart, &left)?;
+    }
     Ok((survey, begun))
+}
+
+/// Lives without a checker and without cuts during recovery.
+fn lives_of<'a>(
+    prepared: &'a Prepared,
+    bug: Option<&'static str>,
+    uncut: &'a Uncut,
+    observer: &'a dyn Observer,
+) -> Lives<'a> {
+    Lives {
+        prepared,
+        bug,
+        uncut,
+        check: None,
+        recovery_steps: 0,
+        observer,
+        progress: &|| (),
+    }
 }
 
 /// Runs the whole campaign of a request.
@@ -126,15 +149,7 @@ pub fn run<D: Design>(
                 | Verdict::OlderThanAnnounced
         )
     });
-    let lives = Lives {
-        prepared,
-        bug,
-        uncut: &survey.uncut,
-        check: None,
-        recovery_steps: 0,
-        observer,
-        progress: &|| (),
-    };
+    let lives = lives_of(prepared, bug, &survey.uncut, observer);
     let explained = if prepared.until_failure {
         0
     } else {
@@ -160,6 +175,10 @@ fn explain<D: Design>(lives: &Lives, failed: &CutResult) -> Result<Option<FirstD
     let Some((cut, before)) = failed.lives.split_last() else {
         return Ok(None);
     };
+    // A life that began by starting a program again has no epoch before it.
+    if lives.prepared.restart.is_some() && !before.is_empty() {
+        return Ok(None);
+    }
     let mut machine = lives.restored::<D>(before)?;
     let epoch = cut.judged_by_epoch;
     let expected = verify::image_of_epoch(&mut machine, epoch, cut.cycle)?;

@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 
 use super::survey::Survey;
 use crate::cost::{self, CutCost};
-use crate::lives::{Life, Sequel};
+use crate::lives::{Life, Restarted, Sequel};
 use crate::request::Prepared;
 use crate::verify::{FirstDifference, Verdict};
 use crate::version::BUILD;
@@ -35,6 +35,8 @@ pub struct CutResult {
     /// The lives that were cut, this cut's first.
     pub(super) lives: Vec<Life>,
     pub(super) generations: u32,
+    /// How the programs ended that were started again, after each of these lives.
+    pub(super) restarts: Vec<Restarted>,
     pub(super) depends_on_timing: bool,
     pub(super) first_difference: Option<FirstDifference>,
     pub(super) resumed_output: Option<Vec<u8>>,
@@ -118,6 +120,12 @@ impl Campaign {
         let Value::Object(mut map) = value else {
             unreachable!("built as an object")
         };
+        if prepared.restart.is_some() {
+            let restarted = self.results.iter().filter(|one| !one.restarts.is_empty());
+            map.insert("restarted".into(), json!(restarted.count()));
+            let again = self.survey.uncut.again.as_ref().map(Restarted::to_json);
+            map.insert("after_the_end".into(), json!(again));
+        }
         let saved = self.results.iter().map(|one| one.saved_bytes);
         if saved.clone().any(|bytes| bytes.is_some()) {
             let cuts = saved.filter(|bytes| bytes.is_some_and(|bytes| bytes > 0));
@@ -130,8 +138,15 @@ impl Campaign {
 impl CutResult {
     /// Takes in what came of the lives after the first.
     pub(super) fn take(&mut self, sequel: Sequel, keep_output: bool) {
-        self.resumed = sequel.end.is_some() || sequel.failure.is_some();
+        let goes_on = sequel.restarts.is_empty();
+        self.resumed = sequel.end.is_some() || goes_on && sequel.failure.is_some();
         self.lives.extend(sequel.lives);
+        self.restarts = sequel.restarts;
+        let shown = usize::from(sequel.failure.is_some());
+        let quiet = self.restarts.len().saturating_sub(shown);
+        for restart in &mut self.restarts[..if keep_output { 0 } else { quiet }] {
+            restart.last_lines = None;
+        }
         self.recovery_cuts += sequel.recovery_cuts;
         self.depends_on_timing = sequel.depends_on_timing;
         if let Some((verdict, message)) = sequel.failure {
@@ -165,10 +180,13 @@ impl CutResult {
             result.extend(self.cost.to_json());
         }
         let lives = (self.generations > 1).then(|| self.lives.iter().map(Life::to_json).collect());
+        let restarts: Vec<Value> = self.restarts.iter().map(Restarted::to_json).collect();
+        let restarts = (!restarts.is_empty()).then_some(Value::Array(restarts));
         let timing = self.depends_on_timing.then_some(Value::Bool(true));
         for (key, optional) in [
             ("saved_bytes", self.saved_bytes.map(|bytes| json!(bytes))),
             ("lives", lives),
+            ("restarts", restarts),
             ("depends_on_timing", timing),
             (
                 "replica_epoch",

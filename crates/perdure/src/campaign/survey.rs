@@ -7,7 +7,7 @@ use perdure_hardware::time::Cycles;
 
 use super::cutter::Watched;
 use crate::error::Error;
-use crate::lives::Uncut;
+use crate::lives::{Left, Uncut};
 use crate::machine::{Machine, Pause};
 use crate::observer::{Observer, run_on};
 use crate::reads;
@@ -33,6 +33,8 @@ pub struct Survey {
     pub(super) paths: Vec<(&'static str, u64)>,
     /// What the run has read of the host.
     pub named: reads::Named,
+    /// What it leaves when it is over, where a program is started again on that.
+    pub(super) left: Option<Left>,
 }
 
 /// Runs the program once, uncut.
@@ -94,12 +96,13 @@ pub(crate) fn survey<D: Design>(
     } else {
         run_to_end(&mut machine, observer)?;
     }
-    Ok(found(machine, samples))
+    Ok(found(prepared, machine, samples))
 }
 
 /// Brings a machine that is watched to a cycle, and finds out from a copy of it how the run that nobody
 /// cuts goes on from there.
 pub(super) fn survey_around<D: Design>(
+    prepared: &Prepared,
     watched: &mut Watched<D>,
     at: Cycles,
     observer: &dyn Observer,
@@ -111,7 +114,7 @@ pub(super) fn survey_around<D: Design>(
     let mut machine = watched.machine.clone();
     machine.forget_onlookers();
     run_to_end(&mut machine, observer)?;
-    Ok(found(machine, Vec::new()))
+    Ok(found(prepared, machine, Vec::new()))
 }
 
 fn run_to_end<D: Design>(machine: &mut Machine<D>, observer: &dyn Observer) -> Result<(), Error> {
@@ -130,7 +133,7 @@ fn interrupted() -> Error {
 }
 
 /// What a machine that has come to its end shows.
-fn found<D: Design>(mut machine: Machine<D>, samples: Vec<Sample>) -> Survey {
+fn found<D: Design>(prepared: &Prepared, mut machine: Machine<D>, samples: Vec<Sample>) -> Survey {
     let mut events = machine
         .hardware
         .memory
@@ -148,7 +151,9 @@ fn found<D: Design>(mut machine: Machine<D>, samples: Vec<Sample>) -> Survey {
             end,
             status: machine.ended().map(|ended| ended.report.status),
             outside: machine.outside.clone(),
+            again: None,
         },
+        left: (prepared.restart.as_ref()).and_then(|_| Left::at_end(&mut machine, end)),
         samples,
         events,
         paths: machine.paths(),

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use perdure_designs::bytes::Sealed;
 use perdure_designs::layout::Layout;
 use perdure_designs::{Design, Epochs, EpochsOf};
-use perdure_hardware::arena::Arena;
+use perdure_hardware::arena::{Arena, PAGE_BYTES};
 use perdure_hardware::hierarchy::Hardware;
 use perdure_hardware::physical_map::{self, PhysicalMap, RegionKind};
 use perdure_hardware::specification::Specification;
@@ -42,6 +42,8 @@ pub struct Workload {
     pub region: Option<region::Region>,
     /// The pools to begin with, if it shall have any.
     pub pools: Option<Arc<PoolSource>>,
+    /// The lives of the machine before this one.
+    pub past: Past,
     /// What to watch.
     pub watch: Option<Watched>,
     /// A mistake to plant in the machine.
@@ -56,9 +58,27 @@ impl Workload {
             stop_after: None,
             region: None,
             pools: None,
+            past: Past::default(),
             watch: None,
             mistake: None,
         }
+    }
+}
+
+/// What a machine that starts has behind it: its clock goes on, and its random numbers are others than
+/// before.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Past {
+    /// Lives that power cuts ended.
+    pub lives: u64,
+    /// How long they were together.
+    pub nanoseconds: u64,
+}
+
+impl Past {
+    /// The random seed of the life after these, where the first one has this one.
+    fn seed(self, first: u64) -> u64 {
+        first ^ self.lives.wrapping_mul(0x9e37_79b9_7f4a_7c15)
     }
 }
 
@@ -90,11 +110,43 @@ impl<D: Design, S: Source> Machine<D, S> {
         engine: S::Choice,
         bug: Option<&'static str>,
     ) -> Result<Self, Error> {
+        let bytes = configuration.specification.physical_map().bytes();
+        Self::boot_on(configuration, workload, reserve(bytes)?, engine, bug)
+    }
+
+    /// Boots a program after a power cut: memory is as recovery left it, but what programs live in is
+    /// empty.
+    pub fn boot_again(
+        configuration: &Arc<Configuration>,
+        workload: &Workload,
+        mut memory: Arena,
+        engine: S::Choice,
+        bug: Option<&'static str>,
+    ) -> Result<Self, Error> {
+        memory.take_digest();
+        let map = configuration.specification.physical_map();
+        let main = &map.main().addresses;
+        let pages: Vec<u64> = (memory.written_pages())
+            .filter(|page| main.contains(page))
+            .filter(|&page| memory.slice(page, PAGE_BYTES).iter().any(|&byte| byte != 0))
+            .collect();
+        for page in pages {
+            memory.write(page, &[0; PAGE_BYTES]);
+        }
+        Self::boot_on(configuration, workload, memory, engine, bug)
+    }
+
+    fn boot_on(
+        configuration: &Arc<Configuration>,
+        workload: &Workload,
+        arena: Arena,
+        engine: S::Choice,
+        bug: Option<&'static str>,
+    ) -> Result<Self, Error> {
         let specification = configuration.specification.clone();
         let harts = specification.harts;
         let layout = layout_of(&specification);
         let map = specification.physical_map();
-        let arena = reserve(map.bytes())?;
         let mut hardware = hardware_of(specification, &layout, arena);
         let pools = super::pools::of::<D>(configuration, workload, &map)?;
         let kernel_configuration = perdure_linux::Configuration {
@@ -103,8 +155,8 @@ impl<D: Design, S: Source> Machine<D, S> {
             pools,
             harts,
             caches: configuration.caches(),
-            random_seed: configuration.kernel.random_seed,
-            clock_start_ns: configuration.kernel.clock_start_ns,
+            random_seed: workload.past.seed(configuration.kernel.random_seed),
+            clock_start_ns: configuration.kernel.clock_start_ns + workload.past.nanoseconds,
             output_limit_bytes: configuration.kernel.output_limit_bytes,
             host_limit_bytes: configuration.kernel.host_limit_bytes,
             image_room_bytes: layout.kernel.end - layout.kernel.start,
@@ -117,22 +169,11 @@ impl<D: Design, S: Source> Machine<D, S> {
             context.running =
                 kernel.schedule(index, &mut context.hart, &mut BootPort(&mut hardware));
         }
-        let mut saved_image = Vec::new();
-        let mut saved_contexts = Vec::new();
-        if D::RECOVERY.resumes() {
-            saved_image = kernel.save();
-            let record = MachineRecord::new(0, &saved_image, 0);
-            let arena = &mut hardware.memory.arena;
-            arena.write(layout.kernel.start, &saved_image);
-            arena.write(layout.context(harts), &record.encode());
-            saved_contexts = contexts
-                .iter()
-                .map(|context| context.encode(SavedAt::default()))
-                .collect();
-            for (index, context) in saved_contexts.iter().enumerate() {
-                arena.write(layout.context(index), context);
-            }
-        }
+        let (saved_image, saved_contexts) = if D::RECOVERY.resumes() {
+            save_beginning(&mut hardware, &layout, &kernel, &contexts)
+        } else {
+            (Vec::new(), Vec::new())
+        };
         let parts = Parts {
             layout,
             hardware,
@@ -152,6 +193,7 @@ impl<D: Design, S: Source> Machine<D, S> {
             let runs = RUNS.fetch_add(1, Ordering::Relaxed);
             machine.hardware.cores[0].timing.stand_still(977 * runs);
         }
+        machine.past = workload.past;
         machine.repeats = workload.kernel.repeat != Repeat::Never;
         machine.meter = Meter::new(workload.kernel.programs.len(), workload.region);
         if let Some(watched) = &workload.watch {
@@ -187,26 +229,24 @@ impl<D: Design, S: Source> Machine<D, S> {
             core.timing.set_clock(context.hart.retired, start);
         }
         let slice_end = start + configuration.scheduling.slice_cycles;
-        let harts = parts
-            .contexts
-            .into_iter()
-            .map(|context| HartState::new(context, S::new(engine), slice_end))
-            .collect();
+        let contexts = parts.contexts.into_iter();
+        let harts = contexts.map(|context| HartState::new(context, S::new(engine), slice_end));
         let epoch_lengths = lengths_of::<D>(configuration, Burst::default())?;
         if epoch_lengths.cycles > 0 {
             let first = start + epoch_lengths.cycles;
             parts.hardware.events.schedule(first, EVENT_EPOCH_CYCLES);
         }
         let record = parts.layout.context(parts.hardware.cores.len());
-        let arena = &parts.hardware.memory.arena;
-        let saved_record = arena.slice(record, MachineRecord::BYTES).to_vec();
+        let saved_record = (parts.hardware.memory.arena)
+            .slice(record, MachineRecord::BYTES)
+            .to_vec();
         let mut machine = Self {
             configuration: Arc::clone(configuration),
             layout: parts.layout,
             hardware: parts.hardware,
             design,
             kernel: parts.kernel,
-            harts,
+            harts: harts.collect(),
             turn: None,
             epoch_began: start,
             epoch_due: None,
@@ -236,11 +276,33 @@ impl<D: Design, S: Source> Machine<D, S> {
             unpersisted: Unpersisted::default(),
             bug,
             mistake: None,
+            past: Past::default(),
         };
         machine.next_deadline_ns = machine.kernel.next_deadline_ns();
         (0..machine.harts.len()).for_each(|hart| machine.tell_thread(hart));
         Ok(machine)
     }
+}
+
+/// Makes the first instruction durable, as epoch 0; what is there then of kernel and contexts.
+fn save_beginning(
+    hardware: &mut Hardware,
+    layout: &Layout,
+    kernel: &Kernel,
+    contexts: &[HartContext],
+) -> (Vec<u8>, Vec<Vec<u8>>) {
+    let saved_image = kernel.save();
+    let record = MachineRecord::new(0, &saved_image, 0);
+    let arena = &mut hardware.memory.arena;
+    arena.write(layout.kernel.start, &saved_image);
+    arena.write(layout.context(contexts.len()), &record.encode());
+    let saved_contexts: Vec<_> = (contexts.iter())
+        .map(|context| context.encode(SavedAt::default()))
+        .collect();
+    for (index, context) in saved_contexts.iter().enumerate() {
+        arena.write(layout.context(index), context);
+    }
+    (saved_image, saved_contexts)
 }
 
 /// How long epochs are; without an end where there are none.

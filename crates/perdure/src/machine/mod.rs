@@ -37,7 +37,7 @@ mod resume;
 mod run;
 
 pub use crate::source::Engine;
-pub use assemble::Workload;
+pub use assemble::{Past, Workload};
 pub use kept::{EpochEnd, Noted};
 pub use power::Recovery;
 pub use resume::{Image, Resumption};
@@ -167,9 +167,18 @@ pub struct Machine<D: Design, S: Source = Engines> {
     pub(crate) unpersisted: Unpersisted,
     bug: Option<&'static str>,
     pub(crate) mistake: Option<Mistake>,
+    past: Past,
 }
 
 impl<D: Design, S: Source> Machine<D, S> {
+    /// What a machine has behind it that starts after the power of this one is cut now.
+    pub fn behind_it(&self) -> Past {
+        Past {
+            lives: self.past.lives + 1,
+            nanoseconds: self.past.nanoseconds + self.clock_ns(),
+        }
+    }
+
     /// Ends the run after so many more instructions of all harts.
     pub fn stop_in(&mut self, instructions: u64) {
         self.stop_after = self.retired().saturating_add(instructions);

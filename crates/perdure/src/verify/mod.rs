@@ -16,7 +16,6 @@ use perdure_hardware::memory::{Memory, Tear};
 use perdure_hardware::random::Random;
 use perdure_hardware::recovery_clock::RecoveryClock;
 use perdure_hardware::time::Cycles;
-use serde::{Serialize, Serializer};
 
 use crate::cost::CutCost;
 use crate::error::Error;
@@ -26,75 +25,10 @@ use crate::outside::Receipt;
 
 mod devices;
 mod difference;
+mod verdict;
 
 pub use difference::{FirstDifference, first_difference, overwrite};
-
-/// What was found out about one cut.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
-    /// The promise held.
-    Verified,
-    /// The design promises nothing (`ideal`), and memory is not as at the end of any epoch that is new
-    /// enough.
-    Lost,
-    /// Memory or a context is not as at the end of the recovered epoch.
-    MemoryDiffers,
-    /// A sharing group went on after it had seen something of a newer epoch than its own.
-    CausalityBroken,
-    /// The recovered epoch is older than one that the design has announced, or that sealed something
-    /// that the outside has seen.
-    OlderThanAnnounced,
-    /// Something left as an epoch's that was written after its end.
-    ReleasedEarly,
-    /// Recovery refused the surviving image.
-    RecoveryFailed,
-    /// Power failed during recovery, and the next recovery ended elsewhere.
-    NotConverged,
-    /// The recovered state could not be resumed.
-    NotResumable,
-    /// With `--replica`: a replica of the primary that was cut holds no epoch as it was, or cannot go on
-    /// from it.
-    ReplicaDiffers,
-    /// The resumed machine could not go on, or sent something again with other content.
-    OutputDiffers,
-    /// The checker refused what the resumed run left behind.
-    CheckFailed,
-    /// The resumed machine holds other memory than was recovered, or does not end as the machine that
-    /// was cut would have, had it gone on.
-    ResumeDiffers,
-}
-
-impl Verdict {
-    /// What reports call it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Verified => "verified",
-            Self::Lost => "lost",
-            Self::MemoryDiffers => "memory-differs",
-            Self::CausalityBroken => "causality-broken",
-            Self::OlderThanAnnounced => "older-than-announced",
-            Self::ReleasedEarly => "released-early",
-            Self::RecoveryFailed => "recovery-failed",
-            Self::NotConverged => "not-converged",
-            Self::NotResumable => "not-resumable",
-            Self::ReplicaDiffers => "replica-differs",
-            Self::OutputDiffers => "output-differs",
-            Self::CheckFailed => "check-failed",
-            Self::ResumeDiffers => "resume-differs",
-        }
-    }
-
-    /// True where a promise was broken.
-    pub fn is_failure(self) -> bool {
-        !matches!(self, Self::Verified | Self::Lost)
-    }
-}
-
-impl Serialize for Verdict {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(self.name())
-    }
-}
+pub use verdict::Verdict;
 
 /// What is known of a run that may be cut: its promise's oracle, and what has left it.
 #[derive(Debug)]
@@ -215,10 +149,16 @@ impl Golden {
     }
 
     /// What the oracle says, by the gravest breach that is looked at.
-    fn judge(&self, evidence: &Evidence, blind: Option<Blind>) -> Judged {
+    fn judge(&self, evidence: &Evidence, options: CutOptions) -> Judged {
+        let CutOptions {
+            blind,
+            starts_again,
+            ..
+        } = options;
         let judgement = self.oracle.judge(evidence);
         let epoch = judgement.epoch;
-        let mut breaches = judgement.breaches.into_iter();
+        let counts = self.binds || !starts_again;
+        let mut breaches = judgement.breaches.into_iter().filter(|_| counts);
         let breach = breaches.find(|breach| blind != Some(verdict_on(breach.fault).1));
         let (verdict, judged_by_epoch, message) = match breach {
             None => {
@@ -267,8 +207,11 @@ pub struct CutOptions {
     pub tear_seed: u64,
     /// Cut the power again during recovery, at up to so many of its steps.
     pub recovery_steps: u64,
-    /// Hand the recovered image out, for resuming.
+    /// Hand the recovered image out, for whoever goes on from it.
     pub keep_image: bool,
+    /// Programs start again on what survived, and that is judged by how they end: where the design promises
+    /// nothing, nothing is lost by this cut alone.
+    pub starts_again: bool,
     /// A check that is left out.
     pub blind: Option<Blind>,
 }
@@ -332,7 +275,7 @@ pub fn cut<D: Design>(
         seen,
         early: golden.early.as_deref(),
     };
-    let mut judged = golden.judge(&evidence, options.blind);
+    let mut judged = golden.judge(&evidence, options);
     if judged.verdict == Verdict::Verified && !D::RECOVERY.resumes() {
         let found = judged.message.take();
         judged.message = found.map(|found| format!("processes are lost; {found}"));

@@ -4,6 +4,7 @@
 //! Always true here: the model knows the operations alone ([`model`]); mistakes that are planted in the
 //! kernel are found by it.
 
+mod lives;
 mod model;
 mod program;
 
@@ -12,7 +13,7 @@ use std::collections::BTreeMap;
 use perdure::machine::Machine;
 use perdure::mistakes::Mistake;
 use perdure::pools::Survived;
-use perdure::request::Request;
+use perdure::request::{Prepared, Request};
 use perdure::{Engine, Pause};
 use perdure_designs::ideal::Ideal;
 use perdure_hardware::random::Random;
@@ -53,7 +54,7 @@ const PLAIN: Trial = Trial {
     mistake: None,
 };
 
-fn machine_of(trial: &Trial, folder: &Directory, program: &Program) -> Machine<Ideal> {
+fn prepared_of(trial: &Trial, folder: &Directory, program: &Program) -> Prepared {
     let path = folder.at("program");
     std::fs::write(&path, &program.elf).expect("a program");
     let domain = match trial.domain {
@@ -77,6 +78,11 @@ fn machine_of(trial: &Trial, folder: &Directory, program: &Program) -> Machine<I
     };
     let mut prepared = request.prepare().expect("a good request");
     prepared.workload.mistake = trial.mistake;
+    prepared
+}
+
+fn machine_of(trial: &Trial, folder: &Directory, program: &Program) -> Machine<Ideal> {
+    let prepared = prepared_of(trial, folder, program);
     let machine = Machine::boot(
         &prepared.configuration,
         &prepared.workload,

@@ -1,0 +1,208 @@
+//! The lives of a machine whose processes are lost at a power cut: in each, a program is started again on the
+//! pools that survived.
+//!
+//! Always true here:
+//! - A life has of the one before it what recovery left of persistent memory, and that time has passed;
+//!   nothing else.
+//! - A life is run to its end before it is cut, so that each is judged, and none is cut behind its end.
+
+use perdure_designs::Design;
+use perdure_hardware::arena::Arena;
+use perdure_hardware::random::Random;
+use perdure_hardware::time::Cycles;
+use serde_json::{Value, json};
+
+use super::{End, Life, Lives, Plan, Sequel, drawn, failure_of, resumable, status_of};
+use crate::error::Error;
+use crate::machine::{Machine, Past, Pause, Workload};
+use crate::observer::run_on;
+use crate::restart::{Restart, last_lines};
+use crate::verify::{self, Golden, Verdict};
+
+/// What a power cut leaves for the next life.
+#[derive(Clone)]
+pub struct Left {
+    memory: Arena,
+    past: Past,
+}
+
+/// How a life ended that began by starting a program again.
+#[derive(Clone, Debug, Default)]
+pub struct Restarted {
+    /// The exit status, if it ended.
+    pub status: Option<i32>,
+    /// How long it took.
+    pub cycles: Cycles,
+    /// The last lines that it wrote, where somebody wants to know.
+    pub last_lines: Option<String>,
+}
+
+/// The same, with what is wrong with it.
+struct Ended {
+    restarted: Restarted,
+    wrong: Option<(Verdict, String)>,
+}
+
+impl Restarted {
+    /// As JSON.
+    pub fn to_json(&self) -> Value {
+        let mut value = json!({"exit_code": self.status, "cycles": self.cycles});
+        if let Some(lines) = &self.last_lines {
+            value["output"] = json!(lines);
+        }
+        value
+    }
+}
+
+impl Left {
+    /// What recovery left of a machine whose power was cut.
+    pub fn of<D: Design>(machine: &Machine<D>, memory: Arena) -> Self {
+        let past = machine.behind_it();
+        Self { memory, past }
+    }
+
+    /// What a machine leaves that has come to its end, if it can recover.
+    pub fn at_end<D: Design>(machine: &mut Machine<D>, at: Cycles) -> Option<Self> {
+        let image = verify::recovered_image(machine, at, 0).ok()?;
+        Some(Self::of(machine, image.memory))
+    }
+}
+
+impl Lives<'_> {
+    /// How the program that is started again ends after the run that nobody cut, where it does. A program
+    /// that cannot be started at all is an error.
+    pub fn after_the_end<D: Design>(
+        &self,
+        restart: &Restart,
+        left: &Left,
+    ) -> Result<Option<Restarted>, Error> {
+        let machine = self.boot_again::<D>(restart, left)?;
+        let patience = self.uncut.end.saturating_mul(16);
+        let ended = self.end_of(restart, machine, patience.saturating_add(10_000_000_000))?;
+        Ok(ended
+            .map(|ended| ended.restarted)
+            .filter(|ended| ended.status.is_some()))
+    }
+
+    /// The lives after a cut that was verified.
+    pub fn start_again<D: Design>(
+        &self,
+        restart: &Restart,
+        mut left: Left,
+        cut: &Life,
+        plan: &Plan,
+    ) -> Result<Sequel, Error> {
+        let mut sequel = Sequel::default();
+        let mut random = Random::new(cut.tear_seed ^ 0x7265_7374_6172_7400);
+        let longest = (self.uncut.again.as_ref()).map_or(0, |again| again.cycles);
+        let patience = self.uncut.end.max(longest).saturating_mul(4);
+        let patience = patience.saturating_add(1_000_000_000);
+        let mut which = "started again".to_owned();
+        for number in 0..plan.generations as usize {
+            let began = match resumable(self.boot_again::<D>(restart, &left))? {
+                Ok(began) => began,
+                Err(why) => {
+                    sequel.restarts.push(Restarted::default());
+                    let message = format!("{which}: it cannot be: {why}");
+                    return Ok(sequel.failing((Verdict::RestartFailed, message)));
+                }
+            };
+            let Some(Ended { restarted, wrong }) = self.end_of(restart, began, patience)? else {
+                sequel.stopped = true;
+                return Ok(sequel);
+            };
+            let cycles = restarted.cycles;
+            sequel.restarts.push(restarted);
+            if let Some((verdict, why)) = wrong {
+                return Ok(sequel.failing((verdict, format!("{which}: {why}"))));
+            }
+            if number + 1 == plan.generations as usize {
+                break;
+            }
+            let drawn = drawn(&mut random, cycles);
+            let at = plan.later_cuts.get(number).copied().unwrap_or(drawn);
+            sequel.later_cuts.push(at);
+            let tear_seed = random.bits();
+            match self.cut_again::<D>(restart, &left, (at, tear_seed), &mut sequel)? {
+                Some(next) => left = next,
+                None => return Ok(sequel),
+            }
+            which = format!(
+                "started again after life {} was cut at cycle {at}",
+                number + 2
+            );
+        }
+        Ok(sequel)
+    }
+
+    /// A machine that starts on what was left.
+    fn boot_again<D: Design>(&self, restart: &Restart, left: &Left) -> Result<Machine<D>, Error> {
+        let workload = Workload {
+            past: left.past,
+            mistake: self.prepared.workload.mistake,
+            ..restart.workload.clone()
+        };
+        let memory = left.memory.clone();
+        let (configuration, engine) = (&self.prepared.configuration, self.prepared.engine);
+        let mut machine =
+            Machine::<D>::boot_again(configuration, &workload, memory, engine, self.bug)?;
+        machine.hardware.enforce_contract();
+        Ok(machine)
+    }
+
+    /// Lets a machine run to its end, unless the user stops it.
+    fn end_of<D: Design>(
+        &self,
+        restart: &Restart,
+        mut machine: Machine<D>,
+        patience: Cycles,
+    ) -> Result<Option<Ended>, Error> {
+        let progress = |_: &Machine<D>| (self.progress)();
+        let ran = run_on(&mut machine, patience, self.observer, |_, _| {}, progress);
+        let status = status_of(&machine);
+        let broken = |why: String| Some((Verdict::RestartFailed, why));
+        let wrong = match ran {
+            Ok(None) => return Ok(None),
+            Ok(Some(Pause::Finished)) => restart.wrong(status, &machine.outside),
+            Ok(Some(_)) => broken(format!("it had not ended after {patience} cycles")),
+            Err(error) => match failure_of(error)? {
+                End::Hangs(why) | End::Broken(why) => broken(why),
+                End::Finished | End::Stopped => None,
+            },
+        };
+        let restarted = Restarted {
+            status,
+            cycles: machine.time(),
+            last_lines: Some(last_lines(&machine.outside)),
+        };
+        Ok(Some(Ended { restarted, wrong }))
+    }
+
+    /// Cuts a life that began so; what is left for the next one, unless something is wrong or the user
+    /// stopped it.
+    fn cut_again<D: Design>(
+        &self,
+        restart: &Restart,
+        left: &Left,
+        (at, tear_seed): (Cycles, u64),
+        sequel: &mut Sequel,
+    ) -> Result<Option<Left>, Error> {
+        let mut machine = self.boot_again::<D>(restart, left)?;
+        let mut golden = Golden::watch(&mut machine, 0)?;
+        let watch = |machine: &mut Machine<D>, epoch| golden.record(machine, epoch);
+        let progress = |_: &Machine<D>| (self.progress)();
+        if run_on(&mut machine, at, self.observer, watch, progress)?.is_none() {
+            sequel.stopped = true;
+            return Ok(None);
+        }
+        let judged = self.cut(&mut machine, &mut golden, (at, tear_seed), sequel);
+        if judged.verdict.is_failure() {
+            let number = sequel.lives.len() + 1;
+            let why = judged.message.unwrap_or_default();
+            let message = format!("life {number}, cut at cycle {at}: {why}");
+            sequel.failure = Some((judged.verdict, message));
+        }
+        let memory = judged.image.map(|image| image.memory);
+        Ok(memory.map(|memory| Left::of(&machine, memory)))
+    }
+}

@@ -1,0 +1,342 @@
+//! From a request to what is run: everything that can be checked before is checked here.
+//!
+//! Always true here: what a run is given of the host (programs, standard input, pools, the output to expect)
+//! is read once, and a digest of it is kept for tokens.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use perdure_linux::pools::PoolSource;
+use perdure_linux::{Mount, Program, Repeat, WORK_DIRECTORY};
+use xxhash_rust::xxh3::Xxh3;
+
+use super::Request;
+use crate::check::{self, Check};
+use crate::configuration::{Configuration, LEAST_EPOCH_STORES, nearest};
+use crate::error::Error;
+use crate::exerciser;
+use crate::losses::Lost;
+use crate::machine::{Engine, Workload};
+use crate::mistakes::{self, Blind, Mistake};
+use crate::mounts::{mount, write_through};
+use crate::pools;
+use crate::region::Region;
+use crate::restart::{Expected, Restart};
+use crate::watch::{Burst, Watched};
+
+/// A request, checked and made ready to run.
+#[derive(Clone)]
+pub struct Prepared {
+    /// The configuration.
+    pub configuration: Arc<Configuration>,
+    /// The program and its world.
+    pub workload: Workload,
+    /// Of the mounts and the work directory, the ones that the guest may change on the host.
+    pub write_through: Vec<Mount>,
+    /// The engine.
+    pub engine: Engine,
+    /// Who decides whether a resumed run has ended well, in place of equality.
+    pub check: Option<Check>,
+    /// What is started again after a cut, where the program does not go on.
+    pub restart: Option<Restart>,
+    /// A hash of the programs' files, and of standard input if it is given.
+    pub program_hash: String,
+    /// Each of these by name, with a hash; none for a program that is not found on the host.
+    pub given: Vec<(String, Option<u32>)>,
+    /// Cuts after the first failure are of no interest.
+    pub until_failure: bool,
+    /// A check that the judge leaves out.
+    pub blind: Option<Blind>,
+}
+
+fn digest_of(bytes: &[u8]) -> u32 {
+    xxhash_rust::xxh3::xxh3_64(bytes) as u32
+}
+
+impl Prepared {
+    /// The digests of what was given, for a token.
+    pub fn digests(&self) -> Vec<Option<u32>> {
+        self.given.iter().map(|(_, digest)| *digest).collect()
+    }
+}
+
+/// What a run is given, as it is found on the host.
+#[derive(Default)]
+struct Given {
+    /// Of programs' files and standard input.
+    hasher: Xxh3,
+    names: Vec<(String, Option<u32>)>,
+}
+
+impl Given {
+    fn take(&mut self, name: String, bytes: &[u8]) {
+        self.hasher.update(bytes);
+        self.names.push((name, Some(digest_of(bytes))));
+    }
+
+    /// Programs by their command lines.
+    fn programs(
+        &mut self,
+        lines: &[&[String]],
+        environment: &[(String, String)],
+        stdin: Option<&[u8]>,
+    ) -> Result<Vec<Program>, Error> {
+        let mut programs = Vec::new();
+        for (index, line) in lines.iter().enumerate() {
+            let path = match exerciser::path_of(&line[0]) {
+                Some(path) => path?,
+                None => PathBuf::from(&line[0]),
+            };
+            let name = format!("the program {}", line[0]);
+            match std::fs::read(&path) {
+                Ok(bytes) => self.take(name, &bytes),
+                Err(_) => self.names.push((name, None)),
+            }
+            programs.push(Program {
+                path,
+                arguments: line[1..].to_vec(),
+                environment: environment.to_vec(),
+                // There is one standard input, and the first program has it.
+                stdin: stdin.filter(|_| index == 0).map(<[u8]>::to_vec),
+            });
+        }
+        Ok(programs)
+    }
+}
+
+fn request_error<T>(message: impl Into<String>) -> Result<T, Error> {
+    Err(Error::Request(message.into()))
+}
+
+impl Request {
+    /// The programs to run, however they were given.
+    fn command_lines(&self) -> Result<Vec<&[String]>, Error> {
+        let lines: Vec<&[String]> = match (self.program.as_slice(), self.programs.as_slice()) {
+            (one, []) => vec![one],
+            ([], several) => several.iter().map(Vec::as_slice).collect(),
+            _ => return request_error("give either 'program' or 'programs', not both"),
+        };
+        if lines.iter().any(|line| line.is_empty()) {
+            return request_error(
+                "no program: write it after --, as in perdure run -- ./program argument",
+            );
+        }
+        Ok(lines)
+    }
+
+    fn check_samples(&self) -> Result<(), Error> {
+        match self.sample_cycles {
+            Some(cycles) if cycles < 1000 => Err(Error::Request(format!(
+                "--sample-cycles {cycles}: must be at least 1000"
+            ))),
+            _ => Ok(()),
+        }
+    }
+
+    fn watched(&self) -> Result<Option<Watched>, Error> {
+        if self.watch.is_empty() && self.burst_stores.is_none() {
+            return match self.burst_instructions {
+                None => Ok(None),
+                Some(_) => Err(Error::Request(
+                    "--burst-instructions: needs --burst-stores".into(),
+                )),
+            };
+        }
+        let stores = self.burst_stores.unwrap_or(10_000);
+        if stores < LEAST_EPOCH_STORES {
+            return Err(Error::Request(format!(
+                "--burst-stores {stores}: must be at least {LEAST_EPOCH_STORES}"
+            )));
+        }
+        let burst = Burst {
+            stores,
+            instructions: self.burst_instructions.unwrap_or(10_000_000),
+        };
+        let places = self.watch.clone();
+        Ok(Some(Watched { places, burst }))
+    }
+
+    /// The mistake to plant in the machine, if the planted bug is one of its own.
+    fn mistake(&self) -> Result<Option<Mistake>, Error> {
+        let planted = self.planted_bug.as_deref();
+        let Some(name) = planted.and_then(|bug| bug.strip_prefix(mistakes::PREFIX)) else {
+            return Ok(None);
+        };
+        let losses = Lost::all().map(|lost| format!("{}{}", mistakes::FORGETS, lost.name()));
+        let mistakes = mistakes::MISTAKES
+            .iter()
+            .map(|(bug, _)| bug.name.to_owned());
+        Mistake::named(name).map(Some).ok_or_else(|| {
+            let names: Vec<String> = mistakes.chain(losses).collect();
+            let names = names.iter().map(String::as_str);
+            let hint = nearest(name, names).unwrap_or("releases-early");
+            Error::Request(format!(
+                "the machine has no planted bug '{name}'; the nearest is '{hint}'"
+            ))
+        })
+    }
+
+    /// Who decides whether a resumed run has ended well.
+    fn check(&self) -> Result<Option<Check>, Error> {
+        if self.generations == Some(0) {
+            return request_error("--generations 0: must be at least 1");
+        }
+        match (self.check.as_slice(), self.check_seconds) {
+            ([], Some(_)) => request_error("--check-seconds: needs --check"),
+            ([], None) => Ok(None),
+            (_, Some(0)) => request_error("--check-seconds 0: must be at least 1"),
+            (command, seconds) => Ok(Some(Check {
+                command: command.to_vec(),
+                seconds: seconds.unwrap_or(check::SECONDS),
+            })),
+        }
+    }
+
+    /// The part of the run to measure.
+    fn region(&self) -> Result<Option<Region>, Error> {
+        match (self.warm_up_instructions, self.measure_instructions) {
+            (Some(_), _) if self.measure_threads => request_error(
+                "--warm-up with --measure-threads: the second thread begins the region",
+            ),
+            (None, None) if !self.measure_threads => Ok(None),
+            (Some(_), None) => {
+                request_error("--warm-up without --measure: say how many instructions to measure")
+            }
+            (_, Some(0)) => request_error("--measure 0: must be at least 1"),
+            (warm_up, measure) => Ok(Some(Region {
+                warm_up_instructions: warm_up.unwrap_or(0),
+                measure_instructions: measure.unwrap_or(u64::MAX),
+                follows_threads: self.measure_threads,
+            })),
+        }
+    }
+
+    /// All of standard input, if there is one.
+    fn standard_input(&self) -> Result<Option<Vec<u8>>, Error> {
+        let read = |path: &PathBuf| {
+            std::fs::read(path).map_err(|source| Error::Host {
+                what: format!("standard input {}", path.display()),
+                source,
+            })
+        };
+        self.stdin.as_ref().map(read).transpose()
+    }
+
+    fn engine(&self) -> Result<Engine, Error> {
+        match self.engine.as_deref() {
+            None | Some("fast") => Ok(Engine::Fast),
+            Some("plain") => Ok(Engine::Plain),
+            Some(other) => request_error(format!(
+                "there is no engine '{other}'; take 'fast' or 'plain'"
+            )),
+        }
+    }
+
+    fn environment(&self) -> Result<Vec<(String, String)>, Error> {
+        let pair = |text: &String| match text.split_once('=') {
+            Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
+            _ => request_error(format!("--env {text}: write KEY=VALUE")),
+        };
+        self.environment.iter().map(pair).collect()
+    }
+
+    /// What programs find of the host, before there are any.
+    fn kernel(&self, write_through: &[Mount]) -> Result<perdure_linux::Configuration, Error> {
+        let mounts = self.mounts.iter().map(|text| mount(text));
+        let mut mounts: Vec<Mount> = mounts.collect::<Result<_, _>>()?;
+        let mut work_directory = std::env::current_dir().ok();
+        for folder in write_through {
+            if folder.guest == WORK_DIRECTORY {
+                work_directory = Some(folder.host.clone());
+            } else {
+                mounts.push(folder.clone());
+            }
+        }
+        if let Some(sysroot) = &self.sysroot
+            && !sysroot.is_dir()
+        {
+            return request_error(format!(
+                "--sysroot {}: not a directory; 'perdure sysroot {}' makes one",
+                sysroot.display(),
+                sysroot.display()
+            ));
+        }
+        Ok(perdure_linux::Configuration {
+            repeat: match (self.repeat, self.is_measured()) {
+                (false, _) => Repeat::Never,
+                (true, false) => Repeat::UntilAllFinished,
+                (true, true) => Repeat::Always,
+            },
+            sysroot: self.sysroot.clone(),
+            work_directory,
+            mounts,
+            ..perdure_linux::Configuration::default()
+        })
+    }
+
+    /// Checks everything that can be checked before running.
+    pub fn prepare(&self) -> Result<Prepared, Error> {
+        self.check_samples()?;
+        let configuration = Arc::new(self.configuration()?);
+        let engine = self.engine()?;
+        let write_through = write_through(&self.write_through)?;
+        let world = self.kernel(&write_through)?;
+        let mut given = Given::default();
+        let kernel = |programs| perdure_linux::Configuration {
+            programs,
+            ..world.clone()
+        };
+        let (programs, then) = self.programs(&mut given)?;
+        let pools = pools::given(self.pmem.as_deref(), &mut given.names, digest_of)?;
+        let expected = self.expect.as_deref().map(Expected::named).transpose()?;
+        if let Some(expected) = &expected {
+            let digest = digest_of(expected.bytes());
+            (given.names).push(("the output to expect".into(), Some(digest)));
+        }
+        if self.stop_after == Some(0) {
+            return request_error("--stop-after 0: must be at least 1");
+        }
+        let restart = self.restart.then(|| Restart {
+            workload: Workload {
+                pools: Some(Arc::new(PoolSource::Surviving)),
+                ..Workload::new(kernel(then))
+            },
+            expected,
+        });
+        Ok(Prepared {
+            configuration,
+            workload: Workload {
+                stop_after: self.stop_after,
+                region: self.region()?,
+                pools,
+                watch: self.watched()?,
+                mistake: self.mistake()?,
+                ..Workload::new(kernel(programs))
+            },
+            write_through,
+            engine,
+            check: self.check()?,
+            restart,
+            program_hash: format!("{:016x}", given.hasher.digest()),
+            given: given.names,
+            until_failure: false,
+            blind: None,
+        })
+    }
+
+    /// The programs that are run, and those that are started again after a cut.
+    fn programs(&self, given: &mut Given) -> Result<(Vec<Program>, Vec<Program>), Error> {
+        let environment = self.environment()?;
+        let stdin = self.standard_input()?;
+        let lines = self.command_lines()?;
+        let programs = given.programs(&lines, &environment, stdin.as_deref())?;
+        let then = match self.then.as_slice() {
+            [] => programs.clone(),
+            line => given.programs(&[line], &environment, stdin.as_deref())?,
+        };
+        if let Some(stdin) = &stdin {
+            given.take("standard input".into(), stdin);
+        }
+        Ok((programs, then))
+    }
+}

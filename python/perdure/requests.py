@@ -1,0 +1,93 @@
+"""What requests say, in the words of the core.
+
+Always true here: a request says nothing about what its caller left at the default.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from os import PathLike, fspath
+from typing import Any, TypeAlias
+
+from perdure import _core
+
+Path: TypeAlias = str | PathLike[str]
+Value: TypeAlias = str | int | float | bool
+
+
+def bursts(
+    watch: Sequence[str],
+    burst_stores: int | None,
+    burst_instructions: int | None,
+    sample_cycles: int | None,
+) -> dict[str, Any]:
+    """What a request says about watch points, bursts and samples, where it says anything."""
+    said = {
+        "watch": list(watch) or None,
+        "burst_stores": burst_stores,
+        "burst_instructions": burst_instructions,
+        "sample_cycles": sample_cycles,
+    }
+    return {key: value for key, value in said.items() if value is not None}
+
+
+def judged(
+    generations: int | None = None,
+    check: Sequence[Path] = (),
+    check_seconds: int | None = None,
+    restart: bool = False,
+    then: Sequence[Path] = (),
+    expect: str | None = None,
+) -> dict[str, Any]:
+    """What a request says about what comes after a cut, where it says anything."""
+    said = {
+        "generations": generations,
+        "check": [fspath(word) for word in check] or None,
+        "check_seconds": check_seconds,
+        "restart": restart or None,
+        "then": [fspath(word) for word in then] or None,
+        "expect": expect,
+    }
+    return {key: value for key, value in said.items() if value is not None}
+
+
+def replicated(to: str | Path | None, secret_file: Path | None, patience: int) -> dict[str, object]:
+    """What a request says about a replica, if there is to be one."""
+    if to is None:
+        return {}
+    secret = {} if secret_file is None else {"secret_file": fspath(secret_file)}
+    return {"replicate_to": fspath(to), "patience_seconds": patience, **secret}
+
+
+def together(
+    program: Sequence[Path],
+    programs: Sequence[Sequence[Path]],
+    repeat: bool,
+    warm_up: int | None = None,
+    measure: int | None = None,
+    measure_threads: bool = False,
+) -> dict[str, object]:
+    """What a request says about several programs and a measured region, where it says anything."""
+    if program and programs:
+        raise _core.PerdureError(
+            "both `program` and `programs` are given: `programs` replaces `program`"
+        )
+    asked = {
+        "programs": [[fspath(word) for word in words] for words in programs] or None,
+        "repeat": repeat or None,
+        "warm_up_instructions": warm_up,
+        "measure_instructions": measure,
+        "measure_threads": measure_threads or None,
+    }
+    return {key: value for key, value in asked.items() if value is not None}
+
+
+def assignments(values: Mapping[str, Value] | Sequence[str]) -> list[str]:
+    """`key=value` texts, as a configuration file would spell the values."""
+    if not isinstance(values, Mapping):
+        return list(values)
+    return [f"{key}={_spelled(value)}" for key, value in values.items()]
+
+
+def _spelled(value: Value) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
