@@ -7,15 +7,17 @@
  * cache line persist in the order in which they were made. Nothing else is promised:
  * without a clean, a line may become durable at any time, or never.
  *
- * The operations are those of Zicbom and Zicboz, written so that any assembler takes
- * them without the extensions in its -march. A machine without the extensions ends
- * the program with an illegal instruction.
+ * perdure_block_* are those of Zicbom and Zicboz, written so that any assembler takes
+ * them without the extensions in its -march. What is named after instructions of x86
+ * and Arm does what these do, by functions of custom-1 that Perdure has under every
+ * design. Elsewhere, a program that executes one ends with an illegal instruction.
  */
 #ifndef PERDURE_H
 #define PERDURE_H
 
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #ifndef __riscv
 #error "perdure.h is for RISC-V programs"
@@ -82,6 +84,125 @@ static inline void perdure_persist(const volatile void *start, size_t bytes)
 {
     perdure_clean_range(start, bytes);
     perdure_persist_fence();
+}
+
+/* clflush: writes the block back and drops it; durable before anything later. */
+static inline void perdure_clflush(const volatile void *address)
+{
+    __asm__ volatile(".insn r 0x2b, 0, 0x40, x0, %0, x0" : : "r"(address) : "memory");
+}
+
+/* clflushopt: writes the block back and drops it; durable at the next fence. */
+static inline void perdure_clflushopt(const volatile void *address)
+{
+    __asm__ volatile(".insn r 0x2b, 1, 0x40, x0, %0, x0" : : "r"(address) : "memory");
+}
+
+/* clwb: writes the block back and keeps it; durable at the next fence. */
+static inline void perdure_clwb(const volatile void *address)
+{
+    __asm__ volatile(".insn r 0x2b, 2, 0x40, x0, %0, x0" : : "r"(address) : "memory");
+}
+
+/* movnt: stores around the caches; others see it, and it is durable, at the next fence. */
+static inline void perdure_movnt64(void *address, uint64_t value)
+{
+    __asm__ volatile(".insn r 0x2b, 3, 0x40, x0, %0, %1" : : "r"(address), "r"(value) : "memory");
+}
+
+/* sfence: waits for stores, flushes and stores around the caches. */
+static inline void perdure_sfence(void)
+{
+    __asm__ volatile(".insn r 0x2b, 4, 0x40, x0, x0, x0" : : : "memory");
+}
+
+/* mfence: the same, and no later load is performed before. */
+static inline void perdure_mfence(void)
+{
+    __asm__ volatile(".insn r 0x2b, 5, 0x40, x0, x0, x0" : : : "memory");
+}
+
+/* dc civac: writes the block back and drops it; durable at the next dsb. */
+static inline void perdure_dc_civac(const volatile void *address)
+{
+    __asm__ volatile(".insn r 0x2b, 0, 0x41, x0, %0, x0" : : "r"(address) : "memory");
+}
+
+/* dc cvac: writes the block back to the point of coherence and keeps it; durable at the next dsb. */
+static inline void perdure_dc_cvac(const volatile void *address)
+{
+    __asm__ volatile(".insn r 0x2b, 1, 0x41, x0, %0, x0" : : "r"(address) : "memory");
+}
+
+/* dc cvap: writes the block back to the point of persistence and keeps it; durable at the next dsb. */
+static inline void perdure_dc_cvap(const volatile void *address)
+{
+    __asm__ volatile(".insn r 0x2b, 2, 0x41, x0, %0, x0" : : "r"(address) : "memory");
+}
+
+/* dmb ish: orders loads and stores, and does not wait for dc. */
+static inline void perdure_dmb_ish(void)
+{
+    __asm__ volatile(".insn r 0x2b, 4, 0x41, x0, x0, x0" : : : "memory");
+}
+
+/* dsb ish: waits for loads, stores and dc. */
+static inline void perdure_dsb_ish(void)
+{
+    __asm__ volatile(".insn r 0x2b, 5, 0x41, x0, x0, x0" : : : "memory");
+}
+
+/* A way to make something durable: what flushes a block, and what waits for it. */
+struct perdure_primitive {
+    const char *name;
+    void (*flush)(const volatile void *address);
+    void (*fence)(void);
+};
+
+static inline void perdure_no_flush(const volatile void *address)
+{
+    (void)address;
+}
+
+static inline void perdure_no_fence(void)
+{
+}
+
+/* The primitive of a name, or NULL. With `none`, nothing is flushed and nothing waited for; with the name
+ * of a fence, that alone. A program that never calls the fence has the flush alone. */
+static inline const struct perdure_primitive *perdure_primitive_named(const char *name)
+{
+    static const struct perdure_primitive primitives[] = {
+        {"none", perdure_no_flush, perdure_no_fence},
+        {"clflush", perdure_clflush, perdure_sfence},
+        {"clflushopt", perdure_clflushopt, perdure_sfence},
+        {"clwb", perdure_clwb, perdure_sfence},
+        {"civac", perdure_dc_civac, perdure_dsb_ish},
+        {"cvac", perdure_dc_cvac, perdure_dsb_ish},
+        {"cvap", perdure_dc_cvap, perdure_dsb_ish},
+        {"cbo.clean", perdure_block_clean, perdure_persist_fence_full},
+        {"cbo.flush", perdure_block_flush, perdure_persist_fence_full},
+        {"sfence", perdure_no_flush, perdure_sfence},
+        {"mfence", perdure_no_flush, perdure_mfence},
+        {"dsb", perdure_no_flush, perdure_dsb_ish},
+    };
+    for (size_t row = 0; row < sizeof primitives / sizeof primitives[0]; row++) {
+        if (strcmp(primitives[row].name, name) == 0) {
+            return &primitives[row];
+        }
+    }
+    return NULL;
+}
+
+/* Flushes every block that the range touches. Whoever needs it durable has to fence. */
+static inline void perdure_flush_range(const struct perdure_primitive *primitive,
+                                       const volatile void *start, size_t bytes)
+{
+    const uintptr_t end = (uintptr_t)start + bytes;
+    uintptr_t block = (uintptr_t)start & ~(PERDURE_BLOCK_BYTES - 1);
+    for (; block < end; block += PERDURE_BLOCK_BYTES) {
+        primitive->flush((const volatile void *)block);
+    }
 }
 
 /* Something of interest happens here: starts a burst of short epochs, and with it of snapshots, if the

@@ -33,8 +33,10 @@ pub enum AccessKind {
     Atomic,
     /// A persist operation, behind what its order says.
     Persist(Order),
-    /// A store that goes around the caches: for it, memory or a buffer has taken it at `ready`.
+    /// A store that goes around the caches: for it, memory has taken it at `ready`.
     Around,
+    /// A store into a buffer beside the caches, which has room for it at `ready`.
+    Combined,
     /// Not an access but a persistence instruction, for whose answer the hart waits.
     Persistence,
 }
@@ -128,14 +130,16 @@ impl CoreTiming {
         ready: Cycles,
         statistics: &mut Statistics,
     ) {
-        use AccessKind::{Around, Atomic, Fetch, Load, Persist, Persistence, Store};
+        use AccessKind::{Around, Atomic, Combined, Fetch, Load, Persist, Persistence, Store};
         if self.window.is_some() {
             return self.accessed_in_window(kind, now, ready, statistics);
         }
         let order = match kind {
             Store => Some(Order::Stores),
-            Persist(order) => Some(order),
-            Around | Atomic | Fetch | Load | Persistence => None,
+            Persist(order @ (Order::Stores | Order::Line)) => Some(order),
+            Persist(Order::Accesses) | Around | Atomic | Combined | Fetch | Load | Persistence => {
+                None
+            }
         };
         match (self.model, order) {
             (CoreModel::InOrder, Some(order)) => {
@@ -164,7 +168,7 @@ impl CoreTiming {
             wait = self.stand_still_until(now, free);
         }
         let done = match order {
-            Order::Stores => &mut self.stores_done,
+            Order::Stores | Order::Accesses => &mut self.stores_done,
             Order::Line => &mut self.persists_done,
         };
         *done = ready.max(*done);
@@ -189,9 +193,14 @@ impl CoreTiming {
     }
 
     /// The core, which is at `now`, carries a fence out. Returns for how long it waits. Loads have their
-    /// bytes by then in both models.
+    /// bytes by then in every model.
     pub fn fence(&mut self, fence: Fence, now: Cycles) -> Cycles {
-        let mut until = now;
+        self.fence_behind(fence, now, now)
+    }
+
+    /// The same, behind what was sent for it until `sent`.
+    pub fn fence_behind(&mut self, fence: Fence, now: Cycles, sent: Cycles) -> Cycles {
+        let mut until = now.max(sent);
         if fence.stores {
             until = until.max(self.stores_done);
         }
@@ -287,18 +296,19 @@ impl CoreTiming {
         };
         match kind {
             AccessKind::Fetch => window.fetched(ready),
-            AccessKind::Persist(order) => {
-                match order {
-                    Order::Stores => self.stores_done = self.stores_done.max(ready),
-                    Order::Line => self.persists_done = self.persists_done.max(ready),
-                }
+            AccessKind::Persist(order @ (Order::Stores | Order::Line)) => {
+                let done = match order {
+                    Order::Line => &mut self.persists_done,
+                    _ => &mut self.stores_done,
+                };
+                *done = ready.max(*done);
                 match order {
                     _ if !window.is_at_work() => {
                         let free = window.store_by_kernel(now, ready);
                         statistics.store_buffer_stall_cycles += self.stand_still_until(now, free);
                     }
-                    Order::Stores => window.completes(ready),
                     Order::Line => window.post(ready),
+                    _ => window.completes(ready),
                 }
             }
             AccessKind::Store if !window.is_at_work() => {
@@ -306,6 +316,9 @@ impl CoreTiming {
                 self.stores_done = self.stores_done.max(ready);
                 let free = window.store_by_kernel(now, ready);
                 statistics.store_buffer_stall_cycles += self.stand_still_until(now, free);
+            }
+            AccessKind::Store | AccessKind::Combined if window.is_at_work() => {
+                window.line_comes(ready);
             }
             _ if window.is_at_work() => {
                 if matches!(kind, AccessKind::Around | AccessKind::Persistence) {
@@ -412,6 +425,28 @@ mod tests {
         let mut simple = core(CoreModel::TimingSimple);
         times(&mut simple, &[(Store, 100)]);
         assert_eq!(simple.persist_begins(100), 100);
+    }
+
+    #[test]
+    fn a_hart_waits_for_what_keeps_everything_behind_it() {
+        use AccessKind::{Combined, Load, Persist, Store};
+        for model in [CoreModel::InOrder, CoreModel::TimingSimple] {
+            let mut timing = core(model);
+            let made = [
+                (Persist(Order::Accesses), 300),
+                (Load, 10),
+                (Combined, 250),
+                (Combined, 350),
+            ];
+            assert_eq!(times(&mut timing, &made), [300, 300, 300, 350], "{model:?}");
+        }
+        let mut timing = core(CoreModel::InOrder);
+        times(&mut timing, &[(Store, 100)]);
+        assert_eq!(
+            timing.fence_behind(Fence::FULL, 0, 70),
+            100,
+            "not one after the other"
+        );
     }
 
     #[test]

@@ -96,7 +96,7 @@ impl Hardware {
             // Versions that are compared by age are settled when a store is made: it cannot wait.
             MemoryType::WriteCombining if !policy.keeps_versions() => {
                 let ready = self.combine(policy, hart, line, stored, now);
-                self.accessed(hart, AccessKind::Around, now, ready);
+                self.accessed(hart, AccessKind::Combined, now, ready);
             }
             MemoryType::Uncached | MemoryType::WriteCombining => {
                 let now = self.fence(policy, hart, Fence::STORES, now);

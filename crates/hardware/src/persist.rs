@@ -8,6 +8,7 @@
 //!   hart waits for it.
 //! - After an operation no cache has bytes of its line that memory has not been given.
 
+use crate::cache::State;
 use crate::coherence::{Request, transition};
 use crate::core_timing::AccessKind;
 use crate::hierarchy::{Hardware, Older};
@@ -43,6 +44,9 @@ pub enum Order {
     Stores,
     /// Earlier stores to its line alone.
     Line,
+    /// All earlier stores and operations; and everything later stays behind it: the hart waits until its
+    /// bytes have come to their point.
+    Accesses,
 }
 
 /// A persist operation.
@@ -100,10 +104,23 @@ impl Fence {
     };
 }
 
+/// A mistake with persist operations and fences, planted to see whether it is noticed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PersistMistake {
+    /// Fences wait for stores alone.
+    FencesForStoresAlone,
+    /// An operation misses what the L1D of another hart has newer.
+    MissesOtherHarts,
+    /// An operation that is ordered by its line passes the stores to it that are in its hart's L1D.
+    PassesItsStores,
+    /// Later accesses stay behind an operation until memory has taken its bytes, durable or not.
+    GoesOnEarly,
+}
+
 impl Hardware {
     /// Carries a persist operation out, which its hart makes at `now` and which begins behind the stores
-    /// that are under way. Returns when memory has taken the bytes, of which the core has to be told
-    /// ([`Hardware::accessed`]).
+    /// that are under way. Returns when memory has taken the bytes, or where later accesses stay behind it, when
+    /// these have come to their point. The core has to be told of that ([`Hardware::accessed`]).
     pub fn persist<P: Policy + ?Sized>(
         &mut self,
         policy: &mut P,
@@ -120,6 +137,9 @@ impl Hardware {
         let port_cycles = self.specification.llc.port_cycles;
         let start = self.take_llc_port(self.llc.set_of(line), now, port_cycles);
         let mut ready = start + self.specification.llc.latency_cycles;
+        if self.mistaken_about(persist) {
+            return self.send_through(persist, ready);
+        }
         if self.directories.apart().is_some() {
             return self.persist_apart(policy, persist, ready);
         }
@@ -135,6 +155,25 @@ impl Hardware {
             self.directories.set_holders(slot, 0);
         }
         ready
+    }
+
+    /// True if a planted mistake makes an operation pass over newer bytes.
+    fn mistaken_about(&self, persist: &Persist) -> bool {
+        let Some(mistake) = self.persist_mistake else {
+            return false;
+        };
+        let newer_in = |hart: usize| {
+            let l1d = &self.cores[hart].l1d;
+            (l1d.find(persist.line)).is_some_and(|slot| l1d.word(slot).state() == State::Modified)
+        };
+        let mut others = (0..self.cores.len()).filter(|&hart| hart != persist.hart);
+        match mistake {
+            PersistMistake::MissesOtherHarts => others.any(newer_in),
+            PersistMistake::PassesItsStores => {
+                persist.order == Order::Line && newer_in(persist.hart)
+            }
+            PersistMistake::FencesForStoresAlone | PersistMistake::GoesOnEarly => false,
+        }
     }
 
     /// Sends what the caches had newer of an operation's line to memory, if they had.
@@ -156,8 +195,7 @@ impl Hardware {
             cause: Cause::CacheBlock,
         };
         let Evicted { accepted, durable } = self.evict(policy, &eviction, now);
-        self.awaits(persist, durable);
-        accepted
+        self.arrives(persist, accepted, durable)
     }
 
     /// A clean line may be newer in the DRAM than in the NVM: then it is sent on to where it survives.
@@ -173,14 +211,20 @@ impl Hardware {
                 accepted: now,
                 durable: self.memory.durable_at(persist.line),
             });
-        self.awaits(persist, done.durable);
-        done.accepted
+        self.arrives(persist, done.accepted, done.durable)
     }
 
-    /// The fences of an operation's hart wait until its bytes are durable, if it asked for that.
-    fn awaits(&mut self, persist: &Persist, durable: Cycles) {
-        if persist.point == Point::Persistence {
-            self.cores[persist.hart].timing.persists_until(durable);
+    /// An operation's bytes have been taken and will be durable. The fences of its hart wait for that, if
+    /// it asked for that; returns when whoever waits for the operation itself goes on.
+    fn arrives(&mut self, persist: &Persist, accepted: Cycles, durable: Cycles) -> Cycles {
+        if persist.point == Point::Coherence {
+            return accepted;
+        }
+        self.cores[persist.hart].timing.persists_until(durable);
+        let early = self.persist_mistake == Some(PersistMistake::GoesOnEarly);
+        match persist.order {
+            Order::Accesses if !early => accepted.max(durable),
+            Order::Stores | Order::Line | Order::Accesses => accepted,
         }
     }
 
@@ -189,15 +233,17 @@ impl Hardware {
         &mut self,
         policy: &mut P,
         hart: usize,
-        fence: Fence,
+        mut fence: Fence,
         now: Cycles,
     ) -> Cycles {
-        let mut wait = 0;
-        if fence.stores && !self.cores[hart].combining.is_empty() {
-            let sent = self.send_all_combined(policy, hart, now);
-            wait += (self.cores[hart].timing).stand_still_until(now, sent);
+        if self.persist_mistake == Some(PersistMistake::FencesForStoresAlone) {
+            fence.persists = false;
         }
-        wait += self.cores[hart].timing.fence(fence, now + wait);
+        let mut sent = now;
+        if fence.stores && !self.cores[hart].combining.is_empty() {
+            sent = self.send_all_combined(policy, hart, now);
+        }
+        let wait = self.cores[hart].timing.fence_behind(fence, now, sent);
         self.statistics.fence_stall_cycles += wait;
         let done = now + wait;
         if let (Some(trace), true) = (&mut self.trace, fence.persists) {

@@ -3,6 +3,7 @@
 //!
 //! Always true here:
 //! - What the kernel does on behalf of a hart goes through that hart's caches and is charged to it.
+//! - Nothing waits in a hart's combining buffers while the kernel runs on its behalf.
 //! - What has no modelled cost (booting, releasing what was written) changes no cycle.
 
 use std::ops::Range;
@@ -54,6 +55,19 @@ impl KernelPort<'_> {
     fn charge_copy(&mut self, bytes: usize) {
         let cycles = bytes.div_ceil(8) as u64;
         self.hardware.cores[self.hart].timing.stand_still(cycles);
+    }
+
+    /// What waits in a hart's combining buffers goes to memory: whoever enters the kernel, and all whose
+    /// pages the kernel may give away, have nothing there.
+    pub fn send_combined(&mut self, hart: usize) {
+        if self.hardware.cores[hart].combining.is_empty() {
+            return;
+        }
+        let now = self.now();
+        let sent = self.hardware.send_all_combined(self.design, hart, now);
+        self.hardware.cores[self.hart]
+            .timing
+            .stand_still_until(now, sent);
     }
 
     /// The kernel runs in the newest epoch of all, so no line can be ahead of it.
@@ -156,6 +170,7 @@ impl perdure_linux::Machine for KernelPort<'_> {
 
     fn mappings_changed(&mut self, _space: SpaceId, _pages: Range<u64>, executable: bool) {
         self.hardware.kill_lookasides();
+        (0..self.hardware.cores.len()).for_each(|hart| self.send_combined(hart));
         self.changed.mappings = true;
         self.changed.code |= executable;
     }

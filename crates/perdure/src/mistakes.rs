@@ -5,6 +5,7 @@
 //! And the judge itself can be made blind in one eye ([`Blind`]), to see whether that is noticed.
 
 use perdure_designs::PlantedBug;
+use perdure_hardware::persist::PersistMistake;
 use perdure_linux::pools::PoolMistake;
 
 use crate::losses::Lost;
@@ -58,6 +59,8 @@ pub enum Mistake {
     Pools(PoolMistake),
     /// What pools have after a cut is read from the caches.
     ReadsPoolsBack,
+    /// The hardware persists badly.
+    Persists(PersistMistake),
 }
 
 /// What a mistake is in.
@@ -69,7 +72,7 @@ pub enum Part {
     State,
     /// Replication.
     Replication,
-    /// Pools.
+    /// Pools, and what makes bytes in them durable.
     Pools,
 }
 
@@ -128,7 +131,7 @@ impl Mistake {
             | Self::ReplicaNamesNextEpoch
             | Self::ReplicaForgetsSealed
             | Self::ReplicaAppliesUnsealed => Part::Replication,
-            Self::Pools(_) | Self::ReadsPoolsBack => Part::Pools,
+            Self::Pools(_) | Self::ReadsPoolsBack | Self::Persists(_) => Part::Pools,
         }
     }
 
@@ -144,6 +147,14 @@ impl Mistake {
     pub fn of_pools(self) -> Option<PoolMistake> {
         match self {
             Self::Pools(mistake) => Some(mistake),
+            _ => None,
+        }
+    }
+
+    /// The hardware's mistake, if it is one with persist operations.
+    pub fn of_persists(self) -> Option<PersistMistake> {
+        match self {
+            Self::Persists(mistake) => Some(mistake),
             _ => None,
         }
     }
@@ -313,5 +324,33 @@ pub const MISTAKES: &[(PlantedBug, Mistake)] = &[
             summary: "what pools have after a cut is read from the caches",
         },
         Mistake::ReadsPoolsBack,
+    ),
+    (
+        PlantedBug {
+            name: "fence-waits-for-stores-alone",
+            summary: "fences do not wait until what was flushed is durable",
+        },
+        Mistake::Persists(PersistMistake::FencesForStoresAlone),
+    ),
+    (
+        PlantedBug {
+            name: "flush-misses-other-harts",
+            summary: "a flush misses what the L1D of another hart has newer",
+        },
+        Mistake::Persists(PersistMistake::MissesOtherHarts),
+    ),
+    (
+        PlantedBug {
+            name: "flush-passes-its-stores",
+            summary: "clflushopt, clwb and dc pass their hart's stores to the line",
+        },
+        Mistake::Persists(PersistMistake::PassesItsStores),
+    ),
+    (
+        PlantedBug {
+            name: "clflush-goes-on-early",
+            summary: "clflush waits until memory has taken the line, durable or not",
+        },
+        Mistake::Persists(PersistMistake::GoesOnEarly),
     ),
 ];

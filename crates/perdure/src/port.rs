@@ -17,7 +17,9 @@ use perdure_hardware::lookaside::{Entry, HitPath, index_of, tag_mask};
 use perdure_hardware::policy::Policy;
 use perdure_hardware::time::Cycles;
 use perdure_linux::{Kernel, PAGE_BYTES, SpaceId};
-use perdure_riscv::{Access, Amo, CacheBlock, Fault, FetchedLine, Memory, Observed, Scalar};
+use perdure_riscv::{
+    Access, Amo, Barrier, CacheBlock, Fault, FetchedLine, Memory, Observed, Scalar,
+};
 
 use crate::observed;
 use crate::primitives;
@@ -249,19 +251,9 @@ impl<const SHORTCUTS: bool, const WINDOW: bool> Port<'_, SHORTCUTS, WINDOW> {
             return Ok(());
         }
         let bytes = value.to_u64().to_le_bytes();
-        let offset = (address & OFFSET_MASK) as usize;
-        if offset + T::BYTES <= LINE_BYTES {
-            self.store_bytes(address, &bytes[..T::BYTES], retired)?;
-        } else {
-            let second = (address | OFFSET_MASK) + 1;
-            self.translate(address, Access::Store)?;
-            self.translate(second, Access::Store)?;
-            let split = (second - address) as usize;
-            self.store_bytes(address, &bytes[..split], retired)?;
-            self.store_bytes(second, &bytes[split..T::BYTES], retired)?;
-        }
-        self.refresh_limit();
-        Ok(())
+        self.store_pieces(address, &bytes[..T::BYTES], |port, address, bytes| {
+            port.store_bytes(address, bytes, retired)
+        })
     }
 
     /// A blocking access to an aligned value: the store buffer drains first, and the core waits.
@@ -484,19 +476,27 @@ impl<const SHORTCUTS: bool, const WINDOW: bool> Memory for Port<'_, SHORTCUTS, W
         Ok(())
     }
 
+    fn store_non_temporal(&mut self, address: u64, value: u64, retired: u64) -> Result<(), Fault> {
+        if let Some(physical) = self.of_device::<u64>(address, Access::Store)? {
+            self.store_device(physical, value, retired);
+            return Ok(());
+        }
+        self.store_pieces(address, &value.to_le_bytes(), |port, address, bytes| {
+            port.store_around(address, bytes, retired)
+        })
+    }
+
+    fn barrier(&mut self, barrier: Barrier, retired: u64) {
+        self.wait_for(primitives::barrier(barrier), retired);
+    }
+
     fn fence(&mut self, predecessor: u8, _successor: u8, retired: u64) {
-        let now = self.made_at(retired);
-        let fence = primitives::fence(predecessor);
-        self.hardware.fence(self.design, self.hart, fence, now);
-        self.refresh_limit();
+        self.wait_for(primitives::fence(predecessor), retired);
     }
 
     fn fence_instruction(&mut self, retired: u64) {
-        let now = self.made_at(retired);
-        let fence = primitives::FENCE_INSTRUCTION;
-        self.hardware.fence(self.design, self.hart, fence, now);
+        self.wait_for(primitives::FENCE_INSTRUCTION, retired);
         self.hardware.flush_l1i(self.hart);
-        self.refresh_limit();
     }
 
     fn persistence(&mut self, function: u16, operands: [u64; 2], retired: u64) -> Option<u64> {
@@ -504,6 +504,9 @@ impl<const SHORTCUTS: bool, const WINDOW: bool> Memory for Port<'_, SHORTCUTS, W
         if function == HINT {
             self.watch.hit = true;
             return Some(0);
+        }
+        if function >= primitives::FIRST_OF_MACHINE {
+            return None;
         }
         let (design, hart) = (&mut *self.design, self.hart);
         let (value, ready) = (self.hardware).instruct(design, hart, function, operands, now)?;

@@ -61,6 +61,11 @@ impl Encoding {
         self.with(20, 5, value)
     }
 
+    /// This encoding with the rs1 field fixed too.
+    pub(crate) const fn rs1(self, value: u32) -> Self {
+        self.with(15, 5, value)
+    }
+
     /// This encoding with funct3 fixed too.
     pub(crate) const fn funct3(self, value: u32) -> Self {
         self.with(12, 3, value)
@@ -117,6 +122,11 @@ pub(crate) const fn cache_block(function: u32) -> Encoding {
     funct12(major::MISC_MEM, 2, function).with(7, 5, 0)
 }
 
+/// Fixed: one of the primitives in custom-1 that write no register.
+pub(crate) const fn primitive(funct7_: u32, funct3: u32) -> Encoding {
+    funct7(major::CUSTOM_1, funct3, funct7_).with(7, 5, 0)
+}
+
 /// Fixed: the whole word.
 pub(crate) const fn exactly(word: u32) -> Encoding {
     Encoding {
@@ -149,6 +159,8 @@ pub enum Format {
     Load,
     /// `rs2, immediate(rs1)`
     Store,
+    /// `rs2, (rs1)`
+    StoreAt,
     /// `rd, (rs1)`
     LoadReserved,
     /// `rd, rs2, (rs1)`
@@ -195,6 +207,7 @@ impl Format {
             Self::Bare
                 | Self::Branch
                 | Self::Store
+                | Self::StoreAt
                 | Self::Fence
                 | Self::CacheBlock
                 | Self::FloatLoad
@@ -240,6 +253,7 @@ impl Format {
             Self::Bare
             | Self::Register
             | Self::Unary
+            | Self::StoreAt
             | Self::LoadReserved
             | Self::Atomic
             | Self::CacheBlock

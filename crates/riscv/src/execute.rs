@@ -5,7 +5,7 @@
 //! engines cannot differ in it. An instruction that traps has changed nothing.
 
 use crate::float::{self, Conditions, Format as FloatFormat, Integer, Rounding, soft};
-use crate::memory::{Access, Amo, CacheBlock, Fault, Memory, Scalar};
+use crate::memory::{Access, Amo, Barrier, CacheBlock, Fault, Memory, Scalar};
 use crate::{Hart, control};
 
 /// Where an instruction leads.
@@ -195,6 +195,19 @@ pub(crate) trait Context {
     fn cache_block(&mut self, operation: CacheBlock) -> Result<(), Trap> {
         let (address, retired) = (self.rs1(), self.retired());
         Ok(self.memory().cache_block(operation, address, retired)?)
+    }
+
+    /// Stores `rs2` at `rs1`, around the caches.
+    #[inline(always)]
+    fn store_non_temporal(&mut self) -> Result<(), Trap> {
+        let (address, value, retired) = (self.rs1(), self.rs2(), self.retired());
+        Ok(self.memory().store_non_temporal(address, value, retired)?)
+    }
+
+    #[inline(always)]
+    fn barrier(&mut self, barrier: Barrier) {
+        let retired = self.retired();
+        self.memory().barrier(barrier, retired);
     }
 
     #[inline(always)]

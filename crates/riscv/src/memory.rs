@@ -87,7 +87,8 @@ pub enum Amo {
     MaxUnsigned,
 }
 
-/// The cache-block operations of Zicbom and Zicboz. The block is 64 bytes.
+/// The cache-block operations of Zicbom and Zicboz, and in custom-1 those of x86 and Arm. The block is 64
+/// bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub enum CacheBlock {
@@ -95,6 +96,22 @@ pub enum CacheBlock {
     Clean,
     Flush,
     Zero,
+    Clflush,
+    Clflushopt,
+    Clwb,
+    DcCivac,
+    DcCvac,
+    DcCvap,
+}
+
+/// The fences of x86 and Arm, in custom-1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum Barrier {
+    Sfence,
+    Mfence,
+    DmbIsh,
+    DsbIsh,
 }
 
 /// The line that an instruction fetch delivered.
@@ -190,6 +207,17 @@ pub trait Memory {
         address: u64,
         retired: u64,
     ) -> Result<(), Fault>;
+
+    /// MOVNT: writes a value around the caches, where the machine has a way around them.
+    fn store_non_temporal(&mut self, address: u64, value: u64, retired: u64) -> Result<(), Fault> {
+        self.store(address, value, retired)
+    }
+
+    /// A fence of x86 or Arm; any orders at most what the strongest FENCE does.
+    fn barrier(&mut self, barrier: Barrier, retired: u64) {
+        let _ = barrier;
+        self.fence(0b1111, 0b1111, retired);
+    }
 
     /// FENCE with its predecessor and successor sets (bits I=8, O=4, R=2, W=1).
     fn fence(&mut self, predecessor: u8, successor: u8, retired: u64);

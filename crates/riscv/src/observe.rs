@@ -84,14 +84,14 @@ impl Observed {
             Atomic, Bare, Branch, CacheBlock, Csr, CsrImmediate, Fence, Float, FloatCompare,
             FloatFused, FloatLoad, FloatRounded, FloatStore, FloatToInteger, FloatToIntegerRounded,
             FloatUnaryRounded, Immediate, IntegerToFloat, IntegerToFloatRounded, Jump, Load,
-            LoadReserved, Persistence, Register, Shift, Store, Unary, Upper,
+            LoadReserved, Persistence, Register, Shift, Store, StoreAt, Unary, Upper,
         };
         let [fd, fs1, fs2] = [rd + FLOAT, rs1 + FLOAT, rs2 + FLOAT];
         let fs3 = (immediate >> 3) as u8 % 32 + FLOAT;
         let (destination, sources) = match operation.description().format {
             Bare | Fence => (0, [0; 3]),
             Upper | Jump | CsrImmediate => (rd, [0; 3]),
-            Branch | Store => (0, [rs1, rs2, 0]),
+            Branch | Store | StoreAt => (0, [rs1, rs2, 0]),
             Immediate | Shift | Unary | Load | LoadReserved | Csr => (rd, [rs1, 0, 0]),
             Register | Atomic | Persistence => (rd, [rs1, rs2, 0]),
             CacheBlock => (0, [rs1, 0, 0]),
@@ -128,10 +128,13 @@ const fn class_of(operation: Operation, rd: u8, rs1: u8) -> Class {
         }
         O::FmulS | O::FmulD => return Class::FloatMultiply,
         O::FdivS | O::FdivD | O::FsqrtS | O::FsqrtD => return Class::FloatDivide,
-        O::Fence => return Class::Fence,
+        O::Fence | O::Sfence | O::Mfence | O::DmbIsh | O::DsbIsh => return Class::Fence,
+        O::Movnt => return Class::Store,
         O::Pause => return Class::Integer,
-        O::CboInval | O::CboClean | O::CboFlush | O::CboZero => return Class::CacheBlock,
         _ => {}
+    }
+    if matches!(operation.description().format, Format::CacheBlock) {
+        return Class::CacheBlock;
     }
     match operation.description().encoding.fixed & 0x7f {
         major::LOAD | major::LOAD_FP => Class::Load,
@@ -185,6 +188,9 @@ mod tests {
         assert_eq!(seen(0x0005_00e7), (Class::IndirectCall, [10, 0, 0], 1)); // jalr a0
         assert_eq!(seen(0x0ff0_000f), (Class::Fence, [0; 3], 0)); // fence
         assert_eq!(seen(0x0015_200f), (Class::CacheBlock, [10, 0, 0], 0)); // cbo.clean (a0)
+        assert_eq!(seen(0x8005_202b), (Class::CacheBlock, [10, 0, 0], 0)); // clwb (a0)
+        assert_eq!(seen(0x80b5_302b), (Class::Store, [10, 11, 0], 0)); // movnt a1, (a0)
+        assert_eq!(seen(0x8200_502b), (Class::Fence, [0; 3], 0)); // dsb.ish
         assert_eq!(seen(0x00b5_352f), (Class::Atomic, [10, 11, 0], 10)); // amoadd.d a0, a1, (a0)
         assert_eq!(seen(0xc000_2573), (Class::System, [0; 3], 10)); // rdcycle a0
     }
@@ -199,7 +205,10 @@ mod tests {
                 destination,
             } = Observed::of(operation, [7, 8, 9], 10 << 3);
             assert_eq!(class == Class::Branch, description.format == Format::Branch);
-            let stores = matches!(description.format, Format::Store | Format::FloatStore);
+            let stores = matches!(
+                description.format,
+                Format::Store | Format::FloatStore | Format::StoreAt
+            );
             assert_eq!(class == Class::Store, stores, "{operation:?}");
             if description.format.writes_integer() {
                 assert_eq!(destination, 7, "{operation:?}");

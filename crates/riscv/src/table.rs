@@ -7,12 +7,16 @@
 
 use crate::encoding::{
     Encoding, Format, atomic, cache_block, exactly, float, float_rs2, funct3, funct6, funct7,
-    funct12, fused, major, opcode,
+    funct12, fused, major, opcode, primitive,
 };
 use crate::execute::{Context, CsrChange, Executed, Flow, Trap, carryless_product};
 use crate::float::{self, Double, Format as _, Integer, Single, half, soft};
-use crate::memory::{Amo, CacheBlock};
+use crate::memory::{Amo, Barrier, CacheBlock};
 use std::sync::LazyLock;
+
+/// funct7 of x86's primitives, and of Arm's.
+const X86: u32 = 0x40;
+const ARM: u32 = 0x41;
 
 /// One line of the table, less its semantics.
 #[derive(Clone, Copy, Debug)]
@@ -191,11 +195,22 @@ instructions! {
     AmominuD "amominu.d" Atomic atomic(3, 0x18) => |c| c.atomic::<u64>(Amo::MinUnsigned)?;
     AmomaxuD "amomaxu.d" Atomic atomic(3, 0x1c) => |c| c.atomic::<u64>(Amo::MaxUnsigned)?;
 
-    // Zicbom, Zicboz; custom-1: Perdure's persistence instructions.
+    // Zicbom, Zicboz; custom-1: other instruction sets' primitives, Perdure's persistence instructions.
     CboInval "cbo.inval" CacheBlock cache_block(0) => |c| c.cache_block(CacheBlock::Invalidate)?;
     CboClean "cbo.clean" CacheBlock cache_block(1) => |c| c.cache_block(CacheBlock::Clean)?;
     CboFlush "cbo.flush" CacheBlock cache_block(2) => |c| c.cache_block(CacheBlock::Flush)?;
     CboZero "cbo.zero" CacheBlock cache_block(4) => |c| c.cache_block(CacheBlock::Zero)?;
+    Clflush "clflush" CacheBlock primitive(X86, 0).rs2(0) => |c| c.cache_block(CacheBlock::Clflush)?;
+    Clflushopt "clflushopt" CacheBlock primitive(X86, 1).rs2(0) => |c| c.cache_block(CacheBlock::Clflushopt)?;
+    Clwb "clwb" CacheBlock primitive(X86, 2).rs2(0) => |c| c.cache_block(CacheBlock::Clwb)?;
+    Movnt "movnt" StoreAt primitive(X86, 3) => |c| c.store_non_temporal()?;
+    Sfence "sfence" Bare primitive(X86, 4).rs1(0).rs2(0) => |c| c.barrier(Barrier::Sfence);
+    Mfence "mfence" Bare primitive(X86, 5).rs1(0).rs2(0) => |c| c.barrier(Barrier::Mfence);
+    DcCivac "dc.civac" CacheBlock primitive(ARM, 0).rs2(0) => |c| c.cache_block(CacheBlock::DcCivac)?;
+    DcCvac "dc.cvac" CacheBlock primitive(ARM, 1).rs2(0) => |c| c.cache_block(CacheBlock::DcCvac)?;
+    DcCvap "dc.cvap" CacheBlock primitive(ARM, 2).rs2(0) => |c| c.cache_block(CacheBlock::DcCvap)?;
+    DmbIsh "dmb.ish" Bare primitive(ARM, 4).rs1(0).rs2(0) => |c| c.barrier(Barrier::DmbIsh);
+    DsbIsh "dsb.ish" Bare primitive(ARM, 5).rs1(0).rs2(0) => |c| c.barrier(Barrier::DsbIsh);
     Persistence "persistence" Persistence opcode(major::CUSTOM_1) => |c| c.persistence()?;
 
     // Zba.

@@ -36,6 +36,7 @@ use crate::line::{LINE_BYTES, Line, LineNumber, Version};
 use crate::lookaside::Lookaside;
 use crate::memory::Memory;
 use crate::pages::Sparse;
+use crate::persist::PersistMistake;
 use crate::policy::{Policy, PolicyFailure, Reason};
 use crate::prefetcher::Prefetcher;
 use crate::sharing_group::SharingGroup;
@@ -111,6 +112,8 @@ pub struct Hardware {
     pub failure: Option<PolicyFailure>,
     /// Set when a policy broke its contract.
     pub breach: Option<PolicyFailure>,
+    /// A mistake that is planted.
+    pub persist_mistake: Option<PersistMistake>,
     /// Filled for a verifier, if present.
     pub trace: Option<Vec<Traced>>,
     /// How often the version changed, plus one; and for each page, what that was when a store last
@@ -171,6 +174,7 @@ impl Hardware {
             statistics: Statistics::default(),
             failure: None,
             breach: None,
+            persist_mistake: None,
             trace: None,
             generation: 1,
             page_generations: Sparse::new(pages).expect("less than the arena's list of pages"),

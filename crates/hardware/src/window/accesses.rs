@@ -100,9 +100,14 @@ impl Window {
         } else {
             ready
         };
-        let hand = &mut self.at_hand;
-        hand.line = Some(hand.line.unwrap_or(0).max(ready));
-        hand.forward = word_of(address, bytes);
+        self.line_comes(ready);
+        self.at_hand.forward = word_of(address, bytes);
+    }
+
+    /// What the instruction at hand stores is taken at `ready`, by whomever.
+    pub fn line_comes(&mut self, ready: Cycles) {
+        let line = &mut self.at_hand.line;
+        *line = Some(line.unwrap_or(0).max(ready));
     }
 
     /// The instruction at hand, which waited at the head of the reorder buffer, is sent from the store

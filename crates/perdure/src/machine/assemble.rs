@@ -188,6 +188,7 @@ impl<D: Design, S: Source> Machine<D, S> {
         let stop_after = workload.stop_after;
         let mut machine = Self::assemble(configuration, parts, 0, stop_after, engine, bug)?;
         machine.mistake = (workload.mistake).filter(|mistake| !mistake.strikes_only_resumed());
+        machine.hardware.persist_mistake = workload.mistake.and_then(Mistake::of_persists);
         if machine.mistake == Some(Mistake::Drifts) {
             static RUNS: AtomicU64 = AtomicU64::new(0);
             let runs = RUNS.fetch_add(1, Ordering::Relaxed);

@@ -46,6 +46,7 @@ impl<D: Design, S: Source> Machine<D, S> {
             changed: &mut changed,
         };
         port.charge(cycles);
+        port.send_combined(hart);
         let result = call(&mut self.kernel, registers, &mut port);
         self.hardware.cores[hart].reservation = None;
         self.kernel_changed = true;

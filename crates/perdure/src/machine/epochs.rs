@@ -97,6 +97,7 @@ impl<D: Design, S: Source> Machine<D, S> {
         if D::Epochs::WHOSE == Epochs::ByGroup {
             return Ok(self.end_group_epoch(hart, urgency));
         }
+        self.send_combined();
         let epoch = self.executing_epoch();
         self.seal(epoch, epoch);
         if D::RECOVERY.resumes() {
@@ -137,6 +138,17 @@ impl<D: Design, S: Source> Machine<D, S> {
         }
         self.announced(now);
         Ok(epoch)
+    }
+
+    /// What harts have stored is part of the epoch, also what waits in their combining buffers.
+    fn send_combined(&mut self) {
+        for hart in 0..self.harts.len() {
+            if !self.hardware.cores[hart].combining.is_empty() {
+                let now = self.clock(hart);
+                let sent = (self.hardware).send_all_combined(&mut self.design, hart, now);
+                (self.hardware.cores[hart].timing).stand_still_until(now, sent);
+            }
+        }
     }
 
     fn note_phase(&mut self, time: Cycles) {

@@ -3,6 +3,9 @@
 
 use perdure_hardware::cache::Slot;
 use perdure_hardware::core_timing::AccessKind;
+use perdure_hardware::line::{LINE_BYTES, line_of};
+use perdure_hardware::memory_type::MemoryType;
+use perdure_hardware::persist::Fence;
 use perdure_hardware::time::Cycles;
 use perdure_hardware::window::{Alone, Window};
 use perdure_riscv::{Access, Exit, Fault, Hart, Scalar};
@@ -79,6 +82,58 @@ impl<const SHORTCUTS: bool, const WINDOW: bool> Port<'_, SHORTCUTS, WINDOW> {
         }
         self.refresh_limit();
         Ok(T::from_le(&bytes[..T::BYTES]))
+    }
+
+    /// Stores bytes that may lie in two lines: the first piece first, and neither if one cannot be.
+    #[inline]
+    pub(super) fn store_pieces(
+        &mut self,
+        address: u64,
+        bytes: &[u8],
+        mut store: impl FnMut(&mut Self, u64, &[u8]) -> Result<(), Fault>,
+    ) -> Result<(), Fault> {
+        let offset = (address & OFFSET_MASK) as usize;
+        if offset + bytes.len() <= LINE_BYTES {
+            store(self, address, bytes)?;
+        } else {
+            let (first, rest) = bytes.split_at(LINE_BYTES - offset);
+            let second = (address | OFFSET_MASK) + 1;
+            self.translate(address, Access::Store)?;
+            self.translate(second, Access::Store)?;
+            store(self, address, first)?;
+            store(self, second, rest)?;
+        }
+        self.refresh_limit();
+        Ok(())
+    }
+
+    /// Stores a piece of a line around the caches.
+    pub(super) fn store_around(
+        &mut self,
+        address: u64,
+        bytes: &[u8],
+        retired: u64,
+    ) -> Result<(), Fault> {
+        let (physical, _) = self.translate(address, Access::Store)?;
+        self.watch.hit |= self.watch.covers(address);
+        let (line, now) = (line_of(physical), self.made_at(retired));
+        let stored = ((address & OFFSET_MASK) as usize, bytes);
+        let memory_type = MemoryType::WriteBack.non_temporal();
+        (self.hardware).store_as(self.design, self.hart, line, stored, memory_type, now);
+        match self.hardware.cores[self.hart].ahead {
+            Some(_) => Err(Fault {
+                access: Access::Store,
+                address,
+            }),
+            None => Ok(()),
+        }
+    }
+
+    /// Waits at a fence.
+    pub(super) fn wait_for(&mut self, fence: Fence, retired: u64) {
+        let now = self.made_at(retired);
+        self.hardware.fence(self.design, self.hart, fence, now);
+        self.refresh_limit();
     }
 
     pub(super) fn store_bytes(

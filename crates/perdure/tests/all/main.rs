@@ -22,6 +22,7 @@ mod page_zeroing;
 mod pools;
 mod posted;
 mod prefetcher;
+mod primitives;
 mod programs;
 mod replication;
 mod restart_example;

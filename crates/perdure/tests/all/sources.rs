@@ -12,7 +12,7 @@ use perdure_designs::nvoverlay::Nvoverlay;
 use perdure_designs::picl::Picl;
 use perdure_hardware::lookaside::{ENTRIES, HitPath, INDEX_SHIFTS, tag_mask};
 use perdure_hardware::random::Random;
-use perdure_riscv::{Amo, CacheBlock, Fault, FetchedLine, Memory, Scalar, fast, plain};
+use perdure_riscv::{Amo, Barrier, CacheBlock, Fault, FetchedLine, Memory, Scalar, fast, plain};
 use serde_json::json;
 
 use crate::common;
@@ -96,6 +96,12 @@ impl<M: Memory, H: Hits> Memory for Around<'_, M, H> {
         retired: u64,
     ) -> Result<(), Fault> {
         self.memory.cache_block(operation, address, retired)
+    }
+    fn store_non_temporal(&mut self, address: u64, value: u64, retired: u64) -> Result<(), Fault> {
+        self.memory.store_non_temporal(address, value, retired)
+    }
+    fn barrier(&mut self, barrier: Barrier, retired: u64) {
+        self.memory.barrier(barrier, retired);
     }
     fn fence(&mut self, predecessor: u8, successor: u8, retired: u64) {
         self.memory.fence(predecessor, successor, retired);

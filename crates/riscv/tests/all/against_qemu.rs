@@ -310,6 +310,7 @@ impl Program {
                 | Operation::Ctzw
                 | Operation::CzeroEqz
                 | Operation::CzeroNez => false,
+                _ if operation.description().encoding.fixed & 0x7f == 0x2b => false,
                 _ => match format {
                     Format::Load
                     | Format::Store
@@ -319,8 +320,7 @@ impl Program {
                     | Format::LoadReserved
                     | Format::Jump
                     | Format::Branch
-                    | Format::CacheBlock
-                    | Format::Persistence => false,
+                    | Format::CacheBlock => false,
                     _ => !float_heavy || float,
                 },
             }

@@ -157,6 +157,8 @@ fn comparable(bits: u32) -> bool {
     let named_csr = [1, 2, 3, 0xc00, 0xc01, 0xc02].contains(&decoded.immediate);
     let rounding = bits >> 12 & 7;
     match decoded.operation {
+        // Not RISC-V's.
+        _ if !compressed && bits & 0x7f == 0x2b => false,
         // Reserved fields that the specification says to ignore, but objdump does not.
         Operation::FenceI => bits == 0x0000_100f,
         Operation::Fence => {
@@ -179,7 +181,6 @@ fn comparable(bits: u32) -> bool {
         // `addi rd, rs, 0` compressed is a hint to say `mv`, or a nop that keeps its register.
         Operation::Addi if compressed => decoded.immediate != 0 || decoded.rs1 == 0,
         _ => match format {
-            Format::Persistence => false,
             Format::Csr | Format::CsrImmediate => named_csr,
             _ => !has_reserved_rounding(bits),
         },

@@ -3,7 +3,9 @@
 //! functions.
 
 use crate::common::Random;
-use perdure_riscv::{Access, Amo, CacheBlock, Class, Fault, FetchedLine, Memory, Observed, Scalar};
+use perdure_riscv::{
+    Access, Amo, Barrier, CacheBlock, Class, Fault, FetchedLine, Memory, Observed, Scalar,
+};
 
 pub const BASE: u64 = 0x2000;
 pub const LINE: u64 = 64;
@@ -20,6 +22,8 @@ pub enum Call {
     Atomic(Amo, u64, u64, usize),
     CacheBlock(CacheBlock, u64),
     Fence(u8, u8),
+    NonTemporal(u64, u64),
+    Barrier(Barrier),
     FenceInstruction,
     Persistence(u16, [u64; 2]),
     Begins(Observed),
@@ -219,6 +223,17 @@ impl<const OBSERVES: bool> Memory for Recorder<OBSERVES> {
     ) -> Result<(), Fault> {
         self.note(Call::CacheBlock(operation, address), retired);
         self.place(address, 1, Access::Store).map(|_| ())
+    }
+
+    fn store_non_temporal(&mut self, address: u64, value: u64, retired: u64) -> Result<(), Fault> {
+        self.note(Call::NonTemporal(address, value), retired);
+        let place = self.place(address, 8, Access::Store)?;
+        self.put(place, value);
+        Ok(())
+    }
+
+    fn barrier(&mut self, barrier: Barrier, retired: u64) {
+        self.note(Call::Barrier(barrier), retired);
     }
 
     fn fence(&mut self, predecessor: u8, successor: u8, retired: u64) {

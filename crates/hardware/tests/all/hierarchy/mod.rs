@@ -15,6 +15,7 @@ mod walk;
 use crate::support::seeds;
 use model::Versions;
 use perdure_hardware::counters::Counters;
+use perdure_hardware::persist::PersistMistake;
 use walk::{Options, Sabotage, walk};
 
 const STEPS: usize = 3000;
@@ -216,6 +217,30 @@ fn a_scan_that_skips_private_copies_is_noticed() {
 #[should_panic(expected = "cause: Flush")]
 fn a_flush_that_skips_private_copies_is_noticed() {
     sabotaged(Sabotage::FlushSkipsPrivate);
+}
+
+#[test]
+#[should_panic(expected = "stayed dirty")]
+fn a_persist_operation_that_misses_other_harts_is_noticed() {
+    sabotaged(Sabotage::Persists(PersistMistake::MissesOtherHarts));
+}
+
+#[test]
+#[should_panic(expected = "stayed dirty")]
+fn a_persist_operation_that_passes_its_stores_is_noticed() {
+    sabotaged(Sabotage::Persists(PersistMistake::PassesItsStores));
+}
+
+#[test]
+#[should_panic(expected = "lets the hart go on early")]
+fn an_operation_that_lets_its_hart_go_on_early_is_noticed() {
+    sabotaged(Sabotage::Persists(PersistMistake::GoesOnEarly));
+}
+
+#[test]
+#[should_panic(expected = "fence")]
+fn a_fence_that_waits_for_stores_alone_is_noticed() {
+    sabotaged(Sabotage::Persists(PersistMistake::FencesForStoresAlone));
 }
 
 #[test]

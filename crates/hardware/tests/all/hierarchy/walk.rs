@@ -7,7 +7,7 @@ use perdure_hardware::hierarchy::{Flushed, Hardware};
 use perdure_hardware::line::{LINE_BYTES, Line, LineNumber, Version};
 use perdure_hardware::lookaside::{ENTRIES, Entry, index_of};
 use perdure_hardware::memory::Traffic;
-use perdure_hardware::persist::{Effect, Fence, Order, Persist, Point};
+use perdure_hardware::persist::{Effect, Fence, Order, Persist, PersistMistake, Point};
 use perdure_hardware::policy::{Cause, Evicted, Eviction, Policy};
 use perdure_hardware::specification::CoreModel;
 use perdure_hardware::statistics::Statistics;
@@ -26,6 +26,7 @@ pub enum Sabotage {
     ScanSkipsPrivate,
     FlushSkipsPrivate,
     KeepWriteTags,
+    Persists(PersistMistake),
 }
 
 #[derive(Clone, Debug)]
@@ -113,6 +114,10 @@ impl<'a> Walk<'a> {
         if options.kept_digest {
             arena.keep_digest(0..specification.nvm.bytes);
         }
+        let mut hardware = Hardware::new(specification, arena, 0..0);
+        if let Sabotage::Persists(mistake) = options.sabotage {
+            hardware.persist_mistake = Some(mistake);
+        }
         let current = (0..options.harts).map(|hart| match options.versions {
             Versions::None => Version::NONE,
             Versions::Machine | Versions::MachineNoted => Version(1),
@@ -139,7 +144,7 @@ impl<'a> Walk<'a> {
                 counts: Counts::default(),
                 sabotage: options.sabotage,
             },
-            hardware: Hardware::new(specification, arena, 0..0),
+            hardware,
             loads: 0,
             stores: 0,
             fetches: 0,
@@ -345,7 +350,11 @@ impl<'a> Walk<'a> {
         } else {
             Point::Persistence
         };
-        let order = [Order::Stores, Order::Line][usize::from(self.random.once_in(2))];
+        let order = match self.random.below(3) {
+            0 => Order::Stores,
+            1 => Order::Line,
+            _ => Order::Accesses,
+        };
         let persist = Persist {
             point,
             order,
@@ -358,6 +367,12 @@ impl<'a> Walk<'a> {
         }
         let begins = now.max(self.written[hart]);
         assert!(ready >= begins, "{persist:?} was not behind the stores");
+        assert!(
+            order != Order::Accesses
+                || point == Point::Coherence
+                || ready >= self.model.cache_block_durable,
+            "{persist:?} lets the hart go on early"
+        );
         assert!(
             !self.model.line(line).dirty,
             "line {line:#x} stayed dirty after {persist:?}"

@@ -127,7 +127,7 @@ impl Drop for Directory {
     }
 }
 
-/// Compiles a guest program of the tests' into a directory.
+/// Compiles a guest program of the tests' into a directory; one that many tests share is named from there.
 pub fn compile(directory: &Directory, name: &str) -> PathBuf {
     let source = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("tests/guests")
@@ -145,6 +145,7 @@ pub fn compile(directory: &Directory, name: &str) -> PathBuf {
             "-Werror",
             "-static",
         ])
+        .arg(concat!("-I", env!("CARGO_MANIFEST_DIR"), "/../../guest"))
         .arg("-o")
         .arg(&program)
         .arg(&source)

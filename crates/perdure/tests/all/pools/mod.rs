@@ -16,6 +16,7 @@ use perdure::pools::Survived;
 use perdure::request::{Prepared, Request};
 use perdure::{Engine, Pause};
 use perdure_designs::ideal::Ideal;
+use perdure_hardware::persist::PersistMistake;
 use perdure_hardware::random::Random;
 use perdure_hardware::specification::Domain;
 use perdure_linux::pools::PoolMistake;
@@ -23,6 +24,7 @@ use perdure_linux::pools::PoolMistake;
 use crate::common::Directory;
 use model::Model;
 use program::Program;
+pub use program::elf;
 
 /// Caches that keep everything that these programs touch.
 const LARGE: &[&str] = &["nvm.bytes=67108864"];
@@ -43,14 +45,14 @@ const SMALL: &[&str] = &[
 struct Trial {
     domain: Domain,
     large: bool,
-    out_of_order: bool,
+    core: &'static str,
     mistake: Option<Mistake>,
 }
 
 const PLAIN: Trial = Trial {
     domain: Domain::Adr,
     large: false,
-    out_of_order: false,
+    core: "out-of-order",
     mistake: None,
 };
 
@@ -65,8 +67,9 @@ fn prepared_of(trial: &Trial, folder: &Directory, program: &Program) -> Prepared
     let settings = if trial.large { LARGE } else { SMALL };
     let mut set: Vec<String> = settings.iter().map(ToString::to_string).collect();
     set.push(format!("persistence.domain={domain}"));
-    if !trial.out_of_order {
-        set.extend(["core.model=in-order", "l1d.latency_cycles=1"].map(String::from));
+    set.push(format!("core.model={}", trial.core));
+    if trial.core != "out-of-order" {
+        set.push("l1d.latency_cycles=1".into());
     }
     let request = Request {
         machine: "x86-pm".into(),
@@ -139,21 +142,23 @@ fn cut_everywhere(trial: &Trial, seed: u64) -> (Option<String>, u64) {
 
 #[test]
 fn a_cut_leaves_of_pools_what_was_made_durable_or_later() {
-    for (domain, large) in [
-        (Domain::Media, false),
-        (Domain::Adr, false),
-        (Domain::Adr, true),
-        (Domain::Eadr, false),
+    for (domain, large, core) in [
+        (Domain::Media, false, "out-of-order"),
+        (Domain::Media, true, "in-order"),
+        (Domain::Adr, false, "timing-simple"),
+        (Domain::Adr, true, "out-of-order"),
+        (Domain::Eadr, false, "in-order"),
     ] {
         for seed in crate::rigs::seeds(1) {
             let trial = Trial {
                 domain,
                 large,
-                out_of_order: large || domain == Domain::Eadr,
+                core,
                 ..PLAIN
             };
             let (wrong, cuts) = cut_everywhere(&trial, seed);
-            let told = format!("{domain:?}, large {large}, PERDURE_SEED={seed}: {cuts} cuts");
+            let told =
+                format!("{domain:?}, large {large}, {core}, PERDURE_SEED={seed}: {cuts} cuts");
             println!("{told}");
             assert_eq!(wrong, None, "{told}");
             assert!(cuts > 100, "{told}");
@@ -163,18 +168,28 @@ fn a_cut_leaves_of_pools_what_was_made_durable_or_later() {
 
 #[test]
 fn mistakes_with_pools_are_found() {
-    for (mistake, large) in [
-        (Mistake::Pools(PoolMistake::TableFirst), false),
-        (Mistake::Pools(PoolMistake::SynchronisesNothing), true),
-        (Mistake::Pools(PoolMistake::FaultCommitsNothing), true),
-        (Mistake::Pools(PoolMistake::FreesEarly), false),
-        (Mistake::ReadsPoolsBack, true),
+    let plain = |mistake, large| Trial {
+        large,
+        mistake: Some(mistake),
+        ..PLAIN
+    };
+    for trial in [
+        plain(Mistake::Pools(PoolMistake::TableFirst), false),
+        plain(Mistake::Pools(PoolMistake::SynchronisesNothing), true),
+        plain(Mistake::Pools(PoolMistake::FaultCommitsNothing), true),
+        plain(Mistake::Pools(PoolMistake::FreesEarly), false),
+        plain(Mistake::ReadsPoolsBack, true),
+        plain(
+            Mistake::Persists(PersistMistake::FencesForStoresAlone),
+            true,
+        ),
+        plain(Mistake::Persists(PersistMistake::PassesItsStores), true),
+        Trial {
+            domain: Domain::Media,
+            ..plain(Mistake::Persists(PersistMistake::GoesOnEarly), true)
+        },
     ] {
-        let trial = Trial {
-            large,
-            mistake: Some(mistake),
-            ..PLAIN
-        };
+        let mistake = trial.mistake;
         let found = (1..=40).find_map(|seed| cut_everywhere(&trial, seed).0);
         println!("{mistake:?}: {found:?}");
         assert!(found.is_some(), "{mistake:?} was not found");

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use perdure_hardware::specification::Domain;
 
 use super::Trial;
-use super::program::{NAMES, Operation, PAGE, PAGES, written};
+use super::program::{FENCES, FLUSHES, NAMES, Operation, PAGE, PAGES, written};
 
 const LINE: usize = 64;
 
@@ -132,6 +132,12 @@ impl Model {
         &mut self.pages[number]
     }
 
+    /// Where a slot maps a line.
+    fn line(&mut self, slot: usize, at: u64) -> &mut Line {
+        let page = self.page(self.slots[slot].file, at / PAGE);
+        &mut page.lines[(at % PAGE) as usize / LINE]
+    }
+
     fn commit(&mut self) {
         let file = |(&name, &file): (&usize, &usize)| (name, self.files[file].clone());
         let files: BTreeMap<usize, File> = self.names.iter().map(file).collect();
@@ -223,13 +229,30 @@ impl Model {
                 self.slots[slot].synchronous = synchronous;
                 self.writable[slot].clear();
             }
-            Operation::Store { slot, at, value } => self.store(slot, at, value),
-            Operation::Clean { slot, at, .. } => {
-                let page = self.page(self.slots[slot].file, at / PAGE);
-                let line = &mut page.lines[(at % PAGE) as usize / LINE];
-                line.sent.push(line.contents.len() - 1);
+            Operation::Store {
+                slot,
+                at,
+                value,
+                around,
+            } => {
+                self.store(slot, at, value);
+                if around {
+                    // What the caches had of the line leaves them, too.
+                    let line = self.line(slot, at);
+                    let newest = line.contents.len() - 1;
+                    line.sent.extend([newest - 1, newest]);
+                }
             }
-            Operation::Fence => self.wait(),
+            Operation::Flush { slot, at, how } => {
+                let line = self.line(slot, at);
+                let newest = line.contents.len() - 1;
+                line.sent.push(newest);
+                if FLUSHES[how].1 {
+                    line.floor = newest;
+                }
+            }
+            Operation::Fence { how } if FENCES[how].1 => self.wait(),
+            Operation::Fence { .. } => {}
             Operation::Write { slot, at, value } => self.write(self.slots[slot].file, at, value),
             Operation::Synchronise { slot } => {
                 self.wait();

@@ -1,7 +1,7 @@
 //! Random pool programs: a list of operations, and the instructions that carry it out, one after the other.
 //!
 //! Always true here: a program makes no access that ends it, and each operation's last instruction that
-//! matters is its system call, store, cache-block instruction or fence.
+//! matters is its system call, store, flush or fence.
 
 use perdure_hardware::random::Random;
 
@@ -37,13 +37,19 @@ pub enum Operation {
         slot: usize,
         at: u64,
         value: u64,
+        /// Around the caches.
+        around: bool,
     },
-    Clean {
+    /// One of [`FLUSHES`].
+    Flush {
         slot: usize,
         at: u64,
-        flush: bool,
+        how: usize,
     },
-    Fence,
+    /// One of [`FENCES`].
+    Fence {
+        how: usize,
+    },
     /// `pwrite` of [`WRITTEN`] words.
     Write {
         slot: usize,
@@ -65,6 +71,28 @@ pub enum Operation {
         name: usize,
     },
 }
+
+/// Instructions that send a line, less the register with its address, and whether the hart goes on when that
+/// is durable: cbo.clean, cbo.flush, clflush, clflushopt, clwb, dc civac, dc cvac, dc cvap.
+pub const FLUSHES: [(u32, bool); 8] = [
+    (0x0010_200f, false),
+    (0x0020_200f, false),
+    (0x8000_002b, true),
+    (0x8000_102b, false),
+    (0x8000_202b, false),
+    (0x8200_002b, false),
+    (0x8200_102b, false),
+    (0x8200_202b, false),
+];
+
+/// Fences, and whether what was sent is durable behind them: fence rw,rw, sfence, mfence, dsb ish, dmb ish.
+pub const FENCES: [(u32, bool); 5] = [
+    (0x0330_000f, true),
+    (0x8000_402b, true),
+    (0x8000_502b, true),
+    (0x8200_502b, true),
+    (0x8200_402b, false),
+];
 
 /// Words that a write with a value writes.
 pub fn written(value: u64) -> [u64; WRITTEN as usize] {
@@ -110,10 +138,11 @@ impl Code {
         self.0.push(0x73);
     }
 
-    fn store(&mut self, address: u64, value: u64) {
+    fn store(&mut self, address: u64, value: u64, around: bool) {
         self.constant(T0, address);
         self.constant(T1, value);
-        self.0.push(T1 << 20 | T0 << 15 | 3 << 12 | 0x23);
+        let instruction = if around { 0x8000_302b } else { 0x3023 };
+        self.0.push(T1 << 20 | T0 << 15 | instruction);
     }
 
     fn operate(&mut self, operation: Operation) {
@@ -140,15 +169,20 @@ impl Code {
                 }
                 self.call(222, &[]);
             }
-            Operation::Store { slot, at, value } => self.store(place(slot, at), value),
-            Operation::Clean { slot, at, flush } => {
+            Operation::Store {
+                slot,
+                at,
+                value,
+                around,
+            } => self.store(place(slot, at), value, around),
+            Operation::Flush { slot, at, how } => {
                 self.constant(T0, place(slot, at));
-                self.immediate(0x0f, 2, 0, T0, if flush { 2 } else { 1 });
+                self.0.push(FLUSHES[how].0 | T0 << 15);
             }
-            Operation::Fence => self.0.push(0x0330_000f),
+            Operation::Fence { how } => self.0.push(FENCES[how].0),
             Operation::Write { slot, at, value } => {
                 for (word, value) in (0..).zip(written(value)) {
-                    self.store(WORDS + 8 * word, value);
+                    self.store(WORDS + 8 * word, value, false);
                 }
                 self.copy(A[0], descriptor(slot));
                 self.call(68, &[WORDS, 8 * WRITTEN, at]);
@@ -211,7 +245,8 @@ impl Program {
     }
 }
 
-fn elf(code: &[u32]) -> Vec<u8> {
+/// A program of these instructions alone.
+pub fn elf(code: &[u32]) -> Vec<u8> {
     let text: Vec<u8> = code.iter().flat_map(|word| word.to_le_bytes()).collect();
     let mut data = vec![0; 512];
     for (name, at) in NAMES.iter().zip((0..).step_by(16)) {
@@ -286,16 +321,21 @@ pub fn random(random: &mut Random, count: usize) -> Vec<Operation> {
                 let synchronous = random.below(4) > 0;
                 Some(Operation::Map { slot, synchronous })
             }
-            (6..=14, _) if mapped && size > 0 => {
-                let (at, value) = (place(random, size), random.bits());
-                Some(Operation::Store { slot, at, value })
-            }
+            (6..=14, _) if mapped && size > 0 => Some(Operation::Store {
+                slot,
+                at: place(random, size),
+                value: random.bits(),
+                around: random.below(4) == 0,
+            }),
             (15..=18, _) if mapped && size > 0 => {
                 let at = place(random, size);
-                let flush = random.below(2) == 0;
-                Some(Operation::Clean { slot, at, flush })
+                let how = random.below(FLUSHES.len() as u64) as usize;
+                Some(Operation::Flush { slot, at, how })
             }
-            (19..=21, _) => Some(Operation::Fence),
+            (19..=21, _) => {
+                let how = random.below(FENCES.len() as u64) as usize;
+                Some(Operation::Fence { how })
+            }
             (22 | 23, Some(file)) => {
                 let at = random.below(PAGES * 512 - WRITTEN) * 8;
                 sizes[file] = size.max(at + 8 * WRITTEN);
