@@ -172,8 +172,10 @@ def in_sample(case: Case) -> bool:
 
 
 def runs(jobs: int, sample: bool) -> dict[str, str]:
-    """Runs them all."""
-    chosen = [case for case in cases() if not sample or in_sample(case)]
+    """Runs them all, save those that are not recorded and whose program is not built."""
+    known = recorded()
+    there = (case for case in cases() if case.label in known or case.program.exists())
+    chosen = [case for case in there if not sample or in_sample(case)]
     with ProcessPoolExecutor(jobs) as pool:
         return dict(pool.map(run, chosen, chunksize=4))
 

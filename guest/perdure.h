@@ -205,6 +205,16 @@ static inline void perdure_flush_range(const struct perdure_primitive *primitive
     }
 }
 
+/* The memory type of a mapping, or-ed into the flags of mmap: at most one of them (EINVAL), none for
+ * write-back. Linux takes no notice of them, unless asked to (MAP_SHARED_VALIDATE). Write-through: caches
+ * keep what is there, and memory gets every store. Uncached: every load and store goes to memory.
+ * Write-combining: every load does; stores are gathered line by line, and seen by others at a fence. */
+enum {
+    PERDURE_MAP_WRITE_THROUGH = 0x200000,
+    PERDURE_MAP_UNCACHED = 0x400000,
+    PERDURE_MAP_WRITE_COMBINING = 0x800000
+};
+
 /* Something of interest happens here: starts a burst of short epochs, and with it of snapshots, if the
  * run has one (perdure run --burst-stores). An illegal instruction on any other machine. */
 static inline void perdure_hint_burst(void)

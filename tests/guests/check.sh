@@ -6,8 +6,8 @@
 #   BUILD      where workloads/build.sh --guests put the programs
 #   RUNNER     the command before the program; default: qemu-riscv64, which leaves out the
 #              cases exec*, as it cannot start programs of the machine that it emulates,
-#              asynchronous*, whose system calls it does not have, and primitives, whose
-#              instructions it does not have
+#              asynchronous*, whose system calls it does not have, and primitives and
+#              memory-types, whose instructions it does not have
 #   --skip     leave out the cases whose name matches the shell pattern (may be repeated);
 #              qemu-user 7.2 needs --skip 'zicbom*'
 #   --only     only the cases whose name matches
@@ -50,7 +50,7 @@ build=$(cd "$1" && pwd) || fail "no directory $1"
 shift
 if [ $# -eq 0 ]; then
     set -- qemu-riscv64
-    skip="$skip exec* asynchronous* keeps* primitives"
+    skip="$skip exec* asynchronous* keeps* primitives memory-types"
 fi
 command -v "$1" >/dev/null || fail "no command $1"
 

@@ -84,13 +84,12 @@ impl Hardware {
         memory_type: MemoryType,
         now: Cycles,
     ) {
+        let (offset, bytes) = stored;
+        let mut copy = |stored: &mut [u8]| stored.copy_from_slice(bytes);
+        let change = (offset..offset + bytes.len(), &mut copy as &mut _);
         match memory_type {
-            MemoryType::WriteBack => {
-                let (_, ready) = self.store(policy, hart, line, stored, now);
-                self.accessed(hart, AccessKind::Store, now, ready);
-            }
-            MemoryType::WriteThrough => {
-                let ready = self.store_through(policy, hart, line, stored, now);
+            MemoryType::WriteBack | MemoryType::WriteThrough => {
+                let ready = self.update_as(policy, hart, line, change, memory_type, now);
                 self.accessed(hart, AccessKind::Store, now, ready);
             }
             // Versions that are compared by age are settled when a store is made: it cannot wait.
@@ -100,26 +99,32 @@ impl Hardware {
             }
             MemoryType::Uncached | MemoryType::WriteCombining => {
                 let now = self.fence(policy, hart, Fence::STORES, now);
-                let (offset, bytes) = stored;
-                let mut copy = |stored: &mut [u8]| stored.copy_from_slice(bytes);
-                let change = (offset..offset + bytes.len(), &mut copy as &mut _);
-                let ready = self.update_around(policy, hart, line, change, now);
+                let ready = self.update_as(policy, hart, line, change, memory_type, now);
                 self.accessed(hart, AccessKind::Around, now, ready);
             }
         }
     }
 
-    /// Stores into the caches, and sends the line on to memory. Returns when memory has taken it.
-    fn store_through<P: Policy + ?Sized>(
+    /// Changes a piece of a line with a memory type, all at once and where everybody sees it: nothing is
+    /// combined. Returns when its line is there, or when memory has taken it; the core has yet to be told.
+    /// Nothing is changed if the hart is behind the line: then it has to be made again.
+    pub fn update_as<P: Policy + ?Sized>(
         &mut self,
         policy: &mut P,
         hart: usize,
         line: LineNumber,
-        stored: (usize, &[u8]),
+        change: Change,
+        memory_type: MemoryType,
         now: Cycles,
     ) -> Cycles {
-        let (_, ready) = self.store(policy, hart, line, stored, now);
-        if self.cores[hart].ahead.is_some() {
+        if matches!(
+            memory_type,
+            MemoryType::Uncached | MemoryType::WriteCombining
+        ) {
+            return self.update_around(policy, hart, line, change, now);
+        }
+        let (_, ready) = self.update(policy, hart, line, change, now);
+        if memory_type == MemoryType::WriteBack || self.cores[hart].ahead.is_some() {
             return ready;
         }
         let clean = Persist::behind_stores(hart, line, Effect::Clean);

@@ -119,8 +119,8 @@ pub enum PersistMistake {
 
 impl Hardware {
     /// Carries a persist operation out, which its hart makes at `now` and which begins behind the stores
-    /// that are under way. Returns when memory has taken the bytes, or where later accesses stay behind it, when
-    /// these have come to their point. The core has to be told of that ([`Hardware::accessed`]).
+    /// that are under way. Returns when memory has taken the bytes, or when they have come to their point if
+    /// later accesses stay behind it. The core has to be told of that ([`Hardware::accessed`]).
     pub fn persist<P: Policy + ?Sized>(
         &mut self,
         policy: &mut P,

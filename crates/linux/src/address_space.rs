@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::frames::Frames;
 use crate::machine::{PAGE_BYTES, SpaceId};
-use crate::page_table::{ALL_PAGES, EXECUTE, LOCKED, PageTables, READ, SYNC, WRITE, frame_of};
+use crate::page_table::{ALL_PAGES, EXECUTE, KEPT, LOCKED, PageTables, READ, WRITE, frame_of};
 use crate::vfs::InodeId;
 
 /// First address beyond user space (48-bit addresses, lower half).
@@ -54,7 +54,7 @@ pub(crate) enum Purpose {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Mapping {
     pub end: u64,
-    /// [`READ`], [`WRITE`], [`EXECUTE`], [`LOCKED`] and [`SYNC`].
+    /// [`READ`], [`WRITE`], [`EXECUTE`], and what is [`KEPT`].
     pub permissions: u64,
     /// Stores reach the file.
     pub shared: bool,
@@ -346,7 +346,7 @@ impl AddressSpace {
             if !aligned || start < last_end || mapping.end <= start || mapping.end > SPACE_END {
                 return Err("mappings overlap or lie outside user space");
             }
-            if mapping.permissions & !(READ | WRITE | EXECUTE | LOCKED | SYNC) != 0 {
+            if mapping.permissions & !(READ | WRITE | EXECUTE | KEPT) != 0 {
                 return Err("a mapping has unknown permissions");
             }
             if let Backing::File { offset, .. } = mapping.backing

@@ -15,7 +15,7 @@ use crate::machine::{Machine, PAGE_BYTES, SpaceId, ThreadId, Translation};
 use crate::memory::BadAccess;
 use crate::outcome::{Exception, ExitReport, Outcome, ProgramReport};
 use crate::output::Output;
-use crate::page_table::{EXECUTE, READ, VALID, WRITE, frame_of};
+use crate::page_table::{EXECUTE, READ, VALID, WRITE, frame_of, type_of};
 use crate::process::{ProcessId, Processes};
 use crate::program::{Progress, Recipe};
 use crate::rare::Rare;
@@ -118,6 +118,7 @@ impl Kernel {
             physical_frame: frame_of(leaf),
             writable: leaf & WRITE != 0,
             executable: leaf & EXECUTE != 0,
+            memory_type: type_of(leaf),
         })
     }
 

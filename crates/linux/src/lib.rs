@@ -119,7 +119,7 @@ pub use configuration::{
 pub use elf::ElfError;
 pub use host::{HostDirectories, HostError};
 pub use kernel::Kernel;
-pub use machine::{Machine, PAGE_BYTES, SpaceId, ThreadId, Translation};
+pub use machine::{Machine, MemoryType, PAGE_BYTES, SpaceId, ThreadId, Translation};
 pub use outcome::{Exception, ExitReport, FatalSignal, Outcome, ProgramReport, Running};
 pub use refusals::Refused;
 pub use release::Release;

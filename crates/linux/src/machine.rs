@@ -70,4 +70,20 @@ pub struct Translation {
     pub writable: bool,
     /// Instruction fetch is allowed.
     pub executable: bool,
+    /// What loads and stores ask of the caches.
+    pub memory_type: MemoryType,
+}
+
+/// What loads and stores of a mapping ask of the caches; instructions are fetched through them always.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum MemoryType {
+    /// Caches keep what is loaded and stored.
+    #[default]
+    WriteBack,
+    /// Caches keep it, and memory gets every store.
+    WriteThrough,
+    /// No cache keeps it.
+    Uncached,
+    /// No cache keeps it; stores are gathered line by line.
+    WriteCombining,
 }

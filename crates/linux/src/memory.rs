@@ -445,7 +445,7 @@ impl Kernel {
                     let own = !mapping.shared && frames.holders(frame_of(leaf)) == 1;
                     let stays = mapping.shared && leaf & WRITE != 0;
                     let allowed = if own || stays { u64::MAX } else { !WRITE };
-                    let new = entry(frame_of(leaf), permissions & allowed) | leaf & DEVICE;
+                    let new = entry(frame_of(leaf), permissions & allowed) | leaf & (DEVICE | KEPT);
                     changed |= new != leaf;
                     executable |= (new | leaf) & EXECUTE != 0 && new != leaf;
                     begins |= new & !leaf & EXECUTE != 0;

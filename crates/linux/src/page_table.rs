@@ -7,6 +7,7 @@
 use std::ops::Range;
 
 use crate::arena::Arena;
+use crate::machine::MemoryType;
 
 /// Leaf entry: loads are allowed.
 pub(crate) const READ: u64 = 1;
@@ -19,7 +20,10 @@ pub(crate) const LOCKED: u64 = 16;
 /// Of mappings alone: where a page lies is durable before a store to it is let through (`MAP_SYNC`).
 pub(crate) const SYNC: u64 = 64;
 /// What a mapping keeps when its permissions change.
-pub(crate) const KEPT: u64 = LOCKED | SYNC;
+pub(crate) const KEPT: u64 = LOCKED | SYNC | TYPE;
+/// Of mappings and leaf entries: the memory type, a number of two bits.
+pub(crate) const TYPE: u64 = 3 << TYPE_SHIFT;
+const TYPE_SHIFT: u32 = 7;
 /// Leaf entry: a device takes what is loaded and stored there.
 pub(crate) const DEVICE: u64 = 32;
 /// Leaf entry: there is a frame.
@@ -32,7 +36,25 @@ const LEVELS: u32 = 4;
 
 /// A leaf entry.
 pub(crate) fn entry(frame: u64, permissions: u64) -> u64 {
-    frame << FRAME_SHIFT | permissions & (READ | WRITE | EXECUTE) | VALID
+    frame << FRAME_SHIFT | permissions & (READ | WRITE | EXECUTE | TYPE) | VALID
+}
+
+const TYPES: [MemoryType; 4] = [
+    MemoryType::WriteBack,
+    MemoryType::WriteThrough,
+    MemoryType::Uncached,
+    MemoryType::WriteCombining,
+];
+
+/// A memory type as the permissions of a mapping have it.
+pub(crate) fn of_type(memory_type: MemoryType) -> u64 {
+    (memory_type as u64) << TYPE_SHIFT
+}
+
+/// The memory type of a mapping's permissions or of a leaf entry.
+#[inline]
+pub(crate) fn type_of(entry: u64) -> MemoryType {
+    TYPES[((entry & TYPE) >> TYPE_SHIFT) as usize]
 }
 
 /// The frame number of a leaf entry.
@@ -241,6 +263,15 @@ impl PageTables {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_entry_has_its_mapping_s_memory_type() {
+        for memory_type in TYPES {
+            let leaf = entry(77, READ | LOCKED | SYNC | of_type(memory_type));
+            assert_eq!(type_of(leaf), memory_type);
+            assert_eq!((frame_of(leaf), leaf & (WRITE | DEVICE)), (77, 0));
+        }
+    }
 
     #[test]
     fn entries_are_found_updated_and_their_tables_freed() {

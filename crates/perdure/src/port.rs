@@ -16,7 +16,7 @@ use perdure_hardware::line::{LINE_BYTES, LineNumber, line_of};
 use perdure_hardware::lookaside::{Entry, HitPath, index_of, tag_mask};
 use perdure_hardware::policy::Policy;
 use perdure_hardware::time::Cycles;
-use perdure_linux::{Kernel, PAGE_BYTES, SpaceId};
+use perdure_linux::{Kernel, MemoryType, PAGE_BYTES, SpaceId, Translation};
 use perdure_riscv::{
     Access, Amo, Barrier, CacheBlock, Fault, FetchedLine, Memory, Observed, Scalar,
 };
@@ -28,6 +28,7 @@ use crate::watch::{HINT, Watch};
 
 mod core;
 mod devices;
+mod otherwise;
 
 pub(crate) const OFFSET_MASK: u64 = LINE_BYTES as u64 - 1;
 
@@ -152,29 +153,26 @@ impl<const SHORTCUTS: bool, const WINDOW: bool> Port<'_, SHORTCUTS, WINDOW> {
         self.hardware.cores[self.hart].timing.now(retired)
     }
 
-    fn translate(&self, address: u64, access: Access) -> Result<(u64, bool), Fault> {
-        self.kernel
-            .translate(self.space, address, access)
-            .map(|page| {
-                (
-                    page.physical_frame * PAGE_BYTES + address % PAGE_BYTES,
-                    page.writable,
-                )
-            })
-            .ok_or(Fault { access, address })
+    fn translate(&self, address: u64, access: Access) -> Result<Place, Fault> {
+        let page = self.kernel.translate(self.space, address, access);
+        let page = page.ok_or(Fault { access, address })?;
+        let physical = page.physical_frame * PAGE_BYTES + address % PAGE_BYTES;
+        Ok((physical, page))
     }
 
-    /// Makes an access that lies within one line, and lets the next ones hit. A store has the number of
-    /// its bytes and what it makes of them. Returns where the line is and when the access is done.
+    /// Makes an access that lies within one line, through the caches, and lets the next ones hit if its
+    /// mapping is write-back. A store has the number of its bytes and what it makes of them. Returns where
+    /// the line is and when the access is done.
     fn reach(
         &mut self,
         address: u64,
+        (physical, page): Place,
         retired: u64,
         stored: Option<Stored>,
-    ) -> Result<(Slot, LineNumber, Cycles), Fault> {
+    ) -> Result<(Slot, Cycles), Fault> {
         let write = stored.is_some();
         let access = if write { Access::Store } else { Access::Load };
-        let (physical, mut page_writable) = self.translate(address, access)?;
+        let mut page_writable = page.writable;
         if self.hardware.memory.map().is_device(physical) {
             return Err(self.refuse(address, access));
         }
@@ -200,10 +198,10 @@ impl<const SHORTCUTS: bool, const WINDOW: bool> Port<'_, SHORTCUTS, WINDOW> {
         if hardware.cores[hart].ahead.is_some() {
             return self.stay_behind(address, access, now, ready);
         }
-        if SHORTCUTS {
+        if SHORTCUTS && page.memory_type == MemoryType::WriteBack {
             hardware.let_hit(design, hart, address, slot, page_writable);
         }
-        Ok((slot, line, ready))
+        Ok((slot, ready))
     }
 
     /// Where the line that came is of a newer epoch than the sharing group's (`Core::ahead`), the access
@@ -236,11 +234,10 @@ impl<const SHORTCUTS: bool, const WINDOW: bool> Port<'_, SHORTCUTS, WINDOW> {
         if offset + T::BYTES > LINE_BYTES {
             return self.load_across(address, retired);
         }
-        let slot = self.reach_to_load(address, T::BYTES, retired)?;
+        let mut bytes = [0; 8];
+        self.load_bytes(address, &mut bytes[..T::BYTES], retired)?;
         self.refresh_limit();
-        Ok(T::from_le(
-            &self.hardware.cores[self.hart].l1d.data(slot).0[offset..offset + T::BYTES],
-        ))
+        Ok(T::from_le(&bytes[..T::BYTES]))
     }
 
     #[cold]
@@ -255,30 +252,10 @@ impl<const SHORTCUTS: bool, const WINDOW: bool> Port<'_, SHORTCUTS, WINDOW> {
             port.store_bytes(address, bytes, retired)
         })
     }
-
-    /// A blocking access to an aligned value: the store buffer drains first, and the core waits.
-    fn blocking(
-        &mut self,
-        address: u64,
-        retired: u64,
-        stored: Option<Stored>,
-    ) -> Result<(Slot, LineNumber), Fault> {
-        let access = match stored {
-            Some(_) => Access::Store,
-            None => Access::Load,
-        };
-        self.translate(address, access)?;
-        let now = self.made_at(retired);
-        let now = (self.hardware).fence(self.design, self.hart, primitives::ATOMIC, now);
-        if let Some(window) = self.window() {
-            window.wait_until(now);
-        }
-        let (slot, line, ready) = self.reach(address, retired, stored)?;
-        (self.hardware).accessed(self.hart, AccessKind::Atomic, now, ready);
-        self.refresh_limit();
-        Ok((slot, line))
-    }
 }
+
+/// Where an access goes: the physical address, and its page.
+type Place = (u64, Translation);
 
 /// How many bytes a store writes, and what it makes of those that are there.
 type Stored<'s> = (usize, &'s mut dyn FnMut(&mut [u8]));
@@ -411,9 +388,10 @@ impl<const SHORTCUTS: bool, const WINDOW: bool> Memory for Port<'_, SHORTCUTS, W
     }
 
     fn load_reserved<T: Scalar>(&mut self, address: u64, retired: u64) -> Result<T, Fault> {
-        let (slot, line) = self.blocking(address, retired, None)?;
+        let line = self.blocking(address, retired, None)?;
         let core = &mut self.hardware.cores[self.hart];
         core.reservation = Some(line);
+        let slot = core.l1d.find(line).expect("it was loaded");
         let offset = (address & OFFSET_MASK) as usize;
         Ok(T::from_le(
             &core.l1d.data(slot).0[offset..offset + T::BYTES],

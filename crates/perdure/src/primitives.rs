@@ -4,6 +4,7 @@
 //! Always true here: an instruction has one meaning, under every design and both engines.
 
 use perdure_hardware::line::LineNumber;
+use perdure_hardware::memory_type::MemoryType;
 use perdure_hardware::persist::{Effect, Fence, Order, Persist, Point};
 use perdure_riscv::{Barrier, CacheBlock};
 
@@ -70,6 +71,16 @@ pub fn persist(operation: CacheBlock, hart: usize, line: LineNumber) -> Option<P
 pub fn barrier(barrier: Barrier) -> Fence {
     let row = BARRIERS.iter().find(|row| row.0 == barrier);
     row.map_or(Fence::FULL, |row| row.1)
+}
+
+/// A mapping's memory type, as the hardware calls it.
+pub fn memory_type(of_mapping: perdure_linux::MemoryType) -> MemoryType {
+    match of_mapping {
+        perdure_linux::MemoryType::WriteBack => MemoryType::WriteBack,
+        perdure_linux::MemoryType::WriteThrough => MemoryType::WriteThrough,
+        perdure_linux::MemoryType::Uncached => MemoryType::Uncached,
+        perdure_linux::MemoryType::WriteCombining => MemoryType::WriteCombining,
+    }
 }
 
 /// What a `fence` with this predecessor set (bits I=8, O=4, R=2, W=1) waits for. Cache-block

@@ -92,6 +92,11 @@ impl Window {
         self.completes(data + self.hit_cycles);
     }
 
+    /// The instruction at hand loads from a line that came, or was there, at `ready`, by whatever way.
+    pub fn loads(&mut self, ready: Cycles) {
+        self.completes(ready + self.hit_cycles);
+    }
+
     /// The instruction at hand stores bytes into a line that came, or was there, at `ready`.
     #[inline]
     pub fn store(&mut self, slot: Slot, (address, bytes): (u64, usize), ready: Cycles) {

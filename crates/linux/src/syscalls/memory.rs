@@ -1,13 +1,14 @@
 //! mmap and its kin, and the program break.
 
+use super::memory_types::without_type;
 use super::seals::SEAL_WRITE;
 use super::{Answer, Call, Stop};
 use crate::address_space::{Backing, LOWEST, Mapping, Purpose, SPACE_END};
 use crate::errno::Errno;
 use crate::kernel::Kernel;
 use crate::limits::{Resource, UNLIMITED};
-use crate::machine::{PAGE_BYTES, SpaceId};
-use crate::page_table::{EXECUTE, LOCKED, READ, WRITE};
+use crate::machine::{MemoryType, PAGE_BYTES, SpaceId};
+use crate::page_table::{EXECUTE, LOCKED, READ, WRITE, of_type};
 use crate::vfs::descriptor::Object;
 use crate::vfs::inode::Device;
 use crate::vfs::{FileNode, Node};
@@ -69,7 +70,8 @@ fn permissions_of(protection: u64) -> Result<u64, Errno> {
 /// `mmap`.
 pub(crate) fn mmap(call: &mut Call) -> Answer {
     let [address, length, protection, flags, descriptor, offset] = call.arguments;
-    let permissions = permissions_of(protection)?;
+    let (flags, memory_type) = without_type(flags)?;
+    let permissions = permissions_of(protection)? | of_type(memory_type);
     if length == 0 || offset % PAGE_BYTES != 0 {
         return Err(Errno::EINVAL.into());
     }
@@ -94,6 +96,11 @@ pub(crate) fn mmap(call: &mut Call) -> Answer {
         let Object::Inode(inode) = file.object else {
             return Err(Errno::ENODEV.into());
         };
+        let whole = Backing::File {
+            inode,
+            offset,
+            limit: u64::MAX,
+        };
         match call.kernel.files.inode(inode)?.node {
             Node::File(_) => {
                 if shared && permissions & WRITE != 0 {
@@ -103,23 +110,16 @@ pub(crate) fn mmap(call: &mut Call) -> Answer {
                     .checked_add(length)
                     .filter(|&end| end < 1 << 62)
                     .ok_or(Errno::EOVERFLOW)?;
-                backing = Backing::File {
-                    inode,
-                    offset,
-                    limit: u64::MAX,
-                };
+                backing = whole;
             }
             Node::Device(Device::Zero) => {}
-            Node::Device(Device::Region { pages, .. }) => {
+            Node::Device(Device::Region { pages, device, .. }) => {
                 let end = offset.checked_add(length);
-                if !shared || end.is_none_or(|end| end > pages * PAGE_BYTES) {
+                let typed = device && memory_type != MemoryType::WriteBack;
+                if !shared || typed || end.is_none_or(|end| end > pages * PAGE_BYTES) {
                     return Err(Errno::EINVAL.into());
                 }
-                backing = Backing::File {
-                    inode,
-                    offset,
-                    limit: u64::MAX,
-                };
+                backing = whole;
             }
             _ => return Err(Errno::ENODEV.into()),
         }

@@ -16,6 +16,7 @@ pub(crate) mod identity;
 pub(crate) mod lengths;
 pub(crate) mod locks;
 pub(crate) mod memory;
+mod memory_types;
 pub(crate) mod messages;
 pub(crate) mod metadata;
 pub(crate) mod names;

@@ -187,8 +187,7 @@ impl<D: Design, S: Source> Machine<D, S> {
         };
         let stop_after = workload.stop_after;
         let mut machine = Self::assemble(configuration, parts, 0, stop_after, engine, bug)?;
-        machine.mistake = (workload.mistake).filter(|mistake| !mistake.strikes_only_resumed());
-        machine.hardware.persist_mistake = workload.mistake.and_then(Mistake::of_persists);
+        machine.plant(workload.mistake);
         if machine.mistake == Some(Mistake::Drifts) {
             static RUNS: AtomicU64 = AtomicU64::new(0);
             let runs = RUNS.fetch_add(1, Ordering::Relaxed);
@@ -282,6 +281,12 @@ impl<D: Design, S: Source> Machine<D, S> {
         machine.next_deadline_ns = machine.kernel.next_deadline_ns();
         (0..machine.harts.len()).for_each(|hart| machine.tell_thread(hart));
         Ok(machine)
+    }
+
+    /// Plants a mistake, unless it is one of machines that have come back.
+    fn plant(&mut self, mistake: Option<Mistake>) {
+        self.mistake = mistake.filter(|mistake| !mistake.strikes_only_resumed());
+        self.hardware.persist_mistake = mistake.and_then(Mistake::of_persists);
     }
 }
 

@@ -1,16 +1,16 @@
 //! What a port tells its core: when accesses are made, and when they had their lines. An out-of-order core
 //! is told so in its window's terms.
 
-use perdure_hardware::cache::Slot;
 use perdure_hardware::core_timing::AccessKind;
-use perdure_hardware::line::{LINE_BYTES, line_of};
-use perdure_hardware::memory_type::MemoryType;
+use perdure_hardware::line::{LINE_BYTES, LineNumber, line_of};
 use perdure_hardware::persist::Fence;
 use perdure_hardware::time::Cycles;
 use perdure_hardware::window::{Alone, Window};
+use perdure_linux::MemoryType;
 use perdure_riscv::{Access, Exit, Fault, Hart, Scalar};
 
-use super::{OFFSET_MASK, Port};
+use super::{OFFSET_MASK, Port, Stored};
+use crate::primitives;
 
 impl<const SHORTCUTS: bool, const WINDOW: bool> Port<'_, SHORTCUTS, WINDOW> {
     /// When the instruction at hand makes its accesses.
@@ -47,20 +47,26 @@ impl<const SHORTCUTS: bool, const WINDOW: bool> Port<'_, SHORTCUTS, WINDOW> {
         }
     }
 
-    /// Brings the line of so many bytes to be loaded, and tells the core.
-    pub(super) fn reach_to_load(
+    /// Loads bytes that lie within one line, and tells the core.
+    pub(super) fn load_bytes(
         &mut self,
         address: u64,
-        bytes: usize,
+        bytes: &mut [u8],
         retired: u64,
-    ) -> Result<Slot, Fault> {
+    ) -> Result<(), Fault> {
+        let place = self.translate(address, Access::Load)?;
+        if place.1.memory_type != MemoryType::WriteBack {
+            return self.load_otherwise(address, place, bytes, retired);
+        }
         let now = self.made_at(retired);
-        let (slot, _, ready) = self.reach(address, retired, None)?;
+        let (slot, ready) = self.reach(address, place, retired, None)?;
         match self.window() {
-            Some(window) => window.load(slot, (address, bytes), ready),
+            Some(window) => window.load(slot, (address, bytes.len()), ready),
             None => (self.hardware).accessed(self.hart, AccessKind::Load, now, ready),
         }
-        Ok(slot)
+        let line = self.hardware.cores[self.hart].l1d.data(slot);
+        bytes.copy_from_slice(&line.0[(address & OFFSET_MASK) as usize..][..bytes.len()]);
+        Ok(())
     }
 
     /// A load across two lines: both halves, the first one first.
@@ -75,10 +81,7 @@ impl<const SHORTCUTS: bool, const WINDOW: bool> Port<'_, SHORTCUTS, WINDOW> {
         self.translate(second, Access::Load)?;
         let split = (second - address) as usize;
         for (start, range) in [(address, 0..split), (second, split..T::BYTES)] {
-            let slot = self.reach_to_load(start, range.len(), retired)?;
-            let offset = (start & OFFSET_MASK) as usize;
-            let data = &self.hardware.cores[self.hart].l1d.data(slot).0;
-            bytes[range.clone()].copy_from_slice(&data[offset..offset + range.len()]);
+            self.load_bytes(start, &mut bytes[range], retired)?;
         }
         self.refresh_limit();
         Ok(T::from_le(&bytes[..T::BYTES]))
@@ -107,26 +110,34 @@ impl<const SHORTCUTS: bool, const WINDOW: bool> Port<'_, SHORTCUTS, WINDOW> {
         Ok(())
     }
 
-    /// Stores a piece of a line around the caches.
-    pub(super) fn store_around(
+    /// A blocking access to an aligned value: the store buffer drains first, and the core waits. One that
+    /// only loads goes through the caches whatever its mapping is, so that its reservation is lost with the
+    /// line.
+    pub(super) fn blocking(
         &mut self,
         address: u64,
-        bytes: &[u8],
         retired: u64,
-    ) -> Result<(), Fault> {
-        let (physical, _) = self.translate(address, Access::Store)?;
-        self.watch.hit |= self.watch.covers(address);
-        let (line, now) = (line_of(physical), self.made_at(retired));
-        let stored = ((address & OFFSET_MASK) as usize, bytes);
-        let memory_type = MemoryType::WriteBack.non_temporal();
-        (self.hardware).store_as(self.design, self.hart, line, stored, memory_type, now);
-        match self.hardware.cores[self.hart].ahead {
-            Some(_) => Err(Fault {
-                access: Access::Store,
-                address,
-            }),
-            None => Ok(()),
+        stored: Option<Stored>,
+    ) -> Result<LineNumber, Fault> {
+        let access = match stored {
+            Some(_) => Access::Store,
+            None => Access::Load,
+        };
+        let place = self.translate(address, access)?;
+        let now = self.made_at(retired);
+        let now = (self.hardware).fence(self.design, self.hart, primitives::ATOMIC, now);
+        if let Some(window) = self.window() {
+            window.wait_until(now);
         }
+        let ready = match stored {
+            Some(stored) if place.1.memory_type != MemoryType::WriteBack => {
+                self.update_otherwise(address, place, stored, now)?
+            }
+            stored => self.reach(address, place, retired, stored)?.1,
+        };
+        (self.hardware).accessed(self.hart, AccessKind::Atomic, now, ready);
+        self.refresh_limit();
+        Ok(line_of(place.0))
     }
 
     /// Waits at a fence.
@@ -142,9 +153,15 @@ impl<const SHORTCUTS: bool, const WINDOW: bool> Port<'_, SHORTCUTS, WINDOW> {
         bytes: &[u8],
         retired: u64,
     ) -> Result<(), Fault> {
+        let place = self.translate(address, Access::Store)?;
+        if place.1.memory_type != MemoryType::WriteBack {
+            let memory_type = primitives::memory_type(place.1.memory_type);
+            return self.store_otherwise(address, place.0, (bytes, memory_type), retired);
+        }
         let now = self.made_at(retired);
         let mut copy = |stored: &mut [u8]| stored.copy_from_slice(bytes);
-        let (slot, _, ready) = self.reach(address, retired, Some((bytes.len(), &mut copy)))?;
+        let stored: Stored = (bytes.len(), &mut copy);
+        let (slot, ready) = self.reach(address, place, retired, Some(stored))?;
         match self.window() {
             Some(window) => window.store(slot, (address, bytes.len()), ready),
             None => (self.hardware).accessed(self.hart, AccessKind::Store, now, ready),

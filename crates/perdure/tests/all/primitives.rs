@@ -1,5 +1,5 @@
-//! The instructions of other instruction sets: both engines agree to the cycle on every core, and what nobody
-//! has is illegal.
+//! The instructions of other instruction sets, and memory types: both engines agree to the cycle on every
+//! core, cuts change nothing, and an instruction that nobody has is illegal.
 
 use perdure::request::Request;
 use perdure::source::{Engine, Engines};
@@ -10,10 +10,10 @@ use perdure_designs::picl::Picl;
 use perdure_designs::software_logging::SoftwareLogging;
 use serde_json::json;
 
-use crate::common::{self, Directory, SMALL, compile, request, run, with};
+use crate::common::{self, Directory, SMALL, compile, cut, request, run, with};
 use crate::engines::{Either, WHOLE, end_of};
 
-/// Runs the guest of all primitives with both engines, and pausing.
+/// Runs a guest with both engines, and pausing.
 fn compare<D: Design>(program: &str, core: &str, harts: usize) {
     let core = format!("core.model={core}");
     let mut set: Vec<&str> = SMALL.to_vec();
@@ -33,10 +33,11 @@ fn compare<D: Design>(program: &str, core: &str, harts: usize) {
     }
 }
 
-#[test]
-fn both_engines_agree_on_every_core() {
-    let folder = Directory::new("primitives");
-    let program = compile(&folder, "../../../../tests/guests/primitives.c");
+/// A guest of the tests' on every core, and under designs that log, keep versions, and run a library. What is
+/// cut goes on as if nothing had been.
+fn agrees_and_comes_back(guest: &str) {
+    let folder = Directory::new(guest);
+    let program = compile(&folder, &format!("../../../../tests/guests/{guest}.c"));
     let program = program.to_str().expect("a path");
     compare::<Ideal>(program, "in-order", 2);
     compare::<Ideal>(program, "timing-simple", 1);
@@ -47,13 +48,29 @@ fn both_engines_agree_on_every_core() {
     compare::<SoftwareLogging>(program, "in-order", 1);
     let ended = run(&request("ideal", program));
     assert_eq!(ended["exit_code"], 0);
+    for (design, machine) in [("picl", "picl"), ("nvoverlay", "nvoverlay")] {
+        let more = json!({"machine": machine, "harts": 2, "cuts": 6, "resume": "all"});
+        let result = cut(&with(request(design, program), more));
+        assert_eq!(result["verified"], 6, "{guest}, {design}: {result}");
+    }
+}
+
+#[test]
+fn flushes_and_fences_take_the_same_time_in_both_engines_on_every_core() {
+    agrees_and_comes_back("primitives");
+}
+
+#[test]
+fn memory_types_take_the_same_time_in_both_engines_on_every_core() {
+    agrees_and_comes_back("memory_types");
 }
 
 #[test]
 fn a_function_that_nobody_has_is_illegal() {
     let folder = Directory::new("nobody-has-it");
     let program = folder.at("program");
-    // Of the design's range, and of the machine's: no primitive, and a primitive whose unused fields are not 0.
+    // Of the design's range, and of the machine's: no primitive, and primitives whose unused fields are
+    // not 0.
     for instruction in [0x0000_002b_u32, 0x8200_302b, 0x8000_00ab, 0x8010_402b] {
         std::fs::write(&program, crate::pools::elf(&[instruction, 0x73])).expect("a program");
         let ended = run(&request("ideal", program.to_str().expect("a path")));

@@ -1,5 +1,7 @@
 //! The random walk: one step is one event, followed by the comparison of everything.
 
+mod persists;
+
 use perdure_hardware::arena::{Arena, Digest};
 use perdure_hardware::cache::{Cache, Slot, State};
 use perdure_hardware::core_timing::AccessKind;
@@ -7,7 +9,7 @@ use perdure_hardware::hierarchy::{Flushed, Hardware};
 use perdure_hardware::line::{LINE_BYTES, Line, LineNumber, Version};
 use perdure_hardware::lookaside::{ENTRIES, Entry, index_of};
 use perdure_hardware::memory::Traffic;
-use perdure_hardware::persist::{Effect, Fence, Order, Persist, PersistMistake, Point};
+use perdure_hardware::persist::{Effect, PersistMistake};
 use perdure_hardware::policy::{Cause, Evicted, Eviction, Policy};
 use perdure_hardware::specification::CoreModel;
 use perdure_hardware::statistics::Statistics;
@@ -341,49 +343,6 @@ impl<'a> Walk<'a> {
         (self.hardware).accessed(hart, AccessKind::Fetch, now, ready);
     }
 
-    fn persist(&mut self, hart: usize, line: LineNumber, effect: Effect) {
-        let now = self.now(hart);
-        self.model.cache_block = Some(line);
-        self.model.cache_block_durable = 0;
-        let point = if self.random.once_in(4) {
-            Point::Coherence
-        } else {
-            Point::Persistence
-        };
-        let order = match self.random.below(3) {
-            0 => Order::Stores,
-            1 => Order::Line,
-            _ => Order::Accesses,
-        };
-        let persist = Persist {
-            point,
-            order,
-            ..Persist::behind_stores(hart, line, effect)
-        };
-        let ready = self.hardware.persist(&mut self.model, &persist, now);
-        self.model.cache_block = None;
-        if point == Point::Persistence {
-            self.durable[hart] = self.durable[hart].max(self.model.cache_block_durable);
-        }
-        let begins = now.max(self.written[hart]);
-        assert!(ready >= begins, "{persist:?} was not behind the stores");
-        assert!(
-            order != Order::Accesses
-                || point == Point::Coherence
-                || ready >= self.model.cache_block_durable,
-            "{persist:?} lets the hart go on early"
-        );
-        assert!(
-            !self.model.line(line).dirty,
-            "line {line:#x} stayed dirty after {persist:?}"
-        );
-        assert!(
-            effect == Effect::Clean || self.hardware.llc.find(line).is_none(),
-            "line {line:#x} stayed after {persist:?}"
-        );
-        self.post(hart, AccessKind::Persist(order), now, ready);
-    }
-
     fn post(&mut self, hart: usize, kind: AccessKind, now: Cycles, ready: Cycles) {
         (self.hardware).accessed(hart, kind, now, ready);
         self.posted[hart] = self.posted[hart].max(ready);
@@ -568,20 +527,5 @@ impl<'a> Walk<'a> {
                 self.hardware.version_changed();
             }
         }
-    }
-
-    fn fence(&mut self, hart: usize) {
-        let now = self.now(hart);
-        let goes_on = (self.hardware).fence(&mut self.model, hart, Fence::FULL, now);
-        assert_eq!(goes_on, self.now(hart), "when the hart goes on");
-        assert!(
-            self.now(hart) >= self.posted[hart].max(self.durable[hart]),
-            "a fence doesn't wait for a store or for a cache-block instruction"
-        );
-        assert_eq!(
-            (self.hardware).fence(&mut self.model, hart, Fence::FULL, goes_on),
-            goes_on,
-            "a second fence waits for nothing"
-        );
     }
 }

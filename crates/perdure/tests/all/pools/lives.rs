@@ -133,7 +133,7 @@ fn a_campaign_starts_programs_again_for_any_jobs_and_a_token_does_so_once_more()
 #[test]
 fn a_program_that_does_not_end_well_when_it_is_started_again_is_told() {
     let folder = Directory::new("restarts-failing");
-    let program = Program::new(vec![Operation::Fence; 40]);
+    let program = Program::new(vec![Operation::Fence { how: 0 }; 40]);
     // It exits with what it sums up.
     let then = json!({"then": ["@exerciser:200:4:100"], "generations": 2});
     let report = cut(&restarting(&folder, &program, then));

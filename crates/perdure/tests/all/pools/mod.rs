@@ -168,28 +168,31 @@ fn a_cut_leaves_of_pools_what_was_made_durable_or_later() {
 
 #[test]
 fn mistakes_with_pools_are_found() {
-    let plain = |mistake, large| Trial {
-        large,
-        mistake: Some(mistake),
-        ..PLAIN
-    };
-    for trial in [
-        plain(Mistake::Pools(PoolMistake::TableFirst), false),
-        plain(Mistake::Pools(PoolMistake::SynchronisesNothing), true),
-        plain(Mistake::Pools(PoolMistake::FaultCommitsNothing), true),
-        plain(Mistake::Pools(PoolMistake::FreesEarly), false),
-        plain(Mistake::ReadsPoolsBack, true),
-        plain(
-            Mistake::Persists(PersistMistake::FencesForStoresAlone),
+    use PersistMistake::{FencesForStoresAlone, GoesOnEarly, PassesItsStores};
+    for (mistake, large, domain) in [
+        (Mistake::Pools(PoolMistake::TableFirst), false, Domain::Adr),
+        (
+            Mistake::Pools(PoolMistake::SynchronisesNothing),
             true,
+            Domain::Adr,
         ),
-        plain(Mistake::Persists(PersistMistake::PassesItsStores), true),
-        Trial {
-            domain: Domain::Media,
-            ..plain(Mistake::Persists(PersistMistake::GoesOnEarly), true)
-        },
+        (
+            Mistake::Pools(PoolMistake::FaultCommitsNothing),
+            true,
+            Domain::Adr,
+        ),
+        (Mistake::Pools(PoolMistake::FreesEarly), false, Domain::Adr),
+        (Mistake::ReadsPoolsBack, true, Domain::Adr),
+        (Mistake::Persists(PassesItsStores), true, Domain::Adr),
+        (Mistake::Persists(FencesForStoresAlone), true, Domain::Media),
+        (Mistake::Persists(GoesOnEarly), true, Domain::Media),
     ] {
-        let mistake = trial.mistake;
+        let trial = Trial {
+            domain,
+            large,
+            mistake: Some(mistake),
+            ..PLAIN
+        };
         let found = (1..=40).find_map(|seed| cut_everywhere(&trial, seed).0);
         println!("{mistake:?}: {found:?}");
         assert!(found.is_some(), "{mistake:?} was not found");

@@ -321,21 +321,15 @@ pub fn random(random: &mut Random, count: usize) -> Vec<Operation> {
                 let synchronous = random.below(4) > 0;
                 Some(Operation::Map { slot, synchronous })
             }
-            (6..=14, _) if mapped && size > 0 => Some(Operation::Store {
-                slot,
-                at: place(random, size),
-                value: random.bits(),
-                around: random.below(4) == 0,
-            }),
+            (6..=14, _) if mapped && size > 0 => Some(store(random, slot, size)),
             (15..=18, _) if mapped && size > 0 => {
                 let at = place(random, size);
-                let how = random.below(FLUSHES.len() as u64) as usize;
+                let how = one_of(random, &FLUSHES);
                 Some(Operation::Flush { slot, at, how })
             }
-            (19..=21, _) => {
-                let how = random.below(FENCES.len() as u64) as usize;
-                Some(Operation::Fence { how })
-            }
+            (19..=21, _) => Some(Operation::Fence {
+                how: one_of(random, &FENCES),
+            }),
             (22 | 23, Some(file)) => {
                 let at = random.below(PAGES * 512 - WRITTEN) * 8;
                 sizes[file] = size.max(at + 8 * WRITTEN);
@@ -360,6 +354,19 @@ pub fn random(random: &mut Random, count: usize) -> Vec<Operation> {
         operations.extend(made);
     }
     operations
+}
+
+fn store(random: &mut Random, slot: usize, size: u64) -> Operation {
+    Operation::Store {
+        slot,
+        at: place(random, size),
+        value: random.bits(),
+        around: random.below(4) == 0,
+    }
+}
+
+fn one_of<T>(random: &mut Random, list: &[T]) -> usize {
+    random.below(list.len() as u64) as usize
 }
 
 /// Of a few lines of each page.
