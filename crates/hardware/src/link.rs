@@ -36,7 +36,7 @@ impl Link {
     }
 
     /// Reserves a transfer that can start at `earliest`; returns when it is over.
-    #[inline]
+    #[inline(always)]
     pub fn reserve(&mut self, earliest: Cycles, bytes: usize) -> Cycles {
         let cycles = self.transfer_cycles(bytes);
         self.calendar.reserve(earliest, cycles)

@@ -147,6 +147,7 @@ impl Lookaside {
     }
 
     /// Lets accesses to the line at a virtual address hit an L1 slot.
+    #[inline(always)]
     pub fn install(&mut self, address: u64, l1: &mut Cache, slot: Slot, writable: bool) {
         let index = index_of(address);
         self.kill(slot); // The same line under another virtual address.

@@ -322,8 +322,9 @@ impl Hardware {
             contract.version(hart, current, self.generation);
         }
         let crosses = word.version() != current;
+        let told = crosses || policy.sees_every_store();
         if let Some(trace) = &mut self.trace
-            && (crosses || word.state() != State::Modified || policy.sees_every_store())
+            && (told || word.state() != State::Modified)
         {
             trace.push(Traced::Stored {
                 group,
@@ -337,19 +338,20 @@ impl Hardware {
             let older = core.write_down(l2, slot, true);
             ready = self.depart(policy, group, line, older, Reason::StoreEviction, ready);
         }
-        if crosses || policy.sees_every_store() {
+        // Being told may bring the policy to another version.
+        let mut version = current;
+        if told {
             let old = *self.cores[hart].l1d.data(slot);
             let mut new = old;
             change(&mut new.0[piece.clone()]);
             let stored = (line, word.version());
             ready = self.ask_store(policy, hart, stored, [&old, &new], &piece, ready);
             *self.cores[hart].l1d.data_mut(slot) = new;
+            version = policy.current_version(hart);
         } else {
             change(&mut self.cores[hart].l1d.data_mut(slot).0[piece]);
         }
-        let word = word
-            .with_state(State::Modified)
-            .with_version(policy.current_version(hart));
+        let word = word.with_state(State::Modified).with_version(version);
         self.cores[hart].l1d.set_word(slot, word);
         self.memory.becomes_dirty(line, ready);
         ready
