@@ -1,7 +1,7 @@
 #!/bin/sh
 # Compiles the guest programs of this repository for riscv64 Linux.
 #
-#   workloads/build.sh OUTDIR [--compiler gcc|zig] [--dynamic] [--kernels] [--parallel] [--guests]
+#   workloads/build.sh OUTDIR [--compiler gcc|zig] [--dynamic] [--kernels] [--parallel] [--flush] [--guests]
 #
 #   --compiler   gcc: riscv64-linux-gnu-gcc (glibc); zig: the ziglang package of the
 #                Python in $PYTHON, default python3 (musl). Without it: gcc if it is
@@ -9,6 +9,7 @@
 #   --dynamic    link dynamically (gcc only); the default is a static program.
 #   --kernels    also the kernels of workloads/kernels, in OUTDIR/kernels.
 #   --parallel   also the threaded programs of workloads/parallel, in OUTDIR/parallel.
+#   --flush      also the programs of the flush study, in OUTDIR/flush.
 #   --guests     also the end-to-end test programs of tests/guests, in OUTDIR/guests.
 #                The Go ones need `go`, and are skipped with a notice where it is missing.
 #
@@ -22,12 +23,13 @@ fail() {
     exit 2
 }
 
-usage="usage: build.sh OUTDIR [--compiler gcc|zig] [--dynamic] [--kernels] [--parallel] [--guests]"
+usage="usage: build.sh OUTDIR [--compiler gcc|zig] [--dynamic] [--kernels] [--parallel] [--flush] [--guests]"
 out=""
 compiler=""
 link=static
 kernels=no
 parallel=no
+flush=no
 guests=no
 while [ $# -gt 0 ]; do
     case $1 in
@@ -39,6 +41,7 @@ while [ $# -gt 0 ]; do
     --dynamic) link=dynamic ;;
     --kernels) kernels=yes ;;
     --parallel) parallel=yes ;;
+    --flush) flush=yes ;;
     --guests) guests=yes ;;
     -h | --help)
         echo "$usage"
@@ -161,6 +164,12 @@ if [ $parallel = yes ]; then
         can_build "$source" || continue
         name=$(basename "$source")
         build "$source" "$out/parallel/${name%.*}" -ffp-contract=off
+    done
+fi
+
+if [ $flush = yes ]; then
+    for source in "$here"/flush/*.c; do
+        build "$source" "$out/flush/$(basename "$source" .c)"
     done
 fi
 

@@ -31,9 +31,9 @@ from perdure.experiments.toml import Table
 Scale: TypeAlias = Literal["quick", "full", "tiny", "large"]
 Report: TypeAlias = Callable[[str], object]
 
-Kind: TypeAlias = Literal["kernel", "parallel", "debian"]
-KINDS: tuple[Kind, ...] = ("kernel", "parallel", "debian")
-BUILT: Mapping[str, str] = {"kernel": "kernels", "parallel": "parallel"}
+Kind: TypeAlias = Literal["kernel", "parallel", "flush", "debian"]
+KINDS: tuple[Kind, ...] = ("kernel", "parallel", "flush", "debian")
+BUILT: Mapping[str, str] = {"kernel": "kernels", "parallel": "parallel", "flush": "flush"}
 """The kinds that are compiled here: the folder of their programs, and `build.sh`'s option."""
 
 CATALOGUES = ("kernels.toml", "debian.toml")

@@ -1,0 +1,119 @@
+"""The programs of workloads/flush: what they keep in a pool survives if they flush, and not else.
+
+Always true here: every program of the folder is in the catalogue and the reverse; campaigns have
+the sizes of `tiny`; whether a pool is sound is said by the program's own recovery and checker, at
+the next boot.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from conftest import REPOSITORY, TIMES, built, catalogue, seed, under_qemu
+
+from perdure import CutReport, Machine
+
+ENTRIES = catalogue("flush.toml")
+SOURCES = REPOSITORY / "workloads/flush"
+ATOMIC = sorted(set(ENTRIES) - {"lru"})
+"""Those whose operations or transactions are failure-atomic: `lru` has no log."""
+CUTS = 10 * TIMES
+
+
+@pytest.fixture(scope="session")
+def programs() -> Path:
+    """The folder of the built programs."""
+    return built("flush") / "flush"
+
+
+def arguments(name: str, size: str = "tiny") -> list[str]:
+    """The arguments of one workload."""
+    return list(ENTRIES[name].table(size).texts("arguments"))
+
+
+def test_every_program_is_in_the_catalogue() -> None:
+    listed = {entry.text("program") for entry in ENTRIES.values()}
+    assert listed == {path.stem for path in SOURCES.glob("*.c")}
+
+
+@pytest.mark.parametrize("name", sorted(ENTRIES))
+def test_the_catalogue_is_sound(name: str) -> None:
+    entry = ENTRIES[name]
+    assert entry.text("kind") == "flush"
+    assert entry.text("stands_for") and entry.text("summary")
+    for size in ("full", "quick", "tiny"):
+        assert arguments(name, size)[0].startswith("/pmem/")
+
+
+@pytest.mark.parametrize("name", sorted(ENTRIES))
+def test_a_pool_is_checked_under_qemu(name: str, programs: Path, tmp_path: Path) -> None:
+    """In an ordinary file, without flushes and acknowledgements, which qemu-user 7.2 has not."""
+    words = [programs / ENTRIES[name].text("program"), tmp_path / "pool"]
+    words += arguments(name, "quick")[1:]
+    if ENTRIES[name].text("program") != "lru":
+        words += ["--mix", "50:50", "--inserts", "1000", "--operations", "1500"]
+    assert under_qemu(words).returncode == 0
+    checked = under_qemu([*words[:2], "--recover"])
+    assert (checked.returncode, checked.stderr) == (0, "")
+    assert "recovered" in checked.stdout
+    assert under_qemu(words).returncode == 0, "it goes on from there"
+    damaged = bytearray((tmp_path / "pool").read_bytes())
+    # A bit of the first word of every line behind the pool's head, of which some are in use.
+    for line in range(4096, len(damaged), 64):
+        damaged[line] ^= 1
+    (tmp_path / "pool").write_bytes(damaged)
+    found = under_qemu([*words[:2], "--recover"])
+    assert found.returncode == 1
+    assert "WRONG" in found.stderr
+
+
+def cuts_of(name: str, programs: Path, folder: Path, primitive: str, domain: str) -> CutReport:
+    """Cuts of the operations: the pool is made before."""
+    machine = Machine(
+        machine="x86-pm", design="ideal", set={"persistence.domain": domain}, pmem=folder
+    )
+    words = [programs / ENTRIES[name].text("program"), *arguments(name), "--primitive", primitive]
+    made = machine.run([*words, "--make"])
+    assert made.exit_code == 0
+    return machine.cut(words, cuts=CUTS, seed=seed(5), restart=True)
+
+
+@pytest.mark.parametrize("name", ATOMIC)
+def test_what_is_flushed_survives_every_cut_and_the_program_goes_on(
+    name: str, programs: Path, tmp_path: Path
+) -> None:
+    report = cuts_of(name, programs, tmp_path, "clwb", "adr")
+    assert [(cut.raw["message"], cut.token) for cut in report.failures] == []
+    assert report.verified == report.cuts == CUTS
+
+
+@pytest.mark.parametrize("name", ATOMIC)
+def test_what_is_not_flushed_does_not_unless_the_caches_are_kept(
+    name: str, programs: Path, tmp_path: Path
+) -> None:
+    kept = cuts_of(name, programs, tmp_path / "eadr", "none", "eadr")
+    assert [(cut.raw["message"], cut.token) for cut in kept.failures] == []
+    lost = cuts_of(name, programs, tmp_path / "adr", "none", "adr")
+    # The others struck before anything was acknowledged.
+    assert lost.failed >= lost.cuts // 3
+    assert all("WRONG" in cut.last_lines[-1] for cut in lost.failures)
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        ([], "needs the path of its pool"),
+        (["p", "--primitive", "clfush"], '--primitive cannot be "clfush"'),
+        (["p", "--mix", "1:2"], '--mix cannot be "1:2"'),
+        (["p", "--inserts", "many"], "--inserts is"),
+        (["p", "--inserts", "10", "--operations", "100"], "--operations erases more"),
+        (["p", "--insert", "10"], 'takes no "--insert"'),
+    ],
+)
+def test_a_wrong_command_line_ends_with_status_2(
+    words: list[str], says: str, programs: Path, tmp_path: Path
+) -> None:
+    ended = under_qemu([programs / "bst", *[str(tmp_path / w) if w == "p" else w for w in words]])
+    assert ended.returncode == 2
+    assert says in ended.stderr.splitlines()[-1]
