@@ -33,6 +33,9 @@ RATIO_LIMIT = 1.25
 """The host time of picl may be at most so many times that of ideal."""
 MISS_FLOOR_NS, MISS_AIM_NS = 400.0, 250.0
 """Host nanoseconds per L1 miss: at most, and hoped for."""
+WINDOW = "out-of-order"
+WINDOW_FLOOR_MIPS, WINDOW_AIM_MIPS = 10.0, 30.0
+"""MIPS of every program under picl with out-of-order cores: at least, and hoped for."""
 HARTS = 8
 FORK_DESIGNS = ("picl", "nvoverlay")
 """Whose forks are timed, each on the machine of its name."""
@@ -84,14 +87,29 @@ class Speed:
         """Host nanoseconds of the whole run per L1 miss, instruction and data."""
         return self.seconds * 1e9 / self.l1_misses if self.l1_misses else None
 
+    def as_json(self) -> dict[str, Any]:
+        """The figures as plain data."""
+        return {
+            "instructions": self.instructions,
+            "seconds": self.seconds,
+            "mips": self.mips,
+            "ns_per_instruction": self.ns_per_instruction,
+            "l1_misses": self.l1_misses,
+            "ns_per_l1_miss": self.ns_per_l1_miss,
+        }
+
 
 @dataclass(frozen=True)
 class Row:
-    """One case, measured. `qemu_seconds` is None where qemu is not installed."""
+    """One case, measured; `window` is picl with out-of-order cores.
+
+    `qemu_seconds` is None where qemu is not installed.
+    """
 
     case: Case
     ideal: Speed
     picl: Speed
+    window: Speed
     qemu_seconds: float | None
 
     @property
@@ -110,23 +128,16 @@ class Row:
         """The row as plain data."""
         return {
             **asdict(self.case),
-            **{
-                speed.design: {
-                    "instructions": speed.instructions,
-                    "seconds": speed.seconds,
-                    "mips": speed.mips,
-                    "ns_per_instruction": speed.ns_per_instruction,
-                    "l1_misses": speed.l1_misses,
-                    "ns_per_l1_miss": speed.ns_per_l1_miss,
-                }
-                for speed in (self.ideal, self.picl)
-            },
+            **{speed.design: speed.as_json() for speed in (self.ideal, self.picl)},
+            WINDOW: self.window.as_json(),
             "qemu": None
             if self.qemu_seconds is None
             else {"seconds": self.qemu_seconds, "mips": self.qemu_mips},
             "picl_over_ideal": self.ratio,
             "floor_reached": self.picl.mips >= self.case.floor_mips,
             "aim_reached": self.picl.mips >= self.case.aim_mips,
+            "window_floor_reached": self.window.mips >= WINDOW_FLOOR_MIPS,
+            "window_aim_reached": self.window.mips >= WINDOW_AIM_MIPS,
         }
 
 
@@ -163,8 +174,8 @@ def speed(out: Path, *, repeat: int, console: Console) -> SpeedReport:
         compiler.build(source, binary)
         command = [str(binary), *case.arguments]
         speeds: list[Speed] = []
-        for design in ("ideal", "picl"):
-            measured = _measured(case, design, command, repeat, console)
+        for design, model in (("ideal", None), ("picl", None), ("picl", WINDOW)):
+            measured = _measured(case, (design, model), command, repeat, console)
             if measured is None:
                 interrupted = True
                 break
@@ -172,15 +183,22 @@ def speed(out: Path, *, repeat: int, console: Console) -> SpeedReport:
         if interrupted:
             break
         qemu_seconds = _qemu_seconds(qemu, command, repeat) if qemu else None
-        rows.append(Row(case, speeds[0], speeds[1], qemu_seconds))
+        ideal, picl, window = speeds
+        rows.append(Row(case, ideal, picl, window, qemu_seconds))
     return SpeedReport(MACHINE, compiler.name, repeat, rows, interrupted)
 
 
 def _measured(
-    case: Case, design: str, command: Sequence[str], repeat: int, console: Console
+    case: Case,
+    under: tuple[str, str | None],
+    command: Sequence[str],
+    repeat: int,
+    console: Console,
 ) -> Speed | None:
-    """The fastest of some runs; None if interrupted."""
-    machine = api.Machine(machine=MACHINE, design=design, harts=case.harts)
+    """The fastest of some runs under a design, with a model of the core; None if interrupted."""
+    design, model = under
+    chosen = [f"core.model={model}"] if model else []
+    machine = api.Machine(machine=MACHINE, design=design, harts=case.harts, set=chosen)
     best: Speed | None = None
     for _ in range(repeat):
         with progress.bar(console, f"{case.name} under {design}") as show:
@@ -285,6 +303,9 @@ def tables(report: SpeedReport) -> RenderableType:
         ("picl", lambda row: f"{row.picl.mips:.0f}"),
         ("picl floor", lambda row: _mark(row.case.floor_mips, row.picl.mips)),
         ("picl aim", lambda row: _mark(row.case.aim_mips, row.picl.mips)),
+        (f"{WINDOW} picl", lambda row: f"{row.window.mips:.0f}"),
+        ("floor", lambda row: _mark(WINDOW_FLOOR_MIPS, row.window.mips)),
+        ("aim", lambda row: _mark(WINDOW_AIM_MIPS, row.window.mips)),
     ]
     if with_qemu:
         speeds.append(("qemu", lambda row: f"{row.qemu_mips or 0:.0f}"))

@@ -128,6 +128,7 @@ def test_bench_speed_table_marks_floors_and_aims():
         case,
         bench.Speed("ideal", 300_000_000, 1.0, 10_000),
         bench.Speed("picl", 300_000_000, 1.2, 10_000),
+        bench.Speed("picl", 300_000_000, 15.0, 10_000),
         None,
     )
     report = bench.SpeedReport("picl", "gcc", 1, [row], False)
@@ -135,9 +136,13 @@ def test_bench_speed_table_marks_floors_and_aims():
     assert "150 ✓" in text
     assert "400 ✗" in text
     assert "1.200 × ✓" in text
+    assert "10 ✓" in text
+    assert "30 ✗" in text
     assert " qemu " not in text
     assert "qemu-riscv64 is not installed" in text
     data = report.as_json()["cases"][0]
     assert data["picl"]["mips"] == pytest.approx(250)
     assert data["qemu"] is None
     assert (data["floor_reached"], data["aim_reached"]) == (True, False)
+    assert data["out-of-order"]["mips"] == pytest.approx(20)
+    assert (data["window_floor_reached"], data["window_aim_reached"]) == (True, False)
