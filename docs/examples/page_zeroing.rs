@@ -415,7 +415,7 @@ impl Oracle for ZeroedPages {
         for event in events {
             match event {
                 Traced::Wrote { line, old, new } => self.stored(line, &old, &new),
-                Traced::Persisted { hart, line } => {
+                Traced::Persisted { hart, line, .. } => {
                     let newest = self
                         .words_of_line(line)
                         .map(|word| (word, self.words[word].len() - 1));

@@ -24,7 +24,7 @@ from perdure import _core, outputs, requests
 Json: TypeAlias = Mapping[str, Any]
 Path: TypeAlias = requests.Path
 Value: TypeAlias = requests.Value
-Schedule: TypeAlias = Literal["random", "every-event", "near-events", "stratified"]
+Schedule: TypeAlias = requests.Schedule
 Resume: TypeAlias = Literal["all", "sample", "none"]
 Engine: TypeAlias = Literal["fast", "plain"]
 

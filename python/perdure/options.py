@@ -39,6 +39,8 @@ class Schedule(str, Enum):
     random = "random"
     every_event = "every-event"
     near_events = "near-events"
+    every_fence = "every-fence"
+    every_stack = "every-stack"
     stratified = "stratified"
 
 

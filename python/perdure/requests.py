@@ -7,12 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from os import PathLike, fspath
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from perdure import _core
 
 Path: TypeAlias = str | PathLike[str]
 Value: TypeAlias = str | int | float | bool
+Schedule: TypeAlias = Literal[
+    "random", "every-event", "near-events", "every-fence", "every-stack", "stratified"
+]
 
 
 def bursts(

@@ -7,6 +7,7 @@ transactions makes, and no fewer than were promised; `careless` leaves out every
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -73,6 +74,19 @@ def test_who_does_not_is_found_broken_unless_the_caches_are_kept(
         assert ended[0] == ended[1]
 
 
+@pytest.mark.parametrize("design", ["picl", "journaling"])
+def test_a_transparent_design_keeps_who_flushes_nothing(design: str, tmp_path: Path) -> None:
+    machine = Machine(design=design, set={"epoch.instructions": 2_000}, pmem=tmp_path)
+    program = [LEDGER, "/pmem", "400", "careless"]
+    report = machine.cut(program, cuts=CUTS // 2, restart=True, during_recovery=True, expect=SOUND)
+    assert [(cut.verdict, cut.raw["message"], cut.token) for cut in report.failures] == []
+    assert report.verified == report.restarted == report.cuts
+    assert len({cut.recovered_epoch for cut in report.results}) > 2
+    assert replay(report.results[-1].token).verified == 1
+    with pytest.raises(PerdureError, match="cut with --restart"):
+        machine.cut(program, cuts=1)
+
+
 def test_the_pools_of_the_host_are_what_each_cut_begins_with(tmp_path: Path) -> None:
     machine(tmp_path).run([LEDGER, "/pmem", "12"])
     before = files(tmp_path)
@@ -87,6 +101,27 @@ def test_the_pools_of_the_host_are_what_each_cut_begins_with(tmp_path: Path) -> 
     (tmp_path / "promised").write_bytes(b"\xff" * 8)
     with pytest.raises(PerdureError, match="the pool promised has changed"):
         replay(token)
+
+
+def test_every_fence_is_cut_before_and_after_it(tmp_path: Path) -> None:
+    report = ledger(tmp_path, schedule="every-fence", cuts=1000, transactions=6)
+    assert report.verified == report.cuts
+    # Of each transaction six, and those of the kernel.
+    assert report.cuts > 6 * 6 * 2
+    cycles = {cut.cycle for cut in report.results}
+    assert all(cycle - 1 in cycles or cycle + 1 in cycles for cycle in cycles)
+    with pytest.raises(PerdureError, match="raise --cuts"):
+        ledger(tmp_path, schedule="every-fence", cuts=10)
+
+
+def test_every_call_stack_is_cut_however_often_it_comes(tmp_path: Path) -> None:
+    few, many = (
+        ledger(tmp_path, schedule="every-stack", cuts=1000, transactions=transactions)
+        for transactions in (20, 200)
+    )
+    assert few.verified == few.cuts and many.verified == many.cuts
+    # A flush, and a fence that is cut twice, at each of eight places, and those of the kernel.
+    assert 8 * 3 <= few.cuts <= many.cuts < 2 * few.cuts
 
 
 def test_host_threads_change_no_result_of_a_restart(tmp_path: Path) -> None:
@@ -117,6 +152,26 @@ def test_another_program_judges_and_its_output_counts(command: Command, tmp_path
     assert again.status == 1 and f"| {SOUND}" in again.stdout
     missing = command(*words, "--", LEDGER, "/pmem", "30", "--then", tmp_path / "missing")
     assert missing.status == 2 and "missing" in missing.stderr
+
+
+def test_a_token_knows_what_the_second_program_reads(
+    command: Command, compiled: Callable[[str], Path], tmp_path: Path
+) -> None:
+    reader = compiled(
+        '#include <stdio.h>\nint main(void)\n{\n    FILE *file = fopen("data", "r");\n'
+        "    return file == NULL || fgetc(file) == EOF;\n}\n"
+    )
+    (tmp_path / "data").write_text("one")
+    ended = command(
+        "cut", "--machine", "x86-pm", "--design", "ideal", "--pmem", "pools", "--restart", "--cuts",
+        "1", "--json", "-", "--", LEDGER, "/pmem", "5", "--then", reader,
+    )  # fmt: skip
+    assert ended.status == 0, ended.stderr
+    token = json.loads(ended.stdout)["results"][0]["token"]
+    assert command("replay", token).status == 0
+    (tmp_path / "data").write_text("two")
+    refused = command("replay", token)
+    assert refused.status == 2 and "/work/data" in refused.stderr
 
 
 def test_what_makes_no_sense_with_a_restart_is_refused(command: Command, tmp_path: Path) -> None:

@@ -129,8 +129,8 @@ impl Hardware {
     ) -> Cycles {
         let line = persist.line;
         if let (Some(trace), Point::Persistence) = (&mut self.trace, persist.point) {
-            let hart = persist.hart;
-            trace.push(Traced::Persisted { hart, line });
+            let (hart, at) = (persist.hart, now);
+            trace.push(Traced::Persisted { hart, line, at });
         }
         let now = self.cores[persist.hart].timing.persist_begins(now);
         let now = self.send_combined_line(policy, persist.hart, line, now);

@@ -69,6 +69,8 @@ pub enum Traced {
         hart: usize,
         /// Which line.
         line: LineNumber,
+        /// When it was made.
+        at: Cycles,
     },
     /// A hart's fence waited for its persist operations.
     Fenced {

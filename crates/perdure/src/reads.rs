@@ -28,13 +28,31 @@ pub struct Reads {
 pub struct Named {
     /// The digests.
     pub reads: Reads,
+    /// In the order in which they count.
+    shown: Vec<Shown>,
     names: BTreeMap<u16, Shown>,
 }
 
 impl Named {
     /// Of what a guest has been shown.
     pub fn of(host: &HostView) -> Self {
-        let mut shown = host.shown();
+        Self::of_all(host.shown())
+    }
+
+    /// The same with what another guest has been shown beside.
+    #[must_use]
+    pub fn and(self, host: &HostView) -> Self {
+        let mut shown = self.shown;
+        for one in host.shown() {
+            if shown.iter().all(|known| *known != one) {
+                shown.push(one);
+            }
+        }
+        Self::of_all(shown)
+    }
+
+    fn of_all(all: Vec<Shown>) -> Self {
+        let mut shown = all.clone();
         let mut everything = Vec::new();
         for one in &shown {
             everything.extend_from_slice(one.name.as_bytes());
@@ -49,7 +67,11 @@ impl Named {
                 .collect(),
         };
         let names = shown.into_iter().map(|one| (key(&one), one)).collect();
-        Self { reads, names }
+        Self {
+            reads,
+            shown: all,
+            names,
+        }
     }
 
     /// What differs from what was read before, in words. Another build may read other things: then only

@@ -22,6 +22,10 @@ pub enum Schedule {
     EveryEvent,
     /// At moments like these, and a cycle before or after, chosen at random.
     NearEvents,
+    /// Just before and just after the end of every fence that waits for persist operations.
+    EveryFence,
+    /// At the first flush and around the first fence from each call stack.
+    EveryStack,
     /// Over (design state × code location).
     Stratified,
 }

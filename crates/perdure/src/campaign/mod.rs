@@ -25,6 +25,7 @@ use crate::verify::{self, FirstDifference, Verdict, first_difference};
 mod cutter;
 mod report;
 mod schedule;
+mod stacks;
 mod survey;
 
 pub use report::{Campaign, CutResult};
@@ -54,16 +55,18 @@ fn begin<D: Design>(
         }
         None => (survey::<D>(prepared, bug, schedule, observer)?, None),
     };
+    if let (Some(restart), Some(left)) = (&prepared.restart, survey.left.take()) {
+        let lives = lives_of(prepared, bug, &survey.uncut, observer);
+        let (again, host) = lives.after_the_end::<D>(restart, &left)?;
+        survey.uncut.again = again;
+        survey.named = survey.named.and(&host);
+    }
     if let Some((before, same_build)) = &request.reads
         && let Some(difference) = survey.named.difference(before, *same_build)
     {
         return Err(Error::Request(format!(
             "since the token was made, what the program reads is another: {difference}"
         )));
-    }
-    if let (Some(restart), Some(left)) = (&prepared.restart, survey.left.take()) {
-        let lives = lives_of(prepared, bug, &survey.uncut, observer);
-        survey.uncut.again = lives.after_the_end::<D>(restart, &left)?;
     }
     Ok((survey, begun))
 }

@@ -11,7 +11,7 @@ use super::survey::Survey;
 use crate::error::Error;
 use crate::request::{Request, Resume, Schedule};
 
-/// Cuts that `every-event` makes at most, unless told otherwise.
+/// Cuts that schedules of every moment of a kind make at most, unless told otherwise.
 const MOST_EVENTS: usize = 200_000;
 
 /// The cycles at which a request cuts.
@@ -31,7 +31,11 @@ pub(super) fn choose(
         return Ok(vec![at]);
     }
     let cuts = request.cuts.unwrap_or(100);
-    if cuts == 0 && schedule != Schedule::EveryEvent {
+    let draws = matches!(
+        schedule,
+        Schedule::Random | Schedule::NearEvents | Schedule::Stratified
+    );
+    if cuts == 0 && draws {
         return Err(Error::Request("--cuts 0: must be at least 1".into()));
     }
     let mut random = Random::new(seed);
@@ -51,20 +55,38 @@ pub(super) fn choose(
         Schedule::NearEvents => (0..cuts)
             .map(|_| 1 + random.below(survey.uncut.end))
             .collect(),
-        Schedule::EveryEvent => {
-            let most = request.cuts.map_or(MOST_EVENTS, |cuts| cuts as usize);
-            if survey.events.len() > most {
-                return Err(Error::Request(format!(
-                    "--schedule every-event: this run has {} distinct persistence events, more than {most}; shorten the run, raise --cuts, or take stratified or random",
-                    survey.events.len()
-                )));
-            }
-            survey.events.clone()
-        }
+        Schedule::EveryEvent => every(request, survey, ("every-event", "persistence events"))?,
+        Schedule::EveryFence => every(request, survey, ("every-fence", "moments around fences"))?,
+        Schedule::EveryStack => every(
+            request,
+            survey,
+            ("every-stack", "moments of flushes and fences"),
+        )?,
         Schedule::Stratified => stratified(survey, cuts, &mut random),
     };
     cycles.sort_unstable();
     Ok(cycles)
+}
+
+/// All moments that the survey was to find, which are to be of this kind.
+fn every(
+    request: &Request,
+    survey: &Survey,
+    (schedule, moments): (&str, &str),
+) -> Result<Vec<Cycles>, Error> {
+    if survey.events.is_empty() {
+        return Err(Error::Request(format!(
+            "--schedule {schedule}: this run has no {moments}; take stratified or random"
+        )));
+    }
+    let most = request.cuts.map_or(MOST_EVENTS, |cuts| cuts as usize);
+    if survey.events.len() > most {
+        return Err(Error::Request(format!(
+            "--schedule {schedule}: this run has {} distinct {moments}, more than {most}; shorten the run, raise --cuts, or take stratified or random",
+            survey.events.len()
+        )));
+    }
+    Ok(survey.events.clone())
 }
 
 /// Round-robin over the strata (design state × 4 KiB code page), a random moment in each.

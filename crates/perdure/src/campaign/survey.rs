@@ -4,8 +4,10 @@
 
 use perdure_designs::Design;
 use perdure_hardware::time::Cycles;
+use perdure_hardware::trace::Traced;
 
 use super::cutter::Watched;
+use super::stacks;
 use crate::error::Error;
 use crate::lives::{Left, Uncut};
 use crate::machine::{Machine, Pause};
@@ -13,6 +15,9 @@ use crate::observer::{Observer, run_on};
 use crate::reads;
 use crate::report::state_hash;
 use crate::request::{Prepared, Schedule};
+
+/// How long a trace is kept for before somebody looks at it.
+const TRACE_STRIDE: Cycles = 100_000;
 
 /// Where the design was, and where the program, at some time.
 #[derive(Clone, Copy, Debug)]
@@ -44,59 +49,146 @@ pub(crate) fn survey<D: Design>(
     schedule: Schedule,
     observer: &dyn Observer,
 ) -> Result<Survey, Error> {
-    let mut machine = Machine::<D>::boot(
-        &prepared.configuration,
-        &prepared.workload,
-        prepared.engine,
-        bug,
-    )?;
-    machine.hardware.enforce_contract();
-    let mut samples = Vec::new();
-    let wants_events = matches!(schedule, Schedule::EveryEvent | Schedule::NearEvents);
-    if wants_events {
-        machine.hardware.memory.persistence_times = Some(Vec::new());
+    let boot = || -> Result<Machine<D>, Error> {
+        let Prepared {
+            configuration,
+            workload,
+            engine,
+            ..
+        } = prepared;
+        let mut machine = Machine::<D>::boot(configuration, workload, *engine, bug)?;
+        machine.hardware.enforce_contract();
+        Ok(machine)
+    };
+    let mut machine = boot()?;
+    let (mut samples, mut moments) = (Vec::new(), Vec::new());
+    match schedule {
+        Schedule::Stratified => samples = sampled(&mut machine, observer)?,
+        Schedule::EveryFence | Schedule::EveryStack => {
+            let mut found = persisting(&mut machine, observer)?;
+            if schedule == Schedule::EveryStack {
+                let stop = || observer.interrupted().then(interrupted).map_or(Ok(()), Err);
+                found = stacks::first_of_each(&mut boot()?, found, stop)?;
+            } else {
+                found.retain(|one| one.fences);
+            }
+            moments = found.iter().flat_map(Persisting::moments).collect();
+        }
+        Schedule::EveryEvent | Schedule::NearEvents => {
+            machine.hardware.memory.persistence_times = Some(Vec::new());
+            run_to_end(&mut machine, observer)?;
+            let times = machine.hardware.memory.persistence_times.take();
+            moments = times.unwrap_or_default();
+        }
+        Schedule::Random => run_to_end(&mut machine, observer)?,
     }
-    if schedule == Schedule::Stratified {
-        let mut interval = 1000;
-        let mut next = interval;
-        machine.phase_changes = Some(Vec::new());
-        loop {
-            match machine.run(next)? {
-                Pause::Finished => break,
-                Pause::EpochEnded(_) => {}
-                Pause::Time => {
-                    samples.push(Sample {
-                        time: next,
-                        phase: machine.design.phase(),
-                        pc: machine.location().0,
+    Ok(found(prepared, machine, samples, moments))
+}
+
+/// Runs a machine to its end, and looks every now and then what it is doing.
+fn sampled<D: Design>(
+    machine: &mut Machine<D>,
+    observer: &dyn Observer,
+) -> Result<Vec<Sample>, Error> {
+    let mut samples = Vec::new();
+    let mut interval = 1000;
+    let mut next = interval;
+    machine.phase_changes = Some(Vec::new());
+    loop {
+        match machine.run(next)? {
+            Pause::Finished => break,
+            Pause::EpochEnded(_) => {}
+            Pause::Time => {
+                samples.push(Sample {
+                    time: next,
+                    phase: machine.design.phase(),
+                    pc: machine.location().0,
+                });
+                if samples.len() >= 16_384 {
+                    // Twice as far apart from here on, and back to here.
+                    let mut keep = false;
+                    samples.retain(|_| {
+                        keep = !keep;
+                        keep
                     });
-                    if samples.len() >= 16_384 {
-                        // Twice as far apart from here on, and back to here.
-                        let mut keep = false;
-                        samples.retain(|_| {
-                            keep = !keep;
-                            keep
-                        });
-                        interval *= 2;
-                    }
-                    next += interval;
-                    if observer.interrupted() {
-                        return Err(interrupted());
-                    }
+                    interval *= 2;
+                }
+                next += interval;
+                if observer.interrupted() {
+                    return Err(interrupted());
                 }
             }
         }
-        let changes = machine.phase_changes.take().unwrap_or_default();
-        samples.extend(
-            changes
-                .into_iter()
-                .map(|(time, phase, pc)| Sample { time, phase, pc }),
-        );
-        samples.sort_by_key(|sample| sample.time);
-    } else {
-        run_to_end(&mut machine, observer)?;
     }
-    Ok(found(prepared, machine, samples))
+    let changes = machine.phase_changes.take().unwrap_or_default();
+    samples.extend(
+        changes
+            .into_iter()
+            .map(|(time, phase, pc)| Sample { time, phase, pc }),
+    );
+    samples.sort_by_key(|sample| sample.time);
+    Ok(samples)
+}
+
+/// A persist operation, or a fence that waits for some.
+pub(super) struct Persisting {
+    /// Who.
+    pub(super) hart: usize,
+    /// When the operation was made, or the fence was over.
+    pub(super) at: Cycles,
+    /// It is a fence.
+    pub(super) fences: bool,
+}
+
+impl Persisting {
+    /// When to cut because of it: behind a persist operation; in the last cycle in which a fence still waits,
+    /// and in the first after it.
+    fn moments(&self) -> impl Iterator<Item = Cycles> + use<> {
+        let before = self.fences.then_some(self.at.saturating_sub(1));
+        before.into_iter().chain([self.at])
+    }
+}
+
+/// Runs a machine to its end. Returns what it did to make bytes durable, in the order of the times.
+fn persisting<D: Design>(
+    machine: &mut Machine<D>,
+    observer: &dyn Observer,
+) -> Result<Vec<Persisting>, Error> {
+    let mut found = Vec::new();
+    let (mut stride, mut next) = (TRACE_STRIDE, TRACE_STRIDE);
+    machine.hardware.trace = Some(Vec::new());
+    loop {
+        let pause = machine.run(next)?;
+        let events = machine.hardware.trace.as_mut().map(std::mem::take);
+        let of = |hart, at, fences| Some(Persisting { hart, at, fences });
+        found.extend(
+            events
+                .into_iter()
+                .flatten()
+                .filter_map(|event| match event {
+                    Traced::Persisted { hart, at, .. } => of(hart, at, false),
+                    Traced::Fenced { hart, done } => of(hart, done, true),
+                    _ => None,
+                }),
+        );
+        match pause {
+            Pause::Finished => break,
+            Pause::EpochEnded(_) => {}
+            Pause::Time => {
+                // While every hart sleeps, ever further.
+                let idle = machine.time() < next.saturating_sub(stride);
+                stride = if idle { stride * 2 } else { TRACE_STRIDE };
+                next = next.saturating_add(stride);
+                say(machine, observer);
+                if observer.interrupted() {
+                    return Err(interrupted());
+                }
+            }
+        }
+    }
+    machine.hardware.trace = None;
+    found.sort_by_key(|one| one.at);
+    Ok(found)
 }
 
 /// Brings a machine that is watched to a cycle, and finds out from a copy of it how the run that nobody
@@ -114,7 +206,7 @@ pub(super) fn survey_around<D: Design>(
     let mut machine = watched.machine.clone();
     machine.forget_onlookers();
     run_to_end(&mut machine, observer)?;
-    Ok(found(prepared, machine, Vec::new()))
+    Ok(found(prepared, machine, Vec::new(), Vec::new()))
 }
 
 fn run_to_end<D: Design>(machine: &mut Machine<D>, observer: &dyn Observer) -> Result<(), Error> {
@@ -133,13 +225,12 @@ fn interrupted() -> Error {
 }
 
 /// What a machine that has come to its end shows.
-fn found<D: Design>(prepared: &Prepared, mut machine: Machine<D>, samples: Vec<Sample>) -> Survey {
-    let mut events = machine
-        .hardware
-        .memory
-        .persistence_times
-        .take()
-        .unwrap_or_default();
+fn found<D: Design>(
+    prepared: &Prepared,
+    mut machine: Machine<D>,
+    samples: Vec<Sample>,
+    mut events: Vec<Cycles>,
+) -> Survey {
     events.sort_unstable();
     events.dedup();
     let end = machine.time().max(machine.hardware.memory.quiet_at());

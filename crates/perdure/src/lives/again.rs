@@ -10,6 +10,7 @@ use perdure_designs::Design;
 use perdure_hardware::arena::Arena;
 use perdure_hardware::random::Random;
 use perdure_hardware::time::Cycles;
+use perdure_linux::HostView;
 use serde_json::{Value, json};
 
 use super::{End, Life, Lives, Plan, Sequel, drawn, failure_of, resumable, status_of};
@@ -69,19 +70,20 @@ impl Left {
 }
 
 impl Lives<'_> {
-    /// How the program that is started again ends after the run that nobody cut, where it does. A program
-    /// that cannot be started at all is an error.
+    /// How the program that is started again ends after the run that nobody cut, where it does, and what it
+    /// has seen of the host. A program that cannot be started at all is an error.
     pub fn after_the_end<D: Design>(
         &self,
         restart: &Restart,
         left: &Left,
-    ) -> Result<Option<Restarted>, Error> {
-        let machine = self.boot_again::<D>(restart, left)?;
+    ) -> Result<(Option<Restarted>, HostView), Error> {
+        let mut machine = self.boot_again::<D>(restart, left)?;
         let patience = self.uncut.end.saturating_mul(16);
-        let ended = self.end_of(restart, machine, patience.saturating_add(10_000_000_000))?;
-        Ok(ended
-            .map(|ended| ended.restarted)
-            .filter(|ended| ended.status.is_some()))
+        let patience = patience.saturating_add(10_000_000_000);
+        let ended = self.end_of(restart, &mut machine, patience)?;
+        let ended = ended.map(|ended| ended.restarted);
+        let ended = ended.filter(|ended| ended.status.is_some());
+        Ok((ended, machine.kernel().host_view()))
     }
 
     /// The lives after a cut that was verified.
@@ -99,7 +101,7 @@ impl Lives<'_> {
         let patience = patience.saturating_add(1_000_000_000);
         let mut which = "started again".to_owned();
         for number in 0..plan.generations as usize {
-            let began = match resumable(self.boot_again::<D>(restart, &left))? {
+            let mut began = match resumable(self.boot_again::<D>(restart, &left))? {
                 Ok(began) => began,
                 Err(why) => {
                     sequel.restarts.push(Restarted::default());
@@ -107,7 +109,8 @@ impl Lives<'_> {
                     return Ok(sequel.failing((Verdict::RestartFailed, message)));
                 }
             };
-            let Some(Ended { restarted, wrong }) = self.end_of(restart, began, patience)? else {
+            let Some(Ended { restarted, wrong }) = self.end_of(restart, &mut began, patience)?
+            else {
                 sequel.stopped = true;
                 return Ok(sequel);
             };
@@ -154,12 +157,12 @@ impl Lives<'_> {
     fn end_of<D: Design>(
         &self,
         restart: &Restart,
-        mut machine: Machine<D>,
+        machine: &mut Machine<D>,
         patience: Cycles,
     ) -> Result<Option<Ended>, Error> {
         let progress = |_: &Machine<D>| (self.progress)();
-        let ran = run_on(&mut machine, patience, self.observer, |_, _| {}, progress);
-        let status = status_of(&machine);
+        let ran = run_on(machine, patience, self.observer, |_, _| {}, progress);
+        let status = status_of(machine);
         let broken = |why: String| Some((Verdict::RestartFailed, why));
         let wrong = match ran {
             Ok(None) => return Ok(None),

@@ -42,6 +42,8 @@ pub struct Workload {
     pub region: Option<region::Region>,
     /// The pools to begin with, if it shall have any.
     pub pools: Option<Arc<PoolSource>>,
+    /// Programs begin anew after a power cut, whatever the design could bring back.
+    pub begins_anew: bool,
     /// The lives of the machine before this one.
     pub past: Past,
     /// What to watch.
@@ -58,6 +60,7 @@ impl Workload {
             stop_after: None,
             region: None,
             pools: None,
+            begins_anew: false,
             past: Past::default(),
             watch: None,
             mistake: None,
@@ -114,8 +117,8 @@ impl<D: Design, S: Source> Machine<D, S> {
         Self::boot_on(configuration, workload, reserve(bytes)?, engine, bug)
     }
 
-    /// Boots a program after a power cut: memory is as recovery left it, but what programs live in is
-    /// empty.
+    /// Boots a program after a power cut: memory is as recovery left it, but what programs and the design
+    /// live in is empty.
     pub fn boot_again(
         configuration: &Arc<Configuration>,
         workload: &Workload,
@@ -125,9 +128,12 @@ impl<D: Design, S: Source> Machine<D, S> {
     ) -> Result<Self, Error> {
         memory.take_digest();
         let map = configuration.specification.physical_map();
+        let layout = layout_of(&configuration.specification);
+        let pools = super::pools::of::<D>(configuration, workload, &map, &layout)?;
+        let pools = pools.map_or(0..0, |pools| pools.addresses);
         let main = &map.main().addresses;
         let pages: Vec<u64> = (memory.written_pages())
-            .filter(|page| main.contains(page))
+            .filter(|page| main.contains(page) && !pools.contains(page))
             .filter(|&page| memory.slice(page, PAGE_BYTES).iter().any(|&byte| byte != 0))
             .collect();
         for page in pages {
@@ -148,9 +154,11 @@ impl<D: Design, S: Source> Machine<D, S> {
         let layout = layout_of(&specification);
         let map = specification.physical_map();
         let mut hardware = hardware_of(specification, &layout, arena);
-        let pools = super::pools::of::<D>(configuration, workload, &map)?;
+        let pools = super::pools::of::<D>(configuration, workload, &map, &layout)?;
+        let ends = pools.iter().map(|pools| pools.addresses.start);
+        let end = ends.fold(layout.frames.end, u64::min);
         let kernel_configuration = perdure_linux::Configuration {
-            frames: layout.frames.clone(),
+            frames: layout.frames.start..end,
             regions: regions::<D>(&map, pools.as_ref()),
             pools,
             harts,

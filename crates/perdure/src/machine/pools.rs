@@ -1,14 +1,16 @@
 //! Where a machine has its pools, and whether it may.
 //!
 //! Always true here: they lie in persistent memory beside that in which programs live, in the part that the
-//! design leaves to them.
+//! design leaves to them; or, where a design brings back all of the memory in which programs live, in the
+//! last part of that, and then programs begin anew after every cut.
 
 use std::ops::Range;
 use std::sync::Arc;
 
 use perdure_designs::Design;
+use perdure_designs::layout::Layout;
 use perdure_hardware::physical_map::PhysicalMap;
-use perdure_linux::Pools;
+use perdure_linux::{PAGE_BYTES, Pools};
 
 use super::Workload;
 use crate::configuration::Configuration;
@@ -20,29 +22,40 @@ pub fn of<D: Design>(
     configuration: &Configuration,
     workload: &Workload,
     map: &PhysicalMap,
+    layout: &Layout,
 ) -> Result<Option<Pools>, Error> {
     let Some(source) = &workload.pools else {
         return Ok(None);
     };
     Ok(Some(Pools {
-        addresses: addresses::<D>(map, &configuration.machine)?,
+        addresses: if D::RECOVERY.resumes() {
+            within::<D>(workload, layout)?
+        } else {
+            beside::<D>(map, &configuration.machine)?
+        },
         source: Arc::clone(source),
         mistake: workload.mistake.and_then(Mistake::of_pools),
     }))
 }
 
-/// Where programs have pools in a machine's memory.
-fn addresses<D: Design>(map: &PhysicalMap, machine: &str) -> Result<Range<u64>, Error> {
-    let Some(region) = map.pools().next() else {
-        return Err(Error::Request(format!(
+/// Pools in memory beside that in which programs live.
+fn beside<D: Design>(map: &PhysicalMap, machine: &str) -> Result<Range<u64>, Error> {
+    let region = map.pools().next().ok_or_else(|| {
+        Error::Request(format!(
             "--pmem: the machine '{machine}' has no persistent memory beside that in which programs live; take x86-pm, arm-pm or xeon-pm, or a machine file with two memories"
-        )));
-    };
-    if D::RECOVERY.resumes() {
+        ))
+    })?;
+    Ok(D::pool_data(&region))
+}
+
+/// The last quarter of the memory in which programs live.
+fn within<D: Design>(workload: &Workload, layout: &Layout) -> Result<Range<u64>, Error> {
+    if !workload.begins_anew {
         return Err(Error::Request(format!(
-            "--pmem: {} brings programs back as they were, and keeps no pools beside them; take a design after which programs start anew, like ideal",
+            "--pmem: {} brings programs back as they were, and keeps no pools beside them; cut with --restart, or take a design after which programs start anew, like ideal",
             D::NAME
         )));
     }
-    Ok(D::pool_data(&region))
+    let Range { start, end } = layout.frames;
+    Ok(end - (end - start) / 4 / PAGE_BYTES * PAGE_BYTES..end)
 }

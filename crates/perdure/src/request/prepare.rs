@@ -299,6 +299,7 @@ impl Request {
         let restart = self.restart.then(|| Restart {
             workload: Workload {
                 pools: Some(Arc::new(PoolSource::Surviving)),
+                begins_anew: true,
                 ..Workload::new(kernel(then))
             },
             expected,
@@ -309,6 +310,7 @@ impl Request {
                 stop_after: self.stop_after,
                 region: self.region()?,
                 pools,
+                begins_anew: self.restart,
                 watch: self.watched()?,
                 mistake: self.mistake()?,
                 ..Workload::new(kernel(programs))
