@@ -7,7 +7,6 @@
  * types of the mappings through which they look; atomics lose nothing on any. qemu does not know the
  * types.
  */
-#define _GNU_SOURCE
 #include "check.h"
 
 #include <pthread.h>
