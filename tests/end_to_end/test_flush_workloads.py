@@ -68,12 +68,15 @@ def test_a_pool_is_checked_under_qemu(name: str, programs: Path, tmp_path: Path)
     assert "WRONG" in found.stderr
 
 
-def cuts_of(name: str, programs: Path, folder: Path, primitive: str, domain: str) -> CutReport:
+def cuts_of(
+    name: str, programs: Path, folder: Path, primitive: str, domain: str, *more: str
+) -> CutReport:
     """Cuts of the operations: the pool is made before."""
     machine = Machine(
         machine="x86-pm", design="ideal", set={"persistence.domain": domain}, pmem=folder
     )
     words = [programs / ENTRIES[name].text("program"), *arguments(name), "--primitive", primitive]
+    words += more
     made = machine.run([*words, "--make"])
     assert made.exit_code == 0
     return machine.cut(words, cuts=CUTS, seed=seed(5), restart=True)
@@ -98,6 +101,24 @@ def test_what_is_not_flushed_does_not_unless_the_caches_are_kept(
     # The others struck before anything was acknowledged.
     assert lost.failed >= lost.cuts // 3
     assert all("WRONG" in cut.last_lines[-1] for cut in lost.failures)
+
+
+@pytest.mark.parametrize(
+    ("memory_type", "primitive", "sound"),
+    [
+        ("wt", "none", True),
+        ("uc", "none", True),
+        ("wc", "none", False),
+        ("wc", "sfence", True),
+        ("wb", "sfence", False),
+    ],
+)
+def test_a_memory_type_spares_the_flush_and_write_combining_not_the_fence(
+    memory_type: str, primitive: str, sound: bool, programs: Path, tmp_path: Path
+) -> None:
+    mapped = ("--memory-type", memory_type)
+    report = cuts_of("lru-undo", programs, tmp_path, primitive, "adr", *mapped)
+    assert (report.failed == 0) == sound
 
 
 @pytest.mark.parametrize(
