@@ -1,6 +1,7 @@
 """Whether results are bit-identical to those that were recorded: `tests/fingerprints.txt`.
 
     fingerprints.py record                 runs every case, and writes the file's runs anew
+    fingerprints.py record --missing       runs the cases that the file has not, and adds them
     fingerprints.py check [--sample]       runs every case, or a spread of them, and compares
     fingerprints.py points FOLDER...       compares the points that `perdure reproduce` left there
     fingerprints.py points --record FOLDER...  writes them
@@ -22,7 +23,7 @@ import json
 import os
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -171,11 +172,16 @@ def in_sample(case: Case) -> bool:
     return int(digest(case.label), 16) % SAMPLE == 0
 
 
-def runs(jobs: int, sample: bool) -> dict[str, str]:
-    """Runs them all, save those that are not recorded and whose program is not built."""
+def missing(case: Case) -> bool:
+    """True if the file has not got the case."""
+    return case.label not in recorded()
+
+
+def runs(jobs: int, chooses: Callable[[Case], bool]) -> dict[str, str]:
+    """Runs those, save those that are not recorded and whose program is not built."""
     known = recorded()
     there = (case for case in cases() if case.label in known or case.program.exists())
-    chosen = [case for case in there if not sample or in_sample(case)]
+    chosen = [case for case in there if chooses(case)]
     with ProcessPoolExecutor(jobs) as pool:
         return dict(pool.map(run, chosen, chunksize=4))
 
@@ -199,10 +205,21 @@ def main() -> int:
     """The command."""
     parser = argparse.ArgumentParser(description="Compares results with the recorded ones.")
     commands = parser.add_subparsers(dest="command", required=True)
-    for name in ("record", "check"):
+    options = {
+        "record": ("--missing", missing, "the cases that the file has not"),
+        "check": ("--sample", in_sample, "one case in some twenty"),
+    }
+    for name, (option, chooses, told) in options.items():
         command = commands.add_parser(name)
         command.add_argument("--jobs", type=int, default=2)
-        command.add_argument("--sample", action="store_true", help="one case in some twenty")
+        command.add_argument(
+            option,
+            dest="chooses",
+            action="store_const",
+            const=chooses,
+            default=lambda _: True,
+            help=told,
+        )
     command = commands.add_parser("points")
     command.add_argument("--record", action="store_true")
     command.add_argument("folders", type=Path, nargs="+", metavar="FOLDER")
@@ -214,11 +231,12 @@ def main() -> int:
                 return compared(found, "points")
             write(recorded() | found)
             return 0
-        found = runs(asked.jobs, asked.sample)
+        found = runs(asked.jobs, asked.chooses)
         if asked.command == "check":
             return compared(found, "runs")
-        kept = {label: one for label, one in recorded().items() if label.startswith("point ")}
-        write(kept | found)
+        adds = asked.chooses is missing
+        before = recorded().items()
+        write({label: one for label, one in before if adds or label.startswith("point ")} | found)
     except (OSError, PerdureError) as error:
         print(error, file=sys.stderr)
         return 2
