@@ -204,8 +204,10 @@ impl Module {
         if self.persistence != Persistence::WriteQueue {
             return written;
         }
-        let same = self.waiting.latest(bytes);
-        let durable = written.accepted.max(not_before).max(same);
+        let mut durable = written.accepted.max(not_before);
+        if self.last_durable > durable {
+            durable = durable.max(self.waiting.latest(bytes));
+        }
         self.last_durable = self.last_durable.max(durable);
         Served {
             accepted: written.accepted,
