@@ -218,3 +218,16 @@ def test_a_hunt_does_not_accuse_a_clean_design_and_is_the_same_for_any_jobs() ->
     assert reports[0]["found"] is None
     assert reports[0]["cuts"] >= 240
     assert reports[0] == reports[1]
+
+
+@pytest.mark.parametrize("design", ["nvoverlay", "picl", "thynvm"])
+def test_a_line_that_is_persisted_twice_behind_dram_breaks_no_promise(
+    design: str, programs: Path
+) -> None:
+    machine = Machine(
+        machine="nvoverlay",
+        design=design,
+        set={"epoch.stores": 2000, "epoch.counted": "hart", "dram.present": True},
+    )
+    report = machine.cut([programs / "guests/zicbom_twice"], cuts=CUTS, seed=seed(15), resume="all")
+    assert_all_held(report)

@@ -74,10 +74,21 @@ def test_who_does_not_is_found_broken_unless_the_caches_are_kept(
         assert ended[0] == ended[1]
 
 
-@pytest.mark.parametrize("design", ["picl", "journaling"])
-def test_a_transparent_design_keeps_who_flushes_nothing(design: str, tmp_path: Path) -> None:
-    machine = Machine(design=design, set={"epoch.instructions": 2_000}, pmem=tmp_path)
-    program = [LEDGER, "/pmem", "400", "careless"]
+TRANSPARENT = {
+    "picl": ("picl", {"epoch.instructions": 2_000}),
+    "journaling": ("picl", {"epoch.instructions": 2_000}),
+    "nvoverlay": ("nvoverlay", {"epoch.stores": 500}),
+}
+
+
+@pytest.mark.parametrize("design", TRANSPARENT)
+@pytest.mark.parametrize("flushes", ["careless", "careful"])
+def test_a_transparent_design_keeps_who_flushes_or_not(
+    design: str, flushes: str, tmp_path: Path
+) -> None:
+    preset, small = TRANSPARENT[design]
+    machine = Machine(machine=preset, design=design, set=small, pmem=tmp_path)
+    program = [LEDGER, "/pmem", "400", *(["careless"] if flushes == "careless" else [])]
     report = machine.cut(program, cuts=CUTS // 2, restart=True, during_recovery=True, expect=SOUND)
     assert [(cut.verdict, cut.raw["message"], cut.token) for cut in report.failures] == []
     assert report.verified == report.restarted == report.cuts

@@ -138,13 +138,13 @@ impl Hardware {
         let start = self.take_llc_port(self.llc.set_of(line), now, port_cycles);
         let mut ready = start + self.specification.llc.latency_cycles;
         if self.mistaken_about(persist) {
-            return self.send_through(persist, ready);
+            return self.send_through(policy, persist, ready);
         }
         if self.directories.apart().is_some() {
             return self.persist_apart(policy, persist, ready);
         }
         let Some(slot) = self.llc.find(line) else {
-            return self.send_through(persist, ready);
+            return self.send_through(policy, persist, ready);
         };
         let (newer, _, at_hand) = self.take_newer(policy, slot, true, ready);
         ready = self.send_out(policy, persist, newer, at_hand);
@@ -185,7 +185,7 @@ impl Hardware {
         now: Cycles,
     ) -> Cycles {
         let Some((bytes, version)) = newer else {
-            return self.send_through(persist, now);
+            return self.send_through(policy, persist, now);
         };
         self.statistics.cleaned_lines += 1;
         let eviction = Eviction {
@@ -199,18 +199,25 @@ impl Hardware {
     }
 
     /// A clean line may be newer in the DRAM than in the NVM: then it is sent on to where it survives.
-    /// Or it is clean only because its write still waits in the queue, which is volatile.
-    fn send_through(&mut self, persist: &Persist, now: Cycles) -> Cycles {
+    /// Or it is clean only because its write still waits in the queue, which is volatile. Where a design
+    /// keeps versions of a line apart, home is what it goes back to, and gets nothing before its epoch.
+    fn send_through<P: Policy + ?Sized>(
+        &mut self,
+        policy: &P,
+        persist: &Persist,
+        now: Cycles,
+    ) -> Cycles {
         if persist.point == Point::Coherence {
             return now;
         }
-        let done = self
-            .memory
-            .write_through(persist.line, now, &mut self.statistics)
-            .unwrap_or_else(|| Accepted {
-                accepted: now,
-                durable: self.memory.durable_at(persist.line),
-            });
+        let mut sent = None;
+        if !policy.keeps_versions() {
+            sent = (self.memory).write_through(persist.line, now, &mut self.statistics);
+        }
+        let done = sent.unwrap_or_else(|| Accepted {
+            accepted: now,
+            durable: self.memory.durable_at(persist.line),
+        });
         self.arrives(persist, done.accepted, done.durable)
     }
 

@@ -27,7 +27,7 @@ int main(void)
 
     CALL(mapped(MAP_SHARED_VALIDATE | MAP_SYNC, file));
     CALL(mapped(MAP_SHARED_VALIDATE | MAP_FIXED_NOREPLACE, file));
-    CALL(mapped(MAP_SHARED_VALIDATE | 0x200000, file));
+    CALL(mapped(MAP_SHARED_VALIDATE | 0x1000000, file));
     CALL(mapped(MAP_SHARED_VALIDATE | 0x200, file));
     CALL(mapped(MAP_SHARED_VALIDATE | MAP_SYNC, folder));
     CALL(mapped(MAP_SHARED_VALIDATE | MAP_SYNC, zeros));
@@ -36,7 +36,7 @@ int main(void)
     CALL(mapped(MAP_PRIVATE | 4, file));
 
     /* Older types say nothing of flags that they do not know. */
-    WORKS(mapped(MAP_SHARED | 0x200000, file));
-    WORKS(mapped(MAP_PRIVATE | 0x200000, file));
+    WORKS(mapped(MAP_SHARED | 0x1000000, file));
+    WORKS(mapped(MAP_PRIVATE | 0x1000000, file));
     return 0;
 }
