@@ -220,7 +220,7 @@ def test_a_hunt_does_not_accuse_a_clean_design_and_is_the_same_for_any_jobs() ->
     assert reports[0] == reports[1]
 
 
-@pytest.mark.parametrize("design", ["nvoverlay", "picl", "thynvm"])
+@pytest.mark.parametrize("design", ["nvoverlay", "picl"])
 def test_a_line_that_is_persisted_twice_behind_dram_breaks_no_promise(
     design: str, programs: Path
 ) -> None:
