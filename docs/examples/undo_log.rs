@@ -141,7 +141,7 @@ impl UndoLog {
         for line in self.logged.keys().copied().collect::<Vec<_>>() {
             let clean = Persist::behind_stores(hart, line, Effect::Clean);
             let taken = hardware.persist(self, &clean, now);
-            done = done.max(taken).max(hardware.memory.durable_at(line));
+            done = done.max(hardware.memory.durable_at(line, taken));
         }
         done
     }

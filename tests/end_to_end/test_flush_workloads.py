@@ -49,7 +49,7 @@ def test_the_catalogue_is_sound(name: str) -> None:
 @pytest.mark.parametrize("name", sorted(ENTRIES))
 def test_a_pool_is_checked_under_qemu(name: str, programs: Path, tmp_path: Path) -> None:
     """In an ordinary file, without flushes and acknowledgements, which qemu-user 7.2 has not."""
-    words = [programs / ENTRIES[name].text("program"), tmp_path / "pool"]
+    words: list[str | Path] = [programs / ENTRIES[name].text("program"), tmp_path / "pool"]
     words += arguments(name, "quick")[1:]
     if ENTRIES[name].text("program") != "lru":
         words += ["--mix", "50:50", "--inserts", "1000", "--operations", "1500"]
@@ -75,8 +75,8 @@ def cuts_of(
     machine = Machine(
         machine="x86-pm", design="ideal", set={"persistence.domain": domain}, pmem=folder
     )
-    words = [programs / ENTRIES[name].text("program"), *arguments(name), "--primitive", primitive]
-    words += more
+    words: list[str | Path] = [programs / ENTRIES[name].text("program"), *arguments(name)]
+    words += ["--primitive", primitive, *more]
     made = machine.run([*words, "--make"])
     assert made.exit_code == 0
     return machine.cut(words, cuts=CUTS, seed=seed(5), restart=True)

@@ -58,7 +58,7 @@ def test_who_flushes_and_fences_is_found_sound_at_every_cut(
 def test_who_does_not_is_found_broken_unless_the_caches_are_kept(
     during_recovery: bool, tmp_path: Path
 ) -> None:
-    asked = {"transactions": 400, "during_recovery": during_recovery}
+    asked: dict[str, Any] = {"transactions": 400, "during_recovery": during_recovery}
     kept = ledger(tmp_path, "careless", domain="eadr", **asked)
     assert kept.verified == kept.cuts
     report = ledger(tmp_path, "careless", **asked)
@@ -88,7 +88,8 @@ def test_a_transparent_design_keeps_who_flushes_or_not(
 ) -> None:
     preset, small = TRANSPARENT[design]
     machine = Machine(machine=preset, design=design, set=small, pmem=tmp_path)
-    program = [LEDGER, "/pmem", "400", *(["careless"] if flushes == "careless" else [])]
+    words = ["careless"] if flushes == "careless" else []
+    program: list[str | Path] = [LEDGER, "/pmem", "400", *words]
     report = machine.cut(program, cuts=CUTS // 2, restart=True, during_recovery=True, expect=SOUND)
     assert [(cut.verdict, cut.raw["message"], cut.token) for cut in report.failures] == []
     assert report.verified == report.restarted == report.cuts

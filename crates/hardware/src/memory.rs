@@ -603,11 +603,11 @@ impl Memory {
         Some(durable)
     }
 
-    /// When everything accepted for a line will be durable; 0 if nothing waits.
-    pub fn durable_at(&self, line: LineNumber) -> Cycles {
+    /// When everything accepted for a line will be durable, `now` at the soonest.
+    pub fn durable_at(&self, line: LineNumber, now: Cycles) -> Cycles {
         let address = line * LINE_BYTES as u64;
         let module = &self.modules[self.map.locate(address).module];
-        module.waiting.durable_at(address)
+        (module.waiting).durable_at(&(address..address + LINE_BYTES as u64), now)
     }
 
     /// Lines that recovery loaded into the DRAM, where the arena has them by now, with what the NVM

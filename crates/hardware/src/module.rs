@@ -204,10 +204,8 @@ impl Module {
         if self.persistence != Persistence::WriteQueue {
             return written;
         }
-        let mut durable = written.accepted.max(not_before);
-        if self.last_durable > durable {
-            durable = durable.max(self.waiting.latest(bytes));
-        }
+        let ordered = written.accepted.max(not_before);
+        let durable = self.waiting.durable_at(bytes, ordered);
         self.last_durable = self.last_durable.max(durable);
         Served {
             accepted: written.accepted,

@@ -216,7 +216,7 @@ impl Hardware {
         }
         let done = sent.unwrap_or_else(|| Accepted {
             accepted: now,
-            durable: self.memory.durable_at(persist.line),
+            durable: self.memory.durable_at(persist.line, now),
         });
         self.arrives(persist, done.accepted, done.durable)
     }

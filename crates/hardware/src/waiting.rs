@@ -97,6 +97,8 @@ impl Displaced {
 struct Write {
     start: Cycles,
     done: Cycles,
+    /// By then it is durable, and all before it.
+    all_done: Cycles,
     address: u64,
     displaced: Displaced,
 }
@@ -109,9 +111,11 @@ impl Waiting {
     /// A write was accepted.
     #[inline]
     pub fn push(&mut self, served: &Served, address: u64, displaced: Displaced) {
+        let before = self.0.back().map_or(0, |write| write.all_done);
         self.0.push_back(Write {
             start: served.start,
             done: served.done,
+            all_done: before.max(served.done),
             address,
             displaced,
         });
@@ -125,18 +129,15 @@ impl Waiting {
         }
     }
 
-    /// When the newest write of a line will be durable; 0 if none waits.
-    pub fn durable_at(&self, address: u64) -> Cycles {
-        self.latest(&(address..address + 1))
-    }
-
-    /// When the last write of any of these bytes will be durable; 0 if none waits.
-    pub fn latest(&self, bytes: &Range<u64>) -> Cycles {
-        let same = self.0.iter().filter(|write| {
+    /// When the last write of any of these bytes will be durable, if that is later than `now`; else `now`.
+    /// It looks at no more writes than become durable later, and at those accepted behind them.
+    pub fn durable_at(&self, bytes: &Range<u64>, now: Cycles) -> Cycles {
+        let later = (self.0.iter().rev()).take_while(|write| write.all_done > now);
+        let same = later.filter(|write| {
             let end = write.address + write.displaced.bytes().len() as u64;
             write.address < bytes.end && bytes.start < end
         });
-        same.map(|write| write.done).max().unwrap_or(0)
+        same.fold(now, |durable, write| durable.max(write.done))
     }
 
     /// Cuts the power at `at`.

@@ -293,7 +293,7 @@ impl<L: Level> Policy for InCacheLog<L> {
         }
         let durable = match eviction.cause {
             Cause::Replacement => now,
-            Cause::CacheBlock | Cause::Flush => hardware.memory.durable_at(line).max(now),
+            Cause::CacheBlock | Cause::Flush => hardware.memory.durable_at(line, now),
         };
         Evicted {
             accepted: now,

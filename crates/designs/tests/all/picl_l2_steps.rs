@@ -84,7 +84,7 @@ fn a_replaced_line_goes_in_place_behind_its_undo_entry() {
     example.replace(0);
     assert_eq!(example.home(), 1);
     // A block, then the line, which waits for it, and for nothing else.
-    let durable = example.rig.hardware.memory.durable_at(example.line);
+    let durable = example.rig.hardware.memory.durable_at(example.line, 0);
     let took = durable - before;
     assert!((2 * 736..3 * 736).contains(&took), "{took}");
     assert_eq!(example.rig.design.counters().undo_flushes_forced, 1);

@@ -53,7 +53,7 @@ fn a_store_waits_for_a_buffer_whose_block_is_on_its_way_whatever_sent_it() {
     let log = rig.layout.log_area.start;
     let durable = |rig: &Rig<Picl>, slot: u64| {
         let block = log + slot * geometry.undo_buffer_bytes as u64;
-        rig.hardware.memory.durable_at(line_of(block))
+        rig.hardware.memory.durable_at(line_of(block), 0)
     };
     for index in 0..3 {
         rig.load(0, rig.frame_line(index));

@@ -149,7 +149,7 @@ impl Walk {
             let memory = self.hardware.memory.arena.line(line * LINE_BYTES as u64);
             let newest = self.model.lines[(line - FIRST) as usize];
             assert_eq!(*memory, newest, "memory has not got line {line:#x}");
-            let durable = self.hardware.memory.durable_at(line);
+            let durable = self.hardware.memory.durable_at(line, 0);
             self.durable[hart] = self.durable[hart].max(durable);
         }
         if self.model.sees_every_store {
@@ -256,7 +256,7 @@ impl Walk {
         let now = self.now(hart);
         (self.hardware).fence(&mut self.model, hart, Fence::FULL, now);
         for line in &self.sent {
-            let durable = self.hardware.memory.durable_at(*line);
+            let durable = self.hardware.memory.durable_at(*line, 0);
             self.durable[hart] = self.durable[hart].max(durable);
         }
         assert!(
@@ -370,7 +370,7 @@ fn a_hart_waits_for_uncached_stores_and_not_for_combined_ones() {
     assert_eq!(issued, 0, "the buffer takes them at once");
     let fence = Fence::FULL;
     let goes_on = (combined.hardware).fence(&mut combined.model, 0, fence, issued);
-    assert_eq!(goes_on, combined.hardware.memory.durable_at(FIRST));
+    assert_eq!(goes_on, combined.hardware.memory.durable_at(FIRST, 0));
     let mut uncached = one();
     let issued = store_a_line(&mut uncached, FIRST, MemoryType::Uncached);
     assert!(issued > 8 * 30, "each has gone to memory: {issued}");

@@ -432,7 +432,7 @@ impl<'a> Walk<'a> {
         );
         let durable = dirty
             .iter()
-            .map(|&line| self.hardware.memory.durable_at(line));
+            .map(|&line| self.hardware.memory.durable_at(line, 0));
         assert!(
             flushed.durable >= durable.max().unwrap_or(flushed.ready),
             "the flush is durable before its lines are"
