@@ -1,12 +1,11 @@
 /*
  * For programs that run on the machine: cache-block operations and persistence fences.
  *
- * What it rests on, with its limits: a `clean` or `flush` that a fence with W in its
- * predecessor set follows is durable before any later write of the fence's successor
- * set becomes durable. A fence drains the cleans of its own hart only. Stores to one
- * cache line persist in the order in which they were made; with the domain `media`,
- * where a cut may tear the line's write, those to one word of eight bytes. Nothing else
- * is promised: without a clean, a line may become durable at any time, or never.
+ * What it rests on, with its limits: a `clean` or `flush` that a fence with W in its predecessor
+ * set follows is durable before any later write of the fence's successor set becomes durable. A
+ * fence drains the cleans of its own hart only. Stores to one cache line (with the domain `media`,
+ * to one word of eight bytes) persist in the order in which they were made. Nothing else is
+ * promised: without a clean, a line may become durable at any time, or never.
  *
  * perdure_block_* are those of Zicbom and Zicboz, written so that any assembler takes
  * them without the extensions in its -march. What is named after instructions of x86
