@@ -124,15 +124,7 @@ static void tree_check(const struct node *pointer, uint64_t first, uint64_t last
     if (depth == DEPTH_MAX) {
         die(STATUS_WRONG, "the tree is deeper than random keys make one");
     }
-    found_element(node->element);
-    if (node->key != key_of(node->element)) {
-        die(STATUS_WRONG, "element %" PRIu64 " has another's key", node->element);
-    }
-    if (node->key < first || node->key > last ||
-        (node->key == first && node->child[LEFT] != NULL) ||
-        (node->key == last && node->child[RIGHT] != NULL)) {
-        die(STATUS_WRONG, "element %" PRIu64 " is out of order", node->element);
-    }
+    found_in_order(node->element, node->key, first, last, node->child[LEFT], node->child[RIGHT]);
     tree_check(node->child[LEFT], first, node->key - 1, depth + 1);
     tree_check(node->child[RIGHT], node->key + 1, last, depth + 1);
 }

@@ -196,6 +196,21 @@ static inline void found_element(uint64_t element)
     found_count++;
 }
 
+/* The same of a node of a search tree: its key is its element's and lies in first..last, with room for
+   what is below it on each side. */
+static inline void found_in_order(uint64_t element, uint64_t key, uint64_t first, uint64_t last,
+                                  const void *left, const void *right)
+{
+    found_element(element);
+    if (key != key_of(element)) {
+        die(STATUS_WRONG, "element %" PRIu64 " has another's key", element);
+    }
+    if (key < first || key > last || (key == first && left != NULL) ||
+        (key == last && right != NULL)) {
+        die(STATUS_WRONG, "element %" PRIu64 " is out of order", element);
+    }
+}
+
 static inline bool is_found(uint64_t stream, uint64_t element)
 {
     return found[element * work.streams + stream] != 0;

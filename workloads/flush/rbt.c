@@ -231,15 +231,7 @@ static unsigned check_below(const struct node *pointer, uint64_t first, uint64_t
     if (depth == DEPTH_MAX) {
         die(STATUS_WRONG, "the tree is deeper than a red-black tree can be");
     }
-    found_element(node->element);
-    if (node->key != key_of(node->element)) {
-        die(STATUS_WRONG, "element %" PRIu64 " has another's key", node->element);
-    }
-    if (node->key < first || node->key > last ||
-        (node->key == first && node->child[LEFT] != NULL) ||
-        (node->key == last && node->child[RIGHT] != NULL)) {
-        die(STATUS_WRONG, "element %" PRIu64 " is out of order", node->element);
-    }
+    found_in_order(node->element, node->key, first, last, node->child[LEFT], node->child[RIGHT]);
     const unsigned left = check_below(node->child[LEFT], first, node->key - 1, depth + 1);
     const unsigned right = check_below(node->child[RIGHT], node->key + 1, last, depth + 1);
     if (left != right) {
