@@ -18,6 +18,7 @@ one (another compiler) is counted as not comparable, and never as equal.
 from __future__ import annotations
 
 import argparse
+import functools
 import hashlib
 import json
 import os
@@ -130,6 +131,7 @@ def run(case: Case) -> tuple[str, str]:
     return case.label, " ".join(parts)
 
 
+@functools.cache
 def recorded() -> dict[str, str]:
     """The file."""
     lines = FILE.read_text().splitlines() if FILE.exists() else []

@@ -132,15 +132,7 @@ pub struct Lives<'a> {
 impl Lives<'_> {
     /// A machine before its first instruction.
     pub fn first<D: Design>(&self) -> Result<Machine<D>, Error> {
-        let Prepared {
-            configuration,
-            workload,
-            engine,
-            ..
-        } = self.prepared;
-        let mut machine = Machine::<D>::boot(configuration, workload, *engine, self.bug)?;
-        machine.hardware.enforce_contract();
-        Ok(machine)
+        self.prepared.boot(self.bug)
     }
 
     fn resumption(&self, epoch: u64, outside: Outside) -> Resumption {

@@ -56,14 +56,7 @@ impl<D: Design> Watched<D> {
         prepared: &Prepared,
         bug: Option<&'static str>,
     ) -> Result<Self, Error> {
-        let Prepared {
-            configuration,
-            workload,
-            engine,
-            ..
-        } = prepared;
-        let mut machine = Machine::<D>::boot(configuration, workload, *engine, bug)?;
-        machine.hardware.enforce_contract();
+        let mut machine = prepared.boot::<D>(bug)?;
         let golden = Golden::watch(&mut machine, 0)?;
         let range = golden.range();
         let follower = (request.replica).then(|| Follower::start(prepared, &machine, range));

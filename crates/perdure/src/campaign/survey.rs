@@ -49,18 +49,7 @@ pub(crate) fn survey<D: Design>(
     schedule: Schedule,
     observer: &dyn Observer,
 ) -> Result<Survey, Error> {
-    let boot = || -> Result<Machine<D>, Error> {
-        let Prepared {
-            configuration,
-            workload,
-            engine,
-            ..
-        } = prepared;
-        let mut machine = Machine::<D>::boot(configuration, workload, *engine, bug)?;
-        machine.hardware.enforce_contract();
-        Ok(machine)
-    };
-    let mut machine = boot()?;
+    let mut machine = prepared.boot::<D>(bug)?;
     let (mut samples, mut moments) = (Vec::new(), Vec::new());
     match schedule {
         Schedule::Stratified => samples = sampled(&mut machine, observer)?,
@@ -68,7 +57,7 @@ pub(crate) fn survey<D: Design>(
             let mut found = persisting(&mut machine, observer)?;
             if schedule == Schedule::EveryStack {
                 let stop = || observer.interrupted().then(interrupted).map_or(Ok(()), Err);
-                found = stacks::first_of_each(&mut boot()?, found, stop)?;
+                found = stacks::first_of_each(&mut prepared.boot::<D>(bug)?, found, stop)?;
             } else {
                 found.retain(|one| one.fences);
             }

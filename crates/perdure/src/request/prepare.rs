@@ -6,6 +6,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use perdure_designs::Design;
 use perdure_linux::pools::PoolSource;
 use perdure_linux::{Mount, Program, Repeat, WORK_DIRECTORY};
 use xxhash_rust::xxh3::Xxh3;
@@ -16,7 +17,7 @@ use crate::configuration::{Configuration, LEAST_EPOCH_STORES, nearest};
 use crate::error::Error;
 use crate::exerciser;
 use crate::losses::Lost;
-use crate::machine::{Engine, Workload};
+use crate::machine::{Engine, Machine, Workload};
 use crate::mistakes::{self, Blind, Mistake};
 use crate::mounts::{mount, write_through};
 use crate::pools;
@@ -47,6 +48,15 @@ pub struct Prepared {
     pub until_failure: bool,
     /// A check that the judge leaves out.
     pub blind: Option<Blind>,
+}
+
+impl Prepared {
+    /// A machine before its first instruction that holds its design to the contract, for who cuts the power.
+    pub fn boot<D: Design>(&self, bug: Option<&'static str>) -> Result<Machine<D>, Error> {
+        let mut machine = Machine::boot(&self.configuration, &self.workload, self.engine, bug)?;
+        machine.hardware.enforce_contract();
+        Ok(machine)
+    }
 }
 
 fn digest_of(bytes: &[u8]) -> u32 {
