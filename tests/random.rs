@@ -2,7 +2,8 @@
 //!
 //! Always true here: a test that takes seeds takes some that never change and one that always does, and
 //! says each before it takes it; `PERDURE_SEED` names one to be taken alone, and `PERDURE_SEEDS` how many
-//! of those that never change are taken at least.
+//! of those that never change are taken at least. What a campaign must have met (a path, so many cuts of
+//! a kind) is met with the seeds that never change: a clock decides no test.
 
 /// splitmix64: the seed is the whole story.
 #[derive(Clone, Debug)]

@@ -66,7 +66,7 @@ fn the_clean_mapping_is_never_accused() {
     let mut seen = Seen::default();
     for machine in machines() {
         let before = seen.statistics.len();
-        for seed in seeds(2) {
+        for seed in seeds(5) {
             if let Err(why) = campaign(&machine, seed, None, &mut seen) {
                 panic!("{}, PERDURE_SEED={seed}: {why}", machine.name);
             }
