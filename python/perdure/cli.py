@@ -485,7 +485,7 @@ def sweep(
 
 @app.command()
 def reproduce(
-    paper: Annotated[str, typer.Argument(help="The paper: picl or nvoverlay.")],
+    paper: Annotated[str, typer.Argument(help="The paper: picl, nvoverlay or flush.")],
     figures: Annotated[
         list[str] | None,
         typer.Argument(metavar="[FIGURE]...", help="Of its experiments, for instance fig9; all."),

@@ -9,7 +9,7 @@ import pytest
 
 import perdure
 from perdure.experiments import claims, declaration, metrics, plan, programs, tables
-from perdure.experiments.declaration import Claim
+from perdure.experiments.claim import Claim, read_claim
 from perdure.experiments.plan import Planned, Value
 from perdure.experiments.point import Point
 from perdure.experiments.programs import Entry, Provided, Size
@@ -74,7 +74,7 @@ def test_an_unknown_key_of_a_declaration_is_refused(core, tmp_path):
 def test_an_unknown_paper_or_figure_is_refused(core, command):
     status, _, err = command("reproduce", "pickle")
     assert status == 2
-    assert "papers that can be reproduced: nvoverlay, picl" in err
+    assert "papers that can be reproduced: flush, nvoverlay, picl" in err
     status, _, err = command("reproduce", "picl", "fig99")
     assert status == 2
     assert "its experiments are fig9, fig10" in err
@@ -343,11 +343,11 @@ def test_a_claim_without_limits_says_why_it_is_not_judged(core, tmp_path):
     (tmp_path / "claim.toml").write_text(written + 'not_comparable = "no hardware here"')
     (table,) = declaration.Table.read(tmp_path / "claim.toml").list_of_tables("claim")
     for scale in declaration.SCALES:
-        assert declaration._claim(table, (), scale).not_comparable == "no hardware here"
+        assert read_claim(table, (), scale).not_comparable == "no hardware here"
     (tmp_path / "claim.toml").write_text(written)
     (table,) = declaration.Table.read(tmp_path / "claim.toml").list_of_tables("claim")
     with pytest.raises(perdure.PerdureError, match="must be given"):
-        declaration._claim(table, (), "quick")
+        read_claim(table, (), "quick")
 
 
 def test_another_mechanism_is_told_only_where_a_claim_holds(core, paper):
@@ -478,7 +478,7 @@ def test_classes_have_limits(traffic, locality, name):
     assert tables.class_of(traffic, locality) == name
 
 
-def test_cuts_are_counted_by_design_and_program(core, provided):
+def test_cuts_are_counted_by_design_and_program(core, paper, provided):
     point = Point("a", "picl", provided.commands(["a"], "tiny")[0])
     one = keyed(Planned("cuts", "a", "picl", None, point), "k")
     broken = {"verdict": "memory-differs", "resumed": False, "token": "p1-x"}
@@ -486,7 +486,8 @@ def test_cuts_are_counted_by_design_and_program(core, provided):
         "cuts": 2, "verified": 1, "failed": 1, "coverage": {"cuts_during_recovery": 7},
         "results": [{"verdict": "verified", "resumed": True, "token": "p1-y"}, broken],
     }  # fmt: skip
-    (row,) = tables.cuts([one], {"k": {"result": result}})
+    (row,) = tables.cuts([one], {"k": {"result": result}}, paper)
     assert (row["verified"], row["failed"], row["resumed"]) == (1, 1, 1)
+    assert (row["restarted"], row["expected"]) == (0, "sound")
     assert (row["tokens"], row["cuts_during_recovery"]) == (["p1-x"], 7)
     assert json.dumps(row)

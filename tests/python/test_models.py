@@ -5,7 +5,8 @@ import dataclasses
 import pytest
 
 from perdure.experiments import claims, declaration, plan, tables
-from perdure.experiments.declaration import Claim, Model, Probe, Setting
+from perdure.experiments.claim import Claim
+from perdure.experiments.declaration import Model, Probe, Setting
 from perdure.experiments.plan import Value
 from perdure.experiments.programs import Entry, Provided, Size
 

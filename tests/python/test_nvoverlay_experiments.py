@@ -9,7 +9,7 @@ import pytest
 
 from perdure import workloads
 from perdure.experiments import claims, dataset, declaration, metrics, plan, programs, tables
-from perdure.experiments.declaration import Claim
+from perdure.experiments.claim import Claim
 from perdure.experiments.plan import Planned, Value
 from perdure.experiments.point import Point
 from perdure.experiments.programs import Provided

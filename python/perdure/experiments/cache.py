@@ -11,7 +11,6 @@ import hashlib
 import json
 import warnings
 from collections.abc import Callable
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -160,5 +159,6 @@ def described(point: Point) -> dict[str, Any]:
         "sample_cycles": point.sample_cycles,
         "probe_cuts": point.probe_cuts,
         "stop_after": point.stop_after,
-        "campaign": None if point.campaign is None else asdict(point.campaign),
+        "campaign": None if point.campaign is None else point.campaign.asked(),
+        **({"made": [[Path(one[0]).name, *one[1:]] for one in point.made]} if point.pools else {}),
     }

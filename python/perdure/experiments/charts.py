@@ -18,7 +18,8 @@ import polars as pl
 from perdure import PerdureError, outputs
 from perdure.experiments.claims import Average, expected
 from perdure.experiments.declaration import Experiment, Paper
-from perdure.experiments.metrics import Metric, metric
+from perdure.experiments.measured import Metric
+from perdure.experiments.metrics import metric
 from perdure.experiments.plan import Value
 
 LOGARITHMIC_FROM = 50.0

@@ -13,8 +13,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
-from perdure.experiments.declaration import Claim, Experiment, Paper
-from perdure.experiments.metrics import metric, rounded
+from perdure.experiments.claim import Claim as Claim
+from perdure.experiments.declaration import Experiment, Paper
+from perdure.experiments.measured import rounded
+from perdure.experiments.metrics import metric
 from perdure.experiments.plan import Value
 
 Verdict: TypeAlias = Literal["holds", "differs", "not comparable"]
@@ -45,7 +47,7 @@ class Average:
 
 
 def reduce(values: Sequence[float], how: str, limit: float | None = None) -> float:
-    """Some values as one: `how` is one of `declaration.REDUCTIONS`."""
+    """Some values as one: `how` is one of `claim.REDUCTIONS`."""
     if how == "maximum":
         return max(values)
     if how == "minimum":
@@ -92,6 +94,8 @@ def judge(
     """The verdict on a claim. `factor` divides the limits of claims about scaled amounts."""
     if not claim.designs and claim.not_comparable is not None:
         return Judged(None, "–", "not comparable", claim.not_comparable)
+    if claim.greatest_subject or claim.least_subject:
+        return _of_subjects(claim, values, reason, mechanism)
     divisor = factor if claim.scaled else 1
     limit = None if claim.limit is None else claim.limit / divisor
     measured = {
@@ -120,6 +124,34 @@ def judge(
     return Judged(number, text, "differs", reason or "no explanation has been written yet")
 
 
+def _of_subjects(
+    claim: Claim, values: Sequence[Value], reason: str | None, mechanism: str | None
+) -> Judged:
+    """The verdict on a claim that one subject has most, or least, of all."""
+    rows: dict[tuple[str, float | None], dict[str, float]] = {}
+    for one in values:
+        if one.design in claim.designs and claim.at in (None, one.axis):
+            rows.setdefault((one.design, one.axis), {})[one.subject] = one.value
+    chosen = claim.greatest_subject or claim.least_subject or ""
+    missing = [row for row in rows.values() if chosen not in row or len(row) < 2]
+    if missing or not rows:
+        return Judged(None, "–", "not comparable", f"there are no values of {chosen} beside others")
+    pick = max if claim.greatest_subject else min
+    found = [pick(row, key=row.__getitem__) for row in rows.values()]
+    held = sum(
+        abs(row[chosen] - row[first]) <= abs(row[first]) * claim.tolerance
+        for row, first in zip(rows.values(), found, strict=True)
+    )
+    others = ", ".join(sorted(set(found) - {chosen}))
+    text = f"{held} of {len(rows)} places" + (f" (elsewhere {others})" if held < len(rows) else "")
+    number = held / len(rows)
+    if claim.not_comparable is not None:
+        return Judged(number, text, "not comparable", claim.not_comparable)
+    if held == len(rows):
+        return Judged(number, text, "holds", None, mechanism)
+    return Judged(number, text, "differs", reason or "no explanation has been written yet")
+
+
 def _measured(
     claim: Claim,
     experiment: Experiment,
@@ -135,9 +167,10 @@ def _measured(
     axis = experiment.axis
     if axis is None:
         return None
+    begin = axis.shown[0] if claim.since is None else claim.since
     first, last = (
         _reduced(claim, [one for one in own if one.axis == place], limit)
-        for place in (axis.shown[0], axis.shown[-1])
+        for place in (begin, axis.shown[-1])
     )
     if first is None or last is None or (claim.relative_change and not first):
         return None

@@ -151,6 +151,8 @@ def problem(point: Point, result: dict[str, Any]) -> str | None:
     fatal = result.get("fatal_signal")
     if fatal is not None:
         return f"the program died by {fatal['signal']}: {fatal['cause']} at {fatal['pc']}"
+    if point.pools and result.get("exit_code") not in (0, None):
+        return f"the program ended with status {result['exit_code']}"
     if not point.is_measured:
         return None
     for program, report in zip(point.programs, result.get("programs", ()), strict=False):

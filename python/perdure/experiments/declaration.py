@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 from perdure import PerdureError
+from perdure.experiments.claim import REDUCTIONS, Claim, read_claim
 from perdure.experiments.toml import Table
 
 Scale: TypeAlias = Literal["quick", "full"]
@@ -29,24 +30,14 @@ CUTS = "cuts.toml"
 REGIONS = "regions.toml"
 PROBES = "probes.toml"
 
-REDUCTIONS = (
-    "maximum",
-    "minimum",
-    "mean",
-    "median",
-    "geometric-mean",
-    "deviation",
-    "spread",
-    "share-below",
-)
-
 
 @dataclass(frozen=True)
 class Design:
     """A design as the paper's figures name it.
 
     `of` is the core's name for it. A design may be another one with `overrides` of its own:
-    `ideal` that writes early, for instance.
+    `ideal` that writes early, for instance. Or it is what programs do, told by `arguments`; one
+    that is `broken` promises nothing, and power cuts have to show it.
     """
 
     name: str
@@ -54,6 +45,8 @@ class Design:
     letter: str
     of: str
     overrides: tuple[str, ...] = ()
+    arguments: tuple[str, ...] = ()
+    broken: bool = False
 
 
 @dataclass(frozen=True)
@@ -116,7 +109,9 @@ class Paper:
     `baseline` is the design that others are relative to, `tags` one whose tags see write sets.
     `catalogues` are files of workloads; none for those that stand for SPEC CPU2006. A machine has
     as many harts as programs, unless `harts` are given. With `measure_threads`, what is measured of
-    a workload is its parallel phase.
+    a workload is its parallel phase. With `pools`, a point's programs keep files in persistent
+    memory, which they make before what is measured. `mixes` are the paper's own, in place of those
+    that are drawn.
     """
 
     name: str
@@ -124,7 +119,7 @@ class Paper:
     reference: str
     machine: str
     baseline: str
-    tags: str
+    tags: str | None
     seed: int
     catalogues: tuple[str, ...]
     harts: int | None
@@ -136,6 +131,8 @@ class Paper:
     ignores: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     compared_with: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     bound: str | None = None
+    pools: bool = False
+    mixes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @property
     def in_models(self) -> Sequence[Model | None]:
@@ -154,9 +151,10 @@ class Paper:
 
 @dataclass(frozen=True)
 class Axis:
-    """A key of the configuration that an experiment varies.
+    """A key of the configuration that an experiment varies, or with `arguments` those of programs.
 
-    `shown` are the numbers that figures and claims use for the `settings`, one for one.
+    `shown` are the numbers that figures and claims use for the `settings`, one for one. Some
+    subjects may have other settings than the rest: those `of` them.
     """
 
     key: str
@@ -165,6 +163,8 @@ class Axis:
     logarithmic: bool
     settings: tuple[str, ...]
     shown: tuple[float, ...]
+    arguments: bool = False
+    of: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -178,56 +178,6 @@ class Slices:
     count: int
     sample_cycles: int
     instructions: int | None
-
-
-@dataclass(frozen=True)
-class Claim:
-    """One claim of the paper.
-
-    What is measured: the values of `designs` (at the axis value `at`, of the `part`) are reduced
-    over the subjects, or those that are `of`, or all that are not `apart_from`, by `over` (`limit`
-    belongs to `share-below`), over an axis by `along` (without it, the worst counts), and then over
-    the designs by `among`; with `change`, what is reduced is the rise from the axis' first value to
-    its last.
-    Before anything is reduced, values are divided by those of the design `relative`, or with
-    `inverse` those of `relative` by them; with `relative_change`, a rise is a fraction of the first
-    value. Of the parts, one is the `part`, and several are the `parts`.
-    A `value` claim holds if that is within [`at_least`, `at_most`], each widened by the fraction
-    `tolerance`. An `ordering` claim holds if each of the designs in `ordering` has at least as much
-    as the one before it, or if `greatest` (`least`) has at least (at most) as much as every other,
-    give or take the tolerance.
-    With `not_comparable`, which says why, nothing is judged; then there may be nothing measured.
-    """
-
-    name: str
-    says: str
-    quotation: str
-    section: str
-    paper: str
-    kind: Literal["value", "ordering"]
-    designs: tuple[str, ...]
-    over: str
-    among: str
-    limit: float | None
-    at: float | None
-    part: str | None
-    change: bool
-    at_least: float | None
-    at_most: float | None
-    tolerance: float
-    ordering: tuple[str, ...]
-    greatest: str | None
-    least: str | None
-    drawn: bool
-    scaled: bool
-    not_comparable: str | None
-    of: tuple[str, ...] = ()
-    apart_from: tuple[str, ...] = ()
-    along: str | None = None
-    parts: tuple[str, ...] = ()
-    relative: str | None = None
-    inverse: bool = False
-    relative_change: bool = False
 
 
 @dataclass(frozen=True)
@@ -248,7 +198,8 @@ class Experiment:
 
     `baseline` is the paper's unless the figure has its own. With `slices`, a workload's run is
     divided into parts, which are the axis. `size` is whose arguments programs get: those of the
-    scale, unless a figure at `quick` needs the paper's own, or `large` ones. Without designs
+    scale, unless a figure at `quick` needs the paper's own, or `large` ones, and after them the
+    figure's `arguments`. Its `machine` is the paper's unless it has its own. Without designs
     nothing runs: such an experiment has claims that cannot be judged.
     """
 
@@ -278,6 +229,8 @@ class Experiment:
     size: Size | None = None
     probe_cuts: bool = False
     models: Mapping[str, Setting] = field(default_factory=dict)
+    machine: str | None = None
+    arguments: tuple[str, ...] = ()
 
     def in_model(self, model: Model | None) -> Experiment:
         """The figure with what it has of its own in a model."""
@@ -315,6 +268,8 @@ def paper(name: str) -> Paper:
                 letter=one.text("letter"),
                 of=one.text("design", design),
                 overrides=tuple(one.texts("set", ())),
+                arguments=tuple(one.texts("arguments", ())),
+                broken=one.flag("broken"),
             )
         )
         one.finish()
@@ -325,7 +280,7 @@ def paper(name: str) -> Paper:
         reference=table.text("reference"),
         machine=table.text("machine"),
         baseline=table.text("baseline"),
-        tags=table.text("tags"),
+        tags=table.text("tags", "") or None,
         seed=table.integer("seed"),
         catalogues=tuple(table.texts("catalogues", ())),
         harts=table.integer("harts", 0) or None,
@@ -337,6 +292,8 @@ def paper(name: str) -> Paper:
         ignores=_texts_by_name(table.optional_table("ignores")),
         compared_with=_texts_by_name(table.optional_table("compared_with")),
         bound=table.text("bound", "") or None,
+        pools=table.flag("pools"),
+        mixes=_texts_by_name(table.optional_table("mixes")),
     )
     table.finish()
     return made
@@ -434,8 +391,10 @@ def _experiment(path: Path, scale: Scale) -> Experiment:
         measure=None if chosen is None else chosen.integer("measure_instructions", 0) or None,
         size=_size(chosen),
         probe_cuts=table.flag("probe_cuts"),
-        claims=[_claim(one, designs, scale) for one in table.list_of_tables("claim")],
+        claims=[read_claim(one, designs, scale) for one in table.list_of_tables("claim")],
         models={} if models is None else {name: _setting(one) for name, one in models.tables()},
+        machine=table.text("machine", "") or None,
+        arguments=tuple([] if chosen is None else chosen.texts("arguments", ())),
     )
     table.finish()
     return made
@@ -450,7 +409,7 @@ def _setting(table: Table) -> Setting:
 
 def _scaled_keys(table: Table | None) -> None:
     if table is not None:
-        for key in ("set", "subjects", "notes"):
+        for key in ("set", "subjects", "notes", "arguments"):
             table.texts(key, ())
         for key in ("warm_up_instructions", "measure_instructions"):
             table.integer(key, 0)
@@ -486,71 +445,31 @@ def _sliced(slices: Slices | None) -> Axis | None:
 
 def _axis(table: Table, scale: Scale) -> Axis:
     at_scale = {one: table.optional_table(one) for one in SCALES}
-    found: dict[str, tuple[tuple[str, ...], tuple[float, ...]]] = {}
+    found: dict[str, tuple[tuple[str, ...], tuple[float, ...], dict[str, tuple[str, ...]]]] = {}
     for name, one in at_scale.items():
         if one is not None:
             settings = tuple(one.texts("settings"))
-            found[name] = settings, tuple(one.numbers("shown"))
+            own = _texts_by_name(one.optional_table("of"))
+            found[name] = settings, tuple(one.numbers("shown")), own
             if len(settings) != len(found[name][1]):
                 raise one.wrong("shown", "has not as many members as `settings`")
+            if any(len(mine) != len(settings) for mine in own.values()):
+                raise one.wrong("of", "has a subject with another number of settings")
             one.finish()
     if scale not in found:
         raise table.wrong(scale, "is missing")
-    settings, shown = found[scale]
+    settings, shown, own = found[scale]
+    arguments = table.flag("arguments")
     made = Axis(
-        key=table.text("key"),
+        key="" if arguments else table.text("key"),
         label=table.text("label"),
         unit=table.text("unit", ""),
         logarithmic=table.flag("logarithmic"),
         settings=settings,
         shown=shown,
+        arguments=arguments,
+        of=own,
     )
-    table.finish()
-    return made
-
-
-def _claim(table: Table, designs: Sequence[str], scale: Scale) -> Claim:
-    never = table.text("not_comparable", "")
-    not_comparable = {one: table.text(f"not_comparable_{one}", "") or never for one in SCALES}
-    ordering = tuple(table.texts("ordering", ()))
-    extreme = table.text("greatest", "") or table.text("least", "")
-    value = table.number("value", None)
-    made = Claim(
-        name=table.text("id"),
-        says=table.text("says"),
-        quotation=table.text("quotation"),
-        section=table.text("section"),
-        paper=table.text("paper"),
-        kind="ordering" if ordering or extreme else "value",
-        designs=tuple(table.texts("designs", ordering if ordering else designs)),
-        of=tuple(table.texts("of", ())),
-        apart_from=tuple(table.texts("apart_from", ())),
-        over=table.choice("over", REDUCTIONS, "geometric-mean"),
-        along=table.choice("along", ("", *REDUCTIONS), "") or None,
-        among=table.choice("among", REDUCTIONS, "maximum"),
-        limit=table.number("limit", None),
-        at=table.number("at", None),
-        part=table.text("part", "") or None,
-        change=table.flag("change"),
-        at_least=value if value is not None else table.number("at_least", None),
-        at_most=value if value is not None else table.number("at_most", None),
-        tolerance=table.number("tolerance", 0.0) or 0.0,
-        ordering=ordering,
-        greatest=table.text("greatest", "") or None,
-        least=table.text("least", "") or None,
-        drawn=table.flag("drawn"),
-        scaled=table.flag("scaled"),
-        not_comparable=not_comparable[scale] or None,
-        parts=tuple(table.texts("parts", ())),
-        relative=table.text("relative", "") or None,
-        inverse=table.flag("inverse"),
-        relative_change=table.flag("relative_change"),
-    )
-    bounded = made.at_least is not None or made.at_most is not None
-    if made.kind == "value" and not bounded and made.not_comparable is None:
-        raise table.wrong(
-            "at_most", "or `at_least`, `value`, `ordering`, `greatest` or `least` must be given"
-        )
     table.finish()
     return made
 
@@ -687,7 +606,10 @@ def regions(name: str, scale: Scale) -> dict[str, Region]:
 class Cuts:
     """Power cuts of a paper's designs: on which programs, how many, on which small machine.
 
-    `cuts` are of each program under each design, but for those in `cuts_of`.
+    `cuts` are of each program under each design, but for those in `cuts_of`. With `restart`,
+    processes are lost: the program is started again on the pools that survive, and judges them.
+    `machine_of` has designs on another machine than the paper's, `arguments` what programs are told
+    beside their `tiny` arguments.
     """
 
     designs: tuple[str, ...]
@@ -699,12 +621,16 @@ class Cuts:
     harts: int | None
     overrides: tuple[str, ...]
     notes: tuple[str, ...]
+    restart: bool = False
+    machine_of: Mapping[str, str] = field(default_factory=dict)
+    arguments: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 def cuts(name: str, scale: Scale) -> Cuts:
     """A paper's power cuts at one scale."""
     table = Table.read(FOLDER / name / CUTS)
     programs = table.table("programs")
+    machines = table.optional_table("machine_of")
     sizes = {one: table.table(one) for one in SCALES}
     counts, counts_of = {}, {}
     for one, size in sizes.items():
@@ -722,6 +648,11 @@ def cuts(name: str, scale: Scale) -> Cuts:
         harts=table.integer("harts", 0) or None,
         overrides=tuple(table.texts("set", ())),
         notes=tuple(table.texts("notes", ())),
+        restart=table.flag("restart"),
+        machine_of={}
+        if machines is None
+        else {one: machines.text(one) for one in machines.names()},
+        arguments=_texts_by_name(table.optional_table("arguments")),
     )
     table.finish()
     return made

@@ -20,7 +20,7 @@ from typing import Any
 
 import perdure
 from perdure import PerdureError, __version__, _core
-from perdure.experiments.point import core_digest, file_digest, scratch_mounts
+from perdure.experiments.point import SCRATCH, core_digest, file_digest, scratch_mounts
 
 PR_SET_PDEATHSIG = 1
 
@@ -146,6 +146,9 @@ def _outcome(task: dict[str, Any]) -> dict[str, Any]:
         request["mounts"] = scratch_mounts(request["mounts"], parent)
         # Where the guest's files go: points must not write into each other's mounts.
         request["out"] = str(parent / "out")
+        failed = _make_pools(request, parent)
+        if failed is not None:
+            return {"error": failed}
         call = _core.run if task["command"] == "run" else _core.cut
         try:
             return {"result": json.loads(call(json.dumps(request), None))}
@@ -153,6 +156,26 @@ def _outcome(task: dict[str, Any]) -> dict[str, Any]:
             return {"error": str(error)}
         finally:
             os.chdir("/")
+
+
+WORLD = ("machine", "design", "set", "harts", "sysroot", "mounts", "environment", "out", "pmem")
+"""What of a request a run that makes a pool has, too."""
+
+
+def _make_pools(request: dict[str, Any], parent: Path) -> str | None:
+    """Gives the point a folder in which its programs have made their pools, or says why not."""
+    if request.get("pmem") != SCRATCH:
+        return None
+    request["pmem"] = str(parent / "pmem")
+    for command in request.pop("made"):
+        asked = {**{key: request[key] for key in WORLD}, "program": command}
+        try:
+            made = json.loads(_core.run(json.dumps(asked), None))
+        except PerdureError as error:
+            return f"a pool cannot be made: {error}"
+        if made.get("exit_code") != 0:
+            return f"{' '.join(command)} ended with status {made.get('exit_code')}"
+    return None
 
 
 def main() -> None:

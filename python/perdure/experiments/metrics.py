@@ -7,17 +7,17 @@ says so with None.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any, TypeAlias
+from collections.abc import Mapping
 
 from perdure import PerdureError
-
-Measured: TypeAlias = Mapping[str, Any]
-"""`dataset.measured`: cycles, instructions, programs, statistics."""
-Parts: TypeAlias = dict[str | None, float]
-"""A value for each part of a bar; one for None where there are no parts."""
+from perdure.experiments import flush_metrics
+from perdure.experiments.measured import (
+    Measured,
+    Metric,
+    Parts,
+    execution_time,
+    statistic,
+)
 
 EPOCHS_OF_LOG = 8
 LINE_BYTES = 64
@@ -36,41 +36,6 @@ CAPACITY, COHERENCE, STORE_EVICTION, TAG_WALK = (
     "store eviction",
     "tag walk",
 )
-
-
-@dataclass(frozen=True)
-class Metric:
-    """What a figure shows: its name, unit and meaning, and how it is computed."""
-
-    name: str
-    label: str
-    unit: str
-    meaning: str
-    better: str | None
-    relative: bool
-    parts: tuple[str, ...]
-    compute: Callable[[Measured, Measured | None, int], Parts | None]
-
-
-def rounded(value: float) -> float:
-    """Twelve significant digits: the last ones of logarithms differ between C libraries."""
-    return float(f"{value:.12g}")
-
-
-def statistic(region: Measured, name: str) -> float:
-    """One of the region's counters; 0 where the design does not have it."""
-    entry = region["statistics"].get(name)
-    return 0.0 if entry is None else float(entry["value"])
-
-
-def _execution_time(region: Measured, base: Measured | None, _epoch: int) -> Parts | None:
-    if base is None:
-        return None
-    ratios = [
-        math.log(one["cycles"] / other["cycles"])
-        for one, other in zip(region["programs"], base["programs"], strict=True)
-    ]
-    return {None: math.exp(math.fsum(ratios) / len(ratios))}
 
 
 def _commits(region: Measured, _base: Measured | None, epoch: int) -> Parts | None:
@@ -352,7 +317,7 @@ METRICS: Mapping[str, Metric] = {
             "lower",
             True,
             (),
-            _execution_time,
+            execution_time,
         ),
         Metric(
             "commits",
@@ -693,6 +658,7 @@ METRICS: Mapping[str, Metric] = {
             (),
             _stores_per_line,
         ),
+        *flush_metrics.METRICS,
     )
 }
 

@@ -11,10 +11,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from perdure import PerdureError
-from perdure.experiments import dataset
+from perdure.experiments import dataset, programs
 from perdure.experiments.cache import Stored
 from perdure.experiments.declaration import Cuts, Experiment, Model, Paper, Probe, ScaleOf
-from perdure.experiments.metrics import Measured, metric, rounded, statistic
+from perdure.experiments.measured import Measured, rounded, statistic
+from perdure.experiments.metrics import metric
 from perdure.experiments.point import Campaign, Point
 from perdure.experiments.programs import Provided
 
@@ -64,7 +65,7 @@ def plan(
     unknown = sorted(set(experiment.subjects) - set(mixes) - set(provided.entries))
     if unknown:
         raise PerdureError(f"{experiment.name}: there is no subject {', '.join(unknown)}")
-    machine = paper.machine if model is None else model.machine
+    machine = experiment.machine or (paper.machine if model is None else model.machine)
     planned = []
     for subject in experiment.subjects or everything:
         if subject in provided.unavailable:
@@ -72,7 +73,7 @@ def plan(
         names = mixes[subject] if experiment.subject == "mix" else [subject]
         size = experiment.size or scale.name
         own = [one for name in names for one in provided.entries[name].sizes[size].overrides]
-        for shown, setting in _settings(experiment):
+        for shown, setting, words in _settings(experiment, subject):
             for design, compared in _runs(experiment, paper):
                 overrides = merged(
                     scale.overrides, own, *_of_model(model, subject, design), experiment.overrides
@@ -80,13 +81,16 @@ def plan(
                 named = paper.design(design)
                 overrides = merged(overrides, setting, compared)
                 chosen = merged(heeded(paper, design, overrides), named.overrides)
-                point = _point(subject, names, design, chosen, experiment, paper, scale, provided)
+                told = (*experiment.arguments, *words, *named.arguments)
+                point = _point(subject, names, chosen, told, experiment, paper, scale, provided)
                 point = replace(
                     point,
                     design=named.of,
                     # What a design does not heed makes no difference between machines, either.
                     machine=paper.machine if design in paper.ignores else machine,
-                    remark=" ".join([experiment.name, *([model.name] if model else []), *setting]),
+                    remark=" ".join(
+                        [experiment.name, *([model.name] if model else []), *setting, *words]
+                    ),
                 )
                 name = None if model is None else model.name
                 planned.append(
@@ -128,26 +132,31 @@ def heeded(paper: Paper, design: str, overrides: tuple[str, ...]) -> tuple[str, 
     return tuple(one for one in overrides if not one.startswith(ignored)) if ignored else overrides
 
 
-def _settings(experiment: Experiment) -> Iterable[tuple[float | None, tuple[str, ...]]]:
+def _settings(
+    experiment: Experiment, subject: str
+) -> Iterable[tuple[float | None, tuple[str, ...], tuple[str, ...]]]:
+    """For each place of the axis what it sets, and what it tells programs."""
     axis = experiment.axis
     if axis is None:
-        return [(None, ())]
-    pairs = zip(axis.shown, axis.settings, strict=True)
-    return [(shown, (f"{axis.key}={setting}",) if axis.key else ()) for shown, setting in pairs]
+        return [(None, (), ())]
+    pairs = zip(axis.shown, axis.of.get(subject, axis.settings), strict=True)
+    if axis.arguments:
+        return [(shown, (), tuple(words.split())) for shown, words in pairs]
+    return [(shown, (f"{axis.key}={one}",) if axis.key else (), ()) for shown, one in pairs]
 
 
 def _point(
     subject: str,
     names: Sequence[str],
-    design: str,
     overrides: tuple[str, ...],
+    told: Sequence[str],
     experiment: Experiment,
     paper: Paper,
     scale: ScaleOf,
     provided: Provided,
 ) -> Point:
     size = experiment.size or scale.name
-    programs, surroundings = provided.commands(names, size)
+    run, surroundings = provided.commands(names, size, told)
     sizes = [provided.entries[name].sizes[size] for name in names]
     epoch = epoch_length(overrides, scale)
     warm_up: int | None = max(size.warm_up for size in sizes)
@@ -165,12 +174,14 @@ def _point(
     elif experiment.measure_epochs is not None:
         measure = round(experiment.measure_epochs * epoch)
     else:
-        own = sizes[0].measure or scale.measure
+        own = sizes[0].measure or scale.measure or None
         measure = own if experiment.subject == "workload" else scale.mix_measure
+    if measure is None and not paper.measure_threads:
+        warm_up = None
     return Point(
         name=subject,
-        design=design,
-        programs=programs,
+        design=paper.baseline,
+        programs=run,
         machine=paper.machine,
         overrides=overrides,
         harts=paper.harts,
@@ -181,7 +192,16 @@ def _point(
         measure_threads=paper.measure_threads,
         sample_cycles=None if experiment.slices is None else experiment.slices.sample_cycles,
         probe_cuts=experiment.probe_cuts,
+        pools=paper.pools,
+        made=provided.makers(run) if paper.pools else (),
     )
+
+
+def mixes(paper: Paper, scale: ScaleOf, provided: Provided) -> Mapping[str, Sequence[str]]:
+    """The paper's own mixes, or those that are drawn where any are measured."""
+    if paper.mixes or not scale.mix_measure:
+        return paper.mixes
+    return programs.mixes(provided.available, paper.seed)
 
 
 def merged(*assignments: Iterable[str]) -> tuple[str, ...]:
@@ -257,19 +277,22 @@ def plan_cuts(cuts: Cuts, paper: Paper, provided: Provided) -> list[Planned]:
     for subject, names in cuts.programs.items():
         if any(name in provided.unavailable for name in names):
             continue
-        programs, surroundings = provided.commands(names, "tiny")
         for design in cuts.designs:
-            count = cuts.cuts_of.get(design, cuts.cuts)
+            count, named = cuts.cuts_of.get(design, cuts.cuts), paper.design(design)
+            told = (*cuts.arguments.get(subject, ()), *named.arguments)
+            run, surroundings = provided.commands(names, "tiny", told)
             point = Point(
                 name=subject,
-                design=design,
-                programs=programs,
-                machine=paper.machine,
-                overrides=merged(cuts.overrides),
+                design=named.of,
+                programs=run,
+                machine=cuts.machine_of.get(design, paper.machine),
+                overrides=merged(cuts.overrides, named.overrides if cuts.restart else ()),
                 harts=cuts.harts,
                 surroundings=surroundings,
-                campaign=Campaign(count, cuts.seed, cuts.during_recovery),
+                campaign=Campaign(count, cuts.seed, cuts.during_recovery, restart=cuts.restart),
                 remark=f"{count} cuts",
+                pools=paper.pools,
+                made=provided.makers(run) if paper.pools else (),
             )
             planned.append(Planned("cuts", subject, design, None, point))
     return planned

@@ -22,7 +22,7 @@ SCHEMA = 2
 """Part of every key: a change in what is kept of a point makes old ones unusable."""
 
 SCRATCH = "{scratch}"
-"""In a mount: a directory that is made for one run of one point, empty, and removed after it."""
+"""For a mount or pools: a directory that is made for one run of one point, and removed after it."""
 
 
 @dataclass(frozen=True)
@@ -54,6 +54,13 @@ class Campaign:
     during_recovery: bool
     resume: api.Resume = "sample"
     schedule: api.Schedule = "random"
+    restart: bool = False
+
+    def asked(self) -> dict[str, Any]:
+        """What is asked of the core: a program that is started again is not resumed."""
+        said = asdict(self)
+        del said["resume" if self.restart else "restart"]
+        return said
 
 
 @dataclass(frozen=True)
@@ -63,7 +70,8 @@ class Point:
     With `measure`, every program's next so many instructions after `warm_up` are measured; with
     `measure_threads` its parallel phase, and at most `measure` of it; without either, the whole run
     is. `sample_cycles` asks for the series of what was written, `probe_cuts` for what power cuts
-    would cost. `remark` tells people what
+    would cost. With `pools` there is persistent memory for files, which `made`, commands that run
+    before and are not measured, leave there. `remark` tells people what
     distinguishes it from others of its kind; it is no part of the key.
     """
 
@@ -83,6 +91,8 @@ class Point:
     stop_after: int | None = None
     campaign: Campaign | None = None
     remark: str = ""
+    pools: bool = False
+    made: tuple[tuple[str, ...], ...] = ()
 
     @property
     def is_measured(self) -> bool:
@@ -122,7 +132,9 @@ class Point:
             if value is not None:
                 request[key] = value
         if self.campaign is not None:
-            request.update(asdict(self.campaign), jobs=1)
+            request.update(self.campaign.asked(), jobs=1)
+        if self.pools:
+            request.update(pmem=SCRATCH, made=[list(command) for command in self.made])
         return request
 
     def configuration(self) -> api.Configuration:
@@ -150,8 +162,10 @@ class Point:
             "sample_cycles": self.sample_cycles,
             "probe_cuts": self.probe_cuts,
             "stop_after": self.stop_after,
-            "campaign": None if self.campaign is None else asdict(self.campaign),
+            "campaign": None if self.campaign is None else self.campaign.asked(),
         }
+        if self.pools:
+            contents["made"] = [_portable(command) for command in self.made]
         text = json.dumps(contents, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:32]
 

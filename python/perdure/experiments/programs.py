@@ -177,9 +177,11 @@ class Provided:
         return [name for name in self.entries if name not in self.unavailable]
 
     def commands(
-        self, names: Sequence[str], scale: Scale
+        self, names: Sequence[str], scale: Scale, more: Sequence[str] = ()
     ) -> tuple[tuple[Program, ...], Surroundings]:
         """The programs of some workloads that run at once, and what they see around them.
+
+        Those that keep pools are told `more`.
 
         Raises:
             PerdureError: one of them is not available here, or has no such scale.
@@ -187,7 +189,7 @@ class Provided:
         mounts: list[str] = []
         digests: list[str] = []
         programs = tuple(
-            self._program(name, scale, index, mounts) for index, name in enumerate(names)
+            self._program(name, scale, index, mounts, more) for index, name in enumerate(names)
         )
         chosen = [self.entries[name] for name in names]
         uses_packages = any(entry.kind == "debian" for entry in chosen)
@@ -202,7 +204,14 @@ class Provided:
             digest=hashlib.sha256("\n".join(digests).encode()).hexdigest()[:32] if digests else "",
         )
 
-    def _program(self, name: str, scale: Scale, index: int, mounts: list[str]) -> Program:
+    def makers(self, programs: Sequence[Program]) -> tuple[tuple[str, ...], ...]:
+        """The commands that make the pools of some programs, and no more."""
+        kept = [one for one in programs if self.entries[one.name].kind == "flush"]
+        return tuple((*one.command, "--make") for one in kept)
+
+    def _program(
+        self, name: str, scale: Scale, index: int, mounts: list[str], more: Sequence[str]
+    ) -> Program:
         entry = self.entries.get(name)
         if entry is None:
             raise PerdureError(f"there is no workload {name}: docs/workloads.md lists all")
@@ -219,6 +228,7 @@ class Provided:
         ]
         if entry.kind == "debian":
             return Program(name, (entry.program, *filled), "")
+        filled += more if entry.kind == "flush" else ()
         path = self.programs / BUILT[entry.kind] / entry.program
         return Program(name, (str(path), *filled), self.digests[f"{entry.kind}/{entry.program}"])
 

@@ -159,7 +159,7 @@ def _planned(
         existing_sysroot=sysroot,
         report=say,
     )
-    mixes = programs.mixes(provided.available, paper.seed) if scale.mix_measure else {}
+    mixes = plan.mixes(paper, scale, provided)
     chosen = narrowing.narrowed(chosen, only, paper, provided.entries, mixes)
     planned = [
         one
@@ -261,7 +261,7 @@ def _results(
     for one in stored.values():
         text = f"# {one['config_hash']}\n{one['configuration']}"
         outputs.store(out / "configurations", f"{one['config_hash']}.toml", text)
-    cuts = tables.cuts([one for one in work.planned if one.experiment == CUTS], stored)
+    cuts = tables.cuts([one for one in work.planned if one.experiment == CUTS], stored, paper)
     costs = tables.cut_costs(cuts)
     return {
         "schema": SCHEMA,
@@ -342,8 +342,8 @@ def _results(
 
 def _summary(design: Design, summaries: Mapping[str, str]) -> str:
     """A design in a line, with what is set for it."""
-    changed = f" ({' '.join(design.overrides)})" if design.overrides else ""
-    return f"{summaries.get(design.of, '')}{changed}"
+    changed = " ".join((*design.overrides, *design.arguments))
+    return f"{summaries.get(design.of, '')}{f' ({changed})' if changed else ''}"
 
 
 def _experiment(
@@ -461,7 +461,7 @@ def _drawn(chart: altair.TopLevelMixin, name: str, out: Path) -> dict[str, str]:
     return {name: drawn[kind].relative_to(out).as_posix() for name, kind in kinds}
 
 
-def _claim(claim: declaration.Claim, found: _InModel, work: _Work) -> dict[str, Any]:
+def _claim(claim: claims.Claim, found: _InModel, work: _Work) -> dict[str, Any]:
     factor, name, scale = work.scale.factor, work.paper.name, work.scale.name
     judged = claims.judge(
         claim,

@@ -13,7 +13,8 @@ from typing import Any
 from perdure.experiments import dataset
 from perdure.experiments.cache import Stored
 from perdure.experiments.declaration import Paper, ScaleOf
-from perdure.experiments.metrics import Measured, amount_of_work, statistic
+from perdure.experiments.measured import Measured, statistic
+from perdure.experiments.metrics import amount_of_work
 from perdure.experiments.plan import Planned, epochs, heeded, merged
 from perdure.experiments.point import Point
 from perdure.experiments.programs import Provided
@@ -40,6 +41,8 @@ def classes(
     epoch tags see which lines an epoch stores to.
     """
     baseline, tags = paper.baseline, paper.tags
+    if tags is None:
+        return []
     regions = _alone(planned, provided, stored, scale, paper)
     found = []
     for name, entry in provided.entries.items():
@@ -186,8 +189,10 @@ def cut_costs(cuts: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     return rows
 
 
-def cuts(planned: Sequence[Planned], stored: Mapping[str, Stored]) -> list[dict[str, Any]]:
-    """Design × program × cuts verified."""
+def cuts(
+    planned: Sequence[Planned], stored: Mapping[str, Stored], paper: Paper
+) -> list[dict[str, Any]]:
+    """Design × program × cuts verified. Under designs that are broken, some have to fail."""
     rows = []
     for one in planned:
         key = one.point.key()
@@ -204,7 +209,9 @@ def cuts(planned: Sequence[Planned], stored: Mapping[str, Stored]) -> list[dict[
                 "cuts": result["cuts"],
                 "verified": result["verified"],
                 "failed": result["failed"],
+                "expected": "broken" if paper.design(one.design).broken else "sound",
                 "resumed": sum(bool(cut["resumed"]) for cut in result["results"]),
+                "restarted": sum(bool(cut.get("restarts")) for cut in result["results"]),
                 "cut_cost": result.get("cut_cost"),
                 "cuts_during_recovery": coverage.get("cuts_during_recovery", 0),
                 "tokens": [cut["token"] for cut in failed],
