@@ -16,8 +16,8 @@ from perdure import CutReport, Machine
 
 ENTRIES = catalogue("flush.toml")
 SOURCES = REPOSITORY / "workloads/flush"
-ATOMIC = sorted(set(ENTRIES) - {"lru"})
-"""Those whose operations or transactions are failure-atomic: `lru` has no log."""
+ATOMIC = sorted(set(ENTRIES) - {"lru", "lru-data", "lru-meta"})
+"""Those whose operations or transactions are failure-atomic: the others have no log."""
 CUTS = 10 * TIMES
 
 
@@ -101,6 +101,15 @@ def test_what_is_not_flushed_does_not_unless_the_caches_are_kept(
     # The others struck before anything was acknowledged.
     assert lost.failed >= lost.cuts // 3
     assert all("WRONG" in cut.last_lines[-1] for cut in lost.failures)
+
+
+@pytest.mark.parametrize(("primitive", "sound"), [("clwb", True), ("none", False)])
+def test_an_undo_log_may_be_stored_around_the_caches(
+    primitive: str, sound: bool, programs: Path, tmp_path: Path
+) -> None:
+    stored = ("--log-stores", "movnt")
+    report = cuts_of("lru-undo", programs, tmp_path, primitive, "adr", *stored)
+    assert (report.failed == 0) == sound
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,8 @@
  * makes the changed lines durable, and then the number of the transaction. Redo: changes go to the entry, and
  * so do reads of what was changed; the commit makes all entries durable with one fence, then their number,
  * then writes them home, makes that durable, and then the number of the transaction. Without a log nothing
- * is flushed, and a cut in a transaction leaves what it leaves. Our assumption: an entry lies behind the one
+ * is flushed, and a cut in a transaction leaves what it leaves. `--log-stores movnt` (ours) writes an undo
+ * log's entries around the caches, with no flush. Our assumption: an entry lies behind the one
  * before; the paper links them.
  *
  * Always true of what is durable: the state after whole transactions, or it can be made of the log.
@@ -28,6 +29,7 @@ enum purpose { KEYS, CHOICES, VALUES };
 enum { HYBRID_WRITE_PERCENT = 75, LIST_LINES = 6 };
 
 static const char *const ACCESSES[] = {"data", "meta", "hybrid", NULL};
+static const char *const LOG_STORES[] = {"cached", "movnt", NULL};
 static const char *const LOGGING[] = {"heavy", "medium", "light", NULL};
 static const uint64_t LOGGING_PERCENT[] = {90, 50, 10};
 
@@ -324,6 +326,7 @@ static void read_work(int argc, char **argv)
         {"objects", "in the list (16384)", 1 << 24, NULL, &work.objects},
         {"object-bytes", "of each, in lines of 64 (64)", 1 << 12, NULL, &work.object_bytes},
         {"operations", "of a transaction (1000)", 1 << 20, NULL, &work.operations},
+        {"log-stores", "how an undo log is written (cached)", 0, LOG_STORES, &log_around},
         {"transactions", "one behind the other (1)", 1 << 20, NULL, &work.transactions},
         {"seed", "of keys, values and choices (1)", UINT32_MAX, NULL, &work.seed},
     };

@@ -30,8 +30,9 @@ struct entry {
     struct line value;
 };
 
-/* Which log, where it is, and how long it can be. */
-static uint64_t log_kind;
+/* Which log, where it is, and how long it can be; whether an undo log's entries are stored around the
+   caches. */
+static uint64_t log_kind, log_around;
 static struct entry *log_entries;
 static uint64_t log_entries_max;
 /* Of the running transaction: its number and its entries. */
@@ -94,6 +95,31 @@ static const void *reading(const void *line)
     return entry == NULL ? line : &entry->value;
 }
 
+/* Stores a whole entry around the caches: it needs no flush. */
+static void store_around(struct entry *entry, const struct entry *from)
+{
+    const uint64_t *words = (const uint64_t *)from;
+    for (unsigned i = 0; i < sizeof *from / sizeof *words; i++) {
+        perdure_movnt64((uint64_t *)entry + i, words[i]);
+    }
+}
+
+/* Writes a line's entry of an undo log, durably. */
+static void write_undo(struct entry *entry, struct line *line)
+{
+    struct entry made = {.home = line, .transaction = transaction, .value = *line};
+    made.check = check_of(&made);
+    if (log_around != 0) {
+        fence();
+        store_around(entry, &made);
+    } else {
+        *entry = made;
+        fence();
+        flush_bytes(entry, sizeof *entry);
+    }
+    fence();
+}
+
 /* Where to write a line. */
 static void *writing(void *line)
 {
@@ -103,15 +129,12 @@ static void *writing(void *line)
     struct entry *entry = logged(line);
     if (entry == NULL) {
         entry = &log_entries[entry_count];
-        entry->home = line;
-        entry->transaction = transaction;
-        entry->value = *(struct line *)line;
         *line_entry(line) = entry_count++;
         if (log_kind == UNDO) {
-            entry->check = check_of(entry);
-            fence();
-            flush_bytes(entry, sizeof *entry);
-            fence();
+            write_undo(entry, line);
+        } else {
+            *entry = (struct entry){
+                .home = line, .transaction = transaction, .value = *(struct line *)line};
         }
     }
     return log_kind == REDO ? &entry->value : line;
