@@ -126,7 +126,15 @@ def experiment(one: dict, figures: Path, results: dict) -> list[str]:
                 f"{shown_by(claim, results)}",
                 "",
             ]
+    if claims and told(one):
+        lines += values(one)
     return lines + [f"- {note}" for note in one["notes"]] + ([""] if one["notes"] else [])
+
+
+def told(one: dict) -> bool:
+    """Whether places of the axis are what programs are told, and no parts of a run."""
+    axis = one["axis"]
+    return axis is not None and not axis["key"] and axis["label"] != "of the run"
 
 
 def shown_by(claim: dict, results: dict) -> str:
@@ -164,6 +172,8 @@ def probes(results: dict) -> list[str]:
 def values(one: dict) -> list[str]:
     """What was measured under each design: of each subject, or of one at each place of the axis."""
     designs = list(dict.fromkeys(value["design"] for value in one["values"]))
+    if told(one):
+        return all_values(one, designs)
     place = "subject" if one["axis"] is None else "axis"
     found = {(value[place], value["design"]): value["value"] for value in one["values"]}
     body = []
@@ -175,6 +185,20 @@ def values(one: dict) -> list[str]:
     average = {value["design"]: value["value"] for value in one["averages"]}
     mean = [one["average"], *(number(average.get(design), 1, 2) for design in designs)]
     return table([one["subject"], *designs], [*body, mean])
+
+
+def all_values(one: dict, designs: list[str]) -> list[str]:
+    """Every subject at every place of the axis."""
+    found = {(value["subject"], value["axis"], value["design"]): value for value in one["values"]}
+    rows = dict.fromkeys((subject, place) for subject, place, _ in found)
+    digits = 0 if max(value["value"] for value in one["values"]) >= 1000 else 2
+    body = []
+    for subject, place in rows:
+        known = [found.get((subject, place, design)) for design in designs]
+        cells = [f"{value['value']:,.{digits}f}" if value else "–" for value in known]
+        body.append([subject, f"{place:,.0f}", *cells])
+    unit = f"{one['axis']['label']} ({one['axis']['unit']})"
+    return [f"{one['metric']['label']}:", "", *table([one["subject"], unit, *designs], body)]
 
 
 def command(results: dict) -> str:
@@ -201,6 +225,8 @@ def cuts(results: dict, figures: Path) -> list[str]:
         [program, *(f"{found[program, one]['verified']:,}" for one in designs)]
         for program in programs
     ]
+    if any(one["restarted"] for one in found.values()):
+        return restarted(found, programs, designs)
     total = [sum(found[program, one]["verified"] for program in programs) for one in designs]
     during = sum(one["cuts_during_recovery"] for one in found.values())
     failed = sum(one["failed"] for one in found.values())
@@ -213,6 +239,37 @@ def cuts(results: dict, figures: Path) -> list[str]:
         "",
         *table(["program", *designs], [*body, ["all", *(f"{one:,}" for one in total)]]),
         *cut_costs(results, figures),
+    ]
+
+
+def restarted(found: dict, programs: list[str], designs: list[str]) -> list[str]:
+    """Program × primitive × cuts after which the pool was sound, or was found broken."""
+
+    def cell(one: dict) -> str:
+        broken = one["expected"] == "broken"
+        return f"**{one['failed']:,} broken**" if broken else f"{one['verified']:,}"
+
+    body = [[program, *(cell(found[program, one]) for one in designs)] for program in programs]
+    sound = [one for one in found.values() if one["expected"] == "sound"]
+    broken = [one for one in found.values() if one["expected"] == "broken"]
+    cuts = max(one["cuts"] for one in found.values())
+    unsound = sum(one["failed"] for one in sound)
+    unseen = [one["program"] for one in broken if not one["failed"]]
+    return [
+        "## Power cuts",
+        "",
+        f"{cuts:,} cuts of each program with each primitive, at random cycles of a run on a pool "
+        "that was made before: processes are lost, and the same program recovers the pool that "
+        "survived, checks it, and goes on to its end. Every operation is acknowledged to the "
+        "outside world, and what was acknowledged has to be there. A number is of cuts verified.",
+        "",
+        f"With a promise (flushes under ADR, or caches that survive): {unsound} of "
+        f"{sum(one['cuts'] for one in sound):,} cuts failed. Without flushes under ADR the same "
+        f"cuts have to find breakage: {sum(one['failed'] for one in broken):,} of "
+        f"{sum(one['cuts'] for one in broken):,} did"
+        + (f"; none in {', '.join(unseen)}." if unseen else ", some in every program."),
+        "",
+        *table(["program", *designs], body),
     ]
 
 
@@ -283,9 +340,7 @@ def page(results: dict, figures: Path) -> list[str]:
         "own report has every figure interactive, and every run's effective configuration.",
         "",
         *[f"- {note}" for note in results["notes"]],
-        "- Where each value of the machine is from, and how far the order of the designs hangs on "
-        f"it: [the preset](../machines/{paper['name']}.md). What was once wrong here: "
-        "[fidelity](../fidelity.md).",
+        *preset(paper["name"]),
         "",
         *scaled(results),
         *models(results),
@@ -294,6 +349,19 @@ def page(results: dict, figures: Path) -> list[str]:
         lines += experiment(one, figures, results)
     lines += probes(results)
     return lines + cuts(results, figures) + workloads(results)
+
+
+def preset(name: str) -> list[str]:
+    """Where the values of the machine are told."""
+    if not (DOCS.parent / f"machines/{name}.md").exists():
+        return [
+            "- Where each value of a machine is from stands beside it, in its file in `machines/`."
+        ]
+    return [
+        "- Where each value of the machine is from, and how far the order of the designs hangs on "
+        f"it: [the preset](../machines/{name}.md). What was once wrong here: "
+        "[fidelity](../fidelity.md).",
+    ]
 
 
 def counted(results: dict) -> str:

@@ -204,7 +204,8 @@ def reproduction(done: Reproduction) -> RenderableType:
         for design in dict.fromkeys(row["design"] for row in cuts):
             mine = [row for row in cuts if row["design"] == design]
             total, verified = (sum(row[key] for row in mine) for key in ("cuts", "verified"))
-            counted.add_row(design, number(len(mine)), number(total), number(verified))
+            broken = " (has to fail)" if mine[0]["expected"] == "broken" else ""
+            counted.add_row(design + broken, number(len(mine)), number(total), number(verified))
         parts.append(counted)
     for failure in results["failures"]:
         what = f"{failure['name']} {failure['design']} ({', '.join(failure['experiments'])})"

@@ -117,6 +117,7 @@ RESULTS: dict[str, Any] = {
                 "cuts": 1000,
                 "verified": 999,
                 "failed": 1,
+                "expected": "sound",
                 "resumed": 50,
                 "cuts_during_recovery": 300,
                 "tokens": ["TOKEN"],
