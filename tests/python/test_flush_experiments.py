@@ -15,6 +15,7 @@ from perdure.experiments import (
     declaration,
     execute,
     metrics,
+    narrowing,
     plan,
     programs,
     tables,
@@ -114,6 +115,23 @@ def test_pools_are_made_before_what_is_measured(paper, provided):
     assert plain.key() != one.point.key()
     assert "made" not in cache.described(plain)
     assert str(provided.programs) not in json.dumps(cache.described(one.point))
+
+
+def test_probes_are_of_what_their_figures_run(paper, provided):
+    for scale in ("quick", "full"):
+        figures = declaration.experiments("flush", scale)
+        for probe in declaration.probes("flush", scale).values():
+            assert narrowing.Only().chooses(probe, paper, {"ideal"})
+            assert not narrowing.Only().chooses(probe, paper, {"picl"})
+            assert not narrowing.Only(("lru-redo",)).chooses(probe, paper, {"ideal"})
+            assert probe.subject in figures[probe.figure].subjects
+            planned = plan.plan_probe(
+                probe, figures[probe.figure], paper, paper.scales[scale], provided, {}
+            ).planned
+            own = [one.point for one in planned if one.experiment.endswith(", unchanged")]
+            changed = [one.point for one in planned if one.point not in own]
+            assert len(own) == len(changed)
+            assert all({*probe.overrides} <= {*one.overrides} for one in changed)
 
 
 def task(point):

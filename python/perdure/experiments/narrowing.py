@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from perdure import PerdureError
-from perdure.experiments.declaration import Axis, Experiment, Paper
+from perdure.experiments.declaration import Axis, Experiment, Paper, Probe
 from perdure.experiments.programs import Entry
 
 
@@ -25,6 +25,11 @@ class Only:
     subjects: Sequence[str] = ()
     designs: Sequence[str] = ()
     places: Sequence[float] = ()
+
+    def chooses(self, probe: Probe, paper: Paper, designs: Collection[str]) -> bool:
+        """Whether a probe is to run, on a core that has these designs."""
+        wanted = probe.subject in (self.subjects or [probe.subject])
+        return wanted and paper.design(probe.design).of in designs
 
     def words(self) -> list[str]:
         """All of it, as was asked."""

@@ -170,7 +170,7 @@ def _planned(
     probes = [
         plan.plan_probe(probe, known[probe.figure], paper, scale, provided, mixes)
         for probe in probed
-        if probe.design in designs and probe.subject in (only.subjects or [probe.subject])
+        if only.chooses(probe, paper, designs)
     ]
     planned += [one for probing in probes for one in probing.planned]
     if cuts is not None:
