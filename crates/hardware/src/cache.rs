@@ -105,6 +105,8 @@ pub struct Slot(pub u32);
 pub struct Cache {
     ways: usize,
     sets_per_slice: usize,
+    /// Logarithm of it.
+    slice_shift: u32,
     slices: usize,
     /// Per slot: its word, then its stamp (the time of last use, in accesses).
     records: Vec<[u64; 2]>,
@@ -122,6 +124,7 @@ impl Cache {
         Self {
             ways,
             sets_per_slice,
+            slice_shift: sets_per_slice.trailing_zeros(),
             slices,
             records: vec![[INVALID, 0]; sets * ways],
             data: vec![Line::ZERO; sets * ways],
@@ -146,9 +149,15 @@ impl Cache {
         if self.slices == 1 {
             return within;
         }
-        let hash = ((line / self.sets_per_slice as u64) ^ line).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let hash = ((line >> self.slice_shift) ^ line).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let slice = (((hash >> 32) * self.slices as u64) >> 32) as usize;
         slice * self.sets_per_slice + within
+    }
+
+    /// The slice that has a set.
+    #[inline(always)]
+    pub fn slice_of(&self, set: usize) -> usize {
+        set >> self.slice_shift
     }
 
     /// Where a line is, if here. Does not count as a use.

@@ -19,15 +19,19 @@ pub struct Calendar {
     /// A ring. An entry of an earlier lap is a slot that nobody has used yet, so that time may
     /// jump ahead without a visit to the slots between.
     used: Vec<u64>,
+    /// Logarithm of its length.
+    lap_slots: u32,
     /// The latest slot in use; the ring holds the slots up to it.
     latest: u64,
 }
 
 impl Calendar {
-    /// An empty calendar that remembers so many slots before the latest one in use.
+    /// An empty calendar that remembers so many slots before the latest one in use, a power of two.
     pub fn new(slots: usize) -> Self {
+        assert!(slots.is_power_of_two());
         Self {
             used: vec![0; slots],
+            lap_slots: slots.trailing_zeros(),
             latest: slots as u64 - 1,
         }
     }
@@ -45,8 +49,8 @@ impl Calendar {
         };
         loop {
             self.latest = self.latest.max(slot);
-            let entry = &mut self.used[(slot % slots) as usize];
-            let lap = (slot / slots) << LAP_SHIFT;
+            let entry = &mut self.used[(slot & (slots - 1)) as usize];
+            let lap = (slot >> self.lap_slots) << LAP_SHIFT;
             let used = if *entry & !USED_MASK == lap {
                 *entry & USED_MASK
             } else {

@@ -15,7 +15,7 @@ use crate::time::Cycles;
 impl Hardware {
     /// Takes the port of the slice that holds a set; returns when it was free.
     pub fn take_llc_port(&mut self, set: usize, now: Cycles, cycles: Cycles) -> Cycles {
-        let slice = set * self.ports.len() / self.llc.sets();
+        let slice = self.llc.slice_of(set);
         let start = now.max(self.ports[slice].reserve(now, cycles) - cycles);
         self.statistics.llc_port_wait_cycles += start - now;
         start
