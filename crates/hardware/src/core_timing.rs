@@ -123,6 +123,7 @@ impl CoreTiming {
     /// An access that was made at `now` has its line at `ready`. A store waits in the store buffer,
     /// which drains in order, and the core only waits for a free entry: a load that follows takes its
     /// bytes from the line at once (store-to-load forwarding). For anything else the core waits.
+    #[inline]
     pub fn accessed(
         &mut self,
         kind: AccessKind,

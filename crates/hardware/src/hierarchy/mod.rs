@@ -229,6 +229,7 @@ impl Hardware {
         (slot, ready)
     }
 
+    #[inline(always)]
     fn reach<P: Policy + ?Sized>(
         &mut self,
         policy: &mut P,
@@ -243,29 +244,32 @@ impl Hardware {
         let stamp = core.accesses;
         let request = if write { Request::Write } else { Request::Read };
         let found = core.l1d.find(line);
-        let (mut slot, mut ready) = if let Some(slot) = found {
+        let (slot, ready) = if let Some(slot) = found {
             (slot, now)
         } else {
             self.statistics.l1d_misses += 1;
             self.fill_l1d(policy, hart, line, request, now)
         };
-        *self.cores[hart].l1d.stamp_mut(slot) = stamp;
-        if self.cores[hart].prefetcher.is_some() {
-            let asked = (line, slot);
-            let came = self.asked_for(policy, hart, asked, found.is_none(), now);
-            ready = ready.max(came);
-            if self.cores[hart].l1d.word(slot).line() != line {
-                // What was brought took its place, in the L2 or below.
-                self.statistics.prefetches_regretted += 1;
-                (slot, ready) = self.fill_l1d(policy, hart, line, request, ready);
-                *self.cores[hart].l1d.stamp_mut(slot) = stamp;
-            }
+        let core = &mut self.cores[hart];
+        *core.l1d.stamp_mut(slot) = stamp;
+        if core.prefetcher.is_none() {
+            return (slot, ready);
         }
+        let came = self.asked_for(policy, hart, (line, slot), found.is_none(), now);
+        let ready = ready.max(came);
+        if self.cores[hart].l1d.word(slot).line() == line {
+            return (slot, ready);
+        }
+        // What was brought took its place, in the L2 or below.
+        self.statistics.prefetches_regretted += 1;
+        let (slot, ready) = self.fill_l1d(policy, hart, line, request, ready);
+        *self.cores[hart].l1d.stamp_mut(slot) = stamp;
         (slot, ready)
     }
 
     /// Lets accesses to the line at a virtual address hit an L1D slot from now on: loads, and stores
     /// that nobody has to be asked about.
+    #[inline(always)]
     pub fn let_hit<P: Policy + ?Sized>(
         &mut self,
         policy: &P,

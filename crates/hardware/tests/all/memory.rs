@@ -8,7 +8,7 @@
 //! The other half cuts the power at every interesting moment of random traffic and compares what
 //! is left, word by word, with what each write's own times say must or may be there.
 
-use crate::support::{Random, seeds, table_iv};
+use crate::support::{Random, seed_alone, seeds, table_iv};
 use perdure_hardware::arena::Arena;
 use perdure_hardware::line::{LINE_BYTES, Line};
 use perdure_hardware::link::Link;
@@ -933,8 +933,8 @@ fn a_cut_leaves_every_write_there_absent_or_torn_by_words_and_can_be_undone() {
         assert_eq!(area(&traced.bench.memory), newest);
     }
     println!("{cuts} cuts");
-    assert!(cuts > 5000, "only {cuts} cuts");
-    assert!(copies > 200, "only {copies} rows read for copies");
+    let enough = cuts > 5000 && copies > 200;
+    assert!(enough || seed_alone().is_some(), "{copies} copies");
 }
 
 /// A write in flight arrives not at all, wholly, and in part: all of it happens.

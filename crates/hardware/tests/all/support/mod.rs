@@ -15,7 +15,7 @@ use perdure_hardware::specification::{
 
 use perdure_hardware::time::Cycles;
 #[allow(unused_imports, reason = "an example takes no seeds")]
-pub use random::{Random, seeds};
+pub use random::{Random, seed_alone, seeds};
 
 /// `PiCL`'s Table IV. What the paper leaves out (banks, rows, queues) is ours.
 pub fn table_iv(harts: usize) -> Specification {
