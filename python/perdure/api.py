@@ -14,12 +14,13 @@ import json
 import pathlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from os import fspath
 from typing import Any, Literal, TypeAlias
 
 import msgspec
 
-from perdure import _core, outputs, requests
+from perdure import _core, outputs, requests, spreading
 
 Json: TypeAlias = Mapping[str, Any]
 Path: TypeAlias = requests.Path
@@ -475,10 +476,8 @@ class Machine:
             **({"probe_cuts": True} if probe_cuts else {}),
             **requests.together(program, programs, repeat, warm_up, measure, measure_threads),
         )
-        self._check(out)
-        text = _core.run(json.dumps(request), progress)
-        self._store(out, text)
-        return RunResult.from_json(json.loads(text))
+        run = partial(_core.run, json.dumps(request), progress)
+        return RunResult.from_json(self._kept(out, lambda: json.loads(run())))
 
     def cut(
         self,
@@ -500,6 +499,7 @@ class Machine:
         check: Sequence[Path] = (),
         check_seconds: int | None = None,
         jobs: int = 1,
+        scheduler: str | None = None,
         planted_bug: str | None = None,
         stop_after: int | None = None,
         out: Path | None = None,
@@ -514,7 +514,8 @@ class Machine:
         `check` (a program of the host's and its arguments) is given, it decides in their place,
         in a folder with the run's files, within `check_seconds` (60). `generations` is how often
         in a row the power is cut, each time in the machine that came back (None: three times for
-        half of the resumed cuts). `jobs` host threads share the work and change no result.
+        half of the resumed cuts). `jobs` host threads share the work, or the workers of the Dask
+        cluster whose `scheduler` is named, which see this host's files; they change no result.
 
         With `restart` the processes are lost and the pools of `pmem` survive: after each cut the
         program, or `then`, is started again on them, and has to end with exit status 0 and, where
@@ -537,23 +538,20 @@ class Machine:
             out=out,
             **requests.together(program, programs, repeat),
         )
-        self._check(out)
-        text = _core.cut(json.dumps(request), progress)
-        self._store(out, text)
-        return CutReport.from_json(json.loads(text))
+        cut = partial(spreading.cut, request, scheduler, progress)
+        return CutReport.from_json(self._kept(out, cut))
 
-    def _check(self, out: Path | None) -> None:
-        """Refuses a folder that could not take the result, before it is computed."""
-        if out is not None:
-            outputs.check_folder(out, files=KEPT)
-
-    def _store(self, out: Path | None, result: str) -> None:
-        """Keeps a result with its effective configuration in the folder `out`."""
-        if out is not None:
-            of_result, of_configuration = KEPT
-            outputs.store(out, of_result, json.dumps(json.loads(result), indent=2))
-            effective = self.configuration()
-            outputs.store(out, of_configuration, f"# {effective.hash}\n{effective.toml}")
+    def _kept(self, out: Path | None, command: Callable[[], Json]) -> Json:
+        """A result, kept with its configuration in the folder `out`, which is able to take it."""
+        if out is None:
+            return command()
+        outputs.check_folder(out, files=KEPT)
+        of_result, of_configuration = KEPT
+        result = command()
+        outputs.store(out, of_result, json.dumps(result, indent=2))
+        effective = self.configuration()
+        outputs.store(out, of_configuration, f"# {effective.hash}\n{effective.toml}")
+        return result
 
     def request(
         self,

@@ -9,7 +9,6 @@ results were written; `run` exits as the guest's program did.
 from __future__ import annotations
 
 import json
-import os
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -63,6 +62,7 @@ from perdure.options import (
     Schedule,
     SchedulerOption,
     SetOption,
+    Shared,
     StopAfterOption,
     SysrootOption,
     WorkersOption,
@@ -70,6 +70,7 @@ from perdure.options import (
     checker,
     count,
     grouped,
+    processors,
     split_then,
 )
 
@@ -308,7 +309,7 @@ def cut(
         typer.Option("--replica", help="Follow with a replica; judge what each cut leaves there."),
     ] = False,
     afterwards: Afterwards,
-    jobs: JobsOption = None,
+    shared: Shared,
     planted_bug: PlantedBugOption = None,
     write_through: Annotated[list[str] | None, typer.Option(hidden=True)] = None,
 ) -> None:
@@ -334,7 +335,7 @@ def cut(
             replica=replica,
             then=then,
             **afterwards.asked(),
-            jobs=jobs or _processors(),
+            **shared.asked(),
             planted_bug=planted_bug,
             stop_after=stop_after,
             out=out,
@@ -606,7 +607,7 @@ def mutants(
     for name in [design] if design is not None else [*known, *api.MUTANT_GROUPS, *state]:
         with progress.bar(stderr, f"planted bugs of {name}") as show:
             paths = of_state if name == api.STATE_MUTANTS else {}
-            report = api.mutants(name, jobs=jobs or _processors(), progress=show, **paths)
+            report = api.mutants(name, jobs=jobs or processors(), progress=show, **paths)
         reports.append(report)
         _console(json_file).print(render.mutants(reports[-1]), crop=False)
         if reports[-1].interrupted:
@@ -641,8 +642,7 @@ def hunt(
     ] = None,
     seed: Annotated[int, typer.Option("--seed", min=1, help="The first seed.")] = 1,
     planted_bug: PlantedBugOption = None,
-    scheduler: SchedulerOption = None,
-    jobs: JobsOption = None,
+    shared: Shared,
     json_file: JsonOption = None,
 ) -> None:
     """Cut machines drawn at random until something fails; exit 1 if anything did."""
@@ -658,8 +658,7 @@ def hunt(
             cuts=cuts,
             first_seed=seed,
             planted_bug=planted_bug,
-            scheduler=scheduler,
-            jobs=jobs or _processors(),
+            **shared.asked(),
             progress=show,
         )
     _console(json_file).print(render.hunt(report), crop=False)
@@ -834,10 +833,6 @@ def _finish_cut(report: api.CutReport, json_file: str | None) -> NoReturn:
 def _console(json_file: str | None) -> Console:
     """Where tables go: to standard error while standard output carries JSON."""
     return stderr if json_file == "-" else Console()
-
-
-def _processors() -> int:
-    return len(os.sched_getaffinity(0))
 
 
 def _exit(status: int, interrupted: bool = False) -> NoReturn:

@@ -175,6 +175,13 @@ SysrootOption = Annotated[
 ]
 
 
+class _Shares(TypedDict):
+    """What calls name those who share the work."""
+
+    jobs: int
+    scheduler: str | None
+
+
 class _World(TypedDict):
     """What `api.Machine` and `sweeps.sweep` call what a guest finds."""
 
@@ -295,6 +302,28 @@ class Measured:
             "--measure-threads", help="Of each program, its parallel phase (and at most --measure)."
         ),
     ] = False
+
+
+def processors() -> int:
+    """How many host threads share the work if nobody says a number."""
+    return len(os.sched_getaffinity(0))
+
+
+@dataclass(frozen=True)
+class Shared:
+    """Who shares the work, which changes no result."""
+
+    jobs: JobsOption = None
+    scheduler: SchedulerOption = None
+
+    def asked(self) -> _Shares:
+        """The same, as calls take it."""
+        if self.jobs is not None and self.scheduler is not None:
+            raise PerdureError(
+                "--jobs is how many threads of this host share the work, and --scheduler hands it "
+                "to a cluster: give one of both"
+            )
+        return {"jobs": self.jobs or processors(), "scheduler": self.scheduler}
 
 
 @dataclass(frozen=True)

@@ -112,9 +112,9 @@ def test_a_crash_of_the_simulator_is_a_failed_point(
     start = execute.RUNNING.start
     started = 0
 
-    def start_and_kill_the_second() -> subprocess.Popen[str]:
+    def start_and_kill_the_second(campaign: str) -> subprocess.Popen[str]:
         nonlocal started
-        process = start()
+        process = start(campaign)
         started += 1
         if started == 2:
             process.kill()

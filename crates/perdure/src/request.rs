@@ -187,6 +187,10 @@ pub struct Request {
     /// Host threads.
     #[serde(skip_serializing)]
     pub jobs: Option<usize>,
+    /// `[number, parts]`: make only every `parts`-th cut of the schedule, from the `number`-th on. What is
+    /// wrong is then explained as if there were no other part.
+    #[serde(skip_serializing)]
+    pub part: Option<[usize; 2]>,
     /// What torn writes leave, where it is not to follow from seed and cycle.
     #[serde(skip)]
     pub tear_seed: Option<u64>,
@@ -244,6 +248,7 @@ impl Default for Request {
             check_seconds: None,
             reads: None,
             jobs: None,
+            part: None,
             tear_seed: None,
             planted_bug: None,
         }

@@ -85,6 +85,7 @@ pub fn refuse_for_runs(request: &Request) -> Result<(), Error> {
         ("--check", !request.check.is_empty()),
         ("--check-seconds", request.check_seconds.is_some()),
         ("--jobs", request.jobs.is_some()),
+        ("part", request.part.is_some()),
     ];
     refuse(&given, "a run", "perdure cut")
 }

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator, Sequence
+import time
+from collections.abc import Callable, Collection, Iterator, Sequence
+from concurrent.futures import CancelledError
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -23,6 +25,10 @@ if TYPE_CHECKING:
     from distributed import Client, Future
 
 CONNECT_SECONDS = 15
+LOOK_SECONDS = 0.05
+"""Between two looks at what has finished."""
+WORKERS_SECONDS = 2.0
+"""Between two looks at whether there are workers."""
 
 
 @dataclass(frozen=True)
@@ -87,20 +93,18 @@ def run(
     interrupted = False
     used = 0
     if wanted:
-        from distributed import as_completed
-
         with open_client(scheduler, workers or processors()) as client:
             used = sum(client.nthreads().values())
             futures = _submitted(client, wanted)
 
             def take(future: Future[Any]) -> None:
                 key = futures.pop(future)
-                done(_judged(wanted[key], key, _answer(future), cache))
+                done(_judged(wanted[key], key, answer(future), cache))
                 # What is kept on disk need not be kept by the cluster.
                 future.release()
 
             try:
-                for future in as_completed(list(futures)):
+                for future in as_they_finish(client, list(futures)):
                     take(future)
             except KeyboardInterrupt:
                 interrupted = True
@@ -126,13 +130,54 @@ def _submitted(client: Client, wanted: dict[str, Point]) -> dict[Future[Any], st
     return futures
 
 
-def _answer(future: Future[Any]) -> dict[str, Any]:
+def as_they_finish(
+    client: Client,
+    futures: Collection[Future[Any]],
+    meanwhile: Callable[[], object] = lambda: None,
+    until: float | None = None,
+) -> Iterator[Future[Any]]:
+    """Futures in the order in which they finish, `until` a moment; `meanwhile` is called between.
+
+    What a cluster does that has lost its workers, or is gone, is not waited for.
+    """
+    from distributed import as_completed
+
+    completed = as_completed(futures)
+    left = len(futures)
+    alive = looked = time.monotonic()
+    while left and (until is None or time.monotonic() < until):
+        batch = completed.next_batch(block=False)
+        left -= len(batch)
+        yield from batch
+        now = time.monotonic()
+        if now - looked >= WORKERS_SECONDS:
+            alive = now if _threads(client) else alive
+            looked = now
+        if now - alive >= CONNECT_SECONDS:
+            raise PerdureError("the Dask cluster has lost all of its workers")
+        if not batch:
+            meanwhile()
+            time.sleep(LOOK_SECONDS)
+
+
+def _threads(client: Client) -> int:
+    """How many points the cluster can do at a time."""
+    try:
+        return sum(client.nthreads().values())
+    except (OSError, AttributeError) as error:
+        raise PerdureError(f"the Dask scheduler is gone ({error})") from error
+
+
+def answer(future: Future[Any]) -> dict[str, Any]:
     """What a worker says: a result, or an error."""
-    error = future.exception()
-    if error is not None:
-        return {"error": f"the worker gave up: {error}"}
-    answer: dict[str, Any] = json.loads(future.result())
-    return answer
+    try:
+        error = future.exception()
+        if error is not None:
+            return {"error": f"the worker gave up: {error}"}
+        said: dict[str, Any] = json.loads(future.result())
+    except CancelledError:
+        return {"error": "the Dask scheduler is gone"}
+    return said
 
 
 def _judged(point: Point, key: str, answer: dict[str, Any], cache: Cache) -> Outcome:

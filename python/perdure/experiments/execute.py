@@ -1,8 +1,9 @@
-"""Runs one point in a process of its own: `python -m perdure.experiments.execute`.
+"""Runs one point, or a part of a campaign of power cuts, in a process of its own.
 
-Always true here: a task on standard input gives one outcome on standard output, both JSON; the
-guest's working directory and scratch directories are fresh and empty; a crash or a lack of memory
-ends this process and no other; when the process that waits for the outcome ends, so does this.
+Always true here: a task on standard input gives one outcome as the last line of standard output,
+both JSON; what a task says on its way stands in lines before. A point's working directory and
+scratch directories are fresh and empty. A crash or a lack of memory ends this process and no other;
+when the process that waits for the outcome ends, so does this.
 """
 
 from __future__ import annotations
@@ -15,8 +16,10 @@ import subprocess
 import sys
 import tempfile
 import threading
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import perdure
 from perdure import PerdureError, __version__, _core
@@ -24,13 +27,17 @@ from perdure.experiments.point import SCRATCH, core_digest, file_digest, scratch
 
 PR_SET_PDEATHSIG = 1
 
+Told: TypeAlias = Callable[[int, int, str, str], object]
+"""Called with a task's progress, as the core says it."""
+
 
 class Running:
     """The processes that this one waits for, so that an interrupt can end them."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._processes: set[subprocess.Popen[str]] = set()
+        self._processes: dict[subprocess.Popen[str], str] = {}
+        self._interrupted: set[str] = set()
         self._stopped = False
 
     def reset(self) -> None:
@@ -38,10 +45,10 @@ class Running:
         with self._lock:
             self._stopped = False
 
-    def start(self) -> subprocess.Popen[str]:
-        """Starts a process that executes one task."""
+    def start(self, campaign: str = "") -> subprocess.Popen[str]:
+        """Starts a process that executes one task, perhaps of a campaign that has a name."""
         with self._lock:
-            if self._stopped:
+            if self._stopped or campaign in self._interrupted:
                 raise PerdureError("interrupted")
             # In a session of its own: Ctrl-C at a terminal reaches the one that coordinates.
             process = subprocess.Popen(
@@ -54,13 +61,21 @@ class Running:
                 start_new_session=True,
                 env={**os.environ, "PYTHONPATH": _python_path()},
             )
-            self._processes.add(process)
+            self._processes[process] = campaign
             return process
 
     def finished(self, process: subprocess.Popen[str]) -> None:
         """The process has ended."""
         with self._lock:
-            self._processes.discard(process)
+            del self._processes[process]
+
+    def interrupt(self, campaign: str) -> None:
+        """Lets the processes of a campaign end with what they have, and starts no more of it."""
+        with self._lock:
+            self._interrupted.add(campaign)
+            for process, name in self._processes.items():
+                if name == campaign:
+                    process.send_signal(signal.SIGINT)
 
     def stop(self) -> None:
         """Ends all of them and starts no more."""
@@ -79,17 +94,22 @@ def _python_path() -> str:
     return os.pathsep.join([own, *filter(None, [os.environ.get("PYTHONPATH")])])
 
 
-def execute(task: str) -> str:
-    """Runs a task's point in a process of its own. Runs on a Dask worker; never raises.
+def interrupt(campaign: str) -> None:
+    """Ends what this Dask worker does for a campaign."""
+    RUNNING.interrupt(campaign)
+
+
+def execute(task: str, campaign: str = "", told: Told = lambda *_: None) -> str:
+    """Runs a task in a process of its own. Runs on a Dask worker; never raises.
 
     The outcome has `result`, the core's, or `error`, one message.
     """
     try:
-        process = RUNNING.start()
+        process = RUNNING.start(campaign)
     except (OSError, PerdureError) as error:
         return json.dumps({"error": f"cannot start: {error}"})
     try:
-        output, complaint = process.communicate(task)
+        output, complaint = _answered(process, task, told)
     finally:
         RUNNING.finished(process)
     if process.returncode == 0:
@@ -102,11 +122,35 @@ def execute(task: str) -> str:
     return json.dumps({"error": "\n".join(last) or f"exit status {process.returncode}"})
 
 
-def task_of(request: dict[str, Any], command: str, files: dict[str, str]) -> str:
-    """A task: what to ask of the core, of which build, with programs of which contents."""
+def _answered(process: subprocess.Popen[str], task: str, told: Told) -> tuple[str, str]:
+    """Gives a process its task and waits for its end: its last word, and its complaints."""
+    assert process.stdin is not None and process.stdout is not None and process.stderr is not None
+    complaints: list[str] = []
+    listener = threading.Thread(target=complaints.extend, args=(process.stderr,), daemon=True)
+    listener.start()
+    # One that has ended already says so by its status.
+    with suppress(BrokenPipeError), process.stdin:
+        process.stdin.write(task)
+    last = ""
+    for last in process.stdout:
+        if last.startswith("["):
+            told(*json.loads(last))
+    process.wait()
+    listener.join()
+    return last, "".join(complaints)
+
+
+def task_of(
+    request: dict[str, Any], command: str, files: dict[str, str], folder: str | None = None
+) -> str:
+    """A task: what to ask of the core, of which build, with programs of which contents.
+
+    One with a `folder` is done there, and says how it gets on.
+    """
     return json.dumps(
         {
             "command": command,
+            "folder": folder,
             "request": request,
             "core": core_digest(),
             "version": __version__,
@@ -125,8 +169,8 @@ def _checked(task: dict[str, Any]) -> str | None:
     for path, digest in task["files"].items():
         if not Path(path).is_file():
             return (
-                f"this worker does not see {path}: give --out a folder that all workers share "
-                "under the same path"
+                f"this worker does not see {path}: all workers have to share its folder (that of "
+                "--out, for what is made there) under the same path"
             )
         if file_digest(Path(path)) != digest:
             return f"{path} is not what it was when the points were planned"
@@ -138,6 +182,8 @@ def _outcome(task: dict[str, Any]) -> dict[str, Any]:
     if refusal is not None:
         return {"error": refusal}
     request = task["request"]
+    if task["folder"] is not None:
+        return _done_in(Path(task["folder"]), task["command"], request)
     with tempfile.TemporaryDirectory(prefix="perdure-point-") as folder:
         parent = Path(folder)
         work = parent / "work"
@@ -149,11 +195,8 @@ def _outcome(task: dict[str, Any]) -> dict[str, Any]:
         failed = _make_pools(request, parent)
         if failed is not None:
             return {"error": failed}
-        call = _core.run if task["command"] == "run" else _core.cut
         try:
-            return {"result": json.loads(call(json.dumps(request), None))}
-        except PerdureError as error:
-            return {"error": str(error)}
+            return _asked(task["command"], request, None)
         finally:
             os.chdir("/")
 
@@ -178,8 +221,31 @@ def _make_pools(request: dict[str, Any], parent: Path) -> str | None:
     return None
 
 
+def _done_in(folder: Path, command: str, request: dict[str, Any]) -> dict[str, Any]:
+    """The outcome of a task that is done in the folder of who gave it."""
+    try:
+        os.chdir(folder)
+    except OSError as error:
+        return {
+            "error": f"this worker cannot go to {folder} ({error.strerror}): all workers have to "
+            "share the folder of who asks, under the same path"
+        }
+    return _asked(command, request, lambda *said: print(json.dumps(said), flush=True))
+
+
+def _asked(command: str, request: dict[str, Any], told: Told | None) -> dict[str, Any]:
+    """What the core answers."""
+    call = _core.run if command == "run" else _core.cut
+    try:
+        return {"result": json.loads(call(json.dumps(request), told))}
+    except PerdureError as error:
+        return {"error": str(error)}
+
+
 def main() -> None:
     """Reads a task, runs it, writes the outcome."""
+    # Whoever started the worker may have had it ignore Ctrl-C, as shells do in the background.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     parent = os.getppid()
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if os.getppid() != parent:

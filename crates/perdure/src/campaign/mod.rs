@@ -101,11 +101,12 @@ pub fn run<D: Design>(
     let seed = request.seed.unwrap_or(1);
     let cycles = choose(request, schedule, &survey, seed)?;
     let resumes = resumed_indices(request, cycles.len(), seed);
-    let jobs = request.jobs.unwrap_or(1).clamp(1, cycles.len().max(1));
+    let chosen = schedule::part_of(request, cycles.len())?;
+    let jobs = request.jobs.unwrap_or(1).clamp(1, chosen.len().max(1));
     let done = AtomicU64::new(0);
     let first_failure = AtomicUsize::new(usize::MAX);
     let job = |job: usize, begun: Option<Watched<D>>| {
-        let mine: Vec<usize> = (job..cycles.len()).step_by(jobs).collect();
+        let mine: Vec<usize> = chosen.clone().skip(job).step_by(jobs).collect();
         let cutter = Cutter {
             request,
             prepared,
@@ -136,8 +137,7 @@ pub fn run<D: Design>(
     let first_failure = first_failure.into_inner();
     results.retain(|(index, _)| *index <= first_failure);
     let mut results: Vec<CutResult> = results.into_iter().map(|(_, result)| result).collect();
-    let blind = prepared.blind;
-    if !deterministic && blind != Some(Blind::Determinism) {
+    if !deterministic && prepared.blind != Some(Blind::Determinism) {
         return Err(Error::Defect(
             "two runs of the same program ended in different states".into(),
         ));

@@ -3,6 +3,8 @@
 //! Always true here: the same survey, request and seed give the same schedule, in order of cycles.
 
 use std::collections::BTreeMap;
+use std::iter::StepBy;
+use std::ops::Range;
 
 use perdure_hardware::random::Random;
 use perdure_hardware::time::Cycles;
@@ -66,6 +68,16 @@ pub(super) fn choose(
     };
     cycles.sort_unstable();
     Ok(cycles)
+}
+
+/// Which of so many cuts this request makes: all of them, or the part that it names.
+pub(super) fn part_of(request: &Request, cuts: usize) -> Result<StepBy<Range<usize>>, Error> {
+    match request.part.unwrap_or([0, 1]) {
+        [number, parts] if number < parts => Ok((number.min(cuts)..cuts).step_by(parts)),
+        [number, parts] => Err(Error::Request(format!(
+            "part [{number}, {parts}]: there is no such part"
+        ))),
+    }
 }
 
 /// All moments that the survey was to find, which are to be of this kind.

@@ -61,6 +61,9 @@ fn what_a_command_does_not_use_is_refused() {
             "{message}"
         );
     }
+    let asked = with(base.clone(), json!({"part": [2, 2]})).to_string();
+    let message = api::cut(&asked, &Unobserved).unwrap_err().to_string();
+    assert!(message.contains("there is no such part"), "{message}");
     for (more, option) in [
         (json!({"at": 5000}), "--at"),
         (json!({"resume": "all"}), "--resume"),

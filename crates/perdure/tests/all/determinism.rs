@@ -64,6 +64,26 @@ fn jobs_do_not_change_results() {
 }
 
 #[test]
+fn the_parts_of_a_campaign_are_the_whole() {
+    let base = with(
+        request("picl", "@exerciser:10000:256:1000"),
+        json!({"cuts": 10, "seed": 7, "schedule": "stratified"}),
+    );
+    let whole = cut(&base);
+    for parts in [3, 12] {
+        let mut results = vec![Value::Null; 10];
+        for number in 0..parts {
+            let part = cut(&with(base.clone(), json!({"part": [number, parts]})));
+            assert_eq!(part["state_hash"], whole["state_hash"]);
+            for (place, result) in part["results"].as_array().unwrap().iter().enumerate() {
+                results[number + place * parts] = result.clone();
+            }
+        }
+        assert_eq!(json!(results), whole["results"]);
+    }
+}
+
+#[test]
 fn the_timing_simple_core_is_slower_and_the_design_costs_something() {
     let program = "@exerciser:20000:1024:5000";
     let cycles = |request: &Value| run(request)["sim"]["cycles"].as_u64().unwrap();
