@@ -137,7 +137,7 @@ def test_probes_are_of_what_their_figures_run(paper, provided):
 def task(point):
     request = {**point.request(), "mounts": []}
     return {"version": execute.__version__, "core": execute.core_digest(), "files": {},
-            "command": point.command, "request": request}  # fmt: skip
+            "command": point.command, "folder": None, "request": request}  # fmt: skip
 
 
 @pytest.mark.parametrize("status", [0, 1])
