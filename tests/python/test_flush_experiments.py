@@ -126,7 +126,7 @@ def test_probes_are_of_what_their_figures_run(paper, provided):
             assert not narrowing.Only(("lru-redo",)).chooses(probe, paper, {"ideal"})
             assert probe.subject in figures[probe.figure].subjects
             planned = plan.plan_probe(
-                probe, figures[probe.figure], paper, paper.scales[scale], provided, {}
+                probe, figures[probe.figure], paper, paper.scales[scale], provided, paper.mixes
             ).planned
             own = [one.point for one in planned if one.experiment.endswith(", unchanged")]
             changed = [one.point for one in planned if one.point not in own]
