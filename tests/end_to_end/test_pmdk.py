@@ -1,0 +1,109 @@
+"""Unmodified libpmem, libpmemobj and pmempool of Debian: they take pools for persistent memory.
+
+Always true here: Debian's build for riscv64 flushes nothing, because its flush is empty. So where
+the caches are kept (`eadr`) it is sound at every cut, and where they are lost (`adr`) cuts find it
+broken.
+"""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import TIMES, Command, seed
+
+from perdure import CutReport, Machine, replay
+
+PACKAGES = ("libpmem-dev", "libpmem1-debug", "libpmemobj-dev", "libpmemobj1-debug", "pmdk-tools")
+LIBRARIES = "usr/lib/riscv64-linux-gnu"
+CUTS = 6 * TIMES
+SOUND = "objects: sound"
+POOLS = ("/pmem/objects", "/pmem/promised")
+
+
+@pytest.fixture(scope="module")
+def objects(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The program, linked to Debian's libraries; their C library is newer than the compiler's."""
+    program = tmp_path_factory.mktemp("pmdk") / "objects"
+    source = Path(__file__).with_name("programs") / "objects.c"
+    words = ["-std=gnu11", "-O2", "-g", "-Wall", "-Wextra", "-Werror", "-o", program, source]
+    libraries = [root / LIBRARIES / f"{name}.so.1" for name in ("libpmemobj", "libpmem")]
+    words += ["-isystem", root / "usr/include", "-Wl,--allow-shlib-undefined", *libraries]
+    subprocess.run(["riscv64-linux-gnu-gcc", *map(str, words)], check=True)
+    return program
+
+
+def machine(root: Path, folder: Path, domain: str) -> Machine:
+    return Machine(
+        machine="x86-pm",
+        design="ideal",
+        set={"persistence.domain": domain},
+        sysroot=root,
+        pmem=folder,
+    )
+
+
+@pytest.fixture(scope="module")
+def pools(root: Path, objects: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a pool with a few transactions, all of them durable."""
+    folder = tmp_path_factory.mktemp("pools") / "pools"
+    result = machine(root, folder, "eadr").run([objects, *POOLS, "5"])
+    assert (result.exit_code, result.lost_pools) == (0, [])
+    return folder
+
+
+def cut(root: Path, folder: Path, domain: str, *words: str | Path, **more: Any) -> CutReport:
+    asked = {"cuts": CUTS, "seed": seed(7), "restart": True, "jobs": 2, **more}
+    return machine(root, folder, domain).cut(words, **asked)
+
+
+def test_a_library_that_flushes_nothing_is_sound_where_the_caches_are_kept(
+    root: Path, objects: Path, pools: Path
+) -> None:
+    report = cut(root, pools, "eadr", objects, *POOLS, "1505", expect=SOUND)
+    assert [(one.verdict, one.last_lines, one.token) for one in report.failures] == []
+    assert report.verified == report.restarted == report.cuts
+
+
+def test_it_is_broken_where_they_are_lost(root: Path, objects: Path, pools: Path) -> None:
+    report = cut(root, pools, "adr", objects, *POOLS, "1505", expect=SOUND)
+    assert report.failed > 0
+    for one in report.failures:
+        assert one.verdict == "restart-failed"
+    assert any("were promised" in line for one in report.failures for line in one.last_lines)
+    again = replay(report.failures[0].token).results[0]
+    assert again.last_lines == report.failures[0].last_lines
+
+
+def test_pmempool_makes_and_checks_pools_that_are_persistent_memory_to_it(
+    command: Command, root: Path, tmp_path: Path
+) -> None:
+    words = ("run", "--machine", "x86-pm", "--design", "ideal", "--set", "persistence.domain=eadr",
+             "--sysroot", root, "--pmem", tmp_path / "pools")  # fmt: skip
+    # Debian's debug builds of the same libraries say what they do.
+    loud = [
+        word
+        for setting in (
+            f"LD_LIBRARY_PATH=/{LIBRARIES}/pmdk_dbg",
+            "PMEMOBJ_LOG_LEVEL=4",
+            "PMEMOBJ_LOG_FILE=/dev/stderr",
+        )
+        for word in ("--env", setting)
+    ]
+    pool = "/pmem/pool"
+    made = command(*words, *loud, "--", "/usr/bin/pmempool", "create", "obj", "--layout=a", pool)
+    assert made.status == 0, made.stderr
+    assert "mmap with MAP_SYNC succeeded" in made.stderr
+    assert "is_pmem 1" in made.stderr and "is_pmem 0" not in made.stderr
+    checked = command(*words, "--", "/usr/bin/pmempool", "check", "-v", pool)
+    assert (checked.status, checked.stdout.splitlines()[-1]) == (0, f"{pool}: consistent")
+    shown = command(*words, "--", "/usr/bin/pmempool", "info", pool)
+    assert shown.status == 0 and "Layout                   : a" in shown.stdout
+    file = tmp_path / "pools/pool"
+    content = bytearray(file.read_bytes())
+    content[100] ^= 0xFF
+    file.write_bytes(content)
+    checked = command(*words, "--", "/usr/bin/pmempool", "check", "-v", pool)
+    assert checked.status == 1 and "not consistent" in checked.stdout
