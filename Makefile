@@ -156,6 +156,8 @@ test-long: programs $(STAMPS)/perdure $(STAMPS)/test-tools
 	@$(VENV)/bin/python -m pytest --quiet -rsx -m long --durations=0 tests/end_to_end
 	@PERDURE_TIMES=10 $(VENV)/bin/python -m pytest --quiet --numprocesses 2 --timeout 6000 \
 		$(addprefix tests/end_to_end/test_,cuts.py waiting.py debian.py)
+	@echo "· every litmus test on every machine"
+	@$(VENV)/bin/python .ci/litmus.py --check
 	@echo "· planted bugs, hunted anew"
 	@$(VENV)/bin/python .ci/caught.py --check
 

@@ -1,6 +1,6 @@
-"""The command `perdure litmus`: what a power cut may leave of a few instructions, by a model.
+"""The command `perdure litmus`: what a cut may leave of a few instructions, what machines leave.
 
-Always true here: what is printed is the model's set; it never stands for what a machine did.
+Always true here: the model's set and the machines' are printed apart; neither stands for the other.
 """
 
 from __future__ import annotations
@@ -14,41 +14,63 @@ from rich.console import Console
 
 from perdure import _core, render, tables
 from perdure.api import Json
-from perdure.options import JsonOption
+from perdure.options import JsonOption, PlantedBugOption
 
 Files = Annotated[
     list[Path],
     typer.Argument(metavar="FILE...", help="Litmus tests, as docs/persistency.md has them."),
 ]
+CutsOption = Annotated[
+    int | None,
+    typer.Option(min=0, metavar="N", help="Cuts of each test on each machine; 0: models alone."),
+]
+SeedOption = Annotated[
+    int | None, typer.Option(min=0, max=2**64 - 1, help="Seed of everything that is chosen.")
+]
 
 
-def decide(files: list[Path]) -> Json:
-    """What the model of each test allows, and whether that is what the file states."""
-    answer: Json = json.loads(_core.litmus(json.dumps({"files": [str(file) for file in files]})))
+def decide(files: list[Path], **asked: int | str | None) -> Json:
+    """What the model of each test allows, whether the file states that, and what machines left.
+
+    What may be asked for are `cuts`, `seed` and `planted_bug`.
+    """
+    request = {"files": [str(file) for file in files], **asked}
+    answer: Json = json.loads(_core.litmus(json.dumps(request)))
     return answer
 
 
-def litmus(files: Files, json_file: JsonOption = None) -> None:
-    """Decide litmus tests by their models; exit 1 if one allows something else than it states."""
-    decided = decide(files)
+def litmus(
+    files: Files,
+    cuts: CutsOption = None,
+    seed: SeedOption = None,
+    planted_bug: PlantedBugOption = None,
+    json_file: JsonOption = None,
+) -> None:
+    """Decide litmus tests by their models and run them on the machine.
+
+    Exit 1 if a model allows something else than its file states, or a machine leaves what the model
+    forbids.
+    """
+    decided = decide(files, cuts=cuts, seed=seed, planted_bug=planted_bug)
     console = Console(stderr=json_file == "-", highlight=False)
     for test in decided["tests"]:
         console.print(tables.line(f"{test['file']}: {test['name']} ({test['model']})", "bold"))
         for contents in test["contents"]:
             console.print(tables.line(f"  {contents}"))
-        for text in _verdict(test):
+        for text in _verdict(test) + _on_machine(test["machine"]):
             console.print(tables.line(f"  {text}"))
-    differing = [test for test in decided["tests"] if _differs(test)]
-    count = len(decided["tests"])
-    console.print(
-        tables.line(f"{count - len(differing)} of {count} tests as stated; none ran on a machine")
-    )
+    for text in _summary(decided["tests"]):
+        console.print(tables.line(text))
     render.write_json(decided, json_file)
-    raise typer.Exit(int(bool(differing)))
+    raise typer.Exit(int(any(_differs(test) or _is_unsound(test) for test in decided["tests"])))
 
 
 def _differs(test: Json) -> bool:
     return test["stated"] is not None and not test["stated"]["agrees"]
+
+
+def _is_unsound(test: Json) -> bool:
+    return test["machine"] is not None and bool(test["machine"]["unsound"])
 
 
 def _verdict(test: Json) -> list[str]:
@@ -60,3 +82,31 @@ def _verdict(test: Json) -> list[str]:
         return ["as the file states"]
     missing = [f"stated, but not allowed: {contents}" for contents in stated["not_in_model"]]
     return missing + [f"allowed, but not stated: {contents}" for contents in stated["not_stated"]]
+
+
+def _on_machine(machine: Json | None) -> list[str]:
+    """How what machines left compares with the model's set."""
+    if machine is None:
+        return ["no machine has run it"]
+    if machine["unsound"]:
+        return [
+            f"unsound: {one['contents']}: {one['machine']}, {one['design']}, run {one['run']}, "
+            f"cut at cycle {one['cycle']}: {', '.join(one['settings'])}"
+            for one in machine["unsound"]
+        ]
+    made = f"{machine['cuts']:,} cuts on {len(machine['presets'])} machines"
+    if not machine["not_reached"]:
+        return [f"complete: {made}"]
+    return [f"sound: {made} did not reach {'; '.join(machine['not_reached'])}"]
+
+
+def _summary(tests: list[Json]) -> list[str]:
+    as_stated = sum(not _differs(test) for test in tests)
+    machines = [test["machine"] for test in tests if test["machine"] is not None]
+    unsound = sum(bool(machine["unsound"]) for machine in machines)
+    complete = sum(not machine["unsound"] and not machine["not_reached"] for machine in machines)
+    return [
+        f"{as_stated} of {len(tests)} tests as stated",
+        f"{len(machines)} ran on machines: {unsound} unsound, {complete} complete, "
+        f"{len(machines) - unsound - complete} sound and not complete",
+    ]

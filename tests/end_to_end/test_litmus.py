@@ -1,4 +1,4 @@
-"""`perdure litmus` on files: the repository's, one that states something else, malformed ones."""
+"""`perdure litmus` on files: the repository's, wrong ones, and what machines leave."""
 
 from __future__ import annotations
 
@@ -13,11 +13,44 @@ TESTS = Path(__file__).parents[1] / "litmus"
 
 def test_the_repositorys_tests_are_as_they_state(command: Command) -> None:
     files = sorted(TESTS.glob("*/*.toml"))
-    ended = command("litmus", *files, "--json", "-")
+    ended = command("litmus", *files, "--cuts", "0", "--json", "-")
     assert ended.status == 0, ended.stderr
     tests = json.loads(ended.stdout)["tests"]
     assert [test["file"] for test in tests] == [str(file) for file in files]
     assert all(test["stated"]["agrees"] and test["machine"] is None for test in tests)
+
+
+def test_what_machines_leave(command: Command) -> None:
+    files = (TESTS / "perdure/clean-fence.toml", TESTS / "strand/barrier.toml")
+    ended = command("litmus", *files, "--cuts", "400", "--seed", "7", "--json", "-")
+    assert ended.status == 0, ended.stderr
+    ran, never = json.loads(ended.stdout)["tests"]
+    assert never["machine"] is None
+    machine = ran["machine"]
+    assert [tried["machine"] for tried in machine["presets"]] == [
+        "x86-pm",
+        "arm-pm",
+        "xeon-pm",
+        "picl",
+    ]
+    assert all(tried["cuts"] >= 400 and tried["runs"] > 0 for tried in machine["presets"])
+    assert machine["unsound"] == []
+    assert sorted(machine["contents"] + machine["not_reached"]) == sorted(ran["contents"])
+    assert "complete" in ended.stderr
+
+
+def test_a_machine_that_is_wrong(command: Command) -> None:
+    asked = ("--cuts", "400", "--planted-bug", "machine:fence-waits-for-stores-alone")
+    ended = command("litmus", TESTS / "perdure/clean-fence.toml", *asked)
+    assert ended.status == 1
+    assert "unsound: x=0 y=1" in ended.stdout
+
+
+def test_a_bug_that_no_litmus_test_can_see(command: Command) -> None:
+    file = TESTS / "perdure/clean-fence.toml"
+    ended = command("litmus", file, "--planted-bug", "forward-scan")
+    assert (ended.status, ended.stdout) == (2, "")
+    assert "--planted-bug forward-scan" in ended.stderr
 
 
 def test_a_file_that_states_something_else(command: Command, tmp_path: Path) -> None:

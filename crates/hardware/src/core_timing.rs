@@ -193,6 +193,17 @@ impl CoreTiming {
         self.persists_durable = self.persists_durable.max(durable);
     }
 
+    /// The same, and what earlier ones wrote is forgotten: a planted mistake.
+    pub(crate) fn only_persist_until(&mut self, durable: Cycles) {
+        self.persists_durable = durable;
+    }
+
+    /// True if something that persist operations wrote is not durable at `now`, or one of them is not done.
+    #[inline]
+    pub fn is_before_persists(&self, now: Cycles) -> bool {
+        self.persists_done.max(self.persists_durable) > now
+    }
+
     /// The core, which is at `now`, carries a fence out. Returns for how long it waits. Loads have their
     /// bytes by then in every model.
     pub fn fence(&mut self, fence: Fence, now: Cycles) -> Cycles {
@@ -271,6 +282,16 @@ impl CoreTiming {
         let clock = self.now(retired);
         if let Some(window) = &mut self.window {
             let wait = window.trap(clock);
+            self.stand_still(wait);
+        }
+    }
+
+    /// The hart, which has retired so many instructions, begins the one at hand again when it has waited for
+    /// what it is behind.
+    pub fn again(&mut self, retired: u64) {
+        let clock = self.now(retired);
+        if let Some(window) = &mut self.window {
+            let wait = window.again(clock);
             self.stand_still(wait);
         }
     }

@@ -45,6 +45,7 @@ pub mod link;
 pub mod lookaside;
 pub mod memory;
 pub mod memory_type;
+pub mod mistaken;
 pub mod module;
 pub mod pages;
 pub mod persist;

@@ -10,6 +10,7 @@ use crate::counters::{Counters as _, equal};
 use crate::device::Device;
 use crate::line::LineNumber;
 use crate::memory::Traffic;
+use crate::mistaken::PersistMistake;
 use crate::physical_map::RegionKind;
 use crate::placement::Placement;
 use crate::posted::PostedWrites;
@@ -112,6 +113,7 @@ pub struct Module {
     pub(crate) device: Option<Box<dyn Device>>,
     /// When everything will be durable that its write queue makes durable.
     last_durable: Cycles,
+    pub(crate) persist_mistake: Option<PersistMistake>,
 }
 
 impl Module {
@@ -139,6 +141,7 @@ impl Module {
                 waiting: Waiting::default(),
                 device: None,
                 last_durable: 0,
+                persist_mistake: None,
             })
             .collect()
     }
@@ -206,19 +209,21 @@ impl Module {
         }
         let ordered = written.accepted.max(not_before);
         let durable = self.waiting.durable_at(bytes, ordered);
-        self.last_durable = self.last_durable.max(durable);
-        Served {
+        let taken = self.taken(Served {
             accepted: written.accepted,
             start: durable,
             done: durable,
-        }
+        });
+        self.last_durable = self.last_durable.max(taken.done);
+        taken
     }
 
     /// Keeps what a write displaced, as long as a cut could bring it back.
     #[inline]
     pub(crate) fn wait(&mut self, written: &Served, address: u64, displaced: Displaced) {
         if self.persistence != Persistence::None {
-            self.waiting.push(written, address, displaced);
+            let survives = self.survives(written);
+            self.waiting.push(&survives, address, displaced);
         }
     }
 

@@ -8,12 +8,12 @@
 //!   hart waits for it.
 //! - After an operation no cache has bytes of its line that memory has not been given.
 
-use crate::cache::State;
 use crate::coherence::{Request, transition};
 use crate::core_timing::AccessKind;
 use crate::hierarchy::{Hardware, Older};
 use crate::line::LineNumber;
 use crate::memory::Accepted;
+use crate::mistaken::PersistMistake;
 use crate::policy::{Cause, Evicted, Eviction, Policy};
 use crate::time::Cycles;
 use crate::trace::Traced;
@@ -104,19 +104,6 @@ impl Fence {
     };
 }
 
-/// A mistake with persist operations and fences, planted to see whether it is noticed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PersistMistake {
-    /// Fences wait for stores alone.
-    FencesForStoresAlone,
-    /// An operation misses what the L1D of another hart has newer.
-    MissesOtherHarts,
-    /// An operation that is ordered by its line passes the stores to it that are in its hart's L1D.
-    PassesItsStores,
-    /// Later accesses stay behind an operation until memory has taken its bytes, durable or not.
-    GoesOnEarly,
-}
-
 impl Hardware {
     /// Carries a persist operation out, which its hart makes at `now` and which begins behind the stores
     /// that are under way. Returns when memory has taken the bytes, or when they have come to their point if
@@ -157,25 +144,6 @@ impl Hardware {
         ready
     }
 
-    /// True if a planted mistake makes an operation pass over newer bytes.
-    fn mistaken_about(&self, persist: &Persist) -> bool {
-        let Some(mistake) = self.persist_mistake else {
-            return false;
-        };
-        let newer_in = |hart: usize| {
-            let l1d = &self.cores[hart].l1d;
-            (l1d.find(persist.line)).is_some_and(|slot| l1d.word(slot).state() == State::Modified)
-        };
-        let mut others = (0..self.cores.len()).filter(|&hart| hart != persist.hart);
-        match mistake {
-            PersistMistake::MissesOtherHarts => others.any(newer_in),
-            PersistMistake::PassesItsStores => {
-                persist.order == Order::Line && newer_in(persist.hart)
-            }
-            PersistMistake::FencesForStoresAlone | PersistMistake::GoesOnEarly => false,
-        }
-    }
-
     /// Sends what the caches had newer of an operation's line to memory, if they had.
     pub(crate) fn send_out<P: Policy + ?Sized>(
         &mut self,
@@ -195,7 +163,8 @@ impl Hardware {
             cause: Cause::CacheBlock,
         };
         let Evicted { accepted, durable } = self.evict(policy, &eviction, now);
-        self.arrives(persist, accepted, durable)
+        let at_coherence = self.is_mistaken(PersistMistake::DurableAtCoherence);
+        self.arrives(persist, accepted, if at_coherence { now } else { durable })
     }
 
     /// A clean line may be newer in the DRAM than in the NVM: then it is sent on to where it survives.
@@ -207,7 +176,8 @@ impl Hardware {
         persist: &Persist,
         now: Cycles,
     ) -> Cycles {
-        if persist.point == Point::Coherence {
+        let counts = self.is_mistaken(PersistMistake::CleanIsDurable);
+        if persist.point == Point::Coherence || counts {
             return now;
         }
         let mut sent = None;
@@ -227,8 +197,13 @@ impl Hardware {
         if persist.point == Point::Coherence {
             return accepted;
         }
-        self.cores[persist.hart].timing.persists_until(durable);
-        let early = self.persist_mistake == Some(PersistMistake::GoesOnEarly);
+        let timing = &mut self.cores[persist.hart].timing;
+        match self.persist_mistake {
+            Some(PersistMistake::FencesForgetCleans) if persist.effect == Effect::Clean => {}
+            Some(PersistMistake::FencesForLast) => timing.only_persist_until(durable),
+            _ => timing.persists_until(durable),
+        }
+        let early = self.is_mistaken(PersistMistake::GoesOnEarly);
         match persist.order {
             Order::Accesses if !early => accepted.max(durable),
             Order::Stores | Order::Line | Order::Accesses => accepted,
@@ -243,7 +218,7 @@ impl Hardware {
         mut fence: Fence,
         now: Cycles,
     ) -> Cycles {
-        if self.persist_mistake == Some(PersistMistake::FencesForStoresAlone) {
+        if self.is_mistaken(PersistMistake::FencesForStoresAlone) {
             fence.persists = false;
         }
         let mut sent = now;

@@ -26,6 +26,7 @@ impl Hardware {
         if self.memory.keeps_caches() {
             let mut newer = Vec::new();
             self.newer_lines(policy, &mut |line, bytes| newer.push((line, *bytes)));
+            self.without_harts(&mut newer);
             for (line, bytes) in newer {
                 let address = line * LINE_BYTES as u64;
                 if self.memory.keeps(address) {

@@ -19,14 +19,12 @@
 
 use std::path::PathBuf;
 
-use object::elf::{EF_RISCV_FLOAT_ABI_DOUBLE, EF_RISCV_RVC, ET_EXEC, PF_R, PF_W, PF_X, PT_LOAD};
-
-use crate::elf::{HEADER_BYTES, Header, SEGMENT_BYTES, Segment};
 use crate::error::Error;
+use crate::guest_code::{
+    A0, A1, A2, ADD, AND, Code, DATA, T0, T1, T2, THREAD_FLAGS, XOR, ZERO, elf,
+};
 
 const NAME: &str = "@exerciser";
-const CODE: u64 = 0x1_0000;
-const DATA: u64 = 0x10_0000;
 
 /// What the program does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -112,14 +110,6 @@ fn write_file(elf: &[u8], numbers: Numbers) -> Result<PathBuf, Error> {
     Ok(path)
 }
 
-// ---- A few instructions --------------------------------------------------------------------
-
-const ZERO: u32 = 0;
-const SP: u32 = 2;
-const A0: u32 = 10;
-const A1: u32 = 11;
-const A2: u32 = 12;
-const A7: u32 = 17;
 const STATE: u32 = 8;
 const SUM: u32 = 9;
 const BASE: u32 = 18;
@@ -132,107 +122,6 @@ const END: u32 = 24;
 const DONE: u32 = 25;
 const FIRST: u32 = 26;
 const DELAY: u32 = 27;
-const T0: u32 = 5;
-const T1: u32 = 6;
-const T2: u32 = 7;
-
-#[derive(Default)]
-struct Code(Vec<u32>);
-
-impl Code {
-    fn register(&mut self, function: u32, rd: u32, rs1: u32, rs2: u32) {
-        let (funct7, funct3) = (function >> 3, function & 7);
-        self.0
-            .push(funct7 << 25 | rs2 << 20 | rs1 << 15 | funct3 << 12 | rd << 7 | 0x33);
-    }
-
-    fn immediate(&mut self, opcode: u32, funct3: u32, rd: u32, rs1: u32, value: i32) {
-        self.0
-            .push(value.cast_unsigned() << 20 | rs1 << 15 | funct3 << 12 | rd << 7 | opcode);
-    }
-
-    fn addi(&mut self, rd: u32, rs1: u32, value: i32) {
-        self.immediate(0x13, 0, rd, rs1, value);
-    }
-
-    fn slli(&mut self, rd: u32, rs1: u32, bits: i32) {
-        self.immediate(0x13, 1, rd, rs1, bits);
-    }
-
-    fn srli(&mut self, rd: u32, rs1: u32, bits: i32) {
-        self.immediate(0x13, 5, rd, rs1, bits);
-    }
-
-    fn store_double(&mut self, value: u32, base: u32, offset: u32) {
-        self.0.push(
-            (offset >> 5) << 25 | value << 20 | base << 15 | 3 << 12 | (offset & 31) << 7 | 0x23,
-        );
-    }
-
-    /// Any constant, eleven bits at a time.
-    fn constant(&mut self, rd: u32, value: u64) {
-        self.addi(rd, ZERO, (value >> 55) as i32);
-        for shift in [44, 33, 22, 11, 0] {
-            self.slli(rd, rd, 11);
-            self.immediate(0x13, 6, rd, rd, (value >> shift & 0x7ff) as i32);
-        }
-    }
-
-    /// A branch by so many instructions.
-    fn branch(&mut self, funct3: u32, rs1: u32, rs2: u32, instructions: i32) {
-        let o = (instructions * 4).cast_unsigned();
-        self.0.push(
-            (o >> 12 & 1) << 31
-                | (o >> 5 & 63) << 25
-                | rs2 << 20
-                | rs1 << 15
-                | funct3 << 12
-                | (o >> 1 & 15) << 8
-                | (o >> 11 & 1) << 7
-                | 0x63,
-        );
-    }
-
-    fn call_system(&mut self, number: i32) {
-        self.addi(A7, ZERO, number);
-        self.0.push(0x73);
-    }
-
-    /// Fills in a branch to an instruction that was not there yet.
-    fn patch(&mut self, at: i32, funct3: u32, rs1: u32, rs2: u32, to: i32) {
-        let mut patch = Self::default();
-        patch.branch(funct3, rs1, rs2, to - at);
-        self.0[at.cast_unsigned() as usize] = patch.0[0];
-    }
-
-    /// AMOADD.D without a result.
-    fn add_atomically(&mut self, address: u32, value: u32) {
-        self.0.push(value << 20 | address << 15 | 3 << 12 | 0x2f);
-    }
-
-    /// Writes a register's eight bytes to standard output.
-    fn write(&mut self, register: u32) {
-        self.addi(SP, SP, -16);
-        self.store_double(register, SP, 0);
-        self.addi(A0, ZERO, 1);
-        self.addi(A1, SP, 0);
-        self.addi(A2, ZERO, 8);
-        self.call_system(64);
-        self.addi(SP, SP, 16);
-    }
-
-    #[expect(
-        clippy::cast_possible_wrap,
-        reason = "a program of some hundred instructions"
-    )]
-    fn here(&self) -> i32 {
-        self.0.len() as i32
-    }
-}
-
-const ADD: u32 = 0;
-const XOR: u32 = 4;
-const AND: u32 = 7;
 
 fn xorshift(code: &mut Code) {
     for (left, bits) in [(true, 13), (false, 7), (true, 17)] {
@@ -301,7 +190,6 @@ fn next_place(code: &mut Code) {
 /// Shared words, then every thread's own lines dealt out in turn, then stacks, then the counter of
 /// threads that are done.
 fn build_threads(numbers: Numbers) -> Vec<u8> {
-    const THREAD_FLAGS: u64 = 0x5_0f00; // VM, FS, FILES, SIGHAND, THREAD, SYSVSEM.
     const STACK: u64 = 4096;
     let region = numbers.region_kib * 1024;
     let threads = numbers.threads;
@@ -399,43 +287,10 @@ fn build_threads(numbers: Numbers) -> Vec<u8> {
     elf(&code.0, done + 64 - DATA)
 }
 
-/// A static executable: one segment of code, one of zeroed data.
-fn elf(code: &[u32], data_bytes: u64) -> Vec<u8> {
-    let code: Vec<u8> = code.iter().flat_map(|word| word.to_le_bytes()).collect();
-    let header_bytes = HEADER_BYTES + 2 * SEGMENT_BYTES;
-    let mut file = Vec::new();
-    let header = Header {
-        kind: ET_EXEC,
-        flags: EF_RISCV_RVC | EF_RISCV_FLOAT_ABI_DOUBLE,
-        entry: CODE + header_bytes,
-        segments: 2,
-        section_header_bytes: 64,
-    };
-    header.append(&mut file);
-    let code_bytes = header_bytes + code.len() as u64;
-    for (flags, address, file_bytes, memory_bytes) in [
-        (PF_R | PF_X, CODE, code_bytes, code_bytes),
-        (PF_R | PF_W, DATA, 0, data_bytes),
-    ] {
-        let segment = Segment {
-            kind: PT_LOAD,
-            flags,
-            offset: 0,
-            address,
-            physical_address: address,
-            file_bytes,
-            memory_bytes,
-            alignment: 4096,
-        };
-        segment.append(&mut file);
-    }
-    file.extend(code);
-    file
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::guest_code::HEADERS;
 
     #[test]
     fn every_instruction_decodes() {
@@ -443,7 +298,7 @@ mod tests {
         let files = [1, 4].map(|threads| build(Numbers { threads, ..numbers }));
         for word in files
             .iter()
-            .flat_map(|file| file[64 + 2 * 56..].chunks_exact(4))
+            .flat_map(|file| file[HEADERS as usize..].chunks_exact(4))
         {
             let bits = u32::from_le_bytes(word.try_into().unwrap());
             let text = perdure_riscv::disassemble(bits, 0);

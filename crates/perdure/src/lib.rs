@@ -21,6 +21,7 @@ mod elf;
 pub mod error;
 pub mod exerciser;
 pub mod forks;
+mod guest_code;
 pub mod hunt;
 mod kernel_ports;
 pub mod litmus;

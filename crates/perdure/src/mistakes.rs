@@ -5,9 +5,11 @@
 //! And the judge itself can be made blind in one eye ([`Blind`]), to see whether that is noticed.
 
 use perdure_designs::PlantedBug;
-use perdure_hardware::persist::PersistMistake;
+use perdure_hardware::mistaken::PersistMistake;
 use perdure_linux::pools::PoolMistake;
 
+use crate::configuration::nearest;
+use crate::error::Error;
 use crate::losses::Lost;
 
 /// Before the name of one of these mistakes, where planted bugs are named.
@@ -167,6 +169,23 @@ impl Mistake {
         let named = |(bug, _): &&(PlantedBug, Self)| bug.name == name;
         MISTAKES.iter().find(named).map(|&(_, mistake)| mistake)
     }
+}
+
+/// The mistake to plant in the machine, if the planted bug is one of its own.
+pub fn planted(bug: Option<&str>) -> Result<Option<Mistake>, Error> {
+    let Some(name) = bug.and_then(|bug| bug.strip_prefix(PREFIX)) else {
+        return Ok(None);
+    };
+    let losses = Lost::all().map(|lost| format!("{FORGETS}{}", lost.name()));
+    let mistakes = MISTAKES.iter().map(|(bug, _)| bug.name.to_owned());
+    Mistake::named(name).map(Some).ok_or_else(|| {
+        let names: Vec<String> = mistakes.chain(losses).collect();
+        let names = names.iter().map(String::as_str);
+        let hint = nearest(name, names).unwrap_or("releases-early");
+        Error::Request(format!(
+            "the machine has no planted bug '{name}'; the nearest is '{hint}'"
+        ))
+    })
 }
 
 /// All of them, save the losses, which follow from what is saved.
@@ -352,5 +371,61 @@ pub const MISTAKES: &[(PlantedBug, Mistake)] = &[
             summary: "clflush waits until memory has taken the line, durable or not",
         },
         Mistake::Persists(PersistMistake::GoesOnEarly),
+    ),
+    (
+        PlantedBug {
+            name: "fence-forgets-cleans",
+            summary: "fences do not wait for write-backs that leave their line cached",
+        },
+        Mistake::Persists(PersistMistake::FencesForgetCleans),
+    ),
+    (
+        PlantedBug {
+            name: "fence-waits-for-last",
+            summary: "fences wait for the last write-back alone",
+        },
+        Mistake::Persists(PersistMistake::FencesForLast),
+    ),
+    (
+        PlantedBug {
+            name: "atomic-waits-for-nothing",
+            summary: "atomic accesses do not wait for write-backs",
+        },
+        Mistake::Persists(PersistMistake::AtomicsForNothing),
+    ),
+    (
+        PlantedBug {
+            name: "durable-at-coherence",
+            summary: "a write-back counts as durable when the shared cache has given the line up",
+        },
+        Mistake::Persists(PersistMistake::DurableAtCoherence),
+    ),
+    (
+        PlantedBug {
+            name: "clean-is-durable",
+            summary: "a clean line counts as durable while its write still waits",
+        },
+        Mistake::Persists(PersistMistake::CleanIsDurable),
+    ),
+    (
+        PlantedBug {
+            name: "queue-loses-entries",
+            summary: "the write queue loses every other entry at power-off, for a while",
+        },
+        Mistake::Persists(PersistMistake::QueueLosesEntries),
+    ),
+    (
+        PlantedBug {
+            name: "queue-takes-words",
+            summary: "the write queue takes a line word by word",
+        },
+        Mistake::Persists(PersistMistake::QueueTakesWords),
+    ),
+    (
+        PlantedBug {
+            name: "keeps-shared-cache-only",
+            summary: "eADR drains the shared cache and not those of harts",
+        },
+        Mistake::Persists(PersistMistake::KeepsSharedCacheOnly),
     ),
 ];

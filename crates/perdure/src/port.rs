@@ -51,8 +51,7 @@ pub struct Port<'m, const SHORTCUTS: bool, const WINDOW: bool = false> {
     /// The engine stops at the first block boundary at which it has retired so many.
     limit_retired: u64,
     /// The same as a time and as a count: whichever comes first.
-    limit_time: Cycles,
-    limit_instructions: u64,
+    limits: Limits,
     /// With `WINDOW`: until when it may run, as far as is known by now.
     limit_now: Cycles,
     /// For the `time` CSR.
@@ -69,6 +68,8 @@ pub struct Limits {
     pub time: Cycles,
     /// Retired instructions of this hart.
     pub instructions: u64,
+    /// Turns are taken to the cycle: whatever a hart waits for, it lets others go first.
+    pub to_the_cycle: bool,
 }
 
 /// Where a source of instructions comes in: what a port is opened over, for one turn of one hart.
@@ -109,8 +110,7 @@ impl<'m> Door<'m> {
             hart: self.hart,
             space: self.space,
             limit_retired: 0,
-            limit_time: self.limits.time,
-            limit_instructions: self.limits.instructions,
+            limits: self.limits,
             limit_now: 0,
             clock: self.clock,
             entries,
@@ -139,13 +139,13 @@ impl<const SHORTCUTS: bool, const WINDOW: bool> Port<'_, SHORTCUTS, WINDOW> {
     /// Stalls and newly scheduled events bring the limit nearer.
     #[inline]
     fn refresh_limit(&mut self) {
-        let time = self.limit_time.min(self.hardware.next_event_time());
+        let time = self.limits.time.min(self.hardware.next_event_time());
         if WINDOW {
             self.limit_now = time;
             return;
         }
         let retired = self.hardware.cores[self.hart].timing.retired_at(time);
-        self.limit_retired = self.limit_instructions.min(retired);
+        self.limit_retired = self.limits.instructions.min(retired);
     }
 
     #[inline]
@@ -282,7 +282,7 @@ impl<const SHORTCUTS: bool, const WINDOW: bool> Memory for Port<'_, SHORTCUTS, W
     fn limit(&self) -> u64 {
         if WINDOW {
             let timing = &self.hardware.cores[self.hart].timing;
-            return (timing.retired_before(self.limit_now)).min(self.limit_instructions);
+            return (timing.retired_before(self.limit_now)).min(self.limits.instructions);
         }
         self.limit_retired
     }

@@ -35,8 +35,8 @@ use crate::event::EventQueue;
 use crate::line::{LINE_BYTES, Line, LineNumber, Version};
 use crate::lookaside::Lookaside;
 use crate::memory::Memory;
+use crate::mistaken::PersistMistake;
 use crate::pages::Sparse;
-use crate::persist::PersistMistake;
 use crate::policy::{Policy, PolicyFailure, Reason};
 use crate::prefetcher::Prefetcher;
 use crate::sharing_group::SharingGroup;
@@ -82,6 +82,9 @@ pub struct Core {
     pub ahead: Option<Version>,
     /// The access is one that a device does not take: it faults, and whoever runs the hart says so.
     pub refused: bool,
+    /// The instruction at hand has waited for what it is behind, and its access is not made yet: it faults,
+    /// and runs again.
+    pub again: bool,
 }
 
 /// What a store does: to which piece of its line, and what to its bytes.
@@ -113,7 +116,7 @@ pub struct Hardware {
     /// Set when a policy broke its contract.
     pub breach: Option<PolicyFailure>,
     /// A mistake that is planted.
-    pub persist_mistake: Option<PersistMistake>,
+    pub(crate) persist_mistake: Option<PersistMistake>,
     /// Filled for a verifier, if present.
     pub trace: Option<Vec<Traced>>,
     /// How often the version changed, plus one; and for each page, what that was when a store last
@@ -157,6 +160,7 @@ impl Hardware {
                     reservation: None,
                     ahead: None,
                     refused: false,
+                    again: false,
                 }
             })
             .collect();

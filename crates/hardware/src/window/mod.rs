@@ -424,6 +424,19 @@ impl Window {
         }
     }
 
+    /// The instruction at hand, which waits at the head of the reorder buffer, is complete, but has done
+    /// nothing but wait: it begins again. Returns how far the hart's clock, which stands at `clock`, goes on.
+    pub fn again(&mut self, clock: Cycles) -> Cycles {
+        self.is_at_work = false;
+        let AtHand {
+            complete, alone, ..
+        } = self.at_hand;
+        if complete > self.present {
+            self.advance(complete, alone.unwrap_or(Cause::Outside));
+        }
+        self.present - clock
+    }
+
     /// The hart leaves the program, whatever it is at: everything before has committed then, and what
     /// follows is fetched anew. Returns how far its clock, which stands at `clock`, goes on.
     pub fn trap(&mut self, clock: Cycles) -> Cycles {

@@ -102,6 +102,8 @@ pub struct Accesses {
 /// An instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Instruction {
+    /// How it is written.
+    pub name: &'static str,
     /// What orders it.
     pub kind: Kind,
     /// What it does.
@@ -111,12 +113,6 @@ pub struct Instruction {
 }
 
 impl Instruction {
-    /// An instruction that is not RISC-V's `fence`.
-    pub fn new(kind: Kind, action: Action) -> Self {
-        let sets = [Accesses::default(); 2];
-        Self { kind, action, sets }
-    }
-
     /// Where it acts.
     pub fn location(&self) -> Option<usize> {
         match self.action {

@@ -133,7 +133,7 @@ impl Vocabulary<'_> {
         let &(at, name) = words
             .first()
             .ok_or((0, "no instruction stands here".to_owned()))?;
-        let (_, kind, form) = *INSTRUCTIONS
+        let &(name, kind, form) = INSTRUCTIONS
             .iter()
             .find(|(known, ..)| *known == name)
             .ok_or_else(|| (at, unknown("instruction", name, &mut self.instructions())))?;
@@ -152,7 +152,7 @@ impl Vocabulary<'_> {
             usage: format!("{name} {}", form.operands()).trim_end().to_owned(),
         };
         words.next()?;
-        let read = self.operands(kind, form, &mut words)?;
+        let read = self.operands((name, kind, form), &mut words)?;
         match words.rest.next() {
             None => Ok(read),
             Some((at, word)) => Err((at, format!("'{word}' is too much: write {}", words.usage))),
@@ -172,8 +172,7 @@ impl Vocabulary<'_> {
 
     fn operands(
         &mut self,
-        kind: Kind,
-        form: Form,
+        (name, kind, form): (&'static str, Kind, Form),
         words: &mut Words,
     ) -> Result<Instruction, Wrong> {
         let mut sets = [Accesses::default(); 2];
@@ -217,7 +216,12 @@ impl Vocabulary<'_> {
                 Action::Barrier
             }
         };
-        Ok(Instruction { kind, action, sets })
+        Ok(Instruction {
+            name,
+            kind,
+            action,
+            sets,
+        })
     }
 
     /// A register and a location are told apart by where they stand, so one name cannot be both.

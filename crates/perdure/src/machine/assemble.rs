@@ -294,7 +294,7 @@ impl<D: Design, S: Source> Machine<D, S> {
     /// Plants a mistake, unless it is one of machines that have come back.
     fn plant(&mut self, mistake: Option<Mistake>) {
         self.mistake = mistake.filter(|mistake| !mistake.strikes_only_resumed());
-        self.hardware.persist_mistake = mistake.and_then(Mistake::of_persists);
+        self.hardware.plant(mistake.and_then(Mistake::of_persists));
     }
 }
 

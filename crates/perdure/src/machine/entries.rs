@@ -80,6 +80,10 @@ impl<D: Design, S: Source> Machine<D, S> {
             Exit::Fault(_) if self.hardware.cores[hart].ahead.is_some() => {
                 return self.catch_up(hart);
             }
+            Exit::Fault(_) if self.hardware.cores[hart].again => {
+                self.hardware.cores[hart].again = false;
+                return;
+            }
             Exit::Fault(fault) if self.hardware.cores[hart].refused => {
                 self.hardware.cores[hart].refused = false;
                 let address = fault.address;

@@ -132,14 +132,7 @@ impl<D: Design, S: Source> Machine<D, S> {
             || self.epoch_due.is_some()
             || self.harts[turn.hart].context.running.is_none();
         if over {
-            self.turn = None;
-            if self.stores_left(turn.hart) == 0 && self.epoch_due.is_none() {
-                self.epoch_due = Some((turn.hart, Urgency::Routine));
-            }
-            if now >= self.harts[turn.hart].slice_end {
-                self.end_slice(turn.hart);
-            }
-            return;
+            return self.end_turn();
         }
         self.see_mappings(turn.hart);
         let exit = self.run_source(turn, until);
@@ -148,6 +141,20 @@ impl<D: Design, S: Source> Machine<D, S> {
             return self.check_instruction_limits(turn.hart);
         }
         self.harts[turn.hart].pending = Some(exit);
+    }
+
+    /// Ends the turn that is under way, if one is. Whoever has moved a hart's clock does so, for the turn
+    /// began with another.
+    pub(crate) fn end_turn(&mut self) {
+        let Some(Turn { hart, .. }) = self.turn.take() else {
+            return;
+        };
+        if self.stores_left(hart) == 0 && self.epoch_due.is_none() {
+            self.epoch_due = Some((hart, Urgency::Routine));
+        }
+        if self.clock(hart) >= self.harts[hart].slice_end {
+            self.end_slice(hart);
+        }
     }
 
     fn run_source(&mut self, turn: Turn, until: Cycles) -> Exit {
@@ -171,6 +178,7 @@ impl<D: Design, S: Source> Machine<D, S> {
             instructions: epoch_end
                 .min(stop)
                 .min(state.counted.saturating_add(region)),
+            to_the_cycle: self.configuration.scheduling.lookahead_cycles <= 1,
         };
         let door = Door {
             hardware: &mut self.hardware,

@@ -3,6 +3,7 @@
 
 use perdure_hardware::core_timing::AccessKind;
 use perdure_hardware::line::{LINE_BYTES, LineNumber, line_of};
+use perdure_hardware::mistaken::PersistMistake;
 use perdure_hardware::persist::Fence;
 use perdure_hardware::time::Cycles;
 use perdure_hardware::window::{Alone, Window};
@@ -39,11 +40,15 @@ impl<const SHORTCUTS: bool, const WINDOW: bool> Port<'_, SHORTCUTS, WINDOW> {
         self.hardware.cores[self.hart].timing.window()
     }
 
-    /// The hart leaves the program for the kernel.
+    /// The hart leaves the program for the kernel, or to let others take their turns.
     pub(crate) fn leave(&mut self, exit: &Exit, registers: &Hart) {
         if WINDOW && *exit != Exit::Limit {
-            let timing = &mut self.hardware.cores[self.hart].timing;
-            timing.trap(registers.retired);
+            let core = &mut self.hardware.cores[self.hart];
+            if core.again {
+                core.timing.again(registers.retired);
+            } else {
+                core.timing.trap(registers.retired);
+            }
         }
     }
 
@@ -110,9 +115,11 @@ impl<const SHORTCUTS: bool, const WINDOW: bool> Port<'_, SHORTCUTS, WINDOW> {
         Ok(())
     }
 
-    /// A blocking access to an aligned value: the store buffer drains first, and the core waits. One that
-    /// only loads goes through the caches whatever its mapping is, so that its reservation is lost with the
-    /// line.
+    /// A blocking access to an aligned value: the store buffer drains first, and the core waits. If turns are
+    /// taken to the cycle, and it waits for flushed bytes to be durable, others take their turns before it is
+    /// made: nobody sees it, and nobody sends its line to memory, while those bytes may still be lost. One
+    /// that only loads goes through the caches whatever its mapping is, so that its reservation is lost with
+    /// the line.
     pub(super) fn blocking(
         &mut self,
         address: u64,
@@ -124,8 +131,19 @@ impl<const SHORTCUTS: bool, const WINDOW: bool> Port<'_, SHORTCUTS, WINDOW> {
             None => Access::Load,
         };
         let place = self.translate(address, access)?;
-        let now = self.made_at(retired);
-        let now = (self.hardware).fence(self.design, self.hart, primitives::ATOMIC, now);
+        let made = self.made_at(retired);
+        let waits = !(self.hardware).is_mistaken(PersistMistake::AtomicsForNothing);
+        let fence = if waits {
+            primitives::ATOMIC
+        } else {
+            Fence::default()
+        };
+        let now = (self.hardware).fence(self.design, self.hart, fence, made);
+        let core = &mut self.hardware.cores[self.hart];
+        core.again = self.limits.to_the_cycle && now > made && core.timing.is_before_persists(made);
+        if core.again {
+            return Err(Fault { access, address });
+        }
         if let Some(window) = self.window() {
             window.wait_until(now);
         }

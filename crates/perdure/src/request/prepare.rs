@@ -13,12 +13,11 @@ use xxhash_rust::xxh3::Xxh3;
 
 use super::Request;
 use crate::check::{self, Check};
-use crate::configuration::{Configuration, LEAST_EPOCH_STORES, nearest};
+use crate::configuration::{Configuration, LEAST_EPOCH_STORES};
 use crate::error::Error;
 use crate::exerciser;
-use crate::losses::Lost;
 use crate::machine::{Engine, Machine, Workload};
-use crate::mistakes::{self, Blind, Mistake};
+use crate::mistakes::{self, Blind};
 use crate::mounts::{mount, write_through};
 use crate::pools;
 use crate::region::Region;
@@ -166,26 +165,6 @@ impl Request {
         Ok(Some(Watched { places, burst }))
     }
 
-    /// The mistake to plant in the machine, if the planted bug is one of its own.
-    fn mistake(&self) -> Result<Option<Mistake>, Error> {
-        let planted = self.planted_bug.as_deref();
-        let Some(name) = planted.and_then(|bug| bug.strip_prefix(mistakes::PREFIX)) else {
-            return Ok(None);
-        };
-        let losses = Lost::all().map(|lost| format!("{}{}", mistakes::FORGETS, lost.name()));
-        let mistakes = mistakes::MISTAKES
-            .iter()
-            .map(|(bug, _)| bug.name.to_owned());
-        Mistake::named(name).map(Some).ok_or_else(|| {
-            let names: Vec<String> = mistakes.chain(losses).collect();
-            let names = names.iter().map(String::as_str);
-            let hint = nearest(name, names).unwrap_or("releases-early");
-            Error::Request(format!(
-                "the machine has no planted bug '{name}'; the nearest is '{hint}'"
-            ))
-        })
-    }
-
     /// Who decides whether a resumed run has ended well.
     fn check(&self) -> Result<Option<Check>, Error> {
         if self.generations == Some(0) {
@@ -322,7 +301,7 @@ impl Request {
                 pools,
                 begins_anew: self.restart,
                 watch: self.watched()?,
-                mistake: self.mistake()?,
+                mistake: mistakes::planted(self.planted_bug.as_deref())?,
                 ..Workload::new(kernel(programs))
             },
             write_through,

@@ -15,7 +15,7 @@ mod walk;
 use crate::support::seeds;
 use model::Versions;
 use perdure_hardware::counters::Counters;
-use perdure_hardware::persist::PersistMistake;
+use perdure_hardware::mistaken::PersistMistake;
 use walk::{Options, Sabotage, walk};
 
 const STEPS: usize = 3000;

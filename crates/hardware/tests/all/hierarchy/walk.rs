@@ -9,14 +9,14 @@ use perdure_hardware::hierarchy::{Flushed, Hardware};
 use perdure_hardware::line::{LINE_BYTES, Line, LineNumber, Version};
 use perdure_hardware::lookaside::{ENTRIES, Entry, index_of};
 use perdure_hardware::memory::Traffic;
-use perdure_hardware::persist::{Effect, PersistMistake};
+use perdure_hardware::persist::Effect;
 use perdure_hardware::policy::{Cause, Evicted, Eviction, Policy};
 use perdure_hardware::specification::CoreModel;
 use perdure_hardware::statistics::Statistics;
 use perdure_hardware::time::Cycles;
 
 use super::model::{Counts, LineModel, Model, Versions};
-use super::streams::Streams;
+use super::{PersistMistake, streams::Streams};
 use crate::support::{Random, share_l2s, tiny};
 
 /// A mistake in the policy or in how the hardware is driven, to test the test.
@@ -118,7 +118,7 @@ impl<'a> Walk<'a> {
         }
         let mut hardware = Hardware::new(specification, arena, 0..0);
         if let Sabotage::Persists(mistake) = options.sabotage {
-            hardware.persist_mistake = Some(mistake);
+            hardware.plant(Some(mistake));
         }
         let current = (0..options.harts).map(|hart| match options.versions {
             Versions::None => Version::NONE,

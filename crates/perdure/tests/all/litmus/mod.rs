@@ -3,6 +3,7 @@
 
 mod by_definition;
 mod generate;
+mod machine;
 mod planted;
 mod reading;
 

@@ -16,7 +16,7 @@ use perdure::pools::Survived;
 use perdure::request::{Prepared, Request};
 use perdure::{Engine, Pause};
 use perdure_designs::ideal::Ideal;
-use perdure_hardware::persist::PersistMistake;
+use perdure_hardware::mistaken::PersistMistake;
 use perdure_hardware::random::Random;
 use perdure_hardware::specification::Domain;
 use perdure_linux::pools::PoolMistake;
