@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from enum import Enum
 from pathlib import Path
 from typing import Annotated, NoReturn, TypedDict
@@ -28,6 +28,7 @@ from perdure import (
     hunting,
     litmus,
     outputs,
+    pools,
     progress,
     render,
     replication,
@@ -46,6 +47,7 @@ from perdure.options import (
     EngineOption,
     FilesOption,
     Guest,
+    GuestWithCopies,
     GuestWithPools,
     HartsOption,
     JobsOption,
@@ -379,7 +381,7 @@ def compare(
     ] = "ideal,picl",
     machine: MachineOption = "picl",
     *,
-    guest: Guest,
+    guest: GuestWithCopies,
     stop_after: StopAfterOption = None,
     engine: EngineOption = Engine.fast,
     probe_cuts: Annotated[
@@ -408,15 +410,16 @@ def compare(
                 machine=machine, design=name, set=guest.set_ or (), engine=engine.value, **world
             )
             folder = None if out is None else out / name
-            results.append(
-                chosen.run(
-                    **_programs(program),
-                    stop_after=stop_after,
-                    probe_cuts=probe_cuts,
-                    out=folder,
-                    progress=show,
+            with pools.copied(guest.pmem) as pmem:
+                results.append(
+                    replace(chosen, pmem=pmem).run(
+                        **_programs(program),
+                        stop_after=stop_after,
+                        probe_cuts=probe_cuts,
+                        out=folder,
+                        progress=show,
+                    )
                 )
-            )
             if results[-1].interrupted:
                 break
     _console(json_file).print(render.compare(results))
@@ -445,7 +448,7 @@ def sweep(
         typer.Option("--set", metavar="KEY=A,B,...", help="Values of the configuration to try."),
     ] = None,
     *,
-    guest: Guest,
+    guest: GuestWithCopies,
     stop_after: StopAfterOption = None,
     repeated: Repeated,
     measured: Measured,
@@ -465,6 +468,7 @@ def sweep(
             set=_choices(set_ or ()),
             machine=machine,
             **guest.world(out),
+            pmem=guest.pmem,
             repeat=repeated.repeat,
             **asdict(measured),
             stop_after=stop_after,

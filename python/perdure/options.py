@@ -271,6 +271,20 @@ class GuestWithPools(Guest):
 
 
 @dataclass(frozen=True)
+class GuestWithCopies(Guest):
+    """The same, with pools that every run has as they were."""
+
+    pmem: Annotated[
+        Path | None,
+        typer.Option(
+            "--pmem",
+            metavar="DIR",
+            help="The pools below /pmem: every run begins with a copy, and they stay as they are.",
+        ),
+    ] = None
+
+
+@dataclass(frozen=True)
 class Repeated:
     """Whether programs that have finished start again."""
 

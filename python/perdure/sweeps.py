@@ -72,6 +72,7 @@ def sweep(
     mounts: Sequence[str] = (),
     environment: Mapping[str, str] | Sequence[str] = (),
     stdin: api.Path | None = None,
+    pmem: api.Path | None = None,
     repeat: bool = False,
     warm_up: int | None = None,
     measure: int | None = None,
@@ -89,8 +90,8 @@ def sweep(
     The points run `workers` at a time on this machine, or on the Dask cluster whose `scheduler`
     is named; what `out` has already is not run again, and `say` is told where it is
     damaged. A guest starts in an empty directory and reads its files from `mounts`, to which
-    nothing is written back. With `probe_cuts`, each point also has what power cuts would cost
-    (columns `cut_cost.…`).
+    nothing is written back; every point begins with a copy of the pools in `pmem`. With
+    `probe_cuts`, each point also has what power cuts would cost (columns `cut_cost.…`).
     """
     import polars
 
@@ -98,10 +99,7 @@ def sweep(
     from perdure.experiments.cache import Cache
     from perdure.experiments.point import Point
 
-    folder = Path(out)
-    outputs.check_folder(folder, files=("results.parquet", "statistics.parquet"))
-    for name in ("points", "figures"):
-        outputs.check_folder(folder / name)
+    folder = _folder(Path(out))
     commands = [[fspath(word) for word in words] for words in programs or [program]]
     if not designs:
         raise PerdureError("a sweep needs a design, as in --design ideal,picl")
@@ -117,7 +115,9 @@ def sweep(
         programs=runnable,
         machine=str(Path(machine).resolve()) if Path(machine).is_file() else machine,
         harts=harts,
-        surroundings=_surroundings(sysroot, mounts, environment, stdin),
+        surroundings=_surroundings(sysroot, mounts, environment, stdin, pmem),
+        pools=pmem is not None,
+        kept_pools=None if pmem is None else str(Path(pmem).resolve()),
         repeat=repeat,
         warm_up=warm_up,
         measure=measure,
@@ -149,6 +149,14 @@ def sweep(
     return Sweep(data, failures, designs, list(axes), figures, folder, finished.interrupted)
 
 
+def _folder(out: Path) -> Path:
+    """Where everything will be kept, if it can be."""
+    outputs.check_folder(out, files=("results.parquet", "statistics.parquet"))
+    for name in ("points", "figures"):
+        outputs.check_folder(out / name)
+    return out
+
+
 def _listed(key: str, values: Values) -> list[str]:
     """The values of one key, spelled as in a configuration file."""
     several = [values] if isinstance(values, str | int | float | bool) else list(values)
@@ -176,6 +184,7 @@ def _surroundings(
     mounts: Sequence[str],
     environment: Mapping[str, str] | Sequence[str],
     stdin: api.Path | None,
+    pmem: api.Path | None,
 ) -> Surroundings:
     from perdure.experiments.point import (
         Surroundings,
@@ -201,6 +210,10 @@ def _surroundings(
         digests.append(f"{guest}={tree_digest([Path(host)])}")
     if stdin is not None:
         digests.append(file_digest(Path(stdin)))
+    if pmem is not None and Path(pmem).exists():
+        if not Path(pmem).is_dir():
+            raise PerdureError(f"--pmem {fspath(pmem)}: no directory")
+        digests.append(f"/pmem={tree_digest([Path(pmem)])}")
     pairs = environment.items() if isinstance(environment, Mapping) else None
     return Surroundings(
         sysroot=None if sysroot is None else str(Path(sysroot).resolve()),

@@ -148,3 +148,20 @@ def test_a_figure_is_reproduced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert before == {path: path.stat().st_mtime_ns for path in (out / "points").iterdir()}
     again = json.loads((out / "results.json").read_text())
     assert {**again, "host": 0} == {**written, "host": 0}
+
+
+def test_primitives_are_compared_on_pools_that_were_made_before(tmp_path: Path) -> None:
+    """The flush study's QUE at its smallest size: what waits is counted to the instruction."""
+    out = tmp_path / "out"
+    done = perdure.reproduce("flush", ["fig5"], subjects=["que"], at=[460], workers=1, out=out)
+    assert done.failures.is_empty()
+    slower = {row["design"]: row["value"] for row in done.values.iter_rows(named=True)}
+    assert slower["clflush"] > slower["clflushopt"] * 0.95 > slower["clwb"] > 1
+    waited = {}
+    for path in (out / "points").iterdir():
+        kept = json.loads(path.read_text())
+        stalls = kept["result"]["statistics"]["window.head_stalls"]["value"]
+        waited[kept["point"]["programs"][0]["command"][-1]] = stalls
+    # Two flushes and two fences for each of 460 enqueues, one and two for each of 400 dequeues.
+    assert waited["clwb"] - waited["none"] == 2 * 460 + 2 * 400
+    assert waited["clflush"] - waited["clwb"] == 2 * 460 + 400

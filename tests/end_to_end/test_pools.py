@@ -43,6 +43,25 @@ def test_one_cut_leaves_what_survived_and_many_leave_the_folder_alone(
     assert list(pools.iterdir()) == []
 
 
+def test_runs_that_are_compared_begin_with_the_same_pools_and_leave_them_alone(
+    command: Command, tmp_path: Path
+) -> None:
+    pools = tmp_path / "pools"
+    assert command("run", *PM, pools, "--", GUEST, "/pmem").status == 0
+    before = {file.name: file.read_bytes() for file in pools.iterdir()}
+    again = ("--pmem", pools, "--", GUEST, "/pmem", "again")
+    both = command("compare", "--machine", "x86-pm", "--designs", "ideal,ideal", *again)
+    assert both.status == 0, both.stderr
+    domains = ("--set", "persistence.domain=media,adr", "--out", tmp_path / "out")
+    swept = command("sweep", "--machine", "x86-pm", "--design", "ideal", *domains, *again)
+    assert swept.status == 0, swept.stderr
+    assert {file.name: file.read_bytes() for file in pools.iterdir()} == before
+    refused = command(
+        "compare", "--machine", "x86-pm", "--designs", "ideal", "--pmem", GUEST, "--", GUEST
+    )
+    assert (refused.status, refused.stderr) == (2, f"perdure: --pmem {GUEST}: no directory\n")
+
+
 def test_what_has_no_pools_says_so(command: Command, tmp_path: Path) -> None:
     def refusal(*words: object) -> str:
         ended = command("run", *words, "--pmem", tmp_path / "pools", "--", GUEST, "/pmem")

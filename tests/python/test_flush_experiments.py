@@ -95,6 +95,15 @@ def test_an_axis_of_arguments_may_differ_for_a_subject(paper, provided):
     assert not any(set(one.point.overrides) & set(told["bst", 460]) for one in planned)
 
 
+def test_one_place_of_an_axis_of_arguments(paper, provided):
+    figures = declaration.experiments("flush", "quick")
+    only = narrowing.Only(("que",), (), (7370,))
+    found = narrowing.narrowed(figures, only, paper, provided.entries, paper.mixes)["fig5"]
+    assert found.axis.of == {"que": ("--inserts 1842 --operations 1000",)}
+    planned = plan.plan(found, paper, paper.scales["quick"], provided, {})
+    assert {one.axis for one in planned} == {7370}
+
+
 def test_an_axis_with_too_few_settings_for_a_subject_is_refused(core, tmp_path):
     text = (declaration.FOLDER / "flush/fig5.toml").read_text()
     path = tmp_path / "fig5.toml"
@@ -126,7 +135,7 @@ def test_probes_are_of_what_their_figures_run(paper, provided):
             assert not narrowing.Only(("lru-redo",)).chooses(probe, paper, {"ideal"})
             assert probe.subject in figures[probe.figure].subjects
             planned = plan.plan_probe(
-                probe, figures[probe.figure], paper, paper.scales[scale], provided, {}
+                probe, figures[probe.figure], paper, paper.scales[scale], provided, paper.mixes
             ).planned
             own = [one.point for one in planned if one.experiment.endswith(", unchanged")]
             changed = [one.point for one in planned if one.point not in own]

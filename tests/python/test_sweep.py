@@ -104,6 +104,24 @@ def test_what_is_there_is_not_run_again_and_an_extended_sweep_runs_the_rest(
     assert (len(more.data), simulator()) == (6, 6)
 
 
+def test_other_pools_are_other_points_and_no_point_changes_them(simulator, program, tmp_path):
+    kept = tmp_path / "pools"
+    for content, runs in [(None, 4), ("1", 8), ("1", 8), ("2", 12)]:
+        if content is not None:
+            kept.mkdir(exist_ok=True)
+            (kept / "pool").write_text(content)
+        sweep(program, tmp_path / "out", pmem=kept)
+        assert simulator() == runs
+    request = {"pmem": "{scratch}", "kept_pools": str(kept), "made": []}
+    assert execute._make_pools(request, tmp_path) is None
+    copied = tmp_path / "pmem"
+    assert request == {"pmem": str(copied)}
+    (copied / "pool").write_text("3")
+    assert (kept / "pool").read_text() == "2"
+    with pytest.raises(perdure.PerdureError, match="program: no directory"):
+        sweep(program, tmp_path / "out", pmem=program)
+
+
 def test_another_program_under_the_same_name_is_another_point(simulator, program, tmp_path):
     sweep(program, tmp_path / "out")
     program.write_bytes(b"\x7fELF changed")

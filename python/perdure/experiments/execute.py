@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 import perdure
-from perdure import PerdureError, __version__, _core
+from perdure import PerdureError, __version__, _core, pools
 from perdure.experiments.point import SCRATCH, core_digest, file_digest, scratch_mounts
 
 PR_SET_PDEATHSIG = 1
@@ -206,10 +206,17 @@ WORLD = ("machine", "design", "set", "harts", "sysroot", "mounts", "environment"
 
 
 def _make_pools(request: dict[str, Any], parent: Path) -> str | None:
-    """Gives the point a folder in which its programs have made their pools, or says why not."""
+    """Gives the point a folder with its pools, copied and made, or says why that cannot be."""
     if request.get("pmem") != SCRATCH:
         return None
-    request["pmem"] = str(parent / "pmem")
+    folder = parent / "pmem"
+    request["pmem"] = str(folder)
+    kept = request.pop("kept_pools")
+    if kept is not None:
+        try:
+            pools.copy(Path(kept), folder)
+        except PerdureError as error:
+            return str(error)
     for command in request.pop("made"):
         asked = {**{key: request[key] for key in WORLD}, "program": command}
         try:

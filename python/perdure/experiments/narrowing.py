@@ -74,10 +74,14 @@ def narrowed(
 
 def _at(axis: Axis, places: Collection[float]) -> Axis:
     """These places of an axis alone, or all of them."""
-    pairs = zip(axis.settings, axis.shown, strict=True)
-    kept = [pair for pair in pairs if not places or pair[1] in places]
-    settings, shown = tuple(one for one, _ in kept), tuple(one for _, one in kept)
-    return replace(axis, settings=settings, shown=shown)
+    kept = [at for at, place in enumerate(axis.shown) if not places or place in places]
+
+    def of(settings: Sequence[str]) -> tuple[str, ...]:
+        return tuple(settings[at] for at in kept)
+
+    own = {subject: of(settings) for subject, settings in axis.of.items()}
+    shown = tuple(axis.shown[at] for at in kept)
+    return replace(axis, settings=of(axis.settings), shown=shown, of=own)
 
 
 def _number(place: float) -> str:

@@ -70,9 +70,10 @@ class Point:
     With `measure`, every program's next so many instructions after `warm_up` are measured; with
     `measure_threads` its parallel phase, and at most `measure` of it; without either, the whole run
     is. `sample_cycles` asks for the series of what was written, `probe_cuts` for what power cuts
-    would cost. With `pools` there is persistent memory for files, which `made`, commands that run
-    before and are not measured, leave there. `remark` tells people what
-    distinguishes it from others of its kind; it is no part of the key.
+    would cost. With `pools` there is persistent memory for files: a copy of those in the folder
+    `kept_pools`, whose contents the surroundings' digest stands for, and what `made`, commands that
+    run before and are not measured, leave there. `remark` tells people what distinguishes it from
+    others of its kind; it is no part of the key.
     """
 
     name: str
@@ -92,6 +93,7 @@ class Point:
     campaign: Campaign | None = None
     remark: str = ""
     pools: bool = False
+    kept_pools: str | None = None
     made: tuple[tuple[str, ...], ...] = ()
 
     @property
@@ -134,7 +136,8 @@ class Point:
         if self.campaign is not None:
             request.update(self.campaign.asked(), jobs=1)
         if self.pools:
-            request.update(pmem=SCRATCH, made=[list(command) for command in self.made])
+            made = [list(command) for command in self.made]
+            request.update(pmem=SCRATCH, kept_pools=self.kept_pools, made=made)
         return request
 
     def configuration(self) -> api.Configuration:

@@ -56,25 +56,24 @@ const EMPTY: Entry = Entry {
 struct Folded {
     value: u32,
     bits: u32,
-    length: u32,
+    /// Where the outcome that leaves has been folded to.
+    leaves_at: u32,
 }
 
 impl Folded {
-    fn new(bits: u32, length: usize) -> Self {
-        let length = u32::try_from(length).expect("the specification is valid");
+    fn new(bits: u32, length: u32) -> Self {
         Self {
             value: 0,
             bits,
-            length,
+            leaves_at: length % bits,
         }
     }
 
-    /// One outcome comes, and the one that is oldest in the history before it leaves.
+    /// One outcome comes, and the oldest one leaves.
     #[inline(always)]
-    fn push(&mut self, history: u128, taken: bool) {
-        let leaves = (history >> (self.length - 1)) as u32 & 1;
+    fn push(&mut self, taken: bool, leaves: u32) {
         let mut value = self.value << 1 | u32::from(taken);
-        value ^= leaves << (self.length % self.bits);
+        value ^= leaves << self.leaves_at;
         value ^= value >> self.bits;
         self.value = value & ((1 << self.bits) - 1);
     }
@@ -84,16 +83,30 @@ impl Folded {
 #[derive(Clone, Debug)]
 struct Table {
     entries: Box<[Entry]>,
+    /// Outcomes that it looks at.
+    length: u32,
     index: Folded,
     tags: [Folded; 2],
 }
 
 impl Table {
     fn new(entries: usize, history: usize) -> Self {
+        let length = u32::try_from(history).expect("the specification is valid");
         Self {
             entries: vec![EMPTY; entries].into(),
-            index: Folded::new(entries.trailing_zeros(), history),
-            tags: [TAG_BITS, TAG_BITS - 1].map(|bits| Folded::new(bits, history)),
+            length,
+            index: Folded::new(entries.trailing_zeros(), length),
+            tags: [TAG_BITS, TAG_BITS - 1].map(|bits| Folded::new(bits, length)),
+        }
+    }
+
+    /// An outcome comes, behind that history.
+    #[inline(always)]
+    fn push(&mut self, taken: bool, history: u128) {
+        let leaves = (history >> (self.length - 1)) as u32 & 1;
+        self.index.push(taken, leaves);
+        for tag in &mut self.tags {
+            tag.push(taken, leaves);
         }
     }
 
@@ -231,10 +244,7 @@ impl Tage {
 
     fn grow_older(&mut self, taken: bool) {
         for table in &mut self.tables {
-            table.index.push(self.history, taken);
-            for tag in &mut table.tags {
-                tag.push(self.history, taken);
-            }
+            table.push(taken, self.history);
         }
         self.history = self.history << 1 | u128::from(taken);
         self.until_forgetting -= 1;
@@ -415,11 +425,11 @@ mod tests {
     fn a_folded_history_is_the_exclusive_or_of_its_pieces() {
         let mut random = Random::new(5);
         for (bits, length) in [(10, 64), (11, 25), (4, 4), (7, 128)] {
-            let mut folded = Folded::new(bits, length);
+            let mut table = Table::new(1 << bits, length);
             let mut history = 0u128;
             for _ in 0..300 {
                 let taken = random.bits() & 1 == 1;
-                folded.push(history, taken);
+                table.push(taken, history);
                 history = history << 1 | u128::from(taken);
             }
             let kept = if length == 128 {
@@ -430,7 +440,7 @@ mod tests {
             let expected = (0..128)
                 .filter(|place| kept >> place & 1 == 1)
                 .fold(0, |value, place| value ^ 1 << (place % bits));
-            assert_eq!(folded.value, expected, "{length} in {bits} bits");
+            assert_eq!(table.index.value, expected, "{length} in {bits} bits");
         }
     }
 }
