@@ -391,9 +391,10 @@ def main() -> None:
     for one in results["experiments"]:
         if one["figure_files"]:
             shutil.copy(out / one["figure_files"]["svg"], figures / f"{one['name']}.svg")
-    if costs := results["tables"]["cut_costs_figure"]:
-        shutil.copy(out / costs["svg"], figures / "cuts.svg")
     text = "\n".join(page(results, figures)).rstrip() + "\n"
+    costs = results["tables"]["cut_costs_figure"]
+    if costs and "cuts.svg" in text:
+        shutil.copy(out / costs["svg"], figures / "cuts.svg")
     (DOCS / f"{name}.md").write_text(text, "utf-8")
 
 

@@ -13,7 +13,8 @@ from perdure.experiments.measured import Measured, Metric, Parts, execution_time
 def _first_program(region: Measured, base: Measured | None, _epoch: int) -> Parts | None:
     if base is None:
         return None
-    return {None: region["programs"][0]["cycles"] / base["programs"][0]["cycles"]}
+    here, there = (one["cycles"] / one["programs"][0]["instructions"] for one in (region, base))
+    return {None: here / there}
 
 
 def _pool_reads(region: Measured, _base: Measured | None, _epoch: int) -> Parts | None:
@@ -56,8 +57,8 @@ METRICS: Sequence[Metric] = (
         "first-program",
         "slowdown of the program beside",
         "×",
-        "cycles until the first program had retired its measured instructions, over those beside "
-        "programs that neither flush nor fence",
+        "cycles of the region for each instruction that the first program retired in it, over "
+        "those beside programs that neither flush nor fence",
         "lower",
         True,
         (),
