@@ -149,7 +149,7 @@ test-end-to-end: programs $(STAMPS)/perdure $(STAMPS)/test-tools
 # For a night: campaigns that are too long for every change, and ten times as many cuts in those that
 # are not, with fresh seeds.
 .PHONY: test-long
-test-long: programs $(STAMPS)/perdure $(STAMPS)/test-tools
+test-long: test-zig programs $(STAMPS)/perdure $(STAMPS)/test-tools
 	@echo "· random tests of the designs, with more seeds"
 	@PERDURE_SEEDS=12 cargo test -p perdure-designs --locked --quiet --tests -- random damage
 	@echo "· pytest of the long campaigns"
@@ -164,6 +164,13 @@ test-long: programs $(STAMPS)/perdure $(STAMPS)/test-tools
 .PHONY: programs
 programs: test-compilers
 	@workloads/build.sh $(PROGRAMS) --compiler gcc --guests
+
+# Who has no gcc builds with zig, which warns of other things: every C program, without a warning.
+.PHONY: test-zig
+test-zig: $(STAMPS)/venv
+	@$(VENV)/bin/python -c 'import ziglang' 2>/dev/null || $(PIP) install 'ziglang>=0.13,<0.16'
+	@echo "· programs and guests with zig"
+	@PYTHON=$(VENV)/bin/python workloads/build.sh $(PROGRAMS)-zig --compiler zig --kernels --parallel --flush --guests
 
 # What the end-to-end programs are expected to print must be what they print under qemu, or the
 # expectations would be worth nothing. qemu-user 7.2 has no cache-block instructions.

@@ -374,9 +374,15 @@ class Afterwards:
         str | None,
         typer.Option("--expect", metavar="FILE|TEXT", help="And to print this."),
     ] = None
+    then: Annotated[str | None, typer.Option("--then", hidden=True)] = None
 
     def asked(self) -> dict[str, Any]:
         """The same, as `api.Machine.cut` takes it."""
+        if self.then is not None:
+            raise PerdureError(
+                "--then stands behind the program that is cut, as in "
+                "perdure cut --restart -- ./program argument --then ./other argument"
+            )
         return {
             "resume": None if self.resume is None else self.resume.value,
             "generations": self.generations,

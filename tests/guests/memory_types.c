@@ -163,8 +163,10 @@ int main(int argc, char **argv)
     }
     pthread_t second;
     int numbers[2] = {0, 1};
-    if (pthread_barrier_init(&barrier, NULL, 2) != 0
-        || pthread_create(&second, NULL, thread, &numbers[1]) != 0) {
+    if (pthread_barrier_init(&barrier, NULL, 2) != 0) {
+        fail("pthread_create");
+    }
+    if (pthread_create(&second, NULL, thread, &numbers[1]) != 0) {
         fail("pthread_create");
     }
     thread(&numbers[0]);

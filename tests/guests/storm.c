@@ -106,11 +106,11 @@ static word any_length(word *state) {
 }
 
 static word any_address(word *state) {
-    word own = (word)area;
+    word own = (word)area, here = (word)&state;
     switch (below(state, 10)) {
     case 0: return 0;
     case 1: return own + AREA - below(state, 32);
-    case 2: return (word)&state;
+    case 2: return here;
     case 3: return (word)any_address;
     case 4: return mix(state);
     case 5: return (1ul << 47) - below(state, 3) * 4096;

@@ -276,6 +276,8 @@ def test_what_is_started_again_stands_after_then(core, command):
     assert "then" not in core.requests[1][1]
     status, _, errors = command("cut", "--restart", "--", "a", "--then")
     assert (status, len(core.requests)) == (2, 2) and "names no program" in errors
+    status, _, errors = command("cut", "--restart", "--then", "b", "--", "a")
+    assert (status, len(core.requests)) == (2, 2) and "behind the program that is cut" in errors
 
 
 def test_an_empty_program_is_refused(core, command):
