@@ -15,6 +15,8 @@ use std::sync::Arc;
 use perdure_designs::Design;
 use perdure_hardware::arena::Arena;
 use perdure_hardware::line::{LINE_BYTES, Line};
+use perdure_hardware::physical_map::RegionKind;
+use perdure_hardware::specification::Specification;
 use perdure_hardware::time::Cycles;
 use perdure_linux::PAGE_BYTES;
 use perdure_linux::pools::{Pool, PoolFile, PoolSource, surviving};
@@ -52,16 +54,38 @@ fn names(directory: &Path) -> io::Result<BTreeSet<String>> {
 /// What a machine begins with that has a folder for its pools; each is put among what a run is given.
 pub fn given(
     directory: Option<&Path>,
+    specification: &Specification,
     given: &mut Vec<(String, Option<u32>)>,
     digest: impl Fn(&[u8]) -> u32,
 ) -> Result<Option<Arc<PoolSource>>, Error> {
     let Some(directory) = directory else {
         return Ok(None);
     };
+    refuse_larger(directory, specification)?;
     let files = files_of(directory)?;
     let named = |file: &PoolFile| (format!("the pool {}", file.name), Some(digest(&file.bytes)));
     given.extend(files.iter().map(named));
     Ok(Some(Arc::new(PoolSource::Files(files))))
+}
+
+/// Refuses files that no memory of the machine could hold, before they are read: a sparse file may be
+/// longer than the host's memory. What just does not fit is seen when the machine is assembled.
+fn refuse_larger(directory: &Path, specification: &Specification) -> Result<(), Error> {
+    let beside = specification.modules.iter();
+    let beside = beside.filter(|module| module.kind != RegionKind::Dram);
+    let room = specification.nvm.bytes + beside.map(|module| module.media.bytes).sum::<u64>();
+    let needed = names(directory).and_then(|names| {
+        names.iter().try_fold(0, |sum: u64, name| {
+            Ok(sum.saturating_add(fs::metadata(directory.join(name))?.len()))
+        })
+    });
+    match needed.map_err(|error| host(directory, error))? {
+        needed if needed <= room => Ok(()),
+        needed => Err(Error::Request(format!(
+            "--pmem {}: the pools have {needed} bytes, and the machine's memory beside DRAM has {room}",
+            directory.display()
+        ))),
+    }
 }
 
 /// The files of a folder.

@@ -276,7 +276,8 @@ impl Request {
             ..world.clone()
         };
         let (programs, then) = self.programs(&mut given)?;
-        let pools = pools::given(self.pmem.as_deref(), &mut given.names, digest_of)?;
+        let (folder, specification) = (self.pmem.as_deref(), &configuration.specification);
+        let pools = pools::given(folder, specification, &mut given.names, digest_of)?;
         let expected = self.expect.as_deref().map(Expected::named).transpose()?;
         if let Some(expected) = &expected {
             let digest = digest_of(expected.bytes());

@@ -148,6 +148,23 @@ fn a_log_too_small_for_one_epoch_span_says_so() {
     assert!(message.contains("picl.log_limit_bytes"), "{message}");
 }
 
+/// Before they are read: this one is longer than any host's memory.
+#[test]
+fn pools_that_no_memory_could_hold_are_refused() {
+    let folder = std::env::temp_dir().join(format!("perdure-huge-pool-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let file = std::fs::File::create(folder.join("huge")).unwrap();
+    file.set_len(1 << 42).unwrap();
+    let base = request("ideal", "@exerciser:1000:64:500");
+    let message = refusal(&with(base, json!({"machine": "x86-pm", "pmem": folder})));
+    std::fs::remove_dir_all(&folder).unwrap();
+    assert!(
+        message.contains("the pools have 4398046511104 bytes")
+            && message.contains("memory beside DRAM has 10737418240"),
+        "{message}"
+    );
+}
+
 #[test]
 fn files_that_are_not_programs_are_refused() {
     let directory = std::env::temp_dir().join(format!("perdure-bad-input-{}", std::process::id()));
