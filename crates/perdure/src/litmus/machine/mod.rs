@@ -178,7 +178,8 @@ impl Visitor for Runs<'_> {
         let mut run = 0;
         while cuts < share {
             let seed = self.asked.seed.wrapping_add(run << 8 | self.build as u64);
-            let mut trial = Trial::new(&ready, self.test, &self.assembly.threads, seed);
+            let epochs = self.preset.has_epochs.then_some(machines::EPOCH_CYCLES);
+            let mut trial = Trial::new(&ready, self.test, &self.assembly.threads, epochs, seed);
             trial.run()?;
             cuts += trial.cuts;
             for seen in trial.seen {

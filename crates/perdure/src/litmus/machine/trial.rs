@@ -29,6 +29,15 @@ const DISTURBANCES: [u64; 4] = [0, 1, 4, 10];
 /// Lines that come in the way when all threads are done, so that what is dirty leaves the caches.
 const LAST_DISTURBANCES: usize = 6;
 
+/// Epochs that a machine with epochs goes on for when all threads are done, so that the last of theirs is
+/// durable.
+const LAST_EPOCHS: u64 = 8;
+/// How long it is let wait at once for an epoch's end.
+const WAITS_FOR_EPOCH_CYCLES: Cycles = 500;
+/// Of so many moments, the power of a machine with epochs is cut at one: at most of them nothing has become
+/// durable since the one before.
+const ONE_MOMENT_OF: u64 = 8;
+
 /// A machine whose threads wait for a test.
 pub(super) struct Ready<D: Design> {
     pub machine: Machine<D>,
@@ -55,6 +64,8 @@ pub(super) struct Trial<'a, D: Design> {
     random: Random,
     longest_wait: u64,
     disturbances: u64,
+    /// How long the machine's epochs are, if it has some.
+    epochs: Option<Cycles>,
     /// Everything up to here has happened, and cuts have been made.
     now: Cycles,
     journal: Journal,
@@ -70,6 +81,7 @@ impl<'a, D: Design> Trial<'a, D> {
         ready: &'a Ready<D>,
         test: &'a Test,
         threads: &'a [(u64, u64)],
+        epochs: Option<Cycles>,
         seed: u64,
     ) -> Self {
         let mut random = Random::new(seed);
@@ -89,6 +101,7 @@ impl<'a, D: Design> Trial<'a, D> {
             random,
             longest_wait,
             disturbances,
+            epochs,
             journal: Journal::default(),
             seen: Vec::new(),
             cuts: 0,
@@ -129,15 +142,33 @@ impl<'a, D: Design> Trial<'a, D> {
             if self.random.below(16) < self.disturbances {
                 self.disturb();
             }
-            self.go_to(clock)?;
+            self.go_to(clock.max(self.now))?;
+            if self.epochs.is_some() && self.machine.clock(hart) == clock {
+                // Harts wait until an epoch has ended.
+                self.go_to(self.now + WAITS_FOR_EPOCH_CYCLES)?;
+            }
         }
         for _ in 0..LAST_DISTURBANCES {
             self.disturb();
             let wait = self.random.below(1000);
             self.go_to(self.now + wait)?;
         }
+        if let Some(epoch) = self.epochs {
+            return self.end_epochs(epoch);
+        }
         let quiet = self.machine.hardware.memory.quiet_at();
         self.go_to(quiet.max(self.now))
+    }
+
+    /// Goes on until the epochs of the test are durable.
+    fn end_epochs(&mut self, epoch: Cycles) -> Result<(), Error> {
+        self.machine.hardware.memory.persistence_times = None;
+        for _ in 0..LAST_EPOCHS {
+            self.now += epoch;
+            while let Pause::EpochEnded(_) = self.machine.run(self.now)? {}
+            self.cut()?;
+        }
+        Ok(())
     }
 
     /// The hart whose turn it is with its clock, as long as a thread has something to do.
@@ -172,7 +203,9 @@ impl<'a, D: Design> Trial<'a, D> {
                 Pause::Finished => return Err(stuck("it has ended")),
             }
             self.now = next;
-            self.cut()?;
+            if self.epochs.is_none() || self.random.below(ONE_MOMENT_OF) == 0 {
+                self.cut()?;
+            }
             if next == until {
                 return Ok(());
             }
@@ -231,14 +264,19 @@ impl<'a, D: Design> Trial<'a, D> {
     }
 
     fn touch(&mut self, line: LineNumber, writes: bool) {
+        let hart = self.random.below(self.machine.harts.len() as u64) as usize;
+        let mut now = self.now;
+        if self.epochs.is_some() {
+            // While an epoch ends, harts may stand still.
+            now = now.max(self.machine.clock(hart));
+        }
         let Machine {
             hardware, design, ..
         } = &mut self.machine;
-        let hart = self.random.below(hardware.cores.len() as u64) as usize;
         if writes {
-            hardware.store(design, hart, line, (60, &[1]), self.now);
+            hardware.store(design, hart, line, (60, &[1]), now);
         } else {
-            hardware.load(design, hart, line, self.now);
+            hardware.load(design, hart, line, now);
         }
         // It may have been of a newer epoch.
         self.machine.catch_up(hart);

@@ -114,6 +114,25 @@ fn two_threads_reach_everything_that_a_machine_in_order_can() {
 }
 
 #[test]
+fn designs_with_epochs_bring_back_what_they_promise() {
+    for (file, designs) in [("epoch-prefix/message", 5), ("causal-cut/two-stores", 1)] {
+        let test = named(file);
+        let asked = Asked {
+            seed: 1,
+            cuts: 200,
+            mistake: None,
+        };
+        let left = on_machine(&test, &asked).expect("machines run it");
+        is_sound(&test, &left, 1);
+        assert_eq!(left.presets.len(), designs, "{file}");
+        assert!(
+            left.contents().len() > 1,
+            "{file}: no epoch of the test is durable"
+        );
+    }
+}
+
+#[test]
 fn a_seed_leaves_the_same_again() {
     let test = named("perdure/message");
     let left = |seed| {
