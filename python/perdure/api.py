@@ -601,7 +601,7 @@ def replay(
     return CutReport.from_json(json.loads(_core.replay(asked, progress)))
 
 
-MUTANT_GROUPS = ("machine", "replication", "verifier")
+MUTANT_GROUPS = ("machine", "persistence", "replication", "verifier")
 """Planted bugs that are no design's: `mutants` takes these names, too."""
 
 
@@ -619,10 +619,11 @@ def mutants(
 ) -> MutantsReport:
     """Plants each of the design's known bugs in turn and checks that verification catches it.
 
-    In place of a design, one of `MUTANT_GROUPS`: bugs of the machine and of replication; or the
-    verifier's own checks, each of which is switched off, and a bug must then slip through. Or
-    `STATE_MUTANTS`: each field of the saved state is lost in turn, under the programs of `guests`;
-    what these cannot notice is listed in the file `unnoticed`, with the reasons.
+    In place of a design, one of `MUTANT_GROUPS`: bugs of the machine, of what it makes durable when
+    (which litmus tests notice), and of replication; or the verifier's own checks, each of which is
+    switched off, and a bug must then slip through. Or `STATE_MUTANTS`: each field of the saved
+    state is lost in turn, under the programs of `guests`; what these cannot notice is listed in the
+    file `unnoticed`, with the reasons.
     """
     paths = {"guests": guests, "unnoticed": unnoticed}
     given = {key: str(path) for key, path in paths.items() if path is not None}

@@ -570,7 +570,7 @@ def mutants(
         typer.Option(
             "--only",
             metavar="NAME",
-            help="Only this design's, or machine, replication, verifier, state.",
+            help="Only this design's, or machine, persistence, replication, verifier, state.",
         ),
     ] = None,
     guests: Annotated[

@@ -167,7 +167,7 @@ def test_compare_runs_designs_in_turn_and_draws(core, command, tmp_path):
 def test_mutants_covers_every_design_that_has_bugs(core, command):
     status, out, _ = command("mutants")
     assert status == 0
-    groups = ["machine", "replication", "verifier"]
+    groups = ["machine", "persistence", "replication", "verifier"]
     designs = [one["name"] for one in CATALOGUE["designs"] if one["planted_bugs"]]
     assert [request["design"] for _, request in core.requests] == [*designs, *groups]
     bugs = len(core.results["mutants"]["mutants"])
@@ -190,7 +190,7 @@ def test_guests_are_given_to_the_mutants_of_the_saved_state_alone(core, command)
     given = {request["design"] for _, request in core.requests if set(request) & set(paths)}
     assert given == {"state"}
     designs = [one for one in CATALOGUE["designs"] if one["planted_bugs"]]
-    assert len(core.requests) == len(designs) + 4
+    assert len(core.requests) == len(designs) + 5
     assert core.requests[-1][1].items() >= paths.items()
 
 

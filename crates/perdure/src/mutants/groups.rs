@@ -6,7 +6,7 @@
 use perdure_designs::{Design, Visitor, with_design};
 use serde_json::{Value, json};
 
-use super::{Shown, Tally, clean, shown, trials};
+use super::{Shown, Tally, clean, persistence, shown, trials};
 use crate::configuration::no_such_design;
 use crate::error::Error;
 use crate::mistakes::{Blind, MISTAKES, Mistake, PREFIX, Part};
@@ -222,8 +222,10 @@ pub(super) fn run(
     jobs: Option<usize>,
     observer: &dyn Observer,
 ) -> Result<Value, Error> {
-    if group == "verifier" {
-        return run_blinds(jobs, observer);
+    match group {
+        "verifier" => return run_blinds(jobs, observer),
+        persistence::PERSISTENCE => return persistence::run_all(jobs, observer),
+        _ => {}
     }
     let machine = RESUMED;
     let (part, unharmed) = if group == "machine" {

@@ -1,13 +1,14 @@
 //! Proof that the verifier can fail: every planted bug must be caught, and the clean design never
-//! accused, by the same cuts. Bugs are planted in designs, in the machine and in replication; and in the
-//! judge itself, whose checks are switched off one by one ([`Blind`]): each time, a bug that only this
-//! check catches must slip through, or the check is worth nothing.
+//! accused, by the same cuts. Bugs are planted in designs, in the machine, in what it makes durable when,
+//! and in replication; and in the judge itself, whose checks are switched off one by one ([`Blind`]): each
+//! time, a bug that only this check catches must slip through, or the check is worth nothing.
 //!
 //! The program is the exerciser (`@exerciser`), on machines made small and unlucky in different
 //! ways ("buggify"): tiny caches, a direct-mapped last-level cache, epochs of a few thousand
 //! instructions, fast media; each with the next of the design's own unlucky settings.
 
 mod groups;
+mod persistence;
 mod trials;
 
 use std::ops::RangeInclusive;
@@ -356,7 +357,12 @@ pub fn run(asked: &Mutants, observer: &dyn Observer) -> Result<Value, Error> {
 pub const STATE: &str = "state";
 
 /// Groups of bugs that are no design's.
-pub const GROUPS: &[&str] = &["machine", "replication", "verifier"];
+pub const GROUPS: &[&str] = &[
+    "machine",
+    persistence::PERSISTENCE,
+    "replication",
+    "verifier",
+];
 
 /// What is asked for.
 #[derive(Debug, Deserialize)]

@@ -1,32 +1,15 @@
-//! Litmus tests on the machine: what it leaves is what their models allow, and each planted mistake with
-//! what becomes durable when makes it leave something else.
+//! Litmus tests on the machine: what it leaves is what their models allow. That a mistake makes it leave
+//! something else is for `perdure mutants --only persistence`.
 
 use std::path::Path;
 
 use perdure::litmus::machine::{Asked, Left, run};
 use perdure::litmus::{Test, allowed, allowed_if_kept};
-use perdure::mistakes::MISTAKES;
 
 use super::files;
 
 /// Of so many files, one is run.
 const ONE_OF: usize = 4;
-
-/// Each mistake of the machine's with what becomes durable when, and a file that notices it.
-const NOTICED: &[(&str, &str)] = &[
-    ("fence-waits-for-stores-alone", "px86/clwb-sfence"),
-    ("flush-misses-other-harts", "perdure/other-hart-cleans"),
-    ("flush-passes-its-stores", "px86/same-line-clflushopt"),
-    ("clflush-goes-on-early", "px86/reader-clflushes"),
-    ("fence-forgets-cleans", "perdure/clean-fence"),
-    ("fence-waits-for-last", "perdure/clean-of-nothing"),
-    ("atomic-waits-for-nothing", "px86/clflushopt-exchange"),
-    ("durable-at-coherence", "perdure/two-cleans-one-fence"),
-    ("clean-is-durable", "perdure/clean-fence"),
-    ("queue-loses-entries", "px86/log-then-data"),
-    ("queue-takes-words", "perdure/same-line"),
-    ("keeps-shared-cache-only", "perdure/two-stores"),
-];
 
 /// Runs a test on the machine.
 fn on_machine(test: &Test, asked: &Asked) -> Option<Left> {
@@ -69,30 +52,6 @@ fn machines_leave_what_models_allow() {
         }
         assert!(ran > 30, "{ran} tests ran");
     }
-}
-
-#[test]
-fn each_mistake_with_persistence_is_noticed() {
-    let of_persists = (MISTAKES.iter()).filter(|(_, mistake)| mistake.of_persists().is_some());
-    let mut mistakes = 0;
-    for (bug, mistake) in of_persists {
-        mistakes += 1;
-        let row = NOTICED.iter().find(|row| row.0 == bug.name);
-        let (_, file) = row.unwrap_or_else(|| panic!("{}: which file notices it?", bug.name));
-        let test = named(file);
-        let with = |mistake| {
-            let asked = Asked {
-                seed: 1,
-                cuts: 1000,
-                mistake,
-            };
-            on_machine(&test, &asked).expect("machines run it")
-        };
-        let unsound = with(Some(*mistake)).unsound;
-        assert!(!unsound.is_empty(), "{file} does not notice {}", bug.name);
-        is_sound(&test, &with(None), 1);
-    }
-    assert_eq!(mistakes, NOTICED.len());
 }
 
 #[test]
