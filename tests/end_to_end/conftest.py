@@ -14,7 +14,7 @@ import random
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -177,9 +177,14 @@ def root(request: pytest.FixtureRequest) -> Path:
     change it while another file's tests run.
     """
     modules = {item.module for item in request.session.items if isinstance(item, pytest.Function)}
-    packages = {name for module in modules for name in getattr(module, "PACKAGES", ())}
+    return debian({name for module in modules for name in getattr(module, "PACKAGES", ())})
+
+
+def debian(packages: Iterable[str], beside: str = "") -> Path:
+    """The sysroot with some packages, or another one beside it; skips who cannot have it."""
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     directory = Path(os.environ.get("PERDURE_SYSROOT") or cache / "perdure/sysroot")
+    directory = directory.with_name(directory.name + beside)
     try:
         with alone(directory):
             sysroot.make(directory, sorted(packages))

@@ -157,7 +157,8 @@ async def closed(there: LocalCluster) -> None:
     await there.scheduler.close()
 
 
-@pytest.mark.parametrize("gone", ["workers", "scheduler"])
+# Dask itself looks for a scheduler that is gone for half a minute.
+@pytest.mark.parametrize("gone", ["workers", pytest.param("scheduler", marks=pytest.mark.long)])
 def test_a_cluster_that_is_gone_is_one_message(gone: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cluster, "CONNECT_SECONDS", 5)
     words = {"workers": "lost all of its workers", "scheduler": "scheduler is gone"}
@@ -174,10 +175,11 @@ def test_a_cluster_that_is_gone_is_one_message(gone: str, monkeypatch: pytest.Mo
 def test_an_address_without_a_scheduler_or_workers_is_one_message(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(cluster, "CONNECT_SECONDS", 2)
     program: list[str | Path] = [PROGRAMS / "kv", "10"]
     for address in ("tcp://127.0.0.1:9", "nowhere"):
+        monkeypatch.setattr(cluster, "CONNECT_SECONDS", 2)
         with pytest.raises(PerdureError, match="no Dask scheduler answers there"):
             Machine().cut(program, cuts=2, scheduler=address)
+    monkeypatch.setattr(cluster, "CONNECT_SECONDS", 8)
     with workers(0) as empty, pytest.raises(PerdureError, match="has no workers"):
         Machine().cut(program, cuts=2, scheduler=empty.scheduler_address)

@@ -12,15 +12,21 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import TIMES, Command, seed
+from conftest import TIMES, Command, debian, seed
 
 from perdure import CutReport, Machine, replay
 
-PACKAGES = ("libpmem-dev", "libpmem1-debug", "libpmemobj-dev", "libpmemobj1-debug", "pmdk-tools")
+PMDK = ("libpmem-dev", "libpmem1-debug", "libpmemobj-dev", "libpmemobj1-debug", "pmdk-tools")
 LIBRARIES = "usr/lib/riscv64-linux-gnu"
-CUTS = 6 * TIMES
+CUTS = 4 * TIMES
 SOUND = "objects: sound"
 POOLS = ("/pmem/objects", "/pmem/promised")
+
+
+@pytest.fixture(scope="module")
+def root() -> Path:
+    """A sysroot of these tests' own: who cannot have these packages can have the others."""
+    return debian(PMDK, beside="-pmdk")
 
 
 @pytest.fixture(scope="module")

@@ -36,6 +36,9 @@ fn host(directory: &Path, source: io::Error) -> Error {
 
 /// The regular files of a folder by their names, which is made if it is missing.
 fn names(directory: &Path) -> io::Result<BTreeSet<String>> {
+    if directory.exists() && !directory.is_dir() {
+        return Err(io::Error::new(io::ErrorKind::NotADirectory, "no directory"));
+    }
     fs::create_dir_all(directory)?;
     let mut names = BTreeSet::new();
     for entry in fs::read_dir(directory)? {
