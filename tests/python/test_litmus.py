@@ -41,8 +41,38 @@ def test_what_a_file_states_decides_the_status(core, command, monkeypatch, state
 
     monkeypatch.setattr(core, "litmus", decide, raising=False)
     found, out, _ = command("litmus", "a.toml")
-    assert (found, asked) == (status, [{"files": ["a.toml"]}])
-    assert all(text in out for text in [*CONTENTS, *said, "none ran on a machine"])
+    unasked = {"cuts": None, "seed": None, "planted_bug": None}
+    assert (found, asked) == (status, [{"files": ["a.toml"], **unasked}])
+    assert all(text in out for text in [*CONTENTS, *said, "no machine has run it"])
+
+
+UNSOUND = {
+    "contents": "x=0 y=1",
+    "machine": "x86-pm",
+    "design": "ideal",
+    "settings": ["llc.ways=1"],
+    "run": 3,
+    "cycle": 700,
+}
+
+
+@pytest.mark.parametrize(
+    ("unsound", "not_reached", "status", "said"),
+    [
+        ([], [], 0, "complete: 40 cuts on 2 machines"),
+        ([], ["x=1 y=1"], 0, "sound: 40 cuts on 2 machines did not reach x=1 y=1"),
+        ([UNSOUND], [], 1, "unsound: x=0 y=1: x86-pm, ideal, run 3, cut at cycle 700: llc.ways=1"),
+    ],
+)
+def test_what_machines_left_decides_the_status(
+    core, command, monkeypatch, unsound, not_reached, status, said
+):
+    decided = answer(AGREES)
+    machine = {"presets": [{}, {}], "cuts": 40, "unsound": unsound, "not_reached": not_reached}
+    decided["tests"][0]["machine"] = machine
+    monkeypatch.setattr(core, "litmus", lambda _: json.dumps(decided), raising=False)
+    found, out, _ = command("litmus", "a.toml", "--cuts", "40", "--seed", "2")
+    assert (found, said in " ".join(out.split())) == (status, True)
 
 
 def test_json_has_standard_output_for_itself(core, command, monkeypatch):
