@@ -11,17 +11,26 @@ from pathlib import Path
 from perdure._core import PerdureError
 
 
+def exist(folder: Path) -> bool:
+    """Whether there is such a folder of pools.
+
+    Raises:
+        PerdureError: it is no folder.
+    """
+    if folder.exists() and not folder.is_dir():
+        raise PerdureError(f"--pmem {folder}: no directory")
+    return folder.exists()
+
+
 def copy(folder: Path, to: Path) -> None:
     """Copies a folder of pools; one that does not exist has none.
 
     Raises:
         PerdureError: it is no folder, or cannot be read.
     """
-    if not folder.exists():
+    if not exist(folder):
         to.mkdir()
         return
-    if not folder.is_dir():
-        raise PerdureError(f"--pmem {folder}: no directory")
     try:
         shutil.copytree(folder, to)
     except (OSError, shutil.Error) as error:

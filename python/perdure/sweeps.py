@@ -15,7 +15,7 @@ from os import fspath
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from perdure import api, outputs
+from perdure import api, outputs, pools
 from perdure._core import PerdureError
 
 if TYPE_CHECKING:
@@ -210,9 +210,7 @@ def _surroundings(
         digests.append(f"{guest}={tree_digest([Path(host)])}")
     if stdin is not None:
         digests.append(file_digest(Path(stdin)))
-    if pmem is not None and Path(pmem).exists():
-        if not Path(pmem).is_dir():
-            raise PerdureError(f"--pmem {fspath(pmem)}: no directory")
+    if pmem is not None and pools.exist(Path(pmem)):
         digests.append(f"/pmem={tree_digest([Path(pmem)])}")
     pairs = environment.items() if isinstance(environment, Mapping) else None
     return Surroundings(

@@ -13,7 +13,7 @@ pub(super) struct Preset {
     /// The design.
     pub design: &'static str,
     /// The ways.
-    pub builds: &'static [&'static [&'static str]],
+    pub builds: &'static [Build],
     /// True if the design makes epochs durable, and not what the program writes back.
     pub has_epochs: bool,
 }
@@ -22,19 +22,28 @@ pub(super) struct Preset {
 pub(super) const EPOCH_CYCLES: Cycles = 20_000;
 
 /// [`EPOCH_CYCLES`].
-const SHORT_EPOCHS: &str = "epoch.cycles=20000";
+const SHORT_EPOCHS: Part = &["epoch.cycles=20000"];
 
 /// Beside what a way of building says: harts take turns in the order of their clocks.
-pub(super) const ALWAYS: &[&str] = &[
+pub(super) const ALWAYS: Part = &[
     "scheduling.lookahead_cycles=1",
     "scheduling.slice_cycles=10000",
     "l1i.bytes=1024",
     "l1i.ways=1",
 ];
 
-const DIRECT_MAPPED: &[&str] = &[
-    "core.model=in-order",
-    "l1d.latency_cycles=1",
+/// Keys that are set together.
+type Part = &'static [&'static str];
+/// A way of building: its parts.
+pub(super) type Build = &'static [Part];
+
+const IN_ORDER: Part = &["core.model=in-order", "l1d.latency_cycles=1"];
+const OUT_OF_ORDER: Part = &["core.model=out-of-order"];
+const WEAK_STORES: Part = &["core.window.store_order=weak"];
+const TIMING_SIMPLE: Part = &["core.model=timing-simple", "l1d.latency_cycles=1"];
+
+/// Caches of a few lines.
+const ONE_WAY: Part = &[
     "l1d.bytes=512",
     "l1d.ways=1",
     "l2.bytes=2048",
@@ -42,12 +51,7 @@ const DIRECT_MAPPED: &[&str] = &[
     "llc.bytes_per_hart=2048",
     "llc.ways=1",
 ];
-
-const SHORT_QUEUE: &[&str] = &[
-    "core.model=in-order",
-    "l1d.latency_cycles=1",
-    "nvm.write_queue_entries=1",
-    "core.store_buffer_entries=2",
+const TWO_WAYS: Part = &[
     "l1d.bytes=1024",
     "l1d.ways=2",
     "l2.bytes=2048",
@@ -56,96 +60,25 @@ const SHORT_QUEUE: &[&str] = &[
     "llc.ways=2",
 ];
 
-const OUT_OF_ORDER: &[&str] = &[
-    "core.model=out-of-order",
-    "l1d.bytes=512",
-    "l1d.ways=1",
-    "l2.bytes=2048",
-    "l2.ways=1",
-    "llc.bytes_per_hart=2048",
-    "llc.ways=1",
+const ONE_ENTRY: Part = &["nvm.write_queue_entries=1", "core.store_buffer_entries=2"];
+const TWO_ENTRIES: Part = &["nvm.write_queue_entries=2"];
+
+const AT_THE_MEDIA: Part = &["persistence.domain=media"];
+const CACHES_KEPT: Part = &["persistence.domain=eadr"];
+
+const BUILDS: &[Build] = &[
+    &[IN_ORDER, ONE_WAY],
+    &[OUT_OF_ORDER, ONE_WAY],
+    &[IN_ORDER, ONE_ENTRY, TWO_WAYS],
+    &[IN_ORDER, AT_THE_MEDIA, ONE_WAY],
+    &[OUT_OF_ORDER, WEAK_STORES, TWO_ENTRIES, TWO_WAYS],
+    &[IN_ORDER, CACHES_KEPT, ONE_WAY],
+    &[TIMING_SIMPLE, AT_THE_MEDIA, ONE_WAY],
 ];
 
-const WEAK_STORES: &[&str] = &[
-    "core.model=out-of-order",
-    "core.window.store_order=weak",
-    "nvm.write_queue_entries=2",
-    "l1d.bytes=1024",
-    "l1d.ways=2",
-    "l2.bytes=2048",
-    "l2.ways=2",
-    "llc.bytes_per_hart=4096",
-    "llc.ways=2",
-];
-
-const BLOCKING: &[&str] = &[
-    "core.model=timing-simple",
-    "l1d.latency_cycles=1",
-    "persistence.domain=media",
-    "l1d.bytes=512",
-    "l1d.ways=1",
-    "l2.bytes=2048",
-    "l2.ways=1",
-    "llc.bytes_per_hart=2048",
-    "llc.ways=1",
-];
-
-const AT_THE_MEDIA: &[&str] = &[
-    "core.model=in-order",
-    "l1d.latency_cycles=1",
-    "persistence.domain=media",
-    "l1d.bytes=512",
-    "l1d.ways=1",
-    "l2.bytes=2048",
-    "l2.ways=1",
-    "llc.bytes_per_hart=2048",
-    "llc.ways=1",
-];
-
-const CACHES_KEPT: &[&str] = &[
-    "core.model=in-order",
-    "l1d.latency_cycles=1",
-    "persistence.domain=eadr",
-    "l1d.bytes=512",
-    "l1d.ways=1",
-    "l2.bytes=2048",
-    "l2.ways=1",
-    "llc.bytes_per_hart=2048",
-    "llc.ways=1",
-];
-
-const BUILDS: &[&[&str]] = &[
-    DIRECT_MAPPED,
-    OUT_OF_ORDER,
-    SHORT_QUEUE,
-    AT_THE_MEDIA,
-    WEAK_STORES,
-    CACHES_KEPT,
-    BLOCKING,
-];
-
-const IN_EPOCHS: &[&[&str]] = &[
-    &[
-        SHORT_EPOCHS,
-        "core.model=in-order",
-        "l1d.latency_cycles=1",
-        "l1d.bytes=512",
-        "l1d.ways=1",
-        "l2.bytes=2048",
-        "l2.ways=1",
-        "llc.bytes_per_hart=2048",
-        "llc.ways=1",
-    ],
-    &[
-        SHORT_EPOCHS,
-        "core.model=out-of-order",
-        "l1d.bytes=1024",
-        "l1d.ways=2",
-        "l2.bytes=2048",
-        "l2.ways=2",
-        "llc.bytes_per_hart=4096",
-        "llc.ways=2",
-    ],
+const IN_EPOCHS: &[Build] = &[
+    &[SHORT_EPOCHS, IN_ORDER, ONE_WAY],
+    &[SHORT_EPOCHS, OUT_OF_ORDER, TWO_WAYS],
 ];
 
 const fn explicit(machine: &'static str) -> Preset {

@@ -208,8 +208,8 @@ impl Visitor for Runs<'_> {
 
 impl Runs<'_> {
     fn settings(&self) -> Vec<String> {
-        let build = self.preset.builds[self.build].iter();
-        (build.chain(machines::ALWAYS))
+        let parts = self.preset.builds[self.build].iter().copied();
+        (parts.flatten().chain(machines::ALWAYS))
             .map(|&set| set.to_owned())
             .collect()
     }
