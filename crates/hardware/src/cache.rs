@@ -4,6 +4,7 @@
 //! line in which state is the hierarchy's and the coherence protocol's business. A way's word and
 //! stamp lie side by side: an eight-way set is one record of 128 bytes.
 
+use crate::array::Array;
 use crate::line::{LINE_BYTES, Line, LineNumber, Version};
 
 /// The coherence state of a cached line.
@@ -109,8 +110,8 @@ pub struct Cache {
     slice_shift: u32,
     slices: usize,
     /// Per slot: its word, then its stamp (the time of last use, in accesses).
-    records: Vec<[u64; 2]>,
-    data: Vec<Line>,
+    records: Array<[u64; 2]>,
+    data: Array<Line>,
     accesses: u64,
 }
 
@@ -126,8 +127,8 @@ impl Cache {
             sets_per_slice,
             slice_shift: sets_per_slice.trailing_zeros(),
             slices,
-            records: vec![[INVALID, 0]; sets * ways],
-            data: vec![Line::ZERO; sets * ways],
+            records: Array::new([INVALID, 0], sets * ways),
+            data: Array::new(Line::ZERO, sets * ways),
             accesses: 0,
         }
     }

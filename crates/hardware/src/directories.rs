@@ -3,6 +3,7 @@
 //!
 //! Always true here: a line has one directory, which knows exactly who holds it.
 
+use crate::array::Array;
 use crate::cache::{Cache, Slot};
 use crate::coherence::Directory;
 use crate::line::LineNumber;
@@ -13,7 +14,7 @@ use crate::specification::{Inclusion, Specification};
 #[derive(Clone, Debug)]
 pub(crate) enum Directories {
     /// By slot of the shared cache, the holders of its line. Its word is Exclusive if one owns it.
-    InTags(Vec<u64>),
+    InTags(Array<u64>),
     /// By line.
     Apart(FullMap),
 }
@@ -24,7 +25,7 @@ impl Directories {
         match specification.llc.inclusion {
             Inclusion::NonInclusive => Self::Apart(FullMap::new(specification)),
             Inclusion::Inclusive | Inclusion::ByDesign => {
-                Self::InTags(vec![0; shared.sets() * shared.ways()])
+                Self::InTags(Array::new(0, shared.sets() * shared.ways()))
             }
         }
     }

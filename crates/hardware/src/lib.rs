@@ -24,6 +24,7 @@
 )]
 
 pub mod arena;
+mod array;
 pub mod bank;
 pub mod cache;
 pub mod calendar;
