@@ -22,6 +22,9 @@ pub enum PersistMistake {
     FencesForLast,
     /// Atomic accesses wait for nothing.
     AtomicsForNothing,
+    /// A hart that has waited for bytes to be durable goes on ahead of others, who see what it does next before
+    /// it happens.
+    SeenEarly,
     /// An operation misses what the L1D of another hart has newer.
     MissesOtherHarts,
     /// An operation that is ordered by its line passes the stores to it that are in its hart's L1D.

@@ -197,7 +197,9 @@ impl Hardware {
         if persist.point == Point::Coherence {
             return accepted;
         }
-        let timing = &mut self.cores[persist.hart].timing;
+        let core = &mut self.cores[persist.hart];
+        core.waited |= persist.order == Order::Accesses;
+        let timing = &mut core.timing;
         match self.persist_mistake {
             Some(PersistMistake::FencesForgetCleans) if persist.effect == Effect::Clean => {}
             Some(PersistMistake::FencesForLast) => timing.only_persist_until(durable),
@@ -221,11 +223,14 @@ impl Hardware {
         if self.is_mistaken(PersistMistake::FencesForStoresAlone) {
             fence.persists = false;
         }
+        let waits = fence.persists && !self.is_mistaken(PersistMistake::SeenEarly);
         let mut sent = now;
         if fence.stores && !self.cores[hart].combining.is_empty() {
             sent = self.send_all_combined(policy, hart, now);
         }
-        let wait = self.cores[hart].timing.fence_behind(fence, now, sent);
+        let core = &mut self.cores[hart];
+        core.waited |= waits && core.timing.is_before_persists(now);
+        let wait = core.timing.fence_behind(fence, now, sent);
         self.statistics.fence_stall_cycles += wait;
         let done = now + wait;
         if let (Some(trace), true) = (&mut self.trace, fence.persists) {

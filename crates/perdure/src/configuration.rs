@@ -101,6 +101,8 @@ pub struct Scheduling {
     pub lookahead_cycles: u64,
     /// How long a thread keeps its hart when others wait.
     pub slice_cycles: u64,
+    /// A hart that gives an idle one something to run is no further ahead of it than of others.
+    pub wakes_end_turns: bool,
 }
 
 /// Costs and constants of the kernel.

@@ -395,6 +395,13 @@ pub const MISTAKES: &[(PlantedBug, Mistake)] = &[
     ),
     (
         PlantedBug {
+            name: "seen-early",
+            summary: "what a hart does when it has waited for durable bytes is seen before it happens",
+        },
+        Mistake::Persists(PersistMistake::SeenEarly),
+    ),
+    (
+        PlantedBug {
             name: "durable-at-coherence",
             summary: "a write-back counts as durable when the shared cache has given the line up",
         },

@@ -68,8 +68,8 @@ pub struct Limits {
     pub time: Cycles,
     /// Retired instructions of this hart.
     pub instructions: u64,
-    /// Turns are taken to the cycle: whatever a hart waits for, it lets others go first.
-    pub to_the_cycle: bool,
+    /// Others run, too: a hart that has waited for bytes to be durable stops, so that those behind it go first.
+    pub among_others: bool,
 }
 
 /// Where a source of instructions comes in: what a port is opened over, for one turn of one hart.
@@ -146,6 +146,16 @@ impl<const SHORTCUTS: bool, const WINDOW: bool> Port<'_, SHORTCUTS, WINDOW> {
         }
         let retired = self.hardware.cores[self.hart].timing.retired_at(time);
         self.limit_retired = self.limits.instructions.min(retired);
+    }
+
+    /// Stops the source if nobody may see what the hart does next before it happens ([`Core::waited`]).
+    fn lets_others_catch_up(&mut self) {
+        let waited = &mut self.hardware.cores[self.hart].waited;
+        *waited &= self.limits.among_others;
+        if *waited {
+            self.limits.instructions = 0;
+        }
+        self.refresh_limit();
     }
 
     #[inline]
@@ -450,7 +460,7 @@ impl<const SHORTCUTS: bool, const WINDOW: bool> Memory for Port<'_, SHORTCUTS, W
             let kind = AccessKind::Persist(persist.order);
             self.hardware.accessed(self.hart, kind, now, ready);
         }
-        self.refresh_limit();
+        self.lets_others_catch_up();
         Ok(())
     }
 

@@ -85,6 +85,9 @@ pub struct Core {
     /// The instruction at hand has waited for what it is behind, and its access is not made yet: it faults,
     /// and runs again.
     pub again: bool,
+    /// It has waited for bytes to be durable: nobody may see what it does next before it happens. Whoever runs
+    /// the hart lets those go first who are behind it.
+    pub waited: bool,
 }
 
 /// What a store does: to which piece of its line, and what to its bytes.
@@ -161,6 +164,7 @@ impl Hardware {
                     ahead: None,
                     refused: false,
                     again: false,
+                    waited: false,
                 }
             })
             .collect();

@@ -272,6 +272,7 @@ impl<D: Design, S: Source> Machine<D, S> {
             next_deadline_ns: None,
             stop_after: stop_after.unwrap_or(u64::MAX),
             repeats: false,
+            is_disturbed: false,
             meter: Meter::new(parts.programs, None),
             ended: None,
             finished: false,

@@ -181,8 +181,13 @@ impl<D: Design, S: Source> Machine<D, S> {
                 kernel.schedule(hart, registers, port)
             });
             self.adopt(hart, running);
-            self.harts[hart].slice_end =
-                self.clock(hart) + self.configuration.scheduling.slice_cycles;
+            let (clock, scheduling) = (self.clock(hart), &self.configuration.scheduling);
+            self.harts[hart].slice_end = clock + scheduling.slice_cycles;
+            if let Some(turn) = &mut self.turn
+                && scheduling.wakes_end_turns
+            {
+                turn.limit = turn.limit.min(clock + scheduling.lookahead_cycles);
+            }
         }
     }
 

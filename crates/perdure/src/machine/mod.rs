@@ -81,6 +81,11 @@ pub(crate) struct HartState<S> {
 }
 
 impl<S> HartState<S> {
+    /// It has a thread, which waits for no epoch.
+    fn can_run(&self) -> bool {
+        self.context.running.is_some() && self.waits_for.is_none()
+    }
+
     /// A hart that goes on from there, and has nothing to handle.
     fn new(context: HartContext, source: S, slice_end: Cycles) -> Self {
         Self {
@@ -113,7 +118,7 @@ pub struct Ended {
 /// that it was made of would have.
 #[derive(Clone)]
 pub struct Machine<D: Design, S: Source = Engines> {
-    configuration: Arc<Configuration>,
+    pub(crate) configuration: Arc<Configuration>,
     /// The map of its NVM.
     pub layout: Layout,
     /// The substrate.
@@ -148,6 +153,8 @@ pub struct Machine<D: Design, S: Source = Engines> {
     stop_after: u64,
     /// Programs that finish are started again.
     repeats: bool,
+    /// Whoever runs the machine makes accesses of its own: each hart is among others, however few run.
+    pub(crate) is_disturbed: bool,
     /// Instructions by program, and the measured region.
     pub meter: Meter<D::Counters>,
     ended: Option<Ended>,

@@ -105,7 +105,7 @@ impl<D: Design, S: Source> Machine<D, S> {
         let mut first: Option<(usize, Cycles)> = None;
         let mut second = Cycles::MAX;
         for (index, hart) in self.harts.iter().enumerate() {
-            if hart.context.running.is_none() || hart.waits_for.is_some() {
+            if !hart.can_run() {
                 continue;
             }
             let time = self.clock(index);
@@ -124,7 +124,8 @@ impl<D: Design, S: Source> Machine<D, S> {
     /// Continues a turn: a pending exit first, then the source, until the turn is over.
     fn go_on(&mut self, turn: Turn, until: Cycles) {
         if let Some(exit) = self.harts[turn.hart].pending.take() {
-            return self.handle(turn.hart, exit);
+            self.handle(turn.hart, exit);
+            return self.let_others_catch_up(turn.hart);
         }
         let now = self.clock(turn.hart);
         let over = now >= turn.limit
@@ -138,9 +139,30 @@ impl<D: Design, S: Source> Machine<D, S> {
         let exit = self.run_source(turn, until);
         self.count(turn.hart);
         if exit == Exit::Limit {
-            return self.check_instruction_limits(turn.hart);
+            self.check_instruction_limits(turn.hart);
+        } else {
+            self.harts[turn.hart].pending = Some(exit);
         }
-        self.harts[turn.hart].pending = Some(exit);
+        self.let_others_catch_up(turn.hart);
+    }
+
+    /// Ends the turn of a hart that has waited for bytes to be durable and is ahead of others by now, so that
+    /// none of them sees what it does next before those bytes are safe.
+    fn let_others_catch_up(&mut self, hart: usize) {
+        if std::mem::take(&mut self.hardware.cores[hart].waited)
+            && self
+                .clocks_of_others(hart)
+                .any(|clock| clock < self.clock(hart))
+        {
+            self.end_turn();
+        }
+    }
+
+    /// The clocks of the other harts that have something to run.
+    fn clocks_of_others(&self, hart: usize) -> impl Iterator<Item = Cycles> {
+        let harts = self.harts.iter().enumerate();
+        let others = harts.filter(move |(other, state)| *other != hart && state.can_run());
+        others.map(|(other, _)| self.clock(other))
     }
 
     /// Ends the turn that is under way, if one is. Whoever has moved a hart's clock does so, for the turn
@@ -164,6 +186,7 @@ impl<D: Design, S: Source> Machine<D, S> {
             instructions => self.harts[turn.hart].epoch_start + instructions,
         };
         let retired = self.retired();
+        let alone = self.clocks_of_others(turn.hart).next().is_none();
         let state = &mut self.harts[turn.hart];
         let stop = self
             .stop_after
@@ -178,7 +201,7 @@ impl<D: Design, S: Source> Machine<D, S> {
             instructions: epoch_end
                 .min(stop)
                 .min(state.counted.saturating_add(region)),
-            to_the_cycle: self.configuration.scheduling.lookahead_cycles <= 1,
+            among_others: !alone || self.is_disturbed,
         };
         let door = Door {
             hardware: &mut self.hardware,

@@ -20,7 +20,7 @@ use crate::parallel;
 pub(super) const PERSISTENCE: &str = "persistence";
 
 /// Cuts of a test on each machine, at least.
-const CUTS: u64 = 1000;
+const CUTS: u64 = 2000;
 const SEED: u64 = 1;
 
 /// A mistake's name, the litmus test that notices it, and its text.
@@ -44,6 +44,7 @@ const NOTICED: &[Noticed] = noticed![
     "fence-forgets-cleans" by "perdure/clean-fence",
     "fence-waits-for-last" by "perdure/clean-of-nothing",
     "atomic-waits-for-nothing" by "px86/clflushopt-exchange",
+    "seen-early" by "px86/clflushopt-exchange",
     "durable-at-coherence" by "perdure/two-cleans-one-fence",
     "clean-is-durable" by "perdure/clean-fence",
     "queue-loses-entries" by "px86/log-then-data",

@@ -115,11 +115,11 @@ impl<const SHORTCUTS: bool, const WINDOW: bool> Port<'_, SHORTCUTS, WINDOW> {
         Ok(())
     }
 
-    /// A blocking access to an aligned value: the store buffer drains first, and the core waits. If turns are
-    /// taken to the cycle, and it waits for flushed bytes to be durable, others take their turns before it is
-    /// made: nobody sees it, and nobody sends its line to memory, while those bytes may still be lost. One
-    /// that only loads goes through the caches whatever its mapping is, so that its reservation is lost with
-    /// the line.
+    /// A blocking access to an aligned value: the store buffer drains first, and the core waits. If it waits for
+    /// flushed bytes to be durable, it is made when they are, and others take their turns before: nobody sees it,
+    /// and nobody sends its line to memory, while those bytes may still be lost. (Of a single hart that is in
+    /// order nobody could.) One that only loads goes through the caches whatever its mapping is, so that its
+    /// reservation is lost with the line.
     pub(super) fn blocking(
         &mut self,
         address: u64,
@@ -140,7 +140,8 @@ impl<const SHORTCUTS: bool, const WINDOW: bool> Port<'_, SHORTCUTS, WINDOW> {
         };
         let now = (self.hardware).fence(self.design, self.hart, fence, made);
         let core = &mut self.hardware.cores[self.hart];
-        core.again = self.limits.to_the_cycle && now > made && core.timing.is_before_persists(made);
+        core.waited &= WINDOW || self.limits.among_others;
+        core.again = core.waited;
         if core.again {
             return Err(Fault { access, address });
         }
@@ -162,7 +163,7 @@ impl<const SHORTCUTS: bool, const WINDOW: bool> Port<'_, SHORTCUTS, WINDOW> {
     pub(super) fn wait_for(&mut self, fence: Fence, retired: u64) {
         let now = self.made_at(retired);
         self.hardware.fence(self.design, self.hart, fence, now);
-        self.refresh_limit();
+        self.lets_others_catch_up();
     }
 
     pub(super) fn store_bytes(

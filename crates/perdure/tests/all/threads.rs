@@ -1,4 +1,5 @@
-//! A design hears when another thread begins to run on a hart, and may make it wait.
+//! A design hears when another thread begins to run on a hart, and may make it wait. A thread that is started
+//! runs at once, or when the turn of the hart that started it is over.
 
 use std::collections::BTreeSet;
 use std::sync::Mutex;
@@ -17,7 +18,9 @@ use perdure_hardware::line::Version;
 use perdure_hardware::policy::{CrossVersionStore, Evicted, Eviction, Policy};
 use perdure_hardware::statistics::Statistics;
 use perdure_hardware::time::Cycles;
+use serde_json::json;
 
+use crate::common::{Directory, compile, request, run, with};
 use crate::flush_at_epoch_end::FlushAtEpochEnd;
 
 /// Threads and the harts on which they began to run.
@@ -130,4 +133,20 @@ fn a_design_hears_of_every_thread_that_begins_to_run() {
     let threads: BTreeSet<_> = heard.iter().map(|&(_, thread)| thread).collect();
     assert_eq!(harts, BTreeSet::from([0, 1]), "{heard:?}");
     assert!(threads.len() >= 2, "{heard:?}");
+}
+
+#[test]
+fn a_thread_that_is_started_runs_at_once_or_behind_a_turn() {
+    let folder = Directory::new("woken");
+    let program = compile(&folder, "woken.c");
+    let instructions = |at_once: bool| {
+        let set = [format!("scheduling.wakes_end_turns={at_once}")];
+        let asked = request("ideal", program.to_str().expect("a path"));
+        let ended = run(&with(asked, json!({"harts": 2, "set": set})));
+        assert_eq!(ended["exit_code"], 0, "{ended}");
+        ended["sim"]["instructions"].as_u64().expect("a number")
+    };
+    // Who started it looks for it until it runs.
+    let (at_once, behind) = (instructions(true), instructions(false));
+    assert!(at_once + 20_000 < behind, "{at_once} and {behind}");
 }

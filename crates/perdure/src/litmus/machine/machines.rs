@@ -24,9 +24,8 @@ pub(super) const EPOCH_CYCLES: Cycles = 20_000;
 /// [`EPOCH_CYCLES`].
 const SHORT_EPOCHS: Part = &["epoch.cycles=20000"];
 
-/// Beside what a way of building says: harts take turns in the order of their clocks.
+/// Beside what a way of building says.
 pub(super) const ALWAYS: Part = &[
-    "scheduling.lookahead_cycles=1",
     "scheduling.slice_cycles=10000",
     "l1i.bytes=1024",
     "l1i.ways=1",
@@ -63,21 +62,26 @@ const TWO_WAYS: Part = &[
 const ONE_ENTRY: Part = &["nvm.write_queue_entries=1", "core.store_buffer_entries=2"];
 const TWO_ENTRIES: Part = &["nvm.write_queue_entries=2"];
 
+/// Harts take turns in the order of their clocks; else one is ahead by a preset's lookahead.
+const TO_THE_CYCLE: Part = &["scheduling.lookahead_cycles=1"];
+const FAR_AHEAD: Part = &["scheduling.lookahead_cycles=10000"];
+
 const AT_THE_MEDIA: Part = &["persistence.domain=media"];
 const CACHES_KEPT: Part = &["persistence.domain=eadr"];
 
 const BUILDS: &[Build] = &[
-    &[IN_ORDER, ONE_WAY],
-    &[OUT_OF_ORDER, ONE_WAY],
-    &[IN_ORDER, ONE_ENTRY, TWO_WAYS],
-    &[IN_ORDER, AT_THE_MEDIA, ONE_WAY],
+    &[IN_ORDER, ONE_WAY, TO_THE_CYCLE],
+    &[OUT_OF_ORDER, ONE_WAY, TO_THE_CYCLE],
+    &[IN_ORDER, ONE_ENTRY, TWO_WAYS, TO_THE_CYCLE],
+    &[IN_ORDER, AT_THE_MEDIA, ONE_WAY, TO_THE_CYCLE],
     &[OUT_OF_ORDER, WEAK_STORES, TWO_ENTRIES, TWO_WAYS],
-    &[IN_ORDER, CACHES_KEPT, ONE_WAY],
-    &[TIMING_SIMPLE, AT_THE_MEDIA, ONE_WAY],
+    &[IN_ORDER, CACHES_KEPT, ONE_WAY, TO_THE_CYCLE],
+    &[TIMING_SIMPLE, AT_THE_MEDIA, ONE_WAY, FAR_AHEAD],
+    &[IN_ORDER, ONE_WAY],
 ];
 
 const IN_EPOCHS: &[Build] = &[
-    &[SHORT_EPOCHS, IN_ORDER, ONE_WAY],
+    &[SHORT_EPOCHS, IN_ORDER, ONE_WAY, TO_THE_CYCLE],
     &[SHORT_EPOCHS, OUT_OF_ORDER, TWO_WAYS],
 ];
 

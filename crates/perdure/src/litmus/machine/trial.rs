@@ -26,6 +26,8 @@ const PAGE_LINES: u64 = perdure_linux::PAGE_BYTES / LINE_BYTES as u64;
 const WAITS: [u64; 5] = [1, 8, 60, 500, 4000];
 /// How often, of 16 times, a line is in the way: one of these, for a whole run.
 const DISTURBANCES: [u64; 4] = [0, 1, 4, 10];
+/// The longest that a machine is left to itself.
+const LONGEST_STEP: Cycles = 2000;
 /// Lines that come in the way when all threads are done, so that what is dirty leaves the caches.
 const LAST_DISTURBANCES: usize = 6;
 
@@ -64,6 +66,8 @@ pub(super) struct Trial<'a, D: Design> {
     random: Random,
     longest_wait: u64,
     disturbances: u64,
+    /// For how long, at most, the machine is left to itself: harts may get ahead of each other.
+    longest_step: Cycles,
     /// How long the machine's epochs are, if it has some.
     epochs: Option<Cycles>,
     /// Everything up to here has happened, and cuts have been made.
@@ -85,10 +89,13 @@ impl<'a, D: Design> Trial<'a, D> {
         seed: u64,
     ) -> Self {
         let mut random = Random::new(seed);
-        let machine = ready.machine.clone();
+        let mut machine = ready.machine.clone();
+        machine.is_disturbed = true;
         let one_of = |random: &mut Random, of: &[u64]| of[random.below(of.len() as u64) as usize];
         let longest_wait = one_of(&mut random, &WAITS);
         let disturbances = one_of(&mut random, &DISTURBANCES);
+        let lookahead = machine.configuration.scheduling.lookahead_cycles;
+        let longest_step = LONGEST_STEP.min(lookahead.max(1));
         let places = places(test, &mut random);
         let now = (0..threads.len()).map(|hart| machine.clock(hart));
         let mut trial = Self {
@@ -101,6 +108,7 @@ impl<'a, D: Design> Trial<'a, D> {
             random,
             longest_wait,
             disturbances,
+            longest_step,
             epochs,
             journal: Journal::default(),
             seen: Vec::new(),
@@ -142,7 +150,8 @@ impl<'a, D: Design> Trial<'a, D> {
             if self.random.below(16) < self.disturbances {
                 self.disturb();
             }
-            self.go_to(clock.max(self.now))?;
+            let step = self.random.below(2) * self.random.below(self.longest_step);
+            self.go_to(clock.max(self.now) + step)?;
             if self.epochs.is_some() && self.machine.clock(hart) == clock {
                 // Harts wait until an epoch has ended.
                 self.go_to(self.now + WAITS_FOR_EPOCH_CYCLES)?;
