@@ -1,5 +1,5 @@
-//! A fixed number of plain values that are accessed at random: on huge pages of the host, if they fill one and
-//! the host has any.
+//! A fixed number of plain values that are accessed at random: on huge pages of the host, if they fill one
+//! and the host has any.
 //!
 //! Always true here: it is a slice, whose place never changes.
 

@@ -22,8 +22,8 @@ pub enum PersistMistake {
     FencesForLast,
     /// Atomic accesses wait for nothing.
     AtomicsForNothing,
-    /// A hart that has waited for bytes to be durable goes on ahead of others, who see what it does next before
-    /// it happens.
+    /// A hart that has waited for bytes to be durable goes on ahead of others, who see what it does next
+    /// before it happens.
     SeenEarly,
     /// An operation misses what the L1D of another hart has newer.
     MissesOtherHarts,

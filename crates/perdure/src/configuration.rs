@@ -518,10 +518,7 @@ impl Configuration {
         leaves(&self.effective(), "", &mut known);
         modules::in_full(known)
             .into_iter()
-            .map(|(key, value)| {
-                let explained = self.explanations.of(&key);
-                (key, value, explained)
-            })
+            .map(|(key, value)| (key.clone(), value, self.explanations.of(&key)))
             .collect()
     }
 }

@@ -68,7 +68,7 @@ pub struct Limits {
     pub time: Cycles,
     /// Retired instructions of this hart.
     pub instructions: u64,
-    /// Others run, too: a hart that has waited for bytes to be durable stops, so that those behind it go first.
+    /// Others run, too: a hart that has waited for bytes to be durable lets those behind it go first.
     pub among_others: bool,
 }
 
@@ -146,16 +146,6 @@ impl<const SHORTCUTS: bool, const WINDOW: bool> Port<'_, SHORTCUTS, WINDOW> {
         }
         let retired = self.hardware.cores[self.hart].timing.retired_at(time);
         self.limit_retired = self.limits.instructions.min(retired);
-    }
-
-    /// Stops the source if nobody may see what the hart does next before it happens ([`Core::waited`]).
-    fn lets_others_catch_up(&mut self) {
-        let waited = &mut self.hardware.cores[self.hart].waited;
-        *waited &= self.limits.among_others;
-        if *waited {
-            self.limits.instructions = 0;
-        }
-        self.refresh_limit();
     }
 
     #[inline]

@@ -85,8 +85,8 @@ pub struct Core {
     /// The instruction at hand has waited for what it is behind, and its access is not made yet: it faults,
     /// and runs again.
     pub again: bool,
-    /// It has waited for bytes to be durable: nobody may see what it does next before it happens. Whoever runs
-    /// the hart lets those go first who are behind it.
+    /// It has waited for bytes to be durable: nobody may see what it does next before it happens. Whoever
+    /// runs the hart lets those go first who are behind it.
     pub waited: bool,
 }
 

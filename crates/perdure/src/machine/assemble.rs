@@ -253,6 +253,7 @@ impl<D: Design, S: Source> Machine<D, S> {
             layout: parts.layout,
             hardware: parts.hardware,
             design,
+            next_deadline_ns: parts.kernel.next_deadline_ns(),
             kernel: parts.kernel,
             harts: harts.collect(),
             turn: None,
@@ -269,7 +270,6 @@ impl<D: Design, S: Source> Machine<D, S> {
             kernel_changed: true,
             mappings_epoch: 0,
             skipped_ns: parts.skipped_ns,
-            next_deadline_ns: None,
             stop_after: stop_after.unwrap_or(u64::MAX),
             repeats: false,
             is_disturbed: false,
@@ -287,7 +287,6 @@ impl<D: Design, S: Source> Machine<D, S> {
             mistake: None,
             past: Past::default(),
         };
-        machine.next_deadline_ns = machine.kernel.next_deadline_ns();
         (0..machine.harts.len()).for_each(|hart| machine.tell_thread(hart));
         Ok(machine)
     }

@@ -115,11 +115,11 @@ impl<const SHORTCUTS: bool, const WINDOW: bool> Port<'_, SHORTCUTS, WINDOW> {
         Ok(())
     }
 
-    /// A blocking access to an aligned value: the store buffer drains first, and the core waits. If it waits for
-    /// flushed bytes to be durable, it is made when they are, and others take their turns before: nobody sees it,
-    /// and nobody sends its line to memory, while those bytes may still be lost. (Of a single hart that is in
-    /// order nobody could.) One that only loads goes through the caches whatever its mapping is, so that its
-    /// reservation is lost with the line.
+    /// A blocking access to an aligned value: the store buffer drains first, and the core waits. If it waits
+    /// for flushed bytes to be durable, it is made when they are, and others take their turns before: nobody
+    /// sees it, and nobody sends its line to memory, while those bytes may still be lost. (Beside a single hart
+    /// that is in order there is nobody.) One that only loads goes through the caches whatever its mapping is,
+    /// so that its reservation is lost with the line.
     pub(super) fn blocking(
         &mut self,
         address: u64,
@@ -157,6 +157,16 @@ impl<const SHORTCUTS: bool, const WINDOW: bool> Port<'_, SHORTCUTS, WINDOW> {
         (self.hardware).accessed(self.hart, AccessKind::Atomic, now, ready);
         self.refresh_limit();
         Ok(line_of(place.0))
+    }
+
+    /// Stops the source if nobody may see what the hart does next before it happens (`Core::waited`).
+    pub(super) fn lets_others_catch_up(&mut self) {
+        let waited = &mut self.hardware.cores[self.hart].waited;
+        *waited &= self.limits.among_others;
+        if *waited {
+            self.limits.instructions = 0;
+        }
+        self.refresh_limit();
     }
 
     /// Waits at a fence.
