@@ -117,9 +117,9 @@ impl<const SHORTCUTS: bool, const WINDOW: bool> Port<'_, SHORTCUTS, WINDOW> {
 
     /// A blocking access to an aligned value: the store buffer drains first, and the core waits. If it waits
     /// for flushed bytes to be durable, it is made when they are, and others take their turns before: nobody
-    /// sees it, and nobody sends its line to memory, while those bytes may still be lost. (Beside a single hart
-    /// that is in order there is nobody.) One that only loads goes through the caches whatever its mapping is,
-    /// so that its reservation is lost with the line.
+    /// sees it, and nobody sends its line to memory, while those bytes may still be lost. (Beside a single
+    /// hart that is in order there is nobody.) One that only loads goes through the caches whatever its
+    /// mapping is, so that its reservation is lost with the line.
     pub(super) fn blocking(
         &mut self,
         address: u64,
