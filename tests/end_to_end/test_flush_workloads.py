@@ -49,12 +49,13 @@ def test_the_catalogue_is_sound(name: str) -> None:
 @pytest.mark.parametrize("name", sorted(ENTRIES))
 def test_a_pool_is_checked_under_qemu(name: str, programs: Path, tmp_path: Path) -> None:
     """In an ordinary file, without flushes and acknowledgements, which qemu-user 7.2 has not."""
-    words: list[str | Path] = [programs / ENTRIES[name].text("program"), tmp_path / "pool"]
+    program = programs / ENTRIES[name].text("program")
+    words: list[str | Path] = [program, tmp_path / "pool", "--anywhere"]
     words += arguments(name, "quick")[1:]
     if ENTRIES[name].text("program") != "lru":
         words += ["--mix", "50:50", "--inserts", "1000", "--operations", "1500"]
     assert under_qemu(words).returncode == 0
-    checked = under_qemu([*words[:2], "--recover"])
+    checked = under_qemu([*words[:3], "--recover"])
     assert (checked.returncode, checked.stderr) == (0, "")
     assert "recovered" in checked.stdout
     assert under_qemu(words).returncode == 0, "it goes on from there"
@@ -63,7 +64,7 @@ def test_a_pool_is_checked_under_qemu(name: str, programs: Path, tmp_path: Path)
     for line in range(4096, len(damaged), 64):
         damaged[line] ^= 1
     (tmp_path / "pool").write_bytes(damaged)
-    found = under_qemu([*words[:2], "--recover"])
+    found = under_qemu([*words[:3], "--recover"])
     assert found.returncode == 1
     assert "WRONG" in found.stderr
 
@@ -135,16 +136,19 @@ def test_a_memory_type_spares_the_flush_and_write_combining_not_the_fence(
     ("words", "says"),
     [
         ([], "needs the path of its pool"),
-        (["p", "--primitive", "clfush"], '--primitive cannot be "clfush"'),
-        (["p", "--mix", "1:2"], '--mix cannot be "1:2"'),
-        (["p", "--inserts", "many"], "--inserts is"),
-        (["p", "--inserts", "10", "--operations", "100"], "--operations erases more"),
-        (["p", "--insert", "10"], 'takes no "--insert"'),
+        (["p"], "a pool lies below /pmem"),
+        (["q", "--primitive", "clfush"], '--primitive cannot be "clfush"'),
+        (["q", "--mix", "1:2"], '--mix cannot be "1:2"'),
+        (["q", "--inserts", "many"], "--inserts is"),
+        (["q", "--inserts", "10", "--operations", "100"], "--operations erases more"),
+        (["q", "--insert", "10"], 'takes no "--insert"'),
     ],
 )
 def test_a_wrong_command_line_ends_with_status_2(
     words: list[str], says: str, programs: Path, tmp_path: Path
 ) -> None:
-    ended = under_qemu([programs / "bst", *[str(tmp_path / w) if w == "p" else w for w in words]])
+    pool = str(tmp_path / "pool")
+    meant = {"p": [pool], "q": [pool, "--anywhere"]}
+    ended = under_qemu([programs / "bst", *[word for w in words for word in meant.get(w, [w])]])
     assert ended.returncode == 2
     assert says in ended.stderr.splitlines()[-1]

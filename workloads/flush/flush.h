@@ -111,7 +111,7 @@ static const char *const NO_CHOICES[] = {NULL};
 static const char *const MEMORY_TYPES[] = {"wb", "wt", "uc", "wc", NULL};
 static const char *pool_path;
 static const char *primitive_name = "none";
-static uint64_t make_only, recover_only, flushes_alone, memory_type;
+static uint64_t make_only, recover_only, flushes_alone, memory_type, anywhere;
 
 static inline void print_usage(FILE *out, const struct option *options, size_t count)
 {
@@ -159,8 +159,10 @@ static inline void parse_options(int argc, char **argv, uint64_t *acknowledge_in
         {"make", "make the pool, and no more", 0, NO_CHOICES, &make_only},
         {"recover", "recover and check what a power cut left, and no more", 0, NO_CHOICES,
          &recover_only},
+        {"anywhere", "the pool may be an ordinary file, of which a cut keeps what it likes", 0,
+         NO_CHOICES, &anywhere},
     };
-    size_t count = 5;
+    size_t count = 6;
     memcpy(options + count, own, own_count * sizeof *own);
     count += own_count;
     for (int i = 1; i < argc; i++) {
@@ -195,6 +197,10 @@ static inline void parse_options(int argc, char **argv, uint64_t *acknowledge_in
     if (pool_path == NULL) {
         print_usage(stderr, options, count);
         die(STATUS_USAGE, "needs the path of its pool");
+    }
+    if (!anywhere && strncmp(pool_path, "/pmem/", 6) != 0) {
+        die(STATUS_USAGE, "%s is not in persistent memory: a pool lies below /pmem (or --anywhere)",
+            pool_path);
     }
 }
 
