@@ -1,14 +1,15 @@
 //! Litmus tests: what persistent memory may hold after a power cut, decided model by model, and what the
 //! machine leaves there.
 //!
-//! Reading order: [`program`], [`model`], [`models`], [`explore`], [`cut`], [`ptso`], [`read`], [`machine`].
-//! `docs/persistency.md` says the models in words.
+//! Reading order: [`program`], [`model`], [`models`], [`explore`], [`cut`], [`ptso`], [`groups`], [`read`],
+//! [`machine`]. `docs/persistency.md` says the models in words.
 //!
 //! Always true here: a model's set is exact, or there is none ([`TooLarge`]); a model knows nothing of the
 //! machine, and the machine nothing of models.
 
 pub mod cut;
 pub mod explore;
+pub mod groups;
 pub mod machine;
 pub mod model;
 pub mod models;
@@ -31,6 +32,9 @@ pub use program::{Contents, Test};
 
 /// Finds everything that a cut may leave under a test's model.
 pub fn allowed(test: &Test) -> Result<Explored, TooLarge> {
+    if let model::Explored::ByGroups(rules) = &test.model.explored {
+        return groups::explore(test, rules);
+    }
     match test.model.rules() {
         Some(rules) => explore::explore(test, &rules),
         None => ptso::explore(test, &ptso::BUFFERS),

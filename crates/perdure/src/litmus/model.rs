@@ -5,6 +5,7 @@
 //! Always true here: a rule is an entry of a table. Whoever changes one entry has another model, which is
 //! how the tests know that each of them is there for a reason.
 
+use super::groups::Groups;
 use super::program::Instruction;
 
 /// Kinds of instructions, as far as order goes.
@@ -40,10 +41,12 @@ pub enum Kind {
     NewStrand,
     /// `join-strand`
     JoinStrand,
+    /// `strand-sync`
+    StrandSync,
 }
 
 /// How many kinds there are.
-pub const KINDS: usize = Kind::JoinStrand as usize + 1;
+pub const KINDS: usize = Kind::StrandSync as usize + 1;
 
 /// Whether an instruction waits for an earlier one of its thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -186,6 +189,8 @@ pub enum Explored {
     },
     /// By [`super::ptso`].
     ByBuffers,
+    /// By [`super::groups`], from these rules.
+    ByGroups(Groups),
 }
 
 /// A memory model.
@@ -214,7 +219,7 @@ impl Model {
                 past_branches: past_branches.to_vec(),
                 left: left.clone(),
             }),
-            Explored::ByBuffers => None,
+            Explored::ByBuffers | Explored::ByGroups(_) => None,
         }
     }
 }

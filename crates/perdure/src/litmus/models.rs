@@ -1,20 +1,33 @@
-//! The models: one table each, as its paper has it. `docs/persistency.md` says them in words.
+//! The models as their papers have them: one table each, or the rules of groups. `docs/persistency.md` says
+//! them in words.
 //!
 //! Always true here: a row is an instruction, a column one that comes later in the same thread. `F`: the
 //! later one may take effect first. `W`: it waits. `A`: it waits if both are about one address (location).
 //! `L`: if both are about one cache line. `N`: if the fence names the other in its set. What takes effect
 //! does so for all threads at once.
 
+use super::groups::Groups;
 use super::model::Cell::{Free as F, Line as L, Location as A, Named as N, Waits as W};
-use super::model::Explored::{ByBuffers, ByTable};
+use super::model::Explored::{ByBuffers, ByGroups, ByTable};
 use super::model::Kind::{
     Clean, Dmb, Dsb, Exchange, Fence, Flush, FlushOpt, JoinStrand, Load, Mfence, NewStrand,
-    PersistBarrier, Sfence, Store,
+    PersistBarrier, Sfence, Store, StrandSync,
 };
 use super::model::{Between, Causes, Kind, Left, Model, Table};
 
 /// Every model.
-pub const MODELS: &[Model] = &[PX86, PTSO, ARM, PERDURE, EPOCH_PREFIX, CAUSAL_CUT, STRAND];
+pub const MODELS: &[Model] = &[
+    PX86,
+    PTSO,
+    ARM,
+    PERDURE,
+    EPOCH_PREFIX,
+    CAUSAL_CUT,
+    STRAND,
+    SPMS,
+    SPMS_READS,
+    SPMS_THREAD,
+];
 
 const X86: &[Kind] = &[Load, Store, Exchange, Mfence, Sfence, FlushOpt, Flush];
 
@@ -171,3 +184,54 @@ const STRAND: Model = Model {
         }),
     },
 };
+
+/// The persist barrier of strand persistency is known and orders nothing, so that a test can be asked of
+/// both.
+const SPMS_KINDS: &[Kind] = &[Load, Store, Exchange, PersistBarrier, NewStrand, StrandSync];
+
+/// Section IV-B, and an instruction of ours that waits.
+const PAPERS_GROUPS: Groups = Groups {
+    new_strand_ends: true,
+    waits_for_ends: true,
+    by_line: true,
+    stores_merge: true,
+    loads_merge: false,
+    chains_threads: false,
+    sync_waits: true,
+};
+
+const fn by_groups(name: &'static str, source: &'static str, groups: Groups) -> Model {
+    Model {
+        name,
+        source,
+        kinds: SPMS_KINDS,
+        explored: ByGroups(groups),
+    }
+}
+
+/// SPMS: strands that conflict are durable together.
+const SPMS: Model = by_groups(
+    "spms",
+    "Li, Wang, Xiao, Sun, Liu (SPMS), section IV-B",
+    PAPERS_GROUPS,
+);
+
+/// SPMS, and whoever reads what is not durable is durable together with it.
+const SPMS_READS: Model = by_groups(
+    "spms-reads",
+    "Perdure: SPMS, ordered by reads",
+    Groups {
+        loads_merge: true,
+        ..PAPERS_GROUPS
+    },
+);
+
+/// SPMS, and a thread's strands become durable in order.
+const SPMS_THREAD: Model = by_groups(
+    "spms-thread",
+    "Perdure: SPMS, ordered by threads",
+    Groups {
+        chains_threads: true,
+        ..PAPERS_GROUPS
+    },
+);

@@ -57,6 +57,7 @@ const INSTRUCTIONS: &[(&str, Kind, Form)] = &[
     ("persist-barrier", Kind::PersistBarrier, Form::Barrier),
     ("new-strand", Kind::NewStrand, Form::Barrier),
     ("join-strand", Kind::JoinStrand, Form::Barrier),
+    ("strand-sync", Kind::StrandSync, Form::Barrier),
 ];
 
 /// Instructions that a model of this architecture has, of those that are written differently and

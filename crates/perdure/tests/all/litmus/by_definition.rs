@@ -12,21 +12,21 @@ use super::{difference, random, set};
 
 /// What happened, in the order in which it did.
 #[derive(Clone, Copy)]
-struct Event {
-    thread: usize,
-    instruction: Instruction,
-    value: u8,
+pub struct Event {
+    pub thread: usize,
+    pub instruction: Instruction,
+    pub value: u8,
 }
 
 impl Event {
-    fn stores(&self) -> bool {
+    pub fn stores(&self) -> bool {
         matches!(
             self.instruction.action,
             Action::Store { .. } | Action::Exchange { .. }
         )
     }
 
-    fn loads(&self) -> bool {
+    pub fn loads(&self) -> bool {
         self.instruction.written().is_some()
     }
 
@@ -35,16 +35,16 @@ impl Event {
     }
 }
 
-/// Which events each event must not be found without, and which must be found.
-type Definition = fn(&Test, &[Event]) -> (Vec<u32>, u32);
+/// What a cut finds behind these events.
+type Definition = dyn Fn(&Test, &[Event]) -> BTreeSet<Contents>;
 
 struct Walk<'a> {
     test: &'a Test,
-    definition: Definition,
+    definition: &'a Definition,
     found: BTreeSet<Contents>,
 }
 
-fn by_definition(test: &Test, definition: Definition) -> BTreeSet<Contents> {
+pub fn by_definition(test: &Test, definition: &Definition) -> BTreeSet<Contents> {
     let mut walk = Walk {
         test,
         definition,
@@ -64,7 +64,7 @@ impl Walk<'_> {
         memory: Contents,
         events: &mut Vec<Event>,
     ) {
-        self.cut(events);
+        self.found.extend((self.definition)(self.test, events));
         for thread in 0..at.len() {
             let Some(&instruction) = self.test.threads[thread].get(at[thread]) else {
                 continue;
@@ -110,30 +110,40 @@ impl Walk<'_> {
             events.pop();
         }
     }
+}
 
-    fn cut(&mut self, events: &[Event]) {
-        let (needs, must) = (self.definition)(self.test, events);
-        let stores: Vec<usize> = (0..events.len())
-            .filter(|at| events[*at].stores())
-            .collect();
-        for subset in 0..1u32 << stores.len() {
-            let kept = stores
-                .iter()
-                .enumerate()
-                .filter(|(bit, _)| subset & 1 << bit != 0);
-            let kept: Vec<usize> = kept.map(|(_, at)| *at).collect();
-            let set = kept.iter().fold(0u32, |set, at| set | 1 << at);
-            if must & !set == 0 && kept.iter().all(|at| needs[*at] & !set == 0) {
-                let mut contents = Contents::default();
-                for at in kept {
-                    let location = events[at].instruction.location().expect("a store has one");
-                    contents.set(location, events[at].value);
-                }
-                self.found.insert(contents);
-            }
+/// Sets of stores, each with what it must not be found without, and all with what must be found.
+fn sets(events: &[Event], (needs, must): (Vec<u32>, u32)) -> BTreeSet<Contents> {
+    let stores: Vec<usize> = (0..events.len())
+        .filter(|at| events[*at].stores())
+        .collect();
+    let mut found = BTreeSet::new();
+    for subset in 0..1u32 << stores.len() {
+        let kept = stores
+            .iter()
+            .enumerate()
+            .filter(|(bit, _)| subset & 1 << bit != 0);
+        let kept: Vec<usize> = kept.map(|(_, at)| *at).collect();
+        let set = kept.iter().fold(0u32, |set, at| set | 1 << at);
+        if must & !set == 0 && kept.iter().all(|at| needs[*at] & !set == 0) {
+            found.insert(left(events, kept));
         }
     }
+    found
 }
+
+/// What these stores leave.
+pub fn left(events: &[Event], kept: impl IntoIterator<Item = usize>) -> Contents {
+    let mut contents = Contents::default();
+    for at in kept {
+        let location = events[at].instruction.location().expect("a store has one");
+        contents.set(location, events[at].value);
+    }
+    contents
+}
+
+/// Which events each event must not be found without, and which must be found.
+type Needs = fn(&Test, &[Event]) -> (Vec<u32>, u32);
 
 /// What each event needs, if it needs what `follows` says, directly or not: stores only.
 fn closed(events: &[Event], follows: impl Fn(usize, usize) -> bool) -> Vec<u32> {
@@ -150,7 +160,7 @@ fn closed(events: &[Event], follows: impl Fn(usize, usize) -> bool) -> Vec<u32> 
     past.iter().map(|past| past & stores).collect()
 }
 
-fn share(test: &Test, one: &Event, other: &Event, by_line: bool) -> bool {
+pub fn share(test: &Test, one: &Event, other: &Event, by_line: bool) -> bool {
     let both = one.instruction.location().zip(other.instruction.location());
     both.is_some_and(|(one, other)| one == other || by_line && test.lines[one] == test.lines[other])
 }
@@ -214,7 +224,7 @@ fn contract(test: &Test, events: &[Event]) -> (Vec<u32>, u32) {
 
 #[test]
 fn models_in_order_are_their_definitions() {
-    let definitions: [(&str, Definition); 4] = [
+    let definitions: [(&str, Needs); 4] = [
         ("epoch-prefix", epoch_prefix),
         ("causal-cut", causal_cut),
         ("strand", strand),
@@ -223,7 +233,10 @@ fn models_in_order_are_their_definitions() {
     for (model, definition) in definitions {
         let tests = random(model, Shape::TINY, 1000).chain(random(model, Shape::PAIR, 1000));
         for test in tests {
-            let (found, defined) = (set(&test), by_definition(&test, definition));
+            let defined = by_definition(&test, &move |test, events| {
+                sets(events, definition(test, events))
+            });
+            let found = set(&test);
             assert!(found == defined, "{}", difference(&test, &found, &defined));
         }
     }

@@ -54,6 +54,9 @@ fn words(model: &str) -> &'static [&'static str] {
         "px86" | "ptso" => &["clflush L", "clflushopt L", "clwb L", "sfence", "mfence"],
         "arm" => &["dc-cvap L", "dc-civac L", "dmb", "dsb"],
         "strand" => &["persist-barrier", "new-strand", "join-strand"],
+        "spms" | "spms-reads" | "spms-thread" => {
+            &["new-strand", "new-strand", "strand-sync", "persist-barrier"]
+        }
         _ => &[
             "cbo.clean L",
             "cbo.flush L",

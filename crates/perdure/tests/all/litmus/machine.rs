@@ -1,12 +1,10 @@
 //! Litmus tests on the machine: what it leaves is what their models allow. That a mistake makes it leave
 //! something else is for `perdure mutants --only persistence`.
 
-use std::path::Path;
-
 use perdure::litmus::machine::{Asked, Left, run};
 use perdure::litmus::{Test, allowed, allowed_if_kept};
 
-use super::files;
+use super::{files, named};
 
 /// Of so many files, one is run.
 const ONE_OF: usize = 4;
@@ -25,13 +23,6 @@ fn is_sound(test: &Test, left: &Left, seed: u64) {
         let contents = test.show(&one.contents);
         panic!("seed {seed}, {}: {contents}: {one:?}", test.name);
     }
-}
-
-fn named(name: &str) -> Test {
-    let mut all = files().into_iter();
-    let is_it = |path: &Path| path.with_extension("").ends_with(name);
-    let found = all.find(|(path, _)| is_it(path));
-    found.unwrap_or_else(|| panic!("no file {name}")).1
 }
 
 #[test]

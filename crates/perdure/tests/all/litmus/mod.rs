@@ -6,6 +6,7 @@ mod generate;
 mod machine;
 mod planted;
 mod reading;
+mod wholes;
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -39,6 +40,13 @@ fn files() -> Vec<(PathBuf, Test)> {
         (path, test)
     };
     paths.into_iter().map(test).collect()
+}
+
+fn named(name: &str) -> Test {
+    let mut all = files().into_iter();
+    let is_it = |path: &Path| path.with_extension("").ends_with(name);
+    let found = all.find(|(path, _)| is_it(path));
+    found.unwrap_or_else(|| panic!("no file {name}")).1
 }
 
 /// Random tests of a model.
@@ -150,6 +158,9 @@ fn a_fence_or_a_flush_more_allows_nothing_more() {
             &["fence rw,rw", "fence r,w", "cbo.clean x", "cbo.flush x"],
         ),
         ("strand", &["persist-barrier", "join-strand"]),
+        ("spms", &["strand-sync"]),
+        ("spms-reads", &["strand-sync"]),
+        ("spms-thread", &["strand-sync"]),
     ];
     for (model, words) in words {
         let mut choice = Random(1);
@@ -182,7 +193,16 @@ fn a_new_strand_allows_nothing_less() {
 
 #[test]
 fn fewer_lines_allow_nothing_more() {
-    for model in ["px86", "ptso", "arm", "perdure", "causal-cut"] {
+    for model in [
+        "px86",
+        "ptso",
+        "arm",
+        "perdure",
+        "causal-cut",
+        "spms",
+        "spms-reads",
+        "spms-thread",
+    ] {
         for mut test in random(model, Shape::SMALL, 400) {
             let before = set(&test);
             test.lines.fill(0);
@@ -261,6 +281,9 @@ fn four_threads_of_six_are_not_too_many() {
         "epoch-prefix",
         "causal-cut",
         "strand",
+        "spms",
+        "spms-reads",
+        "spms-thread",
     ] {
         let text = generate::text(&mut Random(1), model, most);
         let test = read::read(&text).expect("a test");

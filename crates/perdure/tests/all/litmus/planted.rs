@@ -3,6 +3,7 @@
 //! tell them apart either.
 
 use perdure::litmus::Test;
+use perdure::litmus::groups::{self, Groups};
 use perdure::litmus::model::{Between, Causes, Cell, Explored, Kind, Left, Model, Rules};
 use perdure::litmus::models::MODELS;
 use perdure::litmus::ptso::{self, BUFFERS, Buffers, Drains, Passes};
@@ -97,8 +98,9 @@ const SAME: &[(&str, &[&str], &str)] = &[
 /// The rules of a model, one of them changed.
 #[derive(Clone, Debug)]
 enum Changed {
-    ByTable(Box<Rules>),
-    ByBuffers(Buffers),
+    Table(Box<Rules>),
+    Buffers(Buffers),
+    Groups(Groups),
 }
 
 /// A change, and its name.
@@ -127,7 +129,7 @@ fn of_table(
     let mut add = |name: String, change: &dyn Fn(&mut Rules)| {
         let mut rules = rules.clone();
         change(&mut rules);
-        let rules = Changed::ByTable(Box::new(rules));
+        let rules = Changed::Table(Box::new(rules));
         changes.push(Change { model, name, rules });
     };
     for (earlier, row) in table {
@@ -198,7 +200,7 @@ fn between(rules: &mut Rules) -> &mut Between {
 fn of_buffers(model: &'static str) -> Vec<Change> {
     let mut changes = Vec::new();
     let mut add = |name: String, rules: Buffers| {
-        let rules = Changed::ByBuffers(rules);
+        let rules = Changed::Buffers(rules);
         changes.push(Change { model, name, rules });
     };
     let entries = ["store", "clflushopt", "clflush", "sfence"];
@@ -224,6 +226,32 @@ fn of_buffers(model: &'static str) -> Vec<Change> {
     changes
 }
 
+/// A rule of groups.
+type Rule = fn(&mut Groups) -> &mut bool;
+
+fn of_groups(model: &'static str, papers: Groups) -> Vec<Change> {
+    let changes: [(&str, Rule); 7] = [
+        ("new strand", |rules| &mut rules.new_strand_ends),
+        ("waits for ends", |rules| &mut rules.waits_for_ends),
+        ("by line", |rules| &mut rules.by_line),
+        ("stores", |rules| &mut rules.stores_merge),
+        ("loads", |rules| &mut rules.loads_merge),
+        ("threads", |rules| &mut rules.chains_threads),
+        ("sync", |rules| &mut rules.sync_waits),
+    ];
+    let change = |(name, rule): (&str, Rule)| {
+        let mut rules = papers;
+        let rule = rule(&mut rules);
+        *rule = !*rule;
+        Change {
+            model,
+            name: name.to_owned(),
+            rules: Changed::Groups(rules),
+        }
+    };
+    changes.into_iter().map(change).collect()
+}
+
 fn changes() -> Vec<Change> {
     let of = |model: &'static Model| match &model.explored {
         Explored::ByTable { order, .. } => {
@@ -231,6 +259,7 @@ fn changes() -> Vec<Change> {
             of_table(model.name, order.rows, order.later, &rules)
         }
         Explored::ByBuffers => of_buffers(model.name),
+        Explored::ByGroups(rules) => of_groups(model.name, *rules),
     };
     MODELS.iter().flat_map(of).collect()
 }
@@ -238,8 +267,9 @@ fn changes() -> Vec<Change> {
 impl Change {
     fn notices(&self, test: &Test) -> bool {
         let changed = match &self.rules {
-            Changed::ByTable(rules) => set_by(test, rules),
-            Changed::ByBuffers(rules) => ptso::explore(test, rules).expect("a small test").contents,
+            Changed::Table(rules) => set_by(test, rules),
+            Changed::Buffers(rules) => ptso::explore(test, rules).expect("a small test").contents,
+            Changed::Groups(rules) => groups::explore(test, rules).expect("a small test").contents,
         };
         changed != test.allowed.clone().unwrap_or_else(|| set(test))
     }
