@@ -35,6 +35,8 @@ pub struct Groups {
     pub loads_merge: bool,
     /// A strand waits for its thread's earlier ones.
     pub chains_threads: bool,
+    /// `strand-sync` ends a strand, if that has stored anything.
+    pub sync_ends: bool,
     /// `strand-sync` waits until the thread's ended strands are durable.
     pub sync_waits: bool,
 }
@@ -127,7 +129,14 @@ impl Explorer<'_> {
                         0
                     }
                     (_, Kind::PersistBarrier) => 0,
-                    (_, Kind::StrandSync) if self.awaited(state, thread) == 0 => 0,
+                    (_, Kind::StrandSync) => {
+                        let ends = self.rules.sync_ends && state.own(thread).is_some();
+                        state.threads[thread].strand += usize::from(ends);
+                        if self.awaited(state, thread) != 0 {
+                            break;
+                        }
+                        0
+                    }
                     _ => break,
                 };
                 state.threads[thread].at += 1 + skips;

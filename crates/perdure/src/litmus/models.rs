@@ -197,6 +197,7 @@ const PAPERS_GROUPS: Groups = Groups {
     stores_merge: true,
     loads_merge: false,
     chains_threads: false,
+    sync_ends: true,
     sync_waits: true,
 };
 

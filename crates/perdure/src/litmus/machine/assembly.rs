@@ -8,6 +8,7 @@
 
 use perdure_linux::PAGE_BYTES;
 
+use super::super::model::Kind;
 use super::super::program::{Action, Instruction, Operand, Test};
 use crate::guest_code::{
     A0, A1, A2, ADD, CODE, Code, DATA, HEADERS, SP, T0, T1, T2, THREAD_FLAGS, ZERO, elf,
@@ -26,6 +27,11 @@ pub(super) const IS_POOL: usize = 20;
 /// The first of the registers with the addresses of a test's locations.
 pub(super) const LOCATIONS: usize = 16;
 
+/// Ends a thread's strand.
+const NEW_STRAND: u32 = 0x10 << 25 | 0x2b;
+/// Ends it, and answers how many of the thread's strands are not committed, in no register.
+const STRAND_SYNC: u32 = NEW_STRAND | 1 << 12;
+
 /// The first of a test's own registers.
 const REGISTERS: u32 = 6;
 
@@ -42,7 +48,8 @@ pub(super) struct Assembly {
 /// Makes the program of a test.
 pub(super) fn assemble(test: &Test) -> Assembly {
     let mut code = Code::default();
-    let waits = address(begin(&mut code));
+    let has_strands = test.model.kinds.contains(&Kind::StrandSync);
+    let waits = address(begin(&mut code, has_strands));
     let threads = test.threads.iter();
     let threads = threads
         .map(|thread| add_thread(&mut code, thread))
@@ -60,7 +67,7 @@ fn address(index: i32) -> u64 {
 }
 
 /// What makes memory and threads. Returns where they wait.
-fn begin(code: &mut Code) -> i32 {
+fn begin(code: &mut Code, has_strands: bool) -> i32 {
     let (base, make, is_pool) = (BASE as u32, MAKE as u32, IS_POOL as u32);
     code.constant(base, DATA);
     let no_pool = code.here();
@@ -94,6 +101,10 @@ fn begin(code: &mut Code) -> i32 {
     code.addi(T1, T1, -1);
     let back = page - code.here();
     code.branch(1, T1, ZERO, back);
+    if has_strands {
+        // What touched the pages is no strand of the test's.
+        wait_for_strands(code);
+    }
     let again = code.here();
     code.addi(make, make, -1);
     let enough = code.here();
@@ -185,8 +196,17 @@ fn add_instruction(code: &mut Code, instruction: &Instruction) {
             let bits = primitive(instruction).unwrap_or(0);
             code.0.push(bits | place(location) << 15);
         }
+        Action::Barrier if instruction.kind == Kind::StrandSync => wait_for_strands(code),
         Action::Barrier => code.0.push(primitive(instruction).unwrap_or(0)),
     }
+}
+
+/// Waits until none of the thread's strands has yet to be committed.
+fn wait_for_strands(code: &mut Code) {
+    let again = code.here();
+    code.0.push(STRAND_SYNC | T0 << 7);
+    let back = again - code.here();
+    code.branch(1, T0, ZERO, back);
 }
 
 /// A flush or a fence as the machine executes it, of the address in no register; `None` if no machine has
@@ -211,6 +231,10 @@ fn primitive(instruction: &Instruction) -> Option<u32> {
         "dc-cvap" => of_arm(2),
         "dmb" => of_arm(4),
         "dsb" => of_arm(5),
+        "new-strand" => NEW_STRAND,
+        "strand-sync" => STRAND_SYNC,
+        // Where strands are wholes, a barrier inside does nothing.
+        "persist-barrier" => 0x13,
         _ => return None,
     })
 }

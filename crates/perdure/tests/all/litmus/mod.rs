@@ -158,9 +158,6 @@ fn a_fence_or_a_flush_more_allows_nothing_more() {
             &["fence rw,rw", "fence r,w", "cbo.clean x", "cbo.flush x"],
         ),
         ("strand", &["persist-barrier", "join-strand"]),
-        ("spms", &["strand-sync"]),
-        ("spms-reads", &["strand-sync"]),
-        ("spms-thread", &["strand-sync"]),
     ];
     for (model, words) in words {
         let mut choice = Random(1);

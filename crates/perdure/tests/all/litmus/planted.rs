@@ -230,14 +230,15 @@ fn of_buffers(model: &'static str) -> Vec<Change> {
 type Rule = fn(&mut Groups) -> &mut bool;
 
 fn of_groups(model: &'static str, papers: Groups) -> Vec<Change> {
-    let changes: [(&str, Rule); 7] = [
+    let changes: [(&str, Rule); 8] = [
         ("new strand", |rules| &mut rules.new_strand_ends),
         ("waits for ends", |rules| &mut rules.waits_for_ends),
         ("by line", |rules| &mut rules.by_line),
         ("stores", |rules| &mut rules.stores_merge),
         ("loads", |rules| &mut rules.loads_merge),
         ("threads", |rules| &mut rules.chains_threads),
-        ("sync", |rules| &mut rules.sync_waits),
+        ("sync ends", |rules| &mut rules.sync_ends),
+        ("sync waits", |rules| &mut rules.sync_waits),
     ];
     let change = |(name, rule): (&str, Rule)| {
         let mut rules = papers;
