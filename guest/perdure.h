@@ -222,6 +222,21 @@ static inline void perdure_hint_burst(void)
     __asm__ volatile(".insn r 0x2b, 0, 0x7f, x0, x0, x0" : : : "memory");
 }
 
+/* Ends the thread's strand and begins its next: what the thread stored into persistent memory since the
+ * one before is committed as a whole, or is gone. An illegal instruction under a design without strands,
+ * as is the next. */
+static inline void perdure_new_strand(void)
+{
+    __asm__ volatile(".insn r 0x2b, 0, 0x10, x0, x0, x0" : : : "memory");
+}
+
+/* Waits until the strands that the caller has ended are committed: use it before telling anybody that
+ * something is durable. */
+static inline void perdure_strand_sync(void)
+{
+    __asm__ volatile(".insn r 0x2b, 1, 0x10, x0, x0, x0" : : : "memory");
+}
+
 #ifdef __cplusplus
 }
 #endif

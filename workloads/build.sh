@@ -1,7 +1,8 @@
 #!/bin/sh
 # Compiles the guest programs of this repository for riscv64 Linux.
 #
-#   workloads/build.sh OUTDIR [--compiler gcc|zig] [--dynamic] [--kernels] [--parallel] [--flush] [--guests]
+#   workloads/build.sh OUTDIR [--compiler gcc|zig] [--dynamic]
+#                      [--kernels] [--parallel] [--flush] [--strand] [--guests]
 #
 #   --compiler   gcc: riscv64-linux-gnu-gcc (glibc); zig: the ziglang package of the
 #                Python in $PYTHON, default python3 (musl). Without it: gcc if it is
@@ -10,6 +11,7 @@
 #   --kernels    also the kernels of workloads/kernels, in OUTDIR/kernels.
 #   --parallel   also the threaded programs of workloads/parallel, in OUTDIR/parallel.
 #   --flush      also the programs of the flush study, in OUTDIR/flush.
+#   --strand     also the transactions of the strand study, in OUTDIR/strand.
 #   --guests     also the end-to-end test programs of tests/guests, in OUTDIR/guests.
 #                The Go ones need `go`, and are skipped with a notice where it is missing.
 #
@@ -23,13 +25,15 @@ fail() {
     exit 2
 }
 
-usage="usage: build.sh OUTDIR [--compiler gcc|zig] [--dynamic] [--kernels] [--parallel] [--flush] [--guests]"
+usage="usage: build.sh OUTDIR [--compiler gcc|zig] [--dynamic] [--kernels] [--parallel] [--flush] \
+[--strand] [--guests]"
 out=""
 compiler=""
 link=static
 kernels=no
 parallel=no
 flush=no
+strand=no
 guests=no
 while [ $# -gt 0 ]; do
     case $1 in
@@ -42,6 +46,7 @@ while [ $# -gt 0 ]; do
     --kernels) kernels=yes ;;
     --parallel) parallel=yes ;;
     --flush) flush=yes ;;
+    --strand) strand=yes ;;
     --guests) guests=yes ;;
     -h | --help)
         echo "$usage"
@@ -130,8 +135,8 @@ build() {
     program=$2
     shift 2
     if [ $rebuild = no ] && [ -f "$program" ] &&
-        [ -z "$(find "$source" "$(dirname "$source")" "$repository/guest" "$here/build.sh" \
-            -type f -newer "$program" \
+        [ -z "$(find "$source" "$(dirname "$source")" "$here/flush/flush.h" "$repository/guest" \
+            "$here/build.sh" -type f -newer "$program" \
             \( -name '*.h' -o -path "$source" -o -name build.sh \))" ]; then
         return
     fi
@@ -170,6 +175,12 @@ fi
 if [ $flush = yes ]; then
     for source in "$here"/flush/*.c; do
         build "$source" "$out/flush/$(basename "$source" .c)"
+    done
+fi
+
+if [ $strand = yes ]; then
+    for source in "$here"/strand/*.c; do
+        build "$source" "$out/strand/$(basename "$source" .c)"
     done
 fi
 

@@ -31,10 +31,17 @@ from perdure.experiments.toml import Table
 Scale: TypeAlias = Literal["quick", "full", "tiny", "large"]
 Report: TypeAlias = Callable[[str], object]
 
-Kind: TypeAlias = Literal["kernel", "parallel", "flush", "debian"]
-KINDS: tuple[Kind, ...] = ("kernel", "parallel", "flush", "debian")
-BUILT: Mapping[str, str] = {"kernel": "kernels", "parallel": "parallel", "flush": "flush"}
+Kind: TypeAlias = Literal["kernel", "parallel", "flush", "strand", "debian"]
+KINDS: tuple[Kind, ...] = ("kernel", "parallel", "flush", "strand", "debian")
+BUILT: Mapping[str, str] = {
+    "kernel": "kernels",
+    "parallel": "parallel",
+    "flush": "flush",
+    "strand": "strand",
+}
 """The kinds that are compiled here: the folder of their programs, and `build.sh`'s option."""
+KEEPING = ("flush", "strand")
+"""The kinds whose programs keep pools: their first argument, which `--make` alone makes."""
 
 CATALOGUES = ("kernels.toml", "debian.toml")
 """What stands for SPEC CPU2006, in the folder of workloads."""
@@ -206,7 +213,7 @@ class Provided:
 
     def makers(self, programs: Sequence[Program]) -> tuple[tuple[str, ...], ...]:
         """The commands that make the pools of some programs, and no more."""
-        kept = [one for one in programs if self.entries[one.name].kind == "flush"]
+        kept = [one for one in programs if self.entries[one.name].kind in KEEPING]
         return tuple((*one.command, "--make") for one in kept)
 
     def _program(
@@ -228,7 +235,7 @@ class Provided:
         ]
         if entry.kind == "debian":
             return Program(name, (entry.program, *filled), "")
-        filled += more if entry.kind == "flush" else ()
+        filled += more if entry.kind in KEEPING else ()
         path = self.programs / BUILT[entry.kind] / entry.program
         return Program(name, (str(path), *filled), self.digests[f"{entry.kind}/{entry.program}"])
 

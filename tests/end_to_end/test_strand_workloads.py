@@ -1,0 +1,223 @@
+"""The programs of workloads/strand, and the redo log of guest/wal.h that one of their back ends is.
+
+Always true here: every program of the folder is in the catalogue and the reverse; campaigns have
+the sizes of `tiny`; whether a pool is sound is said by the program's own recovery and checker, at
+the next boot. Under qemu nothing is flushed: qemu-user has none of the instructions for it.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+import pytest
+from conftest import REPOSITORY, TIMES, Command, built, catalogue, seed, under_qemu
+
+from perdure import CutReport, Machine, toolchain
+
+ENTRIES = catalogue("strand.toml")
+SOURCES = REPOSITORY / "workloads/strand"
+SHARING = ("hash", "sdg", "sps", "ssca2")
+"""Those whose threads write the same lines."""
+MISTAKES = (
+    "RECORD_BEFORE_ENTRIES",
+    "RECORD_NOT_FLUSHED",
+    "HOME_BEFORE_RECORD",
+    "HOME_NOT_FLUSHED",
+    "TRUNCATED_BEFORE_HOME",
+    "TRUNCATION_NOT_FLUSHED",
+    "UNCOMMITTED_APPLIED",
+    "COMMITTED_DROPPED",
+)
+"""Of `enum wal_mistake`."""
+
+
+@pytest.fixture(scope="session")
+def programs() -> Path:
+    """The folder of the built programs."""
+    return built("strand") / "strand"
+
+
+def arguments(name: str, size: str = "tiny") -> list[str]:
+    """The arguments of one workload."""
+    return list(ENTRIES[name].table(size).texts("arguments"))
+
+
+def test_every_program_is_in_the_catalogue() -> None:
+    listed = {entry.text("program") for entry in ENTRIES.values()}
+    assert listed == {path.stem for path in SOURCES.glob("*.c")}
+
+
+@pytest.mark.parametrize("name", sorted(ENTRIES))
+def test_the_catalogue_is_sound(name: str) -> None:
+    entry = ENTRIES[name]
+    assert entry.text("kind") == "strand"
+    assert entry.text("stands_for") and entry.text("summary")
+    for size in ("full", "quick", "tiny"):
+        assert arguments(name, size)[0].startswith("/pmem/")
+
+
+@pytest.mark.parametrize("name", sorted(ENTRIES))
+@pytest.mark.parametrize("threads", ["1", "4"])
+def test_what_is_there_in_the_end_does_not_depend_on_the_back_end(
+    name: str, threads: str, programs: Path, tmp_path: Path
+) -> None:
+    said = set()
+    for back_end in ("none", "wal"):
+        words: list[str | Path] = [programs / name, tmp_path / back_end, "--anywhere"]
+        words += ["--primitive", "none", "--elements", "1000", "--operations", "1500"]
+        words += ["--back-end", back_end, "--threads", threads]
+        done = under_qemu(words)
+        assert (done.returncode, done.stderr) == (0, "")
+        said.add(done.stdout)
+        again = under_qemu(words)
+        assert again.returncode == 0
+        recovered, *rest = again.stdout.splitlines(keepends=True)
+        assert "0 of them behind a missing one" in recovered
+        assert "".join(rest) == done.stdout, "there was nothing left to do"
+    assert len(said) == 1
+    assert "checksum" in said.pop()
+
+
+@pytest.mark.parametrize("name", sorted(ENTRIES))
+def test_a_damaged_pool_is_found(name: str, programs: Path, tmp_path: Path) -> None:
+    words: list[str | Path] = [programs / name, tmp_path / "pool", "--anywhere"]
+    assert under_qemu([*words, "--elements", "500", "--operations", "300"]).returncode == 0
+    whole = (tmp_path / "pool").read_bytes()
+    damaged = bytearray(whole)
+    # A bit of the first word of every line behind the pool's head, of which most are in use.
+    for line in range(4096, len(damaged), 64):
+        damaged[line] ^= 1
+    (tmp_path / "pool").write_bytes(damaged)
+    found = under_qemu([*words, "--recover"])
+    assert found.returncode == 1
+    assert "WRONG" in found.stderr
+    assert len(found.stderr.splitlines()) == 1
+    (tmp_path / "pool").write_bytes(whole)
+    assert under_qemu([*words, "--recover"]).returncode == 0
+
+
+@pytest.mark.parametrize("name", sorted(ENTRIES))
+def test_the_machine_runs_it_as_qemu_does(
+    name: str, programs: Path, tmp_path: Path, command: Command
+) -> None:
+    more = ["--back-end", "wal", "--threads", "4"]
+    made = command(
+        *("run", "--machine", "x86-pm", "--set", "harts=4", "--design", "ideal"),
+        *("--pmem", tmp_path, "--", programs / name, *arguments(name), *more),
+    )
+    assert made.status == 0, made.stderr
+    more += ["--primitive", "none", "--anywhere"]
+    reference = under_qemu([programs / name, tmp_path / "pool", *arguments(name)[1:-2], *more])
+    assert reference.stdout and reference.stdout in made.stdout
+
+
+def cuts_of(
+    program: Path,
+    folder: Path,
+    *more: str,
+    cuts: int,
+    schedule: Literal["random", "near-events"] = "random",
+    during_recovery: bool = False,
+    harts: int = 1,
+) -> CutReport:
+    """Cuts of the operations: the pool is made before."""
+    overrides = {"persistence.domain": "adr", "harts": str(harts)}
+    machine = Machine(machine="x86-pm", design="ideal", set=overrides, pmem=folder)
+    words: list[str | Path] = [program, *arguments(program.name), *more]
+    assert machine.run([*words, "--make"]).exit_code == 0
+    return machine.cut(
+        words,
+        cuts=cuts * TIMES,
+        seed=seed(5),
+        schedule=schedule,
+        during_recovery=during_recovery,
+        restart=True,
+    )
+
+
+def messages(report: CutReport) -> list[tuple[str, str]]:
+    """What went wrong, with the cuts' tokens."""
+    return [(cut.raw["message"], cut.token) for cut in report.failures]
+
+
+@pytest.mark.parametrize("name", sorted(ENTRIES))
+def test_a_logged_operation_survives_every_cut_whole(
+    name: str, programs: Path, tmp_path: Path
+) -> None:
+    report = cuts_of(programs / name, tmp_path, "--back-end", "wal", cuts=10)
+    assert messages(report) == []
+    assert report.verified == report.cuts
+
+
+@pytest.mark.parametrize("name", SHARING)
+def test_so_do_those_of_threads_that_write_the_same_lines(
+    name: str, programs: Path, tmp_path: Path
+) -> None:
+    more = ("--back-end", "wal", "--threads", "4", "--primitive", "clflushopt")
+    report = cuts_of(programs / name, tmp_path, *more, cuts=6, schedule="near-events", harts=4)
+    assert messages(report) == []
+
+
+def test_recovery_of_the_log_may_itself_be_cut(programs: Path, tmp_path: Path) -> None:
+    more = ("--back-end", "wal", "--operations", "40", "--elements", "100")
+    report = cuts_of(programs / "btree", tmp_path, *more, cuts=6, during_recovery=True)
+    assert messages(report) == []
+
+
+@pytest.mark.parametrize("name", sorted(ENTRIES))
+def test_without_a_log_what_was_acknowledged_is_lost(
+    name: str, programs: Path, tmp_path: Path
+) -> None:
+    report = cuts_of(programs / name, tmp_path, "--back-end", "none", cuts=12)
+    # The others struck before anything was acknowledged.
+    assert report.failed >= report.cuts // 4
+    assert all("WRONG" in cut.last_lines[-1] for cut in report.failures)
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_mistake_in_the_log_is_caught(mistake: str, tmp_path: Path) -> None:
+    compiler = toolchain.installed()
+    assert compiler is not None, "no C compiler for riscv64: `make test` installs one"
+    flags = ("-std=c11", "-D_GNU_SOURCE", f"-DWAL_MISTAKE=WAL_{mistake}")
+    program = compiler.build(SOURCES / "rbtree.c", tmp_path / "rbtree", flags)
+    (tmp_path / "pools").mkdir()
+    more = ("--back-end", "wal", "--operations", "60", "--elements", "60")
+    report = cuts_of(program, tmp_path / "pools", *more, cuts=25, schedule="near-events")
+    assert report.failed > 0
+    assert all("WRONG" in cut.last_lines[-1] for cut in report.failures)
+
+
+def test_every_mistake_is_looked_for() -> None:
+    header = (REPOSITORY / "guest/wal.h").read_text()
+    listed = header.partition("enum wal_mistake {")[2].partition("}")[0]
+    names = [line.split(",")[0].split()[0] for line in listed.splitlines() if "WAL_" in line]
+    assert names == ["WAL_CORRECT", *(f"WAL_{one}" for one in MISTAKES)]
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        ([], "needs the path of its pool"),
+        (["p"], "a pool lies below /pmem"),
+        (["q", "--back-end", "undo"], '--back-end cannot be "undo"'),
+        (["q", "--threads", "5"], "--threads is"),
+        (["q", "--threads", "0"], "--threads is 0"),
+        (["q", "--operations", "2002", "--elements", "1000"], "--operations deletes more"),
+        (["q", "--element", "10"], 'takes no "--element"'),
+        (["x"], "is no pool"),
+        (["y"], "a pool of another program"),
+    ],
+)
+def test_a_wrong_command_line_ends_with_status_2(
+    words: list[str], says: str, programs: Path, tmp_path: Path
+) -> None:
+    meant = {"p": [str(tmp_path / "p")]} | {
+        name: [str(tmp_path / name), "--anywhere"] for name in "qxy"
+    }
+    (tmp_path / "x").write_text("something else")
+    if words == ["y"]:
+        under_qemu([programs / "sps", *meant["y"], "--make"])
+    ended = under_qemu([programs / "hash", *[word for w in words for word in meant.get(w, [w])]])
+    assert ended.returncode == 2
+    assert says in ended.stderr.splitlines()[-1]
