@@ -230,8 +230,8 @@ static inline void perdure_new_strand(void)
     __asm__ volatile(".insn r 0x2b, 0, 0x10, x0, x0, x0" : : : "memory");
 }
 
-/* Waits until the strands that the caller has ended are committed: use it before telling anybody that
- * something is durable. */
+/* Ends the thread's strand, if that has stored anything, and waits until all strands that the thread has
+ * ended are committed: use it before telling anybody that something is durable. */
 static inline void perdure_strand_sync(void)
 {
     __asm__ volatile(".insn r 0x2b, 1, 0x10, x0, x0, x0" : : : "memory");
