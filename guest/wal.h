@@ -98,8 +98,8 @@ static inline size_t wal_bytes(size_t lines_max)
     return sizeof(struct wal_log) + (words * sizeof(uint64_t) + 63) / 64 * 64;
 }
 
-/* Begins to use a log over `bytes` of a pool at `base`, which may have grown beyond it but not moved
- * within it. Recovery must follow. False if there is no memory for the write set. */
+/* Begins to use a log, which was laid down for as many lines, over a pool of `bytes` at `base`. Recovery must
+ * follow. False if there is no memory for the write set. */
 static inline bool wal_open(struct wal *wal, void *log, size_t lines_max, void *base, size_t bytes,
                             const struct perdure_primitive *primitive)
 {

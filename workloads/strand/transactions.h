@@ -3,7 +3,7 @@
  *
  * Back ends: `none` stores in place and promises nothing, `wal` has the redo log of guest/wal.h, `strand`
  * stores in place and ends a strand with each transaction. Another one, such as a log of the hardware's,
- * goes into `enum back_end`, `set_word`, `get_word` and `commit`, and nowhere else.
+ * goes into `enum back_end`, GET, SET, `commit`, `wait_for_commits`, and `run_thread` of run.h.
  *
  * The back end is chosen when the program starts, and costs no access anything: a transaction carries its
  * back end as a constant, all code between begin and commit is inlined into a function of one back end
@@ -28,9 +28,9 @@
 enum back_end { NONE, WAL, STRAND };
 enum {
     THREADS_MAX = 4,
-    LINES_MAX = 512,   /* that a transaction may write */
-    GIVEN_MAX = 64,    /* blocks that a transaction may give back */
-    BLOCKS_AT_ONCE = 16 /* that a thread fetches */
+    LINES_MAX = 512,     /* that a transaction may write */
+    GIVEN_MAX = 64,      /* blocks that a transaction may give back */
+    BLOCKS_AT_ONCE = 16  /* that a thread fetches */
 };
 
 static const char *const BACK_ENDS[] = {"none", "wal", "strand", NULL};
