@@ -25,6 +25,7 @@ pub mod shadow_paging;
 pub mod snapshots;
 pub mod software_logging;
 pub mod software_shadow;
+pub mod spms;
 pub mod surviving;
 pub mod thynvm;
 pub mod translation;
@@ -70,4 +71,5 @@ registry![
     software_logging::SoftwareLogging,
     software_shadow::SoftwareShadow,
     hardware_shadow::HardwareShadow,
+    spms::Spms,
 ];

@@ -132,6 +132,9 @@ pub struct Inside<'a> {
     memory: &'a mut Memory,
     module: usize,
     statistics: &'a mut Statistics,
+    /// Programs see what is written: a device does with their bytes what it was told. A design only moves
+    /// bytes.
+    shows: bool,
 }
 
 impl Inside<'_> {
@@ -217,7 +220,7 @@ impl Inside<'_> {
             let memory = &mut *self.memory;
             let displaced = Displaced::Block(memory.arena.slice(start, length).into());
             memory.arena.write(start, piece);
-            if let Some(contract) = &mut memory.contract {
+            if let (true, Some(contract)) = (self.shows, &mut memory.contract) {
                 contract.changed_inside(start, piece);
             }
             let way = (Path::Inside, not_before);
@@ -246,6 +249,23 @@ impl Inside<'_> {
 }
 
 impl Memory {
+    /// A module, for a design whose engine is inside it.
+    pub fn inside<'m>(&'m mut self, module: usize, statistics: &'m mut Statistics) -> Inside<'m> {
+        Inside {
+            memory: self,
+            module,
+            statistics,
+            shows: false,
+        }
+    }
+
+    /// Sends bytes over the link of the module that has an address, in which no bank has a part. Returns
+    /// when they have arrived.
+    pub fn cross_link(&mut self, address: u64, bytes: usize, now: Cycles) -> Cycles {
+        let module = self.map.locate(address).module;
+        self.modules[module].controller.cross(now, bytes)
+    }
+
     /// Gives a module a program.
     pub fn install(&mut self, module: usize, device: Box<dyn Device>) {
         self.modules[module].device = Some(device);
@@ -260,9 +280,8 @@ impl Memory {
     ) -> Option<A> {
         let mut device = self.modules[module].device.take()?;
         let mut inside = Inside {
-            memory: self,
-            module,
-            statistics,
+            shows: true,
+            ..self.inside(module, statistics)
         };
         let answer = act(&mut *device, &mut inside);
         self.modules[module].device = Some(device);

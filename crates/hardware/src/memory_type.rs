@@ -200,7 +200,12 @@ impl Hardware {
         change(&mut new.0[piece.clone()]);
         if let Some(trace) = &mut self.trace {
             let old = Box::new(old);
-            trace.push(Traced::Stored { group, line, old });
+            trace.push(Traced::Stored {
+                group,
+                hart,
+                line,
+                old,
+            });
         }
         let version = policy.memory_version(line);
         if version != policy.current_version(hart) || policy.sees_every_store() {

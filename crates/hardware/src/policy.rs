@@ -170,6 +170,11 @@ pub trait Policy {
         now
     }
 
+    /// What a hart stores from now on is the system's own bookkeeping and belongs to no program (`begins`),
+    /// or is its thread's again. For designs whose versions belong to threads.
+    #[inline]
+    fn system_stores(&mut self, _hardware: &mut Hardware, _hart: usize, _begins: bool) {}
+
     /// A store found another version, or the design sees every store. Returns when the store may
     /// complete.
     #[inline]

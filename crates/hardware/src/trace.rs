@@ -15,6 +15,8 @@ pub enum Traced {
     Stored {
         /// Who.
         group: usize,
+        /// The hart of it that stores.
+        hart: usize,
         /// Where.
         line: LineNumber,
         /// The bytes before.
@@ -31,12 +33,37 @@ pub enum Traced {
     },
     /// A persistence instruction of the design's.
     Instructed {
+        /// Who.
+        hart: usize,
         /// Which.
         function: u16,
         /// What it answered.
         value: u64,
         /// When the hart went on, and so the program knew.
         done: Cycles,
+    },
+    /// Another thread begins to run on a hart.
+    Ran {
+        /// Where.
+        hart: usize,
+        /// Which.
+        thread: u32,
+    },
+    /// What a hart stores from now on is the system's own, or its thread's again.
+    SystemStores {
+        /// Who.
+        hart: usize,
+        /// Which of the two.
+        begins: bool,
+    },
+    /// The design says that a thread's strand is committed.
+    Committed {
+        /// Whose.
+        thread: u32,
+        /// Strands that the thread has begun before it.
+        strand: u64,
+        /// When.
+        at: Cycles,
     },
     /// A sharing group got a line from outside.
     Observed {

@@ -40,6 +40,10 @@ pub trait Machine {
     /// The hart waits until everything that it sent on its way is there.
     fn wait_durable(&mut self) {}
 
+    /// What is written from now on is the system's own bookkeeping and no program's doing, or the
+    /// program's again.
+    fn system_stores(&mut self, _begins: bool) {}
+
     /// Charges the kernel's own work to the hart.
     fn charge(&mut self, cycles: u64);
 

@@ -14,6 +14,7 @@ use perdure_hardware::line::{LINE_BYTES, Line, LineNumber, line_of};
 use perdure_hardware::persist::{Effect, Fence, Persist};
 use perdure_hardware::policy::{Policy, PolicyFailure};
 use perdure_hardware::time::Cycles;
+use perdure_hardware::trace::Traced;
 use perdure_linux::{PAGE_BYTES, SpaceId};
 
 use crate::port::OFFSET_MASK;
@@ -146,6 +147,14 @@ impl perdure_linux::Machine for KernelPort<'_> {
         let now = self.now();
         self.hardware
             .fence(self.design, self.hart, Fence::FULL, now);
+    }
+
+    fn system_stores(&mut self, begins: bool) {
+        let hart = self.hart;
+        if let Some(trace) = &mut self.hardware.trace {
+            trace.push(Traced::SystemStores { hart, begins });
+        }
+        self.design.system_stores(self.hardware, hart, begins);
     }
 
     fn charge(&mut self, cycles: u64) {

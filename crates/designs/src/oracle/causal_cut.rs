@@ -85,9 +85,12 @@ impl CausalCut {
                 self.behind[group] = self.behind[group].filter(|&version| version > epoch);
                 return;
             }
-            // What sharing groups saw of each other says enough, and what a device makes of a command is
-            // its own promise.
+            // What sharing groups saw of each other says enough; what a device makes of a command, and what
+            // becomes of a strand, are promises of their own.
             Traced::Wrote { .. }
+            | Traced::Ran { .. }
+            | Traced::SystemStores { .. }
+            | Traced::Committed { .. }
             | Traced::Instructed { .. }
             | Traced::Persisted { .. }
             | Traced::Fenced { .. }

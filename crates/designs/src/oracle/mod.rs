@@ -15,6 +15,7 @@
 mod causal_cut;
 mod epoch_prefix;
 mod nothing;
+mod strand_groups;
 
 use std::fmt::Debug;
 use std::io;
@@ -31,6 +32,7 @@ use perdure_hardware::trace::Traced;
 pub use causal_cut::CausalCut;
 pub use epoch_prefix::EpochPrefix;
 pub use nothing::Nothing;
+pub use strand_groups::StrandGroups;
 
 use crate::design::Recovered;
 use crate::layout::Layout;

@@ -109,6 +109,7 @@ impl Hardware {
         })?;
         if let Some(trace) = &mut self.trace {
             trace.push(Traced::Instructed {
+                hart,
                 function,
                 value,
                 done,

@@ -340,6 +340,7 @@ impl Hardware {
         {
             trace.push(Traced::Stored {
                 group,
+                hart,
                 line,
                 old: Box::new(*self.cores[hart].l1d.data(slot)),
             });

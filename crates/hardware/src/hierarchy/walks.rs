@@ -6,7 +6,7 @@
 use crate::cache::{Slot, State};
 use crate::coherence::{Request, transition};
 use crate::hierarchy::Hardware;
-use crate::line::{LINE_BYTES, Line, Version};
+use crate::line::{LINE_BYTES, Line, LineNumber, Version};
 use crate::policy::{Cause, Evicted, Eviction, Policy, Reason};
 use crate::time::Cycles;
 
@@ -77,6 +77,22 @@ impl Hardware {
             self.leaves(word.line(), bytes);
         }
         (newest, from_private, ready)
+    }
+
+    /// Replaces a line that an inclusive shared cache has, and every private copy of it, as if room were
+    /// needed: if it is dirty, it goes to [`Policy::evict`]. Returns when its way is free.
+    pub fn replace<P: Policy + ?Sized>(
+        &mut self,
+        policy: &mut P,
+        line: LineNumber,
+        now: Cycles,
+    ) -> Cycles {
+        let Some(slot) = self.llc.find(line) else {
+            return now;
+        };
+        let port_cycles = self.specification.llc.port_cycles;
+        let start = self.take_llc_port(self.llc.set_of(line), now, port_cycles);
+        self.evict_llc(policy, slot, start + port_cycles)
     }
 
     /// The set that a walk over the whole last-level cache visits as its `step`-th: neighbours in

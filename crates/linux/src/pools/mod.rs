@@ -83,7 +83,9 @@ impl Pools {
         let frame = self.cells.take().ok_or(Errno::ENOSPC)?;
         self.changed.insert(id);
         if zero {
+            machine.system_stores(true);
             machine.zero_frame(frame * PAGE_BYTES);
+            machine.system_stores(false);
         }
         Ok(frame)
     }

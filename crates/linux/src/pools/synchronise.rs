@@ -151,7 +151,9 @@ impl Kernel {
             persist_fresh(machine);
         }
         let (place, bytes) = (pools.area.slot(table.sequence), pools.area.encode(&table));
+        machine.system_stores(true);
         machine.write(place, &bytes);
+        machine.system_stores(false);
         machine.persist(place..place + bytes.len() as u64);
         machine.wait_durable();
         if early {

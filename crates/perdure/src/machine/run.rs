@@ -9,6 +9,7 @@
 
 use perdure_designs::{Design, Urgency};
 use perdure_hardware::time::Cycles;
+use perdure_hardware::trace::Traced;
 use perdure_linux::Running;
 
 use super::output::spool_failed;
@@ -253,6 +254,16 @@ impl<D: Design, S: Source> Machine<D, S> {
         self.tell_thread(hart);
     }
 
+    /// Which thread every hart that has one runs, for a trace that begins now.
+    pub fn trace_threads(&self) -> Vec<Traced> {
+        let running = self.harts.iter().enumerate();
+        let ran = running.filter_map(|(hart, state)| {
+            let thread = state.thread?.0;
+            Some(Traced::Ran { hart, thread })
+        });
+        ran.collect()
+    }
+
     /// The design hears of it if another thread begins to run on a hart.
     pub(super) fn tell_thread(&mut self, hart: usize) {
         let state = &mut self.harts[hart];
@@ -261,6 +272,10 @@ impl<D: Design, S: Source> Machine<D, S> {
         };
         if state.thread.replace(thread) == Some(thread) {
             return;
+        }
+        if let Some(trace) = &mut self.hardware.trace {
+            let thread = thread.0;
+            trace.push(Traced::Ran { hart, thread });
         }
         let now = self.clock(hart);
         let design = &mut self.design;

@@ -72,7 +72,7 @@ fn oracle_of<D: Design>(
     };
     let oracle = D::Promise::begin(&witness(machine), beginning, remember).map_err(copying)?;
     if oracle.wants_trace() {
-        machine.hardware.trace = Some(Vec::new());
+        machine.hardware.trace = Some(machine.trace_threads());
     }
     Ok(Box::new(oracle))
 }

@@ -34,6 +34,7 @@ mod rooms;
 mod settings;
 mod snapshots;
 mod sources;
+mod spms;
 mod threads;
 #[path = "../../../../docs/examples/undo_log.rs"]
 mod undo_log;

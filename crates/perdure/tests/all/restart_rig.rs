@@ -28,9 +28,17 @@ pub struct Run<D: Design> {
 
 impl<D: Design> Run<D> {
     pub fn new(specification: Specification, bug: Option<&'static str>, most_steps: u64) -> Self {
+        Self::with(specification, &D::Parameters::default(), bug, most_steps)
+    }
+
+    pub fn with(
+        specification: Specification,
+        parameters: &D::Parameters,
+        bug: Option<&'static str>,
+        most_steps: u64,
+    ) -> Self {
         let arena = Arena::new(specification.physical_map().bytes()).expect("an arena");
-        let parameters = D::Parameters::default();
-        let mut rig = Rig::<D>::over(specification, &parameters, bug, arena, 0, Image::new());
+        let mut rig = Rig::<D>::over(specification, parameters, bug, arena, 0, Image::new());
         rig.hardware.trace = Some(Vec::new());
         let scope = D::Promise::scope(rig.hardware.memory.map(), &rig.layout);
         rig.hardware.memory.arena.keep_digest(scope);
@@ -59,6 +67,28 @@ impl<D: Design> Run<D> {
         answer
     }
 
+    /// The hart that is furthest behind does something, after the events that are due; and cuts at every event
+    /// up to whatever happens next.
+    pub fn step(&mut self, act: impl FnOnce(&mut Rig<D>, usize)) {
+        let hart = self.rig.next_hart();
+        loop {
+            let due = self.rig.hardware.events.next_time();
+            if due > self.rig.clock(hart) {
+                break;
+            }
+            self.rig.fire_next(false);
+            self.cut_between(due, self.next_step().max(due));
+        }
+        let now = self.rig.clock(hart);
+        act(&mut self.rig, hart);
+        self.cut_between(now, self.next_step().max(now));
+    }
+
+    fn next_step(&self) -> Cycles {
+        let clock = self.rig.clock(self.rig.next_hart());
+        self.rig.hardware.events.next_time().min(clock)
+    }
+
     /// Cuts at every event from one time to another.
     pub fn cut_between(&mut self, first: Cycles, last: Cycles) {
         let times = self.rig.hardware.memory.persistence_times.as_mut();
@@ -75,8 +105,13 @@ impl<D: Design> Run<D> {
         for at in now.into_iter().filter(|&time| time >= first) {
             for at in [at.saturating_sub(1).max(first), at] {
                 let judged = self.cut(at);
-                let breach = judged.breaches.first().map(|breach| breach.fault);
-                self.fault = self.fault.or(breach);
+                let Some(breach) = judged.breaches.first() else {
+                    continue;
+                };
+                if self.fault.is_none() {
+                    println!("cut at {at}: {}", breach.message);
+                }
+                self.fault = self.fault.or(Some(breach.fault));
             }
         }
     }
@@ -88,7 +123,10 @@ impl<D: Design> Run<D> {
             .follow(&witness(&self.rig), events.unwrap_or_default());
         self.cuts += 1;
         let (hardware, design) = (&mut self.rig.hardware, &self.rig.design);
-        let lost = hardware.power_off(design, at, &mut Tear::new(self.cuts));
+        let mut lost = hardware.power_off(design, at, &mut Tear::new(self.cuts));
+        design.drain(at, &mut |address, bytes| {
+            hardware.memory.drain(&mut lost, address, bytes);
+        });
         let (mut judgement, steps) = self.recover_and_judge(at, None);
         let mut random = Random::new(at);
         for index in 0..steps.min(self.most_steps) {

@@ -1,0 +1,458 @@
+//! *Strand groups*: strands that stored to one line while neither was committed are a group, which is there
+//! whole or not at all; each line is as the last committed strand left it; and no strand is missing of which
+//! somebody was told that it is committed.
+//!
+//! It follows the run by its trace: which thread runs where, which instructions end its strand, who stores to
+//! which line, and what the design says of commits. Groups are its own reckoning. What it takes the design's
+//! word for is *when* a strand is committed, which the design may choose: that all of the group are, that they
+//! had ended, that whoever waited for them was answered no earlier, and that the bytes are there when the power
+//! fails, is checked.
+//!
+//! What the system stores for itself (the table of pools, zeros in new pages) is nobody's strand's: of such a
+//! line nothing is demanded until a strand that stored to it is committed.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::io;
+use std::ops::Range;
+
+use perdure_hardware::arena::Digest;
+use perdure_hardware::line::{LINE_BYTES, Line, LineNumber};
+use perdure_hardware::physical_map::PhysicalMap;
+use perdure_hardware::time::Cycles;
+use perdure_hardware::trace::Traced;
+
+use super::{
+    Beginning, Breach, Evidence, Fault, Judgement, Oracle, Promise, Remember, Witness,
+};
+use crate::Design;
+use crate::layout::Layout;
+use crate::spms::{NEW_STRAND, STRAND_SYNC, Spms};
+
+/// A strand by its number here.
+type Number = usize;
+
+#[derive(Debug)]
+struct Strand {
+    thread: u32,
+    ordinal: u64,
+    ended: bool,
+    /// When the design says that it is committed.
+    committed: Option<Cycles>,
+    /// Towards the strand that stands for its group.
+    group: Number,
+    lines: Vec<LineNumber>,
+}
+
+/// What a line was, from one writer's first store on.
+#[derive(Debug)]
+struct Written {
+    /// `None`: the system.
+    by: Option<Number>,
+    /// Its last bytes, once they are known.
+    bytes: Option<Box<Line>>,
+}
+
+/// A line.
+#[derive(Debug)]
+struct History {
+    /// Before all that is written below: what every cut finds unless something there is committed.
+    settled: Box<Line>,
+    written: Vec<Written>,
+}
+
+/// The oracle.
+#[derive(Debug)]
+pub struct StrandGroups {
+    scope: Range<u64>,
+    threads: Vec<u32>,
+    system: Vec<bool>,
+    /// By thread, its strand.
+    current: HashMap<u32, Number>,
+    /// By thread and ordinal, all that are not settled.
+    by_name: BTreeMap<(u32, u64), Number>,
+    strands: Vec<Strand>,
+    lines: HashMap<LineNumber, History>,
+    /// A strand that has stored to a line of another's. If they are in one group is known when the design has
+    /// dealt with the store, as it may commit the other one before.
+    conflict: Option<(Number, Number)>,
+    /// Of every line the settled bytes.
+    settled: Digest,
+    /// Lines whose settled bytes are not known.
+    unknown: BTreeSet<LineNumber>,
+    /// Strands that are committed and not settled, by when.
+    pending: BTreeSet<(Cycles, Number)>,
+    /// What is wrong from a moment on, whatever is found after a cut.
+    wrong: Vec<(Cycles, Fault, String)>,
+    committed: u64,
+}
+
+impl Promise for StrandGroups {
+    const NAME: &'static str = "strand-groups";
+
+    fn scope(map: &PhysicalMap, _: &Layout) -> Range<u64> {
+        (map.pools().next()).map_or(0..0, |region| Spms::pool_data(&region))
+    }
+
+    fn begin(run: &Witness, _: Beginning, _: Remember) -> io::Result<Self> {
+        let harts = run.hardware.cores.len();
+        Ok(Self {
+            scope: run.range.clone(),
+            threads: (0..harts as u32).collect(),
+            system: vec![false; harts],
+            current: HashMap::new(),
+            by_name: BTreeMap::new(),
+            strands: Vec::new(),
+            lines: HashMap::new(),
+            conflict: None,
+            settled: run.digest(),
+            unknown: BTreeSet::new(),
+            pending: BTreeSet::new(),
+            wrong: Vec::new(),
+            committed: 0,
+        })
+    }
+}
+
+impl StrandGroups {
+    fn take(&mut self, event: Traced, announced: &mut Vec<Number>) {
+        if !matches!(event, Traced::Committed { .. }) {
+            self.join();
+        }
+        match event {
+            Traced::Ran { hart, thread } => self.threads[hart] = thread,
+            Traced::SystemStores { hart, begins } => self.system[hart] = begins,
+            Traced::Stored {
+                hart, line, old, ..
+            } if self.scope.contains(&(line * LINE_BYTES as u64)) => self.store(hart, line, old),
+            Traced::Instructed { hart, function, .. } if function == NEW_STRAND => self.end(hart),
+            Traced::Instructed {
+                hart,
+                function,
+                value,
+                done,
+            } if function == STRAND_SYNC => self.answered(hart, value, done),
+            Traced::Committed { thread, strand, at } => {
+                self.commit(thread, strand, at, announced);
+            }
+            _ => {}
+        }
+    }
+
+    /// The strand of a hart's thread; a new one if it has none.
+    fn strand_on(&mut self, hart: usize) -> Number {
+        let thread = self.threads[hart];
+        if let Some(&strand) = self.current.get(&thread) {
+            return strand;
+        }
+        let ordinal = (self.by_name.range((thread, 0)..=(thread, u64::MAX)).next_back())
+            .map_or(0, |(&(_, ordinal), _)| ordinal + 1);
+        self.begin_strand(thread, ordinal)
+    }
+
+    fn begin_strand(&mut self, thread: u32, ordinal: u64) -> Number {
+        let strand = self.strands.len();
+        self.strands.push(Strand {
+            thread,
+            ordinal,
+            ended: false,
+            committed: None,
+            group: strand,
+            lines: Vec::new(),
+        });
+        self.current.insert(thread, strand);
+        self.by_name.insert((thread, ordinal), strand);
+        strand
+    }
+
+    /// `NewStrand`.
+    fn end(&mut self, hart: usize) {
+        let thread = self.threads[hart];
+        let ended = self.current.remove(&thread);
+        let ordinal = ended.map_or(0, |strand| {
+            self.strands[strand].ended = true;
+            self.strands[strand].ordinal + 1
+        });
+        self.begin_strand(thread, ordinal);
+    }
+
+    fn group(&self, strand: Number) -> Number {
+        let mut at = strand;
+        while self.strands[at].group != at {
+            at = self.strands[at].group;
+        }
+        at
+    }
+
+    fn store(&mut self, hart: usize, line: LineNumber, old: Box<Line>) {
+        let by = (!self.system[hart]).then(|| self.strand_on(hart));
+        let history = self.lines.entry(line).or_insert_with(|| History {
+            settled: old.clone(),
+            written: Vec::new(),
+        });
+        let last = history.written.last_mut();
+        let writer = last.as_ref().and_then(|last| last.by);
+        let again = last.as_ref().is_some_and(|last| last.by == by);
+        if let Some(last) = last {
+            last.bytes = (!again).then_some(old);
+        }
+        if !again {
+            history.written.push(Written { by, bytes: None });
+        }
+        let Some(strand) = by else {
+            self.unknown.insert(line);
+            return;
+        };
+        if !again {
+            self.strands[strand].lines.push(line);
+        }
+        self.check_not_committed(strand);
+        self.conflict = writer.map(|writer| (writer, strand));
+    }
+
+    /// Strands that have stored to the same line are of one group, unless the first was committed before.
+    fn join(&mut self) {
+        let Some((writer, strand)) = self.conflict.take() else {
+            return;
+        };
+        if self.strands[writer].committed.is_none() {
+            let (one, other) = (self.group(writer), self.group(strand));
+            self.strands[other].group = one;
+        }
+    }
+
+    /// A strand is not committed before its last store.
+    fn check_not_committed(&mut self, strand: Number) {
+        let Strand {
+            thread,
+            ordinal,
+            committed,
+            ..
+        } = self.strands[strand];
+        if let Some(at) = committed {
+            let message = format!("strand {ordinal} of thread {thread} was committed before it ended");
+            self.wrong.push((at, Fault::Causality, message));
+        }
+    }
+
+    fn commit(&mut self, thread: u32, ordinal: u64, at: Cycles, announced: &mut Vec<Number>) {
+        let name = (thread, ordinal);
+        let Some(&number) = self.by_name.get(&name) else {
+            self.wrong.push((
+                at,
+                Fault::Causality,
+                format!("strand {ordinal} of thread {thread} was committed, which never stored anything"),
+            ));
+            return;
+        };
+        self.committed += 1;
+        self.strands[number].committed = Some(at);
+        self.pending.insert((at, number));
+        announced.push(number);
+    }
+
+    /// `strand_sync` has said that all but so many of its thread's strands are committed.
+    fn answered(&mut self, hart: usize, value: u64, done: Cycles) {
+        let thread = self.threads[hart];
+        let current = self.current.get(&thread);
+        if current.is_some_and(|&strand| !self.strands[strand].lines.is_empty()) {
+            self.end(hart);
+        }
+        let ended = (self.by_name.range((thread, 0)..=(thread, u64::MAX)))
+            .filter(|&(_, &strand)| self.strands[strand].ended);
+        let missing = ended.filter(|&(_, &strand)| {
+            let committed = self.strands[strand].committed;
+            committed.is_none_or(|committed| committed > done)
+        });
+        let missing = missing.count() as u64;
+        if missing > value {
+            self.wrong.push((
+                done,
+                Fault::Age,
+                format!("thread {thread} was told that {value} of its strands are not committed, and {missing} were not"),
+            ));
+        }
+    }
+
+    /// All of a group are committed together.
+    fn check_group(&mut self, announced: &[Number]) {
+        let groups: BTreeSet<Number> = announced.iter().map(|&one| self.group(one)).collect();
+        if groups.is_empty() {
+            return;
+        }
+        let of_groups = (self.by_name.values()).filter(|&&one| groups.contains(&self.group(one)));
+        let mut commits: BTreeMap<Number, BTreeSet<Option<Cycles>>> = BTreeMap::new();
+        for &strand in of_groups {
+            let group = self.group(strand);
+            let committed = self.strands[strand].committed;
+            commits.entry(group).or_default().insert(committed);
+        }
+        for (group, times) in commits {
+            let first = times.iter().flatten().next().copied();
+            if let (Some(first), true) = (first, times.len() > 1) {
+                let Strand {
+                    thread, ordinal, ..
+                } = self.strands[group];
+                self.wrong.push((
+                    first,
+                    Fault::Causality,
+                    format!("the group of strand {ordinal} of thread {thread} was committed in part"),
+                ));
+            }
+        }
+    }
+
+    /// What strands that are committed have left is known: nobody stores for them any more.
+    fn close(&mut self, run: &Witness, announced: &[Number]) {
+        for &strand in announced {
+            for &line in &self.strands[strand].lines {
+                let Some(history) = self.lines.get_mut(&line) else {
+                    continue;
+                };
+                if let Some(last) = history.written.last_mut()
+                    && last.by == Some(strand)
+                {
+                    last.bytes = Some(Box::new(run.line(line)));
+                }
+            }
+        }
+    }
+
+    /// What no cut can come before is part of what every cut finds.
+    fn settle(&mut self, horizon: Cycles) {
+        while let Some(&(at, number)) = self.pending.first()
+            && at <= horizon
+        {
+            self.pending.pop_first();
+            for line in std::mem::take(&mut self.strands[number].lines) {
+                self.settle_line(number, line);
+            }
+            let strand = &self.strands[number];
+            self.by_name.remove(&(strand.thread, strand.ordinal));
+        }
+    }
+
+    fn settle_line(&mut self, strand: Number, line: LineNumber) {
+        let Some(history) = self.lines.get_mut(&line) else {
+            return;
+        };
+        let Some(place) = history.written.iter().rposition(|one| one.by == Some(strand)) else {
+            return;
+        };
+        let Some(bytes) = history.written[place].bytes.take() else {
+            return;
+        };
+        let address = line * LINE_BYTES as u64;
+        self.settled.replace(address, &history.settled.0, &bytes.0);
+        history.settled = bytes;
+        history.written.drain(..=place);
+        if history.written.iter().all(|one| one.by.is_some()) {
+            self.unknown.remove(&line);
+        }
+    }
+
+    /// What a cut must find in a line; `None` if anything will do.
+    fn expected(&self, line: LineNumber, at: Cycles) -> Option<&Line> {
+        let history = self.lines.get(&line)?;
+        for one in history.written.iter().rev() {
+            let strand = one.by.map(|strand| &self.strands[strand]);
+            match strand {
+                None => return None,
+                Some(strand) if strand.committed.is_some_and(|committed| committed <= at) => {
+                    return one.bytes.as_deref();
+                }
+                Some(_) => {}
+            }
+        }
+        Some(&history.settled)
+    }
+
+    /// The digest that the scope must have, given what was found where anything will do.
+    fn digest(&self, evidence: &Evidence) -> Digest {
+        let mut digest = self.settled;
+        let pending = self.pending.iter().take_while(|(at, _)| *at <= evidence.at);
+        let changed = pending.flat_map(|&(_, strand)| &self.strands[strand].lines);
+        let lines: BTreeSet<LineNumber> = changed.chain(&self.unknown).copied().collect();
+        for line in lines {
+            let Some(history) = self.lines.get(&line) else {
+                continue;
+            };
+            let address = line * LINE_BYTES as u64;
+            let expected = self.expected(line, evidence.at);
+            let found = expected.unwrap_or_else(|| evidence.image.line(address));
+            digest.replace(address, &history.settled.0, &found.0);
+        }
+        digest
+    }
+
+    /// Which line is wrong, and whose it should be.
+    fn difference(&self, evidence: &Evidence) -> String {
+        let mut lines: Vec<LineNumber> = self.lines.keys().copied().collect();
+        lines.sort_unstable();
+        let wrong = lines.into_iter().find(|&line| {
+            let found = evidence.image.line(line * LINE_BYTES as u64);
+            let expected = self.expected(line, evidence.at);
+            expected.is_some_and(|expected| expected != found)
+        });
+        let Some(line) = wrong else {
+            return "memory that no strand stored to has changed".into();
+        };
+        let history = &self.lines[&line];
+        let found = evidence.image.line(line * LINE_BYTES as u64);
+        let left = |bytes: &Line| {
+            let written = history.written.iter().rev();
+            let mut by = written.filter(|one| one.bytes.as_deref() == Some(bytes));
+            match by.next().and_then(|one| one.by).map(|one| &self.strands[one]) {
+                Some(strand) => format!("strand {} of thread {} left it", strand.ordinal, strand.thread),
+                None if *bytes == *history.settled => "it was before".into(),
+                None => "nobody left it".into(),
+            }
+        };
+        let expected = self.expected(line, evidence.at).map(left).unwrap_or_default();
+        format!("line {line:#x} is as {}, and should be as {expected}", left(found))
+    }
+}
+
+impl Oracle for StrandGroups {
+    fn wants_trace(&self) -> bool {
+        true
+    }
+
+    fn follow(&mut self, run: &Witness, events: Vec<Traced>) {
+        let mut announced = Vec::new();
+        for event in events {
+            self.take(event, &mut announced);
+        }
+        self.join();
+        self.close(run, &announced);
+        self.check_group(&announced);
+        self.settle(run.hardware.memory.horizon());
+    }
+
+    fn judge(&self, evidence: &Evidence) -> Judgement {
+        if let Err(why) = evidence.recovered {
+            return Judgement::refused(why.to_string(), 0);
+        }
+        let wrong = self.wrong.iter().filter(|(from, ..)| *from <= evidence.at);
+        let mut breaches: Vec<Breach> = wrong
+            .map(|(_, fault, message)| Breach {
+                fault: *fault,
+                judged_by_epoch: 0,
+                message: message.clone(),
+            })
+            .collect();
+        if self.digest(evidence) != evidence.memory {
+            breaches.push(Breach {
+                fault: Fault::Memory,
+                judged_by_epoch: 0,
+                message: self.difference(evidence),
+            });
+        }
+        let later = self.pending.iter().filter(|(at, _)| *at > evidence.at);
+        let committed = self.committed - later.count() as u64;
+        Judgement {
+            epoch: None,
+            found: Some(format!("the pool is as {committed} strands left it")),
+            breaches,
+        }
+    }
+}

@@ -1,0 +1,290 @@
+//! SPMS by hand: random strands of several threads, cut at every event and in recovery, before the oracle of
+//! its promise; with tables and buffers so small that every way out of a full one is taken.
+
+use perdure_designs::Design;
+use perdure_designs::oracle::Fault;
+use perdure_designs::spms::{Counters, NEW_STRAND, Parameters, STRAND_SYNC, Spms};
+use perdure_hardware::line::{LineNumber, line_of};
+use perdure_hardware::physical_map::RegionKind;
+use perdure_hardware::random::Random;
+use perdure_hardware::specification::{
+    Domain, ModuleSpecification, Persistence, PersistenceDomain, Specification,
+};
+use perdure_hardware::trace::Traced;
+
+use crate::restart_rig::Run;
+use crate::rigs::geometry::{DIRECT_MAPPED, Geometry, MANY_HARTS, TINY};
+use crate::rigs::rig::Rig;
+
+/// A way to be short of something.
+struct Machine {
+    name: &'static str,
+    geometry: Geometry,
+    domain: Domain,
+    /// TID, SID, entries, lines of the strand buffer.
+    sizes: (u32, u32, usize, u64),
+    threads: u32,
+    /// Lines of the pool that are stored to.
+    lines: u64,
+    /// Of 100 steps, those that end a strand.
+    ends: u64,
+}
+
+const MACHINES: &[Machine] = &[
+    Machine {
+        name: "roomy",
+        geometry: TINY,
+        domain: Domain::Adr,
+        sizes: (2, 5, 128, 64),
+        threads: 2,
+        lines: 24,
+        ends: 12,
+    },
+    Machine {
+        name: "few identifiers",
+        geometry: DIRECT_MAPPED,
+        domain: Domain::Media,
+        sizes: (1, 2, 8, 32),
+        threads: 2,
+        lines: 40,
+        ends: 30,
+    },
+    Machine {
+        name: "few entries",
+        geometry: MANY_HARTS,
+        domain: Domain::Adr,
+        sizes: (2, 3, 6, 64),
+        threads: 5,
+        lines: 16,
+        ends: 30,
+    },
+    Machine {
+        name: "small buffer",
+        geometry: TINY,
+        domain: Domain::Media,
+        sizes: (2, 4, 64, 4),
+        threads: 2,
+        lines: 24,
+        ends: 6,
+    },
+    Machine {
+        name: "small buffer, many harts",
+        geometry: MANY_HARTS,
+        domain: Domain::Adr,
+        sizes: (2, 4, 64, 3),
+        threads: 4,
+        lines: 32,
+        ends: 10,
+    },
+];
+
+impl Machine {
+    fn specification(&self) -> Specification {
+        let mut specification = self.geometry.specification();
+        let domain = self.domain;
+        specification.persistence = PersistenceDomain { domain };
+        specification.nvm.bytes = 4 << 20;
+        specification.modules = vec![ModuleSpecification {
+            name: "main".into(),
+            kind: RegionKind::Dram,
+            persistence: Persistence::None,
+            region: String::new(),
+            interleaving_bytes: 4096,
+            device_bytes: 0,
+            media: specification.nvm.clone(),
+            link: specification.link.clone(),
+        }];
+        specification
+    }
+
+    fn parameters(&self) -> Parameters {
+        let (tid_bits, sid_bits, sgst_entries, lines) = self.sizes;
+        Parameters {
+            cid_bits: 2,
+            tid_bits,
+            sid_bits,
+            sgst_entries,
+            buffer_bytes: lines * 64,
+            ..Parameters::default()
+        }
+    }
+}
+
+/// A rig whose harts run threads that make strands.
+struct Strands {
+    run: Run<Spms>,
+    /// On each hart.
+    threads: Vec<u32>,
+    first: LineNumber,
+}
+
+fn instruct(rig: &mut Rig<Spms>, hart: usize, function: u16) -> u64 {
+    let now = rig.clock(hart);
+    let Rig {
+        hardware, design, ..
+    } = rig;
+    let answer = hardware.instruct(design, hart, function, [0; 2], now);
+    let (value, done) = answer.expect("the design has it");
+    rig.hardware.cores[hart].timing.stand_still_until(now, done);
+    rig.pause(hart, 1);
+    value
+}
+
+/// A thread begins to run on a hart.
+fn switch(rig: &mut Rig<Spms>, hart: usize, thread: u32) {
+    let now = rig.clock(hart);
+    if let Some(trace) = &mut rig.hardware.trace {
+        trace.push(Traced::Ran { hart, thread });
+    }
+    let Rig {
+        hardware, design, ..
+    } = rig;
+    use perdure_hardware::policy::Policy as _;
+    design.thread_runs(hardware, hart, thread, now);
+    rig.pause(hart, 1);
+}
+
+/// The system zeroes a word.
+fn store_for_system(rig: &mut Rig<Spms>, hart: usize, line: LineNumber) {
+    use perdure_hardware::policy::Policy as _;
+    for begins in [true, false] {
+        if let Some(trace) = &mut rig.hardware.trace {
+            trace.push(Traced::SystemStores { hart, begins });
+        }
+        let Rig {
+            hardware, design, ..
+        } = &mut *rig;
+        design.system_stores(hardware, hart, begins);
+        if begins {
+            rig.store(hart, line, 7, 0);
+        }
+    }
+}
+
+impl Strands {
+    fn new(machine: &Machine, bug: Option<&'static str>) -> Self {
+        let mut run = Run::<Spms>::with(machine.specification(), &machine.parameters(), bug, 6);
+        let harts = machine.geometry.harts;
+        let threads: Vec<u32> = (0..harts as u32).collect();
+        for (hart, &thread) in threads.iter().enumerate() {
+            switch(&mut run.rig, hart, thread);
+        }
+        let region = run.rig.hardware.memory.map().pools().next();
+        let pool = Spms::pool_data(&region.expect("a pool"));
+        Self {
+            run,
+            threads,
+            first: line_of(pool.start),
+        }
+    }
+
+    /// One random step of the hart that is behind.
+    fn step(&mut self, machine: &Machine, random: &mut Random) {
+        let (own, shared) = (random.below(machine.lines), random.below(100) < 6);
+        let threads = u64::from(machine.threads);
+        let line_of = |thread: u32| {
+            let part = u64::from(thread) * machine.lines / threads;
+            let line = if shared { own } else { part + own / threads };
+            self.first + line
+        };
+        let lines: Vec<LineNumber> = self.threads.iter().map(|&thread| line_of(thread)).collect();
+        let other = 4096 + random.below(96);
+        let (word, value) = (random.below(7) as usize, random.bits());
+        let waiting: Vec<u32> = (0..machine.threads)
+            .filter(|thread| !self.threads.contains(thread))
+            .collect();
+        let next = waiting.get(random.below(8) as usize).copied();
+        let chosen = random.below(100);
+        let pause = random.below(machine.geometry.pause_cycles);
+        let threads = &mut self.threads;
+        self.run.step(|rig, hart| {
+            let line = lines[hart];
+            rig.pause(hart, pause);
+            if chosen < machine.ends {
+                instruct(rig, hart, NEW_STRAND);
+                return;
+            }
+            match chosen - machine.ends {
+                0 => {
+                    instruct(rig, hart, STRAND_SYNC);
+                }
+                1..=3 => {
+                    if let Some(next) = next {
+                        threads[hart] = next;
+                        switch(rig, hart, next);
+                    }
+                }
+                4 => rig.cache_block(hart, line, value & 1 == 0),
+                5 => store_for_system(rig, hart, line),
+                6..=15 => rig.load(hart, line),
+                16..=30 => rig.store(hart, other, word, value),
+                _ => rig.store(hart, line, word, value),
+            }
+        });
+    }
+}
+
+/// What a run of random strands is accused of, with its cuts, and what the design counted.
+fn accused(
+    machine: &Machine,
+    seed: u64,
+    steps: u64,
+    bug: Option<&'static str>,
+) -> (Option<Fault>, u64, Counters) {
+    let mut strands = Strands::new(machine, bug);
+    let mut random = Random::new(seed);
+    for _ in 0..steps {
+        strands.step(machine, &mut random);
+        let hardware = &strands.run.rig.hardware;
+        if strands.run.fault.is_some() || hardware.failure.is_some() {
+            break;
+        }
+    }
+    let Rig {
+        hardware, design, ..
+    } = &strands.run.rig;
+    let name = machine.name;
+    if bug.is_none() {
+        assert_eq!(hardware.failure, None, "'{name}', PERDURE_SEED={seed}");
+        assert_eq!(hardware.breach, None, "'{name}', PERDURE_SEED={seed}");
+        let newest = strands.run.rig.check_newest();
+        assert!(newest.is_ok(), "'{name}', PERDURE_SEED={seed}: {newest:?}");
+    }
+    (strands.run.fault, strands.run.cuts, design.counters())
+}
+
+#[test]
+fn no_cut_at_any_event_finds_it_wrong_and_every_way_out_is_taken() {
+    let mut taken = std::collections::BTreeMap::new();
+    for machine in MACHINES {
+        for seed in crate::rigs::seeds(2) {
+            let (fault, cuts, counters) = accused(machine, seed, 1200, None);
+            let name = machine.name;
+            println!("'{name}', PERDURE_SEED={seed}: {cuts} cuts, {counters:?}");
+            assert_eq!(fault, None, "'{name}', PERDURE_SEED={seed}");
+            for (path, times) in Spms::paths(&Default::default(), &counters) {
+                *taken.entry(path).or_insert(0) += times;
+            }
+        }
+    }
+    let never: Vec<_> = taken.iter().filter(|(_, times)| **times == 0).collect();
+    assert!(never.is_empty(), "{never:?}");
+}
+
+#[test]
+fn every_planted_bug_is_found() {
+    let mut missed = Vec::new();
+    for bug in Spms::PLANTED_BUGS {
+        let found = MACHINES.iter().find_map(|machine| {
+            (1..=3).find_map(|seed| {
+                let (fault, cuts, _) = accused(machine, seed, 1200, Some(bug.name));
+                fault.map(|fault| (machine.name, seed, fault, cuts))
+            })
+        });
+        println!("{}: {found:?}", bug.name);
+        if found.is_none() {
+            missed.push(bug.name);
+        }
+    }
+    assert!(missed.is_empty(), "{missed:?}");
+}
