@@ -102,8 +102,8 @@ pub struct Buffer {
     leaving: BinaryHeap<Reverse<(Cycles, u32)>>,
     /// Those that are gone, for cuts before that.
     left: BinaryHeap<Reverse<(Cycles, u32)>>,
-    /// Slots of the log that are free, and the first that was never used.
-    free_slots: Vec<u32>,
+    /// Slots of the log that are free, from when on, and the first that was never used.
+    free_slots: Vec<(u32, Cycles)>,
     slots_used: u32,
     slots: u32,
     filled: Filled,
@@ -340,7 +340,7 @@ impl Buffer {
                 }
                 Bytes::Logged(slot) => {
                     self.filled.logged -= 1;
-                    self.free_slots.push(slot);
+                    self.free_slots.push((slot, gone));
                     false
                 }
             };
@@ -365,13 +365,13 @@ impl Buffer {
         }
     }
 
-    /// A free slot of the log.
-    pub fn take_slot(&mut self) -> Option<u32> {
+    /// A free slot of the log, and when it is: harts whose clocks lag behind may find one that will be.
+    pub fn take_slot(&mut self) -> Option<(u32, Cycles)> {
         self.free_slots.pop().or_else(|| {
             let slot = self.slots_used;
             (slot < self.slots).then(|| {
                 self.slots_used += 1;
-                slot
+                (slot, 0)
             })
         })
     }
@@ -441,7 +441,7 @@ mod tests {
     #[test]
     fn a_slot_of_the_log_is_free_again_when_its_line_is_home() {
         let mut buffer = Buffer::new(1, 1, 0..10).expect("memory");
-        let slot = buffer.take_slot().expect("one");
+        let (slot, _) = buffer.take_slot().expect("one");
         let logged = buffer.put(5, Bytes::Logged(slot), 0);
         assert_eq!(buffer.take_slot(), None);
         assert_eq!(buffer.filled().logged, 1);
@@ -450,6 +450,6 @@ mod tests {
         buffer.leaves(logged, 20);
         buffer.settle(20, 0);
         assert_eq!(buffer.filled(), Filled::default());
-        assert_eq!(buffer.take_slot(), Some(slot));
+        assert_eq!(buffer.take_slot(), Some((slot, 20)));
     }
 }

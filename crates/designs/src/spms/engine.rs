@@ -73,7 +73,7 @@ impl Spms {
                 done = accepted;
                 Bytes::Here(*bytes)
             } else {
-                let Some(slot) = self.buffer.take_slot() else {
+                let Some((slot, free)) = self.buffer.take_slot() else {
                     let why = format!(
                         "the overflow log is full: strands that are not committed have {} lines in it and {} in the strand buffer; give a larger spms.buffer_bytes, more nvm.bytes, or shorter strands",
                         self.log.slots,
@@ -86,7 +86,7 @@ impl Spms {
                     };
                 };
                 self.counters.log_lines += 1;
-                done = self.write_slot(hardware, slot, bytes, accepted);
+                done = self.write_slot(hardware, slot, bytes, accepted.max(free));
                 Bytes::Logged(slot)
             };
             let ticket = self.buffer.put(line, held, strand);
