@@ -2,11 +2,11 @@
 //! whole or not at all; each line is as the last committed strand left it; and no strand is missing of which
 //! somebody was told that it is committed.
 //!
-//! It follows the run by its trace: which thread runs where, which instructions end its strand, who stores to
-//! which line, and what the design says of commits. Groups are its own reckoning. What it takes the design's
-//! word for is *when* a strand is committed, which the design may choose: that all of the group are, that they
-//! had ended, that whoever waited for them was answered no earlier, and that the bytes are there when the power
-//! fails, is checked.
+//! It follows the run by its trace: which thread runs where, which instructions end its strand, who stores
+//! to which line, and what the design says of commits. Groups are its own reckoning. What it takes the
+//! design's word for is *when* a strand is committed, which the design may choose: that all of the group are,
+//! that they had ended, that whoever waited for them was answered no earlier, and that the bytes are there
+//! when the power fails, is checked.
 //!
 //! What the system stores for itself (the table of pools, zeros in new pages) is nobody's strand's: of such a
 //! line nothing is demanded until a strand that stored to it is committed.
@@ -21,9 +21,7 @@ use perdure_hardware::physical_map::PhysicalMap;
 use perdure_hardware::time::Cycles;
 use perdure_hardware::trace::Traced;
 
-use super::{
-    Beginning, Breach, Evidence, Fault, Judgement, Oracle, Promise, Remember, Witness,
-};
+use super::{Beginning, Breach, Evidence, Fault, Judgement, Oracle, Promise, Remember, Witness};
 use crate::Design;
 use crate::layout::Layout;
 use crate::spms::{NEW_STRAND, STRAND_SYNC, Spms};
@@ -144,8 +142,11 @@ impl StrandGroups {
         if let Some(&strand) = self.current.get(&thread) {
             return strand;
         }
-        let ordinal = (self.by_name.range((thread, 0)..=(thread, u64::MAX)).next_back())
-            .map_or(0, |(&(_, ordinal), _)| ordinal + 1);
+        let ordinal = (self
+            .by_name
+            .range((thread, 0)..=(thread, u64::MAX))
+            .next_back())
+        .map_or(0, |(&(_, ordinal), _)| ordinal + 1);
         self.begin_strand(thread, ordinal)
     }
 
@@ -229,7 +230,8 @@ impl StrandGroups {
             ..
         } = self.strands[strand];
         if let Some(at) = committed {
-            let message = format!("strand {ordinal} of thread {thread} was committed before it ended");
+            let message =
+                format!("strand {ordinal} of thread {thread} was committed before it ended");
             self.wrong.push((at, Fault::Causality, message));
         }
     }
@@ -240,7 +242,9 @@ impl StrandGroups {
             self.wrong.push((
                 at,
                 Fault::Causality,
-                format!("strand {ordinal} of thread {thread} was committed, which never stored anything"),
+                format!(
+                    "strand {ordinal} of thread {thread} was committed, which never stored anything"
+                ),
             ));
             return;
         };
@@ -295,7 +299,9 @@ impl StrandGroups {
                 self.wrong.push((
                     first,
                     Fault::Causality,
-                    format!("the group of strand {ordinal} of thread {thread} was committed in part"),
+                    format!(
+                        "the group of strand {ordinal} of thread {thread} was committed in part"
+                    ),
                 ));
             }
         }
@@ -335,7 +341,11 @@ impl StrandGroups {
         let Some(history) = self.lines.get_mut(&line) else {
             return;
         };
-        let Some(place) = history.written.iter().rposition(|one| one.by == Some(strand)) else {
+        let Some(place) = history
+            .written
+            .iter()
+            .rposition(|one| one.by == Some(strand))
+        else {
             return;
         };
         let Some(bytes) = history.written[place].bytes.take() else {
@@ -401,14 +411,27 @@ impl StrandGroups {
         let left = |bytes: &Line| {
             let written = history.written.iter().rev();
             let mut by = written.filter(|one| one.bytes.as_deref() == Some(bytes));
-            match by.next().and_then(|one| one.by).map(|one| &self.strands[one]) {
-                Some(strand) => format!("strand {} of thread {} left it", strand.ordinal, strand.thread),
+            match by
+                .next()
+                .and_then(|one| one.by)
+                .map(|one| &self.strands[one])
+            {
+                Some(strand) => format!(
+                    "strand {} of thread {} left it",
+                    strand.ordinal, strand.thread
+                ),
                 None if *bytes == *history.settled => "it was before".into(),
                 None => "nobody left it".into(),
             }
         };
-        let expected = self.expected(line, evidence.at).map(left).unwrap_or_default();
-        format!("line {line:#x} is as {}, and should be as {expected}", left(found))
+        let expected = self
+            .expected(line, evidence.at)
+            .map(left)
+            .unwrap_or_default();
+        format!(
+            "line {line:#x} is as {}, and should be as {expected}",
+            left(found)
+        )
     }
 }
 

@@ -187,7 +187,11 @@ impl Buffer {
 
     /// Lines of which there is any.
     pub fn lines(&self) -> impl Iterator<Item = LineNumber> + '_ {
-        let held = self.held.iter().enumerate().filter(|(_, held)| held.serial != 0);
+        let held = self
+            .held
+            .iter()
+            .enumerate()
+            .filter(|(_, held)| held.serial != 0);
         held.filter_map(|(place, held)| {
             let places = self.places(held.line);
             let newest = [places.valid, places.committed];
@@ -218,7 +222,13 @@ impl Buffer {
             Bytes::Logged(_) => self.filled.logged += 1,
         }
         let valid = place + 1;
-        self.set_places(line, Places { valid, ..self.places(line) });
+        self.set_places(
+            line,
+            Places {
+                valid,
+                ..self.places(line)
+            },
+        );
         Ticket { place, serial }
     }
 
@@ -259,14 +269,22 @@ impl Buffer {
     /// A version is committed at a time, and takes the place of an older one that still waits. False if it
     /// was committed or given up before; else whether there was such an older one.
     pub fn commit(&mut self, ticket: Ticket, at: Cycles) -> Option<bool> {
-        let held = self.waiting(ticket).filter(|held| held.committed == NEVER)?;
+        let held = self
+            .waiting(ticket)
+            .filter(|held| held.committed == NEVER)?;
         held.committed = at;
         let (line, here) = (held.line, matches!(held.bytes, Bytes::Here(_)));
         *self.committed_count(here) += 1;
         let older = self.committed(line).map(|(ticket, _)| ticket);
         let superseded = older.is_some_and(|older| self.leaves(older, at));
         let committed = ticket.place + 1;
-        self.set_places(line, Places { valid: 0, committed });
+        self.set_places(
+            line,
+            Places {
+                valid: 0,
+                committed,
+            },
+        );
         self.queue.push_back(ticket);
         Some(superseded)
     }
@@ -313,10 +331,13 @@ impl Buffer {
 
     /// A valid version, whichever came first: a planted bug.
     pub fn any_valid(&self) -> Option<(Ticket, Held)> {
-        let valid = |held: &&Held| {
-            held.serial != 0 && held.committed == NEVER && held.gone == NEVER
-        };
-        let held = self.held.iter().filter(valid).min_by_key(|held| held.serial)?;
+        let valid =
+            |held: &&Held| held.serial != 0 && held.committed == NEVER && held.gone == NEVER;
+        let held = self
+            .held
+            .iter()
+            .filter(valid)
+            .min_by_key(|held| held.serial)?;
         let (ticket, _) = self.valid(held.line)?;
         Some((ticket, *held))
     }
@@ -408,7 +429,9 @@ mod tests {
             Bytes::Here(bytes) => bytes.0[0],
             Bytes::Logged(slot) => slot as u8,
         };
-        last.iter().map(|(&line, held)| (line, byte(held))).collect()
+        last.iter()
+            .map(|(&line, held)| (line, byte(held)))
+            .collect()
     }
 
     #[test]

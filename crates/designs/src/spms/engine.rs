@@ -1,5 +1,5 @@
-//! The strand buffer at work (§IV-C): lines arrive, go home when nobody else wants the media, overflow into the
-//! log; and what happens when the SGST has no free entry.
+//! The strand buffer at work (§IV-C): lines arrive, go home when nobody else wants the media, overflow into
+//! the log; and what happens when the SGST has no free entry.
 //!
 //! Always true here: whoever waits, waits for something that comes by itself; nobody waits for another hart.
 
@@ -113,7 +113,9 @@ impl Spms {
             memory, statistics, ..
         } = hardware;
         let mut inside = memory.inside(self.module, statistics);
-        inside.write(address, &bytes.0, Traffic::Log, now, 0).durable
+        inside
+            .write(address, &bytes.0, Traffic::Log, now, 0)
+            .durable
     }
 
     /// True if a line finds room in the buffer, perhaps when it has waited for a committed one to go home
@@ -148,13 +150,7 @@ impl Spms {
     }
 
     /// A line goes home.
-    fn bring_home(
-        &mut self,
-        hardware: &mut Hardware,
-        ticket: Ticket,
-        held: &Held,
-        now: Cycles,
-    ) {
+    fn bring_home(&mut self, hardware: &mut Hardware, ticket: Ticket, held: &Held, now: Cycles) {
         self.counters.drained += 1;
         let committed = if held.committed == Cycles::MAX {
             now
@@ -275,9 +271,9 @@ impl Spms {
         time
     }
 
-    /// A group that still has an active strand cannot commit, and its thread may be waiting for the one that
-    /// waits here for an entry. So strands of which nothing is in the caches give up their entries: the active
-    /// one stands for them from now on, which changes nothing, as they can only be committed together
+    /// A group that still has an active strand cannot commit, and its thread may be waiting for the one
+    /// that waits here for an entry. So strands of which nothing is in the caches give up their entries: the
+    /// active one stands for them from now on, which changes nothing: they can only be committed together
     /// (*our assumption*: the paper leaves this out).
     fn fold(&mut self, hardware: &mut Hardware, strand: Strand, now: Cycles) {
         if !self.sgst.lives(strand) {
@@ -328,8 +324,8 @@ impl Spms {
     }
 
     /// `strand_sync`: ends the thread's strand, if it has stored anything, and evicts what is left of all its
-    /// strands, so that their groups are committed unless another thread has yet to end a strand of them. Answers
-    /// how many are not, and when the others are.
+    /// strands, so that their groups are committed unless another thread has yet to end a strand of them.
+    /// Answers how many are not, and when the others are.
     pub(super) fn strand_sync(
         &mut self,
         hardware: &mut Hardware,

@@ -28,7 +28,7 @@ impl Default for Lags {
 /// The bar of a time: below 8, one for each.
 fn bar(time: Cycles) -> usize {
     let doublings = (time | 7).ilog2() - 2;
-    ((doublings * BARS) as u64 + (time >> doublings.saturating_sub(1) & 7)) as usize
+    (u64::from(doublings * BARS) + (time >> doublings.saturating_sub(1) & 7)) as usize
 }
 
 /// The longest time of a bar.

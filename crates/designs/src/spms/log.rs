@@ -72,7 +72,9 @@ impl Log {
 
     /// The directory of some lines and their slots.
     pub fn encode(entries: &[(LineNumber, u32)]) -> Vec<u8> {
-        let words = entries.iter().flat_map(|&(line, slot)| [line, u64::from(slot)]);
+        let words = entries
+            .iter()
+            .flat_map(|&(line, slot)| [line, u64::from(slot)]);
         let body: Vec<u8> = words.flat_map(u64::to_le_bytes).collect();
         let header = [MAGIC, entries.len() as u64, checksum(&body)];
         let mut bytes: Vec<u8> = header.into_iter().flat_map(u64::to_le_bytes).collect();

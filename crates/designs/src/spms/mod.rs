@@ -22,20 +22,17 @@ mod counters;
 mod engine;
 mod lag;
 mod log;
+mod parameters;
 mod sgst;
+mod strands;
 
 use std::ops::Range;
 
 use perdure_hardware::hierarchy::Hardware;
 use perdure_hardware::line::{LINE_BYTES, Line, LineNumber, Version, line_of};
-use perdure_hardware::policy::{
-    CrossVersionStore, Evicted, Eviction, Policy, PolicyFailure,
-};
-use perdure_hardware::specification::Domain;
+use perdure_hardware::policy::{CrossVersionStore, Evicted, Eviction, Policy};
 use perdure_hardware::statistics::Statistics;
 use perdure_hardware::time::Cycles;
-use perdure_hardware::trace::Traced;
-use serde::{Deserialize, Serialize};
 
 use crate::design::{Design, ImpossibleParameter, PlantedBug, Recovered};
 use crate::epochs::NoEpochs;
@@ -47,7 +44,9 @@ use bugs::Flaws;
 pub use counters::Counters;
 use lag::Lags;
 use log::Log;
-use sgst::{Bits, Name, Sgst, State, Strand};
+pub use parameters::Parameters;
+use parameters::{check, region_of};
+use sgst::{Bits, Sgst, Strand};
 
 /// Ends the thread's strand and begins the next.
 pub const NEW_STRAND: u16 = 0x10 << 3;
@@ -59,37 +58,6 @@ pub const STRAND_SYNC: u16 = NEW_STRAND + 1;
 const NO_STRAND: Version = Version(u16::MAX - 1);
 /// The tag of what the system stores.
 const SYSTEM: Version = Version(u16::MAX - 2);
-
-/// The `spms` section of the configuration.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct Parameters {
-    /// Bits of a tag that name the core.
-    pub cid_bits: u32,
-    /// Bits of a tag that name the thread on its core.
-    pub tid_bits: u32,
-    /// Bits of a tag that name the strand of its thread.
-    pub sid_bits: u32,
-    /// Entries of the SGST.
-    pub sgst_entries: usize,
-    /// Capacity of the strand buffer.
-    pub buffer_bytes: u64,
-    /// Its access time.
-    pub buffer_latency_ns: f64,
-}
-
-impl Default for Parameters {
-    fn default() -> Self {
-        Self {
-            cid_bits: 3,
-            tid_bits: 2,
-            sid_bits: 7,
-            sgst_entries: 4096,
-            buffer_bytes: 16 << 20,
-            buffer_latency_ns: 30.0,
-        }
-    }
-}
 
 /// What runs on a hart.
 #[derive(Clone, Copy, Debug)]
@@ -192,7 +160,12 @@ impl Policy for Spms {
     /// §IV-B: "When one cacheline is evicted from the LLC, the Cnt of the corresponding SGST entry decreases
     /// by 1."
     fn evict(&mut self, hardware: &mut Hardware, eviction: &Eviction, now: Cycles) -> Evicted {
-        let Eviction { line, bytes, version, .. } = eviction;
+        let Eviction {
+            line,
+            bytes,
+            version,
+            ..
+        } = eviction;
         let in_pool = self.pool.contains(&(line * LINE_BYTES as u64));
         if !in_pool || !self.sgst.lives(version.0) {
             return self.write_home(hardware, *line, bytes, now);
@@ -260,219 +233,6 @@ impl Policy for Spms {
     }
 }
 
-// ---- Strands (§IV-A, §IV-B) ----------------------------------------------------------------
-
-impl Spms {
-    fn thread_on(&mut self, hart: usize) -> &mut Thread {
-        self.threads.entry(self.harts[hart].thread).or_default()
-    }
-
-    /// What a hart stores from now on carries the tag of what runs there.
-    fn show_version(&mut self, hardware: &mut Hardware, hart: usize) {
-        let strand = self.thread_on(hart).strand;
-        let version = match strand {
-            _ if self.harts[hart].system => SYSTEM,
-            Some(strand) => Version(strand),
-            None => NO_STRAND,
-        };
-        if std::mem::replace(&mut self.harts[hart].version, version) != version {
-            hardware.version_changed_of(hart);
-        }
-    }
-
-    /// A cached line carries another tag from now on, or has left.
-    fn leave_line(&mut self, version: Version) {
-        if self.sgst.lives(version.0) {
-            let entry = self.sgst.of_mut(version.0);
-            entry.cnt = entry.cnt.saturating_sub(1);
-        }
-    }
-
-    /// The strand of a hart's thread, which begins now if there is none: to store to that line.
-    fn strand_of(
-        &mut self,
-        hardware: &mut Hardware,
-        hart: usize,
-        line: LineNumber,
-        now: Cycles,
-    ) -> Option<(Strand, Cycles)> {
-        match self.thread_on(hart).strand {
-            Some(strand) => Some((strand, now)),
-            None => self.begin(hardware, hart, Some(line), now),
-        }
-    }
-
-    /// A thread begins a strand. If there is no room for it, lines are evicted until there is, except one.
-    fn begin(
-        &mut self,
-        hardware: &mut Hardware,
-        hart: usize,
-        sparing: Option<LineNumber>,
-        mut now: Cycles,
-    ) -> Option<(Strand, Cycles)> {
-        let (thread, ordinal) = (self.harts[hart].thread, self.thread_on(hart).begun);
-        let name = Name {
-            thread,
-            ordinal,
-            ended: 0,
-        };
-        let begun = loop {
-            match self.sgst.begin(hart, name, self.flaws.reuses_live_ids) {
-                Ok(strand) => break Some(strand),
-                Err(short) => match self.make_room(hardware, &short, sparing, now) {
-                    Some(later) => now = later,
-                    None => {
-                        let why = self.exhausted(&short);
-                        hardware.failure.get_or_insert(PolicyFailure(why));
-                        break None;
-                    }
-                },
-            }
-        };
-        let strand = begun?;
-        self.counters.strands_begun += 1;
-        let thread = self.thread_on(hart);
-        thread.strand = Some(strand);
-        thread.begun += 1;
-        self.show_version(hardware, hart);
-        Some((strand, now))
-    }
-
-    /// `NewStrand`: "both the end of the former strand and the start of the later".
-    fn new_strand(&mut self, hardware: &mut Hardware, hart: usize, now: Cycles) -> Cycles {
-        let now = self.end(hardware, hart, now);
-        self.begin(hardware, hart, None, now).map_or(now, |(_, now)| now)
-    }
-
-    /// A hart's thread ends its strand, if it has one.
-    fn end(&mut self, hardware: &mut Hardware, hart: usize, now: Cycles) -> Cycles {
-        // What waits to go around the caches was stored before.
-        let now = hardware.send_all_combined(self, hart, now);
-        let Some(strand) = self.thread_on(hart).strand.take() else {
-            return now;
-        };
-        self.thread_on(hart).waiting += 1;
-        let entry = self.sgst.of_mut(strand);
-        entry.state = State::Committing;
-        if let Some(name) = entry.names.first_mut() {
-            name.ended = now;
-        }
-        if entry.lines.is_empty() && entry.names.len() == 1 {
-            self.counters.strands_empty += 1;
-        }
-        self.show_version(hardware, hart);
-        self.commit_if_complete(hardware, strand, now);
-        now
-    }
-
-    /// §IV-B: "related strands that update the same cacheline are treated as a strand group".
-    fn join_last_writer(&mut self, store: &CrossVersionStore, strand: Strand) {
-        let cached = Some(store.version.0).filter(|&tag| self.sgst.lives(tag));
-        let in_buffer = || {
-            let (_, held) = self.buffer.valid(store.line)?;
-            (!self.flaws.merges_in_caches_only).then_some(held.strand)
-        };
-        let Some(writer) = cached.or_else(in_buffer) else {
-            return;
-        };
-        if self.flaws.does_not_merge || !self.sgst.merge(writer, strand) {
-            return;
-        }
-        self.counters.merges += 1;
-        self.counters.merges_in_buffer += u64::from(cached.is_none());
-    }
-
-    /// "A strand group is committed only when all strands belonging to this group are committed."
-    fn commit_if_complete(&mut self, hardware: &mut Hardware, strand: Strand, now: Cycles) {
-        let complete = |strand: Strand| {
-            let entry = self.sgst.of(strand);
-            let out = entry.cnt == 0 || self.flaws.commits_at_end;
-            entry.state == State::Committing && out
-        };
-        // Most often it is the strand itself that is not.
-        if !complete(strand) {
-            return;
-        }
-        let group: Vec<Strand> = if self.flaws.commits_alone {
-            vec![strand]
-        } else {
-            self.sgst.group(strand).collect()
-        };
-        if group.iter().all(|&strand| complete(strand)) {
-            self.commit(hardware, &group, now);
-        }
-    }
-
-    /// "The IDs of committed strands are transferred to persistent memory with a memory request and then the
-    /// corresponding SGST entries are recycled."
-    fn commit(&mut self, hardware: &mut Hardware, group: &[Strand], now: Cycles) {
-        let nothing_sent = |&strand: &Strand| self.sgst.of(strand).tickets.is_empty();
-        let at = if self.flaws.commits_ahead || group.iter().all(nothing_sent) {
-            now
-        } else {
-            let requests = (group.len() * size_of::<Strand>()).next_multiple_of(LINE_BYTES);
-            let sent = (hardware.memory).cross_link(self.pool.start, requests, now);
-            // Lines and requests come in the order in which they were sent.
-            sent.max(self.arrived) + self.latency
-        };
-        let mut strands = 0;
-        for &strand in group {
-            let entry = self.sgst.of_mut(strand);
-            let (names, tickets) = (
-                std::mem::take(&mut entry.names),
-                std::mem::take(&mut entry.tickets),
-            );
-            for ticket in tickets {
-                if self.buffer.commit(ticket, at) == Some(true) {
-                    self.counters.superseded += 1;
-                }
-            }
-            for name in names {
-                strands += 1;
-                self.committed(hardware, &name, at);
-            }
-            self.sgst.free(strand);
-        }
-        self.count_group(strands);
-        if let Some(times) = &mut hardware.memory.persistence_times {
-            times.push(at);
-        }
-        self.note_energy();
-        if !self.draining && self.buffer.next_home().is_some() {
-            self.draining = true;
-            hardware.events.schedule(at, 0);
-        }
-    }
-
-    fn committed(&mut self, hardware: &mut Hardware, name: &Name, at: Cycles) {
-        self.lags.add(at.saturating_sub(name.ended));
-        let thread = self.threads.entry(name.thread).or_default();
-        thread.waiting = thread.waiting.saturating_sub(1);
-        thread.committed = thread.committed.max(at);
-        if let Some(trace) = &mut hardware.trace {
-            trace.push(Traced::Committed {
-                thread: name.thread,
-                strand: name.ordinal,
-                at,
-            });
-        }
-    }
-
-    fn count_group(&mut self, strands: u64) {
-        let counters = &mut self.counters;
-        counters.strands_committed += strands;
-        counters.groups += 1;
-        counters.group_largest = counters.group_largest.max(strands);
-        *match strands {
-            0..=1 => &mut counters.groups_of_1,
-            2 => &mut counters.groups_of_2,
-            3..=4 => &mut counters.groups_of_4,
-            5..=16 => &mut counters.groups_of_16,
-            _ => &mut counters.groups_of_more,
-        } += 1;
-    }
-}
-
 // ---- What the design states about itself ---------------------------------------------------
 
 impl Design for Spms {
@@ -503,7 +263,11 @@ impl Design for Spms {
         let log = Log::of(&region);
         let capacity = (parameters.buffer_bytes / LINE_BYTES as u64) as usize;
         let unmade = |error| {
-            ImpossibleParameter::new("nvm.bytes", region.end, format!("no memory for it: {error}"))
+            ImpossibleParameter::new(
+                "nvm.bytes",
+                region.end,
+                format!("no memory for it: {error}"),
+            )
         };
         let bits = Bits {
             tid: parameters.tid_bits,
@@ -597,69 +361,4 @@ impl Design for Spms {
             ("waited for strands", own.sync_waits),
         ]
     }
-}
-
-/// The persistent region that has the pools.
-fn region_of(hardware: &Hardware) -> Result<Range<u64>, ImpossibleParameter> {
-    let mut pools = hardware.memory.map().pools();
-    let problem = "spms needs persistent memory in one piece beside the memory of programs: give the machine a [[module]] of kind dram, and no second persistent one";
-    match (pools.next(), pools.next()) {
-        (Some(region), None) => Ok(region),
-        (region, _) => Err(ImpossibleParameter::new(
-            "module",
-            if region.is_some() { "several" } else { "none" },
-            problem,
-        )),
-    }
-}
-
-/// Refuses tables and buffers that cannot be.
-fn check(parameters: &Parameters, hardware: &Hardware) -> Result<(), ImpossibleParameter> {
-    let Parameters {
-        cid_bits,
-        tid_bits,
-        sid_bits,
-        sgst_entries,
-        buffer_bytes,
-        buffer_latency_ns,
-    } = *parameters;
-    let harts = hardware.cores.len();
-    let eadr = hardware.specification.persistence.domain == Domain::Eadr;
-    ImpossibleParameter::unless(
-        !eadr,
-        "persistence.domain",
-        "eadr",
-        "caches that survive would keep strands that are not committed: write \"adr\" or \"media\"",
-    )?;
-    ImpossibleParameter::unless(
-        cid_bits < 16 && harts <= 1 << cid_bits,
-        "spms.cid_bits",
-        cid_bits,
-        format!("names 2^{cid_bits} harts, and the machine has {harts}"),
-    )?;
-    let bits = cid_bits.saturating_add(tid_bits).saturating_add(sid_bits);
-    ImpossibleParameter::unless(
-        bits <= 15,
-        "spms.sid_bits",
-        sid_bits,
-        format!("with {cid_bits} of CID and {tid_bits} of TID, a tag has {bits} bits: 15 are possible"),
-    )?;
-    ImpossibleParameter::unless(
-        (1..=1 << bits).contains(&sgst_entries),
-        "spms.sgst_entries",
-        sgst_entries,
-        format!("a tag of {bits} bits names 1 to {}", 1 << bits),
-    )?;
-    ImpossibleParameter::unless(
-        buffer_bytes >= LINE_BYTES as u64 && buffer_bytes.is_multiple_of(LINE_BYTES as u64),
-        "spms.buffer_bytes",
-        buffer_bytes,
-        "must be lines of 64 bytes, one at least",
-    )?;
-    ImpossibleParameter::unless(
-        (0.0..=1e6).contains(&buffer_latency_ns),
-        "spms.buffer_latency_ns",
-        buffer_latency_ns,
-        "must be 0 to 1,000,000 ns",
-    )
 }

@@ -173,8 +173,7 @@ impl Sgst {
         self.begun += 1;
         let begun = self.begun;
         let entry = self.of_mut(strand);
-        (entry.state, entry.cnt, entry.links, entry.begun) =
-            (State::Active, 0, [None; 2], begun);
+        (entry.state, entry.cnt, entry.links, entry.begun) = (State::Active, 0, [None; 2], begun);
         entry.names.clear();
         entry.lines.clear();
         entry.tickets.clear();
@@ -289,7 +288,10 @@ mod tests {
         table.free(10);
         assert_eq!(table.begin(1, name(7, 4), false), Ok(10));
         assert_eq!(table.begin(1, name(8, 0), false), Ok(12));
-        assert_eq!(table.begin(1, name(9, 0), false), Err(Short::Threads(8..16)));
+        assert_eq!(
+            table.begin(1, name(9, 0), false),
+            Err(Short::Threads(8..16))
+        );
         table.free(12);
         assert_eq!(table.begin(1, name(9, 0), false), Ok(12));
     }

@@ -67,8 +67,8 @@ impl<D: Design> Run<D> {
         answer
     }
 
-    /// The hart that is furthest behind does something, after the events that are due; and cuts at every event
-    /// up to whatever happens next.
+    /// The hart that is furthest behind does something, after the events that are due; and cuts at every
+    /// event up to whatever happens next.
     pub fn step(&mut self, act: impl FnOnce(&mut Rig<D>, usize)) {
         let hart = self.rig.next_hart();
         loop {

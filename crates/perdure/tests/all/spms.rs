@@ -6,10 +6,12 @@ use perdure_designs::oracle::Fault;
 use perdure_designs::spms::{Counters, NEW_STRAND, Parameters, STRAND_SYNC, Spms};
 use perdure_hardware::line::{LineNumber, line_of};
 use perdure_hardware::physical_map::RegionKind;
+use perdure_hardware::policy::Policy as _;
 use perdure_hardware::random::Random;
 use perdure_hardware::specification::{
     Domain, ModuleSpecification, Persistence, PersistenceDomain, Specification,
 };
+use perdure_hardware::statistics::Statistics;
 use perdure_hardware::trace::Traced;
 
 use crate::restart_rig::Run;
@@ -139,14 +141,12 @@ fn switch(rig: &mut Rig<Spms>, hart: usize, thread: u32) {
     let Rig {
         hardware, design, ..
     } = rig;
-    use perdure_hardware::policy::Policy as _;
     design.thread_runs(hardware, hart, thread, now);
     rig.pause(hart, 1);
 }
 
 /// The system zeroes a word.
 fn store_for_system(rig: &mut Rig<Spms>, hart: usize, line: LineNumber) {
-    use perdure_hardware::policy::Policy as _;
     for begins in [true, false] {
         if let Some(trace) = &mut rig.hardware.trace {
             trace.push(Traced::SystemStores { hart, begins });
@@ -262,7 +262,7 @@ fn no_cut_at_any_event_finds_it_wrong_and_every_way_out_is_taken() {
             let name = machine.name;
             println!("'{name}', PERDURE_SEED={seed}: {cuts} cuts, {counters:?}");
             assert_eq!(fault, None, "'{name}', PERDURE_SEED={seed}");
-            for (path, times) in Spms::paths(&Default::default(), &counters) {
+            for (path, times) in Spms::paths(&Statistics::default(), &counters) {
                 *taken.entry(path).or_insert(0) += times;
             }
         }
