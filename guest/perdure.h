@@ -234,7 +234,10 @@ static inline void perdure_new_strand(void)
  * ended are committed: use it before telling anybody that something is durable. */
 static inline void perdure_strand_sync(void)
 {
-    __asm__ volatile(".insn r 0x2b, 1, 0x10, x0, x0, x0" : : : "memory");
+    uint64_t missing;
+    do {
+        __asm__ volatile(".insn r 0x2b, 1, 0x10, %0, x0, x0" : "=r"(missing) : : "memory");
+    } while (missing != 0);
 }
 
 #ifdef __cplusplus

@@ -90,14 +90,18 @@ fn write_file(elf: &[u8], numbers: Numbers) -> Result<PathBuf, Error> {
         output_every,
         threads,
     } = numbers;
+    let name = format!("exerciser-{steps}-{region_kib}-{output_every}-{threads}");
+    write_program(elf, &name)
+}
+
+/// Writes a program of that name.
+pub(crate) fn write_program(elf: &[u8], name: &str) -> Result<PathBuf, Error> {
     let directory = std::env::temp_dir().join("perdure-exerciser");
     let host = |source| Error::Host {
         what: format!("writing {}", directory.display()),
         source,
     };
-    let path = directory.join(format!(
-        "exerciser-{steps}-{region_kib}-{output_every}-{threads}"
-    ));
+    let path = directory.join(name);
     if std::fs::read(&path).is_ok_and(|present| present == elf) {
         return Ok(path);
     }
@@ -110,7 +114,7 @@ fn write_file(elf: &[u8], numbers: Numbers) -> Result<PathBuf, Error> {
     Ok(path)
 }
 
-const STATE: u32 = 8;
+pub(crate) const STATE: u32 = 8;
 const SUM: u32 = 9;
 const BASE: u32 = 18;
 const STEPS_LEFT: u32 = 19;
@@ -123,7 +127,7 @@ const DONE: u32 = 25;
 const FIRST: u32 = 26;
 const DELAY: u32 = 27;
 
-fn xorshift(code: &mut Code) {
+pub(crate) fn xorshift(code: &mut Code) {
     for (left, bits) in [(true, 13), (false, 7), (true, 17)] {
         if left {
             code.slli(T0, STATE, bits);

@@ -133,6 +133,8 @@ fn one_of<T: Copy>(random: &mut Random, among: &[T]) -> T {
 /// What a design says about itself that a machine is drawn by.
 struct Drawn {
     by_group: bool,
+    /// Its programs go on after a cut, which is what a hunt watches.
+    resumes: bool,
     settings: Vec<(&'static str, Vec<&'static str>)>,
 }
 
@@ -154,7 +156,11 @@ impl Drawn {
         if !D::NEEDS_INCLUSION && !by_group {
             settings.push(("llc.inclusion", vec!["inclusive", "non-inclusive"]));
         }
-        Self { by_group, settings }
+        Self {
+            by_group,
+            resumes: D::RECOVERY.resumes(),
+            settings,
+        }
     }
 
     /// The request of a seed; the `attempt`-th, where the design refused those before.
@@ -486,6 +492,11 @@ impl Hunters<'_> {
 pub fn run(hunt: &Hunt, observer: &dyn Observer) -> Result<Value, Error> {
     let design = &hunt.request.design;
     let drawn = with_design(design, Describe).ok_or_else(|| no_such_design(design))?;
+    if !drawn.resumes {
+        return Err(Error::Request(format!(
+            "hunt: under {design} programs are lost with the power, and a hunt watches how they go on: use `perdure cut`"
+        )));
+    }
     if hunt.seeds.is_none() && hunt.cuts.is_none() && hunt.seconds.is_none() {
         return Err(Error::Request(
             "hunt: say how long, with --cuts or --minutes".into(),

@@ -50,6 +50,7 @@ mod series;
 pub mod snapshots;
 pub mod source;
 pub mod statistics;
+mod strand_exerciser;
 pub mod token;
 mod unused;
 pub mod verify;

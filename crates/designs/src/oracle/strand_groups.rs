@@ -293,16 +293,20 @@ impl StrandGroups {
         for (group, times) in commits {
             let first = times.iter().flatten().next().copied();
             if let (Some(first), true) = (first, times.len() > 1) {
-                let Strand {
-                    thread, ordinal, ..
-                } = self.strands[group];
-                self.wrong.push((
-                    first,
-                    Fault::Causality,
-                    format!(
-                        "the group of strand {ordinal} of thread {thread} was committed in part"
-                    ),
-                ));
+                let named = |together: bool| {
+                    let mut strands = self.by_name.iter();
+                    let found = strands.find(|&(_, &one)| {
+                        let committed = self.strands[one].committed;
+                        self.group(one) == group && (committed == Some(first)) == together
+                    });
+                    let (thread, ordinal) = found.map_or((0, 0), |(&name, _)| name);
+                    format!("strand {ordinal} of thread {thread}")
+                };
+                let (there, missing) = (named(true), named(false));
+                let message = format!(
+                    "a group was committed in part: {there} at cycle {first}, and {missing} was not"
+                );
+                self.wrong.push((first, Fault::Causality, message));
             }
         }
     }

@@ -242,6 +242,12 @@ impl Buffer {
         }
     }
 
+    /// The committed version of a line, if it is here and not on its way: for a planted bug.
+    pub fn overwritable(&self, line: LineNumber) -> Option<(Ticket, &Held)> {
+        let here = |held: &Held| held.gone == NEVER && matches!(held.bytes, Bytes::Here(_));
+        self.committed(line).filter(|(_, held)| here(held))
+    }
+
     /// A committed version is valid again: a planted bug.
     pub fn uncommit(&mut self, ticket: Ticket, bytes: &Line, strand: Strand) {
         self.replace(ticket, bytes, strand);

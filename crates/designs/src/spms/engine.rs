@@ -63,9 +63,10 @@ impl Spms {
             if before != strand {
                 self.sgst.of_mut(strand).tickets.push(ticket);
             }
-        } else if let (true, Some((ticket, _))) =
-            (self.flaws.overwrites_committed, self.buffer.committed(line))
-        {
+        } else if let (true, Some((ticket, _))) = (
+            self.flaws.overwrites_committed,
+            self.buffer.overwritable(line),
+        ) {
             self.buffer.uncommit(ticket, bytes, strand);
             self.sgst.of_mut(strand).tickets.push(ticket);
         } else {

@@ -16,16 +16,23 @@ impl Spms {
         self.threads.entry(self.harts[hart].thread).or_default()
     }
 
-    /// What a hart stores from now on carries the tag of what runs there.
+    /// What a hart's thread stores from now on carries the tag of its strand: there, and where it ran last and
+    /// may come back to without anybody's hearing of it.
     pub(super) fn show_version(&mut self, hardware: &mut Hardware, hart: usize) {
         let strand = self.thread_on(hart).strand;
-        let version = match strand {
-            _ if self.harts[hart].system => SYSTEM,
-            Some(strand) => Version(strand),
-            None => NO_STRAND,
-        };
-        if std::mem::replace(&mut self.harts[hart].version, version) != version {
-            hardware.version_changed_of(hart);
+        let thread = self.harts[hart].thread;
+        for (hart, running) in self.harts.iter_mut().enumerate() {
+            if running.thread != thread {
+                continue;
+            }
+            let version = match strand {
+                _ if running.system => SYSTEM,
+                Some(strand) => Version(strand),
+                None => NO_STRAND,
+            };
+            if std::mem::replace(&mut running.version, version) != version {
+                hardware.version_changed_of(hart);
+            }
         }
     }
 

@@ -104,13 +104,17 @@ impl Visitor for Declared {
     type Output = (
         &'static [PlantedBug],
         &'static [&'static [&'static str]],
-        &'static [Trial],
-        Option<&'static Trial>,
+        (&'static [Trial], Option<&'static Trial>),
+        bool,
     );
 
     fn visit<D: Design>(self) -> Self::Output {
-        let (trials, rare) = trials::of_design::<D>();
-        (D::PLANTED_BUGS, D::UNLUCKY_SETTINGS, trials, rare)
+        (
+            D::PLANTED_BUGS,
+            D::UNLUCKY_SETTINGS,
+            trials::of_design::<D>(),
+            D::RECOVERY.resumes(),
+        )
     }
 }
 
@@ -194,12 +198,14 @@ struct Trials<'a> {
     design: &'a str,
     usual: Vec<(&'static str, Request)>,
     rare: Vec<(&'static str, Request)>,
+    /// Bugs that none of these shows are hunted: where programs go on after a cut.
+    hunts: bool,
 }
 
 impl<'a> Trials<'a> {
     /// A design's bugs and trials.
     fn of(design: &'a str) -> Result<(&'static [PlantedBug], Self), Error> {
-        let (bugs, settings, trials, rare) =
+        let (bugs, settings, (trials, rare), resumes) =
             with_design(design, Declared).ok_or_else(|| no_such_design(design))?;
         let of_trial = |(trial, unlucky): (&'static Trial, &&'static [&'static str])| {
             (trial.name, trial.request(design, unlucky))
@@ -210,6 +216,7 @@ impl<'a> Trials<'a> {
                 .map(of_trial)
                 .collect(),
             rare: (rare.into_iter().zip(settings)).map(of_trial).collect(),
+            hunts: resumes,
         };
         Ok((bugs, trials))
     }
@@ -234,7 +241,7 @@ impl<'a> Trials<'a> {
             }
         }
         // Orders that hardly ever show want more kinds of machines than these.
-        if caught.is_none() {
+        if caught.is_none() && self.hunts {
             caught = hunted(self.design, bug.name, 1..=HUNTED_SEEDS, observer, &mut cuts)?;
         }
         let at = |place: &str| self.usual.iter().position(|(trial, _)| *trial == place);

@@ -10,6 +10,7 @@ use crate::request::{Request, Resume, Schedule};
 /// A small, unlucky machine with its program and schedule.
 pub(super) struct Trial {
     pub(super) name: &'static str,
+    machine: &'static str,
     pub(super) program: &'static str,
     pub(super) set: &'static [&'static str],
     pub(super) schedule: Schedule,
@@ -60,6 +61,7 @@ const CACHE_RESIDENT: &[&str] = &["epoch.instructions=20000"];
 const TRIALS: &[Trial] = &[
     Trial {
         name: "tiny caches",
+        machine: "picl",
         program: "@exerciser:12000:256:1000",
         set: TINY_CACHES,
         schedule: Schedule::Random,
@@ -67,6 +69,7 @@ const TRIALS: &[Trial] = &[
     },
     Trial {
         name: "direct-mapped caches",
+        machine: "picl",
         program: "@exerciser:6000:64:1000",
         set: DIRECT_MAPPED,
         schedule: Schedule::Stratified,
@@ -74,6 +77,7 @@ const TRIALS: &[Trial] = &[
     },
     Trial {
         name: "short epochs",
+        machine: "picl",
         program: "@exerciser:8000:128:2000",
         set: SHORT_EPOCHS,
         schedule: Schedule::Random,
@@ -81,6 +85,7 @@ const TRIALS: &[Trial] = &[
     },
     Trial {
         name: "fast media",
+        machine: "picl",
         program: "@exerciser:8000:32:2000",
         set: FAST_MEDIA,
         schedule: Schedule::Stratified,
@@ -88,6 +93,7 @@ const TRIALS: &[Trial] = &[
     },
     Trial {
         name: "working set in the caches",
+        machine: "picl",
         program: "@exerciser:8000:16:500",
         set: CACHE_RESIDENT,
         schedule: Schedule::Stratified,
@@ -145,6 +151,7 @@ const TWO_FAST: &[&str] = &[
 const TRIALS_OF_GROUPS: &[Trial] = &[
     Trial {
         name: "four harts, tiny caches",
+        machine: "nvoverlay",
         program: "@exerciser:1500:64:400:4",
         set: FOUR_TINY,
         schedule: Schedule::Random,
@@ -152,6 +159,7 @@ const TRIALS_OF_GROUPS: &[Trial] = &[
     },
     Trial {
         name: "four harts, direct-mapped caches",
+        machine: "nvoverlay",
         program: "@exerciser:1500:16:400:4",
         set: FOUR_DIRECT_MAPPED,
         schedule: Schedule::Stratified,
@@ -159,6 +167,7 @@ const TRIALS_OF_GROUPS: &[Trial] = &[
     },
     Trial {
         name: "four harts, working set in the caches",
+        machine: "nvoverlay",
         program: "@exerciser:1500:4:300:4",
         set: FOUR_RESIDENT,
         schedule: Schedule::Random,
@@ -166,6 +175,7 @@ const TRIALS_OF_GROUPS: &[Trial] = &[
     },
     Trial {
         name: "two harts, fast media",
+        machine: "nvoverlay",
         program: "@exerciser:3000:32:500:2",
         set: TWO_FAST,
         schedule: Schedule::Stratified,
@@ -173,6 +183,7 @@ const TRIALS_OF_GROUPS: &[Trial] = &[
     },
     Trial {
         name: "four harts, more than the caches hold",
+        machine: "nvoverlay",
         program: "@exerciser:3000:1024:1000:4",
         set: FOUR_TINY,
         schedule: Schedule::Random,
@@ -180,6 +191,7 @@ const TRIALS_OF_GROUPS: &[Trial] = &[
     },
     Trial {
         name: "two pairs of harts, each with an L2",
+        machine: "nvoverlay",
         program: "@exerciser:1500:4:400:4",
         set: PAIRS,
         schedule: Schedule::Random,
@@ -207,15 +219,124 @@ const TWO_BANKS: &[&str] = &[
 /// them.
 const RARE: Trial = Trial {
     name: "two banks",
+    machine: "picl",
     program: "@exerciser:400:64:1000:4",
     set: TWO_BANKS,
     schedule: Schedule::Random,
     cuts: 1000,
 };
 
+/// Caches of a few lines, and a strand buffer and tables that are soon full.
+const SMALL_STRANDS: &[&str] = &[
+    "harts=2",
+    "nvm.bytes=64MiB",
+    "l1i.bytes=1KiB",
+    "l1d.bytes=1KiB",
+    "l1d.ways=2",
+    "l2.bytes=2KiB",
+    "l2.ways=2",
+    "llc.bytes_per_hart=4KiB",
+    "llc.ways=4",
+    "spms.cid_bits=1",
+    "spms.tid_bits=1",
+    "spms.sid_bits=3",
+    "spms.sgst_entries=20",
+    "spms.buffer_bytes=4096",
+];
+
+/// The same with media that keep nothing on its way, and a strand buffer that overflows.
+const OVERFLOWING: &[&str] = &[
+    "harts=2",
+    "nvm.bytes=64MiB",
+    "persistence.domain=media",
+    "l1i.bytes=1KiB",
+    "l1d.bytes=1KiB",
+    "l1d.ways=2",
+    "l2.bytes=2KiB",
+    "l2.ways=2",
+    "llc.bytes_per_hart=2KiB",
+    "llc.ways=4",
+    "spms.cid_bits=1",
+    "spms.tid_bits=2",
+    "spms.sid_bits=2",
+    "spms.sgst_entries=10",
+    "spms.buffer_bytes=256",
+];
+
+/// One hart with more threads than that.
+const TAKING_TURNS: &[&str] = &[
+    "nvm.bytes=64MiB",
+    "nvm.row_write_ns=2000",
+    "persistence.domain=media",
+    "scheduling.slice_cycles=1000",
+    "l1i.bytes=1KiB",
+    "l1d.bytes=1KiB",
+    "l1d.ways=2",
+    "l2.bytes=2KiB",
+    "l2.ways=2",
+    "llc.bytes_per_hart=4KiB",
+    "llc.ways=4",
+    "spms.cid_bits=0",
+    "spms.tid_bits=3",
+    "spms.sid_bits=3",
+    "spms.sgst_entries=40",
+    "spms.buffer_bytes=1024",
+];
+
+/// A few lines that are committed again and again, and media that take long to write them.
+const SLOW_MEDIA: &[&str] = &[
+    "nvm.bytes=64MiB",
+    "nvm.row_write_ns=4000",
+    "persistence.domain=media",
+    "l1i.bytes=1KiB",
+    "l1d.bytes=1KiB",
+    "l1d.ways=2",
+    "l2.bytes=2KiB",
+    "l2.ways=2",
+    "llc.bytes_per_hart=4KiB",
+    "llc.ways=4",
+];
+
+/// For designs that restart: strands in a pool.
+const TRIALS_OF_POOLS: &[Trial] = &[
+    Trial {
+        name: "two harts, small tables",
+        machine: "spms",
+        program: "@strands:2000:4:6:2",
+        set: SMALL_STRANDS,
+        schedule: Schedule::Random,
+        cuts: 300,
+    },
+    Trial {
+        name: "two harts, a strand buffer of four lines",
+        machine: "spms",
+        program: "@strands:1500:2:10:2",
+        set: OVERFLOWING,
+        schedule: Schedule::Random,
+        cuts: 400,
+    },
+    Trial {
+        name: "four threads on one hart",
+        machine: "spms",
+        program: "@strands:1000:2:8:4",
+        set: TAKING_TURNS,
+        schedule: Schedule::Stratified,
+        cuts: 400,
+    },
+    Trial {
+        name: "one thread, slow media",
+        machine: "spms",
+        program: "@strands:3000:1:2:1",
+        set: SLOW_MEDIA,
+        schedule: Schedule::Random,
+        cuts: 400,
+    },
+];
+
 /// The trials that a design goes through, and the one for what they do not show, if there is one.
 pub(super) fn of_design<D: Design>() -> (&'static [Trial], Option<&'static Trial>) {
     match D::Epochs::WHOSE {
+        _ if !D::RECOVERY.resumes() => (TRIALS_OF_POOLS, None),
         Epochs::ByGroup => (TRIALS_OF_GROUPS, None),
         Epochs::None | Epochs::Machine => (TRIALS, Some(&RARE)),
     }
@@ -224,14 +345,17 @@ pub(super) fn of_design<D: Design>() -> (&'static [Trial], Option<&'static Trial
 impl Trial {
     /// What is asked for, with a set of the design's own unlucky settings.
     pub(super) fn request(&self, design: &str, unlucky: &[&str]) -> Request {
-        let of_groups = self.set[0].starts_with("harts");
         Request {
             design: design.into(),
-            machine: if of_groups { "nvoverlay" } else { "picl" }.into(),
+            machine: self.machine.into(),
             set: (self.set.iter().chain(unlucky))
                 .map(|&text| text.to_owned())
                 .collect(),
             program: vec![self.program.into()],
+            pmem: (self.program.starts_with("@strands")).then(|| {
+                // Nothing is put there: a campaign leaves the folder of its pools as it was.
+                std::env::temp_dir().join("perdure-exerciser").join("pools")
+            }),
             schedule: Some(self.schedule),
             cuts: Some(self.cuts),
             seed: Some(1),

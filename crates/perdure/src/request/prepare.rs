@@ -15,7 +15,6 @@ use super::Request;
 use crate::check::{self, Check};
 use crate::configuration::{Configuration, LEAST_EPOCH_STORES};
 use crate::error::Error;
-use crate::exerciser;
 use crate::machine::{Engine, Machine, Workload};
 use crate::mistakes::{self, Blind};
 use crate::mounts::{mount, write_through};
@@ -23,6 +22,7 @@ use crate::pools;
 use crate::region::Region;
 use crate::restart::{Expected, Restart};
 use crate::watch::{Burst, Watched};
+use crate::{exerciser, strand_exerciser};
 
 /// A request, checked and made ready to run.
 #[derive(Clone)]
@@ -92,7 +92,9 @@ impl Given {
     ) -> Result<Vec<Program>, Error> {
         let mut programs = Vec::new();
         for (index, line) in lines.iter().enumerate() {
-            let path = match exerciser::path_of(&line[0]) {
+            let path = match exerciser::path_of(&line[0])
+                .or_else(|| strand_exerciser::path_of(&line[0]))
+            {
                 Some(path) => path?,
                 None => PathBuf::from(&line[0]),
             };

@@ -85,6 +85,16 @@ const IN_EPOCHS: &[Build] = &[
     &[SHORT_EPOCHS, OUT_OF_ORDER, TWO_WAYS],
 ];
 
+/// A strand buffer and an SGST of a few lines and entries.
+const FEW_STRANDS: Part = &["spms.buffer_bytes=128", "spms.sgst_entries=6"];
+
+const IN_STRANDS: &[Build] = &[
+    &[IN_ORDER, ONE_WAY, TO_THE_CYCLE],
+    &[OUT_OF_ORDER, TWO_WAYS, TO_THE_CYCLE],
+    &[TIMING_SIMPLE, AT_THE_MEDIA, ONE_WAY, FAR_AHEAD],
+    &[IN_ORDER, FEW_STRANDS, ONE_ENTRY, ONE_WAY],
+];
+
 const fn explicit(machine: &'static str) -> Preset {
     Preset {
         machine,
@@ -120,12 +130,20 @@ const EPOCH_PREFIX: &[Preset] = &[
 
 const CAUSAL_CUT: &[Preset] = &[transparent("nvoverlay", "nvoverlay")];
 
+const SPMS: &[Preset] = &[Preset {
+    machine: "x86-pm",
+    design: "spms",
+    builds: IN_STRANDS,
+    has_epochs: false,
+}];
+
 /// The machines that are to keep a model.
 pub(super) fn of_model(model: &str) -> &'static [Preset] {
     match model {
         "px86" | "ptso" | "arm" | "perdure" => EXPLICIT,
         "epoch-prefix" => EPOCH_PREFIX,
         "causal-cut" => CAUSAL_CUT,
+        "spms" => SPMS,
         _ => &[],
     }
 }

@@ -283,7 +283,10 @@ impl<'a, D: Design> Trial<'a, D> {
             hardware, design, ..
         } = &mut self.machine;
         if writes {
+            // No thread's, so that it is of no strand of the test's.
+            design.system_stores(hardware, hart, true);
             hardware.store(design, hart, line, (60, &[1]), now);
+            design.system_stores(hardware, hart, false);
         } else {
             hardware.load(design, hart, line, now);
         }

@@ -64,6 +64,36 @@ fn two_threads_reach_everything_that_a_machine_in_order_can() {
 }
 
 #[test]
+fn strands_come_back_as_wholes() {
+    for seed in crate::rigs::seeds(1) {
+        let asked = Asked {
+            seed,
+            cuts: 400,
+            mistake: None,
+        };
+        for (_, test) in files() {
+            if test.model.name == "spms" {
+                let left = on_machine(&test, &asked).expect("machines run it");
+                is_sound(&test, &left, seed);
+            }
+        }
+    }
+}
+
+/// A strand that has read what another one stored is found without it: strand persistency forbids it.
+#[test]
+fn whole_strands_are_found_without_what_they_read() {
+    let test = named("spms/read-elsewhere");
+    let asked = Asked {
+        seed: 1,
+        cuts: 1000,
+        mistake: None,
+    };
+    let left = on_machine(&test, &asked).expect("machines run it");
+    assert_eq!(left.contents(), allowed(&test).expect("small").contents);
+}
+
+#[test]
 fn designs_with_epochs_bring_back_what_they_promise() {
     for (file, designs) in [("epoch-prefix/message", 5), ("causal-cut/two-stores", 1)] {
         let test = named(file);
