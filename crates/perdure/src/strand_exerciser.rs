@@ -1,10 +1,10 @@
-//! The exerciser of strands: a small guest program made here, instruction by instruction, that maps a pool and
-//! stores to it in strands. It is what `perdure mutants` runs under designs that have strands.
+//! The exerciser of strands: a small guest program made here, instruction by instruction, that maps a pool
+//! and stores to it in strands. It is what `perdure mutants` runs under designs that have strands.
 //!
-//! Each thread walks its part of the pool with a xorshift generator and stores a number at each step; one step
-//! in sixteen goes to a place that all share, so that strands of different threads conflict. Every so many
-//! steps a strand ends, and every so many strands the thread waits for its own. All the while it stores to
-//! ordinary memory, too, which pushes the pool's lines out of the caches.
+//! Each thread walks its part of the pool with a xorshift generator and stores a number at each step; one
+//! step in sixteen goes to a place that all share, so that strands of different threads conflict. Every so
+//! many steps a strand ends, and every so many strands the thread waits for its own. All the while it stores
+//! to ordinary memory, too, which pushes the pool's lines out of the caches.
 //!
 //! Named `@strands:STEPS:REGION_KIB:STEPS_PER_STRAND:THREADS`; the region is each thread's part.
 
@@ -32,6 +32,7 @@ const FIRST: u32 = 26;
 const STRANDS_PER_SYNC: u64 = 24;
 /// Bytes of ordinary memory that are stored to.
 const ORDINARY_BYTES: u64 = 64 << 10;
+const STACK: u64 = 4096;
 
 /// What the program does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -122,22 +123,10 @@ fn map_pool(code: &mut Code, bytes: u64) {
     code.addi(SP, SP, 16);
 }
 
-fn build(numbers: Numbers) -> Vec<u8> {
-    const STACK: u64 = 4096;
-    let region = numbers.region_kib * 1024;
-    let threads = numbers.threads;
-    let stacks = DATA + ORDINARY_BYTES;
-    let done = stacks + STACK * threads;
-    let mut code = Code::default();
-    code.constant(STATE, 0x9e37_79b9_7f4a_7c15);
-    map_pool(&mut code, region * (threads + 1));
-    code.constant(STEPS_LEFT, numbers.steps);
-    code.constant(MASK, region - 8);
-    code.constant(ORDINARY, DATA);
-    code.constant(DONE, done);
-    code.constant(UNTIL_END, numbers.steps_per_strand);
-    code.constant(UNTIL_SYNC, STRANDS_PER_SYNC);
-    code.addi(FIRST, ZERO, 0);
+/// Begins all threads but the first, each with its generator, its part and its stack. Returns from where
+/// those have to go to the loop.
+fn begin_threads(code: &mut Code, numbers: Numbers, stacks: u64) -> Vec<i32> {
+    let (region, threads) = (numbers.region_kib * 1024, numbers.threads);
     let mut to_loop = Vec::new();
     for thread in (0..threads).rev() {
         code.constant(STATE, 0x9e37_79b9_7f4a_7c15_u64.wrapping_mul(thread + 1));
@@ -155,6 +144,25 @@ fn build(numbers: Numbers) -> Vec<u8> {
         to_loop.push(code.here());
         code.branch(0, A0, ZERO, 0);
     }
+    to_loop
+}
+
+fn build(numbers: Numbers) -> Vec<u8> {
+    let region = numbers.region_kib * 1024;
+    let threads = numbers.threads;
+    let stacks = DATA + ORDINARY_BYTES;
+    let done = stacks + STACK * threads;
+    let mut code = Code::default();
+    code.constant(STATE, 0x9e37_79b9_7f4a_7c15);
+    map_pool(&mut code, region * (threads + 1));
+    code.constant(STEPS_LEFT, numbers.steps);
+    code.constant(MASK, region - 8);
+    code.constant(ORDINARY, DATA);
+    code.constant(DONE, done);
+    code.constant(UNTIL_END, numbers.steps_per_strand);
+    code.constant(UNTIL_SYNC, STRANDS_PER_SYNC);
+    code.addi(FIRST, ZERO, 0);
+    let to_loop = begin_threads(&mut code, numbers, stacks);
     let again = code.here();
     for from in to_loop {
         code.patch(from, 0, A0, ZERO, again);

@@ -16,8 +16,8 @@ impl Spms {
         self.threads.entry(self.harts[hart].thread).or_default()
     }
 
-    /// What a hart's thread stores from now on carries the tag of its strand: there, and where it ran last and
-    /// may come back to without anybody's hearing of it.
+    /// What a hart's thread stores from now on carries the tag of its strand: there, and where it ran last
+    /// and may come back to without anybody's hearing of it.
     pub(super) fn show_version(&mut self, hardware: &mut Hardware, hart: usize) {
         let strand = self.thread_on(hart).strand;
         let thread = self.harts[hart].thread;
