@@ -175,6 +175,25 @@ def test_without_a_log_what_was_acknowledged_is_lost(
     assert all("WRONG" in cut.last_lines[-1] for cut in report.failures)
 
 
+SMALL_CACHES = {"l2.bytes": "65536", "llc.bytes_per_hart": "131072"}
+
+
+@pytest.mark.parametrize("harts", [1, 4])
+@pytest.mark.parametrize("name", sorted(ENTRIES))
+def test_under_spms_each_strand_group_is_whole_or_not_there(
+    name: str, harts: int, programs: Path, tmp_path: Path
+) -> None:
+    """Whether the program can go on from there is another question."""
+    overrides = {"harts": str(harts), **SMALL_CACHES}
+    machine = Machine(machine="spms", design="spms", set=overrides, pmem=tmp_path)
+    words: list[str | Path] = [programs / name, *arguments(name), "--back-end", "strand"]
+    words += ["--threads", str(harts)]
+    assert machine.run([*words, "--make"]).exit_code == 0
+    report = machine.cut(words, cuts=20 * TIMES, seed=seed(6), during_recovery=True)
+    assert messages(report) == []
+    assert report.verified == report.cuts
+
+
 @pytest.mark.parametrize("mistake", MISTAKES)
 def test_a_mistake_in_the_log_is_caught(mistake: str, tmp_path: Path) -> None:
     compiler = toolchain.installed()

@@ -58,6 +58,7 @@ const ORDER: &[&str] = &[
     "shadow-paging",
     "thynvm",
     "nvoverlay",
+    "spms",
 ];
 
 /// The counters of all registered designs, with the values of `own`; then what else `own` has, if its

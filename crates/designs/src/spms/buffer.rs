@@ -464,7 +464,7 @@ mod tests {
         assert_eq!(found(&buffer, 119), [(100, 2)]);
         assert_eq!(found(&buffer, 120), []);
         buffer.settle(130, 130);
-        assert_eq!(buffer.put(101, line(7), 3).place, 0);
+        assert_eq!(buffer.put(101, line(7), 3).place, 1);
     }
 
     #[test]

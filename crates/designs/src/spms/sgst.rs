@@ -293,7 +293,7 @@ mod tests {
             Err(Short::Threads(8..16))
         );
         table.free(12);
-        assert_eq!(table.begin(1, name(9, 0), false), Ok(12));
+        assert_eq!(table.begin(1, name(9, 0), false), Ok(13));
     }
 
     #[test]

@@ -132,7 +132,8 @@ impl Visitor for Enrolled {
         );
         // Sharing groups with epochs of their own are driven by whole machines only: by `perdure
         // mutants`.
-        (D::Epochs::WHOSE != Epochs::ByGroup).then(conform::<D>)
+        let alone = D::Epochs::WHOSE != Epochs::ByGroup && D::RECOVERY.resumes();
+        alone.then(conform::<D>)
     }
 }
 

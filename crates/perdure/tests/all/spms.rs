@@ -288,3 +288,18 @@ fn every_planted_bug_is_found() {
     }
     assert!(missed.is_empty(), "{missed:?}");
 }
+
+#[test]
+fn a_thread_that_comes_back_to_a_hart_unheard_has_its_strand_there() {
+    let machine = &MACHINES[2];
+    let mut strands = Strands::new(machine, None);
+    let first = strands.first;
+    let rig = &mut strands.run.rig;
+    rig.store(0, first, 0, 1);
+    switch(rig, 1, 0);
+    instruct(rig, 1, NEW_STRAND);
+    let of = |rig: &Rig<Spms>, hart| rig.design.current_version(hart);
+    assert_eq!(of(rig, 0), of(rig, 1));
+    switch(rig, 1, 1);
+    assert_ne!(of(rig, 0), of(rig, 1));
+}

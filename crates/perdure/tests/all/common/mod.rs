@@ -39,34 +39,37 @@ pub fn with(mut request: Value, more: Value) -> Value {
 }
 
 /// The designs of the registry, by their promise.
-fn designs_by(promise: impl Fn(&str) -> bool) -> Vec<String> {
+fn designs_by(wanted: impl Fn(&str, &str) -> bool) -> Vec<String> {
     let catalogue: Value = serde_json::from_str(&api::catalogue()).expect("JSON");
     let designs = catalogue["designs"].as_array().expect("a list");
     let text = |design: &Value, key: &str| design[key].as_str().expect("a text").to_owned();
     designs
         .iter()
-        .filter(|design| promise(&text(design, "promise")))
+        .filter(|design| wanted(&text(design, "promise"), &text(design, "recovery")))
         .map(|design| text(design, "name"))
         .collect()
 }
 
 /// All designs of the registry.
 pub fn designs() -> Vec<String> {
-    designs_by(|_| true)
+    designs_by(|_, _| true)
 }
 
-/// Those that promise something.
+/// Those that promise something to programs which go on.
 pub fn protected_designs() -> Vec<String> {
-    designs_by(|promise| promise != "nothing")
+    designs_by(|promise, recovery| promise != "nothing" && recovery == "resume")
 }
 
 /// The preset that a design runs on: PiCL's, unless the design refuses it.
 pub fn machine_of(design: &str) -> &'static str {
-    let asked = json!({"design": design, "program": ["@exerciser:10:4:10"]});
-    match api::run(&asked.to_string(), &Unobserved) {
-        Err(Error::Configuration(_)) => "nvoverlay",
-        _ => "picl",
-    }
+    let fits = |machine: &&str| {
+        let program = ["@exerciser:10:4:10"];
+        let asked = json!({"design": design, "machine": machine, "program": program});
+        let run = api::run(&asked.to_string(), &Unobserved);
+        !matches!(run, Err(Error::Configuration(_)))
+    };
+    let known = ["picl", "nvoverlay", "spms"];
+    known.into_iter().find(fits).expect("a machine for it")
 }
 
 pub fn run(request: &Value) -> Value {
