@@ -36,6 +36,8 @@ struct Strand {
     ended: bool,
     /// When the design says that it is committed.
     committed: Option<Cycles>,
+    /// It has stored over what a strand left that is committed then.
+    not_before: Cycles,
     /// Towards the strand that stands for its group.
     group: Number,
     lines: Vec<LineNumber>,
@@ -157,6 +159,7 @@ impl StrandGroups {
             ordinal,
             ended: false,
             committed: None,
+            not_before: 0,
             group: strand,
             lines: Vec::new(),
         });
@@ -215,10 +218,13 @@ impl StrandGroups {
         let Some((writer, strand)) = self.conflict.take() else {
             return;
         };
-        if self.strands[writer].committed.is_none() {
-            let (one, other) = (self.group(writer), self.group(strand));
-            self.strands[other].group = one;
+        if let Some(at) = self.strands[writer].committed {
+            let not_before = &mut self.strands[strand].not_before;
+            *not_before = at.max(*not_before);
+            return;
         }
+        let (one, other) = (self.group(writer), self.group(strand));
+        self.strands[other].group = one;
     }
 
     /// A strand is not committed before its last store.
@@ -249,6 +255,12 @@ impl StrandGroups {
             return;
         };
         self.committed += 1;
+        if at < self.strands[number].not_before {
+            let message = format!(
+                "strand {ordinal} of thread {thread} was committed at cycle {at}, before one over which it stored"
+            );
+            self.wrong.push((at, Fault::Causality, message));
+        }
         self.strands[number].committed = Some(at);
         self.pending.insert((at, number));
         announced.push(number);

@@ -177,8 +177,9 @@ impl Spms {
         } else {
             let requests = size_of_val(group).next_multiple_of(LINE_BYTES);
             let sent = (hardware.memory).cross_link(self.pool.start, requests, now);
-            // Lines and requests come in the order in which they were sent.
-            sent.max(self.arrived) + self.latency
+            // Lines and requests come in the order in which they were sent, whoever's clock lags behind.
+            self.arrived = self.arrived.max(sent);
+            self.arrived + self.latency
         };
         let mut strands = 0;
         for &strand in group {
