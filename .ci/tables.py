@@ -92,6 +92,13 @@ def planted_bugs(file: Path) -> str:
     return rows(["bug", "what is wrong"], [[f"`{name}`", summary] for _, name, summary, _ in found])
 
 
+def log_mistakes() -> str:
+    """The mistakes that can be built into the redo log."""
+    header = (ROOT / "guest/wal.h").read_text("utf-8")
+    found = re.findall(r"^ +(WAL_\w+),? +/\* (.*) \*/$", header, re.MULTILINE)
+    return rows(["`WAL_MISTAKE`", "what is wrong"], [[f"`{name}`", text] for name, text in found])
+
+
 def example() -> str:
     """The worked example of a design, whole."""
     text = (ROOT / "docs/examples/flush_at_epoch_end.rs").read_text("utf-8")
@@ -114,6 +121,7 @@ TABLES = (
         "verdicts": verdicts,
         "modules": modules,
         "module-keys": module_keys,
+        "log-mistakes": log_mistakes,
         "example": example,
         "device-example": device_example,
         "planted-bugs-page-zeroing": partial(planted_bugs, ROOT / "docs/examples/page_zeroing.rs"),

@@ -42,12 +42,12 @@ enum wal_mistake {
     WAL_CORRECT,
     WAL_RECORD_BEFORE_ENTRIES,  /* entries are flushed behind the record */
     WAL_RECORD_NOT_FLUSHED,     /* homes are written while the record is in the caches */
-    WAL_HOME_BEFORE_RECORD,     /* homes are durable first */
+    WAL_HOME_BEFORE_RECORD,     /* homes are written before the record, and may be durable first */
     WAL_HOME_NOT_FLUSHED,       /* the record ceases to count while homes are in the caches */
-    WAL_TRUNCATED_BEFORE_HOME,  /* the same, until they are flushed */
+    WAL_TRUNCATED_BEFORE_HOME,  /* the record ceases to count before homes are written */
     WAL_TRUNCATION_NOT_FLUSHED, /* the log is written again while its record counts */
     WAL_UNCOMMITTED_APPLIED,    /* recovery takes every entry that it finds, without a record */
-    WAL_COMMITTED_DROPPED       /* recovery takes none */
+    WAL_COMMITTED_DROPPED       /* recovery takes no entry, whatever the record says */
 };
 
 #ifndef WAL_MISTAKE

@@ -194,12 +194,11 @@ class RunResult:
     """One program, or several at once, run on one machine under one design.
 
     `exit_code` is the program's exit status, 128 + signal where a signal ended it, or None where
-    the run was stopped before the program's end. `unknown_system_calls` are those that the kernel
-    does not have, and `refused` what it refuses on purpose;
-    `refused_output` says why the host did not take a file that the guest wrote.
-    `files` are those that the guest wrote, by guest path.
-    `region` is there where a measured region was asked for, and `cut_cost` where power cuts were
-    probed. `raw["modules"]` has what each memory module has done, where there are several.
+    the run was stopped before the program's end; `remarks` is what the design says then.
+    `unknown_system_calls` are those that the kernel does not have, `refused` what it refuses on
+    purpose; `refused_output` says why the host did not take a file of the guest's. `files` are
+    those that the guest wrote, by guest path. `region` is there if a measured region was asked
+    for, `cut_cost` if power cuts were probed, `raw["modules"]` if there are several modules.
     Equal configurations and programs give equal `config_hash`, `state_hash` and `statistics`.
     """
 
@@ -213,6 +212,7 @@ class RunResult:
     nvm: Nvm
     statistics: Mapping[str, Statistic]
     fatal_signal: FatalSignal | None = None
+    remarks: Sequence[str] = ()
     unknown_system_calls: Sequence[SystemCall] = ()
     refused: Sequence[Refusal] = ()
     refused_output: str | None = None

@@ -55,7 +55,7 @@ def write_json(document: object, file: str | None) -> bool:
 
 
 def ending(result: RunResult) -> Iterator[str]:
-    """What there is to say after a run, line by line: the fatal signal, and what was refused."""
+    """What there is to say after a run, line by line: fatal signal, remarks, what was refused."""
     fatal = result.fatal_signal
     if fatal is not None:
         yield f"{fatal.signal}: {fatal.cause}"
@@ -66,6 +66,7 @@ def ending(result: RunResult) -> Iterator[str]:
         yield f"  pc {fatal.pc}{place}{blamed}"
         if fatal.address is not None:
             yield f"  address {fatal.address}"
+    yield from result.remarks
     if result.unknown_system_calls:
         calls = ", ".join(
             f"{call.name} ({call.number})" if call.name else str(call.number)

@@ -17,6 +17,8 @@ from perdure import CutReport, Machine, toolchain
 
 ENTRIES = catalogue("strand.toml")
 SOURCES = REPOSITORY / "workloads/strand"
+ACKNOWLEDGED = slice(512, 520)
+"""Where a pool's head has how many operations the first thread acknowledged (`struct pool`)."""
 SHARING = ("hash", "sdg", "sps", "ssca2")
 """Those whose threads write the same lines."""
 MISTAKES = (
@@ -95,6 +97,26 @@ def test_a_damaged_pool_is_found(name: str, programs: Path, tmp_path: Path) -> N
     assert len(found.stderr.splitlines()) == 1
     (tmp_path / "pool").write_bytes(whole)
     assert under_qemu([*words, "--recover"]).returncode == 0
+
+
+@pytest.mark.parametrize("name", sorted(ENTRIES))
+def test_what_recovery_finds_beyond_what_was_acknowledged_is_acknowledged(
+    name: str, programs: Path, tmp_path: Path
+) -> None:
+    """Otherwise a second cut would find more than one operation that nobody was told of."""
+    machine = Machine(machine="x86-pm", design="ideal", pmem=tmp_path)
+    words: list[str | Path] = [programs / name, "/pmem/pool", *arguments(name)[1:]]
+    words += ["--back-end", "wal"]
+    assert machine.run(words).exit_code == 0
+    pool = tmp_path / "pool"
+    whole = pool.read_bytes()[:4096]
+    told = int.from_bytes(whole[ACKNOWLEDGED], "little")
+    assert told >= 100
+    with pool.open("r+b") as file:
+        file.seek(ACKNOWLEDGED.start)
+        file.write((told - 1).to_bytes(8, "little"))
+    assert machine.run(words).exit_code == 0
+    assert pool.read_bytes()[:4096] == whole
 
 
 @pytest.mark.parametrize("name", sorted(ENTRIES))

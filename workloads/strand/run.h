@@ -138,13 +138,17 @@ OPERATION void acknowledge_operations(struct transaction transaction, uint64_t d
     }
 }
 
-/* The thread's operations from `from` on to `to`, without those that recovery found. */
+/* The thread's operations from `from` on to `to`, without those that recovery found. Of these, too, the
+   outside world is told, if a cut came between the operation and that. */
 OPERATION void run_operations(struct transaction transaction, uint64_t from, uint64_t to)
 {
     const unsigned char *there = transaction.thread->there;
     for (uint64_t index = from; index < to; index++) {
-        if (there == NULL || there[index] == 0) {
+        const bool found = there != NULL && there[index] != 0;
+        if (!found) {
             structure_operation(transaction, index);
+        }
+        if (!found || index >= pool->acknowledged[transaction.thread->number].word) {
             acknowledge_operations(transaction, index + 1);
         }
     }

@@ -165,6 +165,9 @@ pub trait Design: Policy + Clone + Send {
     /// Settings of the design's own section (`name.key=value`) that make its rare paths common:
     /// small tables, logs and windows. `perdure mutants` tries its machines with each set in turn.
     const UNLUCKY_SETTINGS: &'static [&'static [&'static str]] = &[&[]];
+    /// Persistence instructions that it has, by function: their names, for people whose program meets one
+    /// under another design.
+    const INSTRUCTIONS: &'static [(u16, &'static str)] = &[];
     /// What becomes of the machine after a power cut.
     const RECOVERY: RecoveryMode = RecoveryMode::usual_with(Self::Epochs::WHOSE);
     /// True if the design works only with a last-level cache that holds every line of the private
@@ -223,6 +226,12 @@ pub trait Design: Policy + Clone + Send {
 
     /// What it has counted since it started.
     fn counters(&self) -> Self::Counters;
+
+    /// What its user should hear when all programs have ended, line by line: what they seem to have
+    /// forgotten.
+    fn remarks(&self) -> Vec<String> {
+        Vec::new()
+    }
 
     /// Overflow and corner paths with how often they were taken, for coverage: by what the hardware
     /// counts, and by the design's own counters.

@@ -51,6 +51,16 @@ macro_rules! registry {
         /// Names of all designs.
         pub const NAMES: &[&str] = &[$(<$design as Design>::NAME),*];
 
+        /// The designs that have the persistence instruction of that function, each with its name for it.
+        pub fn who_has(function: u16) -> Vec<(&'static str, &'static str)> {
+            let all = [$((<$design as Design>::NAME, <$design as Design>::INSTRUCTIONS)),*];
+            let of_design = |(design, list): (_, &[(u16, &'static str)])| {
+                let row = list.iter().find(|row| row.0 == function)?;
+                Some((design, row.1))
+            };
+            all.into_iter().filter_map(of_design).collect()
+        }
+
         /// Applies a visitor to the design of that name.
         pub fn with_design<V: Visitor>(name: &str, visitor: V) -> Option<V::Output> {
             $(if name == <$design as Design>::NAME { return Some(visitor.visit::<$design>()); })*

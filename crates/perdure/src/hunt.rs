@@ -393,7 +393,7 @@ impl Hunters<'_> {
 pub fn run(hunt: &Hunt, observer: &dyn Observer) -> Result<Value, Error> {
     let design = &hunt.request.design;
     let drawn = with_design(design, Describe).ok_or_else(|| no_such_design(design))?;
-    if !drawn.resumes {
+    if !drawn.has_epochs {
         return Err(Error::Request(format!(
             "hunt: under {design} programs are lost with the power, and a hunt watches how they go on: use `perdure cut`"
         )));

@@ -6,6 +6,7 @@ use perdure_hardware::counters::{Counters, Described};
 use perdure_hardware::module::{self, Module};
 use perdure_hardware::statistics::Statistics;
 use perdure_linux::FatalSignal;
+use perdure_riscv::{Instruction, Operation};
 use serde_json::{Map, Value, json};
 
 use crate::context::SavedAt;
@@ -75,7 +76,8 @@ pub fn run_result<D: Design>(
         "config_hash": prepared.configuration.hash(),
         "state_hash": state_hash(machine),
         "exit_code": ended.map(|ended| ended.report.status),
-        "fatal_signal": fatal.map(of_signal),
+        "fatal_signal": fatal.map(|fatal| of_signal(fatal, D::NAME)),
+        "remarks": ended.map_or_else(Vec::new, |_| machine.design.remarks()),
         "unknown_system_calls": unknown,
         "refused": refused,
         "interrupted": interrupted,
@@ -107,17 +109,38 @@ pub fn run_result<D: Design>(
     Ok(map)
 }
 
-/// The signal by which a program ended.
-fn of_signal(fatal: &FatalSignal) -> Value {
+/// The signal by which a program ended under that design.
+fn of_signal(fatal: &FatalSignal, design: &str) -> Value {
     let bits = fatal.instruction_bits;
+    let illegal = bits.filter(|_| fatal.name == "SIGILL");
+    let elsewhere = illegal.and_then(|bits| instruction_of_others(bits, design));
+    let elsewhere = elsewhere.map_or_else(String::new, |said| format!(": {said}"));
     json!({
         "signal": fatal.name,
-        "cause": fatal.cause,
+        "cause": format!("{}{elsewhere}", fatal.cause),
         "pc": format!("{:#x}", fatal.pc),
         "symbol": fatal.symbol.as_ref().map(|(name, _)| name),
         "address": fatal.address.map(|address| format!("{address:#x}")),
         "instruction": bits.map(|bits| perdure_riscv::disassemble(bits, fatal.pc)),
     })
+}
+
+/// Says that an instruction is a persistence instruction of other designs than this one, if it is.
+fn instruction_of_others(bits: u32, design: &str) -> Option<String> {
+    let decoded =
+        Instruction::decode(bits).filter(|one| one.operation == Operation::Persistence)?;
+    let function = u16::try_from(decoded.immediate).ok()?;
+    let others = perdure_designs::who_has(function);
+    if others.is_empty() || others.iter().any(|&(has_it, _)| has_it == design) {
+        return None;
+    }
+    let named = others
+        .iter()
+        .map(|(other, name)| format!("{name} under {other}"));
+    let named = named.collect::<Vec<_>>().join(", ");
+    Some(format!(
+        "{design} does not have function {function} of custom-1, which is {named}"
+    ))
 }
 
 /// System calls that the kernel does not have, and what it has refused on purpose.

@@ -53,6 +53,11 @@ pub fn path_of(name: &str) -> Option<Result<PathBuf, Error>> {
     }))
 }
 
+/// True if one of these command lines names it.
+pub fn is_among(lines: &[&[String]]) -> bool {
+    lines.iter().any(|line| line[0].starts_with(NAME))
+}
+
 fn parse(rest: &str) -> Result<Numbers, Error> {
     let wrong = || {
         Error::Request(format!(

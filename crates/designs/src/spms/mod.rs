@@ -87,7 +87,7 @@ pub struct Spms {
     module: usize,
     latency: Cycles,
     harts: Vec<Running>,
-    /// By their numbers; looked up, never iterated over.
+    /// By their numbers; looked up, and gone through only for what does not depend on the order.
     threads: std::collections::HashMap<u32, Thread>,
     sgst: Sgst,
     buffer: Buffer,
@@ -240,6 +240,8 @@ impl Design for Spms {
     const SUMMARY: &'static str =
         "strands tagged in the caches, committed in a buffer on the memory module";
     const PLANTED_BUGS: &'static [PlantedBug] = bugs::ALL;
+    const INSTRUCTIONS: &'static [(u16, &'static str)] =
+        &[(NEW_STRAND, "NewStrand"), (STRAND_SYNC, "strand_sync")];
     type Epochs = NoEpochs;
     type Promise = StrandGroups;
     type Parameters = Parameters;
@@ -344,6 +346,29 @@ impl Design for Spms {
             lag_worst_cycles: self.lags.worst(),
             ..self.counters.clone()
         }
+    }
+
+    /// §IV-B: who stores, and does not end the strand, has no promise.
+    fn remarks(&self) -> Vec<String> {
+        let stored = |strand: Strand| {
+            let entry = self.sgst.of(strand);
+            !entry.lines.is_empty() || !entry.tickets.is_empty()
+        };
+        let open = |thread: &&Thread| thread.strand.is_some_and(stored);
+        let never_ended = self.threads.values().filter(open).count();
+        let numbered = self.threads.iter().filter(|(_, thread)| open(thread));
+        let last = numbered.max_by_key(|(number, _)| **number);
+        let said = last.map(|(number, thread)| {
+            let (strands, they) = match never_ended {
+                1 => ("1 strand was".to_owned(), "it"),
+                more => (format!("{more} strands were"), "they"),
+            };
+            format!(
+                "{strands} never ended: what {they} stored is lost with the power (last: thread {number}, strand {})",
+                thread.begun
+            )
+        });
+        said.into_iter().collect()
     }
 
     fn paths(_: &Statistics, own: &Counters) -> Vec<(&'static str, u64)> {

@@ -13,8 +13,8 @@ use crate::request::{Request, Resume, Schedule};
 /// What a design says about itself that a machine is drawn by.
 pub(super) struct Drawn {
     by_group: bool,
-    /// Its programs go on after a cut, which is what a hunt watches.
-    pub(super) resumes: bool,
+    /// It has some to go on from, which is what a hunt watches.
+    pub(super) has_epochs: bool,
     settings: Vec<(&'static str, Vec<&'static str>)>,
 }
 
@@ -38,7 +38,7 @@ impl Drawn {
         }
         Self {
             by_group,
-            resumes: D::RECOVERY.resumes(),
+            has_epochs: D::Epochs::WHOSE != Epochs::None,
             settings,
         }
     }

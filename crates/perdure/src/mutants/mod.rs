@@ -15,7 +15,7 @@ use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use perdure_designs::{Design, PlantedBug, Visitor, with_design};
+use perdure_designs::{Design, Epochs, EpochsOf, PlantedBug, Visitor, with_design};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -113,7 +113,7 @@ impl Visitor for Declared {
             D::PLANTED_BUGS,
             D::UNLUCKY_SETTINGS,
             trials::of_design::<D>(),
-            D::RECOVERY.resumes(),
+            D::Epochs::WHOSE != Epochs::None,
         )
     }
 }
@@ -198,14 +198,14 @@ struct Trials<'a> {
     design: &'a str,
     usual: Vec<(&'static str, Request)>,
     rare: Vec<(&'static str, Request)>,
-    /// Bugs that none of these shows are hunted: where programs go on after a cut.
+    /// Bugs that none of these shows are hunted: where there are epochs to go on from.
     hunts: bool,
 }
 
 impl<'a> Trials<'a> {
     /// A design's bugs and trials.
     fn of(design: &'a str) -> Result<(&'static [PlantedBug], Self), Error> {
-        let (bugs, settings, (trials, rare), resumes) =
+        let (bugs, settings, (trials, rare), has_epochs) =
             with_design(design, Declared).ok_or_else(|| no_such_design(design))?;
         let of_trial = |(trial, unlucky): (&'static Trial, &&'static [&'static str])| {
             (trial.name, trial.request(design, unlucky))
@@ -216,7 +216,7 @@ impl<'a> Trials<'a> {
                 .map(of_trial)
                 .collect(),
             rare: (rare.into_iter().zip(settings)).map(of_trial).collect(),
-            hunts: resumes,
+            hunts: has_epochs,
         };
         Ok((bugs, trials))
     }

@@ -297,7 +297,7 @@ const SLOW_MEDIA: &[&str] = &[
     "llc.ways=4",
 ];
 
-/// For designs that restart: strands in a pool.
+/// For designs without epochs: strands in a pool.
 const TRIALS_OF_POOLS: &[Trial] = &[
     Trial {
         name: "two harts, small tables",
@@ -336,9 +336,9 @@ const TRIALS_OF_POOLS: &[Trial] = &[
 /// The trials that a design goes through, and the one for what they do not show, if there is one.
 pub(super) fn of_design<D: Design>() -> (&'static [Trial], Option<&'static Trial>) {
     match D::Epochs::WHOSE {
-        _ if !D::RECOVERY.resumes() => (TRIALS_OF_POOLS, None),
+        Epochs::None => (TRIALS_OF_POOLS, None),
         Epochs::ByGroup => (TRIALS_OF_GROUPS, None),
-        Epochs::None | Epochs::Machine => (TRIALS, Some(&RARE)),
+        Epochs::Machine => (TRIALS, Some(&RARE)),
     }
 }
 

@@ -280,6 +280,9 @@ impl Request {
         let (programs, then) = self.programs(&mut given)?;
         let (folder, specification) = (self.pmem.as_deref(), &configuration.specification);
         let pools = pools::given(folder, specification, &mut given.names, digest_of)?;
+        if folder.is_none() && strand_exerciser::is_among(&self.command_lines()?) {
+            return request_error("@strands stores to a pool: give --pmem DIR");
+        }
         let expected = self.expect.as_deref().map(Expected::named).transpose()?;
         if let Some(expected) = &expected {
             let digest = digest_of(expected.bytes());

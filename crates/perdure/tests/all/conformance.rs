@@ -130,10 +130,13 @@ impl Visitor for Enrolled {
             "{} has too few planted bugs",
             D::NAME
         );
+        for &(function, name) in D::INSTRUCTIONS {
+            assert!(function < 512, "{name} of {} is the machine's", D::NAME);
+            assert!(perdure_designs::who_has(function).contains(&(D::NAME, name)));
+        }
         // Sharing groups with epochs of their own are driven by whole machines only: by `perdure
         // mutants`.
-        let alone = D::Epochs::WHOSE != Epochs::ByGroup && D::RECOVERY.resumes();
-        alone.then(conform::<D>)
+        (D::Epochs::WHOSE == Epochs::Machine).then(conform::<D>)
     }
 }
 
