@@ -143,6 +143,15 @@ pub enum DeviceAnswer {
     },
 }
 
+/// What is committed no later than something that is, beside what it was stored over.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Behind {
+    /// What it has loaded from.
+    pub loads: bool,
+    /// What its thread did before.
+    pub threads: bool,
+}
+
 /// What a policy cannot go on from; the run ends with this message.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
@@ -182,6 +191,21 @@ pub trait Policy {
         &mut self,
         _hardware: &mut Hardware,
         _store: &CrossVersionStore,
+        now: Cycles,
+    ) -> Cycles {
+        now
+    }
+
+    /// A hart loads from a line of which somebody has to hear ([`Hardware::hear_loads`]), which carries that version: at least
+    /// for the first time since the hart's version changed, or since another hart stored to the line. Returns
+    /// when the load may complete. A design that has to hear of loads says so when it starts; where it has
+    /// not, a verifier may have, and nothing may come of it.
+    #[inline]
+    fn load(
+        &mut self,
+        _hardware: &mut Hardware,
+        _hart: usize,
+        _loaded: (LineNumber, Version),
         now: Cycles,
     ) -> Cycles {
         now
@@ -274,6 +298,12 @@ pub trait Policy {
         now: Cycles,
     ) -> DeviceAnswer {
         DeviceAnswer::Admitted { at: now }
+    }
+
+    /// For verifiers, of a design that commits strands of threads: in which order it says that it does. Always
+    /// the same answer.
+    fn commits_behind(&self) -> Behind {
+        Behind::default()
     }
 
     /// One of the policy's own events is due.

@@ -22,6 +22,14 @@ pub enum Traced {
         /// The bytes before.
         old: Box<Line>,
     },
+    /// A hart has loaded from a line ([`crate::hierarchy::Hardware::hear_loads`]): at least for the first
+    /// time since its version changed, or since another hart stored to it.
+    Loaded {
+        /// Who.
+        hart: usize,
+        /// Where.
+        line: LineNumber,
+    },
     /// A hart stores, under a design that sees every store.
     Wrote {
         /// Where.

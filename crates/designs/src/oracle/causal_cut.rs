@@ -88,6 +88,7 @@ impl CausalCut {
             // What sharing groups saw of each other says enough; what a device makes of a command, and what
             // becomes of a strand, are promises of their own.
             Traced::Wrote { .. }
+            | Traced::Loaded { .. }
             | Traced::Ran { .. }
             | Traced::SystemStores { .. }
             | Traced::Committed { .. }
@@ -197,8 +198,8 @@ impl Oracle for CausalCut {
         breaches.extend(wrong_memory(epoch, self.memory(epoch), evidence.memory));
         Judgement {
             epoch: Some(epoch),
-            found: None,
             breaches,
+            ..Judgement::default()
         }
     }
 

@@ -65,8 +65,8 @@ impl Oracle for EpochPrefix {
         breaches.extend(wrong_memory(epoch, self.memory(epoch), evidence.memory));
         Judgement {
             epoch: Some(epoch),
-            found: None,
             breaches,
+            ..Judgement::default()
         }
     }
 

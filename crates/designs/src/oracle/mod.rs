@@ -133,6 +133,16 @@ pub struct Breach {
     pub message: String,
 }
 
+/// What is there without something that came before it, where nobody may have promised otherwise: an example of
+/// each, if there is one.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Without {
+    /// What it had loaded.
+    pub loaded: Option<String>,
+    /// What its thread had done before.
+    pub before: Option<String>,
+}
+
 /// What an oracle says of a recovered image.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Judgement {
@@ -140,6 +150,8 @@ pub struct Judgement {
     pub epoch: Option<u64>,
     /// What came back, in words, where no epoch says it.
     pub found: Option<String>,
+    /// What is missing of what came before what is there.
+    pub without: Without,
     /// All that is wrong, the gravest first.
     pub breaches: Vec<Breach>,
 }
@@ -148,13 +160,12 @@ impl Judgement {
     /// Recovery refused, or did not say what it had to.
     pub fn refused(why: String, judged_by_epoch: u64) -> Self {
         Self {
-            epoch: None,
-            found: None,
             breaches: vec![Breach {
                 fault: Fault::Refused,
                 judged_by_epoch,
                 message: why,
             }],
+            ..Self::default()
         }
     }
 }
@@ -165,6 +176,8 @@ pub trait Promise: Oracle + Sized + 'static {
     const NAME: &'static str;
     /// Whether a breach is a broken promise; else it is a loss that nobody has promised to prevent.
     const BINDS: bool = true;
+    /// Whether its oracle has to hear of loads in its scope ([`Hardware::hear_loads`]).
+    const HEARS_LOADS: bool = false;
 
     /// The memory that it is about, of a machine with that map and layout: all that a machine resumes with,
     /// or a part of a pool.

@@ -49,8 +49,8 @@ impl Oracle for Nothing {
         };
         Judgement {
             epoch,
-            found: None,
             breaches,
+            ..Judgement::default()
         }
     }
 

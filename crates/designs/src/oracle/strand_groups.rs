@@ -8,6 +8,10 @@
 //! that they had ended, that whoever waited for them was answered no earlier, and that the bytes are there
 //! when the power fails, is checked.
 //!
+//! A strand that is there may have loaded from a line of one that is not, or follow it in its thread: the paper
+//! orders neither. The judgement says so ([`Without`]), and it is a breach where the design promises that order
+//! (`spms.order`).
+//!
 //! What the system stores for itself (the table of pools, zeros in new pages) is nobody's strand's: of such a
 //! line nothing is demanded until a strand that stored to it is committed.
 
@@ -18,10 +22,13 @@ use std::ops::Range;
 use perdure_hardware::arena::Digest;
 use perdure_hardware::line::{LINE_BYTES, Line, LineNumber};
 use perdure_hardware::physical_map::PhysicalMap;
+use perdure_hardware::policy::Behind;
 use perdure_hardware::time::Cycles;
 use perdure_hardware::trace::Traced;
 
-use super::{Beginning, Breach, Evidence, Fault, Judgement, Oracle, Promise, Remember, Witness};
+use super::{
+    Beginning, Breach, Evidence, Fault, Judgement, Oracle, Promise, Remember, Without, Witness,
+};
 use crate::Design;
 use crate::layout::Layout;
 use crate::spms::{NEW_STRAND, STRAND_SYNC, Spms};
@@ -36,11 +43,22 @@ struct Strand {
     ended: bool,
     /// When the design says that it is committed.
     committed: Option<Cycles>,
-    /// It has stored over what a strand left that is committed then.
+    /// It has met on a line what a strand left that is committed then.
     not_before: Cycles,
     /// Towards the strand that stands for its group.
     group: Number,
     lines: Vec<LineNumber>,
+    /// From which strands' lines it has loaded, when these were not committed, as far as was known.
+    loaded: Vec<(Number, LineNumber)>,
+}
+
+/// A strand that is committed at a time, and one from whose line it had loaded, which is not.
+#[derive(Clone, Copy, Debug)]
+struct Early {
+    from: Cycles,
+    strand: Number,
+    missing: Number,
+    line: LineNumber,
 }
 
 /// What a line was, from one writer's first store on.
@@ -72,7 +90,7 @@ pub struct StrandGroups {
     by_name: BTreeMap<(u32, u64), Number>,
     strands: Vec<Strand>,
     lines: HashMap<LineNumber, History>,
-    /// A strand that has stored to a line of another's. If they are in one group is known when the design has
+    /// A strand that has met another one on a line. If they are in one group is known when the design has
     /// dealt with the store, as it may commit the other one before.
     conflict: Option<(Number, Number)>,
     /// Of every line the settled bytes.
@@ -81,6 +99,11 @@ pub struct StrandGroups {
     unknown: BTreeSet<LineNumber>,
     /// Strands that are committed and not settled, by when.
     pending: BTreeSet<(Cycles, Number)>,
+    /// Strands that are committed before others from which they had loaded.
+    early: Vec<Early>,
+    /// By thread, the last strand of those that are settled and have stored anything.
+    last_settled: BTreeMap<u32, u64>,
+    behind: Behind,
     /// What is wrong from a moment on, whatever is found after a cut.
     wrong: Vec<(Cycles, Fault, String)>,
     committed: u64,
@@ -88,6 +111,7 @@ pub struct StrandGroups {
 
 impl Promise for StrandGroups {
     const NAME: &'static str = "strand-groups";
+    const HEARS_LOADS: bool = true;
 
     fn scope(map: &PhysicalMap, _: &Layout) -> Range<u64> {
         (map.pools().next()).map_or(0..0, |region| Spms::pool_data(&region))
@@ -107,6 +131,9 @@ impl Promise for StrandGroups {
             settled: run.digest(),
             unknown: BTreeSet::new(),
             pending: BTreeSet::new(),
+            early: Vec::new(),
+            last_settled: BTreeMap::new(),
+            behind: run.design.commits_behind(),
             wrong: Vec::new(),
             committed: 0,
         })
@@ -124,6 +151,9 @@ impl StrandGroups {
             Traced::Stored {
                 hart, line, old, ..
             } if self.scope.contains(&(line * LINE_BYTES as u64)) => self.store(hart, line, old),
+            Traced::Loaded { hart, line } if self.scope.contains(&(line * LINE_BYTES as u64)) => {
+                self.load(hart, line);
+            }
             Traced::Instructed { hart, function, .. } if function == NEW_STRAND => self.end(hart),
             Traced::Instructed {
                 hart,
@@ -162,6 +192,7 @@ impl StrandGroups {
             not_before: 0,
             group: strand,
             lines: Vec::new(),
+            loaded: Vec::new(),
         });
         self.current.insert(thread, strand);
         self.by_name.insert((thread, ordinal), strand);
@@ -213,7 +244,30 @@ impl StrandGroups {
         self.conflict = writer.map(|writer| (writer, strand));
     }
 
-    /// Strands that have stored to the same line are of one group, unless the first was committed before.
+    fn load(&mut self, hart: usize, line: LineNumber) {
+        if self.system[hart] {
+            return;
+        }
+        let strand = match self.current.get(&self.threads[hart]) {
+            Some(&strand) => strand,
+            None if self.behind.loads => self.strand_on(hart),
+            // A strand begins with what concerns it: elsewhere, a store.
+            None => return,
+        };
+        let last = (self.lines.get(&line)).and_then(|history| history.written.last());
+        let Some(writer) = last.and_then(|last| last.by).filter(|&by| by != strand) else {
+            return;
+        };
+        let loaded = &mut self.strands[strand].loaded;
+        if !loaded.contains(&(writer, line)) {
+            loaded.push((writer, line));
+        }
+        if self.behind.loads {
+            self.conflict = Some((writer, strand));
+        }
+    }
+
+    /// Strands that have met on a line are of one group, unless the first was committed before.
     fn join(&mut self) {
         let Some((writer, strand)) = self.conflict.take() else {
             return;
@@ -257,7 +311,7 @@ impl StrandGroups {
         self.committed += 1;
         if at < self.strands[number].not_before {
             let message = format!(
-                "strand {ordinal} of thread {thread} was committed at cycle {at}, before one over which it stored"
+                "strand {ordinal} of thread {thread} was committed at cycle {at}, before one that it came behind"
             );
             self.wrong.push((at, Fault::Causality, message));
         }
@@ -270,7 +324,8 @@ impl StrandGroups {
     fn answered(&mut self, hart: usize, value: u64, done: Cycles) {
         let thread = self.threads[hart];
         let current = self.current.get(&thread);
-        if current.is_some_and(|&strand| !self.strands[strand].lines.is_empty()) {
+        let has_done = |&strand: &Number| !self.strands[strand].lines.is_empty();
+        if current.is_some_and(|strand| self.behind.loads || has_done(strand)) {
             self.end(hart);
         }
         let ended = (self.by_name.range((thread, 0)..=(thread, u64::MAX)))
@@ -323,6 +378,77 @@ impl StrandGroups {
         }
     }
 
+    /// Which of these strands are committed before others from which they had loaded.
+    fn note_loads(&mut self, announced: &[Number]) {
+        for &strand in announced {
+            let loaded = std::mem::take(&mut self.strands[strand].loaded);
+            let Strand {
+                committed, lines, ..
+            } = &self.strands[strand];
+            let Some(from) = committed.filter(|_| !lines.is_empty()) else {
+                continue;
+            };
+            let missing = loaded
+                .into_iter()
+                .filter(|&(one, _)| !self.is_there(one, from));
+            let early = missing.map(|(missing, line)| Early {
+                from,
+                strand,
+                missing,
+                line,
+            });
+            let early: Vec<Early> = early.collect();
+            self.early.extend(early);
+        }
+    }
+
+    fn is_there(&self, strand: Number, at: Cycles) -> bool {
+        let committed = self.strands[strand].committed;
+        committed.is_some_and(|committed| committed <= at)
+    }
+
+    /// What is there at a time without what it had loaded.
+    fn without_loaded(&self, at: Cycles) -> Option<String> {
+        let is_early = |early: &&Early| early.from <= at && !self.is_there(early.missing, at);
+        let Early {
+            strand,
+            missing,
+            line,
+            ..
+        } = self.early.iter().find(is_early)?;
+        let (strand, missing) = (&self.strands[*strand], &self.strands[*missing]);
+        Some(format!(
+            "strand {} of thread {} loaded from line {line:#x} what strand {} of thread {} had stored, which is missing",
+            strand.ordinal, strand.thread, missing.ordinal, missing.thread
+        ))
+    }
+
+    /// What is there at a time without what its thread had done before.
+    fn without_before(&self, at: Cycles) -> Option<String> {
+        let mut there = self.last_settled.clone();
+        let mut missing = Vec::new();
+        for (&(thread, ordinal), &strand) in &self.by_name {
+            if self.strands[strand].lines.is_empty() {
+                continue;
+            }
+            if self.is_there(strand, at) {
+                let last = there.entry(thread).or_default();
+                *last = ordinal.max(*last);
+            } else {
+                missing.push((thread, ordinal));
+            }
+        }
+        let behind = |&(thread, ordinal): &(u32, u64)| {
+            let last = *there.get(&thread)?;
+            (last > ordinal).then(|| {
+                format!(
+                    "strand {last} of thread {thread} is there, and strand {ordinal} is missing"
+                )
+            })
+        };
+        missing.iter().find_map(behind)
+    }
+
     /// What strands that are committed have left is known: nobody stores for them any more.
     fn close(&mut self, run: &Witness, announced: &[Number]) {
         for &strand in announced {
@@ -345,12 +471,21 @@ impl StrandGroups {
             && at <= horizon
         {
             self.pending.pop_first();
-            for line in std::mem::take(&mut self.strands[number].lines) {
+            let lines = std::mem::take(&mut self.strands[number].lines);
+            let strand = &self.strands[number];
+            if !lines.is_empty() {
+                let last = self.last_settled.entry(strand.thread).or_default();
+                *last = strand.ordinal.max(*last);
+            }
+            for line in lines {
                 self.settle_line(number, line);
             }
             let strand = &self.strands[number];
             self.by_name.remove(&(strand.thread, strand.ordinal));
         }
+        let strands = &self.strands;
+        let committed = |early: &Early| strands[early.missing].committed;
+        (self.early).retain(|early| committed(early).is_none_or(|at| at > horizon));
     }
 
     fn settle_line(&mut self, strand: Number, line: LineNumber) {
@@ -464,6 +599,7 @@ impl Oracle for StrandGroups {
         self.join();
         self.close(run, &announced);
         self.check_group(&announced);
+        self.note_loads(&announced);
         self.settle(run.hardware.memory.horizon());
     }
 
@@ -486,11 +622,25 @@ impl Oracle for StrandGroups {
                 message: self.difference(evidence),
             });
         }
+        let without = Without {
+            loaded: self.without_loaded(evidence.at),
+            before: self.without_before(evidence.at),
+        };
+        let promised = [
+            without.loaded.as_ref().filter(|_| self.behind.loads),
+            without.before.as_ref().filter(|_| self.behind.threads),
+        ];
+        breaches.extend(promised.into_iter().flatten().map(|message| Breach {
+            fault: Fault::Causality,
+            judged_by_epoch: 0,
+            message: message.clone(),
+        }));
         let later = self.pending.iter().filter(|(at, _)| *at > evidence.at);
         let committed = self.committed - later.count() as u64;
         Judgement {
             epoch: None,
             found: Some(format!("the pool is as {committed} strands left it")),
+            without,
             breaches,
         }
     }

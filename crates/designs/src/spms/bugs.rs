@@ -3,6 +3,8 @@
 crate::planted_bugs! {
     does_not_merge, "no-merge", "two strands that store to a line stay apart, and each commits by itself";
     merges_in_caches_only, "merge-in-caches-only", "a conflict with a line that has left the caches for the strand buffer goes unnoticed";
+    ignores_loads, "load-unheard", "under spms.order reads and thread, a strand does not join the one from whose line it loads";
+    forgets_chain, "chain-forgotten", "under spms.order thread, a strand does not wait for its thread's earlier ones";
     commits_at_end, "commit-at-end", "a strand commits when it ends, whatever of it is still in the caches";
     counts_lines_once, "count-once", "a line that was evicted and is stored to again is not counted again";
     commits_alone, "commit-alone", "a strand commits when its own lines are out, and does not wait for its group";

@@ -16,8 +16,9 @@ perdure_hardware::counters! {
         groups_of_16, "spms.groups.of_16", "groups", "of 5 to 16";
         groups_of_more, "spms.groups.of_more", "groups", "of more";
         group_largest, "spms.groups.largest", "strands", gauge "strands of the largest of them";
-        merges, "spms.merges", "merges", "groups that became one because two strands stored to a line";
-        merges_in_buffer, "spms.merges.in_buffer", "merges", "of these, those where the line was in the strand buffer";
+        merges, "spms.merges", "merges", "groups that became one";
+        merges_in_buffer, "spms.merges.in_buffer", "merges", "of these, those where a strand stored to another's line that was in the strand buffer";
+        merges_by_loads, "spms.merges.by_loads", "merges", "because a strand loaded from another's line (spms.order)";
         lag_median_cycles, "spms.lag.median", "cycles", gauge "time from a strand's end to its commit: half of them took less, within an eighth";
         lag_p99_cycles, "spms.lag.p99", "cycles", gauge "99 in 100 took less, within an eighth";
         lag_worst_cycles, "spms.lag.worst", "cycles", gauge "the longest";
@@ -39,6 +40,6 @@ perdure_hardware::counters! {
     }
     equal(groups, groups_of_1 + groups_of_2 + groups_of_4 + groups_of_16 + groups_of_more);
     at_most(coalesced, arrivals);
-    at_most(merges_in_buffer, merges);
+    at_most(merges_in_buffer + merges_by_loads, merges);
     at_most(groups, strands_committed);
 }

@@ -9,10 +9,10 @@ use perdure_hardware::memory::Traffic;
 use perdure_hardware::policy::{Evicted, PolicyFailure};
 use perdure_hardware::time::Cycles;
 
-use super::Spms;
 use super::buffer::{Bytes, Held, Ticket};
 use super::log::Log;
 use super::sgst::{Short, State, Strand};
+use super::{Order, Spms};
 
 /// One walk over the tags frees so large a part of what is short.
 const FREED_BY_A_WALK: usize = 8;
@@ -244,7 +244,18 @@ impl Spms {
         now + hardware.most_sets() as Cycles
     }
 
-    /// Evicts the lines of those strands of a group that have ended. Returns when they are out.
+    /// A strand's group and those that have to be committed no later, the earlier ones first.
+    fn with_earlier(&self, strand: Strand) -> Vec<Strand> {
+        let mut groups: Vec<Strand> = self.sgst.groups_before(strand).collect();
+        groups.reverse();
+        groups
+            .into_iter()
+            .flat_map(|one| self.sgst.group(one))
+            .collect()
+    }
+
+    /// Evicts the lines of those strands that have ended, of a group and those before it. Returns when they
+    /// are out.
     fn evict_group(
         &mut self,
         hardware: &mut Hardware,
@@ -252,9 +263,8 @@ impl Spms {
         sparing: Option<LineNumber>,
         now: Cycles,
     ) -> Cycles {
-        let group: Vec<Strand> = self.sgst.group(strand).collect();
         let mut time = now;
-        for strand in group {
+        for strand in self.with_earlier(strand) {
             let entry = self.sgst.of_mut(strand);
             if entry.state != State::Committing || entry.cnt == 0 {
                 continue;
@@ -272,24 +282,31 @@ impl Spms {
         time
     }
 
-    /// A group that still has an active strand cannot commit, and its thread may be waiting for the one
-    /// that waits here for an entry. So strands of which nothing is in the caches give up their entries: the
+    /// A group cannot commit that still has an active strand, or waits for a group that has, and its thread
+    /// may be waiting for the one that waits here for an entry. So they all become one group, and strands of which nothing is in the caches give up their entries: the
     /// active one stands for them from now on, which changes nothing: they can only be committed together
     /// (*our assumption*: the paper leaves this out).
     fn fold(&mut self, hardware: &mut Hardware, strand: Strand, now: Cycles) {
         if !self.sgst.lives(strand) {
             return;
         }
-        let group: Vec<Strand> = self.sgst.group(strand).collect();
+        let group = self.with_earlier(strand);
         let is_active = |&strand: &Strand| self.sgst.of(strand).state == State::Active;
         let Some(active) = group.iter().copied().find(is_active) else {
             return;
         };
+        for &strand in &group {
+            self.sgst.merge(active, strand);
+        }
         for strand in group {
-            let entry = self.sgst.of_mut(strand);
+            let entry = self.sgst.of(strand);
             if entry.state != State::Committing || entry.cnt > 0 {
                 continue;
             }
+            if let Some(behind) = self.sgst.behind(strand) {
+                self.sgst.merge(active, behind);
+            }
+            let entry = self.sgst.of_mut(strand);
             if self.flaws.folds_as_committed {
                 self.commit(hardware, &[strand], now);
                 continue;
@@ -302,6 +319,12 @@ impl Spms {
                 self.buffer.rename(ticket, active);
             }
             self.counters.folded += 1;
+            for name in &names {
+                let thread = self.threads.entry(name.thread).or_default();
+                thread.last = thread
+                    .last
+                    .map(|last| if last == strand { active } else { last });
+            }
             let entry = self.sgst.of_mut(active);
             entry.names.extend(names);
             entry.tickets.extend(tickets);
@@ -324,6 +347,12 @@ impl Spms {
         }
     }
 
+    /// True if there is something of a strand, or of one that was folded into it.
+    pub(super) fn has_stored(&self, strand: Strand) -> bool {
+        let entry = self.sgst.of(strand);
+        !entry.lines.is_empty() || !entry.tickets.is_empty() || entry.names.len() > 1
+    }
+
     /// `strand_sync`: ends the thread's strand, if it has stored anything, and evicts what is left of all its
     /// strands, so that their groups are committed unless another thread has yet to end a strand of them.
     /// Answers how many are not, and when the others are.
@@ -334,12 +363,10 @@ impl Spms {
         now: Cycles,
     ) -> (u64, Cycles) {
         self.counters.sync_waits += 1;
-        let stored = |strand: Strand| {
-            let entry = self.sgst.of(strand);
-            !entry.lines.is_empty() || !entry.tickets.is_empty() || entry.names.len() > 1
-        };
         let current = self.threads.get(&self.harts[hart].thread);
-        let ends = current.and_then(|thread| thread.strand).is_some_and(stored);
+        let current = current.and_then(|thread| thread.strand);
+        let ends =
+            current.is_some_and(|strand| self.order != Order::Paper || self.has_stored(strand));
         let mut time = if ends {
             self.new_strand(hardware, hart, now)
         } else {

@@ -30,7 +30,7 @@ use std::ops::Range;
 
 use perdure_hardware::hierarchy::Hardware;
 use perdure_hardware::line::{LINE_BYTES, Line, LineNumber, Version, line_of};
-use perdure_hardware::policy::{CrossVersionStore, Evicted, Eviction, Policy};
+use perdure_hardware::policy::{Behind, CrossVersionStore, Evicted, Eviction, Policy};
 use perdure_hardware::statistics::Statistics;
 use perdure_hardware::time::Cycles;
 
@@ -44,7 +44,7 @@ use bugs::Flaws;
 pub use counters::Counters;
 use lag::Lags;
 use log::Log;
-pub use parameters::Parameters;
+pub use parameters::{Order, Parameters};
 use parameters::{check, region_of};
 use sgst::{Bits, Sgst, Strand};
 
@@ -72,6 +72,8 @@ struct Running {
 #[derive(Clone, Copy, Debug, Default)]
 struct Thread {
     strand: Option<Strand>,
+    /// Who stands for the one that it ended last.
+    last: Option<Strand>,
     /// Strands that it has begun.
     begun: u64,
     /// Strands of it that have ended and are not committed.
@@ -86,6 +88,7 @@ pub struct Spms {
     pool: Range<u64>,
     module: usize,
     latency: Cycles,
+    order: Order,
     harts: Vec<Running>,
     /// By their numbers; looked up, and gone through only for what does not depend on the order.
     threads: std::collections::HashMap<u32, Thread>,
@@ -141,7 +144,7 @@ impl Policy for Spms {
         let Some((strand, now)) = self.strand_of(hardware, store.hart, line, now) else {
             return now;
         };
-        self.join_last_writer(store, strand);
+        self.join_last_writer(line, store.version, strand);
         let now = if store.version == SYSTEM {
             // What the system stored is nobody's strand's: it goes home before.
             self.write_home(hardware, line, store.old, now).accepted
@@ -150,11 +153,43 @@ impl Policy for Spms {
         };
         self.leave_line(store.version);
         let again = self.flaws.counts_lines_once && self.sgst.of(strand).lines.contains(&line);
-        let entry = self.sgst.of_mut(strand);
-        entry.cnt += u32::from(!again);
-        entry.lines.push(line);
+        if !again {
+            self.sgst.count_line(strand);
+        }
+        self.sgst.of_mut(strand).lines.push(line);
         self.counters.lines += 1;
         now
+    }
+
+    /// Ours: who reads what is not committed is committed together with it.
+    fn load(
+        &mut self,
+        hardware: &mut Hardware,
+        hart: usize,
+        (line, version): (LineNumber, Version),
+        now: Cycles,
+    ) -> Cycles {
+        if self.order == Order::Paper || self.harts[hart].system {
+            return now;
+        }
+        let Some((strand, now)) = self.strand_of(hardware, hart, line, now) else {
+            return now;
+        };
+        if let Some(writer) = self.last_writer(line, version)
+            && !self.flaws.ignores_loads
+            && self.sgst.merge(writer, strand)
+        {
+            self.counters.merges += 1;
+            self.counters.merges_by_loads += 1;
+        }
+        now
+    }
+
+    fn commits_behind(&self) -> Behind {
+        Behind {
+            loads: self.order != Order::Paper,
+            threads: self.order == Order::Thread,
+        }
     }
 
     /// §IV-B: "When one cacheline is evicted from the LLC, the Cnt of the corresponding SGST entry decreases
@@ -282,10 +317,14 @@ impl Design for Spms {
             version: NO_STRAND,
             system: false,
         };
+        if parameters.order != Order::Paper {
+            hardware.hear_loads(pool.clone());
+        }
         Ok(Self {
             module: hardware.memory.map().locate(pool.start).module,
             pool,
             latency: clock.cycles(parameters.buffer_latency_ns),
+            order: parameters.order,
             harts: (0..harts).map(running).collect(),
             threads: std::collections::HashMap::new(),
             sgst: Sgst::new(harts, bits, parameters.sgst_entries),
@@ -350,11 +389,7 @@ impl Design for Spms {
 
     /// §IV-B: who stores, and does not end the strand, has no promise.
     fn remarks(&self) -> Vec<String> {
-        let stored = |strand: Strand| {
-            let entry = self.sgst.of(strand);
-            !entry.lines.is_empty() || !entry.tickets.is_empty()
-        };
-        let open = |thread: &&Thread| thread.strand.is_some_and(stored);
+        let open = |thread: &&Thread| thread.strand.is_some_and(|strand| self.has_stored(strand));
         let never_ended = self.threads.values().filter(open).count();
         let numbered = self.threads.iter().filter(|(_, thread)| open(thread));
         let last = numbered.max_by_key(|(number, _)| **number);
@@ -375,6 +410,7 @@ impl Design for Spms {
         vec![
             ("strands merged", own.merges),
             ("conflict with the strand buffer", own.merges_in_buffer),
+            ("strands merged by a load", own.merges_by_loads),
             ("group of more than 16", own.groups_of_more),
             ("lines evicted for a free entry", own.forced_lines),
             ("strand folded into an active one", own.folded),

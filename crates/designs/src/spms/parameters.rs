@@ -9,6 +9,19 @@ use serde::{Deserialize, Serialize};
 
 use crate::design::ImpossibleParameter;
 
+/// Which strands are committed no later than a strand, beside those that stored to its lines.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Order {
+    /// None: §IV-B.
+    #[default]
+    Paper,
+    /// Ours: those from whose lines it has loaded are of its group.
+    Reads,
+    /// Ours: these, and those that its thread has begun before.
+    Thread,
+}
+
 /// The `spms` section of the configuration.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -25,6 +38,8 @@ pub struct Parameters {
     pub buffer_bytes: u64,
     /// Its access time.
     pub buffer_latency_ns: f64,
+    /// Which strands are committed no later than a strand.
+    pub order: Order,
 }
 
 impl Default for Parameters {
@@ -36,6 +51,7 @@ impl Default for Parameters {
             sgst_entries: 4096,
             buffer_bytes: 16 << 20,
             buffer_latency_ns: 30.0,
+            order: Order::Paper,
         }
     }
 }
@@ -66,6 +82,7 @@ pub(super) fn check(
         sgst_entries,
         buffer_bytes,
         buffer_latency_ns,
+        order: _,
     } = *parameters;
     let harts = hardware.cores.len();
     let eadr = hardware.specification.persistence.domain == Domain::Eadr;

@@ -8,6 +8,7 @@
 //! Always true here:
 //! - Entries that are linked are of one group; an entry that stands alone is a group.
 //! - No identifier is given to a strand while another one has it.
+//! - A group knows how many of its strands are *under way*: have not ended, or have lines in the caches.
 
 use perdure_hardware::line::LineNumber;
 use perdure_hardware::time::Cycles;
@@ -48,8 +49,13 @@ pub struct Entry {
     pub state: State,
     /// Cnt: lines in the caches that carry its tag.
     pub cnt: u32,
-    /// The group's list.
+    /// Prev and Next of the group's list.
     links: [Option<Strand>; 2],
+    /// In the list of all groups, the one of this list.
+    group: u16,
+    /// In its thread, the strand before and the one behind, as long as they have entries: where threads are
+    /// chained.
+    chain: [Option<Strand>; 2],
     /// In the order in which they began.
     begun: u64,
     /// The strand, and those that were folded into it.
@@ -59,6 +65,22 @@ pub struct Entry {
     pub lines: Vec<LineNumber>,
     /// What the strand buffer has of it, which hardware finds by its identifier.
     pub tickets: Vec<Ticket>,
+}
+
+impl Entry {
+    /// It has not ended, or there are lines of it in the caches.
+    fn is_under_way(&self) -> bool {
+        self.state == State::Active || self.cnt > 0
+    }
+}
+
+/// A group: its list's ends, how many strands it has, and how many of them are under way. Hardware has the
+/// list alone, and walks it while nobody waits.
+#[derive(Clone, Copy, Debug, Default)]
+struct Group {
+    ends: [Strand; 2],
+    strands: u16,
+    under_way: u16,
 }
 
 /// Which resource is short.
@@ -104,6 +126,8 @@ struct Holder {
 #[derive(Clone, Debug)]
 pub struct Sgst {
     entries: Vec<Entry>,
+    groups: Vec<Group>,
+    free_groups: Vec<u16>,
     /// Entries that may be in use, and are.
     capacity: usize,
     live: usize,
@@ -117,8 +141,11 @@ impl Sgst {
     /// An empty table for so many harts.
     pub fn new(harts: usize, bits: Bits, capacity: usize) -> Self {
         let holders = harts << bits.tid;
+        let identifiers = holders << bits.sid;
         Self {
-            entries: vec![Entry::default(); holders << bits.sid],
+            entries: vec![Entry::default(); identifiers],
+            groups: vec![Group::default(); identifiers],
+            free_groups: (0..identifiers as u16).rev().collect(),
             capacity,
             live: 0,
             begun: 0,
@@ -137,9 +164,46 @@ impl Sgst {
         &self.entries[usize::from(strand)]
     }
 
-    /// A strand's entry, to change.
+    /// A strand's entry, to change anything of but [`State`] and Cnt.
     pub fn of_mut(&mut self, strand: Strand) -> &mut Entry {
         &mut self.entries[usize::from(strand)]
+    }
+
+    fn group_of(&mut self, strand: Strand) -> &mut Group {
+        &mut self.groups[usize::from(self.entries[usize::from(strand)].group)]
+    }
+
+    /// Changes State or Cnt.
+    fn change(&mut self, strand: Strand, change: impl FnOnce(&mut Entry)) {
+        let entry = &mut self.entries[usize::from(strand)];
+        let before = entry.is_under_way();
+        change(entry);
+        let after = entry.is_under_way();
+        let group = self.group_of(strand);
+        group.under_way = group.under_way + u16::from(after) - u16::from(before);
+    }
+
+    /// One more line in the caches carries the strand's tag.
+    pub fn count_line(&mut self, strand: Strand) {
+        self.change(strand, |entry| entry.cnt += 1);
+    }
+
+    /// One less does.
+    pub fn uncount_line(&mut self, strand: Strand) {
+        self.change(strand, |entry| entry.cnt = entry.cnt.saturating_sub(1));
+    }
+
+    /// A strand has ended.
+    pub fn end(&mut self, strand: Strand, now: Cycles) {
+        self.change(strand, |entry| entry.state = State::Committing);
+        if let Some(name) = self.of_mut(strand).names.first_mut() {
+            name.ended = now;
+        }
+    }
+
+    /// True if all strands of a strand's group have ended and have no line in the caches.
+    pub fn is_complete(&self, strand: Strand) -> bool {
+        self.groups[usize::from(self.of(strand).group)].under_way == 0
     }
 
     /// True if a strand has that identifier.
@@ -164,7 +228,9 @@ impl Sgst {
             return Err(Short::Identifiers(first..first + sids as Strand));
         };
         let strand = first + (sid % sids) as Strand;
-        if !self.lives(strand) {
+        if self.lives(strand) {
+            self.leave_group(strand);
+        } else {
             self.live += 1;
             self.holders[holder].live += 1;
         }
@@ -172,8 +238,15 @@ impl Sgst {
         self.holders[holder].next = (sid + 1) % sids;
         self.begun += 1;
         let begun = self.begun;
+        let group = self.free_groups.pop().expect("as many as entries");
+        self.groups[usize::from(group)] = Group {
+            ends: [strand; 2],
+            strands: 1,
+            under_way: 1,
+        };
         let entry = self.of_mut(strand);
-        (entry.state, entry.cnt, entry.links, entry.begun) = (State::Active, 0, [None; 2], begun);
+        (entry.state, entry.cnt, entry.group, entry.begun) = (State::Active, 0, group, begun);
+        (entry.links, entry.chain) = ([None; 2], [None; 2]);
         entry.names.clear();
         entry.lines.clear();
         entry.tickets.clear();
@@ -198,9 +271,11 @@ impl Sgst {
         }
     }
 
-    /// A strand's entry is free again.
+    /// A strand's entry is free again. Those before and behind it in its thread have nothing to do with each
+    /// other any more.
     pub fn free(&mut self, strand: Strand) {
-        self.unlink(strand);
+        self.leave_group(strand);
+        self.unchain(strand);
         self.of_mut(strand).state = State::Invalid;
         self.live -= 1;
         self.holders[usize::from(strand) >> self.bits.sid].live -= 1;
@@ -208,30 +283,43 @@ impl Sgst {
 
     /// The strands of a group, from the first of its list to the last.
     pub fn group(&self, strand: Strand) -> impl Iterator<Item = Strand> + '_ {
-        std::iter::successors(Some(self.end(strand, 0)), |&at| self.of(at).links[1])
+        let [first, _] = self.groups[usize::from(self.of(strand).group)].ends;
+        std::iter::successors(Some(first), |&at| self.of(at).links[1])
     }
 
-    /// The first (0) or last (1) of the list in which a strand is.
-    fn end(&self, strand: Strand, side: usize) -> Strand {
-        let mut at = strand;
-        while let Some(next) = self.of(at).links[side] {
-            at = next;
-        }
-        at
-    }
-
-    /// Makes one group of two strands' groups. False if it is one already.
+    /// Makes one group of two strands' groups: the second's list comes behind the first's. False if it is one
+    /// already.
     pub fn merge(&mut self, one: Strand, other: Strand) -> bool {
-        let (last, first) = (self.end(one, 1), self.end(other, 0));
-        if self.end(last, 0) == first {
+        let [front, back] = [one, other].map(|strand| self.of(strand).group);
+        if front == back {
             return false;
         }
+        let [before, behind] = [front, back].map(|group| self.groups[usize::from(group)]);
+        let (last, first) = (before.ends[1], behind.ends[0]);
         self.of_mut(last).links[1] = Some(first);
         self.of_mut(first).links[0] = Some(last);
+        let joined = Group {
+            ends: [before.ends[0], behind.ends[1]],
+            strands: before.strands + behind.strands,
+            under_way: before.under_way + behind.under_way,
+        };
+        // Whose list is the shorter learns of the other's number.
+        let (kept, given_up, renamed) = if before.strands < behind.strands {
+            (back, front, before)
+        } else {
+            (front, back, behind)
+        };
+        let mut at = renamed.ends[0];
+        for _ in 0..renamed.strands {
+            self.of_mut(at).group = kept;
+            at = self.of(at).links[1].unwrap_or(at);
+        }
+        self.groups[usize::from(kept)] = joined;
+        self.free_groups.push(given_up);
         true
     }
 
-    fn unlink(&mut self, strand: Strand) {
+    fn leave_group(&mut self, strand: Strand) {
         let [before, after] = std::mem::take(&mut self.of_mut(strand).links);
         if let Some(before) = before {
             self.of_mut(before).links[1] = after;
@@ -239,6 +327,59 @@ impl Sgst {
         if let Some(after) = after {
             self.of_mut(after).links[0] = before;
         }
+        let under_way = u16::from(self.of(strand).is_under_way());
+        let number = self.of(strand).group;
+        let group = self.group_of(strand);
+        group.strands -= 1;
+        group.under_way -= under_way;
+        if let (None, Some(after)) = (before, after) {
+            group.ends[0] = after;
+        }
+        if let (Some(before), None) = (before, after) {
+            group.ends[1] = before;
+        }
+        if group.strands == 0 {
+            self.free_groups.push(number);
+        }
+    }
+
+    /// A strand comes behind another one of its thread.
+    pub fn chain(&mut self, earlier: Strand, later: Strand) {
+        self.of_mut(earlier).chain[1] = Some(later);
+        self.of_mut(later).chain[0] = Some(earlier);
+    }
+
+    /// The strand behind this one in its thread, if they are chained.
+    pub fn behind(&self, strand: Strand) -> Option<Strand> {
+        self.of(strand).chain[1]
+    }
+
+    fn unchain(&mut self, strand: Strand) {
+        let [before, behind] = std::mem::take(&mut self.of_mut(strand).chain);
+        if let Some(before) = before {
+            self.of_mut(before).chain[1] = None;
+        }
+        if let Some(behind) = behind {
+            self.of_mut(behind).chain[0] = None;
+        }
+    }
+
+    /// A strand's group and those that have to be committed no later, as threads are chained: one strand of
+    /// each, the strand itself first.
+    pub fn groups_before(&self, strand: Strand) -> impl Iterator<Item = Strand> + '_ {
+        let (mut groups, mut at) = (vec![strand], 0);
+        std::iter::from_fn(move || {
+            if at > 0 {
+                for strand in self.group(groups[at - 1]) {
+                    let earlier = self.of(strand).chain[0];
+                    let known = |group| groups.iter().any(|&one| self.of(one).group == group);
+                    let unknown = earlier.filter(|&earlier| !known(self.of(earlier).group));
+                    groups.extend(unknown);
+                }
+            }
+            at += 1;
+            groups.get(at - 1).copied()
+        })
     }
 
     /// The strands of a range of identifiers that have ended, the oldest first.

@@ -4,12 +4,12 @@
 
 use perdure_hardware::hierarchy::Hardware;
 use perdure_hardware::line::{LINE_BYTES, LineNumber, Version};
-use perdure_hardware::policy::{CrossVersionStore, PolicyFailure};
+use perdure_hardware::policy::PolicyFailure;
 use perdure_hardware::time::Cycles;
 use perdure_hardware::trace::Traced;
 
 use super::sgst::{Name, State, Strand};
-use super::{NO_STRAND, SYSTEM, Spms, Thread};
+use super::{NO_STRAND, Order, SYSTEM, Spms, Thread};
 
 impl Spms {
     pub(super) fn thread_on(&mut self, hart: usize) -> &mut Thread {
@@ -39,8 +39,7 @@ impl Spms {
     /// A cached line carries another tag from now on, or has left.
     pub(super) fn leave_line(&mut self, version: Version) {
         if self.sgst.lives(version.0) {
-            let entry = self.sgst.of_mut(version.0);
-            entry.cnt = entry.cnt.saturating_sub(1);
+            self.sgst.uncount_line(version.0);
         }
     }
 
@@ -55,6 +54,25 @@ impl Spms {
         match self.thread_on(hart).strand {
             Some(strand) => Some((strand, now)),
             None => self.begin(hardware, hart, Some(line), now),
+        }
+    }
+
+    /// Where threads are chained, a strand that begins comes behind its thread's last one, as long as that is
+    /// not committed: and joins the one that stands for it, if it was folded into another thread's.
+    fn come_behind(&mut self, hart: usize, strand: Strand) {
+        let Thread { last, begun, .. } = *self.thread_on(hart);
+        let thread = self.harts[hart].thread;
+        let Some(last) = last.filter(|&last| self.sgst.lives(last)) else {
+            return;
+        };
+        let mut names = self.sgst.of(last).names.iter();
+        let is_it = |name: &Name| name.thread == thread && name.ordinal + 1 == begun;
+        match names.position(is_it) {
+            Some(0) => self.sgst.chain(last, strand),
+            Some(_) => {
+                self.sgst.merge(last, strand);
+            }
+            None => {}
         }
     }
 
@@ -85,6 +103,9 @@ impl Spms {
             now = later;
         };
         self.counters.strands_begun += 1;
+        if self.order == Order::Thread && !self.flaws.forgets_chain {
+            self.come_behind(hart, strand);
+        }
         let thread = self.thread_on(hart);
         thread.strand = Some(strand);
         thread.begun += 1;
@@ -111,12 +132,10 @@ impl Spms {
         let Some(strand) = self.thread_on(hart).strand.take() else {
             return now;
         };
-        self.thread_on(hart).waiting += 1;
-        let entry = self.sgst.of_mut(strand);
-        entry.state = State::Committing;
-        if let Some(name) = entry.names.first_mut() {
-            name.ended = now;
-        }
+        let thread = self.thread_on(hart);
+        (thread.waiting, thread.last) = (thread.waiting + 1, Some(strand));
+        self.sgst.end(strand, now);
+        let entry = self.sgst.of(strand);
         if entry.lines.is_empty() && entry.names.len() == 1 {
             self.counters.strands_empty += 1;
         }
@@ -125,47 +144,72 @@ impl Spms {
         now
     }
 
-    /// §IV-B: "related strands that update the same cacheline are treated as a strand group".
-    pub(super) fn join_last_writer(&mut self, store: &CrossVersionStore, strand: Strand) {
-        let cached = Some(store.version.0).filter(|&tag| self.sgst.lives(tag));
+    /// The strand that stored last to a line that carries that tag in the caches, if it is not committed; by
+    /// the identifier that the line has in the strand buffer, where it has come back from there.
+    pub(super) fn last_writer(&self, line: LineNumber, tag: Version) -> Option<Strand> {
         let in_buffer = || {
-            let (_, held) = self.buffer.valid(store.line)?;
+            let (_, held) = self.buffer.valid(line)?;
             (!self.flaws.merges_in_caches_only).then_some(held.strand)
         };
-        let Some(writer) = cached.or_else(in_buffer) else {
+        let cached = Some(tag.0).filter(|&tag| self.sgst.lives(tag));
+        cached.or_else(in_buffer)
+    }
+
+    /// §IV-B: "related strands that update the same cacheline are treated as a strand group".
+    pub(super) fn join_last_writer(&mut self, line: LineNumber, tag: Version, strand: Strand) {
+        let Some(writer) = self.last_writer(line, tag) else {
             return;
         };
         if self.flaws.does_not_merge || !self.sgst.merge(writer, strand) {
             return;
         }
         self.counters.merges += 1;
-        self.counters.merges_in_buffer += u64::from(cached.is_none());
+        self.counters.merges_in_buffer += u64::from(!self.sgst.lives(tag.0));
     }
 
-    /// "A strand group is committed only when all strands belonging to this group are committed."
+    /// "A strand group is committed only when all strands belonging to this group are committed." So are,
+    /// then, those that waited for it.
     pub(super) fn commit_if_complete(
         &mut self,
         hardware: &mut Hardware,
         strand: Strand,
         now: Cycles,
     ) {
-        let complete = |strand: Strand| {
-            let entry = self.sgst.of(strand);
-            let out = entry.cnt == 0 || self.flaws.commits_at_end;
-            entry.state == State::Committing && out
-        };
-        // Most often it is the strand itself that is not.
-        if !complete(strand) {
-            return;
+        let mut asked = vec![strand];
+        while let Some(strand) = asked.pop() {
+            let Some(strands) = self.complete(strand) else {
+                continue;
+            };
+            let behind = strands.iter().filter_map(|&one| self.sgst.behind(one));
+            asked.extend(behind);
+            self.commit(hardware, &strands, now);
         }
-        let group: Vec<Strand> = if self.flaws.commits_alone {
-            vec![strand]
-        } else {
-            self.sgst.group(strand).collect()
-        };
-        if group.iter().all(|&strand| complete(strand)) {
-            self.commit(hardware, &group, now);
+    }
+
+    /// The strands that can be committed together now, if a strand of them can.
+    fn complete(&self, strand: Strand) -> Option<Vec<Strand>> {
+        let ended = |strand: Strand| self.sgst.of(strand).state == State::Committing;
+        if !self.sgst.lives(strand) {
+            return None;
         }
+        if self.flaws.commits_alone {
+            let alone = ended(strand) && self.sgst.of(strand).cnt == 0;
+            return alone.then(|| vec![strand]);
+        }
+        if self.flaws.commits_at_end {
+            return self
+                .sgst
+                .group(strand)
+                .all(ended)
+                .then(|| self.sgst.group(strand).collect());
+        }
+        // Most often it is its own group that is not.
+        let mut groups = self.sgst.groups_before(strand);
+        if !groups.by_ref().all(|one| self.sgst.is_complete(one)) {
+            return None;
+        }
+        let groups = self.sgst.groups_before(strand);
+        Some(groups.flat_map(|one| self.sgst.group(one)).collect())
     }
 
     /// "The IDs of committed strands are transferred to persistent memory with a memory request and then the

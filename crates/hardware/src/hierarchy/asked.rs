@@ -52,6 +52,23 @@ impl Hardware {
         self.asking("store", now, |hardware| policy.store(hardware, &store, now))
     }
 
+    /// Tells the policy, and whoever verifies, of a load from a line of that version. Returns when it may
+    /// complete.
+    pub(crate) fn ask_load<P: Policy + ?Sized>(
+        &mut self,
+        policy: &mut P,
+        hart: usize,
+        (line, version): (LineNumber, Version),
+        now: Cycles,
+    ) -> Cycles {
+        if let Some(trace) = &mut self.trace {
+            trace.push(Traced::Loaded { hart, line });
+        }
+        self.asking("load", now, |hardware| {
+            policy.load(hardware, hart, (line, version), now)
+        })
+    }
+
     fn note_page(&mut self, line: LineNumber) {
         let page = line as usize / (PAGE_BYTES / LINE_BYTES);
         if *self.page_generations.get(page) != self.generation {

@@ -122,6 +122,9 @@ pub struct Hardware {
     pub(crate) persist_mistake: Option<PersistMistake>,
     /// Filled for a verifier, if present.
     pub trace: Option<Vec<Traced>>,
+    /// Of these lines somebody has to hear when a hart loads from one for the first time under a version:
+    /// none, unless the design or a verifier says so ([`Self::hear_loads`]). What it costs is the simulation's time alone.
+    pub(crate) loads_heard: Range<LineNumber>,
     /// How often the version changed, plus one; and for each page, what that was when a store last
     /// found an older version in it. Not hardware: it measures the program's write set.
     generation: u32,
@@ -184,6 +187,7 @@ impl Hardware {
             breach: None,
             persist_mistake: None,
             trace: None,
+            loads_heard: 0..0,
             generation: 1,
             page_generations: Sparse::new(pages).expect("less than the arena's list of pages"),
             specification,
@@ -198,7 +202,12 @@ impl Hardware {
         line: LineNumber,
         now: Cycles,
     ) -> (Slot, Cycles) {
-        self.reach(policy, hart, line, false, now)
+        let (slot, ready) = self.reach(policy, hart, line, false, now);
+        if !self.loads_heard.contains(&line) || self.cores[hart].ahead.is_some() {
+            return (slot, ready);
+        }
+        let version = self.cores[hart].l1d.word(slot).version();
+        (slot, self.ask_load(policy, hart, (line, version), ready))
     }
 
     /// Stores bytes into a line, from `offset` on. Returns where the line is and when the store is done.

@@ -2,9 +2,11 @@
 //!
 //! Always true here: after a change, no access hits that would not have been let hit since.
 
+use std::ops::Range;
+
 use crate::cache::{Slot, State};
 use crate::hierarchy::Hardware;
-use crate::line::{LineNumber, Version};
+use crate::line::{LineNumber, Version, line_of};
 
 impl Hardware {
     /// Sets the version tag of a line in the shared cache, which holds it by inclusion whenever a
@@ -31,6 +33,25 @@ impl Hardware {
         }
     }
 
+    /// Somebody has to hear of loads in a range of addresses from now on, beside those that were heard before.
+    pub fn hear_loads(&mut self, range: Range<u64>) {
+        let lines = line_of(range.start)..line_of(range.end);
+        let heard = &mut self.loads_heard;
+        *heard = if heard.is_empty() {
+            lines
+        } else {
+            heard.start.min(lines.start)..heard.end.max(lines.end)
+        };
+        self.kill_lookasides();
+    }
+
+    /// A hart's version has changed, or its thread: loads that were heard are so again.
+    pub fn hear_loads_again(&mut self, hart: usize) {
+        if !self.loads_heard.is_empty() {
+            self.cores[hart].lookaside.kill_all();
+        }
+    }
+
     /// The current version of every hart changed: the next store to any line must ask.
     pub fn version_changed(&mut self) {
         self.generation = self.generation.wrapping_add(1);
@@ -43,6 +64,7 @@ impl Hardware {
     pub fn version_changed_of(&mut self, hart: usize) {
         self.generation = self.generation.wrapping_add(1);
         self.cores[hart].lookaside.revoke_all_writes();
+        self.hear_loads_again(hart);
     }
 
     /// The current version changed of the harts of one sharing group.

@@ -238,6 +238,7 @@ impl Cutter<'_> {
             cost: judged.cost,
             torn: judged.writes_in_flight,
             lost: judged.writes_lost,
+            without: judged.without,
             saved_bytes: judged.saved_bytes,
             recovery_cuts: judged.recovery_cuts,
             lives: vec![Life {

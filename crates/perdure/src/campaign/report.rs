@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 
+use perdure_designs::oracle::Without;
 use perdure_hardware::time::Cycles;
 use serde_json::{Map, Value, json};
 
@@ -23,6 +24,7 @@ pub struct CutResult {
     /// The verdict.
     pub verdict: Verdict,
     pub(super) message: Option<String>,
+    pub(super) without: Without,
     /// For replay.
     pub token: String,
     pub(super) phase: &'static str,
@@ -191,6 +193,14 @@ impl CutResult {
             (
                 "replica_epoch",
                 self.replica_epoch.map(|epoch| json!(epoch)),
+            ),
+            (
+                "without_loaded",
+                self.without.loaded.as_ref().map(|text| json!(text)),
+            ),
+            (
+                "without_before",
+                self.without.before.as_ref().map(|text| json!(text)),
             ),
             ("message", self.message.as_ref().map(|text| json!(text))),
             (

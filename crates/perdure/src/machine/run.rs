@@ -277,6 +277,7 @@ impl<D: Design, S: Source> Machine<D, S> {
             let thread = thread.0;
             trace.push(Traced::Ran { hart, thread });
         }
+        self.hardware.hear_loads_again(hart);
         let now = self.clock(hart);
         let design = &mut self.design;
         let ready = (self.hardware).asking("thread_runs", now, |hardware| {

@@ -7,7 +7,7 @@
 
 use std::ops::Range;
 
-use perdure_designs::oracle::{Beginning, Evidence, Fault, Oracle, Remember, Witness};
+use perdure_designs::oracle::{Beginning, Evidence, Fault, Oracle, Remember, Without, Witness};
 use perdure_designs::surviving::{Corruption, Interrupted, Journal, Surviving};
 use perdure_designs::{Design, Epochs, EpochsOf, Promise, Recovered};
 use perdure_hardware::arena::{Arena, Digest};
@@ -71,6 +71,10 @@ fn oracle_of<D: Design>(
         groups: machine.hardware.groups.len(),
     };
     let oracle = D::Promise::begin(&witness(machine), beginning, remember).map_err(copying)?;
+    if D::Promise::HEARS_LOADS {
+        let range = scope(machine);
+        machine.hardware.hear_loads(range);
+    }
     if oracle.wants_trace() {
         machine.hardware.trace = Some(machine.trace_threads());
     }
@@ -176,6 +180,7 @@ impl Golden {
         };
         Judged {
             verdict,
+            without: judgement.without,
             recovered_epoch: epoch,
             judged_by_epoch,
             message,
@@ -221,6 +226,8 @@ pub struct CutOptions {
 pub struct Judged {
     /// The verdict; resuming may still change a good one.
     pub verdict: Verdict,
+    /// What is missing of what came before what is there.
+    pub without: Without,
     /// The epoch that came back.
     pub recovered_epoch: Option<u64>,
     /// The epoch that memory should be compared with.

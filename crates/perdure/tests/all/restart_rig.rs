@@ -22,6 +22,8 @@ pub struct Run<D: Design> {
     most_steps: u64,
     pub cuts: u64,
     pub in_recovery: u64,
+    /// Cuts that left something without what it had loaded, and without what its thread did before.
+    pub without: [u64; 2],
     /// The first thing that was wrong.
     pub fault: Option<Fault>,
 }
@@ -41,6 +43,9 @@ impl<D: Design> Run<D> {
         let mut rig = Rig::<D>::over(specification, parameters, bug, arena, 0, Image::new());
         rig.hardware.trace = Some(Vec::new());
         let scope = D::Promise::scope(rig.hardware.memory.map(), &rig.layout);
+        if D::Promise::HEARS_LOADS {
+            rig.hardware.hear_loads(scope.clone());
+        }
         rig.hardware.memory.arena.keep_digest(scope);
         let beginning = Beginning {
             epoch: 0,
@@ -55,6 +60,7 @@ impl<D: Design> Run<D> {
             most_steps,
             cuts: 0,
             in_recovery: 0,
+            without: [0; 2],
             fault: None,
         }
     }
@@ -105,6 +111,9 @@ impl<D: Design> Run<D> {
         for at in now.into_iter().filter(|&time| time >= first) {
             for at in [at.saturating_sub(1).max(first), at] {
                 let judged = self.cut(at);
+                let without = &judged.without;
+                self.without[0] += u64::from(without.loaded.is_some());
+                self.without[1] += u64::from(without.before.is_some());
                 let Some(breach) = judged.breaches.first() else {
                     continue;
                 };

@@ -3,7 +3,7 @@
 
 use perdure_designs::Design;
 use perdure_designs::oracle::Fault;
-use perdure_designs::spms::{Counters, NEW_STRAND, Parameters, STRAND_SYNC, Spms};
+use perdure_designs::spms::{Counters, NEW_STRAND, Order, Parameters, STRAND_SYNC, Spms};
 use perdure_hardware::line::{LineNumber, line_of};
 use perdure_hardware::physical_map::RegionKind;
 use perdure_hardware::policy::Policy as _;
@@ -99,7 +99,7 @@ impl Machine {
         specification
     }
 
-    fn parameters(&self) -> Parameters {
+    fn parameters(&self, order: Order) -> Parameters {
         let (tid_bits, sid_bits, sgst_entries, lines) = self.sizes;
         Parameters {
             cid_bits: 2,
@@ -107,6 +107,7 @@ impl Machine {
             sid_bits,
             sgst_entries,
             buffer_bytes: lines * 64,
+            order,
             ..Parameters::default()
         }
     }
@@ -162,8 +163,9 @@ fn store_for_system(rig: &mut Rig<Spms>, hart: usize, line: LineNumber) {
 }
 
 impl Strands {
-    fn new(machine: &Machine, bug: Option<&'static str>) -> Self {
-        let mut run = Run::<Spms>::with(machine.specification(), &machine.parameters(), bug, 6);
+    fn new(machine: &Machine, order: Order, bug: Option<&'static str>) -> Self {
+        let parameters = machine.parameters(order);
+        let mut run = Run::<Spms>::with(machine.specification(), &parameters, bug, 6);
         let harts = machine.geometry.harts;
         let threads: Vec<u32> = (0..harts as u32).collect();
         for (hart, &thread) in threads.iter().enumerate() {
@@ -224,16 +226,19 @@ impl Strands {
     }
 }
 
-/// What a run of random strands is accused of, with its cuts, and what the design counted.
-fn accused(
-    machine: &Machine,
-    seed: u64,
-    steps: u64,
-    bug: Option<&'static str>,
-) -> (Option<Fault>, u64, Counters) {
-    let mut strands = Strands::new(machine, bug);
+/// A run of random strands.
+struct Ran {
+    /// What it is accused of.
+    fault: Option<Fault>,
+    cuts: u64,
+    without: [u64; 2],
+    counters: Counters,
+}
+
+fn ran(machine: &Machine, order: Order, seed: u64, bug: Option<&'static str>) -> Ran {
+    let mut strands = Strands::new(machine, order, bug);
     let mut random = Random::new(seed);
-    for _ in 0..steps {
+    for _ in 0..1200 {
         strands.step(machine, &mut random);
         let hardware = &strands.run.rig.hardware;
         if strands.run.fault.is_some() || hardware.failure.is_some() {
@@ -245,39 +250,63 @@ fn accused(
     } = &strands.run.rig;
     let name = machine.name;
     if bug.is_none() {
-        assert_eq!(hardware.failure, None, "'{name}', PERDURE_SEED={seed}");
-        assert_eq!(hardware.breach, None, "'{name}', PERDURE_SEED={seed}");
+        let which = format!("'{name}', {order:?}, PERDURE_SEED={seed}");
+        assert_eq!(hardware.failure, None, "{which}");
+        assert_eq!(hardware.breach, None, "{which}");
         let newest = strands.run.rig.check_newest();
-        assert!(newest.is_ok(), "'{name}', PERDURE_SEED={seed}: {newest:?}");
+        assert!(newest.is_ok(), "{which}: {newest:?}");
+        assert_eq!(strands.run.fault, None, "{which}");
     }
-    (strands.run.fault, strands.run.cuts, design.counters())
+    Ran {
+        fault: strands.run.fault,
+        cuts: strands.run.cuts,
+        without: strands.run.without,
+        counters: design.counters(),
+    }
 }
+
+const ORDERS: [Order; 3] = [Order::Paper, Order::Reads, Order::Thread];
 
 #[test]
 fn no_cut_at_any_event_finds_it_wrong_and_every_way_out_is_taken() {
-    let mut taken = std::collections::BTreeMap::new();
-    for machine in MACHINES {
-        for seed in crate::rigs::seeds(2) {
-            let (fault, cuts, counters) = accused(machine, seed, 1200, None);
-            let name = machine.name;
-            println!("'{name}', PERDURE_SEED={seed}: {cuts} cuts, {counters:?}");
-            assert_eq!(fault, None, "'{name}', PERDURE_SEED={seed}");
-            for (path, times) in Spms::paths(&Statistics::default(), &counters) {
-                *taken.entry(path).or_insert(0) += times;
+    for order in ORDERS {
+        let mut taken = std::collections::BTreeMap::new();
+        let mut without = [0; 2];
+        for machine in MACHINES {
+            for seed in crate::rigs::seeds(if order == Order::Paper { 2 } else { 1 }) {
+                let ran = ran(machine, order, seed, None);
+                let (name, cuts, counters) = (machine.name, ran.cuts, &ran.counters);
+                println!("'{name}', {order:?}, PERDURE_SEED={seed}: {cuts} cuts, {counters:?}");
+                for (path, times) in Spms::paths(&Statistics::default(), counters) {
+                    *taken.entry(path).or_insert(0) += times;
+                }
+                (0..2).for_each(|at| without[at] += ran.without[at]);
             }
         }
+        let expected = [order == Order::Paper, order != Order::Thread];
+        assert_eq!(without.map(|cuts| cuts > 0), expected, "{order:?}");
+        let never = taken.into_iter().filter(|(_, times)| *times == 0);
+        let never: Vec<_> = never.map(|(path, _)| path).collect();
+        let expected: &[_] = match order {
+            Order::Paper => &["strands merged by a load"],
+            Order::Reads | Order::Thread => &[],
+        };
+        assert_eq!(never, expected, "{order:?}");
     }
-    let never: Vec<_> = taken.iter().filter(|(_, times)| **times == 0).collect();
-    assert!(never.is_empty(), "{never:?}");
 }
 
 #[test]
 fn every_planted_bug_is_found() {
     let mut missed = Vec::new();
     for bug in Spms::PLANTED_BUGS {
+        let order = match bug.name {
+            "load-unheard" => Order::Reads,
+            "chain-forgotten" => Order::Thread,
+            _ => Order::Paper,
+        };
         let found = MACHINES.iter().find_map(|machine| {
             (1..=3).find_map(|seed| {
-                let (fault, cuts, _) = accused(machine, seed, 1200, Some(bug.name));
+                let Ran { fault, cuts, .. } = ran(machine, order, seed, Some(bug.name));
                 fault.map(|fault| (machine.name, seed, fault, cuts))
             })
         });
@@ -292,7 +321,7 @@ fn every_planted_bug_is_found() {
 #[test]
 fn a_thread_that_comes_back_to_a_hart_unheard_has_its_strand_there() {
     let machine = &MACHINES[2];
-    let mut strands = Strands::new(machine, None);
+    let mut strands = Strands::new(machine, Order::Paper, None);
     let first = strands.first;
     let rig = &mut strands.run.rig;
     rig.store(0, first, 0, 1);
