@@ -477,20 +477,35 @@ impl<const SHORTCUTS: bool, const WINDOW: bool> Memory for Port<'_, SHORTCUTS, W
         self.hardware.flush_l1i(self.hart);
     }
 
-    fn persistence(&mut self, function: u16, operands: [u64; 2], retired: u64) -> Option<u64> {
-        let now = self.made_at(retired);
+    fn persistence(
+        &mut self,
+        function: u16,
+        mut operands: [u64; 2],
+        retired: u64,
+    ) -> Result<Option<u64>, Fault> {
         if function == HINT {
             self.watch.hit = true;
-            return Some(0);
+            return Ok(Some(0));
         }
         if function >= primitives::FIRST_OF_MACHINE {
-            return None;
+            return Ok(None);
         }
+        if self.design.takes_address(function) {
+            let (physical, _) = self.translate(operands[0], Access::Store)?;
+            if self.hardware.memory.map().is_device(physical) {
+                return Err(self.refuse(operands[0], Access::Store));
+            }
+            operands[0] = physical;
+        }
+        let now = self.made_at(retired);
         let (design, hart) = (&mut *self.design, self.hart);
-        let (value, ready) = (self.hardware).instruct(design, hart, function, operands, now)?;
+        let answer = (self.hardware).instruct(design, hart, function, operands, now);
+        let Some((value, ready)) = answer else {
+            return Ok(None);
+        };
         (self.hardware).accessed(self.hart, AccessKind::Persistence, now, ready);
         self.refresh_limit();
-        Some(value)
+        Ok(Some(value))
     }
 
     fn cycle(&self, retired: u64) -> u64 {

@@ -111,6 +111,7 @@ impl Hardware {
             trace.push(Traced::Instructed {
                 hart,
                 function,
+                operands,
                 value,
                 done,
             });
