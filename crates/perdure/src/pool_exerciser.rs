@@ -8,7 +8,8 @@
 //! many strands the thread waits for its own. All the while it stores to ordinary memory, too, which pushes
 //! the pool's lines out of the caches.
 //!
-//! Named `@strands:STEPS:REGION_KIB:STEPS_PER_STRAND:THREADS`, or `@wraps:STEPS:REGION_KIB:STEPS_PER_WRAP:THREADS`; the region is each thread's part.
+//! Named `@strands:STEPS:REGION_KIB:STEPS_PER_STRAND:THREADS`, or the same with `@wraps`; the region is each
+//! thread's part.
 
 use std::path::PathBuf;
 

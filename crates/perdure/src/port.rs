@@ -24,10 +24,11 @@ use perdure_riscv::{
 use crate::observed;
 use crate::primitives;
 use crate::virtual_clock::VirtualClock;
-use crate::watch::{HINT, Watch};
+use crate::watch::Watch;
 
 mod core;
 mod devices;
+mod instructions;
 mod otherwise;
 
 pub(crate) const OFFSET_MASK: u64 = LINE_BYTES as u64 - 1;
@@ -480,32 +481,10 @@ impl<const SHORTCUTS: bool, const WINDOW: bool> Memory for Port<'_, SHORTCUTS, W
     fn persistence(
         &mut self,
         function: u16,
-        mut operands: [u64; 2],
+        operands: [u64; 2],
         retired: u64,
     ) -> Result<Option<u64>, Fault> {
-        if function == HINT {
-            self.watch.hit = true;
-            return Ok(Some(0));
-        }
-        if function >= primitives::FIRST_OF_MACHINE {
-            return Ok(None);
-        }
-        if self.design.takes_address(function) {
-            let (physical, _) = self.translate(operands[0], Access::Store)?;
-            if self.hardware.memory.map().is_device(physical) {
-                return Err(self.refuse(operands[0], Access::Store));
-            }
-            operands[0] = physical;
-        }
-        let now = self.made_at(retired);
-        let (design, hart) = (&mut *self.design, self.hart);
-        let answer = (self.hardware).instruct(design, hart, function, operands, now);
-        let Some((value, ready)) = answer else {
-            return Ok(None);
-        };
-        (self.hardware).accessed(self.hart, AccessKind::Persistence, now, ready);
-        self.refresh_limit();
-        Ok(Some(value))
+        self.instruct(function, operands, retired)
     }
 
     fn cycle(&self, retired: u64) -> u64 {

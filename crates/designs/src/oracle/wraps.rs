@@ -4,7 +4,7 @@
 //!
 //! It follows the run by its trace: which thread runs where, which instructions open and close its wrap, and
 //! which records it sends. What it takes the design's word for is *when* a wrap is durable: that it had been
-//! closed, that its thread was told no earlier, and that its words are there when the power fails, is checked.
+//! closed, that its thread was told no earlier, and that its words are there after a cut, is checked.
 //!
 //! What is stored outside of wraps it knows by its effect: each time that a line of the scope is stored to
 //! when it was clean, and before each cut, a word that is not as its newest record says is nobody's. Then
