@@ -130,8 +130,8 @@ OPERATION void acknowledge_operations(struct transaction transaction, uint64_t d
     }
     end_transaction(transaction);
     wait_for_commits(transaction.back_end);
-    if (transaction.back_end == STRAND) {
-        pool->acknowledged[number].word = done;
+    if (transaction.back_end == STRAND || transaction.back_end == HLOG) {
+        SET(transaction, &pool->acknowledged[number].word, done);
         end_transaction(transaction);
         wait_for_commits(transaction.back_end);
     } else {
@@ -174,8 +174,11 @@ static void *run_thread(void *context)
     case WAL:
         run_with(WAL, context);
         break;
-    default:
+    case STRAND:
         run_with(STRAND, context);
+        break;
+    default:
+        run_with(HLOG, context);
     }
     return NULL;
 }
@@ -391,9 +394,10 @@ static inline void read_work(int argc, char **argv)
     if (work.threads == 0) {
         die(STATUS_USAGE, "--threads is 0, but must be 1 to %d", THREADS_MAX);
     }
-    /* Whoever gives a lock up shows others what stands in its write set alone. */
-    if (per_strand > 1 && work.threads > 1 && work.back_end == WAL) {
-        die(STATUS_USAGE, "--per-strand with the back end wal is for one thread");
+    /* Logs need locks that are kept until the end of the transaction. */
+    if (per_strand > 1 && work.threads > 1 && (work.back_end == WAL || work.back_end == HLOG)) {
+        die(STATUS_USAGE, "--per-strand with the back end %s is for one thread",
+            BACK_ENDS[work.back_end]);
     }
     structure_plan();
 }
