@@ -236,8 +236,8 @@ def cuts(
     """Design × program × cuts verified. Under designs that are broken, some have to fail.
 
     `program_broken` are those of the failed ones at which the design kept its promise and the
-    program did not come back; `without` says how many states, and one example of the first, have
-    something without what it had loaded, or without what its thread had done before.
+    program did not come back, `example` is the earliest of them; `without` says how many states
+    have something without what it had loaded, or without what its thread had done before.
     """
     rows = []
     for one in planned:
@@ -247,7 +247,7 @@ def cuts(
         result, named = stored[key]["result"], paper.design(one.design)
         coverage = result.get("coverage", {})
         failed = [cut for cut in result["results"] if cut["verdict"] != "verified"]
-        said = {kind: [cut[kind] for cut in result["results"] if kind in cut] for kind in WITHOUT}
+        broken = [cut for cut in failed if cut["verdict"] in PROGRAM_BROKEN]
         rows.append(
             {
                 "design": one.design,
@@ -256,20 +256,33 @@ def cuts(
                 "cuts": result["cuts"],
                 "verified": result["verified"],
                 "failed": result["failed"],
-                "program_broken": sum(cut["verdict"] in PROGRAM_BROKEN for cut in failed),
+                "program_broken": len(broken),
                 "expected": "broken" if named.broken else "kept" if named.less else "sound",
                 "resumed": sum(bool(cut["resumed"]) for cut in result["results"]),
                 "restarted": sum(bool(cut.get("restarts")) for cut in result["results"]),
                 "cut_cost": result.get("cut_cost"),
                 "cuts_during_recovery": coverage.get("cuts_during_recovery", 0),
                 "paths": coverage.get("paths", {}),
-                "without": {kind: len(texts) for kind, texts in said.items()},
-                "examples": {kind: texts[0] for kind, texts in said.items() if texts},
+                "without": {
+                    kind: sum(kind in cut for cut in result["results"]) for kind in WITHOUT
+                },
+                "example": _example(min(broken, key=lambda cut: cut["cycle"])) if broken else None,
                 "tokens": [cut["token"] for cut in failed],
                 "points": [key],
             }
         )
     return rows
+
+
+def _example(cut: Mapping[str, Any]) -> dict[str, Any]:
+    """A cut after which the program was broken, and what was there without what came before."""
+    said = (cut.get("restarts") or [{}])[-1].get("output")
+    return {
+        "cycle": cut["cycle"],
+        "said": said,
+        "token": cut["token"],
+        **{kind: cut.get(kind) for kind in WITHOUT},
+    }
 
 
 def beside_cuts(
