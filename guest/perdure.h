@@ -240,6 +240,26 @@ static inline void perdure_strand_sync(void)
     } while (missing != 0);
 }
 
+/* Opens a wrap: what the thread records until it closes it is durable as a whole, or is gone. Within a wrap,
+ * it opens nothing. Illegal under a design without wraps, as are the next two; guest/hlog.h uses them. */
+static inline void perdure_wrap_open(void)
+{
+    __asm__ volatile(".insn r 0x2b, 0, 0x12, x0, x0, x0" : : : "memory");
+}
+
+/* Sends a log record around the caches: the word at `address`, which is aligned, is `value`. The store must
+ * come before. Outside of a wrap it is one by itself. */
+static inline void perdure_wrap_record(void *address, uint64_t value)
+{
+    __asm__ volatile(".insn r 0x2b, 1, 0x12, x0, %0, %1" : : "r"(address), "r"(value) : "memory");
+}
+
+/* Closes the wrap, and waits until it is durable. */
+static inline void perdure_wrap_close(void)
+{
+    __asm__ volatile(".insn r 0x2b, 2, 0x12, x0, x0, x0" : : : "memory");
+}
+
 #ifdef __cplusplus
 }
 #endif

@@ -64,7 +64,7 @@ def pairs() -> list[tuple[Case, str, int]]:
 def test_output_and_status(
     case: Case, design: str, harts: int, programs: Path, run_guest: RunGuest
 ) -> None:
-    preset = {"nvoverlay": "nvoverlay", "spms": "spms"}.get(design, "picl")
+    preset = {"nvoverlay": "nvoverlay", "spms": "spms", "hlog": "spms"}.get(design, "picl")
     machine = Machine(preset, design=design, harts=harts, set={"llc.inclusion": "by-design"})
     run = run_guest(machine, [programs / case.program, *case.arguments])
     assert run.stdout.decode() == case.stdout.decode()

@@ -129,8 +129,8 @@ OPERATION void acknowledge_operations(struct transaction transaction, uint64_t d
         return;
     }
     wait_for_commits(transaction.back_end);
-    if (transaction.back_end == STRAND) {
-        pool->acknowledged[number].word = done;
+    if (transaction.back_end == STRAND || transaction.back_end == HLOG) {
+        SET(transaction, &pool->acknowledged[number].word, done);
         commit(transaction);
         wait_for_commits(transaction.back_end);
     } else {
@@ -171,8 +171,11 @@ static void *run_thread(void *context)
     case WAL:
         run_with(WAL, context);
         break;
-    default:
+    case STRAND:
         run_with(STRAND, context);
+        break;
+    default:
+        run_with(HLOG, context);
     }
     return NULL;
 }

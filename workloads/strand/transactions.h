@@ -2,8 +2,9 @@
  * Transactions over a structure in a pool, with one of several back ends, and the pool's allocator.
  *
  * Back ends: `none` stores in place and promises nothing, `wal` has the redo log of guest/wal.h, `strand`
- * stores in place and ends a strand with each transaction. Another one, such as a log of the hardware's,
- * goes into `enum back_end`, GET, SET, `commit`, `wait_for_commits`, and `run_thread` of run.h.
+ * stores in place and ends a strand with each transaction, `hlog` stores in place and has the hardware log it,
+ * in a wrap for each transaction (guest/hlog.h). Another one goes into `enum back_end`, GET, SET, `commit`,
+ * `wait_for_commits`, and `run_thread` of run.h.
  *
  * The back end is chosen when the program starts, and costs no access anything: a transaction carries its
  * back end as a constant, all code between begin and commit is inlined into a function of one back end
@@ -21,11 +22,12 @@
 #define PERDURE_STRAND_TRANSACTIONS_H
 
 #include "../flush/flush.h"
+#include "hlog.h"
 #include "wal.h"
 
 #define OPERATION static inline __attribute__((always_inline))
 
-enum back_end { NONE, WAL, STRAND };
+enum back_end { NONE, WAL, STRAND, HLOG };
 enum {
     THREADS_MAX = 4,
     LINES_MAX = 512,     /* that a transaction may write */
@@ -33,7 +35,7 @@ enum {
     BLOCKS_AT_ONCE = 16  /* that a thread fetches */
 };
 
-static const char *const BACK_ENDS[] = {"none", "wal", "strand", NULL};
+static const char *const BACK_ENDS[] = {"none", "wal", "strand", "hlog", NULL};
 
 /* Blocks that a thread may take, in ordinary memory. */
 struct blocks {
@@ -49,6 +51,7 @@ struct thread {
     uint64_t given_count;
     uint32_t given[GIVEN_MAX]; /* by the running transaction */
     unsigned char *there;      /* of each operation: whether recovery found it done */
+    bool in_wrap;
 };
 
 /* The running transaction of a thread. */
@@ -60,6 +63,16 @@ struct transaction {
 static struct thread threads[THREADS_MAX];
 
 /* ---- Words ------------------------------------------------------------------------------------ */
+
+/* A wrap is opened by the first word that is written in it. */
+OPERATION void set_wrapped(struct thread *thread, void *place, uint64_t value)
+{
+    if (!thread->in_wrap) {
+        thread->in_wrap = true;
+        hlog_open();
+    }
+    hlog_store(place, value);
+}
 
 static inline void set_logged(struct thread *thread, void *place, uint64_t value)
 {
@@ -80,6 +93,8 @@ static inline void set_logged(struct thread *thread, void *place, uint64_t value
         _Static_assert(sizeof *(place) == sizeof(uint64_t), "a transaction writes whole words");    \
         if ((transaction).back_end == WAL) {                                                        \
             set_logged((transaction).thread, (place), (uint64_t)(value));                           \
+        } else if ((transaction).back_end == HLOG) {                                                \
+            set_wrapped((transaction).thread, (place), (uint64_t)(value));                          \
         } else {                                                                                    \
             *(place) = (value);                                                                     \
         }                                                                                           \
@@ -168,6 +183,9 @@ OPERATION void commit(struct transaction transaction)
         wal_commit(&thread->wal);
     } else if (transaction.back_end == STRAND) {
         perdure_new_strand();
+    } else if (transaction.back_end == HLOG && thread->in_wrap) {
+        hlog_close();
+        thread->in_wrap = false;
     }
     while (thread->given_count > 0) {
         push_block(&thread->free, thread->given[--thread->given_count]);

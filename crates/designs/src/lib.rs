@@ -13,6 +13,7 @@ pub mod design;
 pub mod epochs;
 pub mod frm;
 pub mod hardware_shadow;
+pub mod hlog;
 pub mod ideal;
 pub mod journaling;
 pub mod layout;
@@ -82,4 +83,5 @@ registry![
     software_shadow::SoftwareShadow,
     hardware_shadow::HardwareShadow,
     spms::Spms,
+    hlog::Hlog,
 ];

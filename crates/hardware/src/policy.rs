@@ -309,6 +309,14 @@ pub trait Policy {
     /// One of the policy's own events is due.
     fn fired(&mut self, hardware: &mut Hardware, event: u32, now: Cycles);
 
+    /// True if the first operand of the persistence instruction of that function is an address to which it
+    /// stores. The machine translates it, and the program that may not store there has a fault, before
+    /// [`Policy::instruction`] gets it as a physical one. Always the same answer.
+    #[inline]
+    fn takes_address(&self, _function: u16) -> bool {
+        false
+    }
+
     /// One of Perdure's persistence instructions; `None` if the design has no such function.
     fn instruction(
         &mut self,

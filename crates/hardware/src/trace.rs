@@ -45,6 +45,8 @@ pub enum Traced {
         hart: usize,
         /// Which.
         function: u16,
+        /// What the design got.
+        operands: [u64; 2],
         /// What it answered.
         value: u64,
         /// When the hart went on, and so the program knew.
@@ -64,11 +66,11 @@ pub enum Traced {
         /// Which of the two.
         begins: bool,
     },
-    /// The design says that a thread's strand is committed.
+    /// The design says that a thread's strand, or whatever else is a whole, is committed.
     Committed {
         /// Whose.
         thread: u32,
-        /// Strands that the thread has begun before it.
+        /// Those that the thread has begun before it.
         strand: u64,
         /// When.
         at: Cycles,

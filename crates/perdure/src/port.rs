@@ -24,10 +24,11 @@ use perdure_riscv::{
 use crate::observed;
 use crate::primitives;
 use crate::virtual_clock::VirtualClock;
-use crate::watch::{HINT, Watch};
+use crate::watch::Watch;
 
 mod core;
 mod devices;
+mod instructions;
 mod otherwise;
 
 pub(crate) const OFFSET_MASK: u64 = LINE_BYTES as u64 - 1;
@@ -477,20 +478,13 @@ impl<const SHORTCUTS: bool, const WINDOW: bool> Memory for Port<'_, SHORTCUTS, W
         self.hardware.flush_l1i(self.hart);
     }
 
-    fn persistence(&mut self, function: u16, operands: [u64; 2], retired: u64) -> Option<u64> {
-        let now = self.made_at(retired);
-        if function == HINT {
-            self.watch.hit = true;
-            return Some(0);
-        }
-        if function >= primitives::FIRST_OF_MACHINE {
-            return None;
-        }
-        let (design, hart) = (&mut *self.design, self.hart);
-        let (value, ready) = (self.hardware).instruct(design, hart, function, operands, now)?;
-        (self.hardware).accessed(self.hart, AccessKind::Persistence, now, ready);
-        self.refresh_limit();
-        Some(value)
+    fn persistence(
+        &mut self,
+        function: u16,
+        operands: [u64; 2],
+        retired: u64,
+    ) -> Result<Option<u64>, Fault> {
+        self.instruct(function, operands, retired)
     }
 
     fn cycle(&self, retired: u64) -> u64 {

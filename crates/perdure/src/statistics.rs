@@ -59,6 +59,7 @@ const ORDER: &[&str] = &[
     "thynvm",
     "nvoverlay",
     "spms",
+    "hlog",
 ];
 
 /// The counters of all registered designs, with the values of `own`; then what else `own` has, if its

@@ -229,7 +229,7 @@ pub(crate) trait Context {
         let (operands, retired) = ([self.rs1(), self.rs2()], self.retired());
         let value = self
             .memory()
-            .persistence(function, operands, retired)
+            .persistence(function, operands, retired)?
             .ok_or(Trap::Illegal)?;
         self.set_rd(value);
         Ok(())

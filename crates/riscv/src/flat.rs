@@ -203,8 +203,8 @@ impl Memory for FlatMemory {
 
     fn fence_instruction(&mut self, _retired: u64) {}
 
-    fn persistence(&mut self, _function: u16, _operands: [u64; 2], _retired: u64) -> Option<u64> {
-        None
+    fn persistence(&mut self, _: u16, _: [u64; 2], _: u64) -> Result<Option<u64>, Fault> {
+        Ok(None)
     }
 
     fn cycle(&self, retired: u64) -> u64 {

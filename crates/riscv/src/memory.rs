@@ -227,8 +227,14 @@ pub trait Memory {
 
     /// One of Perdure's own persistence instructions (opcode custom-1, see `docs/machine.md`).
     /// `function` is funct7 and funct3 as `funct7 << 3 | funct3`; returns the value for `rd`, or
-    /// `None` where the machine knows no such function, which makes the instruction illegal.
-    fn persistence(&mut self, function: u16, operands: [u64; 2], retired: u64) -> Option<u64>;
+    /// `None` where the machine knows no such function, which makes the instruction illegal. One that takes
+    /// an address faults as an access to that would.
+    fn persistence(
+        &mut self,
+        function: u16,
+        operands: [u64; 2],
+        retired: u64,
+    ) -> Result<Option<u64>, Fault>;
 
     /// The `cycle` CSR.
     fn cycle(&self, retired: u64) -> u64;

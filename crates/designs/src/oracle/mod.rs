@@ -16,6 +16,7 @@ mod causal_cut;
 mod epoch_prefix;
 mod nothing;
 mod strand_groups;
+mod wraps;
 
 use std::fmt::Debug;
 use std::io;
@@ -33,6 +34,7 @@ pub use causal_cut::CausalCut;
 pub use epoch_prefix::EpochPrefix;
 pub use nothing::Nothing;
 pub use strand_groups::StrandGroups;
+pub use wraps::Wraps;
 
 use crate::design::Recovered;
 use crate::layout::Layout;

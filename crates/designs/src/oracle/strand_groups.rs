@@ -160,6 +160,7 @@ impl StrandGroups {
                 function,
                 value,
                 done,
+                ..
             } if function == STRAND_SYNC => self.answered(hart, value, done),
             Traced::Committed { thread, strand, at } => {
                 self.commit(thread, strand, at, announced);

@@ -128,6 +128,7 @@ impl Hardware {
             trace.push(Traced::Instructed {
                 hart,
                 function,
+                operands,
                 value,
                 done,
             });

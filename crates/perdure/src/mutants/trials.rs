@@ -3,7 +3,8 @@
 //!
 //! Always true here: a trial is a whole request but for the design, its unlucky settings and the bug.
 
-use perdure_designs::{Design, Epochs, EpochsOf};
+use perdure_designs::oracle::Wraps;
+use perdure_designs::{Design, Epochs, EpochsOf, Promise};
 
 use crate::request::{Request, Resume, Schedule};
 
@@ -297,8 +298,8 @@ const SLOW_MEDIA: &[&str] = &[
     "llc.ways=4",
 ];
 
-/// For designs without epochs: strands in a pool.
-const TRIALS_OF_POOLS: &[Trial] = &[
+/// For designs whose promise is about strands in a pool.
+const TRIALS_OF_STRANDS: &[Trial] = &[
     Trial {
         name: "two harts, small tables",
         machine: "spms",
@@ -333,10 +334,110 @@ const TRIALS_OF_POOLS: &[Trial] = &[
     },
 ];
 
+/// Caches of a few lines, a log that is soon full, and places for next to no victims.
+const SMALL_LOG: &[&str] = &[
+    "harts=2",
+    "nvm.bytes=64MiB",
+    "nvm.banks=2",
+    "persistence.domain=media",
+    "l1i.bytes=1KiB",
+    "l1d.bytes=1KiB",
+    "l1d.ways=2",
+    "l2.bytes=2KiB",
+    "l2.ways=2",
+    "llc.bytes_per_hart=4KiB",
+    "llc.ways=4",
+    "hlog.log_bytes=4096",
+    "hlog.buffer_bytes=256",
+    "hlog.victim_bytes=512",
+];
+
+/// The same with a write queue that survives and a log that is never full.
+const ROOMY_LOG: &[&str] = &[
+    "harts=2",
+    "nvm.bytes=64MiB",
+    "l1i.bytes=1KiB",
+    "l1d.bytes=1KiB",
+    "l1d.ways=2",
+    "l2.bytes=2KiB",
+    "l2.ways=2",
+    "llc.bytes_per_hart=4KiB",
+    "llc.ways=4",
+    "hlog.log_bytes=65536",
+];
+
+/// One hart with more threads than that.
+const WRAPS_IN_TURNS: &[&str] = &[
+    "nvm.bytes=64MiB",
+    "persistence.domain=media",
+    "scheduling.slice_cycles=1000",
+    "l1i.bytes=1KiB",
+    "l1d.bytes=1KiB",
+    "l1d.ways=2",
+    "l2.bytes=2KiB",
+    "l2.ways=2",
+    "llc.bytes_per_hart=2KiB",
+    "llc.ways=4",
+    "hlog.log_bytes=16384",
+    "hlog.victim_bytes=1024",
+];
+
+/// A few words that are stored again and again, and media that take long to write them.
+const SLOW_HOMES: &[&str] = &[
+    "nvm.bytes=64MiB",
+    "nvm.row_write_ns=4000",
+    "persistence.domain=media",
+    "l1i.bytes=1KiB",
+    "l1d.bytes=1KiB",
+    "l1d.ways=2",
+    "l2.bytes=2KiB",
+    "l2.ways=2",
+    "llc.bytes_per_hart=2KiB",
+    "llc.ways=4",
+    "hlog.log_bytes=4096",
+];
+
+/// For designs whose promise is about wraps in a pool.
+const TRIALS_OF_WRAPS: &[Trial] = &[
+    Trial {
+        name: "two harts, a small log",
+        machine: "spms",
+        program: "@wraps:1500:2:6:2",
+        set: SMALL_LOG,
+        schedule: Schedule::Random,
+        cuts: 300,
+    },
+    Trial {
+        name: "two harts, more than the caches hold",
+        machine: "spms",
+        program: "@wraps:1500:16:10:2",
+        set: ROOMY_LOG,
+        schedule: Schedule::Random,
+        cuts: 300,
+    },
+    Trial {
+        name: "four threads on one hart",
+        machine: "spms",
+        program: "@wraps:1000:2:8:4",
+        set: WRAPS_IN_TURNS,
+        schedule: Schedule::Stratified,
+        cuts: 400,
+    },
+    Trial {
+        name: "one thread, slow media",
+        machine: "spms",
+        program: "@wraps:2000:1:3:1",
+        set: SLOW_HOMES,
+        schedule: Schedule::Random,
+        cuts: 400,
+    },
+];
+
 /// The trials that a design goes through, and the one for what they do not show, if there is one.
 pub(super) fn of_design<D: Design>() -> (&'static [Trial], Option<&'static Trial>) {
     match D::Epochs::WHOSE {
-        Epochs::None => (TRIALS_OF_POOLS, None),
+        Epochs::None if D::Promise::NAME == Wraps::NAME => (TRIALS_OF_WRAPS, None),
+        Epochs::None => (TRIALS_OF_STRANDS, None),
         Epochs::ByGroup => (TRIALS_OF_GROUPS, None),
         Epochs::Machine => (TRIALS, Some(&RARE)),
     }
@@ -352,10 +453,13 @@ impl Trial {
                 .map(|&text| text.to_owned())
                 .collect(),
             program: vec![self.program.into()],
-            pmem: (self.program.starts_with("@strands")).then(|| {
-                // Nothing is put there: a campaign leaves the folder of its pools as it was.
-                std::env::temp_dir().join("perdure-exerciser").join("pools")
-            }),
+            pmem: ["@strands", "@wraps"]
+                .iter()
+                .any(|name| self.program.starts_with(name))
+                .then(|| {
+                    // Nothing is put there: a campaign leaves the folder of its pools as it was.
+                    std::env::temp_dir().join("perdure-exerciser").join("pools")
+                }),
             schedule: Some(self.schedule),
             cuts: Some(self.cuts),
             seed: Some(1),

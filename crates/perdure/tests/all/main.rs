@@ -12,6 +12,7 @@ mod engines;
 mod flush_at_epoch_end;
 mod forks;
 mod group_epochs;
+mod hlog;
 mod link;
 mod litmus;
 mod lives;

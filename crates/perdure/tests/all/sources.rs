@@ -109,7 +109,12 @@ impl<M: Memory, H: Hits> Memory for Around<'_, M, H> {
     fn fence_instruction(&mut self, retired: u64) {
         self.memory.fence_instruction(retired);
     }
-    fn persistence(&mut self, function: u16, operands: [u64; 2], retired: u64) -> Option<u64> {
+    fn persistence(
+        &mut self,
+        function: u16,
+        operands: [u64; 2],
+        retired: u64,
+    ) -> Result<Option<u64>, Fault> {
         self.memory.persistence(function, operands, retired)
     }
     fn cycle(&self, retired: u64) -> u64 {

@@ -245,11 +245,16 @@ impl<const OBSERVES: bool> Memory for Recorder<OBSERVES> {
         self.cached.fill(None);
     }
 
-    fn persistence(&mut self, function: u16, operands: [u64; 2], retired: u64) -> Option<u64> {
+    fn persistence(
+        &mut self,
+        function: u16,
+        operands: [u64; 2],
+        retired: u64,
+    ) -> Result<Option<u64>, Fault> {
         self.note(Call::Persistence(function, operands), retired);
-        function
+        Ok(function
             .is_multiple_of(2)
-            .then_some(operands[0] ^ operands[1])
+            .then_some(operands[0] ^ operands[1]))
     }
 
     fn cycle(&self, retired: u64) -> u64 {
