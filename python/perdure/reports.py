@@ -160,8 +160,9 @@ def _failure(result: CutResult) -> Text:
 
 def difference(result: Mapping[str, Any]) -> Iterator[str]:
     """The first lost or mixed line of a failed cut, in words."""
-    if result.get("message"):
-        yield str(result["message"])
+    for known in ("message", "without_loaded", "without_before"):
+        if result.get(known):
+            yield str(result[known])
     first = result.get("first_difference")
     if isinstance(first, Mapping):
         symbol = f" ({first['symbol']})" if first.get("symbol") else ""

@@ -283,20 +283,24 @@ impl Spms {
     }
 
     /// A group cannot commit that still has an active strand, or waits for a group that has, and its thread
-    /// may be waiting for the one that waits here for an entry. So they all become one group, and strands of which nothing is in the caches give up their entries: the
-    /// active one stands for them from now on, which changes nothing: they can only be committed together
-    /// (*our assumption*: the paper leaves this out).
+    /// may be waiting for the one that waits here for an entry. So they all become one group, and strands of
+    /// which nothing is in the caches give up their entries: the active one stands for them from now on, which
+    /// changes nothing: they can only be committed together (*our assumption*: the paper leaves this out).
     fn fold(&mut self, hardware: &mut Hardware, strand: Strand, now: Cycles) {
         if !self.sgst.lives(strand) {
             return;
         }
         let group = self.with_earlier(strand);
-        let is_active = |&strand: &Strand| self.sgst.of(strand).state == State::Active;
-        let Some(active) = group.iter().copied().find(is_active) else {
+        let is_active = |strand: &Strand| self.sgst.of(*strand).state == State::Active;
+        let has_lines = |strand: &Strand| self.sgst.of(*strand).cnt > 0;
+        let mut strands = group.iter().copied();
+        // Lines are left where one is spared, because somebody is about to store to it.
+        let stays = strands.clone().find(is_active);
+        let Some(stays) = stays.or_else(|| strands.find(has_lines)) else {
             return;
         };
         for &strand in &group {
-            self.sgst.merge(active, strand);
+            self.sgst.merge(stays, strand);
         }
         for strand in group {
             let entry = self.sgst.of(strand);
@@ -304,7 +308,7 @@ impl Spms {
                 continue;
             }
             if let Some(behind) = self.sgst.behind(strand) {
-                self.sgst.merge(active, behind);
+                self.sgst.merge(stays, behind);
             }
             let entry = self.sgst.of_mut(strand);
             if self.flaws.folds_as_committed {
@@ -316,16 +320,16 @@ impl Spms {
                 std::mem::take(&mut entry.tickets),
             );
             for &ticket in &tickets {
-                self.buffer.rename(ticket, active);
+                self.buffer.rename(ticket, stays);
             }
             self.counters.folded += 1;
             for name in &names {
                 let thread = self.threads.entry(name.thread).or_default();
                 thread.last = thread
                     .last
-                    .map(|last| if last == strand { active } else { last });
+                    .map(|last| if last == strand { stays } else { last });
             }
-            let entry = self.sgst.of_mut(active);
+            let entry = self.sgst.of_mut(stays);
             entry.names.extend(names);
             entry.tickets.extend(tickets);
             self.sgst.free(strand);

@@ -215,7 +215,10 @@ impl Spms {
     /// "The IDs of committed strands are transferred to persistent memory with a memory request and then the
     /// corresponding SGST entries are recycled."
     pub(super) fn commit(&mut self, hardware: &mut Hardware, group: &[Strand], now: Cycles) {
-        let nothing_sent = |&strand: &Strand| self.sgst.of(strand).tickets.is_empty();
+        // Nobody can tell when; unless it may have loaded what is on its way.
+        let nothing_sent = |&strand: &Strand| {
+            self.order == Order::Paper && self.sgst.of(strand).tickets.is_empty()
+        };
         let at = if self.flaws.commits_ahead || group.iter().all(nothing_sent) {
             now
         } else {

@@ -128,6 +128,18 @@ impl Campaign {
             let again = self.survey.uncut.again.as_ref().map(Restarted::to_json);
             map.insert("after_the_end".into(), json!(again));
         }
+        let without = |of: fn(&Without) -> &Option<String>| {
+            let cuts = self.results.iter().filter(|one| of(&one.without).is_some());
+            cuts.count()
+        };
+        for (key, cuts) in [
+            ("cuts_without_loaded", without(|one| &one.loaded)),
+            ("cuts_without_before", without(|one| &one.before)),
+        ] {
+            if cuts > 0 {
+                map["coverage"][key] = json!(cuts);
+            }
+        }
         let saved = self.results.iter().map(|one| one.saved_bytes);
         if saved.clone().any(|bytes| bytes.is_some()) {
             let cuts = saved.filter(|bytes| bytes.is_some_and(|bytes| bytes > 0));

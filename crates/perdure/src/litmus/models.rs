@@ -227,11 +227,12 @@ const SPMS_READS: Model = by_groups(
     },
 );
 
-/// SPMS, and a thread's strands become durable in order.
+/// The same, and a thread's strands become durable in order.
 const SPMS_THREAD: Model = by_groups(
     "spms-thread",
-    "Perdure: SPMS, ordered by threads",
+    "Perdure: SPMS, ordered by reads and threads",
     Groups {
+        loads_merge: true,
         chains_threads: true,
         ..PAPERS_GROUPS
     },

@@ -269,8 +269,8 @@ const ORDERS: [Order; 3] = [Order::Paper, Order::Reads, Order::Thread];
 
 #[test]
 fn no_cut_at_any_event_finds_it_wrong_and_every_way_out_is_taken() {
+    let mut taken = std::collections::BTreeMap::new();
     for order in ORDERS {
-        let mut taken = std::collections::BTreeMap::new();
         let mut without = [0; 2];
         for machine in MACHINES {
             for seed in crate::rigs::seeds(if order == Order::Paper { 2 } else { 1 }) {
@@ -285,14 +285,9 @@ fn no_cut_at_any_event_finds_it_wrong_and_every_way_out_is_taken() {
         }
         let expected = [order == Order::Paper, order != Order::Thread];
         assert_eq!(without.map(|cuts| cuts > 0), expected, "{order:?}");
-        let never = taken.into_iter().filter(|(_, times)| *times == 0);
-        let never: Vec<_> = never.map(|(path, _)| path).collect();
-        let expected: &[_] = match order {
-            Order::Paper => &["strands merged by a load"],
-            Order::Reads | Order::Thread => &[],
-        };
-        assert_eq!(never, expected, "{order:?}");
     }
+    let never: Vec<_> = taken.iter().filter(|(_, times)| **times == 0).collect();
+    assert!(never.is_empty(), "{never:?}");
 }
 
 #[test]

@@ -95,6 +95,23 @@ const IN_STRANDS: &[Build] = &[
     &[IN_ORDER, FEW_STRANDS, ONE_ENTRY, ONE_WAY],
 ];
 
+const BY_READS: Part = &["spms.order=reads"];
+const BY_THREADS: Part = &["spms.order=thread"];
+
+const IN_STRANDS_BY_READS: &[Build] = &[
+    &[BY_READS, IN_ORDER, ONE_WAY, TO_THE_CYCLE],
+    &[BY_READS, OUT_OF_ORDER, TWO_WAYS, TO_THE_CYCLE],
+    &[BY_READS, TIMING_SIMPLE, AT_THE_MEDIA, ONE_WAY, FAR_AHEAD],
+    &[BY_READS, IN_ORDER, FEW_STRANDS, ONE_ENTRY, ONE_WAY],
+];
+
+const IN_STRANDS_BY_THREADS: &[Build] = &[
+    &[BY_THREADS, IN_ORDER, ONE_WAY, TO_THE_CYCLE],
+    &[BY_THREADS, OUT_OF_ORDER, TWO_WAYS, TO_THE_CYCLE],
+    &[BY_THREADS, TIMING_SIMPLE, AT_THE_MEDIA, ONE_WAY, FAR_AHEAD],
+    &[BY_THREADS, IN_ORDER, FEW_STRANDS, ONE_ENTRY, ONE_WAY],
+];
+
 const fn explicit(machine: &'static str) -> Preset {
     Preset {
         machine,
@@ -130,12 +147,18 @@ const EPOCH_PREFIX: &[Preset] = &[
 
 const CAUSAL_CUT: &[Preset] = &[transparent("nvoverlay", "nvoverlay")];
 
-const SPMS: &[Preset] = &[Preset {
-    machine: "x86-pm",
-    design: "spms",
-    builds: IN_STRANDS,
-    has_epochs: false,
-}];
+const fn in_strands(builds: &'static [Build]) -> Preset {
+    Preset {
+        machine: "x86-pm",
+        design: "spms",
+        builds,
+        has_epochs: false,
+    }
+}
+
+const SPMS: &[Preset] = &[in_strands(IN_STRANDS)];
+const SPMS_READS: &[Preset] = &[in_strands(IN_STRANDS_BY_READS)];
+const SPMS_THREAD: &[Preset] = &[in_strands(IN_STRANDS_BY_THREADS)];
 
 /// The machines that are to keep a model.
 pub(super) fn of_model(model: &str) -> &'static [Preset] {
@@ -144,6 +167,8 @@ pub(super) fn of_model(model: &str) -> &'static [Preset] {
         "epoch-prefix" => EPOCH_PREFIX,
         "causal-cut" => CAUSAL_CUT,
         "spms" => SPMS,
+        "spms-reads" => SPMS_READS,
+        "spms-thread" => SPMS_THREAD,
         _ => &[],
     }
 }
