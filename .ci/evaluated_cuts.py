@@ -156,7 +156,8 @@ def beside_cuts(found: dict, labels: dict, results: dict) -> list[str]:
     header += [
         f"{figures[one]['metric']['label']} ({figures[one]['metric']['unit']})" for one in chosen
     ]
-    examples = [(key, one["example"]) for key, one in found.items() if one["example"]]
+    broken = [key for key, one in found.items() if one["expected"] == "kept" and one["example"]]
+    examples = [(key, found[key]["example"]) for key in broken]
     return [
         "## Does a memory of whole strand groups hold what programs need?",
         "",
@@ -165,6 +166,7 @@ def beside_cuts(found: dict, labels: dict, results: dict) -> list[str]:
         "are of one thread.",
         "",
         *table(header, body),
+        *(["The earliest cut of each after which the program is broken:", ""] if examples else []),
         *[f"- {example(*key, one, labels)}" for key, one in examples],
         *([""] if examples else []),
     ]
