@@ -228,22 +228,31 @@ const RARE: Trial = Trial {
 };
 
 /// Caches of a few lines, and a strand buffer and tables that are soon full.
-const SMALL_STRANDS: &[&str] = &[
-    "harts=2",
-    "nvm.bytes=64MiB",
-    "l1i.bytes=1KiB",
-    "l1d.bytes=1KiB",
-    "l1d.ways=2",
-    "l2.bytes=2KiB",
-    "l2.ways=2",
-    "llc.bytes_per_hart=4KiB",
-    "llc.ways=4",
-    "spms.cid_bits=1",
-    "spms.tid_bits=1",
-    "spms.sid_bits=3",
-    "spms.sgst_entries=20",
-    "spms.buffer_bytes=4096",
-];
+macro_rules! small_strands {
+    ($($more:literal)?) => {
+        &[
+            "harts=2",
+            "nvm.bytes=64MiB",
+            "l1i.bytes=1KiB",
+            "l1d.bytes=1KiB",
+            "l1d.ways=2",
+            "l2.bytes=2KiB",
+            "l2.ways=2",
+            "llc.bytes_per_hart=4KiB",
+            "llc.ways=4",
+            "spms.cid_bits=1",
+            "spms.tid_bits=1",
+            "spms.sid_bits=3",
+            "spms.sgst_entries=20",
+            "spms.buffer_bytes=4096",
+            $($more,)?
+        ]
+    };
+}
+
+const SMALL_STRANDS: &[&str] = small_strands!();
+const SMALL_STRANDS_BY_READS: &[&str] = small_strands!("spms.order=reads");
+const SMALL_STRANDS_BY_THREADS: &[&str] = small_strands!("spms.order=thread");
 
 /// The same with media that keep nothing on its way, and a strand buffer that overflows.
 const OVERFLOWING: &[&str] = &[
@@ -331,6 +340,22 @@ const TRIALS_OF_STRANDS: &[Trial] = &[
         set: SLOW_MEDIA,
         schedule: Schedule::Random,
         cuts: 400,
+    },
+    Trial {
+        name: "two harts, ordered by reads",
+        machine: "spms",
+        program: "@strands:2000:4:6:2",
+        set: SMALL_STRANDS_BY_READS,
+        schedule: Schedule::Random,
+        cuts: 300,
+    },
+    Trial {
+        name: "two harts, ordered by threads",
+        machine: "spms",
+        program: "@strands:2000:4:6:2",
+        set: SMALL_STRANDS_BY_THREADS,
+        schedule: Schedule::Random,
+        cuts: 300,
     },
 ];
 
