@@ -409,6 +409,7 @@ const WRAPS_IN_TURNS: &[&str] = &[
 
 /// A few words that are stored again and again, and media that take long to write them.
 const SLOW_HOMES: &[&str] = &[
+    "harts=2",
     "nvm.bytes=64MiB",
     "nvm.row_write_ns=4000",
     "persistence.domain=media",
@@ -419,7 +420,15 @@ const SLOW_HOMES: &[&str] = &[
     "l2.ways=2",
     "llc.bytes_per_hart=2KiB",
     "llc.ways=4",
-    "hlog.log_bytes=4096",
+    "hlog.log_bytes=16384",
+];
+
+/// The same, and nothing else to do for the media when a wrap is closed.
+const RARE_CLOSES: &[&str] = &[
+    "nvm.bytes=64MiB",
+    "nvm.row_write_ns=2000",
+    "persistence.domain=media",
+    "hlog.log_bytes=16384",
 ];
 
 /// For designs whose promise is about wraps in a pool.
@@ -449,11 +458,19 @@ const TRIALS_OF_WRAPS: &[Trial] = &[
         cuts: 400,
     },
     Trial {
-        name: "one thread, slow media",
+        name: "two harts, slow media",
         machine: "spms",
-        program: "@wraps:2000:1:3:1",
+        program: "@wraps:1500:1:12:2",
         set: SLOW_HOMES,
         schedule: Schedule::Random,
+        cuts: 400,
+    },
+    Trial {
+        name: "one thread, closes far apart",
+        machine: "spms",
+        program: "@wraps:6000:4:30:1",
+        set: RARE_CLOSES,
+        schedule: Schedule::NearEvents,
         cuts: 400,
     },
 ];
