@@ -216,6 +216,7 @@ fn store_to_pool(code: &mut Code, wholes: Wholes) {
         Wholes::Strands => {
             code.branch(0, T1, ZERO, 2);
             code.register(ADD, T0, T0, PART);
+            load_shared(code);
         }
         Wholes::Wraps => {
             let shares = code.here();
@@ -233,6 +234,16 @@ fn store_to_pool(code: &mut Code, wholes: Wholes) {
     if wholes == Wholes::Wraps {
         persistence_of(code, WRAP_RECORD, T0, STATE);
     }
+}
+
+/// In one step of sixteen, a load from what all share: strands may be ordered by loads, too.
+fn load_shared(code: &mut Code) {
+    place(code, T2, 36, MASK);
+    code.register(ADD, T2, T2, BASE);
+    code.srli(T1, STATE, 9);
+    code.immediate(0x13, 7, T1, T1, 15);
+    code.branch(1, T1, ZERO, 2);
+    code.immediate(0x03, 3, T1, T2, 0);
 }
 
 /// Takes the lock of what all share, unless the thread has it.

@@ -2,8 +2,8 @@
 //!
 //! ```text
 //! header      at 0 and at 64, in turns; the one with the higher generation counts
-//!             "HLOGHEAD"  u64 generation  u64 head  u64 lines of the log  zeros  u64 checksum
-//! log line s  at 128 + 64 * (s mod lines)
+//!             "HLOGHEAD"  u64 generation  u64 head  u64 lines of the log  u64 stride  zeros  u64 checksum
+//! log line s  at 128 + 64 * (s * stride mod lines)
 //!             u64 s << 8 | kind   u32 wrap   u32 checksum of the rest   48 bytes by kind
 //!   kind 1 to 3    so many records: u64 address  u64 value
 //!   kind 4         a close record: u64 close order  u64 record lines of the wrap  u64 s of the first  zeros
@@ -13,6 +13,9 @@
 //! Everything is little-endian. A log line is one line of memory and torn by its words of eight bytes: then
 //! its checksum does not fit, or it has no number that it could have at its place. Numbers are never used
 //! again, not by another life either, so that what is left of older lines is never taken for newer ones.
+//!
+//! The stride lays lines that follow each other into different rows, and so banks. It has no divisor in common
+//! with the length of the log.
 //!
 //! Always true: lines from the head on, and no further than the log is long, are all that counts.
 
@@ -39,6 +42,8 @@ pub struct Header {
     pub head: u64,
     /// How many the log has room for.
     pub lines: u64,
+    /// So many places lie between a line and the next.
+    pub stride: u64,
 }
 
 impl Sealed for Header {
@@ -171,6 +176,7 @@ pub struct Layout {
     area: Range<u64>,
     /// Lines of the log.
     pub lines: u64,
+    stride: u64,
 }
 
 /// The part of a persistent region that is the design's.
@@ -180,11 +186,36 @@ pub fn area(region: &Range<u64>) -> Range<u64> {
 }
 
 impl Layout {
-    /// With a log of so many lines.
-    pub fn new(region: &Range<u64>, lines: u64) -> Self {
+    /// With a log of so many lines, of which neighbours have so many places between them.
+    pub fn new(region: &Range<u64>, lines: u64, stride: u64) -> Self {
         Self {
             area: area(region),
             lines,
+            stride,
+        }
+    }
+
+    /// The same as a header says it, if that is possible.
+    pub fn of(region: &Range<u64>, header: &Header) -> Option<Self> {
+        let possible = (1..=Self::most_lines(region)).contains(&header.lines)
+            && (1..=header.lines).contains(&header.stride)
+            && are_coprime(header.stride, header.lines);
+        possible.then(|| Self::new(region, header.lines, header.stride))
+    }
+
+    /// The stride at which so many lines lie so far apart, or hardly further.
+    pub fn stride(lines: u64, wanted: u64) -> u64 {
+        let mut far = wanted.min(lines)..=lines;
+        far.find(|&stride| are_coprime(stride, lines)).unwrap_or(1)
+    }
+
+    /// An empty log's header, of a generation.
+    pub fn header_of(&self, generation: u64, head: u64) -> Header {
+        Header {
+            generation,
+            head,
+            lines: self.lines,
+            stride: self.stride,
         }
     }
 
@@ -199,9 +230,15 @@ impl Layout {
         line_of(self.area.start) + generation % 2
     }
 
+    /// Where log lines lie.
+    pub fn places(&self) -> Range<u64> {
+        let start = self.area.start + 2 * BYTES_OF_LINE;
+        start..start + self.lines * BYTES_OF_LINE
+    }
+
     /// The line of a log line.
     pub fn line(&self, number: u64) -> LineNumber {
-        line_of(self.area.start) + 2 + number % self.lines
+        line_of(self.area.start) + 2 + number % self.lines * self.stride % self.lines
     }
 
     /// Lines for victims.
@@ -212,8 +249,15 @@ impl Layout {
 
     /// The line of one of them.
     pub fn slot(&self, slot: u32) -> LineNumber {
-        self.line(0) + self.lines + u64::from(slot)
+        line_of(self.area.start) + 2 + self.lines + u64::from(slot)
     }
+}
+
+fn are_coprime(mut one: u64, mut other: u64) -> bool {
+    while other > 0 {
+        (one, other) = (other, one % other);
+    }
+    one == 1
 }
 
 #[cfg(test)]
@@ -249,6 +293,19 @@ mod tests {
         assert_eq!(bytes[16..24], 0x1000_u64.to_le_bytes());
         for line in [records, close] {
             assert_eq!(LogLine::decode(&line.encode().0, false), Some(line));
+        }
+    }
+
+    #[test]
+    fn every_line_has_a_place_of_its_own_away_from_the_next() {
+        for lines in [8, 48, 66, 1000, 65536] {
+            let stride = Layout::stride(lines, 33);
+            let layout = Layout::new(&(0..64 << 20), lines, stride);
+            let mut places: Vec<_> = (7..7 + lines).map(|number| layout.line(number)).collect();
+            assert!(lines < 64 || places[0].abs_diff(places[1]) >= 32);
+            places.sort_unstable();
+            assert!(places.into_iter().eq(2..2 + lines), "{lines} by {stride}");
+            assert_eq!(layout.slot(0), 2 + lines);
         }
     }
 

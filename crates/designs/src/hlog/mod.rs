@@ -266,7 +266,14 @@ impl Design for Hlog {
         let region = region_of(hardware)?;
         check(parameters, hardware, &region)?;
         let lines = |bytes: u64| bytes / LINE_BYTES as u64;
-        let layout = log::Layout::new(&region, lines(parameters.log_bytes));
+        let nvm = &hardware.specification.nvm;
+        let apart = match nvm.line_spread() {
+            1 => 1,
+            _ => lines(nvm.row_bytes as u64) + 1,
+        };
+        let log_lines = lines(parameters.log_bytes);
+        let stride = log::Layout::stride(log_lines, apart);
+        let layout = log::Layout::new(&region, log_lines, stride);
         let header = first_header(hardware, &layout);
         let harts = 0..hardware.cores.len();
         let running = |hart| Running {
@@ -377,11 +384,7 @@ fn first_header(hardware: &mut Hardware, layout: &log::Layout) -> Header {
         head: 1,
         ..Header::default()
     });
-    let header = Header {
-        generation: before.generation + 1,
-        lines: layout.lines,
-        ..before
-    };
+    let header = layout.header_of(before.generation + 1, before.head);
     let address = layout.header(header.generation) * LINE_BYTES as u64;
     arena.write(address, &header.encode());
     header

@@ -105,6 +105,7 @@ mod tests {
             generation: 4,
             head: 100,
             lines: 4,
+            stride: 1,
         });
         let taken: Vec<u64> = (0..4).map(|_| places.take()).collect();
         assert_eq!(taken, [100, 101, 102, 103]);

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use perdure_hardware::line::LINE_BYTES;
+use perdure_hardware::line::{LINE_BYTES, line_of};
 
 use super::bugs::Flaws;
 use super::log::{Entry, Header, Layout, LogLine, Record, area};
@@ -44,10 +44,11 @@ pub fn recover(
     let headers = image.read(start, 2 * LINE_BYTES)?.into_owned();
     let (first, second) = headers.split_at(LINE_BYTES);
     let damaged = |what, address| Corruption { what, address };
-    let header = Header::newest(first, second)
-        .filter(|header| (1..=Layout::most_lines(region)).contains(&header.lines))
-        .ok_or_else(|| damaged("no header of the log is whole", start))?;
-    let layout = Layout::new(region, header.lines);
+    let header = Header::newest(first, second);
+    let layout = header.and_then(|header| Layout::of(region, &header));
+    let (Some(header), Some(layout)) = (header, layout) else {
+        return Err(damaged("no header of the log is whole", start).into());
+    };
     let mut found = scan(image, &layout, &header, flaws)?;
     // What is written last makes the log worthless.
     let emptied = Header {
@@ -74,22 +75,25 @@ fn scan(
     header: &Header,
     flaws: &Flaws,
 ) -> Result<Found, Corruption> {
-    let mut found = Found::default();
-    let mut number = header.head;
-    let end = header.head + header.lines;
-    while number < end {
-        let address = layout.line(number) * BYTES_OF_LINE;
-        let row = READ_BYTES - address % READ_BYTES;
-        let round = (header.lines - number % header.lines) * BYTES_OF_LINE;
-        let bytes = row.min(round).min((end - number) * BYTES_OF_LINE);
+    let mut lines = Vec::new();
+    let counting = header.head..header.head + header.lines;
+    let (mut address, end) = (layout.places().start, layout.places().end);
+    while address < end {
+        let bytes = (READ_BYTES - address % READ_BYTES).min(end - address);
         let read = image.read(address, usize::try_from(bytes).unwrap_or(0))?;
-        for bytes in read.chunks_exact(LINE_BYTES) {
+        for (bytes, place) in read.chunks_exact(LINE_BYTES).zip(line_of(address)..) {
             let line = LogLine::decode(bytes, flaws.ignores_checksum);
-            if let Some(line) = line.filter(|line| line.number == number) {
-                found.take(line);
-            }
-            number += 1;
+            let fits = |line: &LogLine| {
+                counting.contains(&line.number) && layout.line(line.number) == place
+            };
+            lines.extend(line.filter(fits));
         }
+        address += bytes;
+    }
+    lines.sort_by_key(|line| line.number);
+    let mut found = Found::default();
+    for line in lines {
+        found.take(line);
     }
     found.closed.sort_by_key(|closed| {
         if flaws.recovers_in_opening_order {

@@ -397,9 +397,9 @@ impl Oracle for Wraps {
             });
         }
         Judgement {
-            epoch: None,
             found: Some(format!("the pool is as {} wraps left it", counting.len())),
             breaches,
+            ..Judgement::default()
         }
     }
 }

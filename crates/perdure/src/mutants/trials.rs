@@ -228,22 +228,31 @@ const RARE: Trial = Trial {
 };
 
 /// Caches of a few lines, and a strand buffer and tables that are soon full.
-const SMALL_STRANDS: &[&str] = &[
-    "harts=2",
-    "nvm.bytes=64MiB",
-    "l1i.bytes=1KiB",
-    "l1d.bytes=1KiB",
-    "l1d.ways=2",
-    "l2.bytes=2KiB",
-    "l2.ways=2",
-    "llc.bytes_per_hart=4KiB",
-    "llc.ways=4",
-    "spms.cid_bits=1",
-    "spms.tid_bits=1",
-    "spms.sid_bits=3",
-    "spms.sgst_entries=20",
-    "spms.buffer_bytes=4096",
-];
+macro_rules! small_strands {
+    ($($more:literal)?) => {
+        &[
+            "harts=2",
+            "nvm.bytes=64MiB",
+            "l1i.bytes=1KiB",
+            "l1d.bytes=1KiB",
+            "l1d.ways=2",
+            "l2.bytes=2KiB",
+            "l2.ways=2",
+            "llc.bytes_per_hart=4KiB",
+            "llc.ways=4",
+            "spms.cid_bits=1",
+            "spms.tid_bits=1",
+            "spms.sid_bits=3",
+            "spms.sgst_entries=20",
+            "spms.buffer_bytes=4096",
+            $($more,)?
+        ]
+    };
+}
+
+const SMALL_STRANDS: &[&str] = small_strands!();
+const SMALL_STRANDS_BY_READS: &[&str] = small_strands!("spms.order=reads");
+const SMALL_STRANDS_BY_THREADS: &[&str] = small_strands!("spms.order=thread");
 
 /// The same with media that keep nothing on its way, and a strand buffer that overflows.
 const OVERFLOWING: &[&str] = &[
@@ -332,6 +341,22 @@ const TRIALS_OF_STRANDS: &[Trial] = &[
         schedule: Schedule::Random,
         cuts: 400,
     },
+    Trial {
+        name: "two harts, ordered by reads",
+        machine: "spms",
+        program: "@strands:2000:4:6:2",
+        set: SMALL_STRANDS_BY_READS,
+        schedule: Schedule::Random,
+        cuts: 300,
+    },
+    Trial {
+        name: "two harts, ordered by threads",
+        machine: "spms",
+        program: "@strands:2000:4:6:2",
+        set: SMALL_STRANDS_BY_THREADS,
+        schedule: Schedule::Random,
+        cuts: 300,
+    },
 ];
 
 /// Caches of a few lines, a log that is soon full, and places for next to no victims.
@@ -384,6 +409,7 @@ const WRAPS_IN_TURNS: &[&str] = &[
 
 /// A few words that are stored again and again, and media that take long to write them.
 const SLOW_HOMES: &[&str] = &[
+    "harts=2",
     "nvm.bytes=64MiB",
     "nvm.row_write_ns=4000",
     "persistence.domain=media",
@@ -394,7 +420,15 @@ const SLOW_HOMES: &[&str] = &[
     "l2.ways=2",
     "llc.bytes_per_hart=2KiB",
     "llc.ways=4",
-    "hlog.log_bytes=4096",
+    "hlog.log_bytes=16384",
+];
+
+/// The same, and nothing else to do for the media when a wrap is closed.
+const RARE_CLOSES: &[&str] = &[
+    "nvm.bytes=64MiB",
+    "nvm.row_write_ns=2000",
+    "persistence.domain=media",
+    "hlog.log_bytes=16384",
 ];
 
 /// For designs whose promise is about wraps in a pool.
@@ -424,11 +458,19 @@ const TRIALS_OF_WRAPS: &[Trial] = &[
         cuts: 400,
     },
     Trial {
-        name: "one thread, slow media",
+        name: "two harts, slow media",
         machine: "spms",
-        program: "@wraps:2000:1:3:1",
+        program: "@wraps:1500:1:12:2",
         set: SLOW_HOMES,
         schedule: Schedule::Random,
+        cuts: 400,
+    },
+    Trial {
+        name: "one thread, closes far apart",
+        machine: "spms",
+        program: "@wraps:6000:4:30:1",
+        set: RARE_CLOSES,
+        schedule: Schedule::NearEvents,
         cuts: 400,
     },
 ];

@@ -97,14 +97,14 @@ const MACHINES: &[Machine] = &[
     },
     Machine {
         name: "unhurried",
-        geometry: MANY_HARTS,
+        geometry: Geometry { harts: 3, ..TINY },
         domain: Domain::Media,
         sizes: (512, 32, 16),
-        threads: 4,
-        lines: 80,
-        closes: 30,
-        banks: 4,
-        pause: 4000,
+        threads: 3,
+        lines: 64,
+        closes: 12,
+        banks: 16,
+        pause: 3000,
     },
 ];
 
