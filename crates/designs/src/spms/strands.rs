@@ -175,14 +175,15 @@ impl Spms {
         strand: Strand,
         now: Cycles,
     ) {
-        let mut asked = vec![strand];
-        while let Some(strand) = asked.pop() {
-            let Some(strands) = self.complete(strand) else {
-                continue;
-            };
-            let behind = strands.iter().filter_map(|&one| self.sgst.behind(one));
-            asked.extend(behind);
-            self.commit(hardware, &strands, now);
+        let Some(strands) = self.complete(strand) else {
+            return;
+        };
+        let behind: Vec<Strand> = (strands.iter())
+            .filter_map(|&one| self.sgst.behind(one))
+            .collect();
+        self.commit(hardware, &strands, now);
+        for strand in behind {
+            self.commit_if_complete(hardware, strand, now);
         }
     }
 
@@ -204,8 +205,11 @@ impl Spms {
                 .then(|| self.sgst.group(strand).collect());
         }
         // Most often it is its own group that is not.
+        if !self.sgst.is_complete(strand) {
+            return None;
+        }
         let mut groups = self.sgst.groups_before(strand);
-        if !groups.by_ref().all(|one| self.sgst.is_complete(one)) {
+        if !groups.all(|one| self.sgst.is_complete(one)) {
             return None;
         }
         let groups = self.sgst.groups_before(strand);
