@@ -175,15 +175,12 @@ impl Spms {
         strand: Strand,
         now: Cycles,
     ) {
-        let Some(strands) = self.complete(strand) else {
-            return;
-        };
-        let behind: Vec<Strand> = (strands.iter())
-            .filter_map(|&one| self.sgst.behind(one))
-            .collect();
-        self.commit(hardware, &strands, now);
-        for strand in behind {
-            self.commit_if_complete(hardware, strand, now);
+        let mut complete = self.complete(strand);
+        let mut waited = Vec::new();
+        while let Some(strands) = complete {
+            waited.extend(strands.iter().filter_map(|&one| self.sgst.behind(one)));
+            self.commit(hardware, &strands, now);
+            complete = std::iter::from_fn(|| waited.pop()).find_map(|one| self.complete(one));
         }
     }
 
