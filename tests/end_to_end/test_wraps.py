@@ -1,4 +1,4 @@
-"""What a program may do with wraps and what it gets wrong, and the parameters of the design that has them.
+"""What a program may do with wraps and what it gets wrong; the parameters of their design.
 
 Always true here: the guest is the program below; each test has a folder of pools of its own.
 """
@@ -234,9 +234,7 @@ def test_a_log_that_open_wraps_fill_is_named(command: Command, tmp_path: Path) -
 
 
 @pytest.mark.parametrize("harts", [1, 4])
-def test_the_least_that_is_possible_is_enough(
-    harts: int, command: Command, tmp_path: Path
-) -> None:
+def test_the_least_that_is_possible_is_enough(harts: int, command: Command, tmp_path: Path) -> None:
     sizes = (f"hlog.log_bytes={harts * 512}", "hlog.buffer_bytes=64", "hlog.victim_bytes=64")
     caches = ("l1d.bytes=1024", "l2.bytes=2048", "llc.bytes_per_hart=4096", f"harts={harts}")
     more = [word for setting in (*sizes, *caches) for word in ("--set", setting)]
