@@ -185,7 +185,7 @@ const WRAPS_IN_TURNS: &[&str] = &[
 
 /// A few words that are stored again and again, and media that take long to write them.
 const SLOW_HOMES: &[&str] = &[
-    "harts=2",
+    "harts=4",
     "nvm.bytes=64MiB",
     "nvm.row_write_ns=4000",
     "persistence.domain=media",
@@ -201,6 +201,7 @@ const SLOW_HOMES: &[&str] = &[
 
 /// The same, and nothing else to do for the media when a wrap is closed.
 const RARE_CLOSES: &[&str] = &[
+    "harts=2",
     "nvm.bytes=64MiB",
     "nvm.row_write_ns=2000",
     "persistence.domain=media",
@@ -234,19 +235,19 @@ pub(super) const TRIALS_OF_WRAPS: &[Trial] = &[
         cuts: 400,
     },
     Trial {
-        name: "two harts, slow media",
+        name: "four harts, slow media",
         machine: "spms",
-        program: "@wraps:1500:1:12:2",
+        program: "@wraps:1000:1:24:4",
         set: SLOW_HOMES,
         schedule: Schedule::Random,
         cuts: 400,
     },
     Trial {
-        name: "one thread, closes far apart",
+        name: "two harts, closes far apart",
         machine: "spms",
-        program: "@wraps:6000:4:30:1",
+        program: "@wraps:1500:64:4:2",
         set: RARE_CLOSES,
-        schedule: Schedule::NearEvents,
+        schedule: Schedule::Random,
         cuts: 400,
     },
 ];
