@@ -11,17 +11,11 @@ import shutil
 import sys
 from pathlib import Path
 
-from tables import rows
+from evaluated_cuts import cuts
+from tables import number, table
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs/evaluations"
-SPREAD = ("median", "percentile_99", "worst")
-
-
-def table(header: list[str], body: list[list[str]]) -> list[str]:
-    """A table in Markdown, and an empty line."""
-    plain = [[cell.replace("|", "/") for cell in line] for line in body]
-    return [rows(header, plain).strip(), ""]
 
 
 def scaled(results: dict) -> list[str]:
@@ -170,9 +164,10 @@ def probes(results: dict) -> list[str]:
 
 
 def values(one: dict) -> list[str]:
-    """What was measured under each design: of each subject, or of one at each place of the axis."""
+    """What was measured under each design: of each subject, at each place of the axis."""
     designs = list(dict.fromkeys(value["design"] for value in one["values"]))
-    if told(one):
+    several = one["axis"] is not None and len({value["subject"] for value in one["values"]}) > 1
+    if told(one) or several:
         return all_values(one, designs)
     place = "subject" if one["axis"] is None else "axis"
     found = {(value[place], value["design"]): value["value"] for value in one["values"]}
@@ -212,90 +207,6 @@ def command(results: dict) -> str:
     named = [] if set(run) == every else run
     only = [f"--subject {name}" for name in results["only"]]
     return " ".join(["perdure reproduce", paper, *named, *only, f"--{results['scale']}"])
-
-
-def cuts(results: dict, figures: Path) -> list[str]:
-    """How many power cuts of which design on which program were verified."""
-    if not results["tables"]["cuts"]:
-        return []
-    found = {(one["program"], one["design"]): one for one in results["tables"]["cuts"]}
-    programs = list(dict.fromkeys(program for program, _ in found))
-    designs = list(dict.fromkeys(design for _, design in found))
-    body = [
-        [program, *(f"{found[program, one]['verified']:,}" for one in designs)]
-        for program in programs
-    ]
-    if any(one["restarted"] for one in found.values()):
-        return restarted(found, programs, designs)
-    total = [sum(found[program, one]["verified"] for program in programs) for one in designs]
-    during = sum(one["cuts_during_recovery"] for one in found.values())
-    failed = sum(one["failed"] for one in found.values())
-    resumed = sum(one["resumed"] for one in found.values())
-    return [
-        "## Power cuts",
-        "",
-        f"Verified cuts; {failed} failed. {resumed:,} went on to the program's end, with identical "
-        f"output; {during:,} more struck during recovery.",
-        "",
-        *table(["program", *designs], [*body, ["all", *(f"{one:,}" for one in total)]]),
-        *cut_costs(results, figures),
-    ]
-
-
-def restarted(found: dict, programs: list[str], designs: list[str]) -> list[str]:
-    """Program × primitive × cuts after which the pool was sound, or was found broken."""
-
-    def cell(one: dict) -> str:
-        broken = one["expected"] == "broken"
-        return f"**{one['failed']:,} broken**" if broken else f"{one['verified']:,}"
-
-    body = [[program, *(cell(found[program, one]) for one in designs)] for program in programs]
-    sound = [one for one in found.values() if one["expected"] == "sound"]
-    broken = [one for one in found.values() if one["expected"] == "broken"]
-    cuts = max(one["cuts"] for one in found.values())
-    unsound = sum(one["failed"] for one in sound)
-    unseen = [one["program"] for one in broken if not one["failed"]]
-    return [
-        "## Power cuts",
-        "",
-        f"{cuts:,} cuts of each program with each primitive, at random cycles of a run on a pool "
-        "that was made before: processes are lost, and the same program recovers the pool that "
-        "survived, checks it, and goes on to its end. Every operation is acknowledged to the "
-        "outside world, and what was acknowledged has to be there. A number is of cuts verified.",
-        "",
-        f"With a promise (flushes under ADR, or caches that survive): {unsound} of "
-        f"{sum(one['cuts'] for one in sound):,} cuts failed. Without flushes under ADR the same "
-        f"cuts have to find breakage: {sum(one['failed'] for one in broken):,} of "
-        f"{sum(one['cuts'] for one in broken):,} did"
-        + (f"; none in {', '.join(unseen)}." if unseen else ", some in every program."),
-        "",
-        *table(["program", *designs], body),
-    ]
-
-
-def cut_costs(results: dict, figures: Path) -> list[str]:
-    """What these cuts cost."""
-    costs = results["tables"]["cut_costs"]
-    if not costs:
-        return []
-    body = [[one["design"], one["part"], *(f"{one[key]:,.0f}" for key in SPREAD)] for one in costs]
-    return [
-        "### What a cut costs",
-        "",
-        "Cycles on the small machine of these cuts (short epochs, small caches): *work lost* from "
-        "the recovered point to the cut, *recovery* for its own reads and writes on the same "
-        "controller, link and banks ([how](../machine.md#power-cuts-and-verdicts)). Medians are "
-        "over the programs.",
-        "",
-        f"![What a power cut costs]({figures.name}/cuts.svg)",
-        "",
-        *table(["design", "what", "median", "99th percentile", "worst"], body),
-    ]
-
-
-def number(value: float | None, unit: float, digits: int) -> str:
-    """A number in its unit; a dash where none was measured."""
-    return "–" if value is None else f"{value / unit:.{digits}f}"
 
 
 def workloads(results: dict) -> list[str]:

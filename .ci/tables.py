@@ -133,6 +133,17 @@ TABLES = (
 )
 
 
+def table(header: list[str], body: list[list[str]]) -> list[str]:
+    """A table in Markdown, and an empty line."""
+    plain = [[cell.replace("|", "/") for cell in line] for line in body]
+    return [rows(header, plain).strip(), ""]
+
+
+def number(value: float | None, unit: float, digits: int) -> str:
+    """A number in its unit; a dash where none was measured."""
+    return "–" if value is None else f"{value / unit:.{digits}f}"
+
+
 def main() -> int:
     """Writes or checks every page."""
     stale = []

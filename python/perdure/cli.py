@@ -490,7 +490,7 @@ def sweep(
 
 @app.command()
 def reproduce(
-    paper: Annotated[str, typer.Argument(help="The paper: picl, nvoverlay or flush.")],
+    paper: Annotated[str, typer.Argument(help="The paper: picl, nvoverlay, flush, spms.")],
     figures: Annotated[
         list[str] | None,
         typer.Argument(metavar="[FIGURE]...", help="Of its experiments, for instance fig9; all."),

@@ -113,7 +113,7 @@ def test_other_pools_are_other_points_and_no_point_changes_them(simulator, progr
         sweep(program, tmp_path / "out", pmem=kept)
         assert simulator() == runs
     request = {"pmem": "{scratch}", "kept_pools": str(kept), "made": []}
-    assert execute._make_pools(request, tmp_path) is None
+    assert execute._make_pools({"request": request}, tmp_path) is None
     copied = tmp_path / "pmem"
     assert request == {"pmem": str(copied)}
     (copied / "pool").write_text("3")

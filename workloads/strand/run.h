@@ -21,7 +21,7 @@
 
 #include "transactions.h"
 
-enum { OPERATIONS_MAX = 1 << 26, ELEMENTS_MAX = 1 << 24 };
+enum { OPERATIONS_MAX = 1 << 26, ELEMENTS_MAX = 1 << 24, PER_STRAND_MAX = 64 };
 
 /* As words of a plan. */
 struct work {
@@ -38,7 +38,7 @@ static struct plan plan;
 static struct work work = {.seed = 1, .threads = 1, .elements = 1000, .operations = 1000};
 static struct head *head;
 static void *table;
-static uint64_t no_check, no_sync, in_order;
+static uint64_t no_check, no_sync, in_order, drain;
 static uint64_t found_sum, found_count; /* of what the check came across */
 
 /* ---- The structure: what a program defines ---------------------------------------------------- */
@@ -128,10 +128,11 @@ OPERATION void acknowledge_operations(struct transaction transaction, uint64_t d
     if (interval == 0 || (done % interval != 0 && done != structure_operations(number))) {
         return;
     }
+    end_transaction(transaction);
     wait_for_commits(transaction.back_end);
     if (transaction.back_end == STRAND || transaction.back_end == HLOG) {
         SET(transaction, &pool->acknowledged[number].word, done);
-        commit(transaction);
+        end_transaction(transaction);
         wait_for_commits(transaction.back_end);
     } else {
         tell(number, done);
@@ -156,7 +157,9 @@ OPERATION void run_operations(struct transaction transaction, uint64_t from, uin
 
 OPERATION void run_with(enum back_end back_end, struct thread *thread)
 {
-    structure_run((struct transaction){back_end, thread});
+    const struct transaction transaction = {back_end, thread};
+    structure_run(transaction);
+    end_transaction(transaction);
     if (no_sync == 0) {
         wait_for_commits(back_end);
     }
@@ -376,6 +379,8 @@ static inline void read_work(int argc, char **argv)
         {"seed", "of keys and choices (1)", UINT32_MAX, NULL, &work.seed},
         {"no-check", "at the end", 0, NO_CHOICES, &no_check},
         {"no-sync", "do not wait at the end until all strands are committed", 0, NO_CHOICES, &no_sync},
+        {"per-strand", "operations that a transaction has, up to 64 (1)", PER_STRAND_MAX, NULL, &per_strand},
+        {"drain", "at the end, write all that the caches have of the pool", 0, NO_CHOICES, &drain},
         {"in-order", "of strands, too, none may be there behind a missing one", 0, NO_CHOICES,
          &in_order},
     };
@@ -388,6 +393,11 @@ static inline void read_work(int argc, char **argv)
     }
     if (work.threads == 0) {
         die(STATUS_USAGE, "--threads is 0, but must be 1 to %d", THREADS_MAX);
+    }
+    /* Logs need locks that are kept until the end of the transaction. */
+    if (per_strand > 1 && work.threads > 1 && (work.back_end == WAL || work.back_end == HLOG)) {
+        die(STATUS_USAGE, "--per-strand with the back end %s is for one thread",
+            BACK_ENDS[work.back_end]);
     }
     structure_plan();
 }
@@ -422,6 +432,9 @@ int main(int argc, char **argv)
     begin_use();
     end_making();
     run_threads();
+    if (drain != 0) {
+        synchronise(PAGE_BYTES + bytes);
+    }
     if (no_check == 0) {
         check_end();
     }

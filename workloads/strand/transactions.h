@@ -31,7 +31,7 @@ enum back_end { NONE, WAL, STRAND, HLOG };
 enum {
     THREADS_MAX = 4,
     LINES_MAX = 512,     /* that a transaction may write */
-    GIVEN_MAX = 64,      /* blocks that a transaction may give back */
+    GIVEN_MAX = 256,     /* blocks that a transaction may give back */
     BLOCKS_AT_ONCE = 16  /* that a thread fetches */
 };
 
@@ -48,6 +48,7 @@ struct thread {
     pthread_t id;
     struct wal wal;
     struct blocks free;
+    uint64_t operations; /* in the running transaction so far */
     uint64_t given_count;
     uint32_t given[GIVEN_MAX]; /* by the running transaction */
     unsigned char *there;      /* of each operation: whether recovery found it done */
@@ -61,6 +62,7 @@ struct transaction {
 };
 
 static struct thread threads[THREADS_MAX];
+static uint64_t per_strand = 1; /* operations in a transaction */
 
 /* ---- Words ------------------------------------------------------------------------------------ */
 
@@ -175,10 +177,11 @@ OPERATION void give_block(struct transaction transaction, void *given)
 
 /* ---- Transactions ----------------------------------------------------------------------------- */
 
-/* Ends the transaction. Whoever holds locks for it gives them up afterwards. */
-OPERATION void commit(struct transaction transaction)
+/* Ends the transaction, whatever is in it. */
+OPERATION void end_transaction(struct transaction transaction)
 {
     struct thread *thread = transaction.thread;
+    thread->operations = 0;
     if (transaction.back_end == WAL) {
         wal_commit(&thread->wal);
     } else if (transaction.back_end == STRAND) {
@@ -189,6 +192,15 @@ OPERATION void commit(struct transaction transaction)
     }
     while (thread->given_count > 0) {
         push_block(&thread->free, thread->given[--thread->given_count]);
+    }
+}
+
+/* Ends an operation, and with the last of so many the transaction. Whoever holds locks for it gives them up
+   afterwards. */
+OPERATION void commit(struct transaction transaction)
+{
+    if (++transaction.thread->operations >= per_strand) {
+        end_transaction(transaction);
     }
 }
 

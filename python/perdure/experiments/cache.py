@@ -28,10 +28,14 @@ DEPTH_MOST = 200
 
 
 class Cache:
-    """The finished points of one output folder. `say` is told of each that cannot be used."""
+    """The finished points of one output folder. `say` is told of each that cannot be used.
+
+    `pools` is where pools that several points begin with are while points run.
+    """
 
     def __init__(self, out: Path, say: Callable[[str], object] = warnings.warn) -> None:
         self.folder = out / "points"
+        self.pools = (out / "pools").resolve()
         self._say = say
         try:
             self.folder.mkdir(parents=True, exist_ok=True)

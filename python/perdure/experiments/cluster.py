@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import CancelledError
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from perdure import PerdureError, __version__
@@ -95,7 +97,7 @@ def run(
     if wanted:
         with open_client(scheduler, workers or processors()) as client:
             used = sum(client.nthreads().values())
-            futures = _submitted(client, wanted)
+            futures = _submitted(client, wanted, cache.pools)
 
             def take(future: Future[Any]) -> None:
                 key = futures.pop(future)
@@ -113,16 +115,20 @@ def run(
                     take(future)
             finally:
                 client.cancel(list(futures))
+                shutil.rmtree(cache.pools, ignore_errors=True)
     ordered = [outcomes[key] for key in keyed if key in outcomes]
     return Finished(ordered, interrupted, used)
 
 
-def _submitted(client: Client, wanted: dict[str, Point]) -> dict[Future[Any], str]:
-    """Hands the points to the cluster, in their order."""
+def _submitted(client: Client, wanted: dict[str, Point], pools: Path) -> dict[Future[Any], str]:
+    """Hands the points to the cluster, in their order; `pools` are those that are made alike."""
     futures = {}
     for index, (key, point) in enumerate(wanted.items()):
         files = {program.command[0]: program.digest for program in point.programs if program.digest}
-        task = execute.task_of(point.request(), point.command, files)
+        request = point.request()
+        if point.made:
+            request["made_in"] = str(pools)
+        task = execute.task_of(request, point.command, files)
         future = client.submit(
             execute.execute, task, key=f"perdure-{key}", pure=False, priority=-index
         )

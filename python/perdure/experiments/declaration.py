@@ -15,7 +15,8 @@ from typing import Literal, TypeAlias
 
 from perdure import PerdureError
 from perdure.experiments.claim import REDUCTIONS, Claim, read_claim
-from perdure.experiments.toml import Table
+from perdure.experiments.declared_cuts import Cuts, read_cuts
+from perdure.experiments.toml import Table, texts_by_name
 
 Scale: TypeAlias = Literal["quick", "full"]
 SCALES: tuple[Scale, Scale] = ("quick", "full")
@@ -37,7 +38,8 @@ class Design:
 
     `of` is the core's name for it. A design may be another one with `overrides` of its own:
     `ideal` that writes early, for instance. Or it is what programs do, told by `arguments`; one
-    that is `broken` promises nothing, and power cuts have to show it.
+    that is `broken` promises nothing, and power cuts have to show it. One that promises `less` than
+    programs may need has to keep that; a program that is broken all the same is a finding.
     """
 
     name: str
@@ -47,6 +49,7 @@ class Design:
     overrides: tuple[str, ...] = ()
     arguments: tuple[str, ...] = ()
     broken: bool = False
+    less: bool = False
 
 
 @dataclass(frozen=True)
@@ -111,7 +114,8 @@ class Paper:
     as many harts as programs, unless `harts` are given. With `measure_threads`, what is measured of
     a workload is its parallel phase. With `pools`, a point's programs keep files in persistent
     memory, which they make before what is measured. `mixes` are the paper's own, in place of those
-    that are drawn.
+    that are drawn. `beside_cuts` are experiments whose values stand beside what cuts of a program
+    and a design came to.
     """
 
     name: str
@@ -133,6 +137,7 @@ class Paper:
     bound: str | None = None
     pools: bool = False
     mixes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    beside_cuts: tuple[str, ...] = ()
 
     @property
     def in_models(self) -> Sequence[Model | None]:
@@ -270,6 +275,7 @@ def paper(name: str) -> Paper:
                 overrides=tuple(one.texts("set", ())),
                 arguments=tuple(one.texts("arguments", ())),
                 broken=one.flag("broken"),
+                less=one.flag("less"),
             )
         )
         one.finish()
@@ -289,11 +295,12 @@ def paper(name: str) -> Paper:
         notes=table.texts("notes", ()),
         scales={scale: _scale(scale, scales.table(scale)) for scale in SCALES},
         models=[_model(one) for one in table.list_of_tables("model")],
-        ignores=_texts_by_name(table.optional_table("ignores")),
-        compared_with=_texts_by_name(table.optional_table("compared_with")),
+        ignores=texts_by_name(table.optional_table("ignores")),
+        compared_with=texts_by_name(table.optional_table("compared_with")),
         bound=table.text("bound", "") or None,
         pools=table.flag("pools"),
-        mixes=_texts_by_name(table.optional_table("mixes")),
+        mixes=texts_by_name(table.optional_table("mixes")),
+        beside_cuts=tuple(table.texts("beside_cuts", ())),
     )
     table.finish()
     return made
@@ -306,15 +313,11 @@ def _model(table: Table) -> Model:
         machine=table.text("machine"),
         assumptions=tuple(table.texts("assumptions")),
         overrides=tuple(table.texts("set", ())),
-        of_designs=_texts_by_name(table.optional_table("of_designs")),
-        of_subjects=_texts_by_name(table.optional_table("of_subjects")),
+        of_designs=texts_by_name(table.optional_table("of_designs")),
+        of_subjects=texts_by_name(table.optional_table("of_subjects")),
     )
     table.finish()
     return made
-
-
-def _texts_by_name(table: Table | None) -> dict[str, tuple[str, ...]]:
-    return {} if table is None else {name: tuple(table.texts(name)) for name in table.names()}
 
 
 def _scale(name: Scale, table: Table) -> ScaleOf:
@@ -449,7 +452,7 @@ def _axis(table: Table, scale: Scale) -> Axis:
     for name, one in at_scale.items():
         if one is not None:
             settings = tuple(one.texts("settings"))
-            own = _texts_by_name(one.optional_table("of"))
+            own = texts_by_name(one.optional_table("of"))
             found[name] = settings, tuple(one.numbers("shown")), own
             if len(settings) != len(found[name][1]):
                 raise one.wrong("shown", "has not as many members as `settings`")
@@ -602,57 +605,6 @@ def regions(name: str, scale: Scale) -> dict[str, Region]:
     return found
 
 
-@dataclass(frozen=True)
-class Cuts:
-    """Power cuts of a paper's designs: on which programs, how many, on which small machine.
-
-    `cuts` are of each program under each design, but for those in `cuts_of`. With `restart`,
-    processes are lost: the program is started again on the pools that survive, and judges them.
-    `machine_of` has designs on another machine than the paper's, `arguments` what programs are told
-    beside their `tiny` arguments.
-    """
-
-    designs: tuple[str, ...]
-    programs: Mapping[str, tuple[str, ...]]
-    cuts: int
-    cuts_of: Mapping[str, int]
-    seed: int
-    during_recovery: bool
-    harts: int | None
-    overrides: tuple[str, ...]
-    notes: tuple[str, ...]
-    restart: bool = False
-    machine_of: Mapping[str, str] = field(default_factory=dict)
-    arguments: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-
-
 def cuts(name: str, scale: Scale) -> Cuts:
     """A paper's power cuts at one scale."""
-    table = Table.read(FOLDER / name / CUTS)
-    programs = table.table("programs")
-    machines = table.optional_table("machine_of")
-    sizes = {one: table.table(one) for one in SCALES}
-    counts, counts_of = {}, {}
-    for one, size in sizes.items():
-        counts[one] = size.integer("cuts_of_each")
-        of = size.optional_table("cuts_of")
-        counts_of[one] = {} if of is None else {design: of.integer(design) for design in of.names()}
-        size.finish()
-    made = Cuts(
-        designs=tuple(table.texts("designs")),
-        programs={key: tuple(programs.texts(key)) for key in programs.names()},
-        cuts=counts[scale],
-        cuts_of=counts_of[scale],
-        seed=table.integer("seed"),
-        during_recovery=table.flag("during_recovery"),
-        harts=table.integer("harts", 0) or None,
-        overrides=tuple(table.texts("set", ())),
-        notes=tuple(table.texts("notes", ())),
-        restart=table.flag("restart"),
-        machine_of={}
-        if machines is None
-        else {one: machines.text(one) for one in machines.names()},
-        arguments=_texts_by_name(table.optional_table("arguments")),
-    )
-    table.finish()
-    return made
+    return read_cuts(Table.read(FOLDER / name / CUTS), scale)

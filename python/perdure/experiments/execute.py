@@ -9,6 +9,7 @@ when the process that waits for the outcome ends, so does this.
 from __future__ import annotations
 
 import ctypes
+import hashlib
 import json
 import os
 import signal
@@ -16,7 +17,7 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -192,7 +193,7 @@ def _outcome(task: dict[str, Any]) -> dict[str, Any]:
         request["mounts"] = scratch_mounts(request["mounts"], parent)
         # Where the guest's files go: points must not write into each other's mounts.
         request["out"] = str(parent / "out")
-        failed = _make_pools(request, parent)
+        failed = _make_pools(task, parent)
         if failed is not None:
             return {"error": failed}
         try:
@@ -201,24 +202,42 @@ def _outcome(task: dict[str, Any]) -> dict[str, Any]:
             os.chdir("/")
 
 
-WORLD = ("machine", "design", "set", "harts", "sysroot", "mounts", "environment", "out", "pmem")
+WORLD = ("machine", "design", "set", "harts", "sysroot", "mounts", "environment", "out")
 """What of a request a run that makes a pool has, too."""
 
 
-def _make_pools(request: dict[str, Any], parent: Path) -> str | None:
-    """Gives the point a folder with its pools, copied and made, or says why that cannot be."""
+def _make_pools(task: dict[str, Any], parent: Path) -> str | None:
+    """Gives the point a folder with its pools, copied and made, or says why that cannot be.
+
+    With a folder for all points, those that are made alike are made there once, on the machine as
+    it is without overrides: what is in a pool follows from the command that makes it.
+    """
+    request = task["request"]
     if request.get("pmem") != SCRATCH:
         return None
     folder = parent / "pmem"
     request["pmem"] = str(folder)
-    kept = request.pop("kept_pools")
-    if kept is not None:
-        try:
-            pools.copy(Path(kept), folder)
-        except PerdureError as error:
-            return str(error)
-    for command in request.pop("made"):
-        asked = {**{key: request[key] for key in WORLD}, "program": command}
+    kept, made, shared = (request.pop(key, None) for key in ("kept_pools", "made", "made_in"))
+    world = {key: request.get(key) for key in WORLD}
+    try:
+        if shared is None or kept is not None or not made:
+            if kept is not None:
+                pools.copy(Path(kept), folder)
+            return _made(made or (), world, folder)
+        plain = {**world, "set": [], "harts": None}
+        place = Path(shared) / _name_of(made, plain, task)
+        failed = None if place.is_dir() else _made_at(place, made, plain)
+        if failed is None:
+            pools.copy(place, folder)
+    except (OSError, PerdureError) as error:
+        return str(error)
+    return failed
+
+
+def _made(commands: Iterable[Sequence[str]], world: dict[str, Any], folder: Path) -> str | None:
+    """Makes pools in a folder, or says why that cannot be."""
+    for command in commands:
+        asked = {**world, "pmem": str(folder), "program": command}
         try:
             made = json.loads(_core.run(json.dumps(asked), None))
         except PerdureError as error:
@@ -226,6 +245,25 @@ def _make_pools(request: dict[str, Any], parent: Path) -> str | None:
         if made.get("exit_code") != 0:
             return f"{' '.join(command)} ended with status {made.get('exit_code')}"
     return None
+
+
+def _made_at(place: Path, commands: Iterable[Sequence[str]], world: dict[str, Any]) -> str | None:
+    """Makes pools elsewhere, and puts them into their place unless somebody was faster."""
+    place.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=place.parent, prefix="making-") as making:
+        folder = Path(making) / "pmem"
+        failed = _made(commands, world, folder)
+        if failed is None:
+            with suppress(OSError):
+                folder.rename(place)
+        return failed
+
+
+def _name_of(commands: Sequence[Sequence[str]], world: dict[str, Any], task: dict[str, Any]) -> str:
+    """A name for what commands make, by their programs' contents."""
+    said = [[task["files"].get(first, first), *words] for first, *words in commands]
+    text = json.dumps([task["core"], world["machine"], world["design"], said])
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
 def _done_in(folder: Path, command: str, request: dict[str, Any]) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from perdure import PerdureError
-from perdure.experiments import flush_metrics
+from perdure.experiments import flush_metrics, strand_metrics
 from perdure.experiments.measured import (
     Measured,
     Metric,
@@ -222,8 +222,7 @@ def _milliseconds(cycles: float) -> float:
 
 
 def _flush_time(region: Measured, _base: Measured | None, _epoch: int) -> Parts | None:
-    lines = statistic(region, "flush.lines")
-    stall = statistic(region, "flush.stall")
+    lines, stall = (statistic(region, f"flush.{one}") for one in ("lines", "stall"))
     return {None: _milliseconds(stall / lines * (2 << 20) / LINE_BYTES)} if lines else None
 
 
@@ -659,6 +658,7 @@ METRICS: Mapping[str, Metric] = {
             _stores_per_line,
         ),
         *flush_metrics.METRICS,
+        *strand_metrics.METRICS,
     )
 }
 

@@ -13,10 +13,11 @@ from typing import Any
 from perdure import PerdureError
 from perdure.experiments import dataset, programs
 from perdure.experiments.cache import Stored
-from perdure.experiments.declaration import Cuts, Experiment, Model, Paper, Probe, ScaleOf
+from perdure.experiments.declaration import Experiment, Model, Paper, Probe, ScaleOf
+from perdure.experiments.declared_cuts import Cuts
 from perdure.experiments.measured import Measured, rounded, statistic
 from perdure.experiments.metrics import metric
-from perdure.experiments.point import Campaign, Point
+from perdure.experiments.point import Point
 from perdure.experiments.programs import Provided
 
 EPOCH_KEY = "epoch.instructions"
@@ -278,8 +279,8 @@ def plan_cuts(cuts: Cuts, paper: Paper, provided: Provided) -> list[Planned]:
         if any(name in provided.unavailable for name in names):
             continue
         for design in cuts.designs:
-            count, named = cuts.cuts_of.get(design, cuts.cuts), paper.design(design)
-            told = (*cuts.arguments.get(subject, ()), *named.arguments)
+            named, campaign = paper.design(design), cuts.campaign(design)
+            told = (*cuts.arguments.get(subject, ()), *cuts.told.get(design, ()), *named.arguments)
             run, surroundings = provided.commands(names, "tiny", told)
             point = Point(
                 name=subject,
@@ -289,8 +290,8 @@ def plan_cuts(cuts: Cuts, paper: Paper, provided: Provided) -> list[Planned]:
                 overrides=merged(cuts.overrides, named.overrides if cuts.restart else ()),
                 harts=cuts.harts,
                 surroundings=surroundings,
-                campaign=Campaign(count, cuts.seed, cuts.during_recovery, restart=cuts.restart),
-                remark=f"{count} cuts",
+                campaign=campaign,
+                remark=f"{campaign.cuts} cuts",
                 pools=paper.pools,
                 made=provided.makers(run) if paper.pools else (),
             )

@@ -47,7 +47,10 @@ class Surroundings:
 
 @dataclass(frozen=True)
 class Campaign:
-    """Power cuts instead of a measurement."""
+    """Power cuts instead of a measurement.
+
+    With `recover`, a program that is started again recovers and checks, and does no more.
+    """
 
     cuts: int
     seed: int
@@ -55,11 +58,14 @@ class Campaign:
     resume: api.Resume = "sample"
     schedule: api.Schedule = "random"
     restart: bool = False
+    recover: bool = False
 
-    def asked(self) -> dict[str, Any]:
+    def asked(self, command: Sequence[str] = ()) -> dict[str, Any]:
         """What is asked of the core: a program that is started again is not resumed."""
         said = asdict(self)
         del said["resume" if self.restart else "restart"]
+        if said.pop("recover"):
+            said["then"] = [*command, "--recover"]
         return said
 
 
@@ -134,7 +140,7 @@ class Point:
             if value is not None:
                 request[key] = value
         if self.campaign is not None:
-            request.update(self.campaign.asked(), jobs=1)
+            request.update(self.campaign.asked(commands[0]), jobs=1)
         if self.pools:
             made = [list(command) for command in self.made]
             request.update(pmem=SCRATCH, kept_pools=self.kept_pools, made=made)

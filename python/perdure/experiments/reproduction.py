@@ -140,6 +140,7 @@ def _planned(
     cuts = declaration.cuts(name, scale_name) if CUTS in (figures or names) else None
     designs = {one.name for one in api.catalogue().designs}
     declared = {design for experiment in chosen.values() for design in experiment.designs}
+    declared |= set(cuts.designs if cuts else ())
     missing = {one for one in declared if paper.design(one).of not in designs}
     for one in sorted(missing):
         say(f"this build has no design {one}: it is left out")
@@ -174,7 +175,8 @@ def _planned(
     ]
     planned += [one for probing in probes for one in probing.planned]
     if cuts is not None:
-        planned += plan.plan_cuts(cuts, paper, provided)
+        built = tuple(one for one in cuts.designs if one not in missing)
+        planned += plan.plan_cuts(replace(cuts, designs=built), paper, provided)
     return _Work(paper, scale, chosen, provided, mixes, planned, only, probes)
 
 
@@ -263,6 +265,7 @@ def _results(
         outputs.store(out / "configurations", f"{one['config_hash']}.toml", text)
     cuts = tables.cuts([one for one in work.planned if one.experiment == CUTS], stored, paper)
     costs = tables.cut_costs(cuts)
+    made = [_experiment(experiment, work, stored, out) for experiment in work.experiments.values()]
     return {
         "schema": SCHEMA,
         "paper": {"name": paper.name, "title": paper.title, "reference": paper.reference},
@@ -301,14 +304,13 @@ def _results(
             }
             for entry in work.provided.entries.values()
         ],
-        "experiments": [
-            _experiment(experiment, work, stored, out) for experiment in work.experiments.values()
-        ],
+        "experiments": made,
         "tables": {
             "classes": tables.classes(work.planned, work.provided, stored, scale, paper),
             "bounds": tables.bounds(work.planned, stored, paper),
-            "probes": _probes(work, stored),
+            "probes": tables.probes(work.probes, work.paper, work.scale, stored),
             "cuts": cuts,
+            "beside_cuts": tables.beside_cuts(cuts, made, paper),
             "cut_costs": costs,
             "cut_costs_figure": _drawn(charts.cut_costs(costs), CUTS, out) if costs else None,
         },
@@ -419,39 +421,6 @@ def _in_model(
     mine = [one for one in work.planned if one.experiment == experiment.name and one.model == name]
     values = plan.values(own, work.paper, work.scale, mine, stored)
     return _InModel(name, label, own, values, claims.averages(own, values))
-
-
-def _probes(work: _Work, stored: Mapping[str, Stored]) -> list[dict[str, Any]]:
-    """What each probe changes, and its figure's number without and with that."""
-    rows = []
-    for probing in work.probes:
-        probe = probing.probe
-        model = next((one for one in work.paper.models if one.name == probe.model), None)
-        row: dict[str, Any] = {
-            "name": probe.name,
-            "says": probe.says,
-            "model": probe.model,
-            "figure": probe.figure,
-            "subject": probe.subject,
-            "design": probe.design,
-            "changed": [
-                *probe.overrides,
-                *([" ".join(probe.arguments)] if probe.arguments else []),
-            ],
-            "unit": metric(probing.plain.in_model(model).metric).unit,
-        }
-        for key, experiment in (("before", probing.plain), ("after", probing.changed)):
-            own = experiment.in_model(model)
-            mine = [one for one in probing.planned if one.experiment == experiment.name]
-            found = [
-                value
-                for value in plan.values(own, work.paper, work.scale, mine, stored)
-                if probe.at in (None, value.axis) and probe.part in (None, value.part)
-            ]
-            row[key] = found[0].value if found else None
-            row[f"{key}_points"] = list(found[0].points) if found else []
-        rows.append(row)
-    return rows
 
 
 def _drawn(chart: altair.TopLevelMixin, name: str, out: Path) -> dict[str, str]:

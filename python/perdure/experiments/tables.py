@@ -14,8 +14,8 @@ from perdure.experiments import dataset
 from perdure.experiments.cache import Stored
 from perdure.experiments.declaration import Paper, ScaleOf
 from perdure.experiments.measured import Measured, statistic
-from perdure.experiments.metrics import amount_of_work
-from perdure.experiments.plan import Planned, epochs, heeded, merged
+from perdure.experiments.metrics import amount_of_work, metric
+from perdure.experiments.plan import Planned, Probing, epochs, heeded, merged, values
 from perdure.experiments.point import Point
 from perdure.experiments.programs import Provided
 
@@ -189,18 +189,65 @@ def cut_costs(cuts: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     return rows
 
 
+def probes(
+    probings: Sequence[Probing], paper: Paper, scale: ScaleOf, stored: Mapping[str, Stored]
+) -> list[dict[str, Any]]:
+    """What each probe changes, and its figure's number without and with that."""
+    rows = []
+    for probing in probings:
+        probe = probing.probe
+        model = next((one for one in paper.models if one.name == probe.model), None)
+        row: dict[str, Any] = {
+            "name": probe.name,
+            "says": probe.says,
+            "model": probe.model,
+            "figure": probe.figure,
+            "subject": probe.subject,
+            "design": probe.design,
+            "changed": [
+                *probe.overrides,
+                *([" ".join(probe.arguments)] if probe.arguments else []),
+            ],
+            "unit": metric(probing.plain.in_model(model).metric).unit,
+        }
+        for key, experiment in (("before", probing.plain), ("after", probing.changed)):
+            own = experiment.in_model(model)
+            mine = [one for one in probing.planned if one.experiment == experiment.name]
+            found = [
+                value
+                for value in values(own, paper, scale, mine, stored)
+                if probe.at in (None, value.axis) and probe.part in (None, value.part)
+            ]
+            row[key] = found[0].value if found else None
+            row[f"{key}_points"] = list(found[0].points) if found else []
+        rows.append(row)
+    return rows
+
+
+PROGRAM_BROKEN = ("restart-failed", "output-unexpected")
+"""Verdicts on a program that was started again, where the design's own judge had nothing to say."""
+WITHOUT = ("without_loaded", "without_before")
+"""What a cut may say of a state that has something, and not what came before it."""
+
+
 def cuts(
     planned: Sequence[Planned], stored: Mapping[str, Stored], paper: Paper
 ) -> list[dict[str, Any]]:
-    """Design × program × cuts verified. Under designs that are broken, some have to fail."""
+    """Design × program × cuts verified. Under designs that are broken, some have to fail.
+
+    `program_broken` are those of the failed ones at which the design kept its promise and the
+    program did not come back, `example` is the earliest of them; `without` says how many states
+    have something without what it had loaded, or without what its thread had done before.
+    """
     rows = []
     for one in planned:
         key = one.point.key()
         if key not in stored:
             continue
-        result = stored[key]["result"]
+        result, named = stored[key]["result"], paper.design(one.design)
         coverage = result.get("coverage", {})
         failed = [cut for cut in result["results"] if cut["verdict"] != "verified"]
+        broken = [cut for cut in failed if cut["verdict"] in PROGRAM_BROKEN]
         rows.append(
             {
                 "design": one.design,
@@ -209,13 +256,71 @@ def cuts(
                 "cuts": result["cuts"],
                 "verified": result["verified"],
                 "failed": result["failed"],
-                "expected": "broken" if paper.design(one.design).broken else "sound",
+                "program_broken": len(broken),
+                "expected": "broken" if named.broken else "kept" if named.less else "sound",
                 "resumed": sum(bool(cut["resumed"]) for cut in result["results"]),
                 "restarted": sum(bool(cut.get("restarts")) for cut in result["results"]),
                 "cut_cost": result.get("cut_cost"),
                 "cuts_during_recovery": coverage.get("cuts_during_recovery", 0),
+                "paths": coverage.get("paths", {}),
+                "without": {
+                    kind: sum(kind in cut for cut in result["results"]) for kind in WITHOUT
+                },
+                "example": _example(min(broken, key=lambda cut: cut["cycle"])) if broken else None,
                 "tokens": [cut["token"] for cut in failed],
                 "points": [key],
             }
         )
     return rows
+
+
+def _example(cut: Mapping[str, Any]) -> dict[str, Any]:
+    """A cut after which the program was broken, and what was there without what came before."""
+    said = (cut.get("restarts") or [{}])[-1].get("output")
+    return {
+        "cycle": cut["cycle"],
+        "said": said,
+        "token": cut["token"],
+        **{kind: cut.get(kind) for kind in WITHOUT},
+    }
+
+
+def beside_cuts(
+    cuts: Sequence[Mapping[str, Any]], experiments: Sequence[Mapping[str, Any]], paper: Paper
+) -> list[dict[str, Any]]:
+    """Design × program: what cuts of them came to, and what figures measured of them.
+
+    The figures are the paper's `beside_cuts`; the designs those that promise less than programs
+    may need. Cuts of one program, by one thread or several, are added up.
+    """
+    chosen = [one for one in experiments if one["name"] in paper.beside_cuts]
+    measured = {
+        (value["subject"], value["design"], one["name"]): value["value"]
+        for one in chosen
+        for value in one["values"]
+    }
+    rows: dict[tuple[str, str], dict[str, Any]] = {}
+    for row in cuts:
+        if row["expected"] != "kept":
+            continue
+        (program,), design = row["programs"], row["design"]
+        found = rows.setdefault(
+            (program, design),
+            {
+                "program": program,
+                "design": design,
+                "cuts": 0,
+                "promise_broken": 0,
+                "program_broken": 0,
+                "without": dict.fromkeys(WITHOUT, 0),
+                "measured": {
+                    one["name"]: measured.get((program, design, one["name"])) for one in chosen
+                },
+            },
+        )
+        found["cuts"] += row["cuts"]
+        found["program_broken"] += row["program_broken"]
+        found["promise_broken"] += row["failed"] - row["program_broken"]
+        for kind, count in row["without"].items():
+            found["without"][kind] += count
+    return list(rows.values())

@@ -120,3 +120,8 @@ class Table:
         if not all(isinstance(one, kind) for one in values):
             raise self.wrong(key, f"has a member of the wrong type: {values!r}")
         return list(values)
+
+
+def texts_by_name(table: Table | None) -> dict[str, tuple[str, ...]]:
+    """A table of lists of texts; an empty one where there is none."""
+    return {} if table is None else {name: tuple(table.texts(name)) for name in table.names()}
