@@ -216,6 +216,28 @@ def test_under_spms_each_strand_group_is_whole_or_not_there(
     assert report.verified == report.cuts
 
 
+@pytest.mark.parametrize("harts", [1, 4])
+@pytest.mark.parametrize("name", sorted(ENTRIES))
+def test_under_hlog_each_wrap_is_whole_or_not_there_and_the_program_goes_on(
+    name: str, harts: int, programs: Path, tmp_path: Path
+) -> None:
+    overrides = {"harts": str(harts), **SMALL_CACHES}
+    machine = Machine(machine="spms", design="hlog", set=overrides, pmem=tmp_path)
+    words: list[str | Path] = [programs / name, *arguments(name), "--back-end", "hlog"]
+    words += ["--threads", str(harts)]
+    assert machine.run([*words, "--make"]).exit_code == 0
+    report = machine.cut(
+        words,
+        cuts=15 * TIMES,
+        seed=seed(7),
+        during_recovery=True,
+        restart=True,
+        then=[*words, "--recover"],
+    )
+    assert messages(report) == []
+    assert report.verified == report.cuts
+
+
 @pytest.mark.parametrize("mistake", MISTAKES)
 def test_a_mistake_in_the_log_is_caught(mistake: str, tmp_path: Path) -> None:
     compiler = toolchain.installed()

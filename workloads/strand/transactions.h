@@ -2,9 +2,9 @@
  * Transactions over a structure in a pool, with one of several back ends, and the pool's allocator.
  *
  * Back ends: `none` stores in place and promises nothing, `wal` has the redo log of guest/wal.h, `strand`
- * stores in place and ends a strand with each transaction, `hlog` stores in place and has the hardware log it,
- * in a wrap for each transaction (guest/hlog.h). Another one goes into `enum back_end`, GET, SET, `commit`,
- * `wait_for_commits`, and `run_thread` of run.h.
+ * stores in place and ends a strand with each transaction, `hlog` stores in place and has the hardware log
+ * it, in a wrap for each transaction (guest/hlog.h). Another one goes into `enum back_end`, GET, SET,
+ * `commit`, `wait_for_commits`, and `run_thread` of run.h.
  *
  * The back end is chosen when the program starts, and costs no access anything: a transaction carries its
  * back end as a constant, all code between begin and commit is inlined into a function of one back end

@@ -22,6 +22,8 @@ struct Queued {
 #[derive(Clone, Debug)]
 pub(crate) struct EnergyReserve {
     queued: Vec<Queued>,
+    /// Of all these together.
+    queued_bytes: u64,
     /// A bit for each line of memory, where the caches are kept.
     dirty: Option<Vec<u64>>,
     dirty_lines: u64,
@@ -34,6 +36,7 @@ impl EnergyReserve {
         let domain = specification.persistence.domain;
         (domain != Domain::Media).then(|| Self {
             queued: Vec::new(),
+            queued_bytes: 0,
             dirty: (domain == Domain::Eadr).then(|| vec![0; specification.lines().div_ceil(64)]),
             dirty_lines: 0,
             peak_bytes: 0,
@@ -59,18 +62,33 @@ impl EnergyReserve {
     /// A queue has accepted a write, which will be at the media then. Nothing that was there at `horizon`
     /// can be held together with what comes later.
     pub fn queues(&mut self, accepted: Cycles, at_media: Cycles, bytes: usize, horizon: Cycles) {
-        self.queued.retain(|one| one.at_media > horizon);
         let bytes = bytes as u64;
         self.queued.push(Queued {
             accepted,
             at_media,
             bytes,
         });
+        self.queued_bytes += bytes;
+        // Most often it is not more than the peak even if nothing of what is remembered has gone.
+        if self.is_below_peak() {
+            return;
+        }
+        self.queued.retain(|one| one.at_media > horizon);
+        self.queued_bytes = self.queued.iter().map(|one| one.bytes).sum();
+        if self.is_below_peak() {
+            return;
+        }
         // What was dated ahead, and is held together with it, came in at a moment that counts as well.
         let moments = self.queued.iter().map(|one| one.accepted);
-        let moments = moments.filter(|time| (accepted..at_media).contains(time));
-        let most = moments.map(|time| self.bytes_at(time)).max();
-        self.peak_bytes = self.peak_bytes.max(most.unwrap_or(0));
+        let moments = moments.filter(|time| (accepted + 1..at_media).contains(time));
+        let most = moments.fold(self.bytes_at(accepted), |most, time| {
+            most.max(self.bytes_at(time))
+        });
+        self.peak_bytes = self.peak_bytes.max(most);
+    }
+
+    fn is_below_peak(&self) -> bool {
+        self.queued_bytes + self.dirty_lines * LINE_BYTES as u64 <= self.peak_bytes
     }
 
     /// A line has become dirty in the caches.
@@ -99,5 +117,45 @@ impl EnergyReserve {
         let before = *word;
         *word = if dirty { before | bit } else { before & !bit };
         *word != before
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::random::Random;
+
+    /// Without taking notice of what cannot be more than the peak: at each moment at which something came in.
+    fn peak(writes: &[(Cycles, Cycles, u64)]) -> u64 {
+        let held = |time: Cycles| {
+            let held = writes.iter().filter(|one| (one.0..one.1).contains(&time));
+            held.map(|one| one.2).sum()
+        };
+        let moments = writes.iter().map(|one| held(one.0));
+        moments.max().unwrap_or(0)
+    }
+
+    #[test]
+    fn the_peak_is_that_of_all_moments_at_which_something_came_in() {
+        for seed in 1..=50 {
+            let mut random = Random::new(seed);
+            let mut reserve = EnergyReserve {
+                queued: Vec::new(),
+                queued_bytes: 0,
+                dirty: None,
+                dirty_lines: 0,
+                peak_bytes: 0,
+            };
+            let mut writes = Vec::new();
+            let mut now = 0;
+            for _ in 0..200 {
+                now += random.below(30);
+                let accepted = now + random.below(60);
+                let write = (accepted, accepted + 1 + random.below(200), 64);
+                writes.push(write);
+                reserve.queues(write.0, write.1, 64, now);
+                assert_eq!(reserve.peak_bytes(), peak(&writes), "seed {seed}");
+            }
+        }
     }
 }

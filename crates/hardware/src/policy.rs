@@ -196,10 +196,10 @@ pub trait Policy {
         now
     }
 
-    /// A hart loads from a line of which somebody has to hear ([`Hardware::hear_loads`]), which carries that version: at least
-    /// for the first time since the hart's version changed, or since another hart stored to the line. Returns
-    /// when the load may complete. A design that has to hear of loads says so when it starts; where it has
-    /// not, a verifier may have, and nothing may come of it.
+    /// A hart loads from a line of which somebody has to hear ([`Hardware::hear_loads`]), which carries
+    /// that version: at least for the first time since the hart's version changed, or since another hart
+    /// stored to the line. Returns when the load may complete. A design that has to hear of loads says so
+    /// when it starts; where it has not, a verifier may have, and nothing may come of it.
     #[inline]
     fn load(
         &mut self,
@@ -300,8 +300,8 @@ pub trait Policy {
         DeviceAnswer::Admitted { at: now }
     }
 
-    /// For verifiers, of a design that commits strands of threads: in which order it says that it does. Always
-    /// the same answer.
+    /// For verifiers, of a design that commits strands of threads: in which order it says that it does.
+    /// Always the same answer.
     fn commits_behind(&self) -> Behind {
         Behind::default()
     }

@@ -36,6 +36,8 @@ const LOCK: u32 = 28;
 
 /// Strands between two waits for them.
 const STRANDS_PER_SYNC: u64 = 24;
+/// Which of the words that all share wraps store to.
+const SHARED_WORDS_MASK: i32 = 0x78;
 /// Bytes of ordinary memory that are stored to.
 const ORDINARY_BYTES: u64 = 64 << 10;
 const STACK: u64 = 4096;
@@ -225,6 +227,8 @@ fn store_to_pool(code: &mut Code, wholes: Wholes) {
             let own = code.here();
             code.branch(0, ZERO, ZERO, 0);
             code.patch(shares, 0, T1, ZERO, code.here());
+            // Few words, so that wraps store to the same ones.
+            code.immediate(0x13, 7, T0, T0, SHARED_WORDS_MASK);
             take_lock(code);
             code.patch(own, 0, ZERO, ZERO, code.here());
         }

@@ -5,7 +5,7 @@ crate::planted_bugs! {
     closes_before_lines, "close-before-lines", "the close record may be durable before the wrap's last log line";
     writes_victims_home, "victim-home", "a line that leaves the caches goes home while wraps are open";
     depends_on_oldest, "oldest-wrap-only", "a victim waits for the oldest open wrap, and for no other one";
-    forgets_closed, "closed-forgotten", "a victim does not wait for wraps that are closed and not home yet";
+    forgets_closed, "closed-forgotten", "a victim waits until wraps are closed, and not until they are home";
     retires_open, "retire-early", "a wrap's words go home before its close record is durable";
     moves_head_early, "head-early", "the head moves past a wrap whose words are on their way home";
     reuses_places, "place-reused", "a place of the log is written again while the header that gives it up is on its way";

@@ -14,8 +14,8 @@
 //! its checksum does not fit, or it has no number that it could have at its place. Numbers are never used
 //! again, not by another life either, so that what is left of older lines is never taken for newer ones.
 //!
-//! The stride lays lines that follow each other into different rows, and so banks. It has no divisor in common
-//! with the length of the log.
+//! The stride lays lines that follow each other into different rows, and so banks. It has no divisor in
+//! common with the length of the log.
 //!
 //! Always true: lines from the head on, and no further than the log is long, are all that counts.
 

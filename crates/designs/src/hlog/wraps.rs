@@ -179,11 +179,14 @@ impl Hlog {
             wrap,
             entry,
         };
-        let (bytes, place) = (line.encode(), self.layout.line(number));
+        let bytes = line.encode();
+        let address = self.layout.line(number) * LINE_BYTES as u64;
         let Hardware {
             memory, statistics, ..
         } = hardware;
-        let done = memory.write_line(place, &bytes, Traffic::Log, now, not_before, statistics);
+        let arrived = memory.cross_link(address, LINE_BYTES, now);
+        let mut inside = memory.inside(self.module, statistics);
+        let done = inside.write(address, &bytes.0, Traffic::Log, arrived, not_before);
         Some((number, bytes, done))
     }
 
@@ -239,6 +242,8 @@ impl Hlog {
         }
         let done = self.write_close(hardware, wrap, open, now);
         self.counters.close_cycles += done - asked;
+        // Others may not see a lock given up that still holds back what they would overwrite.
+        hardware.cores[hart].waited = true;
         done
     }
 
@@ -265,7 +270,8 @@ impl Hlog {
         };
         self.closed_count += 1;
         self.counters.closed += 1;
-        self.victims.closes(wrap, Some(self.closed_count));
+        let below = (!self.flaws.forgets_closed).then_some(self.closed_count);
+        self.victims.closes(wrap, below);
         let durable = done.durable;
         let told = if self.flaws.closes_early {
             now

@@ -135,8 +135,8 @@ pub struct Breach {
     pub message: String,
 }
 
-/// What is there without something that came before it, where nobody may have promised otherwise: an example of
-/// each, if there is one.
+/// What is there without something that came before it, where nobody may have promised otherwise: an
+/// example of each, if there is one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Without {
     /// What it had loaded.

@@ -283,9 +283,10 @@ impl Spms {
     }
 
     /// A group cannot commit that still has an active strand, or waits for a group that has, and its thread
-    /// may be waiting for the one that waits here for an entry. So they all become one group, and strands of
-    /// which nothing is in the caches give up their entries: the active one stands for them from now on, which
-    /// changes nothing: they can only be committed together (*our assumption*: the paper leaves this out).
+    /// may be waiting for the one that waits here for an entry. So they all become one group, and strands
+    /// of which nothing is in the caches give up their entries: the active one stands for them from now on,
+    /// which changes nothing: they can only be committed together (*our assumption*: the paper leaves this
+    /// out).
     fn fold(&mut self, hardware: &mut Hardware, strand: Strand, now: Cycles) {
         if !self.sgst.lives(strand) {
             return;

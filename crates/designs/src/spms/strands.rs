@@ -175,14 +175,12 @@ impl Spms {
         strand: Strand,
         now: Cycles,
     ) {
-        let mut asked = vec![strand];
-        while let Some(strand) = asked.pop() {
-            let Some(strands) = self.complete(strand) else {
-                continue;
-            };
-            let behind = strands.iter().filter_map(|&one| self.sgst.behind(one));
-            asked.extend(behind);
+        let mut complete = self.complete(strand);
+        let mut waited = Vec::new();
+        while let Some(strands) = complete {
+            waited.extend(strands.iter().filter_map(|&one| self.sgst.behind(one)));
             self.commit(hardware, &strands, now);
+            complete = std::iter::from_fn(|| waited.pop()).find_map(|one| self.complete(one));
         }
     }
 
@@ -204,8 +202,11 @@ impl Spms {
                 .then(|| self.sgst.group(strand).collect());
         }
         // Most often it is its own group that is not.
+        if !self.sgst.is_complete(strand) {
+            return None;
+        }
         let mut groups = self.sgst.groups_before(strand);
-        if !groups.by_ref().all(|one| self.sgst.is_complete(one)) {
+        if !groups.all(|one| self.sgst.is_complete(one)) {
             return None;
         }
         let groups = self.sgst.groups_before(strand);

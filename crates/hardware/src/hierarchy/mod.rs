@@ -123,7 +123,8 @@ pub struct Hardware {
     /// Filled for a verifier, if present.
     pub trace: Option<Vec<Traced>>,
     /// Of these lines somebody has to hear when a hart loads from one for the first time under a version:
-    /// none, unless the design or a verifier says so ([`Self::hear_loads`]). What it costs is the simulation's time alone.
+    /// none, unless the design or a verifier says so ([`Self::hear_loads`]). What it costs is the
+    /// simulation's time alone.
     pub(crate) loads_heard: Range<LineNumber>,
     /// How often the version changed, plus one; and for each page, what that was when a store last
     /// found an older version in it. Not hardware: it measures the program's write set.

@@ -33,7 +33,8 @@ impl Hardware {
         }
     }
 
-    /// Somebody has to hear of loads in a range of addresses from now on, beside those that were heard before.
+    /// Somebody has to hear of loads in a range of addresses from now on, beside those that were heard
+    /// before.
     pub fn hear_loads(&mut self, range: Range<u64>) {
         let lines = line_of(range.start)..line_of(range.end);
         let heard = &mut self.loads_heard;

@@ -37,7 +37,7 @@ impl<const SHORTCUTS: bool, const WINDOW: bool> Port<'_, SHORTCUTS, WINDOW> {
             return Ok(None);
         };
         (self.hardware).accessed(self.hart, AccessKind::Persistence, now, ready);
-        self.refresh_limit();
+        self.lets_others_catch_up();
         Ok(Some(value))
     }
 }

@@ -8,12 +8,15 @@
 //! that they had ended, that whoever waited for them was answered no earlier, and that the bytes are there
 //! when the power fails, is checked.
 //!
-//! A strand that is there may have loaded from a line of one that is not, or follow it in its thread: the paper
-//! orders neither. The judgement says so ([`Without`]), and it is a breach where the design promises that order
-//! (`spms.order`).
+//! A strand that is there may have loaded from a line of one that is not, or follow it in its thread: the
+//! paper orders neither. The judgement says so ([`Without`]), and it is a breach where the design promises
+//! that order (`spms.order`).
 //!
 //! What the system stores for itself (the table of pools, zeros in new pages) is nobody's strand's: of such a
 //! line nothing is demanded until a strand that stored to it is committed.
+
+mod image;
+mod order;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io;
@@ -32,6 +35,7 @@ use super::{
 use crate::Design;
 use crate::layout::Layout;
 use crate::spms::{NEW_STRAND, STRAND_SYNC, Spms};
+use order::Early;
 
 /// A strand by its number here.
 type Number = usize;
@@ -50,15 +54,6 @@ struct Strand {
     lines: Vec<LineNumber>,
     /// From which strands' lines it has loaded, when these were not committed, as far as was known.
     loaded: Vec<(Number, LineNumber)>,
-}
-
-/// A strand that is committed at a time, and one from whose line it had loaded, which is not.
-#[derive(Clone, Copy, Debug)]
-struct Early {
-    from: Cycles,
-    strand: Number,
-    missing: Number,
-    line: LineNumber,
 }
 
 /// What a line was, from one writer's first store on.
@@ -245,29 +240,6 @@ impl StrandGroups {
         self.conflict = writer.map(|writer| (writer, strand));
     }
 
-    fn load(&mut self, hart: usize, line: LineNumber) {
-        if self.system[hart] {
-            return;
-        }
-        let strand = match self.current.get(&self.threads[hart]) {
-            Some(&strand) => strand,
-            None if self.behind.loads => self.strand_on(hart),
-            // A strand begins with what concerns it: elsewhere, a store.
-            None => return,
-        };
-        let last = (self.lines.get(&line)).and_then(|history| history.written.last());
-        let Some(writer) = last.and_then(|last| last.by).filter(|&by| by != strand) else {
-            return;
-        };
-        let loaded = &mut self.strands[strand].loaded;
-        if !loaded.contains(&(writer, line)) {
-            loaded.push((writer, line));
-        }
-        if self.behind.loads {
-            self.conflict = Some((writer, strand));
-        }
-    }
-
     /// Strands that have met on a line are of one group, unless the first was committed before.
     fn join(&mut self) {
         let Some((writer, strand)) = self.conflict.take() else {
@@ -379,77 +351,6 @@ impl StrandGroups {
         }
     }
 
-    /// Which of these strands are committed before others from which they had loaded.
-    fn note_loads(&mut self, announced: &[Number]) {
-        for &strand in announced {
-            let loaded = std::mem::take(&mut self.strands[strand].loaded);
-            let Strand {
-                committed, lines, ..
-            } = &self.strands[strand];
-            let Some(from) = committed.filter(|_| !lines.is_empty()) else {
-                continue;
-            };
-            let missing = loaded
-                .into_iter()
-                .filter(|&(one, _)| !self.is_there(one, from));
-            let early = missing.map(|(missing, line)| Early {
-                from,
-                strand,
-                missing,
-                line,
-            });
-            let early: Vec<Early> = early.collect();
-            self.early.extend(early);
-        }
-    }
-
-    fn is_there(&self, strand: Number, at: Cycles) -> bool {
-        let committed = self.strands[strand].committed;
-        committed.is_some_and(|committed| committed <= at)
-    }
-
-    /// What is there at a time without what it had loaded.
-    fn without_loaded(&self, at: Cycles) -> Option<String> {
-        let is_early = |early: &&Early| early.from <= at && !self.is_there(early.missing, at);
-        let Early {
-            strand,
-            missing,
-            line,
-            ..
-        } = self.early.iter().find(is_early)?;
-        let (strand, missing) = (&self.strands[*strand], &self.strands[*missing]);
-        Some(format!(
-            "strand {} of thread {} loaded from line {line:#x} what strand {} of thread {} had stored, which is missing",
-            strand.ordinal, strand.thread, missing.ordinal, missing.thread
-        ))
-    }
-
-    /// What is there at a time without what its thread had done before.
-    fn without_before(&self, at: Cycles) -> Option<String> {
-        let mut there = self.last_settled.clone();
-        let mut missing = Vec::new();
-        for (&(thread, ordinal), &strand) in &self.by_name {
-            if self.strands[strand].lines.is_empty() {
-                continue;
-            }
-            if self.is_there(strand, at) {
-                let last = there.entry(thread).or_default();
-                *last = ordinal.max(*last);
-            } else {
-                missing.push((thread, ordinal));
-            }
-        }
-        let behind = |&(thread, ordinal): &(u32, u64)| {
-            let last = *there.get(&thread)?;
-            (last > ordinal).then(|| {
-                format!(
-                    "strand {last} of thread {thread} is there, and strand {ordinal} is missing"
-                )
-            })
-        };
-        missing.iter().find_map(behind)
-    }
-
     /// What strands that are committed have left is known: nobody stores for them any more.
     fn close(&mut self, run: &Witness, announced: &[Number]) {
         for &strand in announced {
@@ -510,80 +411,6 @@ impl StrandGroups {
         if history.written.iter().all(|one| one.by.is_some()) {
             self.unknown.remove(&line);
         }
-    }
-
-    /// What a cut must find in a line; `None` if anything will do.
-    fn expected(&self, line: LineNumber, at: Cycles) -> Option<&Line> {
-        let history = self.lines.get(&line)?;
-        for one in history.written.iter().rev() {
-            let strand = one.by.map(|strand| &self.strands[strand]);
-            match strand {
-                None => return None,
-                Some(strand) if strand.committed.is_some_and(|committed| committed <= at) => {
-                    return one.bytes.as_deref();
-                }
-                Some(_) => {}
-            }
-        }
-        Some(&history.settled)
-    }
-
-    /// The digest that the scope must have, given what was found where anything will do.
-    fn digest(&self, evidence: &Evidence) -> Digest {
-        let mut digest = self.settled;
-        let pending = self.pending.iter().take_while(|(at, _)| *at <= evidence.at);
-        let changed = pending.flat_map(|&(_, strand)| &self.strands[strand].lines);
-        let lines: BTreeSet<LineNumber> = changed.chain(&self.unknown).copied().collect();
-        for line in lines {
-            let Some(history) = self.lines.get(&line) else {
-                continue;
-            };
-            let address = line * LINE_BYTES as u64;
-            let expected = self.expected(line, evidence.at);
-            let found = expected.unwrap_or_else(|| evidence.image.line(address));
-            digest.replace(address, &history.settled.0, &found.0);
-        }
-        digest
-    }
-
-    /// Which line is wrong, and whose it should be.
-    fn difference(&self, evidence: &Evidence) -> String {
-        let mut lines: Vec<LineNumber> = self.lines.keys().copied().collect();
-        lines.sort_unstable();
-        let wrong = lines.into_iter().find(|&line| {
-            let found = evidence.image.line(line * LINE_BYTES as u64);
-            let expected = self.expected(line, evidence.at);
-            expected.is_some_and(|expected| expected != found)
-        });
-        let Some(line) = wrong else {
-            return "memory that no strand stored to has changed".into();
-        };
-        let history = &self.lines[&line];
-        let found = evidence.image.line(line * LINE_BYTES as u64);
-        let left = |bytes: &Line| {
-            let written = history.written.iter().rev();
-            let mut by = written.filter(|one| one.bytes.as_deref() == Some(bytes));
-            match by
-                .next()
-                .and_then(|one| one.by)
-                .map(|one| &self.strands[one])
-            {
-                Some(strand) => format!(
-                    "strand {} of thread {} left it",
-                    strand.ordinal, strand.thread
-                ),
-                None if *bytes == *history.settled => "it was before".into(),
-                None => "nobody left it".into(),
-            }
-        };
-        let expected = self
-            .expected(line, evidence.at)
-            .map(left)
-            .unwrap_or_default();
-        format!(
-            "line {line:#x} is as {}, and should be as {expected}",
-            left(found)
-        )
     }
 }
 
