@@ -191,7 +191,7 @@ def all_values(one: dict, designs: list[str]) -> list[str]:
     for subject, place in rows:
         known = [found.get((subject, place, design)) for design in designs]
         cells = [f"{value['value']:,.{digits}f}" if value else "–" for value in known]
-        body.append([subject, f"{place:,.0f}", *cells])
+        body.append([subject, f"{place:,.10g}", *cells])
     unit = f"{one['axis']['label']} ({one['axis']['unit']})"
     return [f"{one['metric']['label']}:", "", *table([one["subject"], unit, *designs], body)]
 

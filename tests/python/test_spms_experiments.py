@@ -117,6 +117,7 @@ def region(cycles=100, **counters):
         ("throughput", {}, 0.5),
         ("write-traffic", {"nvm__written_bytes__total": 96}, 1.5),
         ("written", {"nvm__written_bytes__total": 2e6}, 2.0),
+        ("written", {"spms__buffer__arrivals": 5, "spms__buffer__drained": 4}, 64e-6),
         ("flushed", {"nvm__writes": 200, "cache_block__cleaned": 1}, 0.5),
         ("group-size", {"spms__groups": 4, "spms__strands__committed": 6}, 1.5),
         ("largest-group", {"spms__groups__largest": 8}, 8.0),
