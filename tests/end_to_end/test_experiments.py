@@ -165,3 +165,18 @@ def test_primitives_are_compared_on_pools_that_were_made_before(tmp_path: Path) 
     # Two flushes and two fences for each of 460 enqueues, one and two for each of 400 dequeues.
     assert waited["clwb"] - waited["none"] == 2 * 460 + 2 * 400
     assert waited["clflush"] - waited["clwb"] == 2 * 460 + 400
+
+
+def test_transactions_are_compared(tmp_path: Path) -> None:
+    """SPS under SPMS and a log, and what of it one table of twelve bits is worth."""
+    out = tmp_path / "out"
+    designs = ["wal", "spms", "spms-table"]
+    done = perdure.reproduce(
+        "spms", ["fig3", "flushed"], subjects=["sps"], designs=designs, workers=2, out=out
+    )
+    assert done.failures.is_empty()
+    found = {(row["experiment"], row["design"]): row["value"] for row in done.values.to_dicts()}
+    assert found["fig3", "wal"] < found["fig3", "spms"] < found["fig3", "spms-table"]
+    assert found["flushed", "wal"] == 100
+    assert found["flushed", "spms"] < 0.01
+    assert not (out / "pools").exists()

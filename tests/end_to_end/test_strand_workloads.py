@@ -82,6 +82,21 @@ def test_what_is_there_in_the_end_does_not_depend_on_the_back_end(
 
 
 @pytest.mark.parametrize("name", sorted(ENTRIES))
+@pytest.mark.parametrize("back_end", ["none", "wal"])
+def test_nor_on_how_many_operations_a_transaction_has(
+    name: str, back_end: str, programs: Path, tmp_path: Path
+) -> None:
+    said = set()
+    for number in ("1", "7", "64"):
+        words: list[str | Path] = [programs / name, tmp_path / number, "--anywhere", "--drain"]
+        words += ["--primitive", "none", "--elements", "1000", "--operations", "1500"]
+        done = under_qemu([*words, "--back-end", back_end, "--per-strand", number])
+        assert (done.returncode, done.stderr) == (0, "")
+        said.add(done.stdout)
+    assert len(said) == 1
+
+
+@pytest.mark.parametrize("name", sorted(ENTRIES))
 def test_a_damaged_pool_is_found(name: str, programs: Path, tmp_path: Path) -> None:
     words: list[str | Path] = [programs / name, tmp_path / "pool", "--anywhere"]
     assert under_qemu([*words, "--elements", "500", "--operations", "300"]).returncode == 0
@@ -266,6 +281,11 @@ def test_every_mistake_is_looked_for() -> None:
         (["q", "--back-end", "undo"], '--back-end cannot be "undo"'),
         (["q", "--threads", "5"], "--threads is"),
         (["q", "--threads", "0"], "--threads is 0"),
+        (
+            ["q", "--back-end", "wal", "--threads", "2", "--per-strand", "2"],
+            "--per-strand with the back end wal is for one thread",
+        ),
+        (["q", "--per-strand", "65"], "--per-strand is"),
         (["q", "--operations", "2002", "--elements", "1000"], "--operations deletes more"),
         (["q", "--element", "10"], 'takes no "--element"'),
         (["x"], "is no pool"),
