@@ -151,8 +151,8 @@ impl Spms {
             let (_, held) = self.buffer.valid(line)?;
             (!self.flaws.merges_in_caches_only).then_some(held.strand)
         };
-        let cached = Some(tag.0).filter(|&tag| self.sgst.lives(tag));
-        cached.or_else(in_buffer)
+        let lives = |strand: &Strand| self.sgst.lives(*strand);
+        (Some(tag.0).filter(lives)).or_else(|| in_buffer().filter(lives))
     }
 
     /// §IV-B: "related strands that update the same cacheline are treated as a strand group".
