@@ -302,7 +302,13 @@ mod tests {
             let stride = Layout::stride(lines, 33);
             let layout = Layout::new(&(0..64 << 20), lines, stride);
             let mut places: Vec<_> = (7..7 + lines).map(|number| layout.line(number)).collect();
-            assert!(lines < 64 || places[0].abs_diff(places[1]) >= 32);
+            // The far way round, too.
+            let apart = 32.min(stride).min(lines - stride);
+            assert!(
+                places[0].abs_diff(places[1]) >= apart,
+                "{lines} by {stride}"
+            );
+            assert!(lines < 100 || apart == 32, "{lines} by {stride}");
             places.sort_unstable();
             assert!(places.into_iter().eq(2..2 + lines), "{lines} by {stride}");
             assert_eq!(layout.slot(0), 2 + lines);

@@ -93,6 +93,16 @@ const SAME: &[(&str, &[&str], &str)] = &[
         &["stores"],
         "who can tell that a store came later has seen the earlier one",
     ),
+    (
+        "spms-thread",
+        &["by line"],
+        "that one store came before another is known to who has loaded, or is behind in a thread: it is ordered anyway",
+    ),
+    (
+        "spms-thread",
+        &["sync waits"],
+        "what comes behind is not durable before, and who loads it joins it",
+    ),
 ];
 
 /// The rules of a model, one of them changed.
