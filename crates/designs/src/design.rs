@@ -227,6 +227,11 @@ pub trait Design: Policy + Clone + Send {
     /// What it has counted since it started.
     fn counters(&self) -> Self::Counters;
 
+    /// The same with what its devices have counted, if it has some.
+    fn counters_with(&self, _hardware: &Hardware) -> Self::Counters {
+        self.counters()
+    }
+
     /// What its user should hear when all programs have ended, line by line: what they seem to have
     /// forgotten.
     fn remarks(&self) -> Vec<String> {

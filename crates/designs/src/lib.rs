@@ -17,6 +17,7 @@ pub mod hlog;
 pub mod ideal;
 pub mod journaling;
 pub mod layout;
+pub mod nearpm;
 pub mod nvoverlay;
 pub mod oracle;
 pub mod picl;
@@ -84,4 +85,5 @@ registry![
     hardware_shadow::HardwareShadow,
     spms::Spms,
     hlog::Hlog,
+    nearpm::NearPm,
 ];

@@ -306,8 +306,9 @@ struct OfModule<'i, 'a> {
 impl OfModule<'_, '_> {
     fn hold(&mut self, address: u64, length: usize) -> bool {
         let end = address.saturating_add(length as u64);
-        let inside = |one: &Range<u64>| one.start <= address && end <= one.end;
-        let own = self.own.iter().any(inside);
+        // They stand in the order of addresses.
+        let behind = self.own.partition_point(|one| one.start <= address);
+        let own = behind > 0 && end <= self.own[behind - 1].end;
         if !own {
             let what = "a device's recovery left its module";
             let corruption = Corruption { what, address };

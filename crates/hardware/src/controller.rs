@@ -62,6 +62,8 @@ pub struct Controller {
     read_queue: Queue,
     write_queue: Queue,
     link: Link,
+    /// Of the link, in either direction.
+    latency: Cycles,
     placement: Placement,
     row_read: Cycles,
     row_write: Cycles,
@@ -90,6 +92,7 @@ impl Controller {
                 link.width_bits / 8 * link.frequency_mhz * 1_000_000,
                 clock.frequency_mhz,
             ),
+            latency: clock.cycles(link.latency_ns),
             placement: Placement::new(media),
             row_read: clock.cycles(media.row_read_ns),
             row_write: clock.cycles(media.row_write_ns),
@@ -164,7 +167,14 @@ impl Controller {
 
     /// Sends bytes over the link that no bank has a part in. Returns when they have arrived.
     pub fn cross(&mut self, now: Cycles, bytes: usize) -> Cycles {
-        self.link.reserve(now, bytes)
+        self.link.reserve(now, bytes) + self.latency
+    }
+
+    /// What a message takes on its way over the link, over and above its transfer. Whoever asks over the
+    /// link dates the request so much later than it was sent.
+    #[inline]
+    pub fn latency(&self) -> Cycles {
+        self.latency
     }
 
     /// Takes a place in a bank.

@@ -27,6 +27,10 @@ pub trait Counters: Clone + Default + Send {
     #[must_use]
     fn since(&self, earlier: &Self) -> Self;
 
+    /// What two have counted together; of a gauge, the greater value.
+    #[must_use]
+    fn together(&self, other: &Self) -> Self;
+
     /// Sums that must add up; says which one doesn't.
     fn check_conservation(&self) -> Result<(), String>;
 }
@@ -38,6 +42,8 @@ impl Counters for () {
     }
 
     fn since(&self, (): &Self) -> Self {}
+
+    fn together(&self, (): &Self) -> Self {}
 
     fn check_conservation(&self) -> Result<(), String> {
         Ok(())
@@ -90,6 +96,10 @@ macro_rules! counters {
                 Self { $($field: $crate::counters!(@since $($gauge)? self earlier $field),)* }
             }
 
+            fn together(&self, other: &Self) -> Self {
+                Self { $($field: $crate::counters!(@together $($gauge)? self other $field),)* }
+            }
+
             fn check_conservation(&self) -> Result<(), String> {
                 #[allow(unused_variables, reason = "most counters are in no rule")]
                 let Self { $($field),* } = *self;
@@ -98,6 +108,8 @@ macro_rules! counters {
             }
         }
     };
+    (@together gauge $one:ident $other:ident $field:ident) => { $one.$field.max($other.$field) };
+    (@together $one:ident $other:ident $field:ident) => { $one.$field + $other.$field };
     (@since gauge $now:ident $earlier:ident $field:ident) => { $now.$field };
     (@since $now:ident $earlier:ident $field:ident) => { $now.$field - $earlier.$field };
 }

@@ -11,6 +11,7 @@
 //! - Its recovery is a function without state. It gets the bytes that survived and where its module's
 //!   lie, and nothing else, and runs before any software does.
 
+use std::any::Any;
 use std::borrow::Cow;
 use std::fmt::Debug;
 use std::ops::Range;
@@ -22,6 +23,7 @@ use crate::module::Operation;
 use crate::physical_map::Place;
 use crate::statistics::Statistics;
 use crate::time::Cycles;
+use crate::trace::{Accessor, Traced};
 use crate::waiting::Displaced;
 
 /// What the processor asks of a module that has a program.
@@ -104,6 +106,9 @@ pub trait Device: Debug + Send {
     /// A device in the same state, for a copy of the hardware.
     fn copy(&self) -> Box<dyn Device>;
 
+    /// Itself, for the design that knows which device it has installed ([`Memory::device`]).
+    fn as_any(&self) -> &dyn Any;
+
     /// A load from the device region, so many bytes after its start. Returns when they are ready to
     /// be sent.
     fn load(&mut self, inside: &mut Inside, at: u64, bytes: &mut [u8], now: Cycles) -> Cycles;
@@ -115,6 +120,10 @@ pub trait Device: Debug + Send {
     fn admit(&mut self, _inside: &mut Inside, _access: &HostAccess, now: Cycles) -> Admission {
         Admission::Admitted { at: now }
     }
+
+    /// The write to that address which the device has held since then is with the banks for good, and survives
+    /// without it.
+    fn settled(&mut self, _address: u64, _kept: Cycles, _durable: Cycles) {}
 
     /// A time has come for which the device asked to be woken ([`Inside::wake`]).
     fn fired(&mut self, _inside: &mut Inside, _event: u16, _now: Cycles) {}
@@ -147,6 +156,18 @@ impl Inside<'_> {
     /// The time up to which no cut will come any more: what was over by then a device may forget.
     pub fn horizon(&self) -> Cycles {
         self.memory.horizon()
+    }
+
+    /// Tells whoever verifies the run, if somebody does.
+    pub fn tell(&mut self, event: impl FnOnce() -> Traced) {
+        if let Some(trace) = &mut self.memory.trace {
+            trace.push(event());
+        }
+    }
+
+    /// The number of the module.
+    pub fn module(&self) -> usize {
+        self.module
     }
 
     /// A store to the region of another module's device, over both links. Returns when that has taken it.
@@ -266,9 +287,23 @@ impl Memory {
         self.modules[module].controller.cross(now, bytes)
     }
 
+    /// What a message takes on its way over the link of a module, over and above its transfer.
+    pub fn latency_of_link(&self, module: usize) -> Cycles {
+        self.modules[module].controller.latency()
+    }
+
     /// Gives a module a program.
     pub fn install(&mut self, module: usize, device: Box<dyn Device>) {
         self.modules[module].device = Some(device);
+    }
+
+    /// The program of a module, if it has one of that kind.
+    pub fn device<D: Device + 'static>(&self, module: usize) -> Option<&D> {
+        self.modules[module]
+            .device
+            .as_ref()?
+            .as_any()
+            .downcast_ref()
     }
 
     /// Lets the program of a module act, if it has one.
@@ -306,6 +341,30 @@ impl Memory {
         asked.unwrap_or(Admission::Admitted { at: 0 })
     }
 
+    /// What whoever verifies hears of the processor's access to a module that has a device.
+    pub(crate) fn trace_host(
+        &mut self,
+        module: usize,
+        (address, length): (u64, usize),
+        written: bool,
+        when: [Cycles; 2],
+    ) {
+        if self.modules[module].device.is_none() {
+            return;
+        }
+        let wrote = written.then(|| self.arena.slice(address, length).into());
+        if let Some(trace) = &mut self.trace {
+            trace.push(Traced::Accessed {
+                module,
+                by: Accessor::Host,
+                address,
+                length,
+                wrote,
+                when,
+            });
+        }
+    }
+
     /// A load from a device region ([`PhysicalMap::is_device`](crate::physical_map::PhysicalMap::is_device)),
     /// which one module has. Where there is no program, zeros come. Returns when the bytes have arrived.
     pub fn device_load(
@@ -317,16 +376,17 @@ impl Memory {
     ) -> Cycles {
         let (module, at) = self.device_place(address);
         bytes.fill(0);
+        let asked = now + self.modules[module].controller.latency();
         let ready = self.with_device(module, statistics, |device, inside| {
-            device.load(inside, at, bytes, now)
+            device.load(inside, at, bytes, asked)
         });
         let module = &mut self.modules[module];
         module.counters.device_loads += 1;
-        (module.controller).cross(ready.unwrap_or(now), bytes.len())
+        (module.controller).cross(ready.unwrap_or(asked), bytes.len())
     }
 
-    /// A store to a device region. Where there is no program, it has no effect. Returns when the device has
-    /// taken it.
+    /// A store to a device region, which comes behind what was written over the same link before. Where there
+    /// is no program, it has no effect. Returns when the device has taken it.
     pub fn device_store(
         &mut self,
         address: u64,
@@ -336,7 +396,11 @@ impl Memory {
     ) -> Cycles {
         let (module, at) = self.device_place(address);
         self.modules[module].counters.device_stores += 1;
-        let arrived = self.modules[module].controller.cross(now, bytes.len());
+        let over = &mut self.modules[module];
+        let arrived = over
+            .controller
+            .cross(now, bytes.len())
+            .max(over.last_accepted);
         let taken = self.with_device(module, statistics, |device, inside| {
             device.store(inside, at, bytes, arrived)
         });

@@ -25,6 +25,7 @@ use crate::physical_map::{PhysicalMap, Place, RegionKind};
 use crate::specification::Specification;
 use crate::statistics::Statistics;
 use crate::time::Cycles;
+use crate::trace::Traced;
 use crate::waiting::Displaced;
 pub use crate::waiting::{Lost, Tear};
 
@@ -74,6 +75,8 @@ pub struct Memory {
     pub(crate) reserve: Option<EnergyReserve>,
     /// Filled with the start and end of every write, if present.
     pub persistence_times: Option<Vec<Cycles>>,
+    /// Filled for a verifier, if present.
+    pub trace: Option<Vec<Traced>>,
     /// What the design is held to, if it is.
     pub(crate) contract: Option<Box<Contract>>,
     /// When which device wants to be woken.
@@ -94,6 +97,7 @@ impl Memory {
             dram: Dram::new(specification),
             reserve: EnergyReserve::new(specification),
             persistence_times: None,
+            trace: None,
             contract: cfg!(debug_assertions).then(Box::default),
             device_events: EventQueue::default(),
             horizon: 0,
@@ -229,14 +233,27 @@ impl Memory {
             length,
             written: None,
         };
-        let not_before = match self.admit(place.module, &access, now, statistics) {
+        let latency = self.link_latency(place);
+        let arrived = now + latency;
+        let not_before = match self.admit(place.module, &access, arrived, statistics) {
             Admission::Admitted { at } | Admission::Held { at, .. } => at,
             Admission::Answered { at } => {
                 return self.modules[place.module].controller.cross(at, length);
             }
         };
         let way = (Path::Link, not_before);
-        self.read_row(place, (length, length), way, now, statistics)
+        let read = self.read_row(place, (length, length), way, arrived, statistics);
+        if self.trace.is_some() {
+            let when = [not_before.max(arrived), read];
+            self.trace_host(place.module, (address, length), false, when);
+        }
+        read + latency
+    }
+
+    /// What a message to or from a place takes on its way.
+    #[inline]
+    fn link_latency(&self, place: Place) -> Cycles {
+        self.modules[place.module].controller.latency()
     }
 
     /// Reads so many bytes of a row, which lie within `span`. Returns when they are where they were
@@ -377,7 +394,8 @@ impl Memory {
         }
         let place = self.map.locate(address);
         let access = HostAccess::write(address, &bytes.0);
-        let admission = self.admit(place.module, &access, now, statistics);
+        let arrives = now + self.link_latency(place);
+        let admission = self.admit(place.module, &access, arrives, statistics);
         let behind = self.dram.as_mut().and_then(|dram| dram.catches_up(line));
         let old = self.arena.replace_line(address, bytes);
         let displaced = Displaced::Line(behind.unwrap_or(old));
@@ -419,7 +437,8 @@ impl Memory {
         }
         let place = self.map.locate(address);
         let access = HostAccess::write(address, bytes);
-        let admission = self.admit(place.module, &access, now, statistics);
+        let arrives = now + self.link_latency(place);
+        let admission = self.admit(place.module, &access, arrives, statistics);
         let displaced = Displaced::Block(self.arena.slice(address, bytes.len()).into());
         self.arena.write(address, bytes);
         let range = (address, bytes.len(), home);
@@ -427,7 +446,8 @@ impl Memory {
         self.write(place, range, displaced, traffic, now, when, statistics)
     }
 
-    /// Accepts the write of bytes that lie together.
+    /// Accepts the write of bytes that lie together, over the link. Where that takes long, its sender may go
+    /// on as soon as it knows that there will be room, and knows last that the bytes are durable.
     #[inline]
     #[allow(clippy::too_many_arguments, reason = "whose bytes, and where")]
     fn write(
@@ -450,11 +470,36 @@ impl Memory {
         };
         let (Admission::Admitted { at } | Admission::Held { at, .. } | Admission::Answered { at }) =
             admission;
+        let latency = self.link_latency(place);
         let way = (Path::Link, not_before.max(at));
-        let written = self.write_row(&operation, place.offset, displaced, way, now, statistics);
-        match admission {
-            Admission::Held { kept, .. } => self.held(written, kept.max(not_before)),
+        let arrives = now + latency;
+        let written = self.write_row(
+            &operation,
+            place.offset,
+            displaced,
+            way,
+            arrives,
+            statistics,
+        );
+        let begins = way.1.max(arrives);
+        let written = match admission {
+            Admission::Held { kept, .. } => {
+                if let Some(device) = &mut self.modules[place.module].device {
+                    device.settled(address, kept, written.durable);
+                }
+                self.held(written, kept.max(not_before))
+            }
             Admission::Admitted { .. } | Admission::Answered { .. } => written,
+        };
+        let last = &mut self.modules[place.module].last_accepted;
+        *last = written.accepted.max(*last);
+        if self.trace.is_some() {
+            let when = [begins, written.durable];
+            self.trace_host(place.module, (address, length), true, when);
+        }
+        Accepted {
+            accepted: written.accepted - latency,
+            durable: written.durable + latency,
         }
     }
 
@@ -463,9 +508,10 @@ impl Memory {
         if let Some(times) = &mut self.persistence_times {
             times.push(kept);
         }
+        let accepted = kept.max(written.accepted);
         Accepted {
-            accepted: written.accepted,
-            durable: kept.max(written.accepted).min(written.durable),
+            accepted,
+            durable: accepted.min(written.durable),
         }
     }
 

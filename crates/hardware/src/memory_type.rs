@@ -158,7 +158,7 @@ impl Hardware {
             return false;
         }
         let (group, version) = (self.group_of(hart), policy.memory_version(line));
-        if let Some(trace) = &mut self.trace {
+        if let Some(trace) = &mut self.memory.trace {
             trace.push(Traced::Observed { group, line });
         }
         let behind = policy.is_ahead(group, version, write);
@@ -198,7 +198,7 @@ impl Hardware {
         let old = policy.peek(self, line);
         let mut new = old;
         change(&mut new.0[piece.clone()]);
-        if let Some(trace) = &mut self.trace {
+        if let Some(trace) = &mut self.memory.trace {
             let old = Box::new(old);
             trace.push(Traced::Stored {
                 group,

@@ -113,6 +113,8 @@ pub struct Module {
     pub(crate) device: Option<Box<dyn Device>>,
     /// When everything will be durable that its write queue makes durable.
     last_durable: Cycles,
+    /// When the last write was accepted that came over the link.
+    pub(crate) last_accepted: Cycles,
     pub(crate) persist_mistake: Option<PersistMistake>,
 }
 
@@ -141,6 +143,7 @@ impl Module {
                 waiting: Waiting::default(),
                 device: None,
                 last_durable: 0,
+                last_accepted: 0,
                 persist_mistake: None,
             })
             .collect()

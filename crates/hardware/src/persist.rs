@@ -115,7 +115,7 @@ impl Hardware {
         now: Cycles,
     ) -> Cycles {
         let line = persist.line;
-        if let (Some(trace), Point::Persistence) = (&mut self.trace, persist.point) {
+        if let (Some(trace), Point::Persistence) = (&mut self.memory.trace, persist.point) {
             let (hart, at) = (persist.hart, now);
             trace.push(Traced::Persisted { hart, line, at });
         }
@@ -233,7 +233,7 @@ impl Hardware {
         let wait = core.timing.fence_behind(fence, now, sent);
         self.statistics.fence_stall_cycles += wait;
         let done = now + wait;
-        if let (Some(trace), true) = (&mut self.trace, fence.persists) {
+        if let (Some(trace), true) = (&mut self.memory.trace, fence.persists) {
             trace.push(Traced::Fenced { hart, done });
         }
         done

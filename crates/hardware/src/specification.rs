@@ -112,6 +112,8 @@ pub struct Link {
     pub width_bits: u64,
     /// Transfers per microsecond (MHz of the data clock).
     pub frequency_mhz: u64,
+    /// What every message takes on its way, over and above its transfer, in either direction.
+    pub latency_ns: f64,
 }
 
 /// In which order the controller starts requests.
@@ -408,14 +410,15 @@ impl Specification {
         core.window.validate()?;
         validate_link("link.", &self.link)?;
         let nvm = &self.nvm;
+        let is_there = (nvm.bytes >= 64 << 20)
+            && nvm.bytes.is_multiple_of(4096)
+            && nvm.bytes / LINE_BYTES as u64 <= LINE_NUMBER_LIMIT
+            && nvm.bytes <= 1 << 42;
         require(
-            nvm.bytes >= 64 << 20
-                && nvm.bytes.is_multiple_of(4096)
-                && nvm.bytes / LINE_BYTES as u64 <= LINE_NUMBER_LIMIT
-                && nvm.bytes <= 1 << 42,
+            is_there || (nvm.bytes == 0 && self.has_dram_and_persistent_modules()),
             "nvm.bytes",
             &nvm.bytes,
-            "must be a multiple of 4096, 64 MiB to 4 TiB",
+            "must be a multiple of 4096, 64 MiB to 4 TiB; or 0, where [[module]] tables have DRAM and persistent memory",
         )?;
         validate_media("nvm.", nvm)?;
         require(

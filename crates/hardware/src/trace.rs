@@ -7,6 +7,18 @@
 use crate::line::{Line, LineNumber};
 use crate::time::Cycles;
 
+/// Who accesses a module that has a device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Accessor {
+    /// The processor.
+    Host,
+    /// The device, for the command that it knows by this number.
+    Device {
+        /// The number.
+        command: u64,
+    },
+}
+
 /// One event, in the order of the simulation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Traced {
@@ -115,6 +127,33 @@ pub enum Traced {
         hart: usize,
         /// When the hart went on, and so the program knew that the bytes survive.
         done: Cycles,
+    },
+    /// Somebody accesses the memory of a module that has a device, in the order in which the module hears
+    /// of it.
+    Accessed {
+        /// The module.
+        module: usize,
+        /// Who.
+        by: Accessor,
+        /// The first byte.
+        address: u64,
+        /// How many.
+        length: usize,
+        /// What was written there, unless it was read.
+        wrote: Option<Box<[u8]>>,
+        /// From when to when: it does not reach the banks before, and is there, or survives, from then on.
+        when: [Cycles; 2],
+    },
+    /// A device has come to a point of its own in what it does.
+    Reached {
+        /// Its module.
+        module: usize,
+        /// Which point.
+        point: u16,
+        /// Numbers that say of what.
+        of: Box<[u64]>,
+        /// When.
+        at: Cycles,
     },
     /// A hart stored to a device region.
     Commanded {

@@ -151,7 +151,7 @@ impl perdure_linux::Machine for KernelPort<'_> {
 
     fn system_stores(&mut self, begins: bool) {
         let hart = self.hart;
-        if let Some(trace) = &mut self.hardware.trace {
+        if let Some(trace) = &mut self.hardware.memory.trace {
             trace.push(Traced::SystemStores { hart, begins });
         }
         self.design.system_stores(self.hardware, hart, begins);

@@ -278,7 +278,7 @@ impl Hlog {
         } else {
             durable
         };
-        if let Some(trace) = &mut hardware.trace {
+        if let Some(trace) = &mut hardware.memory.trace {
             trace.push(Traced::Committed {
                 thread: open.thread,
                 strand: open.ordinal,

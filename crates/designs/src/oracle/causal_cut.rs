@@ -95,6 +95,8 @@ impl CausalCut {
             | Traced::Instructed { .. }
             | Traced::Persisted { .. }
             | Traced::Fenced { .. }
+            | Traced::Accessed { .. }
+            | Traced::Reached { .. }
             | Traced::Commanded { .. } => return,
             Traced::Saved {
                 epoch,

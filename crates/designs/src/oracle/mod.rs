@@ -15,6 +15,7 @@
 mod causal_cut;
 mod epoch_prefix;
 mod nothing;
+mod ppo;
 mod strand_groups;
 mod wraps;
 
@@ -33,6 +34,7 @@ use perdure_hardware::trace::Traced;
 pub use causal_cut::CausalCut;
 pub use epoch_prefix::EpochPrefix;
 pub use nothing::Nothing;
+pub use ppo::PartitionedPersistOrdering;
 pub use strand_groups::StrandGroups;
 pub use wraps::Wraps;
 

@@ -263,7 +263,7 @@ impl Spms {
         let thread = self.threads.entry(name.thread).or_default();
         thread.waiting = thread.waiting.saturating_sub(1);
         thread.committed = thread.committed.max(at);
-        if let Some(trace) = &mut hardware.trace {
+        if let Some(trace) = &mut hardware.memory.trace {
             trace.push(Traced::Committed {
                 thread: name.thread,
                 strand: name.ordinal,

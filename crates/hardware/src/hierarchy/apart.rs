@@ -107,7 +107,7 @@ impl Hardware {
             (granted.bytes, granted.ready) = self.fill(policy, line, now);
             granted.version = policy.memory_version(line);
         }
-        if let Some(trace) = &mut self.trace {
+        if let Some(trace) = &mut self.memory.trace {
             let group = requester;
             trace.push(Traced::Observed { group, line });
         }

@@ -33,7 +33,7 @@ impl Hardware {
             self.statistics.cross_version_stores += 1;
             self.note_page(line);
         }
-        if let Some(trace) = &mut self.trace
+        if let Some(trace) = &mut self.memory.trace
             && policy.sees_every_store()
         {
             let [old, new] = [old, new].map(|bytes| Box::new(*bytes));
@@ -61,7 +61,7 @@ impl Hardware {
         (line, version): (LineNumber, Version),
         now: Cycles,
     ) -> Cycles {
-        if let Some(trace) = &mut self.trace {
+        if let Some(trace) = &mut self.memory.trace {
             trace.push(Traced::Loaded { hart, line });
         }
         self.asking("load", now, |hardware| {
@@ -124,7 +124,7 @@ impl Hardware {
         let (value, done) = self.asking("instruction", now, |hardware| {
             policy.instruction(hardware, hart, function, operands, now)
         })?;
-        if let Some(trace) = &mut self.trace {
+        if let Some(trace) = &mut self.memory.trace {
             trace.push(Traced::Instructed {
                 hart,
                 function,
@@ -204,7 +204,7 @@ impl Hardware {
                 (self.memory).device_store(address, bytes, at, &mut self.statistics)
             }
         };
-        if let Some(trace) = &mut self.trace {
+        if let Some(trace) = &mut self.memory.trace {
             trace.push(Traced::Commanded {
                 address,
                 bytes: bytes.into(),

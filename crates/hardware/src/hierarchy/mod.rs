@@ -120,8 +120,6 @@ pub struct Hardware {
     pub breach: Option<PolicyFailure>,
     /// A mistake that is planted.
     pub(crate) persist_mistake: Option<PersistMistake>,
-    /// Filled for a verifier, if present.
-    pub trace: Option<Vec<Traced>>,
     /// Of these lines somebody has to hear when a hart loads from one for the first time under a version:
     /// none, unless the design or a verifier says so ([`Self::hear_loads`]). What it costs is the
     /// simulation's time alone.
@@ -187,7 +185,6 @@ impl Hardware {
             failure: None,
             breach: None,
             persist_mistake: None,
-            trace: None,
             loads_heard: 0..0,
             generation: 1,
             page_generations: Sparse::new(pages).expect("less than the arena's list of pages"),
@@ -345,7 +342,7 @@ impl Hardware {
         }
         let crosses = word.version() != current;
         let told = crosses || policy.sees_every_store();
-        if let Some(trace) = &mut self.trace
+        if let Some(trace) = &mut self.memory.trace
             && (told || word.state() != State::Modified)
         {
             trace.push(Traced::Stored {

@@ -191,14 +191,15 @@ impl ModuleSpecification {
 impl Specification {
     /// What lies where in the physical address space, and which module has it.
     pub fn physical_map(&self) -> PhysicalMap {
-        let mut plans = vec![Plan {
+        let nvm = (self.nvm.bytes > 0).then(|| Plan {
             name: MAIN_MODULE.into(),
             kind: RegionKind::Persistent,
             bytes: self.nvm.bytes,
             modules: vec![0],
             granule_bytes: self.nvm.row_bytes as u64,
             offset: 0,
-        }];
+        });
+        let mut plans = Vec::from_iter(nvm);
         for (index, module) in self.modules.iter().enumerate() {
             let number = index + 1;
             match (plans.iter_mut()).find(|plan| plan.name == module.region()) {
@@ -241,6 +242,12 @@ impl Specification {
         }
     }
 
+    /// What a machine needs whose `[nvm]` says what its modules have in common, and is no module itself.
+    pub(super) fn has_dram_and_persistent_modules(&self) -> bool {
+        let has = |kind| self.modules.iter().any(|one| one.kind == kind);
+        has(RegionKind::Dram) && has(RegionKind::Persistent)
+    }
+
     pub(super) fn validate_modules(&self) -> Result<(), ImpossibleGeometry> {
         for module in &self.modules {
             module.validate(&self.modules)?;
@@ -276,6 +283,12 @@ pub(super) fn validate_link(prefix: &str, link: &Link) -> Result<(), ImpossibleG
         &format!("{prefix}frequency_mhz"),
         &link.frequency_mhz,
         "must be 1 to 1000000",
+    )?;
+    require(
+        (0.0..=1e6).contains(&link.latency_ns),
+        &format!("{prefix}latency_ns"),
+        &link.latency_ns,
+        "must be 0 to 1e6",
     )
 }
 

@@ -164,7 +164,7 @@ impl Cutter<'_> {
         }
         // On to the end, where the state must be the survey's.
         let mut machine = watched.machine;
-        machine.hardware.trace = None;
+        machine.hardware.memory.trace = None;
         let end = Cycles::MAX - 1;
         match run_on(&mut machine, end, self.observer, |_, _| {}, progress)? {
             None => result.interrupted = true,

@@ -145,10 +145,10 @@ fn persisting<D: Design>(
 ) -> Result<Vec<Persisting>, Error> {
     let mut found = Vec::new();
     let (mut stride, mut next) = (TRACE_STRIDE, TRACE_STRIDE);
-    machine.hardware.trace = Some(Vec::new());
+    machine.hardware.memory.trace = Some(Vec::new());
     loop {
         let pause = machine.run(next)?;
-        let events = machine.hardware.trace.as_mut().map(std::mem::take);
+        let events = machine.hardware.memory.trace.as_mut().map(std::mem::take);
         let of = |hart, at, fences| Some(Persisting { hart, at, fences });
         found.extend(
             events
@@ -175,7 +175,7 @@ fn persisting<D: Design>(
             }
         }
     }
-    machine.hardware.trace = None;
+    machine.hardware.memory.trace = None;
     found.sort_by_key(|one| one.at);
     Ok(found)
 }

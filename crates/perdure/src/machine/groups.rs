@@ -119,7 +119,7 @@ impl<D: Design, S: Source> Machine<D, S> {
                 groups.advance(hardware, group, epoch, ready)
             });
         }
-        if let Some(trace) = &mut self.hardware.trace {
+        if let Some(trace) = &mut self.hardware.memory.trace {
             trace.push(Traced::Advanced { group, epoch });
         }
         if let Some(oldest) = self.oldest_epoch() {
@@ -180,7 +180,7 @@ impl<D: Design, S: Source> Machine<D, S> {
                 });
             }
             self.hardware.statistics.context_lines += 1;
-            if let Some(trace) = &mut self.hardware.trace {
+            if let Some(trace) = &mut self.hardware.memory.trace {
                 trace.push(Traced::Saved {
                     epoch,
                     line,

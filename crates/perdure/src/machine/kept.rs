@@ -62,7 +62,7 @@ impl<D: Design, S: Source> Machine<D, S> {
     /// From now on, keeps nothing for anybody, the digest of memory and the trace included.
     pub fn forget_onlookers(&mut self) {
         self.hardware.memory.arena.take_digest();
-        self.hardware.trace = None;
+        self.hardware.memory.trace = None;
         self.notes = None;
         self.outside.receipts = None;
     }

@@ -222,7 +222,10 @@ impl<D: Design, S: Source> Machine<D, S> {
 
     /// Overflow and corner paths, with how often they were taken.
     pub fn paths(&self) -> Vec<(&'static str, u64)> {
-        D::paths(&self.hardware.statistics(), &self.design.counters())
+        D::paths(
+            &self.hardware.statistics(),
+            &self.design.counters_with(&self.hardware),
+        )
     }
 
     /// How the program ended, once it has.
@@ -273,6 +276,6 @@ impl<D: Design, S: Source> Machine<D, S> {
 fn statistics_of<D: Design>(hardware: &Hardware, design: &D) -> MachineStatistics<D::Counters> {
     MachineStatistics {
         hardware: hardware.statistics(),
-        design: design.counters(),
+        design: design.counters_with(hardware),
     }
 }

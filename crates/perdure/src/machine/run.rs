@@ -273,7 +273,7 @@ impl<D: Design, S: Source> Machine<D, S> {
         if state.thread.replace(thread) == Some(thread) {
             return;
         }
-        if let Some(trace) = &mut self.hardware.trace {
+        if let Some(trace) = &mut self.hardware.memory.trace {
             let thread = thread.0;
             trace.push(Traced::Ran { hart, thread });
         }

@@ -76,14 +76,14 @@ fn oracle_of<D: Design>(
         machine.hardware.hear_loads(range);
     }
     if oracle.wants_trace() {
-        machine.hardware.trace = Some(machine.trace_threads());
+        machine.hardware.memory.trace = Some(machine.trace_threads());
     }
     Ok(Box::new(oracle))
 }
 
 /// Shows an oracle what has happened since the last time.
 fn show<D: Design>(oracle: &mut dyn Oracle, machine: &mut Machine<D>) {
-    if let Some(events) = machine.hardware.trace.as_mut().map(std::mem::take) {
+    if let Some(events) = machine.hardware.memory.trace.as_mut().map(std::mem::take) {
         oracle.follow(&witness(machine), events);
     }
 }

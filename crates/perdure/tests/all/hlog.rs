@@ -182,7 +182,7 @@ fn store(rig: &mut Rig<Hlog>, hart: usize, stored: Stored) {
 /// A thread begins to run on a hart.
 fn switch(rig: &mut Rig<Hlog>, hart: usize, thread: u32) {
     let now = rig.clock(hart);
-    if let Some(trace) = &mut rig.hardware.trace {
+    if let Some(trace) = &mut rig.hardware.memory.trace {
         trace.push(Traced::Ran { hart, thread });
     }
     let Rig {
@@ -195,7 +195,7 @@ fn switch(rig: &mut Rig<Hlog>, hart: usize, thread: u32) {
 /// The system zeroes a word.
 fn store_for_system(rig: &mut Rig<Hlog>, hart: usize, line: LineNumber) {
     for begins in [true, false] {
-        if let Some(trace) = &mut rig.hardware.trace {
+        if let Some(trace) = &mut rig.hardware.memory.trace {
             trace.push(Traced::SystemStores { hart, begins });
         }
         let Rig {

@@ -41,7 +41,7 @@ impl<D: Design> Run<D> {
     ) -> Self {
         let arena = Arena::new(specification.physical_map().bytes()).expect("an arena");
         let mut rig = Rig::<D>::over(specification, parameters, bug, arena, 0, Image::new());
-        rig.hardware.trace = Some(Vec::new());
+        rig.hardware.memory.trace = Some(Vec::new());
         let scope = D::Promise::scope(rig.hardware.memory.map(), &rig.layout);
         if D::Promise::HEARS_LOADS {
             rig.hardware.hear_loads(scope.clone());
@@ -127,7 +127,7 @@ impl<D: Design> Run<D> {
 
     /// Cuts the power, judges, and cuts again at steps of recovery.
     fn cut(&mut self, at: Cycles) -> Judgement {
-        let events = self.rig.hardware.trace.as_mut().map(std::mem::take);
+        let events = self.rig.hardware.memory.trace.as_mut().map(std::mem::take);
         self.oracle
             .follow(&witness(&self.rig), events.unwrap_or_default());
         self.cuts += 1;

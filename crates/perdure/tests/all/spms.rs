@@ -136,7 +136,7 @@ fn instruct(rig: &mut Rig<Spms>, hart: usize, function: u16) -> u64 {
 /// A thread begins to run on a hart.
 fn switch(rig: &mut Rig<Spms>, hart: usize, thread: u32) {
     let now = rig.clock(hart);
-    if let Some(trace) = &mut rig.hardware.trace {
+    if let Some(trace) = &mut rig.hardware.memory.trace {
         trace.push(Traced::Ran { hart, thread });
     }
     let Rig {
@@ -149,7 +149,7 @@ fn switch(rig: &mut Rig<Spms>, hart: usize, thread: u32) {
 /// The system zeroes a word.
 fn store_for_system(rig: &mut Rig<Spms>, hart: usize, line: LineNumber) {
     for begins in [true, false] {
-        if let Some(trace) = &mut rig.hardware.trace {
+        if let Some(trace) = &mut rig.hardware.memory.trace {
             trace.push(Traced::SystemStores { hart, begins });
         }
         let Rig {

@@ -334,6 +334,7 @@ impl Geometry {
                 snoop_cycles: 8,
             },
             link: Link {
+                latency_ns: 0.0,
                 width_bits: 64,
                 frequency_mhz: 1600,
             },

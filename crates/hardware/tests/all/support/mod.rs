@@ -51,6 +51,7 @@ pub fn table_iv(harts: usize) -> Specification {
             snoop_cycles: 8,
         },
         link: Link {
+            latency_ns: 0.0,
             width_bits: 64,
             frequency_mhz: 1600,
         },
