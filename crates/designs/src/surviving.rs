@@ -81,8 +81,10 @@ impl Journal {
             let (address, length) = self.places[index];
             let start = end - length as usize;
             match self.bytes[start..end].try_into() {
-                Ok(line) => arena.write_line(address, &Line(line)),
-                Err(_) => arena.write(address, &self.bytes[start..end]),
+                Ok(line) if address.is_multiple_of(LINE_BYTES as u64) => {
+                    arena.write_line(address, &Line(line));
+                }
+                _ => arena.write(address, &self.bytes[start..end]),
             }
             end = start;
         }

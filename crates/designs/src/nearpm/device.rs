@@ -276,6 +276,8 @@ impl NearPmDevice {
             let faults = self.faults.entry(command.thread).or_default();
             faults.push((taken, Some((*fault, command.opcode))));
         }
+        // What is refused does nothing, and nothing when it is replayed.
+        let done_as = if work.is_ok() { command.opcode } else { 0 };
         let work = work.unwrap_or_else(|_| Work::nothing());
         let order = self.next_order();
         let number = packet.number;
@@ -287,10 +289,11 @@ impl NearPmDevice {
         let (unit, dispatched) = self.dispatch(&work, taken);
         let mut one = Taken {
             saved: SavedCommand {
-                opcode: command.opcode,
+                opcode: done_as,
                 pool: command.pool,
                 thread: command.thread,
-                devices: packet.devices,
+                // Those that it agrees with on when it is done.
+                devices: if agree { packet.devices } else { 1 << self.index },
                 size: command.size,
                 order,
                 number,
@@ -444,6 +447,7 @@ impl NearPmDevice {
         pool: &Mapping,
     ) -> Result<Work, Fault> {
         let log = self.logs.get_mut(&key).ok_or(Fault::NoLog)?;
+        let area = self.geometry.relative(&log.range);
         let before = log.fill;
         let half = log.area.half(log.running);
         let mut fill = before;
@@ -463,7 +467,7 @@ impl NearPmDevice {
             entry: (before.piece as u64) << 32 | before.offset,
             second: pool.physical_start,
             transaction: log.running,
-            area: log.range.clone(),
+            area,
         })
     }
 
@@ -506,7 +510,7 @@ impl NearPmDevice {
             kind: Doing::Commit(key),
             touches: vec![(log.area.header..log.area.header + area::LINE, true)],
             transaction: log.running,
-            area: log.range.clone(),
+            area: self.geometry.relative(&log.range),
             ..Work::nothing()
         })
     }
@@ -542,7 +546,7 @@ impl NearPmDevice {
         inside.tell(|| reached(module, POINT_AREA, 0, &[range.start, range.end]));
         Ok(Work {
             touches: vec![(range.clone(), number.is_some())],
-            area: range.clone(),
+            area: self.geometry.relative(range),
             second: committed,
             kind: Doing::Reset(Box::new(log), key),
             ..Work::nothing()

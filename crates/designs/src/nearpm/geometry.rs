@@ -10,7 +10,7 @@ use perdure_hardware::physical_map::{PhysicalMap, RegionKind};
 pub struct Geometry {
     /// Its addresses.
     pub region: Range<u64>,
-    /// What lies together in a device; the whole region if there is only one.
+    /// What lies together in a device.
     pub granule: u64,
     /// How many devices take it in turn.
     pub devices: usize,
@@ -74,6 +74,11 @@ impl Geometry {
     /// All devices, as bits.
     pub fn all(&self) -> u8 {
         (1u16 << self.devices).wrapping_sub(1) as u8
+    }
+
+    /// A range of the region, from its start.
+    pub fn relative(&self, range: &Range<u64>) -> Range<u64> {
+        range.start - self.region.start..range.end - self.region.start
     }
 
     /// Where a device writes what its energy saves: the start of its first granule.

@@ -137,11 +137,7 @@ pub(super) fn devices_of(
         .iter()
         .find(|one| one.device_bytes > 0);
     let granule = granule.ok_or_else(none)?.interleaving_bytes;
-    let (mut geometry, modules) = Geometry::of(map, granule).ok_or_else(none)?;
-    if let [_] = *modules {
-        geometry.granule = geometry.region.end - geometry.region.start;
-    }
-    Ok((geometry, modules))
+    Geometry::of(map, granule).ok_or_else(none)
 }
 
 /// Refuses what cannot be.
@@ -202,7 +198,7 @@ pub(super) fn check(
     )?;
     let granule = geometry.granule;
     ImpossibleParameter::unless(
-        geometry.devices == 1 || (record::BYTES..=record::RESERVED / 8).contains(&granule),
+        (record::BYTES..=record::RESERVED / 8).contains(&granule),
         "module.interleaving_bytes",
         granule,
         format!(

@@ -357,16 +357,15 @@ impl PartitionedPersistOrdering {
                 line * LINE_BYTES as u64
             );
         }
-        let settled = self.settled.iter().map(|(line, bytes)| (*line, *bytes));
-        let wrong = settled
-            .filter(|(line, bytes)| !self.pending.contains_key(line) && found(*line) != *bytes);
-        match wrong.map(|(line, _)| line).min() {
-            Some(line) => format!(
-                "invariant 4: the line at {:#x} has not what it had long before the cut",
-                line * LINE_BYTES as u64
-            ),
-            None => "invariant 4: memory that nobody wrote has changed".into(),
-        }
+        let mut lines = line_of(self.scope.start)..line_of(self.scope.end);
+        let wrong = lines.find(|line| {
+            !self.pending.contains_key(line) && found(*line) != self.settled(*line)
+        });
+        let line = wrong.unwrap_or_default();
+        format!(
+            "invariant 4: the line at {:#x}, which nothing was writing, is not what it was long before the cut",
+            line * LINE_BYTES as u64
+        )
     }
 }
 

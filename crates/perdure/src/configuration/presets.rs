@@ -16,5 +16,6 @@ pub const MACHINES: &[(&str, &str)] = &[
     ("x86-pm", include_str!("../../../../machines/x86-pm.toml")),
     ("arm-pm", include_str!("../../../../machines/arm-pm.toml")),
     ("spms", include_str!("../../../../machines/spms.toml")),
+    ("nearpm", include_str!("../../../../machines/nearpm.toml")),
     ("xeon-pm", include_str!("../../../../machines/xeon-pm.toml")),
 ];

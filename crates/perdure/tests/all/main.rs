@@ -17,6 +17,7 @@ mod link;
 mod litmus;
 mod lives;
 mod mutants;
+mod nearpm;
 mod out_of_order;
 #[path = "../../../../docs/examples/page_zeroing.rs"]
 mod page_zeroing;

@@ -1,0 +1,473 @@
+//! NearPM by hand: harts that store, flush and command devices at random, cut at every event and in recovery,
+//! before the oracle of partitioned persist ordering; on machines short of everything, so that every way to
+//! wait is taken.
+
+use perdure_designs::Design;
+use perdure_designs::nearpm::{Command, Counters, Fault, MAP, NearPm, Opcode, Parameters, Sync};
+use perdure_designs::oracle;
+use perdure_hardware::line::{LINE_BYTES, line_of};
+use perdure_hardware::persist::Fence;
+use perdure_hardware::physical_map::RegionKind;
+use perdure_hardware::policy::Policy as _;
+use perdure_hardware::random::Random;
+use perdure_hardware::specification::{
+    Domain, ModuleSpecification, Persistence, PersistenceDomain, Specification,
+};
+use perdure_hardware::statistics::Statistics;
+use perdure_hardware::time::Cycles;
+
+use crate::restart_rig::Run;
+use crate::rigs::geometry::{Geometry, MANY_HARTS, TINY};
+use crate::rigs::rig::Rig;
+
+const PAGE: u64 = 4096;
+const GRANULE: u64 = 16 << 10;
+/// Granules of data that all threads work on, behind the logs.
+const DATA_GRANULES: u64 = 6;
+/// Granules of a thread's log.
+const LOG_GRANULES: u64 = 8;
+/// Where programs see the pool.
+const VIRTUAL: u64 = 0x10_0000_0000;
+const POOL: u8 = 3;
+
+/// A way to be short of something.
+struct Machine {
+    name: &'static str,
+    geometry: Geometry,
+    devices: usize,
+    latency_ns: f64,
+    banks: usize,
+    parameters: Parameters,
+}
+
+fn machines() -> Vec<Machine> {
+    let short = Parameters {
+        units: 1,
+        fifo_entries: 2,
+        host_queue_entries: 2,
+        clock_mhz: 50,
+        burst_bytes: 256,
+        ..Parameters::default()
+    };
+    let machine = |name, geometry, devices, latency_ns, banks, parameters| Machine {
+        name,
+        geometry,
+        devices,
+        latency_ns,
+        banks,
+        parameters,
+    };
+    let two = Geometry { harts: 2, ..TINY };
+    vec![
+        machine("two devices", two, 2, 150.0, 4, Parameters::default()),
+        machine("one device", two, 1, 0.0, 16, Parameters::default()),
+        machine("short of everything", two, 2, 20.0, 1, short.clone()),
+        machine("three devices", MANY_HARTS, 3, 300.0, 2, short),
+    ]
+}
+
+impl Machine {
+    fn specification(&self) -> Specification {
+        let mut specification = self.geometry.specification();
+        specification.persistence = PersistenceDomain {
+            domain: Domain::Adr,
+        };
+        let media = specification.nvm.clone();
+        let mut main = ModuleSpecification {
+            name: "main".into(),
+            kind: RegionKind::Dram,
+            persistence: Persistence::None,
+            region: String::new(),
+            interleaving_bytes: PAGE,
+            device_bytes: 0,
+            media: media.clone(),
+            link: specification.link.clone(),
+        };
+        main.media.bytes = 4 << 20;
+        specification.nvm.bytes = 0;
+        specification.modules = vec![main.clone()];
+        for device in 0..self.devices {
+            let mut near = ModuleSpecification {
+                name: format!("nearpm-{device}"),
+                kind: RegionKind::Persistent,
+                persistence: Persistence::Media,
+                region: "pmem".into(),
+                interleaving_bytes: GRANULE,
+                device_bytes: PAGE,
+                ..main.clone()
+            };
+            near.media.bytes = 2 << 20;
+            near.media.banks = self.banks;
+            near.link.latency_ns = self.latency_ns;
+            specification.modules.push(near);
+        }
+        specification
+    }
+}
+
+/// A rig whose harts use the devices, each as a thread with a log of its own.
+struct Near {
+    run: Run<NearPm>,
+    /// Where the pool lies.
+    pool: u64,
+    port: u64,
+    harts: u64,
+}
+
+fn instruct(rig: &mut Rig<NearPm>, hart: usize, operands: [u64; 2]) -> u64 {
+    let now = rig.clock(hart);
+    let Rig {
+        hardware, design, ..
+    } = rig;
+    let answer = hardware.instruct(design, hart, MAP, operands, now);
+    let (value, done) = answer.expect("the design has it");
+    rig.hardware.cores[hart].timing.stand_still_until(now, done);
+    rig.pause(hart, 1);
+    value
+}
+
+fn store_word(rig: &mut Rig<NearPm>, hart: usize, port: u64, word: u32) {
+    let now = rig.clock(hart);
+    let Rig {
+        hardware, design, ..
+    } = rig;
+    hardware.device_store(design, (hart, port), &word.to_le_bytes(), now);
+    rig.pause(hart, 1);
+}
+
+/// Sends a command, or its first words.
+fn command(rig: &mut Rig<NearPm>, hart: usize, port: u64, command: &Command, words: usize) {
+    for word in command.words(hart as u8).take(words) {
+        store_word(rig, hart, port, word);
+    }
+}
+
+/// A thread's status, as a program reads it.
+fn status(rig: &mut Rig<NearPm>, hart: usize, port: u64) -> u64 {
+    let (now, mut bytes) = (rig.clock(hart), [0; 8]);
+    let Rig {
+        hardware, design, ..
+    } = rig;
+    hardware.device_load(design, (hart, port + 0x400 + 8 * hart as u64), &mut bytes, now);
+    rig.pause(hart, 1);
+    u64::from_le_bytes(bytes)
+}
+
+impl Near {
+    fn new(machine: &Machine, bug: Option<&'static str>) -> Self {
+        let specification = machine.specification();
+        let mut run = Run::<NearPm>::with(specification, &machine.parameters, bug, 3);
+        let map = run.rig.hardware.memory.map();
+        let pool = NearPm::pool_data(&map.pools().next().expect("a region")).start;
+        let device = map.regions().iter().find(|one| one.kind == RegionKind::Device);
+        let port = device.expect("a device").addresses.start;
+        let harts = machine.geometry.harts.min(3) as u64;
+        let mut near = Self {
+            run,
+            pool,
+            port,
+            harts,
+        };
+        for hart in 0..harts {
+            near.begin(hart as usize);
+        }
+        near
+    }
+
+    fn bytes(&self) -> u64 {
+        (self.harts * LOG_GRANULES + DATA_GRANULES) * GRANULE
+    }
+
+    /// A thread maps the pool and lays its log down.
+    fn begin(&mut self, hart: usize) {
+        let (pool, port, bytes) = (self.pool, self.port, self.bytes());
+        let numbers = u64::from(POOL) | (hart as u64) << 8;
+        let log = Command {
+            opcode: Opcode::LogReset as u8,
+            pool: POOL,
+            thread: hart as u8,
+            operand: VIRTUAL + hart as u64 * LOG_GRANULES * GRANULE,
+            second: 7,
+            size: (LOG_GRANULES * GRANULE) as u32,
+        };
+        self.run.act(|rig| {
+            rig.design.thread_runs(&mut rig.hardware, hart, 40 + hart as u32, 0);
+            for page in (0..bytes).step_by(PAGE as usize) {
+                let first = u64::from(page == 0) << 16;
+                let number = (VIRTUAL + page) / PAGE;
+                let words = numbers | first | number << 24;
+                assert_eq!(instruct(rig, hart, [pool + page, words]), 0);
+            }
+            command(rig, hart, port, &log, 8);
+        });
+    }
+
+    /// One random step of the hart that is behind.
+    fn step(&mut self, random: &mut Random) {
+        let (pool, port, harts) = (self.pool, self.port, self.harts);
+        let data = harts * LOG_GRANULES * GRANULE;
+        let line = |random: &mut Random| {
+            let lines = DATA_GRANULES * GRANULE / LINE_BYTES as u64;
+            // Few, so that they meet.
+            let near = random.below(3) * (GRANULE - 128) / 64;
+            line_of(pool + data) + (near + random.below(24)) % lines
+        };
+        let (stored, loaded, flushed) = (line(random), line(random), line(random));
+        let (word, value, chosen) = (random.below(8) as usize, random.bits(), random.below(100));
+        let from = random.below(DATA_GRANULES * GRANULE - 20_000);
+        let from = if value & 1 == 0 { from } else { from % 2048 };
+        let to = random.below(DATA_GRANULES * GRANULE - 20_000);
+        let size = [8, 64, 200, 4096, 9000, 20_000][random.below(6) as usize];
+        let (words, pause) = (1 + random.below(7) as usize, random.below(600));
+        self.run.step(|rig, hart| {
+            if hart as u64 >= harts {
+                rig.pause(hart, 1_000_000_000);
+                return;
+            }
+            rig.pause(hart, pause);
+            let plain = Command {
+                opcode: Opcode::CommitLog as u8,
+                pool: POOL,
+                thread: hart as u8,
+                operand: VIRTUAL + data + from,
+                second: 0,
+                size: size as u32,
+            };
+            match chosen {
+                0..=29 => rig.store(hart, stored, word, value),
+                30..=44 => {
+                    rig.cache_block(hart, flushed, value & 1 == 0);
+                    let now = rig.clock(hart);
+                    rig.hardware.fence(&mut rig.design, hart, Fence::FULL, now);
+                    rig.pause(hart, 1);
+                }
+                45..=59 => rig.load(hart, loaded),
+                60..=74 => {
+                    let opcode = [Opcode::UndologCreate, Opcode::CheckpointCreate][word % 2] as u8;
+                    command(rig, hart, port, &Command { opcode, ..plain }, 8);
+                }
+                75..=84 => command(rig, hart, port, &plain, 8),
+                85..=91 => {
+                    let opcode = [Opcode::Copy, Opcode::ShadowCopy][word % 2] as u8;
+                    let second = VIRTUAL + data + to;
+                    let span = pool + data + to..pool + data + to + size;
+                    let lines = line_of(span.start)..=line_of(span.end - 1);
+                    // Who lets a device write lets go of the bytes first.
+                    for line in lines.clone() {
+                        rig.cache_block(hart, line, true);
+                    }
+                    let now = rig.clock(hart);
+                    rig.hardware.fence(&mut rig.design, hart, Fence::FULL, now);
+                    command(rig, hart, port, &Command { opcode, second, ..plain }, 8);
+                    for line in lines {
+                        let there = *rig.hardware.memory.arena.line(line * LINE_BYTES as u64);
+                        rig.model.insert(line, there);
+                    }
+                }
+                // Words that never become a command, with a tag of their own.
+                92..=93 => {
+                    for word in plain.words(100 + word as u8).take(words) {
+                        store_word(rig, hart, port, word);
+                    }
+                }
+                94..=95 => {
+                    let wrong = [
+                        Command { opcode: 0x77, ..plain },
+                        Command { opcode: 2, size: 0, ..plain },
+                        Command { opcode: 2, operand: VIRTUAL - 64, ..plain },
+                        Command { opcode: 2, pool: 5, ..plain },
+                    ];
+                    command(rig, hart, port, &wrong[word % 4], 8);
+                }
+                96..=97 => {
+                    status(rig, hart, port);
+                }
+                _ => rig.pause(hart, 20_000),
+            }
+        });
+    }
+}
+
+/// What a run is accused of, with its cuts, and what was counted.
+fn accused(
+    machine: &Machine,
+    seed: u64,
+    steps: u64,
+    bug: Option<&'static str>,
+) -> (Option<oracle::Fault>, u64, Counters) {
+    let mut near = Near::new(machine, bug);
+    let mut random = Random::new(seed);
+    for _ in 0..steps {
+        near.step(&mut random);
+        let hardware = &near.run.rig.hardware;
+        if near.run.fault.is_some() || hardware.failure.is_some() || hardware.breach.is_some() {
+            break;
+        }
+    }
+    let Rig {
+        hardware, design, ..
+    } = &near.run.rig;
+    let name = machine.name;
+    if bug.is_none() {
+        assert_eq!(hardware.failure, None, "'{name}', PERDURE_SEED={seed}");
+        assert_eq!(hardware.breach, None, "'{name}', PERDURE_SEED={seed}");
+        let newest = near.run.rig.check_newest();
+        assert!(newest.is_ok(), "'{name}', PERDURE_SEED={seed}: {newest:?}");
+    }
+    (near.run.fault, near.run.cuts, design.counters_with(hardware))
+}
+
+#[test]
+fn no_cut_at_any_event_finds_it_wrong_and_every_way_to_wait_is_taken() {
+    let mut taken = std::collections::BTreeMap::new();
+    for machine in machines() {
+        for seed in crate::rigs::seeds(2) {
+            let (fault, cuts, counters) = accused(&machine, seed, 300, None);
+            let name = machine.name;
+            println!("'{name}', PERDURE_SEED={seed}: {cuts} cuts, {counters:?}");
+            assert_eq!(fault, None, "'{name}', PERDURE_SEED={seed}");
+            for (path, times) in NearPm::paths(&Statistics::default(), &counters) {
+                *taken.entry(path).or_insert(0) += times;
+            }
+        }
+    }
+    let never: Vec<_> = taken.iter().filter(|(_, times)| **times == 0).collect();
+    assert!(never.is_empty(), "{never:?}");
+}
+
+#[test]
+fn every_planted_bug_is_found() {
+    let mut missed = Vec::new();
+    for bug in NearPm::PLANTED_BUGS {
+        let found = machines().iter().find_map(|machine| {
+            (1..=3).find_map(|seed| {
+                let (fault, cuts, _) = accused(machine, seed, 300, Some(bug.name));
+                fault.map(|fault| (machine.name, seed, fault, cuts))
+            })
+        });
+        println!("{}: {found:?}", bug.name);
+        if found.is_none() {
+            missed.push(bug.name);
+        }
+    }
+    assert!(missed.is_empty(), "{missed:?}");
+}
+
+/// Devices that do not agree make no promise about each other, and are judged by what each does.
+#[test]
+fn devices_that_do_not_agree_keep_their_own_order() {
+    for sync in [Sync::Software, Sync::None] {
+        let mut machine = machines().swap_remove(0);
+        machine.parameters.sync = sync;
+        let (fault, ..) = accused(&machine, 5, 200, None);
+        assert_eq!(fault, None, "{sync:?}");
+    }
+}
+
+/// What a program hears of a command that makes no sense, which changes nothing and hangs nothing.
+#[test]
+fn a_wrong_command_has_an_outcome_that_its_sender_can_see() {
+    let machine = machines().swap_remove(0);
+    let mut near = Near::new(&machine, None);
+    let (port, pool, bytes) = (near.port, near.pool, near.bytes());
+    let good = Command {
+        opcode: Opcode::UndologCreate as u8,
+        pool: POOL,
+        thread: 0,
+        operand: VIRTUAL + bytes - PAGE,
+        second: 0,
+        size: 64,
+    };
+    let crossing = Command {
+        opcode: Opcode::Copy as u8,
+        operand: VIRTUAL + bytes - GRANULE,
+        second: VIRTUAL + bytes - 2 * GRANULE,
+        ..good
+    };
+    let cases = [
+        (good, None),
+        (Command { opcode: 0x55, ..good }, Some(Fault::Opcode)),
+        (Command { pool: 9, ..good }, Some(Fault::Pool)),
+        (Command { thread: 1, ..good }, Some(Fault::Pool)),
+        (Command { pool: 200, ..good }, Some(Fault::Pool)),
+        (Command { operand: VIRTUAL - 1, ..good }, Some(Fault::Bounds)),
+        (Command { operand: VIRTUAL + bytes - 63, ..good }, Some(Fault::Bounds)),
+        (Command { operand: u64::MAX, ..good }, Some(Fault::Bounds)),
+        (Command { size: 0, ..good }, Some(Fault::Size)),
+        (Command { size: 65_537, ..good }, Some(Fault::Size)),
+        (crossing, Some(Fault::Crosses)),
+        (
+            Command { second: crossing.operand + 8, ..crossing },
+            Some(Fault::Overlap),
+        ),
+        (
+            Command { opcode: Opcode::LogAttach as u8, ..good },
+            Some(Fault::NoLog),
+        ),
+        (Command { opcode: Opcode::Recover as u8, ..good }, None),
+        (Command { opcode: Opcode::Recover as u8, ..good }, Some(Fault::Recovered)),
+    ];
+    let before = near.run.rig.hardware.memory.arena.slice(pool + bytes - GRANULE, 64).to_vec();
+    for (sent, fault) in cases {
+        let rig = &mut near.run.rig;
+        // A thread's faults are its own, whatever its commands say.
+        let sent = Command { thread: sent.thread, ..sent };
+        command(rig, 0, port, &sent, 8);
+        let mut heard = 0;
+        for device in 0..machine.devices as u64 {
+            let at = port + device * PAGE + 8 * u64::from(sent.thread);
+            let now = rig.clock(0) + 1_000_000;
+            rig.hold_until(now);
+            let mut bytes = [0; 8];
+            let (memory, statistics) = (&mut rig.hardware.memory, &mut rig.hardware.statistics);
+            memory.device_load(at + 0x400, &mut bytes, now, statistics);
+            heard |= u64::from_le_bytes(bytes);
+        }
+        let expected = fault.map_or(0, |fault| (fault as u64) << 32 | u64::from(sent.opcode) << 40);
+        assert_eq!(heard, expected, "{sent:?}");
+        let now = rig.clock(0);
+        let at = (0, port + 0x400 + 8 * u64::from(sent.thread));
+        let Rig {
+            hardware, design, ..
+        } = rig;
+        hardware.device_store(design, at, &[0; 8], now);
+    }
+    let after = near.run.rig.hardware.memory.arena.slice(pool + bytes - GRANULE, 64).to_vec();
+    assert_eq!(before, after);
+}
+
+/// A thread cannot have a unit touch another one's pool: not by its numbers, and not by addresses beyond its own.
+#[test]
+fn another_threads_pool_is_out_of_reach() {
+    let machine = machines().swap_remove(0);
+    let mut near = Near::new(&machine, None);
+    let (port, bytes) = (near.port, near.bytes());
+    let faults = |near: &Near| {
+        let rig = &near.run.rig;
+        rig.design.counters_with(&rig.hardware).faults
+    };
+    // Thread 1 runs on hart 0 now, and names the pool of thread 0.
+    near.run.rig.design.thread_runs(&mut near.run.rig.hardware, 0, 77, 0);
+    let steal = Command {
+        opcode: Opcode::Copy as u8,
+        pool: POOL,
+        thread: 0,
+        operand: VIRTUAL + bytes - GRANULE,
+        second: VIRTUAL + bytes - 3 * GRANULE,
+        size: 64,
+    };
+    command(&mut near.run.rig, 0, port, &steal, 8);
+    assert_eq!(faults(&near), 1);
+    let rig = &mut near.run.rig;
+    // A page that does not lie behind the one before is not taken, nor one that is no device's.
+    let first = 1u64 << 16;
+    let page = |number: u64| (VIRTUAL / PAGE + number) << 24 | 6;
+    assert_eq!(instruct(rig, 0, [near.pool, page(0) | first]), 0);
+    assert_eq!(instruct(rig, 0, [near.pool + 2 * PAGE, page(1)]), 1);
+    assert_eq!(instruct(rig, 0, [64, page(1)]), 2);
+    assert_eq!(instruct(rig, 0, [near.pool, 99]), 3);
+    let beyond = Command { pool: 6, operand: VIRTUAL + PAGE, second: VIRTUAL, ..steal };
+    command(rig, 0, port, &beyond, 8);
+    assert_eq!(faults(&near), 2);
+    let _: Cycles = near.run.rig.clock(0);
+}
