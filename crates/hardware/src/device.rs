@@ -121,9 +121,10 @@ pub trait Device: Debug + Send {
         Admission::Admitted { at: now }
     }
 
-    /// The write to that address which the device has held since then is with the banks for good, and survives
-    /// without it.
-    fn settled(&mut self, _address: u64, _kept: Cycles, _durable: Cycles) {}
+    /// Of the write to that address which the device keeps since then: when it has come in, for which it may
+    /// have waited before the queue of the module, and when it is with the banks for good, and survives without
+    /// the device.
+    fn settled(&mut self, _address: u64, _kept: Cycles, _when: [Cycles; 2]) {}
 
     /// A time has come for which the device asked to be woken ([`Inside::wake`]).
     fn fired(&mut self, _inside: &mut Inside, _event: u16, _now: Cycles) {}

@@ -484,10 +484,11 @@ impl Memory {
         let begins = way.1.max(arrives);
         let written = match admission {
             Admission::Held { kept, .. } => {
+                let held = self.held(written, kept.max(not_before));
                 if let Some(device) = &mut self.modules[place.module].device {
-                    device.settled(address, kept, written.durable);
+                    device.settled(address, kept, [held.durable, written.durable]);
                 }
-                self.held(written, kept.max(not_before))
+                held
             }
             Admission::Admitted { .. } | Admission::Answered { .. } => written,
         };
@@ -505,10 +506,10 @@ impl Memory {
 
     /// A write that waits in a device, which keeps it from then on.
     fn held(&mut self, written: Accepted, kept: Cycles) -> Accepted {
-        if let Some(times) = &mut self.persistence_times {
-            times.push(kept);
-        }
         let accepted = kept.max(written.accepted);
+        if let Some(times) = &mut self.persistence_times {
+            times.push(accepted);
+        }
         Accepted {
             accepted,
             durable: accepted.min(written.durable),

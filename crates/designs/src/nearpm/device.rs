@@ -293,7 +293,11 @@ impl NearPmDevice {
                 pool: command.pool,
                 thread: command.thread,
                 // Those that it agrees with on when it is done.
-                devices: if agree { packet.devices } else { 1 << self.index },
+                devices: if agree {
+                    packet.devices
+                } else {
+                    1 << self.index
+                },
                 size: command.size,
                 order,
                 number,
@@ -994,10 +998,10 @@ impl Device for NearPmDevice {
         }
     }
 
-    fn settled(&mut self, address: u64, kept: Cycles, durable: Cycles) {
+    fn settled(&mut self, address: u64, kept: Cycles, [came, durable]: [Cycles; 2]) {
         let mut held = self.held.iter_mut().rev();
         if let Some(one) = held.find(|one| one.saved.address == address && one.kept == kept) {
-            one.settled = durable;
+            (one.kept, one.settled) = (came, durable);
         }
     }
 

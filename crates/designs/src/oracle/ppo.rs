@@ -358,9 +358,8 @@ impl PartitionedPersistOrdering {
             );
         }
         let mut lines = line_of(self.scope.start)..line_of(self.scope.end);
-        let wrong = lines.find(|line| {
-            !self.pending.contains_key(line) && found(*line) != self.settled(*line)
-        });
+        let wrong = lines
+            .find(|line| !self.pending.contains_key(line) && found(*line) != self.settled(*line));
         let line = wrong.unwrap_or_default();
         format!(
             "invariant 4: the line at {:#x}, which nothing was writing, is not what it was long before the cut",

@@ -148,7 +148,12 @@ fn status(rig: &mut Rig<NearPm>, hart: usize, port: u64) -> u64 {
     let Rig {
         hardware, design, ..
     } = rig;
-    hardware.device_load(design, (hart, port + 0x400 + 8 * hart as u64), &mut bytes, now);
+    hardware.device_load(
+        design,
+        (hart, port + 0x400 + 8 * hart as u64),
+        &mut bytes,
+        now,
+    );
     rig.pause(hart, 1);
     u64::from_le_bytes(bytes)
 }
@@ -159,7 +164,10 @@ impl Near {
         let mut run = Run::<NearPm>::with(specification, &machine.parameters, bug, 3);
         let map = run.rig.hardware.memory.map();
         let pool = NearPm::pool_data(&map.pools().next().expect("a region")).start;
-        let device = map.regions().iter().find(|one| one.kind == RegionKind::Device);
+        let device = map
+            .regions()
+            .iter()
+            .find(|one| one.kind == RegionKind::Device);
         let port = device.expect("a device").addresses.start;
         let harts = machine.geometry.harts.min(3) as u64;
         let mut near = Self {
@@ -191,7 +199,8 @@ impl Near {
             size: (LOG_GRANULES * GRANULE) as u32,
         };
         self.run.act(|rig| {
-            rig.design.thread_runs(&mut rig.hardware, hart, 40 + hart as u32, 0);
+            rig.design
+                .thread_runs(&mut rig.hardware, hart, 40 + hart as u32, 0);
             for page in (0..bytes).step_by(PAGE as usize) {
                 let first = u64::from(page == 0) << 16;
                 let number = (VIRTUAL + page) / PAGE;
@@ -258,7 +267,17 @@ impl Near {
                     }
                     let now = rig.clock(hart);
                     rig.hardware.fence(&mut rig.design, hart, Fence::FULL, now);
-                    command(rig, hart, port, &Command { opcode, second, ..plain }, 8);
+                    command(
+                        rig,
+                        hart,
+                        port,
+                        &Command {
+                            opcode,
+                            second,
+                            ..plain
+                        },
+                        8,
+                    );
                     for line in lines {
                         let there = *rig.hardware.memory.arena.line(line * LINE_BYTES as u64);
                         rig.model.insert(line, there);
@@ -272,10 +291,25 @@ impl Near {
                 }
                 94..=95 => {
                     let wrong = [
-                        Command { opcode: 0x77, ..plain },
-                        Command { opcode: 2, size: 0, ..plain },
-                        Command { opcode: 2, operand: VIRTUAL - 64, ..plain },
-                        Command { opcode: 2, pool: 5, ..plain },
+                        Command {
+                            opcode: 0x77,
+                            ..plain
+                        },
+                        Command {
+                            opcode: 2,
+                            size: 0,
+                            ..plain
+                        },
+                        Command {
+                            opcode: 2,
+                            operand: VIRTUAL - 64,
+                            ..plain
+                        },
+                        Command {
+                            opcode: 2,
+                            pool: 5,
+                            ..plain
+                        },
                     ];
                     command(rig, hart, port, &wrong[word % 4], 8);
                 }
@@ -314,7 +348,11 @@ fn accused(
         let newest = near.run.rig.check_newest();
         assert!(newest.is_ok(), "'{name}', PERDURE_SEED={seed}: {newest:?}");
     }
-    (near.run.fault, near.run.cuts, design.counters_with(hardware))
+    (
+        near.run.fault,
+        near.run.cuts,
+        design.counters_with(hardware),
+    )
 }
 
 #[test]
@@ -386,32 +424,90 @@ fn a_wrong_command_has_an_outcome_that_its_sender_can_see() {
     };
     let cases = [
         (good, None),
-        (Command { opcode: 0x55, ..good }, Some(Fault::Opcode)),
+        (
+            Command {
+                opcode: 0x55,
+                ..good
+            },
+            Some(Fault::Opcode),
+        ),
         (Command { pool: 9, ..good }, Some(Fault::Pool)),
         (Command { thread: 1, ..good }, Some(Fault::Pool)),
         (Command { pool: 200, ..good }, Some(Fault::Pool)),
-        (Command { operand: VIRTUAL - 1, ..good }, Some(Fault::Bounds)),
-        (Command { operand: VIRTUAL + bytes - 63, ..good }, Some(Fault::Bounds)),
-        (Command { operand: u64::MAX, ..good }, Some(Fault::Bounds)),
+        (
+            Command {
+                operand: VIRTUAL - 1,
+                ..good
+            },
+            Some(Fault::Bounds),
+        ),
+        (
+            Command {
+                operand: VIRTUAL + bytes - 63,
+                ..good
+            },
+            Some(Fault::Bounds),
+        ),
+        (
+            Command {
+                operand: u64::MAX,
+                ..good
+            },
+            Some(Fault::Bounds),
+        ),
         (Command { size: 0, ..good }, Some(Fault::Size)),
-        (Command { size: 65_537, ..good }, Some(Fault::Size)),
+        (
+            Command {
+                size: 65_537,
+                ..good
+            },
+            Some(Fault::Size),
+        ),
         (crossing, Some(Fault::Crosses)),
         (
-            Command { second: crossing.operand + 8, ..crossing },
+            Command {
+                second: crossing.operand + 8,
+                ..crossing
+            },
             Some(Fault::Overlap),
         ),
         (
-            Command { opcode: Opcode::LogAttach as u8, ..good },
+            Command {
+                opcode: Opcode::LogAttach as u8,
+                ..good
+            },
             Some(Fault::NoLog),
         ),
-        (Command { opcode: Opcode::Recover as u8, ..good }, None),
-        (Command { opcode: Opcode::Recover as u8, ..good }, Some(Fault::Recovered)),
+        (
+            Command {
+                opcode: Opcode::Recover as u8,
+                ..good
+            },
+            None,
+        ),
+        (
+            Command {
+                opcode: Opcode::Recover as u8,
+                ..good
+            },
+            Some(Fault::Recovered),
+        ),
     ];
-    let before = near.run.rig.hardware.memory.arena.slice(pool + bytes - GRANULE, 64).to_vec();
+    let before = near
+        .run
+        .rig
+        .hardware
+        .memory
+        .arena
+        .slice(pool + bytes - GRANULE, 64)
+        .to_vec();
     for (sent, fault) in cases {
         let rig = &mut near.run.rig;
         // A thread's faults are its own, whatever its commands say.
-        let sent = Command { thread: sent.thread, ..sent };
+        let sent = Command {
+            thread: sent.thread,
+            ..sent
+        };
         command(rig, 0, port, &sent, 8);
         let mut heard = 0;
         for device in 0..machine.devices as u64 {
@@ -423,7 +519,9 @@ fn a_wrong_command_has_an_outcome_that_its_sender_can_see() {
             memory.device_load(at + 0x400, &mut bytes, now, statistics);
             heard |= u64::from_le_bytes(bytes);
         }
-        let expected = fault.map_or(0, |fault| (fault as u64) << 32 | u64::from(sent.opcode) << 40);
+        let expected = fault.map_or(0, |fault| {
+            (fault as u64) << 32 | u64::from(sent.opcode) << 40
+        });
         assert_eq!(heard, expected, "{sent:?}");
         let now = rig.clock(0);
         let at = (0, port + 0x400 + 8 * u64::from(sent.thread));
@@ -432,7 +530,14 @@ fn a_wrong_command_has_an_outcome_that_its_sender_can_see() {
         } = rig;
         hardware.device_store(design, at, &[0; 8], now);
     }
-    let after = near.run.rig.hardware.memory.arena.slice(pool + bytes - GRANULE, 64).to_vec();
+    let after = near
+        .run
+        .rig
+        .hardware
+        .memory
+        .arena
+        .slice(pool + bytes - GRANULE, 64)
+        .to_vec();
     assert_eq!(before, after);
 }
 
@@ -447,7 +552,10 @@ fn another_threads_pool_is_out_of_reach() {
         rig.design.counters_with(&rig.hardware).faults
     };
     // Thread 1 runs on hart 0 now, and names the pool of thread 0.
-    near.run.rig.design.thread_runs(&mut near.run.rig.hardware, 0, 77, 0);
+    near.run
+        .rig
+        .design
+        .thread_runs(&mut near.run.rig.hardware, 0, 77, 0);
     let steal = Command {
         opcode: Opcode::Copy as u8,
         pool: POOL,
@@ -466,7 +574,12 @@ fn another_threads_pool_is_out_of_reach() {
     assert_eq!(instruct(rig, 0, [near.pool + 2 * PAGE, page(1)]), 1);
     assert_eq!(instruct(rig, 0, [64, page(1)]), 2);
     assert_eq!(instruct(rig, 0, [near.pool, 99]), 3);
-    let beyond = Command { pool: 6, operand: VIRTUAL + PAGE, second: VIRTUAL, ..steal };
+    let beyond = Command {
+        pool: 6,
+        operand: VIRTUAL + PAGE,
+        second: VIRTUAL,
+        ..steal
+    };
     command(rig, 0, port, &beyond, 8);
     assert_eq!(faults(&near), 2);
     let _: Cycles = near.run.rig.clock(0);
