@@ -133,7 +133,8 @@ impl Area {
         &self.halves[(transaction % 2) as usize]
     }
 
-    /// The live entries of a transaction, with where they lie.
+    /// The live entries of a transaction, with where they lie: what software finds.
+    #[cfg(test)]
     pub fn entries(
         &self,
         transaction: u64,

@@ -18,8 +18,8 @@ use perdure_hardware::line::line_of;
 use super::area::{self, Area, Fill};
 use super::bugs::Flaws;
 use super::command::Opcode;
-use super::device::{copy_pieces, redo_records, reset_writes};
 use super::geometry::Geometry;
+use super::pieces::{copy_pieces, redo_records, reset_writes};
 use super::record::{Item, PROGRESS, RESERVED, Record, SavedCommand};
 use crate::surviving::{Interrupted, Surviving};
 

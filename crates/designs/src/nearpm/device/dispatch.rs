@@ -1,0 +1,138 @@
+//! The request FIFO and the dispatcher (section 5.2, steps 1a to 6a).
+
+use perdure_hardware::device::Inside;
+use perdure_hardware::time::Cycles;
+
+use super::decode::Work;
+use super::{NearPmDevice, Taken};
+use crate::nearpm::command::Opcode;
+use crate::nearpm::packet::Packet;
+use crate::nearpm::parameters::Sync;
+use crate::nearpm::points::{POINT_TAKEN, reached};
+use crate::nearpm::record::SavedCommand;
+
+impl NearPmDevice {
+    /// A command arrives. Returns when the FIFO has taken it.
+    pub(super) fn take(&mut self, inside: &mut Inside, packet: &Packet, arrived: Cycles) -> Cycles {
+        self.forget_until(inside.horizon());
+        self.counters.taken += 1;
+        let taken = self.room_at(arrived);
+        self.counters.fifo_wait_cycles += taken - arrived.max(self.last_taken).min(taken);
+        self.last_taken = taken;
+        let command = packet.command;
+        let opcode = Opcode::of(command.opcode);
+        let work = self.decode(inside, packet, opcode);
+        if let Err(fault) = &work {
+            self.counters.faults += 1;
+            let faults = self.faults.entry(command.thread).or_default();
+            faults.push((taken, Some((*fault, command.opcode))));
+        }
+        // What is refused does nothing, and nothing when it is replayed.
+        let done_as = if work.is_ok() { command.opcode } else { 0 };
+        let work = work.unwrap_or_else(|_| Work::nothing());
+        let order = self.next_order();
+        let number = packet.number;
+        let agree = self.settings.sync == Sync::Delayed && packet.devices.count_ones() > 1;
+        let operand = work
+            .touches
+            .first()
+            .map_or(0..0, |(bytes, _)| bytes.clone());
+        let (module, index) = (inside.module(), self.index as u64);
+        let of = [
+            number,
+            index,
+            done_as.into(),
+            packet.devices.into(),
+            agree.into(),
+            u64::from(command.pool) | u64::from(command.thread) << 8,
+            operand.start,
+            operand.end,
+        ];
+        inside.tell(|| reached(module, POINT_TAKEN, taken, &of));
+        let (unit, dispatched) = self.dispatch(&work, taken);
+        let mut one = Taken {
+            saved: SavedCommand {
+                opcode: done_as,
+                pool: command.pool,
+                thread: command.thread,
+                // Those that it agrees with on when it is done.
+                devices: if agree {
+                    packet.devices
+                } else {
+                    1 << self.index
+                },
+                size: command.size,
+                order,
+                number,
+                operand: operand.start,
+                second: work.second,
+                entry: work.entry,
+                transaction: work.transaction,
+                area: work.area.clone(),
+            },
+            taken,
+            dispatched,
+            done: dispatched,
+            touches: work.touches,
+            unit,
+            ready: dispatched,
+        };
+        if opcode.is_none() && self.flaws.hangs {
+            one.done = Cycles::MAX >> 8;
+            self.done(inside, number, one.done);
+        }
+        self.execute(inside, &mut one, work.kind);
+        self.units[unit] = one.done;
+        if one.done < Cycles::MAX {
+            self.counters.busy_cycles += one.done - dispatched;
+        }
+        self.taken.push_back(one);
+        let waiting = self
+            .taken
+            .iter()
+            .rev()
+            .take_while(|one| one.dispatched > taken);
+        self.counters.fifo_peak = self.counters.fifo_peak.max(waiting.count() as u64);
+        self.synchronise(inside, number);
+        taken
+    }
+
+    /// When the FIFO has room for what arrives.
+    fn room_at(&self, arrived: Cycles) -> Cycles {
+        let place = self.taken.len().checked_sub(self.settings.fifo_entries);
+        let room = place.map_or(0, |place| self.taken[place].dispatched);
+        arrived.max(room).max(self.last_taken)
+    }
+
+    pub(super) fn next_order(&mut self) -> u64 {
+        self.order += 1;
+        self.order
+    }
+
+    /// When a command goes to a unit, and to which: behind what is before it, when nothing works on its bytes
+    /// (figure 10, steps 2a to 4a), and a unit is free.
+    fn dispatch(&mut self, work: &Work, taken: Cycles) -> (usize, Cycles) {
+        let decoded = taken + self.settings.dispatch;
+        let behind = self.last_dispatched + self.settings.unit_cycle;
+        let ready = decoded.max(behind);
+        let conflicting = self.taken.iter().filter(|one| {
+            let mut touches = work.touches.iter();
+            touches.any(|(bytes, writes)| one.conflicts(bytes, *writes))
+        });
+        let conflicts = conflicting
+            .map(|one| one.done)
+            .fold(work.not_before, Cycles::max);
+        let clear = if self.flaws.ignores_requests {
+            ready.max(work.not_before)
+        } else {
+            ready.max(conflicts)
+        };
+        let units = self.units.iter().copied().enumerate();
+        let (unit, free) = units.min_by_key(|(_, free)| *free).expect("a unit");
+        let dispatched = clear.max(free);
+        self.counters.conflict_wait_cycles += clear - ready;
+        self.counters.unit_wait_cycles += dispatched - clear;
+        self.last_dispatched = dispatched;
+        (unit, dispatched)
+    }
+}

@@ -1,0 +1,478 @@
+//! *Partitioned persist ordering* (section 4 of the NearPM paper): the four invariants, of a run and of what
+//! recovery brings back.
+//!
+//! It follows the accesses of the processor and of the devices to each module, in the order in which the module
+//! hears of them, and takes the devices' word for when they have taken a command.
+//!
+//! - *Invariants 1 and 2*: what the processor accesses behind a command does not reach the banks before the
+//!   command is done with those bytes, if one of the two writes; likewise a command behind another. Bytes that
+//!   programs leave to the devices, their logs, are ordered among the devices alone. A command comes to every
+//!   device that has a part of its operand, before its sender goes on to what is behind it.
+//! - *Invariant 3*: where devices agree on when a transaction's log is deleted, each has done what is before it,
+//!   and none writes the deletion earlier.
+//! - *Invariant 4*: after a cut, memory is as all writes that survive and all commands that were taken leave it,
+//!   in that order; a log is deleted if every device had been told to, and else not; and the entries that a
+//!   command makes hold what was there before it. So what recovery reads is what was persisted before the
+//!   failure.
+
+mod image;
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::io;
+use std::ops::Range;
+
+use perdure_hardware::memory::Memory;
+use perdure_hardware::physical_map::PhysicalMap;
+use perdure_hardware::time::Cycles;
+use perdure_hardware::trace::{Accessor, Traced};
+
+use super::{Beginning, Breach, Evidence, Fault, Judgement, Oracle, Promise, Remember, Witness};
+use crate::Design;
+use crate::layout::Layout;
+use crate::nearpm::{
+    NearPm, Opcode, POINT_AREA, POINT_DONE, POINT_SYNCHRONISED, POINT_TAKEN, entry_at,
+};
+use image::{By, Image};
+
+/// What is longer than any command takes.
+const NEVER: Cycles = 1 << 40;
+
+/// A command, as the devices speak of it.
+#[derive(Clone, Debug, Default)]
+struct Command {
+    opcode: u8,
+    devices: u8,
+    /// They agree on when it is done.
+    agreed: bool,
+    /// Whose transaction it belongs to.
+    key: u64,
+    operand: Range<u64>,
+    taken: BTreeMap<usize, Cycles>,
+    done: BTreeMap<usize, Cycles>,
+    synchronised: BTreeMap<usize, Cycles>,
+    /// What a device has written for it, while that is under way.
+    writes: Vec<(u64, Box<[u8]>)>,
+}
+
+impl Command {
+    fn ends_transaction(&self) -> bool {
+        self.opcode == Opcode::CommitLog as u8
+    }
+
+    fn logs(&self) -> bool {
+        let logging = [Opcode::UndologCreate, Opcode::CheckpointCreate];
+        logging.iter().any(|one| *one as u8 == self.opcode)
+    }
+
+    fn has(&self, device: usize) -> bool {
+        self.devices & 1 << device != 0
+    }
+
+    fn others(&self) -> impl Iterator<Item = usize> {
+        (0..u8::BITS as usize).filter(|device| self.has(*device))
+    }
+
+    /// From when on a device's writes of it are there after a cut.
+    fn counts_from(&self, device: usize) -> Cycles {
+        let taken = |device: usize| self.taken.get(&device).copied().unwrap_or(Cycles::MAX);
+        if self.agreed && self.ends_transaction() {
+            self.others().map(taken).fold(0, Cycles::max)
+        } else {
+            taken(device)
+        }
+    }
+}
+
+/// What a device did for a command.
+#[derive(Clone, Debug)]
+struct Access {
+    module: usize,
+    command: u64,
+    bytes: Range<u64>,
+    writes: bool,
+    done: Cycles,
+}
+
+/// The oracle.
+#[derive(Debug)]
+pub struct PartitionedPersistOrdering {
+    image: Image,
+    commands: HashMap<u64, Command>,
+    /// By module, which device it is.
+    devices: BTreeMap<usize, usize>,
+    accesses: VecDeque<Access>,
+    /// By device and key, when the entries of the transaction that runs survive.
+    entries: HashMap<(usize, u64), Cycles>,
+    /// What programs leave to the devices.
+    managed: BTreeSet<(u64, u64)>,
+    /// Commands that devices have taken since a hart last stored to one, with what a message takes to there.
+    just_taken: Vec<(u64, Cycles)>,
+    /// What is wrong from a moment on, whatever is found after a cut.
+    wrong: Vec<(Cycles, Fault, String)>,
+}
+
+impl Promise for PartitionedPersistOrdering {
+    const NAME: &'static str = "partitioned-persist-ordering";
+
+    fn scope(map: &PhysicalMap, _: &Layout) -> Range<u64> {
+        (map.pools().next()).map_or(0..0, |region| NearPm::pool_data(&region))
+    }
+
+    fn begin(run: &Witness, _: Beginning, _: Remember) -> io::Result<Self> {
+        let memory = &run.hardware.memory;
+        let region = memory.map().region(run.range.start);
+        let modules = region.map_or(&[][..], |region| &region.modules);
+        Ok(Self {
+            image: Image::new(run.range.clone(), &memory.arena),
+            commands: HashMap::new(),
+            devices: modules.iter().copied().zip(0..).collect(),
+            accesses: VecDeque::new(),
+            entries: HashMap::new(),
+            managed: BTreeSet::new(),
+            just_taken: Vec::new(),
+            wrong: Vec::new(),
+        })
+    }
+}
+
+fn overlap(one: &Range<u64>, other: &Range<u64>) -> bool {
+    one.start < other.end && other.start < one.end
+}
+
+fn counts_from(commands: &HashMap<u64, Command>, by: By) -> Cycles {
+    match by {
+        By::Host(survives) => survives,
+        By::Device(device, command) => {
+            let command = commands.get(&command);
+            command.map_or(Cycles::MAX, |command| command.counts_from(device))
+        }
+    }
+}
+
+impl PartitionedPersistOrdering {
+    fn breaks(&mut self, from: Cycles, message: String) {
+        self.wrong.push((from, Fault::Causality, message));
+    }
+
+    fn take(&mut self, memory: &Memory, event: Traced) {
+        match event {
+            Traced::Accessed {
+                module,
+                by,
+                address,
+                length,
+                wrote,
+                when,
+            } => {
+                let bytes = address..address + length as u64;
+                let by = match by {
+                    Accessor::Host => By::Host(when[1]),
+                    Accessor::Device { command } => By::Device(self.device(module), command),
+                };
+                self.accessed((module, by), bytes, wrote, when);
+            }
+            Traced::Reached {
+                module,
+                point,
+                of,
+                at,
+            } => self.reached(memory, (module, point), &of, at),
+            Traced::Commanded { taken, .. } => self.goes_on(taken),
+            _ => {}
+        }
+    }
+
+    fn device(&self, module: usize) -> usize {
+        self.devices.get(&module).copied().unwrap_or_default()
+    }
+
+    fn accessed(
+        &mut self,
+        (module, by): (usize, By),
+        bytes: Range<u64>,
+        wrote: Option<Box<[u8]>>,
+        [begins, done]: [Cycles; 2],
+    ) {
+        self.check_order((module, by), &bytes, wrote.is_some(), begins);
+        if let By::Device(device, number) = by {
+            self.accesses.push_back(Access {
+                module,
+                command: number,
+                bytes: bytes.clone(),
+                writes: wrote.is_some(),
+                done,
+            });
+            self.check_deletion(device, number, wrote.is_some(), begins);
+            let command = self.commands.entry(number).or_default();
+            if let (true, Some(wrote)) = (command.logs(), &wrote) {
+                command.writes.push((bytes.start, wrote.clone()));
+                let entries = self.entries.entry((device, command.key)).or_default();
+                *entries = done.max(*entries);
+            }
+        }
+        if let Some(wrote) = wrote {
+            self.image.write(by, bytes.start, &wrote);
+        }
+    }
+
+    fn reached(&mut self, memory: &Memory, (module, point): (usize, u16), of: &[u64], at: Cycles) {
+        match (point, of) {
+            (POINT_AREA, [start, end]) => {
+                self.managed.insert((*start, *end));
+            }
+            (POINT_TAKEN, [number, device, opcode, devices, agreed, key, start, end]) => {
+                let command = self.commands.entry(*number).or_default();
+                command.opcode = *opcode as u8;
+                command.devices = *devices as u8;
+                command.agreed = *agreed != 0;
+                command.key = *key;
+                command.operand = *start..*end;
+                command.taken.insert(*device as usize, at);
+                self.just_taken
+                    .push((*number, at - memory.latency_of_link(module)));
+                self.check_devices(memory.map(), *number, at);
+            }
+            (POINT_DONE, [number, device]) => {
+                self.done(memory.map(), module, (*number, *device as usize), at);
+            }
+            (POINT_SYNCHRONISED, [number, device]) => {
+                self.synchronised(*number, *device as usize, at);
+            }
+            _ => {}
+        }
+    }
+
+    /// Of a command whose operand several devices have, each hears.
+    fn check_devices(&mut self, map: &PhysicalMap, number: u64, at: Cycles) {
+        let command = &self.commands[&number];
+        if command.opcode == 0 || command.operand.is_empty() {
+            return;
+        }
+        let mut pieces = map.pieces(command.operand.clone()).take(u8::BITS as usize);
+        let missing = pieces.find(|piece| !command.has(self.device(piece.place.module)));
+        if let Some(missing) = missing {
+            let device = self.device(missing.place.module);
+            self.breaks(
+                at,
+                format!(
+                    "command {number} works on {:#x}, and device {device}, which has that, was not told",
+                    missing.address
+                ),
+            );
+        }
+    }
+
+    /// A sender goes on when every device of its command has room for it.
+    fn goes_on(&mut self, at: Cycles) {
+        let early = self.just_taken.iter().find(|(_, sent)| at < *sent).copied();
+        self.just_taken.clear();
+        if let Some((number, sent)) = early {
+            self.breaks(
+                at,
+                format!(
+                    "invariant 2: the sender of command {number} goes on at {at}, and could not have sent it before {sent}"
+                ),
+            );
+        }
+    }
+
+    fn done(
+        &mut self,
+        map: &PhysicalMap,
+        module: usize,
+        (number, device): (u64, usize),
+        at: Cycles,
+    ) {
+        let command = self.commands.entry(number).or_default();
+        command.done.insert(device, at);
+        let taken = command.taken.get(&device).copied().unwrap_or_default();
+        if at - taken > NEVER {
+            self.breaks(taken, format!("command {number} hangs device {device}"));
+        } else if command.logs() {
+            self.check_entries(map, module, number, at);
+        } else if command.ends_transaction() {
+            let entries = self.entries.remove(&(device, command.key)).unwrap_or(0);
+            if entries > at {
+                self.breaks(
+                    at,
+                    format!(
+                        "invariant 3: device {device} takes the transaction that command {number} ends for done at {at}, before its entries survive at {entries}"
+                    ),
+                );
+            }
+        }
+    }
+
+    /// The entries of a command hold what was there before it, of all that the device has of its operand.
+    fn check_entries(&mut self, map: &PhysicalMap, module: usize, number: u64, at: Cycles) {
+        let command = self.commands.entry(number).or_default();
+        let (writes, operand) = (std::mem::take(&mut command.writes), command.operand.clone());
+        let own = map
+            .pieces(operand)
+            .filter(|piece| piece.place.module == module);
+        let own = own.map(|piece| piece.address..piece.address + piece.length);
+        let before: Vec<u8> = own.flat_map(|own| self.image.newest(own)).collect();
+        let mut written: BTreeMap<u64, u8> = BTreeMap::new();
+        for (address, bytes) in &writes {
+            written.extend((*address..).zip(bytes.iter().copied()));
+        }
+        let mut read = |at: u64, length: usize| {
+            let bytes = at..at + length as u64;
+            bytes
+                .map(|at| written.get(&at).copied().unwrap_or(0))
+                .collect()
+        };
+        let headers = writes.iter().filter(|(_, bytes)| bytes.len() == 64);
+        let mut places: Vec<u64> = headers.map(|(address, _)| *address).collect();
+        places.sort_unstable();
+        let entries = places.iter().filter_map(|place| {
+            let entry = entry_at(*place, u64::MAX, &mut read)?;
+            Some((entry.target, entry.bytes))
+        });
+        let by_target: BTreeMap<u64, Vec<u8>> = entries.collect();
+        let logged: Vec<u8> = by_target.into_values().flatten().collect();
+        if logged != before {
+            self.breaks(
+                at,
+                format!(
+                    "invariant 4: the entries of command {number} do not hold what was there before it"
+                ),
+            );
+        }
+    }
+
+    fn synchronised(&mut self, number: u64, device: usize, at: Cycles) {
+        let command = self.commands.entry(number).or_default();
+        command.synchronised.insert(device, at);
+        let late = |other: &usize| command.done.get(other).is_none_or(|done| *done > at);
+        let late = command.others().find(late).filter(|_| command.agreed);
+        if let Some(late) = late {
+            self.breaks(
+                at,
+                format!(
+                    "invariant 3: device {device} takes command {number} for complete at {at}, before device {late} has done what is before it"
+                ),
+            );
+        }
+    }
+
+    fn is_managed(&self, bytes: &Range<u64>) -> bool {
+        let mut areas = self.managed.iter();
+        areas.any(|(start, end)| overlap(bytes, &(*start..*end)))
+    }
+
+    /// Invariants 1 and 2: nothing passes what a command works on.
+    fn check_order(
+        &mut self,
+        (module, by): (usize, By),
+        bytes: &Range<u64>,
+        writes: bool,
+        begins: Cycles,
+    ) {
+        let mut before = self.accesses.iter().filter(|one| {
+            one.module == module
+                && one.done > begins
+                && (one.writes || writes)
+                && overlap(&one.bytes, bytes)
+        });
+        let passed = before.find(|one| match by {
+            By::Host(_) => !self.is_managed(bytes),
+            By::Device(_, command) => one.command != command,
+        });
+        let Some(passed) = passed else {
+            return;
+        };
+        let verb = |writes: bool| if writes { "write" } else { "read" };
+        let who = match by {
+            By::Host(_) => "the processor".to_owned(),
+            By::Device(_, command) => format!("command {command}"),
+        };
+        let message = format!(
+            "invariant 1: the {} of {:#x} by {who} reaches the banks at {begins}, before command {}'s {} of {:#x} is done at {}",
+            verb(writes),
+            bytes.start,
+            passed.command,
+            verb(passed.writes),
+            passed.bytes.start,
+            passed.done,
+        );
+        self.breaks(begins, message);
+    }
+
+    /// Invariant 3, its other side: what comes after a synchronisation is not persisted before it.
+    fn check_deletion(&mut self, device: usize, number: u64, writes: bool, begins: Cycles) {
+        let Some(command) = self.commands.get(&number) else {
+            return;
+        };
+        let synchronised = command.synchronised.get(&device).copied();
+        let late = synchronised.is_none_or(|at| begins < at);
+        if writes && command.ends_transaction() && late {
+            self.breaks(
+                begins,
+                format!(
+                    "invariant 3: device {device} deletes the log of command {number} at {begins}, before it is complete"
+                ),
+            );
+        }
+    }
+
+    /// Which line is wrong, and who wrote it last.
+    fn difference(&self, evidence: &Evidence) -> String {
+        let counts = |by| counts_from(&self.commands, by) <= evidence.at;
+        let Some((address, by)) = self.image.difference(evidence.image, counts) else {
+            return "invariant 4: memory is not as it was left".into();
+        };
+        let by = match by {
+            None => "as it was before".to_owned(),
+            Some(By::Host(at)) => format!("as the processor left it at {at}"),
+            Some(By::Device(_, command)) => format!("as command {command} leaves it"),
+        };
+        format!("invariant 4: the line at {address:#x} should be {by}, and is not")
+    }
+}
+
+impl Oracle for PartitionedPersistOrdering {
+    fn wants_trace(&self) -> bool {
+        true
+    }
+
+    fn follow(&mut self, run: &Witness, events: Vec<Traced>) {
+        let memory = &run.hardware.memory;
+        for event in events {
+            self.take(memory, event);
+        }
+        let (horizon, commands) = (memory.horizon(), &self.commands);
+        self.image.settle(horizon, |by| counts_from(commands, by));
+        self.accesses.retain(|one| one.done > horizon);
+    }
+
+    fn judge(&self, evidence: &Evidence) -> Judgement {
+        if let Err(why) = evidence.recovered {
+            return Judgement::refused(why.to_string(), 0);
+        }
+        let wrong = self.wrong.iter().filter(|(from, ..)| *from <= evidence.at);
+        let mut breaches: Vec<Breach> = wrong
+            .map(|(_, fault, message)| Breach {
+                fault: *fault,
+                judged_by_epoch: 0,
+                message: message.clone(),
+            })
+            .collect();
+        let counts = |by| counts_from(&self.commands, by) <= evidence.at;
+        if self.image.digest(counts) != evidence.memory {
+            breaches.push(Breach {
+                fault: Fault::Memory,
+                judged_by_epoch: 0,
+                message: self.difference(evidence),
+            });
+        }
+        let taken = self.commands.values();
+        let taken = taken.filter(|one| one.taken.values().any(|taken| *taken <= evidence.at));
+        let commands = taken.count();
+        Judgement {
+            found: Some(format!("the pools are as {commands} commands left them")),
+            breaches,
+            ..Judgement::default()
+        }
+    }
+}
