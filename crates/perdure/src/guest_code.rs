@@ -106,6 +106,18 @@ impl Code {
         );
     }
 
+    /// A jump over so many bytes, forwards or backwards.
+    pub fn jump(&mut self, bytes: i32) {
+        let o = bytes.cast_unsigned();
+        self.0.push(
+            (o >> 20 & 1) << 31
+                | (o >> 1 & 0x3ff) << 21
+                | (o >> 11 & 1) << 20
+                | (o >> 12 & 0xff) << 12
+                | 0x6f,
+        );
+    }
+
     /// A system call of that number.
     pub fn call_system(&mut self, number: i32) {
         self.addi(A7, ZERO, number);

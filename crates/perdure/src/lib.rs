@@ -17,6 +17,7 @@ pub mod configuration;
 pub mod context;
 mod cost;
 mod delivery;
+mod device_exerciser;
 mod elf;
 pub mod error;
 pub mod exerciser;

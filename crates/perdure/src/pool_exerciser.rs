@@ -22,15 +22,15 @@ use crate::guest_code::{
     A0, A1, A2, ADD, AND, Code, DATA, SP, T0, T1, T2, THREAD_FLAGS, ZERO, elf,
 };
 
-const BASE: u32 = 18;
-const STEPS_LEFT: u32 = 19;
+pub(crate) const BASE: u32 = 18;
+pub(crate) const STEPS_LEFT: u32 = 19;
 const UNTIL_END: u32 = 20;
-const PART: u32 = 21;
-const MASK: u32 = 22;
+pub(crate) const PART: u32 = 21;
+pub(crate) const MASK: u32 = 22;
 const UNTIL_SYNC: u32 = 23;
 const ORDINARY: u32 = 24;
-const DONE: u32 = 25;
-const FIRST: u32 = 26;
+pub(crate) const DONE: u32 = 25;
+pub(crate) const FIRST: u32 = 26;
 const HOLDS_LOCK: u32 = 27;
 const LOCK: u32 = 28;
 
@@ -44,7 +44,7 @@ const STACK: u64 = 4096;
 
 /// In what a thread stores.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Wholes {
+pub(crate) enum Wholes {
     Strands,
     Wraps,
 }
@@ -83,13 +83,13 @@ impl Wholes {
 
 /// What the program does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Numbers {
-    wholes: Wholes,
+pub(crate) struct Numbers {
+    pub(crate) wholes: Wholes,
     /// Of each thread.
-    steps: u64,
-    region_kib: u64,
-    steps_per_whole: u64,
-    threads: u64,
+    pub(crate) steps: u64,
+    pub(crate) region_kib: u64,
+    pub(crate) steps_per_whole: u64,
+    pub(crate) threads: u64,
 }
 
 /// Where the program's file is, if the name asks for it.
@@ -145,7 +145,7 @@ fn place(code: &mut Code, to: u32, from_bit: i32, mask: u32) {
 }
 
 /// A persistence instruction with two operands.
-fn persistence_of(code: &mut Code, function: u16, rs1: u32, rs2: u32) {
+pub(crate) fn persistence_of(code: &mut Code, function: u16, rs1: u32, rs2: u32) {
     let (funct7, funct3) = (u32::from(function >> 3), u32::from(function & 7));
     code.0
         .push(funct7 << 25 | rs2 << 20 | rs1 << 15 | funct3 << 12 | 0x2b);
@@ -157,7 +157,7 @@ fn persistence(code: &mut Code, function: u16) {
 }
 
 /// Opens the pool, gives it so many bytes and maps it: its address is then in `BASE`.
-fn map_pool(code: &mut Code, path: &[u8; 16], bytes: u64) {
+pub(crate) fn map_pool(code: &mut Code, path: &[u8; 16], bytes: u64) {
     const OPEN_READ_WRITE_CREATE_EMPTY: i32 = 0o1102;
     let name = u128::from_le_bytes(*path);
     code.addi(SP, SP, -16);
@@ -188,7 +188,7 @@ fn map_pool(code: &mut Code, path: &[u8; 16], bytes: u64) {
 
 /// Begins all threads but the first, each with its generator, its part and its stack. Returns from where
 /// those have to go to the loop.
-fn begin_threads(code: &mut Code, numbers: Numbers, stacks: u64) -> Vec<i32> {
+pub(crate) fn begin_threads(code: &mut Code, numbers: Numbers, stacks: u64) -> Vec<i32> {
     let (region, threads) = (numbers.region_kib * 1024, numbers.threads);
     let mut to_loop = Vec::new();
     for thread in (0..threads).rev() {
@@ -344,7 +344,7 @@ fn build(numbers: Numbers) -> Vec<u8> {
 }
 
 /// Counts the thread; the first one waits for the others and ends the program.
-fn end(code: &mut Code, threads: u64, done: u64) -> Vec<u8> {
+pub(crate) fn end(code: &mut Code, threads: u64, done: u64) -> Vec<u8> {
     code.addi(T1, ZERO, 1);
     code.add_atomically(DONE, T1);
     code.branch(1, FIRST, ZERO, 4);

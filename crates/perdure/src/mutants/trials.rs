@@ -5,11 +5,11 @@
 
 mod pools;
 
-use perdure_designs::oracle::Wraps;
+use perdure_designs::oracle::{PartitionedPersistOrdering, Wraps};
 use perdure_designs::{Design, Epochs, EpochsOf, Promise};
 
 use crate::request::{Request, Resume, Schedule};
-use pools::{TRIALS_OF_STRANDS, TRIALS_OF_WRAPS};
+use pools::{TRIALS_OF_DEVICES, TRIALS_OF_STRANDS, TRIALS_OF_WRAPS};
 
 /// A small, unlucky machine with its program and schedule.
 pub(super) struct Trial {
@@ -234,6 +234,9 @@ const RARE: Trial = Trial {
 pub(super) fn of_design<D: Design>() -> (&'static [Trial], Option<&'static Trial>) {
     match D::Epochs::WHOSE {
         Epochs::None if D::Promise::NAME == Wraps::NAME => (TRIALS_OF_WRAPS, None),
+        Epochs::None if D::Promise::NAME == PartitionedPersistOrdering::NAME => {
+            (TRIALS_OF_DEVICES, None)
+        }
         Epochs::None => (TRIALS_OF_STRANDS, None),
         Epochs::ByGroup => (TRIALS_OF_GROUPS, None),
         Epochs::Machine => (TRIALS, Some(&RARE)),
@@ -250,7 +253,7 @@ impl Trial {
                 .map(|&text| text.to_owned())
                 .collect(),
             program: vec![self.program.into()],
-            pmem: ["@strands", "@wraps"]
+            pmem: ["@strands", "@wraps", "@devices"]
                 .iter()
                 .any(|name| self.program.starts_with(name))
                 .then(|| {

@@ -22,7 +22,7 @@ use crate::pools;
 use crate::region::Region;
 use crate::restart::{Expected, Restart};
 use crate::watch::{Burst, Watched};
-use crate::{exerciser, pool_exerciser};
+use crate::{device_exerciser, exerciser, pool_exerciser};
 
 /// A request, checked and made ready to run.
 #[derive(Clone)]
@@ -92,11 +92,13 @@ impl Given {
     ) -> Result<Vec<Program>, Error> {
         let mut programs = Vec::new();
         for (index, line) in lines.iter().enumerate() {
-            let path =
-                match exerciser::path_of(&line[0]).or_else(|| pool_exerciser::path_of(&line[0])) {
-                    Some(path) => path?,
-                    None => PathBuf::from(&line[0]),
-                };
+            let path = match exerciser::path_of(&line[0])
+                .or_else(|| pool_exerciser::path_of(&line[0]))
+                .or_else(|| device_exerciser::path_of(&line[0]))
+            {
+                Some(path) => path?,
+                None => PathBuf::from(&line[0]),
+            };
             let name = format!("the program {}", line[0]);
             match std::fs::read(&path) {
                 Ok(bytes) => self.take(name, &bytes),
@@ -279,7 +281,9 @@ impl Request {
         let (programs, then) = self.programs(&mut given)?;
         let (folder, specification) = (self.pmem.as_deref(), &configuration.specification);
         let pools = pools::given(folder, specification, &mut given.names, digest_of)?;
-        if let (None, Some(name)) = (folder, pool_exerciser::among(&self.command_lines()?)) {
+        let lines = self.command_lines()?;
+        let needs_pool = pool_exerciser::among(&lines).or_else(|| device_exerciser::among(&lines));
+        if let (None, Some(name)) = (folder, needs_pool) {
             return request_error(format!("{name} stores to a pool: give --pmem DIR"));
         }
         let expected = self.expect.as_deref().map(Expected::named).transpose()?;

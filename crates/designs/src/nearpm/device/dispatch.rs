@@ -22,7 +22,7 @@ impl NearPmDevice {
         let command = packet.command;
         let opcode = Opcode::of(command.opcode);
         let work = self.decode(inside, packet, opcode);
-        if let Err(fault) = &work {
+        if let Err(fault) = &work { 
             self.counters.faults += 1;
             let faults = self.faults.entry(command.thread).or_default();
             faults.push((taken, Some((*fault, command.opcode))));

@@ -251,3 +251,37 @@ pub(super) const TRIALS_OF_WRAPS: &[Trial] = &[
         cuts: 400,
     },
 ];
+
+/// Caches of a few lines, so that what is stored comes to the devices soon.
+const NEAR: &[&str] = &[
+    "harts=4",
+    "core.model=in-order",
+    "l1d.latency_cycles=1",
+    "l1i.bytes=1KiB",
+    "l1d.bytes=1KiB",
+    "l1d.ways=2",
+    "l2.bytes=2KiB",
+    "l2.ways=2",
+    "llc.bytes_per_hart=2KiB",
+    "llc.ways=4",
+];
+
+/// For designs whose promise is about devices in memory modules.
+pub(super) const TRIALS_OF_DEVICES: &[Trial] = &[
+    Trial {
+        name: "four harts, small caches",
+        machine: "nearpm",
+        program: "@devices:1500:4",
+        set: NEAR,
+        schedule: Schedule::Random,
+        cuts: 200,
+    },
+    Trial {
+        name: "one thread",
+        machine: "nearpm",
+        program: "@devices:1500:1",
+        set: NEAR,
+        schedule: Schedule::NearEvents,
+        cuts: 300,
+    },
+];
