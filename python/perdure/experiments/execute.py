@@ -24,6 +24,7 @@ from typing import Any, TypeAlias
 import perdure
 from perdure import PerdureError, __version__, _core, pools
 from perdure.experiments.point import SCRATCH, core_digest, file_digest, scratch_mounts
+from perdure.experiments.programs import what_makes
 from perdure.experiments.servers import Server, serve
 
 Told: TypeAlias = Callable[[int, int, str, str], object]
@@ -255,8 +256,10 @@ def _made_at(place: Path, commands: Iterable[Sequence[str]], world: dict[str, An
 
 
 def _name_of(commands: Sequence[Sequence[str]], world: dict[str, Any], task: dict[str, Any]) -> str:
-    """A name for what commands make, by their programs' contents."""
-    said = [[task["files"].get(first, first), *words] for first, *words in commands]
+    """A name for what commands make: by their programs' contents, and by what of them shows."""
+    said = [
+        [task["files"].get(first, first), *words] for first, *words in map(what_makes, commands)
+    ]
     text = json.dumps([task["core"], world["machine"], world["design"], said])
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 
