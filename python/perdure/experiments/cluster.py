@@ -128,6 +128,8 @@ def _submitted(client: Client, wanted: dict[str, Point], pools: Path) -> dict[Fu
         request = point.request()
         if point.made:
             request["made_in"] = str(pools)
+            if point.campaign is not None:
+                request["beside"] = str(pools.parent)
         task = execute.task_of(request, point.command, files)
         future = client.submit(
             execute.execute, task, key=f"perdure-{key}", pure=False, priority=-index

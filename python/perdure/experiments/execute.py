@@ -2,9 +2,10 @@
 
 Always true here: a task gives one outcome as the last line of its process's standard output, both
 JSON; what a task says on its way stands in lines before. A point's working directory and scratch
-directories are fresh and empty. A crash or a lack of memory ends this process and no other; when
-the process that waits for the outcome ends, so does this. All of a thread's processes are forked
-from one that has imported and hashed the core: that takes as long as a short point.
+directories are fresh, and empty but for what `_as_in` puts there. A crash or a lack of memory ends
+this process and no other; when the process that waits for the outcome ends, so does this. All of a
+thread's processes are forked from one that has imported and hashed the core: that takes as long as
+a short point.
 """
 
 from __future__ import annotations
@@ -189,14 +190,20 @@ def _outcome(task: dict[str, Any]) -> dict[str, Any]:
         request["mounts"] = scratch_mounts(request["mounts"], parent)
         # Where the guest's files go: points must not write into each other's mounts.
         request["out"] = str(parent / "out")
+        beside = request.pop("beside", None)
         failed = _make_pools(task, parent)
         if failed is not None:
             return {"error": failed}
+        if beside is not None:
+            _as_in(Path(beside), parent, request)
         try:
             return _asked(task["command"], request, None)
         finally:
             os.chdir("/")
 
+
+POOLS = "pmem"
+"""The folder of a point's pools."""
 
 WORLD = ("machine", "design", "set", "harts", "sysroot", "mounts", "environment", "out")
 """What of a request a run that makes a pool has, too."""
@@ -211,7 +218,7 @@ def _make_pools(task: dict[str, Any], parent: Path) -> str | None:
     request = task["request"]
     if request.get("pmem") != SCRATCH:
         return None
-    folder = parent / "pmem"
+    folder = parent / POOLS
     request["pmem"] = str(folder)
     kept, made, shared = (request.pop(key, None) for key in ("kept_pools", "made", "made_in"))
     world = {key: request.get(key) for key in WORLD}
@@ -228,6 +235,24 @@ def _make_pools(task: dict[str, Any], parent: Path) -> str | None:
     except (OSError, PerdureError) as error:
         return str(error)
     return failed
+
+
+def _as_in(out: Path, parent: Path, request: dict[str, Any]) -> None:
+    """Names programs and pools as seen from the folder of all that is made for the points.
+
+    A campaign's tokens have these names. So they can be replayed there, on any host that has the
+    same programs, and once the pools, which go with the point, have been made again as `pmem`.
+    """
+    work = parent / "work"
+    (parent / POOLS).rename(work / POOLS)
+    request["pmem"] = POOLS
+    for line in filter(None, (request.get("program"), request.get("then"))):
+        program = Path(line[0])
+        if program.is_relative_to(out):
+            line[0] = str(program.relative_to(out))
+            link = work / program.relative_to(out).parts[0]
+            if not link.is_symlink():
+                link.symlink_to(out / link.name)
 
 
 def _made(commands: Iterable[Sequence[str]], world: dict[str, Any], folder: Path) -> str | None:

@@ -101,15 +101,15 @@ class Server:
         return said
 
     def __del__(self) -> None:
-        # The thread is ending, and takes an idle server along.
+        # The thread is ending, and takes an idle server along: one to which no more tasks come. The
+        # time that its children took counts as this process's only once it was waited for.
         process = getattr(self, "_process", None)
         if process is not None:
             with suppress(OSError):
-                process.kill()
-                process.wait()
                 process.stdin.close()
-                process.stdout.close()
-                self._complaints.close()
+            process.wait()
+            process.stdout.close()
+            self._complaints.close()
 
 
 def serve(do: Callable[[str], object]) -> None:
@@ -131,6 +131,8 @@ def serve(do: Callable[[str], object]) -> None:
         status = end.si_status if end.si_code == os.CLD_EXITED else -end.si_status
         # What the child said may have no end.
         print(f"\n{ENDED}{status}", flush=True)
+    if child:
+        os.waitpid(child, 0)
 
 
 def _end_with(parent: int) -> None:
