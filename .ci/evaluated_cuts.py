@@ -169,6 +169,7 @@ def beside_cuts(found: dict, labels: dict, results: dict) -> list[str]:
         *(["The earliest cut of each after which the program is broken:", ""] if examples else []),
         *[f"- {example(*key, one, labels)}" for key, one in examples],
         *([""] if examples else []),
+        *(repeated(examples, results) if examples else []),
     ]
 
 
@@ -179,6 +180,29 @@ def example(program: str, design: str, one: dict, labels: dict) -> str:
     return f"{program} under {labels[design]}, cut at cycle {one['cycle']:,}: {said}" + (
         f": {why}." if why else "."
     )
+
+
+def repeated(examples: list[tuple[tuple[str, str], dict]], results: dict) -> list[str]:
+    """The commands that repeat the examples, each on a pool of its own."""
+    lines = [f"cd out/{results['paper']['name']}-{results['scale']}"]
+    for place, ((program, _), one) in enumerate(examples, 1):
+        pool = f"perdure run --machine {one['machine']} --design {one['design']} --pmem pmem --"
+        lines += ["", f"# {place}: {program}", "rm -rf pmem"]
+        lines += [f"{pool} {' '.join(words)}" for words in one["made"]]
+        lines += [f"perdure replay {one['token']}"]
+    return [
+        "<details><summary>Commands that repeat them</summary>",
+        "",
+        "In the folder that the command wrote. A token is refused where the compiler made another "
+        "program of the same source; the results have tokens of their own there.",
+        "",
+        "```sh",
+        *lines,
+        "```",
+        "",
+        "</details>",
+        "",
+    ]
 
 
 def cut_costs(results: dict, figures: Path) -> list[str]:

@@ -19,6 +19,7 @@ from conftest import PATIENCE_SECONDS, Command
 import perdure
 from perdure.experiments import execute
 from perdure.experiments import programs as catalogue
+from perdure.experiments.servers import Server
 
 KV = ("kv", "2000")
 
@@ -112,13 +113,13 @@ def test_a_crash_of_the_simulator_is_a_failed_point(
     start = execute.RUNNING.start
     started = 0
 
-    def start_and_kill_the_second(campaign: str) -> subprocess.Popen[str]:
+    def start_and_kill_the_second(campaign: str) -> Server:
         nonlocal started
-        process = start(campaign)
+        server = start(campaign)
         started += 1
         if started == 2:
-            process.kill()
-        return process
+            server.kill()
+        return server
 
     monkeypatch.setattr(execute.RUNNING, "start", start_and_kill_the_second)
     done = sweep(programs, tmp_path / "out", workers=1)

@@ -14,6 +14,7 @@ import pytest
 from conftest import REPOSITORY, TIMES, Command, built, catalogue, seed, under_qemu
 
 from perdure import CutReport, Machine, toolchain
+from perdure.experiments.programs import UNSEEN
 
 ENTRIES = catalogue("strand.toml")
 SOURCES = REPOSITORY / "workloads/strand"
@@ -94,6 +95,22 @@ def test_nor_on_how_many_operations_a_transaction_has(
         assert (done.returncode, done.stderr) == (0, "")
         said.add(done.stdout)
     assert len(said) == 1
+
+
+@pytest.mark.parametrize("name", sorted(ENTRIES))
+@pytest.mark.parametrize(("design", "back_end"), [("ideal", "wal"), ("spms", "strand")])
+def test_what_is_said_to_show_in_no_pool_shows_in_none(
+    name: str, design: str, back_end: str, programs: Path, tmp_path: Path
+) -> None:
+    """Points that differ in nothing else begin with the same pool."""
+    more = [word for option, count in UNSEEN.items() for word in (option, *["4"] * count)]
+    made = []
+    for folder, words in ((tmp_path / "plain", []), (tmp_path / "more", more)):
+        machine = Machine(machine="spms", design=design, pmem=folder)
+        command: list[str | Path] = [programs / name, *arguments(name), "--back-end", back_end]
+        assert machine.run([*command, *words, "--make"]).exit_code == 0
+        made.append((folder / name).read_bytes())
+    assert made[0] == made[1]
 
 
 @pytest.mark.parametrize("name", sorted(ENTRIES))

@@ -172,6 +172,43 @@ def test_a_point_finds_the_pools_that_its_programs_made(core, monkeypatch, tmp_p
     assert "made" not in measured
 
 
+def test_a_campaign_names_what_it_needs_as_seen_from_the_folder_of_results(
+    core, monkeypatch, tmp_path
+):
+    """Or a token would name a pool that is gone, and a folder of this host."""
+    monkeypatch.chdir(tmp_path)
+    place = tmp_path / "out/programs/flush/a"
+    place.parent.mkdir(parents=True)
+    place.write_text("a program")
+    point = Point("a", "ideal", (Program("a", (str(place), "/pmem/a"), ""),), pools=True,
+                  made=((str(place), "/pmem/a", "--make"),),
+                  campaign=Campaign(3, 1, False, restart=True, recover=True))  # fmt: skip
+    asked, seen = [], []
+
+    def run(text, _watch):
+        pool = execute.Path(json.loads(text)["pmem"]) / "a"
+        pool.parent.mkdir()
+        pool.write_text("a pool")
+        return json.dumps({**RUN, "exit_code": 0})
+
+    def cut(text, _watch):
+        asked.append(json.loads(text))
+        seen.extend(execute.Path(one).read_text() for one in ("pmem/a", "programs/flush/a"))
+        return json.dumps({"results": []})
+
+    monkeypatch.setattr(_core, "run", run)
+    monkeypatch.setattr(_core, "cut", cut)
+    asking = task(point)
+    asking["request"] |= {"made_in": str(tmp_path / "out/pools"), "beside": str(tmp_path / "out")}
+    assert execute._outcome(asking) == {"result": {"results": []}}
+    (request,) = asked
+    assert request["pmem"] == "pmem"
+    assert request["program"] == ["programs/flush/a", "/pmem/a"]
+    assert request["then"] == ["programs/flush/a", "/pmem/a", "--recover"]
+    assert "beside" not in request
+    assert seen == ["a pool", "a program"]
+
+
 def test_a_program_that_finds_its_pool_wrong_is_a_failed_point(core):
     point = Point("a", "ideal", (Program("a", ("a",), ""),), pools=True)
     assert cluster.problem(point, {**RUN, "exit_code": 1}) == "the program ended with status 1"

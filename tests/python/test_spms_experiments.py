@@ -230,6 +230,22 @@ def test_pools_are_made_once_for_all_that_begin_with_them(asked, tmp_path):
     assert [path.name for path in kept.iterdir()] == ["a"]
 
 
+def test_what_no_pool_shows_makes_no_other_pool(asked, tmp_path):
+    def makings(*tails):
+        for tail in tails:
+            program = Program("a", ("a", "/pmem/a", *tail), "")
+            point = Point("a", "ideal", (program,), pools=True,
+                          made=((*program.command, "--make"),))  # fmt: skip
+            assert "error" not in executed(point, tmp_path / "pools")
+        return sum("--make" in request["program"] for request, _ in asked)
+
+    assert (
+        makings([], ["--no-check"], ["--per-strand", "4", "--drain"], ["--per-strand", "16"]) == 1
+    )
+    assert makings(["--threads", "4"], ["--no-check", "--threads", "4"]) == 2
+    assert makings(["--acknowledge", "10"]) == 3
+
+
 def test_a_pool_that_cannot_be_made_is_no_other_point_s(core, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     core.results["run"]["exit_code"] = 2

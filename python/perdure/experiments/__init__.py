@@ -7,6 +7,7 @@ wherever and in whatever order they ran; nothing is computed twice that is in th
 |---|---|
 | `point` | what one simulation is, and its key |
 | `execute` | runs one point, in a process of its own |
+| `servers` | processes that fork for each task |
 | `cluster` | runs points on a Dask cluster |
 | `cache` | keeps finished points |
 | `dataset` | finished points as one data frame and Parquet |

@@ -1,19 +1,19 @@
 """Runs one point, or a part of a campaign of power cuts, in a process of its own.
 
-Always true here: a task on standard input gives one outcome as the last line of standard output,
-both JSON; what a task says on its way stands in lines before. A point's working directory and
-scratch directories are fresh and empty. A crash or a lack of memory ends this process and no other;
-when the process that waits for the outcome ends, so does this.
+Always true here: a task gives one outcome as the last line of its process's standard output, both
+JSON; what a task says on its way stands in lines before. A point's working directory and scratch
+directories are fresh, and empty but for what `_as_in` puts there. A crash or a lack of memory ends
+this process and no other; when the process that waits for the outcome ends, so does this. All of a
+thread's processes are forked from one that has imported and hashed the core: that takes as long as
+a short point.
 """
 
 from __future__ import annotations
 
-import ctypes
 import hashlib
 import json
 import os
 import signal
-import subprocess
 import sys
 import tempfile
 import threading
@@ -25,72 +25,82 @@ from typing import Any, TypeAlias
 import perdure
 from perdure import PerdureError, __version__, _core, pools
 from perdure.experiments.point import SCRATCH, core_digest, file_digest, scratch_mounts
-
-PR_SET_PDEATHSIG = 1
+from perdure.experiments.programs import what_makes
+from perdure.experiments.servers import Server, serve
 
 Told: TypeAlias = Callable[[int, int, str, str], object]
 """Called with a task's progress, as the core says it."""
 
 
 class Running:
-    """The processes that this one waits for, so that an interrupt can end them."""
+    """The tasks that this process waits for, so that an interrupt can end them."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._processes: dict[subprocess.Popen[str], str] = {}
+        self._own = threading.local()
+        self._campaigns: dict[Server, str] = {}
+        self._children: dict[Server, int] = {}
         self._interrupted: set[str] = set()
         self._stopped = False
 
     def reset(self) -> None:
-        """Lets processes start again after `stop`."""
+        """Lets tasks start again after `stop`."""
         with self._lock:
             self._stopped = False
 
-    def start(self, campaign: str = "") -> subprocess.Popen[str]:
-        """Starts a process that executes one task, perhaps of a campaign that has a name."""
+    def start(self, campaign: str = "") -> Server:
+        """The thread's own server, for one task, perhaps of a campaign that has a name."""
         with self._lock:
             if self._stopped or campaign in self._interrupted:
                 raise PerdureError("interrupted")
-            # In a session of its own: Ctrl-C at a terminal reaches the one that coordinates.
-            process = subprocess.Popen(
-                [sys.executable, "-m", "perdure.experiments.execute"],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                text=True,
-                errors="replace",
-                start_new_session=True,
-                env={**os.environ, "PYTHONPATH": _python_path()},
-            )
-            self._processes[process] = campaign
-            return process
+            server: Server | None = getattr(self._own, "server", None)
+            if server is None or not server.is_alive:
+                command = [sys.executable, "-m", "perdure.experiments.execute"]
+                server = Server(command, {**os.environ, "PYTHONPATH": _python_path()})
+                self._own.server = server
+            self._campaigns[server] = campaign
+            return server
 
-    def finished(self, process: subprocess.Popen[str]) -> None:
-        """The process has ended."""
+    def begun(self, server: Server, child: int) -> None:
+        """A server's child is at work, and may be interrupted."""
         with self._lock:
-            del self._processes[process]
+            self._children[server] = child
+            if self._campaigns[server] in self._interrupted:
+                _interrupt(child)
+
+    def finished(self, server: Server) -> None:
+        """The task has ended."""
+        with self._lock:
+            del self._campaigns[server]
+            self._children.pop(server, None)
 
     def interrupt(self, campaign: str) -> None:
-        """Lets the processes of a campaign end with what they have, and starts no more of it."""
+        """Lets the tasks of a campaign end with what they have, and starts no more of it."""
         with self._lock:
             self._interrupted.add(campaign)
-            for process, name in self._processes.items():
-                if name == campaign:
-                    process.send_signal(signal.SIGINT)
+            for server, child in self._children.items():
+                if self._campaigns[server] == campaign:
+                    _interrupt(child)
 
     def stop(self) -> None:
         """Ends all of them and starts no more."""
         with self._lock:
             self._stopped = True
-            for process in self._processes:
-                process.kill()
+            for server in self._campaigns:
+                server.kill()
 
 
 RUNNING = Running()
 
 
+def _interrupt(child: int) -> None:
+    # One whose server has been killed is gone.
+    with suppress(ProcessLookupError):
+        os.kill(child, signal.SIGINT)
+
+
 def _python_path() -> str:
-    """Where the child finds this very package."""
+    """Where the server finds this very package."""
     own = str(Path(perdure.__file__).parents[1])
     return os.pathsep.join([own, *filter(None, [os.environ.get("PYTHONPATH")])])
 
@@ -105,40 +115,27 @@ def execute(task: str, campaign: str = "", told: Told = lambda *_: None) -> str:
 
     The outcome has `result`, the core's, or `error`, one message.
     """
+
+    def heard(line: str) -> None:
+        if line.startswith("["):
+            told(*json.loads(line))
+
     try:
-        process = RUNNING.start(campaign)
+        server = RUNNING.start(campaign)
     except (OSError, PerdureError) as error:
         return json.dumps({"error": f"cannot start: {error}"})
     try:
-        output, complaint = _answered(process, task, told)
+        ended = server.do(task, lambda child: RUNNING.begun(server, child), heard)
     finally:
-        RUNNING.finished(process)
-    if process.returncode == 0:
-        return output
-    if process.returncode < 0:
-        name = signal.Signals(-process.returncode).name
+        RUNNING.finished(server)
+    if ended.status == 0:
+        return ended.last
+    if ended.status < 0:
+        name = signal.Signals(-ended.status).name
         hint = ": out of memory?" if name == "SIGKILL" else ""
         return json.dumps({"error": f"the simulator's process was ended by {name}{hint}"})
-    last = complaint.strip().splitlines()[-12:]
-    return json.dumps({"error": "\n".join(last) or f"exit status {process.returncode}"})
-
-
-def _answered(process: subprocess.Popen[str], task: str, told: Told) -> tuple[str, str]:
-    """Gives a process its task and waits for its end: its last word, and its complaints."""
-    assert process.stdin is not None and process.stdout is not None and process.stderr is not None
-    complaints: list[str] = []
-    listener = threading.Thread(target=complaints.extend, args=(process.stderr,), daemon=True)
-    listener.start()
-    # One that has ended already says so by its status.
-    with suppress(BrokenPipeError), process.stdin:
-        process.stdin.write(task)
-    last = ""
-    for last in process.stdout:
-        if last.startswith("["):
-            told(*json.loads(last))
-    process.wait()
-    listener.join()
-    return last, "".join(complaints)
+    last = ended.complaints.strip().splitlines()[-12:]
+    return json.dumps({"error": "\n".join(last) or f"exit status {ended.status}"})
 
 
 def task_of(
@@ -193,14 +190,20 @@ def _outcome(task: dict[str, Any]) -> dict[str, Any]:
         request["mounts"] = scratch_mounts(request["mounts"], parent)
         # Where the guest's files go: points must not write into each other's mounts.
         request["out"] = str(parent / "out")
+        beside = request.pop("beside", None)
         failed = _make_pools(task, parent)
         if failed is not None:
             return {"error": failed}
+        if beside is not None:
+            _as_in(Path(beside), parent, request)
         try:
             return _asked(task["command"], request, None)
         finally:
             os.chdir("/")
 
+
+POOLS = "pmem"
+"""The folder of a point's pools."""
 
 WORLD = ("machine", "design", "set", "harts", "sysroot", "mounts", "environment", "out")
 """What of a request a run that makes a pool has, too."""
@@ -215,7 +218,7 @@ def _make_pools(task: dict[str, Any], parent: Path) -> str | None:
     request = task["request"]
     if request.get("pmem") != SCRATCH:
         return None
-    folder = parent / "pmem"
+    folder = parent / POOLS
     request["pmem"] = str(folder)
     kept, made, shared = (request.pop(key, None) for key in ("kept_pools", "made", "made_in"))
     world = {key: request.get(key) for key in WORLD}
@@ -232,6 +235,24 @@ def _make_pools(task: dict[str, Any], parent: Path) -> str | None:
     except (OSError, PerdureError) as error:
         return str(error)
     return failed
+
+
+def _as_in(out: Path, parent: Path, request: dict[str, Any]) -> None:
+    """Names programs and pools as seen from the folder of all that is made for the points.
+
+    A campaign's tokens have these names. So they can be replayed there, on any host that has the
+    same programs, and once the pools, which go with the point, have been made again as `pmem`.
+    """
+    work = parent / "work"
+    (parent / POOLS).rename(work / POOLS)
+    request["pmem"] = POOLS
+    for line in filter(None, (request.get("program"), request.get("then"))):
+        program = Path(line[0])
+        if program.is_relative_to(out):
+            line[0] = str(program.relative_to(out))
+            link = work / program.relative_to(out).parts[0]
+            if not link.is_symlink():
+                link.symlink_to(out / link.name)
 
 
 def _made(commands: Iterable[Sequence[str]], world: dict[str, Any], folder: Path) -> str | None:
@@ -260,8 +281,10 @@ def _made_at(place: Path, commands: Iterable[Sequence[str]], world: dict[str, An
 
 
 def _name_of(commands: Sequence[Sequence[str]], world: dict[str, Any], task: dict[str, Any]) -> str:
-    """A name for what commands make, by their programs' contents."""
-    said = [[task["files"].get(first, first), *words] for first, *words in commands]
+    """A name for what commands make: by their programs' contents, and by what of them shows."""
+    said = [
+        [task["files"].get(first, first), *words] for first, *words in map(what_makes, commands)
+    ]
     text = json.dumps([task["core"], world["machine"], world["design"], said])
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 
@@ -288,14 +311,9 @@ def _asked(command: str, request: dict[str, Any], told: Told | None) -> dict[str
 
 
 def main() -> None:
-    """Reads a task, runs it, writes the outcome."""
-    # Whoever started the worker may have had it ignore Ctrl-C, as shells do in the background.
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-    parent = os.getppid()
-    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-    if os.getppid() != parent:
-        return
-    json.dump(_outcome(json.loads(sys.stdin.read())), sys.stdout)
+    """Does tasks, each in a child: reads it, runs it, writes the outcome."""
+    core_digest()
+    serve(lambda task: json.dump(_outcome(json.loads(task)), sys.stdout))
 
 
 if __name__ == "__main__":

@@ -42,6 +42,8 @@ BUILT: Mapping[str, str] = {
 """The kinds that are compiled here: the folder of their programs, and `build.sh`'s option."""
 KEEPING = ("flush", "strand")
 """The kinds whose programs keep pools: their first argument, which `--make` alone makes."""
+UNSEEN = {"--no-check": 0, "--drain": 0, "--per-strand": 1}
+"""Options of theirs that no pool shows, and how many words follow each."""
 
 CATALOGUES = ("kernels.toml", "debian.toml")
 """What stands for SPEC CPU2006, in the folder of workloads."""
@@ -165,6 +167,18 @@ def _split_mix(state: int) -> tuple[int, int]:
     mixed = ((mixed ^ (mixed >> 30)) * 0xBF58476D1CE4E5B9) & mask
     mixed = ((mixed ^ (mixed >> 27)) * 0x94D049BB133111EB) & mask
     return state, mixed ^ (mixed >> 31)
+
+
+def what_makes(command: Sequence[str]) -> list[str]:
+    """Of a command that makes a pool, the words that the pool depends on."""
+    kept, words = [], iter(command)
+    for word in words:
+        if word in UNSEEN:
+            for _ in range(UNSEEN[word]):
+                next(words, None)
+        else:
+            kept.append(word)
+    return kept
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from perdure.experiments import dataset
@@ -266,7 +267,7 @@ def cuts(
                 "without": {
                     kind: sum(kind in cut for cut in result["results"]) for kind in WITHOUT
                 },
-                "example": _example(min(broken, key=lambda cut: cut["cycle"])) if broken else None,
+                "example": _example(one.point, broken) if broken else None,
                 "tokens": [cut["token"] for cut in failed],
                 "points": [key],
             }
@@ -274,13 +275,21 @@ def cuts(
     return rows
 
 
-def _example(cut: Mapping[str, Any]) -> dict[str, Any]:
-    """A cut after which the program was broken, and what was there without what came before."""
+def _example(point: Point, broken: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The earliest cut after which the program was broken, and how its pool was made.
+
+    With it goes what was there without what came before.
+    """
+    cut = min(broken, key=lambda one: one["cycle"])
     said = (cut.get("restarts") or [{}])[-1].get("output")
     return {
         "cycle": cut["cycle"],
         "said": said,
         "token": cut["token"],
+        "machine": Path(point.machine).name,
+        "design": point.design,
+        # As in the folder of the results: programs/KIND/NAME.
+        "made": [["/".join(Path(first).parts[-3:]), *words] for first, *words in point.made],
         **{kind: cut.get(kind) for kind in WITHOUT},
     }
 
