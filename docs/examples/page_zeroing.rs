@@ -436,6 +436,7 @@ impl Oracle for ZeroedPages {
                     address,
                     bytes,
                     taken,
+                    ..
                 } => {
                     let at = address.checked_sub(self.commands);
                     let page = at.and_then(|at| command(&self.memory, at, &bytes));

@@ -157,6 +157,8 @@ pub enum Traced {
     },
     /// A hart stored to a device region.
     Commanded {
+        /// Who.
+        hart: usize,
         /// The first byte's address.
         address: u64,
         /// What it stored.

@@ -17,7 +17,7 @@ use crate::exerciser::{STATE, write_program, xorshift};
 use crate::guest_code::{A0, A1, A2, ADD, AND, Code, DATA, SP, T0, T1, T2, ZERO};
 use crate::pool_exerciser::{
     BASE, DONE, FIRST, MASK, Numbers, PART, STEPS_LEFT, Wholes, begin_threads, end, map_pool,
-    persistence_of,
+    persistence_of, place,
 };
 
 const NAME: &str = "@devices";
@@ -27,6 +27,7 @@ const WORD_MASK: u32 = 24;
 const OPERAND: u32 = 27;
 const SECOND: u32 = 28;
 const SIZE: u32 = 29;
+const ROUNDS: u32 = 30;
 
 /// What each thread's log takes, and what all share.
 const REGION_KIB: u64 = 64;
@@ -120,7 +121,11 @@ fn map_pages(code: &mut Code, pages: u64) {
 
 /// Sends a command whose operands are in `OPERAND`, `SECOND` and `SIZE`.
 fn send(code: &mut Code, opcode: Opcode) {
-    code.constant(T0, opcode as u64 | POOL << 8);
+    send_number(code, opcode as u64);
+}
+
+fn send_number(code: &mut Code, opcode: u64) {
+    code.constant(T0, opcode | POOL << 8);
     code.slli(T1, THREAD, 16);
     code.register(ADD, T0, T0, T1);
     code.store_double(T0, SP, 0);
@@ -179,6 +184,19 @@ fn store(code: &mut Code) {
     });
 }
 
+/// Commands that no device should do: of no kind, beyond the end of the pool, and with another thread's number.
+fn wrong(code: &mut Code) {
+    send_number(code, 0x77);
+    choose(code);
+    code.constant(T0, LOG_BYTES * 64);
+    code.register(ADD, OPERAND, OPERAND, T0);
+    send(code, Opcode::UndologCreate);
+    code.immediate(0x13, 4, THREAD, THREAD, 1);
+    choose(code);
+    send(code, Opcode::UndologCreate);
+    code.immediate(0x13, 4, THREAD, THREAD, 1);
+}
+
 fn build(numbers: Numbers) -> Vec<u8> {
     let threads = numbers.threads;
     let bytes = LOG_BYTES * (threads + 1);
@@ -220,6 +238,26 @@ fn build(numbers: Numbers) -> Vec<u8> {
         choose(code);
         send(code, Opcode::ApplyLog);
     });
+    one_in(&mut code, 64, 46, wrong);
+    // Transactions one behind the other, faster than logs are deleted.
+    one_in(&mut code, 128, 52, |code| {
+        let left = 3;
+        code.addi(ROUNDS, ZERO, left);
+        let again = code.here();
+        choose(code);
+        send(code, Opcode::UndologCreate);
+        send(code, Opcode::CommitLog);
+        code.addi(ROUNDS, ROUNDS, -1);
+        let back = again - code.here();
+        code.branch(1, ROUNDS, ZERO, back);
+    });
+    // What devices have copied is read again, from memory.
+    place(&mut code, T0, 9, MASK);
+    code.constant(T1, DATA_BYTES);
+    code.register(ADD, T0, T0, T1);
+    code.register(ADD, T0, T0, BASE);
+    code.immediate(0x03, 3, T1, T0, 0);
+    code.0.push(0x0020_200f | T0 << 15);
     one_in(&mut code, 16, 27, |code| send(code, Opcode::CommitLog));
     code.addi(STEPS_LEFT, STEPS_LEFT, -1);
     let out = code.here();

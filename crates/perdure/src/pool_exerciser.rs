@@ -139,7 +139,7 @@ fn parse(wholes: Wholes, rest: &str) -> Result<Numbers, Error> {
 }
 
 /// A register gets a place in a range that a mask stands for, by the bits of the generator from one on.
-fn place(code: &mut Code, to: u32, from_bit: i32, mask: u32) {
+pub(crate) fn place(code: &mut Code, to: u32, from_bit: i32, mask: u32) {
     code.srli(to, STATE, from_bit);
     code.register(AND, to, to, mask);
 }

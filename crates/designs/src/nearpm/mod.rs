@@ -46,8 +46,7 @@ use perdure_hardware::time::Cycles;
 
 pub use area::{Entry, Kind, entry_at};
 use bugs::Flaws;
-use command::Assembly;
-pub use command::{Command, Fault, Opcode};
+pub use command::{Assembly, Command, Fault, Opcode};
 pub use counters::Counters;
 use device::{NearPmDevice, PORT_COMMAND, PORT_MAP, Place, STATUS};
 pub use geometry::Geometry;

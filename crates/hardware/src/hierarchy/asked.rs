@@ -206,6 +206,7 @@ impl Hardware {
         };
         if let Some(trace) = &mut self.memory.trace {
             trace.push(Traced::Commanded {
+                hart,
                 address,
                 bytes: bytes.into(),
                 taken,

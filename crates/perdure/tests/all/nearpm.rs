@@ -15,6 +15,7 @@ use perdure_hardware::specification::{
 };
 use perdure_hardware::statistics::Statistics;
 use perdure_hardware::time::Cycles;
+use perdure_hardware::trace::Traced;
 
 use crate::restart_rig::Run;
 use crate::rigs::geometry::{Geometry, MANY_HARTS, TINY};
@@ -63,6 +64,7 @@ fn machines() -> Vec<Machine> {
         machine("one device", two, 1, 0.0, 16, Parameters::default()),
         machine("short of everything", two, 2, 20.0, 1, short.clone()),
         machine("three devices", MANY_HARTS, 3, 300.0, 2, short),
+        machine("long links", two, 2, 4000.0, 4, Parameters::default()),
     ]
 }
 
@@ -199,8 +201,11 @@ impl Near {
             size: (LOG_GRANULES * GRANULE) as u32,
         };
         self.run.act(|rig| {
-            rig.design
-                .thread_runs(&mut rig.hardware, hart, 40 + hart as u32, 0);
+            let thread = 40 + hart as u32;
+            if let Some(trace) = &mut rig.hardware.memory.trace {
+                trace.push(Traced::Ran { hart, thread });
+            }
+            rig.design.thread_runs(&mut rig.hardware, hart, thread, 0);
             for page in (0..bytes).step_by(PAGE as usize) {
                 let first = u64::from(page == 0) << 16;
                 let number = (VIRTUAL + page) / PAGE;
@@ -255,7 +260,15 @@ impl Near {
                     let opcode = [Opcode::UndologCreate, Opcode::CheckpointCreate][word % 2] as u8;
                     command(rig, hart, port, &Command { opcode, ..plain }, 8);
                 }
-                75..=84 => command(rig, hart, port, &plain, 8),
+                // Transactions one behind the other, faster than logs are deleted.
+                75..=76 => {
+                    let opcode = Opcode::UndologCreate as u8;
+                    for _ in 0..3 {
+                        command(rig, hart, port, &Command { opcode, ..plain }, 8);
+                        command(rig, hart, port, &plain, 8);
+                    }
+                }
+                77..=84 => command(rig, hart, port, &plain, 8),
                 85..=91 => {
                     let opcode = [Opcode::Copy, Opcode::ShadowCopy][word % 2] as u8;
                     let second = VIRTUAL + data + to;

@@ -22,7 +22,7 @@ impl NearPmDevice {
         let command = packet.command;
         let opcode = Opcode::of(command.opcode);
         let work = self.decode(inside, packet, opcode);
-        if let Err(fault) = &work { 
+        if let Err(fault) = &work {
             self.counters.faults += 1;
             let faults = self.faults.entry(command.thread).or_default();
             faults.push((taken, Some((*fault, command.opcode))));
@@ -78,7 +78,7 @@ impl NearPmDevice {
             ready: dispatched,
         };
         if opcode.is_none() && self.flaws.hangs {
-            one.done = Cycles::MAX >> 8;
+            one.done = one.dispatched + (1 << 44);
             self.done(inside, number, one.done);
         }
         self.execute(inside, &mut one, work.kind);

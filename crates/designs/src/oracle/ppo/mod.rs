@@ -30,12 +30,14 @@ use super::{Beginning, Breach, Evidence, Fault, Judgement, Oracle, Promise, Reme
 use crate::Design;
 use crate::layout::Layout;
 use crate::nearpm::{
-    NearPm, Opcode, POINT_AREA, POINT_DONE, POINT_SYNCHRONISED, POINT_TAKEN, entry_at,
+    Assembly, MAP, NearPm, Opcode, POINT_AREA, POINT_DONE, POINT_SYNCHRONISED, POINT_TAKEN,
+    entry_at,
 };
 use image::{By, Image};
 
 /// What is longer than any command takes.
 const NEVER: Cycles = 1 << 40;
+const PAGE: u64 = 4096;
 
 /// A command, as the devices speak of it.
 #[derive(Clone, Debug, Default)]
@@ -101,8 +103,17 @@ pub struct PartitionedPersistOrdering {
     /// By module, which device it is.
     devices: BTreeMap<usize, usize>,
     accesses: VecDeque<Access>,
-    /// By device and key, when the entries of the transaction that runs survive.
-    entries: HashMap<(usize, u64), Cycles>,
+    /// By device and key, when the entries of the transaction that runs survive, and where they are.
+    entries: HashMap<(usize, u64), (Cycles, Vec<Range<u64>>)>,
+    /// By device and the command that ends their transaction, entries that recovery may need, until they are
+    /// dead.
+    ended: BTreeMap<(usize, u64), (Vec<Range<u64>>, Cycles)>,
+    /// Which thread runs on which hart.
+    threads: BTreeMap<usize, u32>,
+    /// By thread of the system and key, the pages that it has mapped.
+    pages: HashMap<(u32, u64), BTreeSet<u64>>,
+    /// What senders have sent of a command.
+    assembly: Assembly,
     /// What programs leave to the devices.
     managed: BTreeSet<(u64, u64)>,
     /// Commands that devices have taken since a hart last stored to one, with what a message takes to there.
@@ -128,6 +139,10 @@ impl Promise for PartitionedPersistOrdering {
             devices: modules.iter().copied().zip(0..).collect(),
             accesses: VecDeque::new(),
             entries: HashMap::new(),
+            ended: BTreeMap::new(),
+            threads: BTreeMap::new(),
+            pages: HashMap::new(),
+            assembly: Assembly::default(),
             managed: BTreeSet::new(),
             just_taken: Vec::new(),
             wrong: Vec::new(),
@@ -177,7 +192,23 @@ impl PartitionedPersistOrdering {
                 of,
                 at,
             } => self.reached(memory, (module, point), &of, at),
-            Traced::Commanded { taken, .. } => self.goes_on(taken),
+            Traced::Ran { hart, thread } => {
+                self.threads.insert(hart, thread);
+            }
+            Traced::Instructed {
+                hart,
+                function: MAP,
+                operands: [physical, words],
+                value: 0,
+                ..
+            } => {
+                let owner = (self.thread(hart), words & 0xffff);
+                let pages = self.pages.entry(owner).or_default();
+                pages.insert(physical / PAGE);
+            }
+            Traced::Commanded {
+                hart, bytes, taken, ..
+            } => self.goes_on(hart, &bytes, taken),
             _ => {}
         }
     }
@@ -207,7 +238,13 @@ impl PartitionedPersistOrdering {
             if let (true, Some(wrote)) = (command.logs(), &wrote) {
                 command.writes.push((bytes.start, wrote.clone()));
                 let entries = self.entries.entry((device, command.key)).or_default();
-                *entries = done.max(*entries);
+                entries.0 = done.max(entries.0);
+                entries.1.push(bytes.clone());
+                self.check_overwriting(device, number, &bytes, begins);
+            } else if command.ends_transaction()
+                && let Some(ended) = self.ended.get_mut(&(device, number))
+            {
+                ended.1 = done;
             }
         }
         if let Some(wrote) = wrote {
@@ -262,8 +299,42 @@ impl PartitionedPersistOrdering {
         }
     }
 
-    /// A sender goes on when every device of its command has room for it.
-    fn goes_on(&mut self, at: Cycles) {
+    fn thread(&self, hart: usize) -> u32 {
+        self.threads.get(&hart).copied().unwrap_or(hart as u32)
+    }
+
+    /// Devices do what was sent, to pages that the MMU has shown them to be the sender's, and nothing else; and
+    /// a sender goes on when every device of its command has room for it.
+    fn goes_on(&mut self, hart: usize, bytes: &[u8], at: Cycles) {
+        let thread = self.thread(hart);
+        let word = <[u8; 4]>::try_from(bytes).map(u32::from_le_bytes);
+        let sent = word.ok().and_then(|word| self.assembly.take(thread, word));
+        for (number, _) in self.just_taken.clone() {
+            let command = &self.commands[&number];
+            let key = sent.map(|sent| u64::from(sent.pool) | u64::from(sent.thread) << 8);
+            let pages = self.pages.get(&(thread, command.key));
+            let mut touched = command.operand.clone().step_by(PAGE as usize);
+            let last = command.operand.end.saturating_sub(1);
+            let mut outside = touched
+                .by_ref()
+                .chain([last])
+                .filter(|_| !command.operand.is_empty())
+                .filter(|at| pages.is_none_or(|pages| !pages.contains(&(at / PAGE))));
+            let message = if key.is_some_and(|key| key != command.key) {
+                Some(format!(
+                    "the devices got another command {number} than was sent"
+                ))
+            } else {
+                outside.next().map(|outside| {
+                    format!(
+                        "command {number} works on {outside:#x}, which is in no pool that its sender has mapped"
+                    )
+                })
+            };
+            if let Some(message) = message {
+                self.breaks(at, message);
+            }
+        }
         let early = self.just_taken.iter().find(|(_, sent)| at < *sent).copied();
         self.just_taken.clear();
         if let Some((number, sent)) = early {
@@ -291,7 +362,9 @@ impl PartitionedPersistOrdering {
         } else if command.logs() {
             self.check_entries(map, module, number, at);
         } else if command.ends_transaction() {
-            let entries = self.entries.remove(&(device, command.key)).unwrap_or(0);
+            let entries = self.entries.remove(&(device, command.key));
+            let (entries, places) = entries.unwrap_or_default();
+            self.ended.insert((device, number), (places, Cycles::MAX));
             if entries > at {
                 self.breaks(
                     at,
@@ -338,6 +411,27 @@ impl PartitionedPersistOrdering {
                     "invariant 4: the entries of command {number} do not hold what was there before it"
                 ),
             );
+        }
+    }
+
+    /// Invariant 4: what recovery may need is not written over.
+    fn check_overwriting(
+        &mut self,
+        device: usize,
+        number: u64,
+        bytes: &Range<u64>,
+        begins: Cycles,
+    ) {
+        let mut ended = self.ended.iter();
+        let needed = ended.find(|((of, _), (places, dead))| {
+            *of == device && *dead > begins && places.iter().any(|place| overlap(place, bytes))
+        });
+        if let Some(((_, end), _)) = needed {
+            let message = format!(
+                "invariant 4: command {number} writes over an entry at {:#x} at {begins}, before command {end} has ended its transaction",
+                bytes.start
+            );
+            self.breaks(begins, message);
         }
     }
 
@@ -444,6 +538,7 @@ impl Oracle for PartitionedPersistOrdering {
         let (horizon, commands) = (memory.horizon(), &self.commands);
         self.image.settle(horizon, |by| counts_from(commands, by));
         self.accesses.retain(|one| one.done > horizon);
+        self.ended.retain(|_, (_, dead)| *dead > horizon);
     }
 
     fn judge(&self, evidence: &Evidence) -> Judgement {
