@@ -9,10 +9,10 @@
  *   np_find_blocks    finds what is free
  *   np_begin_thread   by each thread, and np_end_thread at its end
  *
- * Recovery. In place: entries of transactions that have not ended go back, the newest first. Redo: those with a
- * record that have not ended go home, the oldest first. Shadow: of each record, pages that are newer than the
- * table go into the table. Then the numbers of all these are behind us, durably, and none is used again: what
- * else a cut has left of them fits nothing.
+ * Recovery. In place: entries of transactions that have not ended go back, the newest first. Redo: those
+ * with a record that have not ended go home, the oldest first. Shadow: of each record, pages that are newer
+ * than the table go into the table. Then the numbers of all these are behind us, durably, and none is used
+ * again: what else a cut has left of them fits nothing.
  *
  * Always true: recovery may be cut and done again; no transaction begins before the logs of all threads are
  * empty.

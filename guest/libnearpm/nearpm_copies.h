@@ -1,20 +1,20 @@
 /*
  * Transactions that change copies: redo logs and shadow pages.
  *
- * Redo: new lines gather in ordinary memory. The commit writes them into a slot of the thread's redo log, with a
- * record that counts them: with the record and all of them durable, the transaction is committed, and no order
- * among them is needed. Then they go home, by stores or by devices that read them from the slot, entry by entry;
- * so an entry lies on the device of its target. With delayed synchronisation the devices' own number of the last
- * transaction that has ended says which records count no more.
+ * Redo: new lines gather in ordinary memory. The commit writes them into a slot of the thread's redo log,
+ * with a record that counts them: with the record and all of them durable, the transaction is committed,
+ * and no order among them is needed. Then they go home, by stores or by devices that read them from the
+ * slot, entry by entry; so an entry lies on the device of its target. With delayed synchronisation the
+ * devices' own number of the last transaction that has ended says which records count no more.
  *
- * Shadow: a page is copied to a free one of its class, of the same devices, and the copy is changed. The commit
- * makes the new pages durable, then a record of where they are, and is committed; the table follows. Each
- * page's place in the table has a version, so that recovery takes the newer of table and record, whichever
- * thread's that is.
+ * Shadow: a page is copied to a free one of its class, of the same devices, and the copy is changed. The
+ * commit makes the new pages durable, then a record of where they are, and is committed; the table follows.
+ * Each page's place in the table has a version, so that recovery takes the newer of table and record,
+ * whichever thread's that is.
  *
- * Always true: a slot or record is written again only when what it held before is needed no more, whatever the
- * power does: it has ended, or devices have taken all of it. A page that is free is in no place of the table, and
- * in none of a record that recovery would take.
+ * Always true: a slot or record is written again only when what it held before is needed no more, whatever
+ * the power does: it has ended, or devices have taken all of it. A page that is free is in no place of the
+ * table, and in none of a record that recovery would take.
  */
 #ifndef PERDURE_NEARPM_COPIES_H
 #define PERDURE_NEARPM_COPIES_H

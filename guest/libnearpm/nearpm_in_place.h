@@ -2,12 +2,12 @@
  * Transactions that change the heap in place: undo logs and checkpoints. And what all mechanisms share: which
  * pages the running transaction names, and what devices say.
  *
- * Undo: old lines go into the log before the first change. Checkpoint: old pages do. The commit makes what was
- * changed durable, and then deletes the log. A device makes the entries while the processor goes on, and
- * holds up what would change the lines until then.
+ * Undo: old lines go into the log before the first change. Checkpoint: old pages do. The commit makes what
+ * was changed durable, and then deletes the log. A device makes the entries while the processor goes on,
+ * and holds up what would change the lines until then.
  *
- * Always true: a line is held before np_write answers for it, and what is held is in the log, or was of nobody
- * when the transaction began.
+ * Always true: a line is held before np_write answers for it, and what is held is in the log, or was of
+ * nobody when the transaction began.
  */
 #ifndef PERDURE_NEARPM_IN_PLACE_H
 #define PERDURE_NEARPM_IN_PLACE_H

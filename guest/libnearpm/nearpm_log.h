@@ -8,12 +8,13 @@
  *
  * Format, words of eight bytes, little end first. The first line of a log's first piece: "NPMLOG01", the
  * number of the last transaction that has ended, zeros. An entry begins with a line {kind | magic << 32,
- * transaction, target as an offset from the pool's base, size, check of these four words and the data, zeros};
- * the data follow, padded to whole lines. It lies within one piece; what does not fit into the rest of one
- * begins with the next. A torn entry fails its check.
+ * transaction, target as an offset from the pool's base, size, check of these four words and the data,
+ * zeros}; the data follow, padded to whole lines. It lies within one piece; what does not fit into the rest
+ * of one begins with the next. A torn entry fails its check.
  *
- * Always true of what is durable: of a transaction that has not ended, all entries are valid whose targets may
- * have changed, they lie one behind the other from the half's beginning, and behind them lies none of it.
+ * Always true of what is durable: of a transaction that has not ended, all entries are valid whose targets
+ * may have changed, they lie one behind the other from the half's beginning, and behind them lies none of
+ * it.
  */
 #ifndef PERDURE_NEARPM_LOG_H
 #define PERDURE_NEARPM_LOG_H

@@ -1,11 +1,11 @@
 /*
  * What libnearpm has in a pool, and what each thread knows of it.
  *
- * The library's part of a pool is whole pages, in this order: a page with a line for each thread, which has the
- * number of the thread's last transaction that ended before the pool was opened, or, where the processor ends
- * transactions, so far; a page of records for each thread; a log area for each thread; redo slots for each
- * thread; the page table of shadow paging; the heap. The first three are there always, the others where the
- * mechanism has them.
+ * The library's part of a pool is whole pages, in this order: a page with a line for each thread, which has
+ * the number of the thread's last transaction that ended before the pool was opened, or, where the
+ * processor ends transactions, so far; a page of records for each thread; a log area for each thread; redo
+ * slots for each thread; the page table of shadow paging; the heap. The first three are there always, the
+ * others where the mechanism has them.
  *
  * Always true: home addresses, which pointers in the pool are, are those of the heap as it would lie without
  * shadow paging. What a transaction names at once lies within a page. Transactions of different threads that
@@ -251,7 +251,8 @@ static inline char *np_physical_page(const struct np_pool *pool, uint64_t physic
     return pool->heap + physical * NP_PAGE_BYTES;
 }
 
-/* Pages of one class lie on the same devices, byte by byte: granules are pages, or parts or multiples of one. */
+/* Pages of one class lie on the same devices, byte by byte: granules are pages, or parts or multiples of
+   one. */
 static inline unsigned np_page_class(const struct np_pool *pool, uint64_t physical)
 {
     return np_device_of(&pool->deal, np_physical_page(pool, physical));

@@ -2,21 +2,22 @@
  * Transactions of libnearpm over the heap of a pool, by one of four mechanisms, each on the processor, with
  * flushes and fences, or on NearPM's devices, which copy, log and delete while the processor goes on.
  *
- * A transaction begins by itself. A program reads through np_read and changes through np_write, by the addresses
- * that pointers in the pool have; NP_READ and NP_WRITE do so for an object by its type. What they answer is good
- * until the next np_write to one of its lines, or the commit. What is named at once lies within a page.
+ * A transaction begins by itself. A program reads through np_read and changes through np_write, by the
+ * addresses that pointers in the pool have; NP_READ and NP_WRITE do so for an object by its type. What they
+ * answer is good until the next np_write to one of its lines, or the commit. What is named at once lies
+ * within a page.
  *
- * The allocator hands out blocks of the classes that the program declared (np_declare_blocks), each thread its
- * own. A block begins with a word that says whether it is in use, which the transaction writes that takes the
- * block or gives it: what is allocated or freed is so with the transaction or not at all. Which blocks are
- * free is known in ordinary memory, too, and found anew when a pool is opened.
+ * The allocator hands out blocks of the classes that the program declared (np_declare_blocks), each thread
+ * its own. A block begins with a word that says whether it is in use, which the transaction writes that
+ * takes the block or gives it: what is allocated or freed is so with the transaction or not at all. Which
+ * blocks are free is known in ordinary memory, too, and found anew when a pool is opened.
  *
  * np_commit ends the transaction. np_durable waits until all that the thread has committed is safe: it comes
  * before somebody is told, through whatever, and before a lock is given up under which another thread's
  * transaction may name the same page.
  *
- * Always true: after recovery, of every transaction all is there or nothing, and of a thread's transactions none
- * behind one that is missing; what came before np_durable is there.
+ * Always true: after recovery, of every transaction all is there or nothing, and of a thread's transactions
+ * none behind one that is missing; what came before np_durable is there.
  */
 #ifndef PERDURE_NEARPM_TX_H
 #define PERDURE_NEARPM_TX_H

@@ -1,8 +1,8 @@
 /*
  * hashmap POOL [OPTION]...: PMDK's hashmap example, insertions into a hash table with chains.
  *
- * Our assumptions: as many buckets as insertions, rounded up to a power of two, from the beginning, so that no
- * transaction builds the table anew; each thread has a table of its own.
+ * Our assumptions: as many buckets as insertions, rounded up to a power of two, from the beginning, so that
+ * no transaction builds the table anew; each thread has a table of its own.
  */
 #define PROGRAM "hashmap"
 #include "values.h"

@@ -1,15 +1,16 @@
 /*
- * What the programs of workloads/nearpm share: command line, pool, threads, recovery, and the judgement of what
- * is there.
+ * What the programs of workloads/nearpm share: command line, pool, threads, recovery, and the judgement of
+ * what is there.
  *
- * A program has a structure in the heap of libnearpm, and operations on it, each of which is one transaction. The
- * command line says by which mechanism, on the processor or on devices, and who synchronises these; the source
- * is the same. On a pool that was used, it recovers, checks the structure, says how many operations are there,
- * and does those that are missing. So the same command line does after a power cut.
+ * A program has a structure in the heap of libnearpm, and operations on it, each of which is one
+ * transaction. The command line says by which mechanism, on the processor or on devices, and who
+ * synchronises these; the source is the same. On a pool that was used, it recovers, checks the structure,
+ * says how many operations are there, and does those that are missing. So the same command line does after
+ * a power cut.
  *
- * Always true: which operations there are, and what each does, follows from the command line; a structure shows
- * of every operation whether it was done; threads write different pages, or pages that the lock guards. So what
- * is there in the end does not depend on who came first, nor on the mechanism.
+ * Always true: which operations there are, and what each does, follows from the command line; a structure
+ * shows of every operation whether it was done; threads write different pages, or pages that the lock
+ * guards. So what is there in the end does not depend on who came first, nor on the mechanism.
  *
  * A program defines PROGRAM, its name in quotes, before it includes this file, and the functions that are
  * declared below as the structure's.
@@ -65,8 +66,8 @@ static void structure_make(void);
 static uint64_t structure_operations(uint64_t thread);
 /* One operation, from its locks to their release, with its commit. */
 OPERATION void structure_operation(struct np_transaction transaction, uint64_t index);
-/* Checks all that must hold between transactions, claims each block, and calls `found_done` for each operation
-   that is there. No thread runs. */
+/* Checks all that must hold between transactions, claims each block, and calls `found_done` for each
+   operation that is there. No thread runs. */
 static void structure_check(void);
 
 /* The share of thread `number` in what all do together. */

@@ -1,6 +1,6 @@
 /*
- * Keys and values of the key-value programs: each operation inserts a key that no other has, with a value of 64
- * bytes.
+ * Keys and values of the key-value programs: each operation inserts a key that no other has, with a value
+ * of 64 bytes.
  *
  * Always true: a value begins with the number of the operation that inserted it, from which its key and its
  * other bytes follow.
