@@ -64,7 +64,8 @@ static inline void np_make(struct np_pool *pool, void *base)
 
 static inline bool np_is_home(const struct np_pool *pool, uint64_t target, uint64_t size)
 {
-    return target >= pool->heap_at && target + size <= pool->heap_at + pool->options.heap_pages * NP_PAGE_BYTES;
+    const uint64_t heap_end = pool->heap_at + pool->options.heap_pages * NP_PAGE_BYTES;
+    return target >= pool->heap_at && target <= heap_end && size <= heap_end - target;
 }
 
 /* Writes an entry's data where they belong, durable at the next fence. */

@@ -144,7 +144,8 @@ static inline bool np_go_to_piece(struct np_tape *tape, uint64_t piece)
 }
 
 /* All of the device's pieces. */
-static inline struct np_tape np_tape_of(const struct np_deal *deal, char *start, uint64_t bytes, unsigned device)
+static inline struct np_tape np_tape_of(const struct np_deal *deal, char *start, uint64_t bytes,
+                                        unsigned device)
 {
     struct np_tape tape = {.deal = deal, .start = start, .bytes = bytes, .device = device};
     tape.pieces_end = np_pieces(&tape);
@@ -153,8 +154,8 @@ static inline struct np_tape np_tape_of(const struct np_deal *deal, char *start,
 }
 
 /* The half of a device's log that a transaction has. */
-static inline struct np_tape np_half_of(const struct np_deal *deal, char *start, uint64_t bytes, unsigned device,
-                                        uint64_t transaction)
+static inline struct np_tape np_half_of(const struct np_deal *deal, char *start, uint64_t bytes,
+                                        unsigned device, uint64_t transaction)
 {
     struct np_tape tape = np_tape_of(deal, start, bytes, device);
     const uint64_t middle = (tape.pieces_end + 1) / 2;
@@ -235,7 +236,8 @@ static inline bool np_is_entry(const struct np_entry *entry, uint64_t room, enum
 }
 
 /* The transaction's next entry on the tape, or NULL. */
-static inline const struct np_entry *np_next_entry(struct np_tape *tape, enum np_kind kind, uint64_t transaction)
+static inline const struct np_entry *np_next_entry(struct np_tape *tape, enum np_kind kind,
+                                                   uint64_t transaction)
 {
     bool at_beginning = false;
     while (tape->at != NULL) {

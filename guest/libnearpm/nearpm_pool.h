@@ -35,7 +35,7 @@ enum np_mistake {
     NP_TOLD_TOO_EARLY,           /* np_durable waits for nothing; on the processor, the end is not flushed */
     NP_OPERAND_NOT_WRITTEN_BACK, /* devices: redo, shadow: what they read may be in the caches */
     NP_STALE_COPY,               /* devices: redo, shadow: what they write may be in the caches */
-    NP_COMMIT_WITHOUT_WAIT       /* devices, synchronised by software: the end is recorded before they are there */
+    NP_COMMIT_WITHOUT_WAIT       /* devices, synchronised by software: the end is recorded too early */
 };
 
 #ifndef NP_MISTAKE
@@ -52,7 +52,9 @@ enum {
     NP_CLASSES_MAX = 4,
     NP_GIVEN_MAX = 64, /* blocks that a transaction may give back */
     NP_ENTRY_BYTES_MAX = NP_HEADER_BYTES + NP_PAGE_BYTES,
-    NP_GRANULE_BYTES_MAX = 1 << 24 /* a log area has several */
+    NP_LOGGED_PAGES_MAX = NP_TRANSACTION_PAGES * NP_ENTRY_BYTES_MAX, /* bytes of a log that is always enough */
+    NP_LOGGED_LINES_MAX = 1 << 16,                                   /* of one that is with lines */
+    NP_GRANULE_BYTES_MAX = 1 << 24                                   /* a log area has several */
 };
 
 /* What is decided before there is a pool. */
@@ -62,7 +64,7 @@ struct np_options {
     bool software_sync;    /* devices do not synchronise, or are not trusted to */
     unsigned pool_id;      /* for devices */
     unsigned threads;
-    uint64_t log_bytes;    /* for one transaction on one device; 0 is what the mechanism needs at most */
+    uint64_t log_bytes;    /* for one transaction on one device; 0 is enough, as a rule */
     uint64_t heap_pages;
     const char *device_path;
     const struct perdure_primitive *primitive;
@@ -232,7 +234,8 @@ static inline struct np_switch_record *np_switch_record(const struct np_pool *po
                                                         uint64_t transaction)
 {
     char *records = np_records(pool, thread);
-    return (struct np_switch_record *)(void *)(records + transaction % NP_SWITCH_RECORDS * NP_SWITCH_RECORD_BYTES);
+    records += transaction % NP_SWITCH_RECORDS * NP_SWITCH_RECORD_BYTES;
+    return (struct np_switch_record *)(void *)records;
 }
 
 static inline uint64_t np_switch_check(const struct np_switch_record *record)
@@ -291,7 +294,8 @@ static inline void np_deal_to_devices(struct np_pool *pool, uint64_t log_bytes)
     const uint64_t granule = nearpm.granule_bytes;
     if (granule < 2 * NP_LINE_BYTES || (granule % NP_PAGE_BYTES != 0 && NP_PAGE_BYTES % granule != 0) ||
         granule > NP_GRANULE_BYTES_MAX) {
-        np_end(NP_STATUS_REFUSED, "devices with granules of %" PRIu64 " bytes are not for this library", granule);
+        np_end(NP_STATUS_REFUSED, "devices with granules of %" PRIu64 " bytes are not for this library",
+               granule);
     }
     const uint64_t filled = np_filled(granule), granules = (log_bytes + filled - 1) / filled;
     pool->deal = (struct np_deal){.devices = nearpm.count, .granule_bytes = granule};
@@ -316,13 +320,15 @@ static inline uint64_t np_lay_out(struct np_pool *pool, const struct np_options 
     const uint64_t threads = options->threads;
     const bool has_log = options->mechanism != NP_SHADOW, has_redo = options->mechanism == NP_REDO;
     const bool has_table = options->mechanism == NP_SHADOW;
-    const uint64_t most = NP_TRANSACTION_PAGES * (uint64_t)NP_ENTRY_BYTES_MAX;
     pool->options = *options;
     if (threads == 0 || threads > NEARPM_THREADS_MAX) {
         np_end(NP_STATUS_REFUSED, "there are %" PRIu64 " threads, but must be 1 to %d", threads,
                NEARPM_THREADS_MAX);
     }
-    const uint64_t log_bytes = options->log_bytes == 0 ? most : options->log_bytes;
+    uint64_t log_bytes = options->log_bytes;
+    if (log_bytes == 0) {
+        log_bytes = options->mechanism == NP_CHECKPOINT ? NP_LOGGED_PAGES_MAX : NP_LOGGED_LINES_MAX;
+    }
     if (options->on_devices) {
         np_deal_to_devices(pool, log_bytes);
     } else {

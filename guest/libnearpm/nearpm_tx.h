@@ -45,7 +45,8 @@ NP_INLINE const void *np_read(struct np_transaction transaction, const void *hom
 }
 
 /* For all that a mechanism does apart from its commit. */
-static inline char *np_write_by(enum np_mechanism mechanism, struct np_thread *thread, void *home, uint64_t bytes)
+static inline char *np_write_by(enum np_mechanism mechanism, struct np_thread *thread, void *home,
+                                uint64_t bytes)
 {
     switch (mechanism) {
     case NP_UNDO:

@@ -139,7 +139,8 @@ OPERATION void structure_operation(struct np_transaction transaction, uint64_t i
 /* ---- Checking --------------------------------------------------------------------------------- */
 
 /* All keys are from `first` to `last`; how deep the leaves are. */
-static uint64_t check_node(uint64_t thread, const struct node *home, bool is_root, uint64_t first, uint64_t last)
+static uint64_t check_node(uint64_t thread, const struct node *home, bool is_root, uint64_t first,
+                           uint64_t last)
 {
     const struct node *node = LOOK((const struct node *)claim_block(NODES, home));
     if (node->count > ITEMS || node->count < (is_root ? 1 : HALF)) {

@@ -170,8 +170,8 @@ static inline uint64_t judge_operations(uint64_t thread)
     }
     for (uint64_t index = count; index < all; index++) {
         if (there[index] != 0) {
-            die(STATUS_WRONG, "operation %" PRIu64 " of thread %" PRIu64 " is missing, but a later one, %" PRIu64
-                ", is there", count, thread, index);
+            die(STATUS_WRONG, "operation %" PRIu64 " of thread %" PRIu64 " is missing, but a later one, %"
+                PRIu64 ", is there", count, thread, index);
         }
     }
     if (told > count) {
@@ -314,7 +314,7 @@ static inline void read_work(int argc, char **argv)
         {"threads", "each with operations of its own, up to 16 (1)", THREADS_MAX, NULL, &work.threads},
         {"operations", "of all threads together", OPERATIONS_MAX, NULL, &work.operations},
         {"elements", "that the structure begins with, if it has any", ELEMENTS_MAX, NULL, &work.elements},
-        {"log-bytes", "that a transaction may log on a device; 0 is enough", UINT32_MAX, NULL, &work.log_bytes},
+        {"log-bytes", "that a transaction may log on a device (0: enough)", UINT32_MAX, NULL, &work.log_bytes},
         {"seed", "of keys and choices (1)", UINT32_MAX, NULL, &work.seed},
         {"no-check", "at the end", 0, NO_CHOICES, &no_check},
     };
