@@ -68,6 +68,9 @@ enum nearpm_error {
     NEARPM_DAMAGED_REDO
 };
 
+/* How devices agree on when a transaction is done. */
+enum nearpm_sync { NEARPM_DELAYED, NEARPM_BY_SOFTWARE, NEARPM_NOT_AT_ALL };
+
 /* Of NearPM_map_pool: why a page cannot be reached by devices. */
 enum nearpm_refusal { NEARPM_MAPPED, NEARPM_NOT_CONTIGUOUS, NEARPM_NOT_ON_DEVICE, NEARPM_OUT_OF_RANGE };
 
@@ -76,6 +79,8 @@ struct nearpm_devices {
     unsigned count;
     unsigned units;         /* of each device */
     uint64_t granule_bytes; /* device by device, the region is dealt out in granules of so many bytes */
+    enum nearpm_sync sync;
+    bool is_coherent; /* commands see the caches */
     volatile uint64_t *page[NEARPM_DEVICES_MAX];
 };
 
@@ -117,6 +122,8 @@ enum {
     NEARPM_AT_DEVICES = 0x008,
     NEARPM_AT_GRANULE = 0x010,
     NEARPM_AT_UNITS = 0x018,
+    NEARPM_AT_SYNC = 0x020,      /* how devices synchronise: a value of nearpm_sync */
+    NEARPM_AT_COHERENT = 0x028,  /* 1 if commands see the caches, so that programs need not flush for them */
     NEARPM_AT_STATUS = 0x400, /* a word for each thread */
     NEARPM_AT_POOL = 0x800    /* a word for each thread and pool */
 };
@@ -164,6 +171,8 @@ static inline int NearPM_init_device(const char *device_path)
     nearpm.count = (unsigned)count;
     nearpm.granule_bytes = nearpm_load(0, NEARPM_AT_GRANULE);
     nearpm.units = (unsigned)nearpm_load(0, NEARPM_AT_UNITS);
+    nearpm.sync = (enum nearpm_sync)nearpm_load(0, NEARPM_AT_SYNC);
+    nearpm.is_coherent = nearpm_load(0, NEARPM_AT_COHERENT) != 0;
     return refusal;
 }
 
@@ -172,7 +181,8 @@ static inline int NearPM_init_device(const char *device_path)
 static inline uint64_t perdure_nearpm_map(unsigned pool_id, unsigned thread_id, const volatile void *page,
                                           bool is_first)
 {
-    const uint64_t entry = pool_id | (uint64_t)thread_id << 8 | (uint64_t)is_first << 16;
+    const uint64_t virtual_page = (uintptr_t)page / NEARPM_PAGE_BYTES;
+    const uint64_t entry = pool_id | (uint64_t)thread_id << 8 | (uint64_t)is_first << 16 | virtual_page << 24;
     uint64_t refusal;
     __asm__ volatile(".insn r 0x2b, 0, 0x14, %0, %1, %2"
                      : "=r"(refusal)
@@ -201,8 +211,8 @@ static inline enum nearpm_refusal NearPM_map_pool(unsigned pool_id, unsigned thr
     return (enum nearpm_refusal)refusal;
 }
 
-/* How far a pool that this thread mapped lies behind the beginning of the devices' region: granule g of that
- * is on device g modulo their number. */
+/* Once this thread has sent a command: how far a pool that it mapped lies behind the beginning of the
+ * devices' region: granule g of that is on device g modulo their number. */
 static inline uint64_t NearPM_pool_offset(unsigned pool_id, unsigned thread_id)
 {
     const unsigned entry = thread_id * NEARPM_POOLS_MAX + pool_id;
@@ -249,12 +259,25 @@ static inline void nearpm_drop(const volatile void *start, size_t bytes)
     }
 }
 
+/* What every command does before it is sent: devices find in memory what they read, and caches have nothing
+ * of what they write. On a coherent link the command sees to that. */
+static inline void nearpm_prepare(const volatile void *source, const volatile void *destination, size_t size)
+{
+    if (nearpm.is_coherent) {
+        return;
+    }
+    nearpm_write_back(source, size);
+    if (destination != NULL) {
+        nearpm_drop(destination, size);
+    }
+    perdure_sfence();
+}
+
 /* Undo logging: metadata and the old data go into the thread's log. */
 static inline void NearPM_undolog_create(unsigned pool_id, unsigned thread_id, const void *old_data_ptr,
                                          size_t size)
 {
-    nearpm_write_back(old_data_ptr, size);
-    perdure_sfence();
+    nearpm_prepare(old_data_ptr, NULL, size);
     nearpm_send(NEARPM_UNDOLOG_CREATE, pool_id, thread_id, old_data_ptr, 0, size);
 }
 
@@ -262,8 +285,7 @@ static inline void NearPM_undolog_create(unsigned pool_id, unsigned thread_id, c
 static inline void NearPM_ckpoint_create(unsigned pool_id, unsigned thread_id, const void *old_data_ptr,
                                          size_t size)
 {
-    nearpm_write_back(old_data_ptr, size);
-    perdure_sfence();
+    nearpm_prepare(old_data_ptr, NULL, size);
     nearpm_send(NEARPM_CKPOINT_CREATE, pool_id, thread_id, old_data_ptr, 0, size);
 }
 
@@ -271,8 +293,7 @@ static inline void NearPM_ckpoint_create(unsigned pool_id, unsigned thread_id, c
  * devices of their targets, and the caches have no copies of these (nearpm_drop). */
 static inline void NearPM_applylog(unsigned pool_id, unsigned thread_id, const void *redolog_ptr, size_t size)
 {
-    nearpm_write_back(redolog_ptr, size);
-    perdure_sfence();
+    nearpm_prepare(redolog_ptr, NULL, size);
     nearpm_send(NEARPM_APPLYLOG, pool_id, thread_id, redolog_ptr, 0, size);
 }
 
@@ -286,9 +307,7 @@ static inline void NearPM_commit_log(unsigned pool_id, unsigned thread_id)
 static inline void nearpm_copy_with(enum nearpm_opcode opcode, unsigned pool_id, unsigned thread_id,
                                     const void *source, void *destination, size_t size)
 {
-    nearpm_write_back(source, size);
-    nearpm_drop(destination, size);
-    perdure_sfence();
+    nearpm_prepare(source, destination, size);
     nearpm_send(opcode, pool_id, thread_id, source, (uintptr_t)destination, size);
 }
 

@@ -244,8 +244,8 @@ static inline void np_open_devices(struct np_pool *pool)
 {
     const struct np_options *options = &pool->options;
     np_map_for(pool, 0);
-    pool->deal.offset = NearPM_pool_offset(options->pool_id, 0);
     const enum nearpm_error error = NearPM_recover(options->pool_id, 0);
+    pool->deal.offset = NearPM_pool_offset(options->pool_id, 0);
     if (error != NEARPM_NO_ERROR && error != NEARPM_RECOVERED_ALREADY) {
         np_end(NP_STATUS_WRONG, "devices do not recover: %s", nearpm_error_text(error));
     }

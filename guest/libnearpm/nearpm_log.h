@@ -34,9 +34,10 @@ enum {
 };
 
 #define NP_LOG_MAGIC UINT64_C(0x3130474f4c4d504e) /* "NPMLOG01" */
-#define NP_ENTRY_MAGIC UINT64_C(0x4e504d45)
+#define NP_ENTRY_MAGIC UINT64_C(0x454d504e) /* "NPME" */
 
-enum np_kind { NP_ENTRY_UNDO = 1, NP_ENTRY_CHECKPOINT = 2, NP_ENTRY_REDO = 3 };
+/* Devices take either kind in a redo log, which lies apart from the others. */
+enum np_kind { NP_ENTRY_UNDO = 1, NP_ENTRY_CHECKPOINT = 2, NP_ENTRY_REDO = NP_ENTRY_UNDO };
 
 /* A word of the pool, whatever is kept there. */
 typedef uint64_t __attribute__((may_alias)) np_word;
