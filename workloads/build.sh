@@ -2,7 +2,7 @@
 # Compiles the guest programs of this repository for riscv64 Linux.
 #
 #   workloads/build.sh OUTDIR [--compiler gcc|zig] [--dynamic]
-#                      [--kernels] [--parallel] [--flush] [--strand] [--guests]
+#                      [--kernels] [--parallel] [--flush] [--strand] [--nearpm] [--guests]
 #
 #   --compiler   gcc: riscv64-linux-gnu-gcc (glibc); zig: the ziglang package of the
 #                Python in $PYTHON, default python3 (musl). Without it: gcc if it is
@@ -12,6 +12,7 @@
 #   --parallel   also the threaded programs of workloads/parallel, in OUTDIR/parallel.
 #   --flush      also the programs of the flush study, in OUTDIR/flush.
 #   --strand     also the transactions of the strand study, in OUTDIR/strand.
+#   --nearpm     also the programs of the NearPM study, in OUTDIR/nearpm.
 #   --guests     also the end-to-end test programs of tests/guests, in OUTDIR/guests.
 #                The Go ones need `go`, and are skipped with a notice where it is missing.
 #
@@ -26,7 +27,7 @@ fail() {
 }
 
 usage="usage: build.sh OUTDIR [--compiler gcc|zig] [--dynamic] [--kernels] [--parallel] [--flush] \
-[--strand] [--guests]"
+[--strand] [--nearpm] [--guests]"
 out=""
 compiler=""
 link=static
@@ -34,6 +35,7 @@ kernels=no
 parallel=no
 flush=no
 strand=no
+nearpm=no
 guests=no
 while [ $# -gt 0 ]; do
     case $1 in
@@ -47,6 +49,7 @@ while [ $# -gt 0 ]; do
     --parallel) parallel=yes ;;
     --flush) flush=yes ;;
     --strand) strand=yes ;;
+    --nearpm) nearpm=yes ;;
     --guests) guests=yes ;;
     -h | --help)
         echo "$usage"
@@ -181,6 +184,12 @@ fi
 if [ $strand = yes ]; then
     for source in "$here"/strand/*.c; do
         build "$source" "$out/strand/$(basename "$source" .c)"
+    done
+fi
+
+if [ $nearpm = yes ]; then
+    for source in "$here"/nearpm/*.c; do
+        build "$source" "$out/nearpm/$(basename "$source" .c)"
     done
 fi
 

@@ -372,6 +372,28 @@ static inline void open_pool(const struct plan *plan, uint64_t slot_count, size_
     close(file);
 }
 
+/* Of the file that is to be the pool: it is one of this program, or is emptied, as its making was cut short
+   and a new one begins with zeros. */
+static inline void look_at_file(void)
+{
+    static struct pool first;
+    const int file = open(pool_path, O_RDWR);
+    if (file < 0) {
+        return;
+    }
+    const ssize_t length = read(file, &first, sizeof first);
+    if (length == (ssize_t)sizeof first && first.magic == POOL_MAGIC) {
+        if (strncmp(first.program, PROGRAM, sizeof first.program) != 0) {
+            die(STATUS_USAGE, "%s is a pool of another program", pool_path);
+        }
+    } else if (length >= (ssize_t)sizeof first.magic && first.magic != 0) {
+        die(STATUS_USAGE, "%s is no pool", pool_path);
+    } else if (ftruncate(file, 0) != 0) {
+        die(STATUS_USAGE, "cannot write %s: %s", pool_path, strerror(errno));
+    }
+    close(file);
+}
+
 /* Before the first operation. */
 static inline void begin_use(void)
 {

@@ -31,16 +31,17 @@ from perdure.experiments.toml import Table
 Scale: TypeAlias = Literal["quick", "full", "tiny", "large"]
 Report: TypeAlias = Callable[[str], object]
 
-Kind: TypeAlias = Literal["kernel", "parallel", "flush", "strand", "debian"]
-KINDS: tuple[Kind, ...] = ("kernel", "parallel", "flush", "strand", "debian")
+Kind: TypeAlias = Literal["kernel", "parallel", "flush", "strand", "nearpm", "debian"]
+KINDS: tuple[Kind, ...] = ("kernel", "parallel", "flush", "strand", "nearpm", "debian")
 BUILT: Mapping[str, str] = {
     "kernel": "kernels",
     "parallel": "parallel",
     "flush": "flush",
     "strand": "strand",
+    "nearpm": "nearpm",
 }
 """The kinds that are compiled here: the folder of their programs, and `build.sh`'s option."""
-KEEPING = ("flush", "strand")
+KEEPING = ("flush", "strand", "nearpm")
 """The kinds whose programs keep pools: their first argument, which `--make` alone makes."""
 UNSEEN = {"--no-check": 0, "--drain": 0, "--per-strand": 1}
 """Options of theirs that no pool shows, and how many words follow each."""
