@@ -12,7 +12,7 @@ crate::planted_bugs! {
     ignores_requests, "requests-pass", "the dispatcher lets commands pass others that work on the same bytes";
     does_not_wait, "no-handler", "a device deletes a log when it has done its part, whatever the others have";
     tells_early, "complete-early", "a device tells the others that it is done when it begins";
-    reuses_halves, "half-reused", "entries of a transaction overwrite those of the last but one before these are dead";
+    reuses_halves, "half-reused", "all transactions begin in the same half of their log, whatever is still needed there";
     splits_wrong, "first-device-only", "a command goes to the device of its operand's first byte alone";
     saves_no_queue, "fifo-lost", "energy saves what units work on, and not the request FIFO";
     saves_no_units, "units-lost", "energy saves the request FIFO, and not what units work on";

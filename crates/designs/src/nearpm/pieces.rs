@@ -52,6 +52,10 @@ pub(super) fn redo_records(
             records.extend(copy_pieces(geometry, device, &(from..from + size), to)?);
             at = from + size.next_multiple_of(area::LINE);
         }
+        // Where the operand begins, there is a record.
+        if own.start == log.start && records.is_empty() {
+            return Err(Fault::Damaged);
+        }
     }
     Ok(records)
 }

@@ -127,7 +127,12 @@ impl NearPmDevice {
         let log = self.logs.get_mut(&key).ok_or(Fault::NoLog)?;
         let area = self.geometry.relative(&log.range);
         let before = log.fill;
-        let half = log.area.half(log.running);
+        let number = if self.flaws.reuses_halves {
+            0
+        } else {
+            log.running
+        };
+        let half = log.area.half(number);
         let mut fill = before;
         let placed = area::place(&self.geometry, self.index, half, operand, &mut fill);
         let placed = placed.ok_or(Fault::LogFull)?;
