@@ -114,10 +114,6 @@ impl Device for Zeroer {
         Box::new(self.clone())
     }
 
-    fn as_any(&self) -> &dyn std::any::Any {
-        self
-    }
-
     fn load(&mut self, _: &mut Inside, at: u64, bytes: &mut [u8], now: Cycles) -> Cycles {
         let done = self.commands.iter().filter(|one| one.done <= now).count() as u64;
         if at == 0 {

@@ -106,8 +106,10 @@ pub trait Device: Debug + Send {
     /// A device in the same state, for a copy of the hardware.
     fn copy(&self) -> Box<dyn Device>;
 
-    /// Itself, for the design that knows which device it has installed ([`Memory::device`]).
-    fn as_any(&self) -> &dyn Any;
+    /// Itself, for a design that wants to look at the device that it has installed ([`Memory::device`]).
+    fn as_any(&self) -> &dyn Any {
+        &()
+    }
 
     /// A load from the device region, so many bytes after its start. Returns when they are ready to
     /// be sent.
@@ -122,8 +124,7 @@ pub trait Device: Debug + Send {
     }
 
     /// Of the write to that address which the device keeps since then: when it has come in, for which it may
-    /// have waited before the queue of the module, and when it is with the banks for good, and survives without
-    /// the device.
+    /// have waited before the module's queue, and when it is with the banks and survives without the device.
     fn settled(&mut self, _address: u64, _kept: Cycles, _when: [Cycles; 2]) {}
 
     /// A time has come for which the device asked to be woken ([`Inside::wake`]).

@@ -12,6 +12,7 @@ use std::collections::BTreeMap;
 
 use crate::line::{LINE_BYTES, Line, LineNumber};
 use crate::link::Link;
+use crate::memory::Memory;
 use crate::specification::Specification;
 use crate::time::Cycles;
 
@@ -114,5 +115,16 @@ impl Dram {
     /// What the NVM has of every line that is behind.
     pub fn behind(&self) -> impl Iterator<Item = (LineNumber, &Line)> {
         self.behind.iter().map(|(&line, bytes)| (line, bytes))
+    }
+}
+impl Memory {
+    /// Lines that recovery loaded into the DRAM, where the arena has them by now, with what the NVM
+    /// has there.
+    pub fn load_dram(&mut self, behind: BTreeMap<LineNumber, Line>) {
+        if let Some(dram) = &mut self.dram {
+            for (line, bytes) in behind {
+                dram.falls_behind(line, &bytes);
+            }
+        }
     }
 }

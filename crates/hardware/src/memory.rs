@@ -9,7 +9,6 @@
 //! - Where there is DRAM in front of the NVM, the arena holds the DRAM's newer bytes, too, and what
 //!   the NVM has of these lines is kept aside, to be swapped back likewise.
 
-use std::collections::BTreeMap;
 use std::ops::Range;
 
 use crate::arena::Arena;
@@ -612,58 +611,10 @@ impl Memory {
         persistent.map(Module::drained_at).max().unwrap_or(0)
     }
 
-    /// Where writes are posted: this design's cost is that it waits until they are durable. Others do
-    /// not wait for anything there.
-    pub fn count_durability(&mut self) {
-        for posted in self.modules.iter_mut().flat_map(|one| &mut one.posted) {
-            posted.count_durability();
-        }
-    }
-
-    /// Where writes are posted to the banks of the lines that they belong to: writes a block of several
-    /// lines' entries, each as a write by itself, of so many bytes, to its line's bank. What else is in
-    /// the block takes no time. Returns when the last of them is durable; nothing is done elsewhere.
-    pub fn post_entries(
-        &mut self,
-        address: u64,
-        bytes: &[u8],
-        entries: (usize, &mut dyn Iterator<Item = LineNumber>),
-        now: Cycles,
-        statistics: &mut Statistics,
-    ) -> Option<Cycles> {
-        let place = self.map.locate(address);
-        let posted = self.modules[place.module].posted.as_mut();
-        let posted = posted.filter(|posted| posted.by_home_line())?;
-        self.arena.write(address, bytes);
-        let (length, lines) = entries;
-        let (mut durable, mut writes) = (now, 0);
-        for line in lines {
-            durable = durable.max(posted.write(place.offset, length, line, now).done);
-            writes += 1;
-        }
-        let written = bytes.len() as u64;
-        self.modules[place.module].count_posted(writes, written);
-        statistics.nvm_writes += writes;
-        statistics.nvm_operations_random += writes;
-        statistics.nvm_written_bytes_total += written;
-        statistics.nvm_written_bytes_log += written;
-        Some(durable)
-    }
-
     /// When everything accepted for a line will be durable, `now` at the soonest.
     pub fn durable_at(&self, line: LineNumber, now: Cycles) -> Cycles {
         let address = line * LINE_BYTES as u64;
         let module = &self.modules[self.map.locate(address).module];
         (module.waiting).durable_at(&(address..address + LINE_BYTES as u64), now)
-    }
-
-    /// Lines that recovery loaded into the DRAM, where the arena has them by now, with what the NVM
-    /// has there.
-    pub fn load_dram(&mut self, behind: BTreeMap<LineNumber, Line>) {
-        if let Some(dram) = &mut self.dram {
-            for (line, bytes) in behind {
-                dram.falls_behind(line, &bytes);
-            }
-        }
     }
 }

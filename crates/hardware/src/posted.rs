@@ -9,8 +9,10 @@
 
 use crate::controller::Served;
 use crate::line::LineNumber;
+use crate::memory::Memory;
 use crate::placement::bank_of_row;
 use crate::specification::Specification;
+use crate::statistics::Statistics;
 use crate::time::Cycles;
 
 /// The queues of all banks: no more than when each is done.
@@ -84,5 +86,44 @@ impl PostedWrites {
         } else {
             0
         }
+    }
+}
+impl Memory {
+    /// Where writes are posted: this design's cost is that it waits until they are durable. Others do
+    /// not wait for anything there.
+    pub fn count_durability(&mut self) {
+        for posted in self.modules.iter_mut().flat_map(|one| &mut one.posted) {
+            posted.count_durability();
+        }
+    }
+
+    /// Where writes are posted to the banks of the lines that they belong to: writes a block of several
+    /// lines' entries, each as a write by itself, of so many bytes, to its line's bank. What else is in
+    /// the block takes no time. Returns when the last of them is durable; nothing is done elsewhere.
+    pub fn post_entries(
+        &mut self,
+        address: u64,
+        bytes: &[u8],
+        entries: (usize, &mut dyn Iterator<Item = LineNumber>),
+        now: Cycles,
+        statistics: &mut Statistics,
+    ) -> Option<Cycles> {
+        let place = self.map.locate(address);
+        let posted = self.modules[place.module].posted.as_mut();
+        let posted = posted.filter(|posted| posted.by_home_line())?;
+        self.arena.write(address, bytes);
+        let (length, lines) = entries;
+        let (mut durable, mut writes) = (now, 0);
+        for line in lines {
+            durable = durable.max(posted.write(place.offset, length, line, now).done);
+            writes += 1;
+        }
+        let written = bytes.len() as u64;
+        self.modules[place.module].count_posted(writes, written);
+        statistics.nvm_writes += writes;
+        statistics.nvm_operations_random += writes;
+        statistics.nvm_written_bytes_total += written;
+        statistics.nvm_written_bytes_log += written;
+        Some(durable)
     }
 }

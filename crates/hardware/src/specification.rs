@@ -410,10 +410,8 @@ impl Specification {
         core.window.validate()?;
         validate_link("link.", &self.link)?;
         let nvm = &self.nvm;
-        let is_there = (nvm.bytes >= 64 << 20)
-            && nvm.bytes.is_multiple_of(4096)
-            && nvm.bytes / LINE_BYTES as u64 <= LINE_NUMBER_LIMIT
-            && nvm.bytes <= 1 << 42;
+        let size = (64 << 20)..=(1u64 << 42).min(LINE_NUMBER_LIMIT * LINE_BYTES as u64);
+        let is_there = size.contains(&nvm.bytes) && nvm.bytes.is_multiple_of(4096);
         require(
             is_there || (nvm.bytes == 0 && self.has_dram_and_persistent_modules()),
             "nvm.bytes",

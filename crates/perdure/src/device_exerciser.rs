@@ -1,10 +1,10 @@
-//! The exerciser of near-data devices: a small guest program made here, instruction by instruction, whose threads
-//! store to a pool, write lines back, and have NearPM's devices log, copy and end transactions. It is what
-//! `perdure mutants` runs under `nearpm`.
+//! The exerciser of near-data devices: a small guest program made here, instruction by instruction, whose
+//! threads store to a pool, write lines back, and have NearPM's devices log, copy and end transactions. It is
+//! what `perdure mutants` runs under `nearpm`.
 //!
-//! Each thread maps the pool for itself and has a log of 64 KiB; all share 32 KiB of data, to which they store at
-//! random, and 32 KiB to which devices copy, which nobody else touches. At random, an operand of up to 16 KiB is
-//! logged before more is stored there; a transaction ends; bytes are copied.
+//! Each thread maps the pool for itself and has a log of 64 KiB; all share 32 KiB of data, to which they
+//! store at random, and 32 KiB to which devices copy, and which are read. At random, an operand of up to
+//! 16 KiB is logged before more is stored there; a transaction ends; bytes are copied; a command is wrong.
 //!
 //! Named `@devices:STEPS:THREADS`.
 
@@ -184,7 +184,7 @@ fn store(code: &mut Code) {
     });
 }
 
-/// Commands that no device should do: of no kind, beyond the end of the pool, and with another thread's number.
+/// Commands that no device should do: of no kind, beyond the pool's end, with another thread's number.
 fn wrong(code: &mut Code) {
     send_number(code, 0x77);
     choose(code);
@@ -195,6 +195,18 @@ fn wrong(code: &mut Code) {
     choose(code);
     send(code, Opcode::UndologCreate);
     code.immediate(0x13, 4, THREAD, THREAD, 1);
+}
+
+/// Transactions one behind the other, faster than logs are deleted.
+fn short_transactions(code: &mut Code) {
+    code.addi(ROUNDS, ZERO, 3);
+    let again = code.here();
+    choose(code);
+    send(code, Opcode::UndologCreate);
+    send(code, Opcode::CommitLog);
+    code.addi(ROUNDS, ROUNDS, -1);
+    let back = again - code.here();
+    code.branch(1, ROUNDS, ZERO, back);
 }
 
 fn build(numbers: Numbers) -> Vec<u8> {
@@ -239,18 +251,7 @@ fn build(numbers: Numbers) -> Vec<u8> {
         send(code, Opcode::ApplyLog);
     });
     one_in(&mut code, 64, 46, wrong);
-    // Transactions one behind the other, faster than logs are deleted.
-    one_in(&mut code, 128, 52, |code| {
-        let left = 3;
-        code.addi(ROUNDS, ZERO, left);
-        let again = code.here();
-        choose(code);
-        send(code, Opcode::UndologCreate);
-        send(code, Opcode::CommitLog);
-        code.addi(ROUNDS, ROUNDS, -1);
-        let back = again - code.here();
-        code.branch(1, ROUNDS, ZERO, back);
-    });
+    one_in(&mut code, 128, 52, short_transactions);
     // What devices have copied is read again, from memory.
     place(&mut code, T0, 9, MASK);
     code.constant(T1, DATA_BYTES);

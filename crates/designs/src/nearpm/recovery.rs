@@ -1,10 +1,10 @@
 //! Recovery (section 5.3.3): the devices load what their energy has saved, and replay it up to the latest
 //! synchronisation point that all of them had reached.
 //!
-//! Each replays its own commands and the processor's writes that it held, in the order in which it took them
-//! in, until it comes to the end of a transaction; that is done when every device that was told of it has come
-//! so far, or has it behind it. An end of which one device never heard is dropped, on all: software rolls the
-//! transaction back.
+//! Each replays its own commands and the processor's writes that it held, in the order in which it took
+//! them in, until it comes to the end of a transaction; that is done when every device that was told of it
+//! has come so far, or has it behind it. An end of which one device never heard is dropped, on all: software
+//! rolls the transaction back.
 //!
 //! Always true here:
 //! - What has been done is not done again: a write that was replayed is what an entry before it would copy the

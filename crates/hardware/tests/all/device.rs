@@ -60,10 +60,6 @@ impl Device for Zeroer {
         Box::new(self.clone())
     }
 
-    fn as_any(&self) -> &dyn std::any::Any {
-        self
-    }
-
     fn load(&mut self, _: &mut Inside, _: u64, bytes: &mut [u8], now: Cycles) -> Cycles {
         let done = self.commands.iter().filter(|one| one.done <= now).count();
         bytes.copy_from_slice(&(done as u64).to_le_bytes()[..bytes.len()]);
@@ -443,10 +439,6 @@ impl Device for Shelf {
         Box::new(self.clone())
     }
 
-    fn as_any(&self) -> &dyn std::any::Any {
-        self
-    }
-
     fn load(&mut self, _: &mut Inside, _: u64, _: &mut [u8], now: Cycles) -> Cycles {
         now
     }
@@ -506,10 +498,6 @@ struct Ear(u64);
 impl Device for Ear {
     fn copy(&self) -> Box<dyn Device> {
         Box::new(self.clone())
-    }
-
-    fn as_any(&self) -> &dyn std::any::Any {
-        self
     }
 
     fn load(&mut self, _: &mut Inside, _: u64, bytes: &mut [u8], now: Cycles) -> Cycles {

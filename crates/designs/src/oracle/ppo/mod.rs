@@ -1,21 +1,22 @@
 //! *Partitioned persist ordering* (section 4 of the NearPM paper): the four invariants, of a run and of what
 //! recovery brings back.
 //!
-//! It follows the accesses of the processor and of the devices to each module, in the order in which the module
-//! hears of them, and takes the devices' word for when they have taken a command.
+//! It follows the accesses of the processor and of the devices to each module, in the order in which the
+//! module hears of them, and takes the devices' word for when they have taken a command.
 //!
 //! - *Invariants 1 and 2*: what the processor accesses behind a command does not reach the banks before the
-//!   command is done with those bytes, if one of the two writes; likewise a command behind another. Bytes that
-//!   programs leave to the devices, their logs, are ordered among the devices alone. A command comes to every
-//!   device that has a part of its operand, before its sender goes on to what is behind it.
-//! - *Invariant 3*: where devices agree on when a transaction's log is deleted, each has done what is before it,
-//!   and none writes the deletion earlier.
-//! - *Invariant 4*: after a cut, memory is as all writes that survive and all commands that were taken leave it,
-//!   in that order; a log is deleted if every device had been told to, and else not; and the entries that a
-//!   command makes hold what was there before it. So what recovery reads is what was persisted before the
-//!   failure.
+//!   command is done with those bytes, if one of the two writes; likewise a command behind another. Bytes
+//!   that programs leave to the devices, their logs, are ordered among the devices alone. A command comes to
+//!   every device that has a part of its operand, before its sender goes on to what is behind it.
+//! - *Invariant 3*: where devices agree on when a transaction's log is deleted, each has done what is before
+//!   it, and none writes the deletion earlier.
+//! - *Invariant 4*: after a cut, memory is as all writes that survive and all commands that were taken leave
+//!   it, in that order; a log is deleted if every device had been told to, and else not; the entries that a
+//!   command makes hold what was there before it, and none is written over that recovery may need.
 
+mod command;
 mod image;
+mod logs;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::io;
@@ -30,70 +31,14 @@ use super::{Beginning, Breach, Evidence, Fault, Judgement, Oracle, Promise, Reme
 use crate::Design;
 use crate::layout::Layout;
 use crate::nearpm::{
-    Assembly, MAP, NearPm, Opcode, POINT_AREA, POINT_DONE, POINT_SYNCHRONISED, POINT_TAKEN,
-    entry_at,
+    Assembly, MAP, NearPm, POINT_AREA, POINT_DONE, POINT_SYNCHRONISED, POINT_TAKEN,
 };
+use command::{Access, Command, counts_from, overlap};
 use image::{By, Image};
 
 /// What is longer than any command takes.
 const NEVER: Cycles = 1 << 40;
 const PAGE: u64 = 4096;
-
-/// A command, as the devices speak of it.
-#[derive(Clone, Debug, Default)]
-struct Command {
-    opcode: u8,
-    devices: u8,
-    /// They agree on when it is done.
-    agreed: bool,
-    /// Whose transaction it belongs to.
-    key: u64,
-    operand: Range<u64>,
-    taken: BTreeMap<usize, Cycles>,
-    done: BTreeMap<usize, Cycles>,
-    synchronised: BTreeMap<usize, Cycles>,
-    /// What a device has written for it, while that is under way.
-    writes: Vec<(u64, Box<[u8]>)>,
-}
-
-impl Command {
-    fn ends_transaction(&self) -> bool {
-        self.opcode == Opcode::CommitLog as u8
-    }
-
-    fn logs(&self) -> bool {
-        let logging = [Opcode::UndologCreate, Opcode::CheckpointCreate];
-        logging.iter().any(|one| *one as u8 == self.opcode)
-    }
-
-    fn has(&self, device: usize) -> bool {
-        self.devices & 1 << device != 0
-    }
-
-    fn others(&self) -> impl Iterator<Item = usize> {
-        (0..u8::BITS as usize).filter(|device| self.has(*device))
-    }
-
-    /// From when on a device's writes of it are there after a cut.
-    fn counts_from(&self, device: usize) -> Cycles {
-        let taken = |device: usize| self.taken.get(&device).copied().unwrap_or(Cycles::MAX);
-        if self.agreed && self.ends_transaction() {
-            self.others().map(taken).fold(0, Cycles::max)
-        } else {
-            taken(device)
-        }
-    }
-}
-
-/// What a device did for a command.
-#[derive(Clone, Debug)]
-struct Access {
-    module: usize,
-    command: u64,
-    bytes: Range<u64>,
-    writes: bool,
-    done: Cycles,
-}
 
 /// The oracle.
 #[derive(Debug)]
@@ -147,20 +92,6 @@ impl Promise for PartitionedPersistOrdering {
             just_taken: Vec::new(),
             wrong: Vec::new(),
         })
-    }
-}
-
-fn overlap(one: &Range<u64>, other: &Range<u64>) -> bool {
-    one.start < other.end && other.start < one.end
-}
-
-fn counts_from(commands: &HashMap<u64, Command>, by: By) -> Cycles {
-    match by {
-        By::Host(survives) => survives,
-        By::Device(device, command) => {
-            let command = commands.get(&command);
-            command.map_or(Cycles::MAX, |command| command.counts_from(device))
-        }
     }
 }
 
@@ -279,26 +210,6 @@ impl PartitionedPersistOrdering {
         }
     }
 
-    /// Of a command whose operand several devices have, each hears.
-    fn check_devices(&mut self, map: &PhysicalMap, number: u64, at: Cycles) {
-        let command = &self.commands[&number];
-        if command.opcode == 0 || command.operand.is_empty() {
-            return;
-        }
-        let mut pieces = map.pieces(command.operand.clone()).take(u8::BITS as usize);
-        let missing = pieces.find(|piece| !command.has(self.device(piece.place.module)));
-        if let Some(missing) = missing {
-            let device = self.device(missing.place.module);
-            self.breaks(
-                at,
-                format!(
-                    "command {number} works on {:#x}, and device {device}, which has that, was not told",
-                    missing.address
-                ),
-            );
-        }
-    }
-
     fn thread(&self, hart: usize) -> u32 {
         self.threads.get(&hart).copied().unwrap_or(hart as u32)
     }
@@ -373,65 +284,6 @@ impl PartitionedPersistOrdering {
                     ),
                 );
             }
-        }
-    }
-
-    /// The entries of a command hold what was there before it, of all that the device has of its operand.
-    fn check_entries(&mut self, map: &PhysicalMap, module: usize, number: u64, at: Cycles) {
-        let command = self.commands.entry(number).or_default();
-        let (writes, operand) = (std::mem::take(&mut command.writes), command.operand.clone());
-        let own = map
-            .pieces(operand)
-            .filter(|piece| piece.place.module == module);
-        let own = own.map(|piece| piece.address..piece.address + piece.length);
-        let before: Vec<u8> = own.flat_map(|own| self.image.newest(own)).collect();
-        let mut written: BTreeMap<u64, u8> = BTreeMap::new();
-        for (address, bytes) in &writes {
-            written.extend((*address..).zip(bytes.iter().copied()));
-        }
-        let mut read = |at: u64, length: usize| {
-            let bytes = at..at + length as u64;
-            bytes
-                .map(|at| written.get(&at).copied().unwrap_or(0))
-                .collect()
-        };
-        let headers = writes.iter().filter(|(_, bytes)| bytes.len() == 64);
-        let mut places: Vec<u64> = headers.map(|(address, _)| *address).collect();
-        places.sort_unstable();
-        let entries = places.iter().filter_map(|place| {
-            let entry = entry_at(*place, u64::MAX, &mut read)?;
-            Some((entry.target, entry.bytes))
-        });
-        let by_target: BTreeMap<u64, Vec<u8>> = entries.collect();
-        let logged: Vec<u8> = by_target.into_values().flatten().collect();
-        if logged != before {
-            self.breaks(
-                at,
-                format!(
-                    "invariant 4: the entries of command {number} do not hold what was there before it"
-                ),
-            );
-        }
-    }
-
-    /// Invariant 4: what recovery may need is not written over.
-    fn check_overwriting(
-        &mut self,
-        device: usize,
-        number: u64,
-        bytes: &Range<u64>,
-        begins: Cycles,
-    ) {
-        let mut ended = self.ended.iter();
-        let needed = ended.find(|((of, _), (places, dead))| {
-            *of == device && *dead > begins && places.iter().any(|place| overlap(place, bytes))
-        });
-        if let Some(((_, end), _)) = needed {
-            let message = format!(
-                "invariant 4: command {number} writes over an entry at {:#x} at {begins}, before command {end} has ended its transaction",
-                bytes.start
-            );
-            self.breaks(begins, message);
         }
     }
 
