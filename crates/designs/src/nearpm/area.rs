@@ -1,9 +1,10 @@
 //! Log areas: where undo entries and checkpoints of a thread lie, and their format.
 //!
-//! An area is whole granules of a pool, or parts of them, and the devices have it to themselves until programs
-//! recover. Each device uses what it has of it: a header in its first line, and two halves. A transaction's
-//! entries begin at the start of the half that its number's last bit names; so two may be there at once, one
-//! that is ending and one that runs, and the half of a third is free when the first one's entries are dead.
+//! An area is whole granules of a pool, or parts of them, and the devices have it to themselves until
+//! programs recover. Each device uses what it has of it: a header in its first line, and two halves. A
+//! transaction's entries begin at the start of the half that its number's last bit names; so two may be there
+//! at once, one that is ending and one that runs, and the half of a third is free when the first one's
+//! entries are dead.
 //!
 //! ```text
 //! header  u64 "NPMLOG01"  u64 committed
@@ -173,8 +174,8 @@ pub struct Logged {
     pub entry: u64,
 }
 
-/// Where the entries of an operand go, in a half that is filled so far: as many as granules ask for. `None` if
-/// there is no room.
+/// Where the entries of an operand go, in a half that is filled so far: as many as granules ask for. `None`
+/// if there is no room.
 pub fn place(
     geometry: &Geometry,
     device: usize,

@@ -2,14 +2,14 @@
 //! and Khan, *NearPM: A Near-Data Processing System for Storage-Class Applications*, EuroSys 2023).
 //!
 //! A program stores commands to a device page ([`command`]); the memory controller puts their words together
-//! and sends each to every device that its operand spans (section 6.1). Devices translate addresses by a table
-//! that the MMU vouches for ([`table`], section 5.4), work on their own module's bytes ([`device`], section
-//! 5.2), and keep partitioned persist ordering (section 4): with the processor, whose accesses to what a command
-//! works on wait, and with each other, because a log is deleted when all of them are done.
+//! and sends each to every device that its operand spans (section 6.1). Devices translate addresses by a
+//! table that the MMU vouches for ([`table`], section 5.4), work on their own module's bytes ([`device`],
+//! section 5.2), and keep partitioned persist ordering (section 4): with the processor, whose accesses to
+//! what a command works on wait, and with each other, because a log is deleted when all of them are done.
 //!
-//! Programs and their transactions are software (`guest/nearpm.h`). What is lost with the power is the program;
-//! what it finds again is its pool, where everything has been done that a device had taken ([`recovery`]), and
-//! in it the log by which it rolls back.
+//! Programs and their transactions are software (`guest/nearpm.h`). What is lost with the power is the
+//! program; what it finds again is its pool, where everything has been done that a device had taken
+//! ([`recovery`]), and in it the log by which it rolls back.
 //!
 //! Always true here:
 //! - Commands of a thread come to every device in the order in which it sent them, and what it writes

@@ -190,6 +190,11 @@ pub(super) fn check(
         burst,
         "must be a power of two, 64 to 4096",
     )?;
+    check_devices(hardware, geometry)
+}
+
+/// Refuses devices that cannot be.
+fn check_devices(hardware: &Hardware, geometry: &Geometry) -> Result<(), ImpossibleParameter> {
     ImpossibleParameter::unless(
         geometry.devices <= 8,
         "module",

@@ -1,5 +1,5 @@
-//! What a device's residual energy writes when the power fails (section 5.3.3), into a reserved place of its own
-//! memory, and what recovery reads there.
+//! What a device's residual energy writes when the power fails (section 5.3.3), into a reserved place of its
+//! own memory, and what recovery reads there.
 //!
 //! ```text
 //! header    u64 "NPMSAVED"  u64 device  u64 devices  u64 granule  u64 commands  u64 writes; sealed, 64 bytes

@@ -7,8 +7,8 @@
 //! rolls the transaction back.
 //!
 //! Always true here:
-//! - What has been done is not done again: a write that was replayed is what an entry before it would copy the
-//!   second time. Every item counts, in a word of its own, before the next one begins.
+//! - What has been done is not done again: a write that was replayed is what an entry before it would copy
+//!   the second time. Every item counts, in a word of its own, before the next one begins.
 //! - Nothing that was saved is given up before all devices are done.
 
 use std::ops::Range;

@@ -1,5 +1,7 @@
 //! The request FIFO and the dispatcher (section 5.2, steps 1a to 6a).
 
+use std::ops::Range;
+
 use perdure_hardware::device::Inside;
 use perdure_hardware::time::Cycles;
 
@@ -33,22 +35,8 @@ impl NearPmDevice {
         let order = self.next_order();
         let number = packet.number;
         let agree = self.settings.sync == Sync::Delayed && packet.devices.count_ones() > 1;
-        let operand = work
-            .touches
-            .first()
-            .map_or(0..0, |(bytes, _)| bytes.clone());
-        let (module, index) = (inside.module(), self.index as u64);
-        let of = [
-            number,
-            index,
-            done_as.into(),
-            packet.devices.into(),
-            agree.into(),
-            u64::from(command.pool) | u64::from(command.thread) << 8,
-            operand.start,
-            operand.end,
-        ];
-        inside.tell(|| reached(module, POINT_TAKEN, taken, &of));
+        let operand = (work.touches.first()).map_or(0..0, |(bytes, _)| bytes.clone());
+        self.tell_taken(inside, (packet, done_as, agree), &operand, taken);
         let (unit, dispatched) = self.dispatch(&work, taken);
         let mut one = Taken {
             saved: SavedCommand {
@@ -95,6 +83,28 @@ impl NearPmDevice {
         self.counters.fifo_peak = self.counters.fifo_peak.max(waiting.count() as u64);
         self.synchronise(inside, number);
         taken
+    }
+
+    /// Whoever verifies hears of a command.
+    fn tell_taken(
+        &self,
+        inside: &mut Inside,
+        (packet, done_as, agree): (&Packet, u8, bool),
+        operand: &Range<u64>,
+        taken: Cycles,
+    ) {
+        let (module, command) = (inside.module(), &packet.command);
+        let of = [
+            packet.number,
+            self.index as u64,
+            done_as.into(),
+            packet.devices.into(),
+            agree.into(),
+            u64::from(command.pool) | u64::from(command.thread) << 8,
+            operand.start,
+            operand.end,
+        ];
+        inside.tell(|| reached(module, POINT_TAKEN, taken, &of));
     }
 
     /// When the FIFO has room for what arrives.

@@ -1,5 +1,5 @@
-//! The host read/write queue (section 5.2, steps 1b to 3b): what the processor reads and writes waits while it
-//! conflicts with a command.
+//! The host read/write queue (section 5.2, steps 1b to 3b): what the processor reads and writes waits while
+//! it conflicts with a command.
 
 use perdure_hardware::device::{Admission, HostAccess, Inside};
 use perdure_hardware::line::Line;

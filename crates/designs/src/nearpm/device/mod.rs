@@ -1,9 +1,9 @@
 //! A NearPM device (section 5, figures 8 to 12): request FIFO, dispatcher, units, host queue.
 //!
-//! When a command comes in, all that will become of it is worked out at once: when the FIFO has room, when the
-//! dispatcher lets it go, which unit takes it, and when its reads and writes are at the banks, which it shares
-//! with the processor. Its bytes are moved at once, too, as of the moment at which it came in: nothing that
-//! comes later may come before it, and what the processor writes meanwhile is kept from the banks.
+//! When a command comes in, all that will become of it is worked out at once: when the FIFO has room, when
+//! the dispatcher lets it go, which unit takes it, and when its reads and writes are at the banks, which it
+//! shares with the processor. Its bytes are moved at once, too, as of the moment at which it came in: nothing
+//! that comes later may come before it, and what the processor writes meanwhile is kept from the banks.
 //!
 //! Always true here:
 //! - Commands are taken and dispatched in the order in which they come ([`Taken::taken`],

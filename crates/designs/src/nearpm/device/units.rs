@@ -59,8 +59,8 @@ impl NearPmDevice {
         inside.tell(|| reached(module, POINT_DONE, at, &of));
     }
 
-    /// Makes an entry: the bytes, and when they have passed, the metadata generator's header. Returns when the
-    /// unit has passed them on, and when all is durable.
+    /// Makes an entry: the bytes, and when they have passed, the metadata generator's header. Returns when
+    /// the unit has passed them on, and when all is durable.
     fn log(
         &mut self,
         inside: &mut Inside,

@@ -214,8 +214,8 @@ impl PartitionedPersistOrdering {
         self.threads.get(&hart).copied().unwrap_or(hart as u32)
     }
 
-    /// Devices do what was sent, to pages that the MMU has shown them to be the sender's, and nothing else; and
-    /// a sender goes on when every device of its command has room for it.
+    /// Devices do what was sent, to pages that the MMU has shown them to be the sender's, and nothing else;
+    /// and a sender goes on when every device of its command has room for it.
     fn goes_on(&mut self, hart: usize, bytes: &[u8], at: Cycles) {
         let thread = self.thread(hart);
         let word = <[u8; 4]>::try_from(bytes).map(u32::from_le_bytes);

@@ -7,146 +7,80 @@ use perdure_hardware::policy::Policy as _;
 use super::{GRANULE, Near, PAGE, POOL, VIRTUAL, command, instruct, machines};
 use crate::rigs::rig::Rig;
 
+/// Sends a command, and what its thread then hears of all devices.
+fn heard(near: &mut Near, devices: u64, sent: &Command) -> u64 {
+    let (port, rig) = (near.port, &mut near.run.rig);
+    command(rig, 0, port, sent, 8);
+    let status = 0x400 + 8 * u64::from(sent.thread);
+    let now = rig.clock(0) + 1_000_000;
+    rig.hold_until(now);
+    let mut heard = 0;
+    for device in 0..devices {
+        let mut bytes = [0; 8];
+        let (memory, statistics) = (&mut rig.hardware.memory, &mut rig.hardware.statistics);
+        memory.device_load(port + device * PAGE + status, &mut bytes, now, statistics);
+        heard |= u64::from_le_bytes(bytes);
+    }
+    let Rig {
+        hardware, design, ..
+    } = rig;
+    hardware.device_store(design, (0, port + status), &[0; 8], now);
+    heard
+}
+
 /// What a program hears of a command that makes no sense, which changes nothing and hangs nothing.
 #[test]
 fn a_wrong_command_has_an_outcome_that_its_sender_can_see() {
     let machine = machines().swap_remove(0);
     let mut near = Near::new(&machine, None);
-    let (port, pool, bytes) = (near.port, near.pool, near.bytes());
-    let good = Command {
-        opcode: Opcode::UndologCreate as u8,
-        pool: POOL,
-        thread: 0,
-        operand: VIRTUAL + bytes - PAGE,
-        second: 0,
-        size: 64,
-    };
-    let crossing = Command {
-        opcode: Opcode::Copy as u8,
-        operand: VIRTUAL + bytes - GRANULE,
-        second: VIRTUAL + bytes - 2 * GRANULE,
-        ..good
-    };
+    let (pool, end) = (near.pool, near.bytes());
+    let (undo, copy) = (Opcode::UndologCreate as u8, Opcode::Copy as u8);
+    let (attach, recover) = (Opcode::LogAttach as u8, Opcode::Recover as u8);
+    let (last, far, near_by) = (end - PAGE, end - GRANULE, end - 2 * GRANULE);
+    let wrapped = u64::MAX - VIRTUAL;
+    // Opcode, pool, thread, operand, second operand, size.
     let cases = [
-        (good, None),
-        (
-            Command {
-                opcode: 0x55,
-                ..good
-            },
-            Some(Fault::Opcode),
-        ),
-        (Command { pool: 9, ..good }, Some(Fault::Pool)),
-        (Command { thread: 1, ..good }, Some(Fault::Pool)),
-        (Command { pool: 200, ..good }, Some(Fault::Pool)),
-        (
-            Command {
-                operand: VIRTUAL - 1,
-                ..good
-            },
-            Some(Fault::Bounds),
-        ),
-        (
-            Command {
-                operand: VIRTUAL + bytes - 63,
-                ..good
-            },
-            Some(Fault::Bounds),
-        ),
-        (
-            Command {
-                operand: u64::MAX,
-                ..good
-            },
-            Some(Fault::Bounds),
-        ),
-        (Command { size: 0, ..good }, Some(Fault::Size)),
-        (
-            Command {
-                size: 65_537,
-                ..good
-            },
-            Some(Fault::Size),
-        ),
-        (crossing, Some(Fault::Crosses)),
-        (
-            Command {
-                second: crossing.operand + 8,
-                ..crossing
-            },
-            Some(Fault::Overlap),
-        ),
-        (
-            Command {
-                opcode: Opcode::LogAttach as u8,
-                ..good
-            },
-            Some(Fault::NoLog),
-        ),
-        (
-            Command {
-                opcode: Opcode::Recover as u8,
-                ..good
-            },
-            None,
-        ),
-        (
-            Command {
-                opcode: Opcode::Recover as u8,
-                ..good
-            },
-            Some(Fault::Recovered),
-        ),
+        ((undo, POOL, 0, last, 0, 64), None),
+        ((0x55, POOL, 0, last, 0, 64), Some(Fault::Opcode)),
+        ((undo, 9, 0, last, 0, 64), Some(Fault::Pool)),
+        ((undo, POOL, 1, last, 0, 64), Some(Fault::Pool)),
+        ((undo, 200, 0, last, 0, 64), Some(Fault::Pool)),
+        ((undo, POOL, 0, end - 63, 0, 64), Some(Fault::Bounds)),
+        ((undo, POOL, 0, wrapped, 0, 64), Some(Fault::Bounds)),
+        ((undo, POOL, 0, last, 0, 0), Some(Fault::Size)),
+        ((undo, POOL, 0, last, 0, 65_537), Some(Fault::Size)),
+        ((copy, POOL, 0, far, near_by, 64), Some(Fault::Crosses)),
+        ((copy, POOL, 0, far, far + 8, 64), Some(Fault::Overlap)),
+        ((attach, POOL, 0, last, 0, 64), Some(Fault::NoLog)),
+        ((recover, POOL, 0, last, 0, 64), None),
+        ((recover, POOL, 0, last, 0, 64), Some(Fault::Recovered)),
     ];
-    let before = near
-        .run
-        .rig
-        .hardware
-        .memory
-        .arena
-        .slice(pool + bytes - GRANULE, 64)
-        .to_vec();
-    for (sent, fault) in cases {
-        let rig = &mut near.run.rig;
-        // A thread's faults are its own, whatever its commands say.
+    let bytes = |near: &Near| {
+        let arena = &near.run.rig.hardware.memory.arena;
+        arena.slice(pool + far, GRANULE as usize).to_vec()
+    };
+    let before = bytes(&near);
+    for ((opcode, pool, thread, operand, second, size), fault) in cases {
         let sent = Command {
-            thread: sent.thread,
-            ..sent
+            opcode,
+            pool,
+            thread,
+            operand: VIRTUAL.wrapping_add(operand),
+            second: VIRTUAL + second,
+            size,
         };
-        command(rig, 0, port, &sent, 8);
-        let mut heard = 0;
-        for device in 0..machine.devices as u64 {
-            let at = port + device * PAGE + 8 * u64::from(sent.thread);
-            let now = rig.clock(0) + 1_000_000;
-            rig.hold_until(now);
-            let mut bytes = [0; 8];
-            let (memory, statistics) = (&mut rig.hardware.memory, &mut rig.hardware.statistics);
-            memory.device_load(at + 0x400, &mut bytes, now, statistics);
-            heard |= u64::from_le_bytes(bytes);
-        }
-        let expected = fault.map_or(0, |fault| {
-            (fault as u64) << 32 | u64::from(sent.opcode) << 40
-        });
-        assert_eq!(heard, expected, "{sent:?}");
-        let now = rig.clock(0);
-        let at = (0, port + 0x400 + 8 * u64::from(sent.thread));
-        let Rig {
-            hardware, design, ..
-        } = rig;
-        hardware.device_store(design, at, &[0; 8], now);
+        let expected = fault.map_or(0, |fault| (fault as u64) << 32 | u64::from(opcode) << 40);
+        assert_eq!(
+            heard(&mut near, machine.devices as u64, &sent),
+            expected,
+            "{sent:?}"
+        );
     }
-    let after = near
-        .run
-        .rig
-        .hardware
-        .memory
-        .arena
-        .slice(pool + bytes - GRANULE, 64)
-        .to_vec();
-    assert_eq!(before, after);
+    assert_eq!(before, bytes(&near));
 }
 
-/// A thread cannot have a unit touch another one's pool: not by its numbers, and not by addresses beyond its own.
+/// A thread cannot have a unit touch another one's pool: not by its numbers, and not by addresses beyond its
+/// own.
 #[test]
 fn another_threads_pool_is_out_of_reach() {
     let machine = machines().swap_remove(0);
@@ -187,5 +121,4 @@ fn another_threads_pool_is_out_of_reach() {
     };
     command(rig, 0, port, &beyond, 8);
     assert_eq!(faults(&near), 2);
-    let _: Cycles = near.run.rig.clock(0);
 }

@@ -7,7 +7,7 @@ mod faults;
 use perdure_designs::Design;
 use perdure_designs::nearpm::{Command, Counters, MAP, NearPm, Opcode, Parameters, Sync};
 use perdure_designs::oracle;
-use perdure_hardware::line::{LINE_BYTES, line_of};
+use perdure_hardware::line::{LINE_BYTES, LineNumber, line_of};
 use perdure_hardware::persist::Fence;
 use perdure_hardware::physical_map::RegionKind;
 use perdure_hardware::policy::Policy as _;
@@ -220,121 +220,152 @@ impl Near {
 
     /// One random step of the hart that is behind.
     fn step(&mut self, random: &mut Random) {
-        let (pool, port, harts) = (self.pool, self.port, self.harts);
-        let data = harts * LOG_GRANULES * GRANULE;
-        let line = |random: &mut Random| {
-            let lines = DATA_GRANULES * GRANULE / LINE_BYTES as u64;
-            // Few, so that they meet.
-            let near = random.below(3) * (GRANULE - 128) / 64;
-            line_of(pool + data) + (near + random.below(24)) % lines
-        };
-        let (stored, loaded, flushed) = (line(random), line(random), line(random));
-        let (word, value, chosen) = (random.below(8) as usize, random.bits(), random.below(100));
-        let from = random.below(DATA_GRANULES * GRANULE - 20_000);
-        let from = if value & 1 == 0 { from } else { from % 2048 };
-        let to = random.below(DATA_GRANULES * GRANULE - 20_000);
-        let size = [8, 64, 200, 4096, 9000, 20_000][random.below(6) as usize];
-        let (words, pause) = (1 + random.below(7) as usize, random.below(600));
+        let harts = self.harts;
+        let step = Step::random(self, random);
         self.run.step(|rig, hart| {
             if hart as u64 >= harts {
                 rig.pause(hart, 1_000_000_000);
                 return;
             }
-            rig.pause(hart, pause);
-            let plain = Command {
-                opcode: Opcode::CommitLog as u8,
-                pool: POOL,
-                thread: hart as u8,
-                operand: VIRTUAL + data + from,
-                second: 0,
-                size: size as u32,
-            };
-            match chosen {
-                0..=29 => rig.store(hart, stored, word, value),
-                30..=44 => {
-                    rig.cache_block(hart, flushed, value & 1 == 0);
-                    let now = rig.clock(hart);
-                    rig.hardware.fence(&mut rig.design, hart, Fence::FULL, now);
-                    rig.pause(hart, 1);
-                }
-                45..=59 => rig.load(hart, loaded),
-                60..=74 => {
-                    let opcode = [Opcode::UndologCreate, Opcode::CheckpointCreate][word % 2] as u8;
-                    command(rig, hart, port, &Command { opcode, ..plain }, 8);
-                }
-                // Transactions one behind the other, faster than logs are deleted.
-                75..=76 => {
-                    let opcode = Opcode::UndologCreate as u8;
-                    for _ in 0..3 {
-                        command(rig, hart, port, &Command { opcode, ..plain }, 8);
-                        command(rig, hart, port, &plain, 8);
-                    }
-                }
-                77..=84 => command(rig, hart, port, &plain, 8),
-                85..=91 => {
-                    let opcode = [Opcode::Copy, Opcode::ShadowCopy][word % 2] as u8;
-                    let second = VIRTUAL + data + to;
-                    let span = pool + data + to..pool + data + to + size;
-                    let lines = line_of(span.start)..=line_of(span.end - 1);
-                    // Who lets a device write lets go of the bytes first.
-                    for line in lines.clone() {
-                        rig.cache_block(hart, line, true);
-                    }
-                    let now = rig.clock(hart);
-                    rig.hardware.fence(&mut rig.design, hart, Fence::FULL, now);
-                    command(
-                        rig,
-                        hart,
-                        port,
-                        &Command {
-                            opcode,
-                            second,
-                            ..plain
-                        },
-                        8,
-                    );
-                    for line in lines {
-                        let there = *rig.hardware.memory.arena.line(line * LINE_BYTES as u64);
-                        rig.model.insert(line, there);
-                    }
-                }
-                // Words that never become a command, with a tag of their own.
-                92..=93 => {
-                    for word in plain.words(100 + word as u8).take(words) {
-                        store_word(rig, hart, port, word);
-                    }
-                }
-                94..=95 => {
-                    let wrong = [
-                        Command {
-                            opcode: 0x77,
-                            ..plain
-                        },
-                        Command {
-                            opcode: 2,
-                            size: 0,
-                            ..plain
-                        },
-                        Command {
-                            opcode: 2,
-                            operand: VIRTUAL - 64,
-                            ..plain
-                        },
-                        Command {
-                            opcode: 2,
-                            pool: 5,
-                            ..plain
-                        },
-                    ];
-                    command(rig, hart, port, &wrong[word % 4], 8);
-                }
-                96..=97 => {
-                    status(rig, hart, port);
-                }
-                _ => rig.pause(hart, 20_000),
-            }
+            rig.pause(hart, step.pause);
+            step.make(rig, hart);
         });
     }
+}
+
+/// What a hart does next.
+struct Step {
+    port: u64,
+    /// Where the data lies, and where programs see it.
+    data: [u64; 2],
+    /// Lines that are stored to, loaded, and written back.
+    lines: [LineNumber; 3],
+    word: usize,
+    value: u64,
+    chosen: u64,
+    /// Where an operand begins, where a copy goes, and how long they are.
+    from: u64,
+    to: u64,
+    size: u64,
+    words: usize,
+    pause: Cycles,
+}
+
+impl Step {
+    fn random(near: &Near, random: &mut Random) -> Self {
+        let logs = near.harts * LOG_GRANULES * GRANULE;
+        let data = [near.pool + logs, VIRTUAL + logs];
+        let lines = std::array::from_fn(|_| {
+            // Few, so that they meet.
+            let near_by = random.below(3) * (GRANULE - 128) / 64;
+            line_of(data[0]) + near_by + random.below(24)
+        });
+        let (word, value, chosen) = (random.below(8), random.bits(), random.below(100));
+        let from = random.below(DATA_GRANULES * GRANULE - 20_000);
+        Self {
+            port: near.port,
+            data,
+            lines,
+            word: word as usize,
+            value,
+            chosen,
+            from: if value & 1 == 0 { from } else { from % 2048 },
+            to: random.below(DATA_GRANULES * GRANULE - 20_000),
+            size: [8, 64, 200, 4096, 9000, 20_000][random.below(6) as usize],
+            words: 1 + random.below(7) as usize,
+            pause: random.below(600),
+        }
+    }
+
+    fn command(&self, hart: usize, opcode: Opcode) -> Command {
+        Command {
+            opcode: opcode as u8,
+            pool: POOL,
+            thread: hart as u8,
+            operand: self.data[1] + self.from,
+            second: self.data[1] + self.to,
+            size: self.size as u32,
+        }
+    }
+
+    fn make(&self, rig: &mut Rig<NearPm>, hart: usize) {
+        let [stored, loaded, flushed] = self.lines;
+        let undo = self.command(hart, Opcode::UndologCreate);
+        let commit = self.command(hart, Opcode::CommitLog);
+        let mut send =
+            |rig: &mut Rig<NearPm>, sent: &Command| command(rig, hart, self.port, sent, 8);
+        match self.chosen {
+            0..=29 => rig.store(hart, stored, self.word, self.value),
+            30..=44 => {
+                rig.cache_block(hart, flushed, self.value & 1 == 0);
+                wait(rig, hart);
+            }
+            45..=59 => rig.load(hart, loaded),
+            60..=74 => {
+                let opcode = [Opcode::UndologCreate, Opcode::CheckpointCreate][self.word % 2];
+                send(rig, &self.command(hart, opcode));
+            }
+            // Transactions one behind the other, faster than logs are deleted.
+            75..=76 => {
+                for _ in 0..3 {
+                    send(rig, &undo);
+                    send(rig, &commit);
+                }
+            }
+            77..=84 => send(rig, &commit),
+            85..=91 => self.copy(rig, hart),
+            // Words that never become a command, with a tag of their own.
+            92..=93 => {
+                for word in commit.words(100 + self.word as u8).take(self.words) {
+                    store_word(rig, hart, self.port, word);
+                }
+            }
+            94..=95 => {
+                let wrong = [
+                    Command {
+                        opcode: 0x77,
+                        ..undo
+                    },
+                    Command { size: 0, ..undo },
+                    Command {
+                        operand: VIRTUAL - 64,
+                        ..undo
+                    },
+                    Command {
+                        thread: (hart as u8) ^ 1,
+                        ..undo
+                    },
+                ];
+                send(rig, &wrong[self.word % 4]);
+            }
+            96..=97 => {
+                status(rig, hart, self.port);
+            }
+            _ => rig.pause(hart, 20_000),
+        }
+    }
+
+    /// Who lets a device write lets go of the bytes first.
+    fn copy(&self, rig: &mut Rig<NearPm>, hart: usize) {
+        let start = self.data[0] + self.to;
+        let lines = line_of(start)..=line_of(start + self.size - 1);
+        for line in lines.clone() {
+            rig.cache_block(hart, line, true);
+        }
+        wait(rig, hart);
+        let opcode = [Opcode::Copy, Opcode::ShadowCopy][self.word % 2];
+        command(rig, hart, self.port, &self.command(hart, opcode), 8);
+        for line in lines {
+            let there = *rig.hardware.memory.arena.line(line * LINE_BYTES as u64);
+            rig.model.insert(line, there);
+        }
+    }
+}
+
+fn wait(rig: &mut Rig<NearPm>, hart: usize) {
+    let now = rig.clock(hart);
+    rig.hardware.fence(&mut rig.design, hart, Fence::FULL, now);
+    rig.pause(hart, 1);
 }
 
 /// What a run is accused of, with its cuts, and what was counted.
