@@ -6,7 +6,7 @@ use perdure_hardware::device::Inside;
 use perdure_hardware::time::Cycles;
 
 use super::decode::Work;
-use super::{NearPmDevice, Taken};
+use super::{InFlight, NearPmDevice};
 use crate::nearpm::command::Opcode;
 use crate::nearpm::packet::Packet;
 use crate::nearpm::parameters::Sync;
@@ -38,7 +38,7 @@ impl NearPmDevice {
         let operand = (work.touches.first()).map_or(0..0, |(bytes, _)| bytes.clone());
         self.tell_taken(inside, (packet, done_as, agree), &operand, taken);
         let (unit, dispatched) = self.dispatch(&work, taken);
-        let mut one = Taken {
+        let mut one = InFlight {
             saved: SavedCommand {
                 opcode: done_as,
                 pool: command.pool,

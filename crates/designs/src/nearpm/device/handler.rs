@@ -3,7 +3,7 @@
 use perdure_hardware::device::Inside;
 use perdure_hardware::time::Cycles;
 
-use super::{NearPmDevice, PORT_PEER, Taken};
+use super::{InFlight, NearPmDevice, PORT_PEER};
 use crate::nearpm::area::{self, Fill};
 use crate::nearpm::parameters::Sync;
 use crate::nearpm::points::{POINT_SYNCHRONISED, reached};
@@ -11,7 +11,7 @@ use crate::nearpm::points::{POINT_SYNCHRONISED, reached};
 impl NearPmDevice {
     /// A commit: the device is done when the transaction's entries are, and tells the others. It deletes the
     /// log when all are; alone, or where devices do not agree, at once.
-    pub(super) fn begin_commit(&mut self, inside: &mut Inside, one: &mut Taken, key: (u8, u8)) {
+    pub(super) fn begin_commit(&mut self, inside: &mut Inside, one: &mut InFlight, key: (u8, u8)) {
         let Some(log) = self.logs.get_mut(&key) else {
             return;
         };

@@ -6,8 +6,8 @@
 //! that comes later may come before it, and what the processor writes meanwhile is kept from the banks.
 //!
 //! Always true here:
-//! - Commands are taken and dispatched in the order in which they come ([`Taken::taken`],
-//!   [`Taken::dispatched`]); what works on the same bytes begins when the other is done.
+//! - Commands are taken and dispatched in the order in which they come ([`InFlight::taken`],
+//!   [`InFlight::dispatched`]); what works on the same bytes begins when the other is done.
 //! - A command counts from the moment at which it is taken: then it is done, or saved ([`super::record`]).
 //! - A write of the processor that touches what a command works on survives in the host queue, and is at the
 //!   banks when the command is done; a read of it waits.
@@ -68,7 +68,7 @@ struct Log {
 
 /// A command that was taken.
 #[derive(Clone, Debug)]
-struct Taken {
+struct InFlight {
     saved: SavedCommand,
     /// The FIFO has it.
     taken: Cycles,
@@ -83,7 +83,7 @@ struct Taken {
     ready: Cycles,
 }
 
-impl Taken {
+impl InFlight {
     /// Whether an access to some bytes and the command must not pass each other.
     fn conflicts(&self, bytes: &Range<u64>, writes: bool) -> bool {
         let mut touches = self.touches.iter();
@@ -92,6 +92,9 @@ impl Taken {
         })
     }
 }
+
+/// A fault of a command of that opcode, from a time on; or that it was taken back.
+type Outcome = (Cycles, Option<(Fault, u8)>);
 
 /// The device.
 #[derive(Clone, Debug)]
@@ -106,7 +109,7 @@ pub struct NearPmDevice {
     bus: [Link; 2],
     table: AddressTable,
     logs: BTreeMap<(u8, u8), Log>,
-    taken: VecDeque<Taken>,
+    taken: VecDeque<InFlight>,
     held: VecDeque<Held>,
     units: Vec<Cycles>,
     last_taken: Cycles,
@@ -116,7 +119,7 @@ pub struct NearPmDevice {
     /// By command, the devices that are done with what is before it, and when.
     remote: BTreeMap<u64, Vec<(usize, Cycles)>>,
     /// By thread, faults and when they were taken back.
-    faults: BTreeMap<u8, Vec<(Cycles, Option<(Fault, u8)>)>>,
+    faults: BTreeMap<u8, Vec<Outcome>>,
     /// A program has heard that the devices have recovered.
     recovery_told: bool,
     flaws: Flaws,

@@ -8,14 +8,14 @@ use perdure_hardware::memory::Traffic;
 use perdure_hardware::time::Cycles;
 
 use super::decode::Doing;
-use super::{Log, NearPmDevice, Taken};
+use super::{InFlight, Log, NearPmDevice};
 use crate::nearpm::area;
 use crate::nearpm::command::Opcode;
 use crate::nearpm::pieces::reset_writes;
 use crate::nearpm::points::{POINT_DONE, accessed, reached};
 
 impl NearPmDevice {
-    pub(super) fn execute(&mut self, inside: &mut Inside, one: &mut Taken, kind: Doing) {
+    pub(super) fn execute(&mut self, inside: &mut Inside, one: &mut InFlight, kind: Doing) {
         let number = one.saved.number;
         match kind {
             Doing::Nothing => {}

@@ -64,7 +64,7 @@ impl PartitionedPersistOrdering {
         begins: Cycles,
     ) {
         let mut ended = self.ended.iter();
-        let needed = ended.find(|((of, _), (places, dead))| {
+        let needed = ended.find(|((of, _), (dead, places))| {
             *of == device && *dead > begins && places.iter().any(|place| overlap(place, bytes))
         });
         if let Some(((_, end), _)) = needed {

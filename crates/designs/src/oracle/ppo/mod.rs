@@ -40,6 +40,9 @@ use image::{By, Image};
 const NEVER: Cycles = 1 << 40;
 const PAGE: u64 = 4096;
 
+/// Entries of a transaction: until when they are something to somebody, and where they lie.
+type Entries = (Cycles, Vec<Range<u64>>);
+
 /// The oracle.
 #[derive(Debug)]
 pub struct PartitionedPersistOrdering {
@@ -49,10 +52,10 @@ pub struct PartitionedPersistOrdering {
     devices: BTreeMap<usize, usize>,
     accesses: VecDeque<Access>,
     /// By device and key, when the entries of the transaction that runs survive, and where they are.
-    entries: HashMap<(usize, u64), (Cycles, Vec<Range<u64>>)>,
+    entries: HashMap<(usize, u64), Entries>,
     /// By device and the command that ends their transaction, entries that recovery may need, until they are
     /// dead.
-    ended: BTreeMap<(usize, u64), (Vec<Range<u64>>, Cycles)>,
+    ended: BTreeMap<(usize, u64), Entries>,
     /// Which thread runs on which hart.
     threads: BTreeMap<usize, u32>,
     /// By thread of the system and key, the pages that it has mapped.
@@ -175,7 +178,7 @@ impl PartitionedPersistOrdering {
             } else if command.ends_transaction()
                 && let Some(ended) = self.ended.get_mut(&(device, number))
             {
-                ended.1 = done;
+                ended.0 = done;
             }
         }
         if let Some(wrote) = wrote {
@@ -275,7 +278,7 @@ impl PartitionedPersistOrdering {
         } else if command.ends_transaction() {
             let entries = self.entries.remove(&(device, command.key));
             let (entries, places) = entries.unwrap_or_default();
-            self.ended.insert((device, number), (places, Cycles::MAX));
+            self.ended.insert((device, number), (Cycles::MAX, places));
             if entries > at {
                 self.breaks(
                     at,
@@ -390,7 +393,7 @@ impl Oracle for PartitionedPersistOrdering {
         let (horizon, commands) = (memory.horizon(), &self.commands);
         self.image.settle(horizon, |by| counts_from(commands, by));
         self.accesses.retain(|one| one.done > horizon);
-        self.ended.retain(|_, (_, dead)| *dead > horizon);
+        self.ended.retain(|_, (dead, _)| *dead > horizon);
     }
 
     fn judge(&self, evidence: &Evidence) -> Judgement {

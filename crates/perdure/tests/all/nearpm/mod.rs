@@ -292,8 +292,7 @@ impl Step {
         let [stored, loaded, flushed] = self.lines;
         let undo = self.command(hart, Opcode::UndologCreate);
         let commit = self.command(hart, Opcode::CommitLog);
-        let mut send =
-            |rig: &mut Rig<NearPm>, sent: &Command| command(rig, hart, self.port, sent, 8);
+        let send = |rig: &mut Rig<NearPm>, sent: &Command| command(rig, hart, self.port, sent, 8);
         match self.chosen {
             0..=29 => rig.store(hart, stored, self.word, self.value),
             30..=44 => {
