@@ -358,8 +358,16 @@ impl Design for NearPm {
         &[(MAP, "nearpm_map"), (UNMAP, "nearpm_unmap")];
     const UNLUCKY_SETTINGS: &'static [&'static [&'static str]] = &[
         &[],
-        &["units=1", "fifo_entries=2", "host_queue_entries=2"],
-        &["clock_mhz=50", "bursts=1", "burst_bytes=64"],
+        &[
+            "nearpm.units=1",
+            "nearpm.fifo_entries=2",
+            "nearpm.host_queue_entries=2",
+        ],
+        &[
+            "nearpm.clock_mhz=50",
+            "nearpm.bursts=1",
+            "nearpm.burst_bytes=64",
+        ],
     ];
     type Epochs = NoEpochs;
     type Promise = PartitionedPersistOrdering;
