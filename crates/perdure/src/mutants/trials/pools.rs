@@ -266,16 +266,6 @@ const NEAR: &[&str] = &[
     "llc.ways=4",
 ];
 
-/// The same, with devices far from the processor and from each other.
-const FAR: &[&str] = &[
-    "harts=4",
-    "core.model=in-order",
-    "l1d.latency_cycles=1",
-    "llc.bytes_per_hart=64KiB",
-    "module.nearpm-0.link.latency_ns=3000",
-    "module.nearpm-1.link.latency_ns=3000",
-];
-
 /// For designs whose promise is about devices in memory modules.
 pub(super) const TRIALS_OF_DEVICES: &[Trial] = &[
     Trial {
@@ -293,13 +283,5 @@ pub(super) const TRIALS_OF_DEVICES: &[Trial] = &[
         set: NEAR,
         schedule: Schedule::NearEvents,
         cuts: 300,
-    },
-    Trial {
-        name: "four harts, long links",
-        machine: "nearpm",
-        program: "@devices:1500:4",
-        set: FAR,
-        schedule: Schedule::Random,
-        cuts: 200,
     },
 ];
