@@ -56,6 +56,10 @@ def pairs() -> list[tuple[Case, str, int]]:
     return [*alone, *((case, design(index + len(designs) // 2), 4) for index, case in listed)]
 
 
+PRESETS = {"nvoverlay": "nvoverlay", "spms": "spms", "hlog": "spms", "nearpm": "nearpm"}
+"""The machines of designs that do not run on PiCL's."""
+
+
 @pytest.mark.parametrize(
     ("case", "design", "harts"),
     pairs(),
@@ -64,7 +68,7 @@ def pairs() -> list[tuple[Case, str, int]]:
 def test_output_and_status(
     case: Case, design: str, harts: int, programs: Path, run_guest: RunGuest
 ) -> None:
-    preset = {"nvoverlay": "nvoverlay", "spms": "spms", "hlog": "spms"}.get(design, "picl")
+    preset = PRESETS.get(design, "picl")
     machine = Machine(preset, design=design, harts=harts, set={"llc.inclusion": "by-design"})
     run = run_guest(machine, [programs / case.program, *case.arguments])
     assert run.stdout.decode() == case.stdout.decode()
