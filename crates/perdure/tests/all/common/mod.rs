@@ -68,7 +68,7 @@ pub fn machine_of(design: &str) -> &'static str {
         let run = api::run(&asked.to_string(), &Unobserved);
         !matches!(run, Err(Error::Configuration(_)))
     };
-    let known = ["picl", "nvoverlay", "spms"];
+    let known = ["picl", "nvoverlay", "spms", "nearpm"];
     known.into_iter().find(fits).expect("a machine for it")
 }
 
