@@ -225,10 +225,7 @@ impl Policy for PageZeroing {
         } = hardware;
         let (line, bytes) = (eviction.line, &eviction.bytes);
         let done = memory.write_line(line, bytes, Traffic::WriteBack, now, 0, statistics);
-        Evicted {
-            accepted: done.accepted,
-            durable: done.durable,
-        }
+        done.into()
     }
 
     fn fired(&mut self, _: &mut Hardware, _: u32, _: Cycles) {}

@@ -208,10 +208,7 @@ impl Policy for UndoLog {
         } = hardware;
         let (line, bytes) = (eviction.line, &eviction.bytes);
         let done = memory.write_line(line, bytes, Traffic::WriteBack, now, logged, statistics);
-        Evicted {
-            accepted: done.accepted,
-            durable: done.durable,
-        }
+        done.into()
     }
 
     fn fired(&mut self, _: &mut Hardware, _: u32, _: Cycles) {}

@@ -8,6 +8,12 @@ pub fn checksum(bytes: &[u8]) -> u64 {
     xxhash_rust::xxh3::xxh3_64_with_seed(bytes, 0x7065_7264_7572_6531)
 }
 
+/// The word of eight bytes that has so many before it.
+pub fn word(bytes: &[u8], index: usize) -> u64 {
+    let (words, _) = bytes.as_chunks();
+    u64::from_le_bytes(words[index])
+}
+
 /// Gathers fields.
 pub struct Writer(Vec<u8>);
 

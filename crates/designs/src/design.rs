@@ -154,6 +154,25 @@ pub(crate) fn refuse_inclusion(
     )
 }
 
+/// The persistent region that has the pools, for a design that can work on one module alone.
+pub(crate) fn only_pools(
+    hardware: &Hardware,
+    design: &str,
+) -> Result<Range<u64>, ImpossibleParameter> {
+    let mut pools = hardware.memory.map().pools();
+    let problem = format!(
+        "{design} needs persistent memory in one piece beside the memory of programs: give the machine a [[module]] of kind dram, and no second persistent one"
+    );
+    match (pools.next(), pools.next()) {
+        (Some(region), None) => Ok(region),
+        (region, _) => Err(ImpossibleParameter::new(
+            "module",
+            if region.is_some() { "several" } else { "none" },
+            problem,
+        )),
+    }
+}
+
 /// A design.
 pub trait Design: Policy + Clone + Send {
     /// Name for the command line, results and the configuration section.

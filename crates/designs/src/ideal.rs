@@ -91,10 +91,7 @@ impl Policy for Ideal {
         } else {
             memory.write_back(line, bytes, now, statistics)
         };
-        Evicted {
-            accepted: done.accepted,
-            durable: done.durable,
-        }
+        done.into()
     }
 
     fn fired(&mut self, hardware: &mut Hardware, _: u32, now: Cycles) {

@@ -133,6 +133,13 @@ pub trait Device: Debug + Send {
     /// What the device's reserve of energy writes to its module when the power fails at `at`.
     fn power_off(&self, at: Cycles, save: &mut dyn FnMut(u64, &[u8]));
 
+    /// How many bytes these are.
+    fn energy_bytes(&self, at: Cycles) -> u64 {
+        let mut bytes = 0;
+        self.power_off(at, &mut |_, saved| bytes += saved.len() as u64);
+        bytes
+    }
+
     /// How it recovers when the power is back.
     fn recovery(&self) -> Recovery;
 }
@@ -344,6 +351,7 @@ impl Memory {
     }
 
     /// What whoever verifies hears of the processor's access to a module that has a device.
+    #[inline]
     pub(crate) fn trace_host(
         &mut self,
         module: usize,
@@ -351,7 +359,7 @@ impl Memory {
         written: bool,
         when: [Cycles; 2],
     ) {
-        if self.modules[module].device.is_none() {
+        if self.trace.is_none() || self.modules[module].device.is_none() {
             return;
         }
         let wrote = written.then(|| self.arena.slice(address, length).into());
@@ -397,12 +405,10 @@ impl Memory {
         statistics: &mut Statistics,
     ) -> Cycles {
         let (module, at) = self.device_place(address);
-        self.modules[module].counters.device_stores += 1;
         let over = &mut self.modules[module];
-        let arrived = over
-            .controller
-            .cross(now, bytes.len())
-            .max(over.last_accepted);
+        over.counters.device_stores += 1;
+        let arrived = over.controller.cross(now, bytes.len());
+        let arrived = arrived.max(over.last_accepted);
         let taken = self.with_device(module, statistics, |device, inside| {
             device.store(inside, at, bytes, arrived)
         });
@@ -432,10 +438,8 @@ impl Memory {
     /// Notes how much a device would have to save if the power failed now: something has just come in.
     fn count_energy(&mut self, module: usize, now: Cycles) {
         let module = &mut self.modules[module];
-        let mut bytes = 0;
-        if let Some(device) = &module.device {
-            device.power_off(now, &mut |_, saved| bytes += saved.len() as u64);
-        }
+        let device = module.device.as_ref();
+        let bytes = device.map_or(0, |device| device.energy_bytes(now));
         let peak = &mut module.counters.energy_peak_bytes;
         *peak = bytes.max(*peak);
     }

@@ -117,6 +117,7 @@ impl Dram {
         self.behind.iter().map(|(&line, bytes)| (line, bytes))
     }
 }
+
 impl Memory {
     /// Lines that recovery loaded into the DRAM, where the arena has them by now, with what the NVM
     /// has there.

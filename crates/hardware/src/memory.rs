@@ -242,10 +242,8 @@ impl Memory {
         };
         let way = (Path::Link, not_before);
         let read = self.read_row(place, (length, length), way, arrived, statistics);
-        if self.trace.is_some() {
-            let when = [not_before.max(arrived), read];
-            self.trace_host(place.module, (address, length), false, when);
-        }
+        let when = [not_before.max(arrived), read];
+        self.trace_host(place.module, (address, length), false, when);
         read + latency
     }
 
@@ -493,10 +491,8 @@ impl Memory {
         };
         let last = &mut self.modules[place.module].last_accepted;
         *last = written.accepted.max(*last);
-        if self.trace.is_some() {
-            let when = [begins, written.durable];
-            self.trace_host(place.module, (address, length), true, when);
-        }
+        let when = [begins, written.durable];
+        self.trace_host(place.module, (address, length), true, when);
         Accepted {
             accepted: written.accepted - latency,
             durable: written.durable + latency,

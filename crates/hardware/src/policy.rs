@@ -13,6 +13,7 @@
 
 use crate::hierarchy::Hardware;
 use crate::line::{LINE_BYTES, Line, LineNumber, Version};
+use crate::memory::Accepted;
 use crate::time::Cycles;
 
 /// A write to a line whose version is not the hart's current one, or any write at all if the
@@ -337,4 +338,15 @@ pub struct Evicted {
     pub accepted: Cycles,
     /// The bytes are durable, for fences after cache-block instructions.
     pub durable: Cycles,
+}
+
+/// A line that has gone to memory, and no further.
+impl From<Accepted> for Evicted {
+    #[inline(always)]
+    fn from(written: Accepted) -> Self {
+        Self {
+            accepted: written.accepted,
+            durable: written.durable,
+        }
+    }
 }

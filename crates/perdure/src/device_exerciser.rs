@@ -16,7 +16,7 @@ use crate::error::Error;
 use crate::exerciser::{STATE, write_program, xorshift};
 use crate::guest_code::{A0, A1, A2, ADD, AND, Code, DATA, SP, T0, T1, T2, ZERO};
 use crate::pool_exerciser::{
-    BASE, DONE, FIRST, MASK, Numbers, PART, STEPS_LEFT, Wholes, begin_threads, end, map_pool,
+    BASE, DONE, FIRST, MASK, PART, STEPS_LEFT, begin_threads, end, map_pool, map_shared, open,
     persistence_of, place,
 };
 
@@ -30,8 +30,7 @@ const SIZE: u32 = 29;
 const ROUNDS: u32 = 30;
 
 /// What each thread's log takes, and what all share.
-const REGION_KIB: u64 = 64;
-const LOG_BYTES: u64 = REGION_KIB << 10;
+const LOG_BYTES: u64 = 64 << 10;
 const DATA_BYTES: u64 = LOG_BYTES / 2;
 const STACK: u64 = 4096;
 const PAGE: u64 = 4096;
@@ -42,9 +41,9 @@ const POOL: u64 = 3;
 /// Where the program's file is, if the name asks for it.
 pub fn path_of(name: &str) -> Option<Result<PathBuf, Error>> {
     let rest = name.strip_prefix(NAME)?;
-    Some(parse(rest).and_then(|numbers| {
+    Some(parse(rest).and_then(|[steps, threads]| {
         let name = name.trim_start_matches('@').replace(':', "-");
-        write_program(&build(numbers), &name)
+        write_program(&build(steps, threads), &name)
     }))
 }
 
@@ -54,17 +53,12 @@ pub fn among(lines: &[&[String]]) -> Option<&'static str> {
     lines.any(|line| line[0].starts_with(NAME)).then_some(NAME)
 }
 
-fn parse(rest: &str) -> Result<Numbers, Error> {
+/// Steps and threads.
+fn parse(rest: &str) -> Result<[u64; 2], Error> {
     let numbers: Vec<u64> = rest.split(':').skip(1).flat_map(str::parse).collect();
     match *numbers {
         [steps, threads] if (1..1 << 40).contains(&steps) && matches!(threads, 1 | 2 | 4 | 8) => {
-            Ok(Numbers {
-                wholes: Wholes::Strands,
-                steps,
-                region_kib: REGION_KIB,
-                steps_per_whole: 1,
-                threads,
-            })
+            Ok([steps, threads])
         }
         _ => Err(Error::Request(format!(
             "{NAME}{rest}: write {NAME}:STEPS:THREADS, with 1, 2, 4 or 8 threads"
@@ -74,25 +68,10 @@ fn parse(rest: &str) -> Result<Numbers, Error> {
 
 /// Opens the first device's page and maps it: its address is then in `PORT`.
 fn map_device(code: &mut Code) {
-    let name = b"/dev/module/nearpm-0.device\0\0\0\0\0";
-    code.addi(SP, SP, -32);
-    for (offset, half) in name.as_chunks::<8>().0.iter().enumerate() {
-        code.constant(T0, u64::from_le_bytes(*half));
-        code.store_double(T0, SP, offset as u32 * 8);
-    }
-    code.addi(A0, ZERO, -100);
-    code.addi(A1, SP, 0);
-    code.addi(A2, ZERO, 2);
-    code.addi(13, ZERO, 0);
-    code.call_system(56);
-    code.addi(14, A0, 0);
-    code.addi(A0, ZERO, 0);
-    code.constant(A1, PAGE);
-    code.addi(A2, ZERO, 3);
-    code.addi(13, ZERO, 1);
-    code.addi(15, ZERO, 0);
-    code.call_system(222);
-    code.addi(PORT, A0, 0);
+    const OPEN_READ_WRITE: i32 = 2;
+    let name: &[u8; 32] = b"/dev/module/nearpm-0.device\0\0\0\0\0";
+    open(code, name, OPEN_READ_WRITE, 0);
+    map_shared(code, PAGE, PORT);
     code.addi(SP, SP, 32);
 }
 
@@ -209,19 +188,18 @@ fn short_transactions(code: &mut Code) {
     code.branch(1, ROUNDS, ZERO, back);
 }
 
-fn build(numbers: Numbers) -> Vec<u8> {
-    let threads = numbers.threads;
+fn build(steps: u64, threads: u64) -> Vec<u8> {
     let bytes = LOG_BYTES * (threads + 1);
     let (stacks, done) = (DATA, DATA + STACK * threads);
     let mut code = Code::default();
     map_pool(&mut code, b"/pmem/devices\0\0\0", bytes);
     map_device(&mut code);
-    code.constant(STEPS_LEFT, numbers.steps);
+    code.constant(STEPS_LEFT, steps);
     code.constant(MASK, DATA_BYTES - 8);
     code.constant(WORD_MASK, 0xff_ffff);
     code.constant(DONE, done);
     code.addi(FIRST, ZERO, 0);
-    let to_loop = begin_threads(&mut code, numbers, stacks);
+    let to_loop = begin_threads(&mut code, threads, LOG_BYTES, stacks);
     for from in to_loop {
         let begin = code.here();
         code.patch(from, 0, A0, ZERO, begin);

@@ -44,7 +44,7 @@ const STACK: u64 = 4096;
 
 /// In what a thread stores.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Wholes {
+enum Wholes {
     Strands,
     Wraps,
 }
@@ -83,13 +83,13 @@ impl Wholes {
 
 /// What the program does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Numbers {
-    pub(crate) wholes: Wholes,
+struct Numbers {
+    wholes: Wholes,
     /// Of each thread.
-    pub(crate) steps: u64,
-    pub(crate) region_kib: u64,
-    pub(crate) steps_per_whole: u64,
-    pub(crate) threads: u64,
+    steps: u64,
+    region_kib: u64,
+    steps_per_whole: u64,
+    threads: u64,
 }
 
 /// Where the program's file is, if the name asks for it.
@@ -156,40 +156,51 @@ fn persistence(code: &mut Code, function: u16) {
     persistence_of(code, function, ZERO, ZERO);
 }
 
-/// Opens the pool, gives it so many bytes and maps it: its address is then in `BASE`.
-pub(crate) fn map_pool(code: &mut Code, path: &[u8; 16], bytes: u64) {
-    const OPEN_READ_WRITE_CREATE_EMPTY: i32 = 0o1102;
-    let name = u128::from_le_bytes(*path);
-    code.addi(SP, SP, -16);
-    for (half, offset) in [(name as u64, 0), ((name >> 64) as u64, 8)] {
-        code.constant(T0, half);
+/// Opens a file, whose descriptor is then in register 14. The name, with zeros to whole words of eight
+/// bytes, is on the stack, until that is moved back.
+pub(crate) fn open(code: &mut Code, path: &[u8], flags: i32, mode: i32) {
+    let (words, _) = path.as_chunks();
+    let bytes = i32::try_from(path.len()).expect("a short name");
+    code.addi(SP, SP, -bytes);
+    for (offset, word) in (0..).step_by(8).zip(words) {
+        code.constant(T0, u64::from_le_bytes(*word));
         code.store_double(T0, SP, offset);
     }
     code.addi(A0, ZERO, -100);
     code.addi(A1, SP, 0);
-    code.addi(A2, ZERO, OPEN_READ_WRITE_CREATE_EMPTY);
-    code.addi(13, ZERO, 0o600);
+    code.addi(A2, ZERO, flags);
+    code.addi(13, ZERO, mode);
     code.call_system(56);
     code.addi(14, A0, 0);
-    code.constant(A1, bytes);
-    code.call_system(46);
+}
+
+/// Maps so many bytes of the file in register 14, shared: their address is then in that register.
+pub(crate) fn map_shared(code: &mut Code, bytes: u64, to: u32) {
     code.addi(A0, ZERO, 0);
     code.constant(A1, bytes);
     code.addi(A2, ZERO, 3);
     code.addi(13, ZERO, 1);
     code.addi(15, ZERO, 0);
     code.call_system(222);
-    code.addi(BASE, A0, 0);
+    code.addi(to, A0, 0);
+}
+
+/// Opens the pool, gives it so many bytes and maps it: its address is then in `BASE`.
+pub(crate) fn map_pool(code: &mut Code, path: &[u8; 16], bytes: u64) {
+    const OPEN_READ_WRITE_CREATE_EMPTY: i32 = 0o1102;
+    open(code, path, OPEN_READ_WRITE_CREATE_EMPTY, 0o600);
+    code.constant(A1, bytes);
+    code.call_system(46);
+    map_shared(code, bytes, BASE);
     // Its names and lengths are durable, so that a cut finds it.
     code.addi(A0, 14, 0);
     code.call_system(82);
     code.addi(SP, SP, 16);
 }
 
-/// Begins all threads but the first, each with its generator, its part and its stack. Returns from where
-/// those have to go to the loop.
-pub(crate) fn begin_threads(code: &mut Code, numbers: Numbers, stacks: u64) -> Vec<i32> {
-    let (region, threads) = (numbers.region_kib * 1024, numbers.threads);
+/// Begins all threads but the first, each with its generator, its part of so many bytes and its stack.
+/// Returns from where those have to go to the loop.
+pub(crate) fn begin_threads(code: &mut Code, threads: u64, region: u64, stacks: u64) -> Vec<i32> {
     let mut to_loop = Vec::new();
     for thread in (0..threads).rev() {
         code.constant(STATE, 0x9e37_79b9_7f4a_7c15_u64.wrapping_mul(thread + 1));
@@ -313,7 +324,7 @@ fn build(numbers: Numbers) -> Vec<u8> {
         code.addi(LOCK, DONE, 8);
         code.addi(HOLDS_LOCK, ZERO, 0);
     }
-    let to_loop = begin_threads(&mut code, numbers, stacks);
+    let to_loop = begin_threads(&mut code, threads, region, stacks);
     for from in to_loop {
         let begin = code.here();
         code.patch(from, 0, A0, ZERO, begin);

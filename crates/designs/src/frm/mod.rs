@@ -339,10 +339,7 @@ fn write_home(
         memory, statistics, ..
     } = hardware;
     let done = memory.write_line(line, bytes, traffic, now, 0, statistics);
-    Evicted {
-        accepted: done.accepted,
-        durable: done.durable,
-    }
+    done.into()
 }
 
 impl EpochNumbers for Frm {

@@ -366,8 +366,5 @@ pub fn write_version(
         memory, statistics, ..
     } = hardware;
     let done = memory.write_line_of(home, to, bytes, traffic, now, 0, statistics);
-    Evicted {
-        accepted: done.accepted,
-        durable: done.durable,
-    }
+    done.into()
 }

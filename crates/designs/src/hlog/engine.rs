@@ -360,10 +360,7 @@ impl Hlog {
         } = hardware;
         let done = memory.write_line(line, bytes, Traffic::WriteBack, now, 0, statistics);
         self.victims.remove(line);
-        Evicted {
-            accepted: done.accepted,
-            durable: done.durable,
-        }
+        done.into()
     }
 
     /// Bytes of a held line, and when they are at hand in the controller.

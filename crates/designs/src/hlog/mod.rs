@@ -37,7 +37,7 @@ use perdure_hardware::statistics::Statistics;
 use perdure_hardware::time::Cycles;
 
 use crate::bytes::Sealed;
-use crate::design::{Design, ImpossibleParameter, PlantedBug, Recovered};
+use crate::design::{Design, ImpossibleParameter, PlantedBug, Recovered, only_pools};
 use crate::epochs::NoEpochs;
 use crate::layout::Layout;
 use crate::oracle::Wraps;
@@ -47,7 +47,7 @@ pub use counters::Counters;
 use engine::Retiring;
 use log::{Header, Record};
 pub use parameters::Parameters;
-use parameters::{check, region_of};
+use parameters::check;
 use places::Places;
 use victims::{Bytes, Victims};
 use wraps::{Closed, Sent, Wrap};
@@ -263,7 +263,7 @@ impl Design for Hlog {
         _: u64,
         bug: Option<&'static str>,
     ) -> Result<Self, ImpossibleParameter> {
-        let region = region_of(hardware)?;
+        let region = only_pools(hardware, Self::NAME)?;
         check(parameters, hardware, &region)?;
         let lines = |bytes: u64| bytes / LINE_BYTES as u64;
         let nvm = &hardware.specification.nvm;

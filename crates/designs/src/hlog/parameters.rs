@@ -38,20 +38,6 @@ impl Default for Parameters {
     }
 }
 
-/// The persistent region that has the pools.
-pub(super) fn region_of(hardware: &Hardware) -> Result<Range<u64>, ImpossibleParameter> {
-    let mut pools = hardware.memory.map().pools();
-    let problem = "hlog needs persistent memory in one piece beside the memory of programs: give the machine a [[module]] of kind dram, and no second persistent one";
-    match (pools.next(), pools.next()) {
-        (Some(region), None) => Ok(region),
-        (region, _) => Err(ImpossibleParameter::new(
-            "module",
-            if region.is_some() { "several" } else { "none" },
-            problem,
-        )),
-    }
-}
-
 /// Refuses logs and buffers that cannot be.
 pub(super) fn check(
     parameters: &Parameters,

@@ -176,10 +176,7 @@ impl Policy for Journaling {
         } = hardware;
         let traffic = Traffic::WriteBack;
         let done = memory.write_line(place, &eviction.bytes, traffic, now, 0, statistics);
-        Evicted {
-            accepted: done.accepted,
-            durable: done.durable,
-        }
+        done.into()
     }
 
     fn fill(&mut self, hardware: &mut Hardware, line: LineNumber, now: Cycles) -> (Line, Cycles) {

@@ -19,6 +19,7 @@
 use std::ops::Range;
 
 use super::geometry::Geometry;
+use crate::bytes::word;
 
 /// A line, by which entries are aligned.
 pub const LINE: u64 = 64;
@@ -94,7 +95,7 @@ pub fn entry_at(
         return None;
     }
     let line = read(address, LINE as usize);
-    let word = |at: usize| u64::from_le_bytes(std::array::from_fn(|byte| line[at * 8 + byte]));
+    let word = |index| word(&line, index);
     let (first, size) = (word(0), word(3));
     if (first >> 32) as u32 != ENTRY_MAGIC || size > end - address - LINE {
         return None;

@@ -265,10 +265,7 @@ impl Policy for NearPm {
         } = hardware;
         let (line, bytes) = (eviction.line, &eviction.bytes);
         let done = memory.write_line(line, bytes, Traffic::WriteBack, now, 0, statistics);
-        Evicted {
-            accepted: done.accepted,
-            durable: done.durable,
-        }
+        done.into()
     }
 
     fn thread_runs(&mut self, _: &mut Hardware, hart: usize, thread: u32, now: Cycles) -> Cycles {
@@ -397,13 +394,11 @@ impl Design for NearPm {
         };
         let ports: Vec<u64> = modules.iter().filter_map(page_of).collect();
         let mhz = hardware.specification.core.frequency_mhz;
-        let coherent = parameters.coherence == Coherence::Hardware;
         for (index, module) in modules.iter().enumerate() {
             let place = Place {
                 index,
                 geometry: geometry.clone(),
                 ports: ports.clone(),
-                coherent,
             };
             let settings = parameters.settings(mhz);
             let device = NearPmDevice::new(place, settings, parameters.bus(mhz), flaws);

@@ -2,6 +2,7 @@
 
 use super::command::{COMMAND_BYTES, Command};
 use super::table::Mapping;
+use crate::bytes::word;
 
 /// A command as it travels: the sender's thread of the system, the devices that get it, and its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,9 +26,9 @@ impl Packet {
     pub fn decode(bytes: &[u8; 40]) -> Self {
         Self {
             command: Command::decode(&std::array::from_fn(|at| bytes[at])),
-            owner: u32::from_le_bytes(std::array::from_fn(|at| bytes[24 + at])),
+            owner: word(bytes, 3) as u32,
             devices: bytes[28],
-            number: u64::from_le_bytes(std::array::from_fn(|at| bytes[32 + at])),
+            number: word(bytes, 4),
         }
     }
 }
@@ -51,7 +52,7 @@ pub(super) fn encode_mapping(index: usize, mapping: &Mapping) -> [u8; 40] {
 
 /// The entry, and its index.
 pub(super) fn decode_mapping(bytes: &[u8; 40]) -> (usize, Mapping) {
-    let word = |at: usize| u64::from_le_bytes(std::array::from_fn(|byte| bytes[at * 8 + byte]));
+    let word = |index| word(bytes, index);
     let mapping = Mapping {
         owner: (word(0) >> 32) as u32,
         virtual_start: word(1),

@@ -96,6 +96,7 @@ pub struct Settings {
     pub dma: Cycles,
     pub metadata: Cycles,
     pub sync: Sync,
+    pub coherence: Coherence,
 }
 
 impl Parameters {
@@ -113,6 +114,7 @@ impl Parameters {
             dma: cycles(self.dma_cycles),
             metadata: cycles(self.metadata_cycles),
             sync: self.sync,
+            coherence: self.coherence,
         }
     }
 

@@ -21,7 +21,7 @@ use std::ops::Range;
 use perdure_hardware::line::{LINE_BYTES, Line};
 
 use super::geometry::Geometry;
-use crate::bytes::{Writer, sealed, unsealed};
+use crate::bytes::{Writer, sealed, unsealed, word};
 
 /// What a record takes, at the most.
 pub const BYTES: u64 = 16 << 10;
@@ -88,6 +88,14 @@ pub enum Item {
     Write(SavedWrite),
 }
 
+/// What a record of so many commands and writes takes; nothing, if there are none.
+pub fn bytes_of(commands: usize, writes: usize) -> u64 {
+    match (commands, writes) {
+        (0, 0) => 0,
+        _ => (COMMANDS + commands * COMMAND + writes * WRITE) as u64,
+    }
+}
+
 impl Record {
     /// Its bytes.
     pub fn encode(&self, geometry: &Geometry) -> Vec<u8> {
@@ -148,9 +156,6 @@ impl Record {
         };
         let bytes = read(place + COMMANDS as u64, commands * COMMAND + writes * WRITE);
         let (of_commands, of_writes) = bytes.split_at(commands * COMMAND);
-        let word = |bytes: &[u8], at: usize| {
-            u64::from_le_bytes(std::array::from_fn(|byte| bytes[at * 8 + byte]))
-        };
         let commands = of_commands.chunks_exact(COMMAND).map(|one| {
             let area = word(one, 7);
             let start = (area & 0xffff_ffff) * PAGE;
@@ -234,6 +239,8 @@ mod tests {
         };
         let bytes = record.encode(&geometry);
         assert!(bytes.len() as u64 <= BYTES, "{}", bytes.len());
+        let counted = bytes_of(record.commands.len(), record.writes.len());
+        assert_eq!(counted, bytes.len() as u64);
         let place = geometry.record(1);
         let mut read = |at: u64, length: usize| bytes[(at - place) as usize..][..length].to_vec();
         let (again, of) = Record::read(place, &geometry.region, &mut read).expect("it is whole");

@@ -21,6 +21,7 @@ use super::command::Opcode;
 use super::geometry::Geometry;
 use super::pieces::{copy_pieces, redo_records, reset_writes};
 use super::record::{Item, PROGRESS, RESERVED, Record, SavedCommand};
+use crate::bytes::word;
 use crate::surviving::{Interrupted, Surviving};
 
 const PAGE: u64 = 4096;
@@ -47,7 +48,7 @@ pub fn recover(
         let Some((record, geometry)) = found else {
             continue;
         };
-        let progress = word(image, place + PROGRESS);
+        let progress = word_at(image, place + PROGRESS);
         let mut items = record.items();
         if flaws.replays_writes_first {
             items.sort_by_key(|item| matches!(item, Item::Command(_)));
@@ -117,9 +118,8 @@ fn bytes(image: &Surviving, address: u64, length: usize) -> Vec<u8> {
         .map_or_else(|_| vec![0; length], |bytes| bytes.to_vec())
 }
 
-fn word(image: &Surviving, address: u64) -> u64 {
-    let bytes = bytes(image, address, 8);
-    u64::from_le_bytes(std::array::from_fn(|at| bytes[at]))
+fn word_at(image: &Surviving, address: u64) -> u64 {
+    word(&bytes(image, address, 8), 0)
 }
 
 /// Whether a transaction ends.
@@ -170,7 +170,7 @@ fn area_of(geometry: &Geometry, device: usize, command: &SavedCommand) -> Option
 /// The last transaction that has ended, as a device has it.
 fn committed(image: &Surviving, geometry: &Geometry, device: usize, command: &SavedCommand) -> u64 {
     let area = area_of(geometry, device, command);
-    area.map_or(0, |area| word(image, area.header + area::COMMITTED))
+    area.map_or(0, |area| word_at(image, area.header + area::COMMITTED))
 }
 
 /// Deletes a device's entries of a transaction.

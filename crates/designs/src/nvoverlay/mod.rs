@@ -267,10 +267,7 @@ impl Policy for Nvoverlay {
         self.oids
             .set(line, version, |tag| numbers.epoch(tag, newest));
         let done = memory.write_back(line, bytes, now, statistics);
-        Evicted {
-            accepted: done.accepted,
-            durable: done.durable,
-        }
+        done.into()
     }
 
     fn fired(&mut self, hardware: &mut Hardware, event: u32, now: Cycles) {

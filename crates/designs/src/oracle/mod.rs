@@ -230,6 +230,20 @@ pub trait Oracle: Debug + Send {
     }
 }
 
+/// Something that is wrong from a moment on, whatever is found after a cut.
+type Wrong = (Cycles, Fault, String);
+
+/// What of that is wrong when the power is cut.
+fn breaches_until(at: Cycles, wrong: &[Wrong]) -> Vec<Breach> {
+    let until = wrong.iter().filter(|(from, ..)| *from <= at);
+    let breach = until.map(|(_, fault, message)| Breach {
+        fault: *fault,
+        judged_by_epoch: 0,
+        message: message.clone(),
+    });
+    breach.collect()
+}
+
 /// Where recovery named an epoch: breaches that do not depend on which memory should have come back.
 fn breaches_of(epoch: u64, evidence: &Evidence, announced: u64) -> Vec<Breach> {
     let seen = evidence.seen;

@@ -23,7 +23,10 @@ use perdure_hardware::physical_map::PhysicalMap;
 use perdure_hardware::time::Cycles;
 use perdure_hardware::trace::Traced;
 
-use super::{Beginning, Breach, Evidence, Fault, Judgement, Oracle, Promise, Remember, Witness};
+use super::{
+    Beginning, Breach, Evidence, Fault, Judgement, Oracle, Promise, Remember, Witness, Wrong,
+    breaches_until,
+};
 use crate::Design;
 use crate::hlog::{Hlog, WRAP_CLOSE, WRAP_OPEN, WRAP_RECORD};
 use crate::layout::Layout;
@@ -63,8 +66,7 @@ struct History {
 }
 
 fn word(line: &Line, at: usize) -> u64 {
-    let (words, _) = line.0.as_chunks();
-    u64::from_le_bytes(words[at])
+    crate::bytes::word(&line.0, at)
 }
 
 /// The oracle.
@@ -85,7 +87,7 @@ pub struct Wraps {
     /// When wraps are durable.
     durable: BTreeSet<(Cycles, Number)>,
     /// What is wrong from a moment on, whatever is found after a cut.
-    wrong: Vec<(Cycles, Fault, String)>,
+    wrong: Vec<Wrong>,
 }
 
 impl Promise for Wraps {
@@ -380,14 +382,7 @@ impl Oracle for Wraps {
         if let Err(why) = evidence.recovered {
             return Judgement::refused(why.to_string(), 0);
         }
-        let wrong = self.wrong.iter().filter(|(from, ..)| *from <= evidence.at);
-        let mut breaches: Vec<Breach> = wrong
-            .map(|(_, fault, message)| Breach {
-                fault: *fault,
-                judged_by_epoch: 0,
-                message: message.clone(),
-            })
-            .collect();
+        let mut breaches = breaches_until(evidence.at, &self.wrong);
         let counting = self.counting(evidence);
         if self.digest(evidence, &counting) != evidence.memory {
             breaches.push(Breach {

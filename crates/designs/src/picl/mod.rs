@@ -482,10 +482,7 @@ impl<L: Level> InCacheLog<L> {
             memory, statistics, ..
         } = hardware;
         let done = memory.write_line(line, bytes, traffic, now, not_before, statistics);
-        Evicted {
-            accepted: done.accepted,
-            durable: done.durable,
-        }
+        done.into()
     }
 
     // ---- Registers -------------------------------------------------------------------------

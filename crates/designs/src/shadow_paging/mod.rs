@@ -216,10 +216,7 @@ fn write(hardware: &mut Hardware, place: LineNumber, eviction: &Eviction, now: C
         Cause::Flush => Traffic::Flush,
     };
     let done = memory.write_line(place, &eviction.bytes, traffic, now, 0, statistics);
-    Evicted {
-        accepted: done.accepted,
-        durable: done.durable,
-    }
+    done.into()
 }
 
 impl ShadowPaging {

@@ -220,10 +220,7 @@ impl Policy for SoftwareLogging {
         } else {
             memory.write_line(line, bytes, traffic, now, logged, statistics)
         };
-        Evicted {
-            accepted: done.accepted,
-            durable: done.durable,
-        }
+        done.into()
     }
 
     fn fired(&mut self, hardware: &mut Hardware, event: u32, _now: Cycles) {

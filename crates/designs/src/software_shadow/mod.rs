@@ -169,10 +169,7 @@ impl Policy for SoftwareShadow {
             memory, statistics, ..
         } = hardware;
         let done = memory.write_back(to, &eviction.bytes, now, statistics);
-        Evicted {
-            accepted: done.accepted,
-            durable: done.durable,
-        }
+        done.into()
     }
 
     fn fill(&mut self, hardware: &mut Hardware, line: LineNumber, now: Cycles) -> (Line, Cycles) {

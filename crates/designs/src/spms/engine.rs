@@ -33,10 +33,7 @@ impl Spms {
         if self.pool.contains(&(line * LINE_BYTES as u64)) {
             self.buffer.forget(line, done.durable);
         }
-        Evicted {
-            accepted: done.accepted,
-            durable: done.durable,
-        }
+        done.into()
     }
 
     /// A strand's line comes to the module.

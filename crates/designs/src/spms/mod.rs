@@ -34,7 +34,7 @@ use perdure_hardware::policy::{Behind, CrossVersionStore, Evicted, Eviction, Pol
 use perdure_hardware::statistics::Statistics;
 use perdure_hardware::time::Cycles;
 
-use crate::design::{Design, ImpossibleParameter, PlantedBug, Recovered};
+use crate::design::{Design, ImpossibleParameter, PlantedBug, Recovered, only_pools};
 use crate::epochs::NoEpochs;
 use crate::layout::Layout;
 use crate::oracle::StrandGroups;
@@ -44,8 +44,8 @@ use bugs::Flaws;
 pub use counters::Counters;
 use lag::Lags;
 use log::Log;
+use parameters::check;
 pub use parameters::{Order, Parameters};
-use parameters::{check, region_of};
 use sgst::{Bits, Sgst, Strand};
 
 /// Ends the thread's strand and begins the next.
@@ -293,7 +293,7 @@ impl Design for Spms {
         _: u64,
         bug: Option<&'static str>,
     ) -> Result<Self, ImpossibleParameter> {
-        let region = region_of(hardware)?;
+        let region = only_pools(hardware, Self::NAME)?;
         check(parameters, hardware)?;
         let pool = Self::pool_data(&region);
         let lines = line_of(pool.start)..line_of(pool.end);

@@ -1,7 +1,5 @@
 //! The parameters, and which machines they are possible on.
 
-use std::ops::Range;
-
 use perdure_hardware::hierarchy::Hardware;
 use perdure_hardware::line::LINE_BYTES;
 use perdure_hardware::specification::Domain;
@@ -53,20 +51,6 @@ impl Default for Parameters {
             buffer_latency_ns: 30.0,
             order: Order::Paper,
         }
-    }
-}
-
-/// The persistent region that has the pools.
-pub(super) fn region_of(hardware: &Hardware) -> Result<Range<u64>, ImpossibleParameter> {
-    let mut pools = hardware.memory.map().pools();
-    let problem = "spms needs persistent memory in one piece beside the memory of programs: give the machine a [[module]] of kind dram, and no second persistent one";
-    match (pools.next(), pools.next()) {
-        (Some(region), None) => Ok(region),
-        (region, _) => Err(ImpossibleParameter::new(
-            "module",
-            if region.is_some() { "several" } else { "none" },
-            problem,
-        )),
     }
 }
 

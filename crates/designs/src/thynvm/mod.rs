@@ -180,10 +180,7 @@ impl Policy for Thynvm {
             Cause::Flush => Traffic::Flush,
         };
         let done = self.write(hardware, eviction.line, &eviction.bytes, traffic, now);
-        Evicted {
-            accepted: done.accepted,
-            durable: done.durable,
-        }
+        done.into()
     }
 
     #[inline]

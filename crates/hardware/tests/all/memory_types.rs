@@ -76,10 +76,7 @@ impl Policy for Model {
             0,
             &mut hardware.statistics,
         );
-        Evicted {
-            accepted: done.accepted,
-            durable: done.durable,
-        }
+        done.into()
     }
 
     fn fired(&mut self, _: &mut Hardware, _: u32, _: Cycles) {}

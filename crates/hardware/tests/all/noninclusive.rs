@@ -136,10 +136,7 @@ impl Policy for Tracker {
         let done = hardware
             .memory
             .write_line(line, bytes, Traffic::WriteBack, now, 0, statistics);
-        Evicted {
-            accepted: done.accepted,
-            durable: done.durable,
-        }
+        done.into()
     }
 
     fn fired(&mut self, _: &mut Hardware, _: u32, _: Cycles) {}

@@ -6,6 +6,7 @@ use perdure_hardware::device::Inside;
 use perdure_hardware::time::Cycles;
 
 use super::{Log, NearPmDevice};
+use crate::bytes::word;
 use crate::nearpm::area::{self, Area, Fill};
 use crate::nearpm::command::{Command, Fault, Opcode};
 use crate::nearpm::packet::Packet;
@@ -211,10 +212,9 @@ impl NearPmDevice {
         }
         let area = Area::new(&self.geometry, self.index, range).ok_or(Fault::NoLog)?;
         let header = inside.bytes(area.header, 16);
-        let word = |at: usize| u64::from_le_bytes(std::array::from_fn(|byte| header[at + byte]));
         let committed = match number {
             Some(number) => number,
-            None if word(0) == area::HEADER_MAGIC => word(area::COMMITTED as usize),
+            None if word(&header, 0) == area::HEADER_MAGIC => word(&header, 1),
             None => return Err(Fault::NoLog),
         };
         let log = Log {

@@ -27,7 +27,7 @@ impl NearPmDevice {
         if let Err(fault) = &work {
             self.counters.faults += 1;
             let faults = self.faults.entry(command.thread).or_default();
-            faults.push((taken, Some((*fault, command.opcode))));
+            faults.push((taken, *fault, command.opcode));
         }
         // What is refused does nothing, and nothing when it is replayed.
         let done_as = if work.is_ok() { command.opcode } else { 0 };

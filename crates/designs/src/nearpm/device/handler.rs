@@ -4,6 +4,7 @@ use perdure_hardware::device::Inside;
 use perdure_hardware::time::Cycles;
 
 use super::{InFlight, NearPmDevice, PORT_PEER};
+use crate::bytes::word;
 use crate::nearpm::area::{self, Fill};
 use crate::nearpm::parameters::Sync;
 use crate::nearpm::points::{POINT_SYNCHRONISED, reached};
@@ -48,8 +49,7 @@ impl NearPmDevice {
 
     /// Another device is done with what is before a commit.
     pub(super) fn hear(&mut self, inside: &mut Inside, message: &[u8; 16], now: Cycles) {
-        let word = |at: usize| u64::from_le_bytes(std::array::from_fn(|byte| message[at + byte]));
-        let (number, device) = (word(0), word(8) as usize);
+        let (number, device) = (word(message, 0), word(message, 1) as usize);
         let known = self.taken.iter().any(|one| one.saved.number == number);
         self.counters.early_messages += u64::from(!known);
         self.remote.entry(number).or_default().push((device, now));

@@ -33,7 +33,7 @@ use super::counters::Counters;
 use super::geometry::Geometry;
 use super::packet::{Packet, decode_mapping};
 use super::parameters::Settings;
-use super::record::{Record, SavedCommand};
+use super::record::{self, Record, SavedCommand};
 use super::table::AddressTable;
 use host_queue::Held;
 
@@ -93,9 +93,6 @@ impl InFlight {
     }
 }
 
-/// A fault of a command of that opcode, from a time on; or that it was taken back.
-type Outcome = (Cycles, Option<(Fault, u8)>);
-
 /// The device.
 #[derive(Clone, Debug)]
 pub struct NearPmDevice {
@@ -104,7 +101,6 @@ pub struct NearPmDevice {
     /// Where every device's page begins.
     ports: Vec<u64>,
     settings: Settings,
-    coherent: bool,
     /// The bus inside the device: what units read, and what they write.
     bus: [Link; 2],
     table: AddressTable,
@@ -118,8 +114,8 @@ pub struct NearPmDevice {
     order: u64,
     /// By command, the devices that are done with what is before it, and when.
     remote: BTreeMap<u64, Vec<(usize, Cycles)>>,
-    /// By thread, faults and when they were taken back.
-    faults: BTreeMap<u8, Vec<Outcome>>,
+    /// By thread, faults that it has not taken back: since when, of a command of which opcode.
+    faults: BTreeMap<u8, Vec<(Cycles, Fault, u8)>>,
     /// A program has heard that the devices have recovered.
     recovery_told: bool,
     flaws: Flaws,
@@ -131,7 +127,6 @@ pub(super) struct Place {
     pub index: usize,
     pub geometry: Geometry,
     pub ports: Vec<u64>,
-    pub coherent: bool,
 }
 
 impl NearPmDevice {
@@ -140,7 +135,6 @@ impl NearPmDevice {
             index: place.index,
             geometry: place.geometry,
             ports: place.ports,
-            coherent: place.coherent,
             bus: [bus.clone(), bus],
             table: AddressTable::default(),
             logs: BTreeMap::new(),
@@ -176,18 +170,10 @@ impl NearPmDevice {
             .taken
             .iter()
             .filter(|one| one.saved.thread == thread && one.taken <= now && now < one.done);
-        let mut first = None;
-        for (at, fault) in self.faults.get(&thread).into_iter().flatten() {
-            if *at <= now {
-                first = if fault.is_none() {
-                    None
-                } else {
-                    first.or(*fault)
-                };
-            }
-        }
-        let fault = first.map_or(0, |(fault, opcode)| {
-            (fault as u64) << 32 | u64::from(opcode) << 40
+        let mut faults = self.faults.get(&thread).into_iter().flatten();
+        let first = faults.find(|(since, ..)| *since <= now);
+        let fault = first.map_or(0, |(_, fault, opcode)| {
+            (*fault as u64) << 32 | u64::from(*opcode) << 40
         });
         under_way.count() as u64 | fault
     }
@@ -198,7 +184,7 @@ impl NearPmDevice {
             GRANULE => self.geometry.granule,
             UNITS => self.settings.units as u64,
             SYNC => self.settings.sync as u64,
-            COHERENCE => u64::from(self.coherent),
+            COHERENCE => self.settings.coherence as u64,
             _ if STATUS.contains(&at) => self.status(((at - STATUS.start) / 8) as u8, now),
             _ if POOLS.contains(&at) => {
                 let pool = self.table.get(((at - POOLS.start) / 8) as usize);
@@ -221,6 +207,26 @@ impl NearPmDevice {
         }
         self.table
             .set(index, (mapping.bytes > 0).then_some(mapping));
+    }
+}
+
+impl NearPmDevice {
+    /// Commands that are taken, and not done; of these, what energy saves.
+    fn commands_at(&self, at: Cycles) -> impl Iterator<Item = &InFlight> {
+        self.taken.iter().filter(move |one| {
+            let lost = if at < one.dispatched {
+                self.flaws.saves_no_queue
+            } else {
+                self.flaws.saves_no_units
+            };
+            one.taken <= at && at < one.done && !lost
+        })
+    }
+
+    /// Writes that the host queue keeps; of these, what energy saves.
+    fn writes_at(&self, at: Cycles) -> impl Iterator<Item = &Held> {
+        let kept = move |one: &&Held| one.kept <= at && at < one.settled;
+        (self.held.iter()).filter(move |one| kept(one) && !self.flaws.saves_no_writes)
     }
 }
 
@@ -264,7 +270,9 @@ impl Device for NearPmDevice {
             }
             (at, _) if STATUS.contains(&at) => {
                 let thread = ((at - STATUS.start) / 8) as u8;
-                self.faults.entry(thread).or_default().push((now, None));
+                if let Some(faults) = self.faults.get_mut(&thread) {
+                    faults.retain(|(since, ..)| *since > now);
+                }
                 now
             }
             _ => now,
@@ -280,27 +288,20 @@ impl Device for NearPmDevice {
     }
 
     fn power_off(&self, at: Cycles, save: &mut dyn FnMut(u64, &[u8])) {
-        let commands = self.taken.iter().filter(|one| {
-            let lost = if at < one.dispatched {
-                self.flaws.saves_no_queue
-            } else {
-                self.flaws.saves_no_units
-            };
-            one.taken <= at && at < one.done && !lost
-        });
-        let writes = (self.held.iter())
-            .filter(|one| one.kept <= at && at < one.settled && !self.flaws.saves_no_writes);
         let record = Record {
             device: self.index,
-            commands: commands.map(|one| one.saved.clone()).collect(),
-            writes: writes.map(|one| one.saved.clone()).collect(),
+            commands: self.commands_at(at).map(|one| one.saved.clone()).collect(),
+            writes: self.writes_at(at).map(|one| one.saved.clone()).collect(),
         };
         if !record.commands.is_empty() || !record.writes.is_empty() {
-            save(
-                self.geometry.record(self.index),
-                &record.encode(&self.geometry),
-            );
+            let place = self.geometry.record(self.index);
+            save(place, &record.encode(&self.geometry));
         }
+    }
+
+    /// The same without the bytes: something comes in all the time.
+    fn energy_bytes(&self, at: Cycles) -> u64 {
+        record::bytes_of(self.commands_at(at).count(), self.writes_at(at).count())
     }
 
     /// Devices recover together, because they have to agree: [`super::recovery`].

@@ -470,10 +470,7 @@ impl Mnm {
         } else {
             self.statistics.data_bytes += LINE_BYTES as u64;
             let done = self.write_slot(hardware, line, address, bytes, start);
-            Evicted {
-                accepted: done.accepted,
-                durable: done.durable,
-            }
+            done.into()
         };
         let durable = self.versions_durable.entry(epoch).or_default();
         *durable = evicted.durable.max(*durable);

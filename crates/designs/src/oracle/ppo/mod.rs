@@ -27,7 +27,10 @@ use perdure_hardware::physical_map::PhysicalMap;
 use perdure_hardware::time::Cycles;
 use perdure_hardware::trace::{Accessor, Traced};
 
-use super::{Beginning, Breach, Evidence, Fault, Judgement, Oracle, Promise, Remember, Witness};
+use super::{
+    Beginning, Breach, Evidence, Fault, Judgement, Oracle, Promise, Remember, Witness, Wrong,
+    breaches_until,
+};
 use crate::Design;
 use crate::layout::Layout;
 use crate::nearpm::{
@@ -67,7 +70,7 @@ pub struct PartitionedPersistOrdering {
     /// Commands that devices have taken since a hart last stored to one, with what a message takes to there.
     just_taken: Vec<(u64, Cycles)>,
     /// What is wrong from a moment on, whatever is found after a cut.
-    wrong: Vec<(Cycles, Fault, String)>,
+    wrong: Vec<Wrong>,
 }
 
 impl Promise for PartitionedPersistOrdering {
@@ -400,14 +403,7 @@ impl Oracle for PartitionedPersistOrdering {
         if let Err(why) = evidence.recovered {
             return Judgement::refused(why.to_string(), 0);
         }
-        let wrong = self.wrong.iter().filter(|(from, ..)| *from <= evidence.at);
-        let mut breaches: Vec<Breach> = wrong
-            .map(|(_, fault, message)| Breach {
-                fault: *fault,
-                judged_by_epoch: 0,
-                message: message.clone(),
-            })
-            .collect();
+        let mut breaches = breaches_until(evidence.at, &self.wrong);
         let counts = |by| counts_from(&self.commands, by) <= evidence.at;
         if self.image.digest(counts) != evidence.memory {
             breaches.push(Breach {

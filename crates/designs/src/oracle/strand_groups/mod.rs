@@ -31,6 +31,7 @@ use perdure_hardware::trace::Traced;
 
 use super::{
     Beginning, Breach, Evidence, Fault, Judgement, Oracle, Promise, Remember, Without, Witness,
+    Wrong, breaches_until,
 };
 use crate::Design;
 use crate::layout::Layout;
@@ -100,7 +101,7 @@ pub struct StrandGroups {
     last_settled: BTreeMap<u32, u64>,
     behind: Behind,
     /// What is wrong from a moment on, whatever is found after a cut.
-    wrong: Vec<(Cycles, Fault, String)>,
+    wrong: Vec<Wrong>,
     committed: u64,
 }
 
@@ -435,14 +436,7 @@ impl Oracle for StrandGroups {
         if let Err(why) = evidence.recovered {
             return Judgement::refused(why.to_string(), 0);
         }
-        let wrong = self.wrong.iter().filter(|(from, ..)| *from <= evidence.at);
-        let mut breaches: Vec<Breach> = wrong
-            .map(|(_, fault, message)| Breach {
-                fault: *fault,
-                judged_by_epoch: 0,
-                message: message.clone(),
-            })
-            .collect();
+        let mut breaches = breaches_until(evidence.at, &self.wrong);
         if self.digest(evidence) != evidence.memory {
             breaches.push(Breach {
                 fault: Fault::Memory,

@@ -125,10 +125,7 @@ impl Policy for AtHome {
         let done = hardware
             .memory
             .write_back(line, bytes, now, &mut hardware.statistics);
-        Evicted {
-            accepted: done.accepted,
-            durable: done.durable,
-        }
+        done.into()
     }
 
     fn fired(&mut self, _: &mut Hardware, _: u32, _: Cycles) {}

@@ -3,25 +3,34 @@
 use super::Trial;
 use crate::request::Schedule;
 
-/// Caches of a few lines, and a strand buffer and tables that are soon full.
-macro_rules! small_strands {
-    ($($more:literal)?) => {
+/// Caches of a few lines, with more settings.
+macro_rules! few_lines {
+    ($($more:literal),* $(,)?) => {
         &[
-            "harts=2",
-            "nvm.bytes=64MiB",
             "l1i.bytes=1KiB",
             "l1d.bytes=1KiB",
             "l1d.ways=2",
             "l2.bytes=2KiB",
             "l2.ways=2",
-            "llc.bytes_per_hart=4KiB",
             "llc.ways=4",
+            $($more),*
+        ]
+    };
+}
+
+/// Caches of a few lines, and a strand buffer and tables that are soon full.
+macro_rules! small_strands {
+    ($($more:literal)?) => {
+        few_lines![
+            "harts=2",
+            "nvm.bytes=64MiB",
+            "llc.bytes_per_hart=4KiB",
             "spms.cid_bits=1",
             "spms.tid_bits=1",
             "spms.sid_bits=3",
             "spms.sgst_entries=20",
             "spms.buffer_bytes=4096",
-            $($more,)?
+            $($more)?
         ]
     };
 }
@@ -31,17 +40,11 @@ const SMALL_STRANDS_BY_READS: &[&str] = small_strands!("spms.order=reads");
 const SMALL_STRANDS_BY_THREADS: &[&str] = small_strands!("spms.order=thread");
 
 /// The same with media that keep nothing on its way, and a strand buffer that overflows.
-const OVERFLOWING: &[&str] = &[
+const OVERFLOWING: &[&str] = few_lines![
     "harts=2",
     "nvm.bytes=64MiB",
     "persistence.domain=media",
-    "l1i.bytes=1KiB",
-    "l1d.bytes=1KiB",
-    "l1d.ways=2",
-    "l2.bytes=2KiB",
-    "l2.ways=2",
     "llc.bytes_per_hart=2KiB",
-    "llc.ways=4",
     "spms.cid_bits=1",
     "spms.tid_bits=2",
     "spms.sid_bits=2",
@@ -50,18 +53,12 @@ const OVERFLOWING: &[&str] = &[
 ];
 
 /// One hart with more threads than that.
-const TAKING_TURNS: &[&str] = &[
+const TAKING_TURNS: &[&str] = few_lines![
     "nvm.bytes=64MiB",
     "nvm.row_write_ns=2000",
     "persistence.domain=media",
     "scheduling.slice_cycles=1000",
-    "l1i.bytes=1KiB",
-    "l1d.bytes=1KiB",
-    "l1d.ways=2",
-    "l2.bytes=2KiB",
-    "l2.ways=2",
     "llc.bytes_per_hart=4KiB",
-    "llc.ways=4",
     "spms.cid_bits=0",
     "spms.tid_bits=3",
     "spms.sid_bits=3",
@@ -70,17 +67,11 @@ const TAKING_TURNS: &[&str] = &[
 ];
 
 /// A few lines that are committed again and again, and media that take long to write them.
-const SLOW_MEDIA: &[&str] = &[
+const SLOW_MEDIA: &[&str] = few_lines![
     "nvm.bytes=64MiB",
     "nvm.row_write_ns=4000",
     "persistence.domain=media",
-    "l1i.bytes=1KiB",
-    "l1d.bytes=1KiB",
-    "l1d.ways=2",
-    "l2.bytes=2KiB",
-    "l2.ways=2",
     "llc.bytes_per_hart=4KiB",
-    "llc.ways=4",
 ];
 
 /// For designs whose promise is about strands in a pool.
@@ -136,66 +127,42 @@ pub(super) const TRIALS_OF_STRANDS: &[Trial] = &[
 ];
 
 /// Caches of a few lines, a log that is soon full, and places for next to no victims.
-const SMALL_LOG: &[&str] = &[
+const SMALL_LOG: &[&str] = few_lines![
     "harts=2",
     "nvm.bytes=64MiB",
     "nvm.banks=2",
     "persistence.domain=media",
-    "l1i.bytes=1KiB",
-    "l1d.bytes=1KiB",
-    "l1d.ways=2",
-    "l2.bytes=2KiB",
-    "l2.ways=2",
     "llc.bytes_per_hart=4KiB",
-    "llc.ways=4",
     "hlog.log_bytes=4096",
     "hlog.buffer_bytes=256",
     "hlog.victim_bytes=512",
 ];
 
 /// The same with a write queue that survives and a log that is never full.
-const ROOMY_LOG: &[&str] = &[
+const ROOMY_LOG: &[&str] = few_lines![
     "harts=2",
     "nvm.bytes=64MiB",
-    "l1i.bytes=1KiB",
-    "l1d.bytes=1KiB",
-    "l1d.ways=2",
-    "l2.bytes=2KiB",
-    "l2.ways=2",
     "llc.bytes_per_hart=4KiB",
-    "llc.ways=4",
     "hlog.log_bytes=65536",
 ];
 
 /// One hart with more threads than that.
-const WRAPS_IN_TURNS: &[&str] = &[
+const WRAPS_IN_TURNS: &[&str] = few_lines![
     "nvm.bytes=64MiB",
     "persistence.domain=media",
     "scheduling.slice_cycles=1000",
-    "l1i.bytes=1KiB",
-    "l1d.bytes=1KiB",
-    "l1d.ways=2",
-    "l2.bytes=2KiB",
-    "l2.ways=2",
     "llc.bytes_per_hart=2KiB",
-    "llc.ways=4",
     "hlog.log_bytes=16384",
     "hlog.victim_bytes=1024",
 ];
 
 /// A few words that are stored again and again, and media that take long to write them.
-const SLOW_HOMES: &[&str] = &[
+const SLOW_HOMES: &[&str] = few_lines![
     "harts=4",
     "nvm.bytes=64MiB",
     "nvm.row_write_ns=4000",
     "persistence.domain=media",
-    "l1i.bytes=1KiB",
-    "l1d.bytes=1KiB",
-    "l1d.ways=2",
-    "l2.bytes=2KiB",
-    "l2.ways=2",
     "llc.bytes_per_hart=2KiB",
-    "llc.ways=4",
     "hlog.log_bytes=16384",
 ];
 
@@ -253,17 +220,11 @@ pub(super) const TRIALS_OF_WRAPS: &[Trial] = &[
 ];
 
 /// Caches of a few lines, so that what is stored comes to the devices soon.
-const NEAR: &[&str] = &[
+const NEAR: &[&str] = few_lines![
     "harts=4",
     "core.model=in-order",
     "l1d.latency_cycles=1",
-    "l1i.bytes=1KiB",
-    "l1d.bytes=1KiB",
-    "l1d.ways=2",
-    "l2.bytes=2KiB",
-    "l2.ways=2",
     "llc.bytes_per_hart=2KiB",
-    "llc.ways=4",
 ];
 
 /// For designs whose promise is about devices in memory modules.
