@@ -60,6 +60,7 @@ const ORDER: &[&str] = &[
     "nvoverlay",
     "spms",
     "hlog",
+    "nearpm",
 ];
 
 /// The counters of all registered designs, with the values of `own`; then what else `own` has, if its
