@@ -7,23 +7,77 @@
 //! Always true here: the peak is that of the moments at which something came in. Nothing is counted
 //! unless the domain reaches further than the media.
 
+use std::collections::VecDeque;
+
 use crate::line::{LINE_BYTES, LineNumber};
 use crate::specification::{Domain, Specification};
 use crate::time::Cycles;
 
+/// How many bytes the queues hold from then on, until the next step.
 #[derive(Clone, Copy, Debug)]
-struct Queued {
-    accepted: Cycles,
-    at_media: Cycles,
+struct Step {
+    from: Cycles,
     bytes: u64,
+}
+
+/// What the queues hold over time, and will hold.
+#[derive(Clone, Debug, Default)]
+struct Queued(VecDeque<Step>);
+
+impl Queued {
+    /// Where the first step is that begins later.
+    #[inline]
+    fn behind(&self, time: Cycles) -> usize {
+        let later = (self.0.iter().rev()).take_while(|step| step.from > time);
+        self.0.len() - later.count()
+    }
+
+    fn bytes_at(&self, time: Cycles) -> u64 {
+        (self.behind(time).checked_sub(1)).map_or(0, |place| self.0[place].bytes)
+    }
+
+    /// The step that begins then, of as many bytes as there were.
+    #[inline]
+    fn step_at(&mut self, from: Cycles) -> usize {
+        let place = self.behind(from);
+        let before = place.checked_sub(1).map(|before| self.0[before]);
+        if before.is_some_and(|step| step.from == from) {
+            return place - 1;
+        }
+        let bytes = before.map_or(0, |step| step.bytes);
+        self.0.insert(place, Step { from, bytes });
+        place
+    }
+
+    /// Holds so many more for a time. Returns the most that are held then.
+    #[inline]
+    fn hold(&mut self, from: Cycles, until: Cycles, bytes: u64) -> u64 {
+        if until <= from {
+            return self.bytes_at(from);
+        }
+        let first = self.step_at(from);
+        let end = self.step_at(until);
+        let mut most = 0;
+        for step in self.0.range_mut(first..end) {
+            step.bytes += bytes;
+            most = most.max(step.bytes);
+        }
+        most
+    }
+
+    /// Nobody will ask for what was before.
+    #[inline]
+    fn forget_until(&mut self, horizon: Cycles) {
+        while self.0.get(1).is_some_and(|step| step.from <= horizon) {
+            self.0.pop_front();
+        }
+    }
 }
 
 /// The count.
 #[derive(Clone, Debug)]
 pub(crate) struct EnergyReserve {
-    queued: Vec<Queued>,
-    /// Of all these together.
-    queued_bytes: u64,
+    queued: Queued,
     /// A bit for each line of memory, where the caches are kept.
     dirty: Option<Vec<u64>>,
     dirty_lines: u64,
@@ -35,8 +89,7 @@ impl EnergyReserve {
     pub fn new(specification: &Specification) -> Option<Self> {
         let domain = specification.persistence.domain;
         (domain != Domain::Media).then(|| Self {
-            queued: Vec::new(),
-            queued_bytes: 0,
+            queued: Queued::default(),
             dirty: (domain == Domain::Eadr).then(|| vec![0; specification.lines().div_ceil(64)]),
             dirty_lines: 0,
             peak_bytes: 0,
@@ -53,42 +106,16 @@ impl EnergyReserve {
         self.peak_bytes
     }
 
-    fn bytes_at(&self, time: Cycles) -> u64 {
-        let held = |one: &&Queued| one.accepted <= time && time < one.at_media;
-        let queued: u64 = self.queued.iter().filter(held).map(|one| one.bytes).sum();
-        queued + self.dirty_lines * LINE_BYTES as u64
-    }
-
     /// A queue has accepted a write, which will be at the media then. Nothing that was there at `horizon`
     /// can be held together with what comes later.
     pub fn queues(&mut self, accepted: Cycles, at_media: Cycles, bytes: usize, horizon: Cycles) {
-        let bytes = bytes as u64;
-        self.queued.push(Queued {
-            accepted,
-            at_media,
-            bytes,
-        });
-        self.queued_bytes += bytes;
-        // Most often it is not more than the peak even if nothing of what is remembered has gone.
-        if self.is_below_peak() {
-            return;
-        }
-        self.queued.retain(|one| one.at_media > horizon);
-        self.queued_bytes = self.queued.iter().map(|one| one.bytes).sum();
-        if self.is_below_peak() {
-            return;
-        }
-        // What was dated ahead, and is held together with it, came in at a moment that counts as well.
-        let moments = self.queued.iter().map(|one| one.accepted);
-        let moments = moments.filter(|time| (accepted + 1..at_media).contains(time));
-        let most = moments.fold(self.bytes_at(accepted), |most, time| {
-            most.max(self.bytes_at(time))
-        });
-        self.peak_bytes = self.peak_bytes.max(most);
+        self.queued.forget_until(horizon);
+        let most = self.queued.hold(accepted, at_media, bytes as u64);
+        self.peak_bytes = self.peak_bytes.max(most + self.dirty_bytes());
     }
 
-    fn is_below_peak(&self) -> bool {
-        self.queued_bytes + self.dirty_lines * LINE_BYTES as u64 <= self.peak_bytes
+    fn dirty_bytes(&self) -> u64 {
+        self.dirty_lines * LINE_BYTES as u64
     }
 
     /// A line has become dirty in the caches.
@@ -97,7 +124,8 @@ impl EnergyReserve {
             self.dirty_lines += 1;
         }
         if self.keeps_caches() {
-            self.peak_bytes = self.peak_bytes.max(self.bytes_at(now));
+            let held = self.queued.bytes_at(now) + self.dirty_bytes();
+            self.peak_bytes = self.peak_bytes.max(held);
         }
     }
 
@@ -140,8 +168,7 @@ mod tests {
         for seed in 1..=50 {
             let mut random = Random::new(seed);
             let mut reserve = EnergyReserve {
-                queued: Vec::new(),
-                queued_bytes: 0,
+                queued: Queued::default(),
                 dirty: None,
                 dirty_lines: 0,
                 peak_bytes: 0,
