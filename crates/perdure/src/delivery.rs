@@ -1,13 +1,13 @@
 //! Where what leaves a machine goes on this host.
 //!
 //! Always true: the host is read-only to the guest, whatever runs it. Streams go to this process's
-//! own if it passes them on; files go below the folder that keeps them, if there is one, and into
+//! own if it passes them on, and the end of the first program's stays; files go below the folder that keeps them, if there is one, and into
 //! folders that were named for being written through; nothing else is touched. What the host refuses
 //! is remembered; the guest has long gone on.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use perdure_linux::{HostDirectories, Release};
 use serde_json::{Map, Value, json};
@@ -15,6 +15,7 @@ use serde_json::{Map, Value, json};
 use crate::error::Error;
 use crate::outside;
 use crate::request::{Prepared, Request};
+use crate::restart::{SHOWN_BYTES, last_lines_of};
 
 /// Something that the guest has made and not removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,6 +33,8 @@ struct State {
     /// What the host had and the guest has removed.
     removed: BTreeSet<String>,
     refused: Option<String>,
+    /// The end of what the first program wrote to standard output.
+    said: Vec<u8>,
 }
 
 /// Hands output on to the host as it is released.
@@ -57,6 +60,7 @@ impl Delivery {
                 made: BTreeMap::new(),
                 removed: BTreeSet::new(),
                 refused: None,
+                said: Vec::new(),
             }),
         })
     }
@@ -67,12 +71,22 @@ impl Delivery {
         Arc::new(move |release| receiver.take(release))
     }
 
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Takes a record.
     pub fn take(&self, release: &Release) {
         if let Release::Stream {
-            descriptor, bytes, ..
+            program,
+            descriptor,
+            bytes,
+            ..
         } = release
         {
+            if (*program, *descriptor) == (0, 1) {
+                self.state().hear(bytes);
+            }
             if self.passthrough {
                 // A reader that went away ends nothing: the guest has long gone on.
                 let _ = match *descriptor {
@@ -82,7 +96,7 @@ impl Delivery {
             }
             return;
         }
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state();
         let kept = match state.directories.apply(release) {
             Ok(kept) => kept,
             Err(refusal) => {
@@ -93,15 +107,18 @@ impl Delivery {
         state.note(release, kept);
     }
 
-    /// What a result says about files: those that the guest wrote, and which of the host's it removed.
+    /// What a result says about output: the end of what the first program said, the files that the guest wrote,
+    /// and which of the host's it removed.
     pub fn finish(&self, result: &mut Map<String, Value>) {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state();
         let State {
             directories,
             removed,
             refused,
+            said,
             ..
         } = &mut *state;
+        result.insert("output".into(), json!(last_lines_of(said)));
         if let Err(refusal) = directories.note_removed(removed) {
             refused.get_or_insert_with(|| refusal.to_string());
         }
@@ -122,6 +139,14 @@ impl Delivery {
 }
 
 impl State {
+    /// Keeps the end of what is said, and forgets the rest from time to time.
+    fn hear(&mut self, bytes: &[u8]) {
+        self.said.extend_from_slice(bytes);
+        if self.said.len() > 4 * SHOWN_BYTES {
+            self.said.drain(..self.said.len() - SHOWN_BYTES);
+        }
+    }
+
     fn note(&mut self, release: &Release, kept: bool) {
         let (path, made) = match release {
             Release::Stream { .. } => return,

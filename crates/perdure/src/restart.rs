@@ -12,7 +12,8 @@ use crate::verify::Verdict;
 
 /// How much of what a program has written is shown.
 const SHOWN_LINES: usize = 8;
-const SHOWN_BYTES: usize = 2000;
+/// Of a stream.
+pub const SHOWN_BYTES: usize = 2000;
 
 /// What is started again.
 #[derive(Clone)]
@@ -96,7 +97,11 @@ fn written(outside: &Outside, descriptor: u8) -> Vec<u8> {
 
 /// The last lines of what the first program has written: standard output, then standard error.
 pub fn last_lines(outside: &Outside) -> String {
-    let bytes = [written(outside, 1), written(outside, 2)].concat();
+    last_lines_of(&[written(outside, 1), written(outside, 2)].concat())
+}
+
+/// The last lines of a text.
+pub fn last_lines_of(bytes: &[u8]) -> String {
     let bytes = &bytes[bytes.len().saturating_sub(SHOWN_BYTES)..];
     let text = String::from_utf8_lossy(bytes);
     let lines: Vec<&str> = text.trim_end().lines().collect();

@@ -21,9 +21,11 @@ perdure_hardware::counters! {
         conflict_wait_cycles, "nearpm.wait.conflict", "cycles", "for which commands waited for others that worked on the same bytes, or for a log to be deleted";
         unit_wait_cycles, "nearpm.wait.unit", "cycles", "for which commands waited for a unit";
         busy_cycles, "nearpm.units.busy", "cycles", "for which units worked, of all devices together";
+        active_cycles, "nearpm.active", "cycles", "for which at least one unit of a device worked, of all devices together";
         held_writes, "nearpm.host.held", "writes", "writes of the processor that waited in a host queue";
         held_cycles, "nearpm.host.held_wait", "cycles", "for which they waited";
         delayed_reads, "nearpm.host.delayed_reads", "reads", "reads of the processor that waited for a command";
+        delayed_cycles, "nearpm.host.delayed_wait", "cycles", "for which they waited";
         answered_reads, "nearpm.host.answered_reads", "reads", "reads that a host queue answered";
         messages, "nearpm.messages", "messages", "completions that a device told another one";
         early_messages, "nearpm.messages.early", "messages", "of these, those that came before the command did";
@@ -32,6 +34,7 @@ perdure_hardware::counters! {
         held_peak, "nearpm.host.peak", "writes", gauge "most writes in one host queue";
     }
     equal(commands, undo + checkpoints + commits + shadows + copies + applied + others);
+    at_most(active_cycles, busy_cycles);
     at_most(faults, taken);
     at_most(early_messages, messages);
 }

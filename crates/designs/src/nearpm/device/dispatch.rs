@@ -72,7 +72,7 @@ impl NearPmDevice {
         self.execute(inside, &mut one, work.kind);
         self.units[unit] = one.done;
         if one.done < Cycles::MAX {
-            self.counters.busy_cycles += one.done - dispatched;
+            self.worked(dispatched, one.done);
         }
         self.taken.push_back(one);
         let waiting = self
@@ -112,6 +112,13 @@ impl NearPmDevice {
         let place = self.taken.len().checked_sub(self.settings.fifo_entries);
         let room = place.map_or(0, |place| self.taken[place].dispatched);
         arrived.max(room).max(self.last_taken)
+    }
+
+    /// A unit works so long. Units begin in the order in which this hears of it.
+    pub(super) fn worked(&mut self, from: Cycles, to: Cycles) {
+        self.counters.busy_cycles += to - from;
+        self.counters.active_cycles += to.saturating_sub(from.max(self.active_until));
+        self.active_until = self.active_until.max(to);
     }
 
     pub(super) fn next_order(&mut self) -> u64 {

@@ -43,6 +43,7 @@ impl NearPmDevice {
             }
             None => {
                 self.counters.delayed_reads += u64::from(clear > now);
+                self.counters.delayed_cycles += clear - now;
                 let at = if self.flaws.reads_pass { now } else { clear };
                 Admission::Admitted { at }
             }

@@ -108,6 +108,8 @@ pub struct NearPmDevice {
     taken: VecDeque<InFlight>,
     held: VecDeque<Held>,
     units: Vec<Cycles>,
+    /// Until then, one of them at least works.
+    active_until: Cycles,
     last_taken: Cycles,
     last_dispatched: Cycles,
     /// How many commands and writes have come in.
@@ -141,6 +143,7 @@ impl NearPmDevice {
             taken: VecDeque::new(),
             held: VecDeque::new(),
             units: vec![0; settings.units],
+            active_until: 0,
             last_taken: 0,
             last_dispatched: 0,
             order: 0,
