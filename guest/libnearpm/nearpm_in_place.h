@@ -125,14 +125,18 @@ static inline void np_judge(const struct np_thread *thread, uint64_t status)
 /* Devices have taken all that the thread has posted. */
 static inline void np_await_taken(struct np_thread *thread)
 {
+    const uint64_t begin = np_cycles();
     np_judge(thread, NearPM_taken(thread->number));
+    thread->wait_cycles += np_cycles() - begin;
 }
 
 /* They have completed it. */
 static inline void np_await_completed(struct np_thread *thread)
 {
     if (NP_MISTAKE != NP_COMMIT_WITHOUT_WAIT) {
+        const uint64_t begin = np_cycles();
         np_judge(thread, NearPM_wait(thread->number));
+        thread->wait_cycles += np_cycles() - begin;
     }
 }
 

@@ -122,7 +122,7 @@ struct np_thread {
     struct {
         uint32_t class, number;
     } given[NP_GIVEN_MAX];
-    uint64_t consistency_cycles, copy_cycles;
+    uint64_t consistency_cycles, copy_cycles, wait_cycles;
 };
 
 /* The running transaction of a thread. That the mechanism is a constant makes reads cost nothing. */

@@ -74,7 +74,7 @@ def test_an_unknown_key_of_a_declaration_is_refused(core, tmp_path):
 def test_an_unknown_paper_or_figure_is_refused(core, command):
     status, _, err = command("reproduce", "pickle")
     assert status == 2
-    assert "papers that can be reproduced: flush, nvoverlay, picl" in err
+    assert "papers that can be reproduced: flush, nearpm, nvoverlay, picl" in err
     status, _, err = command("reproduce", "picl", "fig99")
     assert status == 2
     assert "its experiments are fig9, fig10" in err

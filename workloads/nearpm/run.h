@@ -292,15 +292,17 @@ static inline void run_threads(void)
 /* Of all threads together; the longest of them takes what elapses. */
 static inline void say_cycles(void)
 {
-    uint64_t consistency = 0, copy = 0, total = 0, elapsed = 0;
+    uint64_t consistency = 0, copy = 0, wait = 0, total = 0, elapsed = 0;
     for (uint64_t i = 0; i < work.threads; i++) {
         consistency += runners[i].thread->consistency_cycles;
         copy += runners[i].thread->copy_cycles;
+        wait += runners[i].thread->wait_cycles;
         total += runners[i].cycles;
         elapsed = np_most(elapsed, runners[i].cycles);
     }
-    printf("consistency_cycles %" PRIu64 "\ncopy_cycles %" PRIu64 "\ntotal_cycles %" PRIu64
-           "\nelapsed_cycles %" PRIu64 "\n", consistency, copy, total, elapsed);
+    printf("consistency_cycles %" PRIu64 "\ncopy_cycles %" PRIu64 "\nwait_cycles %" PRIu64
+           "\ntotal_cycles %" PRIu64 "\nelapsed_cycles %" PRIu64 "\ndevices %" PRIu64 "\n",
+           consistency, copy, wait, total, elapsed, work.devices);
 }
 
 /* ---- The program ------------------------------------------------------------------------------ */

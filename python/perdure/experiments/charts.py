@@ -117,8 +117,8 @@ def _bars(
 ) -> altair.LayerChart:
     """A group of bars for each subject, and one for the average."""
     average = declared.average.replace("-", " ")
-    rows = [_row(paper, one.subject, one.design, one.value) for one in found]
-    rows += [_row(paper, average, one.design, one.value) for one in averages]
+    rows = [_row(paper, one.subject, one) for one in found]
+    rows += [_row(paper, average, one) for one in averages]
     order = [*dict.fromkeys(one.subject for one in found), average]
     labels = [paper.label(design) for design in declared.designs]
     chosen = metric(declared.metric)
@@ -137,7 +137,7 @@ def _bars(
     if floor is not None:
         bars = bars.encode(y2=altair.datum(floor))
     width = max(320, len(order) * (10 + 9 * len(labels)))
-    layers = [bars, *_rules(lines, chosen, floor)]
+    layers = [bars, *_deviations(bars, rows), *_rules(lines, chosen, floor)]
     made: altair.LayerChart = altair.layer(*layers).properties(width=width, height=260)
     return made
 
@@ -154,10 +154,7 @@ def _lines(
     assert axis is not None, "a figure of lines has an axis"
     labels = [paper.label(design) for design in declared.designs]
     chosen = metric(declared.metric)
-    rows = [
-        {**_row(paper, declared.average, one.design, one.value), "axis": one.axis}
-        for one in averages
-    ]
+    rows = [{**_row(paper, declared.average, one), "axis": one.axis} for one in averages]
     unit = f" ({axis.unit})" if axis.unit else ""
     scale = altair.Scale(type="log", nice=False) if axis.logarithmic else altair.Scale(nice=False)
     drawn = (
@@ -175,7 +172,7 @@ def _lines(
             tooltip=["design:N", "axis:Q", altair.Tooltip("value:Q", format=".4")],
         )
     )
-    layers = [drawn, *_rules(lines, chosen, None)]
+    layers = [drawn, *_deviations(drawn, rows), *_rules(lines, chosen, None)]
     made: altair.LayerChart = altair.layer(*layers).properties(width=460, height=260)
     return made
 
@@ -194,7 +191,7 @@ def _stacked(
     said = {f"paper{index}": line["value"] for index, line in enumerate(lines)}
     rows = [
         {
-            **_row(paper, one.subject, one.design, one.value),
+            **_row(paper, one.subject, one),
             **said,
             "letter": letters[one.design],
             "part": one.part,
@@ -235,8 +232,20 @@ def _stacked(
     return made
 
 
-def _row(paper: Paper, subject: str, design: str, value: float) -> dict[str, Any]:
-    return {"subject": subject, "design": paper.label(design), "value": value}
+def _row(paper: Paper, subject: str, one: Value | Average) -> dict[str, Any]:
+    found = {"subject": subject, "design": paper.label(one.design), "value": one.value}
+    if one.deviation is not None:
+        found.update(low=one.value - one.deviation, high=one.value + one.deviation)
+    return found
+
+
+def _deviations(drawn: altair.Chart, rows: Sequence[Mapping[str, Any]]) -> list[altair.Chart]:
+    """A line from a deviation below to one above, where there were several seeds."""
+    if not any("low" in row for row in rows):
+        return []
+    ends = {"y": altair.Y("low:Q"), "y2": "high:Q", "color": altair.value("#222")}
+    rule = drawn.mark_rule().encode(**ends, detail="design:N")
+    return [rule.transform_filter("isValid(datum.low)")]
 
 
 def _quantity(chosen: Metric, floor: float | None) -> altair.Y:

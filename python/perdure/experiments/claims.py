@@ -11,13 +11,13 @@ import math
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from perdure.experiments.claim import Claim as Claim
 from perdure.experiments.declaration import Experiment, Paper
 from perdure.experiments.measured import rounded
 from perdure.experiments.metrics import metric
-from perdure.experiments.plan import Value
+from perdure.experiments.plan import Value, deviation
 
 Verdict: TypeAlias = Literal["holds", "differs", "not comparable"]
 
@@ -38,12 +38,18 @@ class Judged:
 
 @dataclass(frozen=True)
 class Average:
-    """A design's values reduced over the subjects."""
+    """A design's values reduced over the subjects; of several seeds with their deviation."""
 
     design: str
     axis: float | None
     part: str | None
     value: float
+    deviation: float | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        """For `results.json`."""
+        found = vars(self)
+        return {key: found[key] for key in found if key != "deviation" or found[key] is not None}
 
 
 def reduce(values: Sequence[float], how: str, limit: float | None = None) -> float:
@@ -72,12 +78,14 @@ def averages(experiment: Experiment, values: Sequence[Value]) -> list[Average]:
     places = dict.fromkeys((one.design, one.axis, one.part) for one in values)
     found = []
     for design, axis, part in places:
-        chosen = [
-            one.value for one in values if (one.design, one.axis, one.part) == (design, axis, part)
-        ]
+        own = [one for one in values if (one.design, one.axis, one.part) == (design, axis, part)]
+        chosen = [one.value for one in own]
         positive = experiment.average != "geometric-mean" or min(chosen) > 0
         how = experiment.average if positive else "mean"
-        found.append(Average(design, axis, part, reduce(chosen, how)))
+        # A seed that is missing somewhere has no average.
+        of_seeds = [reduce(same, how) for same in zip(*(one.of_seeds for one in own), strict=False)]
+        made = Average(design, axis, part, reduce(chosen, how), deviation(of_seeds))
+        found.append(made)
     return found
 
 

@@ -60,12 +60,17 @@ UNITS = {
 def measured(stored: Stored) -> dict[str, Any]:
     """What counts of a finished run: its region, or where it has none the whole of it.
 
-    `ended` are the statistics of the whole run: sizes as they are at its end. `cut_cost` is of the
-    whole run, too.
+    `ended` are the statistics of the whole run: sizes as they are at its end. `cut_cost` and what
+    the program `told` are of the whole run, too.
     """
     result = stored["result"]
     ended = result.get("statistics", {})
     region = result.get("region")
+    of_all = {
+        "ended": ended,
+        "cut_cost": result.get("cut_cost") or {},
+        "told": told(result.get("output", "")),
+    }
     if region is not None:
         return {
             "cycles": region["cycles"],
@@ -73,8 +78,7 @@ def measured(stored: Stored) -> dict[str, Any]:
             "programs": region["programs"],
             "whole_phase": region.get("whole_phase", False),
             "statistics": region["statistics"],
-            "ended": ended,
-            "cut_cost": result.get("cut_cost") or {},
+            **of_all,
         }
     simulated = result["sim"]
     whole = {"cycles": simulated["cycles"], "instructions": simulated["instructions"]}
@@ -83,9 +87,14 @@ def measured(stored: Stored) -> dict[str, Any]:
         "programs": [whole],
         "whole_phase": False,
         "statistics": ended,
-        "ended": ended,
-        "cut_cost": result.get("cut_cost") or {},
+        **of_all,
     }
+
+
+def told(output: str) -> dict[str, int]:
+    """What a program measured of itself: its lines of a name and a number."""
+    words = (line.split() for line in output.splitlines())
+    return {one[0]: int(one[1]) for one in words if len(one) == 2 and one[1].isdecimal()}
 
 
 WRITTEN = {

@@ -69,7 +69,8 @@ class ScaleOf:
     `factor` is by how much sizes and lengths are divided. Without `mix_warm_up`, a mix warms up as
     long as the longest of its programs' warm-ups. `measure` is for workloads of which neither the
     catalogue nor the paper's regions say what is measured. Where an epoch is so many stores of a
-    hart, `epoch_instructions` is 0.
+    hart, `epoch_instructions` is 0. With `seeds`, every point runs so many times, each with another
+    `--seed` for its programs, and figures show means and standard deviations.
     """
 
     name: Scale
@@ -80,6 +81,7 @@ class ScaleOf:
     mix_measure: int
     measure: int
     changes: Sequence[Change]
+    seeds: int = 0
 
 
 @dataclass(frozen=True)
@@ -113,7 +115,8 @@ class Paper:
     `catalogues` are files of workloads; none for those that stand for SPEC CPU2006. A machine has
     as many harts as programs, unless `harts` are given. With `measure_threads`, what is measured of
     a workload is its parallel phase. With `pools`, a point's programs keep files in persistent
-    memory, which they make before what is measured. `mixes` are the paper's own, in place of those
+    memory, which they make before what is measured, unless they measure themselves: then only pools
+    of power cuts are made before. `mixes` are the paper's own, in place of those
     that are drawn. `beside_cuts` are experiments whose values stand beside what cuts of a program
     and a design came to.
     """
@@ -136,6 +139,7 @@ class Paper:
     compared_with: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     bound: str | None = None
     pools: bool = False
+    programs_measure: bool = False
     mixes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     beside_cuts: tuple[str, ...] = ()
 
@@ -204,8 +208,8 @@ class Experiment:
     `baseline` is the paper's unless the figure has its own. With `slices`, a workload's run is
     divided into parts, which are the axis. `size` is whose arguments programs get: those of the
     scale, unless a figure at `quick` needs the paper's own, or `large` ones, and after them the
-    figure's `arguments`. Its `machine` is the paper's unless it has its own. Without designs
-    nothing runs: such an experiment has claims that cannot be judged.
+    figure's `arguments`. Its `machine` is the paper's unless it has its own, and its `seeds` are
+    the scale's. Without designs nothing runs: such an experiment has claims that cannot be judged.
     """
 
     name: str
@@ -236,6 +240,7 @@ class Experiment:
     models: Mapping[str, Setting] = field(default_factory=dict)
     machine: str | None = None
     arguments: tuple[str, ...] = ()
+    seeds: int | None = None
 
     def in_model(self, model: Model | None) -> Experiment:
         """The figure with what it has of its own in a model."""
@@ -299,6 +304,7 @@ def paper(name: str) -> Paper:
         compared_with=texts_by_name(table.optional_table("compared_with")),
         bound=table.text("bound", "") or None,
         pools=table.flag("pools"),
+        programs_measure=table.flag("programs_measure"),
         mixes=texts_by_name(table.optional_table("mixes")),
         beside_cuts=tuple(table.texts("beside_cuts", ())),
     )
@@ -336,6 +342,7 @@ def _scale(name: Scale, table: Table) -> ScaleOf:
         mix_measure=table.integer("mix_measure_instructions", 0),
         measure=table.integer("measure_instructions", 0),
         changes=changes,
+        seeds=table.integer("seeds", 0),
     )
     table.finish()
     return made
@@ -398,6 +405,7 @@ def _experiment(path: Path, scale: Scale) -> Experiment:
         models={} if models is None else {name: _setting(one) for name, one in models.tables()},
         machine=table.text("machine", "") or None,
         arguments=tuple([] if chosen is None else chosen.texts("arguments", ())),
+        seeds=None if chosen is None else chosen.integer("seeds", 0) or None,
     )
     table.finish()
     return made
@@ -414,7 +422,7 @@ def _scaled_keys(table: Table | None) -> None:
     if table is not None:
         for key in ("set", "subjects", "notes", "arguments"):
             table.texts(key, ())
-        for key in ("warm_up_instructions", "measure_instructions"):
+        for key in ("warm_up_instructions", "measure_instructions", "seeds"):
             table.integer(key, 0)
         _size(table)
         table.finish()

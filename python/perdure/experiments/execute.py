@@ -213,7 +213,8 @@ def _make_pools(task: dict[str, Any], parent: Path) -> str | None:
     """Gives the point a folder with its pools, copied and made, or says why that cannot be.
 
     With a folder for all points, those that are made alike are made there once, on the machine as
-    it is without overrides: what is in a pool follows from the command that makes it.
+    it is without overrides, but with those of its modules: what is in a pool follows from the
+    command that makes it, and from what it lies on.
     """
     request = task["request"]
     if request.get("pmem") != SCRATCH:
@@ -227,7 +228,8 @@ def _make_pools(task: dict[str, Any], parent: Path) -> str | None:
             if kept is not None:
                 pools.copy(Path(kept), folder)
             return _made(made or (), world, folder)
-        plain = {**world, "set": [], "harts": None}
+        modules = [one for one in request["set"] if one.startswith("module.")]
+        plain = {**world, "set": modules, "harts": None}
         place = Path(shared) / _name_of(made, plain, task)
         failed = None if place.is_dir() else _made_at(place, made, plain)
         if failed is None:
@@ -285,7 +287,7 @@ def _name_of(commands: Sequence[Sequence[str]], world: dict[str, Any], task: dic
     said = [
         [task["files"].get(first, first), *words] for first, *words in map(what_makes, commands)
     ]
-    text = json.dumps([task["core"], world["machine"], world["design"], said])
+    text = json.dumps([task["core"], world["machine"], world["design"], world["set"], said])
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 

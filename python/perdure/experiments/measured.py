@@ -41,6 +41,11 @@ def statistic(region: Measured, name: str) -> float:
     return 0.0 if entry is None else float(entry["value"])
 
 
+def told(region: Measured, name: str) -> float:
+    """A number that the program measured of itself; 0 where it told none of that name."""
+    return float(region.get("told", {}).get(name, 0))
+
+
 def execution_time(region: Measured, base: Measured | None, _epoch: int) -> Parts | None:
     """Cycles of each program over those of the baseline's, as a geometric mean."""
     if base is None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from perdure import PerdureError
-from perdure.experiments import flush_metrics, strand_metrics
+from perdure.experiments import flush_metrics, near_memory_metrics, strand_metrics
 from perdure.experiments.measured import (
     Measured,
     Metric,
@@ -659,6 +659,7 @@ METRICS: Mapping[str, Metric] = {
         ),
         *flush_metrics.METRICS,
         *strand_metrics.METRICS,
+        *near_memory_metrics.METRICS,
     )
 }
 

@@ -6,6 +6,8 @@ from nothing else; a value names every point that it is made of.
 
 from __future__ import annotations
 
+import math
+import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -29,6 +31,7 @@ class Planned:
     """A point's place in an experiment; `axis` is the number shown for the setting.
 
     `compared_with` are the overrides that make a baseline that of some designs; empty for others.
+    `seed` is the programs', where each point runs with several.
     """
 
     experiment: str
@@ -38,11 +41,15 @@ class Planned:
     point: Point
     model: str | None = None
     compared_with: tuple[str, ...] = ()
+    seed: int | None = None
 
 
 @dataclass(frozen=True)
 class Value:
-    """One number of a figure, with the keys of the points that it is made of."""
+    """One number of a figure, with the keys of the points that it is made of.
+
+    Where points run with several seeds, it is the mean of what came `of_seeds`.
+    """
 
     subject: str
     design: str
@@ -50,6 +57,22 @@ class Value:
     part: str | None
     value: float
     points: tuple[str, ...]
+    of_seeds: tuple[float, ...] = ()
+
+    @property
+    def deviation(self) -> float | None:
+        """The standard deviation over the seeds; None where there are not several."""
+        return deviation(self.of_seeds)
+
+    def as_dict(self) -> dict[str, Any]:
+        """For `results.json`."""
+        found = {key: value for key, value in vars(self).items() if key != "of_seeds"}
+        return found if self.deviation is None else {**found, "deviation": self.deviation}
+
+
+def deviation(of_seeds: Sequence[float]) -> float | None:
+    """The standard deviation of a sample; None where it has no two members."""
+    return rounded(statistics.stdev(of_seeds)) if len(of_seeds) > 1 else None
 
 
 def plan(
@@ -75,27 +98,28 @@ def plan(
         size = experiment.size or scale.name
         own = [one for name in names for one in provided.entries[name].sizes[size].overrides]
         for shown, setting, words in _settings(experiment, subject):
-            for design, compared in _runs(experiment, paper):
+            for design, compared, seed in _runs(experiment, paper, scale):
                 overrides = merged(
                     scale.overrides, own, *_of_model(model, subject, design), experiment.overrides
                 )
                 named = paper.design(design)
                 overrides = merged(overrides, setting, compared)
                 chosen = merged(heeded(paper, design, overrides), named.overrides)
-                told = (*experiment.arguments, *words, *named.arguments)
+                drawn = () if seed is None else ("--seed", str(seed))
+                told = (*experiment.arguments, *words, *named.arguments, *drawn)
                 point = _point(subject, names, chosen, told, experiment, paper, scale, provided)
+                # What a design does not heed makes no difference between models, either.
+                heedless = design in paper.ignores and experiment.machine is None
+                name = None if model is None else model.name
+                remarks = [experiment.name, *([name] if name else []), *setting, *words, *drawn]
                 point = replace(
                     point,
                     design=named.of,
-                    # What a design does not heed makes no difference between machines, either.
-                    machine=paper.machine if design in paper.ignores else machine,
-                    remark=" ".join(
-                        [experiment.name, *([model.name] if model else []), *setting, *words]
-                    ),
+                    machine=paper.machine if heedless else machine,
+                    remark=" ".join(remarks),
                 )
-                name = None if model is None else model.name
                 planned.append(
-                    Planned(experiment.name, subject, design, shown, point, name, compared)
+                    Planned(experiment.name, subject, design, shown, point, name, compared, seed)
                 )
     return planned
 
@@ -108,8 +132,13 @@ def _of_model(model: Model | None, subject: str, design: str) -> list[tuple[str,
     return [model.overrides, *special]
 
 
-def _runs(experiment: Experiment, paper: Paper) -> list[tuple[str, tuple[str, ...]]]:
-    """The designs that run, the baseline once for each kind of designs that it is compared with."""
+def _runs(
+    experiment: Experiment, paper: Paper, scale: ScaleOf
+) -> list[tuple[str, tuple[str, ...], int | None]]:
+    """The designs that run, the baseline once for each kind of designs that it is compared with.
+
+    Each runs with every seed, where there are several.
+    """
     runs: list[tuple[str, tuple[str, ...]]] = [(design, ()) for design in experiment.designs]
     if metric(experiment.metric).relative:
         bases = [
@@ -117,7 +146,9 @@ def _runs(experiment: Experiment, paper: Paper) -> list[tuple[str, tuple[str, ..
             for design in experiment.designs
         ]
         runs = [*(one for one in dict.fromkeys(bases) if one not in runs), *runs]
-    return runs
+    count = experiment.seeds or scale.seeds
+    seeds = range(1, count + 1) if count else (None,)
+    return [(*run, seed) for run in runs for seed in seeds]
 
 
 def compared_with(experiment: Experiment, paper: Paper, design: str) -> tuple[str, ...]:
@@ -194,7 +225,7 @@ def _point(
         sample_cycles=None if experiment.slices is None else experiment.slices.sample_cycles,
         probe_cuts=experiment.probe_cuts,
         pools=paper.pools,
-        made=provided.makers(run) if paper.pools else (),
+        made=provided.makers(run) if paper.pools and not paper.programs_measure else (),
     )
 
 
@@ -256,6 +287,8 @@ def plan_probe(
         designs=(probe.design,),
         subjects=(probe.subject,),
         claims=(),
+        # One run shows a reason.
+        seeds=1 if scale.seeds else None,
     )
     changed = replace(plain, name=probe.name, overrides=(*plain.overrides, *probe.overrides))
     model = next((one for one in paper.models if one.name == probe.model), None)
@@ -313,16 +346,16 @@ def values(
         key = one.point.key()
         region = _region(experiment, one, stored[key]) if key in stored else None
         if region is not None:
-            regions[one.subject, one.design, one.axis, one.compared_with] = key, region
+            regions[one.subject, one.design, one.axis, one.compared_with, one.seed] = key, region
     found: list[Value] = []
     for one in planned:
-        here = regions.get((one.subject, one.design, one.axis, ()))
+        here = regions.get((one.subject, one.design, one.axis, (), one.seed))
         if here is None or one.design not in experiment.designs or one.compared_with:
             continue
         base = None
         if chosen.relative:
             compared = compared_with(experiment, paper, one.design)
-            base = regions.get((one.subject, experiment.baseline, one.axis, compared))
+            base = regions.get((one.subject, experiment.baseline, one.axis, compared, one.seed))
         if base is not None and _too_little(experiment, base[1]):
             continue
         epoch = epoch_length(one.point.overrides, scale)
@@ -332,7 +365,26 @@ def values(
             Value(one.subject, one.design, one.axis, part, rounded(value), keys)
             for part, value in (parts or {}).items()
         ]
+    found = _of_all_seeds(found)
     return found if experiment.relative_to is None else _relative(found, experiment.relative_to)
+
+
+def _of_all_seeds(found: Sequence[Value]) -> list[Value]:
+    """One value for each place of a figure: the mean of those that its seeds came to."""
+    places: dict[tuple[Any, ...], list[Value]] = {}
+    for one in found:
+        places.setdefault((one.subject, one.design, one.axis, one.part), []).append(one)
+    return [
+        same[0]
+        if len(same) == 1
+        else replace(
+            same[0],
+            value=rounded(math.fsum(one.value for one in same) / len(same)),
+            points=tuple(dict.fromkeys(key for one in same for key in one.points)),
+            of_seeds=tuple(one.value for one in same),
+        )
+        for same in places.values()
+    ]
 
 
 def _region(experiment: Experiment, planned: Planned, stored: Stored) -> Measured | None:
@@ -359,5 +411,7 @@ def _relative(found: Sequence[Value], to: float) -> list[Value]:
         other = base.get((one.subject, one.design, one.part))
         if other is not None and other.value > 0:
             keys = tuple(dict.fromkeys([*one.points, *other.points]))
-            made.append(replace(one, value=rounded(one.value / other.value), points=keys))
+            of_seeds = tuple(rounded(value / other.value) for value in one.of_seeds)
+            value = rounded(one.value / other.value)
+            made.append(replace(one, value=value, points=keys, of_seeds=of_seeds))
     return made

@@ -8,9 +8,10 @@ a compiler says so in one line before it begins.
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -131,6 +132,7 @@ def _planned(
     known = declaration.experiments(name, scale_name)
     known_probes = declaration.probes(name, scale_name)
     names = [*known, *([PROBES] if known_probes else []), CUTS]
+    figures = [one for figure in figures for one in _panels(figure, names)]
     unknown = [figure for figure in figures if figure not in names]
     if unknown:
         raise PerdureError(
@@ -178,6 +180,14 @@ def _planned(
         built = tuple(one for one in cuts.designs if one not in missing)
         planned += plan.plan_cuts(replace(cuts, designs=built), paper, provided)
     return _Work(paper, scale, chosen, provided, mixes, planned, only, probes)
+
+
+def _panels(figure: str, names: Sequence[str]) -> list[str]:
+    """An experiment's name, or those of all panels of a figure that stands for several."""
+    if figure in names:
+        return [figure]
+    panels = [one for one in names if re.fullmatch(rf"{re.escape(figure)}\D.*", one)]
+    return panels if re.fullmatch(r"fig\d+", figure) and panels else [figure]
 
 
 def _announcement(work: _Work) -> list[str]:
@@ -386,10 +396,12 @@ def _experiment(
         "notes": list(experiment.notes),
         "figure_files": files,
         "metrics": {one.model: one.experiment.metric for one in found if one.model is not None},
-        "values": [{"model": one.model, **asdict(value)} for one in found for value in one.values],
+        "values": [
+            {"model": one.model, **value.as_dict()} for one in found for value in one.values
+        ],
         "average": experiment.average,
         "averages": [
-            {"model": one.model, **asdict(average)} for one in found for average in one.averages
+            {"model": one.model, **average.as_dict()} for one in found for average in one.averages
         ],
         "claims": [
             _claim(one.experiment.claims[place], one, work)
@@ -476,6 +488,7 @@ def _value_frame(results: Mapping[str, Any]) -> pl.DataFrame:
             "axis": pl.Float64,
             "part": pl.String,
             "value": pl.Float64,
+            "deviation": pl.Float64,
             "points": pl.List(pl.String),
         },
     )
