@@ -90,13 +90,15 @@ static inline void np_write_entries(struct np_thread *thread, struct np_redo *re
             np_end(NP_STATUS_REFUSED, "the log of thread %u is too small for a transaction", thread->number);
         }
         struct np_entry *entry = (struct np_entry *)(void *)place;
-        const uint64_t begin = np_cycles();
+        uint64_t begin = np_cycles();
         memcpy(entry->data, page->copy + at, size);
-        thread->copy_cycles += np_cycles() - begin;
+        np_count_movement(thread, begin);
         np_fill_header(pool, entry, NP_ENTRY_REDO, thread->transaction, target, size);
+        begin = np_cycles();
         if (NP_MISTAKE != NP_OPERAND_NOT_WRITTEN_BACK) {
             np_flush(pool, entry, np_entry_bytes(size));
         }
+        np_count_movement(thread, begin);
         np_add_to_piece(redo, device, place, np_entry_bytes(size));
         redo->entries++;
     }
@@ -131,11 +133,15 @@ static inline void np_bring_home(struct np_thread *thread)
         const struct np_page *page = &thread->page[i];
         char *home = np_home(pool, page->number);
         np_copy_lines(thread, home, page->copy, page->written);
+        const uint64_t begin = np_cycles();
         if (NP_MISTAKE != NP_HOME_NOT_PERSISTED) {
             np_flush_lines(pool, home, page->written);
         }
+        np_count_movement(thread, begin);
     }
+    const uint64_t begin = np_cycles();
     np_fence(pool);
+    np_count_movement(thread, begin);
 }
 
 /* What devices will write must not be in the caches. */
@@ -168,7 +174,9 @@ static inline void np_commit_redo(struct np_thread *thread)
     }
     np_write_redo_log(thread, &redo);
     if (!pool->options.on_devices) {
+        const uint64_t begin = np_cycles();
         np_fence(pool);
+        np_count_movement(thread, begin);
         if (NP_MISTAKE == NP_DELETED_BEFORE_HOME) {
             np_delete_log(thread);
         }
@@ -246,6 +254,7 @@ static inline void np_persist_shadows(struct np_thread *thread)
 {
     const struct np_pool *pool = thread->pool;
     const struct np_options *options = &pool->options;
+    const uint64_t begin = np_cycles();
     for (uint64_t i = 0; i < thread->page_count && NP_MISTAKE != NP_SHADOW_NOT_PERSISTED; i++) {
         const char *shadow = np_seen_page(pool, thread->page[i].number);
         if (options->on_devices) {
@@ -254,6 +263,9 @@ static inline void np_persist_shadows(struct np_thread *thread)
         np_flush_lines(pool, shadow, options->on_devices ? thread->page[i].written : UINT64_MAX);
     }
     np_fence(pool);
+    if (!options->on_devices) {
+        np_count_movement(thread, begin);
+    }
     if (options->on_devices && options->software_sync) {
         np_await_completed(thread);
     } else if (options->on_devices && pool->deal.granule_bytes < NP_PAGE_BYTES) {

@@ -100,7 +100,13 @@ static inline void np_flush_lines(const struct np_pool *pool, const char *place,
     }
 }
 
-/* Copies lines of a page; the data movement of the processor's own mechanisms. */
+/* Since then, the processor has moved data for a mechanism: copied them, or written a copy back. */
+static inline void np_count_movement(struct np_thread *thread, uint64_t begin)
+{
+    thread->copy_cycles += np_cycles() - begin;
+}
+
+/* Copies lines of a page. */
 static inline void np_copy_lines(struct np_thread *thread, char *to, const char *from, uint64_t lines)
 {
     const uint64_t begin = np_cycles();
@@ -108,7 +114,7 @@ static inline void np_copy_lines(struct np_thread *thread, char *to, const char 
         const struct np_run run = np_next_run(&lines);
         memcpy(to + run.at, from + run.at, run.bytes);
     }
-    thread->copy_cycles += np_cycles() - begin;
+    np_count_movement(thread, begin);
 }
 
 /* ---- What devices say ------------------------------------------------------------------------- */
@@ -181,15 +187,19 @@ static inline void np_log_by_processor(struct np_thread *thread, enum np_kind ki
     for (uint64_t size; bytes != 0; target += size, bytes -= size) {
         size = np_least(bytes, most);
         struct np_entry *entry = (struct np_entry *)(void *)np_take_entry(thread, 0, size);
-        const uint64_t begin = np_cycles();
+        uint64_t begin = np_cycles();
         memcpy(entry->data, target, size);
-        thread->copy_cycles += np_cycles() - begin;
+        np_count_movement(thread, begin);
         np_fill_header(pool, entry, kind, thread->transaction, target, size);
+        begin = np_cycles();
         if (NP_MISTAKE != NP_ENTRY_NOT_PERSISTED) {
             np_flush(pool, entry, NP_MISTAKE == NP_HEADER_BEFORE_DATA ? NP_HEADER_BYTES : np_entry_bytes(size));
         }
+        np_count_movement(thread, begin);
     }
+    const uint64_t begin = np_cycles();
     np_fence(pool);
+    np_count_movement(thread, begin);
 }
 
 /* Logs a range of home before it is changed. */

@@ -191,29 +191,60 @@ struct np_entry {
     np_word data[];
 };
 
-static inline uint64_t np_check_words(uint64_t check, const np_word *words, uint64_t count)
+/* A check that is being made: word i goes into lane i % 4, so that a processor works on four at once. */
+enum { NP_LANES = 4 };
+struct np_check {
+    uint64_t lane[NP_LANES];
+};
+
+static inline struct np_check np_begin_check(void)
 {
-    for (uint64_t i = 0; i < count; i++) {
-        check = (check ^ words[i]) * UINT64_C(0xbf58476d1ce4e5b9);
-        check ^= check >> 29;
-    }
-    return check;
+    const uint64_t begin = UINT64_C(0x9e3779b97f4a7c15);
+    return (struct np_check){{begin, begin, begin, begin}};
 }
 
-#define NP_CHECK_BEGIN UINT64_C(0x9e3779b97f4a7c15)
+static inline uint64_t np_mix(uint64_t check, uint64_t word)
+{
+    check = (check ^ word) * UINT64_C(0xbf58476d1ce4e5b9);
+    return check ^ check >> 29;
+}
+
+/* What came before were whole rounds of the lanes. */
+static inline void np_check_words(struct np_check *check, const np_word *words, uint64_t count)
+{
+    uint64_t i = 0;
+    for (; i + NP_LANES <= count; i += NP_LANES) {
+        for (uint64_t lane = 0; lane < NP_LANES; lane++) {
+            check->lane[lane] = np_mix(check->lane[lane], words[i + lane]);
+        }
+    }
+    for (; i < count; i++) {
+        check->lane[i % NP_LANES] = np_mix(check->lane[i % NP_LANES], words[i]);
+    }
+}
+
+static inline uint64_t np_end_check(const struct np_check *check)
+{
+    uint64_t all = check->lane[0];
+    for (unsigned lane = 1; lane < NP_LANES; lane++) {
+        all = np_mix(all, check->lane[lane]);
+    }
+    return all;
+}
 
 /* Data are padded with zeros to a word. */
 static inline uint64_t np_entry_check(const struct np_entry *entry)
 {
     const uint64_t words = entry->size / sizeof(uint64_t), rest = entry->size % sizeof(uint64_t);
-    uint64_t check = np_check_words(NP_CHECK_BEGIN, &entry->kind, 4);
-    check = np_check_words(check, entry->data, words);
+    struct np_check check = np_begin_check();
+    np_check_words(&check, &entry->kind, NP_LANES);
+    np_check_words(&check, entry->data, words);
     if (rest != 0) {
         np_word last = 0;
         memcpy(&last, &entry->data[words], rest);
-        check = np_check_words(check, &last, 1);
+        check.lane[words % NP_LANES] = np_mix(check.lane[words % NP_LANES], last);
     }
-    return check;
+    return np_end_check(&check);
 }
 
 /* What an entry with so many bytes of data takes. */

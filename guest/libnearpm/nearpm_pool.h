@@ -227,7 +227,9 @@ static inline struct np_redo_record *np_redo_record(const struct np_pool *pool, 
 
 static inline uint64_t np_redo_check(const struct np_redo_record *record)
 {
-    return np_check_words(NP_CHECK_BEGIN, (const np_word *)&record->transaction, 2);
+    struct np_check check = np_begin_check();
+    np_check_words(&check, (const np_word *)&record->transaction, 2);
+    return np_end_check(&check);
 }
 
 static inline struct np_switch_record *np_switch_record(const struct np_pool *pool, unsigned thread,
@@ -240,8 +242,9 @@ static inline struct np_switch_record *np_switch_record(const struct np_pool *po
 
 static inline uint64_t np_switch_check(const struct np_switch_record *record)
 {
-    const uint64_t check = np_check_words(NP_CHECK_BEGIN, (const np_word *)&record->transaction, 2);
-    return np_check_words(check, (const np_word *)&record->page[0].page, 2 * record->count);
+    struct np_check check = np_begin_check();
+    np_check_words(&check, (const np_word *)&record->transaction, 2 + 2 * record->count);
+    return np_end_check(&check);
 }
 
 static inline np_word *np_table(const struct np_pool *pool)

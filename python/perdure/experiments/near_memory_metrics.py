@@ -36,7 +36,9 @@ def _in_parallel(region: Measured, _base: Measured | None, _epoch: int) -> Parts
     if not elapsed or not devices:
         return None
     working = statistic(region, "nearpm.active") / devices
-    waiting = told(region, "wait_cycles") + statistic(region, "nearpm.host.delayed_wait")
+    waiting = told(region, "wait_cycles") + sum(
+        statistic(region, f"nearpm.{queue}") for queue in ("wait.fifo", "host.delayed_wait")
+    )
     return {None: 100 * max(working - waiting, 0.0) / elapsed}
 
 
@@ -56,8 +58,8 @@ METRICS: Sequence[Metric] = (
         "movement-share",
         "of it, for moving data",
         "%",
-        "cycles in which old or new data is copied and written back, of those in code for crash "
-        "consistency",
+        "cycles in which old or new data is copied and the copy written back, of those in code for "
+        "crash consistency",
         None,
         False,
         (),
@@ -100,8 +102,9 @@ METRICS: Sequence[Metric] = (
         "in-parallel",
         "processor and devices at work at once",
         "%",
-        "time in which a unit of a device works, the mean of the devices, less that for which the "
-        "processor waits for them, of the time of all transactions",
+        "time in which a unit of a device copies, the mean of the devices, less that for which the "
+        "processor waits for them (for completion, for room in a FIFO, for bytes that a unit works "
+        "on), of the time of all transactions",
         "higher",
         False,
         (),

@@ -21,7 +21,7 @@ perdure_hardware::counters! {
         conflict_wait_cycles, "nearpm.wait.conflict", "cycles", "for which commands waited for others that worked on the same bytes, or for a log to be deleted";
         unit_wait_cycles, "nearpm.wait.unit", "cycles", "for which commands waited for a unit";
         busy_cycles, "nearpm.units.busy", "cycles", "for which units worked, of all devices together";
-        active_cycles, "nearpm.active", "cycles", "for which at least one unit of a device worked, of all devices together";
+        active_cycles, "nearpm.active", "cycles", "for which at least one unit of a device copied or laid a log down, of all devices together";
         held_writes, "nearpm.host.held", "writes", "writes of the processor that waited in a host queue";
         held_cycles, "nearpm.host.held_wait", "cycles", "for which they waited";
         delayed_reads, "nearpm.host.delayed_reads", "reads", "reads of the processor that waited for a command";

@@ -218,7 +218,8 @@ impl NearPm {
             })
     }
 
-    /// On a link that keeps caches coherent, the lines of a command's operands leave the caches first.
+    /// On a link that keeps caches coherent: what a command reads is written back first, and caches keep it;
+    /// what it writes leaves them.
     fn cohere(
         &mut self,
         hardware: &mut Hardware,
@@ -230,9 +231,9 @@ impl NearPm {
             return now;
         }
         let mut done = now;
-        for operand in operands {
+        for (operand, effect) in operands.iter().zip([Effect::Clean, Effect::Flush]) {
             for line in line_of(operand.start)..=line_of(operand.end - 1) {
-                let persist = Persist::behind_stores(hart, line, Effect::Flush);
+                let persist = Persist::behind_stores(hart, line, effect);
                 done = done.max(hardware.persist(self, &persist, now));
             }
         }

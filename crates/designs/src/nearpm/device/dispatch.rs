@@ -72,7 +72,8 @@ impl NearPmDevice {
         self.execute(inside, &mut one, work.kind);
         self.units[unit] = one.done;
         if one.done < Cycles::MAX {
-            self.worked(dispatched, one.done);
+            self.counters.busy_cycles += one.done - dispatched;
+            self.works(dispatched, one.done);
         }
         self.taken.push_back(one);
         let waiting = self
@@ -114,9 +115,9 @@ impl NearPmDevice {
         arrived.max(room).max(self.last_taken)
     }
 
-    /// A unit works so long. Units begin in the order in which this hears of it.
-    pub(super) fn worked(&mut self, from: Cycles, to: Cycles) {
-        self.counters.busy_cycles += to - from;
+    /// A unit works so long, and does not wait for other devices. Units begin in the order in which this hears
+    /// of it.
+    fn works(&mut self, from: Cycles, to: Cycles) {
         self.counters.active_cycles += to.saturating_sub(from.max(self.active_until));
         self.active_until = self.active_until.max(to);
     }

@@ -100,6 +100,6 @@ impl NearPmDevice {
         }
         self.taken[at].done = done;
         self.units[unit] = done;
-        self.worked(dispatched, done);
+        self.counters.busy_cycles += done - dispatched;
     }
 }
