@@ -70,6 +70,11 @@ OPERATION void structure_operation(struct np_transaction transaction, uint64_t i
    operation that is there. No thread runs. */
 static void structure_check(void);
 
+/* What a program may have beside them, NULL if it has not: what it does before the first operation of this run
+   and, in each thread, behind the last. Neither is measured. */
+static void (*structure_open)(void);
+static void (*structure_close)(struct np_transaction transaction);
+
 /* The share of thread `number` in what all do together. */
 static inline uint64_t share(uint64_t all, uint64_t number)
 {
@@ -253,6 +258,9 @@ OPERATION void run_operations(enum np_mechanism mechanism, struct runner *runner
     }
     np_durable(transaction);
     runner->cycles = np_cycles() - begin;
+    if (structure_close != NULL) {
+        structure_close(transaction);
+    }
 }
 
 static void *run_thread(void *context)
@@ -383,6 +391,9 @@ int main(int argc, char **argv)
     }
     np_find_blocks(&np);
     begin_use();
+    if (structure_open != NULL) {
+        structure_open();
+    }
     run_threads();
     say_cycles();
     if (no_check == 0) {
