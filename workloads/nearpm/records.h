@@ -78,7 +78,7 @@ static inline void begin_records(void)
 static inline void found_record(uint64_t thread, struct written written)
 {
     const uint64_t number = (uint32_t)written.record, index = written.operation - 1;
-    if (written.record >> THREAD_SHIFT != thread || number >= records_of(thread)) {
+    if (written.record >> THREAD_SHIFT != thread || thread >= work.threads || number >= records_of(thread)) {
         die(STATUS_WRONG, "record %" PRIx64 " is none of thread %" PRIu64, written.record, thread);
     }
     if (records_there[thread][number] != 0) {
