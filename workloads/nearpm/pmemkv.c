@@ -11,7 +11,7 @@
  * Our assumptions: full inner nodes are split on the way down; each thread has a tree and keys of its own; the
  * first leaf is made with the pool.
  *
- * Always true: a leaf's keys are above all of the leaf that sorts before it; but for the first one, it has at
+ * Always true: a leaf's keys are above all of the leaf that sorts before it; unless it is alone, it has at
  * least 24.
  */
 #define PROGRAM "pmemkv"
@@ -347,8 +347,8 @@ static void check_pair(uint64_t thread, const struct pair *home)
     found_record(thread, written);
 }
 
-/* Only one leaf may have fewer than half of its keys: the first, while it is alone. */
-static void check_leaf(uint64_t thread, const struct leaf *leaf)
+/* How many keys it has. */
+static unsigned check_leaf(uint64_t thread, const struct leaf *leaf)
 {
     unsigned count = 0;
     for (unsigned slot = 0; slot < LEAF_KEYS; slot++) {
@@ -357,9 +357,22 @@ static void check_leaf(uint64_t thread, const struct leaf *leaf)
             count++;
         }
     }
-    const bool is_alone = leaf->next == NULL && LOOK((struct root *)root_of(thread))->first->next == NULL;
-    if (count < LEAF_LEAST && !is_alone) {
-        die(STATUS_WRONG, "a leaf has %u keys", count);
+    return count;
+}
+
+static void check_leaves(uint64_t thread)
+{
+    const struct leaf *home = LOOK((struct root *)root_of(thread))->first;
+    unsigned leaves = 0, least = LEAF_KEYS;
+    while (home != NULL) {
+        const struct leaf *leaf = LOOK((const struct leaf *)claim_block(LEAVES, home));
+        const unsigned count = check_leaf(thread, leaf);
+        least = count < least ? count : least;
+        home = leaf->next;
+        leaves++;
+    }
+    if (leaves == 0 || (leaves > 1 && least < LEAF_LEAST)) {
+        die(STATUS_WRONG, "of %u leaves, one has %u keys", leaves, least);
     }
 }
 
@@ -380,12 +393,7 @@ static void structure_check(void)
 {
     begin_records();
     for (uint64_t thread = 0; thread < work.threads; thread++) {
-        const struct leaf *home = LOOK((struct root *)root_of(thread))->first;
-        while (home != NULL) {
-            const struct leaf *leaf = LOOK((const struct leaf *)claim_block(LEAVES, home));
-            check_leaf(thread, leaf);
-            home = leaf->next;
-        }
+        check_leaves(thread);
         check_order(thread);
     }
     end_records();
