@@ -209,6 +209,9 @@ OPERATION enum served serve_set(struct np_transaction transaction, struct end *e
     if (refusal != NULL) {
         return refuse(end, set.is_quiet, refusal);
     }
+    if (np_blocks_left(transaction, ITEMS) == 0) {
+        return refuse(end, set.is_quiet, "SERVER_ERROR out of memory storing object");
+    }
     set_item(transaction, &set);
     reply(end, set.is_quiet, "STORED");
     return CHANGED;

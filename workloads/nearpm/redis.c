@@ -181,6 +181,8 @@ struct request {
     struct word word[WORDS_MAX];
 };
 
+static const char *const FOREIGN = "-ERR the key is another client's";
+
 static struct request requests[THREADS_MAX]; /* what each handler is about */
 
 static enum served reply(struct end *end, enum served served, const char *text)
@@ -235,6 +237,17 @@ static enum served refuse_count(struct end *end)
     return reply(end, ANSWERED, "-ERR wrong number of arguments");
 }
 
+/* Why a key cannot be set whose entry that is, if it has one; NULL if it can. */
+static const char *refusal_of_set(struct np_transaction transaction, const struct entry *entry)
+{
+    if (entry != NULL && !is_own(transaction, entry)) {
+        return FOREIGN;
+    }
+    const bool has_room = np_blocks_left(transaction, VALUES) > 0 &&
+                          (entry != NULL || np_blocks_left(transaction, PAIRS) > 0);
+    return has_room ? NULL : "-OOM the pool is full";
+}
+
 OPERATION enum served serve_set(struct np_transaction transaction, struct end *end,
                                 const struct request *request)
 {
@@ -247,13 +260,13 @@ OPERATION enum served serve_set(struct np_transaction transaction, struct end *e
     }
     lock();
     struct entry **link = find_word(key);
-    const bool may = *link == NULL || is_own(transaction, *link);
-    if (may) {
+    const char *refusal = refusal_of_set(transaction, *link);
+    if (refusal == NULL) {
         set_value(transaction, link, key, value);
         np_commit(transaction);
     }
     unlock(transaction);
-    return may ? reply(end, CHANGED, "+OK") : reply(end, ANSWERED, "-ERR the key is another client's");
+    return refusal == NULL ? reply(end, CHANGED, "+OK") : reply(end, ANSWERED, refusal);
 }
 
 OPERATION enum served serve_delete(struct np_transaction transaction, struct end *end,
@@ -271,7 +284,7 @@ OPERATION enum served serve_delete(struct np_transaction transaction, struct end
     }
     unlock(transaction);
     if (is_there && !may) {
-        return reply(end, ANSWERED, "-ERR the key is another client's");
+        return reply(end, ANSWERED, FOREIGN);
     }
     return is_there ? reply(end, CHANGED, ":1") : reply(end, ANSWERED, ":0");
 }
