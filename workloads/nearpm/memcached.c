@@ -156,18 +156,13 @@ static bool read_number(const char *word, uint64_t maximum, uint64_t *number)
     return end != NULL && *end == '\0' && errno == 0 && *number <= maximum;
 }
 
-static void reply(struct end *end, bool quiet, const char *text)
+static enum served reply(struct end *end, bool quiet, enum served served, const char *text)
 {
     if (!quiet) {
         fprintf(end->out, "%s\r\n", text);
         fflush(end->out);
     }
-}
-
-static enum served refuse(struct end *end, bool quiet, const char *text)
-{
-    reply(end, quiet, text);
-    return ANSWERED;
+    return served;
 }
 
 /* The data of a set that is refused. */
@@ -207,14 +202,13 @@ OPERATION enum served serve_set(struct np_transaction transaction, struct end *e
     struct set set;
     const char *refusal = read_set(end, rest, &set);
     if (refusal != NULL) {
-        return refuse(end, set.is_quiet, refusal);
+        return reply(end, set.is_quiet, ANSWERED, refusal);
     }
     if (np_blocks_left(transaction, ITEMS) == 0) {
-        return refuse(end, set.is_quiet, "SERVER_ERROR out of memory storing object");
+        return reply(end, set.is_quiet, ANSWERED, "SERVER_ERROR out of memory storing object");
     }
     set_item(transaction, &set);
-    reply(end, set.is_quiet, "STORED");
-    return CHANGED;
+    return reply(end, set.is_quiet, CHANGED, "STORED");
 }
 
 OPERATION enum served serve_delete(struct np_transaction transaction, struct end *end, char **rest)
@@ -222,18 +216,17 @@ OPERATION enum served serve_delete(struct np_transaction transaction, struct end
     const char *key = next_word(rest);
     const bool quiet = is_quiet(next_word(rest));
     if (key == NULL) {
-        return refuse(end, quiet, "ERROR");
+        return reply(end, quiet, ANSWERED, "ERROR");
     }
-    const bool was_there = delete_item(transaction, key);
-    reply(end, quiet, was_there ? "DELETED" : "NOT_FOUND");
-    return was_there ? CHANGED : ANSWERED;
+    return delete_item(transaction, key) ? reply(end, quiet, CHANGED, "DELETED")
+                                         : reply(end, quiet, ANSWERED, "NOT_FOUND");
 }
 
 OPERATION enum served serve_get(struct np_transaction transaction, struct end *end, char **rest, bool unique)
 {
     const char *key = next_word(rest);
     if (key == NULL) {
-        return refuse(end, false, "ERROR");
+        return reply(end, false, ANSWERED, "ERROR");
     }
     for (; key != NULL; key = next_word(rest)) {
         const struct entry *entry = *find_entry(&stores[transaction.thread->tag].table, key, strlen(key));
@@ -248,8 +241,7 @@ OPERATION enum served serve_get(struct np_transaction transaction, struct end *e
             fputs("\r\n", end->out);
         }
     }
-    reply(end, false, "END");
-    return ANSWERED;
+    return reply(end, false, ANSWERED, "END");
 }
 
 OPERATION enum served serve(struct np_transaction transaction, struct end *end)
@@ -260,7 +252,7 @@ OPERATION enum served serve(struct np_transaction transaction, struct end *end)
     }
     const char *command = strtok_r(line, " ", &rest);
     if (command == NULL) {
-        return refuse(end, false, "ERROR");
+        return reply(end, false, ANSWERED, "ERROR");
     }
     if (strcmp(command, "set") == 0) {
         return serve_set(transaction, end, &rest);
@@ -272,9 +264,9 @@ OPERATION enum served serve(struct np_transaction transaction, struct end *end)
         return serve_delete(transaction, end, &rest);
     }
     if (strcmp(command, "version") == 0) {
-        return refuse(end, false, "VERSION perdure");
+        return reply(end, false, ANSWERED, "VERSION perdure");
     }
-    return strcmp(command, "quit") == 0 ? CLOSED : refuse(end, false, "ERROR");
+    return strcmp(command, "quit") == 0 ? CLOSED : reply(end, false, ANSWERED, "ERROR");
 }
 
 /* ---- The protocol: the client's side ---------------------------------------------------------- */

@@ -4,12 +4,12 @@
  * replaced.
  *
  * As in tree3, leaves are persistent, in a list without order, and have 48 slots in any order, each with a
- * pointer to a pair of key and value. Inner nodes, of 4 keys, and copies of leaves' keys with a byte of
- * hash for each are in ordinary memory, and made anew when the pool is opened. (The paper says that pmemkv has
- * a B+ tree; its artifact runs pmemkv's hash table.)
+ * pointer to a pair of key and value. Inner nodes, of 4 keys, and copies of leaves' keys with a byte of hash
+ * for each are in ordinary memory, and made anew when the pool is opened. (The paper says that pmemkv has a B+
+ * tree; its artifact runs pmemkv's hash table.)
  *
- * Our assumptions: full inner nodes are split on the way down; each thread has a tree and keys of its own; the
- * first leaf is made with the pool.
+ * Our assumptions: full inner nodes are split on the way down; each thread has a tree and keys of its own;
+ * the first leaf is made with the pool.
  *
  * Always true: a leaf's keys are above all of the leaf that sorts before it; unless it is alone, it has at
  * least 24.

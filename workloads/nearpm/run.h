@@ -77,6 +77,19 @@ static void structure_check(void);
 static void (*structure_open)(void);
 static void (*structure_close)(struct np_transaction transaction);
 
+/* The share of thread `number` in what all do together. */
+static inline uint64_t share(uint64_t all, uint64_t number)
+{
+    return all / work.threads + (number < all % work.threads ? 1 : 0);
+}
+
+static inline void *root_of(uint64_t thread)
+{
+    return np_home(&np, thread);
+}
+
+/* ---- Pools of libnearpm ----------------------------------------------------------------------- */
+
 static inline struct np_pool *pool_at(uint64_t number)
 {
     static struct np_pool more[THREADS_MAX - 1];
@@ -93,15 +106,9 @@ static inline char *base_of(uint64_t number)
     return base;
 }
 
-/* The share of thread `number` in what all do together. */
-static inline uint64_t share(uint64_t all, uint64_t number)
+static inline uint64_t blocks_in(const struct np_pool *in, unsigned class)
 {
-    return all / work.threads + (number < all % work.threads ? 1 : 0);
-}
-
-static inline void *root_of(uint64_t thread)
-{
-    return np_home(&np, thread);
+    return in->classes[class].blocks * in->options.threads;
 }
 
 /* ---- What the check comes across -------------------------------------------------------------- */
@@ -157,11 +164,6 @@ static inline void *claim_block_in(uint64_t pool_number, unsigned class, const v
 static inline void *claim_block(unsigned class, const void *home)
 {
     return claim_block_in(0, class, home);
-}
-
-static inline uint64_t blocks_in(const struct np_pool *in, unsigned class)
-{
-    return in->classes[class].blocks * in->options.threads;
 }
 
 /* Nothing is in use that nothing leads to. */

@@ -4,8 +4,8 @@
  * Each thread of run.h is a handler. It has a client, another thread, that sends YCSB's requests over a
  * connection of its own, and awaits each reply before the next request. A handler's operation is to serve its
  * connection until a request has changed the store. So what is measured has the protocol and the waiting for
- * requests in it. When it has checked the run's end, a client reads all of its records back, and asks for
- * what has no effect; with --no-check it goes away at once.
+ * requests in it. After its last write, a client reads all of its records back and asks for what has no
+ * effect, which is not measured; with --no-check it goes away at once.
  *
  * Our assumptions: one program, where the paper has a server and YCSB's; the kernel chooses the port. A reply
  * goes out when the commit returns, as it does from programs over PMDK. It tells nobody outside of the

@@ -4,7 +4,7 @@
  *
  * YCSB's defaults: a key is "user" and the hash of the record's number; a value has ten fields of 100 bytes,
  * which are side by side here; records are drawn by Zipf's law with exponent 0.99, and the popular ones are
- * scattered. Its artifact has 1,000 records and 10,000 requests, as have our defaults.
+ * scattered. 1,000 records and 10,000 requests are those of the NearPM paper's artifact.
  *
  * Our assumptions: each client has records of its own, by which what is there in the end does not depend on
  * who came first; the law is exact, where YCSB approximates it.
