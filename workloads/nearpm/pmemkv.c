@@ -5,8 +5,8 @@
  *
  * As in tree3, leaves are persistent, in a list without order, and have 48 slots in any order, each with a
  * pointer to a pair of key and value. Inner nodes, of 4 keys, and copies of leaves' keys with a byte of hash
- * for each are in ordinary memory, and made anew when the pool is opened. (The paper says that pmemkv has a B+
- * tree; its artifact runs pmemkv's hash table.)
+ * for each are in ordinary memory, and made anew when the pool is opened. (The paper says that pmemkv has a
+ * B+ tree; its artifact runs pmemkv's hash table.)
  *
  * Our assumptions: full inner nodes are split on the way down; each thread has a tree and keys of its own;
  * the first leaf is made with the pool.
