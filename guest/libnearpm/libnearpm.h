@@ -225,27 +225,21 @@ static inline void np_recover_thread(struct np_pool *pool, unsigned thread)
 
 /* ---- Opening ---------------------------------------------------------------------------------- */
 
-static inline void np_map_for(const struct np_pool *pool, unsigned thread)
+static inline void np_map_for(const struct np_pool *pool, unsigned tag)
 {
-    const unsigned refusal = NearPM_map_pool(pool->options.pool_id, thread, pool->base, pool->bytes);
+    const unsigned refusal = NearPM_map_pool(pool->options.pool_id, tag, pool->base, pool->bytes);
     if (refusal != NEARPM_MAPPED) {
         np_end(NP_STATUS_REFUSED, "devices cannot have the pool: %s", nearpm_refusal_text(refusal));
     }
-}
-
-static inline void np_judge_thread(unsigned thread, uint64_t status)
-{
-    const struct np_thread judged = {.number = thread};
-    np_judge(&judged, status);
 }
 
 /* Devices must have recovered before logs are read. That they have before is as good. */
 static inline void np_open_devices(struct np_pool *pool)
 {
     const struct np_options *options = &pool->options;
-    np_map_for(pool, 0);
-    const enum nearpm_error error = NearPM_recover(options->pool_id, 0);
-    pool->deal.offset = NearPM_pool_offset(options->pool_id, 0);
+    np_map_for(pool, options->first_tag);
+    const enum nearpm_error error = NearPM_recover(options->pool_id, options->first_tag);
+    pool->deal.offset = NearPM_pool_offset(options->pool_id, options->first_tag);
     if (error != NEARPM_NO_ERROR && error != NEARPM_RECOVERED_ALREADY) {
         np_end(NP_STATUS_WRONG, "devices do not recover: %s", nearpm_error_text(error));
     }
@@ -256,11 +250,13 @@ static inline void np_open_devices(struct np_pool *pool)
 static inline void np_reset_logs(struct np_pool *pool)
 {
     const unsigned pool_id = pool->options.pool_id;
-    for (unsigned thread = 0; thread < pool->options.threads; thread++) {
-        np_map_for(pool, thread);
-        NearPM_log_reset(pool_id, thread, np_log_area(pool, thread), pool->log_bytes, *np_ended(pool, thread));
-        np_judge_thread(thread, NearPM_wait(thread));
-        perdure_nearpm_unmap(pool_id, thread);
+    for (unsigned number = 0; number < pool->options.threads; number++) {
+        const struct np_thread *thread = pool->threads[number];
+        np_map_for(pool, thread->tag);
+        NearPM_log_reset(pool_id, thread->tag, np_log_area(pool, number), pool->log_bytes,
+                         *np_ended(pool, number));
+        np_judge(thread, NearPM_wait(thread->tag));
+        perdure_nearpm_unmap(pool_id, thread->tag);
     }
 }
 
@@ -303,6 +299,7 @@ static inline void np_open(struct np_pool *pool, void *base)
         memset(thread, 0, sizeof *thread);
         thread->pool = pool;
         thread->number = number;
+        thread->tag = pool->options.first_tag + number;
         thread->transaction = *np_ended(pool, number) + 1;
         thread->taken = *np_ended(pool, number);
         if (pool->options.mechanism == NP_REDO) {
@@ -341,23 +338,23 @@ static inline void np_find_blocks(struct np_pool *pool)
 /* The calling thread is thread `number` of the pool from here on. */
 static inline struct np_thread *np_begin_thread(struct np_pool *pool, unsigned number)
 {
-    const unsigned pool_id = pool->options.pool_id;
+    struct np_thread *thread = pool->threads[number];
     if (pool->options.on_devices) {
-        np_map_for(pool, number);
+        np_map_for(pool, thread->tag);
         if (pool->options.mechanism != NP_SHADOW) {
-            NearPM_log_attach(pool_id, number, np_log_area(pool, number), pool->log_bytes);
+            NearPM_log_attach(pool->options.pool_id, thread->tag, np_log_area(pool, number), pool->log_bytes);
         }
-        np_judge_thread(number, NearPM_wait(number));
+        np_judge(thread, NearPM_wait(thread->tag));
     }
-    return pool->threads[number];
+    return thread;
 }
 
 /* All that the thread has committed is done. */
 static inline void np_end_thread(struct np_thread *thread)
 {
     if (thread->pool->options.on_devices) {
-        np_judge(thread, NearPM_wait(thread->number));
-        perdure_nearpm_unmap(thread->pool->options.pool_id, thread->number);
+        np_judge(thread, NearPM_wait(thread->tag));
+        perdure_nearpm_unmap(thread->pool->options.pool_id, thread->tag);
     }
 }
 

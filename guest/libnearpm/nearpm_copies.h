@@ -187,7 +187,7 @@ static inline void np_commit_redo(struct np_thread *thread)
         /* All is durable; what NearPM_applylog does before it sends is done. */
         for (uint64_t i = 0; i < redo.pieces; i++) {
             const struct np_piece *piece = &redo.piece[i];
-            nearpm_send(NEARPM_APPLYLOG, pool->options.pool_id, thread->number, piece->start, 0,
+            nearpm_send(NEARPM_APPLYLOG, pool->options.pool_id, thread->tag, piece->start, 0,
                         (size_t)(piece->end - piece->start));
         }
     }
@@ -224,9 +224,9 @@ static inline void np_copy_page(struct np_thread *thread, const char *from, char
     if (!options->on_devices) {
         np_copy_lines(thread, to, from, UINT64_MAX);
     } else if (NP_MISTAKE == NP_STALE_COPY) {
-        nearpm_send(NEARPM_SHADOWCPY, options->pool_id, thread->number, from, (uintptr_t)to, NP_PAGE_BYTES);
+        nearpm_send(NEARPM_SHADOWCPY, options->pool_id, thread->tag, from, (uintptr_t)to, NP_PAGE_BYTES);
     } else {
-        NearPM_shadowcpy(options->pool_id, thread->number, from, to, NP_PAGE_BYTES);
+        NearPM_shadowcpy(options->pool_id, thread->tag, from, to, NP_PAGE_BYTES);
     }
 }
 

@@ -123,7 +123,7 @@ static inline void np_judge(const struct np_thread *thread, uint64_t status)
 {
     const unsigned error = nearpm_error_of(status);
     if (error != NEARPM_NO_ERROR) {
-        np_end(NP_STATUS_WRONG, "a command of thread %u with opcode %#x has failed: %s", thread->number,
+        np_end(NP_STATUS_WRONG, "a command of thread %u with opcode %#x has failed: %s", thread->tag,
                nearpm_opcode_at_fault(status), nearpm_error_text(error));
     }
 }
@@ -132,7 +132,7 @@ static inline void np_judge(const struct np_thread *thread, uint64_t status)
 static inline void np_await_taken(struct np_thread *thread)
 {
     const uint64_t begin = np_cycles();
-    np_judge(thread, NearPM_taken(thread->number));
+    np_judge(thread, NearPM_taken(thread->tag));
     thread->wait_cycles += np_cycles() - begin;
 }
 
@@ -141,7 +141,7 @@ static inline void np_await_completed(struct np_thread *thread)
 {
     if (NP_MISTAKE != NP_COMMIT_WITHOUT_WAIT) {
         const uint64_t begin = np_cycles();
-        np_judge(thread, NearPM_wait(thread->number));
+        np_judge(thread, NearPM_wait(thread->tag));
         thread->wait_cycles += np_cycles() - begin;
     }
 }
@@ -216,9 +216,9 @@ static inline void np_log(struct np_thread *thread, enum np_kind kind, const cha
         np_take_entry(thread, np_device_of(&pool->deal, target + at), size);
     }
     if (kind == NP_ENTRY_UNDO) {
-        NearPM_undolog_create(pool->options.pool_id, thread->number, target, bytes);
+        NearPM_undolog_create(pool->options.pool_id, thread->tag, target, bytes);
     } else {
-        NearPM_ckpoint_create(pool->options.pool_id, thread->number, target, bytes);
+        NearPM_ckpoint_create(pool->options.pool_id, thread->tag, target, bytes);
     }
 }
 
@@ -234,7 +234,7 @@ static inline void np_delete_log(struct np_thread *thread)
         np_set_ended(pool, thread->number, thread->transaction);
     }
     if (options->on_devices) {
-        NearPM_commit_log(options->pool_id, thread->number);
+        NearPM_commit_log(options->pool_id, thread->tag);
     }
 }
 

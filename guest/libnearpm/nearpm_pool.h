@@ -63,6 +63,7 @@ struct np_options {
     bool on_devices;       /* else the processor does all of it */
     bool software_sync;    /* devices do not synchronise, or are not trusted to */
     unsigned pool_id;      /* for devices */
+    unsigned first_tag;    /* by which devices know the first thread; no two of a program have the same */
     unsigned threads;
     uint64_t log_bytes;    /* for one transaction on one device; 0 is enough, as a rule */
     uint64_t heap_pages;
@@ -107,7 +108,8 @@ struct np_page {
 /* A thread of the program, with its transactions. */
 struct np_thread {
     alignas(NP_LINE_BYTES) struct np_pool *pool;
-    unsigned number;
+    unsigned number;        /* in the pool */
+    unsigned tag;           /* by which devices know it */
     uint64_t transaction;   /* the running one, or the next */
     uint64_t taken;         /* redo: the devices have all of the transactions up to this one */
     bool has_tapes;         /* of the running transaction */

@@ -108,6 +108,12 @@ static inline void np_name_fresh(struct np_thread *thread, char *home, uint64_t 
     }
 }
 
+/* How many blocks of the class the thread may still take. */
+NP_INLINE uint64_t np_blocks_left(struct np_transaction transaction, unsigned class)
+{
+    return transaction.thread->free_blocks[class].count;
+}
+
 /* A block of the class, as yet with any bytes: the program writes each that it will read. */
 static inline void *np_allocate(struct np_transaction transaction, unsigned class)
 {

@@ -39,9 +39,11 @@ struct work {
 
 static struct plan plan;
 static struct work work = {.seed = 1, .threads = 1};
-static struct np_pool np;
+static struct np_pool np; /* of all threads, or of the first one if each has its own */
 static const char *device_path = "/dev/module/nearpm-0.device";
 static uint64_t no_check;
+/* Pools of libnearpm in the file, one behind the other: 1, unless structure_plan says one for each thread. */
+static uint64_t pools_all = 1;
 
 /* One thread, with what it has to do. */
 struct runner {
@@ -70,6 +72,11 @@ OPERATION void structure_operation(struct np_transaction transaction, uint64_t i
    operation that is there. No thread runs. */
 static void structure_check(void);
 
+/* What a program may have beside them, NULL if it has not: what it does before the first operation of this run
+   and, in each thread, behind the last. Neither is measured. */
+static void (*structure_open)(void);
+static void (*structure_close)(struct np_transaction transaction);
+
 /* The share of thread `number` in what all do together. */
 static inline uint64_t share(uint64_t all, uint64_t number)
 {
@@ -81,18 +88,42 @@ static inline void *root_of(uint64_t thread)
     return np_home(&np, thread);
 }
 
+/* ---- Pools of libnearpm ----------------------------------------------------------------------- */
+
+static inline struct np_pool *pool_at(uint64_t number)
+{
+    static struct np_pool more[THREADS_MAX - 1];
+    return number == 0 ? &np : &more[number - 1];
+}
+
+/* Where it is mapped. */
+static inline char *base_of(uint64_t number)
+{
+    char *base = (char *)pool;
+    for (uint64_t i = 0; i < number; i++) {
+        base += pool_at(i)->bytes;
+    }
+    return base;
+}
+
+static inline uint64_t blocks_in(const struct np_pool *in, unsigned class)
+{
+    return in->classes[class].blocks * in->options.threads;
+}
+
 /* ---- What the check comes across -------------------------------------------------------------- */
 
 static uint64_t found_sum, found_count;
-static unsigned char *claimed_blocks[NP_CLASSES_MAX];
+static unsigned char *claimed_blocks[THREADS_MAX][NP_CLASSES_MAX]; /* of each pool */
 
-/* Reading without a transaction. */
-static inline struct np_transaction looking(void)
+/* Reading in a pool without a transaction. */
+static inline struct np_transaction looking(uint64_t number)
 {
-    return (struct np_transaction){work.mechanism, np.threads[0]};
+    return (struct np_transaction){work.mechanism, pool_at(number)->threads[0]};
 }
 
-#define LOOK(object) NP_READ(looking(), (object))
+#define LOOK_IN(number, object) NP_READ(looking(number), (object))
+#define LOOK(object) LOOK_IN(0, object)
 
 /* Something that the checksum is made of, in any order. */
 static inline void found(uint64_t item)
@@ -113,28 +144,35 @@ static inline void found_done(uint64_t thread, uint64_t index)
 }
 
 /* A pointer of the pool, which must be to a block that is in use and that nothing has led to before. */
-static inline void *claim_block(unsigned class, const void *home)
+static inline void *claim_block_in(uint64_t pool_number, unsigned class, const void *home)
 {
-    const uint64_t number = np_block_number(&np, class, home);
+    const struct np_pool *in = pool_at(pool_number);
+    const uint64_t number = np_block_number(in, class, home);
     if (number == UINT64_MAX) {
         die(STATUS_WRONG, "a pointer is %p, which is no block", home);
     }
-    if (np_is_used(&np, class, number) != 1) {
+    if (np_is_used(in, class, number) != 1) {
         die(STATUS_WRONG, "a pointer leads to block %" PRIu64 ", which is not in use", number);
     }
-    if (claimed_blocks[class][number] != 0) {
+    if (claimed_blocks[pool_number][class][number] != 0) {
         die(STATUS_WRONG, "two pointers lead to block %" PRIu64, number);
     }
-    claimed_blocks[class][number] = 1;
-    return np_block_at(&np, class, number);
+    claimed_blocks[pool_number][class][number] = 1;
+    return np_block_at(in, class, number);
+}
+
+static inline void *claim_block(unsigned class, const void *home)
+{
+    return claim_block_in(0, class, home);
 }
 
 /* Nothing is in use that nothing leads to. */
-static inline void check_blocks(unsigned class)
+static inline void check_blocks(uint64_t pool_number, unsigned class)
 {
-    for (uint64_t number = 0; number < np.classes[class].blocks * work.threads; number++) {
-        const uint64_t used = np_is_used(&np, class, number);
-        if (used > 1 || (used == 1 && claimed_blocks[class][number] == 0)) {
+    const struct np_pool *in = pool_at(pool_number);
+    for (uint64_t number = 0; number < blocks_in(in, class); number++) {
+        const uint64_t used = np_is_used(in, class, number);
+        if (used > 1 || (used == 1 && claimed_blocks[pool_number][class][number] == 0)) {
             die(STATUS_WRONG, "block %" PRIu64 " is in use, and nothing leads to it", number);
         }
     }
@@ -146,14 +184,18 @@ static inline void check_structure(void)
         free(runners[i].there);
         runners[i].there = ordinary(structure_operations(i), 1);
     }
-    for (unsigned class = 0; class < np.class_count; class++) {
-        free(claimed_blocks[class]);
-        claimed_blocks[class] = ordinary(np.classes[class].blocks * work.threads, 1);
+    for (uint64_t i = 0; i < pools_all; i++) {
+        for (unsigned class = 0; class < np.class_count; class++) {
+            free(claimed_blocks[i][class]);
+            claimed_blocks[i][class] = ordinary(blocks_in(pool_at(i), class), 1);
+        }
     }
     found_sum = found_count = 0;
     structure_check();
-    for (unsigned class = 0; class < np.class_count; class++) {
-        check_blocks(class);
+    for (uint64_t i = 0; i < pools_all; i++) {
+        for (unsigned class = 0; class < np.class_count; class++) {
+            check_blocks(i, class);
+        }
     }
 }
 
@@ -253,12 +295,16 @@ OPERATION void run_operations(enum np_mechanism mechanism, struct runner *runner
     }
     np_durable(transaction);
     runner->cycles = np_cycles() - begin;
+    if (structure_close != NULL) {
+        structure_close(transaction);
+    }
 }
 
 static void *run_thread(void *context)
 {
     struct runner *runner = context;
-    runner->thread = np_begin_thread(&np, (unsigned)runner->number);
+    const unsigned number = (unsigned)runner->number;
+    runner->thread = pools_all == 1 ? np_begin_thread(&np, number) : np_begin_thread(pool_at(number), 0);
     switch (work.mechanism) {
     case NP_UNDO:
         run_operations(NP_UNDO, runner);
@@ -335,24 +381,29 @@ static inline void read_work(int argc, char **argv)
 
 static void make(void)
 {
-    np_make(&np, pool);
+    for (uint64_t i = 0; i < pools_all; i++) {
+        np_make(pool_at(i), base_of(i));
+    }
     structure_make();
 }
 
 /* Where everything is; on devices that are as they were when the pool was made. */
 static inline void lay_out(void)
 {
-    const struct np_options options = {
+    struct np_options options = {
         .mechanism = work.mechanism,
         .on_devices = work.configuration == NEARPM,
         .software_sync = work.synchronisation == SOFTWARE,
-        .threads = (unsigned)work.threads,
+        .threads = (unsigned)(work.threads / pools_all),
         .log_bytes = work.log_bytes,
         .heap_pages = structure_pages(),
         .device_path = device_path,
         .primitive = primitive,
     };
-    np_lay_out(&np, &options, PAGE_BYTES);
+    for (unsigned i = 0; i < pools_all; i++) {
+        options.pool_id = options.first_tag = i;
+        np_lay_out(pool_at(i), &options, i == 0 ? PAGE_BYTES : 0);
+    }
     const uint64_t devices = options.on_devices ? np.deal.devices : 0;
     const uint64_t granule_bytes = options.on_devices ? np.deal.granule_bytes : 0;
     if (recover_only && (devices != work.devices || granule_bytes != work.granule_bytes)) {
@@ -372,19 +423,26 @@ int main(int argc, char **argv)
     }
     lay_out();
     look_at_file();
-    open_pool(&plan, 0, np.bytes - PAGE_BYTES, make);
+    open_pool(&plan, 0, (uint64_t)(base_of(pools_all) - base_of(0)) - PAGE_BYTES, make);
     if (make_only) {
         return EXIT_SUCCESS;
     }
-    np_open(&np, pool);
+    for (uint64_t i = 0; i < pools_all; i++) {
+        np_open(pool_at(i), base_of(i));
+    }
     if (pool->used.word != 0 || recover_only) {
         check_recovered();
     }
     if (recover_only) {
         return EXIT_SUCCESS;
     }
-    np_find_blocks(&np);
+    for (uint64_t i = 0; i < pools_all; i++) {
+        np_find_blocks(pool_at(i));
+    }
     begin_use();
+    if (structure_open != NULL) {
+        structure_open();
+    }
     run_threads();
     say_cycles();
     if (no_check == 0) {
