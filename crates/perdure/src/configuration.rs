@@ -436,9 +436,8 @@ impl Configuration {
     }
 
     fn validate(&self) -> Result<(), Error> {
-        self.specification
-            .validate()
-            .map_err(|problem| Error::Configuration(problem.to_string()))?;
+        (self.specification.validate())
+            .map_err(|problem| modules::counted::refusal(&self.table, problem))?;
         self.refuse_for_design()?;
         self.epoch.scheduled().map(drop)
     }

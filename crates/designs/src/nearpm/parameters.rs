@@ -201,7 +201,7 @@ fn check_devices(hardware: &Hardware, geometry: &Geometry) -> Result<(), Impossi
         geometry.devices <= 8,
         "module",
         geometry.devices,
-        "nearpm has at most 8 devices",
+        "nearpm has at most 8 devices: that many modules may share the region, by their count or one by one",
     )?;
     let granule = geometry.granule;
     ImpossibleParameter::unless(

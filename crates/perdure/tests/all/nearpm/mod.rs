@@ -2,6 +2,7 @@
 //! before the oracle of partitioned persist ordering; on machines short of everything, so that every way to
 //! wait is taken.
 
+mod counts;
 mod faults;
 
 use perdure_designs::Design;
@@ -27,7 +28,7 @@ const PAGE: u64 = 4096;
 const GRANULE: u64 = 16 << 10;
 /// Granules of data that all threads work on, behind the logs.
 const DATA_GRANULES: u64 = 6;
-/// Granules of a thread's log.
+/// Granules of a thread's log, where devices are few.
 const LOG_GRANULES: u64 = 8;
 /// Where programs see the pool.
 const VIRTUAL: u64 = 0x10_0000_0000;
@@ -71,6 +72,11 @@ fn machines() -> Vec<Machine> {
 }
 
 impl Machine {
+    /// Bytes of a thread's log, of which every device needs two granules.
+    fn log_bytes(&self) -> u64 {
+        LOG_GRANULES.max(2 * self.devices as u64) * GRANULE
+    }
+
     fn specification(&self) -> Specification {
         let mut specification = self.geometry.specification();
         specification.persistence = PersistenceDomain {
@@ -116,6 +122,7 @@ struct Near {
     pool: u64,
     port: u64,
     harts: u64,
+    log_bytes: u64,
 }
 
 fn instruct(rig: &mut Rig<NearPm>, hart: usize, operands: [u64; 2]) -> u64 {
@@ -179,6 +186,7 @@ impl Near {
             pool,
             port,
             harts,
+            log_bytes: machine.log_bytes(),
         };
         for hart in 0..harts {
             near.begin(hart as usize);
@@ -187,7 +195,7 @@ impl Near {
     }
 
     fn bytes(&self) -> u64 {
-        (self.harts * LOG_GRANULES + DATA_GRANULES) * GRANULE
+        self.harts * self.log_bytes + DATA_GRANULES * GRANULE
     }
 
     /// A thread maps the pool and lays its log down.
@@ -198,9 +206,9 @@ impl Near {
             opcode: Opcode::LogReset as u8,
             pool: POOL,
             thread: hart as u8,
-            operand: VIRTUAL + hart as u64 * LOG_GRANULES * GRANULE,
+            operand: VIRTUAL + hart as u64 * self.log_bytes,
             second: 7,
-            size: (LOG_GRANULES * GRANULE) as u32,
+            size: self.log_bytes as u32,
         };
         self.run.act(|rig| {
             let thread = 40 + hart as u32;
@@ -253,7 +261,7 @@ struct Step {
 
 impl Step {
     fn random(near: &Near, random: &mut Random) -> Self {
-        let logs = near.harts * LOG_GRANULES * GRANULE;
+        let logs = near.harts * near.log_bytes;
         let data = [near.pool + logs, VIRTUAL + logs];
         let lines = std::array::from_fn(|_| {
             // Few, so that they meet.
