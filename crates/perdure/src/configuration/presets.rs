@@ -17,5 +17,13 @@ pub const MACHINES: &[(&str, &str)] = &[
     ("arm-pm", include_str!("../../../../machines/arm-pm.toml")),
     ("spms", include_str!("../../../../machines/spms.toml")),
     ("nearpm", include_str!("../../../../machines/nearpm.toml")),
+    (
+        "nearpm-dimm",
+        include_str!("../../../../machines/nearpm-dimm.toml"),
+    ),
+    (
+        "nearpm-cxl",
+        include_str!("../../../../machines/nearpm-cxl.toml"),
+    ),
     ("xeon-pm", include_str!("../../../../machines/xeon-pm.toml")),
 ];
