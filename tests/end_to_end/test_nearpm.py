@@ -365,7 +365,7 @@ def mistaken(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, str], P
     folder = tmp_path_factory.mktemp("mistakes")
 
     def build(name: str, mistake: str) -> Path:
-        flags = ("-std=c11", "-D_GNU_SOURCE", f"-DNP_MISTAKE=NP_{mistake}")
+        flags = ("-O1", "-std=c11", "-D_GNU_SOURCE", f"-DNP_MISTAKE=NP_{mistake}")
         program = folder / mistake / name
         return (
             program if program.exists() else compiler.build(SOURCES / f"{name}.c", program, flags)
