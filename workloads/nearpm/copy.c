@@ -2,8 +2,8 @@
  * copy POOL [OPTION]...: the micro-benchmark of figure 17: copies persistent data, by the processor, which
  * flushes and fences, or by NearPM's devices. One copy is durable before the next one begins.
  *
- * Our assumptions: copies are of different data, one behind the other; sources are made in a boot before,
- * with --make, or may be in the caches.
+ * Our assumptions: copies are of different data, one behind the other, none of which the caches have when
+ * copying begins.
  *
  * Always true: a copy that was acknowledged is whole. One that was not may be there in part.
  */
@@ -99,6 +99,8 @@ static uint64_t cycles(void)
 
 static void run(void)
 {
+    nearpm_drop(source_of(0), 2 * work.area_bytes);
+    fence();
     const uint64_t begin = cycles();
     for (uint64_t copy = pool->acknowledged[0].word; copy < work.copies; copy++) {
         copy_durably(copy);

@@ -18,7 +18,8 @@ use crate::error::Error;
 pub struct Explained {
     /// What the key means.
     pub meaning: String,
-    /// Where the value is from: a paper, an artifact, ours, an option; a base preset is named before it.
+    /// Where the value is from: a paper, an artifact, what others measured or published, ours, an option; a
+    /// base preset is named before it.
     pub source: String,
     /// What hangs on the value, where that is known.
     pub decides: String,
@@ -215,7 +216,7 @@ fn explained(text: &str) -> Explained {
         .strip_suffix(')')
         .and_then(|inner| inner.rsplit_once('('))
         .filter(|(_, said)| {
-            ["paper", "artifact", "ours"]
+            ["paper", "artifact", "measured", "published", "ours"]
                 .iter()
                 .any(|word| said.starts_with(word))
         });

@@ -4,6 +4,7 @@
 
 mod counts;
 mod faults;
+mod machines;
 
 use perdure_designs::Design;
 use perdure_designs::nearpm::{Command, Counters, MAP, NearPm, Opcode, Parameters, Sync};
