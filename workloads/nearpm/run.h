@@ -18,7 +18,7 @@
 #ifndef PERDURE_NEARPM_RUN_H
 #define PERDURE_NEARPM_RUN_H
 
-#include "../flush/flush.h"
+#include "settle.h"
 #include "libnearpm/libnearpm.h"
 
 #define OPERATION NP_INLINE
@@ -370,6 +370,7 @@ int main(int argc, char **argv)
     }
     lay_out();
     look_at_file();
+    settle_file();
     open_pool(&plan, 0, np.bytes - PAGE_BYTES, make);
     if (make_only) {
         return EXIT_SUCCESS;
