@@ -8,7 +8,7 @@
  * Always true: a copy that was acknowledged is whole. One that was not may be there in part.
  */
 #define PROGRAM "copy"
-#include "../flush/flush.h"
+#include "settle.h"
 #include "nearpm.h"
 
 enum { CPU, NEARPM };
@@ -161,6 +161,7 @@ int main(int argc, char **argv)
 {
     read_work(argc, argv);
     look_at_file();
+    settle_file();
     open_pool(&plan, 0, round_up(2 * work.area_bytes, PAGE_BYTES), make);
     if (make_only) {
         return EXIT_SUCCESS;
