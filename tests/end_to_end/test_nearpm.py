@@ -20,6 +20,9 @@ from perdure import CutReport, Machine, toolchain
 ENTRIES = catalogue("nearpm.toml")
 SOURCES = REPOSITORY / "workloads/nearpm"
 STRUCTURES = ("btree", "rbtree", "skiplist", "hashmap", "tpcc", "tatp")
+THREADS = [(name, threads) for name in STRUCTURES for threads in (1, 4)]
+"""Programs, and by how many threads they run: of servers, so many clients as well."""
+THREADS += [("memcached", 2), ("redis", 2), ("pmemkv", 4)]
 Mistaken = Callable[[str, str], Path]
 MECHANISMS = ("undo", "redo", "checkpoint", "shadow")
 
@@ -77,8 +80,7 @@ def last_line(text: str) -> str:
     return text.splitlines()[-1]
 
 
-@pytest.mark.parametrize("name", STRUCTURES)
-@pytest.mark.parametrize("threads", [1, 4])
+@pytest.mark.parametrize(("name", "threads"), THREADS)
 def test_what_is_there_in_the_end_depends_on_nothing_else(
     name: str, threads: int, programs: Path, tmp_path: Path, run_guest: RunGuest
 ) -> None:
@@ -229,6 +231,12 @@ def messages(report: CutReport) -> list[tuple[str, str]]:
         ("tpcc", "redo", "software", 4, False),
         ("tatp", "checkpoint", "software", 1, True),
         ("tatp", "shadow", "software", 1, False),
+        ("memcached", "undo", "delayed", 2, False),
+        ("memcached", "checkpoint", "software", 1, True),
+        ("redis", "redo", "delayed", 2, True),
+        ("redis", "shadow", "cpu", 1, False),
+        ("pmemkv", "shadow", "delayed", 1, False),
+        ("pmemkv", "checkpoint", "delayed", 4, True),
     ],
 )
 def test_every_transaction_survives_every_cut_whole(
