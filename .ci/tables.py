@@ -99,6 +99,14 @@ def log_mistakes() -> str:
     return rows(["`WAL_MISTAKE`", "what is wrong"], [[f"`{name}`", text] for name, text in found])
 
 
+def library_mistakes() -> str:
+    """The mistakes that can be built into NearPM's library."""
+    header = (ROOT / "guest/libnearpm/nearpm_pool.h").read_text("utf-8")
+    body = header.partition("enum np_mistake {")[2].partition("}")[0]
+    found = re.findall(r"^ +(NP_\w+),? +/\* (.*) \*/$", body, re.MULTILINE)
+    return rows(["`NP_MISTAKE`", "what is wrong"], [[f"`{name}`", text] for name, text in found])
+
+
 def example() -> str:
     """The worked example of a design, whole."""
     text = (ROOT / "docs/examples/flush_at_epoch_end.rs").read_text("utf-8")
@@ -128,6 +136,7 @@ TABLES = (
         "modules": modules,
         "module-keys": module_keys,
         "log-mistakes": log_mistakes,
+        "library-mistakes": library_mistakes,
         "example": example,
         "device-example": device_example,
         "operation-example": operation_example,

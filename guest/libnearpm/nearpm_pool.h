@@ -33,7 +33,7 @@ enum np_mistake {
     NP_NOT_ROLLED_BACK,          /* undo, checkpoint: recovery leaves what is half done */
     NP_NOT_REDONE,               /* redo, shadow: recovery drops what was committed */
     NP_TOLD_TOO_EARLY,           /* np_durable waits for nothing; on the processor, the end is not flushed */
-    NP_OPERAND_NOT_WRITTEN_BACK, /* devices: redo, shadow: what they read may be in the caches */
+    NP_OPERAND_NOT_WRITTEN_BACK, /* redo: entries may be in the caches when they are needed */
     NP_STALE_COPY,               /* devices: redo, shadow: what they write may be in the caches */
     NP_COMMIT_WITHOUT_WAIT       /* devices, synchronised by software: the end is recorded too early */
 };

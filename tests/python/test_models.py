@@ -6,7 +6,8 @@ import pytest
 
 from perdure.experiments import claims, declaration, plan, tables
 from perdure.experiments.claim import Claim
-from perdure.experiments.declaration import Model, Probe, Setting
+from perdure.experiments.declaration import Model, Setting
+from perdure.experiments.declared_probes import Probe
 from perdure.experiments.plan import Value
 from perdure.experiments.programs import Entry, Provided, Size
 

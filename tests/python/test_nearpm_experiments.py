@@ -4,9 +4,9 @@ import pytest
 
 from perdure import PerdureError
 from perdure.experiments import charts, claims, dataset, declaration, metrics, plan, programs
+from perdure.experiments.narrowing import panels
 from perdure.experiments.plan import Value
 from perdure.experiments.programs import Provided
-from perdure.experiments.reproduction import _panels
 
 WORKLOADS = {
     "tpcc", "tatp", "btree", "rbtree", "skiplist", "hashmap", "memcached", "redis", "pmemkv",
@@ -35,7 +35,7 @@ def planned_of(figure, paper, provided):
 @pytest.mark.parametrize("scale", ["quick", "full"])
 def test_every_figure_is_declared(paper, provided, scale):
     found = declaration.experiments("nearpm", scale)
-    assert all(_panels(f"fig{number}", list(found)) != [f"fig{number}"] or f"fig{number}" in found
+    assert all(panels(f"fig{number}", list(found)) != [f"fig{number}"] or f"fig{number}" in found
                for number in FIGURES)  # fmt: skip
     identifiers = [claim.name for one in found.values() for claim in one.claims]
     assert len(identifiers) == len(set(identifiers))
@@ -198,10 +198,10 @@ def test_what_is_measured(name, here, value):
 
 def test_a_figure_of_panels_is_all_of_them():
     names = ["fig1a", "fig1b", "fig15a", "fig15b", "fig4", "fig4-drained", "cuts"]
-    assert _panels("fig1", names) == ["fig1a", "fig1b"]
-    assert _panels("fig15", names) == ["fig15a", "fig15b"]
-    assert _panels("fig4", names) == ["fig4"], "one of that very name stands alone"
-    assert _panels("fig9", names) == ["fig9"] and _panels("cut", names) == ["cut"]
+    assert panels("fig1", names) == ["fig1a", "fig1b"]
+    assert panels("fig15", names) == ["fig15a", "fig15b"]
+    assert panels("fig4", names) == ["fig4"], "one of that very name stands alone"
+    assert panels("fig9", names) == ["fig9"] and panels("cut", names) == ["cut"]
 
 
 def test_there_is_no_paper_of_another_name():

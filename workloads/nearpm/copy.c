@@ -2,13 +2,13 @@
  * copy POOL [OPTION]...: the micro-benchmark of figure 17: copies persistent data, by the processor, which
  * flushes and fences, or by NearPM's devices. One copy is durable before the next one begins.
  *
- * Our assumptions: copies are of different data, one behind the other; sources are made in a boot before,
- * with --make, or may be in the caches.
+ * Our assumptions: copies are of different data, one behind the other, none of which the caches have when
+ * copying begins.
  *
  * Always true: a copy that was acknowledged is whole. One that was not may be there in part.
  */
 #define PROGRAM "copy"
-#include "../flush/flush.h"
+#include "settle.h"
 #include "nearpm.h"
 
 enum { CPU, NEARPM };
@@ -99,6 +99,8 @@ static uint64_t cycles(void)
 
 static void run(void)
 {
+    nearpm_drop(source_of(0), 2 * work.area_bytes);
+    fence();
     const uint64_t begin = cycles();
     for (uint64_t copy = pool->acknowledged[0].word; copy < work.copies; copy++) {
         copy_durably(copy);
@@ -159,6 +161,7 @@ int main(int argc, char **argv)
 {
     read_work(argc, argv);
     look_at_file();
+    settle_file();
     open_pool(&plan, 0, round_up(2 * work.area_bytes, PAGE_BYTES), make);
     if (make_only) {
         return EXIT_SUCCESS;

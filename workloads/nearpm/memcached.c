@@ -178,14 +178,14 @@ static const char *read_set(struct end *end, char **rest, struct set *set)
 {
     uint64_t flags, expires, bytes;
     set->key = next_word(rest);
-    const char *words[] = {next_word(rest), next_word(rest), next_word(rest)};
+    const char *flags_word = next_word(rest), *expires_word = next_word(rest), *bytes_word = next_word(rest);
     set->is_quiet = is_quiet(next_word(rest));
-    if (words[2] == NULL) {
+    if (bytes_word == NULL) {
         return "ERROR";
     }
     set->key_bytes = strlen(set->key);
-    if (set->key_bytes > KEY_MAX || !read_number(words[0], UINT32_MAX, &flags) ||
-        !read_number(words[1], UINT32_MAX, &expires) || !read_number(words[2], INT32_MAX, &bytes)) {
+    if (set->key_bytes > KEY_MAX || !read_number(flags_word, UINT32_MAX, &flags) ||
+        !read_number(expires_word, UINT32_MAX, &expires) || !read_number(bytes_word, INT32_MAX, &bytes)) {
         return "CLIENT_ERROR bad command line format";
     }
     if (expires != 0 || set->key_bytes + bytes > ITEM_BYTES) {

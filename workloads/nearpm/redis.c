@@ -181,9 +181,9 @@ struct request {
     struct word word[WORDS_MAX];
 };
 
-static const char *const FOREIGN = "-ERR the key is another client's";
-
 static struct request requests[THREADS_MAX]; /* what each handler is about */
+
+static const char *const FOREIGN = "-ERR the key is another client's";
 
 static enum served reply(struct end *end, enum served served, const char *text)
 {
@@ -237,7 +237,7 @@ static enum served refuse_count(struct end *end)
     return reply(end, ANSWERED, "-ERR wrong number of arguments");
 }
 
-/* Why a key cannot be set whose entry that is, if it has one; NULL if it can. */
+/* Why a key cannot be set, whose entry that is or which has none; NULL if it can. */
 static const char *refusal_of_set(struct np_transaction transaction, const struct entry *entry)
 {
     if (entry != NULL && !is_own(transaction, entry)) {

@@ -18,7 +18,7 @@
 #ifndef PERDURE_NEARPM_RUN_H
 #define PERDURE_NEARPM_RUN_H
 
-#include "../flush/flush.h"
+#include "settle.h"
 #include "libnearpm/libnearpm.h"
 
 #define OPERATION NP_INLINE
@@ -72,8 +72,8 @@ OPERATION void structure_operation(struct np_transaction transaction, uint64_t i
    operation that is there. No thread runs. */
 static void structure_check(void);
 
-/* What a program may have beside them, NULL if it has not: what it does before the first operation of this run
-   and, in each thread, behind the last. Neither is measured. */
+/* What a program may have beside them, NULL if it has not: what it does before the first operation of this
+   run and, in each thread, behind the last. Neither is measured. */
 static void (*structure_open)(void);
 static void (*structure_close)(struct np_transaction transaction);
 
@@ -423,6 +423,7 @@ int main(int argc, char **argv)
     }
     lay_out();
     look_at_file();
+    settle_file();
     open_pool(&plan, 0, (uint64_t)(base_of(pools_all) - base_of(0)) - PAGE_BYTES, make);
     if (make_only) {
         return EXIT_SUCCESS;

@@ -1,9 +1,9 @@
 //! Where what leaves a machine goes on this host.
 //!
 //! Always true: the host is read-only to the guest, whatever runs it. Streams go to this process's
-//! own if it passes them on, and the end of the first program's stays; files go below the folder that keeps them, if there is one, and into
-//! folders that were named for being written through; nothing else is touched. What the host refuses
-//! is remembered; the guest has long gone on.
+//! own if it passes them on, and the end of the first program's stays; files go below the folder that
+//! keeps them, if there is one, and into folders that were named for being written through; nothing
+//! else is touched. What the host refuses is remembered; the guest has long gone on.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
@@ -107,8 +107,8 @@ impl Delivery {
         state.note(release, kept);
     }
 
-    /// What a result says about output: the end of what the first program said, the files that the guest wrote,
-    /// and which of the host's it removed.
+    /// What a result says about output: the end of what the first program said, the files that the guest
+    /// wrote, and which of the host's it removed.
     pub fn finish(&self, result: &mut Map<String, Value>) {
         let mut state = self.state();
         let State {

@@ -16,6 +16,7 @@ from typing import Literal, TypeAlias
 from perdure import PerdureError
 from perdure.experiments.claim import REDUCTIONS, Claim, read_claim
 from perdure.experiments.declared_cuts import Cuts, read_cuts
+from perdure.experiments.declared_probes import Probe, read_probes
 from perdure.experiments.toml import Table, texts_by_name
 
 Scale: TypeAlias = Literal["quick", "full"]
@@ -525,56 +526,10 @@ def _written(name: str, model: str | None) -> Iterator[tuple[str, _Written]]:
                 yield claim, made
 
 
-@dataclass(frozen=True)
-class Probe:
-    """An experiment that shows a reason: a figure's own run of one design, and one thing changed.
-
-    What the `figure` measures of `subject` under `design` (of the `part`, at the axis value `at`)
-    is measured with further `overrides`, or with other `arguments`, and stands beside what it is
-    without.
-    """
-
-    name: str
-    says: str
-    figure: str
-    model: str | None
-    subject: str
-    design: str
-    part: str | None
-    at: float | None
-    overrides: tuple[str, ...]
-    arguments: tuple[str, ...]
-
-
 def probes(name: str, scale: Scale) -> dict[str, Probe]:
     """A paper's probes at one scale, by name: those that change something there."""
     path = FOLDER / name / PROBES
-    if not path.exists():
-        return {}
-    found = {}
-    for probe, table in Table.read(path).tables():
-        own = {}
-        for size, one in ((size, table.optional_table(size)) for size in SCALES):
-            if one is not None:
-                own[size] = tuple(one.texts("set", ())), tuple(one.texts("arguments", ()))
-                one.finish()
-        overrides, arguments = own.get(scale, ((), ()))
-        made = Probe(
-            name=probe,
-            says=table.text("says"),
-            figure=table.text("figure"),
-            model=table.text("model", "") or None,
-            subject=table.text("subject"),
-            design=table.text("design"),
-            part=table.text("part", "") or None,
-            at=table.number("at", None),
-            overrides=overrides,
-            arguments=arguments,
-        )
-        table.finish()
-        if scale in own:
-            found[probe] = made
-    return found
+    return read_probes(Table.read(path), scale) if path.exists() else {}
 
 
 @dataclass(frozen=True)

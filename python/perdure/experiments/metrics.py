@@ -11,13 +11,7 @@ from collections.abc import Mapping
 
 from perdure import PerdureError
 from perdure.experiments import flush_metrics, near_memory_metrics, strand_metrics
-from perdure.experiments.measured import (
-    Measured,
-    Metric,
-    Parts,
-    execution_time,
-    statistic,
-)
+from perdure.experiments.measured import Measured, Metric, Parts, execution_time, statistic
 
 EPOCHS_OF_LOG = 8
 LINE_BYTES = 64

@@ -6,11 +6,13 @@ the part asked for is left out; a name that there is not is refused with those t
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from perdure import PerdureError
-from perdure.experiments.declaration import Axis, Experiment, Paper, Probe
+from perdure.experiments.declaration import Axis, Experiment, Paper
+from perdure.experiments.declared_probes import Probe
 from perdure.experiments.programs import Entry
 
 
@@ -34,6 +36,14 @@ class Only:
     def words(self) -> list[str]:
         """All of it, as was asked."""
         return [*self.subjects, *self.designs, *map(_number, self.places)]
+
+
+def panels(figure: str, names: Sequence[str]) -> list[str]:
+    """An experiment's name, or those of all panels of a figure that stands for several."""
+    if figure in names:
+        return [figure]
+    found = [one for one in names if re.fullmatch(rf"{re.escape(figure)}\D.*", one)]
+    return found if re.fullmatch(r"fig\d+", figure) and found else [figure]
 
 
 def narrowed(

@@ -15,8 +15,9 @@ from typing import Any
 from perdure import PerdureError
 from perdure.experiments import dataset, programs
 from perdure.experiments.cache import Stored
-from perdure.experiments.declaration import Experiment, Model, Paper, Probe, ScaleOf
+from perdure.experiments.declaration import Experiment, Model, Paper, ScaleOf
 from perdure.experiments.declared_cuts import Cuts
+from perdure.experiments.declared_probes import Probe
 from perdure.experiments.measured import Measured, rounded, statistic
 from perdure.experiments.metrics import metric
 from perdure.experiments.point import Point

@@ -8,7 +8,6 @@ a compiler says so in one line before it begins.
 from __future__ import annotations
 
 import json
-import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -132,7 +131,7 @@ def _planned(
     known = declaration.experiments(name, scale_name)
     known_probes = declaration.probes(name, scale_name)
     names = [*known, *([PROBES] if known_probes else []), CUTS]
-    figures = [one for figure in figures for one in _panels(figure, names)]
+    figures = [one for figure in figures for one in narrowing.panels(figure, names)]
     unknown = [figure for figure in figures if figure not in names]
     if unknown:
         raise PerdureError(
@@ -180,14 +179,6 @@ def _planned(
         built = tuple(one for one in cuts.designs if one not in missing)
         planned += plan.plan_cuts(replace(cuts, designs=built), paper, provided)
     return _Work(paper, scale, chosen, provided, mixes, planned, only, probes)
-
-
-def _panels(figure: str, names: Sequence[str]) -> list[str]:
-    """An experiment's name, or those of all panels of a figure that stands for several."""
-    if figure in names:
-        return [figure]
-    panels = [one for one in names if re.fullmatch(rf"{re.escape(figure)}\D.*", one)]
-    return panels if re.fullmatch(r"fig\d+", figure) and panels else [figure]
 
 
 def _announcement(work: _Work) -> list[str]:

@@ -82,17 +82,14 @@ pub fn set(table: &mut Table, key: &str, value: Value) -> Result<(), Error> {
         return configuration_error(format!("{source}: its keys are those of [{name}]"));
     }
     let around = table.clone();
-    let modules = table.get_mut(KEY).and_then(Value::as_array_mut);
+    let mut modules = table.get_mut(KEY).and_then(Value::as_array_mut);
+    if let Some(tables) = &mut modules {
+        counted::separate(tables, name)?;
+    }
     let mut modules: Vec<_> = (modules.into_iter().flatten())
         .filter_map(Value::as_table_mut)
         .collect();
     let Some(index) = modules.iter().position(|one| name_of(one) == name) else {
-        if let Some(group) = modules.iter().find(|one| counted::has(one, name)) {
-            let group = name_of(group);
-            return configuration_error(format!(
-                "{source}: it is one of the equal modules '{group}', and has no keys of its own; write {KEY}.{group}.{key}, which is of all of them"
-            ));
-        }
         let names: Vec<_> = modules.iter().map(|one| name_of(one)).collect();
         return configuration_error(match nearest(name, names.iter().copied()) {
             Some(hint) => format!(

@@ -132,8 +132,8 @@ impl NearPmDevice {
         arrived.max(room).max(self.last_taken)
     }
 
-    /// A unit works so long, and does not wait for other devices. Units begin in the order in which this hears
-    /// of it.
+    /// A unit works so long, and does not wait for other devices. Units begin in the order in which this
+    /// hears of it.
     fn works(&mut self, from: Cycles, to: Cycles) {
         self.counters.active_cycles += to.saturating_sub(from.max(self.active_until));
         self.active_until = self.active_until.max(to);

@@ -2,7 +2,8 @@
 //!
 //! Always true here: a table that says how many has its modules numbered from 0, one alone, too, so that
 //! another count changes no name; a table that does not say has one, with the table's name. Keys are the
-//! table's: no module of several has one of its own. No name is that of two tables or modules.
+//! table's, of all its modules; what is set for one of them makes each a table of its own. No name is that of
+//! two tables or modules.
 
 use perdure_hardware::specification::{ImpossibleGeometry, MAIN_MODULE};
 use toml::{Table, Value};
@@ -52,6 +53,19 @@ pub fn modules(whole: &Table) -> Result<Vec<Table>, Error> {
         one
     };
     Ok(names(whole).into_iter().map(named).collect())
+}
+
+/// Makes a table of each module of the table that counts one of that name, if there is one.
+pub fn separate(tables: &mut Vec<Value>, name: &str) -> Result<(), Error> {
+    let counts = |one: &Value| one.as_table().is_some_and(|one| has(one, name));
+    let Some(at) = tables.iter().position(counts) else {
+        return Ok(());
+    };
+    if let Value::Table(table) = tables.remove(at) {
+        let own = modules(&table)?.into_iter().map(Value::Table);
+        tables.splice(at..at, own);
+    }
+    Ok(())
 }
 
 /// Refuses tables that take a name twice, as theirs or as a module's.

@@ -314,6 +314,22 @@ fn a_key_of_a_counted_table_is_all_its_modules() {
 }
 
 #[test]
+fn what_is_set_for_one_of_several_makes_each_a_table_of_its_own() {
+    let options = ["module.pool.banks=4", "module.pool-1.row_read_ns=300"];
+    let configuration = set(COUNTED, &options).unwrap();
+    let [first, second, main] = &configuration.specification.modules[..] else {
+        panic!("three modules");
+    };
+    let names = [first, second, main].map(|one| one.name.as_str());
+    assert_eq!(names, ["pool-0", "pool-1", "main"]);
+    let reads = (first.media.row_read_ns, second.media.row_read_ns);
+    assert_eq!(reads, (100.0, 300.0));
+    assert_eq!((first.media.banks, second.media.banks), (4, 4));
+    let all = set(COUNTED, &["module.pool-1.banks=4", "module.pool.banks=8"]);
+    assert!(all.unwrap_err().contains("there is no such module"));
+}
+
+#[test]
 fn a_count_that_cannot_be_and_names_that_meet_are_refused() {
     let cases = [
         (
@@ -337,11 +353,6 @@ fn a_count_that_cannot_be_and_names_that_meet_are_refused() {
             "",
             "module.pool.region=Pools",
             "module.pool.region = Pools: must be",
-        ),
-        (
-            "",
-            "module.pool-1.banks=4",
-            "it is one of the equal modules 'pool', and has no keys of its own; write module.pool.banks,",
         ),
         (
             "",
