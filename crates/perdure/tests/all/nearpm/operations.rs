@@ -2,8 +2,9 @@
 //! that harts have devices do, cut at every event and in recovery, before the oracle.
 
 use perdure_designs::Design;
+use perdure_designs::nearpm::operations::apply_log::APPLY_LOG;
 use perdure_designs::nearpm::operations::page_crc::PAGE_CRC;
-use perdure_designs::nearpm::{Coherence, Command, POINT_DONE, POINT_TAKEN};
+use perdure_designs::nearpm::{Coherence, Command, Opcode, POINT_DONE, POINT_TAKEN};
 use perdure_designs::oracle::Fault;
 use perdure_hardware::line::{LINE_BYTES, line_of};
 use perdure_hardware::random::Random;
@@ -127,6 +128,50 @@ fn a_page_has_the_crc_that_the_usual_program_computes() {
         let arena = &near.run.rig.hardware.memory.arena;
         assert_eq!(*arena.slice(pool + crc, 4), expected.to_le_bytes());
     }
+}
+
+/// An undo entry is a record of a redo log, too: applied, it brings the old data back.
+#[test]
+fn a_record_that_is_applied_goes_home() {
+    let mut near = Near::new(&machines().swap_remove(0), None);
+    let (pool, port) = (near.pool, near.port);
+    // In a granule of the device that has the log's first one, where the first entry is.
+    let home = near.harts * near.log_bytes;
+    let entry = LINE_BYTES as u64;
+    let line = line_of(pool + home);
+    let asked = |opcode: u8, operand: u64, size| Command {
+        opcode,
+        pool: POOL,
+        thread: 0,
+        operand: VIRTUAL + operand,
+        second: 0,
+        size,
+    };
+    let (undo, apply) = (Opcode::UndologCreate as u8, APPLY_LOG.opcode);
+    let mut store = |near: &mut Near, value: u8| {
+        near.run.act(|rig| {
+            for at in 0..2 {
+                rig.store_line(0, line + at, value + at as u8);
+                rig.cache_block(0, line + at, true);
+            }
+            wait(rig, 0);
+        });
+    };
+    store(&mut near, 1);
+    near.run
+        .act(|rig| command(rig, 0, port, &asked(undo, home, 128), 8));
+    store(&mut near, 11);
+    near.run
+        .act(|rig| command(rig, 0, port, &asked(apply, entry, 64 + 128), 8));
+    near.run.act(|rig| rig.pause(0, 1_000_000));
+    assert_eq!(near.run.fault, None);
+    let Rig {
+        hardware, design, ..
+    } = &near.run.rig;
+    let counters = design.counters_with(hardware);
+    assert_eq!((counters.applied, counters.faults), (1, 0));
+    let found = hardware.memory.arena.slice(pool + home, 128).to_vec();
+    assert_eq!(found, [[1; 64], [2; 64]].concat());
 }
 
 /// The loop that everybody has.
