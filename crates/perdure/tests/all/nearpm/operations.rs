@@ -148,7 +148,7 @@ fn a_record_that_is_applied_goes_home() {
         size,
     };
     let (undo, apply) = (Opcode::UndologCreate as u8, APPLY_LOG.opcode);
-    let mut store = |near: &mut Near, value: u8| {
+    let store = |near: &mut Near, value: u8| {
         near.run.act(|rig| {
             for at in 0..2 {
                 rig.store_line(0, line + at, value + at as u8);
