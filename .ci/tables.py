@@ -121,6 +121,12 @@ def device_example() -> str:
     return f"\n```rust\n{device[1]}```\n\n"
 
 
+def operation_example() -> str:
+    """The worked example of a near-memory operation, without its tests."""
+    text = (ROOT / "crates/designs/src/nearpm/operations/page_crc.rs").read_text("utf-8")
+    return f"\n```rust\n{text.partition('#[cfg(test)]')[0].rstrip()}\n```\n\n"
+
+
 TABLES = (
     presets.tables(rows)
     | {
@@ -133,6 +139,7 @@ TABLES = (
         "library-mistakes": library_mistakes,
         "example": example,
         "device-example": device_example,
+        "operation-example": operation_example,
         "planted-bugs-page-zeroing": partial(planted_bugs, ROOT / "docs/examples/page_zeroing.rs"),
     }
     | {

@@ -50,7 +50,8 @@ enum nearpm_opcode {
     NEARPM_APPLYLOG = 0x09,
     NEARPM_RECOVER = 0x0a,
     NEARPM_LOG_RESET = 0x0b,
-    NEARPM_LOG_ATTACH = 0x0c
+    NEARPM_LOG_ATTACH = 0x0c,
+    NEARPM_PAGE_CRC = 0x10
 };
 
 /* Of a command: why it did nothing. */
@@ -323,6 +324,17 @@ static inline void NearPM_copy(unsigned pool_id, unsigned thread_id, const void 
                                size_t size)
 {
     nearpm_copy_with(NEARPM_COPY, pool_id, thread_id, source, destination, size);
+}
+
+/* The CRC-32C of a page, or of what else lies together on one device, goes into four bytes on that device. */
+static inline void NearPM_page_crc(unsigned pool_id, unsigned thread_id, const void *page, size_t size,
+                                   uint32_t *crc)
+{
+    if (!nearpm.is_coherent) {
+        nearpm_drop(crc, sizeof *crc);
+    }
+    nearpm_prepare(page, NULL, size);
+    nearpm_send(NEARPM_PAGE_CRC, pool_id, thread_id, page, (uintptr_t)crc, size);
 }
 
 /* ---- Log areas -------------------------------------------------------------------------------- */

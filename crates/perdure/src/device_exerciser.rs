@@ -10,6 +10,8 @@
 
 use std::path::PathBuf;
 
+use perdure_designs::nearpm::operations::apply_log::APPLY_LOG;
+use perdure_designs::nearpm::operations::copy::COPY;
 use perdure_designs::nearpm::{MAP, Opcode};
 
 use crate::error::Error;
@@ -222,11 +224,11 @@ fn build(steps: u64, threads: u64) -> Vec<u8> {
     });
     one_in(&mut code, 32, 22, |code| {
         choose(code);
-        send(code, Opcode::Copy);
+        send_number(code, COPY.opcode.into());
     });
     one_in(&mut code, 64, 33, |code| {
         choose(code);
-        send(code, Opcode::ApplyLog);
+        send_number(code, APPLY_LOG.opcode.into());
     });
     one_in(&mut code, 64, 46, wrong);
     one_in(&mut code, 128, 52, short_transactions);

@@ -162,6 +162,15 @@ impl Area {
     }
 }
 
+/// What lays an empty log down.
+pub fn reset_writes(area: &Area, committed: u64) -> Vec<(u64, Vec<u8>)> {
+    let mut header = vec![0; LINE as usize];
+    header[..8].copy_from_slice(&HEADER_MAGIC.to_le_bytes());
+    header[8..16].copy_from_slice(&committed.to_le_bytes());
+    let firsts = [0, 1].map(|half| (area.half(half)[0].start, vec![0; LINE as usize]));
+    firsts.into_iter().chain([(area.header, header)]).collect()
+}
+
 /// How far a transaction's half is filled.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Fill {

@@ -13,14 +13,17 @@
 
 use std::collections::BTreeMap;
 
+use super::operations::{self, Operation};
+
 /// Bytes of a command.
 pub const COMMAND_BYTES: usize = 24;
 /// Of it, those that a store brings.
 const BYTES_OF_STORE: usize = 3;
-/// The most that a command copies (the size of the RTL has 16 bits, where 0 would be this).
+/// The most that a command works on (the size of the RTL has 16 bits, where 0 would be this).
 pub const COPY_BYTES_MAX: u64 = 64 << 10;
 
-/// What a command asks for. The numbers are the RTL's where it has them.
+/// What commands of transactions and their logs ask for, beside [operations](super::operations). The numbers
+/// are the RTL's where it has them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Opcode {
     /// `NearPM_undolog_create`: old data goes into the log.
@@ -29,12 +32,6 @@ pub enum Opcode {
     CommitLog = 0x03,
     /// `NearPM_ckpoint_create`: the same as an undo log's entry, of a page.
     CheckpointCreate = 0x04,
-    /// `NearPM_shadowcpy`: a page goes to its shadow.
-    ShadowCopy = 0x05,
-    /// Bytes go elsewhere: the micro-benchmark of figure 17.
-    Copy = 0x06,
-    /// `NearPM_applylog`: the records of a redo log go home.
-    ApplyLog = 0x09,
     /// The system-wide recovery of section 6.2 is acknowledged.
     Recover = 0x0a,
     /// A thread's log area is laid down, empty.
@@ -44,13 +41,10 @@ pub enum Opcode {
 }
 
 impl Opcode {
-    const ALL: [Self; 9] = [
+    const ALL: [Self; 6] = [
         Self::UndologCreate,
         Self::CommitLog,
         Self::CheckpointCreate,
-        Self::ShadowCopy,
-        Self::Copy,
-        Self::ApplyLog,
         Self::Recover,
         Self::LogReset,
         Self::LogAttach,
@@ -60,20 +54,39 @@ impl Opcode {
     pub fn of(number: u8) -> Option<Self> {
         Self::ALL.into_iter().find(|one| *one as u8 == number)
     }
+}
+
+/// What a command asks for.
+#[derive(Clone, Copy)]
+pub(super) enum Asked {
+    /// Something of a transaction.
+    Transaction(Opcode),
+    /// An operation on bytes.
+    Operation(&'static Operation),
+}
+
+impl Asked {
+    /// By its number, if it has one.
+    pub fn of(number: u8) -> Option<Self> {
+        let transaction = Opcode::of(number).map(Self::Transaction);
+        transaction.or_else(|| operations::find(number).map(Self::Operation))
+    }
 
     /// Whether every device has to hear of it, whatever its operand spans.
     pub fn is_for_all(self) -> bool {
         matches!(
             self,
-            Self::CommitLog | Self::Recover | Self::LogReset | Self::LogAttach
+            Self::Transaction(
+                Opcode::CommitLog | Opcode::Recover | Opcode::LogReset | Opcode::LogAttach
+            )
         )
     }
 
     /// Whether it has an operand, and how large that may be.
     pub fn operand_bytes_max(self) -> Option<u64> {
         match self {
-            Self::CommitLog | Self::Recover => None,
-            Self::LogReset | Self::LogAttach => Some(u64::MAX),
+            Self::Transaction(Opcode::CommitLog | Opcode::Recover) => None,
+            Self::Transaction(Opcode::LogReset | Opcode::LogAttach) => Some(u64::MAX),
             _ => Some(COPY_BYTES_MAX),
         }
     }
@@ -82,7 +95,7 @@ impl Opcode {
 /// A command as its sender wrote it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Command {
-    /// An [`Opcode`], if it is one.
+    /// An [`Opcode`], or an operation's number.
     pub opcode: u8,
     /// Which pool of the thread's.
     pub pool: u8,

@@ -10,7 +10,7 @@ perdure_hardware::counters! {
         shadows, "nearpm.commands.shadowcpy", "commands", "those that copied a page to its shadow";
         copies, "nearpm.commands.copy", "commands", "those that copied bytes elsewhere";
         applied, "nearpm.commands.applylog", "commands", "those that applied a redo log";
-        others, "nearpm.commands.others", "commands", "those that laid logs down, or recovered, or were none";
+        others, "nearpm.commands.others", "commands", "those that laid logs down, or recovered, or did something else, or were none";
         duplicated, "nearpm.commands.duplicated", "commands", "of all, those that went to several devices";
         stale, "nearpm.commands.stale", "commands", "of all, those whose operand the caches had newer bytes of: a program that forgot to write back";
         taken, "nearpm.taken", "commands", "commands that devices took, each device for itself";

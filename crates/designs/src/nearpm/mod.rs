@@ -4,8 +4,9 @@
 //! A program stores commands to a device page ([`command`]); the memory controller puts their words together
 //! and sends each to every device that its operand spans (section 6.1). Devices translate addresses by a
 //! table that the MMU vouches for ([`table`], section 5.4), work on their own module's bytes ([`device`],
-//! section 5.2), and keep partitioned persist ordering (section 4): with the processor, whose accesses to
-//! what a command works on wait, and with each other, because a log is deleted when all of them are done.
+//! section 5.2), whatever a command has their units do with these ([`operations`]), and keep partitioned
+//! persist ordering (section 4): with the processor, whose accesses to what a command works on wait, and with
+//! each other, because a log is deleted when all of them are done.
 //!
 //! Programs and their transactions are software (`guest/nearpm.h`). What is lost with the power is the
 //! program; what it finds again is its pool, where everything has been done that a device had taken
@@ -22,9 +23,9 @@ mod command;
 mod counters;
 mod device;
 mod geometry;
+pub mod operations;
 mod packet;
 mod parameters;
-mod pieces;
 mod points;
 mod record;
 mod recovery;
@@ -46,6 +47,7 @@ use perdure_hardware::time::Cycles;
 
 pub use area::{Entry, Kind, entry_at};
 use bugs::Flaws;
+use command::Asked;
 pub use command::{Assembly, Command, Fault, Opcode};
 pub use counters::Counters;
 use device::{NearPmDevice, PORT_COMMAND, PORT_MAP, Place, STATUS};
@@ -123,9 +125,9 @@ impl NearPm {
             command.thread &= 1;
         }
         let owner = self.threads[hart];
-        let opcode = Opcode::of(command.opcode);
-        let (devices, operands) = self.spans(&command, opcode, owner);
-        self.count(opcode, devices);
+        let asked = Asked::of(command.opcode);
+        let (devices, operands) = self.spans(&command, asked, owner);
+        self.count(asked, devices);
         self.counters.stale += u64::from(self.is_stale(hardware, operands.first()));
         let mut now = self.cohere(hardware, hart, &operands, now);
         for index in std::mem::take(&mut self.unsent) {
@@ -159,31 +161,22 @@ impl NearPm {
 
     /// The devices that get a command, and the bytes that it works on, those first that it reads. One that
     /// nobody can make sense of goes to the first device, which says so.
-    fn spans(
-        &self,
-        command: &Command,
-        opcode: Option<Opcode>,
-        owner: u32,
-    ) -> (u8, Vec<Range<u64>>) {
-        let found = opcode.and_then(|opcode| {
-            opcode.operand_bytes_max()?;
+    fn spans(&self, command: &Command, asked: Option<Asked>, owner: u32) -> (u8, Vec<Range<u64>>) {
+        let found = asked.and_then(|asked| {
+            asked.operand_bytes_max()?;
             let pool = self.table.of(command.pool, command.thread, owner).ok()?;
             let size = u64::from(command.size);
             let operand = pool.translate(command.operand, size)?;
-            let copies = matches!(opcode, Opcode::Copy | Opcode::ShadowCopy);
-            let second = copies
-                .then(|| pool.translate(command.second, size))
-                .flatten();
-            Some(
-                [Some(operand), second]
-                    .into_iter()
-                    .flatten()
-                    .collect::<Vec<_>>(),
-            )
+            let second = match asked {
+                Asked::Operation(one) => (one.second_bytes)(size),
+                Asked::Transaction(_) => 0,
+            };
+            let second = (second > 0).then(|| pool.translate(command.second, second));
+            Some(std::iter::once(operand).chain(second.flatten()).collect())
         });
-        let operands = found.unwrap_or_default();
-        let devices = match (opcode, operands.first()) {
-            (Some(opcode), _) if opcode.is_for_all() => self.geometry.all(),
+        let operands: Vec<_> = found.unwrap_or_default();
+        let devices = match (asked, operands.first()) {
+            (Some(asked), _) if asked.is_for_all() => self.geometry.all(),
             (_, Some(operand)) if !operand.is_empty() && self.flaws.splits_wrong => {
                 1 << self.geometry.device(operand.start)
             }
@@ -193,17 +186,15 @@ impl NearPm {
         (devices, operands)
     }
 
-    fn count(&mut self, opcode: Option<Opcode>, devices: u8) {
+    fn count(&mut self, asked: Option<Asked>, devices: u8) {
         let counters = &mut self.counters;
         counters.commands += 1;
         counters.duplicated += u64::from(devices.count_ones() > 1);
-        *match opcode {
-            Some(Opcode::UndologCreate) => &mut counters.undo,
-            Some(Opcode::CheckpointCreate) => &mut counters.checkpoints,
-            Some(Opcode::CommitLog) => &mut counters.commits,
-            Some(Opcode::ShadowCopy) => &mut counters.shadows,
-            Some(Opcode::Copy) => &mut counters.copies,
-            Some(Opcode::ApplyLog) => &mut counters.applied,
+        *match asked {
+            Some(Asked::Operation(one)) => (one.counter)(counters),
+            Some(Asked::Transaction(Opcode::UndologCreate)) => &mut counters.undo,
+            Some(Asked::Transaction(Opcode::CheckpointCreate)) => &mut counters.checkpoints,
+            Some(Asked::Transaction(Opcode::CommitLog)) => &mut counters.commits,
             _ => &mut counters.others,
         } += 1;
     }

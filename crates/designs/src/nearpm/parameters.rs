@@ -57,6 +57,8 @@ pub struct Parameters {
     pub dma_cycles: u64,
     /// Cycles of the units' clock for which the metadata generator works on an entry or on a deletion.
     pub metadata_cycles: u64,
+    /// Cycles of the units' clock for which a unit computes over a line, where an operation does.
+    pub compute_cycles: u64,
     /// How devices agree.
     pub sync: Sync,
     /// Who keeps caches and devices in agreement.
@@ -76,6 +78,7 @@ impl Default for Parameters {
             dispatch_cycles: 4,
             dma_cycles: 4,
             metadata_cycles: 2,
+            compute_cycles: 8,
             sync: Sync::Delayed,
             coherence: Coherence::Software,
         }
@@ -95,6 +98,7 @@ pub struct Settings {
     pub dispatch: Cycles,
     pub dma: Cycles,
     pub metadata: Cycles,
+    pub compute: Cycles,
     pub sync: Sync,
     pub coherence: Coherence,
 }
@@ -113,6 +117,7 @@ impl Parameters {
             dispatch: cycles(self.dispatch_cycles),
             dma: cycles(self.dma_cycles),
             metadata: cycles(self.metadata_cycles),
+            compute: cycles(self.compute_cycles),
             sync: self.sync,
             coherence: self.coherence,
         }
@@ -181,6 +186,7 @@ pub(super) fn check(
             0,
             1000,
         ),
+        ("nearpm.compute_cycles", parameters.compute_cycles, 0, 1000),
     ] {
         let problem = format!("must be {least} to {most}");
         ImpossibleParameter::unless((least..=most).contains(&value), key, value, problem)?;

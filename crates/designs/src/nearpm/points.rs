@@ -5,7 +5,8 @@ use perdure_hardware::trace::{Accessor, Traced};
 
 /// What a device tells whoever verifies ([`Traced::Reached`]): a command is taken; `of` is its number, the
 /// device's, its opcode (0 if it is refused), who else has it, whether they agree on when it is done, its
-/// pool and thread, and where its operand begins and ends.
+/// pool and thread, where its operand begins and ends, and of an operation its second operand, and where its
+/// pool begins and ends.
 pub const POINT_TAKEN: u16 = 1;
 /// Its part of a command is done, or of what is before a commit; `of` is number and device.
 pub const POINT_DONE: u16 = 2;

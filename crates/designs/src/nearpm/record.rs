@@ -15,6 +15,8 @@
 //! u64 second                                  u64 first free place    u64 transaction
 //! u32 area's first page  u32 its pages, of the region
 //! ```
+//!
+//! The area is the log's; of an operation, its pool.
 
 use std::ops::Range;
 
@@ -61,7 +63,7 @@ pub struct SavedCommand {
     /// Where its first entry goes.
     pub entry: u64,
     pub transaction: u64,
-    /// The log area, from the region's start.
+    /// The log area, or an operation's pool, from the region's start.
     pub area: Range<u64>,
 }
 

@@ -19,7 +19,7 @@ use super::area::{self, Area, Fill};
 use super::bugs::Flaws;
 use super::command::Opcode;
 use super::geometry::Geometry;
-use super::pieces::{copy_pieces, redo_records, reset_writes};
+use super::operations::{self, Operands, Operation, Site};
 use super::record::{Item, PROGRESS, RESERVED, Record, SavedCommand};
 use crate::bytes::word;
 use crate::surviving::{Interrupted, Surviving};
@@ -191,37 +191,49 @@ fn replay(
     command: &SavedCommand,
     flaws: &Flaws,
 ) -> Result<(), Interrupted> {
-    let (geometry, device) = (&one.geometry, one.device);
-    let operand = command.operand..command.operand + u64::from(command.size);
-    let copies = match Opcode::of(command.opcode) {
-        Some(Opcode::UndologCreate) => return log(image, one, command, area::Kind::Undo, flaws),
-        Some(Opcode::CheckpointCreate) => {
-            return log(image, one, command, area::Kind::Checkpoint, flaws);
-        }
-        Some(Opcode::ShadowCopy | Opcode::Copy) => {
-            copy_pieces(geometry, device, &operand, command.second)
-        }
-        Some(Opcode::ApplyLog) => {
-            let pool = command.second..command.entry;
-            let mut read = |at: u64, length: usize| bytes(image, at, length);
-            redo_records(geometry, device, &operand, &pool, &mut read)
-        }
+    match Opcode::of(command.opcode) {
+        Some(Opcode::UndologCreate) => log(image, one, command, area::Kind::Undo, flaws),
+        Some(Opcode::CheckpointCreate) => log(image, one, command, area::Kind::Checkpoint, flaws),
         Some(Opcode::LogReset) => {
-            let area = area_of(geometry, device, command);
-            for (address, bytes) in area
-                .iter()
-                .flat_map(|area| reset_writes(area, command.second))
-            {
-                image.write(address, &bytes)?;
-            }
-            return Ok(());
+            let area = area_of(&one.geometry, one.device, command);
+            let writes = area.iter();
+            let mut writes = writes.flat_map(|area| area::reset_writes(area, command.second));
+            writes.try_for_each(|(address, bytes)| image.write(address, &bytes))
         }
-        _ => return Ok(()),
+        Some(_) => Ok(()),
+        None => match operations::find(command.opcode) {
+            Some(operation) => operate(image, one, command, operation),
+            // It was refused.
+            None => Ok(()),
+        },
+    }
+}
+
+fn operate(
+    image: &mut Surviving,
+    one: &Replaying,
+    command: &SavedCommand,
+    operation: &Operation,
+) -> Result<(), Interrupted> {
+    let start = one.geometry.region.start;
+    let operands = Operands {
+        first: command.operand..command.operand + u64::from(command.size),
+        second: command.second,
+        pool: start + command.area.start..start + command.area.end,
     };
-    // A command that was refused is not saved as one that copies.
-    for (from, to) in copies.unwrap_or_default() {
-        let data = bytes(image, from.start, (from.end - from.start) as usize);
-        image.write(to, &data)?;
+    let mut site = Site {
+        geometry: &one.geometry,
+        device: one.device,
+        read: &mut |at, length| bytes(image, at, length),
+    };
+    let plan = (operation.plan)(&mut site, &operands);
+    for step in plan.unwrap_or_default().steps {
+        let read = bytes(
+            image,
+            step.from.start,
+            (step.from.end - step.from.start) as usize,
+        );
+        image.write(step.to, &step.makes.of(read))?;
     }
     Ok(())
 }

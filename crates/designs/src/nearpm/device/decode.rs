@@ -8,9 +8,9 @@ use perdure_hardware::time::Cycles;
 use super::{Log, NearPmDevice};
 use crate::bytes::word;
 use crate::nearpm::area::{self, Area, Fill};
-use crate::nearpm::command::{Command, Fault, Opcode};
+use crate::nearpm::command::{Asked, Command, Fault, Opcode};
+use crate::nearpm::operations::{Operands, Operation, Site, Step};
 use crate::nearpm::packet::Packet;
-use crate::nearpm::pieces::{copy_pieces, redo_records};
 use crate::nearpm::points::{POINT_AREA, reached};
 use crate::nearpm::table::{AddressTable, Mapping};
 
@@ -29,7 +29,7 @@ pub(super) struct Work {
 pub(super) enum Doing {
     Nothing,
     Entries(area::Kind, Vec<area::Logged>, u64),
-    Copies(Vec<(Range<u64>, u64)>),
+    Steps(Vec<Step>),
     Commit((u8, u8)),
     Reset(Box<Log>, (u8, u8)),
 }
@@ -53,11 +53,11 @@ impl NearPmDevice {
         &mut self,
         inside: &mut Inside,
         packet: &Packet,
-        opcode: Option<Opcode>,
+        asked: Option<Asked>,
     ) -> Result<Work, Fault> {
         let command = &packet.command;
-        let opcode = opcode.ok_or(Fault::Opcode)?;
-        if opcode == Opcode::Recover {
+        let asked = asked.ok_or(Fault::Opcode)?;
+        if matches!(asked, Asked::Transaction(Opcode::Recover)) {
             let told = std::mem::replace(&mut self.recovery_told, true);
             return if told {
                 Err(Fault::Recovered)
@@ -66,7 +66,7 @@ impl NearPmDevice {
             };
         }
         let pool = self.pool(packet)?;
-        let operand = match opcode.operand_bytes_max() {
+        let operand = match asked.operand_bytes_max() {
             None => 0..0,
             Some(most) => {
                 let size = u64::from(command.size);
@@ -76,16 +76,14 @@ impl NearPmDevice {
                 self.translate(&pool, command.operand, size)?
             }
         };
+        let opcode = match asked {
+            Asked::Transaction(opcode) => opcode,
+            Asked::Operation(one) => return self.operation(inside, one, command, &pool, operand),
+        };
         let key = (command.pool, command.thread);
         match opcode {
             Opcode::UndologCreate => self.entries(area::Kind::Undo, key, &operand, &pool),
             Opcode::CheckpointCreate => self.entries(area::Kind::Checkpoint, key, &operand, &pool),
-            Opcode::ShadowCopy | Opcode::Copy => {
-                let size = operand.end - operand.start;
-                let to = self.translate(&pool, command.second, size)?;
-                self.copies(&operand, &to)
-            }
-            Opcode::ApplyLog => self.records(inside, &operand, &pool),
             Opcode::CommitLog => self.commit(key),
             Opcode::LogReset => self.lay_log(inside, &operand, Some(command.second), key),
             Opcode::LogAttach => self.lay_log(inside, &operand, None, key),
@@ -155,35 +153,38 @@ impl NearPmDevice {
         })
     }
 
-    /// The device's part of a copy: pieces that lie together where they come from and where they go.
-    fn copies(&self, from: &Range<u64>, to: &Range<u64>) -> Result<Work, Fault> {
-        if from.start < to.end && to.start < from.end {
-            return Err(Fault::Overlap);
-        }
-        let pieces = copy_pieces(&self.geometry, self.index, from, to.start)?;
+    /// The device's part of an operation.
+    fn operation(
+        &self,
+        inside: &Inside,
+        operation: &Operation,
+        command: &Command,
+        pool: &Mapping,
+        first: Range<u64>,
+    ) -> Result<Work, Fault> {
+        let second = match (operation.second_bytes)(first.end - first.start) {
+            0 => command.second,
+            bytes => self.translate(pool, command.second, bytes)?.start,
+        };
+        let operands = Operands {
+            first,
+            second,
+            pool: pool.physical(),
+        };
+        let mut site = Site {
+            geometry: &self.geometry,
+            device: self.index,
+            read: &mut |at, length| inside.bytes(at, length).to_vec(),
+        };
+        let plan = (operation.plan)(&mut site, &operands)?;
+        let writes = plan.writes.into_iter().map(|bytes| (bytes, true));
         Ok(Work {
-            touches: vec![(from.clone(), false), (to.clone(), true)],
-            kind: Doing::Copies(pieces),
-            second: to.start,
-            ..Work::nothing()
-        })
-    }
-
-    /// The device's part of a redo log.
-    fn records(&self, inside: &Inside, log: &Range<u64>, pool: &Mapping) -> Result<Work, Fault> {
-        let mut read = |at: u64, length: usize| inside.bytes(at, length).to_vec();
-        let records = redo_records(&self.geometry, self.index, log, &pool.physical(), &mut read)?;
-        let mut touches = vec![(log.clone(), false)];
-        let homes = records
-            .iter()
-            .map(|(from, to)| (*to..to + (from.end - from.start), true));
-        touches.extend(homes);
-        Ok(Work {
-            kind: Doing::Copies(records),
-            touches,
-            second: pool.physical_start,
-            // Where the pool ends, which records may not pass.
-            entry: pool.physical_start + pool.bytes,
+            kind: Doing::Steps(plan.steps),
+            touches: std::iter::once((operands.first, false))
+                .chain(writes)
+                .collect(),
+            second,
+            area: self.geometry.relative(&operands.pool),
             ..Work::nothing()
         })
     }

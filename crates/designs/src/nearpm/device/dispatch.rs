@@ -7,11 +7,15 @@ use perdure_hardware::time::Cycles;
 
 use super::decode::Work;
 use super::{InFlight, NearPmDevice};
-use crate::nearpm::command::Opcode;
+use crate::nearpm::command::Asked;
+use crate::nearpm::operations;
 use crate::nearpm::packet::Packet;
 use crate::nearpm::parameters::Sync;
 use crate::nearpm::points::{POINT_TAKEN, reached};
 use crate::nearpm::record::SavedCommand;
+
+/// For how long a unit hangs.
+const HANGS: Cycles = 1 << 44;
 
 impl NearPmDevice {
     /// A command arrives. Returns when the FIFO has taken it.
@@ -22,8 +26,8 @@ impl NearPmDevice {
         self.counters.fifo_wait_cycles += taken - arrived.max(self.last_taken).min(taken);
         self.last_taken = taken;
         let command = packet.command;
-        let opcode = Opcode::of(command.opcode);
-        let work = self.decode(inside, packet, opcode);
+        let asked = Asked::of(command.opcode);
+        let work = self.decode(inside, packet, asked);
         if let Err(fault) = &work {
             self.counters.faults += 1;
             let faults = self.faults.entry(command.thread).or_default();
@@ -36,7 +40,7 @@ impl NearPmDevice {
         let number = packet.number;
         let agree = self.settings.sync == Sync::Delayed && packet.devices.count_ones() > 1;
         let operand = (work.touches.first()).map_or(0..0, |(bytes, _)| bytes.clone());
-        self.tell_taken(inside, (packet, done_as, agree), &operand, taken);
+        self.tell_taken(inside, (packet, done_as, agree), (&operand, &work), taken);
         let (unit, dispatched) = self.dispatch(&work, taken);
         let mut one = InFlight {
             saved: SavedCommand {
@@ -65,8 +69,8 @@ impl NearPmDevice {
             unit,
             ready: dispatched,
         };
-        if opcode.is_none() && self.flaws.hangs {
-            one.done = one.dispatched + (1 << 44);
+        if asked.is_none() && self.flaws.hangs && self.units_that_live() > 1 {
+            one.done = one.dispatched + HANGS;
             self.done(inside, number, one.done);
         }
         self.execute(inside, &mut one, work.kind);
@@ -86,15 +90,25 @@ impl NearPmDevice {
         taken
     }
 
+    /// The last one never hangs, or threads would wait for it, and others look after them, until time ends.
+    fn units_that_live(&self) -> usize {
+        self.units.iter().filter(|free| **free < HANGS).count()
+    }
+
     /// Whoever verifies hears of a command.
     fn tell_taken(
         &self,
         inside: &mut Inside,
         (packet, done_as, agree): (&Packet, u8, bool),
-        operand: &Range<u64>,
+        (operand, work): (&Range<u64>, &Work),
         taken: Cycles,
     ) {
         let (module, command) = (inside.module(), &packet.command);
+        let start = self.geometry.region.start;
+        let second_and_pool = match operations::find(done_as) {
+            Some(_) => [work.second, start + work.area.start, start + work.area.end],
+            None => [0; 3],
+        };
         let of = [
             packet.number,
             self.index as u64,
@@ -104,6 +118,9 @@ impl NearPmDevice {
             u64::from(command.pool) | u64::from(command.thread) << 8,
             operand.start,
             operand.end,
+            second_and_pool[0],
+            second_and_pool[1],
+            second_and_pool[2],
         ];
         inside.tell(|| reached(module, POINT_TAKEN, taken, &of));
     }

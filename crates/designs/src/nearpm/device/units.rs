@@ -9,10 +9,18 @@ use perdure_hardware::time::Cycles;
 
 use super::decode::Doing;
 use super::{InFlight, Log, NearPmDevice};
-use crate::nearpm::area;
+use crate::nearpm::area::{self, reset_writes};
 use crate::nearpm::command::Opcode;
-use crate::nearpm::pieces::reset_writes;
+use crate::nearpm::operations::{Makes, Step};
 use crate::nearpm::points::{POINT_DONE, accessed, reached};
+
+/// What a unit has read at once.
+struct Burst {
+    at: u64,
+    bytes: Vec<u8>,
+    /// It has it.
+    moved: Cycles,
+}
 
 impl NearPmDevice {
     pub(super) fn execute(&mut self, inside: &mut Inside, one: &mut InFlight, kind: Doing) {
@@ -34,10 +42,10 @@ impl NearPmDevice {
                 }
                 self.done(inside, number, one.done);
             }
-            Doing::Copies(pieces) => {
+            Doing::Steps(steps) => {
                 let mut now = one.dispatched;
-                for (from, to) in pieces {
-                    let (moved, done) = self.copy(inside, number, &from, to, now);
+                for step in &steps {
+                    let (moved, done) = self.step(inside, number, step, now);
                     (now, one.done) = (moved, one.done.max(done));
                 }
                 self.done(inside, number, one.done);
@@ -81,6 +89,29 @@ impl NearPmDevice {
         (generated, copied.max(written))
     }
 
+    /// A step of an operation. Returns when the unit is through with it, and when all is durable.
+    fn step(
+        &mut self,
+        inside: &mut Inside,
+        number: u64,
+        step: &Step,
+        now: Cycles,
+    ) -> (Cycles, Cycles) {
+        let Makes::Result(compute) = step.makes else {
+            return self.copy(inside, number, &step.from, step.to, now);
+        };
+        let (mut read, mut computed) = (Vec::new(), now);
+        let mut pass = |unit: &mut Self, _: &mut Inside, burst: &Burst| {
+            let lines = (burst.bytes.len() as u64).div_ceil(area::LINE);
+            computed = computed.max(burst.moved) + lines * unit.settings.compute;
+            read.extend(&burst.bytes);
+            [computed; 2]
+        };
+        let (through, _) = self.stream(inside, number, &step.from, now, &mut pass);
+        let written = self.write(inside, number, step.to, &compute(&read), through);
+        (through, written)
+    }
+
     /// Copies bytes that lie together, burst by burst. Returns when the unit has passed the last one on, and
     /// when all are durable.
     fn copy(
@@ -91,14 +122,33 @@ impl NearPmDevice {
         to: u64,
         now: Cycles,
     ) -> (Cycles, Cycles) {
-        let all = from.end - from.start;
+        self.counters.copied_bytes += from.end - from.start;
+        let mut pass = |unit: &mut Self, inside: &mut Inside, burst: &Burst| {
+            let to = to + (burst.at - from.start);
+            let written = unit.write(inside, number, to, &burst.bytes, burst.moved);
+            [burst.moved, written]
+        };
+        self.stream(inside, number, from, now, &mut pass)
+    }
+
+    /// Reads bytes that lie together, burst by burst, and does something with each: `pass` says when the unit
+    /// has room for another one in its place, and when what has come of it is durable. Returns the same of
+    /// the last burst, and of all.
+    fn stream(
+        &mut self,
+        inside: &mut Inside,
+        number: u64,
+        from: &Range<u64>,
+        now: Cycles,
+        pass: &mut dyn FnMut(&mut Self, &mut Inside, &Burst) -> [Cycles; 2],
+    ) -> (Cycles, Cycles) {
         let begins = now
-            + if all > area::LINE {
+            + if from.end - from.start > area::LINE {
                 self.settings.dma
             } else {
                 0
             };
-        let (mut moved, mut done) = (begins, begins);
+        let (mut passed, mut done) = (begins, begins);
         let mut under_way = VecDeque::new();
         let mut at = from.start;
         let burst = self.settings.burst_bytes as u64;
@@ -111,13 +161,13 @@ impl NearPmDevice {
             let bytes = inside.bytes(at, length).to_vec();
             let module = inside.module();
             inside.tell(|| accessed(module, number, at, length, None, [asked, read]));
-            moved = self.bus[0].reserve(read, length);
-            done = done.max(self.write(inside, number, to + (at - from.start), &bytes, moved));
-            under_way.push_back(moved);
+            let moved = self.bus[0].reserve(read, length);
+            let [free, durable] = pass(self, inside, &Burst { at, bytes, moved });
+            (passed, done) = (free, done.max(durable));
+            under_way.push_back(free);
             at = end;
         }
-        self.counters.copied_bytes += all;
-        (moved, done)
+        (passed, done)
     }
 
     /// A unit writes. Returns when that is durable.

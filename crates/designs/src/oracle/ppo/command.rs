@@ -6,6 +6,7 @@ use std::ops::Range;
 use perdure_hardware::time::Cycles;
 
 use super::image::By;
+use super::operations::Left;
 use crate::nearpm::Opcode;
 
 /// A command, as the devices speak of it.
@@ -18,6 +19,10 @@ pub(super) struct Command {
     /// Whose transaction it belongs to.
     pub key: u64,
     pub operand: Range<u64>,
+    /// Of an operation, what lies at its second operand.
+    pub second: Range<u64>,
+    /// By device, what an operation that it has taken is to leave in memory.
+    pub effects: BTreeMap<usize, Left>,
     pub taken: BTreeMap<usize, Cycles>,
     pub done: BTreeMap<usize, Cycles>,
     pub synchronised: BTreeMap<usize, Cycles>,

@@ -12,11 +12,13 @@
 //!   it, and none writes the deletion earlier.
 //! - *Invariant 4*: after a cut, memory is as all writes that survive and all commands that were taken leave
 //!   it, in that order; a log is deleted if every device had been told to, and else not; the entries that a
-//!   command makes hold what was there before it, and none is written over that recovery may need.
+//!   command makes hold what was there before it, and none is written over that recovery may need; an
+//!   operation leaves what it means.
 
 mod command;
 mod image;
 mod logs;
+mod operations;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::io;
@@ -33,6 +35,7 @@ use super::{
 };
 use crate::Design;
 use crate::layout::Layout;
+use crate::nearpm::operations::Operands;
 use crate::nearpm::{
     Assembly, MAP, NearPm, POINT_AREA, POINT_DONE, POINT_SYNCHRONISED, POINT_TAKEN,
 };
@@ -183,6 +186,9 @@ impl PartitionedPersistOrdering {
             {
                 ended.0 = done;
             }
+            if wrote.is_some() {
+                self.check_written(number, device, &bytes, begins);
+            }
         }
         if let Some(wrote) = wrote {
             self.image.write(by, bytes.start, &wrote);
@@ -194,7 +200,20 @@ impl PartitionedPersistOrdering {
             (POINT_AREA, [start, end]) => {
                 self.managed.insert((*start, *end));
             }
-            (POINT_TAKEN, [number, device, opcode, devices, agreed, key, start, end]) => {
+            (
+                POINT_TAKEN,
+                [
+                    number,
+                    device,
+                    opcode,
+                    devices,
+                    agreed,
+                    key,
+                    start,
+                    end,
+                    more @ ..,
+                ],
+            ) => {
                 let command = self.commands.entry(*number).or_default();
                 command.opcode = *opcode as u8;
                 command.devices = *devices as u8;
@@ -205,6 +224,15 @@ impl PartitionedPersistOrdering {
                 self.just_taken
                     .push((*number, at - memory.latency_of_link(module)));
                 self.check_devices(memory.map(), *number, at);
+                if let [second, pool, pool_end] = *more {
+                    let (first, pool) = (*start..*end, pool..pool_end);
+                    let operands = Operands {
+                        first,
+                        second,
+                        pool,
+                    };
+                    self.expect(memory.map(), *number, *device as usize, &operands);
+                }
             }
             (POINT_DONE, [number, device]) => {
                 self.done(memory.map(), module, (*number, *device as usize), at);
@@ -230,19 +258,14 @@ impl PartitionedPersistOrdering {
             let command = &self.commands[&number];
             let key = sent.map(|sent| u64::from(sent.pool) | u64::from(sent.thread) << 8);
             let pages = self.pages.get(&(thread, command.key));
-            let mut touched = command.operand.clone().step_by(PAGE as usize);
-            let last = command.operand.end.saturating_sub(1);
-            let mut outside = touched
-                .by_ref()
-                .chain([last])
-                .filter(|_| !command.operand.is_empty())
-                .filter(|at| pages.is_none_or(|pages| !pages.contains(&(at / PAGE))));
+            let has = |page| pages.is_some_and(|pages| pages.contains(&page));
+            let outside = self.outside(number, has);
             let message = if key.is_some_and(|key| key != command.key) {
                 Some(format!(
                     "the devices got another command {number} than was sent"
                 ))
             } else {
-                outside.next().map(|outside| {
+                outside.map(|outside| {
                     format!(
                         "command {number} works on {outside:#x}, which is in no pool that its sender has mapped"
                     )
@@ -278,6 +301,8 @@ impl PartitionedPersistOrdering {
             self.breaks(taken, format!("command {number} hangs device {device}"));
         } else if command.logs() {
             self.check_entries(map, module, number, at);
+        } else if !command.effects.is_empty() {
+            self.check_effect(number, device, at);
         } else if command.ends_transaction() {
             let entries = self.entries.remove(&(device, command.key));
             let (entries, places) = entries.unwrap_or_default();

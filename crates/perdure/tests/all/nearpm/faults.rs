@@ -1,6 +1,8 @@
 //! Commands that make no sense, and commands to what is somebody else's.
 
 use perdure_designs::Design;
+use perdure_designs::nearpm::operations::copy::COPY;
+use perdure_designs::nearpm::operations::page_crc::PAGE_CRC;
 use perdure_designs::nearpm::{Command, Fault, Opcode};
 use perdure_hardware::policy::Policy as _;
 
@@ -34,7 +36,7 @@ fn a_wrong_command_has_an_outcome_that_its_sender_can_see() {
     let machine = machines().swap_remove(0);
     let mut near = Near::new(&machine, None);
     let (pool, end) = (near.pool, near.bytes());
-    let (undo, copy) = (Opcode::UndologCreate as u8, Opcode::Copy as u8);
+    let (undo, copy, crc) = (Opcode::UndologCreate as u8, COPY.opcode, PAGE_CRC.opcode);
     let (attach, recover) = (Opcode::LogAttach as u8, Opcode::Recover as u8);
     let (last, far, near_by) = (end - PAGE, end - GRANULE, end - 2 * GRANULE);
     let wrapped = u64::MAX - VIRTUAL;
@@ -51,6 +53,13 @@ fn a_wrong_command_has_an_outcome_that_its_sender_can_see() {
         ((undo, POOL, 0, last, 0, 65_537), Some(Fault::Size)),
         ((copy, POOL, 0, far, near_by, 64), Some(Fault::Crosses)),
         ((copy, POOL, 0, far, far + 8, 64), Some(Fault::Overlap)),
+        ((crc, POOL, 0, far, near_by, 64), Some(Fault::Crosses)),
+        (
+            (crc, POOL, 0, far - 64, far + 64, 128),
+            Some(Fault::Crosses),
+        ),
+        ((crc, POOL, 0, far, far + 60, 64), Some(Fault::Overlap)),
+        ((crc, POOL, 0, far, end - 3, 64), Some(Fault::Bounds)),
         ((attach, POOL, 0, last, 0, 64), Some(Fault::NoLog)),
         ((recover, POOL, 0, last, 0, 64), None),
         ((recover, POOL, 0, last, 0, 64), Some(Fault::Recovered)),
@@ -96,7 +105,7 @@ fn another_threads_pool_is_out_of_reach() {
         .design
         .thread_runs(&mut near.run.rig.hardware, 0, 77, 0);
     let steal = Command {
-        opcode: Opcode::Copy as u8,
+        opcode: COPY.opcode,
         pool: POOL,
         thread: 0,
         operand: VIRTUAL + bytes - GRANULE,

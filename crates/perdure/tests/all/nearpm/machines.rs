@@ -1,4 +1,4 @@
-//! The machines of NearPM: an FPGA behind PCIe, DIMMs, and devices behind CXL.
+//! The machines of NearPM: an FPGA behind a bus, DIMMs, and devices behind CXL.
 
 use perdure::configuration::Configuration;
 use perdure_hardware::arena::Arena;

@@ -5,8 +5,10 @@
 mod counts;
 mod faults;
 mod machines;
+mod operations;
 
 use perdure_designs::Design;
+use perdure_designs::nearpm::operations::copy::{COPY, SHADOW_COPY};
 use perdure_designs::nearpm::{Command, Counters, MAP, NearPm, Opcode, Parameters, Sync};
 use perdure_designs::oracle;
 use perdure_hardware::line::{LINE_BYTES, LineNumber, line_of};
@@ -361,8 +363,11 @@ impl Step {
             rig.cache_block(hart, line, true);
         }
         wait(rig, hart);
-        let opcode = [Opcode::Copy, Opcode::ShadowCopy][self.word % 2];
-        command(rig, hart, self.port, &self.command(hart, opcode), 8);
+        let copy = Command {
+            opcode: [COPY, SHADOW_COPY][self.word % 2].opcode,
+            ..self.command(hart, Opcode::UndologCreate)
+        };
+        command(rig, hart, self.port, &copy, 8);
         for line in lines {
             let there = *rig.hardware.memory.arena.line(line * LINE_BYTES as u64);
             rig.model.insert(line, there);
