@@ -57,12 +57,12 @@ def restarted(found: dict, programs: list[str], designs: list[str]) -> list[str]
         return [
             "## Power cuts",
             "",
-            f"{cuts:,} cuts of each program under each design, at random cycles of a run on a pool that "
-            "was made before: processes are lost, and the program recovers and checks the pool that "
-            "survived. Every operation is acknowledged to the outside world, and what was "
-            f"acknowledged has to be there. {unsound:,} of {sum(one['cuts'] for one in sound):,} cuts "
-            f"failed; {during:,} more struck during a design's own recovery. A number is of cuts "
-            "verified.",
+            f"{cuts:,} cuts of each program under each design, at random cycles of a run on a pool "
+            "that was made before: processes are lost, and the program recovers and checks the "
+            "pool that survived. Every operation is acknowledged to the outside world, and what "
+            f"was acknowledged has to be there. {unsound:,} of "
+            f"{sum(one['cuts'] for one in sound):,} cuts failed; {during:,} more struck during a "
+            "design's own recovery. A number is of cuts verified.",
             "",
             *table(["program", *designs], body),
         ]
