@@ -244,8 +244,10 @@ static inline struct np_switch_record *np_switch_record(const struct np_pool *po
 
 static inline uint64_t np_switch_check(const struct np_switch_record *record)
 {
+    const np_word begin[NP_LANES] = {record->transaction, record->count};
     struct np_check check = np_begin_check();
-    np_check_words(&check, (const np_word *)&record->transaction, 2 + 2 * record->count);
+    np_check_words(&check, begin, NP_LANES);
+    np_check_words(&check, (const np_word *)&record->page[0].page, 2 * record->count);
     return np_end_check(&check);
 }
 
