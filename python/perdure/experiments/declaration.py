@@ -354,7 +354,7 @@ def experiments(name: str, scale: Scale) -> dict[str, Experiment]:
     special = {PAPER, REASONS, CUTS, REGIONS, PROBES}
     files = [path for path in (FOLDER / name).glob("*.toml") if path.name not in special]
     usual = paper(name).baseline
-    found = [_experiment(path, scale) for path in files]
+    found = [one for path in files for one in _experiments(path, scale)]
     found = [replace(one, baseline=one.baseline or usual) for one in found]
     found.sort(key=lambda one: _in_order(one.name))
     return {one.name: one for one in found}
@@ -366,8 +366,25 @@ def _in_order(name: str) -> tuple[int, str]:
     return int(number.group()) if number else sys.maxsize, name
 
 
-def _experiment(path: Path, scale: Scale) -> Experiment:
+def _experiments(path: Path, scale: Scale) -> list[Experiment]:
+    """The experiment of a file, or one for each of its `panels`, which programs are told first."""
     table = Table.read(path)
+    panels = texts_by_name(table.optional_table("panels"))
+    one = _experiment(path.stem, table, scale)
+    if panels and one.claims:
+        raise table.wrong("claim", "would be of all `panels`: declare each in a file of its own")
+    return [
+        replace(
+            one,
+            name=f"{one.name}-{panel}",
+            title=f"{one.title}: {panel.replace('-', ' ')}",
+            arguments=(*words, *one.arguments),
+        )
+        for panel, words in panels.items()
+    ] or [one]
+
+
+def _experiment(name: str, table: Table, scale: Scale) -> Experiment:
     at_scale = {one: table.optional_table(one) for one in SCALES}
     for one in at_scale.values():
         _scaled_keys(one)
@@ -378,7 +395,7 @@ def _experiment(path: Path, scale: Scale) -> Experiment:
     slices = _slices(table.optional_table("slices"), scale)
     models = table.optional_table("model")
     made = Experiment(
-        name=path.stem,
+        name=name,
         figure=table.text("figure"),
         title=table.text("title"),
         summary=table.text("summary"),

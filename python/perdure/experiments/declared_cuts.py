@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 from perdure.experiments.point import Campaign
 from perdure.experiments.toml import Table, texts_by_name
@@ -21,7 +22,7 @@ class Cuts:
     with `recover` it does no more than that. Recoveries are cut, too, `during_recovery`, of all
     designs or of `during_recovery_of` these. `machine_of` has designs on another machine than the
     paper's, `arguments` what programs are told beside their `tiny` arguments, `told` what they are
-    told further under a design.
+    told further under a design. Where a file has `panels`, each program is one for each of them.
     """
 
     designs: tuple[str, ...]
@@ -53,7 +54,11 @@ class Cuts:
 
 def read_cuts(table: Table, scale: str) -> Cuts:
     """All of a paper's `cuts.toml`, for a scale."""
-    programs = table.table("programs")
+    programs, arguments = _panels(
+        texts_by_name(table.table("programs")),
+        texts_by_name(table.optional_table("arguments")),
+        texts_by_name(table.optional_table("panels")),
+    )
     machines = table.optional_table("machine_of")
     counts, counts_of = {}, {}
     for one in ("quick", "full"):
@@ -64,7 +69,7 @@ def read_cuts(table: Table, scale: str) -> Cuts:
         size.finish()
     made = Cuts(
         designs=tuple(table.texts("designs")),
-        programs=texts_by_name(programs),
+        programs=programs,
         cuts=counts[scale],
         cuts_of=counts_of[scale],
         seed=table.integer("seed"),
@@ -76,10 +81,27 @@ def read_cuts(table: Table, scale: str) -> Cuts:
         machine_of={}
         if machines is None
         else {one: machines.text(one) for one in machines.names()},
-        arguments=texts_by_name(table.optional_table("arguments")),
+        arguments=arguments,
         recover=table.flag("recover"),
         during_recovery_of=tuple(table.texts("during_recovery_of", ())),
         told=texts_by_name(table.optional_table("told")),
     )
     table.finish()
     return made
+
+
+Words: TypeAlias = Mapping[str, tuple[str, ...]]
+
+
+def _panels(programs: Words, arguments: Words, panels: Words) -> tuple[Words, Words]:
+    """Each program in each of the `panels`, and what it is told: first the panel's words."""
+    if not panels:
+        return programs, arguments
+    pairs = [(program, panel) for program in programs for panel in panels]
+    return (
+        {f"{program}-{panel}": programs[program] for program, panel in pairs},
+        {
+            f"{program}-{panel}": (*panels[panel], *arguments.get(program, ()))
+            for program, panel in pairs
+        },
+    )
