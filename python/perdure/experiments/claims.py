@@ -11,13 +11,13 @@ import math
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 from perdure.experiments.claim import Claim as Claim
 from perdure.experiments.declaration import Experiment, Paper
 from perdure.experiments.measured import rounded
 from perdure.experiments.metrics import metric
-from perdure.experiments.plan import Value, deviation
+from perdure.experiments.plan import OfSeeds, Value
 
 Verdict: TypeAlias = Literal["holds", "differs", "not comparable"]
 
@@ -37,19 +37,13 @@ class Judged:
 
 
 @dataclass(frozen=True)
-class Average:
-    """A design's values reduced over the subjects; of several seeds with their deviation."""
+class Average(OfSeeds):
+    """A design's values reduced over the subjects."""
 
     design: str
     axis: float | None
     part: str | None
     value: float
-    deviation: float | None = None
-
-    def as_dict(self) -> dict[str, Any]:
-        """For `results.json`."""
-        found = vars(self)
-        return {key: found[key] for key in found if key != "deviation" or found[key] is not None}
 
 
 def reduce(values: Sequence[float], how: str, limit: float | None = None) -> float:
@@ -83,9 +77,9 @@ def averages(experiment: Experiment, values: Sequence[Value]) -> list[Average]:
         positive = experiment.average != "geometric-mean" or min(chosen) > 0
         how = experiment.average if positive else "mean"
         # A seed that is missing somewhere has no average.
-        of_seeds = [reduce(same, how) for same in zip(*(one.of_seeds for one in own), strict=False)]
-        made = Average(design, axis, part, reduce(chosen, how), deviation(of_seeds))
-        found.append(made)
+        same = zip(*(one.of_seeds for one in own), strict=False)
+        of_seeds = tuple(reduce(seed, how) for seed in same)
+        found.append(Average(design, axis, part, reduce(chosen, how), of_seeds=of_seeds))
     return found
 
 

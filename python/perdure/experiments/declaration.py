@@ -242,6 +242,20 @@ class Experiment:
     machine: str | None = None
     arguments: tuple[str, ...] = ()
     seeds: int | None = None
+    panels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    def in_panels(self) -> list[Experiment]:
+        """The figure, or one for each of its panels, whose programs are told the panel's words."""
+        return [
+            replace(
+                self,
+                name=f"{self.name}-{panel}",
+                title=f"{self.title}: {panel.replace('-', ' ')}",
+                arguments=(*words, *self.arguments),
+                panels={},
+            )
+            for panel, words in self.panels.items()
+        ] or [self]
 
     def in_model(self, model: Model | None) -> Experiment:
         """The figure with what it has of its own in a model."""
@@ -354,7 +368,7 @@ def experiments(name: str, scale: Scale) -> dict[str, Experiment]:
     special = {PAPER, REASONS, CUTS, REGIONS, PROBES}
     files = [path for path in (FOLDER / name).glob("*.toml") if path.name not in special]
     usual = paper(name).baseline
-    found = [one for path in files for one in _experiments(path, scale)]
+    found = [one for path in files for one in _experiment(path, scale).in_panels()]
     found = [replace(one, baseline=one.baseline or usual) for one in found]
     found.sort(key=lambda one: _in_order(one.name))
     return {one.name: one for one in found}
@@ -366,25 +380,8 @@ def _in_order(name: str) -> tuple[int, str]:
     return int(number.group()) if number else sys.maxsize, name
 
 
-def _experiments(path: Path, scale: Scale) -> list[Experiment]:
-    """The experiment of a file, or one for each of its `panels`, which programs are told first."""
+def _experiment(path: Path, scale: Scale) -> Experiment:
     table = Table.read(path)
-    panels = texts_by_name(table.optional_table("panels"))
-    one = _experiment(path.stem, table, scale)
-    if panels and one.claims:
-        raise table.wrong("claim", "would be of all `panels`: declare each in a file of its own")
-    return [
-        replace(
-            one,
-            name=f"{one.name}-{panel}",
-            title=f"{one.title}: {panel.replace('-', ' ')}",
-            arguments=(*words, *one.arguments),
-        )
-        for panel, words in panels.items()
-    ] or [one]
-
-
-def _experiment(name: str, table: Table, scale: Scale) -> Experiment:
     at_scale = {one: table.optional_table(one) for one in SCALES}
     for one in at_scale.values():
         _scaled_keys(one)
@@ -395,7 +392,7 @@ def _experiment(name: str, table: Table, scale: Scale) -> Experiment:
     slices = _slices(table.optional_table("slices"), scale)
     models = table.optional_table("model")
     made = Experiment(
-        name=name,
+        name=path.stem,
         figure=table.text("figure"),
         title=table.text("title"),
         summary=table.text("summary"),
@@ -424,7 +421,10 @@ def _experiment(name: str, table: Table, scale: Scale) -> Experiment:
         machine=table.text("machine", "") or None,
         arguments=tuple([] if chosen is None else chosen.texts("arguments", ())),
         seeds=None if chosen is None else chosen.integer("seeds", 0) or None,
+        panels=texts_by_name(table.optional_table("panels")),
     )
+    if made.panels and made.claims:
+        raise table.wrong("claim", "would be of all `panels`: declare each in a file of its own")
     table.finish()
     return made
 

@@ -45,25 +45,16 @@ class Planned:
     seed: int | None = None
 
 
-@dataclass(frozen=True)
-class Value:
-    """One number of a figure, with the keys of the points that it is made of.
+@dataclass(frozen=True, kw_only=True)
+class OfSeeds:
+    """A number that is the mean of what came `of_seeds`, where points run with several."""
 
-    Where points run with several seeds, it is the mean of what came `of_seeds`.
-    """
-
-    subject: str
-    design: str
-    axis: float | None
-    part: str | None
-    value: float
-    points: tuple[str, ...]
     of_seeds: tuple[float, ...] = ()
 
     @property
     def deviation(self) -> float | None:
         """The standard deviation over the seeds; None where there are not several."""
-        return deviation(self.of_seeds)
+        return rounded(statistics.stdev(self.of_seeds)) if len(self.of_seeds) > 1 else None
 
     def as_dict(self) -> dict[str, Any]:
         """For `results.json`."""
@@ -71,9 +62,16 @@ class Value:
         return found if self.deviation is None else {**found, "deviation": self.deviation}
 
 
-def deviation(of_seeds: Sequence[float]) -> float | None:
-    """The standard deviation of a sample; None where it has no two members."""
-    return rounded(statistics.stdev(of_seeds)) if len(of_seeds) > 1 else None
+@dataclass(frozen=True)
+class Value(OfSeeds):
+    """One number of a figure, with the keys of the points that it is made of."""
+
+    subject: str
+    design: str
+    axis: float | None
+    part: str | None
+    value: float
+    points: tuple[str, ...]
 
 
 def plan(
