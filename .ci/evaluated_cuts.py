@@ -50,38 +50,39 @@ def restarted(found: dict, programs: list[str], designs: list[str]) -> list[str]
     body = [[program, *(cell(found[program, one]) for one in designs)] for program in programs]
     sound = [one for one in found.values() if one["expected"] == "sound"]
     broken = [one for one in found.values() if one["expected"] == "broken"]
-    cuts = max(one["cuts"] for one in found.values())
-    unsound = sum(one["failed"] for one in sound)
-    if not broken:
-        during = sum(one["cuts_during_recovery"] for one in sound)
-        return [
-            "## Power cuts",
-            "",
-            f"{cuts:,} cuts of each program under each design, at random cycles of a run on a pool "
-            "that was made before: processes are lost, and the program recovers and checks the "
-            "pool that survived. Every operation is acknowledged to the outside world, and what "
-            f"was acknowledged has to be there. {unsound:,} of "
-            f"{sum(one['cuts'] for one in sound):,} cuts failed; {during:,} more struck during a "
-            "design's own recovery. A number is of cuts verified.",
-            "",
-            *table(["program", *designs], body),
-        ]
+    said = some_broken(sound, broken) if broken else none_broken(sound)
+    return ["## Power cuts", "", *said, "", *table(["program", *designs], body)]
+
+
+def none_broken(sound: list[dict]) -> list[str]:
+    """What was cut, where every design promises something."""
+    cuts, during = (sum(one[key] for one in sound) for key in ("cuts", "cuts_during_recovery"))
+    return [
+        f"{max(one['cuts'] for one in sound):,} cuts of each program under each design, at random "
+        "cycles of a run on a pool that was made before: processes are lost, and the program "
+        "recovers and checks the pool that survived. Every operation is acknowledged to the "
+        "outside world, and what was acknowledged has to be there. "
+        f"{sum(one['failed'] for one in sound):,} of {cuts:,} cuts failed; {during:,} more struck "
+        "during a design's own recovery. A number is of cuts verified.",
+    ]
+
+
+def some_broken(sound: list[dict], broken: list[dict]) -> list[str]:
+    """What was cut, where some primitives promise nothing."""
     unseen = [one["program"] for one in broken if not one["failed"]]
     return [
-        "## Power cuts",
+        f"{max(one['cuts'] for one in [*sound, *broken]):,} cuts of each program with each "
+        "primitive, at random cycles of a run on a pool that was made before: processes are lost, "
+        "and the same program recovers the pool that survived, checks it, and goes on to its end. "
+        "Every operation is acknowledged to the outside world, and what was acknowledged has to be "
+        "there. A number is of cuts verified.",
         "",
-        f"{cuts:,} cuts of each program with each primitive, at random cycles of a run on a pool "
-        "that was made before: processes are lost, and the same program recovers the pool that "
-        "survived, checks it, and goes on to its end. Every operation is acknowledged to the "
-        "outside world, and what was acknowledged has to be there. A number is of cuts verified.",
-        "",
-        f"With a promise (flushes under ADR, or caches that survive): {unsound} of "
+        "With a promise (flushes under ADR, or caches that survive): "
+        f"{sum(one['failed'] for one in sound)} of "
         f"{sum(one['cuts'] for one in sound):,} cuts failed. Without flushes under ADR the same "
         f"cuts have to find breakage: {sum(one['failed'] for one in broken):,} of "
         f"{sum(one['cuts'] for one in broken):,} did"
         + (f"; none in {', '.join(unseen)}." if unseen else ", some in every program."),
-        "",
-        *table(["program", *designs], body),
     ]
 
 

@@ -14,6 +14,8 @@ from pathlib import Path
 from evaluated_cuts import cuts
 from tables import number, table
 
+from perdure.experiments import declaration
+
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs/evaluations"
 
@@ -199,8 +201,8 @@ def all_values(one: dict, designs: list[str]) -> list[str]:
 def command(results: dict) -> str:
     """What was run: the experiments are named where they are not all there are."""
     paper = results["paper"]["name"]
-    declared = (ROOT / "python/perdure/experiments" / paper).glob("*.toml")
-    every = {path.stem for path in declared} - {"paper", "reasons", "regions"}
+    probes = ["probes"] if declaration.probes(paper, results["scale"]) else []
+    every = {*declaration.experiments(paper, results["scale"]), *probes, "cuts"}
     run = ["probes"] if results["tables"]["probes"] else []
     run += [one["name"] for one in results["experiments"]]
     run += ["cuts"] if results["tables"]["cuts"] else []

@@ -92,19 +92,13 @@ def planted_bugs(file: Path) -> str:
     return rows(["bug", "what is wrong"], [[f"`{name}`", summary] for _, name, summary, _ in found])
 
 
-def log_mistakes() -> str:
-    """The mistakes that can be built into the redo log."""
-    header = (ROOT / "guest/wal.h").read_text("utf-8")
-    found = re.findall(r"^ +(WAL_\w+),? +/\* (.*) \*/$", header, re.MULTILINE)
-    return rows(["`WAL_MISTAKE`", "what is wrong"], [[f"`{name}`", text] for name, text in found])
-
-
-def library_mistakes() -> str:
-    """The mistakes that can be built into NearPM's library."""
-    header = (ROOT / "guest/libnearpm/nearpm_pool.h").read_text("utf-8")
-    body = header.partition("enum np_mistake {")[2].partition("}")[0]
-    found = re.findall(r"^ +(NP_\w+),? +/\* (.*) \*/$", body, re.MULTILINE)
-    return rows(["`NP_MISTAKE`", "what is wrong"], [[f"`{name}`", text] for name, text in found])
+def mistakes(header: str, prefix: str) -> str:
+    """The mistakes that can be built into a library of guests, of its `enum PREFIX_mistake`."""
+    text = (ROOT / "guest" / header).read_text("utf-8")
+    body = text.partition(f"enum {prefix.lower()}_mistake {{")[2].partition("}")[0]
+    found = re.findall(rf"^ +({prefix}_\w+),? +/\* (.*) \*/$", body, re.MULTILINE)
+    named = [[f"`{name}`", said] for name, said in found]
+    return rows([f"`{prefix}_MISTAKE`", "what is wrong"], named)
 
 
 def example() -> str:
@@ -135,8 +129,8 @@ TABLES = (
         "verdicts": verdicts,
         "modules": modules,
         "module-keys": module_keys,
-        "log-mistakes": log_mistakes,
-        "library-mistakes": library_mistakes,
+        "log-mistakes": partial(mistakes, "wal.h", "WAL"),
+        "library-mistakes": partial(mistakes, "libnearpm/nearpm_pool.h", "NP"),
         "example": example,
         "device-example": device_example,
         "operation-example": operation_example,
