@@ -1,6 +1,8 @@
 //! Sealed byte records: magic, little-endian fields, padding, and a checksum in the last eight
 //! bytes. A record that is torn or damaged anywhere does not unseal.
 
+use std::ops::Range;
+
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 /// The checksum that seals records and log blocks.
@@ -12,6 +14,11 @@ pub fn checksum(bytes: &[u8]) -> u64 {
 pub fn word(bytes: &[u8], index: usize) -> u64 {
     let (words, _) = bytes.as_chunks();
     u64::from_le_bytes(words[index])
+}
+
+/// Whether two ranges of addresses have a byte in common.
+pub fn overlap(one: &Range<u64>, other: &Range<u64>) -> bool {
+    one.start < other.end && other.start < one.end
 }
 
 /// Gathers fields.

@@ -35,6 +35,7 @@ use super::packet::{Packet, decode_mapping};
 use super::parameters::Settings;
 use super::record::{self, Record, SavedCommand};
 use super::table::AddressTable;
+use crate::bytes::overlap;
 use host_queue::Held;
 
 /// Offsets in the device page that the memory controller and the other devices use.
@@ -87,9 +88,7 @@ impl InFlight {
     /// Whether an access to some bytes and the command must not pass each other.
     fn conflicts(&self, bytes: &Range<u64>, writes: bool) -> bool {
         let mut touches = self.touches.iter();
-        touches.any(|(own, written)| {
-            (writes || *written) && own.start < bytes.end && bytes.start < own.end
-        })
+        touches.any(|(own, written)| (writes || *written) && overlap(own, bytes))
     }
 }
 

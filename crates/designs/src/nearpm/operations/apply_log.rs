@@ -1,7 +1,8 @@
 //! `NearPM_applylog`: the records of a redo log go home. A record has an entry's format ([`area`]), and a
 //! device has it with its home.
 
-use super::{Effect, Found, Operands, Operation, Plan, Site, copy, overlap};
+use super::{Effect, Found, Operands, Operation, Plan, Site, copy};
+use crate::bytes::overlap;
 use crate::nearpm::area;
 use crate::nearpm::command::Fault;
 

@@ -2,7 +2,8 @@
 
 use std::ops::Range;
 
-use super::{Effect, Found, Makes, Operands, Operation, Plan, Site, Step, overlap};
+use super::{Effect, Found, Makes, Operands, Operation, Plan, Site, Step};
+use crate::bytes::overlap;
 use crate::nearpm::command::Fault;
 use crate::nearpm::geometry::Geometry;
 

@@ -136,11 +136,6 @@ impl Makes {
     }
 }
 
-/// Whether two ranges have a byte in common.
-pub(super) fn overlap(one: &Range<u64>, other: &Range<u64>) -> bool {
-    one.start < other.end && other.start < one.end
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::command::Opcode;

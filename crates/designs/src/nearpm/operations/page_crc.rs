@@ -5,7 +5,8 @@
 //! The first operand is the page, or whatever else lies together in one device; the four bytes at the second
 //! one, in the same device and no part of the page, are its CRC (little end first).
 
-use super::{Effect, Found, Makes, Operands, Operation, Plan, Site, Step, overlap};
+use super::{Effect, Found, Makes, Operands, Operation, Plan, Site, Step};
+use crate::bytes::overlap;
 use crate::nearpm::command::Fault;
 
 /// What a CRC takes.

@@ -69,10 +69,6 @@ pub(super) struct Access {
     pub done: Cycles,
 }
 
-pub(super) fn overlap(one: &Range<u64>, other: &Range<u64>) -> bool {
-    one.start < other.end && other.start < one.end
-}
-
 pub(super) fn counts_from(commands: &HashMap<u64, Command>, by: By) -> Cycles {
     match by {
         By::Host(survives) => survives,

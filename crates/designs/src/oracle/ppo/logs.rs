@@ -7,7 +7,7 @@ use perdure_hardware::physical_map::PhysicalMap;
 use perdure_hardware::time::Cycles;
 
 use super::PartitionedPersistOrdering;
-use super::command::overlap;
+use crate::bytes::overlap;
 use crate::nearpm::entry_at;
 
 impl PartitionedPersistOrdering {

@@ -34,12 +34,13 @@ use super::{
     breaches_until,
 };
 use crate::Design;
+use crate::bytes::overlap;
 use crate::layout::Layout;
 use crate::nearpm::operations::Operands;
 use crate::nearpm::{
     Assembly, MAP, NearPm, POINT_AREA, POINT_DONE, POINT_SYNCHRONISED, POINT_TAKEN,
 };
-use command::{Access, Command, counts_from, overlap};
+use command::{Access, Command, counts_from};
 use image::{By, Image};
 
 /// What is longer than any command takes.
