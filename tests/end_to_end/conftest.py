@@ -14,7 +14,7 @@ import random
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -67,6 +67,15 @@ def seed(fixed: int) -> int:
 def catalogue(file: str) -> dict[str, Table]:
     """The tables of a catalogue in `workloads/`, by name."""
     return dict(Table.read(REPOSITORY / "workloads" / file).table("workload").tables())
+
+
+def arguments_of(entries: Mapping[str, Table]) -> Callable[..., list[str]]:
+    """What gives a workload's arguments at a size, of those of a catalogue."""
+
+    def arguments(name: str, size: str = "tiny") -> list[str]:
+        return list(entries[name].table(size).texts("arguments"))
+
+    return arguments
 
 
 @contextmanager

@@ -1,8 +1,7 @@
 """The programs of workloads/flush: what they keep in a pool survives if they flush, and not else.
 
-Always true here: every program of the folder is in the catalogue and the reverse; campaigns have
-the sizes of `tiny`; whether a pool is sound is said by the program's own recovery and checker, at
-the next boot.
+Always true here: campaigns have the sizes of `tiny`; whether a pool is sound is said by the
+program's own recovery and checker, at the next boot.
 """
 
 from __future__ import annotations
@@ -10,12 +9,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from conftest import REPOSITORY, TIMES, built, catalogue, seed, under_qemu
+from conftest import TIMES, arguments_of, built, catalogue, seed, under_qemu
 
 from perdure import CutReport, Machine
 
 ENTRIES = catalogue("flush.toml")
-SOURCES = REPOSITORY / "workloads/flush"
+arguments = arguments_of(ENTRIES)
 ATOMIC = sorted(set(ENTRIES) - {"lru", "lru-data", "lru-meta"})
 """Those whose operations or transactions are failure-atomic: the others have no log."""
 CUTS = 10 * TIMES
@@ -25,25 +24,6 @@ CUTS = 10 * TIMES
 def programs() -> Path:
     """The folder of the built programs."""
     return built("flush") / "flush"
-
-
-def arguments(name: str, size: str = "tiny") -> list[str]:
-    """The arguments of one workload."""
-    return list(ENTRIES[name].table(size).texts("arguments"))
-
-
-def test_every_program_is_in_the_catalogue() -> None:
-    listed = {entry.text("program") for entry in ENTRIES.values()}
-    assert listed == {path.stem for path in SOURCES.glob("*.c")}
-
-
-@pytest.mark.parametrize("name", sorted(ENTRIES))
-def test_the_catalogue_is_sound(name: str) -> None:
-    entry = ENTRIES[name]
-    assert entry.text("kind") == "flush"
-    assert entry.text("stands_for") and entry.text("summary")
-    for size in ("full", "quick", "tiny"):
-        assert arguments(name, size)[0].startswith("/pmem/")
 
 
 @pytest.mark.parametrize("name", sorted(ENTRIES))

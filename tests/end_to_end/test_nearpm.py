@@ -1,8 +1,8 @@
 """The programs of workloads/nearpm, and the transactions of guest/libnearpm that they are made of.
 
-Always true here: every program of the folder is in the catalogue and the reverse; campaigns have
-about the sizes of `tiny`; whether a pool is sound is said by the program's own recovery and
-checker, at the next boot, and under devices by their design's oracle as well.
+Always true here: campaigns have about the sizes of `tiny`; whether a pool is sound is said by the
+program's own recovery and checker, at the next boot, and under devices by their design's oracle as
+well.
 """
 
 from __future__ import annotations
@@ -13,11 +13,12 @@ from pathlib import Path
 from typing import Literal
 
 import pytest
-from conftest import REPOSITORY, TIMES, RunGuest, built, catalogue, seed, under_qemu
+from conftest import REPOSITORY, TIMES, RunGuest, arguments_of, built, catalogue, seed, under_qemu
 
 from perdure import CutReport, Machine, toolchain
 
 ENTRIES = catalogue("nearpm.toml")
+arguments = arguments_of(ENTRIES)
 SOURCES = REPOSITORY / "workloads/nearpm"
 STRUCTURES = ("btree", "rbtree", "skiplist", "hashmap", "tpcc", "tatp")
 THREADS = [(name, threads) for name in STRUCTURES for threads in (1, 4)]
@@ -51,25 +52,6 @@ CONFIGURATIONS = {
 def programs() -> Path:
     """The folder of the built programs."""
     return built("nearpm") / "nearpm"
-
-
-def arguments(name: str, size: str = "tiny") -> list[str]:
-    """The arguments of one workload."""
-    return list(ENTRIES[name].table(size).texts("arguments"))
-
-
-def test_every_program_is_in_the_catalogue() -> None:
-    listed = {entry.text("program") for entry in ENTRIES.values()}
-    assert listed == {path.stem for path in SOURCES.glob("*.c")}
-
-
-@pytest.mark.parametrize("name", sorted(ENTRIES))
-def test_the_catalogue_is_sound(name: str) -> None:
-    entry = ENTRIES[name]
-    assert entry.text("kind") == "nearpm"
-    assert entry.text("stands_for") and entry.text("summary")
-    for size in ("full", "quick", "tiny"):
-        assert arguments(name, size)[0].startswith("/pmem/")
 
 
 # ---- Without a cut ---------------------------------------------------------------------------

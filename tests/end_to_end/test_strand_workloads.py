@@ -1,8 +1,8 @@
 """The programs of workloads/strand, and the redo log of guest/wal.h that one of their back ends is.
 
-Always true here: every program of the folder is in the catalogue and the reverse; campaigns have
-the sizes of `tiny`; whether a pool is sound is said by the program's own recovery and checker, at
-the next boot. Under qemu nothing is flushed: qemu-user has none of the instructions for it.
+Always true here: campaigns have the sizes of `tiny`; whether a pool is sound is said by the
+program's own recovery and checker, at the next boot. Under qemu nothing is flushed: qemu-user has
+none of the instructions for it.
 """
 
 from __future__ import annotations
@@ -11,12 +11,13 @@ from pathlib import Path
 from typing import Literal
 
 import pytest
-from conftest import REPOSITORY, TIMES, Command, built, catalogue, seed, under_qemu
+from conftest import REPOSITORY, TIMES, Command, arguments_of, built, catalogue, seed, under_qemu
 
 from perdure import CutReport, Machine, toolchain
 from perdure.experiments.programs import UNSEEN
 
 ENTRIES = catalogue("strand.toml")
+arguments = arguments_of(ENTRIES)
 SOURCES = REPOSITORY / "workloads/strand"
 ACKNOWLEDGED = slice(512, 520)
 """Where a pool's head has how many operations the first thread acknowledged (`struct pool`)."""
@@ -39,25 +40,6 @@ MISTAKES = (
 def programs() -> Path:
     """The folder of the built programs."""
     return built("strand") / "strand"
-
-
-def arguments(name: str, size: str = "tiny") -> list[str]:
-    """The arguments of one workload."""
-    return list(ENTRIES[name].table(size).texts("arguments"))
-
-
-def test_every_program_is_in_the_catalogue() -> None:
-    listed = {entry.text("program") for entry in ENTRIES.values()}
-    assert listed == {path.stem for path in SOURCES.glob("*.c")}
-
-
-@pytest.mark.parametrize("name", sorted(ENTRIES))
-def test_the_catalogue_is_sound(name: str) -> None:
-    entry = ENTRIES[name]
-    assert entry.text("kind") == "strand"
-    assert entry.text("stands_for") and entry.text("summary")
-    for size in ("full", "quick", "tiny"):
-        assert arguments(name, size)[0].startswith("/pmem/")
 
 
 @pytest.mark.parametrize("name", sorted(ENTRIES))

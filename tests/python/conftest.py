@@ -6,6 +6,7 @@ of the core and what it makes of the answers; that the core still answers so is 
 """
 
 import copy
+import dataclasses
 import json
 import sys
 import types
@@ -91,6 +92,27 @@ def core():
     recorded.reset()
     point._configuration.cache_clear()
     return recorded
+
+
+@pytest.fixture
+def provided(paper, tmp_path):
+    """All programs of the test module's `paper`, as if they had been compiled."""
+    from perdure.experiments import declaration, programs
+
+    entries = programs.catalogue(files=paper.catalogues)
+    entries = programs.measured(entries, declaration.regions(paper.name, "quick"), "quick")
+    digests = {f"{entry.kind}/{entry.program}": entry.program for entry in entries}
+    entries = {one.name: one for one in entries}
+    return programs.Provided(entries, {}, tmp_path, None, {}, digests)
+
+
+def planned_of(figure, paper, provided, **more):
+    """What runs for a figure at quick that has `more` of its own."""
+    from perdure.experiments import declaration, plan
+
+    experiment = declaration.experiments(paper.name, "quick")[figure]
+    experiment = dataclasses.replace(experiment, **more)
+    return plan.plan(experiment, paper, paper.scales["quick"], provided, paper.mixes)
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ import json
 import re
 
 import pytest
-from conftest import RUN
+from conftest import RUN, planned_of
 
 from perdure import _core
 from perdure.experiments import (
@@ -24,7 +24,6 @@ from perdure.experiments.claim import Claim
 from perdure.experiments.measured import Measured
 from perdure.experiments.plan import Planned, Value
 from perdure.experiments.point import SCRATCH, Campaign, Point, Program
-from perdure.experiments.programs import Provided
 
 STRUCTURES = ["bst", "bst-p", "cuh", "que", "rbt"]
 
@@ -32,21 +31,6 @@ STRUCTURES = ["bst", "bst-p", "cuh", "que", "rbt"]
 @pytest.fixture
 def paper(core):
     return declaration.paper("flush")
-
-
-@pytest.fixture
-def provided(paper, tmp_path):
-    """All its programs, as if they had been compiled."""
-    entries = programs.catalogue(files=paper.catalogues)
-    entries = programs.measured(entries, declaration.regions("flush", "quick"), "quick")
-    digests = {f"{entry.kind}/{entry.program}": entry.program for entry in entries}
-    return Provided({one.name: one for one in entries}, {}, tmp_path, None, {}, digests)
-
-
-def planned_of(figure, paper, provided, **more):
-    experiment = declaration.experiments("flush", "quick")[figure]
-    experiment = dataclasses.replace(experiment, **more)
-    return plan.plan(experiment, paper, paper.scales["quick"], provided, paper.mixes)
 
 
 @pytest.mark.parametrize("scale", ["quick", "full"])

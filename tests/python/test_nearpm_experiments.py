@@ -1,12 +1,12 @@
 """NearPM's experiments: what is declared and told, several seeds, what is measured."""
 
 import pytest
+from conftest import planned_of
 
 from perdure import PerdureError
-from perdure.experiments import charts, claims, dataset, declaration, metrics, plan, programs
+from perdure.experiments import charts, claims, dataset, declaration, metrics, plan
 from perdure.experiments.narrowing import panels
 from perdure.experiments.plan import Value
-from perdure.experiments.programs import Provided
 
 WORKLOADS = {
     "tpcc", "tatp", "btree", "rbtree", "skiplist", "hashmap", "memcached", "redis", "pmemkv",
@@ -17,19 +17,6 @@ FIGURES = [1, 15, 16, 17, 18, 19, 20]
 @pytest.fixture
 def paper(core):
     return declaration.paper("nearpm")
-
-
-@pytest.fixture
-def provided(paper, tmp_path):
-    """All its programs, as if they had been compiled."""
-    entries = programs.catalogue(files=paper.catalogues)
-    digests = {f"{entry.kind}/{entry.program}": entry.program for entry in entries}
-    return Provided({one.name: one for one in entries}, {}, tmp_path, None, {}, digests)
-
-
-def planned_of(figure, paper, provided):
-    experiment = declaration.experiments("nearpm", "quick")[figure]
-    return plan.plan(experiment, paper, paper.scales["quick"], provided, paper.mixes)
 
 
 @pytest.mark.parametrize("scale", ["quick", "full"])

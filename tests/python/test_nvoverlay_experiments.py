@@ -12,7 +12,6 @@ from perdure.experiments import claims, dataset, declaration, metrics, plan, pro
 from perdure.experiments.claim import Claim
 from perdure.experiments.plan import Planned, Value
 from perdure.experiments.point import Point
-from perdure.experiments.programs import Provided
 from perdure.experiments.toml import Table
 
 if sys.version_info >= (3, 11):
@@ -30,15 +29,6 @@ DESIGNS = {"ideal", "nvoverlay", *RIVALS}
 @pytest.fixture
 def paper(core):
     return declaration.paper("nvoverlay")
-
-
-@pytest.fixture
-def provided(paper, tmp_path):
-    """The twelve programs, as if they had been compiled."""
-    entries = programs.catalogue(files=paper.catalogues)
-    entries = programs.measured(entries, declaration.regions("nvoverlay", "quick"), "quick")
-    digests = {f"parallel/{entry.program}": entry.program for entry in entries}
-    return Provided({one.name: one for one in entries}, {}, tmp_path, None, {}, digests)
 
 
 @pytest.mark.parametrize("scale", ["quick", "full"])

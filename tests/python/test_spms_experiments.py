@@ -4,12 +4,11 @@ import json
 import re
 
 import pytest
-from conftest import RUN
+from conftest import RUN, planned_of
 
 from perdure import _core
-from perdure.experiments import declaration, execute, metrics, plan, programs, tables
+from perdure.experiments import declaration, execute, metrics, plan, tables
 from perdure.experiments.point import SCRATCH, Point, Program
-from perdure.experiments.programs import Provided
 
 BENCHMARKS = ["hash", "btree", "rbtree", "sps", "sdg", "ssca2"]
 VARIANTS = {"spms", "spms-reads", "spms-thread", "spms-tiny"}
@@ -18,19 +17,6 @@ VARIANTS = {"spms", "spms-reads", "spms-thread", "spms-tiny"}
 @pytest.fixture
 def paper(core):
     return declaration.paper("spms")
-
-
-@pytest.fixture
-def provided(paper, tmp_path):
-    """All its programs, as if they had been compiled."""
-    entries = programs.catalogue(files=paper.catalogues)
-    digests = {f"{entry.kind}/{entry.program}": entry.program for entry in entries}
-    return Provided({one.name: one for one in entries}, {}, tmp_path, None, {}, digests)
-
-
-def planned_of(figure, paper, provided):
-    experiment = declaration.experiments("spms", "quick")[figure]
-    return plan.plan(experiment, paper, paper.scales["quick"], provided, paper.mixes)
 
 
 @pytest.mark.parametrize("scale", ["quick", "full"])
