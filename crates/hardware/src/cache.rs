@@ -21,13 +21,16 @@ pub enum State {
     Modified = 3,
 }
 
-/// One way's word: line number in bits 24 and up, version in 8–23, dirty in 2, state in 0–1.
+/// One way's word: line number in bits 24 and up, version in 8–23, may be in an L1I in 4, in an L1D in 3,
+/// dirty in 2, state in 0–1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Word(u64);
 
 const TAG_SHIFT: u32 = 24;
 const VERSION_SHIFT: u32 = 8;
 const DIRTY: u64 = 1 << 2;
+const IN_L1D: u64 = 1 << 3;
+const IN_L1I: u64 = 1 << 4;
 const STATE_MASK: u64 = 3;
 const INVALID: u64 = u64::MAX << TAG_SHIFT;
 
@@ -75,6 +78,39 @@ impl Word {
         Version((self.0 >> VERSION_SHIFT) as u16)
     }
 
+    /// In an L2: an L1D above may have the line.
+    #[inline(always)]
+    pub fn may_be_in_l1d(self) -> bool {
+        self.0 & IN_L1D != 0
+    }
+
+    /// In an L2: an L1I above may have the line.
+    #[inline(always)]
+    pub fn may_be_in_l1i(self) -> bool {
+        self.0 & IN_L1I != 0
+    }
+
+    /// The same line, of which an L1D may have a copy.
+    #[inline(always)]
+    #[must_use]
+    pub fn with_l1d(self) -> Self {
+        Self(self.0 | IN_L1D)
+    }
+
+    /// The same line, of which no L1D has a copy.
+    #[inline(always)]
+    #[must_use]
+    pub fn without_l1d(self) -> Self {
+        Self(self.0 & !IN_L1D)
+    }
+
+    /// The same line, of which an L1I may have a copy.
+    #[inline(always)]
+    #[must_use]
+    pub fn with_l1i(self) -> Self {
+        Self(self.0 | IN_L1I)
+    }
+
     /// The same line in another state.
     #[inline(always)]
     #[must_use]
@@ -112,7 +148,8 @@ pub struct Cache {
     /// Per slot: its word, then its stamp (the time of last use, in accesses).
     records: Array<[u64; 2]>,
     data: Array<Line>,
-    accesses: u64,
+    /// Uses, where they are counted here, and lines that left.
+    changes: u64,
 }
 
 impl Cache {
@@ -129,7 +166,7 @@ impl Cache {
             slices,
             records: Array::new([INVALID, 0], sets * ways),
             data: Array::new(Line::ZERO, sets * ways),
-            accesses: 0,
+            changes: 0,
         }
     }
 
@@ -172,6 +209,34 @@ impl Cache {
         Some(Slot((set * self.ways + way) as u32))
     }
 
+    /// Where a line is, or else the slot that it would take ([`Self::victim`]): one look at the set.
+    #[inline(always)]
+    pub fn find_or_victim(&self, line: LineNumber) -> Result<Slot, Slot> {
+        let set = self.set_of(line);
+        let mut best = 0;
+        let mut best_time = u64::MAX;
+        for (way, &[word, stamp]) in self.records[set * self.ways..][..self.ways]
+            .iter()
+            .enumerate()
+        {
+            if word >> TAG_SHIFT == line {
+                return Ok(Slot((set * self.ways + way) as u32));
+            }
+            let time = if word == INVALID { 0 } else { stamp + 1 };
+            if time < best_time {
+                best = way;
+                best_time = time;
+            }
+        }
+        Err(Slot((set * self.ways + best) as u32))
+    }
+
+    /// As long as this is the same, [`Self::victim`] answers the same: no line was used, and none has left.
+    #[inline(always)]
+    pub fn changes(&self) -> u64 {
+        self.changes
+    }
+
     /// The word of a slot.
     #[inline(always)]
     pub fn word(&self, slot: Slot) -> Word {
@@ -187,8 +252,8 @@ impl Cache {
     /// Marks a slot as just used.
     #[inline(always)]
     pub fn touch(&mut self, slot: Slot) {
-        self.accesses += 1;
-        self.records[slot.0 as usize][1] = self.accesses;
+        self.changes += 1;
+        self.records[slot.0 as usize][1] = self.changes;
     }
 
     /// Where the time of a slot's last use is kept, for a cache whose user keeps the time itself
@@ -237,6 +302,7 @@ impl Cache {
     /// Empties a slot.
     #[inline(always)]
     pub fn invalidate(&mut self, slot: Slot) {
+        self.changes += 1;
         self.records[slot.0 as usize][0] = INVALID;
     }
 

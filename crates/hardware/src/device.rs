@@ -208,9 +208,8 @@ impl Inside<'_> {
             return now;
         };
         let module = &self.memory.modules[self.module];
-        let rows = module.placement().by_row(place, length as u64);
         let mut done = now;
-        for (offset, bytes) in rows.into_iter().flatten() {
+        for (offset, bytes) in module.placement().pieces(place, length) {
             let module = self.module;
             let (place, way) = (Place { module, offset }, (Path::Inside, 0));
             (self.memory).count_design_read(module, bytes, Traffic::Log, self.statistics);
@@ -234,9 +233,8 @@ impl Inside<'_> {
             return Accepted::at(now);
         };
         let module = &self.memory.modules[self.module];
-        let rows = module.placement().by_row(place, bytes.len() as u64);
         let mut done = Accepted::at(now);
-        for (offset, length) in rows.into_iter().flatten() {
+        for (offset, length) in module.placement().pieces(place, bytes.len()) {
             let start = address + (offset - place);
             let piece = &bytes[(offset - place) as usize..][..length];
             let operation = Operation {
@@ -248,8 +246,7 @@ impl Inside<'_> {
                 traffic,
             };
             let memory = &mut *self.memory;
-            let displaced = Displaced::Block(memory.arena.slice(start, length).into());
-            memory.arena.write(start, piece);
+            let displaced = Displaced::by(&mut memory.arena, start, piece);
             if let (true, Some(contract)) = (self.shows, &mut memory.contract) {
                 contract.changed_inside(start, piece);
             }

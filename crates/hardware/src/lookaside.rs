@@ -52,6 +52,8 @@ pub struct Lookaside {
     slots: Box<[u32; ENTRIES]>,
     /// L1 slot → entry.
     entry_of_slot: Vec<u16>,
+    /// A store may hit something: some entry was installed for stores since they were all revoked.
+    any_writable: bool,
 }
 
 /// A copy is empty: entries point into the L1 that they were installed for.
@@ -131,6 +133,7 @@ impl Lookaside {
             entries: Box::new([EMPTY; ENTRIES]),
             slots: Box::new([NO_SLOT; ENTRIES]),
             entry_of_slot: vec![NO_ENTRY; slots],
+            any_writable: false,
         }
     }
 
@@ -162,6 +165,7 @@ impl Lookaside {
             bytes: bytes.cast(),
             stamp: l1.stamp_mut(slot),
         };
+        self.any_writable |= writable;
         self.slots[index] = slot.0;
         self.entry_of_slot[slot.0 as usize] = index as u16;
     }
@@ -187,8 +191,10 @@ impl Lookaside {
 
     /// No store may hit anything any more: the current version changed.
     pub fn revoke_all_writes(&mut self) {
-        for entry in self.entries.iter_mut() {
-            entry.write_tag = NEVER;
+        if std::mem::take(&mut self.any_writable) {
+            for entry in self.entries.iter_mut() {
+                entry.write_tag = NEVER;
+            }
         }
     }
 

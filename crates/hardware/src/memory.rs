@@ -436,8 +436,7 @@ impl Memory {
         let access = HostAccess::write(address, bytes);
         let arrives = now + self.link_latency(place);
         let admission = self.admit(place.module, &access, arrives, statistics);
-        let displaced = Displaced::Block(self.arena.slice(address, bytes.len()).into());
-        self.arena.write(address, bytes);
+        let displaced = Displaced::by(&mut self.arena, address, bytes);
         let range = (address, bytes.len(), home);
         let when = (admission, not_before);
         self.write(place, range, displaced, traffic, now, when, statistics)

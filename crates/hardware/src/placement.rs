@@ -6,6 +6,8 @@
 
 use std::ops::Range;
 
+use smallvec::{SmallVec, smallvec};
+
 use crate::line::LINE_BYTES;
 use crate::specification::{Interleaving, Nvm};
 
@@ -104,6 +106,19 @@ impl Placement {
         let rows = pieces.chunk_by(|one, next| self.row(one.0) == self.row(next.0));
         rows.map(<[_]>::to_vec).collect()
     }
+
+    /// The same pieces one behind the other. Most often the whole range is one.
+    #[inline]
+    pub fn pieces(&self, address: u64, length: usize) -> SmallVec<[(u64, usize); 1]> {
+        let (shift, last) = (self.unit_shift(address), address + length as u64 - 1);
+        if address >> shift == last >> shift {
+            return smallvec![(address, length)];
+        }
+        self.by_row(address, length as u64)
+            .into_iter()
+            .flatten()
+            .collect()
+    }
 }
 
 #[cfg(test)]
@@ -136,6 +151,11 @@ mod tests {
         let elsewhere = placement.by_row((32 << 20) + 3 * 4096, 4096);
         assert_eq!(elsewhere.len(), 2);
         assert_eq!(placement.by_row(64, 64), [[(64, 64)]]);
+        for length in [1, 64, 65, 4096] {
+            let pieces = placement.pieces(64, length);
+            let by_row = placement.by_row(64, length as u64).concat();
+            assert_eq!(pieces.to_vec(), by_row);
+        }
     }
 
     /// What a row has of the whole of home is a row's bytes, in one bank; nothing is left out.

@@ -17,10 +17,10 @@
 use std::ops::Range;
 
 use crate::cache::{Cache, Slot, State, Word};
-use crate::coherence::Directory;
+use crate::coherence::{Directory, Request};
 use crate::hierarchy::{Core, Older};
 use crate::line::{Line, LineNumber, Version};
-use crate::specification::Specification;
+use crate::specification::{Inclusion, Specification};
 use crate::time::Cycles;
 
 /// An L2 with its directory. All of it is lost at power-off.
@@ -32,6 +32,8 @@ pub struct SharingGroup {
     pub harts: Range<usize>,
     /// By slot of the L2, which harts hold the line. Empty if one hart has the L2 to itself.
     pub(crate) holders: Vec<Directory>,
+    /// By slot of the L2, where the shared cache has the same line. Empty if that is not inclusive.
+    pub(crate) below: Box<[Slot]>,
     /// When a walk over the tags lets go of the L2's port.
     pub(crate) port_free: Cycles,
 }
@@ -50,20 +52,19 @@ impl SharingGroup {
     /// fewer.
     pub(crate) fn all(specification: &Specification) -> Vec<Self> {
         let (harts, l2) = (specification.harts, &specification.l2);
+        let inclusive = specification.llc.inclusion == Inclusion::Inclusive;
         (0..harts)
             .step_by(l2.harts)
             .map(|first| {
                 let cache = Cache::new(l2.bytes, l2.ways, 1);
                 let harts = first..harts.min(first + l2.harts);
-                let entries = if harts.len() > 1 {
-                    cache.sets() * cache.ways()
-                } else {
-                    0
-                };
+                let slots = cache.sets() * cache.ways();
+                let slots_if = |needed| if needed { slots } else { 0 };
                 Self {
                     l2: cache,
+                    holders: vec![Directory::default(); slots_if(harts.len() > 1)],
+                    below: vec![Slot::default(); slots_if(inclusive)].into(),
                     harts,
-                    holders: vec![Directory::default(); entries],
                     port_free: 0,
                 }
             })
@@ -98,13 +99,29 @@ impl SharingGroup {
 
     /// Notes that a line has come to the L2 for one hart.
     #[inline(always)]
-    pub(crate) fn came_for(&mut self, hart: usize, slot: Slot, state: State) {
+    pub(crate) fn came_for(&mut self, hart: usize, request: Request, slot: Slot, state: State) {
         if let Some(directory) = self.holders.get_mut(slot.0 as usize) {
             *directory = Directory {
                 holders: 1 << hart,
                 exclusive: state > State::Shared,
             };
+            // Which L1s of several harts have it is not kept.
+            let word = self.l2.word(slot).with_l1d().with_l1i();
+            self.l2.set_word(slot, word);
+        } else {
+            self.reached_by(request, slot);
         }
+    }
+
+    /// Notes which L1 has asked for a line.
+    #[inline(always)]
+    pub(crate) fn reached_by(&mut self, request: Request, slot: Slot) {
+        let word = self.l2.word(slot);
+        let word = match request {
+            Request::Fetch => word.with_l1i(),
+            _ => word.with_l1d(),
+        };
+        self.l2.set_word(slot, word);
     }
 
     pub(crate) fn slot_of(&self, line: LineNumber) -> Slot {
@@ -121,8 +138,7 @@ impl SharingGroup {
 
     /// The L1D's Modified line takes its place in the L2. An older version that it displaces is
     /// returned if versions are kept.
-    fn take_down(&mut self, word: Word, bytes: &Line, keeps_versions: bool) -> Older {
-        let below = self.slot_of(word.line());
+    fn take_down(&mut self, below: Slot, word: Word, bytes: &Line, keeps_versions: bool) -> Older {
         let below_word = self.l2.word(below);
         let older = (keeps_versions
             && below_word.state() == State::Modified
@@ -164,7 +180,22 @@ impl Core {
         slot: Slot,
         keeps_versions: bool,
     ) -> Older {
-        group.take_down(self.l1d.word(slot), self.l1d.data(slot), keeps_versions)
+        let below = self.below[slot.0 as usize];
+        group.take_down(
+            below,
+            self.l1d.word(slot),
+            self.l1d.data(slot),
+            keeps_versions,
+        )
+    }
+
+    /// Where the L1D has the line of an L2's word.
+    #[inline(always)]
+    pub(crate) fn find_above(&self, below: Word) -> Option<Slot> {
+        if !below.may_be_in_l1d() {
+            return None;
+        }
+        self.l1d.find(below.line())
     }
 
     /// Frees an L1D slot.
@@ -184,7 +215,13 @@ impl Core {
             older = self.write_down(group, slot, keeps_versions);
         }
         self.l1d.invalidate(slot);
-        self.lost(group, word.line());
+        let below = self.below[slot.0 as usize];
+        if group.is_shared() {
+            self.lost(group, below, word.line());
+        } else {
+            let alone = group.l2.word(below).without_l1d();
+            group.l2.set_word(below, alone);
+        }
         older
     }
 
@@ -193,17 +230,14 @@ impl Core {
         if self.l1i.occupied(slot) {
             let line = self.l1i.word(slot).line();
             self.l1i.invalidate(slot);
-            self.lost(group, line);
+            if group.is_shared() {
+                self.lost(group, group.slot_of(line), line);
+            }
         }
     }
 
     /// One of the L1s has lost a line: the L2 is told.
-    #[inline(always)]
-    fn lost(&mut self, group: &mut SharingGroup, line: LineNumber) {
-        if !group.is_shared() {
-            return;
-        }
-        let slot = group.slot_of(line);
+    fn lost(&mut self, group: &mut SharingGroup, slot: Slot, line: LineNumber) {
         let directory = &mut group.holders[slot.0 as usize];
         if self.l1d.find(line).is_none() {
             // Others may write the line from now on without asking.
@@ -215,14 +249,17 @@ impl Core {
         }
     }
 
-    /// Drops what the L1s hold of a line, the L1D in that slot.
+    /// Drops what the L1s hold of the line of an L2's word, the L1D in that slot.
     #[inline(always)]
-    pub(crate) fn drop_line(&mut self, line: LineNumber, in_l1d: Option<Slot>) {
+    pub(crate) fn drop_line(&mut self, below: Word, in_l1d: Option<Slot>) {
+        let line = below.line();
         if let Some(slot) = in_l1d {
             self.lookaside.kill(slot);
             self.l1d.invalidate(slot);
         }
-        if let Some(slot) = self.l1i.find(line) {
+        if below.may_be_in_l1i()
+            && let Some(slot) = self.l1i.find(line)
+        {
             self.l1i.invalidate(slot);
         }
         if self.reservation == Some(line) {

@@ -14,7 +14,7 @@ use std::ops::Range;
 
 use crate::arena::Arena;
 use crate::controller::Served;
-use crate::line::Line;
+use crate::line::{LINE_BYTES, Line};
 use crate::random::Random;
 use crate::time::Cycles;
 
@@ -85,6 +85,19 @@ pub(crate) enum Displaced {
 }
 
 impl Displaced {
+    /// Writes bytes, and keeps what they displace.
+    #[inline]
+    pub fn by(arena: &mut Arena, address: u64, bytes: &[u8]) -> Self {
+        if let Ok(line) = bytes.try_into()
+            && address.is_multiple_of(LINE_BYTES as u64)
+        {
+            return Self::Line(arena.replace_line(address, &Line(line)));
+        }
+        let displaced = Self::Block(arena.slice(address, bytes.len()).into());
+        arena.write(address, bytes);
+        displaced
+    }
+
     fn bytes(&self) -> &[u8] {
         match self {
             Self::Line(line) => &line.0,

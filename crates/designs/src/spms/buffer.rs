@@ -324,11 +324,16 @@ impl Buffer {
         self.set_places(line, Places::default());
     }
 
+    /// The version of a ticket that waits.
+    pub fn held(&self, ticket: Ticket) -> &Held {
+        &self.held[ticket.place as usize]
+    }
+
     /// The committed version that goes home next.
-    pub fn next_home(&mut self) -> Option<(Ticket, Held)> {
+    pub fn next_home(&mut self) -> Option<Ticket> {
         while let Some(&ticket) = self.queue.front() {
-            if let Some(held) = self.waiting(ticket) {
-                return Some((ticket, *held));
+            if self.waiting(ticket).is_some() {
+                return Some(ticket);
             }
             self.queue.pop_front();
         }
@@ -336,7 +341,7 @@ impl Buffer {
     }
 
     /// A valid version, whichever came first: a planted bug.
-    pub fn any_valid(&self) -> Option<(Ticket, Held)> {
+    pub fn any_valid(&self) -> Option<Ticket> {
         let valid =
             |held: &&Held| held.serial != 0 && held.committed == NEVER && held.gone == NEVER;
         let held = self
@@ -344,8 +349,7 @@ impl Buffer {
             .iter()
             .filter(valid)
             .min_by_key(|held| held.serial)?;
-        let (ticket, _) = self.valid(held.line)?;
-        Some((ticket, *held))
+        Some(self.valid(held.line)?.0)
     }
 
     /// When the next version is gone.
@@ -359,7 +363,8 @@ impl Buffer {
             let Some(Reverse((gone, place))) = self.leaving.pop() else {
                 return;
             };
-            let held = self.held[place as usize];
+            let held = &self.held[place as usize];
+            let (line, committed) = (held.line, held.committed);
             let here = match held.bytes {
                 Bytes::Here(_) => {
                     self.filled.here -= 1;
@@ -371,16 +376,16 @@ impl Buffer {
                     false
                 }
             };
-            if held.committed != NEVER {
+            if committed != NEVER {
                 *self.committed_count(here) -= 1;
             }
-            let mut places = self.places(held.line);
+            let mut places = self.places(line);
             for known in [&mut places.valid, &mut places.committed] {
                 if *known == place + 1 {
                     *known = 0;
                 }
             }
-            self.set_places(held.line, places);
+            self.set_places(line, places);
             self.left.push(Reverse((gone, place)));
         }
         while let Some(&Reverse((gone, place))) = self.left.peek()
@@ -455,8 +460,8 @@ mod tests {
         assert_eq!(buffer.commit(second, 90), None);
         assert_eq!(found(&buffer, 79), [(100, 1)]);
         assert_eq!(found(&buffer, 80), [(100, 2)]);
-        let (next, held) = buffer.next_home().expect("one waits");
-        assert_eq!((next, held.line), (second, 100));
+        let next = buffer.next_home().expect("one waits");
+        assert_eq!((next, buffer.held(next).line), (second, 100));
         assert!(buffer.leaves(second, 120));
         assert!(buffer.next_home().is_none());
         buffer.settle(130, 70);

@@ -9,9 +9,9 @@ use perdure_hardware::memory::Traffic;
 use perdure_hardware::policy::{Evicted, PolicyFailure};
 use perdure_hardware::time::Cycles;
 
-use super::buffer::{Bytes, Held, Ticket};
+use super::buffer::{Bytes, Ticket};
 use super::log::Log;
-use super::sgst::{Short, State, Strand};
+use super::sgst::{Short, State, Strand, Strands};
 use super::{Order, Spms};
 
 /// One walk over the tags frees so large a part of what is short.
@@ -124,10 +124,10 @@ impl Spms {
         }
         while !self.buffer.has_room() {
             if self.buffer.next_gone().is_none() {
-                let Some((ticket, held)) = self.next_home() else {
+                let Some(ticket) = self.next_home() else {
                     return false;
                 };
-                self.bring_home(hardware, ticket, &held, *now);
+                self.bring_home(hardware, ticket, *now);
             }
             let Some(gone) = self.buffer.next_gone() else {
                 return false;
@@ -139,7 +139,7 @@ impl Spms {
         true
     }
 
-    fn next_home(&mut self) -> Option<(Ticket, Held)> {
+    fn next_home(&mut self) -> Option<Ticket> {
         let committed = self.buffer.next_home();
         if committed.is_none() && self.flaws.drains_valid {
             return self.buffer.any_valid();
@@ -148,8 +148,9 @@ impl Spms {
     }
 
     /// A line goes home.
-    fn bring_home(&mut self, hardware: &mut Hardware, ticket: Ticket, held: &Held, now: Cycles) {
+    fn bring_home(&mut self, hardware: &mut Hardware, ticket: Ticket, now: Cycles) {
         self.counters.drained += 1;
+        let held = self.buffer.held(ticket);
         let committed = if held.committed == Cycles::MAX {
             now
         } else {
@@ -185,7 +186,8 @@ impl Spms {
     pub(super) fn drain_when_idle(&mut self, hardware: &mut Hardware, now: Cycles) {
         self.buffer.settle(now, hardware.memory.horizon());
         self.draining = false;
-        while let Some((ticket, held)) = self.buffer.next_home() {
+        while let Some(ticket) = self.buffer.next_home() {
+            let held = self.buffer.held(ticket);
             let home = held.line * LINE_BYTES as u64;
             let start = (hardware.memory)
                 .could_start_at(home, now)
@@ -195,7 +197,7 @@ impl Spms {
                 hardware.events.schedule(start, 0);
                 return;
             }
-            self.bring_home(hardware, ticket, &held, now);
+            self.bring_home(hardware, ticket, now);
         }
     }
 
@@ -242,8 +244,8 @@ impl Spms {
     }
 
     /// A strand's group and those that have to be committed no later, the earlier ones first.
-    fn with_earlier(&self, strand: Strand) -> Vec<Strand> {
-        let mut groups: Vec<Strand> = self.sgst.groups_before(strand).collect();
+    fn with_earlier(&self, strand: Strand) -> Strands {
+        let mut groups: Strands = self.sgst.groups_before(strand).collect();
         groups.reverse();
         groups
             .into_iter()
@@ -266,15 +268,15 @@ impl Spms {
             if entry.state != State::Committing || entry.cnt == 0 {
                 continue;
             }
-            let lines = std::mem::take(&mut entry.lines);
+            let mut lines = std::mem::take(&mut entry.lines);
             for &line in &lines {
                 if Some(line) != sparing {
                     self.counters.forced_lines += 1;
                     time = time.max(hardware.replace(self, line, time));
                 }
             }
-            let spared = lines.into_iter().filter(|&line| Some(line) == sparing);
-            self.sgst.of_mut(strand).lines.extend(spared);
+            lines.retain(|&line| Some(line) == sparing);
+            self.sgst.of_mut(strand).lines = lines;
         }
         time
     }
@@ -322,7 +324,7 @@ impl Spms {
             }
             self.counters.folded += 1;
             for name in &names {
-                let thread = self.threads.entry(name.thread).or_default();
+                let thread = self.thread(name.thread);
                 thread.last = thread
                     .last
                     .map(|last| if last == strand { stays } else { last });
@@ -365,8 +367,7 @@ impl Spms {
         now: Cycles,
     ) -> (u64, Cycles) {
         self.counters.sync_waits += 1;
-        let current = self.threads.get(&self.harts[hart].thread);
-        let current = current.and_then(|thread| thread.strand);
+        let current = self.thread_on(hart).strand;
         let ends =
             current.is_some_and(|strand| self.order != Order::Paper || self.has_stored(strand));
         let mut time = if ends {

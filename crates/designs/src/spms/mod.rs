@@ -90,8 +90,8 @@ pub struct Spms {
     latency: Cycles,
     order: Order,
     harts: Vec<Running>,
-    /// By their numbers; looked up, and gone through only for what does not depend on the order.
-    threads: std::collections::HashMap<u32, Thread>,
+    /// By their numbers, as far as any has been asked for.
+    threads: Vec<Thread>,
     sgst: Sgst,
     buffer: Buffer,
     log: Log,
@@ -119,7 +119,7 @@ impl Policy for Spms {
     ) -> Cycles {
         if self.flaws.loses_thread {
             let strand = self.thread_on(hart).strand.take();
-            self.threads.entry(thread).or_default().strand = strand;
+            self.thread(thread).strand = strand;
         }
         self.harts[hart].thread = thread;
         self.show_version(hardware, hart);
@@ -326,7 +326,7 @@ impl Design for Spms {
             latency: clock.cycles(parameters.buffer_latency_ns),
             order: parameters.order,
             harts: (0..harts).map(running).collect(),
-            threads: std::collections::HashMap::new(),
+            threads: Vec::new(),
             sgst: Sgst::new(harts, bits, parameters.sgst_entries),
             buffer: Buffer::new(capacity, log.slots, lines).map_err(unmade)?,
             log,
@@ -390,9 +390,9 @@ impl Design for Spms {
     /// §IV-B: who stores, and does not end the strand, has no promise.
     fn remarks(&self) -> Vec<String> {
         let open = |thread: &&Thread| thread.strand.is_some_and(|strand| self.has_stored(strand));
-        let never_ended = self.threads.values().filter(open).count();
-        let numbered = self.threads.iter().filter(|(_, thread)| open(thread));
-        let last = numbered.max_by_key(|(number, _)| **number);
+        let never_ended = self.threads.iter().filter(open).count();
+        let mut numbered = self.threads.iter().enumerate();
+        let last = numbered.rfind(|(_, thread)| open(thread));
         let said = last.map(|(number, thread)| {
             let (strands, they) = match never_ended {
                 1 => ("1 strand was".to_owned(), "it"),

@@ -12,11 +12,14 @@
 
 use perdure_hardware::line::LineNumber;
 use perdure_hardware::time::Cycles;
+use smallvec::SmallVec;
 
 use super::buffer::Ticket;
 
 /// A strand's identifier.
 pub type Strand = u16;
+/// Some of them: most often one group of few.
+pub type Strands = SmallVec<[Strand; 16]>;
 
 /// What a strand is doing (figure 2c). Committed ones are told to the module at once, and their entries are
 /// invalid from then on.
@@ -367,7 +370,7 @@ impl Sgst {
     /// A strand's group and those that have to be committed no later, as threads are chained: one strand of
     /// each, the strand itself first.
     pub fn groups_before(&self, strand: Strand) -> impl Iterator<Item = Strand> + '_ {
-        let (mut groups, mut at) = (vec![strand], 0);
+        let (mut groups, mut at) = (Strands::from_iter([strand]), 0);
         std::iter::from_fn(move || {
             if at > 0 {
                 for strand in self.group(groups[at - 1]) {
@@ -387,7 +390,7 @@ impl Sgst {
         let mut ended: Vec<Strand> = range
             .filter(|&strand| self.of(strand).state == State::Committing)
             .collect();
-        ended.sort_by_key(|&strand| self.of(strand).begun);
+        ended.sort_unstable_by_key(|&strand| self.of(strand).begun);
         ended
     }
 

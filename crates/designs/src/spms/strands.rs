@@ -8,12 +8,21 @@ use perdure_hardware::policy::PolicyFailure;
 use perdure_hardware::time::Cycles;
 use perdure_hardware::trace::Traced;
 
-use super::sgst::{Name, State, Strand};
+use super::sgst::{Name, State, Strand, Strands};
 use super::{NO_STRAND, Order, SYSTEM, Spms, Thread};
 
 impl Spms {
+    /// A thread. The kernel counts them up, so that their numbers are small.
+    pub(super) fn thread(&mut self, number: u32) -> &mut Thread {
+        let number = number as usize;
+        if number >= self.threads.len() {
+            self.threads.resize(number + 1, Thread::default());
+        }
+        &mut self.threads[number]
+    }
+
     pub(super) fn thread_on(&mut self, hart: usize) -> &mut Thread {
-        self.threads.entry(self.harts[hart].thread).or_default()
+        self.thread(self.harts[hart].thread)
     }
 
     /// What a hart's thread stores from now on carries the tag of its strand: there, and where it ran last
@@ -185,14 +194,14 @@ impl Spms {
     }
 
     /// The strands that can be committed together now, if a strand of them can.
-    fn complete(&self, strand: Strand) -> Option<Vec<Strand>> {
+    fn complete(&self, strand: Strand) -> Option<Strands> {
         let ended = |strand: Strand| self.sgst.of(strand).state == State::Committing;
         if !self.sgst.lives(strand) {
             return None;
         }
         if self.flaws.commits_alone {
             let alone = ended(strand) && self.sgst.of(strand).cnt == 0;
-            return alone.then(|| vec![strand]);
+            return alone.then(|| std::iter::once(strand).collect());
         }
         if self.flaws.commits_at_end {
             return self
@@ -232,19 +241,22 @@ impl Spms {
         let mut strands = 0;
         for &strand in group {
             let entry = self.sgst.of_mut(strand);
-            let (names, tickets) = (
+            let (mut names, mut tickets) = (
                 std::mem::take(&mut entry.names),
                 std::mem::take(&mut entry.tickets),
             );
-            for ticket in tickets {
+            for ticket in tickets.drain(..) {
                 if self.buffer.commit(ticket, at) == Some(true) {
                     self.counters.superseded += 1;
                 }
             }
-            for name in names {
+            for name in names.drain(..) {
                 strands += 1;
                 self.committed(hardware, &name, at);
             }
+            // Whoever has the entry next finds room in its lists.
+            let entry = self.sgst.of_mut(strand);
+            (entry.names, entry.tickets) = (names, tickets);
             self.sgst.free(strand);
         }
         self.count_group(strands);
@@ -260,7 +272,7 @@ impl Spms {
 
     fn committed(&mut self, hardware: &mut Hardware, name: &Name, at: Cycles) {
         self.lags.add(at.saturating_sub(name.ended));
-        let thread = self.threads.entry(name.thread).or_default();
+        let thread = self.thread(name.thread);
         thread.waiting = thread.waiting.saturating_sub(1);
         thread.committed = thread.committed.max(at);
         if let Some(trace) = &mut hardware.memory.trace {

@@ -12,7 +12,7 @@
 //!   versions of a line, the newer one in one of its L1Ds, the older one in the L2; and every copy,
 //!   clean or dirty, carries the version of its bytes.
 
-use crate::cache::{State, Word};
+use crate::cache::{Slot, State, Word};
 use crate::coherence::{Directory, Request, Snoop, transition};
 use crate::directories::{Directories, FullMap};
 use crate::hierarchy::{Granted, Hardware};
@@ -45,6 +45,7 @@ impl Hardware {
         let change = transition(before, request, requester as u32);
         self.map().set(line, change.next);
         let mut granted = Granted {
+            slot: Slot::default(),
             bytes: Line::ZERO,
             state: change.grant,
             version: Version::NONE,
@@ -61,7 +62,10 @@ impl Hardware {
             for group in members(targets) {
                 self.statistics.snoops += 1;
                 let kept = |version| policy.departed_version(version);
-                given = self.give_up(group, line, after, kept).or(given);
+                if let Some(one) = self.give_up(group, line, after, kept) {
+                    granted.bytes = *self.groups[group].l2.data(one.slot);
+                    given = Some(one);
+                }
             }
         }
         if let Some(given) = given {
@@ -75,7 +79,7 @@ impl Hardware {
             };
             let older = given.older;
             granted.ready = self.depart(policy, owner, line, older, reason, granted.ready);
-            let newest = given.dirty.then_some((given.bytes, given.version));
+            let newest = given.dirty.then_some((granted.bytes, given.version));
             if after == State::Invalid
                 && given.dirty
                 && policy.passes_dirty(requester, given.version)
@@ -84,12 +88,11 @@ impl Hardware {
                 granted.state = State::Modified;
             } else if given.dirty {
                 granted.ready = self.depart(policy, owner, line, newest, reason, granted.ready);
-                let (bytes, version) = (&given.bytes, given.version);
-                let free = self.put_llc(policy, line, bytes, version, true, granted.ready);
+                let (bytes, version) = (granted.bytes, given.version);
+                let free = self.put_llc(policy, line, &bytes, version, true, granted.ready);
                 granted.ready = granted.ready.max(free);
                 granted.version = policy.departed_version(given.version);
             }
-            granted.bytes = given.bytes;
         } else if before.holders >> requester & 1 != 0 {
             // An upgrade: the bytes are there.
             (granted.bytes, granted.version) = self.groups[requester].copy(line);
@@ -130,14 +133,14 @@ impl Hardware {
         let set = self.llc.set_of(line);
         let start = self.take_llc_port(set, now, self.specification.llc.port_cycles);
         let mut free = now;
-        let (slot, dirty) = if let Some(slot) = self.llc.find(line) {
-            (slot, dirty || self.llc.word(slot).dirty())
-        } else {
-            let slot = self.llc.victim(line);
-            if self.llc.occupied(slot) && self.llc.word(slot).dirty() {
-                free = self.write_back_llc(policy, slot, start);
+        let (slot, dirty) = match self.llc.find_or_victim(line) {
+            Ok(slot) => (slot, dirty || self.llc.word(slot).dirty()),
+            Err(slot) => {
+                if self.llc.occupied(slot) && self.llc.word(slot).dirty() {
+                    free = self.write_back_llc(policy, slot, start);
+                }
+                (slot, dirty)
             }
-            (slot, dirty)
         };
         let known = policy.departed_version(version);
         let word = Word::new(line, State::Shared, dirty, known);
@@ -152,23 +155,22 @@ impl Hardware {
         &mut self,
         policy: &mut P,
         group: usize,
-        line: LineNumber,
+        slot: Slot,
         now: Cycles,
     ) -> Cycles {
-        let given = self
-            .give_up(group, line, State::Invalid, |version| version)
-            .expect("the line that is replaced is there");
+        let line = self.groups[group].l2.word(slot).line();
+        let given = self.give_up_at(group, slot, State::Invalid, |version| version);
+        let bytes = *self.groups[group].l2.data(slot);
         let before = self.map().get(line);
         let change = transition(before, Request::Evict, group as u32);
         self.map().set(line, change.next);
         let mut free = self.depart(policy, group, line, given.older, Reason::Capacity, now);
         if given.dirty {
             self.statistics.l2_write_backs += 1;
-            let newest = Some((given.bytes, given.version));
+            let newest = Some((bytes, given.version));
             free = self.depart(policy, group, line, newest, Reason::Capacity, free);
         }
-        let (bytes, version) = (&given.bytes, given.version);
-        let placed = self.put_llc(policy, line, bytes, version, given.dirty, now);
+        let placed = self.put_llc(policy, line, &bytes, given.version, given.dirty, now);
         free.max(placed)
     }
 
@@ -190,7 +192,8 @@ impl Hardware {
             let kept = |version| policy.departed_version(version);
             let given = self.give_up(owner, line, State::Exclusive, kept);
             let given = given.expect("the directory is exact");
-            newest = given.dirty.then_some((given.bytes, given.version));
+            let bytes = self.groups[owner].l2.data(given.slot);
+            newest = given.dirty.then_some((*bytes, given.version));
             for version in [given.older, newest] {
                 ready = self.depart(policy, owner, line, version, Reason::CacheBlock, ready);
             }

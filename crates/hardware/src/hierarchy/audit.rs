@@ -17,13 +17,18 @@ impl Hardware {
             return self.audit_apart(policy, map);
         }
         for (number, group) in self.groups.iter().enumerate() {
-            for (_, word) in group.l2.iter() {
-                let Some(slot) = self.llc.find(word.line()) else {
-                    let line = word.line();
+            for (at, word) in group.l2.iter() {
+                let line = word.line();
+                let Some(slot) = self.llc.find(line) else {
                     return Err(format!(
                         "sharing group {number}: line {line:#x} in l2, not in llc"
                     ));
                 };
+                if group.below[at.0 as usize] != slot {
+                    return Err(format!(
+                        "sharing group {number}: line {line:#x} is not where the l2 has it in the llc"
+                    ));
+                }
                 self.directory(slot).audit(number, word)?;
             }
         }
@@ -51,8 +56,16 @@ impl Hardware {
             }
         }
         for (hart, core) in self.cores.iter().enumerate() {
+            let l2 = &self.groups[core.group].l2;
+            for (slot, word) in core.l1d.iter() {
+                let line = word.line();
+                if l2.find(line) != Some(core.below[slot.0 as usize]) {
+                    return Err(format!(
+                        "hart {hart}: line {line:#x} is not where the l1d has it in the l2"
+                    ));
+                }
+            }
             for (name, cache) in [("l1d", &core.l1d), ("l1i", &core.l1i)] {
-                let l2 = &self.groups[core.group].l2;
                 if let Some((_, word)) = cache
                     .iter()
                     .find(|(_, word)| l2.find(word.line()).is_none())
@@ -71,6 +84,12 @@ impl Hardware {
         for hart in group.harts.clone() {
             let core = &self.cores[hart];
             let above = core.l1d.find(line);
+            let word = group.l2.word(slot);
+            let in_l1i = core.l1i.find(line).is_some();
+            let expected = above.is_some() || group.is_shared();
+            if word.may_be_in_l1d() != expected || in_l1i && !word.may_be_in_l1i() {
+                return Err(format!("{word:?} is wrong about the L1s of hart {hart}"));
+            }
             if above.is_some() || core.l1i.find(line).is_some() {
                 exact.holders |= 1 << hart;
             }

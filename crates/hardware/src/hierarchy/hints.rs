@@ -17,9 +17,8 @@ impl Hardware {
 
     /// What the shared cache knows of the line that will leave the L2 to make room.
     #[inline(always)]
-    pub(super) fn prefetch_departure(&self, hart: usize, line: LineNumber) {
-        let l2 = &self.groups[self.cores[hart].group].l2;
-        let victim = l2.victim(line);
+    pub(super) fn prefetch_departure(&self, group: usize, victim: Slot) {
+        let l2 = &self.groups[group].l2;
         if l2.occupied(victim) {
             self.prefetch_llc(l2.word(victim).line());
         }

@@ -57,6 +57,8 @@ pub struct Core {
     pub l1i: Cache,
     /// Data cache.
     pub l1d: Cache,
+    /// By its slots, where the L2 has the same line.
+    pub(crate) below: Box<[Slot]>,
     /// Its own number.
     pub hart: usize,
     /// The sharing group whose L2 it uses.
@@ -132,6 +134,8 @@ pub struct Hardware {
 
 /// A line that a request brought to a hart. Modified if it came from another sharing group, dirty.
 pub(crate) struct Granted {
+    /// Where whoever was asked has it: the L2, or an inclusive shared cache.
+    pub slot: Slot,
     pub bytes: Line,
     pub state: State,
     pub version: Version,
@@ -156,6 +160,7 @@ impl Hardware {
                     group: hart / specification.l2.harts,
                     lookaside: Lookaside::new(slots),
                     l1d,
+                    below: vec![Slot::default(); slots].into(),
                     timing: CoreTiming::new(&specification, slots),
                     prefetcher: Prefetcher::new(&specification.prefetcher, slots),
                     combining: CombiningBuffers::default(),
@@ -396,6 +401,7 @@ impl Hardware {
         let slot = core.l1d.victim(line);
         let victim = core.l1d.word(slot).line();
         let older = core.evict_l1d(group, slot, keeps);
+        core.below[slot.0 as usize] = granted.slot;
         // An L1 copy starts clean: Modified in the L2 is Exclusive above it.
         let state = granted.state.min(State::Exclusive);
         core.l1d

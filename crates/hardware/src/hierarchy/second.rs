@@ -55,8 +55,11 @@ impl Hardware {
         let ready = self.take_l2_port(hart, now);
         let number = self.cores[hart].group;
         let l2 = &mut self.groups[number].l2;
-        if let Some(slot) = l2.find(line) {
+        let found = l2.find_or_victim(line);
+        if let Ok(slot) = found {
             l2.touch(slot);
+            self.groups[number].reached_by(request, slot);
+            let l2 = &self.groups[number].l2;
             let mut ready = ready;
             if request == Request::Write && l2.word(slot).state() == State::Shared {
                 (_, ready) = self.upgrade(policy, hart, line, ready);
@@ -65,16 +68,21 @@ impl Hardware {
             let l2 = &self.groups[number].l2;
             let word = l2.word(slot);
             return Granted {
+                slot,
                 bytes: *l2.data(slot),
                 state: word.state().min(most),
                 version: word.version(),
                 ready,
             };
         }
+        let (Ok(mut slot) | Err(mut slot)) = found;
+        let changes = l2.changes();
         self.statistics.l2_misses += 1;
-        self.prefetch_departure(hart, line);
+        self.prefetch_departure(number, slot);
         let mut granted = self.ask_llc(policy, hart, line, request, ready);
-        let slot = self.groups[number].l2.victim(line);
+        if self.groups[number].l2.changes() != changes {
+            slot = self.groups[number].l2.victim(line);
+        }
         if self.groups[number].l2.occupied(slot) {
             let free = self.evict_l2(policy, number, slot, granted.ready);
             granted.ready = granted.ready.max(free);
@@ -84,7 +92,11 @@ impl Hardware {
         group.l2.set_word(slot, word);
         *group.l2.data_mut(slot) = granted.bytes;
         group.l2.touch(slot);
-        group.came_for(hart, slot, granted.state);
+        group.came_for(hart, request, slot, granted.state);
+        if let Some(below) = group.below.get_mut(slot.0 as usize) {
+            *below = granted.slot;
+        }
+        granted.slot = slot;
         granted
     }
 
@@ -118,22 +130,16 @@ impl Hardware {
         slot: Slot,
         now: Cycles,
     ) -> Cycles {
-        let line = self.groups[group].l2.word(slot).line();
         if self.directories.apart().is_some() {
-            return self.evict_l2_apart(policy, group, line, now);
+            return self.evict_l2_apart(policy, group, slot, now);
         }
-        let surrendered = self.surrender(group, line, State::Invalid);
-        let shared = self
-            .llc
-            .find(line)
-            .expect("inclusion: a line in an L2 is in the shared cache");
-        if let Some((bytes, version)) = surrendered {
+        let shared = self.groups[group].below[slot.0 as usize];
+        let surrendered = self.surrender((group, slot), shared, State::Invalid);
+        if surrendered.is_some() {
             self.statistics.l2_write_backs += 1;
             let port_cycles = self.specification.llc.port_cycles;
+            let line = self.llc.word(shared).line();
             self.take_llc_port(self.llc.set_of(line), now, port_cycles);
-            *self.llc.data_mut(shared) = bytes;
-            let word = self.llc.word(shared).with_dirty(true).with_version(version);
-            self.llc.set_word(shared, word);
         }
         let change = transition(self.directory(shared), Request::Evict, group as u32);
         self.set_directory(shared, change.next);

@@ -7,7 +7,7 @@
 use crate::cache::{Slot, State, Word};
 use crate::coherence::{Directory, Request, Snoop, transition};
 use crate::hierarchy::{Granted, Hardware};
-use crate::line::{Line, LineNumber, Version};
+use crate::line::{LineNumber, Version};
 use crate::policy::{Cause, Eviction, Policy, Transfer};
 use crate::sharing_group::members;
 use crate::time::Cycles;
@@ -36,12 +36,12 @@ impl Hardware {
         if self.directories.apart().is_some() {
             return self.ask_apart(policy, hart, line, request, ready);
         }
-        let slot = if let Some(slot) = self.llc.find(line) {
-            slot
-        } else {
-            let (slot, arrived) = self.fill_llc(policy, line, ready);
-            ready = arrived;
-            slot
+        let slot = match self.llc.find_or_victim(line) {
+            Ok(slot) => slot,
+            Err(slot) => {
+                ready = self.fill_llc(policy, line, slot, ready);
+                slot
+            }
         };
         self.llc.touch(slot);
         let group = self.cores[hart].group;
@@ -49,6 +49,7 @@ impl Hardware {
         ready = self.snoop(policy, slot, change.snoop, Some(group), ready);
         self.set_directory(slot, change.next);
         Granted {
+            slot,
             bytes: *self.llc.data(slot),
             state: change.grant,
             version: self.llc.word(slot).version(),
@@ -56,14 +57,15 @@ impl Hardware {
         }
     }
 
-    pub(super) fn fill_llc<P: Policy + ?Sized>(
+    /// Brings a line from outside to a slot. Returns when it is there.
+    fn fill_llc<P: Policy + ?Sized>(
         &mut self,
         policy: &mut P,
         line: LineNumber,
+        slot: Slot,
         now: Cycles,
-    ) -> (Slot, Cycles) {
+    ) -> Cycles {
         self.statistics.llc_misses += 1;
-        let slot = self.llc.victim(line);
         self.prefetch_replacement(slot);
         // The read goes out first; the victim leaves through a buffer behind it.
         let (bytes, arrived) = self.fill(policy, line, now);
@@ -75,7 +77,7 @@ impl Hardware {
             .set_word(slot, Word::new(line, State::Shared, false, Version::NONE));
         *self.llc.data_mut(slot) = bytes;
         self.directories.set_holders(slot, 0);
-        (slot, ready)
+        ready
     }
 
     pub(super) fn evict_llc<P: Policy + ?Sized>(
@@ -151,10 +153,8 @@ impl Hardware {
         let line = self.llc.word(slot).line();
         for group in members(targets) {
             self.statistics.snoops += 1;
-            if let Some((bytes, version)) = self.surrender(group, line, after) {
-                *self.llc.data_mut(slot) = bytes;
-                let word = self.llc.word(slot).with_dirty(true).with_version(version);
-                self.llc.set_word(slot, word);
+            let below = self.groups[group].slot_of(line);
+            if let Some(version) = self.surrender((group, below), slot, after) {
                 let transfer = Transfer {
                     from: group,
                     to: requester,
@@ -169,16 +169,23 @@ impl Hardware {
         ready
     }
 
-    /// What a sharing group had newer than the shared cache: changes its copies to `after` (Invalid,
-    /// Shared, or Exclusive and clean) and hands over bytes and version if they were modified there.
-    #[inline(always)]
+    /// What a sharing group has, in a slot of its L2, newer than the shared cache: changes its copies to
+    /// `after` (Invalid, Shared, or Exclusive and clean) and puts bytes and version into the shared cache's
+    /// slot of the line if they were modified there. Returns that version.
+    #[inline]
     pub(super) fn surrender(
         &mut self,
-        group: usize,
-        line: LineNumber,
+        (group, slot): (usize, Slot),
+        shared: Slot,
         after: State,
-    ) -> Option<(Line, Version)> {
-        let given = self.give_up(group, line, after, |_| Version::NONE)?;
-        given.dirty.then_some((given.bytes, given.version))
+    ) -> Option<Version> {
+        let given = self.give_up_at(group, slot, after, |_| Version::NONE);
+        if !given.dirty {
+            return None;
+        }
+        *self.llc.data_mut(shared) = *self.groups[group].l2.data(slot);
+        let word = self.llc.word(shared).with_dirty(true);
+        self.llc.set_word(shared, word.with_version(given.version));
+        Some(given.version)
     }
 }

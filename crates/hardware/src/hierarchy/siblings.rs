@@ -6,16 +6,17 @@
 use crate::cache::{Slot, State};
 use crate::coherence::{Directory, Request, Snoop, transition};
 use crate::hierarchy::{Core, Hardware, Older};
-use crate::line::{Line, LineNumber, Version};
+use crate::line::{LineNumber, Version};
 use crate::policy::{Policy, Reason};
 use crate::sharing_group::{SharingGroup, members};
 use crate::time::Cycles;
 
-/// What a sharing group gave up of a line.
+/// What a sharing group gave up of a line, whose newest bytes there its L2 has.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct GivenUp {
-    /// Its newest bytes there, and their version.
-    pub bytes: Line,
+    /// Where, until another line takes the place.
+    pub slot: Slot,
+    /// The version of these bytes.
     pub version: Version,
     /// They were dirty.
     pub dirty: bool,
@@ -78,7 +79,8 @@ impl Hardware {
             exclusive: before.exclusive && others != 0,
         };
         let change = transition(before, request, hart as u32);
-        let owned = group.l2.word(slot).state() > State::Shared;
+        let word = group.l2.word(slot);
+        let owned = word.state() > State::Shared;
         group.holders[slot.0 as usize] = Directory {
             holders: change.next.holders,
             exclusive: change.next.exclusive && owned,
@@ -96,7 +98,7 @@ impl Hardware {
             let older = core.push_down(&mut self.groups[number], line, keeps);
             let above = core.l1d.find(line);
             if drops {
-                core.drop_line(line, above);
+                core.drop_line(word, above);
             } else if let Some(above) = above {
                 core.lower(above, State::Shared, |version| version);
             }
@@ -115,32 +117,43 @@ impl Hardware {
         after: State,
         kept: impl Fn(Version) -> Version,
     ) -> Option<GivenUp> {
+        let below = self.groups[number].l2.find(line)?;
+        Some(self.give_up_at(number, below, after, kept))
+    }
+
+    /// The same for the line of an L2 slot.
+    #[inline(always)]
+    pub(crate) fn give_up_at(
+        &mut self,
+        number: usize,
+        below: Slot,
+        after: State,
+        kept: impl Fn(Version) -> Version,
+    ) -> GivenUp {
         let group = &mut self.groups[number];
-        let below = group.l2.find(line)?;
         let word = group.l2.word(below);
         let mut given = GivenUp {
-            bytes: *group.l2.data(below),
+            slot: below,
             version: word.version(),
             dirty: word.state() == State::Modified,
             older: None,
         };
         for hart in members(group.may_hold(below)) {
             let core = &mut self.cores[hart];
-            let in_l1d = core.l1d.find(line);
+            let in_l1d = core.find_above(word);
             if let Some(slot) = in_l1d {
                 let above = core.l1d.word(slot);
                 if above.state() == State::Modified {
                     if given.dirty && given.version != above.version() {
-                        given.older = Some((given.bytes, given.version));
+                        given.older = Some((*group.l2.data(below), given.version));
                     }
-                    given.bytes = *core.l1d.data(slot);
                     given.version = above.version();
                     given.dirty = true;
-                    *group.l2.data_mut(below) = given.bytes;
+                    *group.l2.data_mut(below) = *core.l1d.data(slot);
                 }
             }
             if after == State::Invalid {
-                core.drop_line(line, in_l1d);
+                core.drop_line(word, in_l1d);
             } else if let Some(slot) = in_l1d {
                 core.lower(slot, after, &kept);
             }
@@ -158,25 +171,25 @@ impl Hardware {
                 *directory = Directory::default();
             }
         }
-        Some(given)
+        given
     }
 
     /// The hart of a sharing group that has the line of an L2 slot Modified in its L1D, and where.
     pub fn modified_above(&self, number: usize, slot: Slot) -> Option<(usize, Slot)> {
         let group = &self.groups[number];
         let hart = group.may_have_modified(slot)?;
-        let l1d = &self.cores[hart].l1d;
-        let above = l1d.find(group.l2.word(slot).line())?;
-        (l1d.word(above).state() == State::Modified).then_some((hart, above))
+        let core = &self.cores[hart];
+        let above = core.find_above(group.l2.word(slot))?;
+        (core.l1d.word(above).state() == State::Modified).then_some((hart, above))
     }
 
     /// Gives the L1D copies of the line of an L2 slot another version.
     pub(crate) fn set_version_above(&mut self, number: usize, slot: Slot, version: Version) {
         let group = &self.groups[number];
-        let line = group.l2.word(slot).line();
         for hart in members(group.may_hold(slot)) {
-            let l1d = &mut self.cores[hart].l1d;
-            if let Some(above) = l1d.find(line) {
+            let core = &mut self.cores[hart];
+            if let Some(above) = core.find_above(group.l2.word(slot)) {
+                let l1d = &mut core.l1d;
                 l1d.set_word(above, l1d.word(above).with_version(version));
             }
         }
