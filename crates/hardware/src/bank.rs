@@ -78,6 +78,24 @@ impl Bank {
         self.free_place(now, cycles).1
     }
 
+    /// The first place for such a request where it does not pass one that it must come behind.
+    fn place_between(
+        &self,
+        what: Use,
+        bytes: &Range<u64>,
+        earliest: Cycles,
+        cycles: Cycles,
+    ) -> (usize, Cycles) {
+        let mut earliest = earliest;
+        if what != Use::Read {
+            let same =
+                |place: &&Place| place.written.start < bytes.end && bytes.start < place.written.end;
+            let mut ahead = (self.places.iter().rev()).take_while(|place| place.end > earliest);
+            earliest = ahead.find(same).map_or(earliest, |place| place.end);
+        }
+        self.free_place(earliest, cycles)
+    }
+
     /// Takes a place of so many cycles, `earliest` at the earliest; returns when it begins.
     #[inline]
     pub fn take(
@@ -87,14 +105,11 @@ impl Bank {
         earliest: Cycles,
         cycles: Cycles,
     ) -> Cycles {
-        let mut earliest = earliest;
-        if what != Use::Read && earliest < self.free_at() {
-            let same =
-                |place: &&Place| place.written.start < bytes.end && bytes.start < place.written.end;
-            let ahead = (self.places.iter().rev()).take_while(|place| place.end > earliest);
-            earliest = ahead.clone().find(same).map_or(earliest, |place| place.end);
-        }
-        let (index, start) = self.free_place(earliest, cycles);
+        let (index, start) = if earliest >= self.free_at() {
+            (self.places.len(), earliest)
+        } else {
+            self.place_between(what, &bytes, earliest, cycles)
+        };
         let end = start + cycles;
         let written = if what == Use::Write { bytes } else { 0..0 };
         let place = Place {
@@ -102,7 +117,11 @@ impl Bank {
             end,
             written,
         };
-        self.places.insert(index, place);
+        if index == self.places.len() {
+            self.places.push_back(place);
+        } else {
+            self.places.insert(index, place);
+        }
         if self.places.len() > PLACES {
             let oldest = self.places.pop_front();
             self.forgotten_until = oldest.map_or(0, |place| place.end);

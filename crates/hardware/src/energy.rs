@@ -28,8 +28,10 @@ impl Queued {
     /// Where the first step is that begins later.
     #[inline]
     fn behind(&self, time: Cycles) -> usize {
-        let later = (self.0.iter().rev()).take_while(|step| step.from > time);
-        self.0.len() - later.count()
+        if self.0.back().is_none_or(|last| last.from <= time) {
+            return self.0.len();
+        }
+        self.0.partition_point(|step| step.from <= time)
     }
 
     fn bytes_at(&self, time: Cycles) -> u64 {
@@ -45,7 +47,12 @@ impl Queued {
             return place - 1;
         }
         let bytes = before.map_or(0, |step| step.bytes);
-        self.0.insert(place, Step { from, bytes });
+        let step = Step { from, bytes };
+        if place == self.0.len() {
+            self.0.push_back(step);
+        } else {
+            self.0.insert(place, step);
+        }
         place
     }
 

@@ -115,7 +115,7 @@ impl Memory {
     /// A line becomes dirty in the caches.
     #[inline]
     pub(crate) fn becomes_dirty(&mut self, line: LineNumber, now: Cycles) {
-        if self.reserve.is_some() && self.keeps(line * LINE_BYTES as u64) {
+        if self.keeps_caches() && self.keeps(line * LINE_BYTES as u64) {
             (self.reserve.iter_mut()).for_each(|reserve| reserve.becomes_dirty(line, now));
         }
     }

@@ -100,8 +100,11 @@ impl Queue {
                 later.count()
             }
         };
-        let at = self.requests.len() - later;
-        self.requests.insert(at, Request { accepted, done });
+        let request = Request { accepted, done };
+        match later {
+            0 => self.requests.push(request),
+            _ => self.requests.insert(self.requests.len() - later, request),
+        }
         if self.requests.len() - self.oldest > self.remembered {
             self.oldest += 1;
         }

@@ -11,8 +11,7 @@
 //! - A committed version is kept until its bytes are durable at home, or a newer version is committed.
 //! - Bytes of what lies in the log are in the log, and nowhere else.
 
-use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 
 use perdure_hardware::line::{Line, LineNumber};
 use perdure_hardware::pages::Sparse;
@@ -99,14 +98,23 @@ pub struct Buffer {
     /// Committed versions, in the order in which they go home.
     queue: VecDeque<Ticket>,
     /// Versions with the time at which they are gone.
-    leaving: BinaryHeap<Reverse<(Cycles, u32)>>,
+    leaving: VecDeque<(Cycles, u32)>,
     /// Those that are gone, for cuts before that.
-    left: BinaryHeap<Reverse<(Cycles, u32)>>,
+    left: VecDeque<(Cycles, u32)>,
     /// Slots of the log that are free, from when on, and the first that was never used.
     free_slots: Vec<(u32, Cycles)>,
     slots_used: u32,
     slots: u32,
     filled: Filled,
+}
+
+/// Puts a version where its time is, which is near the end.
+fn put_in_order(queue: &mut VecDeque<(Cycles, u32)>, version: (Cycles, u32)) {
+    let later = queue.iter().rev().take_while(|other| **other > version);
+    match later.count() {
+        0 => queue.push_back(version),
+        later => queue.insert(queue.len() - later, version),
+    }
 }
 
 impl Buffer {
@@ -124,8 +132,8 @@ impl Buffer {
             free: Vec::new(),
             serial: 0,
             queue: VecDeque::new(),
-            leaving: BinaryHeap::new(),
-            left: BinaryHeap::new(),
+            leaving: VecDeque::new(),
+            left: VecDeque::new(),
             free_slots: Vec::new(),
             slots_used: 0,
             slots,
@@ -309,7 +317,7 @@ impl Buffer {
             return false;
         };
         held.gone = at;
-        self.leaving.push(Reverse((at, ticket.place)));
+        put_in_order(&mut self.leaving, (at, ticket.place));
         true
     }
 
@@ -354,13 +362,13 @@ impl Buffer {
 
     /// When the next version is gone.
     pub fn next_gone(&self) -> Option<Cycles> {
-        self.leaving.peek().map(|Reverse((gone, _))| *gone)
+        self.leaving.front().map(|(gone, _)| *gone)
     }
 
     /// Gives room up that is free by now. What no cut before the horizon can ask for is forgotten.
     pub fn settle(&mut self, now: Cycles, horizon: Cycles) {
         while self.next_gone().is_some_and(|gone| gone <= now) {
-            let Some(Reverse((gone, place))) = self.leaving.pop() else {
+            let Some((gone, place)) = self.leaving.pop_front() else {
                 return;
             };
             let held = &self.held[place as usize];
@@ -386,12 +394,12 @@ impl Buffer {
                 }
             }
             self.set_places(line, places);
-            self.left.push(Reverse((gone, place)));
+            put_in_order(&mut self.left, (gone, place));
         }
-        while let Some(&Reverse((gone, place))) = self.left.peek()
+        while let Some(&(gone, place)) = self.left.front()
             && gone <= horizon
         {
-            self.left.pop();
+            self.left.pop_front();
             self.held[place as usize].serial = 0;
             self.free.push(place);
         }

@@ -15,6 +15,7 @@
 use crate::cache::{Slot, State, Word};
 use crate::coherence::{Directory, Request, Snoop, transition};
 use crate::directories::{Directories, FullMap};
+use crate::hierarchy::siblings::GivenUp;
 use crate::hierarchy::{Granted, Hardware};
 use crate::line::{Line, LineNumber, Version};
 use crate::persist::{Effect, Persist};
@@ -56,19 +57,12 @@ impl Hardware {
             Snoop::Invalidate(holders) => (holders, State::Invalid),
             Snoop::Downgrade(owner) => (1 << owner, State::Shared),
         };
-        let mut given = None;
         if targets != 0 {
             granted.ready += self.specification.llc.snoop_cycles;
-            for group in members(targets) {
-                self.statistics.snoops += 1;
-                let kept = |version| policy.departed_version(version);
-                if let Some(one) = self.give_up(group, line, after, kept) {
-                    granted.bytes = *self.groups[group].l2.data(one.slot);
-                    given = Some(one);
-                }
-            }
         }
-        if let Some(given) = given {
+        let kept = |version| policy.departed_version(version);
+        if let Some((bytes, given)) = self.give_up_all(targets, line, after, kept) {
+            granted.bytes = bytes;
             granted.version = given.version;
             // Dirty only if it was the one owner, whom `targets` then is.
             let owner = targets.trailing_zeros() as usize;
@@ -118,6 +112,24 @@ impl Hardware {
             self.cores[hart].ahead = Some(granted.version);
         }
         granted
+    }
+
+    /// Has sharing groups give a line up, and hands over what they held.
+    fn give_up_all(
+        &mut self,
+        groups: u64,
+        line: LineNumber,
+        after: State,
+        kept: impl Fn(Version) -> Version,
+    ) -> Option<(Line, GivenUp)> {
+        let mut given = None;
+        for group in members(groups) {
+            self.statistics.snoops += 1;
+            if let Some(one) = self.give_up(group, line, after, &kept) {
+                given = Some((*self.groups[group].l2.data(one.slot), one));
+            }
+        }
+        given
     }
 
     /// Puts bytes that leave an L2 into the shared cache. Returns when its way was free.
