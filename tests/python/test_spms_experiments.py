@@ -12,6 +12,7 @@ from perdure.experiments.point import SCRATCH, Point, Program
 
 BENCHMARKS = ["hash", "btree", "rbtree", "sps", "sdg", "ssca2"]
 VARIANTS = {"spms", "spms-reads", "spms-thread", "spms-tiny"}
+RECOVER = {"wal", "hlog", "spms-tiny", "hlog-tiny"}
 
 
 @pytest.fixture
@@ -74,14 +75,14 @@ def test_tables_of_strands_change_no_run_without_strands(paper, provided):
 def test_cuts_recover_and_check_alone(paper, provided):
     planned = plan.plan_cuts(declaration.cuts("spms", "quick"), paper, provided)
     assert {one.subject.removesuffix("-4") for one in planned} == set(BENCHMARKS)
-    assert {one.design for one in planned} >= VARIANTS | {"baseline", "wal", "hlog"}
+    assert {one.design for one in planned} >= VARIANTS | RECOVER | {"baseline"}
     for one in planned:
         request, command = one.point.request(), one.point.programs[0].command
         assert request["restart"] is True
         assert request["then"] == [*command, "--recover"]
         assert request["cuts"] == 200
         assert "recover" not in request
-        assert request["during_recovery"] == (one.design in ("wal", "hlog", "spms-tiny"))
+        assert request["during_recovery"] == (one.design in RECOVER)
         assert ("--threads" in command) == one.subject.endswith("-4")
 
 

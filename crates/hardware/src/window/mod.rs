@@ -95,7 +95,8 @@ const LEVELS: usize = 3;
 /// The instruction between its begin and its end.
 #[derive(Clone, Copy, Debug)]
 struct AtHand {
-    instruction: Instruction,
+    work: Work,
+    destination: u8,
     /// The hart's clock when it began.
     clock: Cycles,
     issued: Cycles,
@@ -113,11 +114,8 @@ struct AtHand {
 impl Default for AtHand {
     fn default() -> Self {
         Self {
-            instruction: Instruction {
-                work: Work::Integer,
-                sources: [0; 3],
-                destination: NOWHERE,
-            },
+            work: Work::Integer,
+            destination: NOWHERE,
             clock: 0,
             issued: 0,
             complete: 0,
@@ -236,7 +234,8 @@ impl Window {
         };
         self.is_at_work = true;
         self.at_hand = AtHand {
-            instruction,
+            work: instruction.work,
+            destination: instruction.destination,
             clock,
             issued,
             complete: issued + latency,
@@ -282,29 +281,35 @@ impl Window {
 
     #[inline(always)]
     fn dispatch(&mut self, is_load: bool, is_store: bool) {
-        let mut at = self.present + Cycles::from(self.dispatched == self.core.dispatch_width);
-        let mut cause = Cause::Dispatch;
-        let mut wait = |until: Cycles, what: Cause| {
-            if until > at {
-                (at, cause) = (until, what);
-            }
+        let next = self.present + Cycles::from(self.dispatched == self.core.dispatch_width);
+        let reorder_buffer = self.reorder_buffer.next_free();
+        let queue = if is_load {
+            self.load_queue.next_free()
+        } else if is_store {
+            self.store_queue.next_free(self.present)
+        } else {
+            0
         };
-        wait(self.fetch, self.fetch_cause);
-        wait(self.reorder_buffer.next_free(), Cause::ReorderBuffer);
-        if is_load {
-            wait(self.load_queue.next_free(), Cause::LoadQueue);
-        }
-        if is_store {
-            wait(self.store_queue.next_free(self.present), Cause::StoreQueue);
-        }
-        wait(self.issue_queue.next_free(self.present), Cause::IssueQueue);
-        self.fetch_cause = Cause::FrontEnd;
+        let issue_queue = self.issue_queue.next_free(self.present);
+        let at = (next.max(self.fetch).max(reorder_buffer))
+            .max(queue)
+            .max(issue_queue);
         if at > self.present {
+            // Of several that it waits for as long, the first is the cause.
+            let cause = match at {
+                _ if at == next => Cause::Dispatch,
+                _ if at == self.fetch => self.fetch_cause,
+                _ if at == reorder_buffer => Cause::ReorderBuffer,
+                _ if at == issue_queue && at != queue => Cause::IssueQueue,
+                _ if is_load => Cause::LoadQueue,
+                _ => Cause::StoreQueue,
+            };
             self.cycles[Cause::Dispatch as usize] += 1;
             self.cycles[cause as usize] += at - self.present - 1;
             self.present = at;
             self.dispatched = 0;
         }
+        self.fetch_cause = Cause::FrontEnd;
         self.dispatched += 1;
         self.fetch_queue.take(self.present);
     }
@@ -372,23 +377,24 @@ impl Window {
     pub fn end(&mut self, behind: u64, target: Option<u64>) -> (Cycles, Option<Cycles>) {
         self.is_at_work = false;
         let AtHand {
-            instruction,
+            work,
+            destination,
             complete,
             line,
             ..
         } = self.at_hand;
-        self.ready[usize::from(instruction.destination)] = complete;
+        self.ready[usize::from(destination)] = complete;
         let committed = self.commit(complete);
         self.issue_queue.take(self.at_hand.issued);
         self.reorder_buffer.take(committed);
-        if instruction.work == Work::Load {
+        if work == Work::Load {
             self.load_queue.take(committed);
         }
         let written = line.map(|line| self.write(committed.max(line)));
-        if let (Work::Store, Some(written)) = (instruction.work, written) {
+        if let (Work::Store, Some(written)) = (work, written) {
             self.store_queue.take(written);
         }
-        if let Work::Transfer(transfer) = instruction.work {
+        if let Work::Transfer(transfer) = work {
             self.resolve(transfer, complete, behind, target);
         }
         if let Some(cause) = self.at_hand.alone {

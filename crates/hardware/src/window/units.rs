@@ -75,14 +75,48 @@ impl Units {
     ) -> Cycles {
         let kind = unit as usize;
         let known = self.none_before[kind].max(present);
-        let mut at = ready.max(known);
+        let earliest = ready.max(known);
+        if occupancy > 1 {
+            return self.begin_long(kind, occupancy, earliest, present);
+        }
+        let at = self.begin_short(kind, earliest, present);
+        if ready <= known {
+            self.none_before[kind] = at;
+        }
+        at
+    }
+
+    /// The first cycle from `at` on for who needs its unit for one cycle.
+    #[inline(always)]
+    fn begin_short(&mut self, kind: usize, mut at: Cycles, present: Cycles) -> Cycles {
+        let (width, units) = (self.issue_width, self.counts[kind]);
+        loop {
+            let cycle = self.cycle(at, present);
+            if cycle.number != at {
+                return at;
+            }
+            if cycle.begun < width && cycle.taken[kind] < units {
+                cycle.begun += 1;
+                cycle.taken[kind] += 1;
+                return at;
+            }
+            at += 1;
+        }
+    }
+
+    /// The same for who needs it longer.
+    #[inline(never)]
+    fn begin_long(
+        &mut self,
+        kind: usize,
+        occupancy: Cycles,
+        mut at: Cycles,
+        present: Cycles,
+    ) -> Cycles {
         while !self.can_begin(kind, occupancy, at, present) {
             at += 1;
         }
         self.occupy(kind, occupancy, at);
-        if occupancy == 1 && ready <= known {
-            self.none_before[kind] = at;
-        }
         at
     }
 
@@ -99,7 +133,6 @@ impl Units {
         cycle
     }
 
-    #[inline(always)]
     fn can_begin(&mut self, kind: usize, occupancy: Cycles, at: Cycles, present: Cycles) -> bool {
         let (width, units) = (self.issue_width, self.counts[kind]);
         let first = self.cycle(at, present);
@@ -112,7 +145,6 @@ impl Units {
         })
     }
 
-    #[inline(always)]
     fn occupy(&mut self, kind: usize, occupancy: Cycles, at: Cycles) {
         let first = &mut self.ring[at as usize % REMEMBERED];
         if first.number == at {
