@@ -324,6 +324,12 @@ impl<T: Plain> Sparse<T> {
         unsafe { &*self.0.at(index * size_of::<T>()).cast() }
     }
 
+    /// Starts loading the host's cache line: a look at the value follows soon.
+    #[inline(always)]
+    pub fn prefetch(&self, index: usize) {
+        crate::prefetch(self.0.at(index * size_of::<T>()));
+    }
+
     /// A value, to change.
     #[inline(always)]
     pub fn get_mut(&mut self, index: usize) -> &mut T {

@@ -151,6 +151,11 @@ impl Buffer {
         self.filled.here < self.capacity
     }
 
+    /// Asks the host for what is known of a line.
+    pub fn prefetch(&self, line: LineNumber) {
+        self.index.prefetch((line - self.first_line) as usize);
+    }
+
     fn places(&self, line: LineNumber) -> Places {
         Places::unpack(*self.index.get((line - self.first_line) as usize))
     }

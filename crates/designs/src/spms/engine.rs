@@ -194,6 +194,7 @@ impl Spms {
                 .max(held.committed);
             if start > now {
                 self.draining = true;
+                hardware.memory.arena.prefetch(home);
                 hardware.events.schedule(start, 0);
                 return;
             }
@@ -269,6 +270,10 @@ impl Spms {
                 continue;
             }
             let mut lines = std::mem::take(&mut entry.lines);
+            lines.iter().for_each(|&line| {
+                hardware.prefetch_llc(line);
+                self.buffer.prefetch(line);
+            });
             for &line in &lines {
                 if Some(line) != sparing {
                     self.counters.forced_lines += 1;

@@ -109,6 +109,12 @@ impl Policy for Spms {
         self.harts[hart].version
     }
 
+    fn prefetch(&self, line: LineNumber) {
+        if self.pool.contains(&(line * LINE_BYTES as u64)) {
+            self.buffer.prefetch(line);
+        }
+    }
+
     /// A thread takes its strand along.
     fn thread_runs(
         &mut self,

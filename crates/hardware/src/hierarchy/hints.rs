@@ -1,11 +1,12 @@
-//! Asking the host for what a miss will touch. Simulated misses are host misses: these three took a
-//! fifth off a random one.
+//! Asking the host for what a miss will touch. Simulated misses are host misses: the first three of
+//! these took a fifth off a random one.
 //!
 //! Always true here: nothing changes, and no time passes.
 
 use crate::cache::Slot;
 use crate::hierarchy::Hardware;
 use crate::line::{LINE_BYTES, LineNumber};
+use crate::policy::Policy;
 
 impl Hardware {
     /// What the shared cache knows of a line, and the line in memory, before the L2 has answered.
@@ -26,16 +27,18 @@ impl Hardware {
 
     /// The way of the shared cache that will be replaced, and where its bytes will go.
     #[inline(always)]
-    pub(super) fn prefetch_replacement(&self, slot: Slot) {
+    pub(super) fn prefetch_replacement<P: Policy + ?Sized>(&self, policy: &P, slot: Slot) {
         crate::prefetch(self.llc.data(slot));
         let word = self.llc.word(slot);
         if self.llc.occupied(slot) && word.dirty() {
+            policy.prefetch(word.line());
             self.memory.arena.prefetch(word.line() * LINE_BYTES as u64);
         }
     }
 
+    /// What the shared cache knows of a line.
     #[inline(always)]
-    pub(super) fn prefetch_llc(&self, line: LineNumber) {
+    pub fn prefetch_llc(&self, line: LineNumber) {
         self.llc.prefetch(line);
         self.directories.prefetch(&self.llc, line);
     }

@@ -66,7 +66,7 @@ impl Hardware {
         now: Cycles,
     ) -> Cycles {
         self.statistics.llc_misses += 1;
-        self.prefetch_replacement(slot);
+        self.prefetch_replacement(policy, slot);
         // The read goes out first; the victim leaves through a buffer behind it.
         let (bytes, arrived) = self.fill(policy, line, now);
         let mut ready = arrived;
