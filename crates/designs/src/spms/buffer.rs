@@ -111,10 +111,7 @@ pub struct Buffer {
 /// Puts a version where its time is, which is near the end.
 fn put_in_order(queue: &mut VecDeque<(Cycles, u32)>, version: (Cycles, u32)) {
     let later = queue.iter().rev().take_while(|other| **other > version);
-    match later.count() {
-        0 => queue.push_back(version),
-        later => queue.insert(queue.len() - later, version),
-    }
+    queue.insert(queue.len() - later.count(), version);
 }
 
 impl Buffer {
