@@ -11,6 +11,7 @@ import re
 import shutil
 import sys
 from collections.abc import Iterator
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 import links
@@ -21,7 +22,16 @@ PICTURES = {".svg", ".png"}
 LINK = re.compile(r"\]\(([^)#\s]+)(#[^)\s]+)?\)")
 
 SECTIONS: tuple[tuple[str, tuple[str, ...]], ...] = (
-    ("Perdure", ("README.md", "docs/glossary.md", "docs/stability.md", "CHANGELOG.md")),
+    (
+        "Perdure",
+        (
+            "README.md",
+            "docs/install.md",
+            "docs/glossary.md",
+            "docs/stability.md",
+            "CHANGELOG.md",
+        ),
+    ),
     (
         "Using it",
         (
@@ -40,9 +50,9 @@ SECTIONS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("Designs", ("docs/designs/README.md", "docs/designs/*.md")),
     ("Machines", ("docs/machines/*.md",)),
     ("Evaluations", ("docs/fidelity.md", "docs/evaluations/*.md")),
-    ("Extending it", ("docs/add-*.md", "docs/examples/*.md", "docs/extend.md", "docs/install.md")),
+    ("Extending it", ("docs/add-*.md", "docs/examples/*.md", "docs/extend.md")),
     ("Inside", ("ARCHITECTURE.md", "docs/decisions.md", "docs/testing.md", "CONTRIBUTING.md")),
-    ("More", ("**/*.md",)),
+    ("More", ("*.md",)),
 )
 """What stands where in the site's menu: a page is in the first section that has it."""
 
@@ -51,9 +61,7 @@ def sections(pages: list[str]) -> Iterator[tuple[str, list[str]]]:
     """The sections with the pages of each, none twice."""
     left = dict.fromkeys(pages)
     for name, patterns in SECTIONS:
-        # `**/` is any folder or none, which `match` does not know.
-        asked = [*patterns, *(one.removeprefix("**/") for one in patterns if one[:3] == "**/")]
-        found = [page for one in asked for page in left if Path(page).match(one)]
+        found = [page for one in patterns for page in left if fnmatchcase(page, one)]
         ordered = list(dict.fromkeys(found))
         for page in ordered:
             del left[page]
@@ -62,7 +70,9 @@ def sections(pages: list[str]) -> Iterator[tuple[str, list[str]]]:
 
 
 def title(page: str) -> str:
-    """What the menu calls a page: its heading, up to a colon."""
+    """What the menu calls a page: its heading, up to a colon; of an evaluation, paper and scale."""
+    if page.startswith("docs/evaluations/"):
+        return Path(page).stem
     first = (style.ROOT / page).read_text("utf-8").partition("\n")[0]
     return first.lstrip("# ").partition(":")[0].replace("`", "")
 
