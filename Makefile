@@ -177,6 +177,8 @@ test-long: test-zig programs $(STAMPS)/perdure $(STAMPS)/test-tools
 	@$(VENV)/bin/python -m pytest --quiet -rsx -m long --durations=0 tests/end_to_end
 	@PERDURE_TIMES=10 $(VENV)/bin/python -m pytest --quiet --numprocesses 2 --timeout 6000 \
 		$(addprefix tests/end_to_end/test_,cuts.py waiting.py debian.py)
+	@echo "· a new design compiles and keeps its promise"
+	@$(VENV)/bin/python -m pytest --quiet -m long tests/python
 	@echo "· every litmus test on every machine"
 	@$(VENV)/bin/python .ci/litmus.py --check
 	@echo "· planted bugs, hunted anew"

@@ -70,6 +70,7 @@ def test_a_new_design_is_registered_and_passes_the_checks(checkout, command):
 
 
 @pytest.mark.long
+@pytest.mark.timeout(3600)
 def test_a_new_design_keeps_its_promise(checkout):
     new_design.write(checkout, NAME)
     ran(["cargo", "fmt", "--all", "--check"], checkout)
