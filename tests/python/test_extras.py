@@ -57,7 +57,6 @@ def lean(*words, folder):
 )
 def test_what_power_cuts_need_works(words, tmp_path):
     done = lean(*words, folder=tmp_path)
-    assert (done.returncode, done.stderr) == (0, "") or "figure" not in done.stderr
     assert done.returncode == 0, done.stderr
 
 
