@@ -3,7 +3,10 @@
 #   make demo    everything that is needed, then the whole story: run, cut the power, recover
 #   make test    everything that is needed, then every test
 #   make test-long    what takes hours: hundreds of power cuts of servers, long hunts (for a night)
-#   make lint    formatting, warnings, types
+#   make lint    formatting, warnings, types, dead links
+#   make quick   compiles and installs perdure quickly, after a change of one line in seconds
+#   make docs    the documentation as a site, in out/site/html
+#   make wheels  wheels for x86-64 and aarch64 Linux, in out/wheels
 #   make clean   removes what was built here
 #
 # Always true: a step that is done is not done again, and needs no network; a step that has to be
@@ -63,11 +66,29 @@ $(STAMPS)/test-tools: pyproject.toml .ci/requirements.py $(STAMPS)/venv
 	@$(VENV)/bin/python .ci/requirements.py test | xargs -d '\n' $(PIP) install
 	@touch $@
 
+$(STAMPS)/docs-tools: pyproject.toml .ci/requirements.py $(STAMPS)/venv
+	@echo "· fetch the builder of the site"
+	@$(VENV)/bin/python .ci/requirements.py docs | xargs -d '\n' $(PIP) install
+	@touch $@
+
+$(STAMPS)/wheel-tools: pyproject.toml .ci/requirements.py $(STAMPS)/venv
+	@echo "· fetch a compiler for other processors (ziglang)"
+	@$(VENV)/bin/python .ci/requirements.py wheels | xargs -d '\n' $(PIP) install
+	@touch $@
+
 # Everything was fetched above, so this needs no index.
 $(STAMPS)/perdure: $(SOURCES) Cargo.toml Cargo.lock pyproject.toml $(STAMPS)/dependencies | rust
 	@echo "· compile and install perdure (some minutes the first time)"
 	@$(PIP) install --no-index --no-build-isolation --no-deps --force-reinstall .
 	@touch $@
+
+# For whoever changes a design: the profile `quick` of Cargo.toml. The next `make demo` or `make test` builds the
+# real one again.
+.PHONY: quick
+quick: $(STAMPS)/dependencies | rust
+	@echo "· compile and install perdure with the profile quick"
+	@rm -f $(STAMPS)/perdure
+	@MATURIN_PEP517_ARGS="--profile quick" $(PIP) install --no-index --no-build-isolation --no-deps --force-reinstall .
 
 # One compiler is enough for the demonstration: Debian's where root can install it, else PyPI's.
 .PHONY: demo-compiler
@@ -156,6 +177,8 @@ test-long: test-zig programs $(STAMPS)/perdure $(STAMPS)/test-tools
 	@$(VENV)/bin/python -m pytest --quiet -rsx -m long --durations=0 tests/end_to_end
 	@PERDURE_TIMES=10 $(VENV)/bin/python -m pytest --quiet --numprocesses 2 --timeout 6000 \
 		$(addprefix tests/end_to_end/test_,cuts.py waiting.py debian.py)
+	@echo "· a new design compiles and keeps its promise"
+	@$(VENV)/bin/python -m pytest --quiet -m long tests/python
 	@echo "· every litmus test on every machine"
 	@$(VENV)/bin/python .ci/litmus.py --check
 	@echo "· planted bugs, hunted anew"
@@ -188,15 +211,40 @@ test-mutants: $(STAMPS)/perdure
 	@$(PERDURE) mutants \
 		>out/report.txt 2>&1 && grep -E '^[a-z0-9-]+: ' out/report.txt || { cat out/report.txt; exit 1; }
 
+# ---- What others get ------------------------------------------------------------------------
+
+# Fails where a link of a page leads nowhere in the site.
+.PHONY: docs
+docs: $(STAMPS)/test-tools $(STAMPS)/docs-tools
+	@echo "· the site, in out/site/html"
+	@$(VENV)/bin/python .ci/site_pages.py out/site
+	@$(VENV)/bin/zensical build --strict --clean --config-file out/site/mkdocs.yml >out/site/log.txt 2>&1 || { cat out/site/log.txt; exit 1; }
+
+# One for each processor, for any Linux with this libc or a newer one: zig links against the old one's symbols.
+LIBC := 2_28
+WHEELS := x86_64 aarch64
+PROFILE ?= release
+
+.PHONY: wheels
+wheels: $(STAMPS)/dependencies $(STAMPS)/wheel-tools | rust
+	@command -v rustup >/dev/null && rustup --quiet target add $(addsuffix -unknown-linux-gnu,$(WHEELS)) || true
+	@for processor in $(WHEELS); do \
+		echo "· a wheel for $$processor, in out/wheels" && \
+		$(VENV)/bin/maturin build --quiet --profile $(PROFILE) --zig --compatibility manylinux_$(LIBC) \
+			--target $$processor-unknown-linux-gnu --out out/wheels || exit 1; \
+	done
+	@ls -l out/wheels
+
 # ---- Lints ----------------------------------------------------------------------------------
 
 .PHONY: lint
 lint: lint-docs lint-style lint-rust lint-python
 
 .PHONY: lint-docs
-lint-docs: $(STAMPS)/venv
-	@echo "· tables in docs/"
+lint-docs: $(STAMPS)/test-tools
+	@echo "· tables in docs/, links of the pages"
 	@$(VENV)/bin/python .ci/tables.py --check
+	@$(VENV)/bin/python .ci/links.py
 
 .PHONY: lint-style
 lint-style: $(STAMPS)/venv

@@ -2,7 +2,8 @@
 
     requirements.py [EXTRA...]
 
-With names of extras, it prints those extras' requirements and nothing else.
+With names of extras, it prints those extras' requirements and nothing else. Without, the extra
+`reports` is among the dependencies: who works here needs it.
 """
 
 import sys
@@ -18,5 +19,6 @@ extras = sys.argv[1:]
 if extras:
     wanted = [line for name in extras for line in project["project"]["optional-dependencies"][name]]
 else:
-    wanted = [*project["build-system"]["requires"], *project["project"]["dependencies"]]
+    project, backend = project["project"], project["build-system"]["requires"]
+    wanted = [*backend, *project["dependencies"], *project["optional-dependencies"]["reports"]]
 print("\n".join(wanted))

@@ -44,11 +44,11 @@ def statistics() -> str:
     memory = [name for name, _, _ in hardware].index(f"`{first_of_memory[1]}`")
     designs = [name.replace("-", "_") for name in re.findall(r'"(.*)"', order[1])]
     files = sorted(
-        (ROOT / "crates/designs/src").glob("*/counters.rs"),
-        key=lambda file: (*designs, file.parent.name).index(file.parent.name),
+        {design_of(file): file for file in of_designs("counters")}.items(),
+        key=lambda found: (*designs, found[0]).index(found[0]),
     )
     # Designs that count the same have a row together, where the first of them stands.
-    own = dict.fromkeys(tuple(row) for file in files for row in counters(file))
+    own = dict.fromkeys(tuple(row) for _, file in files for row in counters(file))
     body = [*hardware[:memory], *map(list, own), *hardware[memory:]]
     return rows(["statistic", "unit", "meaning"], body)
 
@@ -67,10 +67,22 @@ def verdicts() -> str:
     )
 
 
+def of_designs(macro: str) -> list[Path]:
+    """Files in which designs declare something: of a design's folder, or its one file."""
+    source = ROOT / "crates/designs/src"
+    files = [*sorted(source.glob("*.rs")), *sorted(source.glob("*/*.rs"))]
+    return [file for file in files if f"::{macro}! {{\n" in file.read_text("utf-8")]
+
+
+def design_of(file: Path) -> str:
+    """The module of a design, which is a folder or a file."""
+    return file.relative_to(ROOT / "crates/designs/src").parts[0].removesuffix(".rs")
+
+
 def counters(file: Path) -> list[list[str]]:
-    """The counters that a file declares: name, unit, meaning."""
+    """The counters that a file declares: name, unit, meaning. Shorter rows are planted bugs."""
     found = re.findall(ROW, file.read_text("utf-8"), re.MULTILINE)
-    return [[f"`{name}`", unit, meaning] for _, name, unit, meaning in found]
+    return [[f"`{name}`", unit, meaning] for _, name, unit, meaning in found if meaning]
 
 
 def modules() -> str:
@@ -87,9 +99,10 @@ def module_keys() -> str:
 
 
 def planted_bugs(file: Path) -> str:
-    """A design's planted bugs."""
+    """A design's planted bugs. Longer rows are counters."""
     found = re.findall(ROW, file.read_text("utf-8"), re.MULTILINE)
-    return rows(["bug", "what is wrong"], [[f"`{name}`", summary] for _, name, summary, _ in found])
+    bugs = [[f"`{name}`", summary] for _, name, summary, meaning in found if not meaning]
+    return rows(["bug", "what is wrong"], bugs)
 
 
 def mistakes(header: str, prefix: str) -> str:
@@ -134,11 +147,14 @@ TABLES = (
         "example": example,
         "device-example": device_example,
         "operation-example": operation_example,
-        "planted-bugs-page-zeroing": partial(planted_bugs, ROOT / "docs/examples/page_zeroing.rs"),
     }
     | {
-        f"planted-bugs-{file.parent.name.replace('_', '-')}": partial(planted_bugs, file)
-        for file in sorted(ROOT.glob("crates/designs/src/*/bugs.rs"))
+        f"planted-bugs-{file.stem.replace('_', '-')}": partial(planted_bugs, file)
+        for file in sorted(ROOT.glob("docs/examples/*.rs"))
+    }
+    | {
+        f"planted-bugs-{design_of(file).replace('_', '-')}": partial(planted_bugs, file)
+        for file in of_designs("planted_bugs")
     }
 )
 

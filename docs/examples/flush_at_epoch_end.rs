@@ -70,7 +70,13 @@ perdure_hardware::counters! {
 perdure_designs::planted_bugs! {
     writes_home_before_log, "home-before-log", "a line is written home without waiting for its undo entry";
     commits_before_flush, "commit-before-flush", "the register names the epoch, and only then are the caches flushed";
+    commits_before_durable, "commit-before-durable", "the register names the epoch when the last flushed line was accepted, not when it is durable";
+    announces_at_end, "announce-at-end", "output leaves the machine when its epoch ends, not when the register names it";
+    logs_new_bytes, "new-bytes-logged", "an undo entry has the bytes that the line gets, not those that it had";
     undoes_forward, "forward-undo", "recovery applies the log from oldest to newest, so the newest entry wins";
+    accepts_stale_entry, "stale-entry-accepted", "recovery does not look at the register in an entry, and applies what earlier epochs left behind";
+    skips_newest_entry, "newest-entry-skipped", "recovery takes the newest entry for a torn one";
+    empties_log_first, "log-emptied-first", "recovery makes the log worthless before it has put the old bytes back";
 }
 
 /// No parameters.
@@ -101,10 +107,11 @@ fn encode_entry(register: u64, index: u64, line: LineNumber, old: &Line) -> Vec<
     sealed(writer, ENTRY_BYTES)
 }
 
-/// Address and old bytes, if this is that entry, and whole.
-fn decode_entry(bytes: &[u8], register: u64, index: u64) -> Option<(u64, Line)> {
+/// Address and old bytes, if this is that entry, and whole. Without a register, it may be any epoch's.
+fn decode_entry(bytes: &[u8], register: Option<u64>, index: u64) -> Option<(u64, Line)> {
     let mut reader = unsealed(bytes, ENTRY)?;
-    if (reader.u64(), reader.u64()) != (register, index) {
+    let written = reader.u64();
+    if written != register.unwrap_or(written) || reader.u64() != index {
         return None;
     }
     let address = reader.u64().checked_mul(LINE_BYTES as u64)?;
@@ -113,6 +120,34 @@ fn decode_entry(bytes: &[u8], register: u64, index: u64) -> Option<(u64, Line)> 
         word.copy_from_slice(&reader.u64().to_le_bytes());
     }
     Some((address, old))
+}
+
+/// What the log says, in the order in which it is undone.
+fn undo_entries(
+    image: &mut Surviving,
+    layout: &Layout,
+    register: u64,
+    flaws: Flaws,
+) -> Result<Vec<(u64, Line)>, Interrupted> {
+    // The log ends at the first entry that isn't whole: it was torn, and the line that it protects was not
+    // written yet, nor were those of entries behind it.
+    let mut entries = Vec::new();
+    let register = (!flaws.accepts_stale_entry).then_some(register);
+    for (index, place) in layout.log_area.clone().step_by(ENTRY_BYTES).enumerate() {
+        let bytes = image.read(place, ENTRY_BYTES)?;
+        match decode_entry(&bytes, register, index as u64) {
+            Some(entry) => entries.push(entry),
+            None => break,
+        }
+    }
+    if flaws.skips_newest_entry {
+        entries.pop();
+    }
+    if !flaws.undoes_forward {
+        // Of several entries for one line the oldest holds the epoch's bytes: it goes last.
+        entries.reverse();
+    }
+    Ok(entries)
 }
 
 // ---- What happens while the power is on ----------------------------------------------------
@@ -164,7 +199,12 @@ impl FlushAtEpochEnd {
         } = hardware;
         let home = line * LINE_BYTES as u64;
         let now = memory.read_block(home, LINE_BYTES, now, statistics);
-        let old = memory.arena.line(home);
+        let overwritten = memory.arena.line(home);
+        let old = if self.flaws.logs_new_bytes {
+            bytes
+        } else {
+            overwritten
+        };
         let entry = encode_entry(self.register(), self.entries, line, old);
         self.entries += 1;
         self.counters.log_entries += 1;
@@ -210,11 +250,18 @@ impl MachineEpochs for FlushAtEpochEnd {
 
     fn end_epoch(&mut self, hardware: &mut Hardware, _: Urgency, now: Cycles) -> Cycles {
         let flush_late = self.flaws.commits_before_flush;
-        if !flush_late {
-            hardware.flush(self, now);
-        }
+        let flushed = if flush_late {
+            now
+        } else {
+            hardware.flush(self, now).ready
+        };
         // Lines evicted before may still be on their way home, too.
-        let home = hardware.memory.quiet_at().max(now);
+        let quiet = hardware.memory.quiet_at().max(now);
+        let home = if self.flaws.commits_before_durable {
+            flushed
+        } else {
+            quiet
+        };
         self.executing += 1;
         self.entries = 0;
         let word = self.register().to_le_bytes();
@@ -223,7 +270,12 @@ impl MachineEpochs for FlushAtEpochEnd {
         } = hardware;
         let named = memory.write_block(REGISTER, &word, Traffic::Metadata, home, home, statistics);
         self.recorded = named.durable;
-        hardware.events.schedule(self.recorded, 0);
+        let announced = if self.flaws.announces_at_end {
+            now
+        } else {
+            self.recorded
+        };
+        hardware.events.schedule(announced, 0);
         if flush_late {
             hardware.flush(self, now);
         }
@@ -281,21 +333,12 @@ impl Design for FlushAtEpochEnd {
             address: REGISTER,
         })?;
 
-        // The log ends at the first entry that isn't whole: it was torn, and the line that it
-        // protects was not written yet, nor were those of entries behind it.
-        let mut entries = Vec::new();
-        for (index, place) in layout.log_area.clone().step_by(ENTRY_BYTES).enumerate() {
-            let bytes = image.read(place, ENTRY_BYTES)?;
-            match decode_entry(&bytes, register(epoch, recoveries), index as u64) {
-                Some(entry) => entries.push(entry),
-                None => break,
-            }
+        let flaws = Flaws::of(bug);
+        let emptied = register(epoch, recoveries + 1).to_le_bytes();
+        if flaws.empties_log_first {
+            image.write(REGISTER, &emptied)?;
         }
-        if !Flaws::of(bug).undoes_forward {
-            // Of several entries for one line the oldest holds the epoch's bytes: it goes last.
-            entries.reverse();
-        }
-        for (address, old) in entries {
+        for (address, old) in undo_entries(image, &layout, register(epoch, recoveries), flaws)? {
             if !layout.protected().contains(&address) {
                 let what = "an entry for a line outside memory";
                 return Err(Corruption { what, address }.into());
@@ -303,7 +346,7 @@ impl Design for FlushAtEpochEnd {
             image.write(address, &old.0)?;
         }
         // Only now is the log worthless. Until then, another recovery starts over.
-        image.write(REGISTER, &register(epoch, recoveries + 1).to_le_bytes())?;
+        image.write(REGISTER, &emptied)?;
         Ok(Recovered::at(epoch))
     }
 

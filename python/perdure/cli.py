@@ -27,6 +27,7 @@ from perdure import (
     bench,
     hunting,
     litmus,
+    new_design,
     outputs,
     pools,
     progress,
@@ -90,6 +91,7 @@ app.add_typer(bench.app, name="bench")
 app.add_typer(travel.app, name="travel")
 app.add_typer(replication.app, name="replica")
 app.command()(litmus.litmus)
+app.command("new-design")(new_design.new_design)
 
 stderr = Console(stderr=True)
 
@@ -399,6 +401,8 @@ def compare(
     if not names:
         raise PerdureError("--designs names no design: give some, as in --designs ideal,picl")
     if out is not None:
+        from perdure import figures
+
         outputs.check_folder(out, files=("result.json", "compare.png", "compare.html"))
         for name in names:
             outputs.check_folder(out / name, files=api.KEPT)
@@ -426,8 +430,6 @@ def compare(
     document = {"program": program, "results": [result.raw for result in results]}
     render.write_json(document, json_file)
     if out is not None:
-        from perdure import figures
-
         outputs.store(out, "result.json", json.dumps(document, indent=2))
         paths = figures.save(figures.cost(results, Path(program[0]).name), out / "compare")
         stderr.print("figure: " + " and ".join(map(str, paths)), highlight=False)
@@ -611,15 +613,13 @@ def mutants(
     for name in [design] if design is not None else [*known, *api.MUTANT_GROUPS, *state]:
         with progress.bar(stderr, f"planted bugs of {name}") as show:
             paths = of_state if name == api.STATE_MUTANTS else {}
-            report = api.mutants(name, jobs=jobs or processors(), progress=show, **paths)
-        reports.append(report)
+            reports.append(api.mutants(name, jobs=jobs or processors(), progress=show, **paths))
         _console(json_file).print(render.mutants(reports[-1]), crop=False)
         if reports[-1].interrupted:
             break
     raw = [report.raw for report in reports]
     render.write_json(raw[0] if design is not None else {"designs": raw}, json_file)
-    passed = all(report.passed for report in reports)
-    _exit(int(not passed), any(report.interrupted for report in reports))
+    _exit(int(not all(one.passed for one in reports)), any(one.interrupted for one in reports))
 
 
 @app.command(context_settings=GUEST_CONTEXT)

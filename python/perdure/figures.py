@@ -9,10 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-import altair
-
+from perdure import extras
 from perdure.api import RunResult
 from perdure.outputs import written
+
+with extras.need_reports("a figure"):
+    import altair
 
 KINDS = ("data", "log", "metadata", "context")
 COLOURS = ("#4c78a8", "#f58518", "#54a24b", "#b279a2")

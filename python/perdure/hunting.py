@@ -12,7 +12,7 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from perdure import _core
+from perdure import _core, extras
 from perdure.api import Json, Machine, Path, Progress
 
 if TYPE_CHECKING:
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 CHUNK_SEEDS = 8
 
 
+@extras.need_reports("a Dask cluster")
 def hunt(
     machine: Machine,
     program: Sequence[Path] = (),

@@ -9,13 +9,14 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from perdure import api
+from perdure import api, extras
 from perdure.sweeps import Watch
 
 if TYPE_CHECKING:
     from perdure.experiments.reproduction import Reproduction
 
 
+@extras.need_reports("a reproduction")
 def reproduce(
     paper: str = "picl",
     figures: Sequence[str] = (),

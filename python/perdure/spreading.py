@@ -16,7 +16,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from perdure import _core
+from perdure import _core, extras
 from perdure._core import PerdureError
 
 if TYPE_CHECKING:
@@ -51,6 +51,7 @@ EXPLANATIONS = 5
 as in the core's campaigns (crates/perdure/src/campaign/mod.rs)."""
 
 
+@extras.need_reports("a Dask cluster")
 def cut(request: Json, scheduler: str | None, progress: Progress | None) -> Json:
     """What a request to cut the power comes to: here, or on the cluster of a scheduler."""
     if scheduler is None:

@@ -15,7 +15,7 @@ from os import fspath
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from perdure import api, outputs, pools
+from perdure import api, extras, outputs, pools
 from perdure._core import PerdureError
 
 if TYPE_CHECKING:
@@ -60,6 +60,7 @@ class Sweep:
             yield {**row, "relative": row["cycles"] / cycles if cycles else None}
 
 
+@extras.need_reports("a sweep")
 def sweep(
     program: Sequence[api.Path] = (),
     *,

@@ -11,11 +11,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import polars as pl
-
-from perdure import PerdureError, outputs
+from perdure import PerdureError, extras, outputs
 from perdure.experiments.cache import Stored
 from perdure.experiments.point import Point
+
+with extras.need_reports("an experiment"):
+    import polars as pl
 
 COLUMNS: Mapping[str, Any] = {
     "key": pl.String,

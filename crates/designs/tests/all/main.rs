@@ -5,6 +5,9 @@
 
 mod common;
 mod contract;
+#[path = "../../../../docs/examples/flush_at_epoch_end.rs"]
+mod flush_at_epoch_end;
+mod flush_at_epoch_end_random;
 mod frm_damage;
 mod frm_random;
 mod frm_steps;
