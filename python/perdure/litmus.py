@@ -10,9 +10,8 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
-from perdure import _core, render, tables
+from perdure import _core, render, tables, terminal
 from perdure.api import Json
 from perdure.options import JsonOption, PlantedBugOption
 
@@ -52,7 +51,7 @@ def litmus(
     forbids.
     """
     decided = decide(files, cuts=cuts, seed=seed, planted_bug=planted_bug)
-    console = Console(stderr=json_file == "-", highlight=False)
+    console = terminal.tables(json_file)
     for test in decided["tests"]:
         console.print(tables.line(f"{test['file']}: {test['name']} ({test['model']})", "bold"))
         for contents in test["contents"]:

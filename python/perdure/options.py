@@ -23,7 +23,7 @@ from typing import Annotated, Any, TypedDict, get_type_hints
 
 import typer
 
-from perdure import PerdureError, outputs
+from perdure import PerdureError, completion, outputs
 
 
 class Engine(str, Enum):
@@ -71,18 +71,48 @@ def _positive(text: str) -> int:
 
 
 MachineOption = Annotated[
-    str, typer.Option("--machine", metavar="NAME|FILE", help="A preset, or a TOML file.")
+    str,
+    typer.Option(
+        "--machine",
+        metavar="NAME|FILE",
+        help="A preset, or a TOML file.",
+        autocompletion=completion.machines,
+    ),
 ]
 DesignOption = Annotated[
-    str, typer.Option("--design", metavar="NAME", help="The crash-consistency design.")
+    str,
+    typer.Option(
+        "--design",
+        metavar="NAME",
+        help="The crash-consistency design.",
+        autocompletion=completion.designs,
+    ),
+]
+DesignsOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--design",
+        metavar="A,B,...",
+        help="Designs; repeatable. The first is the measure.  [default: ideal,picl]",
+        autocompletion=completion.designs,
+    ),
 ]
 SetOption = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="KEY=VALUE", help="Override one value of the configuration."),
+    typer.Option(
+        "--set",
+        metavar="KEY=VALUE",
+        help="Override one value of the configuration; repeatable.",
+        autocompletion=completion.keys,
+    ),
 ]
 HartsOption = Annotated[
     int | None,
-    typer.Option("--harts", min=1, help="Hardware threads.  [default: one for each program]"),
+    typer.Option(
+        "--harts",
+        min=1,
+        help="Hardware threads.  [default: the machine's own, or one for each of several programs]",
+    ),
 ]
 StopAfterOption = Annotated[
     int | None,
@@ -100,7 +130,13 @@ ProbeCutsOption = Annotated[
     ),
 ]
 PlantedBugOption = Annotated[
-    str | None, typer.Option("--planted-bug", metavar="NAME", help="Plant this bug first.")
+    str | None,
+    typer.Option(
+        "--planted-bug",
+        metavar="NAME",
+        help="Plant this bug first.",
+        autocompletion=completion.bugs,
+    ),
 ]
 CheckOption = Annotated[
     str | None,
@@ -163,7 +199,12 @@ OnlySubjectOption = Annotated[
 ]
 OnlyDesignOption = Annotated[
     list[str] | None,
-    typer.Option("--design", metavar="NAME", help="Only this design and its baseline; repeatable."),
+    typer.Option(
+        "--design",
+        metavar="A,B,...",
+        help="Only these designs and their baseline; repeatable.",
+        autocompletion=completion.designs,
+    ),
 ]
 OnlyPlaceOption = Annotated[
     list[float] | None,
