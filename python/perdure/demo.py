@@ -251,6 +251,8 @@ def _act(
     )
     ordered = [results[design] for design in designs]
     narrator.console.print(Padding(render.cost(ordered), INDENT))
+    if why := render.why_faster(*ordered):
+        narrator.say(why)
     png, html = figures.save(
         figures.cost(ordered, f"What surviving a power cut costs {scene.title}"), out / "cost"
     )

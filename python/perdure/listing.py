@@ -34,6 +34,7 @@ class Kind:
     cells: Callable[[Row], Sequence[str]]
     prose: Sequence[str]
     numbers: int = 0
+    keys: int = 1
 
 
 def _designs() -> list[Row]:
@@ -141,6 +142,7 @@ KINDS = {
         ("key", "value", "unit", "what it means"),
         lambda row: (row["key"], str(row["value"]), row["unit"], row["meaning"]),
         ("what it means",),
+        keys=3,
     ),
 }
 """Every kind by its name."""
@@ -150,7 +152,7 @@ def shown(kind: str, rows: Sequence[Row]) -> RenderableType:
     """A kind as a table."""
     one = KINDS[kind]
     left = len(one.columns) - one.numbers
-    made = table("", *one.columns, left=left, prose=one.prose)
+    made = table("", *one.columns, left=left, keys=one.keys, prose=one.prose)
     for row in rows:
         made.add_row(*map(escape, one.cells(row)))
     return made

@@ -53,13 +53,13 @@ def litmus(
     decided = decide(files, cuts=cuts, seed=seed, planted_bug=planted_bug)
     console = terminal.tables(json_file)
     for test in decided["tests"]:
-        console.print(tables.line(f"{test['file']}: {test['name']} ({test['model']})", "bold"))
+        console.print(tables.line(f"{test['file']}: {test['name']} ({test['model']})", "bold"), highlight=False)
         for contents in test["contents"]:
-            console.print(tables.line(f"  {contents}"))
+            console.print(tables.line(f"  {contents}"), highlight=False)
         for text in _verdict(test) + _on_machine(test["machine"]):
-            console.print(tables.line(f"  {text}"))
+            console.print(tables.line(f"  {text}"), highlight=False)
     for text in _summary(decided["tests"]):
-        console.print(tables.line(text))
+        console.print(tables.line(text), highlight=False)
     render.write_json(decided, json_file)
     raise typer.Exit(int(any(_differs(test) or _is_unsound(test) for test in decided["tests"])))
 

@@ -136,7 +136,8 @@ def run(result: RunResult) -> Sheet:
     made = table(f"{result.design} on {result.machine}", "what", "value", "unit")
     written = result.nvm.written_bytes
     for name, value, unit in (
-        ("exit status", str(result.exit_code), ""),
+        ("exit status", "–" if result.exit_code is None else str(result.exit_code), ""),
+        ("harts", number(result.raw["sim"]["harts"]), ""),
         ("instructions", number(result.sim.instructions), ""),
         ("simulated time", number(result.sim.cycles), "cycles"),
         ("NVM written", number(written.total), "bytes"),
@@ -281,7 +282,7 @@ def statistics(result: RunResult) -> RenderableType:
         for group, entries in groups.items()
         if group != result.design and not any(entry.value for _, entry in entries)
     ]
-    made = table("statistics", "name", "value", "unit", "meaning", prose=("meaning",))
+    made = table("statistics", "name", "value", "unit", "meaning", keys=3, prose=("meaning",))
     for name, entry in (one for group in groups if group not in silent for one in groups[group]):
         made.add_row(escape(name), number(entry.value), escape(entry.unit), escape(entry.meaning))
     parts: list[RenderableType] = [made]
@@ -308,7 +309,33 @@ def compare(results: Sequence[RunResult]) -> RenderableType:
     for result in results:
         made.add_row(escape(result.design), f"{result.host.seconds:.2f}", f"{result.host.mips:.1f}")
     probed = {result.design: result.cut_cost for result in results if result.cut_cost}
-    return Group(cost(results), *([cut_costs(probed)] if probed else []), made)
+    whys = (why_faster(results[0], other) for other in results[1:])
+    return Group(
+        cost(results),
+        *(Text(why) for why in whys if why),
+        *([cut_costs(probed)] if probed else []),
+        made,
+    )
+
+
+def why_faster(baseline: RunResult, other: RunResult) -> str | None:
+    """Why a design took less time than the baseline, if it did because it writes lines early."""
+    evicted, waited = (
+        [result.statistics[name].value for result in (baseline, other) if name in result.statistics]
+        for name in ("nvm.operations.write_back", "nvm.read_wait")
+    )
+    if baseline.design != "ideal" or other.sim.cycles >= baseline.sim.cycles:
+        return None
+    if len(evicted) < 2 or len(waited) < 2 or evicted[1] >= evicted[0] or waited[1] >= waited[0]:
+        return None
+    return (
+        f"{other.design} was faster than ideal, although ideal protects nothing, because it writes "
+        f"early: ideal wrote {number(evicted[0])} lines only when a miss needed their place; "
+        f"{other.design} had written many before, while the memory had nothing else to do, so that "
+        f"{number(evicted[1])} were left to evict, and reads waited {number(waited[1])} cycles at "
+        f"the NVM in place of {number(waited[0])}. --set ideal.eager_write_back=true lets the "
+        "baseline write early, too."
+    )
 
 
 def cost(results: Sequence[RunResult]) -> FirstThatFits:

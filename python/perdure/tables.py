@@ -214,7 +214,8 @@ class Sheet:
         several = len(self.prose) > 1
         for row in self.rows:
             cells = list(zip(self.columns, row, strict=True))
-            yield Text.assemble(*((cell.plain + "  ", "bold") for _, cell in cells[: self.keys]))
+            about = [cell.plain for _, cell in cells[1 : self.keys] if cell.plain]
+            yield Text.assemble((row[0].plain, "bold"), *(f"  {one}" for one in about))
             rest = [(name, cell) for name, cell in cells[self.keys :] if cell.plain]
             for name, cell in rest:
                 if name in self.prose:
