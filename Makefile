@@ -67,6 +67,7 @@ $(STAMPS)/test-tools: pyproject.toml .ci/requirements.py $(STAMPS)/venv
 $(STAMPS)/perdure: $(SOURCES) Cargo.toml Cargo.lock pyproject.toml $(STAMPS)/dependencies | rust
 	@echo "· compile and install perdure (some minutes the first time)"
 	@$(PIP) install --no-index --no-build-isolation --no-deps --force-reinstall .
+	@$(PERDURE) man --install 2>/dev/null
 	@touch $@
 
 # One compiler is enough for the demonstration: Debian's where root can install it, else PyPI's.

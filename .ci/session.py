@@ -72,7 +72,7 @@ def ideal() -> str:
 
 def compare() -> str:
     """What protection costs; host time is left out, since it is another on every host."""
-    command = f"compare {EPOCHS} --designs ideal,picl -- {KV}"
+    command = f"compare {EPOCHS} --design ideal,picl -- {KV}"
     lines = perdure(command)
     return block([command], [*lines[: first(lines, "the simulation itself")], "…"])
 

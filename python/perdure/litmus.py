@@ -53,7 +53,10 @@ def litmus(
     decided = decide(files, cuts=cuts, seed=seed, planted_bug=planted_bug)
     console = terminal.tables(json_file)
     for test in decided["tests"]:
-        console.print(tables.line(f"{test['file']}: {test['name']} ({test['model']})", "bold"), highlight=False)
+        console.print(
+            tables.line(f"{test['file']}: {test['name']} ({test['model']})", "bold"),
+            highlight=False,
+        )
         for contents in test["contents"]:
             console.print(tables.line(f"  {contents}"), highlight=False)
         for text in _verdict(test) + _on_machine(test["machine"]):

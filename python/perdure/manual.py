@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterator
+from enum import EnumMeta
 from pathlib import Path
 from typing import Any
 
@@ -112,12 +113,16 @@ def _parameters(command: Any) -> Iterator[str]:
 
 def _value(option: Any) -> str:
     """What stands behind an option."""
-    choices = getattr(option.type, "choices", None)
-    if choices:
-        return "|".join(str(getattr(one, "value", one)) for one in choices)
     if option.metavar:
         return str(option.metavar)
-    return "NUMBER" if "int" in option.type.name or "float" in option.type.name else "TEXT"
+    # Typer keeps the type that a command declares; older ones keep click's for it.
+    declared = getattr(getattr(option, "type_descriptor", None), "annotation", None)
+    kind = declared or option.type
+    choices = kind if isinstance(kind, EnumMeta) else getattr(kind, "choices", ())
+    if choices:
+        return "|".join(str(getattr(one, "value", one)) for one in choices)
+    name = str(getattr(kind, "__name__", None) or getattr(kind, "name", ""))
+    return "NUMBER" if "int" in name or "float" in name else "TEXT"
 
 
 def _default(option: Any) -> str:
@@ -142,5 +147,6 @@ def _sentence(help_text: str) -> str:
 
 def _text(text: str) -> str:
     """Text that roff takes as text."""
-    escaped = text.replace("\\", "\\e").replace("-", "\\-")
+    plain = text.replace("\\", "\\e").replace("-", "\\-")
+    escaped = "".join(one if one.isascii() else f"\\[u{ord(one):04X}]" for one in plain)
     return "\\&" + escaped if escaped.startswith((".", "'")) else escaped

@@ -107,9 +107,13 @@ class Sheet:
                 yield Text(group.title)
                 yield from group._shaped(width)
         else:
-            dealt, turned = self._dealt(width), self._turned(width)
-            for part in min(dealt, turned, key=lambda parts: sum(map(_lines, parts))):
-                yield part._drawn(width)
+            shapes = (self._dealt(width), self._turned(width))
+            fitting = [parts for parts in shapes if all(part.fits(width) for part in parts)]
+            if fitting:
+                for part in min(fitting, key=lambda parts: sum(map(_lines, parts))):
+                    yield part._drawn(width)
+            else:
+                yield from self._entries(width)
 
     def _natural(self) -> list[int]:
         """The width of each column if nothing is broken."""
@@ -263,18 +267,12 @@ def _widest(row: Sequence[Text]) -> int:
 
 
 def _packed(parts: Sequence[Text], width: int) -> Iterator[Text]:
-    """As many of some texts in a line as fit, none of them broken."""
+    """As many of some texts in a line as fit."""
     held: list[Text] = []
     for part in parts:
         if held and cell_len("; ".join(one.plain for one in [*held, part])) > width:
-            yield _joined(held)
+            yield Text("; ").join(held)
             held = []
         held.append(part)
     if held:
-        yield _joined(held)
-
-
-def _joined(parts: Sequence[Text]) -> Text:
-    joined = Text("; ").join(parts)
-    joined.no_wrap, joined.overflow = True, "ignore"
-    return joined
+        yield Text("; ").join(held)
