@@ -23,8 +23,16 @@ CutsOption = Annotated[
     int | None,
     typer.Option(min=0, metavar="N", help="Cuts of each test on each machine; 0: models alone."),
 ]
+
+
+def _seed(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and int(text) < 2**64):
+        raise typer.BadParameter(f"'{text}' is not a whole number from 0 to {2**64 - 1}")
+    return int(text)
+
+
 SeedOption = Annotated[
-    int | None, typer.Option(min=0, max=2**64 - 1, help="Seed of everything that is chosen.")
+    int | None, typer.Option(parser=_seed, metavar="N", help="Seed of everything that is chosen.")
 ]
 
 

@@ -126,9 +126,11 @@ def _value(option: Any) -> str:
 
 
 def _default(option: Any) -> str:
-    """The default, where there is one that the help does not say by itself."""
+    """The default, where there is one."""
+    if isinstance(option.show_default, str):
+        return f"  [default: {option.show_default}]"
     value = getattr(option.default, "value", option.default)
-    if value in (None, "", False, True, ()) or callable(value) or "[default" in (option.help or ""):
+    if value in (None, "", False, True, ()) or callable(value):
         return ""
     return f"  [default: {value}]"
 

@@ -93,7 +93,8 @@ DesignsOption = Annotated[
     typer.Option(
         "--design",
         metavar="A,B,...",
-        help="Designs; repeatable. The first is the measure.  [default: ideal,picl]",
+        help="Designs; repeatable. The first is the measure.",
+        show_default="ideal,picl",
         autocompletion=completion.designs,
     ),
 ]
@@ -111,7 +112,8 @@ HartsOption = Annotated[
     typer.Option(
         "--harts",
         min=1,
-        help="Hardware threads.  [default: the machine's own, or one for each of several programs]",
+        help="Hardware threads.",
+        show_default="the machine's own, or one for each of several programs",
     ),
 ]
 StopAfterOption = Annotated[
@@ -148,7 +150,7 @@ CheckOption = Annotated[
 ]
 CheckSecondsOption = Annotated[
     int | None,
-    typer.Option("--check-seconds", min=1, help="How long it may take.  [default: 60]"),
+    typer.Option("--check-seconds", min=1, help="How long it may take.", show_default="60"),
 ]
 SchedulerOption = Annotated[
     str | None,
@@ -177,7 +179,9 @@ JsonOption = Annotated[
 ]
 FilesOption = Annotated[
     Path | None,
-    typer.Option("--files", metavar="DIR", help="Keep the guest's files.  [default: OUT/files]"),
+    typer.Option(
+        "--files", metavar="DIR", help="Keep the guest's files.", show_default="OUT/files"
+    ),
 ]
 WriteThroughOption = Annotated[
     list[str] | None,
@@ -388,7 +392,9 @@ class Afterwards:
     resume: Annotated[
         Resume | None,
         typer.Option(
-            "--resume", help="After which cuts the program is run to its end.  [default: sample]"
+            "--resume",
+            help="After which cuts the program is run to its end.",
+            show_default="sample",
         ),
     ] = None
     generations: Annotated[
@@ -397,8 +403,8 @@ class Afterwards:
             "--generations",
             min=1,
             metavar="N",
-            help="Cut so often in a row, each time in the machine that came back.  "
-            "[default: 3 for half of the resumed cuts]",
+            help="Cut so often in a row, each time in the machine that came back.",
+            show_default="3 for half of the resumed cuts",
         ),
     ] = None
     check: CheckOption = None
@@ -447,16 +453,6 @@ def checker(words: str | None) -> list[str]:
     if "/" in found[0]:
         found[0] = str(Path(found[0]).absolute())
     return found
-
-
-def split_then(words: list[str]) -> tuple[list[str], list[str]]:
-    """What a command line cuts, and what it starts then, if it says that."""
-    if "--then" not in words:
-        return words, []
-    at = words.index("--then")
-    if at + 1 == len(words):
-        raise PerdureError("--then names no program: write it as --then ./program argument")
-    return words[:at], words[at + 1 :]
 
 
 def grouped(command: Callable[..., None]) -> Callable[..., None]:

@@ -93,7 +93,9 @@ def ending(result: RunResult) -> Iterator[str]:
             yield f"  {replication['trouble']}"
 
 
-def kept(result: RunResult, out: Path | None, json_file: str | None) -> Iterator[str]:
+def kept(
+    result: RunResult, out: Path | None, files: Path | None, json_file: str | None
+) -> Iterator[str]:
     """What a run that Ctrl-C ended has left, and where; nothing of a run that came to its end."""
     if not result.interrupted:
         return
@@ -104,9 +106,9 @@ def kept(result: RunResult, out: Path | None, json_file: str | None) -> Iterator
         places.append("standard output (JSON)" if json_file == "-" else json_file)
     written = sum(file.kept for file in result.files)
     if written:
-        places.append(
-            "1 file of the guest's" if written == 1 else f"{written} files of the guest's"
-        )
+        what = "1 file" if written == 1 else f"{written} files"
+        where = files or (None if out is None else out / "files")
+        places.append(f"{what} of the guest's" + (f" in {where}" if where else ""))
     snapshots = result.raw.get("snapshots")
     if snapshots is not None:
         newest = snapshots["epochs"]["newest"]

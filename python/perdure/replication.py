@@ -141,7 +141,7 @@ def serve(
     secret_file: Annotated[
         HostPath | None,
         typer.Option(
-            "--secret-file", metavar="FILE", help="The shared secret.  [default: DIR/secret]"
+            "--secret-file", metavar="FILE", help="The shared secret.", show_default="DIR/secret"
         ),
     ] = None,
     once: Annotated[bool, typer.Option("--once", help="End when one primary is done.")] = False,
@@ -189,6 +189,6 @@ def resume(
         )
     print(f"perdure: resumed at the end of epoch {result.raw['restored_epoch']}", file=sys.stderr)
     render.write_json(result.raw, json_file)
-    for line in (*render.ending(result), *render.kept(result, out, json_file)):
+    for line in (*render.ending(result), *render.kept(result, out, files, json_file)):
         print(f"perdure: {line}", file=sys.stderr)
     raise typer.Exit(INTERRUPTED if result.interrupted else result.exit_code or 0)

@@ -218,12 +218,9 @@ fn place<'a>(table: &'a mut Table, key: &str) -> Option<&'a mut Value> {
 /// Puts a value at a key that exists, keeping its type.
 fn put(table: &mut Table, key: &str, value: Value, source: &str) -> Result<(), Error> {
     if place(table, key).is_none_or(|value| value.is_table()) {
-        let mut known = Vec::new();
-        leaves(table, "", &mut known);
-        let known: Vec<_> = known.into_iter().map(|(key, _)| key).collect();
         return configuration_error(format!(
             "{source}: there is no key '{key}'; {}",
-            suggestions::hint(key, &known)
+            suggestions::hint(key, table)
         ));
     }
     let slot = place(table, key).expect("it is there");

@@ -192,7 +192,7 @@ def reproduce(
     sysroot: SysrootOption = None,
     out: Annotated[
         Path | None,
-        typer.Option("--out", metavar="DIR", help="Everything.  [default: out/PAPER-SCALE]"),
+        typer.Option("--out", metavar="DIR", help="Everything.", show_default="out/PAPER-SCALE"),
     ] = None,
     json_file: JsonOption = None,
 ) -> None:
@@ -230,7 +230,9 @@ def sensitivity(
     workers: WorkersOption = None,
     out: Annotated[
         Path | None,
-        typer.Option("--out", metavar="DIR", help="Everything.  [default: out/PRESET-sensitivity]"),
+        typer.Option(
+            "--out", metavar="DIR", help="Everything.", show_default="out/PRESET-sensitivity"
+        ),
     ] = None,
     json_file: JsonOption = None,
 ) -> None:

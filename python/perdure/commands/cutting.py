@@ -46,7 +46,6 @@ from perdure.options import (
     count,
     grouped,
     processors,
-    split_then,
 )
 
 
@@ -67,10 +66,15 @@ def cut(
         typer.Option("--at", parser=count, metavar="CYCLE", help="Cut once, exactly here."),
     ] = None,
     cuts: Annotated[
-        int | None, typer.Option("--cuts", min=1, help="How many cuts.  [default: 100]")
+        int | None, typer.Option("--cuts", min=1, help="How many cuts.", show_default="100")
     ] = None,
     schedule: Annotated[
-        Schedule, typer.Option("--schedule", help="How their moments are chosen.")
+        Schedule,
+        typer.Option(
+            "--schedule",
+            metavar="HOW",
+            help=f"How their moments are chosen: {', '.join(one.value for one in Schedule)}.",
+        ),
     ] = Schedule.random,
     seed: Annotated[int, typer.Option("--seed", min=0, help="Of every random choice.")] = 1,
     during_recovery: Annotated[
@@ -94,7 +98,7 @@ def cut(
     if at is not None and cuts is not None:
         raise PerdureError("--at names the one cut and --cuts a number of them: give one of both")
     chosen = machine_of(machine, design, guest, out, engine)
-    program, then = split_then(program)
+    program, then = _split_then(program)
     with programs(program) as asked, progress.bar(terminal.errors(), "power cuts") as show:
         report = chosen.cut(
             **asked,
@@ -232,7 +236,8 @@ def hunt(
     *,
     guest: Guest,
     minutes: Annotated[
-        float | None, typer.Option("--minutes", metavar="N", min=0, help="How long.  [default: 1]")
+        float | None,
+        typer.Option("--minutes", metavar="N", min=0, help="How long.", show_default="1"),
     ] = None,
     cuts: Annotated[
         int | None, typer.Option("--cuts", metavar="N", min=1, help="Or how many cuts, at least.")
@@ -278,3 +283,13 @@ def _finish_cut(report: api.CutReport, json_file: str | None) -> NoReturn:
 def _remember(found: Iterable[str | None]) -> None:
     """Keeps what is a token: what ends a run at once has a message in its place."""
     tokens.remember(token for token in found if token and token.startswith("p2-"))
+
+
+def _split_then(words: list[str]) -> tuple[list[str], list[str]]:
+    """What a command line cuts, and what it starts then, if it says that."""
+    if "--then" not in words:
+        return words, []
+    at = words.index("--then")
+    if at + 1 == len(words):
+        raise PerdureError("--then names no program: write it as --then ./program argument")
+    return words[:at], words[at + 1 :]

@@ -6,9 +6,9 @@ goes to standard error; with `--json -` the program's output does, too.
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -34,6 +34,66 @@ from perdure.options import (
 )
 
 
+@dataclass(frozen=True)
+class Kept:
+    """What is kept of a run, and where."""
+
+    out: OutOption = None
+    files: FilesOption = None
+    write_through: WriteThroughOption = None
+
+    def asked(self) -> dict[str, Any]:
+        """The same, as `api.Machine.run` takes it."""
+        return {**vars(self), "write_through": self.write_through or ()}
+
+
+@dataclass(frozen=True)
+class Watched:
+    """What is looked at more closely in a run."""
+
+    watch: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--watch",
+            metavar="SYMBOL|ADDRESS[:BYTES]",
+            help="A store there starts a burst of short epochs.",
+        ),
+    ] = None
+    burst_stores: Annotated[
+        int | None,
+        typer.Option(
+            "--burst-stores",
+            parser=count,
+            metavar="STORES",
+            help="Stores in an epoch of a burst.",
+            show_default="10000 with --watch",
+        ),
+    ] = None
+    burst_instructions: Annotated[
+        int | None,
+        typer.Option(
+            "--burst-instructions",
+            parser=count,
+            metavar="INSTRUCTIONS",
+            help="How long a burst lasts.",
+            show_default="10000000",
+        ),
+    ] = None
+    sample_cycles: Annotated[
+        int | None,
+        typer.Option(
+            "--sample-cycles",
+            parser=count,
+            metavar="CYCLES",
+            help="Note every so many cycles what was written (series in --json).",
+        ),
+    ] = None
+
+    def asked(self) -> dict[str, Any]:
+        """The same, as `api.Machine.run` takes it."""
+        return {**vars(self), "watch": self.watch or ()}
+
+
 @grouped
 def run(
     program: Program,
@@ -46,57 +106,21 @@ def run(
     measured: Measured,
     engine: EngineOption = Engine.fast,
     json_file: JsonOption = None,
-    out: OutOption = None,
-    files: FilesOption = None,
-    write_through: WriteThroughOption = None,
+    kept: Kept,
     snapshots: Annotated[
         Path | None,
         typer.Option(
             "--snapshots", metavar="DIR", help="Keep the run's snapshots, for perdure travel."
         ),
     ] = None,
-    watch: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--watch",
-            metavar="SYMBOL|ADDRESS[:BYTES]",
-            help="A store there starts a burst of short epochs.",
-        ),
-    ] = None,
-    burst_stores: Annotated[
-        int | None,
-        typer.Option(
-            "--burst-stores",
-            parser=count,
-            metavar="STORES",
-            help="Stores in an epoch of a burst.  [default: 10000 with --watch]",
-        ),
-    ] = None,
-    burst_instructions: Annotated[
-        int | None,
-        typer.Option(
-            "--burst-instructions",
-            parser=count,
-            metavar="INSTRUCTIONS",
-            help="How long a burst lasts.  [default: 10000000]",
-        ),
-    ] = None,
-    sample_cycles: Annotated[
-        int | None,
-        typer.Option(
-            "--sample-cycles",
-            parser=count,
-            metavar="CYCLES",
-            help="Note every so many cycles what was written (series in --json).",
-        ),
-    ] = None,
+    watched: Watched,
     probe_cuts: ProbeCutsOption = False,
     verbose: Annotated[
         bool, typer.Option("--verbose", "-v", help="Print every statistic at the end.")
     ] = False,
 ) -> None:
     """Run a program; its output and exit status are passed through."""
-    chosen = machine_of(machine, design, guest, out, engine)
+    chosen = machine_of(machine, design, guest, kept.out, engine)
     with (
         programs(program) as asked,
         terminal.guests(json_file),
@@ -107,14 +131,9 @@ def run(
             repeat=repeated.repeat,
             **asdict(measured),
             stop_after=stop_after,
-            out=out,
-            files=files,
-            write_through=write_through or (),
+            **kept.asked(),
             snapshots=snapshots,
-            watch=watch or (),
-            burst_stores=burst_stores,
-            burst_instructions=burst_instructions,
-            sample_cycles=sample_cycles,
+            **watched.asked(),
             probe_cuts=probe_cuts,
             passthrough=True,
             progress=show,
@@ -124,7 +143,7 @@ def run(
         terminal.errors().print(render.run(result), render.statistics(result))
     if result.cut_cost is not None:
         terminal.errors().print(reports.cut_costs({result.design: result.cut_cost}))
-    tell([*render.ending(result), *render.kept(result, out, json_file)])
+    tell([*render.ending(result), *render.kept(result, kept.out, kept.files, json_file)])
     finish(result.exit_code or 0, result.interrupted)
 
 
@@ -162,9 +181,7 @@ def replicate(
     stop_after: StopAfterOption = None,
     engine: EngineOption = Engine.fast,
     json_file: JsonOption = None,
-    out: OutOption = None,
-    files: FilesOption = None,
-    write_through: WriteThroughOption = None,
+    kept: Kept,
 ) -> None:
     """Run a program and copy each epoch that becomes recoverable to a replica.
 
@@ -179,7 +196,7 @@ def replicate(
         sent = answer["epochs_sent"]
         tell([f"replica {to}: {sent} epochs sent, up to {answer['epoch']}"])
         finish(0)
-    chosen = machine_of(machine, design, guest, out, engine)
+    chosen = machine_of(machine, design, guest, kept.out, engine)
     with (
         programs(program or []) as asked,
         terminal.guests(json_file),
@@ -188,9 +205,7 @@ def replicate(
         result = chosen.run(
             **asked,
             stop_after=stop_after,
-            out=out,
-            files=files,
-            write_through=write_through or (),
+            **kept.asked(),
             replicate_to=to,
             secret_file=secret_file,
             patience=patience,
@@ -198,6 +213,6 @@ def replicate(
             progress=show,
         )
     render.write_json(result.raw, json_file)
-    tell([*render.ending(result), *render.kept(result, out, json_file)])
+    tell([*render.ending(result), *render.kept(result, kept.out, kept.files, json_file)])
     lacking = result.raw["replication"]["trouble"] is not None
     finish(2 if lacking else result.exit_code or 0, result.interrupted)

@@ -68,7 +68,7 @@ def sysroot_(
         typer.Option("--mirror", metavar="URI", help="Instead of the configured Debian mirror."),
     ] = None,
     suite: Annotated[
-        str | None, typer.Option("--suite", help="The Debian release.  [default: trixie]")
+        str | None, typer.Option("--suite", help="The Debian release.", show_default="trixie")
     ] = None,
 ) -> None:
     """Fill a folder with unmodified Debian riscv64 packages, for --sysroot."""

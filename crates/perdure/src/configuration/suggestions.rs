@@ -3,7 +3,9 @@
 //! Always true here: what is suggested is a key that there is; one that is spelled nearly so comes alone,
 //! and otherwise those come whose names, or failing that meanings, have the words of the wrong one.
 
-use super::explained;
+use toml::Table;
+
+use super::{explained, leaves};
 
 /// From where on two spellings are taken for one key.
 const NEAR: f64 = 0.9;
@@ -43,14 +45,17 @@ pub fn nearest<'a>(wrong: &str, right: impl Iterator<Item = &'a str>) -> Option<
 }
 
 /// The end of a refusal: what may have been meant.
-pub(super) fn hint(wrong: &str, known: &[String]) -> String {
+pub(super) fn hint(wrong: &str, table: &Table) -> String {
+    let mut known = Vec::new();
+    leaves(table, "", &mut known);
+    let known: Vec<_> = known.into_iter().map(|(key, _)| key).collect();
     let keys = || known.iter().map(String::as_str);
     if let Some(near) = nearest(wrong, keys())
         && strsim::jaro_winkler(wrong, near) >= NEAR
     {
         return format!("the nearest is '{near}'");
     }
-    let quoted: Vec<_> = (by_meaning(wrong, known)
+    let quoted: Vec<_> = (by_meaning(wrong, &known)
         .iter()
         .map(|key| format!("'{key}'")))
     .collect();
