@@ -66,7 +66,7 @@ def ideal() -> str:
     command = f"cut {EPOCHS} --design ideal --at 50000000 -- {KV}"
     lines = perdure(command)
     lines = lines[first(lines, "cycle") :]
-    token = first(lines, "  again:")
+    token = first(lines, "  anywhere else:")
     return block([command], ["…", *lines[:token], f"{lines[token][:64]}…", lines[-1]])
 
 

@@ -22,12 +22,13 @@ const ALSO: &[(&str, &[&str])] = &[
     ("clock", &["frequency"]),
     ("core", &["harts"]),
     ("cpu", &["core", "harts"]),
-    ("delay", &["latency"]),
+    ("delay", &["latency", "ns"]),
     ("depth", &["entries"]),
     ("freq", &["frequency"]),
     ("interval", &["epoch"]),
     ("l1", &["l1i", "l1d"]),
     ("l3", &["llc"]),
+    ("latency", &["ns"]),
     ("length", &["entries", "instructions"]),
     ("memory", &["nvm", "dram"]),
     ("nvram", &["nvm"]),
@@ -128,6 +129,7 @@ mod tests {
             ),
             ("memory.write_queue=2", &["'nvm.write_queue_entries'"]),
             ("l3.associativity=2", &["'llc.ways'"]),
+            ("write.latency=300", &["'nvm.row_write_ns'"]),
             ("threads=2", &["'harts'"]),
         ] {
             let said = refused(wrong);
