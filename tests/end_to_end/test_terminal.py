@@ -19,10 +19,12 @@ Compiled = Callable[[str], Path]
 
 ENDLESS = """
 #include <stdio.h>
+#include <unistd.h>
 int main(void) {
     FILE *file = fopen("file", "w");
     fputs("kept\\n", file);
-    fclose(file);
+    fflush(file);
+    fsync(fileno(file));
     puts("begun");
     fflush(stdout);
     for (volatile unsigned long i = 0;; i++)
