@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
+from rich.box import HEAVY_HEAD, Box
 from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.padding import Padding
@@ -66,6 +67,7 @@ class Sheet:
     prose: frozenset[str] = frozenset()
     rows: list[list[Text]] = field(default_factory=list)
     sections: set[int] = field(default_factory=set)
+    frame: Box = HEAVY_HEAD
 
     def add_column(self, name: str) -> None:
         """One more column, of numbers."""
@@ -144,7 +146,7 @@ class Sheet:
         for at in order:
             more = max(0, min(room, natural[at] - widths[at]))
             widths[at], room = widths[at] + more, room - more
-        made = Table(header_style="bold")
+        made = Table(header_style="bold", box=self.frame)
         for index, (name, wide) in enumerate(zip(self.columns, widths, strict=True)):
             heading = "\n".join(textwrap.wrap(name, wide, break_long_words=False))
             is_number = index >= self.left and name not in self.prose
@@ -176,7 +178,9 @@ class Sheet:
         for start, end in pairwise(sorted({0, *self.sections, len(self.rows)})):
             rows = [row[1:] for row in self.rows[start:end]]
             title = self.rows[start][0].plain
-            yield Sheet(title, self.columns[1:], self.left - 1, self.keys - 1, rows=rows)
+            yield Sheet(
+                title, self.columns[1:], self.left - 1, self.keys - 1, rows=rows, frame=self.frame
+            )
 
     def _dealt(self, width: int) -> list[Sheet]:
         """Its columns in several tables, each with the keys."""
@@ -193,7 +197,11 @@ class Sheet:
             rows = [[row[at] for at in chosen] for row in self.rows]
             names = [self.columns[at] for at in chosen]
             left = sum(at < self.left for at in chosen)
-            parts.append(Sheet("", names, left, self.keys, rows=rows, sections=self.sections))
+            parts.append(
+                Sheet(
+                    "", names, left, self.keys, rows=rows, sections=self.sections, frame=self.frame
+                )
+            )
         return parts
 
     def _turned(self, width: int) -> list[Sheet]:
@@ -210,7 +218,7 @@ class Sheet:
             mine = self.rows[start:end]
             names = [self.columns[0], *(row[0].plain for row in mine)]
             rows = [[head, *(row[at] for row in mine)] for at, head in enumerate(heads, 1)]
-            parts.append(Sheet("", names, rows=rows))
+            parts.append(Sheet("", names, rows=rows, frame=self.frame))
         return parts
 
     def _entries(self, width: int) -> Iterator[RenderableType]:

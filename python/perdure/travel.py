@@ -12,13 +12,14 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from rich.box import SIMPLE_HEAD
 from rich.markup import escape
 
 from perdure import render, terminal
 from perdure.api import Json
 from perdure.options import EpochOption, JsonOption
 from perdure.snapshots import Snapshots, open_snapshots
-from perdure.tables import table
+from perdure.tables import Sheet
 
 SHOWN = 20
 
@@ -77,7 +78,7 @@ def epochs(context: typer.Context, json_file: JsonOption = None) -> None:
         f"epochs {held['oldest']} to {held['newest']}; without --epoch, {answer['default_epoch']}"
     )
     columns = ("epoch", "virtual ms", "versions", "program lines", "machine lines")
-    made = table("", *columns, "writers", "processes", left=0)
+    made = _table(*columns, "writers", "processes")
     for epoch in answer["epochs"]:
         made.add_row(
             str(epoch["epoch"]),
@@ -133,7 +134,7 @@ def history(
         answer["versions"] = [version for version in answer["versions"] if version["changed"]]
     if render.write_json(answer, json_file):
         return
-    made = table("", "epoch", "hart", f"{_place(answer)}, {answer['type']}", left=0)
+    made = _table("epoch", "hart", f"{_place(answer)}, {answer['type']}")
     for version in answer["versions"]:
         values = version["values"]
         shown = "not mapped" if values is None else " ".join(map(str, values))
@@ -163,7 +164,7 @@ def diff(
             print(f"{title}: {one['state']} between")
             continue
         print(title)
-        symbols = table("", "symbol", f"epoch {old}", f"epoch {new}", left=3)
+        symbols = _table("symbol", f"epoch {old}", f"epoch {new}", left=3)
         for symbol in one["symbols"]:
             offset = f"+{symbol['offset']}" if symbol["offset"] else ""
             cells = (f"{symbol['name']}{offset}", str(symbol["old"]), str(symbol["new"]))
@@ -228,6 +229,11 @@ def _place(answer: Json) -> str:
         return str(address)
     offset = f"+{symbol['offset']}" if symbol["offset"] else ""
     return f"{symbol['name']}{offset} ({address})"
+
+
+def _table(*columns: str, left: int = 0) -> Sheet:
+    """A table without lines between columns, for those who search in it."""
+    return Sheet("", list(columns), left, frame=SIMPLE_HEAD)
 
 
 def _ranges(numbers: Sequence[int]) -> str:

@@ -123,7 +123,11 @@ def test_the_manual_page_is_good_roff(command: Command) -> None:
         pytest.skip("no groff")
     page = command("man").stdout
     done = subprocess.run(
-        ["groff", "-ww", "-man", "-Tutf8", "-P-cbou"], input=page, capture_output=True, text=True, check=True
+        ["groff", "-ww", "-man", "-Tutf8", "-P-cbou"],
+        input=page,
+        capture_output=True,
+        text=True,
+        check=True,
     )
     assert "perdure cut" in done.stdout
     assert done.stderr == ""
