@@ -80,6 +80,7 @@ $(STAMPS)/wheel-tools: pyproject.toml .ci/requirements.py $(STAMPS)/venv
 $(STAMPS)/perdure: $(SOURCES) Cargo.toml Cargo.lock pyproject.toml $(STAMPS)/dependencies | rust
 	@echo "· compile and install perdure (some minutes the first time)"
 	@$(PIP) install --no-index --no-build-isolation --no-deps --force-reinstall .
+	@$(PERDURE) man --install 2>/dev/null
 	@touch $@
 
 # For whoever changes a design: the profile `quick` of Cargo.toml. The next `make demo` or `make test` builds the

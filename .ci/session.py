@@ -66,13 +66,13 @@ def ideal() -> str:
     command = f"cut {EPOCHS} --design ideal --at 50000000 -- {KV}"
     lines = perdure(command)
     lines = lines[first(lines, "cycle") :]
-    token = first(lines, "  again:")
+    token = first(lines, "  anywhere else:")
     return block([command], ["…", *lines[:token], f"{lines[token][:64]}…", lines[-1]])
 
 
 def compare() -> str:
     """What protection costs; host time is left out, since it is another on every host."""
-    command = f"compare {EPOCHS} --designs ideal,picl -- {KV}"
+    command = f"compare {EPOCHS} --design ideal,picl -- {KV}"
     lines = perdure(command)
     return block([command], [*lines[: first(lines, "the simulation itself")], "…"])
 

@@ -17,15 +17,23 @@ from typing import Annotated, Any, TypeAlias
 
 import typer
 from rich.console import Console, Group, RenderableType
-from rich.table import Table
 from rich.text import Text
 
-from perdure import PerdureError, _core, api, outputs, progress, render, toolchain, workloads
+from perdure import (
+    PerdureError,
+    _core,
+    api,
+    outputs,
+    progress,
+    render,
+    terminal,
+    toolchain,
+    workloads,
+)
 from perdure.options import JsonOption
-from perdure.tables import number, table
+from perdure.tables import Sheet, number, table
 
 app = typer.Typer(help="Measure the simulator itself.", no_args_is_help=True)
-stderr = Console(stderr=True)
 
 MACHINE = "picl"
 QEMU = "qemu-riscv64"
@@ -334,7 +342,7 @@ def tables(report: SpeedReport) -> RenderableType:
 Columns: TypeAlias = list[tuple[str, Callable[[Row], str | Text]]]
 
 
-def _columns(title: str, columns: Columns, rows: Sequence[Row]) -> Table:
+def _columns(title: str, columns: Columns, rows: Sequence[Row]) -> Sheet:
     made = table(title, "program", *(name for name, _ in columns))
     for row in rows:
         made.add_row(row.case.name, *(cell(row) for _, cell in columns))
@@ -365,8 +373,7 @@ INTERRUPTED = 130
 
 def _print(table: RenderableType, document: object, json_file: str | None) -> None:
     """To standard error while standard output carries JSON."""
-    console = stderr if json_file == "-" else Console()
-    console.print(table)
+    terminal.tables(json_file).print(table)
     render.write_json(document, json_file)
 
 
@@ -380,7 +387,7 @@ def speed_command(
 ) -> None:
     """Measure host speed under ideal and picl, beside plain qemu-riscv64."""
     outputs.check_folder(out)
-    report = speed(out, repeat=repeat, console=stderr)
+    report = speed(out, repeat=repeat, console=terminal.errors())
     _print(tables(report), report.as_json(), json_file)
     if report.interrupted:
         raise typer.Exit(INTERRUPTED)
@@ -390,5 +397,5 @@ def speed_command(
 def fork_command(json_file: JsonOption = None, out: OutOption = BUILT) -> None:
     """Measure what a fork of a warmed machine costs the host."""
     outputs.check_folder(out)
-    forks = fork(out, console=stderr)
+    forks = fork(out, console=terminal.errors())
     _print(fork_table(forks), {"forks": [asdict(one) for one in forks]}, json_file)

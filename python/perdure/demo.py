@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import random
 import secrets
-import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -30,6 +29,7 @@ from perdure import (
     reports,
     sysroot,
     tables,
+    tokens,
     toolchain,
 )
 from perdure import workloads as guest_programs
@@ -251,6 +251,8 @@ def _act(
     )
     ordered = [results[design] for design in designs]
     narrator.console.print(Padding(render.cost(ordered), INDENT))
+    if why := render.why_faster(*ordered):
+        narrator.say(why)
     png, html = figures.save(
         figures.cost(ordered, f"What surviving a power cut costs {scene.title}"), out / "cost"
     )
@@ -298,7 +300,9 @@ def _tell_cut(narrator: Narrator, report: api.CutReport, output: Sequence[str]) 
             narrator.say(f"{told}: {result.verdict}", style="bold red")
             for line in reports.difference(result.raw):
                 narrator.say(line)
-        narrator.say(f"again: perdure replay {shlex.quote(result.token)}", style="dim")
+        tokens.remember([result.token])
+        for line in tokens.again(result.token)[:1]:
+            narrator.say(line, style="dim")
 
 
 def _bar(title: str) -> progress.Shown:

@@ -10,9 +10,8 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
-from perdure import _core, render, tables
+from perdure import _core, render, tables, terminal
 from perdure.api import Json
 from perdure.options import JsonOption, PlantedBugOption
 
@@ -24,8 +23,16 @@ CutsOption = Annotated[
     int | None,
     typer.Option(min=0, metavar="N", help="Cuts of each test on each machine; 0: models alone."),
 ]
+
+
+def _seed(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and int(text) < 2**64):
+        raise typer.BadParameter(f"'{text}' is not a whole number from 0 to {2**64 - 1}")
+    return int(text)
+
+
 SeedOption = Annotated[
-    int | None, typer.Option(min=0, max=2**64 - 1, help="Seed of everything that is chosen.")
+    int | None, typer.Option(parser=_seed, metavar="N", help="Seed of everything that is chosen.")
 ]
 
 
@@ -52,15 +59,18 @@ def litmus(
     forbids.
     """
     decided = decide(files, cuts=cuts, seed=seed, planted_bug=planted_bug)
-    console = Console(stderr=json_file == "-", highlight=False)
+    console = terminal.tables(json_file)
     for test in decided["tests"]:
-        console.print(tables.line(f"{test['file']}: {test['name']} ({test['model']})", "bold"))
+        console.print(
+            tables.line(f"{test['file']}: {test['name']} ({test['model']})", "bold"),
+            highlight=False,
+        )
         for contents in test["contents"]:
-            console.print(tables.line(f"  {contents}"))
+            console.print(tables.line(f"  {contents}"), highlight=False)
         for text in _verdict(test) + _on_machine(test["machine"]):
-            console.print(tables.line(f"  {text}"))
+            console.print(tables.line(f"  {text}"), highlight=False)
     for text in _summary(decided["tests"]):
-        console.print(tables.line(text))
+        console.print(tables.line(text), highlight=False)
     render.write_json(decided, json_file)
     raise typer.Exit(int(any(_differs(test) or _is_unsound(test) for test in decided["tests"])))
 

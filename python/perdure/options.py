@@ -23,7 +23,7 @@ from typing import Annotated, Any, TypedDict, get_type_hints
 
 import typer
 
-from perdure import PerdureError, outputs
+from perdure import PerdureError, completion, outputs
 
 
 class Engine(str, Enum):
@@ -71,18 +71,50 @@ def _positive(text: str) -> int:
 
 
 MachineOption = Annotated[
-    str, typer.Option("--machine", metavar="NAME|FILE", help="A preset, or a TOML file.")
+    str,
+    typer.Option(
+        "--machine",
+        metavar="NAME|FILE",
+        help="A preset, or a TOML file.",
+        autocompletion=completion.machines,
+    ),
 ]
 DesignOption = Annotated[
-    str, typer.Option("--design", metavar="NAME", help="The crash-consistency design.")
+    str,
+    typer.Option(
+        "--design",
+        metavar="NAME",
+        help="The crash-consistency design.",
+        autocompletion=completion.designs,
+    ),
+]
+DesignsOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--design",
+        metavar="A,B,...",
+        help="Designs; repeatable. The first is the measure.",
+        show_default="ideal,picl",
+        autocompletion=completion.designs,
+    ),
 ]
 SetOption = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="KEY=VALUE", help="Override one value of the configuration."),
+    typer.Option(
+        "--set",
+        metavar="KEY=VALUE",
+        help="Override one value of the configuration; repeatable.",
+        autocompletion=completion.keys,
+    ),
 ]
 HartsOption = Annotated[
     int | None,
-    typer.Option("--harts", min=1, help="Hardware threads.  [default: one for each program]"),
+    typer.Option(
+        "--harts",
+        min=1,
+        help="Hardware threads.",
+        show_default="the machine's own, or one for each of several programs",
+    ),
 ]
 StopAfterOption = Annotated[
     int | None,
@@ -100,7 +132,13 @@ ProbeCutsOption = Annotated[
     ),
 ]
 PlantedBugOption = Annotated[
-    str | None, typer.Option("--planted-bug", metavar="NAME", help="Plant this bug first.")
+    str | None,
+    typer.Option(
+        "--planted-bug",
+        metavar="NAME",
+        help="Plant this bug first.",
+        autocompletion=completion.bugs,
+    ),
 ]
 CheckOption = Annotated[
     str | None,
@@ -112,7 +150,7 @@ CheckOption = Annotated[
 ]
 CheckSecondsOption = Annotated[
     int | None,
-    typer.Option("--check-seconds", min=1, help="How long it may take.  [default: 60]"),
+    typer.Option("--check-seconds", min=1, help="How long it may take.", show_default="60"),
 ]
 SchedulerOption = Annotated[
     str | None,
@@ -141,7 +179,9 @@ JsonOption = Annotated[
 ]
 FilesOption = Annotated[
     Path | None,
-    typer.Option("--files", metavar="DIR", help="Keep the guest's files.  [default: OUT/files]"),
+    typer.Option(
+        "--files", metavar="DIR", help="Keep the guest's files.", show_default="OUT/files"
+    ),
 ]
 WriteThroughOption = Annotated[
     list[str] | None,
@@ -163,7 +203,12 @@ OnlySubjectOption = Annotated[
 ]
 OnlyDesignOption = Annotated[
     list[str] | None,
-    typer.Option("--design", metavar="NAME", help="Only this design and its baseline; repeatable."),
+    typer.Option(
+        "--design",
+        metavar="A,B,...",
+        help="Only these designs and their baseline; repeatable.",
+        autocompletion=completion.designs,
+    ),
 ]
 OnlyPlaceOption = Annotated[
     list[float] | None,
@@ -347,7 +392,9 @@ class Afterwards:
     resume: Annotated[
         Resume | None,
         typer.Option(
-            "--resume", help="After which cuts the program is run to its end.  [default: sample]"
+            "--resume",
+            help="After which cuts the program is run to its end.",
+            show_default="sample",
         ),
     ] = None
     generations: Annotated[
@@ -356,8 +403,8 @@ class Afterwards:
             "--generations",
             min=1,
             metavar="N",
-            help="Cut so often in a row, each time in the machine that came back.  "
-            "[default: 3 for half of the resumed cuts]",
+            help="Cut so often in a row, each time in the machine that came back.",
+            show_default="3 for half of the resumed cuts",
         ),
     ] = None
     check: CheckOption = None
@@ -406,16 +453,6 @@ def checker(words: str | None) -> list[str]:
     if "/" in found[0]:
         found[0] = str(Path(found[0]).absolute())
     return found
-
-
-def split_then(words: list[str]) -> tuple[list[str], list[str]]:
-    """What a command line cuts, and what it starts then, if it says that."""
-    if "--then" not in words:
-        return words, []
-    at = words.index("--then")
-    if at + 1 == len(words):
-        raise PerdureError("--then names no program: write it as --then ./program argument")
-    return words[:at], words[at + 1 :]
 
 
 def grouped(command: Callable[..., None]) -> Callable[..., None]:

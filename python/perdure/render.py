@@ -10,25 +10,24 @@ import json
 import shlex
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rich.console import Group, RenderableType
 from rich.markup import escape
-from rich.table import Table
 from rich.text import Text
 
-from perdure import outputs
+from perdure import outputs, tokens
 from perdure._core import PerdureError
 from perdure.api import (
-    Catalogue,
     Json,
     MutantsReport,
     RunResult,
+    Statistic,
 )
 from perdure.reports import cut_costs
 from perdure.sweeps import Sweep
-from perdure.tables import line, number, table
-from perdure.workloads import Workload
+from perdure.tables import FirstThatFits, Sheet, line, number, table
 
 if TYPE_CHECKING:
     from perdure.experiments.reproduction import Reproduction
@@ -94,6 +93,32 @@ def ending(result: RunResult) -> Iterator[str]:
             yield f"  {replication['trouble']}"
 
 
+def kept(
+    result: RunResult, out: Path | None, files: Path | None, json_file: str | None
+) -> Iterator[str]:
+    """What a run that Ctrl-C ended has left, and where; nothing of a run that came to its end."""
+    if not result.interrupted:
+        return
+    done = f"{result.sim.instructions:,} instructions, at cycle {result.sim.cycles:,}"
+    yield f"interrupted after {done}"
+    places = [] if out is None else [f"{out} (result and configuration)"]
+    if json_file is not None:
+        places.append("standard output (JSON)" if json_file == "-" else json_file)
+    written = sum(file.kept for file in result.files)
+    if written:
+        what = "1 file" if written == 1 else f"{written} files"
+        where = files or (None if out is None else out / "files")
+        places.append(f"{what} of the guest's" + (f" in {where}" if where else ""))
+    snapshots = result.raw.get("snapshots")
+    if snapshots is not None:
+        newest = snapshots["epochs"]["newest"]
+        places.append(f"{snapshots['directory']} (snapshots up to epoch {newest})")
+    if places:
+        yield f"kept, as of then: {', '.join(places)}"
+    else:
+        yield "nothing of it is kept; --out DIR keeps what is known then, and the guest's files"
+
+
 def _files(result: RunResult) -> Iterator[str]:
     """Which files the guest wrote that are gone now, and how to keep them."""
     lost = [file.path for file in result.files if not file.kept]
@@ -108,12 +133,13 @@ def _files(result: RunResult) -> Iterator[str]:
     yield (f"{what} written by the guest {verb} not kept: {names}{more}; --files DIR keeps {them}")
 
 
-def run(result: RunResult) -> Table:
+def run(result: RunResult) -> Sheet:
     """What one run did and cost."""
     made = table(f"{result.design} on {result.machine}", "what", "value", "unit")
     written = result.nvm.written_bytes
     for name, value, unit in (
-        ("exit status", str(result.exit_code), ""),
+        ("exit status", "–" if result.exit_code is None else str(result.exit_code), ""),
+        ("harts", number(result.raw["sim"]["harts"]), ""),
         ("instructions", number(result.sim.instructions), ""),
         ("simulated time", number(result.sim.cycles), "cycles"),
         ("NVM written", number(written.total), "bytes"),
@@ -148,6 +174,7 @@ def sweep(done: Sweep) -> RenderableType:
         "epochs",
         *(("work lost (cycles)", "recovery (cycles)") if probed else ()),
         left=len(done.keys) + 1,
+        keys=len(done.keys) + 1,
     )
     for row in done.rows():
         relative = row["relative"]
@@ -177,12 +204,15 @@ def reproduction(done: Reproduction) -> RenderableType:
     """A reproduction: every claim with its verdict, then what failed."""
     results = done.results
     models = results["models"] or [{"name": None, "label": None}]
-    made = table(f"claims of {results['paper']['name']}, {results['scale']}", "claim", left=5)
-    made.add_column("paper", overflow="fold")
-    for model in models:
-        for column in ("measured", "verdict"):
-            place = f", in {model['label']}" if model["label"] else ""
-            made.add_column(f"{column}{place}", overflow="fold")
+    places = [f", in {model['label']}" if model["label"] else "" for model in models]
+    measured = [f"measured{place}" for place in places]
+    columns = [name for place in places for name in (f"measured{place}", f"verdict{place}")]
+    made = table(
+        f"claims of {results['paper']['name']}, {results['scale']}",
+        *("experiment", "claim", "paper", *columns),
+        left=3 + len(columns),
+        prose=("claim", "paper", *measured),
+    )
     claims = list(done.claims.iter_rows(named=True))
     for name, claim in {claim["id"]: claim for claim in claims}.items():
         judged = {one["model"]: one for one in claims if one["id"] == name}
@@ -195,9 +225,8 @@ def reproduction(done: Reproduction) -> RenderableType:
                 Text(one["verdict"], style=VERDICT_STYLES[one["verdict"]]),
             )
         ]
-        made.add_row(
-            escape(f"{claim['experiment']}: {claim['says']}"), escape(claim["paper"]), *cells
-        )
+        said = (claim["experiment"], claim["says"], claim["paper"])
+        made.add_row(*map(escape, said), *cells)
     parts: list[RenderableType] = [made]
     cuts = results["tables"]["cuts"]
     if cuts:
@@ -242,19 +271,30 @@ def sensitivity(done: Sensitivity) -> RenderableType:
 
 
 def statistics(result: RunResult) -> RenderableType:
-    """Every statistic of a run; where there are several memory modules, theirs behind it."""
-    made = Table(title="statistics", title_justify="left", title_style="bold")
-    made.add_column("name")
-    made.add_column("value", justify="right")
-    made.add_column("unit")
-    made.add_column("meaning")
+    """The statistics of a run; where there are several memory modules, theirs behind it.
+
+    What belongs to other designs, or to a part that the machine does not have, is all zero: the
+    groups of names of which that holds are named, and not listed.
+    """
+    groups: dict[str, list[tuple[str, Statistic]]] = {}
     for name, entry in result.statistics.items():
+        groups.setdefault(name.partition(".")[0], []).append((name, entry))
+    silent = [
+        group
+        for group, entries in groups.items()
+        if group != result.design and not any(entry.value for _, entry in entries)
+    ]
+    made = table("statistics", "name", "value", "unit", "meaning", keys=3, prose=("meaning",))
+    for name, entry in (one for group in groups if group not in silent for one in groups[group]):
         made.add_row(escape(name), number(entry.value), escape(entry.unit), escape(entry.meaning))
+    parts: list[RenderableType] = [made]
+    if silent:
+        parts.append(Text(f"all zero, and not shown (--json has them): {', '.join(silent)}", "dim"))
     modules = result.raw.get("modules", ())
-    return Group(made, _modules(modules)) if modules else made
+    return Group(*parts, *([_modules(modules)] if modules else ()))
 
 
-def _modules(modules: Sequence[Json]) -> Table:
+def _modules(modules: Sequence[Json]) -> Sheet:
     """What each memory module has done, side by side."""
     made = table("memory modules", "statistic", *(escape(one["name"]) for one in modules))
     for key in ("kind", "persistence"):
@@ -271,30 +311,59 @@ def compare(results: Sequence[RunResult]) -> RenderableType:
     for result in results:
         made.add_row(escape(result.design), f"{result.host.seconds:.2f}", f"{result.host.mips:.1f}")
     probed = {result.design: result.cut_cost for result in results if result.cut_cost}
-    return Group(cost(results), *([cut_costs(probed)] if probed else []), made)
-
-
-def cost(results: Sequence[RunResult]) -> Table:
-    """Time and NVM traffic of designs, a column each, relative to the first."""
-    first = results[0]
-    made = table(
-        f"{first.sim.instructions:,} instructions on {first.machine}, relative to {first.design}",
-        "what",
-        "unit",
-        left=2,
+    whys = (why_faster(results[0], other) for other in results[1:])
+    return Group(
+        cost(results),
+        *(Text(why) for why in whys if why),
+        *([cut_costs(probed)] if probed else []),
+        made,
     )
+
+
+def why_faster(baseline: RunResult, other: RunResult) -> str | None:
+    """Why a design took less time than the baseline, if it did because it writes lines early."""
+    evicted, waited = (
+        [result.statistics[name].value for result in (baseline, other) if name in result.statistics]
+        for name in ("nvm.operations.write_back", "nvm.read_wait")
+    )
+    if baseline.design != "ideal" or other.sim.cycles >= baseline.sim.cycles:
+        return None
+    if len(evicted) < 2 or len(waited) < 2 or evicted[1] >= evicted[0] or waited[1] >= waited[0]:
+        return None
+    return (
+        f"{other.design} was faster than ideal, although ideal protects nothing, because it writes "
+        f"early: ideal wrote {number(evicted[0])} lines only when a miss needed their place; "
+        f"{other.design} had written many before, while the memory had nothing else to do, so that "
+        f"{number(evicted[1])} were left to evict, and reads waited {number(waited[1])} cycles at "
+        f"the NVM in place of {number(waited[0])}. --set ideal.eager_write_back=true lets the "
+        "baseline write early, too."
+    )
+
+
+def cost(results: Sequence[RunResult]) -> FirstThatFits:
+    """Time and NVM traffic of designs, relative to the first.
+
+    A row for each design, or, where that is too wide, one for each quantity.
+    """
+    first = results[0]
+    title = f"{first.sim.instructions:,} instructions on {first.machine}, "
+    title += f"relative to {first.design}"
+    by_design = table(title, "design")
+    by_quantity = table(title, "what", "unit", left=2, keys=2)
     for result in results:
-        made.add_column(escape(result.design), justify="right")
+        by_design.add_row(escape(result.design))
+        by_quantity.add_column(result.design)
         if result is not first:
-            made.add_column(f"{escape(result.design)} / {escape(first.design)}", justify="right")
+            by_quantity.add_column(f"{result.design} / {first.design}")
     for name, unit, value in COSTS:
-        cells = []
-        for result in results:
-            cells.append(number(value(result)))
-            if result is not first:
-                cells.append(ratio(value(result), value(first)))
-        made.add_row(name, unit, *cells)
-    return made
+        values = [value(result) for result in results]
+        found, relative = map(number, values), [ratio(one, values[0]) for one in values]
+        pairs = list(zip(found, relative, strict=True))
+        by_quantity.add_row(name, unit, pairs[0][0], *(cell for pair in pairs[1:] for cell in pair))
+        by_design.put_column(f"{name.strip()} ({unit})", (cell for cell, _ in pairs))
+        if values[0]:
+            by_design.put_column(f"{name.strip()} / {first.design}", relative)
+    return FirstThatFits([by_design, by_quantity])
 
 
 COSTS: tuple[tuple[str, str, Callable[[RunResult], float]], ...] = (
@@ -319,9 +388,12 @@ MUTANTS_SHOWN = 100
 
 def mutants(report: MutantsReport) -> RenderableType:
     """Planted bugs, caught or not; where there are very many, those that were not."""
-    made = Table(title=f"planted bugs of {report.design}", title_justify="left", title_style="bold")
-    for column in ("bug", "what it does", "caught", "by", "after"):
-        made.add_column(column, justify="right" if column == "after" else "left", overflow="fold")
+    made = table(
+        f"planted bugs of {report.design}",
+        *("bug", "what it does", "caught", "by", "after"),
+        left=4,
+        prose=("what it does",),
+    )
     shown = report.mutants
     if len(shown) > MUTANTS_SHOWN:
         shown = [bug for bug in shown if not bug.caught]
@@ -334,9 +406,10 @@ def mutants(report: MutantsReport) -> RenderableType:
             f"{bug.cuts:,} cuts",
         )
     again = [
-        line(f"{bug.name}, again: perdure replay {bug.token}")
+        line(f"{bug.name}, {said}")
         for bug in shown
         if bug.token and bug.token.startswith("p2-")  # what ends a run at once has a message
+        for said in tokens.again(bug.token)
     ]
     return Group(made, *again, mutants_verdict(report))
 
@@ -358,9 +431,7 @@ def mutants_verdict(report: MutantsReport) -> Text:
 
 def hunt(report: Json) -> RenderableType:
     """What a hunt reached, and what it found."""
-    made = Table(title=f"hunt in {report['design']}", title_justify="left", title_style="bold")
-    made.add_column("reached", overflow="fold")
-    made.add_column("times", justify="right")
+    made = table(f"hunt in {report['design']}", "reached", "times", prose=("reached",))
     for name, count in report["coverage"]["design_states"].items():
         made.add_row(f"state: {escape(name)}", number(count))
     for name, count in report["coverage"]["paths"].items():
@@ -380,43 +451,6 @@ def hunt(report: Json) -> RenderableType:
         line(f"cycle {found['cycle']:,}: {found['verdict']}"),
         line(f"  {found['message'] or ''}"),
         line(f"  smallest: {shlex.join(found['command'])}"),
-        line(f"  again: perdure replay {found['token']}"),
+        *(line(f"  {said}") for said in tokens.again(found["token"])),
     ]
     return Group(made, *told)
-
-
-def designs(catalogue: Catalogue) -> RenderableType:
-    """The designs, with what they promise."""
-    made = Table()
-    for column in ("design", "what it is", "what it promises", "planted bugs"):
-        made.add_column(column, justify="right" if column == "planted bugs" else "left")
-    for design in catalogue.designs:
-        made.add_row(
-            escape(design.name),
-            escape(design.summary),
-            escape(str(design.raw.get("promise", ""))),
-            number(len(design.raw.get("planted_bugs", ()))),
-        )
-    return made
-
-
-def machines(catalogue: Catalogue) -> RenderableType:
-    """The machine presets."""
-    made = Table()
-    for column in ("machine", "what it is", "file"):
-        made.add_column(column, overflow="fold")
-    for machine in catalogue.machines:
-        made.add_row(
-            escape(machine.name), escape(machine.summary), escape(str(machine.raw.get("path", "")))
-        )
-    return made
-
-
-def workloads(found: Sequence[Workload]) -> RenderableType:
-    """The workloads."""
-    made = Table()
-    for column in ("workload", "what it is", "source"):
-        made.add_column(column, overflow="fold")
-    for workload in found:
-        made.add_row(escape(workload.name), escape(workload.summary), escape(str(workload.source)))
-    return made

@@ -16,7 +16,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from perdure import _core, outputs, progress, render
+from perdure import _core, outputs, progress, render, terminal
 from perdure.api import Path, Progress, RunResult
 from perdure.options import EpochOption, FilesOption, JsonOption, WriteThroughOption
 
@@ -141,7 +141,7 @@ def serve(
     secret_file: Annotated[
         HostPath | None,
         typer.Option(
-            "--secret-file", metavar="FILE", help="The shared secret.  [default: DIR/secret]"
+            "--secret-file", metavar="FILE", help="The shared secret.", show_default="DIR/secret"
         ),
     ] = None,
     once: Annotated[bool, typer.Option("--once", help="End when one primary is done.")] = False,
@@ -174,7 +174,7 @@ def resume(
     json_file: JsonOption = None,
 ) -> None:
     """Restore an epoch and run the program from there to its end; its exit status is this one's."""
-    with progress.status_line() as show:
+    with terminal.guests(json_file), progress.status_line() as show:
         result = resume_replica(
             context.obj,
             epoch,
@@ -189,6 +189,6 @@ def resume(
         )
     print(f"perdure: resumed at the end of epoch {result.raw['restored_epoch']}", file=sys.stderr)
     render.write_json(result.raw, json_file)
-    for line in render.ending(result):
+    for line in (*render.ending(result), *render.kept(result, out, files, json_file)):
         print(f"perdure: {line}", file=sys.stderr)
     raise typer.Exit(INTERRUPTED if result.interrupted else result.exit_code or 0)

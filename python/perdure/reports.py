@@ -10,13 +10,14 @@ from typing import Any
 
 from rich.console import Group, RenderableType
 from rich.markup import escape
-from rich.table import Table
 from rich.text import Text
 
+from perdure import tokens
 from perdure.api import CutCost, CutReport, CutResult, Spread
-from perdure.tables import line, number, table
+from perdure.tables import Sheet, line, number, table
 
 FAILURES_SHOWN = 10
+WHERE = "where the cut struck"
 
 
 def cut(report: CutReport) -> RenderableType:
@@ -30,16 +31,26 @@ def cut(report: CutReport) -> RenderableType:
         parts.append(line(f"what is started again after the run that nobody cut {ended}"))
     coverage = list(_flattened(report.coverage))
     if coverage:
-        made = table("coverage: what the cuts hit", "design state or path", "count")
+        made = table(
+            "coverage: what the cuts hit",
+            "design state or path",
+            "count",
+            prose=("design state or path",),
+        )
         for name, value in coverage:
             made.add_row(escape(name), value)
         parts.append(made)
-    for shown, what in ((report.failures, "failures"), (report.losses, "losses")):
-        parts += map(_failure, shown[:FAILURES_SHOWN])
-        if len(shown) > FAILURES_SHOWN:
-            parts.append(line(f"… and {len(shown) - FAILURES_SHOWN} more {what}"))
+    for results, what in ((report.failures, "failures"), (report.losses, "losses")):
+        parts += map(_failure, results[:FAILURES_SHOWN])
+        if len(results) > FAILURES_SHOWN:
+            parts.append(line(f"… and {len(results) - FAILURES_SHOWN} more {what}"))
     parts.append(cut_verdict(report))
     return Group(*parts)
+
+
+def shown(report: CutReport) -> list[CutResult]:
+    """The cuts of which a report says what was wrong."""
+    return [*report.failures[:FAILURES_SHOWN], *report.losses[:FAILURES_SHOWN]]
 
 
 def cut_verdict(report: CutReport) -> Text:
@@ -90,24 +101,25 @@ CUT_COSTS: tuple[tuple[str, str, Callable[[CutCost], Spread]], ...] = (
 """What a power cut can cost: its name, its unit, and where a summary has it."""
 
 
-def cut_costs(costs: Mapping[str, CutCost]) -> Table:
+def cut_costs(costs: Mapping[str, CutCost]) -> Sheet:
     """What power cuts cost under each design."""
     cuts = "; ".join(f"{cost.cuts:,} under {design}" for design, cost in costs.items())
     made = table(
         f"what a power cut costs ({cuts})",
         *("design", "what", "unit", "median", "99 %", "worst"),
         left=3,
+        keys=3,
     )
     for design, cost in costs.items():
-        for index, (name, unit, spread) in enumerate(CUT_COSTS):
+        for name, unit, spread in CUT_COSTS:
             found = spread(cost)
             cells = (found.median, found.percentile_99, found.worst)
-            made.add_row("" if index else escape(design), name, unit, *map(number, cells))
+            made.add_row(escape(design), name, unit, *map(number, cells))
         made.add_section()
     return made
 
 
-def _cuts_by_place(report: CutReport) -> Table:
+def _cuts_by_place(report: CutReport) -> Sheet:
     """Cuts counted by where the power went away, and by what came of them."""
     counted: dict[str, Callable[[CutResult], bool]] = {
         "verified": lambda result: result.verified,
@@ -120,7 +132,7 @@ def _cuts_by_place(report: CutReport) -> Table:
     if not report.lost:
         del counted["lost"]
     title = f"power cuts: {report.design} on {report.machine}"
-    made = table(title, "where the cut struck", "cuts", *counted)
+    made = table(title, WHERE, "cuts", *counted, prose=(WHERE,))
     places: dict[str, list[CutResult]] = {}
     for result in report.results:
         places.setdefault(place_of(result), []).append(result)
@@ -154,7 +166,7 @@ def _failure(result: CutResult) -> Text:
         text.append(f"  {said}\n")
     for said in result.last_lines:
         text.append(f"  | {said}\n")
-    text.append(f"  again: perdure replay {result.token}")
+    text.append("\n".join(f"  {said}" for said in tokens.again(result.token)))
     return text
 
 

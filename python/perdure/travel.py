@@ -12,14 +12,14 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich import box
-from rich.console import Console
-from rich.table import Table
+from rich.box import SIMPLE_HEAD
+from rich.markup import escape
 
-from perdure import render
+from perdure import render, terminal
 from perdure.api import Json
 from perdure.options import EpochOption, JsonOption
 from perdure.snapshots import Snapshots, open_snapshots
+from perdure.tables import Sheet
 
 SHOWN = 20
 
@@ -77,18 +77,17 @@ def epochs(context: typer.Context, json_file: JsonOption = None) -> None:
         f"{manifest['design']} on {manifest['machine']}, {manifest['harts']} harts: "
         f"epochs {held['oldest']} to {held['newest']}; without --epoch, {answer['default_epoch']}"
     )
-    table = _table("epoch", "virtual ms", "versions", "program lines", "machine lines")
-    table.add_column("writers")
-    table.add_column("processes")
+    columns = ("epoch", "virtual ms", "versions", "program lines", "machine lines")
+    made = _table(*columns, "writers", "processes")
     for epoch in answer["epochs"]:
-        table.add_row(
+        made.add_row(
             str(epoch["epoch"]),
             f"{epoch['virtual_ns'] / 1e6:.3f}",
             *(f"{epoch[key]:,}" for key in ("versions", "program_lines", "machine_lines")),
             _ranges(epoch["writers"]),
             _ranges(epoch["processes"]),
         )
-    _print(table)
+    terminal.output().print(made, highlight=False)
 
 
 @app.command()
@@ -135,14 +134,13 @@ def history(
         answer["versions"] = [version for version in answer["versions"] if version["changed"]]
     if render.write_json(answer, json_file):
         return
-    table = _table("epoch", "hart")
-    table.add_column(f"{_place(answer)}, {answer['type']}")
+    made = _table("epoch", "hart", f"{_place(answer)}, {answer['type']}")
     for version in answer["versions"]:
         values = version["values"]
         shown = "not mapped" if values is None else " ".join(map(str, values))
         writer = "" if version["writer"] is None else str(version["writer"])
-        table.add_row(str(version["epoch"]), writer, shown)
-    _print(table)
+        made.add_row(str(version["epoch"]), writer, escape(shown))
+    terminal.output().print(made, highlight=False)
 
 
 @app.command()
@@ -166,14 +164,13 @@ def diff(
             print(f"{title}: {one['state']} between")
             continue
         print(title)
-        symbols = _table()
-        for name in ("symbol", f"epoch {old}", f"epoch {new}"):
-            symbols.add_column(name)
+        symbols = _table("symbol", f"epoch {old}", f"epoch {new}", left=3)
         for symbol in one["symbols"]:
             offset = f"+{symbol['offset']}" if symbol["offset"] else ""
-            symbols.add_row(f"{symbol['name']}{offset}", str(symbol["old"]), str(symbol["new"]))
+            cells = (f"{symbol['name']}{offset}", str(symbol["old"]), str(symbol["new"]))
+            symbols.add_row(*map(escape, cells))
         if one["symbols"]:
-            _print(symbols)
+            terminal.output().print(symbols, highlight=False)
         for kind in ("mapped", "unmapped"):
             for part in one[kind]:
                 print(f"  {kind}: {part['start']}–{part['end']} {part['name']}".rstrip())
@@ -234,19 +231,9 @@ def _place(answer: Json) -> str:
     return f"{symbol['name']}{offset} ({address})"
 
 
-def _table(*numbers: str) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for name in numbers:
-        table.add_column(name, justify="right")
-    return table
-
-
-def _print(table: Table) -> None:
-    """Prints a table; as wide as it is where nobody looks at it in a window."""
-    console = Console()
-    if not console.is_terminal:
-        console = Console(width=10_000)
-    console.print(table, highlight=False, markup=False)
+def _table(*columns: str, left: int = 0) -> Sheet:
+    """A table without lines between columns, for those who search in it."""
+    return Sheet("", list(columns), left, frame=SIMPLE_HEAD)
 
 
 def _ranges(numbers: Sequence[int]) -> str:

@@ -116,6 +116,12 @@ def programs() -> Path:
     return built("guests")
 
 
+@pytest.fixture(scope="session", autouse=True)
+def state(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """What the command keeps between calls is kept for the tests alone."""
+    os.environ["XDG_STATE_HOME"] = str(tmp_path_factory.mktemp("state"))
+
+
 @pytest.fixture
 def command(tmp_path: Path) -> Command:
     """Runs `perdure` as a shell would."""

@@ -83,6 +83,13 @@ class RecordedCore(types.ModuleType):
 sys.modules["perdure._core"] = RecordedCore()
 
 
+@pytest.fixture(autouse=True)
+def state(tmp_path, monkeypatch):
+    """What the command keeps between calls is kept for the test alone."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    return tmp_path / "state"
+
+
 @pytest.fixture
 def core():
     """The recording, fresh for each test, and with nothing kept of what others answered."""

@@ -15,7 +15,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
 use crate::campaign;
-use crate::configuration::{MACHINES, nearest, no_such_design};
+use crate::configuration::{MACHINES, nearest, no_such_design, summary};
 use crate::cost::Probes;
 use crate::delivery::{Delivery, write_and_flush};
 use crate::error::Error;
@@ -549,11 +549,7 @@ pub fn catalogue() -> String {
     let machines: Vec<Value> = MACHINES
         .iter()
         .map(|(name, preset)| {
-            let summary = preset
-                .lines()
-                .next()
-                .unwrap_or_default()
-                .trim_start_matches(['#', ' ']);
+            let summary = summary(preset);
             json!({"name": name, "summary": summary, "path": format!("machines/{name}.toml")})
         })
         .collect();

@@ -27,10 +27,12 @@ mod by_design;
 mod explained;
 mod modules;
 mod presets;
+mod suggestions;
 
 pub use explained::Explained;
 use explained::{Explanations, RANGES, check_ranges, number};
-pub use presets::MACHINES;
+pub use presets::{MACHINES, summary};
+pub use suggestions::nearest;
 
 /// Fewest stores of an epoch.
 pub const LEAST_EPOCH_STORES: u64 = 100;
@@ -206,11 +208,6 @@ fn leaves(table: &Table, prefix: &str, into: &mut Vec<(String, Value)>) {
     }
 }
 
-/// The name nearest to a wrong one.
-pub fn nearest<'a>(wrong: &str, right: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    right.max_by(|a, b| strsim::jaro_winkler(wrong, a).total_cmp(&strsim::jaro_winkler(wrong, b)))
-}
-
 fn place<'a>(table: &'a mut Table, key: &str) -> Option<&'a mut Value> {
     match key.split_once('.') {
         None => table.get_mut(key),
@@ -221,12 +218,9 @@ fn place<'a>(table: &'a mut Table, key: &str) -> Option<&'a mut Value> {
 /// Puts a value at a key that exists, keeping its type.
 fn put(table: &mut Table, key: &str, value: Value, source: &str) -> Result<(), Error> {
     if place(table, key).is_none_or(|value| value.is_table()) {
-        let mut known = Vec::new();
-        leaves(table, "", &mut known);
-        let hint = nearest(key, known.iter().map(|(key, _)| key.as_str()));
         return configuration_error(format!(
-            "{source}: there is no key '{key}'; the nearest is '{}'",
-            hint.unwrap_or_default()
+            "{source}: there is no key '{key}'; {}",
+            suggestions::hint(key, table)
         ));
     }
     let slot = place(table, key).expect("it is there");
@@ -244,8 +238,13 @@ fn put(table: &mut Table, key: &str, value: Value, source: &str) -> Result<(), E
         };
         let range = RANGES.get(key).map(|range| format!(", {}", range.text));
         return configuration_error(format!(
-            "{source}: {key} = {value} should be {kind}{}, as in {key} = {slot}",
-            range.unwrap_or_default()
+            "{source}: {key} = {value} should be {kind}{}, as in {key} = {slot}{}",
+            range.unwrap_or_default(),
+            if key.contains("bytes") {
+                ", 64KiB or 2MiB"
+            } else {
+                ""
+            }
         ));
     }
     *slot = value;

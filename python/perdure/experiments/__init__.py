@@ -19,3 +19,18 @@ wherever and in whatever order they ran; nothing is computed twice that is in th
 | `reproduction` | all of it together |
 | `sensitivity` | a preset's designs with what its paper leaves open varied |
 """
+
+from pathlib import Path
+
+FOLDER = Path(__file__).resolve().parent
+PAPER = "paper.toml"
+
+
+def papers() -> list[str]:
+    """The papers that can be reproduced."""
+    return sorted(path.parent.name for path in FOLDER.glob(f"*/{PAPER}"))
+
+
+def presets_varied() -> list[str]:
+    """The presets whose sensitivity can be measured."""
+    return sorted(path.stem for path in FOLDER.glob("sensitivities/*.toml"))

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 from perdure import PerdureError
+from perdure.experiments import FOLDER, PAPER, papers
 from perdure.experiments.claim import REDUCTIONS, Claim, read_claim
 from perdure.experiments.declared_cuts import Cuts, read_cuts
 from perdure.experiments.declared_probes import Probe, read_probes
@@ -25,8 +26,6 @@ SCALES: tuple[Scale, Scale] = ("quick", "full")
 Size: TypeAlias = Literal["quick", "full", "large"]
 SIZES: tuple[Size, ...] = ("quick", "full", "large")
 
-FOLDER = Path(__file__).resolve().parent
-PAPER = "paper.toml"
 REASONS = "reasons.toml"
 CUTS = "cuts.toml"
 REGIONS = "regions.toml"
@@ -268,11 +267,6 @@ class Experiment:
             return found
         claims = [replace(claim, designs=(), not_comparable=own.not_run) for claim in self.claims]
         return replace(found, designs=(), claims=claims)
-
-
-def papers() -> list[str]:
-    """The papers that can be reproduced."""
-    return sorted(path.parent.name for path in FOLDER.glob(f"*/{PAPER}"))
 
 
 def paper(name: str) -> Paper:

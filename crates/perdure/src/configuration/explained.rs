@@ -168,6 +168,15 @@ struct Comment {
     range: Option<Range>,
 }
 
+/// What a key means, as the first preset says it.
+pub(super) fn meaning(key: &str) -> String {
+    static MEANINGS: LazyLock<BTreeMap<String, String>> = LazyLock::new(|| {
+        let known = comments(MACHINES[0].1).into_iter();
+        known.map(|one| (one.key, one.explained.meaning)).collect()
+    });
+    MEANINGS.get(key).cloned().unwrap_or_default()
+}
+
 /// The comment above each key of a preset.
 fn comments(preset: &str) -> Vec<Comment> {
     let (mut section, mut text, mut range) = (String::new(), String::new(), None);

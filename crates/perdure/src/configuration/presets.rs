@@ -27,3 +27,11 @@ pub const MACHINES: &[(&str, &str)] = &[
     ),
     ("xeon-pm", include_str!("../../../../machines/xeon-pm.toml")),
 ];
+
+/// The first sentence of the comment that a preset begins with.
+pub fn summary(preset: &str) -> String {
+    let comment = preset.lines().map_while(|line| line.strip_prefix('#'));
+    let text = comment.map(str::trim).collect::<Vec<_>>().join(" ");
+    let end = text.find(". ").map_or(text.len(), |dot| dot + 1);
+    text[..end].to_owned()
+}

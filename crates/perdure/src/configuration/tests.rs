@@ -7,6 +7,11 @@ fn built(overrides: &[&str]) -> Result<Configuration, Error> {
     Configuration::new("picl", "picl", &overrides, None)
 }
 
+/// The refusal of an override.
+pub(super) fn refused(text: &str) -> String {
+    built(&[text]).unwrap_err().to_string()
+}
+
 #[test]
 fn the_preset_is_table_iv_and_every_key_is_explained() {
     let configuration = built(&[]).unwrap();

@@ -1,0 +1,295 @@
+"""The commands that cut the power: `cut`, `replay`, `mutants` and `hunt`.
+
+Always true here: exit status 1 says that a promise was broken, or that a planted bug was not
+noticed; the tokens of cuts that are shown are kept under their short names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Annotated, NoReturn
+
+import typer
+
+from perdure import (
+    PerdureError,
+    api,
+    completion,
+    hunting,
+    progress,
+    render,
+    reports,
+    terminal,
+    tokens,
+)
+from perdure.commands.shared import Program, finish, machine_of, programs, tell
+from perdure.options import (
+    Afterwards,
+    CheckOption,
+    CheckSecondsOption,
+    DesignOption,
+    Engine,
+    EngineOption,
+    Guest,
+    GuestWithPools,
+    JobsOption,
+    JsonOption,
+    MachineOption,
+    OutOption,
+    PlantedBugOption,
+    Repeated,
+    Schedule,
+    Shared,
+    StopAfterOption,
+    checker,
+    count,
+    grouped,
+    processors,
+)
+
+
+@grouped
+def cut(
+    program: Program,
+    machine: MachineOption = "picl",
+    design: DesignOption = "picl",
+    *,
+    guest: GuestWithPools,
+    stop_after: StopAfterOption = None,
+    repeated: Repeated,
+    engine: EngineOption = Engine.fast,
+    json_file: JsonOption = None,
+    out: OutOption = None,
+    at: Annotated[
+        int | None,
+        typer.Option("--at", parser=count, metavar="CYCLE", help="Cut once, exactly here."),
+    ] = None,
+    cuts: Annotated[
+        int | None, typer.Option("--cuts", min=1, help="How many cuts.", show_default="100")
+    ] = None,
+    schedule: Annotated[
+        Schedule,
+        typer.Option(
+            "--schedule",
+            metavar="HOW",
+            help=f"How their moments are chosen: {', '.join(one.value for one in Schedule)}.",
+        ),
+    ] = Schedule.random,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Of every random choice.")] = 1,
+    during_recovery: Annotated[
+        bool, typer.Option("--during-recovery", help="Cut recovery itself, too.")
+    ] = False,
+    replica: Annotated[
+        bool,
+        typer.Option("--replica", help="Follow with a replica; judge what each cut leaves there."),
+    ] = False,
+    afterwards: Afterwards,
+    shared: Shared,
+    planted_bug: PlantedBugOption = None,
+    write_through: Annotated[list[str] | None, typer.Option(hidden=True)] = None,
+) -> None:
+    """Cut the power, recover from what survived, and judge; exit 1 if a promise was broken."""
+    if write_through:
+        raise PerdureError(
+            "--write-through: a program whose power is cut runs many times over, so the host is "
+            "read-only to it; leave the option out"
+        )
+    if at is not None and cuts is not None:
+        raise PerdureError("--at names the one cut and --cuts a number of them: give one of both")
+    chosen = machine_of(machine, design, guest, out, engine)
+    program, then = _split_then(program)
+    with programs(program) as asked, progress.bar(terminal.errors(), "power cuts") as show:
+        report = chosen.cut(
+            **asked,
+            repeat=repeated.repeat,
+            at=at,
+            cuts=cuts or 100,
+            schedule=schedule.value,
+            seed=seed,
+            during_recovery=during_recovery,
+            replica=replica,
+            then=then,
+            **afterwards.asked(),
+            **shared.asked(),
+            planted_bug=planted_bug,
+            stop_after=stop_after,
+            out=out,
+            progress=show,
+        )
+    if guest.stdin == "-" and out is None:
+        tell(["the standard input that these cuts' tokens need is not kept; --out DIR keeps it"])
+    _finish_cut(report, json_file)
+
+
+def replay(
+    token: Annotated[
+        str, typer.Argument(help="The token that a report printed for a cut, or its short name.")
+    ],
+    check: CheckOption = None,
+    check_seconds: CheckSecondsOption = None,
+    json_file: JsonOption = None,
+) -> None:
+    """Repeat exactly the power cut that a token names."""
+    with progress.bar(terminal.errors(), "replay") as show:
+        report = api.replay(
+            tokens.full(token), check=checker(check), check_seconds=check_seconds, progress=show
+        )
+    made, now = (report.raw.get(key) for key in ("made_by_build", "build"))
+    if made != now:
+        tell(
+            [
+                f"the token was made by build {made}, and this is {now}: "
+                "what is cut may be another moment of the run"
+            ]
+        )
+    _finish_cut(report, json_file)
+
+
+def mutants(
+    design: Annotated[
+        str | None,
+        typer.Option(
+            "--design",
+            metavar="NAME",
+            help="Only this design's bugs.",
+            autocompletion=completion.bugs_of(()),
+        ),
+    ] = None,
+    only: Annotated[
+        str | None,
+        typer.Option(
+            "--only",
+            metavar="NAME",
+            help=f"Only this design's, or {', '.join((*api.MUTANT_GROUPS, api.STATE_MUTANTS))}.",
+            autocompletion=completion.bugs_of((*api.MUTANT_GROUPS, api.STATE_MUTANTS)),
+        ),
+    ] = None,
+    guests: Annotated[
+        Path | None,
+        typer.Option(
+            "--guests",
+            metavar="FOLDER",
+            help="Compiled guests of tests/guests, for what restoring may lose (state).",
+        ),
+    ] = None,
+    unnoticed: Annotated[
+        Path | None,
+        typer.Option("--unnoticed", metavar="FILE", help="What they cannot notice, and why."),
+    ] = None,
+    jobs: JobsOption = None,
+    json_file: JsonOption = None,
+) -> None:
+    """Plant known bugs; exit 0 only if every one is caught and no clean design accused."""
+    designs = api.catalogue().designs
+    known = [entry.name for entry in designs if entry.raw.get("planted_bugs")]
+    if (design or only) in {entry.name for entry in designs} - set(known):
+        raise PerdureError(
+            f"--design {design or only}: it has no planted bugs, for it promises nothing; designs "
+            f"that have some: {', '.join(known)}"
+        )
+    if design is not None and only is not None and design != only:
+        raise PerdureError("--design and --only name different things: give one of both")
+    design = design or only
+    if unnoticed is not None and guests is None:
+        raise PerdureError("--unnoticed lists what programs of --guests cannot notice: give both")
+    if guests is not None and design not in (None, api.STATE_MUTANTS):
+        raise PerdureError(
+            f"--guests is for {api.STATE_MUTANTS}, what restoring may lose, and not for {design}"
+        )
+    found: list[api.MutantsReport] = []
+    of_state = {"guests": guests, "unnoticed": unnoticed}
+    state = [api.STATE_MUTANTS] if guests is not None else []
+    for name in [design] if design is not None else [*known, *api.MUTANT_GROUPS, *state]:
+        with progress.bar(terminal.errors(), f"planted bugs of {name}") as show:
+            paths = of_state if name == api.STATE_MUTANTS else {}
+            report = api.mutants(name, jobs=jobs or processors(), progress=show, **paths)
+        found.append(report)
+        _remember(bug.token for bug in report.mutants)
+        terminal.tables(json_file).print(render.mutants(report), crop=False)
+        if report.interrupted:
+            break
+    raw = [report.raw for report in found]
+    render.write_json(raw[0] if design is not None else {"designs": raw}, json_file)
+    passed = all(report.passed for report in found)
+    finish(int(not passed), any(report.interrupted for report in found))
+
+
+@grouped
+def hunt(
+    program: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="-- PROGRAM...", help="After --; without one, programs are drawn, too."
+        ),
+    ] = None,
+    machine: Annotated[
+        str | None,
+        typer.Option(
+            "--machine",
+            metavar="NAME",
+            help="The preset to draw around.",
+            autocompletion=completion.machines,
+        ),
+    ] = None,
+    design: DesignOption = "picl",
+    *,
+    guest: Guest,
+    minutes: Annotated[
+        float | None,
+        typer.Option("--minutes", metavar="N", min=0, help="How long.", show_default="1"),
+    ] = None,
+    cuts: Annotated[
+        int | None, typer.Option("--cuts", metavar="N", min=1, help="Or how many cuts, at least.")
+    ] = None,
+    seed: Annotated[int, typer.Option("--seed", min=1, help="The first seed.")] = 1,
+    planted_bug: PlantedBugOption = None,
+    shared: Shared,
+    json_file: JsonOption = None,
+) -> None:
+    """Cut machines drawn at random until something fails; exit 1 if anything did."""
+    known = {entry.name: entry for entry in api.catalogue().designs}
+    promise = known[design].raw.get("promise") if design in known else None
+    preset = machine or ("nvoverlay" if promise == "causal-cut" else "picl")
+    chosen = machine_of(preset, design, guest, None, Engine.fast)
+    with (
+        programs(program or []) as asked,
+        progress.bar(terminal.errors(), f"hunting in {design}") as show,
+    ):
+        report = hunting.hunt(
+            chosen,
+            **asked,
+            minutes=minutes if minutes is not None or cuts is not None else 1.0,
+            cuts=cuts,
+            first_seed=seed,
+            planted_bug=planted_bug,
+            **shared.asked(),
+            progress=show,
+        )
+    _remember([(report["found"] or {}).get("token")])
+    terminal.tables(json_file).print(render.hunt(report), crop=False)
+    render.write_json(report, json_file)
+    finish(int(report["found"] is not None), report["interrupted"])
+
+
+def _finish_cut(report: api.CutReport, json_file: str | None) -> NoReturn:
+    """Prints and writes a report of cuts and exits accordingly."""
+    _remember(result.token for result in reports.shown(report))
+    terminal.tables(json_file).print(reports.cut(report), crop=False)
+    render.write_json(report.raw, json_file)
+    finish(int(report.failed > 0), report.interrupted)
+
+
+def _remember(found: Iterable[str | None]) -> None:
+    """Keeps what is a token: what ends a run at once has a message in its place."""
+    tokens.remember(token for token in found if token and token.startswith("p2-"))
+
+
+def _split_then(words: list[str]) -> tuple[list[str], list[str]]:
+    """What a command line cuts, and what it starts then, if it says that."""
+    if "--then" not in words:
+        return words, []
+    at = words.index("--then")
+    if at + 1 == len(words):
+        raise PerdureError("--then names no program: write it as --then ./program argument")
+    return words[:at], words[at + 1 :]

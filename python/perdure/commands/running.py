@@ -1,0 +1,218 @@
+"""The commands that run a program with the power on: `run` and `replicate`.
+
+Always true here: a program's output and exit status are passed through, and what this command says
+goes to standard error; with `--json -` the program's output does, too.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from perdure import PerdureError, progress, render, replication, reports, terminal
+from perdure.commands.shared import Program, finish, machine_of, programs, tell
+from perdure.options import (
+    DesignOption,
+    Engine,
+    EngineOption,
+    FilesOption,
+    Guest,
+    GuestWithPools,
+    JsonOption,
+    MachineOption,
+    Measured,
+    OutOption,
+    ProbeCutsOption,
+    Repeated,
+    StopAfterOption,
+    WriteThroughOption,
+    count,
+    grouped,
+)
+
+
+@dataclass(frozen=True)
+class Kept:
+    """What is kept of a run, and where."""
+
+    out: OutOption = None
+    files: FilesOption = None
+    write_through: WriteThroughOption = None
+
+    def asked(self) -> dict[str, Any]:
+        """The same, as `api.Machine.run` takes it."""
+        return {**vars(self), "write_through": self.write_through or ()}
+
+
+@dataclass(frozen=True)
+class Watched:
+    """What is looked at more closely in a run."""
+
+    watch: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--watch",
+            metavar="SYMBOL|ADDRESS[:BYTES]",
+            help="A store there starts a burst of short epochs.",
+        ),
+    ] = None
+    burst_stores: Annotated[
+        int | None,
+        typer.Option(
+            "--burst-stores",
+            parser=count,
+            metavar="STORES",
+            help="Stores in an epoch of a burst.",
+            show_default="10000 with --watch",
+        ),
+    ] = None
+    burst_instructions: Annotated[
+        int | None,
+        typer.Option(
+            "--burst-instructions",
+            parser=count,
+            metavar="INSTRUCTIONS",
+            help="How long a burst lasts.",
+            show_default="10000000",
+        ),
+    ] = None
+    sample_cycles: Annotated[
+        int | None,
+        typer.Option(
+            "--sample-cycles",
+            parser=count,
+            metavar="CYCLES",
+            help="Note every so many cycles what was written (series in --json).",
+        ),
+    ] = None
+
+    def asked(self) -> dict[str, Any]:
+        """The same, as `api.Machine.run` takes it."""
+        return {**vars(self), "watch": self.watch or ()}
+
+
+@grouped
+def run(
+    program: Program,
+    machine: MachineOption = "picl",
+    design: DesignOption = "picl",
+    *,
+    guest: GuestWithPools,
+    stop_after: StopAfterOption = None,
+    repeated: Repeated,
+    measured: Measured,
+    engine: EngineOption = Engine.fast,
+    json_file: JsonOption = None,
+    kept: Kept,
+    snapshots: Annotated[
+        Path | None,
+        typer.Option(
+            "--snapshots", metavar="DIR", help="Keep the run's snapshots, for perdure travel."
+        ),
+    ] = None,
+    watched: Watched,
+    probe_cuts: ProbeCutsOption = False,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", "-v", help="Print every statistic at the end.")
+    ] = False,
+) -> None:
+    """Run a program; its output and exit status are passed through."""
+    chosen = machine_of(machine, design, guest, kept.out, engine)
+    with (
+        programs(program) as asked,
+        terminal.guests(json_file),
+        progress.status_line() as show,
+    ):
+        result = chosen.run(
+            **asked,
+            repeat=repeated.repeat,
+            **asdict(measured),
+            stop_after=stop_after,
+            **kept.asked(),
+            snapshots=snapshots,
+            **watched.asked(),
+            probe_cuts=probe_cuts,
+            passthrough=True,
+            progress=show,
+        )
+    render.write_json(result.raw, json_file)
+    if verbose:
+        terminal.errors().print(render.run(result), render.statistics(result))
+    if result.cut_cost is not None:
+        terminal.errors().print(reports.cut_costs({result.design: result.cut_cost}))
+    tell([*render.ending(result), *render.kept(result, kept.out, kept.files, json_file)])
+    finish(result.exit_code or 0, result.interrupted)
+
+
+@grouped
+def replicate(
+    to: Annotated[
+        str,
+        typer.Option("--to", metavar="DIR|HOST:PORT", help="A folder, or a replica that listens."),
+    ],
+    program: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="-- PROGRAM ARG...", help="What to run.", show_default=False),
+    ] = None,
+    source: Annotated[
+        Path | None,
+        typer.Option("--from", metavar="DIR", help="Run nothing: send what this replica holds."),
+    ] = None,
+    secret_file: Annotated[
+        Path | None,
+        typer.Option("--secret-file", metavar="FILE", help="The secret that the replica has."),
+    ] = None,
+    patience: Annotated[
+        int,
+        typer.Option(
+            "--patience",
+            min=0,
+            metavar="SECONDS",
+            help="How long the end of the run waits for a replica that is away.",
+        ),
+    ] = 10,
+    machine: MachineOption = "nvoverlay",
+    design: DesignOption = "nvoverlay",
+    *,
+    guest: Guest,
+    stop_after: StopAfterOption = None,
+    engine: EngineOption = Engine.fast,
+    json_file: JsonOption = None,
+    kept: Kept,
+) -> None:
+    """Run a program and copy each epoch that becomes recoverable to a replica.
+
+    Exits as the program does, or with 2 if the replica lacks epochs at the end.
+    """
+    if source is not None:
+        if program:
+            raise PerdureError("--from sends what a replica holds: it takes no program")
+        with progress.bar(terminal.errors(), "copying epochs") as show:
+            answer = replication.replicate(source, to, secret_file=secret_file, report=show)
+        render.write_json(answer, json_file)
+        sent = answer["epochs_sent"]
+        tell([f"replica {to}: {sent} epochs sent, up to {answer['epoch']}"])
+        finish(0)
+    chosen = machine_of(machine, design, guest, kept.out, engine)
+    with (
+        programs(program or []) as asked,
+        terminal.guests(json_file),
+        progress.status_line() as show,
+    ):
+        result = chosen.run(
+            **asked,
+            stop_after=stop_after,
+            **kept.asked(),
+            replicate_to=to,
+            secret_file=secret_file,
+            patience=patience,
+            passthrough=True,
+            progress=show,
+        )
+    render.write_json(result.raw, json_file)
+    tell([*render.ending(result), *render.kept(result, kept.out, kept.files, json_file)])
+    lacking = result.raw["replication"]["trouble"] is not None
+    finish(2 if lacking else result.exit_code or 0, result.interrupted)

@@ -1,0 +1,97 @@
+"""What several commands do alike.
+
+Always true here: exit status 130 says that Ctrl-C ended a command after the finished results were
+written; a refusal names what was refused, and here also how the command line is meant.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, NoReturn, TypedDict
+
+import typer
+
+from perdure import PerdureError, api, terminal
+from perdure.options import Engine, Guest
+
+INTERRUPTED = 130
+GUEST_CONTEXT = {"allow_interspersed_args": False}
+
+Program = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="-- PROGRAM ARG... [-- PROGRAM ARG...]...",
+        help="A RISC-V Linux program, or several that run at once, on a hart each.",
+    ),
+]
+
+
+def machine_of(
+    machine: str, design: str, guest: Guest, folder: Path | None, engine: Engine
+) -> api.Machine:
+    """The machine that the options describe, whose results are kept in that folder."""
+    found = guest.found(folder)
+    return api.Machine(machine=machine, design=design, engine=engine.value, **found)
+
+
+def names(values: Sequence[str] | None, default: str, option: str, example: str) -> list[str]:
+    """The names that an option lists, with commas between them or given several times."""
+    given = [default] if values is None else values
+    found = [name for value in given for name in value.split(",") if name]
+    if not found:
+        raise PerdureError(f"{option} names nothing: give some, as in {option} {example}")
+    return found
+
+
+class Programs(TypedDict, total=False):
+    """One program, or several at once, as `api.Machine` takes them."""
+
+    program: list[str]
+    programs: list[list[str]]
+
+
+@contextmanager
+def programs(words: Sequence[str]) -> Iterator[Programs]:
+    """The programs of a command line, which `--` stands between, for a call that runs them."""
+    commands: list[list[str]] = [[]]
+    for word in words:
+        if word == "--":
+            commands.append([])
+        else:
+            commands[-1].append(word)
+    if len(commands) == 1:
+        yield {"program": commands[0]}
+        return
+    if not all(commands):
+        raise PerdureError("-- stands between programs, and one of these is empty")
+    try:
+        yield {"programs": commands}
+    except PerdureError as error:
+        later = tuple(f"{command[0]}: no such program" for command in commands[1:])
+        if not str(error).startswith(later):
+            raise
+        first = [*commands[0], *commands[1]]
+        raise PerdureError(
+            f"{error}\n  a second -- begins another program, to run beside the first; if these are "
+            f"arguments of it, write: -- {' '.join(first)}"
+        ) from error
+
+
+def tell(lines: Iterable[str]) -> None:
+    """Remarks of this command itself, on standard error."""
+    for line in lines:
+        print(f"perdure: {line}", file=sys.stderr)
+
+
+def say(line: str) -> None:
+    """A line about what is being done."""
+    terminal.errors().print(line, highlight=False, markup=False, soft_wrap=True)
+
+
+def finish(status: int, interrupted: bool = False) -> NoReturn:
+    """Ends the command."""
+    sys.stdout.flush()
+    raise typer.Exit(INTERRUPTED if interrupted else status)

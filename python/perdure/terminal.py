@@ -1,0 +1,53 @@
+"""Where this command writes for people: standard output and standard error.
+
+Always true here: on a terminal, lines are as long as it is wide; elsewhere, as in a pipe or a file,
+they are as long as they need to be, unless COLUMNS says how wide they may be.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import IO
+
+from rich.console import Console
+
+from perdure.tables import UNLIMITED
+
+
+def output() -> Console:
+    """Standard output."""
+    return Console(width=_width(sys.stdout))
+
+
+def errors() -> Console:
+    """Standard error: what is no result."""
+    return Console(stderr=True, width=_width(sys.stderr))
+
+
+def tables(json_file: str | None) -> Console:
+    """Where tables go: to standard error while standard output carries JSON alone."""
+    return errors() if json_file == "-" else output()
+
+
+@contextmanager
+def guests(json_file: str | None) -> Iterator[None]:
+    """Lets what a guest prints go to standard error while standard output carries JSON alone."""
+    if json_file != "-":
+        yield
+        return
+    sys.stdout.flush()
+    saved = os.dup(1)
+    os.dup2(2, 1)
+    try:
+        yield
+    finally:
+        os.dup2(saved, 1)
+        os.close(saved)
+
+
+def _width(stream: IO[str]) -> int | None:
+    """None: what rich finds, on a terminal or in COLUMNS."""
+    return None if stream.isatty() or os.environ.get("COLUMNS", "").isdigit() else UNLIMITED

@@ -1,0 +1,89 @@
+"""Short names for the tokens of power cuts, which are too long to be typed.
+
+Always true here: a token says everything, wherever it is replayed; a short name is the beginning of
+its digest, and says nothing where the token was not kept. Tokens are kept in one folder, a file
+each, of which the newest stay; where that folder cannot be written, only the short names are gone.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import os
+import re
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+
+from perdure import PerdureError, outputs
+
+KEPT = 1000
+"""Tokens in the folder, the newest."""
+
+SHORT = re.compile(r"[a-z2-7]{8}")
+"""What a short name looks like; a token is longer, and has capitals."""
+
+
+def folder() -> Path | None:
+    """Where tokens are kept: `$XDG_STATE_HOME/perdure/tokens`, `~/.local/state` without it."""
+    root = os.environ.get("XDG_STATE_HOME", "")
+    try:
+        state = Path(root) if Path(root).is_absolute() else Path.home() / ".local/state"
+    except RuntimeError:
+        return None
+    return state / "perdure/tokens"
+
+
+def short(token: str) -> str:
+    """The short name of a token: small letters and digits, the same wherever it is made."""
+    digest = hashlib.sha256(token.encode()).digest()
+    return base64.b32encode(digest).decode().lower()[:8]
+
+
+def remember(tokens: Iterable[str]) -> None:
+    """Keeps tokens under their short names, where that can be done."""
+    kept = folder()
+    if kept is None:
+        return
+    with suppress(OSError):
+        for token in tokens:
+            kept.mkdir(parents=True, exist_ok=True)
+            outputs.write_text(kept / short(token), token)
+        _forget(kept)
+
+
+def full(name: str) -> str:
+    """The token of a short name; a token is one already.
+
+    Raises:
+        PerdureError: no token is kept under that name.
+    """
+    if SHORT.fullmatch(name) is None:
+        return name
+    kept = folder()
+    if kept is not None:
+        with suppress(OSError, UnicodeDecodeError):
+            return (kept / name).read_text("utf-8")
+    raise PerdureError(
+        f"no token is kept here as '{name}' (in {kept}, the newest {KEPT:,}); give the whole "
+        "token, from 'p2-' to its last character"
+    )
+
+
+def again(token: str) -> list[str]:
+    """How to see a cut again, a line each: short if its token is kept, and whole."""
+    kept = folder()
+    with suppress(OSError):
+        if kept is not None and (kept / short(token)).is_file():
+            return [
+                f"again: perdure replay {short(token)}",
+                f"anywhere else: perdure replay {token}",
+            ]
+    return [f"again: perdure replay {token}"]
+
+
+def _forget(kept: Path) -> None:
+    """Removes the oldest tokens beyond the bound."""
+    found = sorted(kept.iterdir(), key=lambda path: path.stat().st_mtime_ns, reverse=True)
+    for path in found[KEPT:]:
+        path.unlink(missing_ok=True)
