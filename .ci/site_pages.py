@@ -35,6 +35,8 @@ SECTIONS: tuple[tuple[str, tuple[str, ...]], ...] = (
     (
         "Using it",
         (
+            "docs/terminal.md",
+            "docs/tutorials/*.md",
             "docs/machine.md",
             "docs/experiments.md",
             "docs/clusters.md",
