@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from perdure import _core
-from perdure.api import Json, Machine, Path, Progress
+from perdure.api import Command, Json, Machine, Progress
 
 if TYPE_CHECKING:
     from distributed import Client, Future
@@ -23,9 +23,9 @@ CHUNK_SEEDS = 8
 
 def hunt(
     machine: Machine,
-    program: Sequence[Path] = (),
+    program: Command = (),
     *,
-    programs: Sequence[Sequence[Path]] = (),
+    programs: Sequence[Command] = (),
     minutes: float | None = None,
     cuts: int | None = None,
     first_seed: int = 1,

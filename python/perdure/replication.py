@@ -16,7 +16,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from perdure import _core, outputs, progress, render
+from perdure import _core, capture, notebook, outputs, progress, render
 from perdure.api import Path, Progress, RunResult
 from perdure.options import EpochOption, FilesOption, JsonOption, WriteThroughOption
 
@@ -71,7 +71,7 @@ def resume_replica(
     out: Path | None = None,
     files: Path | None = None,
     write_through: Sequence[str] = (),
-    passthrough: bool = False,
+    passthrough: bool | None = None,
     report: Progress | None = None,
 ) -> RunResult:
     """Restores an epoch that a replica holds and goes on with the program there, to its end.
@@ -79,12 +79,13 @@ def resume_replica(
     Without `epoch`, it is the newest in which a program lives. Files that the program had found
     come from the replica; others from the primary's directories, or from `sysroot` and `mounts`
     (`HOST:GUEST`) in their place. `out`, `files` and `write_through` are those of `Machine.run`;
-    files that the primary had let out are kept with those that are written here. `raw` has
+    files that the primary had let out are kept with those that are written here. The result has
     `restored_epoch`, and `output_from`: the place in each stream of the program where its output
     here begins.
     """
     if out is not None:
         outputs.check_folder(out)
+    shown = notebook.active() and passthrough is not False
     request = {
         "directory": fspath(directory),
         "epoch": epoch,
@@ -94,9 +95,12 @@ def resume_replica(
         "out": _path(out),
         "files": _path(files),
         "write_through": list(write_through),
-        "passthrough": passthrough,
+        "passthrough": bool(passthrough) and not shown,
     }
-    return RunResult.from_json(json.loads(_core.resume(json.dumps(request), report)))
+    heard = capture.Heard(shown)
+    with notebook.following("resumed run", report) as show:
+        result = json.loads(_core.resume(json.dumps(request), show, heard))
+    return RunResult.from_json(result, **heard.texts)
 
 
 def _path(path: Path | None) -> str | None:

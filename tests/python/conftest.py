@@ -48,6 +48,7 @@ class RecordedCore(types.ModuleType):
             "mutants": copy.deepcopy(MUTANTS),
         }
         self.refusal = None
+        self.said = []
 
     def _answer(self, name, request):
         self.requests.append((name, request))
@@ -58,7 +59,9 @@ class RecordedCore(types.ModuleType):
             result = {**result, "design": request["design"]}
         return json.dumps(result)
 
-    def run(self, request, _progress=None):
+    def run(self, request, _progress=None, output=None):
+        for descriptor, data in self.said:
+            output(descriptor, data)
         return self._answer("run", json.loads(request))
 
     def cut(self, request, _progress=None):

@@ -119,7 +119,8 @@ def reproduce(core, monkeypatch, tmp_path):
 
     known_figures = declaration.experiments("picl", "quick")
     names = ("ideal", "journaling", "shadow-paging", "frm", "thynvm", "picl")
-    designs = [{"name": name, "summary": f"{name} …"} for name in names]
+    other = {"promise": "nothing", "epochs": "machine", "recovery": "resume"}
+    designs = [{"name": name, "summary": f"{name} …", **other} for name in names]
     known = json.dumps({**CATALOGUE, "designs": designs})
     monkeypatch.setattr(execute, "execute", answer)
     monkeypatch.setattr(core, "configuration", configuration)
