@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, TypedDict
 
 import msgspec
 
 from perdure import cells, frames
-from perdure.fields import BESIDE, Bytes, Cycles, Instructions, Json, Seconds
+from perdure.fields import BESIDE, Bytes, Cycles, Instructions, Json, Seconds, unit
 
 if TYPE_CHECKING:
     import polars as pl
@@ -28,6 +28,11 @@ class Spread:
     worst: int
 
 
+InInstructions: TypeAlias = Annotated[Spread, unit("instructions")]
+InCycles: TypeAlias = Annotated[Spread, unit("cycles")]
+InBytes: TypeAlias = Annotated[Spread, unit("bytes")]
+
+
 @dataclass(frozen=True)
 class CutCost:
     """What power cuts cost: the work that is lost, and what recovery takes.
@@ -38,13 +43,13 @@ class CutCost:
     """
 
     cuts: int
-    lost_instructions: Spread
-    lost_cycles: Spread
-    recovery_cycles: Spread
+    lost_instructions: InInstructions
+    lost_cycles: InCycles
+    recovery_cycles: InCycles
     recovery_reads: Spread
-    recovery_read_bytes: Spread
+    recovery_read_bytes: InBytes
     recovery_writes: Spread
-    recovery_written_bytes: Spread
+    recovery_written_bytes: InBytes
     recovery_loaded_lines: Spread
 
 

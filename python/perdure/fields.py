@@ -18,22 +18,23 @@ BESIDE = {"json": False}
 """Of fields that stand beside the JSON, which does not have them."""
 
 
-def _unit(name: str) -> msgspec.Meta:
+def unit(name: str) -> msgspec.Meta:
+    """Says of a type in which unit its values are."""
     return msgspec.Meta(extra_json_schema={"unit": name})
 
 
-Bytes: TypeAlias = Annotated[int, _unit("bytes")]
-Cycles: TypeAlias = Annotated[int, _unit("cycles")]
-Instructions: TypeAlias = Annotated[int, _unit("instructions")]
-Nanoseconds: TypeAlias = Annotated[int, _unit("ns")]
-Seconds: TypeAlias = Annotated[float, _unit("s")]
-Mips: TypeAlias = Annotated[float, _unit("million instructions a second")]
+Bytes: TypeAlias = Annotated[int, unit("bytes")]
+Cycles: TypeAlias = Annotated[int, unit("cycles")]
+Instructions: TypeAlias = Annotated[int, unit("instructions")]
+Nanoseconds: TypeAlias = Annotated[int, unit("ns")]
+Seconds: TypeAlias = Annotated[float, unit("s")]
+Mips: TypeAlias = Annotated[float, unit("million instructions a second")]
 
 
 def units(owner: type) -> dict[str, str]:
     """The unit of each of a type's fields that has one."""
     hints = typing.get_type_hints(owner, include_extras=True)
-    return {name: unit for name, hint in hints.items() if (unit := _of(hint))}
+    return {name: found for name, hint in hints.items() if (found := _of(hint))}
 
 
 def _of(hint: Any) -> str | None:

@@ -17,6 +17,7 @@ import typer
 from typer.core import TyperGroup
 
 from perdure import _core, capture, notebook, outputs, progress, render
+from perdure.answers import Forwarded
 from perdure.api import Path, Progress, RunResult
 from perdure.options import EpochOption, FilesOption, JsonOption, WriteThroughOption
 
@@ -26,7 +27,7 @@ INTERRUPTED = 130
 
 def replicate(
     source: Path, to: str | Path, *, secret_file: Path | None = None, report: Progress | None = None
-) -> dict[str, Any]:
+) -> Forwarded:
     """Sends what the replica in the folder `source` holds on to another one.
 
     `to` is a folder, or `HOST:PORT` of a replica that listens and shares the secret in
@@ -34,7 +35,7 @@ def replicate(
     see `Machine.run(replicate_to=...)`.
     """
     request = {"from": fspath(source), "to": fspath(to), "secret_file": _path(secret_file)}
-    answer: dict[str, Any] = json.loads(_core.forward(json.dumps(request), report))
+    answer: Forwarded = json.loads(_core.forward(json.dumps(request), report))
     return answer
 
 

@@ -109,6 +109,15 @@ def provided(paper, tmp_path):
     return programs.Provided(entries, {}, tmp_path, None, {}, digests)
 
 
+def check_schema(kind, document):
+    """Holds a result against its schema, and refuses keys that this does not know."""
+    import jsonschema
+
+    from perdure import schemas
+
+    jsonschema.Draft202012Validator(schemas.schema(kind, closed=True)).validate(document)
+
+
 def planned_of(figure, paper, provided, **more):
     """What runs for a figure at quick that has `more` of its own."""
     from perdure.experiments import declaration, plan
