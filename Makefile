@@ -100,6 +100,15 @@ readme: $(STAMPS)/perdure demo-compiler
 	@[ -x out/demo/programs/kv ] || $(MAKE) demo
 	@$(VENV)/bin/python .ci/session.py
 
+# The tutorials are run, and the pages of docs/tutorials made of them; schemas are made of the types.
+.PHONY: tutorials
+tutorials: $(STAMPS)/perdure $(STAMPS)/test-tools demo-compiler
+	@$(VENV)/bin/python .ci/tutorials.py
+
+.PHONY: schemas
+schemas: $(STAMPS)/perdure
+	@$(VENV)/bin/python -m perdure.schemas docs/schemas
+
 # ---- Tests ----------------------------------------------------------------------------------
 
 # The Rust tests beside the others: the product is optimised as a whole by one thread, and no part of
@@ -191,12 +200,17 @@ test-mutants: $(STAMPS)/perdure
 # ---- Lints ----------------------------------------------------------------------------------
 
 .PHONY: lint
-lint: lint-docs lint-style lint-rust lint-python
+lint: lint-docs lint-tutorials lint-style lint-rust lint-python
 
 .PHONY: lint-docs
 lint-docs: $(STAMPS)/venv
 	@echo "· tables in docs/"
 	@$(VENV)/bin/python .ci/tables.py --check
+
+.PHONY: lint-tutorials
+lint-tutorials: $(STAMPS)/test-tools
+	@echo "· pages of tutorials"
+	@$(VENV)/bin/python .ci/tutorials.py --check
 
 .PHONY: lint-style
 lint-style: $(STAMPS)/venv
