@@ -122,6 +122,15 @@ readme: $(STAMPS)/perdure demo-compiler
 	@[ -x out/demo/programs/kv ] || $(MAKE) demo
 	@$(VENV)/bin/python .ci/session.py
 
+# The tutorials are run, and the pages of docs/tutorials made of them; schemas are made of the types.
+.PHONY: tutorials
+tutorials: $(STAMPS)/perdure $(STAMPS)/test-tools demo-compiler
+	@$(VENV)/bin/python .ci/tutorials.py
+
+.PHONY: schemas
+schemas: $(STAMPS)/perdure
+	@$(VENV)/bin/python -m perdure.schemas docs/schemas
+
 # ---- Tests ----------------------------------------------------------------------------------
 
 # The Rust tests beside the others: the product is optimised as a whole by one thread, and no part of
@@ -239,13 +248,18 @@ wheels: $(STAMPS)/dependencies $(STAMPS)/wheel-tools | rust
 # ---- Lints ----------------------------------------------------------------------------------
 
 .PHONY: lint
-lint: lint-docs lint-style lint-rust lint-python
+lint: lint-docs lint-tutorials lint-style lint-rust lint-python
 
 .PHONY: lint-docs
 lint-docs: $(STAMPS)/test-tools
 	@echo "· tables in docs/, links of the pages"
 	@$(VENV)/bin/python .ci/tables.py --check
 	@$(VENV)/bin/python .ci/links.py
+
+.PHONY: lint-tutorials
+lint-tutorials: $(STAMPS)/test-tools
+	@echo "· pages of tutorials"
+	@$(VENV)/bin/python .ci/tutorials.py --check
 
 .PHONY: lint-style
 lint-style: $(STAMPS)/venv

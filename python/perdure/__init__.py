@@ -4,8 +4,8 @@ The command `perdure` and this package do the same things:
 
 >>> import perdure
 >>> machine = perdure.Machine(design="picl")
->>> result = machine.run(["./program", "argument"])
->>> result.sim.cycles                           # doctest: +SKIP
+>>> result = machine.run("./program argument")
+>>> result.sim.cycles, result.stdout            # doctest: +SKIP
 >>> report = machine.cut(["./program"], cuts=1000, seed=7)
 >>> report.verified == report.cuts              # doctest: +SKIP
 """
@@ -26,8 +26,10 @@ from perdure.api import (
     SystemCall,
     WrittenFile,
     catalogue,
+    cut,
     mutants,
     replay,
+    run,
 )
 from perdure.replication import replicate, resume_replica, serve_replica
 from perdure.reproductions import reproduce
@@ -54,12 +56,14 @@ __all__ = [
     "WrittenFile",
     "__version__",
     "catalogue",
+    "cut",
     "mutants",
     "open_snapshots",
     "replay",
     "replicate",
     "reproduce",
     "resume_replica",
+    "run",
     "serve_replica",
     "sweep",
 ]

@@ -10,10 +10,11 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
-from perdure import _core, extras
-from perdure.api import Json, Machine, Path, Progress
+from perdure import _core, extras, notebook
+from perdure.answers import Hunt
+from perdure.api import Command, Machine, Progress
 
 if TYPE_CHECKING:
     from distributed import Client, Future
@@ -24,9 +25,9 @@ CHUNK_SEEDS = 8
 @extras.need_reports("a Dask cluster")
 def hunt(
     machine: Machine,
-    program: Sequence[Path] = (),
+    program: Command = (),
     *,
-    programs: Sequence[Sequence[Path]] = (),
+    programs: Sequence[Command] = (),
     minutes: float | None = None,
     cuts: int | None = None,
     first_seed: int = 1,
@@ -34,7 +35,7 @@ def hunt(
     scheduler: str | None = None,
     jobs: int = 1,
     progress: Progress | None = None,
-) -> Json:
+) -> Hunt:
     """Draws machines around `machine`, cuts them, and reports what was reached and what failed.
 
     It ends with the first failure, after `minutes`, or when `cuts` cuts have been made. Without
@@ -51,7 +52,8 @@ def hunt(
         asked["request"] = {**request, "jobs": jobs}
         asked |= {} if cuts is None else {"cuts": cuts}
         asked |= {} if minutes is None else {"seconds": minutes * 60}
-        report: Json = json.loads(_core.hunt(json.dumps(asked), progress))
+        with notebook.following("hunt", progress) as show:
+            report: Hunt = json.loads(_core.hunt(json.dumps(asked), show))
         return report
     from perdure.experiments import cluster
 
@@ -65,10 +67,10 @@ def chunk(request: str) -> str:
     return str(_core.hunt(request, None))
 
 
-def merged(reports: Sequence[Json]) -> Json:
+def merged(reports: Sequence[Any]) -> Hunt:
     """Reports of chunks that follow one another as one report."""
     first = reports[0]
-    whole = {
+    whole: Any = {
         **first,
         "found": next((one["found"] for one in reports if one["found"] is not None), None),
         "interrupted": any(one["interrupted"] for one in reports),
@@ -90,7 +92,7 @@ def merged(reports: Sequence[Json]) -> Json:
     for seed in whole["by_seed"]:
         seed["new"] = [name for name in seed["new"] if name not in known]
         known.update(seed["new"])
-    return {**whole, "coverage": coverage}
+    return cast(Hunt, {**whole, "coverage": coverage})
 
 
 def _on_cluster(
@@ -99,11 +101,11 @@ def _on_cluster(
     seconds: float | None,
     cuts: int | None,
     progress: Progress | None,
-) -> Json:
+) -> Hunt:
     """Keeps every worker busy, and takes chunks in their order until there is enough."""
     started = time.monotonic()
     waiting: list[Future[str]] = []
-    reports: list[Json] = []
+    reports: list[Hunt] = []
     next_seed = asked["first_seed"]
     interrupted = False
     try:

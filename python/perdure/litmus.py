@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from perdure import _core, render, tables, terminal
-from perdure.api import Json
+from perdure.answers import Litmus, LitmusTest, OnMachines
 from perdure.options import JsonOption, PlantedBugOption
 
 Files = Annotated[
@@ -36,13 +36,13 @@ SeedOption = Annotated[
 ]
 
 
-def decide(files: list[Path], **asked: int | str | None) -> Json:
+def decide(files: list[Path], **asked: int | str | None) -> Litmus:
     """What the model of each test allows, whether the file states that, and what machines left.
 
     What may be asked for are `cuts`, `seed` and `planted_bug`.
     """
     request = {"files": [str(file) for file in files], **asked}
-    answer: Json = json.loads(_core.litmus(json.dumps(request)))
+    answer: Litmus = json.loads(_core.litmus(json.dumps(request)))
     return answer
 
 
@@ -75,15 +75,15 @@ def litmus(
     raise typer.Exit(int(any(_differs(test) or _is_unsound(test) for test in decided["tests"])))
 
 
-def _differs(test: Json) -> bool:
+def _differs(test: LitmusTest) -> bool:
     return test["stated"] is not None and not test["stated"]["agrees"]
 
 
-def _is_unsound(test: Json) -> bool:
+def _is_unsound(test: LitmusTest) -> bool:
     return test["machine"] is not None and bool(test["machine"]["unsound"])
 
 
-def _verdict(test: Json) -> list[str]:
+def _verdict(test: LitmusTest) -> list[str]:
     """How a model's set compares with what the file states."""
     stated = test["stated"]
     if stated is None:
@@ -94,7 +94,7 @@ def _verdict(test: Json) -> list[str]:
     return missing + [f"allowed, but not stated: {contents}" for contents in stated["not_stated"]]
 
 
-def _on_machine(machine: Json | None) -> list[str]:
+def _on_machine(machine: OnMachines | None) -> list[str]:
     """How what machines left compares with the model's set."""
     if machine is None:
         return ["no machine has run it"]
@@ -110,7 +110,7 @@ def _on_machine(machine: Json | None) -> list[str]:
     return [f"sound: {made} did not reach {'; '.join(machine['not_reached'])}"]
 
 
-def _summary(tests: list[Json]) -> list[str]:
+def _summary(tests: list[LitmusTest]) -> list[str]:
     as_stated = sum(not _differs(test) for test in tests)
     machines = [test["machine"] for test in tests if test["machine"] is not None]
     unsound = sum(bool(machine["unsound"]) for machine in machines)

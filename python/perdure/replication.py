@@ -16,7 +16,8 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from perdure import _core, outputs, progress, render, terminal
+from perdure import _core, capture, notebook, outputs, progress, render, terminal
+from perdure.answers import Forwarded
 from perdure.api import Path, Progress, RunResult
 from perdure.options import EpochOption, FilesOption, JsonOption, WriteThroughOption
 
@@ -26,7 +27,7 @@ INTERRUPTED = 130
 
 def replicate(
     source: Path, to: str | Path, *, secret_file: Path | None = None, report: Progress | None = None
-) -> dict[str, Any]:
+) -> Forwarded:
     """Sends what the replica in the folder `source` holds on to another one.
 
     `to` is a folder, or `HOST:PORT` of a replica that listens and shares the secret in
@@ -34,7 +35,7 @@ def replicate(
     see `Machine.run(replicate_to=...)`.
     """
     request = {"from": fspath(source), "to": fspath(to), "secret_file": _path(secret_file)}
-    answer: dict[str, Any] = json.loads(_core.forward(json.dumps(request), report))
+    answer: Forwarded = json.loads(_core.forward(json.dumps(request), report))
     return answer
 
 
@@ -71,7 +72,7 @@ def resume_replica(
     out: Path | None = None,
     files: Path | None = None,
     write_through: Sequence[str] = (),
-    passthrough: bool = False,
+    passthrough: bool | None = None,
     report: Progress | None = None,
 ) -> RunResult:
     """Restores an epoch that a replica holds and goes on with the program there, to its end.
@@ -79,12 +80,13 @@ def resume_replica(
     Without `epoch`, it is the newest in which a program lives. Files that the program had found
     come from the replica; others from the primary's directories, or from `sysroot` and `mounts`
     (`HOST:GUEST`) in their place. `out`, `files` and `write_through` are those of `Machine.run`;
-    files that the primary had let out are kept with those that are written here. `raw` has
+    files that the primary had let out are kept with those that are written here. The result has
     `restored_epoch`, and `output_from`: the place in each stream of the program where its output
     here begins.
     """
     if out is not None:
         outputs.check_folder(out)
+    shown = notebook.active() and passthrough is not False
     request = {
         "directory": fspath(directory),
         "epoch": epoch,
@@ -94,9 +96,12 @@ def resume_replica(
         "out": _path(out),
         "files": _path(files),
         "write_through": list(write_through),
-        "passthrough": passthrough,
+        "passthrough": bool(passthrough) and not shown,
     }
-    return RunResult.from_json(json.loads(_core.resume(json.dumps(request), report)))
+    heard = capture.Heard(shown)
+    with notebook.following("resumed run", report) as show:
+        result = json.loads(_core.resume(json.dumps(request), show, heard))
+    return RunResult.from_json(result, **heard.texts)
 
 
 def _path(path: Path | None) -> str | None:

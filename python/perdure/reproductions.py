@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from perdure import api, extras
+from perdure import api, extras, notebook
 from perdure.sweeps import Watch
 
 if TYPE_CHECKING:
@@ -44,15 +44,16 @@ def reproduce(
     """
     from perdure.experiments import narrowing, reproduction
 
-    return reproduction.reproduce(
-        paper,
-        figures,
-        scale,
-        Path(f"out/{paper}-{scale}") if out is None else Path(out),
-        only=narrowing.Only(subjects, designs, at),
-        scheduler=scheduler,
-        workers=workers,
-        sysroot=None if sysroot is None else Path(sysroot),
-        watch=watch or (lambda _outcome, _done, _total: None),
-        say=say or (lambda _line: None),
-    )
+    with notebook.watching(paper, watch) as watched:
+        return reproduction.reproduce(
+            paper,
+            figures,
+            scale,
+            Path(f"out/{paper}-{scale}") if out is None else Path(out),
+            only=narrowing.Only(subjects, designs, at),
+            scheduler=scheduler,
+            workers=workers,
+            sysroot=None if sysroot is None else Path(sysroot),
+            watch=watched,
+            say=say or (lambda _line: None),
+        )

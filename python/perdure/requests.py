@@ -5,17 +5,38 @@ Always true here: a request says nothing about what its caller left at the defau
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
 from os import PathLike, fspath
+from pathlib import Path as HostPath
 from typing import Any, Literal, TypeAlias
 
 from perdure import _core
 
 Path: TypeAlias = str | PathLike[str]
+Command: TypeAlias = Path | Sequence[Path]
+"""A program and its arguments: word by word, or as one text, as a shell would take it."""
 Value: TypeAlias = str | int | float | bool
 Schedule: TypeAlias = Literal[
     "random", "every-event", "near-events", "every-fence", "every-stack", "stratified"
 ]
+
+
+def words(command: Command) -> list[str]:
+    """A command word by word; a text with spaces that is no file's name is taken apart."""
+    if isinstance(command, PathLike):
+        return [fspath(command)]
+    if not isinstance(command, str):
+        return [fspath(word) for word in command]
+    if len(command.split()) < 2 or HostPath(command).is_file():
+        return [command] if command.strip() else []
+    try:
+        return shlex.split(command)
+    except ValueError as error:
+        raise _core.PerdureError(
+            f"the program {command!r} cannot be taken apart into words ({error}): close the quote, "
+            "or give a list of words"
+        ) from error
 
 
 def bursts(
@@ -36,19 +57,19 @@ def bursts(
 
 def judged(
     generations: int | None = None,
-    check: Sequence[Path] = (),
+    check: Command = (),
     check_seconds: int | None = None,
     restart: bool = False,
-    then: Sequence[Path] = (),
+    then: Command = (),
     expect: str | None = None,
 ) -> dict[str, Any]:
     """What a request says about what comes after a cut, where it says anything."""
     said = {
         "generations": generations,
-        "check": [fspath(word) for word in check] or None,
+        "check": words(check) or None,
         "check_seconds": check_seconds,
         "restart": restart or None,
-        "then": [fspath(word) for word in then] or None,
+        "then": words(then) or None,
         "expect": expect,
     }
     return {key: value for key, value in said.items() if value is not None}
@@ -63,8 +84,8 @@ def replicated(to: str | Path | None, secret_file: Path | None, patience: int) -
 
 
 def together(
-    program: Sequence[Path],
-    programs: Sequence[Sequence[Path]],
+    program: Command,
+    programs: Sequence[Command],
     repeat: bool,
     warm_up: int | None = None,
     measure: int | None = None,
@@ -76,7 +97,7 @@ def together(
             "both `program` and `programs` are given: `programs` replaces `program`"
         )
     asked = {
-        "programs": [[fspath(word) for word in words] for words in programs] or None,
+        "programs": [words(one) for one in programs] or None,
         "repeat": repeat or None,
         "warm_up_instructions": warm_up,
         "measure_instructions": measure,

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from os import PathLike, fspath
 from typing import Any, TypeAlias
 
-from perdure import _core
+from perdure import _core, answers
 from perdure.api import Json
 
 Path: TypeAlias = str | PathLike[str]
@@ -123,14 +123,13 @@ class Snapshots:
         return json.loads(self._store.ask(json.dumps({"ask": ask, **question})))
 
     @property
-    def manifest(self) -> Json:
+    def manifest(self) -> answers.Manifest:
         """What the store is of: the content of `store.json`."""
-        manifest: Json = self.describe()["manifest"]
-        return manifest
+        return self.describe()["manifest"]
 
-    def describe(self) -> Json:
+    def describe(self) -> answers.Epochs:
         """The answer behind `epochs` and `manifest`, as it is."""
-        answer: Json = self.ask("epochs")
+        answer: answers.Epochs = self.ask("epochs")
         return answer
 
     def epochs(self) -> list[Epoch]:
@@ -191,14 +190,16 @@ class Snapshots:
             if version["changed"] or not changes
         ]
 
-    def diff(self, old: int, new: int, *, process: int | None = None) -> Json:
+    def diff(self, old: int, new: int, *, process: int | None = None) -> answers.Diff:
         """What differs between the ends of two epochs, as docs/travel.md describes it."""
-        answer: Json = self.ask("diff", **{"from": old, "to": new}, process=process)
+        answer: answers.Diff = self.ask("diff", **{"from": old, "to": new}, process=process)
         return answer
 
-    def dump(self, file: Path, epoch: int | None = None, *, process: int | None = None) -> Json:
+    def dump(
+        self, file: Path, epoch: int | None = None, *, process: int | None = None
+    ) -> answers.Dump:
         """Writes an ELF core file of a process at the end of `epoch`, which gdb opens."""
-        answer: Json = self.ask("dump", file=fspath(file), epoch=epoch, process=process)
+        answer: answers.Dump = self.ask("dump", file=fspath(file), epoch=epoch, process=process)
         return answer
 
 

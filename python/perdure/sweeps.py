@@ -15,14 +15,14 @@ from os import fspath
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from perdure import api, extras, outputs, pools
+from perdure import api, cells, extras, frames, notebook, outputs, pools, requests
 from perdure._core import PerdureError
 
 if TYPE_CHECKING:
     import polars as pl
 
     from perdure.experiments.cluster import Outcome
-    from perdure.experiments.point import Program, Surroundings
+    from perdure.experiments.point import Point, Program, Surroundings
 
 OUT = Path("out/sweep")
 
@@ -31,8 +31,8 @@ Watch: TypeAlias = "Callable[[Outcome, int, int], object]"
 """Called with an outcome, and how many points of how many are done."""
 
 
-@dataclass(frozen=True)
-class Sweep:
+@dataclass(frozen=True, repr=False)
+class Sweep(frames.Framed):
     """What came of a sweep.
 
     `data` has one row for each finished point (docs/experiments.md lists the columns), in the order
@@ -59,12 +59,46 @@ class Sweep:
             cycles = base.get(tuple(row[key] for key in self.keys))
             yield {**row, "relative": row["cycles"] / cycles if cycles else None}
 
+    def to_frame(self) -> pl.DataFrame:
+        """The data, with `relative`: time over the first design's, same values."""
+        import polars
+
+        relative = [row["relative"] for row in self.rows()]
+        return self.data.with_columns(polars.Series("relative", relative, polars.Float64))
+
+    def configurations(self) -> dict[str, str]:
+        """The text of each effective configuration, by the data's `config_hash`."""
+        from perdure.experiments import dataset
+
+        return dataset.configurations(self.out / "results.parquet")
+
+    def _facts(self) -> cells.Facts:
+        return [
+            ("points", f"{len(self.data):,}"),
+            ("failed", f"{len(self.failures):,}"),
+            ("designs", ", ".join(self.designs)),
+            ("keys", ", ".join(self.keys) or "none"),
+            ("in", str(self.out)),
+        ]
+
+    def __repr__(self) -> str:
+        return cells.one_line("Sweep", self._facts())
+
+    def _repr_html_(self) -> str:
+        shown = ("design", *self.keys, "cycles", "relative", "nvm.written_bytes.total")
+        found = self.to_frame()
+        return cells.html(
+            "sweep",
+            self._facts(),
+            cells.frame(found.select([name for name in shown if name in found.columns])),
+        )
+
 
 @extras.need_reports("a sweep")
 def sweep(
-    program: Sequence[api.Path] = (),
+    program: api.Command = (),
     *,
-    programs: Sequence[Sequence[api.Path]] = (),
+    programs: Sequence[api.Command] = (),
     designs: Sequence[str] = ("ideal", "picl"),
     set: Mapping[str, Values] | None = None,  # noqa: A002  (the word of every other call)
     machine: str = "picl",
@@ -96,12 +130,11 @@ def sweep(
     """
     import polars
 
-    from perdure.experiments import charts, cluster, dataset
+    from perdure.experiments import charts, cluster, dataset, point
     from perdure.experiments.cache import Cache
-    from perdure.experiments.point import Point
 
     folder = _folder(Path(out))
-    commands = [[fspath(word) for word in words] for words in programs or [program]]
+    commands = [requests.words(command) for command in programs or [program]]
     if not designs:
         raise PerdureError("a sweep needs a design, as in --design ideal,picl")
     if not all(commands):
@@ -110,7 +143,7 @@ def sweep(
         )
     axes = {key: _listed(key, values) for key, values in (set or {}).items()}
     runnable = tuple(_program(words, sysroot) for words in commands)
-    template = Point(
+    template = point.Point(
         name=" + ".join(one.name for one in runnable),
         design=designs[0],
         programs=runnable,
@@ -126,28 +159,42 @@ def sweep(
         stop_after=stop_after,
         probe_cuts=probe_cuts,
     )
-    asked: list[tuple[Point, dict[str, str]]] = []
-    for values in itertools.product(*axes.values()):
-        chosen = dict(zip(axes, values, strict=True))
-        overrides = tuple(f"{key}={value}" for key, value in chosen.items())
-        varied = replace(template, overrides=overrides, remark=" ".join(overrides))
-        asked += [(replace(varied, design=name), chosen) for name in designs]
-    finished = cluster.run(
-        [point for point, _ in asked],
-        Cache(folder, say),
-        scheduler=scheduler,
-        workers=workers,
-        watch=watch or (lambda _outcome, _done, _total: None),
-    )
+    asked = _varied(template, axes, designs)
+    with notebook.watching("sweep", watch) as watched:
+        finished = cluster.run(
+            [one for one, _ in asked],
+            Cache(folder, say),
+            scheduler=scheduler,
+            workers=workers,
+            watch=watched,
+        )
     stored = {outcome.key: outcome.stored for outcome in finished.outcomes}
-    kept = [(one, chosen) for point, chosen in asked if (one := stored.get(point.key()))]
+    kept = [(one, chosen) for asks, chosen in asked if (one := stored.get(asks.key()))]
     data = dataset.frame(kept, dict.fromkeys(axes, polars.String))
-    dataset.write(data, [one for one, _ in kept], folder)
+    configured = template.configuration().values
+    told = {
+        key: (configured[key]["unit"], configured[key]["meaning"])
+        for key in axes & configured.keys()
+    }
+    dataset.write(data, [one for one, _ in kept], folder, told)
     failures = dataset.failures(
         [(failed.point, failed.error or "") for failed in finished.failures]
     )
     figures = charts.save_sweep(data, list(axes), designs, folder) if len(data) else []
     return Sweep(data, failures, designs, list(axes), figures, folder, finished.interrupted)
+
+
+def _varied(
+    template: Point, axes: Mapping[str, Sequence[str]], designs: Sequence[str]
+) -> list[tuple[Point, dict[str, str]]]:
+    """Every design with every combination of values, and with each what was chosen."""
+    asked = []
+    for values in itertools.product(*axes.values()):
+        chosen = dict(zip(axes, values, strict=True))
+        overrides = tuple(f"{key}={value}" for key, value in chosen.items())
+        varied = replace(template, overrides=overrides, remark=" ".join(overrides))
+        asked += [(replace(varied, design=name), chosen) for name in designs]
+    return asked
 
 
 def _folder(out: Path) -> Path:

@@ -48,6 +48,7 @@ class RecordedCore(types.ModuleType):
             "mutants": copy.deepcopy(MUTANTS),
         }
         self.refusal = None
+        self.said = []
 
     def _answer(self, name, request):
         self.requests.append((name, request))
@@ -58,7 +59,9 @@ class RecordedCore(types.ModuleType):
             result = {**result, "design": request["design"]}
         return json.dumps(result)
 
-    def run(self, request, _progress=None):
+    def run(self, request, _progress=None, output=None):
+        for descriptor, data in self.said:
+            output(descriptor, data)
         return self._answer("run", json.loads(request))
 
     def cut(self, request, _progress=None):
@@ -111,6 +114,15 @@ def provided(paper, tmp_path):
     digests = {f"{entry.kind}/{entry.program}": entry.program for entry in entries}
     entries = {one.name: one for one in entries}
     return programs.Provided(entries, {}, tmp_path, None, {}, digests)
+
+
+def check_schema(kind, document):
+    """Holds a result against its schema, and refuses keys that this does not know."""
+    import jsonschema
+
+    from perdure import schemas
+
+    jsonschema.Draft202012Validator(schemas.schema(kind, closed=True)).validate(document)
 
 
 def planned_of(figure, paper, provided, **more):

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import polars
 import pytest
-from conftest import CATALOGUE, RUN
+from conftest import CATALOGUE, RUN, check_schema
 
 import perdure
 from perdure.experiments import declaration, execute, programs
@@ -119,7 +119,8 @@ def reproduce(core, monkeypatch, tmp_path):
 
     known_figures = declaration.experiments("picl", "quick")
     names = ("ideal", "journaling", "shadow-paging", "frm", "thynvm", "picl")
-    designs = [{"name": name, "summary": f"{name} …"} for name in names]
+    other = {"promise": "nothing", "epochs": "machine", "recovery": "resume"}
+    designs = [{"name": name, "summary": f"{name} …", **other} for name in names]
     known = json.dumps({**CATALOGUE, "designs": designs})
     monkeypatch.setattr(execute, "execute", answer)
     monkeypatch.setattr(core, "configuration", configuration)
@@ -134,6 +135,7 @@ def reproduce(core, monkeypatch, tmp_path):
 def test_everything_of_a_paper(reproduce, tmp_path):
     done = reproduce()
     results = json.loads((tmp_path / "results.json").read_text())
+    check_schema("reproduction", results)
     figures = [one["name"] for one in results["experiments"]]
     assert [one for one in figures if re.fullmatch(r"fig\d+", one)] == [
         f"fig{n}" for n in range(9, 19)

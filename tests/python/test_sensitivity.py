@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from conftest import RUN
+from conftest import RUN, check_schema
 
 from perdure import PerdureError
 from perdure.experiments import declaration, execute, programs, sensitivity
@@ -106,6 +106,7 @@ def test_each_key_is_varied_alone_around_the_preset(preset, tmp_path):
             assert design["mean"] is None or set(design["subjects"]) == {*asked.workloads, "mix"}
     kept = json.loads((tmp_path / "sensitivity.json").read_text())
     assert kept == done.table
+    check_schema("sensitivity", kept)
     assert (tmp_path / "results.parquet").stat().st_size > 0
     assert not done.interrupted
 

@@ -87,8 +87,45 @@ def test_units_are_in_the_data_set(simulator, program, tmp_path):
     schema = pyarrow.parquet.read_schema(tmp_path / "out/results.parquet")
     assert schema.field("l1d.misses").metadata[b"unit"] == b"accesses"
     assert schema.field("cycles").metadata[b"unit"] == b"cycles"
+    told = [schema.field(name).metadata[b"meaning"] for name in ("key", "config_hash", "cycles")]
+    assert all(told) and not schema.field("nvm.banks").metadata
     meanings = polars.read_parquet(tmp_path / "out/statistics.parquet")
     assert set(meanings["statistic"]) == set(RUN["statistics"])
+
+
+def test_a_key_that_was_set_has_unit_and_meaning(simulator, program, tmp_path, monkeypatch, core):
+    import pyarrow.parquet
+
+    answered = core.configuration
+
+    def configuration(request):
+        setting = {"unit": "ns", "meaning": "how long", "value": 1, "source": "", "decides": ""}
+        return json.dumps({**json.loads(answered(request)), "values": {"nvm.x_ns": setting}})
+
+    monkeypatch.setattr(core, "configuration", configuration)
+    perdure.sweep([program], set={"nvm.x_ns": 1}, out=tmp_path / "out")
+    field = pyarrow.parquet.read_schema(tmp_path / "out/results.parquet").field("nvm.x_ns")
+    assert field.metadata == {b"unit": b"ns", b"meaning": b"how long"}
+
+
+def test_each_configuration_is_in_the_file_once_and_in_no_row(simulator, program, tmp_path):
+    done = sweep(program, tmp_path / "out")
+    assert "configuration" not in done.data.columns
+    texts = done.configurations()
+    assert set(texts) == set(done.data["config_hash"])
+    assert {json.loads(text)["design"] for text in texts.values()} == {"ideal", "picl"}
+
+
+def test_a_sweep_as_a_frame_a_line_and_a_cell(simulator, program, tmp_path):
+    done = sweep(program, tmp_path / "out")
+    assert done.to_frame()["relative"].to_list() == [row["relative"] for row in done.rows()]
+    assert repr(done).startswith("Sweep(points: 4, failed: 0, designs: ideal, picl")
+    assert "<td>picl</td>" in done._repr_html_()
+
+
+def test_a_sweep_takes_a_program_as_one_text(simulator, program, tmp_path):
+    done = perdure.sweep(f"{program} 7", designs=["ideal"], out=tmp_path / "out")
+    assert len(done.data) == 1
 
 
 def test_what_is_there_is_not_run_again_and_an_extended_sweep_runs_the_rest(

@@ -87,7 +87,7 @@ impl Visitor for Run<'_> {
             engine,
             ..
         } = self.prepared;
-        let forward = Arc::new(Delivery::new(self.request, self.prepared)?);
+        let forward = Arc::new(Delivery::new(self.request, self.prepared, self.observer)?);
         let machine = Machine::<D>::boot(configuration, workload, *engine, self.bug)?;
         let result = self.execute(machine, &forward)?;
         Ok(Value::Object(result))
@@ -103,7 +103,7 @@ impl Run<'_> {
     ) -> Result<Map<String, Value>, Error> {
         machine.outside.forward = Some(forward.receiver());
         machine.outside.forgets = true;
-        let workload = &self.prepared.workload;
+        let measures = self.prepared.workload.region.is_some();
         let mut primary = match &self.request.replicate_to {
             Some(to) => {
                 let target = Target::parse(to, self.request.secret_file.as_deref())?;
@@ -116,6 +116,7 @@ impl Run<'_> {
         let progress = |machine: &Machine<D>| {
             self.observer
                 .progress(machine.retired(), total, "instructions", "running");
+            forward.hand_on(self.observer);
         };
         let mut replicate = |machine: &mut Machine<D>, _: u64| {
             if let Some(primary) = &mut primary {
@@ -153,7 +154,7 @@ impl Run<'_> {
         if let Some(message) = &machine.outside.contradiction {
             return Err(Error::Defect(message.clone()));
         }
-        if workload.region.is_some() && machine.meter.measured().is_none() && !interrupted {
+        if measures && machine.meter.measured().is_none() && !interrupted {
             let begin = if self.request.measure_threads {
                 "no program had several threads".to_owned()
             } else {
@@ -171,10 +172,9 @@ impl Run<'_> {
         if let Some(probes) = probes {
             result.insert("cut_cost".into(), probes.to_json());
         }
-        forward.finish(&mut result);
+        forward.finish(&mut result, self.observer);
         if let Some(kept) = kept {
-            let directory = &self.request.snapshots;
-            let value = json!({"directory": directory, "epochs": kept.epochs, "sizes": kept.sizes});
+            let value = json!({"directory": self.request.snapshots, "epochs": kept.epochs, "sizes": kept.sizes});
             result.insert("snapshots".into(), value);
         }
         if let Some(primary) = primary {
@@ -336,20 +336,20 @@ impl Visitor for ResumeRun<'_> {
     type Output = Result<Value, Error>;
 
     fn visit<D: Design>(self) -> Self::Output {
+        let Self { run, store, epoch } = self;
         let Prepared {
             configuration,
             workload,
             engine,
             ..
-        } = self.run.prepared;
-        let forward = Arc::new(Delivery::new(self.run.request, self.run.prepared)?);
+        } = run.prepared;
+        let forward = Arc::new(Delivery::new(run.request, run.prepared, run.observer)?);
         let outside = Outside {
             midway: true,
             forward: Some(forward.receiver()),
             forgets: true,
             ..Outside::new(configuration.kernel.output_memory_bytes)
         };
-        let (store, epoch) = (self.store, self.epoch);
         let host = store.replica()?.host_view(&workload.kernel);
         let memory = store.restored(epoch)?;
         let mut machine = machine_of::<D>(configuration, memory, host, epoch, outside, *engine)?;
@@ -360,7 +360,7 @@ impl Visitor for ResumeRun<'_> {
         for file in machine.files()? {
             forward.take(&file);
         }
-        let mut result = self.run.execute(machine, &forward)?;
+        let mut result = run.execute(machine, &forward)?;
         result.insert("restored_epoch".into(), json!(epoch));
         Ok(Value::Object(result))
     }

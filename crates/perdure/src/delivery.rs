@@ -13,6 +13,7 @@ use perdure_linux::{HostDirectories, Release};
 use serde_json::{Map, Value, json};
 
 use crate::error::Error;
+use crate::observer::Observer;
 use crate::outside;
 use crate::request::{Prepared, Request};
 use crate::restart::{SHOWN_BYTES, last_lines_of};
@@ -35,17 +36,24 @@ struct State {
     refused: Option<String>,
     /// The end of what the first program wrote to standard output.
     said: Vec<u8>,
+    /// What standard streams got since the observer was told.
+    unheard: Vec<(u8, Vec<u8>)>,
 }
 
 /// Hands output on to the host as it is released.
 pub struct Delivery {
     passthrough: bool,
+    listened: bool,
     state: Mutex<State>,
 }
 
 impl Delivery {
-    /// As the request wants it; a folder that cannot be written to is refused now.
-    pub fn new(request: &Request, prepared: &Prepared) -> Result<Self, Error> {
+    /// As request and observer want it; a folder that cannot be written to is refused now.
+    pub fn new(
+        request: &Request,
+        prepared: &Prepared,
+        observer: &dyn Observer,
+    ) -> Result<Self, Error> {
         let below_out = request.out.as_ref().map(|out| out.join("files"));
         let kept = request.files.clone().or(below_out);
         let mounts = prepared.workload.kernel.mounts.iter();
@@ -55,12 +63,14 @@ impl Delivery {
                 .map_err(|refusal| Error::Request(format!("the guest's files: {refusal}")))?;
         Ok(Self {
             passthrough: request.passthrough,
+            listened: observer.listens(),
             state: Mutex::new(State {
                 directories,
                 made: BTreeMap::new(),
                 removed: BTreeSet::new(),
                 refused: None,
                 said: Vec::new(),
+                unheard: Vec::new(),
             }),
         })
     }
@@ -87,6 +97,9 @@ impl Delivery {
             if (*program, *descriptor) == (0, 1) {
                 self.state().hear(bytes);
             }
+            if self.listened {
+                self.state().note_unheard(*descriptor, bytes);
+            }
             if self.passthrough {
                 // A reader that went away ends nothing: the guest has long gone on.
                 let _ = match *descriptor {
@@ -107,9 +120,18 @@ impl Delivery {
         state.note(release, kept);
     }
 
-    /// What a result says about output: the end of what the first program said, the files that the guest
-    /// wrote, and which of the host's it removed.
-    pub fn finish(&self, result: &mut Map<String, Value>) {
+    /// Tells the observer what standard streams got since it was told.
+    pub fn hand_on(&self, observer: &dyn Observer) {
+        let unheard = std::mem::take(&mut self.state().unheard);
+        for (descriptor, bytes) in unheard {
+            observer.released(descriptor, bytes);
+        }
+    }
+
+    /// Tells the observer the rest. What a result says about output: the end of what the first program
+    /// said, the files that the guest wrote, and which of the host's it removed.
+    pub fn finish(&self, result: &mut Map<String, Value>, observer: &dyn Observer) {
+        self.hand_on(observer);
         let mut state = self.state();
         let State {
             directories,
@@ -144,6 +166,14 @@ impl State {
         self.said.extend_from_slice(bytes);
         if self.said.len() > 4 * SHOWN_BYTES {
             self.said.drain(..self.said.len() - SHOWN_BYTES);
+        }
+    }
+
+    /// Adds to what the observer is told next, in the order in which it came.
+    fn note_unheard(&mut self, descriptor: u8, bytes: &[u8]) {
+        match self.unheard.last_mut() {
+            Some((last, more)) if *last == descriptor => more.extend_from_slice(bytes),
+            _ => self.unheard.push((descriptor, bytes.to_vec())),
         }
     }
 

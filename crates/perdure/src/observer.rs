@@ -17,6 +17,12 @@ pub trait Observer: Sync {
     fn progress(&self, done: u64, total: u64, unit: &str, message: &str);
     /// True once the caller wants what is finished so far.
     fn interrupted(&self) -> bool;
+    /// Whether [`Observer::released`] is to be called.
+    fn listens(&self) -> bool {
+        false
+    }
+    /// What programs wrote to a standard stream has left the machine.
+    fn released(&self, _descriptor: u8, _bytes: Vec<u8>) {}
 }
 
 /// Nobody watches.

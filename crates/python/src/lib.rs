@@ -34,11 +34,19 @@ pyo3::create_exception!(
 );
 
 /// Runs a program. `request` and the result are JSON; `progress` is called as
-/// `progress(done, total, unit, message)`, `total` being 0 when unknown.
+/// `progress(done, total, unit, message)`, `total` being 0 when unknown, and
+/// `output(descriptor, bytes)` with what programs wrote to a standard stream.
 #[pyfunction]
-#[pyo3(signature = (request, progress=None))]
-fn run(py: Python<'_>, request: String, progress: Option<Py<PyAny>>) -> PyResult<String> {
-    task::wait_for(py, progress, move |observer| api::run(&request, observer))
+#[pyo3(signature = (request, progress=None, output=None))]
+fn run(
+    py: Python<'_>,
+    request: String,
+    progress: Option<Py<PyAny>>,
+    output: Option<Py<PyAny>>,
+) -> PyResult<String> {
+    task::wait_for(py, (progress, output), move |observer| {
+        api::run(&request, observer)
+    })
 }
 
 /// Runs a program, cuts its power, and judges every recovery.
@@ -63,11 +71,16 @@ fn serve(py: Python<'_>, request: String) -> PyResult<String> {
     task::wait_for(py, None, move |observer| api::serve(&request, observer))
 }
 
-/// Restores an epoch that a replica holds, and goes on there.
+/// Restores an epoch that a replica holds, and goes on there; calls back as `run` does.
 #[pyfunction]
-#[pyo3(signature = (request, progress=None))]
-fn resume(py: Python<'_>, request: String, progress: Option<Py<PyAny>>) -> PyResult<String> {
-    task::wait_for(py, progress, move |observer| {
+#[pyo3(signature = (request, progress=None, output=None))]
+fn resume(
+    py: Python<'_>,
+    request: String,
+    progress: Option<Py<PyAny>>,
+    output: Option<Py<PyAny>>,
+) -> PyResult<String> {
+    task::wait_for(py, (progress, output), move |observer| {
         api::resume(&request, observer)
     })
 }

@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use pyo3::exceptions::PyKeyboardInterrupt;
 use pyo3::prelude::*;
+use pyo3::types::PyBytes;
 
 use crate::{Error, Observer, PerdureError, refusal};
 
@@ -31,11 +32,60 @@ struct Progress {
     message: String,
 }
 
+/// What standard streams got: descriptors and bytes.
+type Output = Vec<(u8, Vec<u8>)>;
+
+/// What Python is called with on the way.
+pub(crate) struct Told {
+    progress: Option<Py<PyAny>>,
+    output: Option<Py<PyAny>>,
+}
+
+impl From<Option<Py<PyAny>>> for Told {
+    fn from(progress: Option<Py<PyAny>>) -> Self {
+        Self::from((progress, None))
+    }
+}
+
+impl From<(Option<Py<PyAny>>, Option<Py<PyAny>>)> for Told {
+    fn from((progress, output): (Option<Py<PyAny>>, Option<Py<PyAny>>)) -> Self {
+        Self { progress, output }
+    }
+}
+
+impl Told {
+    /// Calls back with progress.
+    fn progress(&self, py: Python<'_>, latest: &Progress) -> PyResult<()> {
+        let Progress {
+            done,
+            total,
+            unit,
+            message,
+        } = latest;
+        if let Some(callback) = &self.progress {
+            callback.call1(py, (*done, *total, unit, message))?;
+        }
+        Ok(())
+    }
+
+    /// Calls back with what was written since the last time.
+    fn output(&self, py: Python<'_>, output: Output) -> PyResult<()> {
+        for (descriptor, bytes) in output {
+            if let Some(callback) = &self.output {
+                callback.call1(py, (descriptor, PyBytes::new(py, &bytes)))?;
+            }
+        }
+        Ok(())
+    }
+}
+
 /// What the core's thread and its waiter share.
 #[derive(Default)]
 struct Shared {
     interrupted: AtomicBool,
     progress: Mutex<Progress>,
+    listens: bool,
+    output: Mutex<Output>,
 }
 
 impl Shared {
@@ -46,6 +96,11 @@ impl Shared {
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .clone()
+    }
+
+    /// What came since the last time.
+    fn output(&self) -> Output {
+        std::mem::take(&mut *self.output.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
@@ -65,20 +120,33 @@ impl Observer for Shared {
     fn interrupted(&self) -> bool {
         self.interrupted.load(Ordering::Relaxed)
     }
+
+    fn listens(&self) -> bool {
+        self.listens
+    }
+
+    fn released(&self, descriptor: u8, bytes: Vec<u8>) {
+        let mut output = self.output.lock().unwrap_or_else(PoisonError::into_inner);
+        output.push((descriptor, bytes));
+    }
 }
 
 /// Carries out `work` and returns its JSON.
 ///
 /// The first Ctrl-C asks the core to stop and return what is finished; its
 /// result says so. A second one raises `KeyboardInterrupt` at once and leaves
-/// the core's thread to the end of the process. An exception of `progress`
-/// stops the core and is raised when it has stopped.
+/// the core's thread to the end of the process. An exception of what Python is
+/// told with stops the core and is raised when it has stopped.
 pub(crate) fn wait_for(
     py: Python<'_>,
-    progress: Option<Py<PyAny>>,
+    told: impl Into<Told>,
     work: impl FnOnce(&dyn Observer) -> Result<String, Error> + Send + 'static,
 ) -> PyResult<String> {
-    let shared = Arc::new(Shared::default());
+    let told = told.into();
+    let shared = Arc::new(Shared {
+        listens: told.output.is_some(),
+        ..Shared::default()
+    });
     let (sender, receiver) = mpsc::channel();
     let observer = Arc::clone(&shared);
     let worker = thread::Builder::new()
@@ -93,15 +161,16 @@ pub(crate) fn wait_for(
         })?;
 
     let mut reported = Progress::default();
-    let mut raised_by_progress: Option<PyErr> = None;
+    let mut raised: Option<PyErr> = None;
     py.detach(move || {
         loop {
             match receiver.recv_timeout(WAKE_UP) {
                 Ok(result) => {
-                    return match raised_by_progress {
-                        Some(error) => Err(error),
-                        None => result.map_err(|error| refusal(&error)),
-                    };
+                    if let Some(error) = raised {
+                        return Err(error);
+                    }
+                    Python::attach(|py| told.output(py, shared.output()))?;
+                    return result.map_err(|error| refusal(&error));
                 }
                 Err(RecvTimeoutError::Disconnected) => {
                     let cause = worker.join().err();
@@ -112,7 +181,7 @@ pub(crate) fn wait_for(
                 }
                 Err(RecvTimeoutError::Timeout) => {}
             }
-            let latest = shared.latest();
+            let (latest, output) = (shared.latest(), shared.output());
             Python::attach(|py| {
                 if let Err(error) = py.check_signals() {
                     let first = !shared.interrupted.swap(true, Ordering::Relaxed);
@@ -120,18 +189,13 @@ pub(crate) fn wait_for(
                         return Err(error);
                     }
                 }
-                if latest != reported && raised_by_progress.is_none() {
-                    raised_by_progress = progress.as_ref().and_then(|callback| {
-                        let Progress {
-                            done,
-                            total,
-                            unit,
-                            message,
-                        } = &latest;
-                        let result = callback.call1(py, (*done, *total, unit, message));
-                        result.err()
-                    });
-                    if raised_by_progress.is_some() {
+                if raised.is_none() {
+                    let mut called = told.output(py, output);
+                    if latest != reported {
+                        called = called.and_then(|()| told.progress(py, &latest));
+                    }
+                    raised = called.err();
+                    if raised.is_some() {
                         shared.interrupted.store(true, Ordering::Relaxed);
                     }
                 }

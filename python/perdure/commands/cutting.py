@@ -266,7 +266,8 @@ def hunt(
             **shared.asked(),
             progress=show,
         )
-    _remember([(report["found"] or {}).get("token")])
+    found = report["found"]
+    _remember([found["token"] if found else None])
     terminal.tables(json_file).print(render.hunt(report), crop=False)
     render.write_json(report, json_file)
     finish(int(report["found"] is not None), report["interrupted"])

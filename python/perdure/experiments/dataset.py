@@ -1,11 +1,13 @@
 """Finished points as one data frame and as Parquet.
 
 Always true here: the columns and their types do not depend on which points there are, apart from
-one column for each statistic; only the columns that start with `host_` differ between equal runs.
+one column for each statistic; only the columns that start with `host_` differ between equal runs. A
+file says of each column what it means and in which unit, and has each configuration once.
 """
 
 from __future__ import annotations
 
+import json
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -18,44 +20,10 @@ from perdure.experiments.point import Point
 with extras.need_reports("an experiment"):
     import polars as pl
 
-COLUMNS: Mapping[str, Any] = {
-    "key": pl.String,
-    "experiments": pl.List(pl.String),
-    "name": pl.String,
-    "scale": pl.String,
-    "design": pl.String,
-    "machine": pl.String,
-    "overrides": pl.List(pl.String),
-    "harts": pl.Int64,
-    "programs": pl.List(pl.String),
-    "config_hash": pl.String,
-    "configuration": pl.String,
-    "state_hash": pl.String,
-    "version": pl.String,
-    "core": pl.String,
-    "warm_up_instructions": pl.Int64,
-    "measure_instructions": pl.Int64,
-    "measure_threads": pl.Boolean,
-    "whole_phase": pl.Boolean,
-    "cycles": pl.Int64,
-    "instructions": pl.Int64,
-    "program_cycles": pl.List(pl.Int64),
-    "program_instructions": pl.List(pl.Int64),
-    "exit_code": pl.Int64,
-    "host_seconds": pl.Float64,
-    "host_mips": pl.Float64,
-}
+    from perdure.experiments.columns import COLUMNS, MODELS
 
-UNITS = {
-    "cycles": "cycles",
-    "instructions": "instructions",
-    "program_cycles": "cycles",
-    "program_instructions": "instructions",
-    "warm_up_instructions": "instructions",
-    "measure_instructions": "instructions",
-    "host_seconds": "s",
-    "host_mips": "million instructions a second",
-}
+CONFIGURATIONS = b"perdure.configurations"
+"""In the file's metadata: the text (TOML) of each effective configuration, by its hash, as JSON."""
 
 
 def measured(stored: Stored) -> dict[str, Any]:
@@ -154,7 +122,6 @@ def row(stored: Stored) -> dict[str, Any]:
         "harts": point["harts"],
         "programs": [program["name"] for program in point["programs"]],
         "config_hash": stored["config_hash"],
-        "configuration": stored["configuration"],
         "state_hash": result["state_hash"],
         "version": stored["version"],
         "core": stored["core"],
@@ -205,7 +172,8 @@ def frame(
     """
     rows = [{**row(stored), **more} for stored, more in finished]
     names = meanings([stored for stored, _ in finished])
-    schema = {**COLUMNS, **(columns or {}), **{name: _type(name, rows) for name in names}}
+    known = {name: column.type for name, column in COLUMNS.items()}
+    schema = {**known, **(columns or {}), **{name: _type(name, rows) for name in names}}
     return pl.DataFrame(
         {column: [one.get(column) for one in rows] for column in schema}, schema=schema
     )
@@ -216,18 +184,31 @@ def _type(name: str, rows: Sequence[Mapping[str, Any]]) -> Any:
     return pl.Int64 if all(isinstance(value, int) for value in values) else pl.Float64
 
 
-def write(data: pl.DataFrame, stored: Sequence[Stored], out: Path) -> Path:
-    """Writes `results.parquet`, with units in the columns' metadata, and `statistics.parquet`."""
+def write(
+    data: pl.DataFrame,
+    stored: Sequence[Stored],
+    out: Path,
+    more: Mapping[str, tuple[str, str]] | None = None,
+) -> Path:
+    """Writes `results.parquet`, with units and meanings in its metadata, and `statistics.parquet`.
+
+    `more` has unit and meaning of further columns.
+    """
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     names = meanings(stored)
     table = data.to_arrow()
+    columns = {**COLUMNS, "models": MODELS}
+    told = {name: (column.unit, column.meaning) for name, column in columns.items()}
+    told |= {**(more or {}), **names}
     fields = []
     for field in table.schema:
-        unit, meaning = names.get(field.name, (UNITS.get(field.name, ""), ""))
+        unit, meaning = told.get(field.name, ("", ""))
         known = {key: text for key, text in (("unit", unit), ("meaning", meaning)) if text}
         fields.append(field.with_metadata(known) if known else field)
+    once = {one["config_hash"]: one["configuration"] for one in stored}
+    schema = pa.schema(fields, metadata={CONFIGURATIONS: json.dumps(once, sort_keys=True)})
     path = out / "results.parquet"
     described = pl.DataFrame(
         {
@@ -239,12 +220,20 @@ def write(data: pl.DataFrame, stored: Sequence[Stored], out: Path) -> Path:
     )
     try:
         with outputs.written(path) as file:
-            pq.write_table(table.cast(pa.schema(fields)), file, compression="zstd")
+            pq.write_table(table.cast(schema), file, compression="zstd")
         with outputs.written(out / "statistics.parquet") as file:
             described.write_parquet(file)
     except OSError as error:
         raise PerdureError(f"cannot write {path}: {error}") from error
     return path
+
+
+def configurations(path: Path) -> dict[str, str]:
+    """The effective configurations behind a `results.parquet`: their texts (TOML) by hash."""
+    import pyarrow.parquet as pq
+
+    kept: dict[str, str] = json.loads(pq.read_schema(path).metadata[CONFIGURATIONS])
+    return kept
 
 
 def failures(failed: Sequence[tuple[Point, str]]) -> pl.DataFrame:
