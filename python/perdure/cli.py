@@ -31,6 +31,7 @@ from perdure import (
     pools,
     progress,
     render,
+    replays,
     replication,
     reports,
     reproductions,
@@ -40,8 +41,6 @@ from perdure import (
 )
 from perdure.options import (
     Afterwards,
-    CheckOption,
-    CheckSecondsOption,
     DesignOption,
     Engine,
     EngineOption,
@@ -69,7 +68,6 @@ from perdure.options import (
     SysrootOption,
     WorkersOption,
     WriteThroughOption,
-    checker,
     count,
     grouped,
     processors,
@@ -90,6 +88,7 @@ app.add_typer(bench.app, name="bench")
 app.add_typer(travel.app, name="travel")
 app.add_typer(replication.app, name="replica")
 app.command()(litmus.litmus)
+app.command()(replays.replay)
 
 stderr = Console(stderr=True)
 
@@ -313,6 +312,7 @@ def cut(
     afterwards: Afterwards,
     shared: Shared,
     planted_bug: PlantedBugOption = None,
+    explained: replays.Explained,
     write_through: Annotated[list[str] | None, typer.Option(hidden=True)] = None,
 ) -> None:
     """Cut the power, recover from what survived, and judge; exit 1 if a promise was broken."""
@@ -323,6 +323,7 @@ def cut(
         )
     if at is not None and cuts is not None:
         raise PerdureError("--at names the one cut and --cuts a number of them: give one of both")
+    explained.check()
     chosen = _machine(machine, design, guest, out, engine)
     program, then = split_then(program)
     with progress.bar(stderr, "power cuts") as show:
@@ -349,27 +350,8 @@ def cut(
             "--out DIR keeps it",
             file=sys.stderr,
         )
-    _finish_cut(report, json_file)
-
-
-@app.command()
-def replay(
-    token: Annotated[str, typer.Argument(help="The token that a report printed for a cut.")],
-    check: CheckOption = None,
-    check_seconds: CheckSecondsOption = None,
-    json_file: JsonOption = None,
-) -> None:
-    """Repeat exactly the power cut that a token names."""
-    with progress.bar(stderr, "replay") as show:
-        report = api.replay(token, check=checker(check), check_seconds=check_seconds, progress=show)
-    made, now = (report.raw.get(key) for key in ("made_by_build", "build"))
-    if made != now:
-        print(
-            f"perdure: the token was made by build {made}, and this is {now}: "
-            "what is cut may be another moment of the run",
-            file=sys.stderr,
-        )
-    _finish_cut(report, json_file)
+    replays.with_cores(report, explained, afterwards)
+    replays.finish(report, json_file, explained)
 
 
 @app.command(context_settings=GUEST_CONTEXT)
@@ -825,13 +807,6 @@ def _programs(words: Sequence[str]) -> _Programs:
     if not all(commands):
         raise PerdureError("-- stands between programs, and one of these is empty")
     return {"programs": commands}
-
-
-def _finish_cut(report: api.CutReport, json_file: str | None) -> NoReturn:
-    """Prints and writes a report of cuts and exits accordingly."""
-    _console(json_file).print(reports.cut(report), crop=False)
-    render.write_json(report.raw, json_file)
-    _exit(int(report.failed > 0), report.interrupted)
 
 
 def _console(json_file: str | None) -> Console:

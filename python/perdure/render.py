@@ -17,7 +17,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from perdure import outputs
+from perdure import explanation, outputs
 from perdure._core import PerdureError
 from perdure.api import (
     Catalogue,
@@ -379,6 +379,7 @@ def hunt(report: Json) -> RenderableType:
         line(f"{text}; seed {found['seed']} failed", style="bold red"),
         line(f"cycle {found['cycle']:,}: {found['verdict']}"),
         line(f"  {found['message'] or ''}"),
+        *([explanation.terminal(found["explanation"])] if found.get("explanation") else []),
         line(f"  smallest: {shlex.join(found['command'])}"),
         line(f"  again: perdure replay {found['token']}"),
     ]

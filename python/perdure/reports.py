@@ -13,6 +13,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
+from perdure import explanation
 from perdure.api import CutCost, CutReport, CutResult, Spread
 from perdure.tables import line, number, table
 
@@ -152,6 +153,9 @@ def _failure(result: CutResult) -> Text:
     text.append("\n" if result.restarted else f" (recovered {epoch})\n")
     for said in difference(result.raw):
         text.append(f"  {said}\n")
+    if result.raw.get("explanation"):
+        text.append(explanation.terminal(result.raw["explanation"]))
+        text.append("\n")
     for said in result.last_lines:
         text.append(f"  | {said}\n")
     text.append(f"  again: perdure replay {result.token}")
@@ -168,7 +172,7 @@ def difference(result: Mapping[str, Any]) -> Iterator[str]:
         symbol = f" ({first['symbol']})" if first.get("symbol") else ""
         kind = first.get("kind") or "first wrong line"
         yield f"{kind} at {_address(first.get('address'))}{symbol}"
-        for name in ("expected", "found"):
+        for name in () if result.get("explanation") else ("expected", "found"):
             if first.get(name) is not None:
                 yield f"  {name + ':':<10}{first[name]}"
 

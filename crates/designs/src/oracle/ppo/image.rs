@@ -139,6 +139,15 @@ impl Image {
         digest
     }
 
+    /// The lines that are not as they must be, and what that is.
+    pub fn wrong(&self, found: &Arena, counts: impl Fn(By) -> bool) -> Vec<(LineNumber, Line)> {
+        let lines = line_of(self.scope.start)..line_of(self.scope.end);
+        let expected = lines.map(|line| (line, self.expected(line, &counts)));
+        expected
+            .filter(|(line, expected)| found.line(line * LINE_BYTES as u64) != expected)
+            .collect()
+    }
+
     /// The first line that is not as it must be, with who wrote last of those who count.
     pub fn difference(
         &self,
