@@ -323,7 +323,6 @@ def cut(
         )
     if at is not None and cuts is not None:
         raise PerdureError("--at names the one cut and --cuts a number of them: give one of both")
-    explained.check()
     chosen = _machine(machine, design, guest, out, engine)
     program, then = split_then(program)
     with progress.bar(stderr, "power cuts") as show:
@@ -350,8 +349,7 @@ def cut(
             "--out DIR keeps it",
             file=sys.stderr,
         )
-    replays.with_cores(report, explained, afterwards)
-    replays.finish(report, json_file, explained)
+    replays.finish(report, json_file, explained, afterwards)
 
 
 @app.command(context_settings=GUEST_CONTEXT)

@@ -19,7 +19,7 @@ THINGS_SHOWN = 4
 LINES_SHOWN = 2
 WORDS_SHOWN = 4
 WRITES_SHOWN = 4
-EVENTS_SHOWN = 10
+EVENTS_SHOWN = 3
 PART_COLUMNS = 22
 COLUMNS = 80
 
@@ -107,9 +107,9 @@ def where(line: Json) -> Iterator[tuple[str, str]]:
             yield label, f"{place_name(has[0])}{more}{lost}"
         elif places:
             yield label, "in no place that was looked at (logs and tables may have it)"
-    for place in places:
-        if not place["has"]:
-            yield "other", place_name(place)
+    others = [place_name(place) for place in places if not place["has"]]
+    if others:
+        yield "also", ", ".join(others) + ": other versions"
 
 
 def last_store(line: Json) -> str:
@@ -230,7 +230,11 @@ def _timeline(told: Told, events: Sequence[Json], cut: int) -> None:
     if not events:
         return
     told.line("what happened last (cycles before the cut)", "bold")
-    for event in events[-EVENTS_SHOWN:]:
+    by_kind: dict[str, list[int]] = {}
+    for place, event in enumerate(events):
+        by_kind.setdefault(event["what"], []).append(place)
+    chosen = sorted(place for kind in by_kind.values() for place in kind[-EVENTS_SHOWN:])
+    for event in (events[place] for place in chosen):
         label = EVENTS.get(event["what"], event["what"])
         before = f"{cut - event['at']:,}"
         indent = 2 + max(0, 10 - len(before))

@@ -43,7 +43,7 @@ class Explained:
         typer.Option("--html", metavar="FILE", help="Write the first failure as a page, too."),
     ] = None
 
-    def check(self) -> None:
+    def __post_init__(self) -> None:
         """Refuses what could not be written at the end."""
         if self.html is not None:
             outputs.check_file(self.html, "--html")
@@ -61,7 +61,6 @@ def replay(
     explained: Explained,
 ) -> None:
     """Repeat exactly the power cut that a token names, and explain it if it fails."""
-    explained.check()
     with progress.bar(Console(stderr=True), "replay") as show:
         report = api.replay(
             token,
@@ -80,7 +79,7 @@ def replay(
     finish(report, json_file, explained)
 
 
-def with_cores(report: api.CutReport, explained: Explained, afterwards: Afterwards) -> None:
+def _with_cores(report: api.CutReport, explained: Explained, afterwards: Afterwards) -> None:
     """Makes the first failure of a report again, for its core files, where these are wanted."""
     bad = next((one for one in report.results if not one.verified), None)
     if explained.cores is None or bad is None:
@@ -99,8 +98,15 @@ def with_cores(report: api.CutReport, explained: Explained, afterwards: Afterwar
             result["explanation"] = made
 
 
-def finish(report: api.CutReport, json_file: str | None, explained: Explained) -> NoReturn:
-    """Prints and writes a report of cuts and exits accordingly."""
+def finish(
+    report: api.CutReport,
+    json_file: str | None,
+    explained: Explained,
+    afterwards: Afterwards | None = None,
+) -> NoReturn:
+    """Prints and writes a report of cuts (a campaign with its `afterwards`), exits accordingly."""
+    if afterwards is not None:
+        _with_cores(report, explained, afterwards)
     console = Console(stderr=json_file == "-")
     console.print(reports.cut(report), crop=False)
     if explained.html is not None:

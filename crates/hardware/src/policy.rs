@@ -240,8 +240,8 @@ pub trait Policy {
     /// address, each once, in a fixed order.
     fn displaced(&self, _show: &mut dyn FnMut(LineNumber)) {}
 
-    /// Shows what of a line the policy keeps elsewhere than in the caches and at its home address, older bytes
-    /// in its logs included, as far as it still knows: each with a name for people. For reports.
+    /// Shows what of a line the policy keeps elsewhere than in the caches and at its home address, older
+    /// bytes in its logs included, as far as it still knows: each with a name for people. For reports.
     #[inline]
     fn holds(&self, _: &Hardware, _line: LineNumber, _show: &mut dyn FnMut(String, &Line)) {}
 

@@ -81,15 +81,23 @@ def page(result: Json, of: Json) -> str:
     )
 
 
-def _begin(explained: Json) -> int:
+def _lines(explained: Json) -> list[str]:
+    """The lines that have a lane each: the first of those that are shown and that were heard of."""
+    happened = {event.get("address") for event in explained["timeline"]}
+    shown = [line for thing in explained["things"] for line in thing["shown"]]
+    known = [line["address"] or line["physical_address"] for line in shown]
+    return [address for address in known if address in happened][:LANES_OF_LINES]
+
+
+def _begin(explained: Json, lines: Sequence[str]) -> int:
     """Where the axis begins: what happened last to the lines, and the end of an epoch before it."""
     cut: int = explained["cycle"]
-    of_lines: dict[str, int] = {}
-    for event in explained["timeline"]:
-        if event["what"] in ("store", "eviction", "write"):
-            of_lines[event["address"]] = event["at"]
-    wanted = list(of_lines.values())[-LANES_OF_LINES:] or [max(0, cut - 100_000)]
-    earliest = min(wanted)
+    last = {
+        event["address"]: event["at"]
+        for event in explained["timeline"]
+        if event.get("address") in lines[: LANES_OF_LINES // 2]
+    }
+    earliest = min(last.values(), default=max(0, cut - 100_000))
     ends = [event["at"] for event in explained["timeline"] if event["what"] == "epoch-ended"]
     before = [at for at in ends if at <= earliest]
     begin = max(before) if before else earliest
@@ -102,7 +110,8 @@ def drawing(explained: Json) -> Drawing | None:
     if not events:
         return None
     cut: int = explained["cycle"]
-    begin = _begin(explained)
+    lines = _lines(explained)
+    begin = _begin(explained, lines)
     until = cut + max(1, (cut - begin) // 12)
 
     def x(at: int) -> float:
@@ -121,12 +130,10 @@ def drawing(explained: Json) -> Drawing | None:
     for event in events:
         if event["at"] >= begin:
             grouped.setdefault(_lane(event), []).append(event)
-    names = [name for name in ("epochs", "log", "tables") if name in grouped]
-    addresses = [name for name in grouped if name not in ("epochs", "log", "tables", "design")]
-    order = [*names[:1], *addresses[:LANES_OF_LINES], *names[1:]] if names else addresses
+    order = [name for name in ("epochs", *lines, "log", "tables") if name in grouped]
     lanes = [
         Lane(_label(name, grouped[name]), TOP + row * ROW, [mark(event) for event in grouped[name]])
-        for row, name in enumerate(dict.fromkeys(order))
+        for row, name in enumerate(order)
     ]
     ticks = [(x(at), f"{at - cut:,}") for at in _ticks(begin, cut)]
     return Drawing(lanes, ticks, x(cut), TOP + len(lanes) * ROW + 22)

@@ -26,8 +26,8 @@ struct ReplayRequest {
     cores: Option<PathBuf>,
 }
 
-/// Repeats the one power cut that a token names: a token alone, or JSON with the checker that it was made with
-/// and the folder that core files go to.
+/// Repeats the one power cut that a token names: a token alone, or JSON with the checker that it was made
+/// with and the folder that core files go to.
 pub fn replay(asked: &str, observer: &dyn Observer) -> Result<String, Error> {
     let asked = if asked.trim_start().starts_with('{') {
         parsed(asked)?

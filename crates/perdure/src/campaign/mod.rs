@@ -144,7 +144,11 @@ pub fn run<D: Design>(
         ));
     }
     if prepared.explains && !prepared.until_failure {
-        explain_first::<D>(request, &lives_of(prepared, bug, &survey.uncut, observer), &mut results)?;
+        explain_first::<D>(
+            request,
+            &lives_of(prepared, bug, &survey.uncut, observer),
+            &mut results,
+        )?;
     }
     Ok(Campaign {
         results,
@@ -164,7 +168,9 @@ fn explain_first<D: Design>(
     let wrong = results.iter_mut();
     let wrong = wrong.filter(|one| one.verdict != Verdict::Verified);
     for failed in wrong.take(EXPLANATIONS) {
-        lives.observer.progress(0, 0, "cuts", "explaining the first failure");
+        lives
+            .observer
+            .progress(0, 0, "cuts", "explaining the first failure");
         let asked = Failed {
             lives: &failed.lives,
             verdict: failed.verdict,

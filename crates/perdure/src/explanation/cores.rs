@@ -58,7 +58,9 @@ impl Cores {
         };
         let restored = restored(machine, &images.found);
         let restored = restored.filter(|(kernel, _)| process(kernel, &[], wanted).is_some());
-        let found = restored.as_ref().map_or((&kernel, &harts), |one| (&one.0, &one.1));
+        let found = restored
+            .as_ref()
+            .map_or((&kernel, &harts), |one| (&one.0, &one.1));
         std::fs::create_dir_all(folder).map_err(|source| refused(folder, source))?;
         let files = ["expected.core", "found.core"].map(|name| folder.join(name));
         let view = write(&files[0], (&kernel, &harts), wanted, &images.expected)?;
@@ -123,9 +125,9 @@ fn write(
     let process = process(kernel, harts, wanted).ok_or_else(gone)?;
     let content = |page| -> Result<Vec<u8>, std::convert::Infallible> {
         let mut bytes = match kernel.page(process.space, page) {
-            Some(PageView::Frame { frame, bytes }) => {
-                memory.slice(frame * PAGE_BYTES, bytes as usize).into_owned()
-            }
+            Some(PageView::Frame { frame, bytes }) => memory
+                .slice(frame * PAGE_BYTES, bytes as usize)
+                .into_owned(),
             Some(PageView::Untouched(bytes)) => bytes,
             Some(PageView::Elsewhere) | None => Vec::new(),
         };

@@ -32,7 +32,9 @@ impl Order {
     /// Those that are shown.
     pub fn shown(&self) -> impl Iterator<Item = u64> {
         let things = self.0.iter().take(THINGS);
-        things.flat_map(|(_, lines)| lines.iter().take(LINES)).copied()
+        things
+            .flat_map(|(_, lines)| lines.iter().take(LINES))
+            .copied()
     }
 
     /// The process of the first thing that is a process's.
@@ -107,8 +109,12 @@ impl<'a> Grouped<'a> {
                     let part = names.address(byte).map(|byte| names.part(&mine, byte));
                     let part = part.unwrap_or_default();
                     // A line may have several things.
-                    let whose = if mine == *thing { "" } else { &mine.name };
-                    (at, format!("{whose}{part}"))
+                    if mine == *thing {
+                        return (at, part);
+                    }
+                    let whose = mine.name.rsplit('/').next().unwrap_or_default();
+                    let apart = if part.starts_with("0x") { " " } else { "" };
+                    (at, format!("{whose}{apart}{part}"))
                 });
                 self.parts.insert(address, parts.collect());
             }
@@ -138,24 +144,28 @@ impl<'a> Grouped<'a> {
         promised: Promised,
     ) -> Vec<Value> {
         let things = self.order.0.iter().zip(&self.counted);
-        let things = things.enumerate().map(|(number, ((thing, lines), counted))| {
-            let few = lines.iter().take(if number < THINGS { LINES } else { 0 });
-            let few: Vec<Value> = few
-                .filter_map(|&address| self.line(names, heard, (address, shown.get(&address)), promised))
-                .collect();
-            json!({
-                "class": thing.class,
-                "name": thing.name,
-                "file": thing.file,
-                "process": thing.process,
-                "address": format!("{:#x}", thing.start),
-                "bytes": thing.bytes,
-                "lines": lines.len(),
-                "words": counted.1,
-                "kinds": named(&counted.0),
-                "shown": few,
-            })
-        });
+        let things = things
+            .enumerate()
+            .map(|(number, ((thing, lines), counted))| {
+                let few = lines.iter().take(if number < THINGS { LINES } else { 0 });
+                let few: Vec<Value> = few
+                    .filter_map(|&address| {
+                        self.line(names, heard, (address, shown.get(&address)), promised)
+                    })
+                    .collect();
+                json!({
+                    "class": thing.class,
+                    "name": thing.name,
+                    "file": thing.file,
+                    "process": thing.process,
+                    "address": format!("{:#x}", thing.start),
+                    "bytes": thing.bytes,
+                    "lines": lines.len(),
+                    "words": counted.1,
+                    "kinds": named(&counted.0),
+                    "shown": few,
+                })
+            });
         things.collect()
     }
 

@@ -1,13 +1,14 @@
 //! Lives through a cut's lives again, and hears what becomes of the lines that were wrong at its end.
 //!
-//! Always true here: stores are in the order in which the machine made them, so that of each line the versions
-//! are, too.
+//! Always true here: stores are in the order in which the machine made them, so that of each line the
+//! versions are, too.
 
 use std::collections::BTreeMap;
 
-use perdure_designs::{Design, EpochsOf};
+use perdure_designs::{Design, Epochs, EpochsOf};
 use perdure_hardware::line::{LINE_BYTES, LineNumber};
 use perdure_hardware::time::Cycles;
+use perdure_hardware::trace::Traced;
 use perdure_hardware::watched::{Heard, Watched};
 
 use super::grouped::Order;
@@ -55,8 +56,10 @@ impl Histories {
                 (line, Known::new(bytes, start))
             })
             .collect();
-        machine.hardware.memory.watched =
-            Some(Box::new(Watched::new(lines.keys().copied())));
+        machine.hardware.memory.watched = Some(Box::new(Watched::new(lines.keys().copied())));
+        if D::Epochs::WHOSE == Epochs::ByGroup {
+            machine.hardware.memory.trace = Some(machine.trace_threads());
+        }
         machine.phase_changes = Some(Vec::new());
         machine.unpersisted.passages = Some(Vec::new());
         let mut histories = Self {
@@ -121,12 +124,51 @@ impl Histories {
                     Some(groups) => groups.epoch_of(version),
                     None => ended.unwrap_or_else(|| machine.executing_epoch()),
                 };
-                let mark = if self.marks == Marks::Epoch { epoch } else { at };
+                let mark = if self.marks == Marks::Epoch {
+                    epoch
+                } else {
+                    at
+                };
                 known.close_before(mark);
                 known.stored(**bytes, Store { hart, at, epoch });
             }
+            if let Heard::Written {
+                address, length, ..
+            } = event
+            {
+                self.written(machine, address, length);
+            }
             self.timeline.hear(event);
         }
+        self.take_saved(machine);
         self.timeline.look(machine);
+    }
+
+    /// Memory has changed: a device may have written what no hart has stored.
+    fn written<D: Design>(&mut self, machine: &Machine<D>, address: u64, length: usize) {
+        let line_bytes = LINE_BYTES as u64;
+        let lines = address / line_bytes..(address + length as u64).div_ceil(line_bytes);
+        for (&line, known) in self.lines.range_mut(lines) {
+            let bytes = machine.hardware.peek(&machine.design, line);
+            if bytes != known.newest && self.marks == Marks::Cycle {
+                known.changed(bytes, machine.time());
+            }
+        }
+    }
+
+    /// What was saved past the caches, as of the ends of sharing groups' epochs.
+    fn take_saved<D: Design>(&mut self, machine: &mut Machine<D>) {
+        let at = machine.time();
+        let trace = machine.hardware.memory.trace.as_mut();
+        for event in trace.map(std::mem::take).unwrap_or_default() {
+            if let Traced::Saved {
+                epoch, line, new, ..
+            } = event
+                && let Some(known) = self.lines.get_mut(&line)
+            {
+                known.close_before(epoch);
+                known.stored(*new, Store { hart: 0, at, epoch });
+            }
+        }
     }
 }

@@ -178,6 +178,12 @@ impl Known {
         }
     }
 
+    /// It has changed, and no hart has stored.
+    pub fn changed(&mut self, bytes: Line, mark: u64) {
+        self.close_before(mark);
+        self.newest = bytes;
+    }
+
     /// Nothing more will be heard of it.
     pub fn end(&mut self) {
         self.whole.now = self.newest == self.found;
@@ -214,7 +220,9 @@ impl Known {
             return said;
         }
         let wrong = self.wrong_words();
-        let strange = wrong.iter().filter(|&&word| !at.is_known(&self.words[word]));
+        let strange = wrong
+            .iter()
+            .filter(|&&word| !at.is_known(&self.words[word]));
         let strange = strange.count();
         if strange > 0 {
             let words = if strange == 1 { "word" } else { "words" };
@@ -267,7 +275,9 @@ impl Judge {
     fn ends(&self, run: &RangeInclusive<u64>) -> String {
         let (from, to) = (run.start(), run.end());
         match self.marks {
+            Marks::Epoch if *to == 0 => "at the start".into(),
             Marks::Epoch if from == to => format!("at the end of epoch {to}"),
+            Marks::Epoch if *from == 0 => format!("from the start to the end of epoch {to}"),
             Marks::Epoch => format!("at the ends of epochs {from} to {to}"),
             Marks::Cycle if *from == 0 => format!("from the start to cycle {to}"),
             Marks::Cycle => format!("from cycle {from} to {to}"),
@@ -278,10 +288,12 @@ impl Judge {
     fn mixture(&self, known: &Known, wrong: &[usize]) -> String {
         let right = wrong.len() < WORDS;
         if self.marks == Marks::Cycle {
-            let of = wrong.iter().map(|&at| match known.words[at].nearest(self.promised) {
-                Some(run) if *run.start() <= self.promised => "older ones",
-                _ => "newer ones",
-            });
+            let of = wrong
+                .iter()
+                .map(|&at| match known.words[at].nearest(self.promised) {
+                    Some(run) if *run.start() <= self.promised => "older ones",
+                    _ => "newer ones",
+                });
             let mut of: BTreeSet<&str> = of.collect();
             of.extend(right.then_some("what was promised"));
             return format!("mixed: words of {}", listed(of));
@@ -338,8 +350,8 @@ mod tests {
         filled([byte; WORDS])
     }
 
-    /// A line that held 1, 2, … at the ends of epochs 1, 2, …, to 4, held 45 in the middle of epoch 5, then 5,
-    /// which is there at the cut. Epoch 3 was promised.
+    /// A line that held 1, 2, … at the ends of epochs 1, 2, …, to 4, held 45 in the middle of epoch 5,
+    /// then 5, which is there at the cut. Epoch 3 was promised.
     fn judged(found: Line) -> (Kind, String) {
         let mut known = Known::new([all(3), found, all(0)], 0);
         known.close(0);
@@ -361,8 +373,12 @@ mod tests {
     #[test]
     fn a_line_is_told_by_its_version() {
         for (found, kind, said) in [
-            (all(2), Kind::Older, "older: as it was at the end of epoch 2"),
-            (all(0), Kind::Older, "older: as it was at the end of epoch 0"),
+            (
+                all(2),
+                Kind::Older,
+                "older: as it was at the end of epoch 2",
+            ),
+            (all(0), Kind::Older, "older: as it was at the start"),
             (
                 all(4),
                 Kind::Newer,
@@ -428,7 +444,7 @@ mod tests {
         known.stored(all(2), store);
         known.close(4);
         known.end();
-        let said = "older: as it was at the ends of epochs 0 to 3";
+        let said = "older: as it was from the start to the end of epoch 3";
         assert_eq!(known.judge(Marks::Epoch, 4, 5).1, said);
     }
 }

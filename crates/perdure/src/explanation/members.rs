@@ -1,5 +1,5 @@
-//! Which part of a variable lies at an address: members of structures and elements of arrays, by the program's
-//! own debug information (DWARF).
+//! Which part of a variable lies at an address: members of structures and elements of arrays, by the
+//! program's own debug information (DWARF).
 //!
 //! Always true here: a program without it, or with what this does not understand, has variables without
 //! parts; nothing is guessed.
@@ -139,7 +139,7 @@ impl Members {
         units.find_map(|(number, unit)| Some((number, at.to_unit_offset(unit)?)))
     }
 
-    /// True if there is a variable there whose type is known: the program's author wrote it, and no library did.
+    /// True if there is a variable there whose type is known: the program's author wrote it, no library.
     pub fn has(&self, start: u64) -> bool {
         self.variables.contains_key(&start)
     }

@@ -114,8 +114,10 @@ pub fn explain<D: Design>(lives: &Lives, failed: &Failed) -> Result<Option<Expla
     let promised = (marks, epoch, machine.executing_epoch());
     grouped.take(&machine, &mut names, &heard, promised);
     let shown = places::shown(&machine, &grouped, &images, cut.cycle);
-    let cores = (failed.cores.map(|folder| Cores::put(folder, &mut machine, &images, &order)))
-        .transpose()?;
+    let cores = (failed
+        .cores
+        .map(|folder| Cores::put(folder, &mut machine, &images, &order)))
+    .transpose()?;
     let in_flight = places::in_flight(&names, &machine, cut.cycle);
     let whole = json!({
         "cycle": cut.cycle,
@@ -143,10 +145,7 @@ pub fn explain<D: Design>(lives: &Lives, failed: &Failed) -> Result<Option<Expla
 /// What memory is compared with: a program that does not find in its pools what it needs may have no promise
 /// to refer to, or one that was kept.
 fn against<D: Design>(again: bool, verdict: Verdict, epoch: u64) -> Against {
-    let by_its_end = matches!(
-        verdict,
-        Verdict::RestartFailed | Verdict::OutputUnexpected
-    );
+    let by_its_end = matches!(verdict, Verdict::RestartFailed | Verdict::OutputUnexpected);
     if again && (by_its_end || !D::Promise::BINDS) {
         Against::Newest
     } else {
@@ -156,7 +155,9 @@ fn against<D: Design>(again: bool, verdict: Verdict, epoch: u64) -> Against {
 
 /// A line as eight numbers.
 fn hexadecimal(line: &Line) -> String {
-    let words: Vec<String> = (0..known::WORDS).map(|at| hexadecimal_word(line, at)).collect();
+    let words: Vec<String> = (0..known::WORDS)
+        .map(|at| hexadecimal_word(line, at))
+        .collect();
     words.join(" ")
 }
 

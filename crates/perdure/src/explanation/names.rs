@@ -1,5 +1,5 @@
-//! What lies at a physical address: a program's variable, its heap, its stack, its code; else something of the
-//! kernel's.
+//! What lies at a physical address: a program's variable, its heap, its stack, its code; else something of
+//! the kernel's.
 //!
 //! Always true here: of symbols for the same bytes, the one that begins last and is shortest names them.
 
@@ -125,7 +125,11 @@ impl Space {
         let process = self.process.id;
         if let Some(symbol) = self.symbol(address) {
             return Thing {
-                class: if symbol.data { Class::Data } else { Class::Code },
+                class: if symbol.data {
+                    Class::Data
+                } else {
+                    Class::Code
+                },
                 name: symbol.name.clone(),
                 file: self.files[symbol.file].name.clone(),
                 start: symbol.start,
@@ -235,8 +239,8 @@ impl Names {
         let mut of_process = spaces.iter().filter(|one| one.process.id == thing.process);
         let mut files = of_process.next()?.files.iter();
         let file = files.find(|file| file.name == thing.file)?;
-        let members = (self.members.entry(file.key.clone()))
-            .or_insert_with(|| Members::of(&file.contents));
+        let members =
+            (self.members.entry(file.key.clone())).or_insert_with(|| Members::of(&file.contents));
         Some((members.as_ref()?, thing.start.wrapping_sub(file.bias)))
     }
 }

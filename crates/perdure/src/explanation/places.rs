@@ -111,30 +111,35 @@ fn areas<D: Design>(machine: &Machine<D>) -> Vec<Range<u64>> {
 
 /// Looks where the design keeps copies of lines in memory: it knows no format, only bytes. Lines of zeros are
 /// everywhere, and are not looked for.
-fn look_for_copies<D: Design>(
-    machine: &Machine<D>,
-    shown: &mut BTreeMap<u64, Shown>,
-    at: Cycles,
-) {
+fn look_for_copies<D: Design>(machine: &Machine<D>, shown: &mut BTreeMap<u64, Shown>, at: Cycles) {
     let memory = &machine.hardware.memory.arena;
     let areas = areas(machine);
     let moving: Vec<_> = machine.hardware.in_flight(at).collect();
     // By its first word that is not zero: which line, which version, and where in it the word is.
     let mut wanted: HashMap<&[u8], Vec<(u64, &'static str, Line, u64)>> = HashMap::new();
     let versions = shown.iter().flat_map(|(&address, one)| {
-        let named = [("newest", one.newest), ("expected", one.expected), ("found", one.found)];
+        let named = [
+            ("newest", one.newest),
+            ("expected", one.expected),
+            ("found", one.found),
+        ];
         named.map(|(name, bytes)| (address, name, bytes))
     });
     let versions: Vec<(u64, &'static str, Line)> = versions.collect();
     for (address, name, bytes) in &versions {
         let words = bytes.0.chunks_exact(8).zip(0..);
-        if let Some((word, place)) = words.into_iter().find(|(word, _)| word.iter().any(|&byte| byte != 0)) {
+        if let Some((word, place)) = words
+            .into_iter()
+            .find(|(word, _)| word.iter().any(|&byte| byte != 0))
+        {
             let all = wanted.entry(word).or_default();
             all.push((*address, *name, *bytes, place * 8));
         }
     }
     let area_of = |address: &u64| areas.iter().find(|area| area.contains(address));
-    let pages = memory.written_pages().filter(|page| area_of(page).is_some());
+    let pages = memory
+        .written_pages()
+        .filter(|page| area_of(page).is_some());
     for start in pages.flat_map(|page| (page..page + PAGE_BYTES as u64).step_by(8)) {
         let word = memory.slice(start, 8);
         for (address, name, bytes, before) in wanted.get(&*word).into_iter().flatten() {

@@ -121,9 +121,10 @@ impl Event {
     fn to_json<D: Design>(&self, names: &Names, machine: &Machine<D>) -> (Cycles, Value) {
         match self {
             Self::Heard(heard) => of_heard(heard, names, machine),
-            Self::Passed(Passage::Ended(at, epoch)) => {
-                (*at, json!({"at": at, "what": "epoch-ended", "epoch": epoch}))
-            }
+            Self::Passed(Passage::Ended(at, epoch)) => (
+                *at,
+                json!({"at": at, "what": "epoch-ended", "epoch": epoch}),
+            ),
             Self::Passed(Passage::Persisted(at, epoch)) => {
                 let passed = json!({"at": at, "what": "epoch-persisted", "epoch": epoch});
                 (*at, passed)
@@ -146,7 +147,8 @@ fn of_heard<D: Design>(heard: &Heard, names: &Names, machine: &Machine<D>) -> (C
     match heard {
         Heard::Stored { hart, line, at, .. } => {
             let (address, name) = of_line(*line);
-            let event = json!({"at": at, "what": "store", "hart": hart, "address": address, "name": name});
+            let event =
+                json!({"at": at, "what": "store", "hart": hart, "address": address, "name": name});
             (*at, event)
         }
         Heard::Left { line, at, cause } => {

@@ -76,7 +76,10 @@ fn explanation(small: &Request, failure: &Failure, observer: &dyn Observer) -> O
         check_seconds: small.check_seconds,
         ..Token::decode(&failure.token).ok()?.again()
     };
-    attempt_explained(&again, true, &Unobserved).ok()?.failure?.explanation
+    attempt_explained(&again, true, &Unobserved)
+        .ok()?
+        .failure?
+        .explanation
 }
 
 /// Smaller requests than this one, those that save most first.
