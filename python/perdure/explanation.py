@@ -20,6 +20,8 @@ LINES_SHOWN = 2
 WORDS_SHOWN = 4
 WRITES_SHOWN = 4
 EVENTS_SHOWN = 3
+EVENT_LINES = 4
+"""Of the lines that come first, the events are told."""
 PART_COLUMNS = 22
 COLUMNS = 80
 
@@ -36,6 +38,9 @@ CLASSES = {
     "other": "beside all programs",
 }
 """What a thing is, by its class."""
+
+AREA = "the design's area"
+"""How places begin that are a design's own in memory: its logs and tables."""
 
 EVENTS = {
     "store": "store",
@@ -107,6 +112,11 @@ def where(line: Json) -> Iterator[tuple[str, str]]:
             yield label, f"{place_name(has[0])}{more}{lost}"
         elif places:
             yield label, "in no place that was looked at (logs and tables may have it)"
+    sources = [
+        place for place in places if "found" in place["has"] and place["place"].startswith(AREA)
+    ]
+    if sources:
+        yield "found", f"also in {place_name(sources[0])}"
     others = [place_name(place) for place in places if not place["has"]]
     if others:
         yield "also", ", ".join(others) + ": other versions"
@@ -226,7 +236,13 @@ def _in_flight(told: Told, flight: Json) -> None:
         told.line(f"… and {number(flight['writes'] - WRITES_SHOWN)} more", indent=4)
 
 
-def _timeline(told: Told, events: Sequence[Json], cut: int) -> None:
+def _timeline(told: Told, explained: Json) -> None:
+    cut = explained["cycle"]
+    shown = [line for thing in explained["things"][:THINGS_SHOWN] for line in thing["shown"]]
+    addresses = {line["address"] or line["physical_address"] for line in shown[:EVENT_LINES]}
+    events = [
+        event for event in explained["timeline"] if event.get("address") in {None, *addresses}
+    ]
     if not events:
         return
     told.line("what happened last (cycles before the cut)", "bold")
@@ -259,7 +275,7 @@ def terminal(explained: Json) -> Text:
         told.line(f"(versions of {rest} more were not followed)")
     _things(told, explained["things"])
     _in_flight(told, explained["in_flight"])
-    _timeline(told, explained["timeline"], explained["cycle"])
+    _timeline(told, explained)
     if explained["cores"]:
         told.line("core files", "bold")
         for said in cores_lines(explained["cores"]):

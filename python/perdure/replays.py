@@ -79,11 +79,13 @@ def replay(
     finish(report, json_file, explained)
 
 
-def _with_cores(report: api.CutReport, explained: Explained, afterwards: Afterwards) -> None:
+def _with_cores(
+    report: api.CutReport, explained: Explained, afterwards: Afterwards
+) -> api.CutReport:
     """Makes the first failure of a report again, for its core files, where these are wanted."""
     bad = next((one for one in report.results if not one.verified), None)
     if explained.cores is None or bad is None:
-        return
+        return report
     with progress.bar(Console(stderr=True), "core files") as show:
         again = api.replay(
             bad.token,
@@ -93,9 +95,11 @@ def _with_cores(report: api.CutReport, explained: Explained, afterwards: Afterwa
             progress=show,
         )
     made = again.results[0].raw.get("explanation")
-    for result in report.raw["results"]:
-        if made is not None and result["token"] == bad.token:
-            result["explanation"] = made
+    results = [
+        {**one, "explanation": made} if made and one["token"] == bad.token else one
+        for one in report.raw["results"]
+    ]
+    return api.CutReport.from_json({**report.raw, "results": results})
 
 
 def finish(
@@ -106,7 +110,7 @@ def finish(
 ) -> NoReturn:
     """Prints and writes a report of cuts (a campaign with its `afterwards`), exits accordingly."""
     if afterwards is not None:
-        _with_cores(report, explained, afterwards)
+        report = _with_cores(report, explained, afterwards)
     console = Console(stderr=json_file == "-")
     console.print(reports.cut(report), crop=False)
     if explained.html is not None:

@@ -129,6 +129,28 @@ def test_a_hunt_explains_what_it_finds() -> None:
     assert explained(replay(found["token"])) == found["explanation"]
 
 
+def test_a_pool_without_flushes_says_where_its_bytes_were(programs: Path, tmp_path: Path) -> None:
+    pools = tmp_path / "pools"
+    pools.mkdir()
+    ledger = programs / "guests/ledger"
+    machine = Machine(machine="x86-pm", design="ideal", pmem=pools)
+    report = machine.cut(
+        [ledger, "/pmem", "40", "careless"],
+        cuts=8,
+        seed=5,
+        restart=True,
+        then=[ledger, "/pmem", "0"],
+    )
+    assert report.failed > 0
+    found = explained(report)
+    assert (found["against"], found["marks"], found["epoch"]) == ("newest", "cycle", None)
+    assert found["lines"] == found["kinds"]["older"]
+    assert {thing["class"] for thing in found["things"]} == {"pool"}
+    for line in lines(found):
+        holders = [place for place in line["places"] if "newest" in place["has"]]
+        assert holders and not any(place["survives"] for place in holders)
+
+
 def test_core_files_and_a_page_are_written(
     accounts: Path, command: Command, tmp_path: Path
 ) -> None:

@@ -291,11 +291,11 @@ impl Judge {
             let of = wrong
                 .iter()
                 .map(|&at| match known.words[at].nearest(self.promised) {
-                    Some(run) if *run.start() <= self.promised => "older ones",
-                    _ => "newer ones",
+                    Some(run) if *run.start() <= self.promised => "older versions",
+                    _ => "newer versions",
                 });
             let mut of: BTreeSet<&str> = of.collect();
-            of.extend(right.then_some("what was promised"));
+            of.extend(right.then_some("the promised one"));
             return format!("mixed: words of {}", listed(of));
         }
         let (mut ends, mut middles) = (BTreeSet::new(), BTreeSet::new());

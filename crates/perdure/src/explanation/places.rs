@@ -26,8 +26,8 @@ const COPIES: usize = 2;
 /// Where a line was.
 pub struct Shown {
     held: Vec<Held>,
-    /// Copies in what memory has of logs and tables: of which version, and what it says of them.
-    copies: Vec<(&'static str, Copied)>,
+    /// Copies in what memory has of logs and tables.
+    copies: Vec<Copied>,
     newest: Line,
     expected: Line,
     found: Line,
@@ -54,13 +54,13 @@ impl Shown {
                 "has": has,
             })
         });
-        let copies = self.copies.iter().map(|(name, copied)| {
+        let copies = self.copies.iter().map(|copied| {
             json!({
                 "place": format!("the design's area of memory, at {:#x}", copied.address),
                 "state": if copied.in_flight { "in flight" } else { "" },
                 "version": Value::Null,
                 "survives": !copied.in_flight,
-                "has": [name],
+                "has": copied.has,
             })
         });
         places.chain(copies).collect()
@@ -68,11 +68,12 @@ impl Shown {
 }
 
 /// A copy of a line's bytes among the design's own.
-#[derive(Clone, Copy)]
 struct Copied {
     address: u64,
     /// A write to there is not durable yet.
     in_flight: bool,
+    /// Which versions are so.
+    has: Vec<&'static str>,
 }
 
 /// Where the lines that are shown were.
@@ -152,15 +153,25 @@ fn look_for_copies<D: Design>(machine: &Machine<D>, shown: &mut BTreeMap<u64, Sh
             let Some(one) = shown.get_mut(address) else {
                 continue;
             };
-            if one.copies.iter().filter(|(known, _)| known == name).count() < COPIES {
+            if let Some(known) = one.copies.iter_mut().find(|one| one.address == begins) {
+                known.has.push(name);
+                continue;
+            }
+            if one
+                .copies
+                .iter()
+                .filter(|one| one.has.contains(name))
+                .count()
+                < COPIES
+            {
                 let overlaps = |write: &InFlight| {
                     write.address < ends && begins < write.address + write.length as u64
                 };
-                let copied = Copied {
+                one.copies.push(Copied {
                     address: begins,
                     in_flight: moving.iter().any(overlaps),
-                };
-                one.copies.push((*name, copied));
+                    has: vec![*name],
+                });
             }
         }
     }
