@@ -67,7 +67,10 @@ def ideal() -> str:
     lines = perdure(command)
     lines = lines[first(lines, "cycle") :]
     token = first(lines, "  anywhere else:")
-    return block([command], ["…", *lines[:token], f"{lines[token][:64]}…", lines[-1]])
+    # The first thing that is wrong, as far as its first line.
+    shown = 1 + next(at for at, line in enumerate(lines) if line.startswith("      stored:"))
+    again = f"{lines[token][:64]}…"
+    return block([command], ["…", *lines[:shown], "…", again, lines[-1]])
 
 
 def compare() -> str:

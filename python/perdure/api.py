@@ -315,10 +315,11 @@ def replay(
     *,
     check: Command = (),
     check_seconds: int | None = None,
+    cores: Path | None = None,
     progress: Progress | None = None,
 ) -> CutReport:
-    """Repeats the one power cut that `token` names; a `check` that judged it is given again."""
-    more = requests.judged(check=check, check_seconds=check_seconds)
+    """Repeats the cut that `token` names, with its `check`; a failure's cores go to `cores`."""
+    more = requests.judged(check=check, check_seconds=check_seconds, cores=cores)
     asked = json.dumps({"token": token, **more}) if more else token
     with notebook.following("replay", progress) as show:
         return CutReport.from_json(json.loads(_core.replay(asked, show)))
@@ -326,7 +327,6 @@ def replay(
 
 MUTANT_GROUPS = ("machine", "persistence", "replication", "verifier")
 """Planted bugs that are no design's: `mutants` takes these names, too."""
-
 
 STATE_MUTANTS = "state"
 """The group of what restoring may lose; `mutants` takes it with a folder of compiled guests."""

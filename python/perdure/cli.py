@@ -17,7 +17,7 @@ import typer
 
 import perdure
 from perdure import PerdureError, bench, litmus, new_design, outputs, replication, travel
-from perdure.commands import comparing, cutting, running, showing
+from perdure.commands import comparing, cutting, replaying, running, showing
 from perdure.commands.shared import GUEST_CONTEXT, INTERRUPTED
 
 RUN, CUT, COMPARE, SHOW = "Run", "Cut the power", "Compare and measure", "Look and prepare"
@@ -40,7 +40,7 @@ COMMANDS: tuple[tuple[str, Callable[..., None], str, bool], ...] = (
     ("run", running.run, RUN, True),
     ("replicate", running.replicate, RUN, True),
     ("cut", cutting.cut, CUT, True),
-    ("replay", cutting.replay, CUT, False),
+    ("replay", replaying.replay, CUT, False),
     ("hunt", cutting.hunt, CUT, True),
     ("mutants", cutting.mutants, CUT, False),
     ("litmus", litmus.litmus, CUT, False),

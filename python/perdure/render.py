@@ -17,7 +17,7 @@ from rich.console import Group, RenderableType
 from rich.markup import escape
 from rich.text import Text
 
-from perdure import outputs, tokens
+from perdure import explanation, outputs, tokens
 from perdure._core import PerdureError
 from perdure.api import (
     Json,
@@ -450,6 +450,7 @@ def hunt(report: Json) -> RenderableType:
         line(f"{text}; seed {found['seed']} failed", style="bold red"),
         line(f"cycle {found['cycle']:,}: {found['verdict']}"),
         line(f"  {found['message'] or ''}"),
+        *([explanation.terminal(found["explanation"])] if found.get("explanation") else []),
         line(f"  smallest: {shlex.join(found['command'])}"),
         *(line(f"  {said}") for said in tokens.again(found["token"])),
     ]

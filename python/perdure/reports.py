@@ -12,7 +12,7 @@ from rich.console import Group, RenderableType
 from rich.markup import escape
 from rich.text import Text
 
-from perdure import tokens
+from perdure import explanation, tokens
 from perdure.api import CutCost, CutReport, CutResult, Spread
 from perdure.tables import Sheet, line, number, table
 
@@ -164,6 +164,9 @@ def _failure(result: CutResult) -> Text:
     text.append("\n" if result.restarted else f" (recovered {epoch})\n")
     for said in difference(result.raw):
         text.append(f"  {said}\n")
+    if result.raw.get("explanation"):
+        text.append(explanation.terminal(result.raw["explanation"]))
+        text.append("\n")
     for said in result.last_lines:
         text.append(f"  | {said}\n")
     text.append("\n".join(f"  {said}" for said in tokens.again(result.token)))
@@ -180,7 +183,7 @@ def difference(result: Mapping[str, Any]) -> Iterator[str]:
         symbol = f" ({first['symbol']})" if first.get("symbol") else ""
         kind = first.get("kind") or "first wrong line"
         yield f"{kind} at {_address(first.get('address'))}{symbol}"
-        for name in ("expected", "found"):
+        for name in () if result.get("explanation") else ("expected", "found"):
             if first.get(name) is not None:
                 yield f"  {name + ':':<10}{first[name]}"
 

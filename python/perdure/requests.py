@@ -62,6 +62,7 @@ def judged(
     restart: bool = False,
     then: Command = (),
     expect: str | None = None,
+    cores: Path | None = None,
 ) -> dict[str, Any]:
     """What a request says about what comes after a cut, where it says anything."""
     said = {
@@ -71,6 +72,7 @@ def judged(
         "restart": restart or None,
         "then": words(then) or None,
         "expect": expect,
+        "cores": None if cores is None else fspath(cores),
     }
     return {key: value for key, value in said.items() if value is not None}
 

@@ -45,10 +45,10 @@ COSTS = (
 )
 """What a cut costs, in the order of a report."""
 
-EXPLICABLE = frozenset(("lost", "memory-differs", "not-converged", "older-than-announced"))
+EXPLAINED = frozenset(("explanation", "first_difference"))
 EXPLANATIONS = 5
-"""Of failures like these, the first so many are looked at byte by byte until one shows something;
-as in the core's campaigns (crates/perdure/src/campaign/mod.rs)."""
+"""Of failures, the first so many are explained until one shows a wrong byte; as in the core's
+campaigns (crates/perdure/src/campaign/mod.rs)."""
 
 
 @extras.need_reports("a Dask cluster")
@@ -219,13 +219,13 @@ def _in_order(results: Iterable[tuple[int, Json]]) -> list[Json]:
     ordered = [result for _, result in sorted(results, key=lambda one: one[0])]
     looked_at = 0
     for place, result in enumerate(ordered):
-        if result["verdict"] not in EXPLICABLE:
+        if result["verdict"] == "verified":
             continue
         looked_at += 1
-        if "first_difference" in result and looked_at <= EXPLANATIONS:
+        if looked_at > EXPLANATIONS:
+            ordered[place] = {key: result[key] for key in result if key not in EXPLAINED}
+        elif "first_difference" in result:
             looked_at = EXPLANATIONS
-        else:
-            ordered[place] = {key: result[key] for key in result if key != "first_difference"}
     return ordered
 
 

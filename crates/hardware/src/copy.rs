@@ -67,6 +67,7 @@ impl Memory {
                 traffic,
             };
             let written = self.accept(&request, &operation, now, statistics);
+            self.hear_write(&operation, &written);
             for (offset, piece) in row {
                 let at = (offset - target.offset) as usize;
                 let address = to + at as u64;

@@ -65,6 +65,7 @@ pub mod statistics;
 pub mod time;
 pub mod trace;
 mod waiting;
+pub mod watched;
 pub mod window;
 
 /// Asks the host to load a cache line that will be read soon.

@@ -27,6 +27,7 @@ use crate::time::Cycles;
 use crate::trace::Traced;
 use crate::waiting::Displaced;
 pub use crate::waiting::{Lost, Tear};
+use crate::watched::Watched;
 
 /// What a write's bytes are for, as the statistics count them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,6 +77,8 @@ pub struct Memory {
     pub persistence_times: Option<Vec<Cycles>>,
     /// Filled for a verifier, if present.
     pub trace: Option<Vec<Traced>>,
+    /// What somebody hears of some lines, if anybody does.
+    pub watched: Option<Box<Watched>>,
     /// What the design is held to, if it is.
     pub(crate) contract: Option<Box<Contract>>,
     /// When which device wants to be woken.
@@ -97,6 +100,7 @@ impl Memory {
             reserve: EnergyReserve::new(specification),
             persistence_times: None,
             trace: None,
+            watched: None,
             contract: cfg!(debug_assertions).then(Box::default),
             device_events: EventQueue::default(),
             horizon: 0,
@@ -528,6 +532,7 @@ impl Memory {
             not_before,
         };
         let written = self.accept(&request, operation, now, statistics);
+        self.hear_write(operation, &written);
         self.modules[operation.module].wait(&written, operation.address, displaced);
         Accepted {
             accepted: written.accepted,

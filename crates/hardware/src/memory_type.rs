@@ -212,6 +212,7 @@ impl Hardware {
             ready = self.ask_store(policy, hart, (line, version), [&old, &new], &piece, ready);
         }
         let version = policy.current_version(hart);
+        self.hear_bytes(hart, line, version, &new, ready);
         if self.directories.apart().is_some() {
             let stored = Some((new, version));
             ready = self.depart(policy, group, line, stored, Reason::CacheBlock, ready);

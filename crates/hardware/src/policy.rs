@@ -245,6 +245,11 @@ pub trait Policy {
     /// address, each once, in a fixed order.
     fn displaced(&self, _show: &mut dyn FnMut(LineNumber)) {}
 
+    /// Shows what of a line the policy keeps elsewhere than in the caches and at its home address, older
+    /// bytes in its logs included, as far as it still knows: each with a name for people. For reports.
+    #[inline]
+    fn holds(&self, _: &Hardware, _line: LineNumber, _show: &mut dyn FnMut(String, &Line)) {}
+
     /// A modified line moves between sharing groups. Returns when the transfer may go on.
     #[inline(always)]
     fn transfer(&mut self, _hardware: &mut Hardware, _transfer: &Transfer, now: Cycles) -> Cycles {

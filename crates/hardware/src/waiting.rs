@@ -153,6 +153,16 @@ impl Waiting {
         same.fold(now, |durable, write| durable.max(write.done))
     }
 
+    /// The writes that are not durable at `at`: their addresses, how long they are, when each begins at the
+    /// media, and when it is done.
+    pub fn until(&self, at: Cycles) -> impl Iterator<Item = (u64, usize, [Cycles; 2])> {
+        let waiting = self.0.iter().filter(move |write| write.done > at);
+        waiting.map(|write| {
+            let length = write.displaced.bytes().len();
+            (write.address, length, [write.start, write.done])
+        })
+    }
+
     /// Cuts the power at `at`.
     pub fn power_off(&self, arena: &mut Arena, at: Cycles, tear: &mut Tear, lost: &mut Lost) {
         for write in self.0.iter().rev().filter(|write| write.done > at) {

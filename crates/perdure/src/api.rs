@@ -36,9 +36,11 @@ use crate::report::run_result;
 use crate::request::{Prepared, Request};
 use crate::series::Series;
 use crate::snapshots::{Snapshots, keep};
-use crate::token::Token;
 use crate::unused;
-use crate::version::BUILD;
+
+mod replay;
+
+pub use replay::replay;
 
 fn visit<V: Visitor>(design: &str, visitor: V) -> Result<V::Output, Error> {
     with_design(design, visitor).ok_or_else(|| no_such_design(design))
@@ -410,6 +412,7 @@ pub fn resume(request: &str, observer: &dyn Observer) -> Result<String, Error> {
         program_hash: replica.identity.program_hash.clone(),
         given: Vec::new(),
         until_failure: false,
+        explains: false,
         blind: None,
     };
     let request = Request {
@@ -431,59 +434,6 @@ pub fn resume(request: &str, observer: &dyn Observer) -> Result<String, Error> {
         epoch,
     };
     Ok(visit(&replica.identity.design, visitor)??.to_string())
-}
-
-/// What `perdure replay` asks for, if it is more than a token.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct ReplayRequest {
-    token: String,
-    #[serde(default)]
-    check: Vec<String>,
-    #[serde(default)]
-    check_seconds: Option<u64>,
-}
-
-/// Repeats the one power cut that a token names: a token alone, or JSON with the checker that it was
-/// made with.
-pub fn replay(asked: &str, observer: &dyn Observer) -> Result<String, Error> {
-    let asked = if asked.trim_start().starts_with('{') {
-        parsed(asked)?
-    } else {
-        ReplayRequest {
-            token: asked.to_owned(),
-            check: Vec::new(),
-            check_seconds: None,
-        }
-    };
-    let token = Token::decode(&asked.token)?;
-    if token.checked && asked.check.is_empty() {
-        return Err(Error::Request(
-            "a checker judged this cut, and a token runs no program of the host's by itself: give the checker again, with --check".into(),
-        ));
-    }
-    let mut request = token.request.clone();
-    request.check = asked.check;
-    request.check_seconds = asked.check_seconds;
-    request.at = Some(token.at);
-    request.tear_seed = Some(token.tear_seed);
-    request.later_cuts.clone_from(&token.later_cuts);
-    request.generations = Some(request.generations.unwrap_or(1));
-    let prepared = request.prepare()?;
-    let hash = prepared.configuration.hash();
-    if hash != token.config_hash {
-        return Err(Error::Request(format!(
-            "the token was made under configuration {} by build {}, and today's is {hash}, of build {BUILD}: the machine file or the build's presets have changed",
-            token.config_hash, token.build
-        )));
-    }
-    if let Some(difference) = token.differs(&prepared.given) {
-        return Err(Error::Request(difference));
-    }
-    request.reads = Some((token.reads, token.build == BUILD));
-    let mut result: Map<String, Value> = parsed(&cut_request(&request, observer)?)?;
-    result.insert("made_by_build".into(), json!(token.build));
-    Ok(Value::Object(result).to_string())
 }
 
 /// Checks that every planted bug is caught and no clean design accused.

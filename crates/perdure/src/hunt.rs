@@ -10,6 +10,7 @@
 //!   gives up in the middle (a log that is full) accuses nobody, and is counted.
 
 mod drawn;
+mod shrunk;
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -25,7 +26,7 @@ use self::drawn::Drawn;
 use crate::campaign;
 use crate::configuration::no_such_design;
 use crate::error::Error;
-use crate::observer::{Observer, Unobserved};
+use crate::observer::Observer;
 use crate::parallel;
 use crate::reads::Reads;
 use crate::request::{Prepared, Request};
@@ -38,9 +39,6 @@ const CUTS: u64 = 60;
 
 /// Machines that are drawn for one seed until the design takes one.
 const DRAWS: u64 = 24;
-
-/// Runs that shrinking takes at most.
-const SHRINKING_RUNS: usize = 80;
 
 /// What is asked for.
 #[derive(Debug, Deserialize)]
@@ -141,6 +139,8 @@ struct Failure {
     /// Of the cut; for what no cut showed, the start.
     cycle: u64,
     token: String,
+    /// Why, if that was wanted.
+    explanation: Option<Value>,
 }
 
 /// What a run of one request came to.
@@ -165,6 +165,8 @@ enum Stopped {
 
 struct Attempt<'a> {
     request: &'a Request,
+    /// Why a cut failed is wanted, too.
+    explains: bool,
     observer: &'a dyn Observer,
 }
 
@@ -173,7 +175,10 @@ impl Visitor for Attempt<'_> {
 
     fn visit<D: Design>(self) -> Self::Output {
         let prepared = match self.request.prepare() {
-            Ok(prepared) => prepared,
+            Ok(mut prepared) => {
+                prepared.explains = self.explains;
+                prepared
+            }
             Err(Error::Configuration(_)) => return Err(Stopped::Refused),
             Err(other) => return Err(Stopped::Error(other)),
         };
@@ -228,6 +233,7 @@ impl Visitor for Attempt<'_> {
                     message: text("message"),
                     cycle: number(&document["cycle"]),
                     token: one.token.clone(),
+                    explanation: document.get("explanation").cloned(),
                 }
             }),
         })
@@ -258,11 +264,25 @@ fn without_cut(request: &Request, prepared: &Prepared, error: &Error) -> Failure
         message: Some(error.to_string()),
         cycle: 1,
         token: token.encode(),
+        explanation: None,
     }
 }
 
 fn attempt(request: &Request, observer: &dyn Observer) -> Result<Seen, Stopped> {
-    with_design(&request.design, Attempt { request, observer })
+    attempt_explained(request, false, observer)
+}
+
+fn attempt_explained(
+    request: &Request,
+    explains: bool,
+    observer: &dyn Observer,
+) -> Result<Seen, Stopped> {
+    let attempt = Attempt {
+        request,
+        explains,
+        observer,
+    };
+    with_design(&request.design, attempt)
         .unwrap_or_else(|| Err(Stopped::Error(no_such_design(&request.design))))
 }
 
@@ -457,8 +477,7 @@ fn report(
         }
         by_seed.push(json!({"seed": seed, "cuts": seen.cuts, "gave_up": seen.gave_up, "new": new}));
         if let Some(failure) = seen.failure {
-            let most = if hunt.shrink { SHRINKING_RUNS } else { 0 };
-            found = shrunk(seed, &request, failure, most, observer);
+            found = shrunk::shrunk(seed, &request, failure, hunt.shrink, observer);
             break;
         }
         if hunt.cuts.is_some_and(|most| sums.cuts >= most) {
@@ -482,91 +501,4 @@ fn report(
         "found": found,
         "by_seed": by_seed,
     })
-}
-
-/// Makes a failure small: a shorter program, fewer harts, the preset's settings one by one, one cut.
-fn shrunk(
-    seed: u64,
-    request: &Request,
-    failure: Failure,
-    most_runs: usize,
-    observer: &dyn Observer,
-) -> Value {
-    let mut smallest = (request.clone(), failure);
-    let mut runs = 0;
-    loop {
-        let mut smaller = None;
-        for candidate in candidates(&smallest.0) {
-            if runs == most_runs || observer.interrupted() {
-                break;
-            }
-            runs += 1;
-            observer.progress(runs as u64, 0, "runs", "making the failure smaller");
-            if let Ok(Seen {
-                failure: Some(failure),
-                ..
-            }) = attempt(&candidate, &Unobserved)
-            {
-                smaller = Some((candidate, failure));
-                break;
-            }
-        }
-        match smaller {
-            Some(smaller) => smallest = smaller,
-            None => break,
-        }
-    }
-    let (small, failure) = smallest;
-    let mut command = vec!["perdure".into(), "cut".into(), "--during-recovery".into()];
-    command.extend(["--design".into(), small.design.clone()]);
-    command.extend(["--machine".into(), small.machine.clone()]);
-    for text in &small.set {
-        command.extend(["--set".into(), text.clone()]);
-    }
-    command.extend(["--at".to_owned(), failure.cycle.to_string(), "--".into()]);
-    command.extend(small.program.iter().cloned());
-    json!({
-        "seed": seed,
-        "verdict": failure.verdict,
-        "message": failure.message,
-        "cycle": failure.cycle,
-        "token": failure.token,
-        "drawn": {"set": request.set, "program": request.program},
-        "set": small.set,
-        "program": small.program,
-        "command": command,
-        "shrinking_runs": runs,
-    })
-}
-
-/// Smaller requests than this one, those that save most first.
-fn candidates(request: &Request) -> Vec<Request> {
-    let mut smaller = Vec::new();
-    let exerciser = request
-        .program
-        .first()
-        .filter(|name| name.starts_with("@exerciser:"));
-    let numbers = exerciser.and_then(|name| {
-        let numbers = name.split(':').skip(1).map(|text| text.parse::<u64>().ok());
-        numbers.collect::<Option<Vec<u64>>>()
-    });
-    if let Some(numbers) = numbers {
-        for (index, least) in [(0, 60), (3, 1), (1, 4)] {
-            let Some(&number) = numbers.get(index).filter(|&&number| number > least) else {
-                continue;
-            };
-            let mut fewer = numbers.clone();
-            fewer[index] = number / 2;
-            let text: Vec<String> = fewer.iter().map(u64::to_string).collect();
-            let mut candidate = request.clone();
-            candidate.program = vec![format!("@exerciser:{}", text.join(":"))];
-            smaller.push(candidate);
-        }
-    }
-    for index in 0..request.set.len() {
-        let mut candidate = request.clone();
-        candidate.set.remove(index);
-        smaller.push(candidate);
-    }
-    smaller
 }

@@ -78,11 +78,22 @@ pub struct WorkLost {
     pub cycles: Cycles,
 }
 
+/// What epochs come to: when, and which epoch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Passage {
+    /// It has ended everywhere.
+    Ended(Cycles, u64),
+    /// It is announced as persisted.
+    Persisted(Cycles, u64),
+}
+
 /// Epochs that have ended everywhere and are not announced as persisted yet.
 #[derive(Clone, Debug, Default)]
 pub struct Unpersisted {
     /// Each newer than the one before, with when it ended.
     ended: VecDeque<(u64, Cycles)>,
+    /// Filled with what epochs come to, if present.
+    pub passages: Option<Vec<Passage>>,
 }
 
 impl Unpersisted {
@@ -90,6 +101,8 @@ impl Unpersisted {
     pub fn end(&mut self, epoch: u64, time: Cycles) {
         if self.ended.back().is_none_or(|&(newest, _)| newest < epoch) {
             self.ended.push_back((epoch, time));
+            let passages = self.passages.iter_mut();
+            passages.for_each(|all| all.push(Passage::Ended(time, epoch)));
         }
     }
 
@@ -99,6 +112,8 @@ impl Unpersisted {
             && oldest <= epoch
         {
             self.ended.pop_front();
+            let passages = self.passages.iter_mut();
+            passages.for_each(|all| all.push(Passage::Persisted(time, oldest)));
             let took = time.saturating_sub(ended);
             statistics.epoch_to_persisted_cycles += took;
             let longest = &mut statistics.epoch_to_persisted_longest_cycles;

@@ -184,6 +184,9 @@ pub struct Request {
     /// What the run must read, where it is to be a run that was made before, and whether by this build.
     #[serde(skip)]
     pub reads: Option<(Reads, bool)>,
+    /// The folder that gets core files of the first failure: as it should have come back, and as it did.
+    #[serde(skip_serializing)]
+    pub cores: Option<PathBuf>,
     /// Host threads.
     #[serde(skip_serializing)]
     pub jobs: Option<usize>,
@@ -247,6 +250,7 @@ impl Default for Request {
             check: Vec::new(),
             check_seconds: None,
             reads: None,
+            cores: None,
             jobs: None,
             part: None,
             tear_seed: None,

@@ -75,6 +75,17 @@ impl Token {
         })
     }
 
+    /// The request to make that cut again, and no other one.
+    pub fn again(&self) -> Request {
+        Request {
+            at: Some(self.at),
+            tear_seed: Some(self.tear_seed),
+            later_cuts: self.later_cuts.clone(),
+            generations: Some(self.request.generations.unwrap_or(1)),
+            ..self.request.clone()
+        }
+    }
+
     /// From text.
     pub fn decode(text: &str) -> Result<Self, Error> {
         let damaged = |what: &str| {

@@ -84,6 +84,7 @@ pub fn refuse_for_runs(request: &Request) -> Result<(), Error> {
         ("--generations", request.generations.is_some()),
         ("--check", !request.check.is_empty()),
         ("--check-seconds", request.check_seconds.is_some()),
+        ("--cores", request.cores.is_some()),
         ("--jobs", request.jobs.is_some()),
         ("part", request.part.is_some()),
     ];

@@ -1,4 +1,4 @@
-"""The commands that cut the power: `cut`, `replay`, `mutants` and `hunt`.
+"""The commands that cut the power: `cut`, `mutants` and `hunt`.
 
 Always true here: exit status 1 says that a promise was broken, or that a planted bug was not
 noticed; the tokens of cuts that are shown are kept under their short names.
@@ -6,9 +6,8 @@ noticed; the tokens of cuts that are shown are kept under their short names.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import Annotated
 
 import typer
 
@@ -19,15 +18,12 @@ from perdure import (
     hunting,
     progress,
     render,
-    reports,
     terminal,
-    tokens,
 )
+from perdure.commands import replaying
 from perdure.commands.shared import Program, finish, machine_of, programs, tell
 from perdure.options import (
     Afterwards,
-    CheckOption,
-    CheckSecondsOption,
     DesignOption,
     Engine,
     EngineOption,
@@ -42,7 +38,6 @@ from perdure.options import (
     Schedule,
     Shared,
     StopAfterOption,
-    checker,
     count,
     grouped,
     processors,
@@ -87,16 +82,11 @@ def cut(
     afterwards: Afterwards,
     shared: Shared,
     planted_bug: PlantedBugOption = None,
+    explained: replaying.Explained,
     write_through: Annotated[list[str] | None, typer.Option(hidden=True)] = None,
 ) -> None:
     """Cut the power, recover from what survived, and judge; exit 1 if a promise was broken."""
-    if write_through:
-        raise PerdureError(
-            "--write-through: a program whose power is cut runs many times over, so the host is "
-            "read-only to it; leave the option out"
-        )
-    if at is not None and cuts is not None:
-        raise PerdureError("--at names the one cut and --cuts a number of them: give one of both")
+    _refuse_cut(write_through, at, cuts)
     chosen = machine_of(machine, design, guest, out, engine)
     program, then = _split_then(program)
     with programs(program) as asked, progress.bar(terminal.errors(), "power cuts") as show:
@@ -119,31 +109,7 @@ def cut(
         )
     if guest.stdin == "-" and out is None:
         tell(["the standard input that these cuts' tokens need is not kept; --out DIR keeps it"])
-    _finish_cut(report, json_file)
-
-
-def replay(
-    token: Annotated[
-        str, typer.Argument(help="The token that a report printed for a cut, or its short name.")
-    ],
-    check: CheckOption = None,
-    check_seconds: CheckSecondsOption = None,
-    json_file: JsonOption = None,
-) -> None:
-    """Repeat exactly the power cut that a token names."""
-    with progress.bar(terminal.errors(), "replay") as show:
-        report = api.replay(
-            tokens.full(token), check=checker(check), check_seconds=check_seconds, progress=show
-        )
-    made, now = (report.raw.get(key) for key in ("made_by_build", "build"))
-    if made != now:
-        tell(
-            [
-                f"the token was made by build {made}, and this is {now}: "
-                "what is cut may be another moment of the run"
-            ]
-        )
-    _finish_cut(report, json_file)
+    replaying.finish(report, json_file, explained, afterwards)
 
 
 def mutants(
@@ -205,7 +171,7 @@ def mutants(
             paths = of_state if name == api.STATE_MUTANTS else {}
             report = api.mutants(name, jobs=jobs or processors(), progress=show, **paths)
         found.append(report)
-        _remember(bug.token for bug in report.mutants)
+        replaying.remember(bug.token for bug in report.mutants)
         terminal.tables(json_file).print(render.mutants(report), crop=False)
         if report.interrupted:
             break
@@ -267,23 +233,21 @@ def hunt(
             progress=show,
         )
     found = report["found"]
-    _remember([found["token"] if found else None])
+    replaying.remember([found["token"] if found else None])
     terminal.tables(json_file).print(render.hunt(report), crop=False)
     render.write_json(report, json_file)
     finish(int(report["found"] is not None), report["interrupted"])
 
 
-def _finish_cut(report: api.CutReport, json_file: str | None) -> NoReturn:
-    """Prints and writes a report of cuts and exits accordingly."""
-    _remember(result.token for result in reports.shown(report))
-    terminal.tables(json_file).print(reports.cut(report), crop=False)
-    render.write_json(report.raw, json_file)
-    finish(int(report.failed > 0), report.interrupted)
-
-
-def _remember(found: Iterable[str | None]) -> None:
-    """Keeps what is a token: what ends a run at once has a message in its place."""
-    tokens.remember(token for token in found if token and token.startswith("p2-"))
+def _refuse_cut(write_through: list[str] | None, at: int | None, cuts: int | None) -> None:
+    """Refuses options of `cut` that do not go together."""
+    if write_through:
+        raise PerdureError(
+            "--write-through: a program whose power is cut runs many times over, so the host is "
+            "read-only to it; leave the option out"
+        )
+    if at is not None and cuts is not None:
+        raise PerdureError("--at names the one cut and --cuts a number of them: give one of both")
 
 
 def _split_then(words: list[str]) -> tuple[list[str], list[str]]:

@@ -80,6 +80,12 @@ impl Buffer {
         Some(&self.entries[place].bytes)
     }
 
+    /// The old bytes of a pending line.
+    pub fn old(&self, line: LineNumber) -> Option<&Line> {
+        let place = self.lines.iter().position(|&held| held == line)?;
+        Some(&self.entries[place].old)
+    }
+
     /// Replaces the bytes of a pending line. False if it isn't pending.
     pub fn merge(&mut self, line: LineNumber, bytes: &Line) -> bool {
         let place = self.lines.iter().position(|&held| held == line);

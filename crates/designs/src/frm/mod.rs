@@ -203,6 +203,13 @@ impl Policy for Frm {
         self.buffer.lines().for_each(show);
     }
 
+    fn holds(&self, _: &Hardware, line: LineNumber, show: &mut dyn FnMut(String, &Line)) {
+        let newest = self.buffer.find(line).into_iter();
+        newest.for_each(|bytes| show("the controller's buffer".into(), bytes));
+        let old = self.buffer.old(line).into_iter();
+        old.for_each(|bytes| show("the controller's buffer, for its log".into(), bytes));
+    }
+
     fn fired(&mut self, hardware: &mut Hardware, event: u32, now: Cycles) {
         match event {
             EVENT_STEP => self.advance(hardware, now),

@@ -205,6 +205,12 @@ impl Policy for Hlog {
         self.victims.lines().for_each(show);
     }
 
+    fn holds(&self, _: &Hardware, line: LineNumber, show: &mut dyn FnMut(String, &Line)) {
+        if let Some(Bytes::Here(bytes)) = self.victims.get(line).map(|held| held.bytes) {
+            show("the controller's victim buffer".into(), &bytes);
+        }
+    }
+
     fn fired(&mut self, hardware: &mut Hardware, _: u32, now: Cycles) {
         self.work_when_idle(hardware, now);
     }

@@ -209,6 +209,11 @@ pub trait Oracle: Debug + Send {
     /// Judges what recovery brought back.
     fn judge(&self, evidence: &Evidence) -> Judgement;
 
+    /// The lines that are wrong, each with what it should be, in order; where no epoch's image says it.
+    fn wrong_lines(&self, _evidence: &Evidence) -> Option<Vec<(LineNumber, Line)>> {
+        None
+    }
+
     /// The newest epoch whose end it has seen.
     fn newest(&self) -> u64 {
         0

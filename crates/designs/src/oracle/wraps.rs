@@ -378,6 +378,16 @@ impl Oracle for Wraps {
         self.settle(run.hardware.memory.horizon());
     }
 
+    fn wrong_lines(&self, evidence: &Evidence) -> Option<Vec<(LineNumber, Line)>> {
+        let counting = self.counting(evidence);
+        let should = self.lines.iter().map(|(&line, history)| {
+            let found = evidence.image.line(line * LINE_BYTES as u64);
+            (line, Self::line(history, found, &counting), found)
+        });
+        let wrong = should.filter(|(_, expected, found)| expected != *found);
+        Some(wrong.map(|(line, expected, _)| (line, expected)).collect())
+    }
+
     fn judge(&self, evidence: &Evidence) -> Judgement {
         if let Err(why) = evidence.recovered {
             return Judgement::refused(why.to_string(), 0);

@@ -61,6 +61,15 @@ pub struct Entry {
     pub bytes: Line,
 }
 
+/// Shows the old bytes of a line that wait in an undo buffer.
+pub fn show_entries(buffer: &[Entry], line: LineNumber, show: &mut dyn FnMut(String, &Line)) {
+    for entry in buffer.iter().filter(|entry| entry.line == line) {
+        let (from, till) = (entry.valid_from, entry.valid_till);
+        let place = format!("the undo buffer, as of epoch {from} to before {till}");
+        show(place, &entry.bytes);
+    }
+}
+
 impl Entry {
     /// True if going back to the end of `epoch` needs these bytes.
     pub fn covers(&self, epoch: u64) -> bool {

@@ -320,6 +320,9 @@ impl<L: Level> Policy for InCacheLog<L> {
     fn departed_version(&self, version: Version) -> Version {
         self.level.departed_tag(version)
     }
+    fn holds(&self, _: &Hardware, line: LineNumber, show: &mut dyn FnMut(String, &Line)) {
+        log::show_entries(&self.buffer, line, show);
+    }
 
     fn fired(&mut self, hardware: &mut Hardware, event: u32, now: Cycles) {
         match event {

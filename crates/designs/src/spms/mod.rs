@@ -254,6 +254,12 @@ impl Policy for Spms {
         self.buffer.lines().for_each(show);
     }
 
+    fn holds(&self, _: &Hardware, line: LineNumber, show: &mut dyn FnMut(String, &Line)) {
+        if let Some(Bytes::Here(bytes)) = self.buffer.newest(line).map(|held| held.bytes) {
+            show("the module's strand buffer".into(), &bytes);
+        }
+    }
+
     fn fired(&mut self, hardware: &mut Hardware, _: u32, now: Cycles) {
         self.drain_when_idle(hardware, now);
     }

@@ -160,6 +160,7 @@ impl Hardware {
         now: Cycles,
     ) -> Evicted {
         self.leaves(eviction.line, &eviction.bytes);
+        self.hear_eviction(eviction, now);
         let evicted = self.asking("evict", now, |hardware| {
             policy.evict(hardware, eviction, now)
         });

@@ -21,6 +21,7 @@ mod shared;
 mod siblings;
 mod versions;
 mod walks;
+mod whereabouts;
 
 use std::ops::Range;
 
@@ -46,6 +47,7 @@ use crate::time::Cycles;
 use crate::trace::Traced;
 
 pub use walks::{Flushed, Walked};
+pub use whereabouts::{Held, InFlight};
 
 /// Slots of time that a port's calendar remembers.
 const PORT_SLOTS: usize = 4096;
@@ -301,6 +303,7 @@ impl Hardware {
         let core = &mut self.cores[hart];
         let word = core.l1d.word(slot);
         let writable = may_write
+            && !self.memory.is_watched(word.line())
             && word.state() == State::Modified
             && word.version() == policy.current_version(hart)
             && !policy.sees_every_store();
@@ -379,6 +382,9 @@ impl Hardware {
         let word = word.with_state(State::Modified).with_version(version);
         self.cores[hart].l1d.set_word(slot, word);
         self.memory.becomes_dirty(line, ready);
+        if self.memory.watched.is_some() {
+            self.hear_store(hart, slot, ready);
+        }
         ready
     }
 

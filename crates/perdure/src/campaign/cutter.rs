@@ -251,7 +251,7 @@ impl Cutter<'_> {
             generations,
             restarts: Vec::new(),
             depends_on_timing: false,
-            first_difference: None,
+            explanation: None,
             resumed_output: None,
             resumed_cycles: None,
         };

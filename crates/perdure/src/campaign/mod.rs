@@ -15,12 +15,13 @@ use std::sync::atomic::{AtomicU64, AtomicUsize};
 use perdure_designs::Design;
 
 use crate::error::Error;
+use crate::explanation::{self, Explanation, Failed};
 use crate::lives::{Lives, Uncut};
 use crate::mistakes::Blind;
 use crate::observer::Observer;
 use crate::parallel;
 use crate::request::{Prepared, Request, Schedule};
-use crate::verify::{self, FirstDifference, Verdict, first_difference};
+use crate::verify::Verdict;
 
 mod cutter;
 mod report;
@@ -36,7 +37,7 @@ use cutter::{Cutter, Watched};
 use schedule::{choose, resumed_indices};
 use survey::survey_around;
 
-/// Failures that are looked at byte by byte until one shows a difference.
+/// Failures that are explained until one shows a difference in memory.
 const EXPLANATIONS: usize = 5;
 
 /// Surveys the run. One exact cut costs the way there once: the machine that stands there comes back, too.
@@ -142,27 +143,12 @@ pub fn run<D: Design>(
             "two runs of the same program ended in different states".into(),
         ));
     }
-    // A byte-by-byte comparison explains the first failure that has one; the others have tokens.
-    let explicable = results.iter_mut().filter(|one| {
-        matches!(
-            one.verdict,
-            Verdict::Lost
-                | Verdict::MemoryDiffers
-                | Verdict::NotConverged
-                | Verdict::OlderThanAnnounced
-        )
-    });
-    let lives = lives_of(prepared, bug, &survey.uncut, observer);
-    let explained = if prepared.until_failure {
-        0
-    } else {
-        EXPLANATIONS
-    };
-    for failed in explicable.take(explained) {
-        failed.first_difference = explain::<D>(&lives, failed)?;
-        if failed.first_difference.is_some() {
-            break;
-        }
+    if prepared.explains && !prepared.until_failure {
+        explain_first::<D>(
+            request,
+            &lives_of(prepared, bug, &survey.uncut, observer),
+            &mut results,
+        )?;
     }
     Ok(Campaign {
         results,
@@ -172,24 +158,29 @@ pub fn run<D: Design>(
     })
 }
 
-/// Runs once more to the last cut of a result, this time with a whole image of the epoch it is judged
-/// by.
-fn explain<D: Design>(lives: &Lives, failed: &CutResult) -> Result<Option<FirstDifference>, Error> {
-    let Some((cut, before)) = failed.lives.split_last() else {
-        return Ok(None);
-    };
-    // A life that began by starting a program again has no epoch before it.
-    if lives.prepared.restart.is_some() && !before.is_empty() {
-        return Ok(None);
+/// Explains the first failure, and more until one shows which bytes are wrong; the others have tokens, and
+/// their replays an explanation.
+fn explain_first<D: Design>(
+    request: &Request,
+    lives: &Lives,
+    results: &mut [CutResult],
+) -> Result<(), Error> {
+    let wrong = results.iter_mut();
+    let wrong = wrong.filter(|one| one.verdict != Verdict::Verified);
+    for failed in wrong.take(EXPLANATIONS) {
+        lives
+            .observer
+            .progress(0, 0, "cuts", "explaining the first failure");
+        let asked = Failed {
+            lives: &failed.lives,
+            verdict: failed.verdict,
+            cores: request.cores.as_deref(),
+        };
+        failed.explanation = explanation::explain::<D>(lives, &asked)?;
+        let shows = |one: &Explanation| one.first.is_some();
+        if failed.explanation.as_ref().is_some_and(shows) {
+            break;
+        }
     }
-    let mut machine = lives.restored::<D>(before)?;
-    let epoch = cut.judged_by_epoch;
-    let expected = verify::image_of_epoch(&mut machine, epoch, cut.cycle)?;
-    Ok(first_difference(
-        &mut machine,
-        &expected,
-        epoch,
-        cut.cycle,
-        cut.tear_seed,
-    ))
+    Ok(())
 }

@@ -10,9 +10,10 @@ use serde_json::{Map, Value, json};
 
 use super::survey::Survey;
 use crate::cost::{self, CutCost};
+use crate::explanation::Explanation;
 use crate::lives::{Life, Restarted, Sequel};
 use crate::request::Prepared;
-use crate::verify::{FirstDifference, Verdict};
+use crate::verify::Verdict;
 use crate::version::BUILD;
 
 /// One cut's result.
@@ -40,7 +41,7 @@ pub struct CutResult {
     /// How the programs ended that were started again, after each of these lives.
     pub(super) restarts: Vec<Restarted>,
     pub(super) depends_on_timing: bool,
-    pub(super) first_difference: Option<FirstDifference>,
+    pub(super) explanation: Option<Explanation>,
     pub(super) resumed_output: Option<Vec<u8>>,
     pub(super) resumed_cycles: Option<u64>,
 }
@@ -197,6 +198,7 @@ impl CutResult {
         let restarts: Vec<Value> = self.restarts.iter().map(Restarted::to_json).collect();
         let restarts = (!restarts.is_empty()).then_some(Value::Array(restarts));
         let timing = self.depends_on_timing.then_some(Value::Bool(true));
+        let first = (self.explanation.as_ref()).and_then(|one| one.first.as_ref());
         for (key, optional) in [
             ("saved_bytes", self.saved_bytes.map(|bytes| json!(bytes))),
             ("lives", lives),
@@ -215,9 +217,10 @@ impl CutResult {
                 self.without.before.as_ref().map(|text| json!(text)),
             ),
             ("message", self.message.as_ref().map(|text| json!(text))),
+            ("first_difference", first.map(|one| json!(one))),
             (
-                "first_difference",
-                self.first_difference.as_ref().map(|one| json!(one)),
+                "explanation",
+                self.explanation.as_ref().map(|one| one.whole.clone()),
             ),
             ("resumed_output", output.map(|text| json!(text))),
             (

@@ -138,6 +138,22 @@ impl Lives<'_> {
         Ok(sequel)
     }
 
+    /// The machine that the life after these cuts begins as, its program started again after each.
+    pub fn started_again<D: Design>(
+        &self,
+        restart: &Restart,
+        cuts: &[Life],
+    ) -> Result<Machine<D>, Error> {
+        let mut machine = self.first::<D>()?;
+        for cut in cuts {
+            while let Pause::EpochEnded(_) = machine.run(cut.cycle)? {}
+            let image = verify::recovered_image(&mut machine, cut.cycle, cut.tear_seed)?;
+            let left = Left::of(&machine, image.memory);
+            machine = self.boot_again::<D>(restart, &left)?;
+        }
+        Ok(machine)
+    }
+
     /// A machine that starts on what was left.
     fn boot_again<D: Design>(&self, restart: &Restart, left: &Left) -> Result<Machine<D>, Error> {
         let workload = Workload {

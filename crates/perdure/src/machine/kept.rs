@@ -59,6 +59,16 @@ impl<D: Design, S: Source> Machine<D, S> {
         }
     }
 
+    /// What was kept of the end of an epoch, if it has ended: the kernel and every hart's context.
+    pub fn kept_epoch_end(&mut self) -> Option<(Kernel, Vec<HartContext>)> {
+        let end = self.epoch_end.take()?;
+        let harts = end
+            .harts
+            .into_iter()
+            .map(|hart| hart.map(|(context, _)| context));
+        Some((end.kernel?.0, harts.collect::<Option<_>>()?))
+    }
+
     /// From now on, keeps nothing for anybody, the digest of memory and the trace included.
     pub fn forget_onlookers(&mut self) {
         self.hardware.memory.arena.take_digest();

@@ -45,6 +45,8 @@ pub struct Prepared {
     pub given: Vec<(String, Option<u32>)>,
     /// Cuts after the first failure are of no interest.
     pub until_failure: bool,
+    /// The first failure is explained.
+    pub explains: bool,
     /// A check that the judge leaves out.
     pub blind: Option<Blind>,
 }
@@ -320,6 +322,7 @@ impl Request {
             program_hash: format!("{:016x}", given.hasher.digest()),
             given: given.names,
             until_failure: false,
+            explains: true,
             blind: None,
         })
     }

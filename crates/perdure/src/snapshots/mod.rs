@@ -2,7 +2,7 @@
 //!
 //! Where to find what: `keep.rs` writes a store at the end of a run; `archive.rs` is the file with the
 //! NVM's bytes, `manifest.rs` is `store.json`; `place.rs` finds what a user names; `values.rs` shows
-//! bytes as values; `compare.rs` says what differs between two epochs; `core_file.rs` writes what gdb
+//! bytes as values; `compare.rs` says what differs between two epochs; `dump.rs` writes what gdb
 //! opens; `ask.rs` is all of it as JSON.
 //!
 //! Addresses are a program's. Which frame is behind one follows from the kernel's state at the end of
@@ -15,7 +15,7 @@
 pub mod archive;
 pub mod ask;
 mod compare;
-mod core_file;
+mod dump;
 pub mod keep;
 pub mod manifest;
 mod place;

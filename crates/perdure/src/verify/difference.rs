@@ -1,41 +1,39 @@
-//! Where a recovered image is wrong: byte by byte, with the name of what lies there.
+//! What a cut left of memory, beside what it should have left.
 //!
 //! Always true here: looking changes nothing; the machine is afterwards as before.
 
 use std::ops::Range;
 
 use perdure_designs::Design;
+use perdure_designs::oracle::{Evidence, Oracle};
 use perdure_designs::surviving::{Journal, Surviving};
 use perdure_hardware::arena::Arena;
+use perdure_hardware::line::LINE_BYTES;
 use perdure_hardware::time::Cycles;
-use serde::Serialize;
 
 use super::{scope, witness};
 use crate::machine::Machine;
 
-/// The first place where a recovered image is wrong.
-#[derive(Clone, Debug, Serialize)]
-pub struct FirstDifference {
-    /// `lost`: the line is older than it should be. `mixed`: it holds a later epoch's bytes.
-    pub kind: &'static str,
-    /// Physical address of the line.
-    pub physical_address: String,
-    /// Virtual address of its first wrong byte, if a program maps it.
-    pub address: Option<String>,
-    /// What lies there.
-    pub symbol: Option<String>,
-    /// The epoch whose memory was expected.
-    pub epoch: u64,
-    /// The line as it should be.
-    pub expected: String,
-    /// The line as it came back.
-    pub found: String,
-    /// How many lines differ in all.
-    pub lines: u64,
+/// What wrong memory is compared with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Against {
+    /// What was promised, of that epoch where there are epochs.
+    Promise(u64),
+    /// What programs saw in their pools when the power was cut.
+    Newest,
 }
 
-/// How many wrong lines are searched for one with a symbol.
-const NAMED_LINES: usize = 256;
+/// Memory as recovery left it, and as it should be.
+pub struct Images {
+    /// As it should be.
+    pub expected: Arena,
+    /// As it came back.
+    pub found: Arena,
+    /// Addresses of the lines that differ where it matters, in order.
+    pub wrong: Vec<u64>,
+    /// What recovery says, if it refused.
+    pub refused: Option<String>,
+}
 
 /// Makes a range what it is elsewhere.
 pub fn overwrite(memory: &mut Arena, with: &Arena, range: &Range<u64>) {
@@ -45,87 +43,68 @@ pub fn overwrite(memory: &mut Arena, with: &Arena, range: &Range<u64>) {
     }
 }
 
-/// Cuts and recovers as [`cut`] does, and compares byte by byte with the image of an epoch.
-pub fn first_difference<D: Design>(
+/// Cuts and recovers as [`super::cut`] does, and compares byte by byte; the oracle has watched the machine to
+/// the cut, and remembers the image of the epoch that was promised.
+pub fn images<D: Design>(
     machine: &mut Machine<D>,
-    expected: &Arena,
-    epoch: u64,
-    at: Cycles,
-    tear_seed: u64,
-) -> Option<FirstDifference> {
-    let recovery = machine.recovery();
+    oracle: Box<dyn Oracle>,
+    against: Against,
+    (at, tear_seed): (Cycles, u64),
+) -> std::io::Result<Images> {
     let range = scope(machine);
-    let newest = witness(machine).image().ok()?;
+    let pools: Vec<Range<u64>> = machine.hardware.memory.map().pools().collect();
+    let recovery = machine.recovery();
+    let (announced, seen) = (machine.announced_epoch(), machine.outside.seen_epoch);
+    let newest = witness(machine).image()?;
     let lost = machine.power_off(at, tear_seed);
     let memory = &mut machine.hardware.memory;
     let mut surviving = Surviving::of(memory, Journal::default());
-    let _ = recovery.run::<D>(&mut surviving);
+    let recovered = recovery.run::<D>(&mut surviving);
     let journal = surviving.into_journal();
-    let mut wrong = memory.arena.differing_lines(expected);
-    wrong.retain(|line| range.contains(line));
-    let machine_after = &*machine;
-    let place_of = |address: u64| {
-        let found = machine_after.hardware.memory.arena.line(address).0;
-        let wanted = expected.line(address).0;
-        let same = found.iter().zip(wanted).take_while(|(a, b)| *a == b);
-        machine_after
-            .kernel()
-            .reverse_translate(address + same.count() as u64)
+    let found = memory.arena.clone();
+    journal.undo(&mut memory.arena);
+    memory.power_back(&lost);
+    let refused = recovered.as_ref().err().map(ToString::to_string);
+    if against == Against::Newest {
+        let mut wrong = found.differing_lines(&newest);
+        wrong.retain(|line| pools.iter().any(|pool| pool.contains(line)));
+        return Ok(Images {
+            expected: newest,
+            found,
+            wrong,
+            refused,
+        });
+    }
+    let evidence = Evidence {
+        recovered: &recovered,
+        image: &found,
+        memory: found.digest_of(range.clone()),
+        at,
+        announced,
+        seen,
+        early: None,
     };
-    let symbol_at = |address: u64| {
-        let (space, virtual_address) = place_of(address)?;
-        let (name, offset) = machine_after.kernel().symbol(space, virtual_address)?;
-        Some(format!("{name}+{offset:#x}"))
-    };
-    // Of the program's own lines, one with a name says most to its author.
-    let frames = machine_after.layout.frames.clone();
-    let mine = || {
-        wrong
-            .iter()
-            .copied()
-            .filter(|address| frames.contains(address))
-    };
-    let named = mine()
-        .take(NAMED_LINES)
-        .find(|&address| symbol_at(address).is_some());
-    let first = named.or_else(|| mine().next()).or(wrong.first().copied());
-    let difference = first.map(|address| {
-        let found = machine_after.hardware.memory.arena.line(address).0;
-        let wanted = expected.line(address).0;
-        let place = place_of(address);
-        let symbol = match place {
-            Some(_) => symbol_at(address),
-            None => Some(machine_after.layout_name(address)),
-        };
-        FirstDifference {
-            kind: if found == newest.line(address).0 {
-                "mixed"
-            } else {
-                "lost"
-            },
-            physical_address: format!("{address:#x}"),
-            address: place.map(|(_, virtual_address)| format!("{virtual_address:#x}")),
-            symbol,
-            epoch,
-            expected: hexadecimal(&wanted),
-            found: hexadecimal(&found),
-            lines: wrong.len() as u64,
+    if let Some(lines) = oracle.wrong_lines(&evidence) {
+        let mut expected = found.clone();
+        let mut wrong = Vec::with_capacity(lines.len());
+        for (line, bytes) in lines {
+            wrong.push(line * LINE_BYTES as u64);
+            expected.write_line(line * LINE_BYTES as u64, &bytes);
         }
-    });
-    journal.undo(&mut machine.hardware.memory.arena);
-    machine.hardware.memory.power_back(&lost);
-    difference
-}
-
-fn hexadecimal(bytes: &[u8]) -> String {
-    let words: Vec<String> = bytes
-        .chunks_exact(8)
-        .map(|word| {
-            format!(
-                "{:016x}",
-                u64::from_le_bytes(word.try_into().expect("eight bytes"))
-            )
-        })
-        .collect();
-    words.join(" ")
+        return Ok(Images {
+            expected,
+            found,
+            wrong,
+            refused,
+        });
+    }
+    let expected = oracle.into_image(&witness(machine))?;
+    let mut wrong = found.differing_lines(&expected);
+    wrong.retain(|line| range.contains(line));
+    Ok(Images {
+        expected,
+        found,
+        wrong,
+        refused,
+    })
 }

@@ -27,7 +27,7 @@ mod devices;
 mod difference;
 mod verdict;
 
-pub use difference::{FirstDifference, first_difference, overwrite};
+pub use difference::{Against, Images, images, overwrite};
 pub use verdict::Verdict;
 
 /// What is known of a run that may be cut: its promise's oracle, and what has left it.
@@ -433,6 +433,18 @@ pub fn image_of_epoch<D: Design>(
     epoch: u64,
     until: Cycles,
 ) -> Result<Arena, Error> {
+    let oracle = watched_until(machine, epoch, until)?;
+    // Of an epoch that had not ended, what was seen outside was as of now.
+    oracle.into_image(&witness(machine)).map_err(copying)
+}
+
+/// Runs a machine that has just booted or been resumed, watched by its promise's oracle, which remembers
+/// memory at the end of that epoch.
+pub fn watched_until<D: Design>(
+    machine: &mut Machine<D>,
+    epoch: u64,
+    until: Cycles,
+) -> Result<Box<dyn Oracle>, Error> {
     let state = machine.executing_epoch().saturating_sub(1);
     let mut oracle = oracle_of(machine, state, Remember::Image(epoch))?;
     while let Pause::EpochEnded(ended) = machine.run(until)? {
@@ -440,6 +452,5 @@ pub fn image_of_epoch<D: Design>(
         oracle.epoch_ended(&witness(machine), ended);
     }
     show(&mut *oracle, machine);
-    // Of an epoch that had not ended, what was seen outside was as of now.
-    oracle.into_image(&witness(machine)).map_err(copying)
+    Ok(oracle)
 }

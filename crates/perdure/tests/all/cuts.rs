@@ -68,7 +68,14 @@ fn an_unprotected_machine_breaks_no_promise_and_the_first_lost_line_is_shown() {
         .expect("one loss is explained");
     assert_eq!(shown["verdict"], "lost");
     let difference = &shown["first_difference"];
-    assert!(["lost", "mixed"].contains(&difference["kind"].as_str().unwrap()));
+    let kind = difference["kind"].as_str().unwrap();
+    assert!(["older", "newer", "mixed"].contains(&kind), "{difference}");
+    assert!(difference["says"].as_str().unwrap().starts_with(kind));
+    let explanation = &shown["explanation"];
+    assert_eq!(explanation["lines"], difference["lines"]);
+    let kinds = explanation["kinds"].as_object().unwrap();
+    let sum: u64 = kinds.values().filter_map(Value::as_u64).sum();
+    assert_eq!(sum, difference["lines"].as_u64().unwrap());
     assert!(difference["address"].is_string() && difference["expected"] != difference["found"]);
 }
 

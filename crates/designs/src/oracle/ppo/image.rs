@@ -1,6 +1,6 @@
 //! What every cut must find in memory: each line with the writes that no cut has settled yet.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::ops::Range;
 
 use perdure_hardware::arena::{Arena, Digest};
@@ -137,6 +137,20 @@ impl Image {
             digest.replace(line * LINE_BYTES as u64, &before.0, &expected.0);
         }
         digest
+    }
+
+    /// The lines that are not as they must be, and what that is.
+    pub fn wrong(&self, found: &Arena, counts: impl Fn(By) -> bool) -> Vec<(LineNumber, Line)> {
+        let changed = found.differing_lines(&self.first).into_iter();
+        let changed = changed.filter(|address| self.scope.contains(address));
+        let mut lines: BTreeSet<LineNumber> = changed.map(line_of).collect();
+        lines.extend(self.pending.keys().chain(self.settled.keys()));
+        let expected = lines
+            .into_iter()
+            .map(|line| (line, self.expected(line, &counts)));
+        expected
+            .filter(|(line, expected)| found.line(line * LINE_BYTES as u64) != expected)
+            .collect()
     }
 
     /// The first line that is not as it must be, with who wrote last of those who count.

@@ -24,6 +24,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::io;
 use std::ops::Range;
 
+use perdure_hardware::line::{Line, LineNumber};
 use perdure_hardware::memory::Memory;
 use perdure_hardware::physical_map::PhysicalMap;
 use perdure_hardware::time::Cycles;
@@ -423,6 +424,11 @@ impl Oracle for PartitionedPersistOrdering {
         self.image.settle(horizon, |by| counts_from(commands, by));
         self.accesses.retain(|one| one.done > horizon);
         self.ended.retain(|_, (dead, _)| *dead > horizon);
+    }
+
+    fn wrong_lines(&self, evidence: &Evidence) -> Option<Vec<(LineNumber, Line)>> {
+        let counts = |by| counts_from(&self.commands, by) <= evidence.at;
+        Some(self.image.wrong(evidence.image, counts))
     }
 
     fn judge(&self, evidence: &Evidence) -> Judgement {

@@ -44,16 +44,20 @@ impl StrandGroups {
         digest
     }
 
+    /// The lines that are wrong, in order, and what they should be.
+    pub(super) fn wrong(&self, evidence: &Evidence) -> Vec<(LineNumber, Line)> {
+        let lines: BTreeSet<LineNumber> = self.lines.keys().copied().collect();
+        let wrong = lines.into_iter().filter_map(|line| {
+            let found = evidence.image.line(line * LINE_BYTES as u64);
+            let expected = self.expected(line, evidence.at)?;
+            (expected != found).then_some((line, *expected))
+        });
+        wrong.collect()
+    }
+
     /// Which line is wrong, and whose it should be.
     pub(super) fn difference(&self, evidence: &Evidence) -> String {
-        let mut lines: Vec<LineNumber> = self.lines.keys().copied().collect();
-        lines.sort_unstable();
-        let wrong = lines.into_iter().find(|&line| {
-            let found = evidence.image.line(line * LINE_BYTES as u64);
-            let expected = self.expected(line, evidence.at);
-            expected.is_some_and(|expected| expected != found)
-        });
-        let Some(line) = wrong else {
+        let Some(&(line, _)) = self.wrong(evidence).first() else {
             return "memory that no strand stored to has changed".into();
         };
         let history = &self.lines[&line];

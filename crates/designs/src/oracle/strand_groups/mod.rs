@@ -432,6 +432,10 @@ impl Oracle for StrandGroups {
         self.settle(run.hardware.memory.horizon());
     }
 
+    fn wrong_lines(&self, evidence: &Evidence) -> Option<Vec<(LineNumber, Line)>> {
+        Some(self.wrong(evidence))
+    }
+
     fn judge(&self, evidence: &Evidence) -> Judgement {
         if let Err(why) = evidence.recovered {
             return Judgement::refused(why.to_string(), 0);

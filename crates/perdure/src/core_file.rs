@@ -1,8 +1,8 @@
-//! An ELF core file of a process at the end of an epoch, as Linux would write it for riscv64.
+//! An ELF core file of a process, as Linux would write it for riscv64.
 //!
 //! Notes: `NT_PRSTATUS` and `NT_FPREGSET` of every thread, `NT_PRPSINFO`, `NT_AUXV`, `NT_FILE`. Then
 //! everything that is mapped; of pages that nobody has touched, what they would be filled with, as far
-//! as the store has it. Zeros are holes in the file.
+//! as that is known. Zeros are holes in the file.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Seek, SeekFrom, Write};
@@ -16,7 +16,6 @@ use perdure_linux::inspect::{MappingView, PageView, ProcessView, ThreadView};
 use perdure_linux::{Kernel, PAGE_BYTES};
 use serde_json::{Value, json};
 
-use super::{Answer, Page, Snapshots, SnapshotsError, asked};
 use crate::context::HartContext;
 use crate::elf;
 
@@ -153,84 +152,77 @@ impl Drop for Unfinished {
     }
 }
 
-impl Snapshots {
-    pub(super) fn dump(&self, epoch: u64, file: &Path, wanted: Option<u32>) -> Answer<Value> {
-        let (kernel, harts) = self.machine(epoch)?;
-        let mut living = self.living(&kernel, wanted, epoch)?;
-        if living.len() > 1 {
-            let names = living
-                .iter()
-                .map(|one| format!("{} ({})", one.id, one.executable));
-            return asked(format!(
-                "several processes live at the end of epoch {epoch}: {}; name one with --process",
-                names.collect::<Vec<_>>().join(", ")
-            ));
+/// Why a core file could not be written.
+#[derive(Debug)]
+pub enum CoreError<E> {
+    /// The host refused.
+    Host(io::Error),
+    /// Memory has so many separate pieces, more than a core file can have.
+    Pieces(usize),
+    /// There is no saying what a page holds.
+    Content(E),
+}
+
+/// Writes the core file of a process, whose threads have their registers; `content` says what a page of its
+/// has, nothing being zeros. Returns how long the file is.
+pub fn write<E>(
+    file: &Path,
+    kernel: &Kernel,
+    process: &ProcessView,
+    mut content: impl FnMut(u64) -> Result<Vec<u8>, E>,
+) -> Result<u64, CoreError<E>> {
+    let mappings = kernel.mappings(process.space);
+    let mut notes = Bytes::default();
+    for (index, thread) in process.threads.iter().enumerate() {
+        notes.note(NT_PRSTATUS, &status(process, thread));
+        if index == 0 {
+            notes.note(NT_PRPSINFO, &information(process));
+            notes.note(NT_AUXV, &process.auxiliary);
+            notes.note(NT_FILE, &files(&mappings));
         }
-        let mut process = living.remove(0);
-        put_in_harts(&mut process, &harts);
-        let mappings = kernel.mappings(process.space);
-        let mut notes = Bytes::default();
-        for (index, thread) in process.threads.iter().enumerate() {
-            notes.note(NT_PRSTATUS, &status(&process, thread));
-            if index == 0 {
-                notes.note(NT_PRPSINFO, &information(&process));
-                notes.note(NT_AUXV, &process.auxiliary);
-                notes.note(NT_FILE, &files(&mappings));
-            }
-            notes.note(NT_FPREGSET, &floats(thread));
-        }
-        let segments = segments(&kernel, &process, &mappings);
-        if segments.len() > SEGMENTS_MAX {
-            return asked(format!(
-                "process {} has {} separate pieces of memory, more than a core file can have",
-                process.id,
-                segments.len()
-            ));
-        }
-        let host = |source| SnapshotsError::Host {
-            what: format!("writing {}", file.display()),
-            source,
-        };
-        // Under another name until it is whole: what was there lasts until then.
-        let unfinished = Unfinished::beside(file);
-        let mut out = BufWriter::new(File::create(&unfinished.0).map_err(host)?);
-        let end = head(&mut out, &notes.0, &segments).map_err(host)?;
-        for segment in segments.iter().filter(|segment| segment.held) {
-            for page in segment.start / PAGE_BYTES..segment.end / PAGE_BYTES {
-                let content = match self.page_of(&kernel, process.space, page, epoch)? {
-                    Page::Held(bytes) => bytes,
-                    Page::Elsewhere | Page::Unmapped => Vec::new(),
-                };
-                let written = if content.iter().any(|&byte| byte != 0) {
-                    out.write_all(&content)
-                } else {
-                    out.seek_relative(PAGE_BYTES.cast_signed())
-                };
-                written.map_err(host)?;
-            }
-        }
-        let out = out
-            .into_inner()
-            .map_err(io::IntoInnerError::into_error)
-            .map_err(host)?;
-        out.set_len(end).map_err(host)?;
-        std::fs::rename(&unfinished.0, file).map_err(host)?;
-        let threads = process.threads.iter();
-        Ok(json!({
-            "epoch": epoch,
-            "file": file,
-            "process": process.id,
-            "executable": process.executable,
-            "bytes": end,
-            "threads": threads.map(|thread| json!({
-                "thread": thread.id,
-                "name": thread.name,
-                "hart": thread.hart,
-                "pc": format!("{:#x}", thread.pc),
-                "symbol": kernel.symbol(process.space, thread.pc).map(|(name, _)| name),
-            })).collect::<Vec<_>>(),
-        }))
+        notes.note(NT_FPREGSET, &floats(thread));
     }
+    let segments = segments(kernel, process, &mappings);
+    if segments.len() > SEGMENTS_MAX {
+        return Err(CoreError::Pieces(segments.len()));
+    }
+    let host = CoreError::Host;
+    // Under another name until it is whole: what was there lasts until then.
+    let unfinished = Unfinished::beside(file);
+    let mut out = BufWriter::new(File::create(&unfinished.0).map_err(host)?);
+    let end = head(&mut out, &notes.0, &segments).map_err(host)?;
+    for segment in segments.iter().filter(|segment| segment.held) {
+        for page in segment.start / PAGE_BYTES..segment.end / PAGE_BYTES {
+            let content = content(page).map_err(CoreError::Content)?;
+            let written = if content.iter().any(|&byte| byte != 0) {
+                out.write_all(&content)
+            } else {
+                out.seek_relative(PAGE_BYTES.cast_signed())
+            };
+            written.map_err(host)?;
+        }
+    }
+    let out = out
+        .into_inner()
+        .map_err(io::IntoInnerError::into_error)
+        .map_err(host)?;
+    out.set_len(end).map_err(host)?;
+    std::fs::rename(&unfinished.0, file).map_err(host)?;
+    Ok(end)
+}
+
+/// The threads of a process, as JSON.
+pub fn threads(kernel: &Kernel, process: &ProcessView) -> Value {
+    let threads = process.threads.iter().map(|thread| {
+        json!({
+            "thread": thread.id,
+            "name": thread.name,
+            "hart": thread.hart,
+            "pc": format!("{:#x}", thread.pc),
+            "symbol": kernel.symbol(process.space, thread.pc).map(|(name, _)| name),
+        })
+    });
+    threads.collect()
 }
 
 /// The memory of a process in runs.
@@ -259,7 +251,7 @@ fn segments(kernel: &Kernel, process: &ProcessView, mappings: &[MappingView]) ->
 }
 
 /// Registers of threads that are on harts, from the harts.
-fn put_in_harts(process: &mut ProcessView, harts: &[HartContext]) {
+pub fn put_in_harts(process: &mut ProcessView, harts: &[HartContext]) {
     for (index, context) in harts.iter().enumerate() {
         let Some(running) = context.running else {
             continue;

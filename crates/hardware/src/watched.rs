@@ -1,0 +1,174 @@
+//! What becomes of some lines, for whoever explains a power cut: every store to them, every time that they
+//! leave the caches, and every write that memory accepts of them, of a log or of a table.
+//!
+//! Always true here: nothing is kept unless somebody asked before the first instruction, and nothing of it
+//! changes a run, except how long its simulation takes: stores to these lines do not hit the lookaside.
+
+use std::collections::HashSet;
+
+use crate::cache::Slot;
+use crate::controller::Served;
+use crate::hierarchy::Hardware;
+use crate::line::{LINE_BYTES, Line, LineNumber, Version};
+use crate::memory::{Memory, Traffic};
+use crate::module::Operation;
+use crate::policy::{Cause, Eviction};
+use crate::time::Cycles;
+
+/// What was heard, in the order of the simulation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Heard {
+    /// A hart has stored to a line.
+    Stored {
+        /// Who.
+        hart: usize,
+        /// Where.
+        line: LineNumber,
+        /// When.
+        at: Cycles,
+        /// The version that the line carries now.
+        version: Version,
+        /// The line's bytes now.
+        bytes: Box<Line>,
+    },
+    /// A dirty line has left the caches.
+    Left {
+        /// Which.
+        line: LineNumber,
+        /// When.
+        at: Cycles,
+        /// Why.
+        cause: Cause,
+    },
+    /// A module has accepted a write.
+    Written {
+        /// The module.
+        module: usize,
+        /// The first byte's physical address.
+        address: u64,
+        /// How many.
+        length: usize,
+        /// The program's line that the bytes belong to.
+        home: LineNumber,
+        /// What they are for.
+        traffic: Traffic,
+        /// When it was accepted, when it begins at the media, and when it survives.
+        when: [Cycles; 3],
+    },
+}
+
+/// The lines, and what was heard of them.
+#[derive(Clone, Debug, Default)]
+pub struct Watched {
+    /// Looked up, never iterated over.
+    lines: HashSet<LineNumber>,
+    heard: Vec<Heard>,
+}
+
+impl Watched {
+    /// These lines.
+    pub fn new(lines: impl IntoIterator<Item = LineNumber>) -> Self {
+        Self {
+            lines: lines.into_iter().collect(),
+            heard: Vec::new(),
+        }
+    }
+
+    /// True for one of the lines.
+    pub fn has(&self, line: LineNumber) -> bool {
+        self.lines.contains(&line)
+    }
+
+    /// What was heard since the last time.
+    pub fn take(&mut self) -> Vec<Heard> {
+        std::mem::take(&mut self.heard)
+    }
+}
+
+impl Memory {
+    /// True for a line whose stores somebody has to hear.
+    #[inline(always)]
+    pub(crate) fn is_watched(&self, line: LineNumber) -> bool {
+        (self.watched.as_ref()).is_some_and(|watched| watched.has(line))
+    }
+
+    /// A module has accepted a write.
+    #[inline(always)]
+    pub(crate) fn hear_write(&mut self, operation: &Operation, written: &Served) {
+        if self.watched.is_some() {
+            self.keep_write(operation, written);
+        }
+    }
+
+    #[cold]
+    fn keep_write(&mut self, operation: &Operation, written: &Served) {
+        let &Operation {
+            module,
+            address,
+            home,
+            bytes: length,
+            traffic,
+            ..
+        } = operation;
+        let Some(watched) = &mut self.watched else {
+            return;
+        };
+        let end = address + length as u64;
+        let mut lines = address / LINE_BYTES as u64..end.div_ceil(LINE_BYTES as u64);
+        let of_design = matches!(traffic, Traffic::Log | Traffic::Metadata);
+        if of_design || watched.has(home) || lines.any(|line| watched.has(line)) {
+            watched.heard.push(Heard::Written {
+                module,
+                address,
+                length,
+                home,
+                traffic,
+                when: [written.accepted, written.start, written.done],
+            });
+        }
+    }
+}
+
+impl Hardware {
+    /// A hart has stored to the line in an L1D slot.
+    #[cold]
+    pub(crate) fn hear_store(&mut self, hart: usize, slot: Slot, at: Cycles) {
+        let word = self.cores[hart].l1d.word(slot);
+        let bytes = *self.cores[hart].l1d.data(slot);
+        self.hear_bytes(hart, word.line(), word.version(), &bytes, at);
+    }
+
+    /// A line has these bytes from now on.
+    pub(crate) fn hear_bytes(
+        &mut self,
+        hart: usize,
+        line: LineNumber,
+        version: Version,
+        bytes: &Line,
+        at: Cycles,
+    ) {
+        if let Some(watched) = &mut self.memory.watched
+            && watched.has(line)
+        {
+            let bytes = Box::new(*bytes);
+            watched.heard.push(Heard::Stored {
+                hart,
+                line,
+                at,
+                version,
+                bytes,
+            });
+        }
+    }
+
+    /// A dirty line has left the caches.
+    #[inline(always)]
+    pub(crate) fn hear_eviction(&mut self, eviction: &Eviction, at: Cycles) {
+        if let Some(watched) = &mut self.memory.watched
+            && watched.has(eviction.line)
+        {
+            let (line, cause) = (eviction.line, eviction.cause);
+            watched.heard.push(Heard::Left { line, at, cause });
+        }
+    }
+}

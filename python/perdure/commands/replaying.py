@@ -1,0 +1,148 @@
+"""The command `perdure replay`, and what becomes of a failure: printed, as cores, as a page.
+
+Always true here: a failure's page and its core files are of the first failure that is reported.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, NoReturn
+
+import typer
+
+from perdure import (
+    PerdureError,
+    api,
+    explanation_page,
+    outputs,
+    progress,
+    render,
+    reports,
+    terminal,
+    tokens,
+)
+from perdure.commands import shared
+from perdure.options import (
+    Afterwards,
+    CheckOption,
+    CheckSecondsOption,
+    JsonOption,
+    checker,
+    grouped,
+)
+
+
+@dataclass(frozen=True)
+class Explained:
+    """Where the first failure's explanation goes, beside the terminal."""
+
+    cores: Annotated[
+        Path | None,
+        typer.Option(
+            "--cores",
+            metavar="DIR",
+            help="Write two core files of the first failure for gdb: expected.core, found.core.",
+        ),
+    ] = None
+    html: Annotated[
+        Path | None,
+        typer.Option("--html", metavar="FILE", help="Write the first failure as a page, too."),
+    ] = None
+
+    def __post_init__(self) -> None:
+        """Refuses what could not be written at the end."""
+        if self.html is not None:
+            outputs.check_file(self.html, "--html")
+        if self.cores is not None:
+            outputs.check_folder(self.cores, "--cores", files=("expected.core", "found.core"))
+
+
+@grouped
+def replay(
+    token: Annotated[
+        str, typer.Argument(help="The token that a report printed for a cut, or its short name.")
+    ],
+    check: CheckOption = None,
+    check_seconds: CheckSecondsOption = None,
+    json_file: JsonOption = None,
+    *,
+    explained: Explained,
+) -> None:
+    """Repeat exactly the power cut that a token names, and explain it if it fails."""
+    with progress.bar(terminal.errors(), "replay") as show:
+        report = api.replay(
+            tokens.full(token),
+            check=checker(check),
+            check_seconds=check_seconds,
+            cores=explained.cores,
+            progress=show,
+        )
+    made, now = (report.raw.get(key) for key in ("made_by_build", "build"))
+    if made != now:
+        shared.tell(
+            [
+                f"the token was made by build {made}, and this is {now}: "
+                "what is cut may be another moment of the run"
+            ]
+        )
+    finish(report, json_file, explained)
+
+
+def _with_cores(
+    report: api.CutReport, explained: Explained, afterwards: Afterwards
+) -> api.CutReport:
+    """Makes the first failure of a report again, for its core files, where these are wanted."""
+    bad = next((one for one in report.results if not one.verified), None)
+    if explained.cores is None or bad is None:
+        return report
+    with progress.bar(terminal.errors(), "core files") as show:
+        again = api.replay(
+            bad.token,
+            check=checker(afterwards.check),
+            check_seconds=afterwards.check_seconds,
+            cores=explained.cores,
+            progress=show,
+        )
+    made = again.results[0].raw.get("explanation")
+    results = [
+        {**one, "explanation": made} if made and one["token"] == bad.token else one
+        for one in report.raw["results"]
+    ]
+    return api.CutReport.from_json({**report.raw, "results": results})
+
+
+def finish(
+    report: api.CutReport,
+    json_file: str | None,
+    explained: Explained,
+    afterwards: Afterwards | None = None,
+) -> NoReturn:
+    """Prints and writes a report of cuts (a campaign with its `afterwards`), exits accordingly."""
+    if afterwards is not None:
+        report = _with_cores(report, explained, afterwards)
+    remember(result.token for result in reports.shown(report))
+    terminal.tables(json_file).print(reports.cut(report), crop=False)
+    if explained.html is not None:
+        page = explanation_page.of_report(report.raw)
+        if page is None:
+            shared.tell(["nothing failed, so --html wrote no page"])
+        else:
+            _write(explained.html, page)
+    render.write_json(report.raw, json_file)
+    shared.finish(int(report.failed > 0), report.interrupted)
+
+
+def remember(found: Iterable[str | None]) -> None:
+    """Keeps what is a token: what ends a run at once has a message in its place."""
+    tokens.remember(token for token in found if token and token.startswith("p2-"))
+
+
+def _write(file: Path, page: str) -> None:
+    try:
+        outputs.write_text(str(file), page)
+    except OSError as error:
+        raise PerdureError(
+            f"--html cannot write {outputs.shown(str(file))}: {error.strerror}"
+        ) from error

@@ -1,0 +1,188 @@
+"""Failed cuts explain themselves: versions, members, places, core files and the page.
+
+Always true here: failures come from planted bugs and from machines that promise nothing, so that
+what must be found is known beforehand.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import Command
+
+from perdure import Machine, hunting, replay
+
+SMALL = {
+    "l1i.bytes": 4096,
+    "l1d.bytes": 2048,
+    "l2.bytes": 8192,
+    "llc.bytes_per_hart": 16384,
+    "epoch.instructions": 100_000,
+}
+EXERCISER = "@exerciser:1832:32:100"
+ACCOUNTS = r"""
+#include <stdint.h>
+#include <stdio.h>
+struct owner { char name[16]; uint32_t kind; uint64_t since; };
+struct account { uint64_t balance; struct owner owner; int64_t history[4]; };
+static struct account accounts[64];
+int main(void) {
+  uint64_t seed = 1;
+  for (int n = 0; n < 60000; n++) {
+    seed = seed * 6364136223846793005ULL + 1442695040888963407ULL;
+    unsigned to = (seed >> 40) % 64;
+    accounts[to].balance += n;
+    accounts[to].history[n & 3] = n;
+    accounts[to].owner.since = n;
+  }
+  printf("%lu\n", (unsigned long)accounts[3].balance);
+  return 0;
+}
+"""
+
+
+@pytest.fixture(scope="session")
+def accounts(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A program with debug information, whose variable is stored to all the time."""
+    folder = tmp_path_factory.mktemp("accounts")
+    source = folder / "accounts.c"
+    source.write_text(ACCOUNTS)
+    compiler = ["riscv64-linux-gnu-gcc", "-g", "-O1", "-static", source, "-o", folder / "accounts"]
+    subprocess.run(compiler, check=True, timeout=120)
+    return folder / "accounts"
+
+
+def explained(report: Any) -> dict[str, Any]:
+    """The first explanation of a report."""
+    found: dict[str, Any] = next(
+        one.raw["explanation"] for one in report.results if "explanation" in one.raw
+    )
+    return found
+
+
+def lines(explanation: dict[str, Any]) -> list[dict[str, Any]]:
+    """All lines that it shows."""
+    return [line for thing in explanation["things"] for line in thing["shown"]]
+
+
+def test_wrong_lines_are_told_by_version_and_by_member(accounts: Path) -> None:
+    report = Machine(design="ideal", set=SMALL).cut([accounts], at=900_000, resume="none")
+    (cut,) = report.results
+    found = explained(report)
+    assert cut.verdict == "lost"
+    assert sum(found["kinds"].values()) == found["lines"] == cut.raw["first_difference"]["lines"]
+    # The program's own variable comes before the library's.
+    first = found["things"][0]
+    assert (first["class"], first["name"]) == ("data", "accounts")
+    parts = {word["part"] for line in first["shown"] for word in line["words"]}
+    assert any(part.endswith(".balance") for part in parts), parts
+    assert {part.partition("]")[0][0] for part in parts} == {"["}
+    for line in lines(found):
+        assert line["says"].startswith(line["kind"])
+        for word in line["words"]:
+            assert word["expected"] != word["found"]
+    newest = [
+        place for line in first["shown"] for place in line["places"] if "newest" in place["has"]
+    ]
+    assert newest
+    stores = [event for event in found["timeline"] if event["what"] == "store"]
+    assert stores and all(event["at"] <= 900_000 for event in stores)
+
+
+@pytest.mark.parametrize(
+    ("design", "bug", "kinds"),
+    [
+        ("picl", "forward-scan", {"newer"}),
+        ("picl", "no-undo-for-clean", {"newer", "mixed"}),
+    ],
+)
+def test_bugs_are_told_apart(design: str, bug: str, kinds: set[str]) -> None:
+    machine = Machine(design=design, set={**SMALL, "epoch.instructions": 5000})
+    report = machine.cut([EXERCISER], cuts=40, seed=7, resume="none", planted_bug=bug)
+    assert report.failed > 0
+    found = explained(report)
+    assert found["lines"] > 0
+    assert kinds & set(found["kinds"])
+    # The replay of a failure explains it as the campaign did.
+    cut = next(one for one in report.results if "explanation" in one.raw)
+    assert explained(replay(cut.token)) == found
+    # And so does the replay of one that the campaign left alone.
+    other = next(one for one in reversed(report.failures))
+    assert explained(replay(other.token))["lines"] > 0
+
+
+def test_a_run_is_the_same_whether_it_is_explained_or_not(accounts: Path) -> None:
+    machine = Machine(design="ideal", set=SMALL)
+    bad = machine.cut([accounts], at=900_000, resume="none").raw
+    assert bad["state_hash"] == machine.run([accounts]).state_hash
+
+
+def test_a_hunt_explains_what_it_finds() -> None:
+    machine = Machine(design="picl")
+    found = hunting.hunt(machine, cuts=2000, planted_bug="forward-scan", jobs=2)["found"]
+    assert found["explanation"]["lines"] > 0
+    assert explained(replay(found["token"])) == found["explanation"]
+
+
+def test_a_pool_without_flushes_says_where_its_bytes_were(programs: Path, tmp_path: Path) -> None:
+    pools = tmp_path / "pools"
+    pools.mkdir()
+    ledger = programs / "guests/ledger"
+    machine = Machine(machine="x86-pm", design="ideal", pmem=pools)
+    report = machine.cut(
+        [ledger, "/pmem", "40", "careless"],
+        cuts=8,
+        seed=5,
+        restart=True,
+        then=[ledger, "/pmem", "0"],
+    )
+    assert report.failed > 0
+    found = explained(report)
+    assert (found["against"], found["marks"], found["epoch"]) == ("newest", "cycle", None)
+    assert found["lines"] == found["kinds"]["older"]
+    assert {thing["class"] for thing in found["things"]} == {"pool"}
+    for line in lines(found):
+        holders = [place for place in line["places"] if "newest" in place["has"]]
+        assert holders and not any(place["survives"] for place in holders)
+
+
+def test_core_files_and_a_page_are_written(
+    accounts: Path, command: Command, tmp_path: Path
+) -> None:
+    sets = [word for key, value in SMALL.items() for word in ("--set", f"{key}={value}")]
+    ended = command(
+        "cut", "--design", "ideal", *sets, "--at", "900000", "--resume", "none",
+        "--cores", tmp_path / "cores", "--html", tmp_path / "cut.html",
+        "--json", tmp_path / "cut.json",
+        "--", accounts,
+    )  # fmt: skip
+    assert ended.status == 0, ended.stderr
+    assert all(len(line) <= 80 for line in ended.stdout.splitlines() if "replay" not in line
+               and "gdb-multiarch" not in line), ended.stdout  # fmt: skip
+    (cut,) = json.loads((tmp_path / "cut.json").read_text())["results"]
+    cores = cut["explanation"]["cores"]
+    assert cores["program"] == str(accounts)
+    page = (tmp_path / "cut.html").read_text()
+    assert "<svg" in page and "accounts" in page and cut["token"] in page
+    assert "http" not in page.replace("http-equiv", "")
+    if shutil.which("gdb-multiarch") is None:
+        pytest.skip("gdb-multiarch is not installed")
+    line = cut["explanation"]["things"][0]["shown"][0]
+    word = line["words"][0]
+    address = int(line["address"], 16) + 8 * word["word"]
+    for key in ("expected", "found"):
+        gdb = ["gdb-multiarch", "-batch", "-ex", f"x/1gx {address:#x}", "-ex", "info registers pc"]
+        said = subprocess.run(
+            [*gdb, str(accounts), cores[key]],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=True,
+        )
+        assert word[key] in said.stdout, said.stdout + said.stderr
+        assert "main" in said.stdout or "pc" in said.stdout
