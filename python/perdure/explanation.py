@@ -122,6 +122,13 @@ def where(line: Json) -> Iterator[tuple[str, str]]:
         yield "also", ", ".join(others) + ": other versions"
 
 
+def part(thing: Json, line: Json, word: Json) -> str:
+    """What of a thing a word is: its part, itself, or where in its line."""
+    if word["part"]:
+        return str(word["part"])
+    return base_name(thing["name"]) if line["address"] else f"+{8 * word['word']:#x}"
+
+
 def last_store(line: Json) -> str:
     """Who stored to a line last."""
     last = line["last_store"]
@@ -189,13 +196,13 @@ class Told:
         self.text.append("\n")
 
 
-def _line(told: Told, line: Json) -> None:
+def _line(told: Told, thing: Json, line: Json) -> None:
     address = line["address"] or f"physical {line['physical_address']}"
     told.folded(f"{address}  {line['says']}", "yellow", indent=4)
     if line["words"]:
         told.line(f"      {'part':<{PART_COLUMNS}}  {'expected':<16}  found", "dim", indent=0)
     for word in line["words"][:WORDS_SHOWN]:
-        told.word(word["part"] or "(its beginning)", word)
+        told.word(part(thing, line, word), word)
     rest = len(line["words"]) - WORDS_SHOWN
     if rest > 0:
         told.line(f"… and {plural(rest, 'more word')}", indent=6)
@@ -210,7 +217,7 @@ def _things(told: Told, things: Sequence[Json]) -> None:
         told.folded(thing_title(thing), indent=4)
         shown = thing["shown"][:LINES_SHOWN]
         for line in shown:
-            _line(told, line)
+            _line(told, thing, line)
         if len(shown) < thing["lines"]:
             told.line(f"… and {plural(thing['lines'] - len(shown), 'more line')}", indent=4)
     rest = things[THINGS_SHOWN:]

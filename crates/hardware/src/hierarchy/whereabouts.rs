@@ -93,12 +93,12 @@ impl Hardware {
                 bytes: *bytes,
             });
         });
-        held.extend(self.in_memory(line, at));
+        held.push(self.in_memory(line, at));
         held
     }
 
     /// What memory has of a line at its home address.
-    fn in_memory(&self, line: LineNumber, at: Cycles) -> Option<Held> {
+    fn in_memory(&self, line: LineNumber, at: Cycles) -> Held {
         let address = line * LINE_BYTES as u64;
         let module = self.memory.map().locate(address).module;
         let module = &self.memory.modules()[module];
@@ -121,13 +121,13 @@ impl Hardware {
             (None, None) => (format!("module {}", module.name), String::new()),
         };
         let survives = state.is_empty() && behind.is_none() && self.memory.keeps(address);
-        Some(Held {
+        Held {
             place,
             state,
             version: Version::NONE,
             survives,
             bytes,
-        })
+        }
     }
 
     /// What memory has accepted and a power cut at `at` takes, in the order of acceptance; of modules that

@@ -67,6 +67,11 @@ impl Same {
         }
     }
 
+    /// Some version was so.
+    fn is_known(&self) -> bool {
+        !self.runs.is_empty() || self.now || self.within.is_some()
+    }
+
     fn has(&self, mark: u64) -> bool {
         self.runs.iter().any(|run| run.contains(&mark))
     }
@@ -220,9 +225,7 @@ impl Known {
             return said;
         }
         let wrong = self.wrong_words();
-        let strange = wrong
-            .iter()
-            .filter(|&&word| !at.is_known(&self.words[word]));
+        let strange = wrong.iter().filter(|&&word| !self.words[word].is_known());
         let strange = strange.count();
         if strange > 0 {
             let words = if strange == 1 { "word" } else { "words" };
@@ -240,10 +243,6 @@ struct Judge {
 }
 
 impl Judge {
-    fn is_known(&self, same: &Same) -> bool {
-        !same.runs.is_empty() || same.now || same.within.is_some()
-    }
-
     /// Which version a line is, if it is one.
     fn version(&self, same: &Same) -> Option<(Kind, String)> {
         let nearest = same.nearest(self.promised);

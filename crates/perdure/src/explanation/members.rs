@@ -181,7 +181,7 @@ impl Members {
                 }
                 indices.push(index);
                 for index in indices.into_iter().rev() {
-                    path.push_str(&format!("[{index}]"));
+                    path.extend(["[", &index.to_string(), "]"]);
                 }
                 self.descend(element, offset % size, path, depth + 1)
             }
@@ -213,8 +213,7 @@ impl Members {
                 let name = match entry.attr_value(gimli::DW_AT_name)? {
                     Some(name) if tag == gimli::DW_TAG_member => {
                         let name = self.dwarf.attr_string(&self.units[unit], name)?;
-                        use gimli::Reader as _;
-                        format!(".{}", name.to_string_lossy()?)
+                        format!(".{}", gimli::Reader::to_string_lossy(&name)?)
                     }
                     _ => String::new(),
                 };

@@ -7,6 +7,7 @@
 //!
 //! Always true here: an explanation is of one cut, and takes part in no verdict.
 
+mod copies;
 mod cores;
 mod grouped;
 mod history;

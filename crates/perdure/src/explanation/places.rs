@@ -2,16 +2,15 @@
 //!
 //! Always true here: it is said of the machine as it stood, before the cut took anything.
 
-use std::collections::{BTreeMap, HashMap};
-use std::ops::Range;
+use std::collections::BTreeMap;
 
 use perdure_designs::Design;
-use perdure_hardware::arena::PAGE_BYTES;
-use perdure_hardware::hierarchy::{Held, InFlight};
-use perdure_hardware::line::{LINE_BYTES, Line, Version};
+use perdure_hardware::hierarchy::Held;
+use perdure_hardware::line::{LINE_BYTES, Line, Version as Tag};
 use perdure_hardware::time::Cycles;
 use serde_json::{Value, json};
 
+use super::copies::{self, Copied, Version};
 use super::grouped::Grouped;
 use super::names::Names;
 use crate::machine::Machine;
@@ -19,9 +18,6 @@ use crate::verify::Images;
 
 /// Writes that are shown one by one.
 const IN_FLIGHT: usize = 64;
-
-/// Copies of one version of a line in the design's area of memory that are told.
-const COPIES: usize = 2;
 
 /// Where a line was.
 pub struct Shown {
@@ -34,22 +30,25 @@ pub struct Shown {
 }
 
 impl Shown {
+    fn versions(&self, line: u64) -> [Version; 3] {
+        [
+            ("newest", self.newest),
+            ("expected", self.expected),
+            ("found", self.found),
+        ]
+        .map(|(name, bytes)| Version { line, name, bytes })
+    }
+
     /// As JSON.
     pub fn to_json(&self) -> Value {
         let places = self.held.iter().map(|held| {
-            let has: Vec<&str> = [
-                ("newest", &self.newest),
-                ("expected", &self.expected),
-                ("found", &self.found),
-            ]
-            .into_iter()
-            .filter(|(_, bytes)| held.bytes == **bytes)
-            .map(|(name, _)| name)
-            .collect();
+            let versions = self.versions(0).into_iter();
+            let same = versions.filter(|version| held.bytes == version.bytes);
+            let has: Vec<&str> = same.map(|version| version.name).collect();
             json!({
                 "place": held.place,
                 "state": held.state,
-                "version": (held.version != Version::NONE).then_some(held.version.0),
+                "version": (held.version != Tag::NONE).then_some(held.version.0),
                 "survives": held.survives,
                 "has": has,
             })
@@ -65,15 +64,6 @@ impl Shown {
         });
         places.chain(copies).collect()
     }
-}
-
-/// A copy of a line's bytes among the design's own.
-struct Copied {
-    address: u64,
-    /// A write to there is not durable yet.
-    in_flight: bool,
-    /// Which versions are so.
-    has: Vec<&'static str>,
 }
 
 /// Where the lines that are shown were.
@@ -95,86 +85,16 @@ pub fn shown<D: Design>(
         };
         shown.insert(address, one);
     }
-    look_for_copies(machine, &mut shown, at);
+    let versions: Vec<Version> = shown
+        .iter()
+        .flat_map(|(&line, one)| one.versions(line))
+        .collect();
+    for (line, copied) in copies::find(machine, &versions, at) {
+        if let Some(one) = shown.get_mut(&line) {
+            one.copies.push(copied);
+        }
+    }
     shown
-}
-
-/// What of persistent memory is the design's own.
-fn areas<D: Design>(machine: &Machine<D>) -> Vec<Range<u64>> {
-    let pools = machine.hardware.memory.map().pools();
-    let beside = pools.flat_map(|region| {
-        let data = D::pool_data(&region);
-        [region.start..data.start, data.end..region.end]
-    });
-    let log_area = machine.layout.log_area.clone();
-    std::iter::once(log_area).chain(beside).collect()
-}
-
-/// Looks where the design keeps copies of lines in memory: it knows no format, only bytes. Lines of zeros are
-/// everywhere, and are not looked for.
-fn look_for_copies<D: Design>(machine: &Machine<D>, shown: &mut BTreeMap<u64, Shown>, at: Cycles) {
-    let memory = &machine.hardware.memory.arena;
-    let areas = areas(machine);
-    let moving: Vec<_> = machine.hardware.in_flight(at).collect();
-    // By its first word that is not zero: which line, which version, and where in it the word is.
-    let mut wanted: HashMap<&[u8], Vec<(u64, &'static str, Line, u64)>> = HashMap::new();
-    let versions = shown.iter().flat_map(|(&address, one)| {
-        let named = [
-            ("newest", one.newest),
-            ("expected", one.expected),
-            ("found", one.found),
-        ];
-        named.map(|(name, bytes)| (address, name, bytes))
-    });
-    let versions: Vec<(u64, &'static str, Line)> = versions.collect();
-    for (address, name, bytes) in &versions {
-        let words = bytes.0.chunks_exact(8).zip(0..);
-        if let Some((word, place)) = words
-            .into_iter()
-            .find(|(word, _)| word.iter().any(|&byte| byte != 0))
-        {
-            let all = wanted.entry(word).or_default();
-            all.push((*address, *name, *bytes, place * 8));
-        }
-    }
-    let area_of = |address: &u64| areas.iter().find(|area| area.contains(address));
-    let pages = memory
-        .written_pages()
-        .filter(|page| area_of(page).is_some());
-    for start in pages.flat_map(|page| (page..page + PAGE_BYTES as u64).step_by(8)) {
-        let word = memory.slice(start, 8);
-        for (address, name, bytes, before) in wanted.get(&*word).into_iter().flatten() {
-            let begins = start - before;
-            let ends = begins + LINE_BYTES as u64;
-            let fits = area_of(&begins).is_some_and(|area| ends <= area.end);
-            if !fits || *memory.slice(begins, LINE_BYTES) != bytes.0 {
-                continue;
-            }
-            let Some(one) = shown.get_mut(address) else {
-                continue;
-            };
-            if let Some(known) = one.copies.iter_mut().find(|one| one.address == begins) {
-                known.has.push(name);
-                continue;
-            }
-            if one
-                .copies
-                .iter()
-                .filter(|one| one.has.contains(name))
-                .count()
-                < COPIES
-            {
-                let overlaps = |write: &InFlight| {
-                    write.address < ends && begins < write.address + write.length as u64
-                };
-                one.copies.push(Copied {
-                    address: begins,
-                    in_flight: moving.iter().any(overlaps),
-                    has: vec![*name],
-                });
-            }
-        }
-    }
 }
 
 /// The writes that the cut took, or could tear.
