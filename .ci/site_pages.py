@@ -36,6 +36,7 @@ SECTIONS: tuple[tuple[str, tuple[str, ...]], ...] = (
         "Using it",
         (
             "docs/terminal.md",
+            "docs/python.md",
             "docs/tutorials/*.md",
             "docs/machine.md",
             "docs/experiments.md",

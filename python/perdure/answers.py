@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Any, Literal, TypedDict
 
+from perdure.explained import Explanation
 from perdure.fields import Bytes, Cycles, Instructions, Mips, Nanoseconds, Seconds
 from perdure.known import KnownDesign, KnownMachine
 from perdure.results import MutantsReport, RunResult
@@ -44,6 +45,7 @@ class Found(TypedDict):
     program: list[str]
     command: list[str]
     shrinking_runs: int
+    explanation: Explanation | None
 
 
 class OfSeed(TypedDict):

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, TypedDict
 import msgspec
 
 from perdure import cells, frames
+from perdure.explained import Explanation
 from perdure.fields import BESIDE, Bytes, Cycles, Instructions, Json, Seconds, unit
 
 if TYPE_CHECKING:
@@ -107,8 +108,8 @@ class CutResult:
     `recovered_epoch` is the epoch to which memory came back (None where nothing did), `resumed`
     whether the program was then run to its end, and `token` repeats exactly this cut.
     `design_state` is what the design was doing and `location` which function ran;
-    `first_difference` is the first line that is wrong, and `message` says what is. The cost is
-    as in `CutCost`; the rest is there where it applies.
+    `first_difference` is the first line that is wrong, `explanation` tells of all of them, and
+    `message` says what is. The cost is as in `CutCost`; the rest is there where it applies.
     """
 
     cycle: Cycles
@@ -138,6 +139,7 @@ class CutResult:
     without_before: str | None = None
     message: str | None = None
     first_difference: Mapping[str, Any] | None = None
+    explanation: Explanation | None = None
     resumed_output: str | None = None
     resumed_cycles: Cycles | None = None
     raw: Json = field(metadata=BESIDE)

@@ -42,9 +42,9 @@ def talkative(core, monkeypatch):
     """A core whose guests print to standard output, as the compiled one's do."""
     run = core.run
 
-    def printing(request, progress=None):
+    def printing(request, progress=None, heard=None):
         os.write(1, b"the guest's line\n")
-        return run(request, progress)
+        return run(request, progress, heard)
 
     monkeypatch.setattr(core, "run", printing)
     return core

@@ -9,9 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import jinja2
-
-from perdure import explanation
+from perdure import explanation, extras
 from perdure.api import Json
 from perdure.tables import number
 
@@ -60,6 +58,9 @@ def of_report(report: Json) -> str | None:
 
 def page(result: Json, of: Json) -> str:
     """The page of one failed cut of a `design` on a `machine`."""
+    with extras.need_reports("a page"):
+        import jinja2
+
     loader = jinja2.FileSystemLoader(FOLDER)
     environment = jinja2.Environment(
         loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True
