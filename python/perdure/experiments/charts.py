@@ -1,4 +1,4 @@
-"""Figures of experiments and sweeps: one Vega-Lite specification each, drawn as SVG and PNG.
+"""Figures of experiments: one Vega-Lite specification each, drawn as SVG and PNG.
 
 Always true here: a figure shows measured values only, apart from the paper's values, which are
 drawn as such and labelled; it needs no display and no network; equal values give equal bytes.
@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import altair
-import polars as pl
 
 from perdure import PerdureError, outputs
 from perdure.experiments.claims import Average, expected
@@ -25,12 +24,16 @@ from perdure.experiments.plan import Value
 LOGARITHMIC_FROM = 50.0
 """The ratio between bars from which on they are drawn on a logarithmic scale."""
 PANELS_IN_A_ROW = 8
+PAGE_WIDTH = 1060
+"""Pixels that a figure's axes may take: what a page has room for, beside the words around them."""
+PANEL_GAP = 20
 PIXELS_PER_POINT = 2.0
 PALETTE = ("#79706e", "#4c78a8", "#72b7b2", "#e45756", "#b279a2", "#54a24b", "#eeca3b")
 
 
 def save(chart: altair.TopLevelMixin, stem: Path) -> dict[str, Path]:
     """Writes `stem`.svg, .png and .json, and returns the paths by kind."""
+    chart = _with_whole_labels(chart)
     paths = {kind: stem.with_suffix(f".{kind}") for kind in ("svg", "png", "json")}
     try:
         stem.parent.mkdir(parents=True, exist_ok=True)
@@ -44,6 +47,16 @@ def save(chart: altair.TopLevelMixin, stem: Path) -> dict[str, Path]:
     except OSError as error:
         raise PerdureError(f"cannot draw {stem}: {error}") from error
     return paths
+
+
+def _with_whole_labels(chart: Any) -> altair.TopLevelMixin:
+    """A figure none of whose labels is cut off: Vega would end a long one with dots."""
+    made: altair.TopLevelMixin = (
+        chart.configure_axis(labelLimit=0, titleLimit=0)
+        .configure_legend(labelLimit=0, titleLimit=0)
+        .configure_header(labelLimit=0, titleLimit=0)
+    )
+    return made
 
 
 def experiment(
@@ -225,7 +238,7 @@ def _stacked(
         altair.layer(bars, *rules, data=values(rows))
         .properties(width=15 * len(declared.designs), height=190)
         .facet(
-            altair.Facet("subject:N", title=None, sort=_seen(rows, "subject")),
+            altair.Facet("subject:N", title=None, sort=seen(rows, "subject")),
             columns=PANELS_IN_A_ROW,
         )
     )
@@ -286,7 +299,7 @@ def _rules(
 
 def cut_costs(costs: Sequence[Mapping[str, Any]]) -> altair.LayerChart:
     """What a power cut costs under each design: a dot at the median, a line to the worst."""
-    designs, parts = _seen(costs, "design"), _seen(costs, "part")
+    designs, parts = seen(costs, "design"), seen(costs, "part")
     # A logarithmic axis has no zero.
     rows = [
         {**one, **{key: max(one[key], 1) for key in ("median", "percentile_99", "worst")}}
@@ -304,48 +317,52 @@ def cut_costs(costs: Sequence[Mapping[str, Any]]) -> altair.LayerChart:
         scale=altair.Scale(type="log"),
         axis=altair.Axis(format="~s"),
     )
-    made: altair.LayerChart = altair.layer(
-        base.mark_rule(strokeWidth=2).encode(y=axis, y2="worst:Q"),
-        base.mark_tick(thickness=2, size=8).encode(y=altair.Y("worst:Q")),
-        base.mark_circle(size=60, opacity=1).encode(y=axis),
-    ).properties(title="What a power cut costs", width={"step": 28})
+    title = altair.TitleParams(
+        "What a power cut costs", subtitle=[direction("lower")], anchor="start"
+    )
+    made: altair.LayerChart = altair.layer(*dots(base, axis, "worst")).properties(
+        title=title, width={"step": 28}
+    )
     return made
 
 
-def save_sweep(
-    data: pl.DataFrame, keys: Sequence[str], designs: Sequence[str], out: Path
-) -> list[Path]:
-    """The figure of a sweep: time over the first key, one line or bar for each design."""
-    chart = sweep(data, keys, designs)
-    return list(save(chart, out / "figures" / "sweep").values())
-
-
-def sweep(data: pl.DataFrame, keys: Sequence[str], designs: Sequence[str]) -> altair.Chart:
-    """Time in cycles over the first key that was set; further keys side by side."""
-    rows = [
-        {
-            "design": one["design"],
-            "cycles": one["cycles"],
-            "at": one[keys[0]] if keys else one["name"],
-            "panel": ", ".join(f"{key}={one[key]}" for key in keys[1:]),
-        }
-        for one in data.iter_rows(named=True)
+def dots(base: altair.Chart, y: altair.Y, worst: str) -> list[altair.Chart]:
+    """A dot at a value, and a line from there to the worst."""
+    return [
+        base.mark_rule(strokeWidth=2).encode(y=y, y2=f"{worst}:Q"),
+        base.mark_tick(thickness=2, size=8).encode(y=altair.Y(f"{worst}:Q")),
+        base.mark_circle(size=60, opacity=1).encode(y=y),
     ]
-    chart: altair.Chart = (
-        altair.Chart(values(rows))
-        .mark_bar()
-        .encode(
-            x=altair.X("at:N", title=keys[0] if keys else None, sort=_seen(rows, "at")),
-            xOffset=altair.XOffset("design:N", sort=list(designs)),
-            y=altair.Y("cycles:Q", title="time (cycles)", axis=altair.Axis(format="~s")),
-            color=colour("design:N", designs, "design"),
-            tooltip=["design:N", "at:N", "panel:N", "cycles:Q"],
-        )
-        .properties(title=", ".join(dict.fromkeys(data["name"])))
+
+
+def panels(
+    chart: altair.LayerChart, rows: Sequence[Mapping[str, Any]], field: str, width: int
+) -> altair.LayerChart | altair.FacetChart:
+    """Small multiples: a panel for each value of a field, as many in a row as a page has room for.
+
+    One chart where there is but one value.
+    """
+    names = seen(rows, field)
+    if len(names) < 2:
+        return chart
+    made: altair.FacetChart = chart.facet(
+        altair.Facet(f"{field}:N", title=None, sort=names),
+        columns=max(1, min(len(names), PAGE_WIDTH // (width + PANEL_GAP))),
     )
-    if len(keys) > 1:
-        chart = chart.encode(column=altair.Column("panel:N", title=None, sort=_seen(rows, "panel")))
-    return chart
+    return made
+
+
+def fitting(
+    chart: altair.LayerChart | altair.FacetChart, narrowest: int, title: altair.TitleParams
+) -> altair.TopLevelMixin:
+    """A figure with its title, which says how narrow a page may draw it (see page.js)."""
+    made: altair.TopLevelMixin = chart.properties(title=title, usermeta={"narrowest": narrowest})
+    return made
+
+
+def direction(better: str | None) -> str:
+    """Which direction of a figure is better, in words."""
+    return f"{better} is better" if better else "neither direction is better"
 
 
 def colour(
@@ -368,5 +385,6 @@ def values(rows: Iterable[Mapping[str, Any]]) -> altair.InlineData:
     return altair.InlineData(values=list(rows))
 
 
-def _seen(rows: Sequence[Mapping[str, Any]], key: str) -> list[Any]:
+def seen(rows: Sequence[Mapping[str, Any]], key: str) -> list[Any]:
+    """The values of a key, once each, in the order in which they come."""
     return list(dict.fromkeys(row[key] for row in rows))

@@ -453,6 +453,7 @@ def _claim(claim: claims.Claim, found: _InModel, work: _Work) -> dict[str, Any]:
         "section": claim.section,
         "kind": claim.kind,
         "paper": claim.paper,
+        "scaled_by": factor if claim.scaled and factor != 1 else None,
         "expected": {"at_least": low, "at_most": high, "tolerance": claim.tolerance},
         "measured": judged.measured,
         "measured_text": judged.text,
