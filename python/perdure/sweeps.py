@@ -178,9 +178,8 @@ def sweep(
         for key in axes & configured.keys()
     }
     dataset.write(data, [one for one, _ in kept], folder, told)
-    failures = dataset.failures(
-        [(failed.point, failed.error or "") for failed in finished.failures]
-    )
+    failed = [(one.point, one.error or "") for one in finished.failures]
+    failures = dataset.failures(failed)
     return _shown(
         Sweep(data, failures, designs, list(axes), [], folder, finished.interrupted), told
     )

@@ -133,7 +133,10 @@ def sweep(
     scheduler: SchedulerOption = None,
     workers: WorkersOption = None,
     out: Annotated[
-        Path, typer.Option("--out", metavar="DIR", help="Results, figures, a report, and finished points.")
+        Path,
+        typer.Option(
+            "--out", metavar="DIR", help="Results, figures, a report, and finished points."
+        ),
     ] = sweeps.OUT,
     json_file: JsonOption = None,
 ) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,9 @@ PANELS_IN_A_ROW = 8
 PAGE_WIDTH = 1060
 """Pixels that a figure's axes may take: what a page has room for, beside the words around them."""
 PANEL_GAP = 20
+NARROWEST = 200
+"""Pixels that lines need to be read."""
+SUBTITLE_LETTERS = 160
 PIXELS_PER_POINT = 2.0
 PALETTE = ("#79706e", "#4c78a8", "#72b7b2", "#e45756", "#b279a2", "#54a24b", "#eeca3b")
 
@@ -71,13 +75,11 @@ def experiment(
     `found` has for each model its label, the experiment as it is there, values and averages.
     """
     panels: list[Any] = [_panel(*one, paper, factor, scale) for one in found]
-    if len(panels) == 1:
-        only: altair.TopLevelMixin = panels[0]
-        return only
+    narrowest = max(_narrowest(declared, values) for _, declared, values, _ in found)
     # What is wide stands one below the other.
     beside = found[0][1].chart == "lines"
-    made: altair.TopLevelMixin = altair.hconcat(*panels) if beside else altair.vconcat(*panels)
-    return made
+    several = altair.hconcat if beside else altair.vconcat
+    return fitting(panels[0] if len(panels) == 1 else several(*panels), narrowest)
 
 
 def _panel(
@@ -91,16 +93,19 @@ def _panel(
 ) -> altair.TopLevelMixin:
     """An experiment's figure in one model."""
     lines = _paper_lines(declared, factor)
+    draw = {"bars": _bars, "stacked": _stacked, "lines": _lines}[declared.chart]
+    if draw is _bars and _bars_width(declared, values) > PAGE_WIDTH:
+        draw = _multiples
     # Where there is no room for words beside a line, they stand here.
     dashed = "; ".join(dict.fromkeys(line["said"] for line in lines))
-    dashed = f"; dashed, the paper: {dashed}" if dashed and declared.chart == "stacked" else ""
+    dashed = f"; dashed, the paper: {dashed}" if dashed and draw in (_stacked, _multiples) else ""
     where = f", {model}" if model else ""
+    better = direction(metric(declared.metric).better)
     title = altair.TitleParams(
         f"{declared.figure}: {declared.title}",
-        subtitle=[f"{paper.name}, {scale}{where}{dashed}"],
+        subtitle=textwrap.wrap(f"{paper.name}, {scale}{where}; {better}{dashed}", SUBTITLE_LETTERS),
         anchor="start",
     )
-    draw = {"bars": _bars, "stacked": _stacked, "lines": _lines}[declared.chart]
     made: altair.TopLevelMixin = draw(declared, paper, values, averages, lines).properties(
         title=title
     )
@@ -149,10 +154,65 @@ def _bars(
     )
     if floor is not None:
         bars = bars.encode(y2=altair.datum(floor))
-    width = max(320, len(order) * (10 + 9 * len(labels)))
+    width = max(320, _bars_width(declared, found))
     layers = [bars, *_deviations(bars, rows), *_rules(lines, chosen, floor)]
     made: altair.LayerChart = altair.layer(*layers).properties(width=width, height=260)
     return made
+
+
+def _bars_width(declared: Experiment, found: Sequence[Value], bar: int = 9) -> int:
+    """What groups of bars need: one for each subject, and one for the average."""
+    subjects = len({one.subject for one in found}) + 1
+    return subjects * (10 + bar * len(declared.designs))
+
+
+def _narrowest(declared: Experiment, found: Sequence[Value]) -> int:
+    """How narrow a figure can be drawn and still be read."""
+    return NARROWEST if declared.chart == "lines" else _bars_width(declared, found, bar=4)
+
+
+def _multiples(
+    declared: Experiment,
+    paper: Paper,
+    found: Sequence[Value],
+    averages: Sequence[Average],
+    lines: Sequence[Mapping[str, Any]],
+) -> altair.LayerChart | altair.FacetChart:
+    """Bars of more subjects than one chart has room for: a panel for each, and for the average."""
+    average = declared.average.replace("-", " ")
+    said = {f"paper{index}": line["value"] for index, line in enumerate(lines)}
+    rows = [{**_row(paper, one.subject, one), **said} for one in found]
+    rows += [{**_row(paper, average, one), **said} for one in averages]
+    labels = [paper.label(design) for design in declared.designs]
+    chosen = metric(declared.metric)
+    floor = _floor([row["value"] for row in rows])
+    bars = (
+        altair.Chart()
+        .mark_bar()
+        .encode(
+            x=altair.X("design:N", sort=labels, axis=None),
+            y=_quantity(chosen, floor),
+            color=colour("design:N", labels, "design", [one.label for one in paper.designs]),
+            tooltip=["subject:N", "design:N", altair.Tooltip("value:Q", format=".4")],
+        )
+    )
+    if floor is not None:
+        bars = bars.encode(y2=altair.datum(floor))
+    layers = [bars, *_deviations(bars, rows), *_rules_of_panels(said, chosen)]
+    longest = max(len(row["subject"]) for row in rows)
+    width = max(84, 12 * len(labels), 6 * longest)
+    layered = altair.layer(*layers, data=values(rows)).properties(width=width, height=130)
+    return panels(layered, rows, "subject", width)
+
+
+def _rules_of_panels(fields: Iterable[str], chosen: Metric) -> list[altair.Chart]:
+    """The paper's values, dashed, where panels share one table: a field of each row has one."""
+    return [
+        altair.Chart()
+        .mark_rule(color="#555", strokeDash=[5, 3])
+        .encode(y=altair.Y(f"min({field}):Q", title=_titled(chosen)))
+        for field in fields
+    ]
 
 
 def _lines(
@@ -228,14 +288,8 @@ def _stacked(
             tooltip=["subject:N", "design:N", "part:N", altair.Tooltip("value:Q", format=".4")],
         )
     )
-    rules = [
-        altair.Chart()
-        .mark_rule(color="#555", strokeDash=[5, 3])
-        .encode(y=altair.Y(f"min({field}):Q", title=_titled(chosen)))
-        for field in said
-    ]
     made: altair.FacetChart = (
-        altair.layer(bars, *rules, data=values(rows))
+        altair.layer(bars, *_rules_of_panels(said, chosen), data=values(rows))
         .properties(width=15 * len(declared.designs), height=190)
         .facet(
             altair.Facet("subject:N", title=None, sort=seen(rows, "subject")),
@@ -352,11 +406,9 @@ def panels(
     return made
 
 
-def fitting(
-    chart: altair.LayerChart | altair.FacetChart, narrowest: int, title: altair.TitleParams
-) -> altair.TopLevelMixin:
-    """A figure with its title, which says how narrow a page may draw it (see page.js)."""
-    made: altair.TopLevelMixin = chart.properties(title=title, usermeta={"narrowest": narrowest})
+def fitting(chart: Any, narrowest: int) -> altair.TopLevelMixin:
+    """A figure that says how narrow a page may draw it (see page.js)."""
+    made: altair.TopLevelMixin = chart.properties(usermeta={"narrowest": narrowest})
     return made
 
 

@@ -17,11 +17,13 @@ from perdure.experiments import charts
 
 LINES_FROM = 4
 """How many numbers a key must have tried for lines; fewer values are groups of bars."""
-LOGARITHMIC_FROM = 20.0
+LOGARITHMIC_FROM = 8.0
 """The ratio between a key's values from which on its axis is logarithmic."""
-NARROWEST_LINES = 200
+WHOLE_BELOW = 100_000
+"""From which value on a key's axis says 1M and not 1000000."""
 LABEL = 10
 BAR = 10
+LETTER = 7
 
 
 @dataclass(frozen=True)
@@ -58,13 +60,13 @@ FIGURES = (
     Figure(
         "work-lost", "Work lost", "cut_cost.lost_cycles.median", "work lost", "cycles",
         "from the recovered point to a power cut: the median of the cuts probed, and a line to the "
-        "worst",
+        "worst; nothing where it is 0",
         "cut_cost.lost_cycles.worst",
     ),
     Figure(
         "recovery-time", "Recovery time", "cut_cost.recovery_cycles.median", "recovery", "cycles",
         "what recovery's own reads and writes take after a power cut: the median of the cuts "
-        "probed, and a line to the worst",
+        "probed, and a line to the worst; nothing where it is 0",
         "cut_cost.recovery_cycles.worst",
     ),
 )  # fmt: skip
@@ -95,15 +97,16 @@ def draw(
     measured = [design for design in designs if any(row["design"] == design for row in rows)]
     places = charts.seen(rows, "at")
     numbers = _numbers(places)
-    width = len(places) * (LABEL + BAR * len(measured))
+    group = LABEL + BAR * len(measured)
+    width = len(places) * group
     if not keys:
         x, width, narrowest = _by_design(measured, 3)
     elif numbers is not None:
         rows = [{**row, "at": float(row["at"])} for row in rows]
-        x, width, narrowest = _by_number(keys[0], numbers), 420, NARROWEST_LINES
+        x, width, narrowest = _by_number(keys[0], numbers), 420, charts.NARROWEST
     elif width <= charts.PAGE_WIDTH:
         x = {
-            "x": altair.X("at:N", title=keys[0], sort=places),
+            "x": altair.X("at:N", title=keys[0], sort=places, axis=_slanted(places, group)),
             "xOffset": altair.XOffset("design:N", sort=measured),
         }
         width, narrowest = max(160, width), len(places) * (LABEL + 4 * len(measured))
@@ -124,7 +127,8 @@ def draw(
         anchor="start",
     )
     layered = altair.layer(*layers, data=charts.values(rows)).properties(width=width, height=220)
-    return charts.fitting(charts.panels(layered, rows, "panel", width), narrowest, title)
+    drawn = charts.panels(layered, rows, "panel", width).properties(title=title)
+    return charts.fitting(drawn, narrowest)
 
 
 def _rows(
@@ -139,9 +143,11 @@ def _rows(
             "panel": ", ".join(f"{key}={one[key]}" for key in keys[1:]),
             "value": one[figure.column],
         }
-        # A cut's cost is drawn on a logarithmic axis, which has no zero.
         if figure.worst:
-            row |= {"value": max(row["value"], 1), "worst": max(one[figure.worst], 1)}
+            # A cut's cost is drawn on a logarithmic axis, which has no zero.
+            if one[figure.worst] == 0:
+                continue
+            row |= {"value": max(row["value"], 1), "worst": one[figure.worst]}
         yield row
 
 
@@ -154,18 +160,24 @@ def _numbers(places: Sequence[str]) -> list[float] | None:
     return found if len(found) >= LINES_FROM else None
 
 
+def _slanted(names: Sequence[str], room: int) -> altair.Axis:
+    """An axis of names, which lie flat where each has room."""
+    return altair.Axis(labelAngle=0 if max(map(len, names)) * LETTER <= room else -40)
+
+
 def _by_number(key: str, numbers: Sequence[float]) -> dict[str, Any]:
     """A key's axis where its values are numbers."""
     logarithmic = numbers[0] > 0 and numbers[-1] / numbers[0] >= LOGARITHMIC_FROM
     scale = altair.Scale(type="log" if logarithmic else "linear", nice=False, zero=False)
-    axis = altair.Axis(values=list(numbers), format="~s", labelOverlap="greedy")
+    label = f"format(datum.value, abs(datum.value) < {WHOLE_BELOW} ? '~r' : '~s')"
+    axis = altair.Axis(values=list(numbers), labelExpr=label, labelOverlap="greedy")
     return {"x": altair.X("at:Q", title=key, scale=scale, axis=axis)}
 
 
 def _by_design(designs: Sequence[str], wide: int) -> tuple[dict[str, Any], int, int]:
     """An axis of designs: its encoding, its width, and how narrow it can be."""
-    axis = altair.Axis(labelAngle=-40)
     step = 12 + 6 * wide
+    axis = _slanted(designs, step)
     encoded = {"x": altair.X("design:N", title=None, sort=list(designs), axis=axis)}
     return encoded, max(60 * wide, step * len(designs)), 14 * len(designs)
 
@@ -180,12 +192,11 @@ def _layers(
         scale = altair.Scale(zero=not lines)
         y = altair.Y("value:Q", title=f"{figure.label}{unit}", axis=axis, scale=scale)
         return [(base.mark_line(point=True) if lines else base.mark_bar()).encode(y=y)]
-    y = altair.Y(
-        "value:Q",
-        title=f"{figure.label}{unit}: median and worst",
-        scale=altair.Scale(type="log"),
-        axis=axis,
-    )
+    # Ten times as much from line to line: Vega's own lines between these are a grey field.
+    digits = range(len(str(int(max(row["worst"] for row in rows)))) + 1)
+    axis = altair.Axis(format="~s", values=[10**power for power in digits])
+    scale = altair.Scale(type="log")
+    y = altair.Y("value:Q", title=f"{figure.label}{unit}: median and worst", axis=axis, scale=scale)
     return charts.dots(base, y, "worst")
 
 

@@ -19,6 +19,7 @@ import jinja2
 
 from perdure import PerdureError, outputs
 from perdure.experiments import charts
+from perdure.experiments.claim import paper_says
 
 HERE = Path(__file__).parent
 VERDICTS = ("holds", "differs", "not comparable")
@@ -86,6 +87,7 @@ def render(
     )
     environment.filters["number"] = number
     environment.filters["direction"] = charts.direction
+    environment.filters["paper_says"] = paper_says
     environment.globals["VERDICTS"] = VERDICTS
     specifications, pictures = _figures(drawn)
     return environment.get_template(template).render(

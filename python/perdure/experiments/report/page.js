@@ -7,8 +7,12 @@ const data = JSON.parse(document.getElementById("data").textContent);
 
 const dark = matchMedia("(prefers-color-scheme: dark)");
 const AROUND = 90;  // pixels that an axis with its labels takes beside a figure
+const NARROW = 640; // a page as narrow as that has no room beside a plot
 const GAP = 20;     // between two panels
 const LETTER = 6.5; // the width of a letter of a title or a legend
+
+// What is drawn for paper, by what can be seen in the dark.
+const INKS = { "#555": "#a9b2bc", "#222": "#e4e7eb" };
 
 const WORDS = { text: LETTER * 1.25, subtitle: LETTER };
 
@@ -39,6 +43,12 @@ function fit(view, room, narrowest) {
   for (const part of view.vconcat ?? view.hconcat ?? []) {
     fit(part, view.hconcat ? room / view.hconcat.length : room, narrowest);
   }
+  // Words beside a plot stand above their lines where there is no room for them.
+  for (const layer of room < NARROW ? inner.layer ?? [] : []) {
+    if (layer.mark?.type === "text" && layer.encoding.x?.value === "width") {
+      Object.assign(layer.mark, { align: "right", dx: -4, dy: -6 });
+    }
+  }
   if (typeof inner.width !== "number") return;
   if (view.facet) view.columns = Math.max(1, Math.min(view.columns ?? Infinity, Math.floor((room - AROUND + GAP) / (inner.width + GAP))));
   if (narrowest !== undefined) inner.width = Math.min(inner.width, Math.max(narrowest, room - AROUND));
@@ -50,10 +60,13 @@ function legendColumns(figure, room) {
   return Math.max(1, Math.floor(room / (LETTER * longest + 30)));
 }
 
-async function draw(place) {
-  const figure = structuredClone(data.figures[place.dataset.figure]);
-  const room = place.parentElement.clientWidth - 8;
+async function draw(place, fewer = 0) {
+  const text = JSON.stringify(data.figures[place.dataset.figure]);
+  const figure = JSON.parse(dark.matches ? text.replace(/"#555"|"#222"/g, (ink) => `"${INKS[ink.slice(1, -1)]}"`) : text);
+  const box = place.parentElement;
+  const room = box.clientWidth - 8;
   fit(figure, room, figure.usermeta?.narrowest);
+  if (figure.facet) figure.columns = Math.max(1, figure.columns - fewer);
   const config = { legend: { columns: legendColumns(figure, room) } };
   const options = {
     renderer: "svg",
@@ -64,7 +77,9 @@ async function draw(place) {
   };
   place.dataset.drawn = room;
   await vegaEmbed(place, figure, options);
-  hint(place.parentElement);
+  // Names above panels may take more room than the panels do.
+  if (figure.facet && figure.columns > 1 && sticksOut(box)) await draw(place, fewer + 1);
+  hint(box);
 }
 
 const seen = new IntersectionObserver((entries) => {
@@ -76,13 +91,15 @@ const seen = new IntersectionObserver((entries) => {
 const places = [...document.querySelectorAll("[data-figure]")];
 places.forEach((place) => seen.observe(place));
 dark.addEventListener("change", () => {
-  places.filter((place) => place.dataset.drawn).forEach(draw);
+  places.filter((place) => place.dataset.drawn).forEach((place) => draw(place));
 });
 
 // ---- Scrolling: what is wider than the page says so ----------------------------------------------
 
+const sticksOut = (box) => box.scrollWidth > box.clientWidth + 1;
+
 function hint(box) {
-  const more = box.scrollWidth > box.clientWidth + 1;
+  const more = sticksOut(box);
   box.toggleAttribute("data-more", more);
   if (more) box.tabIndex = 0;
   else box.removeAttribute("tabindex");
