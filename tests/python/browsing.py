@@ -85,7 +85,15 @@ return found;
 """Labels of figures that are not whole: shortened, or beyond the figure's edge."""
 
 WITHOUT_HINT = """
-return [...document.querySelectorAll(".scroll")].filter((box) =>
-  (box.scrollWidth > box.clientWidth + 1) !== box.hasAttribute("data-more")).length;
+return [...document.querySelectorAll(".scroll")].filter((box) => box.checkVisibility() &&
+  (box.scrollWidth > box.clientWidth + 1) !== box.hasAttribute("data-more")
+).map((box) => `${box.closest("section").id}: ${box.scrollWidth} in ${box.clientWidth}`);
 """
-"""How many boxes scroll without saying so, or say so and do not."""
+"""Boxes that scroll without saying so, or say so and do not."""
+
+OPEN_ALL = """
+for (const one of document.querySelectorAll("details")) one.open = true;
+const done = arguments[0];
+requestAnimationFrame(() => requestAnimationFrame(() => requestAnimationFrame(done)));
+"""
+"""Opens what is folded, and waits until the page has seen it."""

@@ -21,14 +21,14 @@ COLUMNS = {
     "relative": "relative time (×)",
     WRITTEN: "written to the NVM (bytes)",
     "relative_wear": "relative wear (×)",
-    "nvm.written_bytes.data": "data",
-    "nvm.written_bytes.log": "log",
-    "nvm.written_bytes.metadata": "metadata",
-    "nvm.written_bytes.context": "context",
     "cut_cost.lost_cycles.median": "work lost, median (cycles)",
     "cut_cost.lost_cycles.worst": "work lost, worst",
     "cut_cost.recovery_cycles.median": "recovery, median (cycles)",
     "cut_cost.recovery_cycles.worst": "recovery, worst",
+    "nvm.written_bytes.data": "written: data",
+    "nvm.written_bytes.log": "written: log",
+    "nvm.written_bytes.metadata": "written: metadata",
+    "nvm.written_bytes.context": "written: context",
 }
 """What the table of results has of a row, where any row has it."""
 
