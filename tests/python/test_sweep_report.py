@@ -152,7 +152,7 @@ def test_a_report_fits_three_widths_in_light_and_dark(probed, program, tmp_path,
     done = perdure.sweep(
         [program, "7"],
         designs=["ideal", "picl", "journaling", "shadow-paging", "hardware-shadow"],
-        set={"nvm.banks": [4, 8], "llc.kind": ["a-very-long-value-" + "x" * 40, "b"]},
+        set={"llc.kind": ["a-very-long-value-" + "x" * 40, "b"], "nvm.banks": [4, 8]},
         probe_cuts=True,
         out=tmp_path / "out",
     )
@@ -169,6 +169,8 @@ def test_a_report_fits_three_widths_in_light_and_dark(probed, program, tmp_path,
             assert across <= width, place
             assert browser.execute_script(browsing.CUT_OFF) == [], place
             assert browser.execute_script(browsing.WITHOUT_HINT) == [], place
+            panels = browser.find_element("css selector", "#wear .scroll")
+            assert panels.get_attribute("data-more") is None, f"35 programs at {place}"
     assert [entry for entry in browser.get_log("browser") if entry["level"] != "INFO"] == []
 
 
