@@ -7,6 +7,7 @@ import re
 import browsing
 import pytest
 import test_sweep
+from conftest import CATALOGUE
 
 import perdure
 from perdure.experiments import charts, claims, declaration, execute, plan, sweep_charts
@@ -106,6 +107,12 @@ def test_numbers_are_lines_words_are_bars_and_many_words_are_panels():
     for one in (numbers, words, many):
         assert "lower is better" in one["title"]["subtitle"][0]
         assert one["usermeta"]["narrowest"] <= 300
+
+
+def test_no_two_designs_of_a_sweep_have_one_colour():
+    every = [one["name"] for one in CATALOGUE["designs"]]
+    scale = drawn(["k"], [("a",)], every)["layer"][0]["encoding"]["color"]["scale"]
+    assert len(set(scale["range"])) == len(scale["domain"]) == len(every)
 
 
 def of_paper(subjects):

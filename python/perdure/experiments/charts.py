@@ -32,7 +32,10 @@ NARROWEST = 200
 """Pixels that lines need to be read."""
 SUBTITLE_LETTERS = 160
 PIXELS_PER_POINT = 2.0
-PALETTE = ("#79706e", "#4c78a8", "#72b7b2", "#e45756", "#b279a2", "#54a24b", "#eeca3b")
+PALETTE = (
+    *("#79706e", "#4c78a8", "#72b7b2", "#e45756", "#b279a2", "#54a24b", "#eeca3b"),
+    *("#9c755f", "#ff9da6", "#f58518", "#5f5fc4", "#a0c75b", "#d33682", "#2f8f7f"),
+)
 
 
 def save(chart: altair.TopLevelMixin, stem: Path) -> dict[str, Path]:
