@@ -15,6 +15,7 @@ from evaluated_cuts import cuts
 from tables import number, table
 
 from perdure.experiments import declaration
+from perdure.experiments.claim import paper_says
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs/evaluations"
@@ -104,7 +105,9 @@ def experiment(one: dict, figures: Path, results: dict) -> list[str]:
             for model in labels
             for cell in (judged[model]["measured_text"], f"**{judged[model]['verdict']}**")
         ]
-        body.append([f"{claim['says']} (§{claim['section']})", claim["paper"], *cells])
+        body.append(
+            [f"{claim['says']} (§{claim['section']})", paper_says(claim, results["scale"]), *cells]
+        )
     if claims:
         heads = [(f"in {label}" if label else "measured", "verdict") for label in labels.values()]
         columns = [column for pair in heads for column in pair]

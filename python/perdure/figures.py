@@ -67,7 +67,7 @@ def cost(results: Sequence[RunResult], title: str) -> altair.VConcatChart:
         )
     )
     panel = {"width": 460, "height": 36 * len(results) + 14}
-    subtitle = [f"machine {results[0].machine}; relative to {results[0].design}"]
+    subtitle = [f"machine {results[0].machine}; relative to {results[0].design}; lower is better"]
     return altair.vconcat(
         (bars + labels).properties(title="time", **panel),
         traffic.properties(title="endurance", **panel),

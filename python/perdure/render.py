@@ -25,6 +25,7 @@ from perdure.api import (
     RunResult,
     Statistic,
 )
+from perdure.experiments.claim import paper_says
 from perdure.reports import cut_costs
 from perdure.sweeps import Sweep
 from perdure.tables import FirstThatFits, Sheet, line, number, table
@@ -225,7 +226,7 @@ def reproduction(done: Reproduction) -> RenderableType:
                 Text(one["verdict"], style=VERDICT_STYLES[one["verdict"]]),
             )
         ]
-        said = (claim["experiment"], claim["says"], claim["paper"])
+        said = (claim["experiment"], claim["says"], paper_says(claim, results["scale"]))
         made.add_row(*map(escape, said), *cells)
     parts: list[RenderableType] = [made]
     cuts = results["tables"]["cuts"]

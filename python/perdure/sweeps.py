@@ -37,7 +37,7 @@ class Sweep(frames.Framed):
 
     `data` has one row for each finished point (docs/experiments.md lists the columns), in the order
     asked for, with a column for each key that was set; `failures` has one for each failed point,
-    with its `error`. `figures` are the files drawn.
+    with its `error`. `figures` are the files drawn, and `report` is the page that has them all.
     """
 
     data: pl.DataFrame
@@ -47,6 +47,7 @@ class Sweep(frames.Framed):
     figures: Sequence[Path]
     out: Path
     interrupted: bool
+    report: Path | None = None
 
     def rows(self) -> Iterator[dict[str, Any]]:
         """The data row by row, with `relative`: time over the first design's, same values."""
@@ -130,7 +131,7 @@ def sweep(
     """
     import polars
 
-    from perdure.experiments import charts, cluster, dataset, point
+    from perdure.experiments import cluster, dataset, point
     from perdure.experiments.cache import Cache
 
     folder = _folder(Path(out))
@@ -177,11 +178,23 @@ def sweep(
         for key in axes & configured.keys()
     }
     dataset.write(data, [one for one, _ in kept], folder, told)
-    failures = dataset.failures(
-        [(failed.point, failed.error or "") for failed in finished.failures]
+    failed = [(one.point, one.error or "") for one in finished.failures]
+    failures = dataset.failures(failed)
+    return _shown(
+        Sweep(data, failures, designs, list(axes), [], folder, finished.interrupted), told
     )
-    figures = charts.save_sweep(data, list(axes), designs, folder) if len(data) else []
-    return Sweep(data, failures, designs, list(axes), figures, folder, finished.interrupted)
+
+
+def _shown(done: Sweep, told: Mapping[str, tuple[str, str]]) -> Sweep:
+    """The sweep with its figures and its page. `told` is unit and meaning of keys."""
+    from perdure.experiments import sweep_charts
+    from perdure.experiments.report import of_sweep
+
+    drawn = sweep_charts.save(list(done.rows()), done.keys, done.designs, done.out)
+    page = of_sweep.write(done, drawn, told)
+    return replace(
+        done, figures=[path for files in drawn.values() for path in files.values()], report=page
+    )
 
 
 def _varied(
@@ -199,7 +212,7 @@ def _varied(
 
 def _folder(out: Path) -> Path:
     """Where everything will be kept, if it can be."""
-    outputs.check_folder(out, files=("results.parquet", "statistics.parquet"))
+    outputs.check_folder(out, files=("results.parquet", "statistics.parquet", "report.html"))
     for name in ("points", "figures"):
         outputs.check_folder(out / name)
     return out

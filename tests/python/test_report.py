@@ -5,21 +5,18 @@ from __future__ import annotations
 import copy
 import json
 import re
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import altair
+import browsing
 import pytest
 
 from perdure import PerdureError
 from perdure.experiments import report
 
 HOSTILE = "</script><script>document.title = 'taken'</script><b>"
-
-CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
-DRIVER = shutil.which("chromedriver")
 
 
 def claim(name: str, verdict: str, measured: float | None) -> dict[str, Any]:
@@ -31,6 +28,7 @@ def claim(name: str, verdict: str, measured: float | None) -> dict[str, Any]:
         "section": "§VI-B",
         "kind": "value",
         "paper": "1.01",
+        "scaled_by": None,
         "expected": {"at_least": None, "at_most": 1.02, "tolerance": 0.0},
         "measured": measured,
         "measured_text": str(measured),
@@ -182,6 +180,28 @@ def test_the_tally_is_of_the_verdicts(out: Path) -> None:
         assert f"<b>1</b> {verdict}" in text
 
 
+def test_a_scaled_claim_states_its_scale_in_its_own_row(out: Path) -> None:
+    results = copy.deepcopy(RESULTS)
+    scaled, unscaled = results["experiments"][0]["claims"]
+    scaled["scaled_by"] = 8
+    del unscaled["scaled_by"]  # as an older build wrote it
+    (out / "results.json").write_text(json.dumps(results))
+    text = report.write(out).read_text(encoding="utf-8")
+    said = re.findall(r'<td data-label="the paper says">(.*?)</td>', text)
+    assert said == ["1.01 (÷ 8 at quick)", "1.01", "1.01"]
+
+
+@pytest.mark.parametrize(("better", "said"), [("higher", "Higher"), (None, "Neither direction")])
+def test_every_figure_says_which_direction_is_better(
+    out: Path, better: str | None, said: str
+) -> None:
+    results = copy.deepcopy(RESULTS)
+    results["experiments"][1]["metric"]["better"] = better
+    (out / "results.json").write_text(json.dumps(results))
+    text = report.write(out).read_text(encoding="utf-8")
+    assert re.findall(r'<b class="better">(.*?) is better', text) == ["Lower", said]
+
+
 def test_each_model_has_its_columns_and_its_tally(out: Path) -> None:
     results = copy.deepcopy(RESULTS)
     models = {"theirs": "the paper's model", "ours": "ours"}
@@ -233,36 +253,13 @@ def test_numbers_are_short() -> None:
 
 # ---- In a browser --------------------------------------------------------------------------------
 
-HEADLESS = (
-    "--headless=new",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--window-size=1200,900",
-)
-
 
 @pytest.fixture
 def browser(out: Path) -> Iterator[Any]:
     """Headless Chromium with the page open."""
-    webdriver = pytest.importorskip("selenium.webdriver")
-    if CHROMIUM is None or DRIVER is None:
-        pytest.skip("no Chromium with ChromeDriver on this machine")
-    options = webdriver.ChromeOptions()
-    options.binary_location = CHROMIUM
-    for argument in HEADLESS:
-        options.add_argument(argument)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(DRIVER))
-    try:
+    with browsing.headless() as driver:
         driver.get(report.write(out).as_uri())
         yield driver
-    finally:
-        driver.quit()
 
 
 def shown(browser: Any, selector: str) -> list[str]:
@@ -305,12 +302,7 @@ def test_a_browser_shows_figures_sorts_and_filters(browser: Any) -> None:
 
 
 def test_a_phone_in_the_dark_can_read_it(browser: Any) -> None:
-    browser.execute_cdp_cmd(
-        "Emulation.setDeviceMetricsOverride",
-        {"width": 390, "height": 844, "deviceScaleFactor": 2, "mobile": True},
-    )
-    dark = [{"name": "prefers-color-scheme", "value": "dark"}]
-    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": dark})
+    browsing.emulate(browser, 390, "dark")
     width = "return document.documentElement.scrollWidth"
     assert browser.execute_script(width) <= 390, "nothing sticks out sideways"
     colours = "const c = getComputedStyle(document.body); return [c.backgroundColor, c.color]"

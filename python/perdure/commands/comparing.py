@@ -133,7 +133,10 @@ def sweep(
     scheduler: SchedulerOption = None,
     workers: WorkersOption = None,
     out: Annotated[
-        Path, typer.Option("--out", metavar="DIR", help="Results, figure, and finished points.")
+        Path,
+        typer.Option(
+            "--out", metavar="DIR", help="Results, figures, a report, and finished points."
+        ),
     ] = sweeps.OUT,
     json_file: JsonOption = None,
 ) -> None:
@@ -160,8 +163,8 @@ def sweep(
     render.write_json(
         {"points": done.data.to_dicts(), "failures": done.failures.to_dicts()}, json_file
     )
-    kept = [str(path) for path in (done.out / "results.parquet", *done.figures)]
-    say("kept: " + " and ".join(kept))
+    say(f"kept: {done.out / 'results.parquet'}, and figures in {done.out / 'figures'}")
+    say(f"report: {done.report}")
     finish(int(len(done.failures) > 0), done.interrupted)
 
 

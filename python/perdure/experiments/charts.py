@@ -1,4 +1,4 @@
-"""Figures of experiments and sweeps: one Vega-Lite specification each, drawn as SVG and PNG.
+"""Figures of experiments: one Vega-Lite specification each, drawn as SVG and PNG.
 
 Always true here: a figure shows measured values only, apart from the paper's values, which are
 drawn as such and labelled; it needs no display and no network; equal values give equal bytes.
@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import json
 import math
+import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import altair
-import polars as pl
 
 from perdure import PerdureError, outputs
 from perdure.experiments.claims import Average, expected
@@ -25,12 +25,22 @@ from perdure.experiments.plan import Value
 LOGARITHMIC_FROM = 50.0
 """The ratio between bars from which on they are drawn on a logarithmic scale."""
 PANELS_IN_A_ROW = 8
+PAGE_WIDTH = 1060
+"""Pixels that a figure's axes may take: what a page has room for, beside the words around them."""
+PANEL_GAP = 20
+NARROWEST = 200
+"""Pixels that lines need to be read."""
+SUBTITLE_LETTERS = 160
 PIXELS_PER_POINT = 2.0
-PALETTE = ("#79706e", "#4c78a8", "#72b7b2", "#e45756", "#b279a2", "#54a24b", "#eeca3b")
+PALETTE = (
+    *("#79706e", "#4c78a8", "#72b7b2", "#e45756", "#b279a2", "#54a24b", "#eeca3b"),
+    *("#9c755f", "#ff9da6", "#f58518", "#5f5fc4", "#a0c75b", "#d33682", "#2f8f7f"),
+)
 
 
 def save(chart: altair.TopLevelMixin, stem: Path) -> dict[str, Path]:
     """Writes `stem`.svg, .png and .json, and returns the paths by kind."""
+    chart = _with_whole_labels(chart)
     paths = {kind: stem.with_suffix(f".{kind}") for kind in ("svg", "png", "json")}
     try:
         stem.parent.mkdir(parents=True, exist_ok=True)
@@ -46,6 +56,16 @@ def save(chart: altair.TopLevelMixin, stem: Path) -> dict[str, Path]:
     return paths
 
 
+def _with_whole_labels(chart: Any) -> altair.TopLevelMixin:
+    """A figure none of whose labels is cut off: Vega would end a long one with dots."""
+    made: altair.TopLevelMixin = (
+        chart.configure_axis(labelLimit=0, titleLimit=0)
+        .configure_legend(labelLimit=0, titleLimit=0)
+        .configure_header(labelLimit=0, titleLimit=0)
+    )
+    return made
+
+
 def experiment(
     found: Sequence[tuple[str | None, Experiment, Sequence[Value], Sequence[Average]]],
     paper: Paper,
@@ -58,13 +78,11 @@ def experiment(
     `found` has for each model its label, the experiment as it is there, values and averages.
     """
     panels: list[Any] = [_panel(*one, paper, factor, scale) for one in found]
-    if len(panels) == 1:
-        only: altair.TopLevelMixin = panels[0]
-        return only
+    narrowest = max(_narrowest(declared, values) for _, declared, values, _ in found)
     # What is wide stands one below the other.
     beside = found[0][1].chart == "lines"
-    made: altair.TopLevelMixin = altair.hconcat(*panels) if beside else altair.vconcat(*panels)
-    return made
+    several = altair.hconcat if beside else altair.vconcat
+    return fitting(panels[0] if len(panels) == 1 else several(*panels), narrowest)
 
 
 def _panel(
@@ -78,16 +96,19 @@ def _panel(
 ) -> altair.TopLevelMixin:
     """An experiment's figure in one model."""
     lines = _paper_lines(declared, factor)
+    draw = {"bars": _bars, "stacked": _stacked, "lines": _lines}[declared.chart]
+    if draw is _bars and _bars_width(declared, values) > PAGE_WIDTH:
+        draw = _multiples
     # Where there is no room for words beside a line, they stand here.
     dashed = "; ".join(dict.fromkeys(line["said"] for line in lines))
-    dashed = f"; dashed, the paper: {dashed}" if dashed and declared.chart == "stacked" else ""
+    dashed = f"; dashed, the paper: {dashed}" if dashed and draw in (_stacked, _multiples) else ""
     where = f", {model}" if model else ""
+    better = direction(metric(declared.metric).better)
     title = altair.TitleParams(
         f"{declared.figure}: {declared.title}",
-        subtitle=[f"{paper.name}, {scale}{where}{dashed}"],
+        subtitle=textwrap.wrap(f"{paper.name}, {scale}{where}; {better}{dashed}", SUBTITLE_LETTERS),
         anchor="start",
     )
-    draw = {"bars": _bars, "stacked": _stacked, "lines": _lines}[declared.chart]
     made: altair.TopLevelMixin = draw(declared, paper, values, averages, lines).properties(
         title=title
     )
@@ -136,10 +157,65 @@ def _bars(
     )
     if floor is not None:
         bars = bars.encode(y2=altair.datum(floor))
-    width = max(320, len(order) * (10 + 9 * len(labels)))
+    width = max(320, _bars_width(declared, found))
     layers = [bars, *_deviations(bars, rows), *_rules(lines, chosen, floor)]
     made: altair.LayerChart = altair.layer(*layers).properties(width=width, height=260)
     return made
+
+
+def _bars_width(declared: Experiment, found: Sequence[Value], bar: int = 9) -> int:
+    """What groups of bars need: one for each subject, and one for the average."""
+    subjects = len({one.subject for one in found}) + 1
+    return subjects * (10 + bar * len(declared.designs))
+
+
+def _narrowest(declared: Experiment, found: Sequence[Value]) -> int:
+    """How narrow a figure can be drawn and still be read."""
+    return NARROWEST if declared.chart == "lines" else _bars_width(declared, found, bar=4)
+
+
+def _multiples(
+    declared: Experiment,
+    paper: Paper,
+    found: Sequence[Value],
+    averages: Sequence[Average],
+    lines: Sequence[Mapping[str, Any]],
+) -> altair.LayerChart | altair.FacetChart:
+    """Bars of more subjects than one chart has room for: a panel for each, and for the average."""
+    average = declared.average.replace("-", " ")
+    said = {f"paper{index}": line["value"] for index, line in enumerate(lines)}
+    rows = [{**_row(paper, one.subject, one), **said} for one in found]
+    rows += [{**_row(paper, average, one), **said} for one in averages]
+    labels = [paper.label(design) for design in declared.designs]
+    chosen = metric(declared.metric)
+    floor = _floor([row["value"] for row in rows])
+    bars = (
+        altair.Chart()
+        .mark_bar()
+        .encode(
+            x=altair.X("design:N", sort=labels, axis=None),
+            y=_quantity(chosen, floor),
+            color=colour("design:N", labels, "design", [one.label for one in paper.designs]),
+            tooltip=["subject:N", "design:N", altair.Tooltip("value:Q", format=".4")],
+        )
+    )
+    if floor is not None:
+        bars = bars.encode(y2=altair.datum(floor))
+    layers = [bars, *_deviations(bars, rows), *_rules_of_panels(said, chosen)]
+    longest = max(len(row["subject"]) for row in rows)
+    width = max(84, 12 * len(labels), 6 * longest)
+    layered = altair.layer(*layers, data=values(rows)).properties(width=width, height=130)
+    return panels(layered, rows, "subject", width)
+
+
+def _rules_of_panels(fields: Iterable[str], chosen: Metric) -> list[altair.Chart]:
+    """The paper's values, dashed, where panels share one table: a field of each row has one."""
+    return [
+        altair.Chart()
+        .mark_rule(color="#555", strokeDash=[5, 3])
+        .encode(y=altair.Y(f"min({field}):Q", title=_titled(chosen)))
+        for field in fields
+    ]
 
 
 def _lines(
@@ -215,17 +291,11 @@ def _stacked(
             tooltip=["subject:N", "design:N", "part:N", altair.Tooltip("value:Q", format=".4")],
         )
     )
-    rules = [
-        altair.Chart()
-        .mark_rule(color="#555", strokeDash=[5, 3])
-        .encode(y=altair.Y(f"min({field}):Q", title=_titled(chosen)))
-        for field in said
-    ]
     made: altair.FacetChart = (
-        altair.layer(bars, *rules, data=values(rows))
+        altair.layer(bars, *_rules_of_panels(said, chosen), data=values(rows))
         .properties(width=15 * len(declared.designs), height=190)
         .facet(
-            altair.Facet("subject:N", title=None, sort=_seen(rows, "subject")),
+            altair.Facet("subject:N", title=None, sort=seen(rows, "subject")),
             columns=PANELS_IN_A_ROW,
         )
     )
@@ -286,7 +356,7 @@ def _rules(
 
 def cut_costs(costs: Sequence[Mapping[str, Any]]) -> altair.LayerChart:
     """What a power cut costs under each design: a dot at the median, a line to the worst."""
-    designs, parts = _seen(costs, "design"), _seen(costs, "part")
+    designs, parts = seen(costs, "design"), seen(costs, "part")
     # A logarithmic axis has no zero.
     rows = [
         {**one, **{key: max(one[key], 1) for key in ("median", "percentile_99", "worst")}}
@@ -304,48 +374,50 @@ def cut_costs(costs: Sequence[Mapping[str, Any]]) -> altair.LayerChart:
         scale=altair.Scale(type="log"),
         axis=altair.Axis(format="~s"),
     )
-    made: altair.LayerChart = altair.layer(
-        base.mark_rule(strokeWidth=2).encode(y=axis, y2="worst:Q"),
-        base.mark_tick(thickness=2, size=8).encode(y=altair.Y("worst:Q")),
-        base.mark_circle(size=60, opacity=1).encode(y=axis),
-    ).properties(title="What a power cut costs", width={"step": 28})
+    title = altair.TitleParams(
+        "What a power cut costs", subtitle=[direction("lower")], anchor="start"
+    )
+    made: altair.LayerChart = altair.layer(*dots(base, axis, "worst")).properties(
+        title=title, width={"step": 28}
+    )
     return made
 
 
-def save_sweep(
-    data: pl.DataFrame, keys: Sequence[str], designs: Sequence[str], out: Path
-) -> list[Path]:
-    """The figure of a sweep: time over the first key, one line or bar for each design."""
-    chart = sweep(data, keys, designs)
-    return list(save(chart, out / "figures" / "sweep").values())
-
-
-def sweep(data: pl.DataFrame, keys: Sequence[str], designs: Sequence[str]) -> altair.Chart:
-    """Time in cycles over the first key that was set; further keys side by side."""
-    rows = [
-        {
-            "design": one["design"],
-            "cycles": one["cycles"],
-            "at": one[keys[0]] if keys else one["name"],
-            "panel": ", ".join(f"{key}={one[key]}" for key in keys[1:]),
-        }
-        for one in data.iter_rows(named=True)
+def dots(base: altair.Chart, y: altair.Y, worst: str) -> list[altair.Chart]:
+    """A dot at a value, and a line from there to the worst."""
+    return [
+        base.mark_rule(strokeWidth=2).encode(y=y, y2=f"{worst}:Q"),
+        base.mark_tick(thickness=2, size=8).encode(y=altair.Y(f"{worst}:Q")),
+        base.mark_circle(size=60, opacity=1).encode(y=y),
     ]
-    chart: altair.Chart = (
-        altair.Chart(values(rows))
-        .mark_bar()
-        .encode(
-            x=altair.X("at:N", title=keys[0] if keys else None, sort=_seen(rows, "at")),
-            xOffset=altair.XOffset("design:N", sort=list(designs)),
-            y=altair.Y("cycles:Q", title="time (cycles)", axis=altair.Axis(format="~s")),
-            color=colour("design:N", designs, "design"),
-            tooltip=["design:N", "at:N", "panel:N", "cycles:Q"],
-        )
-        .properties(title=", ".join(dict.fromkeys(data["name"])))
+
+
+def panels(
+    chart: altair.LayerChart, rows: Sequence[Mapping[str, Any]], field: str, width: int
+) -> altair.LayerChart | altair.FacetChart:
+    """Small multiples: a panel for each value of a field, as many in a row as a page has room for.
+
+    One chart where there is but one value.
+    """
+    names = seen(rows, field)
+    if len(names) < 2:
+        return chart
+    made: altair.FacetChart = chart.facet(
+        altair.Facet(f"{field}:N", title=None, sort=names),
+        columns=max(1, min(len(names), PAGE_WIDTH // (width + PANEL_GAP))),
     )
-    if len(keys) > 1:
-        chart = chart.encode(column=altair.Column("panel:N", title=None, sort=_seen(rows, "panel")))
-    return chart
+    return made
+
+
+def fitting(chart: Any, narrowest: int) -> altair.TopLevelMixin:
+    """A figure that says how narrow a page may draw it (see page.js)."""
+    made: altair.TopLevelMixin = chart.properties(usermeta={"narrowest": narrowest})
+    return made
+
+
+def direction(better: str | None) -> str:
+    """Which direction of a figure is better, in words."""
+    return f"{better} is better" if better else "neither direction is better"
 
 
 def colour(
@@ -368,5 +440,6 @@ def values(rows: Iterable[Mapping[str, Any]]) -> altair.InlineData:
     return altair.InlineData(values=list(rows))
 
 
-def _seen(rows: Sequence[Mapping[str, Any]], key: str) -> list[Any]:
+def seen(rows: Sequence[Mapping[str, Any]], key: str) -> list[Any]:
+    """The values of a key, once each, in the order in which they come."""
     return list(dict.fromkeys(row[key] for row in rows))

@@ -6,9 +6,9 @@ judged.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from perdure.experiments.toml import Table
 
@@ -76,6 +76,15 @@ class Claim:
     since: float | None = None
     greatest_subject: str | None = None
     least_subject: str | None = None
+
+
+def paper_says(judged: Mapping[str, Any], scale: str) -> str:
+    """The paper's value, and where it is of an amount that a scale divides, by how much.
+
+    `judged` is a claim of `results.json`; one of an older build has no `scaled_by`.
+    """
+    factor = judged.get("scaled_by")
+    return f"{judged['paper']} (÷ {factor} at {scale})" if factor else str(judged["paper"])
 
 
 def read_claim(table: Table, designs: Sequence[str], scale: str) -> Claim:

@@ -28,6 +28,7 @@ from perdure.experiments import (
     plan,
     programs,
     report,
+    results_frames,
     tables,
 )
 from perdure.experiments.cache import Cache, Stored
@@ -242,8 +243,8 @@ def _kept(
     failed = [(one.point, one.error or "") for one in finished.failures]
     return Reproduction(
         points=data,
-        values=_value_frame(results),
-        claims=_claim_frame(results),
+        values=results_frames.values(results),
+        claims=results_frames.claims(results),
         failures=dataset.failures(failed),
         results=results,
         out=out,
@@ -453,6 +454,7 @@ def _claim(claim: claims.Claim, found: _InModel, work: _Work) -> dict[str, Any]:
         "section": claim.section,
         "kind": claim.kind,
         "paper": claim.paper,
+        "scaled_by": factor if claim.scaled and factor != 1 else None,
         "expected": {"at_least": low, "at_most": high, "tolerance": claim.tolerance},
         "measured": judged.measured,
         "measured_text": judged.text,
@@ -461,40 +463,3 @@ def _claim(claim: claims.Claim, found: _InModel, work: _Work) -> dict[str, Any]:
         "mechanism": judged.mechanism,
         "shown_by": declaration.shown_by(name, found.model).get(claim.name, []),
     }
-
-
-def _value_frame(results: Mapping[str, Any]) -> pl.DataFrame:
-    rows = [
-        {"experiment": experiment["name"], **value}
-        for experiment in results["experiments"]
-        for value in experiment["values"]
-    ]
-    return pl.DataFrame(
-        rows,
-        schema={
-            "experiment": pl.String,
-            "model": pl.String,
-            "subject": pl.String,
-            "design": pl.String,
-            "axis": pl.Float64,
-            "part": pl.String,
-            "value": pl.Float64,
-            "deviation": pl.Float64,
-            "points": pl.List(pl.String),
-        },
-    )
-
-
-def _claim_frame(results: Mapping[str, Any]) -> pl.DataFrame:
-    texts = ("id", "model", "says", "section", "paper", "measured_text", "verdict", "reason")
-    rows = [
-        {
-            "experiment": experiment["name"],
-            **{key: claim[key] for key in texts},
-            "measured": claim["measured"],
-        }
-        for experiment in results["experiments"]
-        for claim in experiment["claims"]
-    ]
-    schema = {"experiment": pl.String, **dict.fromkeys(texts, pl.String), "measured": pl.Float64}
-    return pl.DataFrame(rows, schema=schema)

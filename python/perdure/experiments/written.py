@@ -134,6 +134,7 @@ class Claim(TypedDict):
     section: str
     kind: Literal["value", "ordering"]
     paper: str
+    scaled_by: int | None
     expected: Expected
     measured: float | None
     measured_text: str

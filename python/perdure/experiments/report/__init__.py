@@ -1,5 +1,7 @@
 """`report.html`: a reproduction's claims, figures, tables and configurations in one file.
 
+A sweep's (`of_sweep`) is made in the same way: `render`.
+
 Always true here: the page is made from what lies in the output folder (see `docs/experiments.md`)
 and from nothing else; it needs no network, as its own content security policy says; everything that
 came from data is escaped; equal results give equal bytes.
@@ -16,6 +18,8 @@ from typing import Any
 import jinja2
 
 from perdure import PerdureError, outputs
+from perdure.experiments import charts
+from perdure.experiments.claim import paper_says
 
 HERE = Path(__file__).parent
 VERDICTS = ("holds", "differs", "not comparable")
@@ -26,10 +30,14 @@ def write(out: Path) -> Path:
 
     Raises `PerdureError` where results are missing or cannot be read.
     """
-    results = _read_json(out / "results.json")
+    return store(page(_read_json(out / "results.json"), out), out)
+
+
+def store(text: str, out: Path) -> Path:
+    """Keeps a page as the folder's `report.html`."""
     path = out / "report.html"
     try:
-        outputs.write_text(path, page(results, out))
+        outputs.write_text(path, text)
     except OSError as error:
         raise PerdureError(f"cannot write {path}: {error}") from error
     return path
@@ -37,6 +45,37 @@ def write(out: Path) -> Path:
 
 def page(results: Mapping[str, Any], out: Path) -> str:
     """The page's text."""
+    costs = {"name": "cuts", "figure_files": results["tables"]["cut_costs_figure"]}
+    drawn = {
+        one["name"]: (out / one["figure_files"]["vega_lite"], out / one["figure_files"]["svg"])
+        for one in [*results["experiments"], costs]
+        if one["figure_files"] is not None
+    }
+    return render(
+        "page.html",
+        drawn,
+        _configurations(results["points"], out),
+        results=results,
+        tallies=_tallies(results),
+        claims=_claims(results),
+        models=results["models"] or [{"name": None, "label": None}],
+        machines=bool(results["models"]),
+        points=_points(results["points"]),
+        failures=results["failures"],
+        cuts=_cuts_table(results["tables"]["cuts"]),
+    )
+
+
+def render(
+    template: str,
+    drawn: Mapping[str, tuple[Path, Path]],
+    configurations: Mapping[str, str],
+    **words: Any,
+) -> str:
+    """A page that has everything in it: what the template says, styles, scripts and data.
+
+    `drawn` has each figure's specification and picture by its name.
+    """
     import vl_convert
 
     environment = jinja2.Environment(
@@ -47,26 +86,17 @@ def page(results: Mapping[str, Any], out: Path) -> str:
         lstrip_blocks=True,
     )
     environment.filters["number"] = number
+    environment.filters["direction"] = charts.direction
+    environment.filters["paper_says"] = paper_says
     environment.globals["VERDICTS"] = VERDICTS
-    costs = {"name": "cuts", "figure_files": results["tables"]["cut_costs_figure"]}
-    specifications, pictures = _figures([*results["experiments"], costs], out)
-    return environment.get_template("page.html").render(
-        results=results,
-        tallies=_tallies(results),
-        claims=_claims(results),
-        models=results["models"] or [{"name": None, "label": None}],
+    specifications, pictures = _figures(drawn)
+    return environment.get_template(template).render(
+        **words,
         pictures=pictures,
-        points=_points(results["points"]),
-        cuts=_cuts_table(results["tables"]["cuts"]),
         style=(HERE / "page.css").read_text(encoding="utf-8"),
         script=(HERE / "page.js").read_text(encoding="utf-8"),
         vega=vl_convert.javascript_bundle(),  # type: ignore[call-arg]
-        data=script_json(
-            {
-                "figures": specifications,
-                "configurations": _configurations(results["points"], out),
-            }
-        ),
+        data=script_json({"figures": specifications, "configurations": configurations}),
     )
 
 
@@ -108,18 +138,13 @@ def _claims(results: Mapping[str, Any]) -> list[dict[str, Any]]:
     return list(found.values())
 
 
-def _figures(
-    experiments: Iterable[Mapping[str, Any]], out: Path
-) -> tuple[dict[str, Any], dict[str, str]]:
+def _figures(drawn: Mapping[str, tuple[Path, Path]]) -> tuple[dict[str, Any], dict[str, str]]:
     """Each figure's specification, and the same figure as a picture for before scripts run."""
     specifications, pictures = {}, {}
-    for experiment in experiments:
-        files = experiment["figure_files"]
-        if files is None:
-            continue
-        specifications[experiment["name"]] = _read_json(out / files["vega_lite"])
-        picture = base64.b64encode(_read(out / files["svg"])).decode("ascii")
-        pictures[experiment["name"]] = f"data:image/svg+xml;base64,{picture}"
+    for name, (specification, picture) in drawn.items():
+        specifications[name] = _read_json(specification)
+        encoded = base64.b64encode(_read(picture)).decode("ascii")
+        pictures[name] = f"data:image/svg+xml;base64,{encoded}"
     return specifications, pictures
 
 
