@@ -270,10 +270,10 @@ impl Spms {
                 continue;
             }
             let mut lines = std::mem::take(&mut entry.lines);
-            lines.iter().for_each(|&line| {
+            for &line in &lines {
                 hardware.prefetch_llc(line);
                 self.buffer.prefetch(line);
-            });
+            }
             for &line in &lines {
                 if Some(line) != sparing {
                     self.counters.forced_lines += 1;
