@@ -52,8 +52,8 @@ def accounts(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("accounts")
     source = folder / "accounts.c"
     source.write_text(ACCOUNTS)
-    compiler = ["riscv64-linux-gnu-gcc", "-g", "-O1", "-static", source, "-o", folder / "accounts"]
-    subprocess.run(compiler, check=True, timeout=120)
+    compiler = ["riscv64-linux-gnu-gcc", "-g", "-O1", "-static"]
+    subprocess.run([*compiler, source, "-o", folder / "accounts"], check=True, timeout=120)
     return folder / "accounts"
 
 
@@ -125,6 +125,8 @@ def test_a_run_is_the_same_whether_it_is_explained_or_not(accounts: Path) -> Non
 def test_a_hunt_explains_what_it_finds() -> None:
     machine = Machine(design="picl")
     found = hunting.hunt(machine, cuts=2000, planted_bug="forward-scan", jobs=2)["found"]
+    assert found is not None
+    assert found["explanation"] is not None
     assert found["explanation"]["lines"] > 0
     assert explained(replay(found["token"])) == found["explanation"]
 
