@@ -53,6 +53,6 @@ def test_rust_that_is_shown_is_the_examples() -> None:
     example = (REPOSITORY / "docs/examples/flush_at_epoch_end.rs").read_text()
     sources = [cell.source for cell in tutorials.cells(notebook("write-a-design"))]
     shown = [part.split("```")[0] for one in sources for part in one.split("```rust\n")[1:]]
-    assert len(shown) == 4
+    assert len(shown) == 5
     for part in shown:
         assert part.rstrip() in example
