@@ -63,15 +63,24 @@ class Captured:
 def standard_output() -> Iterator[Captured]:
     """Keeps what this process, and so a guest run with `passthrough`, writes to descriptor 1."""
     captured = Captured()
-    sys.stdout.flush()
-    saved = os.dup(1)
     with tempfile.TemporaryFile() as file:
-        os.dup2(file.fileno(), 1)
         try:
-            yield captured
+            with redirected(file.fileno()):
+                yield captured
         finally:
-            sys.stdout.flush()
-            os.dup2(saved, 1)
-            os.close(saved)
             file.seek(0)
             captured.content = file.read()
+
+
+@contextmanager
+def redirected(target: int) -> Iterator[None]:
+    """Lets what this process, and so a guest, writes to descriptor 1 go to another one."""
+    sys.stdout.flush()
+    saved = os.dup(1)
+    os.dup2(target, 1)
+    try:
+        yield
+    finally:
+        sys.stdout.flush()
+        os.dup2(saved, 1)
+        os.close(saved)

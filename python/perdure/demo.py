@@ -29,6 +29,7 @@ from perdure import (
     reports,
     sysroot,
     tables,
+    terminal,
     tokens,
     toolchain,
 )
@@ -306,4 +307,4 @@ def _tell_cut(narrator: Narrator, report: api.CutReport, output: Sequence[str]) 
 
 
 def _bar(title: str) -> progress.Shown:
-    return progress.bar(Console(stderr=True), title)
+    return progress.bar(terminal.errors(), title)

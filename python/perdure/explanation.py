@@ -7,7 +7,7 @@ of memory stand whole in one line, so that they can be copied.
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from rich.text import Text
@@ -289,8 +289,3 @@ def terminal(explained: Json) -> Text:
             told.line(said, indent=4)
     told.text.right_crop(1)
     return told.text
-
-
-def first(results: Iterable[Json]) -> Json | None:
-    """The first explanation that results have."""
-    return next((one["explanation"] for one in results if one.get("explanation")), None)

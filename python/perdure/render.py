@@ -409,7 +409,7 @@ def mutants(report: MutantsReport) -> RenderableType:
     again = [
         line(f"{bug.name}, {said}")
         for bug in shown
-        if bug.token and bug.token.startswith("p2-")  # what ends a run at once has a message
+        if tokens.is_token(bug.token)
         for said in tokens.again(bug.token)
     ]
     return Group(made, *again, mutants_verdict(report))

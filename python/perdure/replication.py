@@ -7,7 +7,6 @@ whether it is whole, is the core's business alone.
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Sequence
 from os import fspath
 from pathlib import Path as HostPath
@@ -192,8 +191,7 @@ def resume(
             passthrough=True,
             report=show,
         )
-    print(f"perdure: resumed at the end of epoch {result.raw['restored_epoch']}", file=sys.stderr)
+    terminal.tell([f"resumed at the end of epoch {result.raw['restored_epoch']}"])
     render.write_json(result.raw, json_file)
-    for line in (*render.ending(result), *render.kept(result, out, files, json_file)):
-        print(f"perdure: {line}", file=sys.stderr)
+    terminal.tell([*render.ending(result), *render.kept(result, out, files, json_file)])
     raise typer.Exit(INTERRUPTED if result.interrupted else result.exit_code or 0)

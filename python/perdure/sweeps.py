@@ -21,13 +21,12 @@ from perdure._core import PerdureError
 if TYPE_CHECKING:
     import polars as pl
 
-    from perdure.experiments.cluster import Outcome
     from perdure.experiments.point import Point, Program, Surroundings
 
 OUT = Path("out/sweep")
 
 Values: TypeAlias = api.Value | Sequence[api.Value]
-Watch: TypeAlias = "Callable[[Outcome, int, int], object]"
+Watch: TypeAlias = notebook.Watch
 """Called with an outcome, and how many points of how many are done."""
 
 

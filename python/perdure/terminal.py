@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import IO
 
 from rich.console import Console
 
+from perdure import capture
 from perdure.tables import UNLIMITED
 
 
@@ -38,14 +39,14 @@ def guests(json_file: str | None) -> Iterator[None]:
     if json_file != "-":
         yield
         return
-    sys.stdout.flush()
-    saved = os.dup(1)
-    os.dup2(2, 1)
-    try:
+    with capture.redirected(2):
         yield
-    finally:
-        os.dup2(saved, 1)
-        os.close(saved)
+
+
+def tell(lines: Iterable[str]) -> None:
+    """Remarks of this command itself, on standard error."""
+    for line in lines:
+        print(f"perdure: {line}", file=sys.stderr)
 
 
 def _width(stream: IO[str]) -> int | None:

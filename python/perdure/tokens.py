@@ -14,6 +14,7 @@ import re
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
+from typing import TypeGuard
 
 from perdure import PerdureError, outputs
 
@@ -40,13 +41,18 @@ def short(token: str) -> str:
     return base64.b32encode(digest).decode().lower()[:8]
 
 
-def remember(tokens: Iterable[str]) -> None:
-    """Keeps tokens under their short names, where that can be done."""
+def is_token(text: str | None) -> TypeGuard[str]:
+    """Whether this is a token: what ends a run at once has a message in its place, or nothing."""
+    return text is not None and text.startswith("p2-")
+
+
+def remember(found: Iterable[str | None]) -> None:
+    """Keeps those that are tokens under their short names, where that can be done."""
     kept = folder()
     if kept is None:
         return
     with suppress(OSError):
-        for token in tokens:
+        for token in filter(is_token, found):
             kept.mkdir(parents=True, exist_ok=True)
             outputs.write_text(kept / short(token), token)
         _forget(kept)

@@ -6,7 +6,6 @@ or, with --json, as JSON whose keys docs/travel.md lists.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -109,11 +108,8 @@ def read(
     written = "as it was from the start"
     if reading.written is not None:
         written = f"written in epoch {reading.written[0]} by hart {reading.written[1]}"
-    print(
-        f"perdure: {_place(reading.raw)}, {reading.type}, at the end of epoch {reading.epoch}: "
-        f"{written}",
-        file=sys.stderr,
-    )
+    place = f"{_place(reading.raw)}, {reading.type}, at the end of epoch {reading.epoch}"
+    terminal.tell([f"{place}: {written}"])
 
 
 @app.command()

@@ -117,11 +117,7 @@ impl Bank {
             end,
             written,
         };
-        if index == self.places.len() {
-            self.places.push_back(place);
-        } else {
-            self.places.insert(index, place);
-        }
+        self.places.insert(index, place);
         if self.places.len() > PLACES {
             let oldest = self.places.pop_front();
             self.forgotten_until = oldest.map_or(0, |place| place.end);

@@ -67,12 +67,10 @@ impl Memory {
                 traffic,
             };
             let written = self.accept(&request, &operation, now, statistics);
-            self.hear_write(&operation, &written);
             for (offset, piece) in row {
                 let at = (offset - target.offset) as usize;
                 let address = to + at as u64;
-                let displaced = Displaced::Block(self.arena.slice(address, piece).into());
-                self.arena.write(address, &newest[at..at + piece]);
+                let displaced = Displaced::by(&mut self.arena, address, &newest[at..at + piece]);
                 self.modules[module].wait(&written, address, displaced);
             }
             done.accepted = written.accepted;

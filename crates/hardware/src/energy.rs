@@ -28,9 +28,6 @@ impl Queued {
     /// Where the first step is that begins later.
     #[inline]
     fn behind(&self, time: Cycles) -> usize {
-        if self.0.back().is_none_or(|last| last.from <= time) {
-            return self.0.len();
-        }
         self.0.partition_point(|step| step.from <= time)
     }
 
@@ -47,12 +44,7 @@ impl Queued {
             return place - 1;
         }
         let bytes = before.map_or(0, |step| step.bytes);
-        let step = Step { from, bytes };
-        if place == self.0.len() {
-            self.0.push_back(step);
-        } else {
-            self.0.insert(place, step);
-        }
+        self.0.insert(place, Step { from, bytes });
         place
     }
 

@@ -532,7 +532,6 @@ impl Memory {
             not_before,
         };
         let written = self.accept(&request, operation, now, statistics);
-        self.hear_write(operation, &written);
         self.modules[operation.module].wait(&written, operation.address, displaced);
         Accepted {
             accepted: written.accepted,
@@ -555,7 +554,9 @@ impl Memory {
         module.waiting.forget_until(self.horizon);
         let end = operation.address + request.length as u64;
         let written = module.durable(at_media, &(operation.address..end), request.not_before);
-        if module.kind != RegionKind::Persistent {
+        let kind = module.kind;
+        self.hear_write(operation, &written);
+        if kind != RegionKind::Persistent {
             return written;
         }
         if let Some(reserve) = &mut self.reserve {

@@ -194,8 +194,10 @@ impl PhysicalMap {
 
     /// The region of an address, if it is in one.
     pub fn region(&self, address: u64) -> Option<&Region> {
-        let index = (self.regions).partition_point(|region| region.addresses.end <= address);
-        self.regions.get(index)
+        // Few regions: one after the other is quickest.
+        self.regions
+            .iter()
+            .find(|region| address < region.addresses.end)
     }
 
     /// Which module has an address, and where. The address is below [`Self::bytes`].
@@ -211,9 +213,7 @@ impl PhysicalMap {
     }
 
     fn locate_in_table(&self, address: u64) -> Place {
-        // Few regions: one after the other is quickest.
-        let mut regions = self.regions.iter();
-        let region = regions.find(|region| address < region.addresses.end);
+        let region = self.region(address);
         region.expect("an address of the map").locate(address)
     }
 

@@ -100,11 +100,8 @@ impl Queue {
                 later.count()
             }
         };
-        let request = Request { accepted, done };
-        match later {
-            0 => self.requests.push(request),
-            _ => self.requests.insert(self.requests.len() - later, request),
-        }
+        let at = self.requests.len() - later;
+        self.requests.insert(at, Request { accepted, done });
         if self.requests.len() - self.oldest > self.remembered {
             self.oldest += 1;
         }

@@ -163,6 +163,13 @@ pub enum CoreError<E> {
     Content(E),
 }
 
+/// What to tell of [`CoreError::Pieces`].
+pub fn too_many_pieces(process: u32, pieces: usize) -> String {
+    format!(
+        "process {process} has {pieces} separate pieces of memory, more than a core file can have"
+    )
+}
+
 /// Writes the core file of a process, whose threads have their registers; `content` says what a page of its
 /// has, nothing being zeros. Returns how long the file is.
 pub fn write<E>(

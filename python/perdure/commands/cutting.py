@@ -19,9 +19,10 @@ from perdure import (
     progress,
     render,
     terminal,
+    tokens,
 )
 from perdure.commands import replaying
-from perdure.commands.shared import Program, finish, machine_of, programs, tell
+from perdure.commands.shared import Program, finish, machine_of, programs
 from perdure.options import (
     Afterwards,
     DesignOption,
@@ -108,7 +109,9 @@ def cut(
             progress=show,
         )
     if guest.stdin == "-" and out is None:
-        tell(["the standard input that these cuts' tokens need is not kept; --out DIR keeps it"])
+        terminal.tell(
+            ["the standard input that these cuts' tokens need is not kept; --out DIR keeps it"]
+        )
     replaying.finish(report, json_file, explained, afterwards)
 
 
@@ -171,7 +174,7 @@ def mutants(
             paths = of_state if name == api.STATE_MUTANTS else {}
             report = api.mutants(name, jobs=jobs or processors(), progress=show, **paths)
         found.append(report)
-        replaying.remember(bug.token for bug in report.mutants)
+        tokens.remember(bug.token for bug in report.mutants)
         terminal.tables(json_file).print(render.mutants(report), crop=False)
         if report.interrupted:
             break
@@ -233,7 +236,7 @@ def hunt(
             progress=show,
         )
     found = report["found"]
-    replaying.remember([found["token"] if found else None])
+    tokens.remember([found["token"] if found else None])
     terminal.tables(json_file).print(render.hunt(report), crop=False)
     render.write_json(report, json_file)
     finish(int(report["found"] is not None), report["interrupted"])

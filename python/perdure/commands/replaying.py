@@ -5,7 +5,6 @@ Always true here: a failure's page and its core files are of the first failure t
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, NoReturn
@@ -81,7 +80,7 @@ def replay(
         )
     made, now = (report.raw.get(key) for key in ("made_by_build", "build"))
     if made != now:
-        shared.tell(
+        terminal.tell(
             [
                 f"the token was made by build {made}, and this is {now}: "
                 "what is cut may be another moment of the run"
@@ -122,21 +121,16 @@ def finish(
     """Prints and writes a report of cuts (a campaign with its `afterwards`), exits accordingly."""
     if afterwards is not None:
         report = _with_cores(report, explained, afterwards)
-    remember(result.token for result in reports.shown(report))
+    tokens.remember(result.token for result in reports.shown(report))
     terminal.tables(json_file).print(reports.cut(report), crop=False)
     if explained.html is not None:
         page = explanation_page.of_report(report.raw)
         if page is None:
-            shared.tell(["nothing failed, so --html wrote no page"])
+            terminal.tell(["nothing failed, so --html wrote no page"])
         else:
             _write(explained.html, page)
     render.write_json(report.raw, json_file)
     shared.finish(int(report.failed > 0), report.interrupted)
-
-
-def remember(found: Iterable[str | None]) -> None:
-    """Keeps what is a token: what ends a run at once has a message in its place."""
-    tokens.remember(token for token in found if token and token.startswith("p2-"))
 
 
 def _write(file: Path, page: str) -> None:

@@ -13,7 +13,7 @@ from typing import Annotated, Any
 import typer
 
 from perdure import PerdureError, progress, render, replication, reports, terminal
-from perdure.commands.shared import Program, finish, machine_of, programs, tell
+from perdure.commands.shared import Program, finish, machine_of, programs
 from perdure.options import (
     DesignOption,
     Engine,
@@ -143,7 +143,7 @@ def run(
         terminal.errors().print(render.run(result), render.statistics(result))
     if result.cut_cost is not None:
         terminal.errors().print(reports.cut_costs({result.design: result.cut_cost}))
-    tell([*render.ending(result), *render.kept(result, kept.out, kept.files, json_file)])
+    terminal.tell([*render.ending(result), *render.kept(result, kept.out, kept.files, json_file)])
     finish(result.exit_code or 0, result.interrupted)
 
 
@@ -194,7 +194,7 @@ def replicate(
             answer = replication.replicate(source, to, secret_file=secret_file, report=show)
         render.write_json(answer, json_file)
         sent = answer["epochs_sent"]
-        tell([f"replica {to}: {sent} epochs sent, up to {answer['epoch']}"])
+        terminal.tell([f"replica {to}: {sent} epochs sent, up to {answer['epoch']}"])
         finish(0)
     chosen = machine_of(machine, design, guest, kept.out, engine)
     with (
@@ -213,6 +213,6 @@ def replicate(
             progress=show,
         )
     render.write_json(result.raw, json_file)
-    tell([*render.ending(result), *render.kept(result, kept.out, kept.files, json_file)])
+    terminal.tell([*render.ending(result), *render.kept(result, kept.out, kept.files, json_file)])
     lacking = result.raw["replication"]["trouble"] is not None
     finish(2 if lacking else result.exit_code or 0, result.interrupted)

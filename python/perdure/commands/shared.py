@@ -7,7 +7,7 @@ written; a refusal names what was refused, and here also how the command line is
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, NoReturn, TypedDict
@@ -78,12 +78,6 @@ def programs(words: Sequence[str]) -> Iterator[Programs]:
             f"{error}\n  a second -- begins another program, to run beside the first; if these are "
             f"arguments of it, write: -- {' '.join(first)}"
         ) from error
-
-
-def tell(lines: Iterable[str]) -> None:
-    """Remarks of this command itself, on standard error."""
-    for line in lines:
-        print(f"perdure: {line}", file=sys.stderr)
 
 
 def say(line: str) -> None:

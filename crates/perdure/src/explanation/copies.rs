@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 
 use perdure_designs::Design;
+use perdure_designs::bytes::overlap;
 use perdure_hardware::arena::PAGE_BYTES;
 use perdure_hardware::hierarchy::InFlight;
 use perdure_hardware::line::{LINE_BYTES, Line};
@@ -93,13 +94,16 @@ pub fn find<D: Design>(
     }
     let moving: Vec<InFlight> = machine.hardware.in_flight(at).collect();
     let copied = |((line, address), has): ((u64, u64), _)| {
-        let ends = address + LINE_BYTES as u64;
-        let overlaps = |write: &InFlight| {
-            write.address < ends && address < write.address + write.length as u64
+        let bytes = address..address + LINE_BYTES as u64;
+        let touches = |write: &InFlight| {
+            overlap(
+                &bytes,
+                &(write.address..write.address + write.length as u64),
+            )
         };
         let copied = Copied {
             address,
-            in_flight: moving.iter().any(overlaps),
+            in_flight: moving.iter().any(touches),
             has,
         };
         (line, copied)

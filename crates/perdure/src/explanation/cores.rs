@@ -137,9 +137,10 @@ fn write(
     match core_file::write(file, kernel, &process, content) {
         Ok(_) => Ok(process),
         Err(CoreError::Host(source)) => Err(refused(file, source)),
-        Err(CoreError::Pieces(pieces)) => Err(Error::Request(format!(
-            "--cores: process {wanted} has {pieces} separate pieces of memory, more than a core file can have"
-        ))),
+        Err(CoreError::Pieces(pieces)) => {
+            let why = core_file::too_many_pieces(wanted, pieces);
+            Err(Error::Request(format!("--cores: {why}")))
+        }
         Err(CoreError::Content(never)) => match never {},
     }
 }

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use perdure_designs::Design;
-use perdure_hardware::line::LINE_BYTES;
+use perdure_hardware::line::line_of;
 use serde_json::{Map, Value, json};
 
 use super::history::Histories;
@@ -93,14 +93,14 @@ impl<'a> Grouped<'a> {
             let mut kinds = BTreeMap::new();
             let mut words = 0;
             for address in lines {
-                if let Some(known) = heard.lines.get(&(address / LINE_BYTES as u64)) {
+                if let Some(known) = heard.lines.get(&line_of(*address)) {
                     *kinds.entry(judged(known, promised).0).or_default() += 1;
                     words += known.wrong_words().len() as u64;
                 }
             }
             self.counted.push((kinds, words));
             for &address in lines.iter().take(LINES) {
-                let Some(known) = heard.lines.get(&(address / LINE_BYTES as u64)) else {
+                let Some(known) = heard.lines.get(&line_of(address)) else {
                     continue;
                 };
                 let parts = known.wrong_words().into_iter().map(|at| {
@@ -176,7 +176,7 @@ impl<'a> Grouped<'a> {
         (address, shown): (u64, Option<&Shown>),
         promised: Promised,
     ) -> Option<Value> {
-        let known = heard.lines.get(&(address / LINE_BYTES as u64))?;
+        let known = heard.lines.get(&line_of(address))?;
         let (kind, says) = judged(known, promised);
         let parts = self.parts.get(&address).into_iter().flatten();
         let words = parts.map(|(at, part)| {
@@ -216,7 +216,7 @@ impl<'a> Grouped<'a> {
     ) -> Option<FirstDifference> {
         let (thing, addresses) = self.order.0.first()?;
         let address = *addresses.first()?;
-        let known = heard.lines.get(&(address / LINE_BYTES as u64))?;
+        let known = heard.lines.get(&line_of(address))?;
         let (kind, says) = judged(known, promised);
         let word = known.wrong_words().first().copied().unwrap_or(0);
         let byte = address + known.first_wrong_byte(word) as u64;

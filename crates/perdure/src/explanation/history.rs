@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use perdure_designs::{Design, Epochs, EpochsOf};
-use perdure_hardware::line::{LINE_BYTES, LineNumber};
+use perdure_hardware::line::{LINE_BYTES, LineNumber, line_of};
 use perdure_hardware::time::Cycles;
 use perdure_hardware::trace::Traced;
 use perdure_hardware::watched::{Heard, Watched};
@@ -44,11 +44,11 @@ impl Histories {
     ) -> Result<Self, Error> {
         let mut machine = super::begin::<D>(lives, before)?;
         let addresses = order.lines().take(LINES_MAX);
-        let shown = order.shown().map(|address| address / LINE_BYTES as u64);
+        let shown = order.shown().map(line_of);
         let start = machine.executing_epoch().saturating_sub(1);
         let lines: BTreeMap<LineNumber, Known> = addresses
             .map(|address| {
-                let line = address / LINE_BYTES as u64;
+                let line = line_of(address);
                 let first = machine.hardware.peek(&machine.design, line);
                 let [expected, found] = [&images.expected, &images.found];
                 let bytes = [*expected.line(address), *found.line(address), first];
@@ -146,8 +146,7 @@ impl Histories {
 
     /// Memory has changed: a device may have written what no hart has stored.
     fn written<D: Design>(&mut self, machine: &Machine<D>, address: u64, length: usize) {
-        let line_bytes = LINE_BYTES as u64;
-        let lines = address / line_bytes..(address + length as u64).div_ceil(line_bytes);
+        let lines = line_of(address)..line_of(address + (length + LINE_BYTES - 1) as u64);
         for (&line, known) in self.lines.range_mut(lines) {
             let bytes = machine.hardware.peek(&machine.design, line);
             if bytes != known.newest && self.marks == Marks::Cycle {

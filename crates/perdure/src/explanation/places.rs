@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use perdure_designs::Design;
 use perdure_hardware::hierarchy::Held;
-use perdure_hardware::line::{LINE_BYTES, Line, Version as Tag};
+use perdure_hardware::line::{Line, Version as Tag, line_of};
 use perdure_hardware::time::Cycles;
 use serde_json::{Value, json};
 
@@ -75,7 +75,7 @@ pub fn shown<D: Design>(
 ) -> BTreeMap<u64, Shown> {
     let mut shown: BTreeMap<u64, Shown> = BTreeMap::new();
     for address in grouped.shown() {
-        let line = address / LINE_BYTES as u64;
+        let line = line_of(address);
         let one = Shown {
             held: machine.hardware.whereabouts(&machine.design, line, at),
             copies: Vec::new(),

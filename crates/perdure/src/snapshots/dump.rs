@@ -33,10 +33,7 @@ impl Snapshots {
             Ok(bytes) => bytes,
             Err(CoreError::Content(error)) => return Err(error),
             Err(CoreError::Pieces(pieces)) => {
-                return asked(format!(
-                    "process {} has {pieces} separate pieces of memory, more than a core file can have",
-                    process.id
-                ));
+                return asked(core_file::too_many_pieces(process.id, pieces));
             }
             Err(CoreError::Host(source)) => {
                 let what = format!("writing {}", file.display());
