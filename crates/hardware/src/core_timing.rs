@@ -18,7 +18,7 @@ use crate::persist::{Fence, Order};
 use crate::specification::{CoreModel, Specification};
 use crate::statistics::Statistics;
 use crate::time::Cycles;
-use crate::window::{Alone, Instruction, Window};
+use crate::window::{Alone, Instruction, Window, Work};
 
 /// What an access was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -266,13 +266,11 @@ impl CoreTiming {
 
     /// The instruction has been carried out, and is about to count as retired; see [`Window::end`].
     #[inline]
-    pub fn end(&mut self, behind: u64, target: Option<u64>) {
+    pub fn end(&mut self, work: Work, behind: u64, target: Option<u64>) {
         if let Some(window) = &mut self.window {
-            let (passed, written) = window.end(behind, target);
-            if let Some(written) = written {
-                self.stores_written = self.stores_written.max(written);
-                self.stores_done = self.stores_done.max(written);
-            }
+            let (passed, written) = window.end(work, behind, target);
+            self.stores_written = self.stores_written.max(written);
+            self.stores_done = self.stores_done.max(written);
             self.stalls = self.stalls.wrapping_add(passed).wrapping_sub(1);
         }
     }

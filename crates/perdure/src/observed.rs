@@ -26,11 +26,17 @@ const WORKS: [(Class, Work); 18] = [
     (Class::System, Work::Alone(Alone::Other)),
 ];
 
+/// What an instruction of that class does.
+#[inline(always)]
+pub fn work(class: Class) -> Work {
+    WORKS[class as usize].1
+}
+
 /// The instruction as the core sees it.
 #[inline(always)]
 pub fn instruction(observed: Observed) -> Instruction {
     Instruction {
-        work: WORKS[observed.class as usize].1,
+        work: work(observed.class),
         sources: observed.sources,
         // What is written to `x0` nobody reads.
         destination: match observed.destination {

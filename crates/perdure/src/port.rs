@@ -18,7 +18,7 @@ use perdure_hardware::policy::Policy;
 use perdure_hardware::time::Cycles;
 use perdure_linux::{Kernel, MemoryType, PAGE_BYTES, SpaceId, Translation};
 use perdure_riscv::{
-    Access, Amo, Barrier, CacheBlock, Fault, FetchedLine, Memory, Observed, Scalar,
+    Access, Amo, Barrier, CacheBlock, Class, Fault, FetchedLine, Memory, Observed, Scalar,
 };
 
 use crate::observed;
@@ -268,14 +268,15 @@ impl<const SHORTCUTS: bool, const WINDOW: bool> Memory for Port<'_, SHORTCUTS, W
 
     #[inline(always)]
     fn begins(&mut self, observed: Observed, retired: u64) {
-        let timing = &mut self.hardware.cores[self.hart].timing;
-        timing.begin(observed::instruction(observed), retired);
+        let instruction = observed::instruction(observed);
+        self.core().timing.begin(instruction, retired);
     }
 
     #[inline(always)]
-    fn ends(&mut self, behind: u64, target: Option<u64>) {
+    fn ends(&mut self, class: Class, behind: u64, target: Option<u64>) {
         if WINDOW {
-            self.hardware.cores[self.hart].timing.end(behind, target);
+            let work = observed::work(class);
+            self.core().timing.end(work, behind, target);
         }
     }
 
@@ -377,8 +378,7 @@ impl<const SHORTCUTS: bool, const WINDOW: bool> Memory for Port<'_, SHORTCUTS, W
 
     #[inline(always)]
     fn fetch_again(&mut self, _pc: u64, hint: FetchHint, _retired: u64) -> bool {
-        // SAFETY: `core` is this hart's core, borrowed with the hardware.
-        let core = unsafe { &mut *self.core };
+        let core = self.core();
         let slot = Slot(hint.slot);
         if core.l1i.word(slot).line() != hint.line {
             return false;

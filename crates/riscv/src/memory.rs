@@ -11,7 +11,7 @@
 //! `retired + stalls`, computed only when somebody needs it. [`Memory::limit`] is a bound on
 //! `retired`: the engine compares it once per block. An access that stalls lowers it.
 
-use crate::observe::Observed;
+use crate::observe::{Class, Observed};
 
 /// An integer as wide as one memory access.
 pub trait Scalar: Copy {
@@ -138,11 +138,11 @@ pub trait Memory {
         let _ = (instruction, retired);
     }
 
-    /// The instruction that began last has been carried out and is about to count as retired. If it may
-    /// transfer control: `behind` is the address behind it, which it left for `target` if it did.
+    /// The instruction that began last, of that class, has been carried out and is about to count as retired.
+    /// If it may transfer control: `behind` is the address behind it, which it left for `target` if it did.
     #[inline(always)]
-    fn ends(&mut self, behind: u64, target: Option<u64>) {
-        let _ = (behind, target);
+    fn ends(&mut self, class: Class, behind: u64, target: Option<u64>) {
+        let _ = (class, behind, target);
     }
 
     /// The engine returns [`crate::Exit::Limit`] at the first block boundary at which

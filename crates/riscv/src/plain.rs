@@ -61,8 +61,9 @@ fn fetch_second_half<M: Memory>(hart: &Hart, memory: &mut M, first: u16) -> Resu
 /// Decodes and executes one instruction, and retires it.
 fn execute<M: Memory>(hart: &mut Hart, memory: &mut M, bits: u32) -> Result<Instruction, Exit> {
     let instruction = Instruction::decode(bits).ok_or(Exit::Illegal { bits })?;
-    if M::OBSERVES {
-        memory.begins(Observed::new(&instruction), hart.retired);
+    let observed = M::OBSERVES.then(|| Observed::new(&instruction));
+    if let Some(observed) = observed {
+        memory.begins(observed, hart.retired);
     }
     let step = Step {
         hart,
@@ -75,8 +76,8 @@ fn execute<M: Memory>(hart: &mut Hart, memory: &mut M, bits: u32) -> Result<Inst
         Flow::Next => None,
         Flow::Jump(target) => Some(target),
     };
-    if M::OBSERVES {
-        memory.ends(behind, target);
+    if let Some(Observed { class, .. }) = observed {
+        memory.ends(class, behind, target);
     }
     hart.pc = target.unwrap_or(behind);
     hart.retired += 1;

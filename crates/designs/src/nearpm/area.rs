@@ -49,19 +49,28 @@ impl Kind {
 /// The check of an entry: over its other words, and its bytes with zeros behind them to a whole word. Word i
 /// goes into lane i % 4, so that whoever makes it works on four at once.
 pub fn check(words: &[u64], bytes: &[u8]) -> u64 {
-    let of_bytes = bytes.chunks(8).map(|chunk| {
-        let mut word = [0; 8];
-        word[..chunk.len()].copy_from_slice(chunk);
-        u64::from_le_bytes(word)
-    });
     let mix = |check: u64, word: u64| {
         let check = (check ^ word).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         check ^ check >> 29
     };
     let mut lanes = [0x9e37_79b9_7f4a_7c15; 4];
-    for (index, word) in words.iter().copied().chain(of_bytes).enumerate() {
+    for (index, &word) in words.iter().enumerate() {
         lanes[index % 4] = mix(lanes[index % 4], word);
     }
+    // The bytes go on where the words end.
+    lanes.rotate_left(words.len() % 4);
+    let (blocks, rest) = bytes.as_chunks::<32>();
+    for block in blocks {
+        for (lane, word) in lanes.iter_mut().zip(block.as_chunks::<8>().0) {
+            *lane = mix(*lane, u64::from_le_bytes(*word));
+        }
+    }
+    for (lane, chunk) in lanes.iter_mut().zip(rest.chunks(8)) {
+        let mut word = [0; 8];
+        word[..chunk.len()].copy_from_slice(chunk);
+        *lane = mix(*lane, u64::from_le_bytes(word));
+    }
+    lanes.rotate_right(words.len() % 4);
     lanes.into_iter().reduce(mix).unwrap_or_default()
 }
 

@@ -13,12 +13,18 @@ use crate::time::Cycles;
 /// Words that are known to have a store on its way to them; a power of two.
 pub(super) const FORWARDS: usize = 256;
 
-/// The last store to a word of eight bytes, or to another one in the same place.
+/// Bytes of a word of eight.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Word {
+    number: u64,
+    /// Which of its bytes; 0 for none.
+    bytes: u8,
+}
+
+/// The last store to a word, or to another one in the same place.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Forward {
-    word: u64,
-    /// Which of its bytes.
-    bytes: u8,
+    word: Word,
     /// When these are there.
     ready: Cycles,
     /// When they are written.
@@ -78,15 +84,15 @@ impl Window {
         } else {
             ready
         };
-        if let Some((word, needed)) = word_of(address, bytes) {
-            let forward = &self.forwards[place_of(word)];
-            if forward.word == word && forward.written > issued && forward.bytes & needed != 0 {
-                if forward.bytes & needed == needed {
-                    data = forward.ready.max(issued);
-                    self.counts.forwarded += 1;
-                } else {
-                    data = data.max(forward.written);
-                }
+        let needed = Word::of(address, bytes);
+        let forward = &self.forwards[needed.place()];
+        let both = forward.word.bytes & needed.bytes;
+        if forward.word.number == needed.number && forward.written > issued && both != 0 {
+            if both == needed.bytes {
+                data = forward.ready.max(issued);
+                self.counts.forwarded += 1;
+            } else {
+                data = data.max(forward.written);
             }
         }
         self.completes(data + self.hit_cycles);
@@ -106,13 +112,12 @@ impl Window {
             ready
         };
         self.line_comes(ready);
-        self.at_hand.forward = word_of(address, bytes);
+        self.at_hand.forward = Word::of(address, bytes);
     }
 
     /// What the instruction at hand stores is taken at `ready`, by whomever.
     pub fn line_comes(&mut self, ready: Cycles) {
-        let line = &mut self.at_hand.line;
-        *line = Some(line.unwrap_or(0).max(ready));
+        self.at_hand.line = self.at_hand.line.max(ready);
     }
 
     /// The instruction at hand, which waited at the head of the reorder buffer, is sent from the store
@@ -139,10 +144,10 @@ impl Window {
             StoreOrder::Weak => at,
         };
         self.written = self.written.max(written);
-        if let Some((word, bytes)) = self.at_hand.forward {
-            self.forwards[place_of(word)] = Forward {
+        let word = self.at_hand.forward;
+        if word.bytes != 0 {
+            self.forwards[word.place()] = Forward {
                 word,
-                bytes,
                 ready: self.at_hand.issued,
                 written,
             };
@@ -194,15 +199,27 @@ impl Core {
     }
 }
 
-/// The word of eight bytes that has all of so many bytes, and which of it they are.
-#[inline(always)]
-fn word_of(address: u64, bytes: usize) -> Option<(u64, u8)> {
-    let offset = (address % 8) as usize;
-    let mask = (1u16 << bytes.min(8)) - 1;
-    (offset + bytes <= 8).then(|| (address / 8, (mask << offset) as u8))
-}
+impl Word {
+    pub(super) const NONE: Self = Self {
+        number: 0,
+        bytes: 0,
+    };
 
-#[inline(always)]
-fn place_of(word: u64) -> usize {
-    (word ^ word >> 8 ^ word >> 16) as usize % FORWARDS
+    /// The word that has all of so many bytes at an address, if one has.
+    #[inline(always)]
+    fn of(address: u64, bytes: usize) -> Self {
+        let offset = (address % 8) as usize;
+        let mask = (1u16 << bytes.min(8)) - 1;
+        let within = offset + bytes <= 8;
+        Self {
+            number: address / 8,
+            bytes: if within { (mask << offset) as u8 } else { 0 },
+        }
+    }
+
+    #[inline(always)]
+    fn place(self) -> usize {
+        let word = self.number;
+        (word ^ word >> 8 ^ word >> 16) as usize % FORWARDS
+    }
 }

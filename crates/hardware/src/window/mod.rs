@@ -17,7 +17,9 @@
 //! - No step costs more the more instructions there were.
 
 mod accesses;
+mod begin;
 mod causes;
+mod end;
 mod predictor;
 mod queues;
 #[cfg(test)]
@@ -29,11 +31,11 @@ pub use predictor::Transfer;
 use crate::queue::Queue;
 use crate::specification::{Scheduling, StoreOrder, WindowSpecification};
 use crate::time::Cycles;
-use accesses::{FORWARDS, Forward};
+use accesses::{FORWARDS, Forward, Word};
 use causes::{CAUSES, Cause, Counts};
 use predictor::Predictor;
 use queues::{Either, InOrder, Leaving};
-use units::{Unit, Units};
+use units::Units;
 
 /// Registers: 32 for integers, of which 0 is always ready, and 32 for floating point.
 pub const REGISTERS: usize = 64;
@@ -95,36 +97,32 @@ const LEVELS: usize = 3;
 /// The instruction between its begin and its end.
 #[derive(Clone, Copy, Debug)]
 struct AtHand {
-    work: Work,
     destination: u8,
+    /// Waits at the head of the reorder buffer.
+    alone: Option<Cause>,
     /// The hart's clock when it began.
     clock: Cycles,
     issued: Cycles,
     complete: Cycles,
-    /// Waits at the head of the reorder buffer.
-    alone: Option<Cause>,
-    /// When the line of what it stores is there.
-    line: Option<Cycles>,
-    /// Where it stores.
-    forward: Option<(u64, u8)>,
+    /// When the line of what it stores is there; 0 if it stores nothing.
+    line: Cycles,
+    /// Where it stores, if that is within one word.
+    forward: Word,
     /// At how many levels what it asks for misses, and since when.
     misses: (usize, Cycles),
 }
 
-impl Default for AtHand {
-    fn default() -> Self {
-        Self {
-            work: Work::Integer,
-            destination: NOWHERE,
-            clock: 0,
-            issued: 0,
-            complete: 0,
-            alone: None,
-            line: None,
-            forward: None,
-            misses: (0, 0),
-        }
-    }
+impl AtHand {
+    const NOTHING: Self = Self {
+        destination: NOWHERE,
+        alone: None,
+        clock: 0,
+        issued: 0,
+        complete: 0,
+        line: 0,
+        forward: Word::NONE,
+        misses: (0, 0),
+    };
 }
 
 /// An out-of-order core. All of it is lost at power-off.
@@ -141,8 +139,9 @@ pub struct Window {
     fetch_cause: Cause,
     committed_at: Cycles,
     committed: usize,
-    /// When each register's value is there; the last place takes what nobody reads.
-    ready: [Cycles; REGISTERS + 1],
+    /// When each register's value is there; place [`NOWHERE`] takes what nobody reads. There is a place for
+    /// every number that a register could have.
+    ready: [Cycles; 256],
     fetch_queue: InOrder,
     reorder_buffer: InOrder,
     issue_queue: Leaving,
@@ -185,7 +184,7 @@ impl Window {
             fetch_cause: Cause::FrontEnd,
             committed_at: 0,
             committed: 0,
-            ready: [0; REGISTERS + 1],
+            ready: [0; 256],
             fetch_queue: InOrder::new(core.fetch_queue_entries),
             reorder_buffer: InOrder::new(core.reorder_buffer_entries),
             issue_queue: Leaving::new(core.issue_queue_entries),
@@ -201,7 +200,7 @@ impl Window {
             forwards: Box::new([Forward::default(); FORWARDS]),
             written: 0,
             predictor: Predictor::new(core),
-            at_hand: AtHand::default(),
+            at_hand: AtHand::NOTHING,
             is_at_work: false,
             cycles: [0; CAUSES],
             counts: Counts::default(),
@@ -212,38 +211,6 @@ impl Window {
     /// True between an instruction's begin and its end.
     pub fn is_at_work(&self) -> bool {
         self.is_at_work
-    }
-
-    /// Fetches, dispatches and issues an instruction of a hart whose clock stands at `clock`.
-    pub fn begin(&mut self, instruction: Instruction, clock: Cycles) {
-        self.stands_at(clock);
-        self.fetch_one();
-        let is_store = instruction.work == Work::Store;
-        self.dispatch(instruction.work == Work::Load, is_store);
-        let operands = instruction
-            .sources
-            .map(|from| self.ready[usize::from(from)]);
-        let ready = operands.into_iter().fold(self.present + 1, Cycles::max);
-        let (alone, issued, latency) = match instruction.work {
-            Work::Alone(alone) => (Some(alone.cause()), ready.max(self.committed_at), 1),
-            work => {
-                let (unit, occupancy, latency) = self.needs(work);
-                let issued = self.units.begin(unit, occupancy, ready, self.present + 1);
-                (None, issued, latency)
-            }
-        };
-        self.is_at_work = true;
-        self.at_hand = AtHand {
-            work: instruction.work,
-            destination: instruction.destination,
-            clock,
-            issued,
-            complete: issued + latency,
-            alone,
-            line: is_store.then_some(issued),
-            forward: None,
-            misses: (0, 0),
-        };
     }
 
     /// Somebody made the hart stand still: its clock is ahead of the present.
@@ -266,71 +233,6 @@ impl Window {
             self.fetch = time;
             self.fetched = 0;
             self.fetch_cause = cause;
-        }
-    }
-
-    #[inline(always)]
-    fn fetch_one(&mut self) {
-        if self.fetched == self.core.fetch_width {
-            self.fetch += 1;
-            self.fetched = 0;
-        }
-        self.fetch_not_before(self.fetch_queue.next_free(), Cause::FrontEnd);
-        self.fetched += 1;
-    }
-
-    #[inline(always)]
-    fn dispatch(&mut self, is_load: bool, is_store: bool) {
-        let next = self.present + Cycles::from(self.dispatched == self.core.dispatch_width);
-        let reorder_buffer = self.reorder_buffer.next_free();
-        let queue = if is_load {
-            self.load_queue.next_free()
-        } else if is_store {
-            self.store_queue.next_free(self.present)
-        } else {
-            0
-        };
-        let issue_queue = self.issue_queue.next_free(self.present);
-        let at = (next.max(self.fetch).max(reorder_buffer))
-            .max(queue)
-            .max(issue_queue);
-        if at > self.present {
-            // Of several that it waits for as long, the first is the cause.
-            let cause = match at {
-                _ if at == next => Cause::Dispatch,
-                _ if at == self.fetch => self.fetch_cause,
-                _ if at == reorder_buffer => Cause::ReorderBuffer,
-                _ if at == issue_queue && at != queue => Cause::IssueQueue,
-                _ if is_load => Cause::LoadQueue,
-                _ => Cause::StoreQueue,
-            };
-            self.cycles[Cause::Dispatch as usize] += 1;
-            self.cycles[cause as usize] += at - self.present - 1;
-            self.present = at;
-            self.dispatched = 0;
-        }
-        self.fetch_cause = Cause::FrontEnd;
-        self.dispatched += 1;
-        self.fetch_queue.take(self.present);
-    }
-
-    /// Unit, time that it is taken, and time until the result.
-    #[inline(always)]
-    fn needs(&self, work: Work) -> (Unit, Cycles, Cycles) {
-        let core = &self.core;
-        match work {
-            Work::Integer | Work::Transfer(_) | Work::Alone(_) => (Unit::Integer, 1, 1),
-            Work::Multiply => (Unit::Multiply, 1, core.multiply_cycles),
-            Work::Divide => (Unit::Multiply, core.divide_cycles, core.divide_cycles),
-            Work::Float => (Unit::Float, 1, core.float_cycles),
-            Work::FloatMultiply => (Unit::FloatMultiply, 1, core.float_multiply_cycles),
-            Work::FloatDivide => (
-                Unit::FloatMultiply,
-                core.float_divide_cycles,
-                core.float_divide_cycles,
-            ),
-            Work::Load => (Unit::Load, 1, 0),
-            Work::Store => (Unit::Store, 1, 1),
         }
     }
 
@@ -368,65 +270,6 @@ impl Window {
     pub fn fetched(&mut self, ready: Cycles) {
         if ready > self.present {
             self.fetch_not_before(ready, Cause::FrontEnd);
-        }
-    }
-
-    /// The instruction at hand has been carried out; `behind` is the address behind it, which it left for
-    /// `target` if it did. Returns how far the present went on since it began, and when what it stored is
-    /// written, if it did.
-    pub fn end(&mut self, behind: u64, target: Option<u64>) -> (Cycles, Option<Cycles>) {
-        self.is_at_work = false;
-        let AtHand {
-            work,
-            destination,
-            complete,
-            line,
-            ..
-        } = self.at_hand;
-        self.ready[usize::from(destination)] = complete;
-        let committed = self.commit(complete);
-        self.issue_queue.take(self.at_hand.issued);
-        self.reorder_buffer.take(committed);
-        if work == Work::Load {
-            self.load_queue.take(committed);
-        }
-        let written = line.map(|line| self.write(committed.max(line)));
-        if let (Work::Store, Some(written)) = (work, written) {
-            self.store_queue.take(written);
-        }
-        if let Work::Transfer(transfer) = work {
-            self.resolve(transfer, complete, behind, target);
-        }
-        if let Some(cause) = self.at_hand.alone {
-            self.counts.head_stalls += 1;
-            if complete > self.present {
-                self.advance(complete, cause);
-            }
-        }
-        (self.present - self.at_hand.clock, written)
-    }
-
-    #[inline(always)]
-    fn commit(&mut self, complete: Cycles) -> Cycles {
-        if complete > self.committed_at {
-            self.committed_at = complete;
-            self.committed = 0;
-        } else if self.committed == self.core.commit_width {
-            self.committed_at += 1;
-            self.committed = 0;
-        }
-        self.committed += 1;
-        self.committed_at
-    }
-
-    fn resolve(&mut self, transfer: Transfer, at: Cycles, behind: u64, target: Option<u64>) {
-        self.counts.transfers += 1;
-        if !self.predictor.predict(transfer, behind, target) {
-            self.counts.mispredicts += 1;
-            self.fetch_not_before(at + self.core.front_end_cycles, Cause::Mispredict);
-        } else if target.is_some() {
-            self.fetch += 1;
-            self.fetched = 0;
         }
     }
 

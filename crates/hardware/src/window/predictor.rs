@@ -51,74 +51,106 @@ const EMPTY: Entry = Entry {
     useful: 0,
 };
 
-/// The newest so many outcomes, folded into few bits: each step costs the same, however many they are.
+/// Most tagged tables.
+const TABLES_MOST: usize = 8;
+/// Tables that the host's vector instructions do at once.
+const LANES: usize = 4;
+
+/// A number for each of some tagged tables.
+type Lanes = [u32; LANES];
+
+/// Of each of some tables the newest outcomes, as many as it looks at, folded into few bits: each step costs
+/// the same, however many they are.
 #[derive(Clone, Copy, Debug)]
 struct Folded {
-    value: u32,
+    values: Lanes,
     bits: u32,
-    /// Where the outcome that leaves has been folded to.
-    leaves_at: u32,
+    /// Where the outcome that leaves has been folded to, as a bit.
+    leaves_at: Lanes,
 }
 
 impl Folded {
-    fn new(bits: u32, length: u32) -> Self {
+    fn new(bits: u32, lengths: Lanes) -> Self {
         Self {
-            value: 0,
+            values: [0; LANES],
             bits,
-            leaves_at: length % bits,
+            leaves_at: lengths.map(|length| 1 << (length % bits)),
         }
     }
 
-    /// One outcome comes, and the oldest one leaves.
+    /// An outcome comes, and of each table the oldest one leaves: all bits if it was taken, or none.
     #[inline(always)]
-    fn push(&mut self, taken: bool, leaves: u32) {
-        let mut value = self.value << 1 | u32::from(taken);
-        value ^= leaves << self.leaves_at;
-        value ^= value >> self.bits;
-        self.value = value & ((1 << self.bits) - 1);
+    fn push(&mut self, taken: bool, leaves: Lanes) {
+        let last = (1 << self.bits) - 1;
+        for (lane, value) in self.values.iter_mut().enumerate() {
+            let mut next = *value << 1 | u32::from(taken);
+            next ^= leaves[lane] & self.leaves_at[lane];
+            next ^= next >> self.bits;
+            *value = next & last;
+        }
     }
 }
 
-/// A tagged table.
-#[derive(Clone, Debug)]
-struct Table {
-    entries: Box<[Entry]>,
-    /// Outcomes that it looks at.
-    length: u32,
+/// All outcomes that matter: the newest is bit 0 of the first byte.
+type Outcomes = [u8; 16];
+
+/// What some tagged tables look at, from the shortest history to the longest.
+#[derive(Clone, Copy, Debug)]
+struct Histories {
+    /// Of each table the oldest outcome that it looks at: its byte, and its bit there.
+    oldest: [(u8, u8); LANES],
     index: Folded,
     tags: [Folded; 2],
 }
 
-impl Table {
-    fn new(entries: usize, history: usize) -> Self {
-        let length = u32::try_from(history).expect("the specification is valid");
+impl Histories {
+    /// For tables with so many bits of an index, that look at so many outcomes, of which there are none yet.
+    fn new(index_bits: u32, lengths: &[usize]) -> Self {
+        let mut lanes = [1; LANES];
+        for (length, &known) in lanes.iter_mut().zip(lengths) {
+            *length = u32::try_from(known).expect("the specification is valid");
+        }
         Self {
-            entries: vec![EMPTY; entries].into(),
-            length,
-            index: Folded::new(entries.trailing_zeros(), length),
-            tags: [TAG_BITS, TAG_BITS - 1].map(|bits| Folded::new(bits, length)),
+            oldest: lanes.map(|length| ((length - 1) as u8 / 8, 1 << ((length - 1) % 8))),
+            index: Folded::new(index_bits, lanes),
+            tags: [TAG_BITS, TAG_BITS - 1].map(|bits| Folded::new(bits, lanes)),
         }
     }
 
-    /// An outcome comes, behind that history.
+    /// An outcome comes, behind those.
     #[inline(always)]
-    fn push(&mut self, taken: bool, history: u128) {
-        let leaves = (history >> (self.length - 1)) as u32 & 1;
+    fn push(&mut self, taken: bool, outcomes: &Outcomes) {
+        let leaves = self.oldest.map(|(byte, bit)| {
+            let leaves = outcomes[usize::from(byte) % outcomes.len()] & bit != 0;
+            u32::from(leaves).wrapping_neg()
+        });
         self.index.push(taken, leaves);
         for tag in &mut self.tags {
             tag.push(taken, leaves);
         }
     }
 
-    /// Where an entry for this address is, and what tag it has.
+    /// Where in each table an entry for this address is, and what tag it has.
     #[inline(always)]
-    fn place(&self, address: u64) -> (usize, u16) {
+    fn places(&self, address: u64) -> [Place; LANES] {
         let address = (address >> 1) as u32;
-        let index = address ^ address >> self.index.bits ^ self.index.value;
-        let tag = address ^ self.tags[0].value ^ self.tags[1].value << 1;
-        let tag = tag & ((1 << TAG_BITS) - 1);
-        (index as usize & (self.entries.len() - 1), tag as u16)
+        let mixed = address ^ address >> self.index.bits;
+        let last = (1 << self.index.bits) - 1;
+        std::array::from_fn(|lane| {
+            let tag = address ^ self.tags[0].values[lane] ^ self.tags[1].values[lane] << 1;
+            Place {
+                index: (mixed ^ self.index.values[lane]) & last,
+                tag: tag & ((1 << TAG_BITS) - 1),
+            }
+        })
     }
+}
+
+/// An entry of a tagged table, and the tag that it has if it is of the branch at hand.
+#[derive(Clone, Copy, Debug, Default)]
+struct Place {
+    index: u32,
+    tag: u32,
 }
 
 /// Directions of branches.
@@ -126,18 +158,16 @@ impl Table {
 struct Tage {
     /// Without tags: taken from 0 on; -2 to 1.
     base: Box<[i8]>,
-    /// From the shortest history to the longest.
-    tables: Box<[Table]>,
-    history: u128,
+    /// Tagged, from the shortest history to the longest.
+    tables: Box<[Box<[Entry]>]>,
+    histories: Box<[Histories]>,
+    outcomes: u128,
     /// What a new entry says is worth less than the alternative while this is 0 or more; -8 to 7.
     alternative: i8,
     until_forgetting: u32,
     /// For whom the next entry is made: a small generator, which is part of the state.
     dice: u32,
 }
-
-/// Most tagged tables.
-const TABLES_MOST: usize = 8;
 
 fn step(counter: &mut i8, up: bool, least: i8, most: i8) {
     *counter = if up {
@@ -150,11 +180,15 @@ fn step(counter: &mut i8, up: bool, least: i8, most: i8) {
 impl Tage {
     fn new(core: &WindowSpecification) -> Self {
         let lengths = lengths(core.predictor_tables, core.predictor_history);
-        let table = |length| Table::new(core.predictor_entries, length);
+        let entries = core.predictor_entries;
+        let tables = lengths.iter().map(|_| vec![EMPTY; entries].into());
         Self {
-            base: vec![-1; 4 * core.predictor_entries].into(),
-            tables: lengths.into_iter().map(table).collect(),
-            history: 0,
+            base: vec![-1; 4 * entries].into(),
+            tables: tables.collect(),
+            histories: (lengths.chunks(LANES))
+                .map(|lengths| Histories::new(entries.trailing_zeros(), lengths))
+                .collect(),
+            outcomes: 0,
             alternative: 0,
             until_forgetting: FORGET_EVERY,
             dice: 1,
@@ -164,22 +198,25 @@ impl Tage {
     /// Predicts a branch, then learns how it went. True if it was predicted so.
     fn predict(&mut self, address: u64, taken: bool) -> bool {
         let base = (address >> 1) as usize & (self.base.len() - 1);
-        let mut places = [(0, 0); TABLES_MOST];
+        let mut places = [[Place::default(); LANES]; TABLES_MOST / LANES];
+        for (places, histories) in places.iter_mut().zip(&self.histories) {
+            *places = histories.places(address);
+        }
+        let places = places.as_flattened();
         // The tables with the longest and the second longest history that know the branch.
         let (mut provider, mut other) = (None, None);
-        for (number, table) in self.tables.iter().enumerate() {
-            let (index, tag) = table.place(address);
-            places[number] = (index, tag);
-            if table.entries[index].tag == tag {
+        for (number, (table, place)) in self.tables.iter().zip(places).enumerate() {
+            if u32::from(table[place.index as usize].tag) == place.tag {
                 other = provider;
                 provider = Some(number);
             }
         }
-        let says = |number: usize| self.tables[number].entries[places[number].0].counter >= 0;
+        let entry = |number: usize| &self.tables[number][places[number].index as usize];
+        let says = |number: usize| entry(number).counter >= 0;
         let second = other.map_or(self.base[base] >= 0, says);
         let first = provider.map_or(second, says);
         let is_new = |number: usize| {
-            let entry = &self.tables[number].entries[places[number].0];
+            let entry = entry(number);
             entry.useful == 0 && matches!(entry.counter, -1 | 0)
         };
         let weak = provider.is_some_and(is_new);
@@ -193,7 +230,7 @@ impl Tage {
         }
         match provider {
             Some(number) => {
-                let entry = &mut self.tables[number].entries[places[number].0];
+                let entry = &mut self.tables[number][places[number].index as usize];
                 step(&mut entry.counter, taken, -4, 3);
                 if first != second {
                     entry.useful = if first == taken {
@@ -206,14 +243,14 @@ impl Tage {
             None => step(&mut self.base[base], taken, -2, 1),
         }
         if predicted != taken {
-            self.allocate(provider.map_or(0, |number| number + 1), &places, taken);
+            self.allocate(provider.map_or(0, |number| number + 1), places, taken);
         }
         self.grow_older(taken);
         predicted == taken
     }
 
     /// Makes an entry in a table with a longer history than the one that was wrong.
-    fn allocate(&mut self, from: usize, places: &[(usize, u16); TABLES_MOST], taken: bool) {
+    fn allocate(&mut self, from: usize, places: &[Place], taken: bool) {
         self.dice = self
             .dice
             .wrapping_mul(1_664_525)
@@ -222,12 +259,12 @@ impl Tage {
         let skip = usize::from(self.dice >> 30 == 0 && from + 1 < self.tables.len());
         let longer = &mut self.tables[from..];
         let mut candidates = (longer.iter_mut().zip(&places[from..])).skip(skip);
-        let made = candidates.any(|(table, &(index, tag))| {
-            let entry = &mut table.entries[index];
+        let made = candidates.any(|(table, place)| {
+            let entry = &mut table[place.index as usize];
             let free = entry.useful == 0;
             if free {
                 *entry = Entry {
-                    tag,
+                    tag: place.tag as u16,
                     counter: if taken { 0 } else { -1 },
                     useful: 0,
                 };
@@ -235,22 +272,23 @@ impl Tage {
             free
         });
         if !made {
-            for (table, &(index, _)) in self.tables[from..].iter_mut().zip(&places[from..]) {
-                let entry = &mut table.entries[index];
+            for (table, place) in self.tables[from..].iter_mut().zip(&places[from..]) {
+                let entry = &mut table[place.index as usize];
                 entry.useful = entry.useful.saturating_sub(1);
             }
         }
     }
 
     fn grow_older(&mut self, taken: bool) {
-        for table in &mut self.tables {
-            table.push(taken, self.history);
+        let outcomes = self.outcomes.to_le_bytes();
+        for histories in &mut self.histories {
+            histories.push(taken, &outcomes);
         }
-        self.history = self.history << 1 | u128::from(taken);
+        self.outcomes = self.outcomes << 1 | u128::from(taken);
         self.until_forgetting -= 1;
         if self.until_forgetting == 0 {
             self.until_forgetting = FORGET_EVERY;
-            let entries = self.tables.iter_mut().flat_map(|table| &mut table.entries);
+            let entries = self.tables.iter_mut().flatten();
             entries.for_each(|entry| entry.useful >>= 1);
         }
     }
@@ -425,11 +463,11 @@ mod tests {
     fn a_folded_history_is_the_exclusive_or_of_its_pieces() {
         let mut random = Random::new(5);
         for (bits, length) in [(10, 64), (11, 25), (4, 4), (7, 128)] {
-            let mut table = Table::new(1 << bits, length);
+            let mut histories = Histories::new(bits, &[length]);
             let mut history = 0u128;
             for _ in 0..300 {
                 let taken = random.bits() & 1 == 1;
-                table.push(taken, history);
+                histories.push(taken, &history.to_le_bytes());
                 history = history << 1 | u128::from(taken);
             }
             let kept = if length == 128 {
@@ -440,7 +478,10 @@ mod tests {
             let expected = (0..128)
                 .filter(|place| kept >> place & 1 == 1)
                 .fold(0, |value, place| value ^ 1 << (place % bits));
-            assert_eq!(table.index.value, expected, "{length} in {bits} bits");
+            assert_eq!(
+                histories.index.values[0], expected,
+                "{length} in {bits} bits"
+            );
         }
     }
 }

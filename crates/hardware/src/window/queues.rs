@@ -8,32 +8,37 @@ use crate::time::Cycles;
 /// Entries that are freed in the order in which they were taken.
 #[derive(Clone, Debug)]
 pub(super) struct InOrder {
+    /// A ring of a power of two of places: for each that was taken, when it is free.
     free: Box<[Cycles]>,
+    /// Where the entry is that is taken next, and that which has been taken as many times before as there are
+    /// entries.
+    next: usize,
     oldest: usize,
 }
 
 impl InOrder {
     pub(super) fn new(entries: usize) -> Self {
+        let places = entries.next_power_of_two();
         Self {
-            free: vec![0; entries].into(),
-            oldest: 0,
+            free: vec![0; places].into(),
+            next: 0,
+            oldest: places - entries,
         }
     }
 
     /// When the entry that is taken next is free.
     #[inline(always)]
     pub(super) fn next_free(&self) -> Cycles {
-        self.free[self.oldest]
+        self.free[self.oldest & (self.free.len() - 1)]
     }
 
     /// Takes it until then.
     #[inline(always)]
     pub(super) fn take(&mut self, until: Cycles) {
-        self.free[self.oldest] = until;
+        let last = self.free.len() - 1;
+        self.free[self.next & last] = until;
+        self.next += 1;
         self.oldest += 1;
-        if self.oldest == self.free.len() {
-            self.oldest = 0;
-        }
     }
 }
 
@@ -108,7 +113,7 @@ pub(super) struct Leaving {
     /// All who left until then are gone.
     passed: Cycles,
     /// A ring: how many leave in each cycle from there on.
-    leave: Box<[u16]>,
+    leave: Box<[u16; AHEAD]>,
 }
 
 impl Leaving {
@@ -117,21 +122,28 @@ impl Leaving {
             entries,
             held: 0,
             passed: 0,
-            leave: vec![0; AHEAD].into(),
+            leave: vec![0; AHEAD].try_into().expect("as many as that"),
         }
     }
 
     /// When there is an entry for who comes at `now`.
     #[inline(always)]
     pub(super) fn next_free(&mut self, now: Cycles) -> Cycles {
-        while self.passed < now && self.held > 0 {
-            self.pass();
+        if self.passed < now {
+            self.pass_until(now);
         }
-        self.passed = self.passed.max(now);
         while self.held >= self.entries {
             self.pass();
         }
         self.passed
+    }
+
+    #[inline(always)]
+    fn pass_until(&mut self, now: Cycles) {
+        while self.passed < now && self.held > 0 {
+            self.pass();
+        }
+        self.passed = now;
     }
 
     /// Those who leave in the next cycle are gone.

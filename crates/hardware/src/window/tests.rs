@@ -50,7 +50,18 @@ impl Rig {
         };
         self.window.begin(instruction, self.clock);
         at_work(&mut self.window);
-        self.clock += self.window.end(0x1000, None).0;
+        self.clock += self.window.end(work, 0x1000, None).0;
+    }
+
+    /// A transfer of control, which goes there.
+    fn transfer(&mut self, transfer: Transfer, target: u64) {
+        let instruction = Instruction {
+            work: Work::Transfer(transfer),
+            sources: [0; 3],
+            destination: NOWHERE,
+        };
+        self.window.begin(instruction, self.clock);
+        self.clock += (self.window.end(instruction.work, 0x1000, Some(target))).0;
     }
 
     fn plain(&mut self, work: Work, sources: [u8; 3], destination: u8) {
@@ -229,13 +240,7 @@ fn a_mispredicted_branch_costs_its_resolution_and_the_front_end() {
             ..wide()
         });
         for number in 0..MANY {
-            let instruction = Instruction {
-                work: Work::Transfer(Transfer::Indirect),
-                sources: [0; 3],
-                destination: NOWHERE,
-            };
-            rig.window.begin(instruction, rig.clock);
-            rig.clock += rig.window.end(0x1000, Some(0x2000 + 64 * number)).0;
+            rig.transfer(Transfer::Indirect, 0x2000 + 64 * number);
         }
         let statistics = rig.statistics();
         assert_eq!(statistics.window_mispredicts, MANY);
@@ -249,13 +254,7 @@ fn a_taken_branch_ends_what_is_fetched_in_a_cycle() {
     let mut rig = Rig::new(&wide());
     for number in 0..MANY {
         rig.plain(Work::Integer, [0; 3], 5);
-        let instruction = Instruction {
-            work: Work::Transfer(Transfer::Jump),
-            sources: [0; 3],
-            destination: NOWHERE,
-        };
-        rig.window.begin(instruction, rig.clock);
-        rig.clock += rig.window.end(0x1000, Some(64 * number)).0;
+        rig.transfer(Transfer::Jump, 64 * number);
     }
     about(rig.end(), MANY);
 }
@@ -457,7 +456,7 @@ fn stream(rig: &mut Rig, random: &mut Random, instructions: usize) {
                 };
                 rig.window.begin(instruction, rig.clock);
                 let target = (bits >> 50 & 1 == 0).then_some(address * 2);
-                rig.clock += rig.window.end(0x1000 + address, target).0;
+                rig.clock += rig.window.end(work, 0x1000 + address, target).0;
             }
         }
         assert!(rig.window.present >= before, "time goes forward");

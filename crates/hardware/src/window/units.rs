@@ -25,20 +25,32 @@ pub(super) enum Unit {
 
 const KINDS: usize = 6;
 
-/// What begins, or is still at work, in one cycle.
+/// What begins, or is still at work, in one cycle: eight counts in a word, of each kind of unit and, in the
+/// highest place, of all that begin. Each counts up from where it reaches [`FULL`] when no more are allowed.
+type Counts = u64;
+
+/// The bit of a count that says that no more are allowed.
+const FULL: Counts = 0x80;
+/// The place of what begins.
+const BEGUN: u32 = 56;
+
+/// A count's place.
+const fn place(kind: usize) -> u32 {
+    8 * kind as u32
+}
+
 #[derive(Clone, Copy, Debug, Default)]
 struct Cycle {
     number: Cycles,
-    begun: u8,
-    taken: [u8; KINDS],
+    counts: Counts,
 }
 
 /// The units of a core.
 #[derive(Clone, Debug)]
 pub(super) struct Units {
     ring: Box<[Cycle; REMEMBERED]>,
-    issue_width: u8,
-    counts: [u8; KINDS],
+    /// A cycle in which nothing has begun.
+    empty: Counts,
     /// Of each kind: from the present to this cycle none is free.
     none_before: [Cycles; KINDS],
 }
@@ -54,18 +66,19 @@ impl Units {
             core.store_units,
         ];
         let ring = vec![Cycle::default(); REMEMBERED].into_boxed_slice();
-        let small = |count: usize| u8::try_from(count).expect("the specification is valid");
+        let places = (0..KINDS).map(place).chain([BEGUN]);
+        let counts = units.into_iter().chain([core.issue_width]);
         Self {
             ring: ring.try_into().expect("as many as that"),
-            issue_width: small(core.issue_width),
-            counts: units.map(small),
+            empty: (places.zip(counts))
+                .map(|(place, most)| (FULL - most as Counts) << place)
+                .sum(),
             none_before: [0; KINDS],
         }
     }
 
     /// The first cycle from `ready` on in which an instruction can begin that keeps its unit for so many
     /// cycles; it does. Nothing will be asked for before `present`, which is 1 or later, any more.
-    #[inline(always)]
     pub(super) fn begin(
         &mut self,
         unit: Unit,
@@ -73,35 +86,30 @@ impl Units {
         ready: Cycles,
         present: Cycles,
     ) -> Cycles {
+        if occupancy > 1 {
+            let earliest = ready.max(self.none_before[unit as usize]).max(present);
+            return self.begin_long(unit as usize, occupancy, earliest, present);
+        }
+        self.begin_short(unit, ready, present)
+    }
+
+    /// The same for who keeps it for one cycle.
+    #[inline(always)]
+    pub(super) fn begin_short(&mut self, unit: Unit, ready: Cycles, present: Cycles) -> Cycles {
         let kind = unit as usize;
         let known = self.none_before[kind].max(present);
-        let earliest = ready.max(known);
-        if occupancy > 1 {
-            return self.begin_long(kind, occupancy, earliest, present);
+        let mut at = ready.max(known);
+        while let Some(counts) = self.counts(at, present) {
+            if *counts & (FULL << place(kind) | FULL << BEGUN) == 0 {
+                *counts += 1 << place(kind) | 1 << BEGUN;
+                break;
+            }
+            at += 1;
         }
-        let at = self.begin_short(kind, earliest, present);
         if ready <= known {
             self.none_before[kind] = at;
         }
         at
-    }
-
-    /// The first cycle from `at` on for who needs its unit for one cycle.
-    #[inline(always)]
-    fn begin_short(&mut self, kind: usize, mut at: Cycles, present: Cycles) -> Cycles {
-        let (width, units) = (self.issue_width, self.counts[kind]);
-        loop {
-            let cycle = self.cycle(at, present);
-            if cycle.number != at {
-                return at;
-            }
-            if cycle.begun < width && cycle.taken[kind] < units {
-                cycle.begun += 1;
-                cycle.taken[kind] += 1;
-                return at;
-            }
-            at += 1;
-        }
     }
 
     /// The same for who needs it longer.
@@ -120,41 +128,39 @@ impl Units {
         at
     }
 
-    /// A cycle's place in the ring, which it takes unless an earlier one that is not over has it.
+    /// What begins in a cycle; nothing where an earlier one that is not over has its place in the ring.
     #[inline(always)]
-    fn cycle(&mut self, number: Cycles, present: Cycles) -> &mut Cycle {
+    fn counts(&mut self, number: Cycles, present: Cycles) -> Option<&mut Counts> {
         let cycle = &mut self.ring[number as usize % REMEMBERED];
-        if cycle.number < present || cycle.number > number {
+        if cycle.number != number {
+            if (present..number).contains(&cycle.number) {
+                return None;
+            }
             *cycle = Cycle {
                 number,
-                ..Cycle::default()
+                counts: self.empty,
             };
         }
-        cycle
+        Some(&mut cycle.counts)
     }
 
     fn can_begin(&mut self, kind: usize, occupancy: Cycles, at: Cycles, present: Cycles) -> bool {
-        let (width, units) = (self.issue_width, self.counts[kind]);
-        let first = self.cycle(at, present);
-        if first.number == at && (first.begun >= width || first.taken[kind] >= units) {
-            return false;
-        }
-        (at + 1..at + occupancy).all(|number| {
-            let cycle = self.cycle(number, present);
-            cycle.number != number || cycle.taken[kind] < units
-        })
+        let unit = FULL << place(kind);
+        let mut allows = |number: Cycles, needed: Counts| {
+            (self.counts(number, present)).is_none_or(|counts| *counts & needed == 0)
+        };
+        allows(at, unit | FULL << BEGUN)
+            && (at + 1..at + occupancy).all(|number| allows(number, unit))
     }
 
     fn occupy(&mut self, kind: usize, occupancy: Cycles, at: Cycles) {
-        let first = &mut self.ring[at as usize % REMEMBERED];
-        if first.number == at {
-            first.begun += 1;
-        }
+        let mut begun = 1 << BEGUN;
         for number in at..at + occupancy {
             let cycle = &mut self.ring[number as usize % REMEMBERED];
             if cycle.number == number {
-                cycle.taken[kind] += 1;
+                cycle.counts += begun | 1 << place(kind);
             }
+            begun = 0;
         }
     }
 }

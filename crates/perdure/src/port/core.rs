@@ -2,6 +2,7 @@
 //! is told so in its window's terms.
 
 use perdure_hardware::core_timing::AccessKind;
+use perdure_hardware::hierarchy::Core;
 use perdure_hardware::line::{LINE_BYTES, LineNumber, line_of};
 use perdure_hardware::mistaken::PersistMistake;
 use perdure_hardware::persist::Fence;
@@ -14,6 +15,13 @@ use super::{OFFSET_MASK, Port, Stored};
 use crate::primitives;
 
 impl<const SHORTCUTS: bool, const WINDOW: bool> Port<'_, SHORTCUTS, WINDOW> {
+    /// This hart's core, where it matters that nothing is looked up.
+    #[inline(always)]
+    pub(super) fn core(&mut self) -> &mut Core {
+        // SAFETY: `core` is this hart's core, borrowed with the hardware.
+        unsafe { &mut *self.core }
+    }
+
     /// When the instruction at hand makes its accesses.
     #[inline]
     pub(super) fn made_at(&mut self, retired: u64) -> Cycles {

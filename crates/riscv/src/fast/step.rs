@@ -210,9 +210,10 @@ unsafe fn handle<M: Memory, S: Semantics, const DISCARDS: bool, const SHORT: boo
 ) -> End {
     // SAFETY: `at` points to a step, and nothing writes steps while a chain runs.
     let step = unsafe { *at };
+    let observed = step.observed::<S>();
     if const { M::OBSERVES } {
         let retired = hart.retired + u64::from(step.index);
-        memory.begins(step.observed::<S>(), retired);
+        memory.begins(observed, retired);
     }
     let mut running = Running::<M, S, SHORT> {
         hart,
@@ -231,18 +232,19 @@ unsafe fn handle<M: Memory, S: Semantics, const DISCARDS: bool, const SHORT: boo
     match executed {
         Ok(Flow::Next) if S::OPERATION.ends_block() => {
             hart.pc = hart.pc.wrapping_add(step.end_offset());
-            memory.ends(hart.pc, None);
+            memory.ends(observed.class, hart.pc, None);
             hart.retired += u64::from(step.index) + 1;
             End::Fallen
         }
         Ok(Flow::Next) => {
-            memory.ends(0, None);
+            memory.ends(observed.class, 0, None);
             // SAFETY: the step does not end its block, so it is not the last.
             unsafe { proceed(hart, memory, at, trapped) }
         }
         Ok(Flow::Jump(target)) => {
             stay_a_branch();
-            memory.ends(hart.pc.wrapping_add(step.end_offset()), Some(target));
+            let behind = hart.pc.wrapping_add(step.end_offset());
+            memory.ends(observed.class, behind, Some(target));
             hart.pc = target;
             hart.retired += u64::from(step.index) + 1;
             End::Jumped

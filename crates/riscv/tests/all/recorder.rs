@@ -110,12 +110,13 @@ impl<const OBSERVES: bool> Memory for Recorder<OBSERVES> {
         self.observed = Some(observed);
     }
 
-    fn ends(&mut self, behind: u64, target: Option<u64>) {
+    fn ends(&mut self, class: Class, behind: u64, target: Option<u64>) {
         if OBSERVES {
             use Class::{Branch, Call as Calls, Indirect, IndirectCall, Jump, Return};
-            let observed = self.observed.take().expect("it has begun");
+            let begun = self.observed.take().expect("it has begun");
+            assert_eq!(class, begun.class);
             let transfers = [Branch, Calls, Indirect, IndirectCall, Jump, Return];
-            let behind = transfers.contains(&observed.class).then_some(behind);
+            let behind = transfers.contains(&class).then_some(behind);
             self.note(Call::Ends(behind, target), 0);
         }
     }
