@@ -165,6 +165,11 @@ test-browser:
 	@.ci/need chromium=chromium chromedriver=chromium-driver || \
 		echo "· no Chromium: the report's tests in a browser are skipped"
 
+# Completion is asked of every shell that it is for.
+.PHONY: test-shells
+test-shells:
+	@.ci/need zsh=zsh fish=fish || echo "· no zsh, no fish: the tests of their completion are skipped"
+
 .PHONY: test-python
 test-python: test-browser $(STAMPS)/perdure $(STAMPS)/test-tools
 	@echo "· pytest of the Python side, with a recorded core"
@@ -173,7 +178,7 @@ test-python: test-browser $(STAMPS)/perdure $(STAMPS)/test-tools
 # Programs run, power cut, recovery judged, output compared. Another process than the tests above,
 # because here the core is the compiled one. What is skipped (no Debian mirror) is said.
 .PHONY: test-end-to-end
-test-end-to-end: programs $(STAMPS)/perdure $(STAMPS)/test-tools
+test-end-to-end: programs test-shells $(STAMPS)/perdure $(STAMPS)/test-tools
 	@echo "· pytest of the command and the package: guests, power cuts, Debian programs"
 	@$(VENV)/bin/python -m pytest --quiet -rsx --numprocesses 2 --dist worksteal tests/end_to_end
 
