@@ -29,11 +29,12 @@ STAMPS := $(VENV)/stamps
 PIP := $(VENV)/bin/python -m pip --quiet --disable-pip-version-check
 PERDURE := $(CURDIR)/$(VENV)/bin/perdure
 PROGRAMS := out/programs
+MANUAL := wheel/data/share/man/man1/perdure.1
 
 # pip runs the environment's maturin by name; rustup puts cargo where a running shell does not look.
 export PATH := $(CURDIR)/$(VENV)/bin:$(PATH):$(HOME)/.cargo/bin:$(CURDIR)/$(VENV)/go/bin
 
-SOURCES := $(shell find crates python guest machines workloads -type f \
+SOURCES := $(shell find crates python guest machines workloads wheel -type f \
 	-not -path '*/tests/*' -not -path '*/__pycache__/*' -not -name '*.so' 2>/dev/null)
 
 .PHONY: help
@@ -80,7 +81,6 @@ $(STAMPS)/wheel-tools: pyproject.toml .ci/requirements.py $(STAMPS)/venv
 $(STAMPS)/perdure: $(SOURCES) Cargo.toml Cargo.lock pyproject.toml $(STAMPS)/dependencies | rust
 	@echo "· compile and install perdure (some minutes the first time)"
 	@$(PIP) install --no-index --no-build-isolation --no-deps --force-reinstall .
-	@$(PERDURE) man --install 2>/dev/null
 	@touch $@
 
 # For whoever changes a design: the profile `quick` of Cargo.toml. The next `make demo` or `make test` builds the
@@ -130,6 +130,11 @@ tutorials: $(STAMPS)/perdure $(STAMPS)/test-tools demo-compiler
 .PHONY: schemas
 schemas: $(STAMPS)/perdure
 	@$(VENV)/bin/python -m perdure.schemas docs/schemas
+
+# The manual page that wheels carry, made of the commands; as it is, it is not written again.
+.PHONY: manual
+manual: $(STAMPS)/perdure
+	@$(PERDURE) man >out/perdure.1 && { cmp -s out/perdure.1 $(MANUAL) || cp out/perdure.1 $(MANUAL); }
 
 # ---- Tests ----------------------------------------------------------------------------------
 
