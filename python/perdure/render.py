@@ -204,8 +204,8 @@ VERDICT_STYLES = {"holds": "green", "differs": "red", "not comparable": "yellow"
 def reproduction(done: Reproduction) -> RenderableType:
     """A reproduction: every claim with its verdict, then what failed."""
     results = done.results
-    models = results["models"] or [{"name": None, "label": None}]
-    places = [f", in {model['label']}" if model["label"] else "" for model in models]
+    models = {model["name"]: f", in {model['label']}" for model in results["models"]} or {None: ""}
+    places = list(models.values())
     measured = [f"measured{place}" for place in places]
     columns = [name for place in places for name in (f"measured{place}", f"verdict{place}")]
     made = table(
@@ -220,7 +220,7 @@ def reproduction(done: Reproduction) -> RenderableType:
         cells = [
             cell
             for model in models
-            for one in (judged[model["name"]],)
+            for one in (judged[model],)
             for cell in (
                 escape(one["measured_text"]),
                 Text(one["verdict"], style=VERDICT_STYLES[one["verdict"]]),

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn, cast
 
 import typer
 
@@ -32,6 +32,9 @@ from perdure.options import (
     checker,
     grouped,
 )
+
+if TYPE_CHECKING:
+    from perdure.explained import Explanation
 
 
 @dataclass(frozen=True)
@@ -90,7 +93,7 @@ def replay(
     finish(report, json_file, explained)
 
 
-def with_cores(token: str, cores: Path, afterwards: Afterwards | None = None) -> api.Json | None:
+def with_cores(token: str, cores: Path, afterwards: Afterwards | None = None) -> Explanation | None:
     """Makes a failure again for its core files; returns its explanation, which names them."""
     judged: dict[str, Any] = {}
     if afterwards is not None:
@@ -98,7 +101,7 @@ def with_cores(token: str, cores: Path, afterwards: Afterwards | None = None) ->
         judged["check_seconds"] = afterwards.check_seconds
     with progress.bar(terminal.errors(), "core files") as show:
         again = api.replay(token, **judged, cores=cores, progress=show)
-    return again.results[0].raw.get("explanation")
+    return cast("Explanation | None", again.results[0].raw.get("explanation"))
 
 
 def _with_cores(
