@@ -204,8 +204,8 @@ VERDICT_STYLES = {"holds": "green", "differs": "red", "not comparable": "yellow"
 def reproduction(done: Reproduction) -> RenderableType:
     """A reproduction: every claim with its verdict, then what failed."""
     results = done.results
-    models = {model["name"]: f", in {model['label']}" for model in results["models"]} or {None: ""}
-    places = list(models.values())
+    models = [(one["name"], f", in {one['label']}") for one in results["models"]] or [(None, "")]
+    places = [place for _, place in models]
     measured = [f"measured{place}" for place in places]
     columns = [name for place in places for name in (f"measured{place}", f"verdict{place}")]
     made = table(
@@ -219,7 +219,7 @@ def reproduction(done: Reproduction) -> RenderableType:
         judged = {one["model"]: one for one in claims if one["id"] == name}
         cells = [
             cell
-            for model in models
+            for model, _ in models
             for one in (judged[model],)
             for cell in (
                 escape(one["measured_text"]),
