@@ -204,7 +204,9 @@ VERDICT_STYLES = {"holds": "green", "differs": "red", "not comparable": "yellow"
 def reproduction(done: Reproduction) -> RenderableType:
     """A reproduction: every claim with its verdict, then what failed."""
     results = done.results
-    models = [(one["name"], f", in {one['label']}") for one in results["models"]] or [(None, "")]
+    models: list[tuple[str | None, str]]
+    models = [(one["name"], f", in {one['label']}") for one in results["models"]]
+    models = models or [(None, "")]
     places = [place for _, place in models]
     measured = [f"measured{place}" for place in places]
     columns = [name for place in places for name in (f"measured{place}", f"verdict{place}")]
