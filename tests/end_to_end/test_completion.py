@@ -5,17 +5,16 @@ Always true here: each shell has a home folder of its own, and completes at the 
 
 from __future__ import annotations
 
-import os
-import pty
-import select
+import fcntl
+import re
 import shutil
 import subprocess
 import sys
-import time
+import termios
 from pathlib import Path
 
 import pytest
-from conftest import PATIENCE_SECONDS, TIMEOUT_SECONDS
+from conftest import TIMEOUT_SECONDS, Terminal
 
 START_FILES = {"bash": ".bashrc", "zsh": ".zshrc"}
 PROMPT = "ready> "
@@ -51,51 +50,33 @@ def installed(shell: str, home: Path) -> dict[str, str]:
     return environment
 
 
-class Session:
-    """A shell at a terminal, and what it has written."""
-
-    def __init__(self, shell: str, home: Path, environment: dict[str, str]) -> None:
-        self.process, self.terminal = pty.fork()
-        if self.process == 0:
-            os.chdir(home)
-            os.execvpe(shell, [shell, "-i"], environment)
-        self.written = ""
-
-    def wait_for(self, text: str) -> None:
-        """Reads until the shell has written a text, and forgets what it wrote before."""
-        deadline = time.monotonic() + PATIENCE_SECONDS
-        while text not in self.written:
-            left = max(0.0, deadline - time.monotonic())
-            ready, _, _ = select.select([self.terminal], [], [], left)
-            assert ready, f"waited in vain for {text!r}; there is {self.written!r}"
-            self.written += os.read(self.terminal, 65536).decode(errors="replace")
-        self.written = self.written.rpartition(text)[2]
-
-    def type(self, text: str) -> None:
-        """As if somebody typed it."""
-        os.write(self.terminal, text.encode())
-
-    def close(self) -> None:
-        """Ends the shell."""
-        os.close(self.terminal)  # The shell's terminal hangs up.
-        os.waitpid(self.process, 0)
-
-
 @pytest.mark.parametrize("shell", ["bash", "zsh"])
-def test_the_tab_key_completes(shell: str, tmp_path: Path) -> None:
+def test_the_tab_key_completes(shell: str, terminal: Terminal, tmp_path: Path) -> None:
     home = tmp_path / "home"
-    session = Session(shell, home, installed(shell, home))
+    environment = installed(shell, home)
+    process = subprocess.Popen(
+        [shell, "-i"],
+        cwd=home,
+        env=environment,
+        stdin=terminal.device,
+        stdout=terminal.device,
+        stderr=terminal.device,
+        start_new_session=True,
+        # The session's own terminal, as a shell with jobs expects.
+        preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
+    )
     try:
-        session.wait_for(PROMPT)
+        terminal.wait_for(PROMPT)
         for typed, line in COMPLETED:
-            session.type(typed)
-            session.wait_for(typed)
-            session.type("\t")
-            session.wait_for(line.removeprefix(typed))
-            session.type("\x15\r")  # Nothing of it.
-            session.wait_for(PROMPT)
+            terminal.type(typed)
+            terminal.wait_for(re.escape(typed))
+            terminal.type("\t")
+            terminal.wait_for(re.escape(line.removeprefix(typed)))
+            terminal.type("\x15\r")  # Nothing of it.
+            terminal.wait_for(PROMPT)
     finally:
-        session.close()
+        process.kill()
+        process.wait()
 
 
 def test_fish_offers_the_same_with_what_it_means(tmp_path: Path) -> None:
