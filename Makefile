@@ -62,7 +62,8 @@ $(STAMPS)/dependencies: pyproject.toml .ci/requirements.py $(STAMPS)/venv
 	@$(VENV)/bin/python .ci/requirements.py | xargs -d '\n' $(PIP) install
 	@touch $@
 
-$(STAMPS)/test-tools: pyproject.toml .ci/requirements.py $(STAMPS)/venv
+# One after the other: pip does not expect another one in its environment.
+$(STAMPS)/test-tools: pyproject.toml .ci/requirements.py $(STAMPS)/venv | $(STAMPS)/dependencies
 	@echo "· fetch pytest, ruff and mypy"
 	@$(VENV)/bin/python .ci/requirements.py test | xargs -d '\n' $(PIP) install
 	@touch $@
@@ -150,12 +151,17 @@ test: rust test-compilers $(STAMPS)/test-tools
 	cat out/test-rust.txt; \
 	exit $$((installed || rust))
 
+# Likewise planted bugs (each design's end on one processor) and the Python tests, beside those end to end.
 .PHONY: test-installed
-test-installed: $(STAMPS)/perdure $(STAMPS)/test-tools
+test-installed: test-browser test-shells $(STAMPS)/perdure $(STAMPS)/test-tools
 	@$(MAKE) test-guests
-	@$(MAKE) test-mutants
-	@$(MAKE) test-end-to-end
-	@$(MAKE) test-python
+	@mkdir -p out
+	@$(MAKE) --keep-going test-mutants test-python >out/test-beside.txt 2>&1 & beside=$$!; \
+	trap 'kill $$beside' INT TERM; \
+	$(MAKE) test-end-to-end; tested=$$?; \
+	wait $$beside; beside=$$?; \
+	cat out/test-beside.txt; \
+	exit $$((tested || beside))
 
 # Not the extension module, which has no tests and takes a whole link; no examples, which `make lint`
 # compiles; the crates' documentation has no tests.
@@ -276,6 +282,7 @@ lint-style: $(STAMPS)/venv
 	@echo "· lengths, comments, dead files and keys"
 	@$(VENV)/bin/python .ci/style.py
 
+# In the profile of the tests, so that what build scripts compile (300 files in C) is compiled once for both.
 .PHONY: lint-rust
 lint-rust: rust
 	@cargo fmt --version >/dev/null 2>&1 && cargo clippy --version >/dev/null 2>&1 || \
@@ -283,7 +290,7 @@ lint-rust: rust
 	@echo "· cargo fmt --check"
 	@cargo fmt --all --check
 	@echo "· cargo clippy"
-	@cargo clippy --quiet --workspace --all-targets --locked -- -D warnings
+	@cargo clippy --quiet --workspace --all-targets --profile test --locked -- -D warnings
 
 .PHONY: lint-python
 lint-python: $(STAMPS)/dependencies $(STAMPS)/test-tools
