@@ -153,10 +153,9 @@ test: rust test-compilers $(STAMPS)/test-tools
 
 # Likewise planted bugs (each design's end on one processor) and the Python tests, beside those end to end.
 .PHONY: test-installed
-test-installed: test-browser test-shells $(STAMPS)/perdure $(STAMPS)/test-tools
-	@$(MAKE) test-guests
+test-installed: test-browser test-shells $(STAMPS)/perdure $(STAMPS)/test-tools programs
 	@mkdir -p out
-	@$(MAKE) --keep-going test-mutants test-python >out/test-beside.txt 2>&1 & beside=$$!; \
+	@$(MAKE) --keep-going test-guests test-mutants test-python >out/test-beside.txt 2>&1 & beside=$$!; \
 	trap 'kill $$beside' INT TERM; \
 	$(MAKE) test-end-to-end; tested=$$?; \
 	wait $$beside; beside=$$?; \
