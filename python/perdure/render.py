@@ -440,8 +440,10 @@ def hunt(report: Json) -> RenderableType:
     for name, count in report["coverage"]["paths"].items():
         made.add_row(f"path: {escape(name)}", number(count))
     first, seeds = report["first_seed"], report["seeds"]
-    text = f"{report['design']}: {report['cuts']:,} cuts of {seeds:,} machines (seeds {first} to "
-    text += f"{first + seeds - 1}), {report['resumed']:,} resumed"
+    last = first + seeds - 1
+    drawn = "1 machine (seed" if seeds == 1 else f"{seeds:,} machines (seeds {first} to"
+    text = f"{report['design']}: {report['cuts']:,} cuts of {drawn} {last}), "
+    text += f"{report['resumed']:,} resumed"
     if report["gave_up"]:
         text += f"; {report['gave_up']:,} runs ended early, for want of room"
     if report["interrupted"]:

@@ -229,6 +229,11 @@ class Terminal:
         self._end, self.device = pty.openpty()
         self._written = ""
 
+    @property
+    def environment(self) -> dict[str, str]:
+        """In which progress is drawn, wherever the tests were started."""
+        return {**os.environ, "TERM": "xterm", "COLUMNS": "120"}
+
     def wait_for(self, pattern: str) -> None:
         """Reads until something fits, and forgets what was written up to there."""
         deadline = time.monotonic() + PATIENCE_SECONDS

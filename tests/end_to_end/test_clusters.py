@@ -115,9 +115,10 @@ def test_ctrl_c_keeps_what_is_finished(scheduler: str, terminal: Terminal, tmp_p
     words = ["cut", "--cuts", "5000", "--resume", "all", "--scheduler", scheduler]
     process = subprocess.Popen(
         [script, *words, "--json", written, "--", PROGRAMS / "kv", "2000"],
-        cwd=tmp_path, stdout=subprocess.PIPE, stderr=terminal.device, text=True,
+        cwd=tmp_path, env=terminal.environment,
+        stdout=subprocess.PIPE, stderr=terminal.device, text=True,
     )  # fmt: skip
-    terminal.wait_for(r"[1-9]\d*/5000\S* cuts")
+    terminal.wait_for(r"[1-9]\d* of 5,000 cuts")
     process.send_signal(signal.SIGINT)
     told, _ = process.communicate(timeout=PATIENCE_SECONDS)
     assert process.returncode == 130

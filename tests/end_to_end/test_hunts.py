@@ -37,8 +37,9 @@ def test_ctrl_c_keeps_what_was_reached(terminal: Terminal, tmp_path: Path) -> No
     written = tmp_path / "report.json"
     words = ["hunt", "--minutes", "10", "--jobs", "2", "--json", str(written)]
     process = subprocess.Popen(
-        [script, *words], cwd=tmp_path, stdout=subprocess.PIPE, stderr=terminal.device, text=True
-    )
+        [script, *words], cwd=tmp_path, env=terminal.environment,
+        stdout=subprocess.PIPE, stderr=terminal.device, text=True,
+    )  # fmt: skip
     terminal.wait_for("seed (?:[4-9]|[1-9][0-9]): ")
     process.send_signal(signal.SIGINT)
     told, _ = process.communicate(timeout=PATIENCE_SECONDS)
