@@ -29,11 +29,12 @@ STAMPS := $(VENV)/stamps
 PIP := $(VENV)/bin/python -m pip --quiet --disable-pip-version-check
 PERDURE := $(CURDIR)/$(VENV)/bin/perdure
 PROGRAMS := out/programs
+MANUAL := wheel/data/share/man/man1/perdure.1
 
 # pip runs the environment's maturin by name; rustup puts cargo where a running shell does not look.
 export PATH := $(CURDIR)/$(VENV)/bin:$(PATH):$(HOME)/.cargo/bin:$(CURDIR)/$(VENV)/go/bin
 
-SOURCES := $(shell find crates python guest machines workloads -type f \
+SOURCES := $(shell find crates python guest machines workloads wheel -type f \
 	-not -path '*/tests/*' -not -path '*/__pycache__/*' -not -name '*.so' 2>/dev/null)
 
 .PHONY: help
@@ -61,7 +62,8 @@ $(STAMPS)/dependencies: pyproject.toml .ci/requirements.py $(STAMPS)/venv
 	@$(VENV)/bin/python .ci/requirements.py | xargs -d '\n' $(PIP) install
 	@touch $@
 
-$(STAMPS)/test-tools: pyproject.toml .ci/requirements.py $(STAMPS)/venv
+# One after the other: pip does not expect another one in its environment.
+$(STAMPS)/test-tools: pyproject.toml .ci/requirements.py $(STAMPS)/venv | $(STAMPS)/dependencies
 	@echo "· fetch pytest, ruff and mypy"
 	@$(VENV)/bin/python .ci/requirements.py test | xargs -d '\n' $(PIP) install
 	@touch $@
@@ -80,7 +82,6 @@ $(STAMPS)/wheel-tools: pyproject.toml .ci/requirements.py $(STAMPS)/venv
 $(STAMPS)/perdure: $(SOURCES) Cargo.toml Cargo.lock pyproject.toml $(STAMPS)/dependencies | rust
 	@echo "· compile and install perdure (some minutes the first time)"
 	@$(PIP) install --no-index --no-build-isolation --no-deps --force-reinstall .
-	@$(PERDURE) man --install 2>/dev/null
 	@touch $@
 
 # For whoever changes a design: the profile `quick` of Cargo.toml. The next `make demo` or `make test` builds the
@@ -131,6 +132,11 @@ tutorials: $(STAMPS)/perdure $(STAMPS)/test-tools demo-compiler
 schemas: $(STAMPS)/perdure
 	@$(VENV)/bin/python -m perdure.schemas docs/schemas
 
+# The manual page that wheels carry, made of the commands; as it is, it is not written again.
+.PHONY: manual
+manual: $(STAMPS)/perdure
+	@$(PERDURE) man >out/perdure.1 && { cmp -s out/perdure.1 $(MANUAL) || cp out/perdure.1 $(MANUAL); }
+
 # ---- Tests ----------------------------------------------------------------------------------
 
 # The Rust tests beside the others: the product is optimised as a whole by one thread, and no part of
@@ -145,12 +151,16 @@ test: rust test-compilers $(STAMPS)/test-tools
 	cat out/test-rust.txt; \
 	exit $$((installed || rust))
 
+# Likewise planted bugs (each design's end on one processor) and the Python tests, beside those end to end.
 .PHONY: test-installed
-test-installed: $(STAMPS)/perdure $(STAMPS)/test-tools
-	@$(MAKE) test-guests
-	@$(MAKE) test-mutants
-	@$(MAKE) test-end-to-end
-	@$(MAKE) test-python
+test-installed: test-browser test-shells $(STAMPS)/perdure $(STAMPS)/test-tools programs
+	@mkdir -p out
+	@$(MAKE) --keep-going test-guests test-mutants test-python >out/test-beside.txt 2>&1 & beside=$$!; \
+	trap 'kill $$beside' INT TERM; \
+	$(MAKE) test-end-to-end; tested=$$?; \
+	wait $$beside; beside=$$?; \
+	cat out/test-beside.txt; \
+	exit $$((tested || beside))
 
 # Not the extension module, which has no tests and takes a whole link; no examples, which `make lint`
 # compiles; the crates' documentation has no tests.
@@ -165,6 +175,11 @@ test-browser:
 	@.ci/need chromium=chromium chromedriver=chromium-driver || \
 		echo "· no Chromium: the report's tests in a browser are skipped"
 
+# Completion is asked of every shell that it is for.
+.PHONY: test-shells
+test-shells:
+	@.ci/need zsh=zsh fish=fish || echo "· no zsh, no fish: the tests of their completion are skipped"
+
 .PHONY: test-python
 test-python: test-browser $(STAMPS)/perdure $(STAMPS)/test-tools
 	@echo "· pytest of the Python side, with a recorded core"
@@ -173,7 +188,7 @@ test-python: test-browser $(STAMPS)/perdure $(STAMPS)/test-tools
 # Programs run, power cut, recovery judged, output compared. Another process than the tests above,
 # because here the core is the compiled one. What is skipped (no Debian mirror) is said.
 .PHONY: test-end-to-end
-test-end-to-end: programs $(STAMPS)/perdure $(STAMPS)/test-tools
+test-end-to-end: programs test-shells $(STAMPS)/perdure $(STAMPS)/test-tools
 	@echo "· pytest of the command and the package: guests, power cuts, Debian programs"
 	@$(VENV)/bin/python -m pytest --quiet -rsx --numprocesses 2 --dist worksteal tests/end_to_end
 
@@ -266,6 +281,7 @@ lint-style: $(STAMPS)/venv
 	@echo "· lengths, comments, dead files and keys"
 	@$(VENV)/bin/python .ci/style.py
 
+# In the profile of the tests, so that what build scripts compile (300 files in C) is compiled once for both.
 .PHONY: lint-rust
 lint-rust: rust
 	@cargo fmt --version >/dev/null 2>&1 && cargo clippy --version >/dev/null 2>&1 || \
@@ -273,7 +289,7 @@ lint-rust: rust
 	@echo "· cargo fmt --check"
 	@cargo fmt --all --check
 	@echo "· cargo clippy"
-	@cargo clippy --quiet --workspace --all-targets --locked -- -D warnings
+	@cargo clippy --quiet --workspace --all-targets --profile test --locked -- -D warnings
 
 .PHONY: lint-python
 lint-python: $(STAMPS)/dependencies $(STAMPS)/test-tools

@@ -14,9 +14,19 @@ from collections.abc import Callable
 from typing import Annotated, NoReturn
 
 import typer
+from typer.main import get_command
 
 import perdure
-from perdure import PerdureError, bench, litmus, new_design, outputs, replication, travel
+from perdure import (
+    PerdureError,
+    bench,
+    completion,
+    litmus,
+    new_design,
+    outputs,
+    replication,
+    travel,
+)
 from perdure.commands import comparing, cutting, replaying, running, showing
 from perdure.commands.shared import GUEST_CONTEXT, INTERRUPTED
 
@@ -78,7 +88,7 @@ def common(
 def main() -> NoReturn:
     """The entry point: a refusal is one message and status 2, never a traceback."""
     try:
-        app(prog_name="perdure")
+        completion.whole(get_command(app))(prog_name="perdure")
     except PerdureError as error:
         sys.stdout.flush()
         print(f"perdure: {outputs.told(str(error), sys.argv)}", file=sys.stderr)

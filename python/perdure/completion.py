@@ -6,8 +6,11 @@ for a machine file that is half written, nothing is offered.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from pathlib import Path
+from typing import Any
 
 import typer
 
@@ -15,6 +18,36 @@ from perdure import PerdureError, api, experiments
 
 Offer = tuple[str, str]
 """A word, and what it means."""
+
+ZSH_FILE = ".zfunc/_perdure"
+"""Where typer puts the completion of zsh, in the home folder."""
+ZSH_FIRST_TIME = """
+
+# zsh runs this file for the first completion; else that one would only define the function.
+[[ $zsh_eval_context[-1] == loadautofunc ]] && _perdure_completion "$@"
+"""
+ASKS = "_PERDURE_COMPLETE"
+"""Set where a shell asks what a line may go on with."""
+
+
+def whole(command: Any) -> Any:
+    """The command as shells ask it, with an `--install-completion` that is enough for zsh, too."""
+    if ASKS in os.environ:
+        # What a word means is one line, which shells cut: a second one is another word to fish.
+        os.environ["COLUMNS"] = "1000"
+    option = next(one for one in command.params if one.name == "install_completion")
+    install = option.callback
+
+    def installed(context: Any, parameter: Any, value: Any) -> Any:
+        try:
+            return install(context, parameter, value)
+        finally:
+            file = Path.home() / ZSH_FILE
+            if value and file.is_file() and ZSH_FIRST_TIME not in (text := file.read_text()):
+                file.write_text(text + ZSH_FIRST_TIME)
+
+    option.callback = installed
+    return command
 
 
 def designs(incomplete: str) -> Iterator[Offer]:

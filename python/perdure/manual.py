@@ -7,16 +7,12 @@ so that equal versions have equal pages.
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Iterator
 from enum import EnumMeta
-from pathlib import Path
 from typing import Any
 
 import perdure
-from perdure import outputs
 
-PLACE = "share/man/man1/perdure.1"
 AROUND = """\
 .SH EXIT STATUS
 0 where all is well, 1 where a promise was broken or a point failed, 2 where a request cannot be
@@ -59,14 +55,6 @@ def page(root: Any) -> str:
         lines += [f".SS {_text(_usage(name, one))}", *_paragraphs(one.help)]
         lines += _parameters(one)
     return "\n".join(lines) + "\n" + AROUND
-
-
-def install(text: str) -> Path:
-    """Writes the page where `man` looks for the manuals of this installation's `bin`."""
-    place = Path(sys.prefix) / PLACE
-    outputs.check_folder(place.parent, "--install")
-    outputs.store(place.parent, place.name, text)
-    return place
 
 
 def _commands(group: Any, above: str) -> Iterator[tuple[str, Any]]:

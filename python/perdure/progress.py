@@ -18,12 +18,12 @@ from typing import TYPE_CHECKING, TypeAlias
 from rich.console import Console
 from rich.progress import (
     BarColumn,
-    MofNCompleteColumn,
     Progress,
     TextColumn,
     TimeElapsedColumn,
     TimeRemainingColumn,
 )
+from rich.table import Column
 
 from perdure import api
 from perdure.sweeps import Watch
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from perdure.experiments.cluster import Outcome
 
 PATIENCE_SECONDS = 2.0
+BAR_COLUMNS = 20
 
 Shown: TypeAlias = AbstractContextManager[api.Progress | None]
 """What draws progress while its block runs; None where nothing is to be drawn."""
@@ -46,33 +47,44 @@ def scaled(count: float, unit: str) -> str:
     return f"{count:,.0f} {unit}"
 
 
+def counted(done: int, total: int, unit: str) -> str:
+    """How much of it is done; of what has no known end, how much so far."""
+    if not total:
+        return scaled(done, unit) if done else ""
+    return f"{scaled(done, '').rstrip()} of {scaled(total, unit)}"
+
+
 @contextmanager
 def bar(console: Console, title: str) -> Iterator[api.Progress | None]:
     """A bar for work with a known end, and for how long it has been going on before any is done.
 
-    None where nothing is to be drawn.
+    What is too long for a narrow terminal is the words in front, never a number. None where nothing
+    is to be drawn.
     """
     if not console.is_terminal:
         yield None
         return
     with Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("{task.fields[unit]}"),
+        TextColumn(
+            "{task.description}",
+            table_column=Column(ratio=1, no_wrap=True, overflow="ellipsis"),
+        ),
+        BarColumn(bar_width=BAR_COLUMNS),
+        TextColumn("{task.fields[count]}"),
         TimeElapsedColumn(),
         TimeRemainingColumn(),
         console=console,
         transient=True,
+        expand=True,
     ) as progress:
-        task = progress.add_task(title, total=None, unit="", visible=False)
+        task = progress.add_task(title, total=None, count="", visible=False)
 
         def show(done: int, total: int, unit: str, message: str) -> None:
             progress.update(
                 task,
                 completed=done,
                 total=total or None,
-                unit=unit,
+                count=counted(done, total, unit),
                 description=f"{title}: {message}" if message else title,
             )
 

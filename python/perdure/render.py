@@ -204,8 +204,10 @@ VERDICT_STYLES = {"holds": "green", "differs": "red", "not comparable": "yellow"
 def reproduction(done: Reproduction) -> RenderableType:
     """A reproduction: every claim with its verdict, then what failed."""
     results = done.results
-    models = results["models"] or [{"name": None, "label": None}]
-    places = [f", in {model['label']}" if model["label"] else "" for model in models]
+    models: list[tuple[str | None, str]]
+    models = [(one["name"], f", in {one['label']}") for one in results["models"]]
+    models = models or [(None, "")]
+    places = [place for _, place in models]
     measured = [f"measured{place}" for place in places]
     columns = [name for place in places for name in (f"measured{place}", f"verdict{place}")]
     made = table(
@@ -219,8 +221,8 @@ def reproduction(done: Reproduction) -> RenderableType:
         judged = {one["model"]: one for one in claims if one["id"] == name}
         cells = [
             cell
-            for model in models
-            for one in (judged[model["name"]],)
+            for model, _ in models
+            for one in (judged[model],)
             for cell in (
                 escape(one["measured_text"]),
                 Text(one["verdict"], style=VERDICT_STYLES[one["verdict"]]),
@@ -438,8 +440,10 @@ def hunt(report: Json) -> RenderableType:
     for name, count in report["coverage"]["paths"].items():
         made.add_row(f"path: {escape(name)}", number(count))
     first, seeds = report["first_seed"], report["seeds"]
-    text = f"{report['design']}: {report['cuts']:,} cuts of {seeds:,} machines (seeds {first} to "
-    text += f"{first + seeds - 1}), {report['resumed']:,} resumed"
+    last = first + seeds - 1
+    drawn = "1 machine (seed" if seeds == 1 else f"{seeds:,} machines (seeds {first} to"
+    text = f"{report['design']}: {report['cuts']:,} cuts of {drawn} {last}), "
+    text += f"{report['resumed']:,} resumed"
     if report["gave_up"]:
         text += f"; {report['gave_up']:,} runs ended early, for want of room"
     if report["interrupted"]:

@@ -10,7 +10,10 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import pty
 import random
+import re
+import select
 import subprocess
 import sys
 import time
@@ -219,10 +222,54 @@ def without_host_time(result: perdure.api.Json) -> dict[str, object]:
     return {key: value for key, value in result.items() if key != "host"}
 
 
+class Terminal:
+    """A terminal that a test looks at: what is written to its `device`, and what is typed."""
+
+    def __init__(self) -> None:
+        self._end, self.device = pty.openpty()
+        self._written = ""
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """In which progress is drawn, wherever the tests were started."""
+        return {**os.environ, "TERM": "xterm", "COLUMNS": "120"}
+
+    def wait_for(self, pattern: str) -> None:
+        """Reads until something fits, and forgets what was written up to there."""
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while (found := re.search(pattern, self._written)) is None:
+            left = max(0.0, deadline - time.monotonic())
+            ready, _, _ = select.select([self._end], [], [], left)
+            assert ready, f"waited in vain for {pattern}; there is {self._written!r}"
+            self._written += os.read(self._end, 65536).decode(errors="replace")
+        self._written = self._written[found.end() :]
+
+    def type(self, text: str) -> None:
+        """As if somebody typed it."""
+        os.write(self._end, text.encode())
+
+    def close(self) -> None:
+        """Hangs up."""
+        os.close(self._end)
+        os.close(self.device)
+
+
 @pytest.fixture
-def scheduler(tmp_path: Path) -> Iterator[str]:
-    """A Dask scheduler and two workers, as somebody would start them in three terminals."""
-    file = tmp_path / "scheduler.json"
+def terminal() -> Iterator[Terminal]:
+    """A terminal of the test's own."""
+    made = Terminal()
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="session")
+def scheduler(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A Dask scheduler and two workers, as somebody would start them in three terminals.
+
+    Each is two processes that import Dask, so that all tests of a session share them.
+    """
+    folder = tmp_path_factory.mktemp("scheduler")
+    file = folder / "scheduler.json"
     dask = [sys.executable, "-m", "dask"]
     common = ["--scheduler-file", str(file), "--no-dashboard"]
     commands = [
@@ -233,7 +280,7 @@ def scheduler(tmp_path: Path) -> Iterator[str]:
     try:
         for command in commands:
             quiet = subprocess.DEVNULL
-            started.append(subprocess.Popen(command, cwd=tmp_path, stdout=quiet, stderr=quiet))
+            started.append(subprocess.Popen(command, cwd=folder, stdout=quiet, stderr=quiet))
             deadline = time.monotonic() + PATIENCE_SECONDS
             while not file.exists():
                 assert time.monotonic() < deadline, "the scheduler did not start"

@@ -69,7 +69,7 @@ def test_an_interrupted_sweep_goes_on_where_it_was(programs: Path, tmp_path: Pat
     script = Path(sys.executable).with_name("perdure")
     words = ["sweep", "--set", "epoch.instructions=500000,600000,700000,800000", "--workers", "1"]
     process = subprocess.Popen(
-        [script, *words, "--out", out, "--", programs / "kv", "60000"],
+        [script, *words, "--out", out, "--", programs / "kv", "20000"],
         cwd=tmp_path,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
@@ -86,7 +86,7 @@ def test_an_interrupted_sweep_goes_on_where_it_was(programs: Path, tmp_path: Pat
     assert 2 <= len(finished) < 8
     assert len(results(out)) == len(finished)
     rest = perdure.sweep(
-        [str(programs / "kv"), "60000"],
+        [str(programs / "kv"), "20000"],
         set={"epoch.instructions": [500000, 600000, 700000, 800000]},
         out=out,
     )

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from conftest import Command
 
-from perdure import Machine, hunting, replay
+from perdure import Machine, replay
 
 SMALL = {
     "l1i.bytes": 4096,
@@ -122,13 +122,22 @@ def test_a_run_is_the_same_whether_it_is_explained_or_not(accounts: Path) -> Non
     assert bad["state_hash"] == machine.run([accounts]).state_hash
 
 
-def test_a_hunt_explains_what_it_finds() -> None:
-    machine = Machine(design="picl")
-    found = hunting.hunt(machine, cuts=2000, planted_bug="forward-scan", jobs=2)["found"]
-    assert found is not None
-    assert found["explanation"] is not None
+def test_a_hunt_explains_what_it_finds(command: Command, tmp_path: Path) -> None:
+    ended = command(
+        "hunt", "--planted-bug", "forward-scan", "--cuts", "2000", "--jobs", "2",
+        "--cores", tmp_path / "cores", "--html", tmp_path / "found.html",
+        "--json", tmp_path / "found.json",
+    )  # fmt: skip
+    assert ended.status == 1, ended.stderr
+    found = json.loads((tmp_path / "found.json").read_text())["found"]
     assert found["explanation"]["lines"] > 0
-    assert explained(replay(found["token"])) == found["explanation"]
+    cores = found["explanation"]["cores"]
+    for key in ("expected", "found"):
+        assert Path(cores[key]).read_bytes().startswith(b"\x7fELF")
+        assert f"{key}: gdb-multiarch {cores['program']} {cores[key]}" in ended.stdout
+    page = (tmp_path / "found.html").read_text()
+    assert found["token"] in page and found["verdict"] in page and "<svg" in page
+    assert explained(replay(found["token"])) == {**found["explanation"], "cores": None}
 
 
 def test_a_pool_without_flushes_says_where_its_bytes_were(programs: Path, tmp_path: Path) -> None:

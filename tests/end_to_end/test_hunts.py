@@ -9,33 +9,38 @@ import json
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
-from conftest import PATIENCE_SECONDS
+import pytest
+from conftest import PATIENCE_SECONDS, Terminal
 
 from perdure import Machine, hunting
 
-CHUNK_CUTS = 60 * hunting.CHUNK_SEEDS
+CUTS_OF_A_SEED = 60
 
 
-def test_a_hunt_on_a_cluster_is_the_hunt_on_this_machine(scheduler: str) -> None:
+def test_a_hunt_on_a_cluster_is_the_hunt_on_this_machine(
+    scheduler: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hunting, "CHUNK_SEEDS", 2)
+    chunk_cuts = 2 * CUTS_OF_A_SEED
     # Enough is known only when a chunk is done.
-    there = hunting.hunt(Machine(), cuts=CHUNK_CUTS + 1, scheduler=scheduler)
-    here = hunting.hunt(Machine(), cuts=2 * CHUNK_CUTS, jobs=2)
+    there = hunting.hunt(Machine(), cuts=chunk_cuts + 1, scheduler=scheduler)
+    here = hunting.hunt(Machine(), cuts=2 * chunk_cuts, jobs=2)
     assert there["found"] is None
-    assert there["seeds"] == 2 * hunting.CHUNK_SEEDS
+    assert there["seeds"] == 2 * 2
     assert there == here
 
 
-def test_ctrl_c_keeps_what_was_reached(tmp_path: Path) -> None:
+def test_ctrl_c_keeps_what_was_reached(terminal: Terminal, tmp_path: Path) -> None:
     script = Path(sys.executable).with_name("perdure")
     written = tmp_path / "report.json"
     words = ["hunt", "--minutes", "10", "--jobs", "2", "--json", str(written)]
     process = subprocess.Popen(
-        [script, *words], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
-    )
-    time.sleep(15)
+        [script, *words], cwd=tmp_path, env=terminal.environment,
+        stdout=subprocess.PIPE, stderr=terminal.device, text=True,
+    )  # fmt: skip
+    terminal.wait_for("seed (?:[4-9]|[1-9][0-9]): ")
     process.send_signal(signal.SIGINT)
     told, _ = process.communicate(timeout=PATIENCE_SECONDS)
     assert process.returncode == 130

@@ -6,6 +6,7 @@ Always true here: a schema is held against an answer closed, so that a key that 
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import jsonschema
@@ -13,7 +14,7 @@ import pytest
 from conftest import REPOSITORY, Command
 
 import perdure
-from perdure import _core, hunting, litmus, schemas
+from perdure import _core, bench, hunting, litmus, schemas
 
 EPOCHS = "epoch.instructions=500000"
 
@@ -125,3 +126,20 @@ def test_what_commands_write_has_its_schema(
     for kind in ("designs", "machines", "workloads"):
         assert command("list", kind, "--json", "l.json").status == 0
         check(kind, json.loads((tmp_path / "l.json").read_text()))
+
+
+def test_benchmarks_have_their_schemas(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The shortest that there is: one program, a hundredth of its work, forked soon."""
+    case = bench.Case("integer compute", "bench/compute.c", ("1",), 1, 150, 400)
+    monkeypatch.setattr(bench, "CASES", (case,))
+    monkeypatch.setattr(bench, "FORKED_AFTER", 100_000)
+    written = tmp_path / "bench.json"
+    bench.speed_command(json_file=str(written), repeat=1, out=tmp_path)
+    speed = json.loads(written.read_text())
+    check("bench-speed", speed)
+    assert speed["cases"][0]["picl"]["instructions"] > 0
+    assert (speed["cases"][0]["qemu"] is None) == (shutil.which(bench.QEMU) is None)
+    bench.fork_command(json_file=str(written), out=tmp_path)
+    forks = json.loads(written.read_text())
+    check("bench-fork", forks)
+    assert [one["design"] for one in forks["forks"]] == list(bench.FORK_DESIGNS)

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from conftest import PATIENCE_SECONDS, Command
+from conftest import PATIENCE_SECONDS, REPOSITORY, Command
 
 Compiled = Callable[[str], Path]
 
@@ -131,3 +131,22 @@ def test_the_manual_page_is_good_roff(command: Command) -> None:
     )
     assert "perdure cut" in done.stdout
     assert done.stderr == ""
+
+
+def test_the_manual_page_that_wheels_carry_is_this_one(command: Command) -> None:
+    kept = REPOSITORY / "wheel/data/share/man/man1/perdure.1"
+    assert kept.read_text() == command("man").stdout, "run make manual"
+
+
+def test_man_finds_the_page_of_what_is_installed(tmp_path: Path) -> None:
+    if shutil.which("man") is None:
+        pytest.skip("no man")
+    programs = Path(sys.executable).parent
+    done = subprocess.run(
+        ["man", "--where", "perdure"],
+        env={"PATH": f"{programs}:/usr/bin:/bin", "LANG": "C.UTF-8", "HOME": str(tmp_path)},
+        capture_output=True,
+        text=True,
+    )
+    found = done.stdout.strip()
+    assert found == str(programs.parent / "share/man/man1/perdure.1"), done.stderr

@@ -222,6 +222,49 @@ def test_a_page_of_nothing_is_not_written(core, command, tmp_path):
     assert not (tmp_path / "cut.html").exists()
 
 
+def hunted(monkeypatch, found):
+    """A hunt that comes to an end with what it found."""
+    from perdure import hunting
+
+    coverage = {"design_states": {}, "paths": {}, "cuts_during_recovery": 0}
+    report = {"design": "picl", "planted_bug": None, "first_seed": 1, "seeds": 2, "cuts": 120}
+    report |= {"resumed": 3, "gave_up": 0, "interrupted": False, "by_seed": []}
+    monkeypatch.setattr(
+        hunting, "hunt", lambda *_, **__: {**report, "coverage": coverage, "found": found}
+    )
+
+
+def test_what_a_hunt_found_has_a_page_and_core_files(core, command, monkeypatch, tmp_path):
+    keys = ("verdict", "message", "cycle", "token", "explanation")
+    found = {key: copy.deepcopy(BROKEN[key]) for key in keys}
+    found |= {"seed": 2, "set": ["l2.ways=<1>"], "program": [], "command": ["perdure", "cut"]}
+    hunted(monkeypatch, found)
+    cores = {"expected": "e.core", "found": "f.core", "process": 1, "executable": "/program/kv"}
+    again = copy.deepcopy(BROKEN)
+    again["explanation"]["cores"] = {**cores, "program": "kv", "restored": False}
+    core.results["replay"].update(cuts=1, failed=1, results=[again])
+    page = tmp_path / "found.html"
+    status, out, _ = command("hunt", "--html", page, "--cores", tmp_path / "cores")
+    assert status == 1
+    (_, asked) = core.requests[-1]
+    assert json.loads(asked) == {"token": BROKEN["token"], "cores": str(tmp_path / "cores")}
+    assert "gdb-multiarch kv f.core" in out
+    assert "picl with l2.ways=&lt;1&gt;: " in page.read_text()
+    assert BROKEN["token"] in page.read_text()
+
+
+def test_a_hunt_that_found_nothing_writes_nothing(core, command, monkeypatch, tmp_path):
+    hunted(monkeypatch, None)
+    status, _, err = command(
+        "hunt", "--html", tmp_path / "found.html", "--cores", tmp_path / "cores"
+    )
+    assert status == 0
+    assert "nothing failed" in err and core.requests == []
+    assert not (tmp_path / "found.html").exists()
+    status, _, err = command("hunt", "--html", tmp_path / "no" / "found.html")
+    assert status == 2 and "--html" in err
+
+
 def test_what_cannot_be_written_is_refused_before_the_run(core, command, tmp_path):
     status, _, err = command("replay", "--html", tmp_path / "no" / "cut.html", "p2-a")
     assert status == 2

@@ -2,10 +2,13 @@
 
 import os
 import pty
+import re
 import subprocess
 import sys
 import textwrap
 from pathlib import Path
+
+import pytest
 
 PYTHON = Path(__file__).resolve().parents[2] / "python"
 
@@ -41,16 +44,18 @@ WAITING = """
     from perdure import progress
     from rich.console import Console
     progress.PATIENCE_SECONDS = {patience}
-    with progress.bar(Console(stderr=True), "reproduce"):
+    with progress.bar(Console(stderr=True), "reproduce") as show:
+        show(*{said})
         time.sleep(0.5)
 """
 
 
-def on_a_terminal(patience, program=GUEST):
+def on_a_terminal(patience, program=GUEST, said=(0, 0, "points", "")):
     master, slave = pty.openpty()
     child = subprocess.Popen(
-        [sys.executable, "-c", textwrap.dedent(program.format(patience=patience))],
-        stdin=slave, stdout=slave, stderr=slave, env={**os.environ, "PYTHONPATH": str(PYTHON)},
+        [sys.executable, "-c", textwrap.dedent(program.format(patience=patience, said=said))],
+        stdin=slave, stdout=slave, stderr=slave,
+        env={**os.environ, "PYTHONPATH": str(PYTHON), "COLUMNS": "80", "TERM": "xterm"},
     )  # fmt: skip
     os.close(slave)
     seen = b""
@@ -90,6 +95,19 @@ def test_nothing_is_drawn_within_the_first_two_seconds():
 def test_a_bar_appears_before_anything_is_done():
     assert b"reproduce" in on_a_terminal(0.05, WAITING)
     assert b"reproduce" not in on_a_terminal(20, WAITING), "and ends at once"
+
+
+@pytest.mark.parametrize(("done", "total", "shown"), [
+    (204_266_459, 0, "204.3 million instructions"),
+    (1_234, 5_000, "1,234 of 5,000 instructions"),
+    (312_400_000, 2_000_000_000, "312.4 million of 2.0 billion instructions"),
+])  # fmt: skip
+def test_a_narrow_terminal_takes_from_the_words_and_not_from_the_numbers(done, total, shown):
+    seen = on_a_terminal(0.05, WAITING, (done, total, "instructions", "explaining a failure " * 4))
+    plain = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", seen.decode())
+    lines = [line for line in re.split(r"[\r\n]", plain) if shown in line]
+    assert lines, plain
+    assert all(re.search(r"… .* 0:00:0\d", line) and len(line) <= 80 for line in lines), lines
 
 
 def test_nothing_is_drawn_without_a_terminal():

@@ -167,6 +167,25 @@ def test_everything_of_a_paper(reproduce, tmp_path):
     assert kept.filter(polars.col("experiments").list.contains("fig9")).height == 13
 
 
+def test_it_is_one_line_a_cell_and_a_frame(reproduce, tmp_path):
+    done = reproduce("fig9", "fig11")
+    count = len(done.claims)
+    said = f"Reproduction(paper: picl, quick, points: {len(done.points)}, failed: "
+    assert repr(done).startswith(said) and "\n" not in repr(done)
+    assert " hold" in repr(done) and repr(done).endswith(f"in: {tmp_path})")
+    assert len(repr(done)) < 120 + len(str(tmp_path))
+    cell = done._repr_html_()
+    assert cell.count("<tr>") == 5 + 1 + count
+    assert done.results["paper"]["title"] in cell and "<td>fig9</td>" in cell
+    odd = done.claims.with_columns(says=polars.lit("<b>"))
+    assert "&lt;b&gt;" in replace(done, claims=odd)._repr_html_()
+    assert done.to_frame().equals(done.values) and len(done.values) > 5
+    assert list(done.to_pandas().columns) == done.values.columns
+    # A reproduction that was ended early says so.
+    assert ", interrupted" in repr(replace(done, interrupted=True))
+    assert "claims: none" in repr(replace(done, claims=done.claims.clear()))
+
+
 def documented(block):
     """The keys that the document's outline of `results.json` names, anywhere in it."""
     return set(re.findall(r'"([a-z_]+)"', re.sub(r": \"[^\"]*\"", "", block)))

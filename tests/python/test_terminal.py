@@ -218,11 +218,3 @@ def test_the_manual_has_every_command_and_every_option(command):
     for name in ("travel DIR epochs", "replica DIR resume", "bench speed"):
         assert f".SS perdure {name} " in plain
     assert "Traceback" not in page
-
-
-def test_the_manual_is_installed_beside_the_command(command, monkeypatch, tmp_path):
-    from perdure import manual
-
-    monkeypatch.setattr("sys.prefix", str(tmp_path))
-    assert command("man", "--install")[0] == 0
-    assert (tmp_path / manual.PLACE).read_text() == command("man")[1]

@@ -15,6 +15,7 @@ from perdure import (
     PerdureError,
     api,
     completion,
+    explanation_page,
     hunting,
     progress,
     render,
@@ -214,6 +215,7 @@ def hunt(
     seed: Annotated[int, typer.Option("--seed", min=1, help="The first seed.")] = 1,
     planted_bug: PlantedBugOption = None,
     shared: Shared,
+    explained: replaying.Explained,
     json_file: JsonOption = None,
 ) -> None:
     """Cut machines drawn at random until something fails; exit 1 if anything did."""
@@ -236,8 +238,11 @@ def hunt(
             progress=show,
         )
     found = report["found"]
+    if found is not None and explained.cores is not None:
+        found["explanation"] = replaying.with_cores(found["token"], explained.cores)
     tokens.remember([found["token"] if found else None])
     terminal.tables(json_file).print(render.hunt(report), crop=False)
+    replaying.write_page(explained, lambda: explanation_page.of_hunt(report, preset))
     render.write_json(report, json_file)
     finish(int(report["found"] is not None), report["interrupted"])
 

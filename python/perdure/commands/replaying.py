@@ -5,9 +5,10 @@ Always true here: a failure's page and its core files are of the first failure t
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn, cast
 
 import typer
 
@@ -31,6 +32,9 @@ from perdure.options import (
     checker,
     grouped,
 )
+
+if TYPE_CHECKING:
+    from perdure.explained import Explanation
 
 
 @dataclass(frozen=True)
@@ -89,6 +93,17 @@ def replay(
     finish(report, json_file, explained)
 
 
+def with_cores(token: str, cores: Path, afterwards: Afterwards | None = None) -> Explanation | None:
+    """Makes a failure again for its core files; returns its explanation, which names them."""
+    judged: dict[str, Any] = {}
+    if afterwards is not None:
+        judged["check"] = checker(afterwards.check)
+        judged["check_seconds"] = afterwards.check_seconds
+    with progress.bar(terminal.errors(), "core files") as show:
+        again = api.replay(token, **judged, cores=cores, progress=show)
+    return cast("Explanation | None", again.results[0].raw.get("explanation"))
+
+
 def _with_cores(
     report: api.CutReport, explained: Explained, afterwards: Afterwards
 ) -> api.CutReport:
@@ -96,15 +111,7 @@ def _with_cores(
     bad = next((one for one in report.results if not one.verified), None)
     if explained.cores is None or bad is None:
         return report
-    with progress.bar(terminal.errors(), "core files") as show:
-        again = api.replay(
-            bad.token,
-            check=checker(afterwards.check),
-            check_seconds=afterwards.check_seconds,
-            cores=explained.cores,
-            progress=show,
-        )
-    made = again.results[0].raw.get("explanation")
+    made = with_cores(bad.token, explained.cores, afterwards)
     results = [
         {**one, "explanation": made} if made and one["token"] == bad.token else one
         for one in report.raw["results"]
@@ -123,20 +130,22 @@ def finish(
         report = _with_cores(report, explained, afterwards)
     tokens.remember(result.token for result in reports.shown(report))
     terminal.tables(json_file).print(reports.cut(report), crop=False)
-    if explained.html is not None:
-        page = explanation_page.of_report(report.raw)
-        if page is None:
-            terminal.tell(["nothing failed, so --html wrote no page"])
-        else:
-            _write(explained.html, page)
+    write_page(explained, lambda: explanation_page.of_report(report.raw))
     render.write_json(report.raw, json_file)
     shared.finish(int(report.failed > 0), report.interrupted)
 
 
-def _write(file: Path, page: str) -> None:
+def write_page(explained: Explained, page: Callable[[], str | None]) -> None:
+    """Writes the page of a failure, where it is wanted and something failed."""
+    if explained.html is None:
+        return
+    text = page()
+    if text is None:
+        terminal.tell(["nothing failed, so --html wrote no page"])
+        return
     try:
-        outputs.write_text(str(file), page)
+        outputs.write_text(str(explained.html), text)
     except OSError as error:
         raise PerdureError(
-            f"--html cannot write {outputs.shown(str(file))}: {error.strerror}"
+            f"--html cannot write {outputs.shown(str(explained.html))}: {error.strerror}"
         ) from error

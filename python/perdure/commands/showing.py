@@ -85,19 +85,9 @@ def sysroot_(
     say(f"{len(fresh)} packages unpacked into {directory}")
 
 
-def man(
-    context: typer.Context,
-    install: Annotated[
-        bool,
-        typer.Option("--install", help="Put it where man finds it, beside this installation."),
-    ] = False,
-) -> None:
+def man(context: typer.Context) -> None:
     """Print the manual page, made from the commands: perdure man | man -l -."""
-    page = manual.page(context.find_root())
-    if not install:
-        sys.stdout.write(page)
-        return
-    say(f"written: {manual.install(page)}")
+    sys.stdout.write(manual.page(context.find_root()))
 
 
 def demo(

@@ -12,12 +12,12 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import altair
 import polars as pl
 
-from perdure import PerdureError, __version__, api, outputs
+from perdure import PerdureError, __version__, api, cells, frames, outputs
 from perdure.experiments import (
     charts,
     claims,
@@ -30,6 +30,7 @@ from perdure.experiments import (
     report,
     results_frames,
     tables,
+    written,
 )
 from perdure.experiments.cache import Cache, Stored
 from perdure.experiments.declaration import Design, Experiment, Paper, Scale, ScaleOf
@@ -44,8 +45,8 @@ KEPT = ("results.json", "results.parquet", "statistics.parquet", "report.html")
 Watch = Callable[[cluster.Outcome, int, int], object]
 
 
-@dataclass(frozen=True)
-class Reproduction:
+@dataclass(frozen=True, repr=False)
+class Reproduction(frames.Framed):
     """What came of a paper's experiments: data frames, and where the files are.
 
     `points` has one row for each finished point, `values` one for each number of a figure,
@@ -57,10 +58,37 @@ class Reproduction:
     values: pl.DataFrame
     claims: pl.DataFrame
     failures: pl.DataFrame
-    results: Mapping[str, Any]
+    results: written.Results
     out: Path
     report: Path
     interrupted: bool
+
+    def to_frame(self) -> pl.DataFrame:
+        """The numbers of the figures, which is `values`."""
+        return self.values
+
+    def _facts(self) -> cells.Facts:
+        verdicts = self.claims["verdict"].to_list()
+        judged = [f"{verdicts.count(one):,} {_SAID[one]}" for one in _SAID if one in verdicts]
+        return [
+            ("paper", f"{self.results['paper']['name']}, {self.results['scale']}"),
+            ("points", f"{len(self.points):,}" + (", interrupted" if self.interrupted else "")),
+            ("failed", f"{len(self.failures):,}"),
+            ("claims", ", ".join(judged) or "none"),
+            ("in", str(self.out)),
+        ]
+
+    def __repr__(self) -> str:
+        return cells.one_line("Reproduction", self._facts())
+
+    def _repr_html_(self) -> str:
+        shown = ("experiment", "says", "paper", "measured_text", "verdict", "reason")
+        title = f"reproduction of {self.results['paper']['title']}"
+        return cells.html(title, self._facts(), cells.frame(self.claims.select(shown)))
+
+
+_SAID = {"holds": "hold", "differs": "differ", "not comparable": "not comparable"}
+"""Verdicts, as they are counted."""
 
 
 @dataclass(frozen=True)
@@ -246,7 +274,7 @@ def _kept(
         values=results_frames.values(results),
         claims=results_frames.claims(results),
         failures=dataset.failures(failed),
-        results=results,
+        results=cast(written.Results, results),
         out=out,
         report=page,
         interrupted=finished.interrupted,

@@ -56,6 +56,15 @@ def of_report(report: Json) -> str | None:
     return None
 
 
+def of_hunt(report: Json, machine: str) -> str | None:
+    """The page of what a hunt around a machine found; None if it found nothing to explain."""
+    found = report["found"]
+    if found is None or not found["explanation"]:
+        return None
+    drawn = f" with {', '.join(found['set'])}" if found["set"] else ""
+    return page(found, {"design": report["design"], "machine": machine + drawn})
+
+
 def page(result: Json, of: Json) -> str:
     """The page of one failed cut of a `design` on a `machine`."""
     with extras.need_reports("a page"):
