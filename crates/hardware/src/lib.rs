@@ -63,6 +63,7 @@ pub mod sharing_group;
 pub mod specification;
 pub mod statistics;
 pub mod time;
+pub mod timeline;
 pub mod trace;
 mod waiting;
 pub mod watched;

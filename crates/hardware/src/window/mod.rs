@@ -29,6 +29,7 @@ pub use predictor::Transfer;
 use crate::queue::Queue;
 use crate::specification::{Scheduling, StoreOrder, WindowSpecification};
 use crate::time::Cycles;
+use crate::timeline::{NotCopied, Wait};
 use accesses::{FORWARDS, Forward};
 use causes::{CAUSES, Cause, Counts};
 use predictor::Predictor;
@@ -161,6 +162,8 @@ pub struct Window {
     is_at_work: bool,
     cycles: [Cycles; CAUSES],
     counts: Counts,
+    /// What it waited for, if somebody draws that.
+    waits: NotCopied<Vec<Wait>>,
 }
 
 impl Window {
@@ -205,6 +208,7 @@ impl Window {
             is_at_work: false,
             cycles: [0; CAUSES],
             counts: Counts::default(),
+            waits: NotCopied::default(),
             core: core.clone(),
         }
     }
@@ -255,6 +259,7 @@ impl Window {
 
     /// The present goes on to a later time, at which nothing has been dispatched yet.
     fn advance(&mut self, to: Cycles, cause: Cause) {
+        self.tell(cause, self.present, to);
         self.cycles[cause as usize] += to - self.present;
         self.present = to;
         self.dispatched = 0;
@@ -304,6 +309,9 @@ impl Window {
                 _ if is_load => Cause::LoadQueue,
                 _ => Cause::StoreQueue,
             };
+            if cause != Cause::Dispatch {
+                self.tell(cause, self.present + 1, at);
+            }
             self.cycles[Cause::Dispatch as usize] += 1;
             self.cycles[cause as usize] += at - self.present - 1;
             self.present = at;
