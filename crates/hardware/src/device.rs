@@ -23,6 +23,7 @@ use crate::module::Operation;
 use crate::physical_map::Place;
 use crate::statistics::Statistics;
 use crate::time::Cycles;
+use crate::timeline::{Fact, Track};
 use crate::trace::{Accessor, Traced};
 use crate::waiting::Displaced;
 
@@ -172,6 +173,16 @@ impl Inside<'_> {
         if let Some(trace) = &mut self.memory.trace {
             trace.push(event());
         }
+    }
+
+    /// True if somebody draws.
+    pub fn draws(&self) -> bool {
+        self.memory.draws()
+    }
+
+    /// Tells whoever draws of a span.
+    pub fn draw_span(&mut self, track: Track, name: &'static str, when: [Cycles; 2], of: &[Fact]) {
+        self.memory.draw_span(track, name, when, of);
     }
 
     /// The number of the module.

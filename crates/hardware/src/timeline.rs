@@ -200,6 +200,9 @@ impl Event {
 pub trait Sink: Send {
     /// Takes events, all of them, in the order of the simulation; up to the horizon, everything has happened.
     fn take(&mut self, events: &mut Vec<Event>, horizon: Cycles);
+
+    /// What is of interest begins there.
+    fn begins_at(&mut self, _from: Cycles) {}
 }
 
 /// So many events are kept before the sink gets them.
@@ -249,6 +252,7 @@ impl Timeline {
     /// What ends before `from` is of no interest.
     pub fn begins_at(&mut self, from: Cycles) {
         self.from = from;
+        self.sink.begins_at(from);
     }
 
     /// Takes an event.
@@ -264,6 +268,15 @@ impl Timeline {
         self.events.push(event);
         if self.events.len() >= KEPT_EVENTS {
             self.hand_on();
+        }
+    }
+
+    /// A track's span since then, until the next state. It goes on if it is the same.
+    pub fn state(&mut self, track: Track, name: &'static str, at: Cycles, facts: &[Fact]) {
+        let same = (self.begun.get(&(track, 0)))
+            .is_some_and(|begun| begun.name == name && begun.facts[..] == *facts);
+        if !same {
+            self.begin(track, 0, name, at, facts);
         }
     }
 
@@ -373,6 +386,61 @@ impl Memory {
     #[inline(always)]
     pub fn timeline(&mut self) -> Option<&mut Timeline> {
         self.timeline.0.as_deref_mut()
+    }
+
+    /// Tells whoever draws of a span.
+    #[inline(always)]
+    pub fn draw_span(
+        &mut self,
+        track: Track,
+        name: &'static str,
+        when: [Cycles; 2],
+        facts: &[Fact],
+    ) {
+        self.draw(|| Event::span(track, name, when, facts));
+    }
+
+    /// Tells whoever draws of what happened at once.
+    #[inline(always)]
+    pub fn draw_moment(&mut self, track: Track, name: &'static str, at: Cycles, facts: &[Fact]) {
+        self.draw(|| Event::moment(track, name, at, facts));
+    }
+
+    /// Tells whoever draws how high a level is from then on.
+    #[inline(always)]
+    pub fn draw_level(&mut self, track: Track, at: Cycles, value: usize) {
+        self.draw(|| Event::level(track, When::Level(at, value as u64)));
+    }
+
+    /// Tells whoever draws that a span begins ([`Timeline::begin`]).
+    #[inline(always)]
+    pub fn draw_begin(
+        &mut self,
+        (track, which): (Track, u64),
+        name: &'static str,
+        at: Cycles,
+        facts: &[Fact],
+    ) {
+        if let Some(timeline) = self.timeline() {
+            timeline.begin(track, which, name, at, facts);
+        }
+    }
+
+    /// Tells whoever draws that it ends ([`Timeline::end`]).
+    #[inline(always)]
+    pub fn draw_end(&mut self, (track, which): (Track, u64), at: Cycles, facts: &[Fact]) {
+        if let Some(timeline) = self.timeline() {
+            timeline.end(track, which, at, facts);
+        }
+    }
+
+    /// Tells whoever draws of what follows each other, each from where the one before ended.
+    pub fn draw_stages(&mut self, track: Track, from: Cycles, stages: &[(&'static str, Cycles)]) {
+        let mut from = from;
+        for &(name, until) in stages {
+            self.draw_span(track, name, [from, until], &[]);
+            from = until.max(from);
+        }
     }
 
     /// Tells whoever draws of an event.

@@ -54,6 +54,7 @@ mod series;
 pub mod snapshots;
 pub mod source;
 pub mod statistics;
+pub mod timeline;
 pub mod token;
 mod unused;
 pub mod verify;

@@ -1,8 +1,8 @@
 //! The assembled machine: what it consists of, and what others may ask it.
 //!
 //! [`assemble`] and [`resume`] make one, [`run`] is its loop, [`entries`] what the kernel is called for,
-//! [`epochs`] and [`groups`] end epochs, [`output`] lets out what may leave, [`power`] turns it off, and
-//! [`kept`] is what onlookers have asked it to remember.
+//! [`epochs`] and [`groups`] end epochs, [`output`] lets out what may leave, [`power`] turns it off,
+//! [`kept`] is what onlookers have asked it to remember, and [`drawn`] what it tells who draws it.
 //!
 //! Always true: whoever judges a machine stands outside it. It does not know that there is one.
 
@@ -26,6 +26,7 @@ use crate::statistics::MachineStatistics;
 use crate::watch::{Lengths, Watch};
 
 mod assemble;
+mod drawn;
 mod entries;
 mod epochs;
 mod groups;
