@@ -50,6 +50,7 @@ pub mod mistaken;
 pub mod module;
 pub mod pages;
 pub mod persist;
+pub mod persist_order;
 pub mod physical_map;
 pub mod placement;
 pub mod policy;

@@ -20,6 +20,7 @@ use crate::energy::EnergyReserve;
 use crate::event::EventQueue;
 use crate::line::{LINE_BYTES, Line, LineNumber};
 use crate::module::{Module, Operation};
+use crate::persist_order::PersistOrder;
 use crate::physical_map::{PhysicalMap, Place, RegionKind};
 use crate::specification::Specification;
 use crate::statistics::Statistics;
@@ -82,6 +83,8 @@ pub struct Memory {
     pub watched: Option<Box<Watched>>,
     /// What is drawn of the run, if somebody draws.
     pub timeline: NotCopied<Timeline>,
+    /// What is kept of the order of its writes, if somebody wants to know.
+    pub persist_order: NotCopied<PersistOrder>,
     /// What the design is held to, if it is.
     pub(crate) contract: Option<Box<Contract>>,
     /// When which device wants to be woken.
@@ -105,6 +108,7 @@ impl Memory {
             trace: None,
             watched: None,
             timeline: NotCopied::default(),
+            persist_order: NotCopied::default(),
             contract: cfg!(debug_assertions).then(Box::default),
             device_events: EventQueue::default(),
             horizon: 0,
@@ -517,7 +521,7 @@ impl Memory {
             not_before,
         };
         let written = self.accept(&request, operation, now, statistics);
-        self.modules[operation.module].wait(&written, operation.address, displaced);
+        self.keep_displaced(operation, &written, operation.address, displaced);
         Accepted {
             accepted: written.accepted,
             durable: written.done,

@@ -161,7 +161,7 @@ impl Run<'_> {
             return Err(Error::Defect(message.clone()));
         }
         if measures && machine.meter.measured().is_none() && !interrupted {
-            return Err(self.not_reached(&machine));
+            return Err(self.request.not_reached(&machine.meter.retired));
         }
         let mut result = run_result(&machine, self.prepared, seconds, interrupted)?;
         result.insert("series".into(), series.to_json());
@@ -186,20 +186,6 @@ impl Run<'_> {
             result.insert("output_from".into(), json!(places));
         }
         Ok(result)
-    }
-
-    /// Why there is no measured region.
-    fn not_reached<D: Design>(&self, machine: &Machine<D>) -> Error {
-        let begin = if self.request.measure_threads {
-            "no program had several threads".to_owned()
-        } else {
-            let warm_up = self.request.warm_up_instructions.unwrap_or(0);
-            format!("--warm-up is {warm_up}")
-        };
-        Error::Request(format!(
-            "the measured region was not reached: the programs retired {:?} instructions, and {begin}",
-            machine.meter.retired
-        ))
     }
 }
 

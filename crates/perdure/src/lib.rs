@@ -12,6 +12,7 @@
 
 pub mod api;
 pub mod campaign;
+pub mod champsim;
 pub mod check;
 pub mod configuration;
 pub mod context;

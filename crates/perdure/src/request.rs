@@ -307,4 +307,17 @@ impl Request {
     pub fn is_measured(&self) -> bool {
         self.measure_threads || self.measure_instructions.is_some()
     }
+
+    /// Why there is no measured region.
+    pub fn not_reached(&self, retired: &[u64]) -> Error {
+        let begin = if self.measure_threads {
+            "no program had several threads".to_owned()
+        } else {
+            let warm_up = self.warm_up_instructions.unwrap_or(0);
+            format!("--warm-up is {warm_up}")
+        };
+        Error::Request(format!(
+            "the measured region was not reached: the programs retired {retired:?} instructions, and {begin}"
+        ))
+    }
 }

@@ -32,6 +32,16 @@ impl<D: Design, S: Source> Machine<D, S> {
         }
     }
 
+    /// What is written from now on is in that hart's turn, or in nobody's.
+    pub(super) fn order_of(&mut self, hart: Option<usize>) {
+        if self.hardware.memory.persist_order.0.is_some() {
+            let epoch = self.executing_epoch();
+            if let Some(order) = &mut self.hardware.memory.persist_order.0 {
+                (order.hart, order.epoch) = (hart, epoch);
+            }
+        }
+    }
+
     /// The run is over.
     pub(crate) fn end_drawing(&mut self) {
         self.hardware.draw_windows();
@@ -39,12 +49,21 @@ impl<D: Design, S: Source> Machine<D, S> {
         if let Some(mut timeline) = self.hardware.memory.timeline.0.take() {
             timeline.finish(now);
         }
+        if let Some(mut order) = self.hardware.memory.persist_order.0.take() {
+            order.hand_on(Cycles::MAX);
+        }
+        if let Some(mut instructions) = self.instructions.0.take() {
+            instructions.finish();
+        }
     }
 
     /// The measured region begins.
     pub(super) fn draw_from(&mut self, now: Cycles) {
         if let Some(timeline) = self.hardware.memory.timeline() {
             timeline.begins_at(now);
+        }
+        if let Some(instructions) = &mut self.instructions.0 {
+            instructions.begins_at(now);
         }
     }
 

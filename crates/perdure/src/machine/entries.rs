@@ -26,6 +26,7 @@ impl<D: Design, S: Source> Machine<D, S> {
         (name, cycles): (&'static str, u64),
         call: impl FnOnce(&mut Kernel, &mut Registers, &mut KernelPort) -> R,
     ) -> R {
+        self.order_of(Some(hart));
         let from = self.clock(hart);
         let clock = self.virtual_clock(hart);
         self.kernel_comes_up_to_date(hart);

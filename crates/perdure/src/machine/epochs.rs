@@ -24,6 +24,7 @@ pub(super) const EVENT_EPOCH_CYCLES: u32 = MACHINE_EVENT;
 
 impl<D: Design, S: Source> Machine<D, S> {
     pub(super) fn fire(&mut self, time: Cycles) {
+        self.order_of(None);
         if self.hardware.wake_device(time) {
             return;
         }
@@ -97,6 +98,7 @@ impl<D: Design, S: Source> Machine<D, S> {
         if D::Epochs::WHOSE == Epochs::ByGroup {
             return Ok(self.end_group_epoch(hart, urgency));
         }
+        self.order_of(None);
         self.send_combined();
         let epoch = self.executing_epoch();
         self.seal(epoch, epoch);

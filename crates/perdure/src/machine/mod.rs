@@ -13,8 +13,10 @@ use perdure_designs::Urgency;
 use perdure_designs::layout::{CONTEXT_BYTES, Layout};
 use perdure_hardware::hierarchy::Hardware;
 use perdure_hardware::time::Cycles;
+use perdure_hardware::timeline::NotCopied;
 use perdure_linux::{ExitReport, Kernel, Release, Running, SpaceId, ThreadId};
 
+use crate::champsim::Instructions;
 use crate::configuration::Configuration;
 use crate::context::HartContext;
 use crate::mistakes::Mistake;
@@ -173,6 +175,8 @@ pub struct Machine<D: Design, S: Source = Engines> {
     pub progress: Option<Progress>,
     /// When epochs ended that are not persisted yet.
     pub(crate) unpersisted: Unpersisted,
+    /// Written down one by one, if somebody wants that.
+    pub(crate) instructions: NotCopied<Instructions>,
     bug: Option<&'static str>,
     pub(crate) mistake: Option<Mistake>,
     past: Past,

@@ -184,6 +184,7 @@ impl<D: Design, S: Source> Machine<D, S> {
     }
 
     fn run_source(&mut self, turn: Turn, until: Cycles) -> Exit {
+        self.order_of(Some(turn.hart));
         let clock = self.virtual_clock(turn.hart);
         let epoch_end = match self.lengths.instructions {
             0 => u64::MAX,
@@ -216,6 +217,7 @@ impl<D: Design, S: Source> Machine<D, S> {
             space,
             limits,
             clock,
+            instructions: self.instructions.0.as_deref_mut(),
         };
         state.source.run(&mut state.context.hart, door)
     }

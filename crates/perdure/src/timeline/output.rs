@@ -6,6 +6,7 @@ use std::path::Path;
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
+use lzma_rust2::{XzOptions, XzWriter};
 
 /// A file that counts its bytes.
 struct Counted {
@@ -28,7 +29,12 @@ impl Write for Counted {
 enum Way {
     Plain(Counted),
     Gzip(GzEncoder<Counted>),
+    /// Gone when its end is written, of which there are so many bytes.
+    Xz(Option<Box<XzWriter<Counted>>>, u64),
 }
+
+/// A level at which 64-byte records shrink to a fraction, and which keeps up with the simulation.
+const XZ_PRESET: u32 = 1;
 
 /// The file.
 pub struct Output {
@@ -37,30 +43,31 @@ pub struct Output {
 }
 
 impl Output {
-    /// A new file, of about so many bytes at most; compressed if its name ends in `.gz`.
+    /// A new file, of about so many bytes at most; compressed if its name ends in `.gz` or `.xz`.
     pub fn create(path: &Path, most_bytes: u64) -> io::Result<Self> {
         let counted = Counted {
             file: BufWriter::with_capacity(1 << 16, File::create(path)?),
             bytes: 0,
         };
-        let way = if path.extension().is_some_and(|ending| ending == "gz") {
-            Way::Gzip(GzEncoder::new(counted, Compression::new(3)))
-        } else {
-            Way::Plain(counted)
+        let way = match path.extension().and_then(|ending| ending.to_str()) {
+            Some("gz") => Way::Gzip(GzEncoder::new(counted, Compression::new(3))),
+            Some("xz") => {
+                let writer = XzWriter::new(counted, XzOptions::with_preset(XZ_PRESET))?;
+                Way::Xz(Some(Box::new(writer)), 0)
+            }
+            _ => Way::Plain(counted),
         };
         Ok(Self { way, most_bytes })
     }
 
-    fn counted(&self) -> &Counted {
-        match &self.way {
-            Way::Plain(counted) => counted,
-            Way::Gzip(encoder) => encoder.get_ref(),
-        }
-    }
-
     /// How many bytes the file has, but for what a compression still holds back.
     pub fn bytes(&self) -> u64 {
-        self.counted().bytes
+        match &self.way {
+            Way::Plain(counted) => counted.bytes,
+            Way::Gzip(encoder) => encoder.get_ref().bytes,
+            Way::Xz(Some(writer), _) => writer.inner().bytes,
+            Way::Xz(None, bytes) => *bytes,
+        }
     }
 
     /// True if nothing more should be written than what ends it.
@@ -70,8 +77,16 @@ impl Output {
 
     /// Writes what is held back, and the file's end.
     pub fn finish(&mut self) -> io::Result<()> {
-        if let Way::Gzip(encoder) = &mut self.way {
-            encoder.try_finish()?;
+        match &mut self.way {
+            Way::Plain(_) => {}
+            Way::Gzip(encoder) => encoder.try_finish()?,
+            Way::Xz(writer, bytes) => {
+                if let Some(writer) = writer.take() {
+                    let mut counted = writer.finish()?;
+                    counted.flush()?;
+                    *bytes = counted.bytes;
+                }
+            }
         }
         self.flush()
     }
@@ -82,6 +97,8 @@ impl Write for Output {
         match &mut self.way {
             Way::Plain(counted) => counted.write(bytes),
             Way::Gzip(encoder) => encoder.write(bytes),
+            Way::Xz(Some(writer), _) => writer.write(bytes),
+            Way::Xz(None, _) => Err(io::Error::other("it has been ended")),
         }
     }
 
@@ -89,6 +106,7 @@ impl Write for Output {
         match &mut self.way {
             Way::Plain(counted) => counted.flush(),
             Way::Gzip(encoder) => encoder.get_mut().flush(),
+            Way::Xz(..) => Ok(()),
         }
     }
 }

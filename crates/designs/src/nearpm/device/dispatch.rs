@@ -6,7 +6,7 @@ use perdure_hardware::device::Inside;
 use perdure_hardware::time::Cycles;
 
 use super::decode::Work;
-use super::{InFlight, NearPmDevice, drawn};
+use super::{InFlight, NearPmDevice};
 use crate::nearpm::command::Asked;
 use crate::nearpm::operations;
 use crate::nearpm::packet::Packet;
@@ -75,7 +75,6 @@ impl NearPmDevice {
         }
         self.execute(inside, &mut one, work.kind);
         self.units[unit] = one.done;
-        drawn::draw_command(inside, &one);
         if one.done < Cycles::MAX {
             self.counters.busy_cycles += one.done - dispatched;
             self.works(dispatched, one.done);
