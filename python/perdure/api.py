@@ -175,7 +175,7 @@ class Machine:
         heard = capture.Heard(shown)
         with notebook.following("run", progress) as show:
             run = partial(_core.run, json.dumps(request), show, heard)
-            result = self._kept(out, lambda: json.loads(run()))
+            result = self._kept(out, lambda: timelines.finished(trace, json.loads(run())))
         return RunResult.from_json(result, **heard.texts)
 
     def cut(

@@ -99,6 +99,21 @@ class Traced:
         ),
     ] = None
 
+    persist_order: Annotated[
+        Path | None,
+        typer.Option(
+            "--persist-order",
+            metavar="FILE.parquet",
+            help="Also every write of the run to persistent media, in the order of durability.",
+        ),
+    ] = None
+    champsim: Annotated[
+        Path | None,
+        typer.Option(
+            "--champsim", metavar="FILE.xz", help="Also the instructions, as ChampSim reads them."
+        ),
+    ] = None
+
     def asked(self) -> timelines.Timeline:
         """The same, as `api.Machine.run` takes it."""
         given = None if self.tracks is None else names(self.tracks, "", "--tracks", "harts,epochs")
@@ -110,6 +125,8 @@ class Traced:
             window_cycles=self.window,
             max_bytes=self.max_bytes,
             tracks=given or (),
+            persist_order=self.persist_order,
+            champsim=self.champsim,
         )
 
 
