@@ -183,6 +183,10 @@ fn check_sums(result: &Value, trace: &Trace) {
         assert_eq!(sum, counted(name), "{}: {name}", result["design"]);
     }
     assert_eq!(nvm("writes", &data, &bytes), home, "{}", result["design"]);
+    check_epochs(result, trace);
+}
+
+fn check_epochs(result: &Value, trace: &Trace) {
     let epochs = trace
         .events
         .iter()
@@ -190,7 +194,7 @@ fn check_sums(result: &Value, trace: &Trace) {
     let ended = epochs.filter(|event| event.2["args"].get("unfinished").is_none());
     assert_eq!(
         ended.count() as u64,
-        counted("epoch.committed"),
+        statistic(result, "epoch.committed"),
         "{}",
         result["design"]
     );
