@@ -403,3 +403,6 @@ impl Sink for Ordered {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
