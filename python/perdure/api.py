@@ -19,7 +19,7 @@ from functools import partial
 from os import fspath
 from typing import Any, Literal, TypeAlias
 
-from perdure import _core, capture, notebook, outputs, requests, spreading
+from perdure import _core, capture, notebook, outputs, requests, spreading, timelines
 from perdure.cut_results import CutCost, CutReport, CutResult, Spread
 from perdure.fields import Json
 from perdure.known import Catalogue, Configuration, Named
@@ -130,6 +130,7 @@ class Machine:
         burst_stores: int | None = None,
         burst_instructions: int | None = None,
         sample_cycles: int | None = None,
+        trace: timelines.Timeline | Path | None = None,
         probe_cuts: bool = False,
         passthrough: bool | None = None,
         progress: Progress | None = None,
@@ -150,7 +151,8 @@ class Machine:
         that is away is waited for, `patience` seconds: see `raw["replication"]`. A store to one of
         `watch` (addresses or symbols, perhaps with `:BYTES`), or the program's own hint, starts a
         burst: epochs of `burst_stores` stores, for `burst_instructions` instructions of all harts.
-        `sample_cycles` asks for the series of what was written every so many cycles. With
+        `sample_cycles` asks for the series of what was written every so many cycles, and `trace`
+        for a timeline: a file, or a `perdure.timelines.Timeline` that says more. With
         `probe_cuts`, power cuts at random moments are measured on the way (`cut_cost`); the run
         stays the same. With `passthrough`, the guest's output also goes to this process's, as the
         design releases it; in a notebook (where it goes to the cell) it does unless told not to.
@@ -166,13 +168,14 @@ class Machine:
             **({} if snapshots is None else {"snapshots": fspath(snapshots)}),
             **requests.replicated(replicate_to, secret_file, patience),
             **requests.bursts(watch, burst_stores, burst_instructions, sample_cycles),
+            **timelines.requested(trace),
             **({"probe_cuts": True} if probe_cuts else {}),
             **requests.together(program, programs, repeat, warm_up, measure, measure_threads),
         )
         heard = capture.Heard(shown)
         with notebook.following("run", progress) as show:
             run = partial(_core.run, json.dumps(request), show, heard)
-            result = self._kept(out, lambda: json.loads(run()))
+            result = self._kept(out, lambda: timelines.finished(trace, json.loads(run())))
         return RunResult.from_json(result, **heard.texts)
 
     def cut(

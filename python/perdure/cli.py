@@ -27,7 +27,7 @@ from perdure import (
     replication,
     travel,
 )
-from perdure.commands import comparing, cutting, replaying, running, showing
+from perdure.commands import comparing, cutting, replaying, running, showing, tracing
 from perdure.commands.shared import GUEST_CONTEXT, INTERRUPTED
 
 RUN, CUT, COMPARE, SHOW = "Run", "Cut the power", "Compare and measure", "Look and prepare"
@@ -48,6 +48,7 @@ app = typer.Typer(
 # In the order of the help; the arguments of commands with a guest are that guest's.
 COMMANDS: tuple[tuple[str, Callable[..., None], str, bool], ...] = (
     ("run", running.run, RUN, True),
+    ("trace", tracing.trace, RUN, True),
     ("replicate", running.replicate, RUN, True),
     ("cut", cutting.cut, CUT, True),
     ("replay", replaying.replay, CUT, False),

@@ -17,7 +17,7 @@ from rich.console import Group, RenderableType
 from rich.markup import escape
 from rich.text import Text
 
-from perdure import explanation, outputs, tokens
+from perdure import explanation, outputs, timelines, tokens
 from perdure._core import PerdureError
 from perdure.api import (
     Json,
@@ -81,7 +81,7 @@ def ending(result: RunResult) -> Iterator[str]:
             yield f"system calls {why}: {names}"
         elif chosen:
             yield f"{kind}: commands that this kernel does not have, refused: {names}"
-    yield from (*_files(result), *result.lost_pools)
+    yield from (*_files(result), *result.lost_pools, *timelines.told(result.trace))
     if result.refused_output is not None:
         yield f"the host refused a file of the guest's: {result.refused_output}"
     replication = result.raw.get("replication")

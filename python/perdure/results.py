@@ -16,6 +16,7 @@ import msgspec
 from perdure import cells, frames
 from perdure.cut_results import CutCost
 from perdure.fields import BESIDE, Bytes, Cycles, Instructions, Json, Mips, Seconds, units
+from perdure.timelines import TraceReport
 
 if TYPE_CHECKING:
     import polars as pl
@@ -264,9 +265,9 @@ class RunResult(frames.Framed):
     purpose; `refused_output` says why the host did not take a file of the guest's. `files` are
     those that the guest wrote, by guest path, `removed_files` the host's that it removed for
     itself. `region` is there if a measured region was asked for, `series` if samples were,
-    `cut_cost` if power cuts were probed, `pools` with `pmem`, `snapshots` and `replication` where
-    they were kept, `modules` if there are several memory modules, `restored_epoch` and
-    `output_from` of a resumed replica.
+    `trace` if it was traced, `cut_cost` if power cuts were probed, `pools` with `pmem`,
+    `snapshots` and `replication` where they were kept, `modules` if there are several memory
+    modules, `restored_epoch` and `output_from` of a resumed replica.
     Equal configurations and programs give equal `config_hash`, `state_hash` and `statistics`.
     """
 
@@ -294,6 +295,7 @@ class RunResult(frames.Framed):
     programs: Sequence[ProgramReport] = ()
     modules: Sequence[MemoryModule] = ()
     pools: Pools | None = None
+    trace: TraceReport | None = None
     cut_cost: CutCost | None = None
     snapshots: KeptSnapshots | None = None
     replication: Replication | None = None

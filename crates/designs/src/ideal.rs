@@ -15,6 +15,7 @@ use perdure_hardware::policy::{Cause, Evicted, Eviction, Policy};
 use perdure_hardware::specification::Inclusion;
 use perdure_hardware::statistics::Statistics;
 use perdure_hardware::time::Cycles;
+use perdure_hardware::timeline::Track;
 
 use crate::design::{Design, ImpossibleParameter, PlantedBug, Recovered, RecoveryMode};
 use crate::epochs::{EpochNumbers, MachineEpochs, OfMachine, Urgency};
@@ -95,7 +96,12 @@ impl Policy for Ideal {
     }
 
     fn fired(&mut self, hardware: &mut Hardware, _: u32, now: Cycles) {
-        let next = self.walk(hardware, now).max(now + STEP_CYCLES);
+        let walked = self.walk(hardware, now);
+        if let Some(timeline) = hardware.memory.timeline() {
+            let walk = Track::of_design("eager write-back");
+            timeline.step(walk, "walk", [now, walked.max(now + STEP_CYCLES)]);
+        }
+        let next = walked.max(now + STEP_CYCLES);
         hardware.events.schedule(next, EVENT_WALK);
     }
 }

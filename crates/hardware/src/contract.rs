@@ -155,6 +155,35 @@ impl Answer for Option<(u64, Cycles)> {
     }
 }
 
+impl Memory {
+    /// Holds the design to its contract, if that is wanted: no request before the hook was asked, no
+    /// block across rows. False if the request cannot even be carried out.
+    #[inline]
+    pub(crate) fn check(&mut self, what: &str, address: u64, length: usize, now: Cycles) -> bool {
+        if self.contract.is_none() {
+            return true;
+        }
+        let room = self.room(address, length, true);
+        self.hold(what, address, length, room, now)
+    }
+
+    pub(crate) fn hold(
+        &mut self,
+        what: &str,
+        address: u64,
+        length: usize,
+        room: Result<(), &str>,
+        now: Cycles,
+    ) -> bool {
+        let horizon = self.horizon();
+        let Some(contract) = &mut self.contract else {
+            return true;
+        };
+        contract.request(what, (address, length), room, now, horizon);
+        room.is_ok()
+    }
+}
+
 impl Hardware {
     /// From now on, holds the design to its contract. Called before the first access, where every line
     /// is at its home address.

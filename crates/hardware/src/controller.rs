@@ -44,6 +44,8 @@ pub struct Request {
 pub struct Served {
     /// The queue had room and took it.
     pub accepted: Cycles,
+    /// Its bytes were over the link, if that was their way.
+    pub crossed: Cycles,
     /// The bank began.
     pub start: Cycles,
     /// What was written is durable; what was read is where it was asked for.
@@ -142,6 +144,7 @@ impl Controller {
         self.read_queue.hold(accepted, done);
         Served {
             accepted,
+            crossed: done,
             start,
             done,
         }
@@ -160,6 +163,7 @@ impl Controller {
         self.write_queue.hold(accepted, done);
         Served {
             accepted,
+            crossed: arrived,
             start,
             done,
         }
@@ -168,6 +172,16 @@ impl Controller {
     /// Sends bytes over the link that no bank has a part in. Returns when they have arrived.
     pub fn cross(&mut self, now: Cycles, bytes: usize) -> Cycles {
         self.link.reserve(now, bytes) + self.latency
+    }
+
+    /// What so many bytes take on the link.
+    pub fn transfer_cycles(&self, bytes: usize) -> Cycles {
+        self.link.transfer_cycles(bytes)
+    }
+
+    /// For how long a row is read, and written.
+    pub fn row_cycles(&self) -> (Cycles, Cycles) {
+        (self.row_read, self.row_write)
     }
 
     /// What a message takes on its way over the link, over and above its transfer. Whoever asks over the

@@ -71,7 +71,7 @@ impl Memory {
                 let at = (offset - target.offset) as usize;
                 let address = to + at as u64;
                 let displaced = Displaced::by(&mut self.arena, address, &newest[at..at + piece]);
-                self.modules[module].wait(&written, address, displaced);
+                self.keep_displaced(&operation, &written, address, displaced);
             }
             done.accepted = written.accepted;
             done.durable = done.durable.max(written.done);

@@ -100,6 +100,12 @@ impl CoreTiming {
         retired.wrapping_add(self.stalls)
     }
 
+    /// For how long it has stood still; below zero, modulo 2^64, where it retires several at once.
+    #[inline(always)]
+    pub fn stood_still(&self) -> Cycles {
+        self.stalls
+    }
+
     /// How many instructions the hart will have retired at `time`, if it does not wait before.
     #[inline(always)]
     pub fn retired_at(&self, time: Cycles) -> u64 {

@@ -23,6 +23,7 @@ use crate::module::Operation;
 use crate::physical_map::Place;
 use crate::statistics::Statistics;
 use crate::time::Cycles;
+use crate::timeline::{Fact, Track};
 use crate::trace::{Accessor, Traced};
 use crate::waiting::Displaced;
 
@@ -174,6 +175,16 @@ impl Inside<'_> {
         }
     }
 
+    /// True if somebody draws.
+    pub fn draws(&self) -> bool {
+        self.memory.draws()
+    }
+
+    /// Tells whoever draws of a span.
+    pub fn draw_span(&mut self, track: Track, name: &'static str, when: [Cycles; 2], of: &[Fact]) {
+        self.memory.draw_span(track, name, when, of);
+    }
+
     /// The number of the module.
     pub fn module(&self) -> usize {
         self.module
@@ -181,9 +192,7 @@ impl Inside<'_> {
 
     /// A store to the region of another module's device, over both links. Returns when that has taken it.
     pub fn store(&mut self, address: u64, bytes: &[u8], now: Cycles) -> Cycles {
-        let sent = self.memory.modules[self.module]
-            .controller
-            .cross(now, bytes.len());
+        let sent = self.memory.cross(self.module, bytes.len(), now);
         self.memory
             .device_store(address, bytes, sent, self.statistics)
     }
@@ -290,7 +299,7 @@ impl Memory {
     /// when they have arrived.
     pub fn cross_link(&mut self, address: u64, bytes: usize, now: Cycles) -> Cycles {
         let module = self.map.locate(address).module;
-        self.modules[module].controller.cross(now, bytes)
+        self.cross(module, bytes, now)
     }
 
     /// What a message takes on its way over the link of a module, over and above its transfer.
@@ -387,9 +396,8 @@ impl Memory {
         let ready = self.with_device(module, statistics, |device, inside| {
             device.load(inside, at, bytes, asked)
         });
-        let module = &mut self.modules[module];
-        module.counters.device_loads += 1;
-        (module.controller).cross(ready.unwrap_or(asked), bytes.len())
+        self.modules[module].counters.device_loads += 1;
+        self.cross(module, bytes.len(), ready.unwrap_or(asked))
     }
 
     /// A store to a device region, which comes behind what was written over the same link before. Where there
@@ -402,10 +410,9 @@ impl Memory {
         statistics: &mut Statistics,
     ) -> Cycles {
         let (module, at) = self.device_place(address);
-        let over = &mut self.modules[module];
-        over.counters.device_stores += 1;
-        let arrived = over.controller.cross(now, bytes.len());
-        let arrived = arrived.max(over.last_accepted);
+        self.modules[module].counters.device_stores += 1;
+        let arrived = self.cross(module, bytes.len(), now);
+        let arrived = arrived.max(self.modules[module].last_accepted);
         let taken = self.with_device(module, statistics, |device, inside| {
             device.store(inside, at, bytes, arrived)
         });

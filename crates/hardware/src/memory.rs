@@ -20,10 +20,12 @@ use crate::energy::EnergyReserve;
 use crate::event::EventQueue;
 use crate::line::{LINE_BYTES, Line, LineNumber};
 use crate::module::{Module, Operation};
+use crate::persist_order::PersistOrder;
 use crate::physical_map::{PhysicalMap, Place, RegionKind};
 use crate::specification::Specification;
 use crate::statistics::Statistics;
 use crate::time::Cycles;
+use crate::timeline::{NotCopied, Timeline};
 use crate::trace::Traced;
 use crate::waiting::Displaced;
 pub use crate::waiting::{Lost, Tear};
@@ -79,6 +81,10 @@ pub struct Memory {
     pub trace: Option<Vec<Traced>>,
     /// What somebody hears of some lines, if anybody does.
     pub watched: Option<Box<Watched>>,
+    /// What is drawn of the run, if somebody draws.
+    pub timeline: NotCopied<Timeline>,
+    /// What is kept of the order of its writes, if somebody wants to know.
+    pub persist_order: NotCopied<PersistOrder>,
     /// What the design is held to, if it is.
     pub(crate) contract: Option<Box<Contract>>,
     /// When which device wants to be woken.
@@ -101,6 +107,8 @@ impl Memory {
             persistence_times: None,
             trace: None,
             watched: None,
+            timeline: NotCopied::default(),
+            persist_order: NotCopied::default(),
             contract: cfg!(debug_assertions).then(Box::default),
             device_events: EventQueue::default(),
             horizon: 0,
@@ -145,7 +153,9 @@ impl Memory {
             && dram.holds(line)
         {
             statistics.dram_reads += 1;
-            return dram.access(line, now);
+            let done = dram.access(line, now);
+            self.draw_dram("read", line, [now, done]);
+            return done;
         }
         let address = line * LINE_BYTES as u64;
         self.check("reads", address, LINE_BYTES, now);
@@ -186,7 +196,9 @@ impl Memory {
         dram.falls_behind(line, self.arena.line(address));
         self.arena.write_line(address, bytes);
         statistics.dram_writes += 1;
-        Accepted::at(dram.access(line, now))
+        let done = dram.access(line, now);
+        self.draw_dram("write-back", line, [now, done]);
+        Accepted::at(done)
     }
 
     /// Sends a line that the DRAM alone holds to the NVM, for cache-block instructions.
@@ -241,7 +253,7 @@ impl Memory {
         let not_before = match self.admit(place.module, &access, arrived, statistics) {
             Admission::Admitted { at } | Admission::Held { at, .. } => at,
             Admission::Answered { at } => {
-                return self.modules[place.module].controller.cross(at, length);
+                return self.cross(place.module, length, at);
             }
         };
         let way = (Path::Link, not_before);
@@ -275,8 +287,11 @@ impl Memory {
             not_before,
         };
         let module = &mut self.modules[place.module];
-        let served = module.read(&request, bytes, now);
-        if module.kind != RegionKind::Persistent {
+        let (served, kind) = (module.read(&request, bytes, now), module.kind);
+        if self.draws() {
+            self.draw_read(place, bytes, path, served, now);
+        }
+        if kind != RegionKind::Persistent {
             return served.done;
         }
         statistics.nvm_reads += 1;
@@ -304,32 +319,6 @@ impl Memory {
             return Err("which do not lie within one row (nvm.row_bytes)");
         }
         Ok(())
-    }
-
-    /// Holds the design to its contract, if that is wanted: no request before the hook was asked, no
-    /// block across rows. False if the request cannot even be carried out.
-    #[inline]
-    fn check(&mut self, what: &str, address: u64, length: usize, now: Cycles) -> bool {
-        if self.contract.is_none() {
-            return true;
-        }
-        let room = self.room(address, length, true);
-        self.hold(what, address, length, room, now)
-    }
-
-    pub(crate) fn hold(
-        &mut self,
-        what: &str,
-        address: u64,
-        length: usize,
-        room: Result<(), &str>,
-        now: Cycles,
-    ) -> bool {
-        let Some(contract) = &mut self.contract else {
-            return true;
-        };
-        contract.request(what, (address, length), room, now, self.horizon);
-        room.is_ok()
     }
 
     /// Counts a read that a design makes for itself as an operation of so many bytes.
@@ -532,7 +521,7 @@ impl Memory {
             not_before,
         };
         let written = self.accept(&request, operation, now, statistics);
-        self.modules[operation.module].wait(&written, operation.address, displaced);
+        self.keep_displaced(operation, &written, operation.address, displaced);
         Accepted {
             accepted: written.accepted,
             durable: written.done,
@@ -556,6 +545,9 @@ impl Memory {
         let written = module.durable(at_media, &(operation.address..end), request.not_before);
         let kind = module.kind;
         self.hear_write(operation, &written);
+        if self.draws() {
+            self.draw_write((operation, request), (at_media, written), now);
+        }
         if kind != RegionKind::Persistent {
             return written;
         }
@@ -592,6 +584,9 @@ impl Memory {
     /// Promises that no cut will come at or before `time` any more.
     pub fn forget_until(&mut self, time: Cycles) {
         self.horizon = time;
+        if let Some(timeline) = self.timeline() {
+            timeline.comes_to(time);
+        }
     }
 
     /// The latest time so promised. Work is done ahead of time here and there, so what is durable by

@@ -214,6 +214,7 @@ impl Module {
         let durable = self.waiting.durable_at(bytes, ordered);
         let taken = self.taken(Served {
             accepted: written.accepted,
+            crossed: written.crossed,
             start: durable,
             done: durable,
         });

@@ -16,6 +16,7 @@ use crate::memory::Accepted;
 use crate::mistaken::PersistMistake;
 use crate::policy::{Cause, Evicted, Eviction, Policy};
 use crate::time::Cycles;
+use crate::timeline;
 use crate::trace::Traced;
 
 /// What an operation leaves of a line in the caches. Nothing that was stored is ever taken back.
@@ -230,8 +231,12 @@ impl Hardware {
         }
         let core = &mut self.cores[hart];
         core.waited |= waits && core.timing.is_before_persists(now);
+        let before = core.timing.stood_still();
         let wait = core.timing.fence_behind(fence, now, sent);
         self.statistics.fence_stall_cycles += wait;
+        if self.memory.draws() {
+            self.draw_wait(hart, timeline::FENCE, now, before);
+        }
         let done = now + wait;
         if let (Some(trace), true) = (&mut self.memory.trace, fence.persists) {
             trace.push(Traced::Fenced { hart, done });
@@ -243,6 +248,11 @@ impl Hardware {
     #[inline]
     pub fn accessed(&mut self, hart: usize, kind: AccessKind, now: Cycles, ready: Cycles) {
         let timing = &mut self.cores[hart].timing;
+        let before = timing.stood_still();
+        let buffered = self.statistics.store_buffer_stall_cycles;
         timing.accessed(kind, now, ready, &mut self.statistics);
+        if self.memory.draws() {
+            self.draw_access(hart, kind, now, (before, buffered));
+        }
     }
 }

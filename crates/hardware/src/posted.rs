@@ -65,6 +65,7 @@ impl PostedWrites {
         self.done[bank] = done;
         Served {
             accepted: now,
+            crossed: now,
             start,
             done: if self.durability_counts {
                 done

@@ -28,6 +28,12 @@ impl Clock {
     pub fn nanoseconds(self, cycles: Cycles) -> f64 {
         cycles as f64 * 1000.0 / self.frequency_mhz as f64
     }
+
+    /// Cycles to whole nanoseconds, rounded down: exactly, however many there are.
+    pub fn whole_nanoseconds(self, cycles: Cycles) -> u64 {
+        let nanoseconds = u128::from(cycles) * 1000 / u128::from(self.frequency_mhz);
+        u64::try_from(nanoseconds).unwrap_or(u64::MAX)
+    }
 }
 
 #[cfg(test)]
@@ -43,5 +49,6 @@ mod tests {
         assert_eq!(clock.cycles(368.0), 736);
         assert_eq!(clock.cycles(0.3), 1);
         assert!((clock.nanoseconds(736) - 368.0).abs() < 1e-9);
+        assert_eq!(clock.whole_nanoseconds(737), 368);
     }
 }

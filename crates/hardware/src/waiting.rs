@@ -98,7 +98,7 @@ impl Displaced {
         displaced
     }
 
-    fn bytes(&self) -> &[u8] {
+    pub(crate) fn bytes(&self) -> &[u8] {
         match self {
             Self::Line(line) => &line.0,
             Self::Block(bytes) => bytes,

@@ -36,6 +36,7 @@ use crate::report::run_result;
 use crate::request::{Prepared, Request};
 use crate::series::Series;
 use crate::snapshots::{Snapshots, keep};
+use crate::timeline::Drawing;
 use crate::unused;
 
 mod replay;
@@ -125,6 +126,9 @@ impl Run<'_> {
                 primary.follow(machine);
             }
         };
+        let trace = self.request.trace.iter();
+        let start = |asked| Drawing::start(asked, self.prepared, &mut machine);
+        let drawing = trace.map(start).next().transpose()?;
         let mut series = Series::new(self.request.sample_cycles);
         let mut probes = (self.request.probe_cuts).then(|| Probes::new(&mut machine));
         let end = loop {
@@ -157,19 +161,13 @@ impl Run<'_> {
             return Err(Error::Defect(message.clone()));
         }
         if measures && machine.meter.measured().is_none() && !interrupted {
-            let begin = if self.request.measure_threads {
-                "no program had several threads".to_owned()
-            } else {
-                let warm_up = self.request.warm_up_instructions.unwrap_or(0);
-                format!("--warm-up is {warm_up}")
-            };
-            return Err(Error::Request(format!(
-                "the measured region was not reached: the programs retired {:?} instructions, and {begin}",
-                machine.meter.retired
-            )));
+            return Err(self.request.not_reached(&machine.meter.retired));
         }
         let mut result = run_result(&machine, self.prepared, seconds, interrupted)?;
         result.insert("series".into(), series.to_json());
+        if let Some(drawing) = drawing {
+            result.insert("trace".into(), drawing.finish(&mut machine)?);
+        }
         pools::keep(&mut machine, self.request.pmem.as_deref(), &mut result)?;
         if let Some(probes) = probes {
             result.insert("cut_cost".into(), probes.to_json());

@@ -12,6 +12,7 @@
 
 pub mod api;
 pub mod campaign;
+pub mod champsim;
 pub mod check;
 pub mod configuration;
 pub mod context;
@@ -54,6 +55,7 @@ mod series;
 pub mod snapshots;
 pub mod source;
 pub mod statistics;
+pub mod timeline;
 pub mod token;
 mod unused;
 pub mod verify;

@@ -21,6 +21,7 @@ use perdure_riscv::{
     Access, Amo, Barrier, CacheBlock, Class, Fault, FetchedLine, Memory, Observed, Scalar,
 };
 
+use crate::champsim::Instructions;
 use crate::observed;
 use crate::primitives;
 use crate::virtual_clock::VirtualClock;
@@ -30,6 +31,8 @@ mod core;
 mod devices;
 mod instructions;
 mod otherwise;
+
+pub use self::core::Limits;
 
 pub(crate) const OFFSET_MASK: u64 = LINE_BYTES as u64 - 1;
 
@@ -62,17 +65,6 @@ pub struct Port<'m, const SHORTCUTS: bool, const WINDOW: bool = false> {
     core: *mut Core,
 }
 
-/// Until when a hart may run.
-#[derive(Clone, Copy, Debug)]
-pub struct Limits {
-    /// Local time.
-    pub time: Cycles,
-    /// Retired instructions of this hart.
-    pub instructions: u64,
-    /// Others run, too: a hart that has waited for bytes to be durable lets those behind it go first.
-    pub among_others: bool,
-}
-
 /// Where a source of instructions comes in: what a port is opened over, for one turn of one hart.
 pub struct Door<'m> {
     pub(crate) hardware: &'m mut Hardware,
@@ -83,6 +75,7 @@ pub struct Door<'m> {
     pub(crate) space: SpaceId,
     pub(crate) limits: Limits,
     pub(crate) clock: VirtualClock,
+    pub(crate) instructions: Option<&'m mut Instructions>,
 }
 
 impl<'m> Door<'m> {

@@ -106,6 +106,11 @@ impl Unpersisted {
         }
     }
 
+    /// Those up to that epoch, with when each has ended.
+    pub fn until(&self, epoch: u64) -> impl Iterator<Item = (u64, Cycles)> {
+        (self.ended.iter().copied()).take_while(move |(ended, _)| *ended <= epoch)
+    }
+
     /// All epochs up to this one are persisted; counts how long that took.
     pub fn persist(&mut self, epoch: u64, time: Cycles, statistics: &mut Statistics) {
         while let Some(&(oldest, ended)) = self.ended.front()

@@ -96,6 +96,11 @@ impl<C: Counters> Meter<C> {
         self.measured.as_ref()
     }
 
+    /// True from the region's begin on.
+    pub fn has_begun(&self) -> bool {
+        self.begun.is_some()
+    }
+
     /// True as long as `threads` is looked at.
     pub fn follows_threads(&self) -> bool {
         self.measured.is_none() && self.region.is_some_and(|region| region.follows_threads)

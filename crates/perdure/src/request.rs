@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::configuration::{Configuration, check};
 use crate::error::Error;
 use crate::reads::Reads;
+use crate::timeline;
 
 mod prepare;
 
@@ -104,6 +105,9 @@ pub struct Request {
     /// Note the bytes written so far every so many cycles (`series` in the result).
     #[serde(skip_serializing)]
     pub sample_cycles: Option<u64>,
+    /// Draw the run's timeline (`trace` in the result).
+    #[serde(skip_serializing)]
+    pub trace: Option<timeline::Asked>,
     /// Measure what power cuts would cost, at random moments of the run (`cut_cost` in the result).
     #[serde(skip_serializing)]
     pub probe_cuts: bool,
@@ -224,6 +228,7 @@ impl Default for Request {
             burst_stores: None,
             burst_instructions: None,
             sample_cycles: None,
+            trace: None,
             probe_cuts: false,
             engine: None,
             program: Vec::new(),
@@ -301,5 +306,18 @@ impl Request {
     /// Whether the run stops at the end of a measured region.
     pub fn is_measured(&self) -> bool {
         self.measure_threads || self.measure_instructions.is_some()
+    }
+
+    /// Why there is no measured region.
+    pub fn not_reached(&self, retired: &[u64]) -> Error {
+        let begin = if self.measure_threads {
+            "no program had several threads".to_owned()
+        } else {
+            let warm_up = self.warm_up_instructions.unwrap_or(0);
+            format!("--warm-up is {warm_up}")
+        };
+        Error::Request(format!(
+            "the measured region was not reached: the programs retired {retired:?} instructions, and {begin}"
+        ))
     }
 }

@@ -19,6 +19,7 @@
 pub use perdure_riscv::{CONTEXT_BYTES as REGISTERS_BYTES, Exit, Hart as Registers};
 use perdure_riscv::{fast, plain};
 
+use crate::champsim::{Instructions, Recording};
 use crate::port::{Door, FetchHint};
 
 /// What executes the instructions of one hart.
@@ -75,6 +76,21 @@ impl Engines {
     }
 }
 
+/// Runs a hart, and writes each instruction down that it retires. The plain engine does, whichever was
+/// chosen: it takes the same cycles, and says of every instruction where it ends.
+fn run_recorded(registers: &mut Registers, mut door: Door, files: &mut Instructions) -> Exit {
+    let (hart, pc) = (door.hart, registers.pc & !1);
+    if door.observes() {
+        let port = door.open_window::<true, true>();
+        let mut recording = Recording::new(port, files, hart, pc);
+        let exit = plain::run(registers, &mut recording);
+        recording.inner().leave(&exit, registers);
+        return exit;
+    }
+    let port = door.open::<true>();
+    plain::run(registers, &mut Recording::new(port, files, hart, pc))
+}
+
 impl Source for Engines {
     type Choice = Engine;
 
@@ -86,6 +102,9 @@ impl Source for Engines {
     }
 
     fn run(&mut self, registers: &mut Registers, mut door: Door) -> Exit {
+        if let Some(files) = door.instructions.take() {
+            return run_recorded(registers, door, files);
+        }
         if door.observes() {
             return self.run_observed(registers, door);
         }

@@ -29,6 +29,7 @@ pub fn refuse_for_cuts(request: &Request) -> Result<(), Error> {
         ("--secret-file", request.secret_file.is_some()),
         ("--patience", request.patience_seconds.is_some()),
         ("--sample-cycles", request.sample_cycles.is_some()),
+        ("--trace", request.trace.is_some()),
         ("--probe-cuts", request.probe_cuts),
         ("--passthrough", request.passthrough),
     ];

@@ -114,6 +114,12 @@ def run(
         ),
     ] = None,
     watched: Watched,
+    trace: Annotated[
+        Path | None,
+        typer.Option(
+            "--trace", metavar="FILE", help="Draw the run's timeline (perdure trace says more)."
+        ),
+    ] = None,
     probe_cuts: ProbeCutsOption = False,
     verbose: Annotated[
         bool, typer.Option("--verbose", "-v", help="Print every statistic at the end.")
@@ -134,6 +140,7 @@ def run(
             **kept.asked(),
             snapshots=snapshots,
             **watched.asked(),
+            trace=trace,
             probe_cuts=probe_cuts,
             passthrough=True,
             progress=show,

@@ -31,6 +31,7 @@ use perdure_hardware::memory::Traffic;
 use perdure_hardware::policy::{Cause, Evicted, Eviction, Policy, PolicyFailure};
 use perdure_hardware::statistics::Statistics;
 use perdure_hardware::time::Cycles;
+use perdure_hardware::timeline::{Track, line_fact};
 use serde::{Deserialize, Serialize};
 
 use self::buffer::{Buffer, Pending, Step};
@@ -251,6 +252,8 @@ impl Frm {
             index: 0,
         };
         self.buffer.push(eviction.line, pending);
+        let level = Track::of_design("read-log-modify buffer");
+        memory.draw_level(level, now, self.buffer.len());
         hardware.events.schedule(ready, EVENT_STEP);
     }
 
@@ -289,6 +292,8 @@ impl Frm {
             memory, statistics, ..
         } = hardware;
         let done = memory.write_block(address, &record.encode(), Traffic::Log, now, 0, statistics);
+        let track = Track::of_design("undo log");
+        memory.draw_span(track, "record", [now, done.durable], &[line_fact(line)]);
         let live_bytes = self.next_index * SLOT_BYTES as u64;
         let peak = &mut self.counters.log_bytes_live_peak;
         *peak = live_bytes.max(*peak);
@@ -394,6 +399,8 @@ impl MachineEpochs for Frm {
         };
         let copy_1 = commit.write(hardware, 1, after);
         self.ending = Ending::Flushing;
+        let stages = [("flush", flushed), ("copy 0", copy_0), ("copy 1", copy_1)];
+        (hardware.memory).draw_stages(Track::of_design("commit"), now, &stages);
         hardware.events.schedule(flushed, EVENT_FLUSHED);
         hardware.events.schedule(copy_0, EVENT_COPY_0);
         hardware.events.schedule(copy_1, EVENT_COMMITTED);

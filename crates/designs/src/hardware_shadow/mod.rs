@@ -30,6 +30,7 @@ use perdure_hardware::policy::{
 };
 use perdure_hardware::statistics::Statistics;
 use perdure_hardware::time::Cycles;
+use perdure_hardware::timeline::Track;
 use serde::{Deserialize, Serialize};
 
 use self::bugs::Flaws;
@@ -74,6 +75,9 @@ enum Stage {
     /// That copy of its commit record is being written.
     Copy(usize),
 }
+
+/// Where checkpoints are drawn.
+const CHECKPOINT: (Track, u64) = (Track::of_design("checkpoint"), 0);
 
 const EVENT_TABLE: u32 = 0;
 const EVENT_WALK: u32 = 1;
@@ -167,6 +171,7 @@ impl Policy for HardwareShadow {
         match event {
             EVENT_TABLE => {
                 self.stage = Stage::Walking;
+                (hardware.memory).draw_begin(CHECKPOINT, "walk", now, &[]);
                 if self.flaws.commits_with_table {
                     write_record(hardware, 0, &self.record, now);
                 }
@@ -183,6 +188,7 @@ impl Policy for HardwareShadow {
             }
             _ => {
                 self.stage = Stage::None;
+                hardware.memory.draw_end(CHECKPOINT, now, &[]);
                 hardware.statistics.epochs_persisted += 1;
                 self.announced = self.executing - 1;
             }
@@ -265,6 +271,7 @@ impl HardwareShadow {
         }
         self.under_way.clear();
         self.stage = Stage::Draining;
+        (hardware.memory).draw_begin(CHECKPOINT, "drain", time, &[]);
         // Versions that were evicted, or saved for a store, may be in the queue, too.
         let durable = if self.flaws.commits_before_durable {
             time
@@ -277,6 +284,7 @@ impl HardwareShadow {
     /// Lines and table of the checkpoint are durable: it is recorded.
     fn drained(&mut self, hardware: &mut Hardware, now: Cycles) {
         self.stage = Stage::Copy(0);
+        (hardware.memory).draw_begin(CHECKPOINT, "commit record", now, &[]);
         let durable = write_record(hardware, 0, &self.record, now);
         hardware.events.schedule(durable, EVENT_COPY_0);
         if self.flaws.writes_copies_together {

@@ -16,12 +16,16 @@ use perdure_hardware::line::{LINE_BYTES, Line, LineNumber, line_of};
 use perdure_hardware::memory::Traffic;
 use perdure_hardware::policy::{Evicted, PolicyFailure};
 use perdure_hardware::time::Cycles;
+use perdure_hardware::timeline::{Track, Value};
 
 use super::Hlog;
 use super::log::{Entry, LogLine};
 use super::victims::{Bytes, Dependences, Held};
 use super::wraps::Closed;
 use crate::bytes::Sealed;
+
+/// Where wraps are drawn that go home.
+const RETIRING: (Track, u64) = (Track::of_design("wraps going home"), 0);
 
 /// The head moves by no less, unless the log is short of places.
 const LINES_PER_HEADER: u64 = 64;
@@ -68,6 +72,8 @@ impl Hlog {
             return;
         };
         let (from, mut ready) = (now.max(wrap.from), now.max(wrap.from));
+        let facts = [("log_lines", Value::Number(wrap.lines.len() as u64))];
+        (hardware.memory).draw_begin(RETIRING, "wrap", from, &facts);
         let mut homes: BTreeMap<LineNumber, Vec<Word>> = BTreeMap::new();
         for logged in &wrap.lines {
             let (bytes, read) = self.bytes_of(hardware, logged, from);
@@ -170,6 +176,7 @@ impl Hlog {
         self.retired.push_back(retiring.durable.max(before));
         self.retired_count += 1;
         self.counters.retired += 1;
+        (hardware.memory).draw_end(RETIRING, now.max(retiring.ready), &[]);
         let horizon = hardware.memory.horizon();
         while self.retired.len() > 1 && self.retired[0] <= horizon {
             self.retired.pop_front();
@@ -298,6 +305,8 @@ impl Hlog {
         };
         self.victims.put(line, held);
         let (here, spilled) = self.victims.filled();
+        let level = Track::of_design("victim cache");
+        (hardware.memory).draw_level(level, accepted, here);
         self.counters.victims_peak = self.counters.victims_peak.max(here as u64);
         self.counters.spill_peak = self.counters.spill_peak.max(spilled as u64);
         self.wake(hardware, accepted);

@@ -229,7 +229,7 @@ impl Policy for Hlog {
     ) -> Option<(u64, Cycles)> {
         match function {
             WRAP_OPEN => {
-                self.open(hart);
+                self.open(hardware, hart, now);
                 Some((0, now))
             }
             WRAP_RECORD if address.is_multiple_of(8) => {

@@ -10,6 +10,7 @@ use perdure_hardware::line::{LINE_BYTES, Line, LineNumber, line_of};
 use perdure_hardware::memory::{Accepted, Traffic};
 use perdure_hardware::policy::PolicyFailure;
 use perdure_hardware::time::Cycles;
+use perdure_hardware::timeline::{Track, Value};
 use perdure_hardware::trace::Traced;
 
 use super::Hlog;
@@ -54,6 +55,9 @@ pub(super) struct Closed {
     pub from: Cycles,
 }
 
+/// Where wraps are drawn that are open.
+const WRAPS: Track = Track::of_design("wraps");
+
 /// Why a log line is sent.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Sent {
@@ -68,7 +72,7 @@ impl Hlog {
     }
 
     /// `wrap_open`.
-    pub(super) fn open(&mut self, hart: usize) {
+    pub(super) fn open(&mut self, hardware: &mut Hardware, hart: usize, now: Cycles) {
         let number = self.harts[hart].thread;
         let thread = self.threads.entry(number).or_default();
         if let Some(open) = thread.wrap.and_then(|wrap| self.open.get_mut(&wrap)) {
@@ -83,6 +87,8 @@ impl Hlog {
         thread.wrap = Some(self.opened);
         thread.opened += 1;
         self.open.insert(self.opened, wrap);
+        let facts = [("thread", Value::Number(number.into()))];
+        (hardware.memory).draw_begin((WRAPS, self.opened.into()), "open", now, &facts);
         self.opened += 1;
         self.counters.opened += 1;
     }
@@ -101,7 +107,7 @@ impl Hlog {
         }
         let thread = self.harts[hart].thread;
         let Some(wrap) = self.wrap_of(thread) else {
-            self.open(hart);
+            self.open(hardware, hart, now);
             let now = self.record(hardware, hart, record, now);
             return self.close(hardware, hart, now);
         };
@@ -234,6 +240,8 @@ impl Hlog {
         let Some(open) = self.open.remove(&wrap) else {
             return now;
         };
+        let lines = [("log_lines", Value::Number(open.lines.len() as u64))];
+        (hardware.memory).draw_end((WRAPS, wrap.into()), now, &lines);
         if open.lines.is_empty() {
             self.counters.empty += 1;
             self.victims.closes(wrap, None);
@@ -273,6 +281,8 @@ impl Hlog {
         let below = (!self.flaws.forgets_closed).then_some(self.closed_count);
         self.victims.closes(wrap, below);
         let durable = done.durable;
+        let close = Track::of_design("close records");
+        (hardware.memory).draw_span(close, "close record", [now, durable], &[]);
         let told = if self.flaws.closes_early {
             now
         } else {

@@ -19,6 +19,7 @@ use perdure_hardware::line::{LINE_BYTES, Line, LineNumber};
 use perdure_hardware::memory::Traffic;
 use perdure_hardware::policy::Evicted;
 use perdure_hardware::time::Cycles;
+use perdure_hardware::timeline::Track;
 
 use super::journal::{Builder, Kind};
 use super::registers::Record;
@@ -271,6 +272,13 @@ impl Journaling {
             self.write_record(hardware, epoch, 0, time, home)
         };
 
+        let stages = [
+            ("flush into the journal", journaled),
+            ("commit record", committed),
+            ("copy home", home),
+            ("retire", retired),
+        ];
+        (hardware.memory).draw_stages(Track::of_design("commit"), now, &stages);
         for (at, event) in [
             (journaled, EVENT_JOURNALED),
             (committed, EVENT_COMMITTED),

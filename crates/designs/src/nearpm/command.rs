@@ -50,6 +50,20 @@ impl Opcode {
         Self::LogAttach,
     ];
 
+    /// What a command of that number is, for people; those of extended operations are told apart by it.
+    pub fn name_of(number: u8) -> &'static str {
+        match Self::of(number) {
+            Some(Self::UndologCreate) => "undo log entry",
+            Some(Self::CommitLog) => "commit",
+            Some(Self::CheckpointCreate) => "checkpoint",
+            Some(Self::Recover) => "recover",
+            Some(Self::LogReset) => "log reset",
+            Some(Self::LogAttach) => "log attach",
+            None if number == 0 => "refused",
+            None => "operation",
+        }
+    }
+
     /// The one of that number.
     pub fn of(number: u8) -> Option<Self> {
         Self::ALL.into_iter().find(|one| *one as u8 == number)

@@ -10,11 +10,17 @@
 
 use perdure_hardware::hierarchy::Hardware;
 use perdure_hardware::time::Cycles;
+use perdure_hardware::timeline::{Track, Value};
 
 use super::Nvoverlay;
 
 /// Events of the walkers: this, plus the sharing group's number.
 pub const EVENT_WALK: u32 = 1 << 16;
+
+/// Where a sharing group's walks are drawn.
+const fn track(group: usize) -> (Track, u64) {
+    (Track::of_design("tag walker").numbered(group), 0)
+}
 
 /// One sharing group's walker.
 #[derive(Clone, Copy, Debug)]
@@ -48,6 +54,8 @@ impl Nvoverlay {
         }
         walker.next_set = Some(0);
         walker.floor = epoch;
+        let facts = [("epoch", Value::Number(epoch))];
+        (hardware.memory).draw_begin(track(group), "walk", now, &facts);
         if self.flaws.sends_min_ver_at_start {
             walker.min_ver = epoch;
             self.look_for_recoverable(hardware, now);
@@ -78,6 +86,7 @@ impl Nvoverlay {
         let walker = &mut self.groups[group].walker;
         walker.next_set = None;
         walker.min_ver = walker.floor;
+        hardware.memory.draw_end(track(group), ready, &[]);
         self.look_for_recoverable(hardware, ready);
         self.start_walk(hardware, group, ready);
     }

@@ -25,6 +25,7 @@
 //! - PersistedEID is announced only after both copies of its record are durable, and the record is
 //!   written only after every line and undo entry of that epoch is.
 
+mod block;
 pub mod bugs;
 pub mod counters;
 pub mod epoch_id;
@@ -48,12 +49,13 @@ use perdure_hardware::statistics::Statistics;
 use perdure_hardware::time::Cycles;
 use serde::{Deserialize, Serialize};
 
+use self::block::REGISTERS;
 use self::bugs::Flaws;
 use self::counters::Counters;
 use self::epoch_id::EpochIds;
 use self::filter::Filter;
 use self::level::{Keys, LastLevel, Level};
-use self::log::{Entry, Header, Place, SUPER_BLOCK_BYTES, Space, entries_per_block, slot_address};
+use self::log::{Entry, Header, Place, SUPER_BLOCK_BYTES, Space, entries_per_block};
 use self::registers::Record;
 use self::scan::Scan;
 use crate::bytes::Sealed;
@@ -426,19 +428,8 @@ impl<L: Level> InCacheLog<L> {
         };
         let row_bytes = hardware.specification.nvm.row_bytes;
         let bytes = log::encode(header, &self.buffer, self.ids, block_bytes, row_bytes);
-        let address = slot_address(&self.log_area, place.slot, block_bytes as u64);
-        let Hardware {
-            memory, statistics, ..
-        } = &mut *hardware;
-        let lines = &mut self.buffer.iter().map(|entry| entry.line);
-        let entries = (
-            log::ENTRY_BYTES,
-            lines as &mut dyn Iterator<Item = LineNumber>,
-        );
-        let durable = match memory.post_entries(address, &bytes, entries, now, statistics) {
-            Some(_) => now, // There nobody waits for an entry.
-            None => rows::write(hardware, address, &bytes, Traffic::Log, now, 0).durable,
-        };
+        let durable = self.write_block(hardware, (&place, &bytes), because, now);
+        let before = self.flushed.back();
         let reachable = before.map_or(durable, |block| durable.max(block.reachable));
         let filter = std::mem::replace(
             &mut self.filter,
@@ -526,6 +517,7 @@ impl<L: Level> InCacheLog<L> {
         }
         let record = self.record_at(now);
         let durable = Self::write_copy(hardware, 0, &record, now);
+        (hardware.memory).draw_span(REGISTERS, "copy 0", [now, durable], &[]);
         self.writing = Writing::Copy0 { record, durable };
         if self.flaws.writes_copies_together {
             let durable = Self::write_copy(hardware, 1, &record, now);
@@ -542,6 +534,7 @@ impl<L: Level> InCacheLog<L> {
             Writing::Copy0 { record, durable } if durable <= now => {
                 let durable = Self::write_copy(hardware, 1, &record, now);
                 self.writing = Writing::Copy1 { record, durable };
+                (hardware.memory).draw_span(REGISTERS, "copy 1", [now, durable], &[]);
                 hardware.events.schedule(durable, EVENT_REGISTERS);
             }
             Writing::Copy1 { record, durable } if durable <= now => {

@@ -10,9 +10,13 @@
 
 use perdure_hardware::hierarchy::Hardware;
 use perdure_hardware::time::Cycles;
+use perdure_hardware::timeline::{Track, Value};
 
 use super::level::Level;
 use super::{Because, EVENT_DRAINED, EVENT_SCAN, InCacheLog};
+
+/// Where passes of the scan are drawn.
+const SCAN: (Track, u64) = (Track::of_design("cache scan"), 0);
 
 /// The scan's state.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,6 +63,8 @@ impl<L: Level> InCacheLog<L> {
             sets_done: 0,
             durable: 0,
         };
+        let facts = [("epoch", Value::Number(self.due))];
+        (hardware.memory).draw_begin(SCAN, "pass", now, &facts);
         if self.flaws.persists_without_scan {
             self.to_announce = self.due;
             self.start_record(hardware, now);
@@ -125,6 +131,9 @@ impl<L: Level> InCacheLog<L> {
         } else {
             durable.max(hardware.memory.quiet_at()).max(time)
         };
+        let facts = [("epoch", Value::Number(target))];
+        (hardware.memory).draw_end(SCAN, time, &[]);
+        (hardware.memory).draw_begin(SCAN, "drain", time, &facts);
         self.scan = Scan::Draining { target };
         hardware.events.schedule(durable, EVENT_DRAINED);
     }
@@ -135,6 +144,7 @@ impl<L: Level> InCacheLog<L> {
             return;
         };
         self.scan = Scan::Idle;
+        hardware.memory.draw_end(SCAN, now, &[]);
         self.to_announce = self.to_announce.max(target);
         self.start_record(hardware, now);
         self.start_scan_if_due(hardware, now);

@@ -16,6 +16,7 @@ use perdure_hardware::hierarchy::Hardware;
 use perdure_hardware::line::LINE_BYTES;
 use perdure_hardware::memory::Traffic;
 use perdure_hardware::time::Cycles;
+use perdure_hardware::timeline::Track;
 
 use super::places::PAGE_BYTES;
 use super::records::{Record, encode_block, page_word, table_block_words};
@@ -51,6 +52,17 @@ enum Step {
     Retire,
 }
 
+impl Step {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Table => "table",
+            Self::Commit => "commit record",
+            Self::Home => "copy home",
+            Self::Retire => "retire",
+        }
+    }
+}
+
 impl ShadowPaging {
     /// Ends the executing epoch. Returns when its commit is retired.
     pub(super) fn commit(&mut self, hardware: &mut Hardware, now: Cycles) -> Cycles {
@@ -70,8 +82,11 @@ impl ShadowPaging {
         };
         let mut order = [Step::Table, Step::Commit, Step::Home, Step::Retire];
         self.flaws.disturb(&mut order);
+        let commit = Track::of_design("commit");
+        (hardware.memory).draw_span(commit, "flush", [now, flushed.ready], &[]);
         let (mut time, mut durable) = (flushed.ready, 0);
         for step in order {
+            let (name, from) = (step.name(), durable.max(time));
             time = match step {
                 Step::Table => self.write_table(hardware, &record, &table.words, time, durable),
                 Step::Commit => write_record(hardware, &record, time, durable),
@@ -79,6 +94,7 @@ impl ShadowPaging {
                 Step::Retire => write_record(hardware, &record.retired(), time, durable),
             };
             durable = hardware.memory.quiet_at().max(time);
+            (hardware.memory).draw_span(commit, name, [from, durable], &[]);
             let event = match step {
                 Step::Commit => EVENT_COMMITTED,
                 Step::Table | Step::Home | Step::Retire => EVENT_COMMIT_PROCEEDS,

@@ -12,6 +12,7 @@ use perdure_hardware::line::{LineNumber, Version};
 use perdure_hardware::persist::{Effect, Fence, Persist};
 use perdure_hardware::policy::Policy;
 use perdure_hardware::time::Cycles;
+use perdure_hardware::timeline::FENCE;
 
 /// Lines stored to in the executing epoch.
 #[derive(Clone, Debug, Default)]
@@ -114,9 +115,11 @@ pub fn execute(hardware: &mut Hardware, hart: usize, instructions: u64) {
 /// flushed is durable. Returns when it goes on.
 pub fn fence(hardware: &mut Hardware, hart: usize, now: Cycles, durable: Cycles) -> Cycles {
     let timing = &mut hardware.cores[hart].timing;
+    let before = timing.stood_still();
     let mut waits = timing.stand_still_until(now, durable);
     waits += timing.fence(Fence::FULL, now + waits);
     hardware.statistics.fence_stall_cycles += waits;
+    hardware.draw_wait(hart, FENCE, now, before);
     now + waits
 }
 

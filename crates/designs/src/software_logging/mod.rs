@@ -32,6 +32,7 @@ use perdure_hardware::memory::Traffic;
 use perdure_hardware::policy::{Cause, CrossVersionStore, Evicted, Eviction, Policy};
 use perdure_hardware::statistics::Statistics;
 use perdure_hardware::time::Cycles;
+use perdure_hardware::timeline::{Track, Value, line_fact};
 use serde::{Deserialize, Serialize};
 
 use self::bugs::Flaws;
@@ -191,6 +192,9 @@ impl Policy for SoftwareLogging {
         );
         let composed = start + self.parameters.log_instructions;
         let durable = self.log(hardware, store.line, store.old, composed);
+        let facts = [line_fact(store.line), ("hart", Value::Number(hart as u64))];
+        let (memory, track) = (&mut hardware.memory, Track::of_design("undo log"));
+        memory.draw_span(track, "entry", [composed, durable], &facts);
         if !self.flaws.stores_before_log {
             self.fenced[hart] = library::fence(hardware, hart, composed, durable);
         }
@@ -306,6 +310,8 @@ impl MachineEpochs for SoftwareLogging {
             copy_0
         };
         let copy_1 = commit.write(hardware, 1, after);
+        let stages = [("flush", flushed), ("copy 0", copy_0), ("copy 1", copy_1)];
+        (hardware.memory).draw_stages(Track::of_design("commit"), fenced, &stages);
         hardware.events.schedule(flushed, EVENT_FLUSHED);
         hardware.events.schedule(copy_0, EVENT_COPY_0);
         hardware.events.schedule(copy_1, EVENT_COMMITTED);

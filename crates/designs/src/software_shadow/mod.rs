@@ -25,6 +25,7 @@ use perdure_hardware::memory::Traffic;
 use perdure_hardware::policy::{Cause, CrossVersionStore, Evicted, Eviction, Policy};
 use perdure_hardware::statistics::Statistics;
 use perdure_hardware::time::Cycles;
+use perdure_hardware::timeline::Track;
 use serde::{Deserialize, Serialize};
 
 use self::bugs::Flaws;
@@ -287,6 +288,13 @@ impl MachineEpochs for SoftwareShadow {
             copy_0
         };
         let copy_1 = write_record(hardware, 1, &record, after);
+        let stages = [
+            ("flush", flushed),
+            ("table", table),
+            ("copy 0", copy_0),
+            ("copy 1", copy_1),
+        ];
+        (hardware.memory).draw_stages(Track::of_design("commit"), now, &stages);
         for (at, event) in [
             (flushed, EVENT_FLUSHED),
             (table, EVENT_TABLE),

@@ -8,6 +8,7 @@ use perdure_hardware::line::{LINE_BYTES, Line, LineNumber};
 use perdure_hardware::memory::Traffic;
 use perdure_hardware::policy::{Evicted, PolicyFailure};
 use perdure_hardware::time::Cycles;
+use perdure_hardware::timeline::{Track, line_fact};
 
 use super::buffer::{Bytes, Ticket};
 use super::log::Log;
@@ -91,6 +92,8 @@ impl Spms {
             self.sgst.of_mut(strand).tickets.push(ticket);
         }
         let filled = self.buffer.filled();
+        let level = Track::of_design("strand buffer");
+        (hardware.memory).draw_level(level, accepted, filled.here);
         self.counters.occupied_peak = self.counters.occupied_peak.max(filled.here as u64);
         self.counters.log_peak = self.counters.log_peak.max(filled.logged as u64);
         self.arrived = self.arrived.max(done);
@@ -173,6 +176,8 @@ impl Spms {
         };
         let home = held.line * LINE_BYTES as u64;
         let done = inside.write(home, &bytes.0, Traffic::WriteBack, now, 0);
+        let (when, facts) = ([now, done.durable], [line_fact(held.line)]);
+        memory.draw_span(Track::of_design("lines going home"), "line", when, &facts);
         let gone = if self.flaws.forgets_in_flight {
             done.accepted
         } else {

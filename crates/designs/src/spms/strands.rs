@@ -6,10 +6,29 @@ use perdure_hardware::hierarchy::Hardware;
 use perdure_hardware::line::{LINE_BYTES, LineNumber, Version};
 use perdure_hardware::policy::PolicyFailure;
 use perdure_hardware::time::Cycles;
+use perdure_hardware::timeline::{Track, Value};
 use perdure_hardware::trace::Traced;
 
 use super::sgst::{Name, State, Strand, Strands};
 use super::{NO_STRAND, Order, SYSTEM, Spms, Thread};
+
+/// Where strands are drawn: those that have not ended, and those that have and are not committed.
+const STRANDS: Track = Track::of_design("strands");
+const WAITING: Track = Track::of_design("strands ended, not committed");
+/// Where groups are drawn that are committed.
+const GROUPS: Track = Track::of_design("groups");
+
+/// What tells a strand from others that are drawn.
+const fn which(name: &Name) -> u64 {
+    (name.thread as u64) << 40 | name.ordinal
+}
+
+fn facts_of(name: &Name) -> [(&'static str, Value); 2] {
+    [
+        ("thread", Value::Number(name.thread.into())),
+        ("strand", Value::Number(name.ordinal)),
+    ]
+}
 
 impl Spms {
     /// A thread. The kernel counts them up, so that their numbers are small.
@@ -112,6 +131,7 @@ impl Spms {
             now = later;
         };
         self.counters.strands_begun += 1;
+        (hardware.memory).draw_begin((STRANDS, which(&name)), "active", now, &facts_of(&name));
         if self.order == Order::Thread && !self.flaws.forgets_chain {
             self.come_behind(hart, strand);
         }
@@ -143,6 +163,9 @@ impl Spms {
         };
         let thread = self.thread_on(hart);
         (thread.waiting, thread.last) = (thread.waiting + 1, Some(strand));
+        if hardware.memory.draws() {
+            self.draw_ended(hardware, hart, now);
+        }
         self.sgst.end(strand, now);
         let entry = self.sgst.of(strand);
         if entry.lines.is_empty() && entry.names.len() == 1 {
@@ -259,6 +282,8 @@ impl Spms {
             (entry.names, entry.tickets) = (names, tickets);
             self.sgst.free(strand);
         }
+        let facts = [("strands", Value::Number(strands))];
+        (hardware.memory).draw_moment(GROUPS, "group committed", at, &facts);
         self.count_group(strands);
         if let Some(times) = &mut hardware.memory.persistence_times {
             times.push(at);
@@ -270,7 +295,20 @@ impl Spms {
         }
     }
 
+    /// The last strand that a hart's thread has begun has ended.
+    fn draw_ended(&mut self, hardware: &mut Hardware, hart: usize, now: Cycles) {
+        let name = Name {
+            thread: self.harts[hart].thread,
+            ordinal: self.thread_on(hart).begun.saturating_sub(1),
+            ended: now,
+        };
+        (hardware.memory).draw_end((STRANDS, which(&name)), now, &[]);
+        let (waits, facts) = ((WAITING, which(&name)), facts_of(&name));
+        (hardware.memory).draw_begin(waits, "waiting", now, &facts);
+    }
+
     fn committed(&mut self, hardware: &mut Hardware, name: &Name, at: Cycles) {
+        (hardware.memory).draw_end((WAITING, which(name)), at, &[]);
         self.lags.add(at.saturating_sub(name.ended));
         let thread = self.thread(name.thread);
         thread.waiting = thread.waiting.saturating_sub(1);

@@ -15,6 +15,7 @@
 use perdure_hardware::hierarchy::Hardware;
 use perdure_hardware::memory::Traffic;
 use perdure_hardware::time::Cycles;
+use perdure_hardware::timeline::Track;
 
 use super::Thynvm;
 use super::bugs::Flaws;
@@ -28,6 +29,9 @@ pub const EVENT: u32 = 0;
 
 /// Table blocks written at one step; a demand request waits for no more than these.
 const BLOCKS_PER_STEP: usize = 4;
+
+/// Where the steps of checkpoints are drawn.
+const CHECKPOINT: (Track, u64) = (Track::of_design("checkpoint"), 0);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
@@ -110,7 +114,16 @@ impl Thynvm {
         } else {
             Step::Flushing
         });
+        self.draw_checkpoint(hardware, now);
         hardware.events.schedule(now, EVENT);
+    }
+
+    /// Tells who draws which step is under way.
+    fn draw_checkpoint(&self, hardware: &mut Hardware, now: Cycles) {
+        if let (Some(timeline), Some(step)) = (hardware.memory.timeline(), self.checkpoint.phase())
+        {
+            timeline.state(CHECKPOINT.0, step, now, &[]);
+        }
     }
 
     /// Lists what the checkpoint needs from slots, and reserves it. Returns how many of each kind.
@@ -203,6 +216,7 @@ impl Thynvm {
             Step::Copy1 => return self.checkpoint_durable(hardware, record.epoch, now),
         };
         self.checkpoint.step = Some(next);
+        self.draw_checkpoint(hardware, now);
         hardware.events.schedule(time, EVENT);
     }
 
@@ -247,6 +261,7 @@ impl Thynvm {
     /// Both copies are durable: what only the checkpoint before needed may be overwritten.
     fn checkpoint_durable(&mut self, hardware: &mut Hardware, epoch: u64, now: Cycles) {
         self.checkpoint.step = None;
+        hardware.memory.draw_end(CHECKPOINT, now, &[]);
         let settle = |versions: &mut Versions| {
             versions.durable = std::mem::take(&mut versions.in_flight);
         };

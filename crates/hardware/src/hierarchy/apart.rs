@@ -22,6 +22,7 @@ use crate::persist::{Effect, Persist};
 use crate::policy::{Policy, Reason};
 use crate::sharing_group::members;
 use crate::time::Cycles;
+use crate::timeline::Part;
 use crate::trace::Traced;
 
 impl Hardware {
@@ -103,6 +104,7 @@ impl Hardware {
             self.statistics.llc_misses += 1;
             (granted.bytes, granted.ready) = self.fill(policy, line, now);
             granted.version = policy.memory_version(line);
+            self.draw_miss(Part::LastLevel, line, [now, granted.ready]);
         }
         if let Some(trace) = &mut self.memory.trace {
             let group = requester;
@@ -179,6 +181,7 @@ impl Hardware {
         let mut free = self.depart(policy, group, line, given.older, Reason::Capacity, now);
         if given.dirty {
             self.statistics.l2_write_backs += 1;
+            self.draw_l2_write_back(group, line, now);
             let newest = Some((bytes, given.version));
             free = self.depart(policy, group, line, newest, Reason::Capacity, free);
         }

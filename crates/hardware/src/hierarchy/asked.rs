@@ -164,6 +164,7 @@ impl Hardware {
         let evicted = self.asking("evict", now, |hardware| {
             policy.evict(hardware, eviction, now)
         });
+        self.draw_eviction(eviction, now, [evicted.accepted, evicted.durable]);
         if eviction.cause == Cause::Replacement {
             self.replaced(policy, eviction.line, &eviction.bytes, now);
         }

@@ -44,6 +44,7 @@ use crate::sharing_group::SharingGroup;
 use crate::specification::Specification;
 use crate::statistics::Statistics;
 use crate::time::Cycles;
+use crate::timeline;
 use crate::trace::Traced;
 
 pub use walks::{Flushed, Walked};
@@ -269,8 +270,7 @@ impl Hardware {
         let (slot, ready) = if let Some(slot) = found {
             (slot, now)
         } else {
-            self.statistics.l1d_misses += 1;
-            self.fill_l1d(policy, hart, line, request, now)
+            self.miss_l1d(policy, hart, line, request, now)
         };
         let core = &mut self.cores[hart];
         *core.l1d.stamp_mut(slot) = stamp;
@@ -436,6 +436,7 @@ impl Hardware {
             return (slot, now);
         }
         self.statistics.l1i_misses += 1;
+        let (asked, below) = (now, self.below());
         let (core, group) = self.core_and_group(hart);
         let older = core.push_down(group, line, policy.keeps_versions());
         let group = core.group;
@@ -448,6 +449,10 @@ impl Hardware {
         l1i.set_word(slot, Word::new(line, State::Shared, false, Version::NONE));
         *l1i.data_mut(slot) = granted.bytes;
         l1i.touch(slot);
+        if self.memory.draws() {
+            let when = [asked, granted.ready];
+            self.draw_l1(hart, timeline::L1I, "fetch miss", line, when, below);
+        }
         (slot, granted.ready)
     }
 }

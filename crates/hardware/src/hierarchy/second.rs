@@ -10,6 +10,7 @@ use crate::hierarchy::{Granted, Hardware};
 use crate::line::{LineNumber, Version};
 use crate::policy::Policy;
 use crate::time::Cycles;
+use crate::timeline::Part;
 
 impl Hardware {
     /// The right to write a line that the hart's L1D holds shared. Returns the line's version and
@@ -98,6 +99,7 @@ impl Hardware {
             *below = granted.slot;
         }
         granted.slot = slot;
+        self.draw_miss(Part::Group(number), line, [now, granted.ready]);
         granted
     }
 
@@ -141,6 +143,7 @@ impl Hardware {
             let port_cycles = self.specification.llc.port_cycles;
             let line = self.llc.word(shared).line();
             self.take_llc_port(self.llc.set_of(line), now, port_cycles);
+            self.draw_l2_write_back(group, line, now);
         }
         let change = transition(self.directory(shared), Request::Evict, group as u32);
         self.set_directory(shared, change.next);

@@ -11,6 +11,7 @@ use crate::line::{LineNumber, Version};
 use crate::policy::{Cause, Eviction, Policy, Transfer};
 use crate::sharing_group::members;
 use crate::time::Cycles;
+use crate::timeline::Part;
 
 impl Hardware {
     /// Takes the port of the slice that holds a set; returns when it was free.
@@ -77,6 +78,7 @@ impl Hardware {
             .set_word(slot, Word::new(line, State::Shared, false, Version::NONE));
         *self.llc.data_mut(slot) = bytes;
         self.directories.set_holders(slot, 0);
+        self.draw_miss(Part::LastLevel, line, [now, ready]);
         ready
     }
 

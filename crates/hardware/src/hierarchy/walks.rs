@@ -142,6 +142,7 @@ impl Hardware {
         }
         flushed.durable = flushed.durable.max(flushed.ready);
         self.statistics.flush_lines += flushed.lines;
+        self.draw_flush(flushed.lines, [now, flushed.ready]);
         flushed
     }
 

@@ -120,6 +120,9 @@ impl Window {
                 _ if queued == Queued::Load => Cause::LoadQueue,
                 _ => Cause::StoreQueue,
             };
+            if cause != Cause::Dispatch {
+                self.tell(cause, self.present + 1, at);
+            }
             self.cycles[Cause::Dispatch as usize] += 1;
             self.cycles[cause as usize] += at - self.present - 1;
             self.present = at;

@@ -3,6 +3,7 @@
 use super::{Alone, LEVELS, Window};
 use crate::statistics::Statistics;
 use crate::time::Cycles;
+use crate::timeline::Wait;
 
 /// What a cycle of the present was spent on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,7 +35,60 @@ pub(super) struct Counts {
     pub(super) miss_waits: [Cycles; LEVELS],
 }
 
+impl Cause {
+    /// What a core waits for, for people.
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Dispatch => "dispatch",
+            Self::FrontEnd => "front end",
+            Self::Mispredict => "mispredicted branch",
+            Self::ReorderBuffer => "reorder buffer full",
+            Self::IssueQueue => "issue queue full",
+            Self::LoadQueue => "load queue full",
+            Self::StoreQueue => "store queue full",
+            Self::Fence => "fence",
+            Self::Flush => "persist operation",
+            Self::Atomic => "atomic",
+            Self::Other => "instruction at the head",
+            Self::Trap => "trap",
+            Self::Outside => "outside",
+        }
+    }
+}
+
 impl Window {
+    /// From now on, keeps what it waits for until somebody takes it.
+    pub fn keep_waits(&mut self) {
+        self.waits.0.get_or_insert_default();
+    }
+
+    /// What it waited for since the last time, in the order of time.
+    pub fn take_waits(&mut self) -> Vec<Wait> {
+        (self.waits.0.as_deref_mut()).map_or_else(Vec::new, std::mem::take)
+    }
+
+    /// It waits for something, between those times. What others let it wait for they tell themselves.
+    #[inline(always)]
+    pub(super) fn tell(&mut self, cause: Cause, from: Cycles, until: Cycles) {
+        if self.waits.0.is_some() {
+            self.keep_wait(cause, from, until);
+        }
+    }
+
+    #[cold]
+    fn keep_wait(&mut self, cause: Cause, from: Cycles, until: Cycles) {
+        if let Some(waits) = &mut self.waits.0
+            && cause != Cause::Outside
+            && from < until
+        {
+            let name = cause.name();
+            match waits.last_mut() {
+                Some(last) if last.name == name && last.until == from => last.until = until,
+                _ => waits.push(Wait { name, from, until }),
+            }
+        }
+    }
+
     /// Adds what was counted.
     pub fn report(&self, statistics: &mut Statistics) {
         let sums = [

@@ -31,6 +31,7 @@ pub use predictor::Transfer;
 use crate::queue::Queue;
 use crate::specification::{Scheduling, StoreOrder, WindowSpecification};
 use crate::time::Cycles;
+use crate::timeline::{NotCopied, Wait};
 use accesses::{FORWARDS, Forward, Word};
 use causes::{CAUSES, Cause, Counts};
 use predictor::Predictor;
@@ -160,6 +161,8 @@ pub struct Window {
     is_at_work: bool,
     cycles: [Cycles; CAUSES],
     counts: Counts,
+    /// What it waited for, if somebody draws that.
+    waits: NotCopied<Vec<Wait>>,
 }
 
 impl Window {
@@ -204,6 +207,7 @@ impl Window {
             is_at_work: false,
             cycles: [0; CAUSES],
             counts: Counts::default(),
+            waits: NotCopied::default(),
             core: core.clone(),
         }
     }
@@ -222,6 +226,7 @@ impl Window {
 
     /// The present goes on to a later time, at which nothing has been dispatched yet.
     fn advance(&mut self, to: Cycles, cause: Cause) {
+        self.tell(cause, self.present, to);
         self.cycles[cause as usize] += to - self.present;
         self.present = to;
         self.dispatched = 0;

@@ -468,6 +468,11 @@ impl Kernel {
         }
     }
 
+    /// The name of a system call.
+    pub fn call_name(number: u64) -> &'static str {
+        table::name(number)
+    }
+
     /// The system calls that were refused as unknown, by number, with their names.
     pub fn unknown_calls(&self) -> Vec<(u64, &'static str)> {
         self.unknown

@@ -15,6 +15,7 @@ use perdure_hardware::hierarchy::Hardware;
 use perdure_hardware::physical_map::{self, PhysicalMap, RegionKind};
 use perdure_hardware::specification::Specification;
 use perdure_hardware::time::Cycles;
+use perdure_hardware::timeline::NotCopied;
 use perdure_linux::pools::PoolSource;
 use perdure_linux::{Kernel, Pools, Region, Repeat};
 
@@ -97,6 +98,15 @@ pub(super) struct Parts {
     /// Local time from which the harts go on.
     pub(super) start: Cycles,
     pub(super) programs: usize,
+}
+
+impl Parts {
+    /// The machine record, as it is in memory.
+    fn record(&self) -> Vec<u8> {
+        let record = self.layout.context(self.hardware.cores.len());
+        let arena = &self.hardware.memory.arena;
+        arena.slice(record, MachineRecord::BYTES).to_vec()
+    }
 }
 
 impl<D: Design, S: Source> Machine<D, S> {
@@ -237,6 +247,7 @@ impl<D: Design, S: Source> Machine<D, S> {
             core.timing.set_clock(context.hart.retired, start);
         }
         let slice_end = start + configuration.scheduling.slice_cycles;
+        let saved_record = parts.record();
         let contexts = parts.contexts.into_iter();
         let harts = contexts.map(|context| HartState::new(context, S::new(engine), slice_end));
         let epoch_lengths = lengths_of::<D>(configuration, Burst::default())?;
@@ -244,10 +255,6 @@ impl<D: Design, S: Source> Machine<D, S> {
             let first = start + epoch_lengths.cycles;
             parts.hardware.events.schedule(first, EVENT_EPOCH_CYCLES);
         }
-        let record = parts.layout.context(parts.hardware.cores.len());
-        let saved_record = (parts.hardware.memory.arena)
-            .slice(record, MachineRecord::BYTES)
-            .to_vec();
         let mut machine = Self {
             configuration: Arc::clone(configuration),
             layout: parts.layout,
@@ -283,6 +290,7 @@ impl<D: Design, S: Source> Machine<D, S> {
             epoch_end: None,
             progress: None,
             unpersisted: Unpersisted::default(),
+            instructions: NotCopied::default(),
             bug,
             mistake: None,
             past: Past::default(),

@@ -15,14 +15,19 @@ use crate::kernel_ports::{Changed, KernelPort};
 use crate::mistakes::Mistake;
 use crate::source::{Exit, Registers, Source};
 
+/// The register that says which system call it is.
+const CALL_NUMBER: usize = 17;
+
 impl<D: Design, S: Source> Machine<D, S> {
     /// Calls the kernel on behalf of a hart, then does what any kernel entry can make necessary.
     fn enter_kernel<R>(
         &mut self,
         hart: usize,
-        cycles: u64,
+        (name, cycles): (&'static str, u64),
         call: impl FnOnce(&mut Kernel, &mut Registers, &mut KernelPort) -> R,
     ) -> R {
+        self.order_of(Some(hart));
+        let from = self.clock(hart);
         let clock = self.virtual_clock(hart);
         self.kernel_comes_up_to_date(hart);
         let mut changed = Changed::default();
@@ -59,6 +64,7 @@ impl<D: Design, S: Source> Machine<D, S> {
             }
         }
         self.next_deadline_ns = self.kernel.next_deadline_ns();
+        self.draw_kernel(hart, name, from);
         result
     }
 
@@ -73,7 +79,9 @@ impl<D: Design, S: Source> Machine<D, S> {
         let outcome = match exit {
             Exit::Limit => return,
             Exit::EnvironmentCall => {
-                self.enter_kernel(hart, system_call, |kernel, registers, port| {
+                let name = Kernel::call_name(self.harts[hart].context.hart.x[CALL_NUMBER]);
+                let entry = (name, system_call);
+                self.enter_kernel(hart, entry, |kernel, registers, port| {
                     kernel.system_call(hart, registers, port)
                 })
             }
@@ -88,21 +96,26 @@ impl<D: Design, S: Source> Machine<D, S> {
                 self.hardware.cores[hart].refused = false;
                 let address = fault.address;
                 let refused = exception(Exception::Refused { address });
-                self.enter_kernel(hart, page_fault, refused)
+                self.enter_kernel(hart, ("refused access", page_fault), refused)
             }
-            Exit::Fault(fault) => self.enter_kernel(hart, page_fault, |kernel, registers, port| {
-                kernel.fault(hart, registers, fault, port)
-            }),
+            Exit::Fault(fault) => {
+                let entry = ("page fault", page_fault);
+                self.enter_kernel(hart, entry, |kernel, registers, port| {
+                    kernel.fault(hart, registers, fault, port)
+                })
+            }
             Exit::Breakpoint => {
-                self.enter_kernel(hart, page_fault, exception(Exception::Breakpoint))
+                let entry = ("breakpoint", page_fault);
+                self.enter_kernel(hart, entry, exception(Exception::Breakpoint))
             }
             Exit::Misaligned { address, .. } => self.enter_kernel(
                 hart,
-                page_fault,
+                ("misaligned access", page_fault),
                 exception(Exception::Misaligned { address }),
             ),
             Exit::Illegal { bits } => {
-                self.enter_kernel(hart, page_fault, exception(Exception::Illegal { bits }))
+                let entry = ("illegal instruction", page_fault);
+                self.enter_kernel(hart, entry, exception(Exception::Illegal { bits }))
             }
         };
         self.follow(hart, outcome);
@@ -124,6 +137,7 @@ impl<D: Design, S: Source> Machine<D, S> {
             }
             Outcome::Exited { .. } => self.programs_ended(hart),
         }
+        self.draw_hart(hart);
         if self.meter.follows_threads() {
             self.meter.threads = self.kernel.threads_of_programs();
             self.look_at_region(self.clock(hart));
@@ -156,7 +170,8 @@ impl<D: Design, S: Source> Machine<D, S> {
 
     pub(super) fn end_slice(&mut self, hart: usize) {
         self.harts[hart].slice_end = self.clock(hart) + self.configuration.scheduling.slice_cycles;
-        let outcome = self.enter_kernel(hart, 0, |kernel, registers, port| {
+        let entry = ("end of the time slice", 0);
+        let outcome = self.enter_kernel(hart, entry, |kernel, registers, port| {
             kernel.preempt(hart, registers, port)
         });
         self.follow(hart, outcome);
@@ -177,7 +192,8 @@ impl<D: Design, S: Source> Machine<D, S> {
                 .max();
             let context = &mut self.harts[hart].context;
             context.idle = furthest.unwrap_or(0) - context.hart.retired;
-            let running = self.enter_kernel(hart, 0, |kernel, registers, port| {
+            let entry = ("schedule", 0);
+            let running = self.enter_kernel(hart, entry, |kernel, registers, port| {
                 kernel.schedule(hart, registers, port)
             });
             self.adopt(hart, running);

@@ -24,6 +24,7 @@ pub(super) const EVENT_EPOCH_CYCLES: u32 = MACHINE_EVENT;
 
 impl<D: Design, S: Source> Machine<D, S> {
     pub(super) fn fire(&mut self, time: Cycles) {
+        self.order_of(None);
         if self.hardware.wake_device(time) {
             return;
         }
@@ -97,6 +98,7 @@ impl<D: Design, S: Source> Machine<D, S> {
         if D::Epochs::WHOSE == Epochs::ByGroup {
             return Ok(self.end_group_epoch(hart, urgency));
         }
+        self.order_of(None);
         self.send_combined();
         let epoch = self.executing_epoch();
         self.seal(epoch, epoch);
@@ -129,11 +131,14 @@ impl<D: Design, S: Source> Machine<D, S> {
             state.epoch_start_stores = core.stores;
         }
         self.epoch_began = now;
+        self.draw_epoch_end(urgency, [before, now]);
+        self.draw_phase(self.design.phase(), now);
         // Harts go on when the epoch has ended everywhere.
         for index in 0..self.harts.len() {
             if self.harts[index].context.running.is_some() {
                 let clock = self.clock(index);
                 (self.hardware.cores[index].timing).stand_still_until(clock, now);
+                self.draw_standing(index, "epoch end", clock, now);
             }
         }
         self.announced(now);
@@ -154,6 +159,7 @@ impl<D: Design, S: Source> Machine<D, S> {
     fn note_phase(&mut self, time: Cycles) {
         let pc = self.location().0;
         let phase = self.design.phase();
+        self.draw_phase(phase, time);
         if let Some(changes) = &mut self.phase_changes
             && changes.last().is_none_or(|(_, last, _)| *last != phase)
         {

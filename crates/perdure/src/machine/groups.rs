@@ -16,6 +16,7 @@ use perdure_hardware::hierarchy::Hardware;
 use perdure_hardware::line::{LINE_BYTES, Line, line_of};
 use perdure_hardware::policy::PolicyFailure;
 use perdure_hardware::time::Cycles;
+use perdure_hardware::timeline::Part;
 use perdure_hardware::trace::Traced;
 
 use crate::context::MachineRecord;
@@ -125,14 +126,17 @@ impl<D: Design, S: Source> Machine<D, S> {
         if let Some(oldest) = self.oldest_epoch() {
             self.unpersisted.end(oldest - 1, ready);
         }
+        self.draw_epoch(Part::Group(group), epoch, now);
         let stall = ready.saturating_sub(now);
         for hart in harts {
+            let clock = self.clock(hart);
             let state = &mut self.harts[hart];
             state.epoch_start = state.context.hart.retired;
             state.epoch_start_stores = self.hardware.cores[hart].stores;
             if state.context.running.is_some() {
                 self.hardware.cores[hart].timing.stand_still(stall);
                 self.hardware.statistics.flush_stall_cycles += stall;
+                self.draw_standing(hart, "epoch end", clock, clock + stall);
             }
         }
         self.hardware.statistics.epochs_committed += 1;

@@ -1,8 +1,8 @@
 //! The assembled machine: what it consists of, and what others may ask it.
 //!
 //! [`assemble`] and [`resume`] make one, [`run`] is its loop, [`entries`] what the kernel is called for,
-//! [`epochs`] and [`groups`] end epochs, [`output`] lets out what may leave, [`power`] turns it off, and
-//! [`kept`] is what onlookers have asked it to remember.
+//! [`epochs`] and [`groups`] end epochs, [`output`] lets out what may leave, [`power`] turns it off,
+//! [`kept`] is what onlookers have asked it to remember, and [`drawn`] what it tells who draws it.
 //!
 //! Always true: whoever judges a machine stands outside it. It does not know that there is one.
 
@@ -13,8 +13,10 @@ use perdure_designs::Urgency;
 use perdure_designs::layout::{CONTEXT_BYTES, Layout};
 use perdure_hardware::hierarchy::Hardware;
 use perdure_hardware::time::Cycles;
+use perdure_hardware::timeline::NotCopied;
 use perdure_linux::{ExitReport, Kernel, Release, Running, SpaceId, ThreadId};
 
+use crate::champsim::Instructions;
 use crate::configuration::Configuration;
 use crate::context::HartContext;
 use crate::mistakes::Mistake;
@@ -26,6 +28,7 @@ use crate::statistics::MachineStatistics;
 use crate::watch::{Lengths, Watch};
 
 mod assemble;
+mod drawn;
 mod entries;
 mod epochs;
 mod groups;
@@ -172,6 +175,8 @@ pub struct Machine<D: Design, S: Source = Engines> {
     pub progress: Option<Progress>,
     /// When epochs ended that are not persisted yet.
     pub(crate) unpersisted: Unpersisted,
+    /// Written down one by one, if somebody wants that.
+    pub(crate) instructions: NotCopied<Instructions>,
     bug: Option<&'static str>,
     pub(crate) mistake: Option<Mistake>,
     past: Past,

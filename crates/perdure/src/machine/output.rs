@@ -76,6 +76,7 @@ impl<D: Design, S: Source> Machine<D, S> {
     /// More may have become visible outside: release it, and let those who waited go on.
     pub(crate) fn announced(&mut self, time: Cycles) {
         let epoch = self.announced_epoch();
+        self.draw_persisted(epoch, time);
         (self.unpersisted).persist(epoch, time, &mut self.hardware.statistics);
         self.let_out(epoch, Mistake::GarblesOutput);
         for index in 0..self.harts.len() {
@@ -87,6 +88,7 @@ impl<D: Design, S: Source> Machine<D, S> {
                 let clock = self.clock(index);
                 let wait = (self.hardware.cores[index].timing).stand_still_until(clock, time);
                 self.hardware.statistics.persist_stall_cycles += wait;
+                self.draw_hart(index);
             }
         }
         if self

@@ -138,6 +138,9 @@ impl<D: Design, S: Source> Machine<D, S> {
         }
         self.see_mappings(turn.hart);
         let exit = self.run_source(turn, until);
+        if self.hardware.memory.draws() {
+            self.hardware.draw_windows();
+        }
         self.count(turn.hart);
         if exit == Exit::Limit {
             self.check_instruction_limits(turn.hart);
@@ -181,6 +184,7 @@ impl<D: Design, S: Source> Machine<D, S> {
     }
 
     fn run_source(&mut self, turn: Turn, until: Cycles) -> Exit {
+        self.order_of(Some(turn.hart));
         let clock = self.virtual_clock(turn.hart);
         let epoch_end = match self.lengths.instructions {
             0 => u64::MAX,
@@ -213,6 +217,7 @@ impl<D: Design, S: Source> Machine<D, S> {
             space,
             limits,
             clock,
+            instructions: self.instructions.0.as_deref_mut(),
         };
         state.source.run(&mut state.context.hart, door)
     }
@@ -232,11 +237,15 @@ impl<D: Design, S: Source> Machine<D, S> {
         let (reports, repeats) = (self.kernel.program_reports(), self.repeats);
         let finished = |program: usize| !repeats && reports[program].exit.is_some();
         let (hardware, design) = (&self.hardware, &self.design);
+        let had_begun = self.meter.has_begun();
         if self
             .meter
             .look(now, finished, || statistics_of(hardware, design))
         {
             self.finished = true;
+        }
+        if self.meter.has_begun() != had_begun {
+            self.draw_from(now);
         }
     }
 
@@ -244,9 +253,11 @@ impl<D: Design, S: Source> Machine<D, S> {
     pub(super) fn adopt(&mut self, hart: usize, running: Option<Running>) {
         let state = &mut self.harts[hart];
         state.context.running = running;
+        self.draw_hart(hart);
         let Some(Running { space, .. }) = running else {
             return;
         };
+        let state = &mut self.harts[hart];
         if state.space.replace(space) != Some(space) {
             state.source.forget();
             self.hardware.cores[hart].lookaside.kill_all();

@@ -14,6 +14,17 @@ use perdure_riscv::{Access, Exit, Fault, Hart, Scalar};
 use super::{OFFSET_MASK, Port, Stored};
 use crate::primitives;
 
+/// Until when a hart may run.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Local time.
+    pub time: Cycles,
+    /// Retired instructions of this hart.
+    pub instructions: u64,
+    /// Others run, too: a hart that has waited for bytes to be durable lets those behind it go first.
+    pub among_others: bool,
+}
+
 impl<const SHORTCUTS: bool, const WINDOW: bool> Port<'_, SHORTCUTS, WINDOW> {
     /// This hart's core, where it matters that nothing is looked up.
     #[inline(always)]

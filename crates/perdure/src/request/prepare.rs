@@ -21,6 +21,7 @@ use crate::mounts::{mount, write_through};
 use crate::pools;
 use crate::region::Region;
 use crate::restart::{Expected, Restart};
+use crate::timeline;
 use crate::watch::{Burst, Watched};
 use crate::{device_exerciser, exerciser, pool_exerciser};
 
@@ -271,6 +272,7 @@ impl Request {
     /// Checks everything that can be checked before running.
     pub fn prepare(&self) -> Result<Prepared, Error> {
         self.check_samples()?;
+        self.trace.iter().try_for_each(timeline::Asked::check)?;
         let configuration = Arc::new(self.configuration()?);
         let engine = self.engine()?;
         let write_through = write_through(&self.write_through)?;

@@ -21,6 +21,7 @@ mod nearpm;
 mod out_of_order;
 #[path = "../../../../docs/examples/page_zeroing.rs"]
 mod page_zeroing;
+mod persist_order;
 mod pools;
 mod posted;
 mod prefetcher;
@@ -38,6 +39,7 @@ mod snapshots;
 mod sources;
 mod spms;
 mod threads;
+mod timelines;
 #[path = "../../../../docs/examples/undo_log.rs"]
 mod undo_log;
 mod worked_example;

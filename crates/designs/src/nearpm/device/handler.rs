@@ -3,7 +3,7 @@
 use perdure_hardware::device::Inside;
 use perdure_hardware::time::Cycles;
 
-use super::{InFlight, NearPmDevice, PORT_PEER};
+use super::{InFlight, NearPmDevice, PORT_PEER, drawn};
 use crate::bytes::word;
 use crate::nearpm::area::{self, Fill};
 use crate::nearpm::parameters::Sync;
@@ -99,6 +99,7 @@ impl NearPmDevice {
             log.free[(transaction % 2) as usize] = done;
         }
         self.taken[at].done = done;
+        drawn::draw_commit(inside, &self.taken[at], complete);
         self.units[unit] = done;
         self.counters.busy_cycles += done - dispatched;
     }

@@ -5,7 +5,7 @@ use perdure_hardware::device::{Admission, HostAccess, Inside};
 use perdure_hardware::line::Line;
 use perdure_hardware::time::Cycles;
 
-use super::NearPmDevice;
+use super::{NearPmDevice, drawn};
 use crate::nearpm::record::SavedWrite;
 
 /// A write that waits in the host queue.
@@ -50,7 +50,13 @@ impl NearPmDevice {
             Some(_) if (clear == now && !behind) || self.flaws.writes_pass => {
                 Admission::Admitted { at: now }
             }
-            Some(written) => self.hold(access.address, written, now, clear),
+            Some(written) => {
+                let held = self.hold(access.address, written, now, clear);
+                if let Admission::Held { kept, at } = held {
+                    drawn::draw_held(inside, access.address, [kept, at]);
+                }
+                held
+            }
         }
     }
 

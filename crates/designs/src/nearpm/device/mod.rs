@@ -14,6 +14,7 @@
 
 mod decode;
 mod dispatch;
+mod drawn;
 mod handler;
 mod host_queue;
 mod units;

@@ -8,7 +8,7 @@ use perdure_hardware::memory::Traffic;
 use perdure_hardware::time::Cycles;
 
 use super::decode::Doing;
-use super::{InFlight, Log, NearPmDevice};
+use super::{InFlight, Log, NearPmDevice, drawn};
 use crate::nearpm::area::{self, reset_writes};
 use crate::nearpm::command::Opcode;
 use crate::nearpm::operations::{Makes, Step};
@@ -59,6 +59,7 @@ impl NearPmDevice {
                 self.done(inside, number, one.done);
             }
         }
+        drawn::draw_command(inside, one);
     }
 
     pub(super) fn done(&self, inside: &mut Inside, number: u64, at: Cycles) {

@@ -193,7 +193,7 @@ impl Mnm {
                 self.begin_compaction();
             }
             self.starved = self.compaction.is_some();
-            let Some(next) = self.step(hardware, time) else {
+            let Some(next) = self.stepped(hardware, time) else {
                 self.fail(hardware);
                 return None;
             };

@@ -33,6 +33,7 @@ pub mod buffer;
 pub mod bugs;
 pub mod compaction;
 pub mod delta;
+mod drawn;
 pub mod engine;
 pub mod format;
 pub mod master;
@@ -582,7 +583,7 @@ impl Mnm {
         match event {
             STEP if self.step_at == Some(now) => {
                 self.step_at = None;
-                if let Some(next) = self.step(hardware, now) {
+                if let Some(next) = self.stepped(hardware, now) {
                     self.wake(hardware, next);
                 }
             }
