@@ -146,7 +146,7 @@ impl Lives<'_> {
     }
 
     /// The machine that goes on from what recovery brought back.
-    fn next<D: Design>(
+    pub(crate) fn next<D: Design>(
         &self,
         machine: &Machine<D>,
         image: Image,

@@ -1,8 +1,8 @@
 //! The assembled machine: what it consists of, and what others may ask it.
 //!
 //! [`assemble`] and [`resume`] make one, [`run`] is its loop, [`entries`] what the kernel is called for,
-//! [`epochs`] and [`groups`] end epochs, [`output`] lets out what may leave, [`power`] turns it off, and
-//! [`kept`] is what onlookers have asked it to remember.
+//! [`epochs`] and [`groups`] end epochs, [`output`] lets out what may leave, [`power`] turns it off,
+//! [`kept`] is what onlookers have asked it to remember, and [`part`] what a debugger needs between two rounds.
 //!
 //! Always true: whoever judges a machine stands outside it. It does not know that there is one.
 
@@ -31,6 +31,7 @@ mod epochs;
 mod groups;
 mod kept;
 mod output;
+mod part;
 mod pools;
 mod power;
 mod resume;
@@ -39,6 +40,7 @@ mod run;
 pub use crate::source::Engine;
 pub use assemble::{Past, Workload};
 pub use kept::{EpochEnd, Noted};
+pub(crate) use part::Next;
 pub use power::Recovery;
 pub use resume::{Image, Resumption};
 
