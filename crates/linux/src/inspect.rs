@@ -18,6 +18,7 @@ use crate::save::Section;
 use crate::thread::{Thread, ThreadState};
 
 use crate::vfs::inode::{PAGE_FRAME_SHIFT, PAGE_PRESENT};
+use crate::vfs::path::Viewer;
 use crate::vfs::{HostPath, InodeId};
 
 pub use crate::elf::{Symbol, symbols};
@@ -339,6 +340,17 @@ impl Kernel {
         let path = self.files.file(inode).ok()?.host.as_ref()?;
         let contents = self.host.contents(path.mount, &path.path)?;
         Some((path, contents))
+    }
+
+    /// The bytes of a file that the host provides, by the path that guests have for it.
+    pub fn provided_file(&self, path: &str) -> Option<Arc<[u8]>> {
+        // A walk enters what it finds, which is nothing that this kernel should have.
+        let mut files = self.files.clone();
+        let viewer = Viewer::nobody(&self.processes, &self.open);
+        let root = files.root;
+        let place = files.walk(&self.host, viewer, root, path, true).ok()?;
+        let file = files.file(place.inode?).ok()?.host.as_ref()?;
+        self.host.look_into(file.mount, &file.path)
     }
 
     /// Where a symbol of what is loaded in a space lies, and how many bytes it has.

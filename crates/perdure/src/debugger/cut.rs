@@ -6,10 +6,11 @@
 use perdure_designs::Design;
 use perdure_hardware::time::Cycles;
 
+use super::forward::{Goal, Stop};
 use super::head::Head;
 use super::life::{Cut, End, Life};
 use super::output::Printer;
-use super::session::{Position, Session};
+use super::session::{Poll, Position, Session};
 use crate::error::Error;
 use crate::lives::{Left, Lives, Uncut};
 use crate::machine::Machine;
@@ -29,10 +30,7 @@ impl<D: Design> Session<D> {
             )));
         }
         let moment = head.moment();
-        let cut = Cut {
-            cycle,
-            tear_seed: 0,
-        };
+        let cut = Cut::at(cycle);
         self.lives.truncate(self.life + 1);
         let life = self.life;
         self.bookmarks.retain(|_, at| {
@@ -48,6 +46,16 @@ impl<D: Design> Session<D> {
         self.forget_near();
         self.stand(head);
         self.enter_next_life()
+    }
+
+    /// Goes to where the power fails first.
+    pub fn go_to_cut(&mut self, poll: Poll) -> Result<(), Error> {
+        match self.advance(Goal::Stop, poll)? {
+            Stop::PowerFails | Stop::Interrupted => Ok(()),
+            _ => Err(Error::Request(
+                "the program ends before the power would fail: the cut is later than its end".into(),
+            )),
+        }
     }
 
     /// Goes from a cut into the life after it, which begins then if it has not been lived yet.
@@ -79,13 +87,13 @@ impl<D: Design> Session<D> {
     /// What would come back if the power failed now.
     pub fn would_come_back(&self, cycle: Cycles) -> Result<(Machine<D>, CameBack), Error> {
         let mut head = self.at_cycle(self.life, cycle)?;
-        let came = verify::came_back(&mut head.machine, cycle, 0);
+        let came = verify::came_back(&mut head.machine, cycle, Cut::at(cycle).tear_seed);
         let refused = |error| Error::Request(format!("recovery refuses what survived: {error}"));
         Ok((head.machine, came.map_err(refused)?))
     }
 
     /// The machine that begins after a cut, and what happened in words.
-    fn next_machine(
+    pub fn next_machine(
         &self,
         machine: &mut Machine<D>,
         cut: Cut,

@@ -9,6 +9,7 @@ use perdure_designs::Design;
 use perdure_hardware::time::Cycles;
 
 use super::head::Head;
+use crate::campaign::tear_seed;
 use crate::machine::Ended;
 
 /// How far apart copies are at first, in moments.
@@ -16,11 +17,21 @@ const FIRST_SPACING: u64 = 1 << 20;
 
 /// A power cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Cut {
+pub(crate) struct Cut {
     /// When, in the life's time.
     pub cycle: Cycles,
     /// What torn writes leave.
     pub tear_seed: u64,
+}
+
+impl Cut {
+    /// The one that `perdure cut --at` makes then.
+    pub fn at(cycle: Cycles) -> Self {
+        Self {
+            cycle,
+            tear_seed: tear_seed(1, cycle),
+        }
+    }
 }
 
 /// How a life ends.

@@ -8,6 +8,7 @@ use perdure_linux::inspect::{PageView, ProcessView, ThreadView};
 use perdure_linux::{PAGE_BYTES, SpaceId};
 use perdure_riscv::Instruction;
 
+use crate::explanation::lines::line_of as line_of_source;
 use crate::machine::Machine;
 
 /// A thread, and whose it is.
@@ -27,6 +28,8 @@ pub(super) struct Registers {
     pub f: [u64; 32],
     pub pc: u64,
     pub fcsr: u32,
+    /// `cycle`, `time` and `instret` of the hart that it is on, else zeros.
+    pub counters: [u64; 3],
 }
 
 /// All threads, by process.
@@ -59,13 +62,15 @@ pub(super) fn hart_of<D: Design>(machine: &Machine<D>, thread: u32) -> Option<us
 
 /// A thread's registers: those of the hart that it is on, else the saved ones.
 pub(super) fn registers<D: Design>(machine: &Machine<D>, thread: u32) -> Option<Registers> {
-    if let Some(hart) = hart_of(machine, thread) {
-        let hart = machine.registers(hart);
+    if let Some(number) = hart_of(machine, thread) {
+        let hart = machine.registers(number);
+        let clock = machine.hart_clock_ns(number);
         return Some(Registers {
             x: hart.x,
             f: hart.f,
             pc: hart.pc,
             fcsr: hart.fcsr,
+            counters: [machine.clock(number), clock, hart.retired],
         });
     }
     let view = machine.kernel().thread_view(thread)?;
@@ -74,6 +79,7 @@ pub(super) fn registers<D: Design>(machine: &Machine<D>, thread: u32) -> Option<
         f: view.f,
         pc: view.pc,
         fcsr: view.fcsr,
+        counters: [0; 3],
     })
 }
 
@@ -185,4 +191,28 @@ pub(super) fn block<D: Design>(machine: &Machine<D>, space: SpaceId, pc: u64) ->
         addresses.push(next);
         at = next;
     }
+}
+
+/// An instruction's address with its function and its source line, as far as they are known.
+pub(super) fn instruction<D: Design>(machine: &Machine<D>, space: SpaceId, pc: u64) -> String {
+    let kernel = machine.kernel();
+    let mut told = format!("{pc:#x}");
+    if let Some((symbol, offset)) = kernel.symbol(space, pc) {
+        told += &format!(" <{symbol}+{offset}>");
+    }
+    let mappings = kernel.mappings(space);
+    let name = mappings
+        .iter()
+        .find(|one| (one.start..one.end).contains(&pc))
+        .map(|one| one.name.clone());
+    let files = kernel.loaded_files(space);
+    // The program's own file is read into frames of the process, and its mappings have no name.
+    let own = files.iter().find(|file| Some(&file.name) == name.as_ref());
+    let line = own
+        .or_else(|| files.first())
+        .and_then(|file| line_of_source(&file.contents, pc.wrapping_sub(file.bias)));
+    if let Some(line) = line {
+        told += &format!(" {line}");
+    }
+    told
 }

@@ -95,7 +95,7 @@ impl Lives<'_> {
         plan: &Plan,
     ) -> Result<Sequel, Error> {
         let mut sequel = Sequel::default();
-        let mut random = Random::new(cut.tear_seed ^ 0x7265_7374_6172_7400);
+        let mut random = Random::new(cut.tear_seed ^ super::RESTARTED);
         let longest = (self.uncut.again.as_ref()).map_or(0, |again| again.cycles);
         let patience = self.uncut.end.max(longest).saturating_mul(4);
         let patience = patience.saturating_add(1_000_000_000);

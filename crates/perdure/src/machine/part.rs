@@ -62,6 +62,12 @@ impl<D: Design, S: Source> Machine<D, S> {
         &self.harts[hart].context.hart
     }
 
+    /// The guest's clock, as a hart reads it.
+    pub(crate) fn hart_clock_ns(&self, hart: usize) -> u64 {
+        let retired = self.harts[hart].context.hart.retired;
+        self.virtual_clock(hart).nanoseconds(retired)
+    }
+
     /// Lets the source of the hart whose turn it is run once, and does nothing that follows from it: only to
     /// be looked at afterwards.
     pub(crate) fn run_part(&mut self) -> Option<Exit> {
