@@ -17,7 +17,7 @@ import typer
 
 import perdure
 from perdure import PerdureError, bench, litmus, new_design, outputs, replication, travel
-from perdure.commands import comparing, cutting, replaying, running, showing
+from perdure.commands import comparing, cutting, debugging, replaying, running, showing
 from perdure.commands.shared import GUEST_CONTEXT, INTERRUPTED
 
 RUN, CUT, COMPARE, SHOW = "Run", "Cut the power", "Compare and measure", "Look and prepare"
@@ -39,6 +39,7 @@ app = typer.Typer(
 COMMANDS: tuple[tuple[str, Callable[..., None], str, bool], ...] = (
     ("run", running.run, RUN, True),
     ("replicate", running.replicate, RUN, True),
+    ("debug", debugging.debug, RUN, True),
     ("cut", cutting.cut, CUT, True),
     ("replay", replaying.replay, CUT, False),
     ("hunt", cutting.hunt, CUT, True),

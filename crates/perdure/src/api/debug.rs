@@ -31,6 +31,9 @@ struct DebugRequest {
     /// When the power fails in the first life, in the one after it, and so on.
     #[serde(default)]
     cuts: Vec<u64>,
+    /// Nothing is said about where that is.
+    #[serde(default)]
+    quiet: bool,
     /// Copies of the machine that are kept at most of each life.
     #[serde(default)]
     copies: Option<usize>,
@@ -104,6 +107,9 @@ pub fn debug(request: &str, observer: &dyn Observer) -> Result<String, Error> {
     }
     let bug = visit(&request.design, PlantedBug(request.planted_bug.as_deref()))??;
     let ready = |place: &str| {
+        if asked.quiet {
+            return;
+        }
         let line = format!("perdure: waiting for gdb at {place}; there: target remote {place}\n");
         let _ = write_and_flush(std::io::stderr().lock(), line.as_bytes());
     };

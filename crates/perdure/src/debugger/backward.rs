@@ -72,8 +72,8 @@ impl<D: Design> Session<D> {
                 return Ok(Stop::HistoryBegins);
             }
             life -= 1;
-            let last = self.last_moment(life);
-            end = last.ok_or_else(|| Error::Defect("a life that has not ended".into()))? + 1;
+            let last = self.lives[life].end.as_ref().map(|(moment, _)| *moment);
+            end = last.ok_or_else(|| Error::Defect("a life that has not ended".into()))?;
         }
     }
 

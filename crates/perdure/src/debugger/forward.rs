@@ -118,7 +118,6 @@ impl<D: Design> Session<D> {
             let moment = self.head.moment();
             if moment >= looked {
                 if poll() {
-                    self.stand_inside(0);
                     return Ok(Stop::Interrupted);
                 }
                 looked = moment + stride;
@@ -196,7 +195,7 @@ impl<D: Design> Session<D> {
         let Some(pc) = view::pc_of(&self.head.machine, thread) else {
             return Ok(None); // It is gone: the others go on.
         };
-        let executed = close.is_some() && self.head.moment() > from;
+        let executed = round.thread == thread && close.is_some() && self.head.moment() > from;
         let outside = range.is_none_or(|(start, end)| !(start..end).contains(&pc));
         let stepped = (executed || Some(pc) != began) && outside;
         if stepped {

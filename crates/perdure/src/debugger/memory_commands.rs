@@ -199,7 +199,10 @@ impl<D: Design> Session<D> {
 
     /// When the epoch of what comes next became persistent.
     fn told_persisted(&mut self, until: Position) -> Result<String, Error> {
-        let epoch = self.machine().executing_epoch();
+        let hart = view::hart_of(self.machine(), self.thread).unwrap_or_default();
+        // Asking a sharing group takes the design as it may be changed.
+        let own = self.machine().clone().epoch_of(hart);
+        let epoch = own.unwrap_or_else(|| self.machine().executing_epoch());
         let mut head = self.nearest(self.life, self.position().moment)?;
         while head.moment() < until.moment && head.machine.announced_epoch() < epoch {
             let reach = super::head::Reach {

@@ -19,6 +19,8 @@ mod output;
 mod remote;
 mod server;
 mod session;
+#[cfg(test)]
+mod tests;
 mod view;
 
 use perdure_designs::Design;

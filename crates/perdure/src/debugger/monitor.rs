@@ -13,9 +13,10 @@ use super::life::End;
 use super::session::{Poll, Position, Session};
 use super::view;
 use crate::error::Error;
+use crate::report::state_hash;
 
 /// The commands, for `help`.
-const COMMANDS: [(&str, &str); 14] = [
+const COMMANDS: [(&str, &str); 15] = [
     ("where", "the position: life, cycle, hart, thread, instruction"),
     ("lives", "the time line: the lives and how each began and ended"),
     ("goto [LIFE:]CYCLE", "when everything up to that cycle has happened"),
@@ -27,6 +28,7 @@ const COMMANDS: [(&str, &str); 14] = [
     ("wrote ADDRESS|SYMBOL[:BYTES]", "which store wrote there last, and when that became durable"),
     ("epochs", "which epochs execute, and which are persisted"),
     ("harts", "what every hart does"),
+    ("hash", "a digest of the whole machine here: the same state has the same one"),
     ("thread", "the number of the thread that stopped last"),
     ("program [PATH]", "the program whose breakpoints hold, by its path in the guest"),
     ("help", "this"),
@@ -71,6 +73,7 @@ impl<D: Design> Session<D> {
             "wrote" => self.wrote(&needed("an address or a symbol")?, poll),
             "epochs" => Ok(self.told_epochs()),
             "harts" => Ok(self.told_harts()),
+            "hash" => Ok(state_hash(self.machine())),
             "thread" => Ok(format!("thread {}", self.thread)),
             "program" => self.choose_program(argument),
             other => {

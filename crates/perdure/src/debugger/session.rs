@@ -132,14 +132,6 @@ impl<D: Design> Session<D> {
         }
     }
 
-    /// The hart that the position's next instruction is of, or whose turn it was.
-    pub fn hart(&mut self) -> usize {
-        match self.head.machine.next() {
-            Next::Instructions { hart } | Next::Handling { hart, .. } => hart,
-            Next::Other => view::hart_of(self.machine(), self.thread).unwrap_or(0),
-        }
-    }
-
     /// The time at the position: that of the thread's hart, else the latest.
     pub fn cycle(&self) -> Cycles {
         let machine = self.machine();
