@@ -342,6 +342,16 @@ impl Kernel {
         Some((path, contents))
     }
 
+    /// The frame that holds a page of a file, if one does.
+    pub fn file_frame(&self, path: &str, page: u64) -> Option<u64> {
+        let mut files = self.files.clone();
+        let viewer = Viewer::nobody(&self.processes, &self.open);
+        let root = files.root;
+        let place = files.walk(&self.host, viewer, root, path, true).ok()?;
+        let held = files.page_entry(place.inode?, page).ok()?;
+        (held & PAGE_PRESENT != 0).then_some(held >> PAGE_FRAME_SHIFT)
+    }
+
     /// The bytes of a file that the host provides, by the path that guests have for it.
     pub fn provided_file(&self, path: &str) -> Option<Arc<[u8]>> {
         // A walk enters what it finds, which is nothing that this kernel should have.

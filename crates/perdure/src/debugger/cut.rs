@@ -84,14 +84,6 @@ impl<D: Design> Session<D> {
         Ok(self.lives[life].began.clone())
     }
 
-    /// What would come back if the power failed now.
-    pub fn would_come_back(&self, cycle: Cycles) -> Result<(Machine<D>, CameBack), Error> {
-        let mut head = self.at_cycle(self.life, cycle)?;
-        let came = verify::came_back(&mut head.machine, cycle, Cut::at(cycle).tear_seed);
-        let refused = |error| Error::Request(format!("recovery refuses what survived: {error}"));
-        Ok((head.machine, came.map_err(refused)?))
-    }
-
     /// The machine that begins after a cut, and what happened in words.
     pub fn next_machine(
         &self,

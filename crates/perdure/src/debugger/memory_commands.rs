@@ -6,7 +6,7 @@
 use std::fmt::Write;
 use std::sync::Arc;
 
-use perdure_designs::{Design, Epochs, EpochsOf};
+use perdure_designs::Design;
 use perdure_hardware::line::{LINE_BYTES, LineNumber, line_of};
 use perdure_hardware::memory::Traffic;
 use perdure_hardware::time::Cycles;
@@ -96,22 +96,24 @@ impl<D: Design> Session<D> {
         cycle: Cycles,
     ) -> Result<(Vec<Option<u8>>, String), Error> {
         let length = range.bytes as usize;
+        let mut head = self.at_cycle(self.life, cycle)?;
+        let (next, told) = self.next_machine(&mut head.machine, Cut::at(cycle))?;
         if self.prepared.restart.is_none() {
-            let mut head = self.at_cycle(self.life, cycle)?;
-            let (next, told) = self.next_machine(&mut head.machine, Cut::at(cycle))?;
             let mut bytes = vec![0; length];
             let there = view::read(&next, space, range.address, &mut bytes);
             let bytes = bytes.into_iter().enumerate();
-            return Ok((bytes.map(|(at, byte)| (at < there).then_some(byte)).collect(), told));
+            let bytes = bytes.map(|(at, byte)| (at < there).then_some(byte));
+            return Ok((bytes.collect(), told));
         }
-        let (machine, came) = self.would_come_back(cycle)?;
+        let mappings = self.machine().kernel().mappings(space);
         let byte = |at: u64| {
-            let physical = view::physical(&machine, space, range.address + at)?;
-            let keeps = machine.hardware.memory.keeps(physical);
-            keeps.then(|| came.image.memory.slice(physical, 1)[0])
+            let address = range.address + at;
+            let mut holding = mappings.iter();
+            let mapping = holding.find(|one| (one.start..one.end).contains(&address))?;
+            let offset = mapping.file_offset? + (address - mapping.start);
+            view::read_file(&next, &mapping.name, offset)
         };
-        let bytes = (0..range.bytes).map(byte).collect();
-        Ok((bytes, "the process is lost, and persistent memory stays".into()))
+        Ok(((0..range.bytes).map(byte).collect(), told))
     }
 
     /// Where the newest copies are.
@@ -190,9 +192,10 @@ impl<D: Design> Session<D> {
             told += "that was before the last power cut: what came back of it has survived\n";
             return Ok(told);
         }
-        told += &match D::Epochs::WHOSE {
-            Epochs::None => self.told_written(range, until, now)?,
-            Epochs::Machine | Epochs::ByGroup => self.told_persisted(until)?,
+        told += &if D::RECOVERY.resumes() {
+            self.told_persisted(until)?
+        } else {
+            self.told_written(range, until, now)?
         };
         Ok(told)
     }

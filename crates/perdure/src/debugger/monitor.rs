@@ -224,8 +224,8 @@ impl<D: Design> Session<D> {
     }
 
     fn told_epochs(&mut self) -> String {
-        if D::Epochs::WHOSE == Epochs::None {
-            return format!("{} has no epochs", D::NAME);
+        if D::Epochs::WHOSE == Epochs::None || !D::RECOVERY.resumes() {
+            return format!("{} has no epochs to which a machine goes back", D::NAME);
         }
         // Asking a sharing group takes the design as it may be changed.
         let mut copy = self.machine().clone();
