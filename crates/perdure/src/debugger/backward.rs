@@ -218,13 +218,7 @@ impl<D: Design> Session<D> {
     }
 
     /// What a round met.
-    fn note_stops(
-        &self,
-        head: &Head<D>,
-        round: &Round,
-        end: u64,
-        places: &mut Places,
-    ) {
+    fn note_stops(&self, head: &Head<D>, round: &Round, end: u64, places: &mut Places) {
         let (thread, machine) = (round.thread, &head.machine);
         let watched = !round.hits.is_empty() || round.refused;
         if !watched || !self.runs_program(machine, thread) {

@@ -33,12 +33,8 @@ impl<D: Design> Session<D> {
         let cut = Cut::at(cycle);
         self.lives.truncate(self.life + 1);
         let life = self.life;
-        self.bookmarks.retain(|_, at| {
-            *at <= Position {
-                life,
-                moment,
-            }
-        });
+        self.bookmarks
+            .retain(|_, at| *at <= Position { life, moment });
         let own = &mut self.lives[self.life];
         own.forget_after(moment);
         own.planned = Some(cut);
@@ -53,7 +49,8 @@ impl<D: Design> Session<D> {
         match self.advance(Goal::Stop, poll)? {
             Stop::PowerFails | Stop::Interrupted => Ok(()),
             _ => Err(Error::Request(
-                "the program ends before the power would fail: the cut is later than its end".into(),
+                "the program ends before the power would fail: the cut is later than its end"
+                    .into(),
             )),
         }
     }
@@ -114,7 +111,8 @@ impl<D: Design> Session<D> {
             progress: &|| {},
         };
         let (recovery, lost) = (cost.recovery.cycles, cost.lost);
-        let mut told = format!("the power fails at cycle {cycle}; recovery takes {recovery} cycles");
+        let mut told =
+            format!("the power fails at cycle {cycle}; recovery takes {recovery} cycles");
         let mut next = match &self.prepared.restart {
             Some(restart) => {
                 told += "; the processes are lost, and a program starts on the pools that survived";

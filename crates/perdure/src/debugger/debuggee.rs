@@ -88,7 +88,8 @@ impl<D: Design> Debuggee for Session<D> {
             threads.any(|thread| thread.id == self.thread)
         });
         let any = own.or_else(|| processes.first());
-        any.map(|process| process.auxiliary.clone()).unwrap_or_default()
+        any.map(|process| process.auxiliary.clone())
+            .unwrap_or_default()
     }
 
     fn file(&self, path: &str) -> Option<Arc<[u8]>> {

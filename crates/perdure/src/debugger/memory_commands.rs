@@ -13,17 +13,21 @@ use perdure_hardware::time::Cycles;
 use perdure_hardware::watched::{Heard, Watched};
 
 use super::forward::{Goal, Stop};
+use super::head::NEVER;
 use super::life::Cut;
 use super::monitor::number;
 use super::session::{Poll, Position, Session};
 use super::view;
 use crate::error::Error;
-use crate::machine::Pause;
+use crate::machine::Machine;
 use crate::stepping::{Stops, Touch, WatchPoint};
 
 /// Bytes that are looked at where nobody says how many, and at most.
 const BYTES: u64 = 8;
 const BYTES_MAX: u64 = 4096;
+
+/// How far the past is run again between two looks, in moments.
+const STRIDE: u64 = 1000;
 
 /// A range of a program's addresses, as the user named it.
 struct Range {
@@ -37,7 +41,11 @@ impl<D: Design> Session<D> {
         let (name, bytes) = match text.rsplit_once(':') {
             Some((name, bytes)) => {
                 let bytes = number(bytes).filter(|bytes| (1..=BYTES_MAX).contains(bytes));
-                let wrong = || Error::Request(format!("{text}: write 1 to {BYTES_MAX} bytes behind the colon"));
+                let wrong = || {
+                    Error::Request(format!(
+                        "{text}: write 1 to {BYTES_MAX} bytes behind the colon"
+                    ))
+                };
                 (name, Some(bytes.ok_or_else(wrong)?))
             }
             None => (text, None),
@@ -47,7 +55,12 @@ impl<D: Design> Session<D> {
             None => {
                 let space = view::space_of(self.machine(), self.thread);
                 let found = space.and_then(|space| self.machine().kernel().address_of(space, name));
-                let unknown = || Error::Request(format!("{name}: that is no address, and no symbol of what thread {} has loaded", self.thread));
+                let unknown = || {
+                    Error::Request(format!(
+                        "{name}: that is no address, and no symbol of what thread {} has loaded",
+                        self.thread
+                    ))
+                };
                 let (address, bytes) = found.ok_or_else(unknown)?;
                 (address, bytes.clamp(1, BYTES_MAX))
             }
@@ -75,8 +88,15 @@ impl<D: Design> Session<D> {
         }
         let cycle = self.cycle();
         let (back, how) = self.bytes_back(&range, space, cycle)?;
-        let mut told = format!("{} ({} bytes at {:#x}), if the power failed at cycle {cycle}:\n{how}\n", range.name, range.bytes, range.address);
-        let differ = seen.iter().zip(&back).filter(|(seen, back)| Some(**seen) != **back).count();
+        let mut told = format!(
+            "{} ({} bytes at {:#x}), if the power failed at cycle {cycle}:\n{how}\n",
+            range.name, range.bytes, range.address
+        );
+        let differ = seen
+            .iter()
+            .zip(&back)
+            .filter(|(seen, back)| Some(**seen) != **back)
+            .count();
         match differ {
             0 => told += "every byte would come back as the program sees it\n",
             one => {
@@ -117,22 +137,46 @@ impl<D: Design> Session<D> {
     }
 
     /// Where the newest copies are.
-    fn tell_places(&self, told: &mut String, range: &Range, space: perdure_linux::SpaceId, cycle: Cycles) {
+    fn tell_places(
+        &self,
+        told: &mut String,
+        range: &Range,
+        space: perdure_linux::SpaceId,
+        cycle: Cycles,
+    ) {
         let machine = self.machine();
         let first = range.address / LINE_BYTES as u64;
         let last = (range.address + range.bytes - 1) / LINE_BYTES as u64;
         for line in (first..=last).take(4) {
             let address = line * LINE_BYTES as u64;
             let Some(physical) = view::physical(machine, space, address) else {
-                let _ = writeln!(told, "line {address:#x}: no frame yet, so nothing was written");
+                let _ = writeln!(
+                    told,
+                    "line {address:#x}: no frame yet, so nothing was written"
+                );
                 continue;
             };
             let newest = machine.hardware.peek(&machine.design, line_of(physical));
             let _ = writeln!(told, "line {address:#x}, at {physical:#x} in memory:");
-            for held in machine.hardware.whereabouts(&machine.design, line_of(physical), cycle) {
-                let is_newest = if held.bytes == newest { "newest" } else { "older" };
-                let survives = if held.survives { "survives" } else { "lost by a cut" };
-                let state = if held.state.is_empty() { String::new() } else { format!(", {}", held.state) };
+            for held in machine
+                .hardware
+                .whereabouts(&machine.design, line_of(physical), cycle)
+            {
+                let is_newest = if held.bytes == newest {
+                    "newest"
+                } else {
+                    "older"
+                };
+                let survives = if held.survives {
+                    "survives"
+                } else {
+                    "lost by a cut"
+                };
+                let state = if held.state.is_empty() {
+                    String::new()
+                } else {
+                    format!(", {}", held.state)
+                };
                 let _ = writeln!(told, "  {}: {is_newest}{state}, {survives}", held.place);
             }
         }
@@ -153,7 +197,11 @@ impl<D: Design> Session<D> {
             breakpoints: Vec::new(),
             watches: vec![watch],
         });
-        let own = self.machine().kernel().executable_of_thread(thread).map(str::to_owned);
+        let own = self
+            .machine()
+            .kernel()
+            .executable_of_thread(thread)
+            .map(str::to_owned);
         self.program = own.unwrap_or_else(|| program.clone());
         let found = self.retreat(Goal::Stop, poll);
         (self.stops, self.program) = (stops, program);
@@ -208,12 +256,7 @@ impl<D: Design> Session<D> {
         let epoch = own.unwrap_or_else(|| self.machine().executing_epoch());
         let mut head = self.nearest(self.life, self.position().moment)?;
         while head.moment() < until.moment && head.machine.announced_epoch() < epoch {
-            let reach = super::head::Reach {
-                until: super::head::NEVER,
-                moment: (head.moment() + 1000).min(until.moment),
-                passes: true,
-            };
-            if head.round(reach)?.pause == Some(Pause::Finished) {
+            if head.run_to((head.moment() + STRIDE).min(until.moment), NEVER)? {
                 break;
             }
         }
@@ -230,50 +273,86 @@ impl<D: Design> Session<D> {
     }
 
     /// When memory had the line of what comes next.
-    fn told_written(&mut self, range: &Range, until: Position, now: Cycles) -> Result<String, Error> {
+    fn told_written(
+        &mut self,
+        range: &Range,
+        until: Position,
+        now: Cycles,
+    ) -> Result<String, Error> {
         let space = view::space_of(self.machine(), self.thread);
-        let mut head = self.nearest(self.life, self.position().moment)?;
-        head.run_to(self.position().moment + 1, super::head::NEVER)?;
-        let physical = space.and_then(|space| view::physical(&head.machine, space, range.address));
+        let physical = space.and_then(|space| view::physical(self.machine(), space, range.address));
         let Some(physical) = physical else {
             return Ok("its page has no frame".into());
         };
-        let memory = &head.machine.hardware.memory;
-        if !memory.keeps(physical) {
+        let mut head = self.head.clone();
+        head.look_for(&Arc::default());
+        let hardware = &mut head.machine.hardware;
+        if !hardware.memory.keeps(physical) {
             return Ok("it lies in memory that no power cut leaves".into());
         }
-        if memory.keeps_caches() {
+        if hardware.memory.keeps_caches() {
             return Ok("it was durable at once: this machine keeps its caches (eADR)".into());
         }
-        let line: LineNumber = line_of(physical);
-        head.machine.hardware.memory.watched = Some(Box::new(Watched::new([line])));
-        let done = |heard: &Heard| match heard {
-            Heard::Written { home, traffic, when, .. }
-                if *home == line && matches!(traffic, Traffic::WriteBack | Traffic::Flush) => Some(when[2]),
-            _ => None,
-        };
+        // From now on everything is heard of the line: no store to it may hit what nobody hears.
+        hardware.memory.watched = Some(Box::new(Watched::new([line_of(physical)])));
+        for core in &mut hardware.cores {
+            core.lookaside.kill_all();
+        }
+        let mut with_store = head.inside(self.inside + 1).0;
+        let stores = heard(&mut with_store)
+            .iter()
+            .filter(|one| is_store(one))
+            .count();
+        let mut all = Vec::new();
         while head.moment() < until.moment {
-            let reach = super::head::Reach {
-                until: super::head::NEVER,
-                moment: (head.moment() + 1000).min(until.moment),
-                passes: true,
-            };
-            let pause = head.round(reach)?.pause;
-            let watched = head.machine.hardware.memory.watched.as_mut();
-            let heard = watched.map(|watched| watched.take()).unwrap_or_default();
-            if let Some(done) = heard.iter().find_map(done) {
+            let ended = head.run_to((head.moment() + STRIDE).min(until.moment), NEVER)?;
+            all.extend(heard(&mut head.machine));
+            if let Some(done) = durable_at(&all, line_of(physical), stores.max(1)) {
                 return Ok(if done <= now {
                     format!("it was durable at cycle {done}")
                 } else {
-                    format!("it is on its way to memory, and durable at cycle {done}: a power cut now may lose it")
+                    format!(
+                        "it is on its way to memory, and durable at cycle {done}: a power cut now may lose it"
+                    )
                 });
             }
-            if pause == Some(Pause::Finished) {
+            if ended {
                 break;
             }
         }
-        Ok("it is not durable yet: memory has not got it, and a power cut now would lose it".into())
+        Ok(
+            "it is not durable yet: memory has not got it, and a power cut now would lose it"
+                .into(),
+        )
     }
+}
+
+/// What was heard since the last time.
+fn heard<D: Design>(machine: &mut Machine<D>) -> Vec<Heard> {
+    let watched = machine.hardware.memory.watched.as_mut();
+    watched.map(|watched| watched.take()).unwrap_or_default()
+}
+
+fn is_store(heard: &Heard) -> bool {
+    matches!(heard, Heard::Stored { .. })
+}
+
+/// When a line is durable as it is after so many stores, as far as that was heard.
+fn durable_at(heard: &[Heard], line: LineNumber, stores: usize) -> Option<Cycles> {
+    let mut left = stores;
+    let mut later = heard.iter().skip_while(|one| {
+        left -= usize::from(left > 0 && is_store(one));
+        left > 0
+    });
+    later.find_map(|one| match one {
+        Heard::Written {
+            home,
+            traffic: Traffic::WriteBack | Traffic::Flush,
+            when,
+            ..
+        } => (*home == line).then_some(when[2]),
+        _ => None,
+    })
 }
 
 /// Bytes as the program sees them above those that would come back.
@@ -304,6 +383,9 @@ mod tests {
     #[test]
     fn bytes_that_would_be_others_are_marked() {
         let shown = table(0x1000, &[1, 2, 3], &[Some(1), Some(9), None]);
-        assert_eq!(shown, "0x1000  now  01  02  03 \n        cut  01  09* -- \n");
+        assert_eq!(
+            shown,
+            "0x1000  now  01  02  03 \n        cut  01  09* -- \n"
+        );
     }
 }

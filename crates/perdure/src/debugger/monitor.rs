@@ -17,20 +17,47 @@ use crate::report::state_hash;
 
 /// The commands, for `help`.
 const COMMANDS: [(&str, &str); 15] = [
-    ("where", "the position: life, cycle, hart, thread, instruction"),
-    ("lives", "the time line: the lives and how each began and ended"),
-    ("goto [LIFE:]CYCLE", "when everything up to that cycle has happened"),
-    ("goto start|end|NAME", "the boot, the end of this life as far as it goes, a bookmark"),
+    (
+        "where",
+        "the position: life, cycle, hart, thread, instruction",
+    ),
+    (
+        "lives",
+        "the time line: the lives and how each began and ended",
+    ),
+    (
+        "goto [LIFE:]CYCLE",
+        "when everything up to that cycle has happened",
+    ),
+    (
+        "goto start|end|NAME",
+        "the boot, the end of this life as far as it goes, a bookmark",
+    ),
     ("bookmark [NAME]", "remember the position"),
     ("bookmarks", "the positions that are remembered"),
-    ("cut [CYCLE]", "the power fails now, or then; recovery, and into the next life"),
-    ("durable ADDRESS|SYMBOL[:BYTES]", "what would survive a power cut now, and where it is"),
-    ("wrote ADDRESS|SYMBOL[:BYTES]", "which store wrote there last, and when that became durable"),
+    (
+        "cut [CYCLE]",
+        "the power fails now, or then; recovery, and into the next life",
+    ),
+    (
+        "durable ADDRESS|SYMBOL[:BYTES]",
+        "what would survive a power cut now, and where it is",
+    ),
+    (
+        "wrote ADDRESS|SYMBOL[:BYTES]",
+        "which store wrote there last, and when that became durable",
+    ),
     ("epochs", "which epochs execute, and which are persisted"),
     ("harts", "what every hart does"),
-    ("hash", "a digest of the whole machine here: the same state has the same one"),
+    (
+        "hash",
+        "a digest of the whole machine here: the same state has the same one",
+    ),
     ("thread", "the number of the thread that stopped last"),
-    ("program [PATH]", "the program whose breakpoints hold, by its path in the guest"),
+    (
+        "program [PATH]",
+        "the program whose breakpoints hold, by its path in the guest",
+    ),
     ("help", "this"),
 ];
 
@@ -54,7 +81,9 @@ impl<D: Design> Session<D> {
         let command = words.next().unwrap_or("help");
         let argument = words.next();
         if let Some(more) = words.next() {
-            return request(format!("{command}: '{more}' is one word too many; see monitor help"));
+            return request(format!(
+                "{command}: '{more}' is one word too many; see monitor help"
+            ));
         }
         let needed = |what: &str| {
             argument.map(str::to_owned).ok_or_else(|| {
@@ -79,8 +108,11 @@ impl<D: Design> Session<D> {
             other => {
                 let names = COMMANDS.iter().map(|(usage, _)| usage.split(' ').next());
                 let nearest = crate::configuration::nearest(other, names.flatten());
-                let hint = nearest.map_or(String::new(), |name| format!("; the nearest is '{name}'"));
-                request(format!("there is no command '{other}'{hint}; see monitor help"))
+                let hint =
+                    nearest.map_or(String::new(), |name| format!("; the nearest is '{name}'"));
+                request(format!(
+                    "there is no command '{other}'{hint}; see monitor help"
+                ))
             }
         }
     }
@@ -98,7 +130,11 @@ impl<D: Design> Session<D> {
         };
         let hart = view::hart_of(machine, thread);
         let place = hart.map_or("on no hart".into(), |hart| format!("on hart {hart}"));
-        let _ = write!(told, ": thread {thread} {place}, at {}", self.instruction(pc));
+        let _ = write!(
+            told,
+            ": thread {thread} {place}, at {}",
+            self.instruction(pc)
+        );
         told
     }
 
@@ -117,9 +153,14 @@ impl<D: Design> Session<D> {
             let here = if number == self.life { "* " } else { "  " };
             let _ = writeln!(told, "{here}life {}: {}", number + 1, life.began);
             let end = match (&life.end, life.planned) {
-                (Some((_, End::Cut(cut))), _) => format!("ended by a power cut at cycle {}", cut.cycle),
+                (Some((_, End::Cut(cut))), _) => {
+                    format!("ended by a power cut at cycle {}", cut.cycle)
+                }
                 (Some((_, End::Finished(Some(ended)))), _) => {
-                    format!("ended with status {} at cycle {}", ended.report.status, ended.at)
+                    format!(
+                        "ended with status {} at cycle {}",
+                        ended.report.status, ended.at
+                    )
                 }
                 (Some((_, End::Finished(None))), _) => "ended where it was told to".into(),
                 (Some((_, End::Failed(words))), _) => format!("cannot go on: {words}"),
@@ -151,19 +192,27 @@ impl<D: Design> Session<D> {
         };
         let (Some(life), Some(cycle)) = (life, cycle) else {
             let known: Vec<&str> = self.bookmarks.keys().map(String::as_str).collect();
-            let known = if known.is_empty() { "none".into() } else { known.join(", ") };
+            let known = if known.is_empty() {
+                "none".into()
+            } else {
+                known.join(", ")
+            };
             return request(format!(
                 "goto {to}: that is no cycle, and no bookmark (there are: {known})"
             ));
         };
-        let life = usize::try_from(life).ok().filter(|life| (1..=self.lives.len()).contains(life));
+        let life = usize::try_from(life)
+            .ok()
+            .filter(|life| (1..=self.lives.len()).contains(life));
         let Some(life) = life.map(|life| life - 1) else {
             return request(format!(
                 "goto {to}: there are {} lives so far; go to the cut that ends the last one, and on",
                 self.lives.len()
             ));
         };
-        let planned = self.lives[life].planned.map_or(Cycles::MAX - 1, |cut| cut.cycle);
+        let planned = self.lives[life]
+            .planned
+            .map_or(Cycles::MAX - 1, |cut| cut.cycle);
         let head = self.at_cycle(life, cycle.min(planned))?;
         let mut moment = head.moment();
         if let Some(last) = self.last_moment(life) {
@@ -180,7 +229,9 @@ impl<D: Design> Session<D> {
         let life = self.life;
         let last = self.last_moment(life);
         let went = match last {
-            Some(moment) => self.go(Position { life, moment }).map(|()| Stop::Interrupted),
+            Some(moment) => self
+                .go(Position { life, moment })
+                .map(|()| Stop::Interrupted),
             None => self.advance(Goal::Stop, poll),
         };
         self.stops = stops;
@@ -207,9 +258,10 @@ impl<D: Design> Session<D> {
         if self.bookmarks.is_empty() {
             return "there are no bookmarks; monitor bookmark makes one".into();
         }
-        let lines = self.bookmarks.iter().map(|(name, at)| {
-            format!("{name}: life {}, moment {}\n", at.life + 1, at.moment)
-        });
+        let lines = self
+            .bookmarks
+            .iter()
+            .map(|(name, at)| format!("{name}: life {}, moment {}\n", at.life + 1, at.moment));
         lines.collect()
     }
 
@@ -232,10 +284,20 @@ impl<D: Design> Session<D> {
         let (executing, announced) = (copy.executing_epoch(), copy.announced_epoch());
         let mut told = format!("executing: epoch {executing}\n");
         if D::Epochs::WHOSE == Epochs::ByGroup {
-            let groups: Vec<_> = copy.hardware.groups.iter().map(|group| group.harts.clone()).collect();
+            let groups: Vec<_> = copy
+                .hardware
+                .groups
+                .iter()
+                .map(|group| group.harts.clone())
+                .collect();
             for harts in groups {
                 if let Some(epoch) = copy.epoch_of(harts.start) {
-                    let _ = writeln!(told, "  harts {}-{}: epoch {epoch}", harts.start, harts.end - 1);
+                    let _ = writeln!(
+                        told,
+                        "  harts {}-{}: epoch {epoch}",
+                        harts.start,
+                        harts.end - 1
+                    );
                 }
             }
         }
@@ -244,7 +306,12 @@ impl<D: Design> Session<D> {
             "persisted: epoch {announced}, whose output may leave and to which a power cut goes back at most"
         );
         if executing > announced + 1 {
-            let _ = write!(told, "\non the way: epochs {} to {}", announced + 1, executing - 1);
+            let _ = write!(
+                told,
+                "\non the way: epochs {} to {}",
+                announced + 1,
+                executing - 1
+            );
         }
         told
     }
@@ -261,7 +328,10 @@ impl<D: Design> Session<D> {
                 None => "idle".into(),
             };
             let (cycle, retired) = (machine.clock(number), hart.hart.retired);
-            let _ = writeln!(told, "hart {number}: cycle {cycle}, {retired} instructions, {does}");
+            let _ = writeln!(
+                told,
+                "hart {number}: cycle {cycle}, {retired} instructions, {does}"
+            );
         }
         told
     }
@@ -270,9 +340,13 @@ impl<D: Design> Session<D> {
         if let Some(path) = path {
             let threads = view::threads(self.machine());
             if !threads.iter().any(|thread| thread.executable == path) {
-                let mut known: Vec<&str> = threads.iter().map(|one| one.executable.as_str()).collect();
+                let mut known: Vec<&str> =
+                    threads.iter().map(|one| one.executable.as_str()).collect();
                 known.dedup();
-                return request(format!("program {path}: nobody runs it now; there are: {}", known.join(", ")));
+                return request(format!(
+                    "program {path}: nobody runs it now; there are: {}",
+                    known.join(", ")
+                ));
             }
             self.program = path.into();
         }
@@ -281,7 +355,13 @@ impl<D: Design> Session<D> {
 }
 
 fn help() -> String {
-    let width = COMMANDS.iter().map(|(usage, _)| usage.len()).max().unwrap_or(0);
-    let lines = COMMANDS.iter().map(|(usage, meaning)| format!("{usage:width$}  {meaning}\n"));
+    let width = COMMANDS
+        .iter()
+        .map(|(usage, _)| usage.len())
+        .max()
+        .unwrap_or(0);
+    let lines = COMMANDS
+        .iter()
+        .map(|(usage, meaning)| format!("{usage:width$}  {meaning}\n"));
     lines.collect()
 }

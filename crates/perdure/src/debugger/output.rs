@@ -45,13 +45,7 @@ impl Printer {
         };
     }
 
-    fn new_part<'b>(
-        &self,
-        program: u32,
-        descriptor: u8,
-        offset: u64,
-        bytes: &'b [u8],
-    ) -> &'b [u8] {
+    fn new_part<'b>(&self, program: u32, descriptor: u8, offset: u64, bytes: &'b [u8]) -> &'b [u8] {
         let mut printed = self.printed.lock().unwrap_or_else(PoisonError::into_inner);
         let known = printed.entry((program, descriptor)).or_default();
         let old = known.saturating_sub(offset).min(bytes.len() as u64);

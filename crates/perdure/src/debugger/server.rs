@@ -39,7 +39,9 @@ impl Listener {
             what: format!("--listen {place}"),
             source,
         };
-        let is_port = place.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
+        let is_port = place
+            .rsplit_once(':')
+            .is_some_and(|(_, port)| port.parse::<u16>().is_ok());
         let listener = if is_port {
             let listener = TcpListener::bind(place).map_err(failed)?;
             listener.set_nonblocking(true).map_err(failed)?;

@@ -235,7 +235,11 @@ impl<D: Design> Session<D> {
             let left = to.moment - head.moment();
             // Copies at a quarter of what is left: who steps back from there has a short way.
             let rung = to.moment - left / 4;
-            if head.run_to(rung.min(far).min(self.lives[to.life].next_copy(head.moment())), NEVER)? {
+            if head.run_to(
+                rung.min(far)
+                    .min(self.lives[to.life].next_copy(head.moment())),
+                NEVER,
+            )? {
                 break;
             }
             self.lives[to.life].keep(&head);

@@ -29,7 +29,11 @@ fn ending<D: Design>(machine: &Machine<D>) -> Ending {
 }
 
 fn prepared(design: &str, machine: &str, more: &[&str]) -> Prepared {
-    let small = ["l1d.bytes=4KiB", "l2.bytes=16KiB", "llc.bytes_per_hart=64KiB"];
+    let small = [
+        "l1d.bytes=4KiB",
+        "l2.bytes=16KiB",
+        "llc.bytes_per_hart=64KiB",
+    ];
     let set: Vec<&str> = small.into_iter().chain(more.iter().copied()).collect();
     let asked: Value = json!({
         "design": design, "machine": machine, "harts": 2, "set": set,
@@ -78,7 +82,11 @@ fn wander<D: Design>(session: &mut Session<D>, random: &mut Random) {
         match random.below(6) {
             0 | 1 => drop(session.advance(step, &mut || false).expect("a step")),
             2 => drop(session.retreat(step, &mut || false).expect("a step back")),
-            3 => drop(session.retreat(Goal::Stop, &mut || false).expect("a way back")),
+            3 => drop(
+                session
+                    .retreat(Goal::Stop, &mut || false)
+                    .expect("a way back"),
+            ),
             4 => {
                 let moment = random.below(farthest.moment + 1);
                 session.go(Position { life: 0, moment }).expect("a place");
@@ -102,7 +110,8 @@ fn check<D: Design>(machine: &str, more: &[&str]) {
     let expected = undisturbed::<D>(&prepared);
     prepared.engine = Engine::Stepping;
     for seed in [1, 2] {
-        let mut session = Session::<D>::new(prepared.clone(), None, Vec::new(), 6).expect("it boots");
+        let mut session =
+            Session::<D>::new(prepared.clone(), None, Vec::new(), 6).expect("it boots");
         wander(&mut session, &mut Random::new(seed));
         session.stops = std::sync::Arc::default();
         let end = loop {
@@ -129,5 +138,8 @@ fn nothing_is_different_for_being_looked_at() {
 
 #[test]
 fn nor_on_a_core_that_is_out_of_order() {
-    check::<Picl>("picl", &["core.model=out-of-order", "epoch.instructions=20000"]);
+    check::<Picl>(
+        "picl",
+        &["core.model=out-of-order", "epoch.instructions=20000"],
+    );
 }

@@ -155,7 +155,11 @@ impl Lives<'_> {
     }
 
     /// A machine that starts on what was left.
-    pub(crate) fn boot_again<D: Design>(&self, restart: &Restart, left: &Left) -> Result<Machine<D>, Error> {
+    pub(crate) fn boot_again<D: Design>(
+        &self,
+        restart: &Restart,
+        left: &Left,
+    ) -> Result<Machine<D>, Error> {
         let workload = Workload {
             past: left.past,
             mistake: self.prepared.workload.mistake,

@@ -97,7 +97,10 @@ pub(super) fn description() -> String {
          <feature name=\"org.gnu.gdb.riscv.cpu\">\n",
     );
     let mut one = |name: &str, bits: usize, kind: &str| {
-        let _ = writeln!(xml, "<reg name=\"{name}\" bitsize=\"{bits}\" type=\"{kind}\"/>");
+        let _ = writeln!(
+            xml,
+            "<reg name=\"{name}\" bitsize=\"{bits}\" type=\"{kind}\"/>"
+        );
     };
     for name in INTEGER {
         let kind = match name {
@@ -112,7 +115,10 @@ pub(super) fn description() -> String {
             <union id=\"riscv_double\"><field name=\"float\" type=\"ieee_single\"/>\
             <field name=\"double\" type=\"ieee_double\"/></union>\n";
     for name in FLOAT {
-        let _ = writeln!(xml, "<reg name=\"{name}\" bitsize=\"64\" type=\"riscv_double\"/>");
+        let _ = writeln!(
+            xml,
+            "<reg name=\"{name}\" bitsize=\"64\" type=\"riscv_double\"/>"
+        );
     }
     for name in ["fflags", "frm", "fcsr"] {
         let _ = writeln!(xml, "<reg name=\"{name}\" bitsize=\"32\" type=\"int\"/>");

@@ -252,11 +252,7 @@ impl MultiThreadResume for Remote<'_> {
         Ok(())
     }
 
-    fn set_resume_action_continue(
-        &mut self,
-        _: Tid,
-        _: Option<Signal>,
-    ) -> Result<(), Self::Error> {
+    fn set_resume_action_continue(&mut self, _: Tid, _: Option<Signal>) -> Result<(), Self::Error> {
         Ok(())
     }
 

@@ -92,7 +92,9 @@ impl Wire {
             Err(error) => {
                 let nothing = matches!(
                     error.kind(),
-                    io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut | io::ErrorKind::Interrupted
+                    io::ErrorKind::WouldBlock
+                        | io::ErrorKind::TimedOut
+                        | io::ErrorKind::Interrupted
                 );
                 self.closed = !nothing;
             }
