@@ -20,13 +20,13 @@ def _monitor(line: str) -> str:
 
 def _look_again() -> None:
     """Lets gdb see the machine as it is now."""
-    for command in ("maintenance flush register-cache", "maintenance flush dcache"):
-        gdb.execute(command, to_string=True)
-    gdb.execute("info threads", to_string=True)
     number = int(_monitor("thread").split()[1])
+    # Asking for the threads lets gdb notice which are gone, perhaps the one that it stood in.
     for thread in gdb.selected_inferior().threads():
         if number in thread.ptid:
             thread.switch()
+    for command in ("maintenance flush register-cache", "maintenance flush dcache"):
+        gdb.execute(command, to_string=True)
     if gdb.selected_thread() is not None:
         gdb.execute("frame 0")
 

@@ -86,7 +86,7 @@ impl<D: Design> Session<D> {
                 self.thread
             )));
         }
-        let cycle = self.cycle();
+        let cycle = self.now();
         let (back, how) = self.bytes_back(&range, space, cycle)?;
         let mut told = format!(
             "{} ({} bytes at {:#x}), if the power failed at cycle {cycle}:\n{how}\n",
@@ -186,7 +186,7 @@ impl<D: Design> Session<D> {
     pub fn wrote(&mut self, text: &str, poll: Poll) -> Result<String, Error> {
         let range = self.range(text)?;
         let began = self.position();
-        let now = self.cycle();
+        let now = self.now();
         let (stops, thread, program) = (Arc::clone(&self.stops), self.thread, self.program.clone());
         let watch = WatchPoint {
             start: range.address,

@@ -267,7 +267,7 @@ impl<D: Design> Session<D> {
 
     fn cut_at(&mut self, cycle: Option<&str>) -> Result<String, Error> {
         let cycle = match cycle {
-            None => self.cycle(),
+            None => self.now(),
             Some(text) => number(text)
                 .ok_or_else(|| Error::Request(format!("cut {text}: that is no cycle")))?,
         };

@@ -139,6 +139,12 @@ impl<D: Design> Session<D> {
         hart.map_or_else(|| machine.time(), |hart| machine.clock(hart))
     }
 
+    /// The earliest cycle at which a power cut finds everything done that is done at the position: on other
+    /// harts, time may be ahead.
+    pub fn now(&self) -> Cycles {
+        self.machine().time()
+    }
+
     /// The thread that is shown is one that lives: the last one if it does, else one on a hart.
     pub fn choose_thread(&mut self) {
         if view::pc_of(self.machine(), self.thread).is_some() {
