@@ -62,6 +62,7 @@ __all__ = [
     "WrittenFile",
     "catalogue",
     "cut",
+    "debug",
     "mutants",
     "replay",
     "run",
@@ -326,6 +327,12 @@ def replay(
     asked = json.dumps({"token": token, **more}) if more else token
     with notebook.following("replay", progress) as show:
         return CutReport.from_json(json.loads(_core.replay(asked, show)))
+
+
+def debug(asked: Mapping[str, Any]) -> Json:
+    """Serves a debugger, as the core is asked to: what `perdure debug` does."""
+    result: Json = json.loads(_core.debug(json.dumps(dict(asked))))
+    return result
 
 
 MUTANT_GROUPS = ("machine", "persistence", "replication", "verifier")

@@ -27,7 +27,7 @@ from perdure import (
     replication,
     travel,
 )
-from perdure.commands import comparing, cutting, replaying, running, showing, tracing
+from perdure.commands import comparing, cutting, debugging, replaying, running, showing, tracing
 from perdure.commands.shared import GUEST_CONTEXT, INTERRUPTED
 
 RUN, CUT, COMPARE, SHOW = "Run", "Cut the power", "Compare and measure", "Look and prepare"
@@ -50,6 +50,7 @@ COMMANDS: tuple[tuple[str, Callable[..., None], str, bool], ...] = (
     ("run", running.run, RUN, True),
     ("trace", tracing.trace, RUN, True),
     ("replicate", running.replicate, RUN, True),
+    ("debug", debugging.debug, RUN, True),
     ("cut", cutting.cut, CUT, True),
     ("replay", replaying.replay, CUT, False),
     ("hunt", cutting.hunt, CUT, True),

@@ -10,14 +10,15 @@ use std::sync::Arc;
 use crate::address_space::{AddressSpace, Backing, Purpose};
 use crate::elf;
 use crate::kernel::Kernel;
-use crate::machine::{PAGE_BYTES, SpaceId};
+use crate::machine::{PAGE_BYTES, SpaceId, ThreadId};
 use crate::page_table::{EXECUTE, READ, VALID, WRITE, frame_of};
 use crate::process::Process;
 use crate::restore::{RestoreError, SavedSections, records};
 use crate::save::Section;
-use crate::thread::ThreadState;
+use crate::thread::{Thread, ThreadState};
 
 use crate::vfs::inode::{PAGE_FRAME_SHIFT, PAGE_PRESENT};
+use crate::vfs::path::Viewer;
 use crate::vfs::{HostPath, InodeId};
 
 pub use crate::elf::{Symbol, symbols};
@@ -64,6 +65,23 @@ pub struct ThreadView {
     pub pc: u64,
     /// Rounding mode and exception flags.
     pub fcsr: u32,
+}
+
+impl ThreadView {
+    fn of(thread: &Thread) -> Self {
+        Self {
+            id: thread.id.0,
+            name: thread.name.clone(),
+            hart: match thread.state {
+                ThreadState::Running { hart } => Some(hart),
+                _ => None,
+            },
+            x: thread.context.x,
+            f: thread.context.f,
+            pc: thread.context.pc,
+            fcsr: thread.context.fcsr,
+        }
+    }
 }
 
 /// A run of pages with one meaning.
@@ -161,21 +179,46 @@ impl Kernel {
             executable: process.executable.clone(),
             command_line: process.command_line.clone(),
             auxiliary: process.auxiliary.clone(),
-            threads: threads
-                .map(|thread| ThreadView {
-                    id: thread.id.0,
-                    name: thread.name.clone(),
-                    hart: match thread.state {
-                        ThreadState::Running { hart } => Some(hart),
-                        _ => None,
-                    },
-                    x: thread.context.x,
-                    f: thread.context.f,
-                    pc: thread.context.pc,
-                    fcsr: thread.context.fcsr,
-                })
-                .collect(),
+            threads: threads.map(ThreadView::of).collect(),
         }
+    }
+
+    /// A live thread.
+    pub fn thread_view(&self, id: u32) -> Option<ThreadView> {
+        self.live_thread(id).map(ThreadView::of)
+    }
+
+    /// Where a thread's saved registers say that it is; stale while it is on a hart.
+    pub fn thread_pc(&self, id: u32) -> Option<u64> {
+        self.live_thread(id).map(|thread| thread.context.pc)
+    }
+
+    /// The space that a thread lives in.
+    pub fn space_of_thread(&self, id: u32) -> Option<SpaceId> {
+        let thread = self.live_thread(id)?;
+        Some(self.processes.get(thread.process)?.space)
+    }
+
+    /// The guest path of the program that a thread runs.
+    pub fn executable_of_thread(&self, id: u32) -> Option<&str> {
+        let thread = self.live_thread(id)?;
+        Some(&self.processes.get(thread.process)?.executable)
+    }
+
+    /// What a thread does, in words: runs, is ready, or what it waits for.
+    pub fn thread_state(&self, id: u32) -> Option<String> {
+        Some(match self.live_thread(id)?.state {
+            ThreadState::Ready => "ready".into(),
+            ThreadState::Running { hart } => format!("on hart {hart}"),
+            ThreadState::Stopped => "stopped by a signal".into(),
+            ThreadState::Blocked { wait, .. } => format!("waits for {}", wait.words()),
+        })
+    }
+
+    fn live_thread(&self, id: u32) -> Option<&Thread> {
+        let thread = self.threads.get(&ThreadId(id))?;
+        let process = self.processes.get(thread.process)?;
+        process.ending.is_none().then_some(thread)
     }
 
     /// What is mapped in a space, in order.
@@ -297,6 +340,27 @@ impl Kernel {
         let path = self.files.file(inode).ok()?.host.as_ref()?;
         let contents = self.host.contents(path.mount, &path.path)?;
         Some((path, contents))
+    }
+
+    /// The frame that holds a page of a file, if one does.
+    pub fn file_frame(&self, path: &str, page: u64) -> Option<u64> {
+        let mut files = self.files.clone();
+        let viewer = Viewer::nobody(&self.processes, &self.open);
+        let root = files.root;
+        let place = files.walk(&self.host, viewer, root, path, true).ok()?;
+        let held = files.page_entry(place.inode?, page).ok()?;
+        (held & PAGE_PRESENT != 0).then_some(held >> PAGE_FRAME_SHIFT)
+    }
+
+    /// The bytes of a file that the host provides, by the path that guests have for it.
+    pub fn provided_file(&self, path: &str) -> Option<Arc<[u8]>> {
+        // A walk enters what it finds, which is nothing that this kernel should have.
+        let mut files = self.files.clone();
+        let viewer = Viewer::nobody(&self.processes, &self.open);
+        let root = files.root;
+        let place = files.walk(&self.host, viewer, root, path, true).ok()?;
+        let file = files.file(place.inode?).ok()?.host.as_ref()?;
+        self.host.look_into(file.mount, &file.path)
     }
 
     /// Where a symbol of what is loaded in a space lies, and how many bytes it has.

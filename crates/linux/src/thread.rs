@@ -80,6 +80,19 @@ pub(crate) enum Wait {
 }
 
 impl Wait {
+    /// What is waited for, in words.
+    pub fn words(self) -> &'static str {
+        match self {
+            Wait::Futex { .. } | Wait::Futexes | Wait::FutexMove { .. } => "a futex",
+            Wait::Sleep { .. } => "time to pass",
+            Wait::Files | Wait::Readiness => "a file",
+            Wait::Signals { .. } | Wait::Pause => "a signal",
+            Wait::Child | Wait::Vfork => "a child",
+            Wait::Alone => "its other threads to end",
+            Wait::Fifo { .. } => "the other end of a FIFO",
+        }
+    }
+
     /// True if a handler with `SA_RESTART` makes the call start again.
     pub fn restarts(self, has_deadline: bool) -> bool {
         match self {

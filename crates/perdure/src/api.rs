@@ -39,8 +39,10 @@ use crate::snapshots::{Snapshots, keep};
 use crate::timeline::Drawing;
 use crate::unused;
 
+mod debug;
 mod replay;
 
+pub use debug::debug;
 pub use replay::replay;
 
 fn visit<V: Visitor>(design: &str, visitor: V) -> Result<V::Output, Error> {

@@ -146,7 +146,7 @@ impl Lives<'_> {
     }
 
     /// The machine that goes on from what recovery brought back.
-    fn next<D: Design>(
+    pub(crate) fn next<D: Design>(
         &self,
         machine: &Machine<D>,
         image: Image,
@@ -170,7 +170,7 @@ impl Lives<'_> {
         plan: &Plan,
     ) -> Result<Sequel, Error> {
         let mut sequel = Sequel::default();
-        let mut random = Random::new(cut.tear_seed ^ 0x6c69_7665_7300);
+        let mut random = Random::new(cut.tear_seed ^ RESUMED);
         let mut left = self.uncut.end.saturating_sub(cut.cycle);
         let epoch = cut.recovered_epoch.unwrap_or_default();
         let mut current = match self.begin(machine, golden, image, epoch)? {
@@ -470,6 +470,20 @@ fn golden_state<D: Design>(
     let end = known.or_else(|| machine.epoch_end.take());
     let end = end.ok_or_else(|| Error::Defect("an epoch's end was not kept".into()))?;
     Ok((image, end))
+}
+
+/// Told apart what follows from a seed in lives that go on, and in those that begin anew.
+const RESUMED: u64 = 0x6c69_7665_7300;
+const RESTARTED: u64 = 0x7265_7374_6172_7400;
+
+/// What torn writes leave by the cuts of later lives, where that follows from the first one's seed.
+pub(crate) fn later_tear_seeds(first: u64, restarts: bool) -> impl Iterator<Item = u64> {
+    let mut random = Random::new(first ^ if restarts { RESTARTED } else { RESUMED });
+    std::iter::repeat_with(move || {
+        // A life's length is drawn whether it is given or not.
+        drawn(&mut random, 1);
+        random.bits()
+    })
 }
 
 /// How long a life is to be that may last so long: half of them any part of that, the others rather short.

@@ -21,6 +21,7 @@ use perdure_riscv::{fast, plain};
 
 use crate::champsim::{Instructions, Recording};
 use crate::port::{Door, FetchHint};
+use crate::stepping::Stepping;
 
 /// What executes the instructions of one hart.
 pub trait Source: Clone {
@@ -45,6 +46,8 @@ pub enum Engine {
     Fast,
     /// Fetch, decode, execute, and every access through the caches: the reference.
     Plain,
+    /// The fast one, which stops where a debugger wants to look.
+    Stepping,
 }
 
 /// The engines of `perdure_riscv`.
@@ -54,6 +57,8 @@ pub enum Engines {
     Fast(fast::BlockCache<FetchHint>),
     /// [`Engine::Plain`].
     Plain,
+    /// [`Engine::Stepping`].
+    Stepping(Box<Stepping>),
 }
 
 impl Engines {
@@ -72,6 +77,15 @@ impl Engines {
                 port.leave(&exit, registers);
                 exit
             }
+            Self::Stepping(stepping) => stepping.run(registers, door),
+        }
+    }
+
+    /// The debugger's engine, if it is that.
+    pub(crate) fn stepping(&mut self) -> Option<&mut Stepping> {
+        match self {
+            Self::Stepping(stepping) => Some(stepping),
+            Self::Fast(_) | Self::Plain => None,
         }
     }
 }
@@ -98,6 +112,7 @@ impl Source for Engines {
         match engine {
             Engine::Fast => Self::Fast(fast::BlockCache::default()),
             Engine::Plain => Self::Plain,
+            Engine::Stepping => Self::Stepping(Box::default()),
         }
     }
 
@@ -111,12 +126,15 @@ impl Source for Engines {
         match self {
             Self::Fast(blocks) => fast::run(registers, &mut door.open::<true>(), blocks),
             Self::Plain => plain::run(registers, &mut door.open::<false>()),
+            Self::Stepping(stepping) => stepping.run(registers, door),
         }
     }
 
     fn forget(&mut self) {
-        if let Self::Fast(blocks) = self {
-            blocks.flush();
+        match self {
+            Self::Fast(blocks) => blocks.flush(),
+            Self::Stepping(stepping) => stepping.forget(),
+            Self::Plain => {}
         }
     }
 }

@@ -37,6 +37,26 @@ pub fn refuse_for_cuts(request: &Request) -> Result<(), Error> {
     refuse_beside_restart(request)
 }
 
+/// Of a request to debug.
+pub fn refuse_for_debugging(request: &Request) -> Result<(), Error> {
+    if !request.write_through.is_empty() {
+        return Err(Error::Request(
+            "--write-through: a program that is debugged runs many times over, so the host is read-only to it; leave the option out".into(),
+        ));
+    }
+    let given = [
+        ("--files", request.files.is_some()),
+        ("--out", request.out.is_some()),
+        ("--snapshots", request.snapshots.is_some()),
+        ("--to", request.replicate_to.is_some()),
+        ("--sample-cycles", request.sample_cycles.is_some()),
+        ("--probe-cuts", request.probe_cuts),
+        ("--repeat", request.repeat),
+        ("--measure", request.is_measured()),
+    ];
+    refuse(&given, "a debugger", "perdure run")
+}
+
 /// What is for programs that go on, where they are started again, and the other way round.
 fn refuse_beside_restart(request: &Request) -> Result<(), Error> {
     if !request.restart {

@@ -92,6 +92,12 @@ fn replay(py: Python<'_>, token: String, progress: Option<Py<PyAny>>) -> PyResul
     task::wait_for(py, progress, move |observer| api::replay(&token, observer))
 }
 
+/// Serves a debugger until it ends the session, the program has ended, or Ctrl-C.
+#[pyfunction]
+fn debug(py: Python<'_>, request: String) -> PyResult<String> {
+    task::wait_for(py, None, move |observer| api::debug(&request, observer))
+}
+
 /// Checks that every planted bug is caught and no clean design accused.
 #[pyfunction]
 #[pyo3(signature = (request, progress=None))]
@@ -177,6 +183,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(forward, module)?)?;
     module.add_function(wrap_pyfunction!(serve, module)?)?;
     module.add_function(wrap_pyfunction!(resume, module)?)?;
+    module.add_function(wrap_pyfunction!(debug, module)?)?;
     module.add_function(wrap_pyfunction!(mutants, module)?)?;
     module.add_function(wrap_pyfunction!(hunt, module)?)?;
     module.add_function(wrap_pyfunction!(forks, module)?)?;

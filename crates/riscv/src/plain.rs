@@ -23,13 +23,25 @@ pub fn run<M: Memory>(hart: &mut Hart, memory: &mut M) -> Exit {
         if hart.retired >= memory.limit() {
             return Exit::Limit;
         }
-        if let Err(exit) = run_block(hart, memory) {
+        if let Err(exit) = run_block(hart, memory, u64::MAX) {
             return exit;
         }
     }
 }
 
-fn run_block<M: Memory>(hart: &mut Hart, memory: &mut M) -> Result<(), Exit> {
+/// Runs the block that begins at `pc`, but at most so many instructions of it: for whoever wants to look at
+/// a hart inside a block. A hart that was stopped there must not go on: the engines would take what is left
+/// for a block of its own, and charge it as one.
+pub fn run_part<M: Memory>(hart: &mut Hart, memory: &mut M, instructions: u64) -> Exit {
+    hart.pc &= !1;
+    match run_block(hart, memory, instructions) {
+        Ok(()) => Exit::Limit,
+        Err(exit) => exit,
+    }
+}
+
+fn run_block<M: Memory>(hart: &mut Hart, memory: &mut M, instructions: u64) -> Result<(), Exit> {
+    let end = hart.retired.saturating_add(instructions);
     let line = memory
         .fetch(hart.pc, hart.retired)
         .map_err(Exit::Fault)?
@@ -40,7 +52,9 @@ fn run_block<M: Memory>(hart: &mut Hart, memory: &mut M) -> Result<(), Exit> {
         execute(hart, memory, bits)?;
         return Ok(());
     }
-    while let Bits::Whole(bits) = bits_at(&line, offset as usize) {
+    while let Bits::Whole(bits) = bits_at(&line, offset as usize)
+        && hart.retired < end
+    {
         let executed = execute(hart, memory, bits)?;
         offset += u64::from(executed.length);
         if executed.operation.ends_block() || offset == LINE_BYTES {

@@ -90,7 +90,7 @@ def cut(
     """Cut the power, recover from what survived, and judge; exit 1 if a promise was broken."""
     _refuse_cut(write_through, at, cuts)
     chosen = machine_of(machine, design, guest, out, engine)
-    program, then = _split_then(program)
+    program, then = split_then(program)
     with programs(program) as asked, progress.bar(terminal.errors(), "power cuts") as show:
         report = chosen.cut(
             **asked,
@@ -258,7 +258,7 @@ def _refuse_cut(write_through: list[str] | None, at: int | None, cuts: int | Non
         raise PerdureError("--at names the one cut and --cuts a number of them: give one of both")
 
 
-def _split_then(words: list[str]) -> tuple[list[str], list[str]]:
+def split_then(words: list[str]) -> tuple[list[str], list[str]]:
     """What a command line cuts, and what it starts then, if it says that."""
     if "--then" not in words:
         return words, []

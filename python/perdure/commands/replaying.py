@@ -23,7 +23,7 @@ from perdure import (
     terminal,
     tokens,
 )
-from perdure.commands import shared
+from perdure.commands import attaching, shared
 from perdure.options import (
     Afterwards,
     CheckOption,
@@ -70,10 +70,17 @@ def replay(
     check: CheckOption = None,
     check_seconds: CheckSecondsOption = None,
     json_file: JsonOption = None,
+    debug: Annotated[
+        bool,
+        typer.Option("--debug", help="Debug it: gdb stands where the power fails next."),
+    ] = False,
     *,
+    debugger: attaching.Debugger,
     explained: Explained,
 ) -> None:
     """Repeat exactly the power cut that a token names, and explain it if it fails."""
+    if debug or debugger.starts_gdb:
+        attaching.serve({"token": tokens.full(token)}, debugger)
     with progress.bar(terminal.errors(), "replay") as show:
         report = api.replay(
             tokens.full(token),

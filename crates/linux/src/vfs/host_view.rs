@@ -440,6 +440,19 @@ impl HostView {
         })
     }
 
+    /// A file's bytes for somebody outside: what the guest was shown, if it was; else as it is now, of which
+    /// nothing is noted.
+    pub(crate) fn look_into(&self, mount: u32, path: &str) -> Option<Arc<[u8]>> {
+        let key = (mount, path.to_owned());
+        if let Some(shown) = self.with_seen(|seen| seen.contents.get(&key).cloned()) {
+            return shown;
+        }
+        let mut bytes = Vec::new();
+        let file = self.open(mount, path, READS)?;
+        File::from(file).read_to_end(&mut bytes).ok()?;
+        Some(bytes.into())
+    }
+
     /// A file's bytes, if it can be read, is still as long as when it was first looked at, and not more
     /// than may be read.
     pub(crate) fn contents(&self, mount: u32, path: &str) -> Option<Arc<[u8]>> {

@@ -10,6 +10,7 @@ use serde_json::{Map, Value, json};
 use super::{cut_request, parsed};
 use crate::error::Error;
 use crate::observer::Observer;
+use crate::request::{Prepared, Request};
 use crate::token::Token;
 use crate::version::BUILD;
 
@@ -49,6 +50,15 @@ pub fn replay(asked: &str, observer: &dyn Observer) -> Result<String, Error> {
     request.check = asked.check;
     request.check_seconds = asked.check_seconds;
     request.cores = asked.cores;
+    prepared_as_made(&token, &request)?;
+    request.reads = Some((token.reads, token.build == BUILD));
+    let mut result: Map<String, Value> = parsed(&cut_request(&request, observer)?)?;
+    result.insert("made_by_build".into(), json!(token.build));
+    Ok(Value::Object(result).to_string())
+}
+
+/// The request of a token made ready to run, if everything that was given then is what it was.
+pub(super) fn prepared_as_made(token: &Token, request: &Request) -> Result<Prepared, Error> {
     let prepared = request.prepare()?;
     let hash = prepared.configuration.hash();
     if hash != token.config_hash {
@@ -57,11 +67,8 @@ pub fn replay(asked: &str, observer: &dyn Observer) -> Result<String, Error> {
             token.config_hash, token.build
         )));
     }
-    if let Some(difference) = token.differs(&prepared.given) {
-        return Err(Error::Request(difference));
+    match token.differs(&prepared.given) {
+        Some(difference) => Err(Error::Request(difference)),
+        None => Ok(prepared),
     }
-    request.reads = Some((token.reads, token.build == BUILD));
-    let mut result: Map<String, Value> = parsed(&cut_request(&request, observer)?)?;
-    result.insert("made_by_build".into(), json!(token.build));
-    Ok(Value::Object(result).to_string())
 }

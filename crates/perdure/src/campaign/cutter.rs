@@ -210,7 +210,7 @@ impl Cutter<'_> {
         let at = self.cycles[index];
         let tear_seed = match self.request.tear_seed {
             Some(seed) => seed,
-            None => Random::new(self.seed ^ at.wrapping_mul(0x9e37_79b9_7f4a_7c15)).bits(),
+            None => tear_seed(self.seed, at),
         };
         let generations = self.generations(index);
         let options = CutOptions {
@@ -408,4 +408,9 @@ impl Cutter<'_> {
         }
         Ok(())
     }
+}
+
+/// What torn writes leave by a cut of a campaign with that seed.
+pub fn tear_seed(seed: u64, at: Cycles) -> u64 {
+    Random::new(seed ^ at.wrapping_mul(0x9e37_79b9_7f4a_7c15)).bits()
 }

@@ -29,6 +29,7 @@ mod schedule;
 mod stacks;
 mod survey;
 
+pub(crate) use cutter::tear_seed;
 pub use report::{Campaign, CutResult};
 pub use survey::Survey;
 pub(crate) use survey::survey;

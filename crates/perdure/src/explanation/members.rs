@@ -15,7 +15,7 @@ use gimli::{
 use object::read::elf::ElfFile64;
 use object::{CompressionFormat, Endianness, Object, ObjectSection};
 
-type Reader = EndianArcSlice<LittleEndian>;
+pub(super) type Reader = EndianArcSlice<LittleEndian>;
 type Unit = gimli::Unit<Reader>;
 type Entry<'u> = gimli::DebuggingInformationEntry<'u, 'u, Reader>;
 type Parsed<T> = Result<T, gimli::Error>;
@@ -53,15 +53,20 @@ fn section(file: &ElfFile64<Endianness>, name: &str) -> Vec<u8> {
     bytes.map(Cow::into_owned).unwrap_or_default()
 }
 
+/// The debug information of an ELF file.
+pub(super) fn dwarf_of(contents: &[u8]) -> Option<gimli::Dwarf<Reader>> {
+    let file = ElfFile64::<Endianness>::parse(contents).ok()?;
+    let load = |id: gimli::SectionId| -> Parsed<Reader> {
+        let bytes: Arc<[u8]> = section(&file, id.name()).into();
+        Ok(EndianArcSlice::new(bytes, LittleEndian))
+    };
+    gimli::Dwarf::load(load).ok()
+}
+
 impl Members {
     /// Of an ELF file.
     pub fn of(contents: &[u8]) -> Option<Self> {
-        let file = ElfFile64::<Endianness>::parse(contents).ok()?;
-        let load = |id: gimli::SectionId| -> Parsed<Reader> {
-            let bytes: Arc<[u8]> = section(&file, id.name()).into();
-            Ok(EndianArcSlice::new(bytes, LittleEndian))
-        };
-        let dwarf = gimli::Dwarf::load(load).ok()?;
+        let dwarf = dwarf_of(contents)?;
         let mut members = Self {
             units: Vec::new(),
             variables: BTreeMap::new(),

@@ -12,6 +12,7 @@ mod cores;
 mod grouped;
 mod history;
 mod known;
+pub mod lines;
 mod members;
 mod names;
 mod places;

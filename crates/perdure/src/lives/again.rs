@@ -95,7 +95,7 @@ impl Lives<'_> {
         plan: &Plan,
     ) -> Result<Sequel, Error> {
         let mut sequel = Sequel::default();
-        let mut random = Random::new(cut.tear_seed ^ 0x7265_7374_6172_7400);
+        let mut random = Random::new(cut.tear_seed ^ super::RESTARTED);
         let longest = (self.uncut.again.as_ref()).map_or(0, |again| again.cycles);
         let patience = self.uncut.end.max(longest).saturating_mul(4);
         let patience = patience.saturating_add(1_000_000_000);
@@ -155,7 +155,11 @@ impl Lives<'_> {
     }
 
     /// A machine that starts on what was left.
-    fn boot_again<D: Design>(&self, restart: &Restart, left: &Left) -> Result<Machine<D>, Error> {
+    pub(crate) fn boot_again<D: Design>(
+        &self,
+        restart: &Restart,
+        left: &Left,
+    ) -> Result<Machine<D>, Error> {
         let workload = Workload {
             past: left.past,
             mistake: self.prepared.workload.mistake,

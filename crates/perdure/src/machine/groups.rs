@@ -29,7 +29,7 @@ impl<D: Design, S: Source> Machine<D, S> {
     }
 
     /// The epoch of a hart's sharing group.
-    fn epoch_of(&mut self, hart: usize) -> Option<u64> {
+    pub(crate) fn epoch_of(&mut self, hart: usize) -> Option<u64> {
         let group = self.hardware.group_of(hart);
         Some(D::Epochs::of_groups(&mut self.design)?.epoch(group))
     }

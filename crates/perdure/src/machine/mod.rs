@@ -2,7 +2,8 @@
 //!
 //! [`assemble`] and [`resume`] make one, [`run`] is its loop, [`entries`] what the kernel is called for,
 //! [`epochs`] and [`groups`] end epochs, [`output`] lets out what may leave, [`power`] turns it off,
-//! [`kept`] is what onlookers have asked it to remember, and [`drawn`] what it tells who draws it.
+//! [`kept`] is what onlookers have asked it to remember, [`drawn`] what it tells who draws it, and [`part`]
+//! what a debugger needs between two rounds.
 //!
 //! Always true: whoever judges a machine stands outside it. It does not know that there is one.
 
@@ -34,6 +35,7 @@ mod epochs;
 mod groups;
 mod kept;
 mod output;
+mod part;
 mod pools;
 mod power;
 mod resume;
@@ -42,6 +44,7 @@ mod run;
 pub use crate::source::Engine;
 pub use assemble::{Past, Workload};
 pub use kept::{EpochEnd, Noted};
+pub(crate) use part::Next;
 pub use power::Recovery;
 pub use resume::{Image, Resumption};
 

@@ -23,79 +23,89 @@ impl<D: Design, S: Source> Machine<D, S> {
     /// Runs until everything up to `until` has happened, or an epoch ended, or the end.
     pub fn run(&mut self, until: Cycles) -> Result<Pause, Error> {
         loop {
-            if let Some(breach) = self.hardware.breach.take() {
-                return Err(Error::Contract {
-                    design: D::NAME,
-                    message: breach.0,
-                });
+            if let Some(pause) = self.round(until)? {
+                return Ok(pause);
             }
-            if let Some(failure) = self.hardware.failure.take() {
-                return Err(Error::Design {
-                    design: D::NAME,
-                    message: failure.0,
-                });
-            }
-            if let Some(failure) = self.outside.failure.take() {
-                return Err(spool_failed(std::io::Error::other(failure)));
-            }
-            if self.finished {
-                return Ok(Pause::Finished);
-            }
-            if let Some((hart, urgency)) = self.epoch_due
-                && self.can_end_epoch()
-            {
-                if self.clock(hart) > until {
-                    return Ok(Pause::Time);
-                }
-                self.epoch_due = None;
-                return self.end_epoch(hart, urgency).map(Pause::EpochEnded);
-            }
-            if let Some(turn) = self.turn {
-                if self.clock(turn.hart) > until {
-                    return Ok(Pause::Time);
-                }
-                self.go_on(turn, until);
-                continue;
-            }
-            let next = self.next_hart();
-            let event_time = self.hardware.next_event_time();
-            let hart_time = next.map_or(Cycles::MAX, |(_, time, _)| time);
-            let (wake_time, change_ns) = match next {
-                None => self.idle_until()?,
-                Some(_) => (Cycles::MAX, 0),
-            };
-            let first = event_time.min(hart_time).min(wake_time);
-            if first == Cycles::MAX {
-                return Err(self.deadlock());
-            }
-            if first > until {
-                return Ok(Pause::Time);
-            }
-            if first == wake_time {
-                self.skip_idle_time(wake_time, change_ns);
-                continue;
-            }
-            if event_time <= hart_time {
-                self.hardware
-                    .memory
-                    .forget_until(event_time.saturating_sub(1));
-                self.fire(event_time);
-                continue;
-            }
-            let (hart, time, limit) = next.expect("a hart has the smallest time");
-            self.hardware.memory.forget_until(time.saturating_sub(1));
-            self.wake_sleepers(hart);
-            if self.lengths.may_change() {
-                let hit = std::mem::take(&mut self.watch.hit);
-                self.lengths.look(self.retired(), hit);
-            }
-            // A store takes a cycle at least, so a turn cannot pass the epoch's last one by much.
-            let epoch_end = time.saturating_add(self.stores_left(hart).max(1));
-            self.turn = Some(Turn {
-                hart,
-                limit: limit.min(self.harts[hart].slice_end).min(epoch_end),
+        }
+    }
+
+    /// One round of that: the next thing happens, whatever it is, unless the machine pauses.
+    #[inline]
+    pub(crate) fn round(&mut self, until: Cycles) -> Result<Option<Pause>, Error> {
+        if let Some(breach) = self.hardware.breach.take() {
+            return Err(Error::Contract {
+                design: D::NAME,
+                message: breach.0,
             });
         }
+        if let Some(failure) = self.hardware.failure.take() {
+            return Err(Error::Design {
+                design: D::NAME,
+                message: failure.0,
+            });
+        }
+        if let Some(failure) = self.outside.failure.take() {
+            return Err(spool_failed(std::io::Error::other(failure)));
+        }
+        if self.finished {
+            return Ok(Some(Pause::Finished));
+        }
+        if let Some((hart, urgency)) = self.epoch_due
+            && self.can_end_epoch()
+        {
+            if self.clock(hart) > until {
+                return Ok(Some(Pause::Time));
+            }
+            self.epoch_due = None;
+            let ended = self.end_epoch(hart, urgency)?;
+            return Ok(Some(Pause::EpochEnded(ended)));
+        }
+        if let Some(turn) = self.turn {
+            if self.clock(turn.hart) > until {
+                return Ok(Some(Pause::Time));
+            }
+            self.go_on(turn, until);
+            return Ok(None);
+        }
+        let next = self.next_hart();
+        let event_time = self.hardware.next_event_time();
+        let hart_time = next.map_or(Cycles::MAX, |(_, time, _)| time);
+        let (wake_time, change_ns) = match next {
+            None => self.idle_until()?,
+            Some(_) => (Cycles::MAX, 0),
+        };
+        let first = event_time.min(hart_time).min(wake_time);
+        if first == Cycles::MAX {
+            return Err(self.deadlock());
+        }
+        if first > until {
+            return Ok(Some(Pause::Time));
+        }
+        if first == wake_time {
+            self.skip_idle_time(wake_time, change_ns);
+            return Ok(None);
+        }
+        if event_time <= hart_time {
+            self.hardware
+                .memory
+                .forget_until(event_time.saturating_sub(1));
+            self.fire(event_time);
+            return Ok(None);
+        }
+        let (hart, time, limit) = next.expect("a hart has the smallest time");
+        self.hardware.memory.forget_until(time.saturating_sub(1));
+        self.wake_sleepers(hart);
+        if self.lengths.may_change() {
+            let hit = std::mem::take(&mut self.watch.hit);
+            self.lengths.look(self.retired(), hit);
+        }
+        // A store takes a cycle at least, so a turn cannot pass the epoch's last one by much.
+        let epoch_end = time.saturating_add(self.stores_left(hart).max(1));
+        self.turn = Some(Turn {
+            hart,
+            limit: limit.min(self.harts[hart].slice_end).min(epoch_end),
+        });
+        Ok(None)
     }
 
     /// The runnable hart with the smallest clock, that clock, and how far its turn may go.
@@ -128,12 +138,7 @@ impl<D: Design, S: Source> Machine<D, S> {
             self.handle(turn.hart, exit);
             return self.let_others_catch_up(turn.hart);
         }
-        let now = self.clock(turn.hart);
-        let over = now >= turn.limit
-            || self.hardware.next_event_time() <= now
-            || self.epoch_due.is_some()
-            || self.harts[turn.hart].context.running.is_none();
-        if over {
+        if self.is_over(turn) {
             return self.end_turn();
         }
         self.see_mappings(turn.hart);
@@ -148,6 +153,15 @@ impl<D: Design, S: Source> Machine<D, S> {
             self.harts[turn.hart].pending = Some(exit);
         }
         self.let_others_catch_up(turn.hart);
+    }
+
+    /// Whether a turn is over, its hart being at the beginning of a block.
+    pub(super) fn is_over(&self, turn: Turn) -> bool {
+        let now = self.clock(turn.hart);
+        now >= turn.limit
+            || self.hardware.next_event_time() <= now
+            || self.epoch_due.is_some()
+            || self.harts[turn.hart].context.running.is_none()
     }
 
     /// Ends the turn of a hart that has waited for bytes to be durable and is ahead of others by now, so that
@@ -183,7 +197,7 @@ impl<D: Design, S: Source> Machine<D, S> {
         }
     }
 
-    fn run_source(&mut self, turn: Turn, until: Cycles) -> Exit {
+    pub(super) fn run_source(&mut self, turn: Turn, until: Cycles) -> Exit {
         self.order_of(Some(turn.hart));
         let clock = self.virtual_clock(turn.hart);
         let epoch_end = match self.lengths.instructions {

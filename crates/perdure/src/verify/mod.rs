@@ -404,25 +404,53 @@ fn recover_twice<D: Design>(
     result
 }
 
+/// What came back after a cut that nobody judges.
+#[derive(Debug)]
+pub struct CameBack {
+    /// Memory.
+    pub image: Image,
+    /// The epoch, if recovery knows of one.
+    pub epoch: Option<u64>,
+    /// The work that is lost, as far as the machine keeps its progress, and what recovery took.
+    pub cost: CutCost,
+}
+
 /// Cuts the power, recovers, and returns what came back; the machine is as before.
 pub fn recovered_image<D: Design>(
     machine: &mut Machine<D>,
     at: Cycles,
     tear_seed: u64,
 ) -> Result<Image, Error> {
+    let came = came_back(machine, at, tear_seed);
+    came.map(|came| came.image)
+        .map_err(|error| Error::Defect(error.to_string()))
+}
+
+/// The same, with what it cost; recovery may refuse what survived.
+pub fn came_back<D: Design>(
+    machine: &mut Machine<D>,
+    at: Cycles,
+    tear_seed: u64,
+) -> Result<CameBack, Interrupted> {
     let recovery = machine.recovery();
+    let clock = RecoveryClock::new(&machine.hardware.specification, machine.layout.protected());
     let lost = machine.power_off(at, tear_seed);
     let memory = &mut machine.hardware.memory;
-    let mut surviving = Surviving::of(memory, Journal::default());
+    let mut surviving = Surviving::of(memory, Journal::default()).timed(clock);
     let recovered = recovery.run::<D>(&mut surviving);
+    let cost = surviving.cost();
     let (journal, behind) = surviving.into_parts();
     let copy = memory.arena.clone();
     journal.undo(&mut memory.arena);
     memory.power_back(&lost);
-    recovered.map_err(|error| Error::Defect(error.to_string()))?;
-    Ok(Image {
-        memory: copy,
-        behind,
+    let epoch = recovered?.epoch;
+    Ok(CameBack {
+        image: Image {
+            memory: copy,
+            behind,
+        },
+        epoch,
+        cost: CutCost::of(machine, at, epoch, cost),
     })
 }
 

@@ -1,0 +1,131 @@
+//! Debugging a program, or a power cut that a token names.
+
+use perdure_designs::{Design, Visitor};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::replay::prepared_as_made;
+use super::{PlantedBug, parsed, visit};
+use crate::debugger::{self, Cut};
+use crate::delivery::write_and_flush;
+use crate::error::Error;
+use crate::lives::later_tear_seeds;
+use crate::machine::Engine;
+use crate::observer::Observer;
+use crate::request::{Prepared, Request};
+use crate::token::Token;
+use crate::unused;
+
+/// What `perdure debug` asks for, or `perdure replay` with `--debug`.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct DebugRequest {
+    /// The run, where no token names one.
+    #[serde(default)]
+    request: Request,
+    /// The cut to debug.
+    #[serde(default)]
+    token: Option<String>,
+    /// Where clients come to: `HOST:PORT` or a path.
+    listen: String,
+    /// When the power fails in the first life, in the one after it, and so on.
+    #[serde(default)]
+    cuts: Vec<u64>,
+    /// Nothing is said about where that is.
+    #[serde(default)]
+    quiet: bool,
+    /// Copies of the machine that are kept at most of each life.
+    #[serde(default)]
+    copies: Option<usize>,
+}
+
+/// Copies that are kept where nobody says how many.
+const COPIES: usize = 64;
+
+struct Debug<'a> {
+    prepared: &'a Prepared,
+    bug: Option<&'static str>,
+    options: debugger::Options<'a>,
+    observer: &'a dyn Observer,
+}
+
+impl Visitor for Debug<'_> {
+    type Output = Result<Value, Error>;
+
+    fn visit<D: Design>(self) -> Self::Output {
+        debugger::run::<D>(self.prepared, self.bug, self.options, self.observer)
+    }
+}
+
+struct Resumes;
+
+impl Visitor for Resumes {
+    type Output = bool;
+
+    fn visit<D: Design>(self) -> bool {
+        D::RECOVERY.resumes()
+    }
+}
+
+/// The cuts of a token: the one that it names, and those of later lives.
+fn cuts_of(token: &Token) -> Vec<Cut> {
+    let first = Cut {
+        cycle: token.at,
+        tear_seed: token.tear_seed,
+    };
+    let seeds = later_tear_seeds(token.tear_seed, token.request.restart);
+    let later = token.later_cuts.iter().zip(seeds);
+    let later = later.map(|(&cycle, tear_seed)| Cut { cycle, tear_seed });
+    std::iter::once(first).chain(later).collect()
+}
+
+/// Serves a debugger until it ends the session, the program has ended, or the observer asks to stop. Where
+/// clients find it is told on standard error.
+pub fn debug(request: &str, observer: &dyn Observer) -> Result<String, Error> {
+    let asked: DebugRequest = parsed(request)?;
+    let (request, mut prepared, cuts, at_cut) = match &asked.token {
+        Some(token) => {
+            let token = Token::decode(token)?;
+            let request = token.again();
+            let prepared = prepared_as_made(&token, &request)?;
+            (request, prepared, cuts_of(&token), true)
+        }
+        None => {
+            let mut request = asked.request.clone();
+            unused::refuse_for_debugging(&request)?;
+            // After a cut something has to go on, or to begin again.
+            request.restart |= !visit(&request.design, Resumes)?;
+            let prepared = request.prepare()?;
+            let cuts = asked.cuts.iter().map(|&cycle| Cut::at(cycle));
+            (request, prepared, cuts.collect(), false)
+        }
+    };
+    prepared.configuration.refuse_timing_only("debugging")?;
+    prepared.engine = Engine::Stepping;
+    if let (None, Some(restart)) = (&request.pmem, &mut prepared.restart) {
+        restart.workload.pools = None;
+    }
+    let bug = visit(&request.design, PlantedBug(request.planted_bug.as_deref()))??;
+    let ready = |place: &str| {
+        if asked.quiet {
+            return;
+        }
+        let line = format!("perdure: waiting for gdb at {place}; there: target remote {place}\n");
+        let _ = write_and_flush(std::io::stderr().lock(), line.as_bytes());
+    };
+    let debug = Debug {
+        prepared: &prepared,
+        bug,
+        options: debugger::Options {
+            listen: &asked.listen,
+            // The user goes on from the token's first cut, and the others lie ahead.
+            at_cut,
+            cuts,
+            copies: asked.copies.unwrap_or(COPIES),
+            ready: &ready,
+        },
+        observer,
+    };
+    let result = visit(&request.design, debug)??;
+    Ok(json!({"debug": result}).to_string())
+}

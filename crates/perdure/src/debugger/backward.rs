@@ -1,0 +1,254 @@
+//! Going backward: the last place before the position where somebody would have wanted to stop.
+//!
+//! Always true here: the past is run again, from a copy of the machine, as often as it takes; what is found
+//! there is what going forward would have found.
+
+use perdure_designs::Design;
+
+use super::forward::{Goal, Stop};
+use super::head::{Head, NEVER, Reach, Round};
+use super::session::{Poll, Position, Session};
+use super::view;
+use crate::error::Error;
+use crate::machine::{Next, Pause};
+use crate::stepping::Hit;
+
+/// Places of a stretch that are remembered: the last is wanted, and the others if it was none.
+const REMEMBERED: usize = 16;
+/// How far the machine runs between two looks at whoever may interrupt it, in moments.
+const STRIDE: u64 = 1 << 21;
+
+/// A place where somebody may have wanted to stop.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    moment: u64,
+    thread: u32,
+    what: What,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum What {
+    Breakpoint(u64),
+    Watch(Hit),
+    Step,
+}
+
+/// The last places of a stretch of time.
+#[derive(Default)]
+struct Places(Vec<Place>);
+
+impl Places {
+    fn add(&mut self, place: Place) {
+        if self.0.len() == REMEMBERED {
+            self.0.remove(0);
+        }
+        self.0.push(place);
+    }
+}
+
+impl<D: Design> Session<D> {
+    /// Goes backward. A range is for going forward alone, and is not looked at.
+    pub fn retreat(&mut self, goal: Goal, poll: Poll) -> Result<Stop, Error> {
+        let began = self.position();
+        let mut places = self.places_in_block(goal);
+        if let Some(stop) = self.try_places(began.life, &mut places)? {
+            return Ok(stop);
+        }
+        let (mut life, mut end) = (began.life, self.head.moment());
+        loop {
+            for start in self.copies_before(life, end) {
+                let Some(mut places) = self.places_between(life, (start, end), goal, poll)? else {
+                    self.go(began)?;
+                    return Ok(Stop::Interrupted);
+                };
+                if let Some(stop) = self.try_places(life, &mut places)? {
+                    return Ok(stop);
+                }
+                end = start;
+            }
+            if life == 0 {
+                let moment = self.lives[0].start();
+                self.go(Position { life, moment })?;
+                return Ok(Stop::HistoryBegins);
+            }
+            life -= 1;
+            let last = self.lives[life].end.as_ref().map(|(moment, _)| *moment);
+            end = last.ok_or_else(|| Error::Defect("a life that has not ended".into()))?;
+        }
+    }
+
+    /// Goes to the last of some places that is one.
+    fn try_places(&mut self, life: usize, places: &mut Places) -> Result<Option<Stop>, Error> {
+        while let Some(Place {
+            moment,
+            thread,
+            what,
+        }) = places.0.pop()
+        {
+            let back = self.position();
+            self.go(Position { life, moment })?;
+            let pc = view::pc_of(self.machine(), thread);
+            let stop = match what {
+                // An instruction before it in its block may have stopped the hart.
+                What::Breakpoint(address) if pc != Some(address) => {
+                    self.go(back)?;
+                    continue;
+                }
+                What::Breakpoint(_) => Stop::Breakpoint,
+                What::Watch(hit) => self.watch_stop(hit),
+                What::Step => Stop::Stepped,
+            };
+            self.thread = thread;
+            self.choose_thread();
+            return Ok(Some(stop));
+        }
+        Ok(None)
+    }
+
+    /// Places in the position's block before it.
+    fn places_in_block(&mut self, goal: Goal) -> Places {
+        let mut places = Places::default();
+        let Next::Instructions { hart } = self.head.machine.next() else {
+            return places;
+        };
+        let Some(running) = self.head.machine.running(hart) else {
+            return places;
+        };
+        let (thread, inside, first) = (running.thread.0, self.inside, self.head.moment());
+        if let Goal::Step { thread: one, .. } = goal {
+            if one == thread && inside > 0 {
+                let moment = first + inside - 1;
+                let what = What::Step;
+                places.add(Place {
+                    moment,
+                    thread,
+                    what,
+                });
+            }
+            return places;
+        }
+        if inside == 0 || !self.is_debugged(thread) {
+            return places;
+        }
+        let stops = self.stops.clone();
+        self.head.look_for(&stops);
+        let hits = self.head.inside(inside).2;
+        let pc = self.head.machine.registers(hart).pc;
+        let addresses = view::block(&self.head.machine, running.space, pc);
+        for (index, address) in (0..inside).zip(addresses) {
+            let moment = first + index;
+            let mut add = |what| {
+                places.add(Place {
+                    moment,
+                    thread,
+                    what,
+                });
+            };
+            if let Some((_, hit)) = hits.iter().find(|(at, _)| *at == index) {
+                add(What::Watch(*hit));
+            } else if stops.breakpoints.contains(&address) {
+                add(What::Breakpoint(address));
+            }
+        }
+        places
+    }
+
+    /// Places of a life from one copy's moment up to another, unless somebody interrupts it.
+    fn places_between(
+        &mut self,
+        life: usize,
+        (start, end): (u64, u64),
+        goal: Goal,
+        poll: Poll,
+    ) -> Result<Option<Places>, Error> {
+        let mut places = Places::default();
+        let mut head = self.nearest(life, start)?;
+        if goal == Goal::Stop {
+            head.look_for(&self.stops);
+        }
+        let mut passes = false;
+        let mut looked = start;
+        while head.moment() < end {
+            let moment = head.moment();
+            if moment >= looked {
+                if poll() {
+                    return Ok(None);
+                }
+                // Copies at a quarter of what is left: the next way back is a short one.
+                looked = end - (end - moment) * 3 / 4;
+                looked = looked.clamp(moment + 1024, moment + STRIDE);
+                if life == self.life && moment > start && end - moment < STRIDE {
+                    self.keep_near(&head);
+                }
+            }
+            let mut before = None;
+            if let (Goal::Step { thread, .. }, Next::Handling { fault: true, .. }) =
+                (goal, head.machine.next())
+            {
+                before = view::pc_of(&head.machine, thread);
+            }
+            let reach = Reach {
+                until: NEVER,
+                moment: looked.min(end),
+                passes,
+            };
+            let round = head.round(reach)?;
+            passes = round.refused;
+            match goal {
+                Goal::Stop => self.note_stops(&head, &round, end, &mut places),
+                Goal::Step { thread, .. } if round.thread == thread => {
+                    let after = view::pc_of(&head.machine, thread);
+                    if head.moment() > round.before && (before.is_none() || before != after) {
+                        let moment = head.moment().min(end) - 1;
+                        let what = What::Step;
+                        places.add(Place {
+                            moment,
+                            thread,
+                            what,
+                        });
+                    }
+                }
+                Goal::Step { .. } => {}
+            }
+            if round.pause == Some(Pause::Finished) {
+                break;
+            }
+        }
+        Ok(Some(places))
+    }
+
+    /// What a round met.
+    fn note_stops(&self, head: &Head<D>, round: &Round, end: u64, places: &mut Places) {
+        let (thread, machine) = (round.thread, &head.machine);
+        let watched = !round.hits.is_empty() || round.refused;
+        if !watched || !self.runs_program(machine, thread) {
+            return;
+        }
+        for &(moment, hit) in round.hits.iter().filter(|(moment, _)| *moment < end) {
+            let what = What::Watch(hit);
+            places.add(Place {
+                moment,
+                thread,
+                what,
+            });
+        }
+        let Next::Instructions { hart } = round.did else {
+            return;
+        };
+        let Some(running) = machine.running(hart).filter(|_| round.refused) else {
+            return;
+        };
+        let first = head.moment();
+        let addresses = view::block(machine, running.space, machine.registers(hart).pc);
+        for (moment, address) in (first..end).zip(addresses) {
+            if self.stops.breakpoints.contains(&address) {
+                let what = What::Breakpoint(address);
+                places.add(Place {
+                    moment,
+                    thread,
+                    what,
+                });
+            }
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! Power cuts on the time line: what they leave, and the life that follows.
+//!
+//! Always true here: a cut is the one that `perdure cut --at` makes at that cycle, and the life after it is
+//! the one that goes on there.
+
+use perdure_designs::Design;
+use perdure_hardware::time::Cycles;
+
+use super::forward::{Goal, Stop};
+use super::head::Head;
+use super::life::{Cut, End, Life};
+use super::output::Printer;
+use super::session::{Poll, Position, Session};
+use crate::error::Error;
+use crate::lives::{Left, Lives, Uncut};
+use crate::machine::Machine;
+use crate::observer::Unobserved;
+use crate::outside::Outside;
+use crate::verify::{self, CameBack};
+
+impl<D: Design> Session<D> {
+    /// Lets the power fail at a cycle of the position's life, and goes into the life after that; what the
+    /// user is told. What was ahead is forgotten.
+    pub fn cut(&mut self, cycle: Cycles) -> Result<String, Error> {
+        let head = self.at_cycle(self.life, cycle)?;
+        if head.machine.time() < cycle && head.machine.ended().is_some() {
+            return Err(Error::Request(format!(
+                "the program has ended at cycle {}, before cycle {cycle}: there is nothing left to cut",
+                head.machine.time()
+            )));
+        }
+        let moment = head.moment();
+        let cut = Cut::at(cycle);
+        self.lives.truncate(self.life + 1);
+        let life = self.life;
+        self.bookmarks
+            .retain(|_, at| *at <= Position { life, moment });
+        let own = &mut self.lives[self.life];
+        own.forget_after(moment);
+        own.planned = Some(cut);
+        own.end = Some((moment, End::Cut(cut)));
+        self.forget_near();
+        self.stand(head);
+        self.enter_next_life()
+    }
+
+    /// Goes to where the power fails first.
+    pub fn go_to_cut(&mut self, poll: Poll) -> Result<(), Error> {
+        match self.advance(Goal::Stop, poll)? {
+            Stop::PowerFails | Stop::Interrupted => Ok(()),
+            _ => Err(Error::Request(
+                "the program ends before the power would fail: the cut is later than its end"
+                    .into(),
+            )),
+        }
+    }
+
+    /// Goes from a cut into the life after it, which begins then if it has not been lived yet.
+    pub fn enter_next_life(&mut self) -> Result<String, Error> {
+        let Some((moment, End::Cut(cut))) = self.lives[self.life].end.clone() else {
+            return Err(Error::Defect("a life that no cut has ended".into()));
+        };
+        if self.life + 1 == self.lives.len() {
+            let mut head = self.at_cycle(self.life, cut.cycle)?;
+            let (machine, told) = match self.next_machine(&mut head.machine, cut) {
+                Ok(next) => next,
+                Err(error) => {
+                    self.lives[self.life].end = Some((moment, End::Failed(error.to_string())));
+                    return Err(error);
+                }
+            };
+            let mut life = Life::new(Head::new(machine), self.most, told);
+            if self.lives.len() <= self.plan.len() {
+                life.planned = Some(self.plan[self.lives.len() - 1]);
+            }
+            self.lives.push(life);
+        }
+        let life = self.life + 1;
+        let moment = self.lives[life].start();
+        self.go(Position { life, moment })?;
+        Ok(self.lives[life].began.clone())
+    }
+
+    /// The machine that begins after a cut, and what happened in words.
+    pub fn next_machine(
+        &self,
+        machine: &mut Machine<D>,
+        cut: Cut,
+    ) -> Result<(Machine<D>, String), Error> {
+        let Cut { cycle, tear_seed } = cut;
+        let came = verify::came_back(machine, cycle, tear_seed);
+        let refused = |error| {
+            Error::Request(format!(
+                "the power fails at cycle {cycle}, and recovery refuses what survived: {error}"
+            ))
+        };
+        let CameBack { image, epoch, cost } = came.map_err(refused)?;
+        let uncut = Uncut {
+            end: cycle,
+            outside: Outside::default(),
+            status: None,
+            again: None,
+        };
+        let lives = Lives {
+            prepared: &self.prepared,
+            bug: self.bug,
+            uncut: &uncut,
+            check: None,
+            recovery_steps: 0,
+            observer: &Unobserved,
+            progress: &|| {},
+        };
+        let (recovery, lost) = (cost.recovery.cycles, cost.lost);
+        let mut told =
+            format!("the power fails at cycle {cycle}; recovery takes {recovery} cycles");
+        let mut next = match &self.prepared.restart {
+            Some(restart) => {
+                told += "; the processes are lost, and a program starts on the pools that survived";
+                let left = Left::of(machine, image.memory);
+                lives.boot_again(restart, &left)?
+            }
+            None => {
+                let epoch = epoch.unwrap_or_default();
+                told += &format!(
+                    " and goes back to the end of epoch {epoch}: {} instructions in {} cycles are lost",
+                    lost.instructions, lost.cycles
+                );
+                lives.next(machine, image, epoch)?
+            }
+        };
+        let printer = match &self.prepared.restart {
+            Some(_) => Printer::default(),
+            None => self.printer.clone(),
+        };
+        next.outside.forward = Some(printer.receiver());
+        next.outside.forgets = true;
+        next.keep_progress(epoch.unwrap_or_default());
+        Ok((next, told))
+    }
+}

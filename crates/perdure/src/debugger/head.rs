@@ -1,0 +1,163 @@
+//! A machine that a debugger drives, and where it stands.
+//!
+//! Always true here:
+//! - A moment is a count: of the instructions that all harts have retired, and of the times that the kernel
+//!   has handled what stopped one of them. Each of these happens at one moment, in the machine's own order,
+//!   which is the same however often it is run.
+//! - A head stands at the beginning of a block, from where a machine may go on.
+
+use std::sync::Arc;
+
+use perdure_designs::Design;
+use perdure_hardware::time::Cycles;
+
+use crate::error::Error;
+use crate::machine::{Machine, Next, Pause};
+use crate::stepping::{Hit, Stepping, Stops, Way};
+
+/// The latest time that a run can be told.
+pub(super) const NEVER: Cycles = Cycles::MAX - 1;
+
+/// A machine, and where it stands.
+pub(super) struct Head<D: Design> {
+    pub machine: Machine<D>,
+    /// What the kernel has handled since the life began.
+    handled: u64,
+}
+
+impl<D: Design> Clone for Head<D> {
+    fn clone(&self) -> Self {
+        Self {
+            machine: self.machine.clone(),
+            handled: self.handled,
+        }
+    }
+}
+
+/// What one round came to.
+pub(super) struct Round {
+    /// What the machine did.
+    pub did: Next,
+    /// The thread on whose behalf, 0 for none.
+    pub thread: u32,
+    /// The moment before it.
+    pub before: u64,
+    /// The machine paused, and did nothing else.
+    pub pause: Option<Pause>,
+    /// The engine came back before a block that may hold a breakpoint.
+    pub refused: bool,
+    /// Watch points that were met, each with the moment of its instruction.
+    pub hits: Vec<(u64, Hit)>,
+}
+
+/// How far a round goes at most.
+#[derive(Clone, Copy)]
+pub(super) struct Reach {
+    /// The time.
+    pub until: Cycles,
+    /// The first beginning of a block at this moment, or after it.
+    pub moment: u64,
+    /// The first block runs whatever breakpoint it holds.
+    pub passes: bool,
+}
+
+impl<D: Design> Head<D> {
+    /// A life that begins.
+    pub fn new(machine: Machine<D>) -> Self {
+        Self {
+            machine,
+            handled: 0,
+        }
+    }
+
+    /// Where it stands.
+    pub fn moment(&self) -> u64 {
+        self.machine.retired() + self.handled
+    }
+
+    fn stepping(&mut self, hart: usize) -> &mut Stepping {
+        let source = self.machine.source_mut(hart).stepping();
+        source.expect("a debugger's machine has its engine")
+    }
+
+    /// From now on it comes back there.
+    pub fn look_for(&mut self, stops: &Arc<Stops>) {
+        for hart in 0..self.machine.contexts().count() {
+            let stepping = self.stepping(hart);
+            stepping.stops = Arc::clone(stops);
+            stepping.hits.clear();
+        }
+    }
+
+    /// One round of the machine's loop.
+    pub fn round(&mut self, reach: Reach) -> Result<Round, Error> {
+        let did = self.machine.next();
+        let before = self.moment();
+        let thread = match did {
+            Next::Instructions { hart } | Next::Handling { hart, .. } => self.machine.running(hart),
+            Next::Other => None,
+        };
+        let mut retired = 0;
+        if let Next::Instructions { hart } = did {
+            retired = self.machine.registers(hart).retired;
+            let more = reach.moment.saturating_sub(before).max(1);
+            self.stepping(hart).way = Way::Free {
+                retired: retired.saturating_add(more),
+                passes: reach.passes,
+            };
+        }
+        let pause = self.machine.round(reach.until)?;
+        let mut round = Round {
+            did,
+            thread: thread.map_or(0, |running| running.thread.0),
+            before,
+            pause,
+            refused: false,
+            hits: Vec::new(),
+        };
+        match did {
+            Next::Handling { .. } if pause.is_none() => self.handled += 1,
+            Next::Instructions { hart } if pause.is_none() => {
+                let stepping = self.stepping(hart);
+                round.refused = stepping.refused;
+                let hits = std::mem::take(&mut stepping.hits).into_iter();
+                let moment = |hit: Hit| (before + (hit.retired - retired), hit);
+                round.hits = hits.map(moment).collect();
+            }
+            _ => {}
+        }
+        Ok(round)
+    }
+
+    /// Runs to the first moment that is not before one, or until a time; true if it came to that time or to
+    /// the end.
+    pub fn run_to(&mut self, moment: u64, until: Cycles) -> Result<bool, Error> {
+        while self.moment() < moment {
+            let reach = Reach {
+                until,
+                moment,
+                passes: true,
+            };
+            if let Some(Pause::Time | Pause::Finished) = self.round(reach)?.pause {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// A copy, run so many instructions into the block that comes next: to be looked at. With it, how many it
+    /// was, and what was touched, by instruction of the block.
+    pub fn inside(&self, instructions: u64) -> (Machine<D>, u64, Vec<(u64, Hit)>) {
+        let mut copy = self.clone();
+        let Next::Instructions { hart } = copy.machine.next() else {
+            return (copy.machine, 0, Vec::new());
+        };
+        let before = copy.machine.registers(hart).retired;
+        copy.stepping(hart).way = Way::Part { instructions };
+        copy.machine.run_part();
+        let ran = copy.machine.registers(hart).retired - before;
+        let hits = std::mem::take(&mut copy.stepping(hart).hits).into_iter();
+        let hits = hits.map(|hit| (hit.retired - before, hit)).collect();
+        (copy.machine, ran, hits)
+    }
+}

@@ -1,0 +1,402 @@
+"""`perdure debug` under the real gdb: forward, back, and across power cuts.
+
+Always true here: gdb runs a script and ends; what it printed is looked at, and the machine's own
+word for a place (a digest of its whole state) says whether two places are the same one.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from conftest import PATIENCE_SECONDS, Command, Ended
+
+from perdure import toolchain
+
+SOURCE = r"""
+#include <stdio.h>
+#include <stdlib.h>
+volatile long counter;
+long table[64];
+__attribute__((noinline)) long work(long n) {
+    long sum = 0;
+    for (long i = 0; i < n; i++) {
+        table[i % 64] += i;
+        sum += table[i % 64] ^ counter;
+        if (i % 100 == 99)
+            counter = counter + 1; /* here */
+    }
+    return sum;
+}
+int main(int argc, char **argv) {
+    long n = argc > 1 ? atol(argv[1]) : 1000;
+    printf("begin\n");
+    long got = work(n);
+    printf("sum %ld counter %ld\n", got, counter);
+    return 3;
+}
+"""
+
+THREADS = r"""
+#include <pthread.h>
+#include <stdio.h>
+int shared;
+pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+__attribute__((noinline)) void bump(int who) {
+    pthread_mutex_lock(&lock);
+    shared += who;
+    pthread_mutex_unlock(&lock);
+}
+void *run(void *given) {
+    for (int i = 0; i < 50; i++)
+        bump((int)(long)given);
+    return 0;
+}
+int main(void) {
+    pthread_t threads[2];
+    for (long i = 0; i < 2; i++)
+        pthread_create(&threads[i], 0, run, (void *)(i + 1));
+    for (int i = 0; i < 2; i++)
+        pthread_join(threads[i], 0);
+    printf("%d\n", shared);
+    return 0;
+}
+"""
+
+POOL = r"""
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <unistd.h>
+struct pool { long first; char apart[56]; long second; } *pool;
+__attribute__((noinline)) void done(void) { asm volatile("" ::: "memory"); }
+int main(void) {
+    int file = open("/pmem/pool", O_RDWR | O_CREAT, 0666);
+    if (ftruncate(file, 4096) != 0)
+        return 1;
+    pool = mmap(0, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    if (pool->first != 0) {
+        printf("again %ld %ld\n", pool->first, pool->second);
+        return 0;
+    }
+    pool->second = 0;
+    if (fsync(file) != 0)
+        return 1;
+    pool->second = 7;
+    pool->first = 42;
+    asm volatile(".insn i 0x0f, 2, x0, %0, 1" ::"r"(&pool->first) : "memory");
+    asm volatile("fence rw, rw" ::: "memory");
+    done();
+    return 0;
+}
+"""
+"""Cleans the first line (`cbo.clean`) and not the second."""
+
+Build = Callable[[str], Path]
+
+
+@pytest.fixture
+def built(tmp_path: Path) -> Build:
+    """Compiles a C program with what a debugger needs of it."""
+
+    def build(source: str) -> Path:
+        compiler = toolchain.installed()
+        assert compiler is not None, "no C compiler for riscv64: `make test` installs one"
+        file = tmp_path / "program.c"
+        file.write_text(source)
+        return compiler.build(file, tmp_path / "program", ("-g", "-O1", "-pthread"))
+
+    return build
+
+
+@pytest.fixture
+def gdb(command: Command, tmp_path: Path) -> Callable[..., Ended]:
+    """Debugs with a script of gdb's; `stdout` has all that was printed."""
+
+    def run(script: str, *words: str | Path, of: str = "debug") -> Ended:
+        file = tmp_path / "script.gdb"
+        file.write_text(script)
+        ended = command(of, "--script", file, *words)
+        # What the machine tells through gdb is on its standard error.
+        return Ended(ended.status, ended.stdout + ended.stderr, ended.stderr)
+
+    return run
+
+
+def hashes(text: str) -> list[str]:
+    """The digests of the machine's state that a session printed."""
+    return re.findall(r"^[0-9a-f]{16,64}$", text, re.MULTILINE)
+
+
+def test_breakpoints_steps_and_watch_points_go_both_ways(
+    gdb: Callable[..., Ended], built: Build
+) -> None:
+    """A watch point forward and backward meets the same store; a step and its reverse cancel."""
+    script = """
+break work
+continue
+watch counter
+continue
+continue
+perdure hash
+print counter
+reverse-stepi
+stepi
+perdure hash
+reverse-continue
+print counter
+reverse-continue
+print counter
+delete
+reverse-continue
+"""
+    ended = gdb(script, "--", built(SOURCE), "1000")
+    out = ended.stdout
+    assert "Breakpoint 1, work (n=" in out, out
+    assert re.findall(r"\$\d+ = (\d+)", out) == ["2", "1", "0"], out
+    assert "Old value = 0\nNew value = 1" in out and "Old value = 2\nNew value = 1" in out
+    first, second = hashes(out)
+    assert first == second
+    assert "nothing is before this" in out
+    assert "/* here */" in out
+
+
+def test_the_end_can_be_left_again_and_output_comes_once(
+    gdb: Callable[..., Ended], command: Command, built: Build
+) -> None:
+    """gdb stands before the exit first; the run is the one that `perdure run` makes."""
+    program = built(SOURCE)
+    plain = command("run", "--json", "run.json", "--", program, "1000")
+    assert plain.status == 3
+    script = """
+continue
+perdure where
+reverse-stepi
+continue
+continue
+"""
+    ended = gdb(script, "--", program, "1000")
+    out = ended.stdout
+    assert out.count("begin\n") == 1 and out.count("sum ") == 1, out
+    assert out.count("the program exits with status 3 next") == 2
+    assert "exited with code 03" in out
+
+
+def test_threads_of_several_harts(gdb: Callable[..., Ended], built: Build) -> None:
+    """Each thread has its registers and its stack, and is stepped by itself."""
+    script = """
+break bump if shared > 20
+continue
+info threads
+thread apply all print $sp
+delete
+finish
+next
+print shared
+reverse-next
+perdure harts
+"""
+    ended = gdb(script, "--harts", "3", "--", built(THREADS))
+    out = ended.stdout
+    assert re.search(r"hit Breakpoint 1, bump \(who=(who@entry=)?[12]\)", out), out
+    assert "on hart" in out and "waits for a futex" in out
+    stacks = re.findall(r"\$\d+ = \(void \*\) (0x[0-9a-f]+)", out)
+    assert len(set(stacks)) == 3, out
+    assert "hart 2: cycle" in out
+
+
+def test_a_cut_in_the_middle_and_the_life_after_it(
+    gdb: Callable[..., Ended], command: Command, built: Build
+) -> None:
+    """After `cut` the program goes on from an epoch, and time still goes back before the cut."""
+    script = """
+break work
+continue
+watch counter
+continue
+continue
+continue
+print counter
+perdure epochs
+perdure cut
+print counter
+perdure lives
+delete
+continue
+reverse-stepi
+watch counter
+reverse-continue
+reverse-continue
+continue
+"""
+    program = built(SOURCE)
+    ended = gdb(script, "--set", "epoch.instructions=2000", "--", program, "20000")
+    out = ended.stdout
+    assert "the power fails at cycle" in out and "goes back to the end of epoch" in out, out
+    assert "ended by a power cut" in out and "life 2" in out
+    assert "the program exits with status 3 next" in out
+    assert out.count("begin\n") == 1 and out.count("sum ") == 1
+
+
+def test_what_would_survive_and_who_wrote_it(
+    gdb: Callable[..., Ended], built: Build, tmp_path: Path
+) -> None:
+    """A line that was cleaned survives, its neighbour does not, and the program starts again."""
+    (tmp_path / "pools").mkdir()
+    script = """
+break done
+continue
+perdure durable pool:8
+eval "perdure durable %lu:8", &pool->first
+eval "perdure durable %lu:8", &pool->second
+eval "perdure wrote %lu:8", &pool->first
+eval "perdure wrote %lu:8", &pool->second
+perdure cut
+continue
+continue
+"""
+    pools = ("--machine", "x86-pm", "--design", "ideal", "--pmem", tmp_path / "pools")
+    ended = gdb(script, *pools, "--", built(POOL))
+    out = ended.stdout
+    assert "every byte would come back as the program sees it" in out, out
+    assert "1 bytes would be others" in out
+    assert "it was durable at cycle" in out and "it is not durable yet" in out
+    assert re.search(r"main\+\d+> program.c:2\d", out), out
+    assert "again 42 0" in out
+
+
+def test_a_token_is_debugged_where_the_power_fails(
+    gdb: Callable[..., Ended], command: Command, built: Build
+) -> None:
+    """The session of a token begins at its cut, with the past behind it and the next life ahead."""
+    program = built(SOURCE)
+    words = ("--at", "60000", "--json", "cut.json", "--", program, "20000")
+    assert command("cut", *words).status == 0
+    folder = Path(program).parent
+    (result,) = json.loads((folder / "cut.json").read_text())["results"]
+    script = """
+perdure where
+perdure lives
+reverse-stepi
+continue
+perdure hash
+stepi
+perdure where
+reverse-stepi
+perdure hash
+"""
+    ended = gdb(script, result["token"], of="replay")
+    out = ended.stdout
+    assert "to be cut at cycle 60000" in out or "ended by a power cut at cycle 60000" in out, out
+    assert "SIGPWR" in out and "life 2, " in out
+    first, second = hashes(out)
+    assert first == second
+
+
+@contextmanager
+def listening(*words: str | Path, cwd: Path) -> Iterator[tuple[socket.socket, str]]:
+    """A session that waits at a socket, and a connection to it."""
+    place = cwd / "socket"
+    command = Path(sys.executable).with_name("perdure")
+    started = subprocess.Popen(
+        [command, "debug", "--listen", place, *words],
+        cwd=cwd,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while not place.exists():
+            assert started.poll() is None, started.communicate()[1]
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+        yield connected(place), str(place)
+    finally:
+        started.terminate()
+        started.communicate(timeout=PATIENCE_SECONDS)
+
+
+def connected(place: str | Path) -> socket.socket:
+    """A client's end."""
+    client = socket.socket(socket.AF_UNIX)
+    client.settimeout(PATIENCE_SECONDS)
+    client.connect(str(place))
+    return client
+
+
+def asked(client: socket.socket, packet: str) -> str:
+    """The answer to a packet."""
+    sum_ = sum(packet.encode()) % 256
+    client.sendall(f"${packet}#{sum_:02x}".encode())
+    while True:
+        text = b""
+        while not (len(text) > 2 and text[-3:-2] == b"#"):
+            got = client.recv(1)
+            assert got, "the connection is gone"
+            text += got
+        client.sendall(b"+")
+        answer = text.decode("latin-1").lstrip("+")[1:-3]
+        if not (answer.startswith("O") and answer != "OK"):
+            return answer
+
+
+def test_a_client_may_send_anything_and_another_one_finds_the_session(
+    built: Build, tmp_path: Path
+) -> None:
+    """Garbage ends its connection and nothing else; what would write is refused."""
+    with listening("--", built(SOURCE), cwd=tmp_path) as (client, place):
+        assert "vContSupported+" in asked(client, "qSupported:multiprocess+")
+        assert asked(client, "?").startswith("T05thread:")
+        assert asked(client, "P2=0000000000000000").startswith("E")
+        assert asked(client, "M10000,1:00").startswith("E")
+        assert asked(client, "m0,8").startswith("E")
+        assert asked(client, "mffffffffffffffff,8").startswith("E")
+        before = asked(client, "g")
+        client.sendall(b"\x00\xff$$$###%%\x7f$m,#00$vCont;q:zz#11")
+        client.close()
+        again = connected(place)
+        assert asked(again, "?").startswith("T05thread:")
+        assert asked(again, "g") == before
+        again.close()
+
+
+def test_a_long_way_is_interrupted(built: Build, tmp_path: Path) -> None:
+    """Ctrl-C of gdb, the byte 3, stops a run that would take minutes."""
+    with listening("--", built(SOURCE), "2000000000", cwd=tmp_path) as (client, _):
+        asked(client, "qSupported:multiprocess+")
+        packet = "vCont;c"
+        client.sendall(f"${packet}#{sum(packet.encode()) % 256:02x}".encode())
+        time.sleep(0.5)
+        client.sendall(b"\x03")
+        answer = ""
+        while "T02" not in answer:
+            got = client.recv(1)
+            assert got
+            answer += got.decode("latin-1")
+        client.close()
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--listen", "nowhere"), "write HOST:PORT"),
+        (("--gdb-program", "no-such-gdb", "--gdb"), "no such command"),
+        (("--gdb-argument=-batch",), "give --gdb, too"),
+        (("--script", "no-such-script"), "no such file"),
+    ],
+)
+def test_what_cannot_be_is_one_message(
+    command: Command, built: Build, words: tuple[str, ...], message: str
+) -> None:
+    """Exit status 2, and what to do."""
+    ended = command("debug", *words, "--", built(SOURCE))
+    assert ended.status == 2 and message in ended.stderr and ended.stderr.count("\n") == 1
