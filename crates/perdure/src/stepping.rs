@@ -11,8 +11,8 @@ use std::sync::Arc;
 
 use perdure_riscv::fast::{self, BlockCache};
 use perdure_riscv::{
-    Access, Amo, Barrier, CacheBlock, Exit, Fault, FetchedLine, Hart, Memory, Observed, Scalar,
-    plain,
+    Access, Amo, Barrier, CacheBlock, Class, Exit, Fault, FetchedLine, Hart, Memory, Observed,
+    Scalar, plain,
 };
 
 use crate::port::{Door, FetchHint};
@@ -259,8 +259,8 @@ impl<M: Memory, const WATCHES: bool> Memory for Guard<'_, M, WATCHES> {
         self.memory.begins(instruction, retired);
     }
     #[inline(always)]
-    fn ends(&mut self, behind: u64, target: Option<u64>) {
-        self.memory.ends(behind, target);
+    fn ends(&mut self, class: Class, behind: u64, target: Option<u64>) {
+        self.memory.ends(class, behind, target);
     }
     #[inline(always)]
     fn limit(&self) -> u64 {

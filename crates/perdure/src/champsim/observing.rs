@@ -2,7 +2,9 @@
 //!
 //! Always true here: everything is handed on as it came, and answered as it was; so a run is the same.
 
-use perdure_riscv::{Amo, Barrier, CacheBlock, Fault, FetchedLine, Memory, Observed, Scalar};
+use perdure_riscv::{
+    Amo, Barrier, CacheBlock, Class, Fault, FetchedLine, Memory, Observed, Scalar,
+};
 
 use super::{Instructions, Step, note};
 
@@ -67,13 +69,13 @@ impl<M: Memory> Memory for Recording<'_, M> {
         }
     }
 
-    fn ends(&mut self, behind: u64, target: Option<u64>) {
+    fn ends(&mut self, class: Class, behind: u64, target: Option<u64>) {
         if let Some(step) = self.step.take() {
             let now = self.inner.cycle(self.retired);
             self.files.write(self.hart, &step, target.is_some(), now);
         }
         if M::OBSERVES {
-            self.inner.ends(behind, target);
+            self.inner.ends(class, behind, target);
         }
         self.pc = target.unwrap_or(behind);
     }
