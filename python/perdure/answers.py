@@ -450,6 +450,36 @@ class BenchSpeed(TypedDict):
     cases: list[SpeedOfCase]
 
 
+class Misses(TypedDict):
+    """What accesses of one kind cost the host, by where they are answered."""
+
+    name: str
+    order: str
+    kind: str
+    kib: int
+    machine: str
+    design: str
+    harts: int
+    accesses: int
+    seconds: Seconds
+    l1_misses: int
+    l2_misses: int
+    llc_misses: int
+    llc_write_backs: int
+    nvm_written_bytes: Bytes
+    ns_per_access: float
+    ns_per_l1_miss: float | None
+
+
+class BenchMisses(TypedDict):
+    """`perdure bench misses`."""
+
+    repeat: int
+    interrupted: bool
+    host_dram_ns: float | None
+    cases: list[Misses]
+
+
 class Fork(TypedDict):
     """What a fork of a machine cost the host."""
 

@@ -23,6 +23,7 @@ from perdure import (
     PerdureError,
     _core,
     api,
+    bench_misses,
     outputs,
     progress,
     render,
@@ -399,3 +400,19 @@ def fork_command(json_file: JsonOption = None, out: OutOption = BUILT) -> None:
     outputs.check_folder(out)
     forks = fork(out, console=terminal.errors())
     _print(fork_table(forks), {"forks": [asdict(one) for one in forks]}, json_file)
+
+
+@app.command("misses")
+def misses_command(
+    json_file: JsonOption = None,
+    repeat: Annotated[
+        int, typer.Option("--repeat", min=1, help="Runs of each; the fastest counts.")
+    ] = 1,
+    out: OutOption = BUILT,
+) -> None:
+    """Measure what an access costs the host, by where it is answered."""
+    outputs.check_folder(out)
+    report = bench_misses.misses(out, repeat=repeat, console=terminal.errors())
+    _print(bench_misses.tables(report), report.as_json(), json_file)
+    if report.interrupted:
+        raise typer.Exit(INTERRUPTED)

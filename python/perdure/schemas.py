@@ -51,6 +51,7 @@ def kinds() -> Mapping[str, tuple[Any, str]]:
         "sensitivity": (written.Sensitivity, "sensitivity.json of perdure sensitivity"),
         "bench-speed": (answers.BenchSpeed, "perdure bench speed"),
         "bench-fork": (answers.BenchFork, "perdure bench fork"),
+        "bench-misses": (answers.BenchMisses, "perdure bench misses"),
     }
 
 

@@ -14,7 +14,7 @@ import pytest
 from conftest import REPOSITORY, Command
 
 import perdure
-from perdure import _core, bench, hunting, litmus, schemas
+from perdure import _core, bench, bench_misses, hunting, litmus, schemas
 
 EPOCHS = "epoch.instructions=500000"
 
@@ -139,6 +139,14 @@ def test_benchmarks_have_their_schemas(monkeypatch: pytest.MonkeyPatch, tmp_path
     check("bench-speed", speed)
     assert speed["cases"][0]["picl"]["instructions"] > 0
     assert (speed["cases"][0]["qemu"] is None) == (shutil.which(bench.QEMU) is None)
+    monkeypatch.setattr(bench_misses, "ACCESSES", 20_000)
+    monkeypatch.setattr(bench_misses, "CASES", bench_misses.CASES[:4])
+    bench.misses_command(json_file=str(written), repeat=1, out=tmp_path)
+    misses = json.loads(written.read_text())
+    check("bench-misses", misses)
+    hits, in_l2, _, shared = misses["cases"]
+    assert hits["l1_misses"] < 0.1 * hits["accesses"] < in_l2["l1_misses"]
+    assert in_l2["llc_misses"] == 0 and shared["accesses"] == 40_000
     bench.fork_command(json_file=str(written), out=tmp_path)
     forks = json.loads(written.read_text())
     check("bench-fork", forks)
