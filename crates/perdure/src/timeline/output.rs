@@ -1,16 +1,22 @@
 //! A file that grows while a run goes on, up to a bound, and may be compressed as it does.
 
 use std::fs::File;
-use std::io::{self, BufWriter, Write};
+use std::io::{self, Write};
 use std::path::Path;
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use lzma_rust2::{XzOptions, XzWriter};
 
+/// So much is written at once: compressors and files take long for each piece.
+const PIECE_BYTES: usize = 1 << 15;
+/// A level at which 64-byte records shrink to a fraction, and which keeps up with the simulation.
+const XZ_PRESET: u32 = 1;
+const GZIP_LEVEL: u32 = 3;
+
 /// A file that counts its bytes.
 struct Counted {
-    file: BufWriter<File>,
+    file: File,
     bytes: u64,
 }
 
@@ -29,44 +35,47 @@ impl Write for Counted {
 enum Way {
     Plain(Counted),
     Gzip(GzEncoder<Counted>),
-    /// Gone when its end is written, of which there are so many bytes.
-    Xz(Option<Box<XzWriter<Counted>>>, u64),
+    Xz(Box<XzWriter<Counted>>),
+    /// Its end is written.
+    Ended(Counted),
 }
-
-/// A level at which 64-byte records shrink to a fraction, and which keeps up with the simulation.
-const XZ_PRESET: u32 = 1;
 
 /// The file.
 pub struct Output {
-    way: Way,
+    way: Option<Way>,
+    piece: Vec<u8>,
     most_bytes: u64,
 }
 
 impl Output {
     /// A new file, of about so many bytes at most; compressed if its name ends in `.gz` or `.xz`.
     pub fn create(path: &Path, most_bytes: u64) -> io::Result<Self> {
-        let counted = Counted {
-            file: BufWriter::with_capacity(1 << 16, File::create(path)?),
-            bytes: 0,
-        };
+        let file = File::create(path)?;
+        let counted = Counted { file, bytes: 0 };
         let way = match path.extension().and_then(|ending| ending.to_str()) {
-            Some("gz") => Way::Gzip(GzEncoder::new(counted, Compression::new(3))),
+            Some("gz") => Way::Gzip(GzEncoder::new(counted, Compression::new(GZIP_LEVEL))),
             Some("xz") => {
-                let writer = XzWriter::new(counted, XzOptions::with_preset(XZ_PRESET))?;
-                Way::Xz(Some(Box::new(writer)), 0)
+                let options = XzOptions::with_preset(XZ_PRESET);
+                Way::Xz(Box::new(XzWriter::new(counted, options)?))
             }
             _ => Way::Plain(counted),
         };
-        Ok(Self { way, most_bytes })
+        Ok(Self {
+            way: Some(way),
+            piece: Vec::with_capacity(PIECE_BYTES),
+            most_bytes,
+        })
     }
 
-    /// How many bytes the file has, but for what a compression still holds back.
+    /// How many bytes the file has, or will have of what it was given, but for what a compression still
+    /// holds back.
     pub fn bytes(&self) -> u64 {
         match &self.way {
-            Way::Plain(counted) => counted.bytes,
-            Way::Gzip(encoder) => encoder.get_ref().bytes,
-            Way::Xz(Some(writer), _) => writer.inner().bytes,
-            Way::Xz(None, bytes) => *bytes,
+            Some(Way::Plain(counted)) => counted.bytes + self.piece.len() as u64,
+            Some(Way::Gzip(encoder)) => encoder.get_ref().bytes,
+            Some(Way::Xz(writer)) => writer.inner().bytes,
+            Some(Way::Ended(counted)) => counted.bytes,
+            None => 0,
         }
     }
 
@@ -75,38 +84,41 @@ impl Output {
         self.bytes() >= self.most_bytes
     }
 
+    fn hand_on(&mut self) -> io::Result<()> {
+        match &mut self.way {
+            Some(Way::Plain(counted)) => counted.write_all(&self.piece)?,
+            Some(Way::Gzip(encoder)) => encoder.write_all(&self.piece)?,
+            Some(Way::Xz(writer)) => writer.write_all(&self.piece)?,
+            Some(Way::Ended(_)) | None => return Err(io::Error::other("it has been ended")),
+        }
+        self.piece.clear();
+        Ok(())
+    }
+
     /// Writes what is held back, and the file's end.
     pub fn finish(&mut self) -> io::Result<()> {
-        match &mut self.way {
-            Way::Plain(_) => {}
-            Way::Gzip(encoder) => encoder.try_finish()?,
-            Way::Xz(writer, bytes) => {
-                if let Some(writer) = writer.take() {
-                    let mut counted = writer.finish()?;
-                    counted.flush()?;
-                    *bytes = counted.bytes;
-                }
-            }
-        }
-        self.flush()
+        self.hand_on()?;
+        let ended = match self.way.take() {
+            Some(Way::Plain(counted) | Way::Ended(counted)) => counted,
+            Some(Way::Gzip(encoder)) => encoder.finish()?,
+            Some(Way::Xz(writer)) => writer.finish()?,
+            None => return Err(io::Error::other("it has been ended")),
+        };
+        self.way = Some(Way::Ended(ended));
+        Ok(())
     }
 }
 
 impl Write for Output {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        match &mut self.way {
-            Way::Plain(counted) => counted.write(bytes),
-            Way::Gzip(encoder) => encoder.write(bytes),
-            Way::Xz(Some(writer), _) => writer.write(bytes),
-            Way::Xz(None, _) => Err(io::Error::other("it has been ended")),
+        self.piece.extend_from_slice(bytes);
+        if self.piece.len() >= PIECE_BYTES {
+            self.hand_on()?;
         }
+        Ok(bytes.len())
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        match &mut self.way {
-            Way::Plain(counted) => counted.flush(),
-            Way::Gzip(encoder) => encoder.get_mut().flush(),
-            Way::Xz(..) => Ok(()),
-        }
+        self.hand_on()
     }
 }
