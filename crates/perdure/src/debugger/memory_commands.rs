@@ -50,20 +50,17 @@ impl<D: Design> Session<D> {
             }
             None => (text, None),
         };
-        let (address, own) = match number(name) {
-            Some(address) => (address, BYTES),
-            None => {
-                let space = view::space_of(self.machine(), self.thread);
-                let found = space.and_then(|space| self.machine().kernel().address_of(space, name));
-                let unknown = || {
-                    Error::Request(format!(
-                        "{name}: that is no address, and no symbol of what thread {} has loaded",
-                        self.thread
-                    ))
-                };
-                let (address, bytes) = found.ok_or_else(unknown)?;
-                (address, bytes.clamp(1, BYTES_MAX))
-            }
+        let (address, own) = if let Some(address) = number(name) {
+            (address, BYTES)
+        } else {
+            let space = view::space_of(self.machine(), self.thread);
+            let found = space.and_then(|space| self.machine().kernel().address_of(space, name));
+            let thread = self.thread;
+            let unknown = format!(
+                "{name}: that is no address, and no symbol of what thread {thread} has loaded"
+            );
+            let (address, bytes) = found.ok_or(Error::Request(unknown))?;
+            (address, bytes.clamp(1, BYTES_MAX))
         };
         Ok(Range {
             name: name.into(),
