@@ -254,11 +254,10 @@ def test_what_would_survive_and_who_wrote_it(
     script = """
 break done
 continue
-perdure durable pool:8
-eval "perdure durable %lu:8", &pool->first
-eval "perdure durable %lu:8", &pool->second
-eval "perdure wrote %lu:8", &pool->first
-eval "perdure wrote %lu:8", &pool->second
+perdure durable pool->first
+perdure durable &pool->second
+eval "monitor wrote %lu:8", &pool->first
+perdure wrote pool->second
 perdure cut
 continue
 continue
@@ -267,7 +266,7 @@ continue
     ended = gdb(script, *pools, "--", built(POOL))
     out = ended.stdout
     assert "every byte would come back as the program sees it" in out, out
-    assert "1 bytes would be others" in out
+    assert "one byte would be another" in out
     assert "it was durable at cycle" in out and "it is not durable yet" in out
     assert re.search(r"main\+\d+> program.c:2\d", out), out
     assert "again 42 0" in out

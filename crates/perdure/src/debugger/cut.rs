@@ -71,7 +71,8 @@ impl<D: Design> Session<D> {
                     return Err(error);
                 }
             };
-            let mut life = Life::new(Head::new(machine), self.most, told);
+            let began = format!("the power fails at cycle {}; {told}", cut.cycle);
+            let mut life = Life::new(Head::new(machine), self.most, began);
             if self.lives.len() <= self.plan.len() {
                 life.planned = Some(self.plan[self.lives.len() - 1]);
             }
@@ -113,8 +114,7 @@ impl<D: Design> Session<D> {
             progress: &|| {},
         };
         let (recovery, lost) = (cost.recovery.cycles, cost.lost);
-        let mut told =
-            format!("the power fails at cycle {cycle}; recovery takes {recovery} cycles");
+        let mut told = format!("recovery takes {recovery} cycles");
         let mut next = if let Some(restart) = &self.prepared.restart {
             told += "; the processes are lost, and a program starts on the pools that survived";
             let left = Left::of(machine, image.memory);

@@ -36,6 +36,16 @@ struct Range {
     bytes: u64,
 }
 
+impl Range {
+    fn named(&self) -> String {
+        let place = format!("{} bytes at {:#x}", self.bytes, self.address);
+        match number(&self.name) {
+            Some(_) => place,
+            None => format!("{} ({place})", self.name),
+        }
+    }
+}
+
 impl<D: Design> Session<D> {
     fn range(&self, text: &str) -> Result<Range, Error> {
         let (name, bytes) = match text.rsplit_once(':') {
@@ -85,19 +95,17 @@ impl<D: Design> Session<D> {
         }
         let cycle = self.now();
         let (back, how) = self.bytes_back(&range, space, cycle)?;
-        let mut told = format!(
-            "{} ({} bytes at {:#x}), if the power failed at cycle {cycle}:\n{how}\n",
-            range.name, range.bytes, range.address
-        );
-        let differ = seen
-            .iter()
-            .zip(&back)
-            .filter(|(seen, back)| Some(**seen) != **back)
-            .count();
-        match differ {
+        let named = range.named();
+        let mut told = format!("{named}, if the power failed at cycle {cycle}:\n{how}\n");
+        let pairs = seen.iter().zip(&back);
+        match pairs.filter(|(seen, back)| Some(**seen) != **back).count() {
             0 => told += "every byte would come back as the program sees it\n",
-            one => {
-                let _ = writeln!(told, "{one} bytes would be others (marked *), or gone (--)");
+            1 => told += "one byte would be another (marked *), or gone (--)\n",
+            many => {
+                let _ = writeln!(
+                    told,
+                    "{many} bytes would be others (marked *), or gone (--)"
+                );
             }
         }
         told += &table(range.address, &seen, &back);
@@ -228,7 +236,7 @@ impl<D: Design> Session<D> {
         let hart = hart.map_or("no hart".into(), |hart| format!("hart {hart}"));
         let mut told = format!(
             "{}: written last by thread {thread} on {hart}, at {}\nin life {}, cycle {cycle}, moment {}\n",
-            range.name,
+            range.named(),
             self.instruction(pc),
             position.life + 1,
             position.moment
