@@ -43,6 +43,7 @@ SECTIONS: tuple[tuple[str, tuple[str, ...]], ...] = (
             "docs/clusters.md",
             "docs/persistency.md",
             "docs/litmus.md",
+            "docs/debugging.md",
             "docs/travel.md",
             "docs/replication.md",
             "docs/servers.md",

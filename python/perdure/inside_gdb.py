@@ -47,7 +47,7 @@ def _place(expression: str) -> str:
     return expression
 
 
-class Perdure(gdb.Command):
+class Perdure(gdb.Command):  # type: ignore[misc]  # gdb has no types
     """Ask the machine: perdure help says what."""
 
     def __init__(self) -> None:
