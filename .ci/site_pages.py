@@ -44,6 +44,7 @@ SECTIONS: tuple[tuple[str, tuple[str, ...]], ...] = (
             "docs/persistency.md",
             "docs/litmus.md",
             "docs/timelines.md",
+            "docs/debugging.md",
             "docs/travel.md",
             "docs/replication.md",
             "docs/servers.md",

@@ -13,6 +13,9 @@ import gdb
 MOVES = ("goto", "cut")
 """Commands after which everything is different."""
 
+OF_BYTES = ("durable", "wrote")
+"""Commands about a place in memory, which gdb may know by an expression of the program's."""
+
 
 def _monitor(line: str) -> str:
     return str(gdb.execute(f"monitor {line}", to_string=True))
@@ -31,7 +34,20 @@ def _look_again() -> None:
         gdb.execute("frame 0")
 
 
-class Perdure(gdb.Command):
+def _place(expression: str) -> str:
+    """Where a variable, a member or an element lies, and how long it is; else the text as it is."""
+    try:
+        value = gdb.parse_and_eval(expression)
+        if value.address is not None:
+            return f"{int(value.address):#x}:{value.type.sizeof}"
+        if value.type.strip_typedefs().code == gdb.TYPE_CODE_PTR:
+            return f"{int(value):#x}:{value.dynamic_type.target().sizeof}"
+    except gdb.error:
+        pass
+    return expression
+
+
+class Perdure(gdb.Command):  # type: ignore[misc]  # gdb has no types
     """Ask the machine: perdure help says what."""
 
     def __init__(self) -> None:
@@ -40,8 +56,11 @@ class Perdure(gdb.Command):
 
     def invoke(self, argument: str, _from_tty: bool) -> None:
         """Carries out one."""
+        command, _, more = argument.partition(" ")
+        if command in OF_BYTES and more:
+            argument = f"{command} {_place(more)}"
         gdb.write(_monitor(argument))
-        if argument.split()[:1] and argument.split()[0] in MOVES:
+        if command in MOVES:
             _look_again()
 
 

@@ -8,42 +8,12 @@ from __future__ import annotations
 
 import json
 import re
-import socket
-import subprocess
-import sys
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from conftest import PATIENCE_SECONDS, Command, Ended
-
-from perdure import toolchain
-
-SOURCE = r"""
-#include <stdio.h>
-#include <stdlib.h>
-volatile long counter;
-long table[64];
-__attribute__((noinline)) long work(long n) {
-    long sum = 0;
-    for (long i = 0; i < n; i++) {
-        table[i % 64] += i;
-        sum += table[i % 64] ^ counter;
-        if (i % 100 == 99)
-            counter = counter + 1; /* here */
-    }
-    return sum;
-}
-int main(int argc, char **argv) {
-    long n = argc > 1 ? atol(argv[1]) : 1000;
-    printf("begin\n");
-    long got = work(n);
-    printf("sum %ld counter %ld\n", got, counter);
-    return 3;
-}
-"""
+from conftest import Command, Ended
+from debugged import SOURCE, build
 
 THREADS = r"""
 #include <pthread.h>
@@ -100,22 +70,6 @@ int main(void) {
 """
 """Cleans the first line (`cbo.clean`) and not the second."""
 
-Build = Callable[[str], Path]
-
-
-@pytest.fixture
-def built(tmp_path: Path) -> Build:
-    """Compiles a C program with what a debugger needs of it."""
-
-    def build(source: str) -> Path:
-        compiler = toolchain.installed()
-        assert compiler is not None, "no C compiler for riscv64: `make test` installs one"
-        file = tmp_path / "program.c"
-        file.write_text(source)
-        return compiler.build(file, tmp_path / "program", ("-g", "-O1", "-pthread"))
-
-    return build
-
 
 @pytest.fixture
 def gdb(command: Command, tmp_path: Path) -> Callable[..., Ended]:
@@ -137,7 +91,7 @@ def hashes(text: str) -> list[str]:
 
 
 def test_breakpoints_steps_and_watch_points_go_both_ways(
-    gdb: Callable[..., Ended], built: Build
+    gdb: Callable[..., Ended], tmp_path: Path
 ) -> None:
     """A watch point forward and backward meets the same store; a step and its reverse cancel."""
     script = """
@@ -158,7 +112,7 @@ print counter
 delete
 reverse-continue
 """
-    ended = gdb(script, "--", built(SOURCE), "1000")
+    ended = gdb(script, "--", build(SOURCE, tmp_path), "1000")
     out = ended.stdout
     assert "Breakpoint 1, work (n=" in out, out
     assert re.findall(r"\$\d+ = (\d+)", out) == ["2", "1", "0"], out
@@ -170,10 +124,10 @@ reverse-continue
 
 
 def test_the_end_can_be_left_again_and_output_comes_once(
-    gdb: Callable[..., Ended], command: Command, built: Build
+    gdb: Callable[..., Ended], command: Command, tmp_path: Path
 ) -> None:
-    """gdb stands before the exit first; the run is the one that `perdure run` makes."""
-    program = built(SOURCE)
+    """The session stands before the exit first; the run is the one that `perdure run` makes."""
+    program = build(SOURCE, tmp_path)
     plain = command("run", "--json", "run.json", "--", program, "1000")
     assert plain.status == 3
     script = """
@@ -190,7 +144,7 @@ continue
     assert "exited with code 03" in out
 
 
-def test_threads_of_several_harts(gdb: Callable[..., Ended], built: Build) -> None:
+def test_threads_of_several_harts(gdb: Callable[..., Ended], tmp_path: Path) -> None:
     """Each thread has its registers and its stack, and is stepped by itself."""
     script = """
 break bump if shared > 20
@@ -204,7 +158,7 @@ print shared
 reverse-next
 perdure harts
 """
-    ended = gdb(script, "--harts", "3", "--", built(THREADS))
+    ended = gdb(script, "--harts", "3", "--", build(THREADS, tmp_path))
     out = ended.stdout
     assert re.search(r"hit Breakpoint 1, bump \(who=(who@entry=)?[12]\)", out), out
     assert "on hart" in out and "waits for a futex" in out
@@ -214,7 +168,7 @@ perdure harts
 
 
 def test_a_cut_in_the_middle_and_the_life_after_it(
-    gdb: Callable[..., Ended], command: Command, built: Build
+    gdb: Callable[..., Ended], tmp_path: Path
 ) -> None:
     """After `cut` the program goes on from an epoch, and time still goes back before the cut."""
     script = """
@@ -237,7 +191,7 @@ reverse-continue
 reverse-continue
 continue
 """
-    program = built(SOURCE)
+    program = build(SOURCE, tmp_path)
     ended = gdb(script, "--set", "epoch.instructions=2000", "--", program, "20000")
     out = ended.stdout
     assert "the power fails at cycle" in out and "goes back to the end of epoch" in out, out
@@ -246,38 +200,35 @@ continue
     assert out.count("begin\n") == 1 and out.count("sum ") == 1
 
 
-def test_what_would_survive_and_who_wrote_it(
-    gdb: Callable[..., Ended], built: Build, tmp_path: Path
-) -> None:
+def test_what_would_survive_and_who_wrote_it(gdb: Callable[..., Ended], tmp_path: Path) -> None:
     """A line that was cleaned survives, its neighbour does not, and the program starts again."""
     (tmp_path / "pools").mkdir()
     script = """
 break done
 continue
-perdure durable pool:8
-eval "perdure durable %lu:8", &pool->first
-eval "perdure durable %lu:8", &pool->second
-eval "perdure wrote %lu:8", &pool->first
-eval "perdure wrote %lu:8", &pool->second
+perdure durable pool->first
+perdure durable &pool->second
+eval "monitor wrote %lu:8", &pool->first
+perdure wrote pool->second
 perdure cut
 continue
 continue
 """
     pools = ("--machine", "x86-pm", "--design", "ideal", "--pmem", tmp_path / "pools")
-    ended = gdb(script, *pools, "--", built(POOL))
+    ended = gdb(script, *pools, "--", build(POOL, tmp_path))
     out = ended.stdout
     assert "every byte would come back as the program sees it" in out, out
-    assert "1 bytes would be others" in out
+    assert "one byte would be another" in out
     assert "it was durable at cycle" in out and "it is not durable yet" in out
     assert re.search(r"main\+\d+> program.c:2\d", out), out
     assert "again 42 0" in out
 
 
 def test_a_token_is_debugged_where_the_power_fails(
-    gdb: Callable[..., Ended], command: Command, built: Build
+    gdb: Callable[..., Ended], command: Command, tmp_path: Path
 ) -> None:
     """The session of a token begins at its cut, with the past behind it and the next life ahead."""
-    program = built(SOURCE)
+    program = build(SOURCE, tmp_path)
     words = ("--at", "60000", "--json", "cut.json", "--", program, "20000")
     assert command("cut", *words).status == 0
     folder = Path(program).parent
@@ -301,90 +252,6 @@ perdure hash
     assert first == second
 
 
-@contextmanager
-def listening(*words: str | Path, cwd: Path) -> Iterator[tuple[socket.socket, str]]:
-    """A session that waits at a socket, and a connection to it."""
-    place = cwd / "socket"
-    command = Path(sys.executable).with_name("perdure")
-    started = subprocess.Popen(
-        [command, "debug", "--listen", place, *words],
-        cwd=cwd,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    try:
-        deadline = time.monotonic() + PATIENCE_SECONDS
-        while not place.exists():
-            assert started.poll() is None, started.communicate()[1]
-            assert time.monotonic() < deadline
-            time.sleep(0.02)
-        yield connected(place), str(place)
-    finally:
-        started.terminate()
-        started.communicate(timeout=PATIENCE_SECONDS)
-
-
-def connected(place: str | Path) -> socket.socket:
-    """A client's end."""
-    client = socket.socket(socket.AF_UNIX)
-    client.settimeout(PATIENCE_SECONDS)
-    client.connect(str(place))
-    return client
-
-
-def asked(client: socket.socket, packet: str) -> str:
-    """The answer to a packet."""
-    sum_ = sum(packet.encode()) % 256
-    client.sendall(f"${packet}#{sum_:02x}".encode())
-    while True:
-        text = b""
-        while not (len(text) > 2 and text[-3:-2] == b"#"):
-            got = client.recv(1)
-            assert got, "the connection is gone"
-            text += got
-        client.sendall(b"+")
-        answer = text.decode("latin-1").lstrip("+")[1:-3]
-        if not (answer.startswith("O") and answer != "OK"):
-            return answer
-
-
-def test_a_client_may_send_anything_and_another_one_finds_the_session(
-    built: Build, tmp_path: Path
-) -> None:
-    """Garbage ends its connection and nothing else; what would write is refused."""
-    with listening("--", built(SOURCE), cwd=tmp_path) as (client, place):
-        assert "vContSupported+" in asked(client, "qSupported:multiprocess+")
-        assert asked(client, "?").startswith("T05thread:")
-        assert asked(client, "P2=0000000000000000").startswith("E")
-        assert asked(client, "M10000,1:00").startswith("E")
-        assert asked(client, "m0,8").startswith("E")
-        assert asked(client, "mffffffffffffffff,8").startswith("E")
-        before = asked(client, "g")
-        client.sendall(b"\x00\xff$$$###%%\x7f$m,#00$vCont;q:zz#11")
-        client.close()
-        again = connected(place)
-        assert asked(again, "?").startswith("T05thread:")
-        assert asked(again, "g") == before
-        again.close()
-
-
-def test_a_long_way_is_interrupted(built: Build, tmp_path: Path) -> None:
-    """Ctrl-C of gdb, the byte 3, stops a run that would take minutes."""
-    with listening("--", built(SOURCE), "2000000000", cwd=tmp_path) as (client, _):
-        asked(client, "qSupported:multiprocess+")
-        packet = "vCont;c"
-        client.sendall(f"${packet}#{sum(packet.encode()) % 256:02x}".encode())
-        time.sleep(0.5)
-        client.sendall(b"\x03")
-        answer = ""
-        while "T02" not in answer:
-            got = client.recv(1)
-            assert got
-            answer += got.decode("latin-1")
-        client.close()
-
-
 @pytest.mark.parametrize(
     ("words", "message"),
     [
@@ -395,8 +262,8 @@ def test_a_long_way_is_interrupted(built: Build, tmp_path: Path) -> None:
     ],
 )
 def test_what_cannot_be_is_one_message(
-    command: Command, built: Build, words: tuple[str, ...], message: str
+    command: Command, tmp_path: Path, words: tuple[str, ...], message: str
 ) -> None:
     """Exit status 2, and what to do."""
-    ended = command("debug", *words, "--", built(SOURCE))
+    ended = command("debug", *words, "--", build(SOURCE, tmp_path))
     assert ended.status == 2 and message in ended.stderr and ended.stderr.count("\n") == 1

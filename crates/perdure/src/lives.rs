@@ -36,11 +36,14 @@ use crate::request::Prepared;
 use crate::verify::{self, CutOptions, Golden, Judged, Verdict};
 
 mod again;
+mod drawn;
 mod end;
 
 pub use again::{Left, Restarted};
+pub(crate) use drawn::later_tear_seeds;
 pub use end::{End, failure_of, status_of};
 
+use drawn::{RESUMED, drawn};
 use end::resumable;
 
 /// One life that a power cut ended.
@@ -470,26 +473,6 @@ fn golden_state<D: Design>(
     let end = known.or_else(|| machine.epoch_end.take());
     let end = end.ok_or_else(|| Error::Defect("an epoch's end was not kept".into()))?;
     Ok((image, end))
-}
-
-/// Told apart what follows from a seed in lives that go on, and in those that begin anew.
-const RESUMED: u64 = 0x6c69_7665_7300;
-const RESTARTED: u64 = 0x7265_7374_6172_7400;
-
-/// What torn writes leave by the cuts of later lives, where that follows from the first one's seed.
-pub(crate) fn later_tear_seeds(first: u64, restarts: bool) -> impl Iterator<Item = u64> {
-    let mut random = Random::new(first ^ if restarts { RESTARTED } else { RESUMED });
-    std::iter::repeat_with(move || {
-        // A life's length is drawn whether it is given or not.
-        drawn(&mut random, 1);
-        random.bits()
-    })
-}
-
-/// How long a life is to be that may last so long: half of them any part of that, the others rather short.
-fn drawn(random: &mut Random, most: Cycles) -> Cycles {
-    let shorter = random.below(2) * (1 + random.below(12));
-    1 + random.below((most >> shorter).max(1))
 }
 
 impl Sequel {

@@ -1,7 +1,7 @@
 //! The engine of a debugger: the fast one, which comes back where somebody wants to look.
 //!
-//! Before a block that may hold a breakpoint it stops; behind one that has touched a watched address it stops,
-//! too, and says where that was; and it runs a part of a block, for a machine that is only looked at.
+//! It stops before a block that may hold a breakpoint, and behind one that has touched a watched address, and
+//! says where that was; and it runs a part of a block, for a machine that is only looked at.
 //!
 //! Always true here: it comes back at beginnings of blocks, as sources may, except from a part of a block. So
 //! a machine that it runs is the one that nobody debugs, cycle by cycle.

@@ -49,7 +49,7 @@ pub(crate) struct HostMount {
 }
 
 const LOOKS: OFlags = OFlags::PATH.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
-const READS: OFlags = OFlags::RDONLY
+pub(super) const READS: OFlags = OFlags::RDONLY
     .union(OFlags::NOFOLLOW)
     .union(OFlags::NONBLOCK)
     .union(OFlags::NOCTTY)
@@ -133,10 +133,10 @@ pub struct KnownFacts {
 type Key = (u32, String);
 
 #[derive(Debug, Default)]
-struct Seen {
+pub(super) struct Seen {
     nodes: BTreeMap<Key, Option<HostNode>>,
     listings: BTreeMap<Key, Arc<Vec<String>>>,
-    contents: BTreeMap<Key, Option<Arc<[u8]>>>,
+    pub(super) contents: BTreeMap<Key, Option<Arc<[u8]>>>,
     /// Bytes of these that were read from the host.
     read_bytes: u64,
 }
@@ -399,11 +399,11 @@ impl HostView {
         self.inner.programs.get(place).copied().unwrap_or(u32::MAX)
     }
 
-    fn open(&self, mount: u32, path: &str, flags: OFlags) -> Option<OwnedFd> {
+    pub(super) fn open(&self, mount: u32, path: &str, flags: OFlags) -> Option<OwnedFd> {
         self.inner.mounts.get(mount as usize)?.open(path, flags)
     }
 
-    fn with_seen<T>(&self, act: impl FnOnce(&mut Seen) -> T) -> T {
+    pub(super) fn with_seen<T>(&self, act: impl FnOnce(&mut Seen) -> T) -> T {
         // The maps are only ever extended, so a panic elsewhere cannot leave them half changed.
         act(&mut self
             .inner
@@ -438,19 +438,6 @@ impl HostView {
                     }),
             )
         })
-    }
-
-    /// A file's bytes for somebody outside: what the guest was shown, if it was; else as it is now, of which
-    /// nothing is noted.
-    pub(crate) fn look_into(&self, mount: u32, path: &str) -> Option<Arc<[u8]>> {
-        let key = (mount, path.to_owned());
-        if let Some(shown) = self.with_seen(|seen| seen.contents.get(&key).cloned()) {
-            return shown;
-        }
-        let mut bytes = Vec::new();
-        let file = self.open(mount, path, READS)?;
-        File::from(file).read_to_end(&mut bytes).ok()?;
-        Some(bytes.into())
     }
 
     /// A file's bytes, if it can be read, is still as long as when it was first looked at, and not more

@@ -11,6 +11,7 @@ pub(crate) mod host_view;
 pub(crate) mod inode;
 pub(crate) mod late;
 pub(crate) mod locks;
+mod looked;
 pub(crate) mod path;
 pub(crate) mod pipe;
 pub(crate) mod released;

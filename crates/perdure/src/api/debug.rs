@@ -83,22 +83,19 @@ fn cuts_of(token: &Token) -> Vec<Cut> {
 /// clients find it is told on standard error.
 pub fn debug(request: &str, observer: &dyn Observer) -> Result<String, Error> {
     let asked: DebugRequest = parsed(request)?;
-    let (request, mut prepared, cuts, at_cut) = match &asked.token {
-        Some(token) => {
-            let token = Token::decode(token)?;
-            let request = token.again();
-            let prepared = prepared_as_made(&token, &request)?;
-            (request, prepared, cuts_of(&token), true)
-        }
-        None => {
-            let mut request = asked.request.clone();
-            unused::refuse_for_debugging(&request)?;
-            // After a cut something has to go on, or to begin again.
-            request.restart |= !visit(&request.design, Resumes)?;
-            let prepared = request.prepare()?;
-            let cuts = asked.cuts.iter().map(|&cycle| Cut::at(cycle));
-            (request, prepared, cuts.collect(), false)
-        }
+    let (request, mut prepared, cuts) = if let Some(token) = &asked.token {
+        let token = Token::decode(token)?;
+        let request = token.again();
+        let prepared = prepared_as_made(&token, &request)?;
+        (request, prepared, cuts_of(&token))
+    } else {
+        let mut request = asked.request.clone();
+        unused::refuse_for_debugging(&request)?;
+        // After a cut something has to go on, or to begin again.
+        request.restart |= !visit(&request.design, Resumes)?;
+        let prepared = request.prepare()?;
+        let cuts = asked.cuts.iter().map(|&cycle| Cut::at(cycle));
+        (request, prepared, cuts.collect())
     };
     prepared.configuration.refuse_timing_only("debugging")?;
     prepared.engine = Engine::Stepping;
@@ -119,7 +116,7 @@ pub fn debug(request: &str, observer: &dyn Observer) -> Result<String, Error> {
         options: debugger::Options {
             listen: &asked.listen,
             // The user goes on from the token's first cut, and the others lie ahead.
-            at_cut,
+            at_cut: asked.token.is_some(),
             cuts,
             copies: asked.copies.unwrap_or(COPIES),
             ready: &ready,

@@ -3,6 +3,8 @@
 //! Always true here: a cut is the one that `perdure cut --at` makes at that cycle, and the life after it is
 //! the one that goes on there.
 
+use std::fmt::Write;
+
 use perdure_designs::Design;
 use perdure_hardware::time::Cycles;
 
@@ -69,7 +71,8 @@ impl<D: Design> Session<D> {
                     return Err(error);
                 }
             };
-            let mut life = Life::new(Head::new(machine), self.most, told);
+            let began = format!("the power fails at cycle {}; {told}", cut.cycle);
+            let mut life = Life::new(Head::new(machine), self.most, began);
             if self.lives.len() <= self.plan.len() {
                 life.planned = Some(self.plan[self.lives.len() - 1]);
             }
@@ -111,22 +114,19 @@ impl<D: Design> Session<D> {
             progress: &|| {},
         };
         let (recovery, lost) = (cost.recovery.cycles, cost.lost);
-        let mut told =
-            format!("the power fails at cycle {cycle}; recovery takes {recovery} cycles");
-        let mut next = match &self.prepared.restart {
-            Some(restart) => {
-                told += "; the processes are lost, and a program starts on the pools that survived";
-                let left = Left::of(machine, image.memory);
-                lives.boot_again(restart, &left)?
-            }
-            None => {
-                let epoch = epoch.unwrap_or_default();
-                told += &format!(
-                    " and goes back to the end of epoch {epoch}: {} instructions in {} cycles are lost",
-                    lost.instructions, lost.cycles
-                );
-                lives.next(machine, image, epoch)?
-            }
+        let mut told = format!("recovery takes {recovery} cycles");
+        let mut next = if let Some(restart) = &self.prepared.restart {
+            told += "; the processes are lost, and a program starts on the pools that survived";
+            let left = Left::of(machine, image.memory);
+            lives.boot_again(restart, &left)?
+        } else {
+            let epoch = epoch.unwrap_or_default();
+            let (instructions, cycles) = (lost.instructions, lost.cycles);
+            let _ = write!(
+                told,
+                " and goes back to the end of epoch {epoch}: {instructions} instructions in {cycles} cycles are lost"
+            );
+            lives.next(machine, image, epoch)?
         };
         let printer = match &self.prepared.restart {
             Some(_) => Printer::default(),

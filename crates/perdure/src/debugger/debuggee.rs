@@ -6,14 +6,14 @@ use perdure_designs::Design;
 
 use super::forward::{Goal, Stop};
 use super::session::{Poll, Session};
-use super::view::{self, Registers, Thread};
+use super::view::{self, Registers};
 use crate::error::Error;
 use crate::stepping::Stops;
 
 /// A session, seen from outside.
 pub(super) trait Debuggee {
     /// All threads.
-    fn threads(&self) -> Vec<Thread>;
+    fn threads(&self) -> Vec<u32>;
     /// Whether there is such a thread.
     fn has_thread(&self, thread: u32) -> bool;
     /// The one that stopped last.
@@ -39,8 +39,9 @@ pub(super) trait Debuggee {
 }
 
 impl<D: Design> Debuggee for Session<D> {
-    fn threads(&self) -> Vec<Thread> {
-        view::threads(self.machine())
+    fn threads(&self) -> Vec<u32> {
+        let threads = view::threads(self.machine()).into_iter();
+        threads.map(|(thread, _)| thread).collect()
     }
 
     fn has_thread(&self, thread: u32) -> bool {

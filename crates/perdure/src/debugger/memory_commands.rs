@@ -36,6 +36,16 @@ struct Range {
     bytes: u64,
 }
 
+impl Range {
+    fn named(&self) -> String {
+        let place = format!("{} bytes at {:#x}", self.bytes, self.address);
+        match number(&self.name) {
+            Some(_) => place,
+            None => format!("{} ({place})", self.name),
+        }
+    }
+}
+
 impl<D: Design> Session<D> {
     fn range(&self, text: &str) -> Result<Range, Error> {
         let (name, bytes) = match text.rsplit_once(':') {
@@ -50,20 +60,17 @@ impl<D: Design> Session<D> {
             }
             None => (text, None),
         };
-        let (address, own) = match number(name) {
-            Some(address) => (address, BYTES),
-            None => {
-                let space = view::space_of(self.machine(), self.thread);
-                let found = space.and_then(|space| self.machine().kernel().address_of(space, name));
-                let unknown = || {
-                    Error::Request(format!(
-                        "{name}: that is no address, and no symbol of what thread {} has loaded",
-                        self.thread
-                    ))
-                };
-                let (address, bytes) = found.ok_or_else(unknown)?;
-                (address, bytes.clamp(1, BYTES_MAX))
-            }
+        let (address, own) = if let Some(address) = number(name) {
+            (address, BYTES)
+        } else {
+            let space = view::space_of(self.machine(), self.thread);
+            let found = space.and_then(|space| self.machine().kernel().address_of(space, name));
+            let thread = self.thread;
+            let unknown = format!(
+                "{name}: that is no address, and no symbol of what thread {thread} has loaded"
+            );
+            let (address, bytes) = found.ok_or(Error::Request(unknown))?;
+            (address, bytes.clamp(1, BYTES_MAX))
         };
         Ok(Range {
             name: name.into(),
@@ -88,19 +95,17 @@ impl<D: Design> Session<D> {
         }
         let cycle = self.now();
         let (back, how) = self.bytes_back(&range, space, cycle)?;
-        let mut told = format!(
-            "{} ({} bytes at {:#x}), if the power failed at cycle {cycle}:\n{how}\n",
-            range.name, range.bytes, range.address
-        );
-        let differ = seen
-            .iter()
-            .zip(&back)
-            .filter(|(seen, back)| Some(**seen) != **back)
-            .count();
-        match differ {
+        let named = range.named();
+        let mut told = format!("{named}, if the power failed at cycle {cycle}:\n{how}\n");
+        let pairs = seen.iter().zip(&back);
+        match pairs.filter(|(seen, back)| Some(**seen) != **back).count() {
             0 => told += "every byte would come back as the program sees it\n",
-            one => {
-                let _ = writeln!(told, "{one} bytes would be others (marked *), or gone (--)");
+            1 => told += "one byte would be another (marked *), or gone (--)\n",
+            many => {
+                let _ = writeln!(
+                    told,
+                    "{many} bytes would be others (marked *), or gone (--)"
+                );
             }
         }
         told += &table(range.address, &seen, &back);
@@ -231,7 +236,7 @@ impl<D: Design> Session<D> {
         let hart = hart.map_or("no hart".into(), |hart| format!("hart {hart}"));
         let mut told = format!(
             "{}: written last by thread {thread} on {hart}, at {}\nin life {}, cycle {cycle}, moment {}\n",
-            range.name,
+            range.named(),
             self.instruction(pc),
             position.life + 1,
             position.moment

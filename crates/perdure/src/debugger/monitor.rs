@@ -339,9 +339,11 @@ impl<D: Design> Session<D> {
     fn choose_program(&mut self, path: Option<&str>) -> Result<String, Error> {
         if let Some(path) = path {
             let threads = view::threads(self.machine());
-            if !threads.iter().any(|thread| thread.executable == path) {
-                let mut known: Vec<&str> =
-                    threads.iter().map(|one| one.executable.as_str()).collect();
+            if !threads.iter().any(|(_, executable)| executable == path) {
+                let mut known: Vec<&str> = threads
+                    .iter()
+                    .map(|(_, executable)| executable.as_str())
+                    .collect();
                 known.dedup();
                 return request(format!(
                     "program {path}: nobody runs it now; there are: {}",

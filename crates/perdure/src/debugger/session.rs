@@ -151,7 +151,11 @@ impl<D: Design> Session<D> {
             return;
         }
         let running = self.machine().contexts().find_map(|hart| hart.running);
-        let first = || view::threads(self.machine()).first().map(|one| one.view.id);
+        let first = || {
+            view::threads(self.machine())
+                .first()
+                .map(|(thread, _)| *thread)
+        };
         let thread = running.map(|running| running.thread.0).or_else(first);
         self.thread = thread.unwrap_or(0);
     }

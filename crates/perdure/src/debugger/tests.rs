@@ -30,6 +30,7 @@ fn ending<D: Design>(machine: &Machine<D>) -> Ending {
 
 fn prepared(design: &str, machine: &str, more: &[&str]) -> Prepared {
     let small = [
+        "l1i.bytes=4KiB",
         "l1d.bytes=4KiB",
         "l2.bytes=16KiB",
         "llc.bytes_per_hart=64KiB",

@@ -2,24 +2,16 @@
 //!
 //! Always true here: looking costs the machine nothing and changes nothing.
 
+use std::fmt::Write;
+
 use perdure_designs::Design;
 use perdure_hardware::line::{LINE_BYTES, line_of};
-use perdure_linux::inspect::{PageView, ProcessView, ThreadView};
+use perdure_linux::inspect::PageView;
 use perdure_linux::{PAGE_BYTES, SpaceId};
 use perdure_riscv::Instruction;
 
 use crate::explanation::lines::line_of as line_of_source;
 use crate::machine::Machine;
-
-/// A thread, and whose it is.
-#[derive(Clone, Debug)]
-pub(super) struct Thread {
-    pub process: u32,
-    pub executable: String,
-    pub space: SpaceId,
-    pub state: String,
-    pub view: ThreadView,
-}
 
 /// The registers that gdb sees.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,24 +24,13 @@ pub(super) struct Registers {
     pub counters: [u64; 3],
 }
 
-/// All threads, by process.
-pub(super) fn threads<D: Design>(machine: &Machine<D>) -> Vec<Thread> {
+/// All threads by process, each with the guest path of the program that it runs.
+pub(super) fn threads<D: Design>(machine: &Machine<D>) -> Vec<(u32, String)> {
     let processes = machine.kernel().live_processes().into_iter();
     let threads = processes.flat_map(|process| {
-        let ProcessView {
-            id,
-            executable,
-            space,
-            threads,
-            ..
-        } = process;
-        threads.into_iter().map(move |view| Thread {
-            process: id,
-            executable: executable.clone(),
-            space,
-            state: machine.kernel().thread_state(view.id).unwrap_or_default(),
-            view,
-        })
+        let executable = process.executable;
+        let threads = process.threads.into_iter();
+        threads.map(move |thread| (thread.id, executable.clone()))
     });
     threads.collect()
 }
@@ -208,7 +189,7 @@ pub(super) fn instruction<D: Design>(machine: &Machine<D>, space: SpaceId, pc: u
     let kernel = machine.kernel();
     let mut told = format!("{pc:#x}");
     if let Some((symbol, offset)) = kernel.symbol(space, pc) {
-        told += &format!(" <{symbol}+{offset}>");
+        let _ = write!(told, " <{symbol}+{offset}>");
     }
     let mappings = kernel.mappings(space);
     let name = mappings
@@ -222,7 +203,7 @@ pub(super) fn instruction<D: Design>(machine: &Machine<D>, space: SpaceId, pc: u
         .or_else(|| files.first())
         .and_then(|file| line_of_source(&file.contents, pc.wrapping_sub(file.bias)));
     if let Some(line) = line {
-        told += &format!(" {line}");
+        let _ = write!(told, " {line}");
     }
     told
 }

@@ -13,7 +13,8 @@ use perdure_hardware::time::Cycles;
 use perdure_linux::HostView;
 use serde_json::{Value, json};
 
-use super::{End, Life, Lives, Plan, Sequel, drawn, failure_of, resumable, status_of};
+use super::drawn::{RESTARTED, drawn};
+use super::{End, Life, Lives, Plan, Sequel, failure_of, resumable, status_of};
 use crate::error::Error;
 use crate::machine::{Machine, Past, Pause, Workload};
 use crate::observer::run_on;
@@ -95,7 +96,7 @@ impl Lives<'_> {
         plan: &Plan,
     ) -> Result<Sequel, Error> {
         let mut sequel = Sequel::default();
-        let mut random = Random::new(cut.tear_seed ^ super::RESTARTED);
+        let mut random = Random::new(cut.tear_seed ^ RESTARTED);
         let longest = (self.uncut.again.as_ref()).map_or(0, |again| again.cycles);
         let patience = self.uncut.end.max(longest).saturating_mul(4);
         let patience = patience.saturating_add(1_000_000_000);

@@ -3,7 +3,7 @@
 //! [`assemble`] and [`resume`] make one, [`run`] is its loop, [`entries`] what the kernel is called for,
 //! [`epochs`] and [`groups`] end epochs, [`output`] lets out what may leave, [`power`] turns it off,
 //! [`kept`] is what onlookers have asked it to remember, [`drawn`] what it tells who draws it, and [`part`]
-//! what a debugger needs between two rounds.
+//! what a debugger needs of it.
 //!
 //! Always true: whoever judges a machine stands outside it. It does not know that there is one.
 

@@ -32,21 +32,7 @@ impl<D: Design, S: Source> Machine<D, S> {
     /// One round of that: the next thing happens, whatever it is, unless the machine pauses.
     #[inline]
     pub(crate) fn round(&mut self, until: Cycles) -> Result<Option<Pause>, Error> {
-        if let Some(breach) = self.hardware.breach.take() {
-            return Err(Error::Contract {
-                design: D::NAME,
-                message: breach.0,
-            });
-        }
-        if let Some(failure) = self.hardware.failure.take() {
-            return Err(Error::Design {
-                design: D::NAME,
-                message: failure.0,
-            });
-        }
-        if let Some(failure) = self.outside.failure.take() {
-            return Err(spool_failed(std::io::Error::other(failure)));
-        }
+        self.check_failures()?;
         if self.finished {
             return Ok(Some(Pause::Finished));
         }
@@ -106,6 +92,27 @@ impl<D: Design, S: Source> Machine<D, S> {
             limit: limit.min(self.harts[hart].slice_end).min(epoch_end),
         });
         Ok(None)
+    }
+
+    /// What has gone wrong since the last round.
+    #[inline]
+    fn check_failures(&mut self) -> Result<(), Error> {
+        if let Some(breach) = self.hardware.breach.take() {
+            return Err(Error::Contract {
+                design: D::NAME,
+                message: breach.0,
+            });
+        }
+        if let Some(failure) = self.hardware.failure.take() {
+            return Err(Error::Design {
+                design: D::NAME,
+                message: failure.0,
+            });
+        }
+        if let Some(failure) = self.outside.failure.take() {
+            return Err(spool_failed(std::io::Error::other(failure)));
+        }
+        Ok(())
     }
 
     /// The runnable hart with the smallest clock, that clock, and how far its turn may go.

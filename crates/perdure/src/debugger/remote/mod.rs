@@ -73,28 +73,17 @@ pub(super) fn serve(
                 }
             }
             GdbStubStateMachine::Running(mut running) => {
-                let wire = running.borrow_conn();
-                let (goal, backward) = (remote.goal, remote.backward);
-                let mut poll = || ends() || wire.has_news();
-                match remote.session.go_on(goal, backward, &mut poll)? {
-                    Stop::Interrupted if ends() => return Ok(Left::Interrupted),
-                    Stop::Interrupted => match wire.next() {
-                        Some(byte) => running.incoming_data(&mut remote, byte),
-                        None if wire.closed => return Ok(Left::Gone),
-                        None => Ok(running.into()),
-                    },
-                    stop => {
-                        if let Some(words) = words(&stop)
-                            && wire.tell(&words).is_err()
-                        {
-                            return Ok(Left::Gone);
-                        }
+                match go_on(&mut remote, running.borrow_conn(), ends)? {
+                    Went::Stopped(stop) => {
                         if let Stop::Exited(code, _) = stop {
                             status = code;
                         }
                         let reason = reason(&remote, &stop);
                         running.report_stop(&mut remote, reason)
                     }
+                    Went::Heard(byte) => running.incoming_data(&mut remote, byte),
+                    Went::Left(left) => return Ok(left),
+                    Went::Nowhere => Ok(running.into()),
                 }
             }
             GdbStubStateMachine::CtrlCInterrupt(interrupt) => {
@@ -116,6 +105,40 @@ pub(super) fn serve(
             Err(_) => return Ok(Left::Gone),
         }
     }
+}
+
+/// What came of going on.
+enum Went {
+    /// It stopped.
+    Stopped(Stop),
+    /// The client has sent something meanwhile.
+    Heard(u8),
+    /// The connection is over.
+    Left(Left),
+    /// Nothing: go on.
+    Nowhere,
+}
+
+/// Goes on as the client has asked, until something stops that or somebody has something to say.
+fn go_on(remote: &mut Remote, wire: &mut Wire, ends: &dyn Fn() -> bool) -> Result<Went, Error> {
+    let (goal, backward) = (remote.goal, remote.backward);
+    let mut poll = || ends() || wire.has_news();
+    let stop = remote.session.go_on(goal, backward, &mut poll)?;
+    if stop != Stop::Interrupted {
+        let told = words(&stop).map_or(Ok(()), |words| wire.tell(&words));
+        return Ok(match told {
+            Ok(()) => Went::Stopped(stop),
+            Err(_) => Went::Left(Left::Gone),
+        });
+    }
+    if ends() {
+        return Ok(Went::Left(Left::Interrupted));
+    }
+    Ok(match wire.next() {
+        Some(byte) => Went::Heard(byte),
+        None if wire.closed => Went::Left(Left::Gone),
+        None => Went::Nowhere,
+    })
 }
 
 /// The host does not let us.
@@ -150,7 +173,7 @@ fn reason(remote: &Remote, stop: &Stop) -> Reason {
     let tid = NonZeroUsize::new(remote.session.thread() as usize);
     match (stop, tid) {
         (Stop::Exited(_, Some(signal)), _) => Reason::Terminated(signal_of(*signal)),
-        (Stop::Exited(status, None), _) => Reason::Exited(*status as u8),
+        (Stop::Exited(status, None), _) => Reason::Exited(status.to_le_bytes()[0]),
         (Stop::Breakpoint, Some(tid)) => {
             let pc = remote.session.registers(remote.session.thread());
             if pc.is_some_and(|registers| remote.software.contains(&registers.pc)) {

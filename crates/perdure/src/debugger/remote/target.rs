@@ -198,8 +198,7 @@ impl MultiThreadBase for Remote<'_> {
     ) -> Result<(), Self::Error> {
         // The one that stopped comes first: gdb takes that one where it does not know better.
         let current = self.session.thread();
-        let threads = self.session.threads().into_iter().map(|one| one.view.id);
-        let mut all: Vec<u32> = threads.collect();
+        let mut all = self.session.threads();
         all.sort_by_key(|&thread| thread != current);
         for thread in all {
             if let Some(tid) = NonZeroUsize::new(thread as usize) {

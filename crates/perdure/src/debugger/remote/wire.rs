@@ -3,6 +3,7 @@
 //! Always true here: nobody waits at it for longer than a tenth of a second without looking whether the
 //! server is to end.
 
+use std::fmt::Write as _;
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
@@ -119,7 +120,7 @@ impl Wire {
     pub fn tell(&mut self, text: &str) -> io::Result<()> {
         let mut body = String::from("O");
         for byte in text.bytes().chain(*b"\n") {
-            body += &format!("{byte:02x}");
+            let _ = write!(body, "{byte:02x}");
         }
         let sum = body.bytes().fold(0_u8, u8::wrapping_add);
         self.write_all(format!("${body}#{sum:02x}").as_bytes())?;
