@@ -65,8 +65,10 @@ COMMANDS: tuple[tuple[str, Callable[..., None], str, bool], ...] = (
     ("man", showing.man, SHOW, False),
     ("new-design", new_design.new_design, SHOW, False),
 )
+LISTING: dict[str, object] = {"token_normalize_func": str}
+"""Of `list`, whose kinds are no options: `designs` is not another spelling there."""
 for name, command, panel, has_guest in COMMANDS:
-    settings = GUEST_CONTEXT if has_guest else None
+    settings = GUEST_CONTEXT if has_guest else LISTING if name == "list" else None
     app.command(name, context_settings=settings, rich_help_panel=panel)(command)
 app.add_typer(bench.app, name="bench", rich_help_panel=COMPARE)
 app.add_typer(travel.app, name="travel", rich_help_panel=RUN)

@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from perdure import _core, render, tables, terminal
+from perdure import PerdureError, _core, render, tables, terminal
 from perdure.answers import Litmus, LitmusTest, OnMachines
 from perdure.options import JsonOption, PlantedBugOption
 
@@ -41,6 +41,9 @@ def decide(files: list[Path], **asked: int | str | None) -> Litmus:
 
     What may be asked for are `cuts`, `seed` and `planted_bug`.
     """
+    for file in files:
+        if file.is_dir():
+            raise PerdureError(f"{file} is a folder: name the tests in it, as {file}/*.toml does")
     request = {"files": [str(file) for file in files], **asked}
     answer: Litmus = json.loads(_core.litmus(json.dumps(request)))
     return answer
