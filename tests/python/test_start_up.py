@@ -82,7 +82,14 @@ def test_a_command_loads_nothing_large(words):
 def test_a_run_does_not_load_the_other_commands():
     modules = loaded(RUN, COMMAND, words=("run", "true"))
     assert "perdure.commands.running" in modules and "rich.console" in modules
-    others = {"commands.comparing", "commands.cutting", "commands.showing", "bench", "travel"}
+    others = {
+        "commands.comparing",
+        "commands.cutting",
+        "commands.showing",
+        "bench",
+        "guard",
+        "travel",
+    }
     assert not of_perdure(modules) & {f"perdure.{one}" for one in others | {"answers", "sweeps"}}
 
 
