@@ -32,7 +32,7 @@ from perdure import (
     toolchain,
     workloads,
 )
-from perdure.calibration import CalibratedRun, Calibration, host
+from perdure.calibration import CalibratedRun, Calibration, children_seconds, host, own_seconds
 from perdure.options import JsonOption
 from perdure.tables import Sheet, number, table
 
@@ -119,24 +119,20 @@ class Speed:
 class Row:
     """One case, measured; `window` is picl with out-of-order cores.
 
-    `qemu_runs` is empty where qemu is not installed.
+    `qemu_seconds` is None, and `qemu_runs` empty, where qemu is not installed.
     """
 
     case: Case
     ideal: Speed
     picl: Speed
     window: Speed
+    qemu_seconds: float | None
     qemu_runs: Sequence[CalibratedRun]
 
     @property
     def ratio(self) -> float:
         """Host time of picl over that of ideal."""
         return self.picl.seconds / self.ideal.seconds
-
-    @property
-    def qemu_seconds(self) -> float | None:
-        """The shortest of the runs under qemu, its start included."""
-        return min((run.seconds for run in self.qemu_runs), default=None)
 
     @property
     def qemu_mips(self) -> float | None:
@@ -213,9 +209,9 @@ def speed(out: Path, *, repeat: int, console: Console) -> SpeedReport:
             speeds.append(measured)
         if interrupted:
             break
-        qemu_runs = _qemu_runs(qemu, command, repeat, calibration) if qemu else []
+        of_qemu = _under_qemu(qemu, command, repeat, calibration) if qemu else (None, [])
         ideal, picl, window = speeds
-        rows.append(Row(case, ideal, picl, window, qemu_runs))
+        rows.append(Row(case, ideal, picl, window, *of_qemu))
     return SpeedReport(
         MACHINE, compiler.name, repeat, rows, interrupted, host(), calibration.as_json()
     )
@@ -233,8 +229,10 @@ def _measured(
     repeat, calibration = repeated
     chosen = [f"core.model={model}"] if model else []
     machine = api.Machine(machine=MACHINE, design=design, harts=case.harts, set=chosen)
+    seconds: list[float] = []
     runs: list[CalibratedRun] = []
     for _ in range(repeat):
+        begun = own_seconds()
         with progress.bar(console, f"{case.name} under {design}") as show:
             result = machine.run(command, progress=show)
         if result.interrupted:
@@ -243,11 +241,12 @@ def _measured(
             raise PerdureError(
                 f"the benchmark {case.name} failed under {design}: exit status {result.exit_code}"
             )
-        runs.append(calibration.around(result.host.seconds))
+        seconds.append(result.host.seconds)
+        runs.append(calibration.around(own_seconds() - begun))
     return Speed(
         design=design,
         instructions=result.sim.instructions,
-        seconds=min(run.seconds for run in runs),
+        seconds=min(seconds),
         l1_misses=sum(
             int(result.statistics[name].value)
             for name in ("l1d.misses", "l1i.misses")
@@ -257,19 +256,20 @@ def _measured(
     )
 
 
-def _qemu_runs(
+def _under_qemu(
     qemu: str, command: Sequence[str], repeat: int, calibration: Calibration
-) -> list[CalibratedRun]:
-    """Some runs under plain qemu, its start included."""
+) -> tuple[float, list[CalibratedRun]]:
+    """Some runs under plain qemu, its start included, and how long the shortest was."""
+    times = []
     runs = []
     for _ in range(repeat):
-        started = time.perf_counter()
+        begun, started = children_seconds(), time.perf_counter()
         done = subprocess.run([qemu, *command], capture_output=True, check=False)
-        seconds = time.perf_counter() - started
+        times.append(time.perf_counter() - started)
         if done.returncode != 0:
             raise PerdureError(f"{command[0]} failed under {qemu}: exit status {done.returncode}")
-        runs.append(calibration.around(seconds))
-    return runs
+        runs.append(calibration.around(children_seconds() - begun))
+    return min(times), runs
 
 
 FORKED_AFTER = 30_000_000

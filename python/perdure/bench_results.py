@@ -11,7 +11,7 @@ from perdure.fields import Bytes, Cycles, Instructions, Mips, Seconds
 
 
 class CalibratedRun(TypedDict):
-    """What a run took, and what the calibration took before it and after it."""
+    """What a run took of a processor, and what the calibration took before it and after it."""
 
     seconds: Seconds
     before_seconds: Seconds
@@ -72,7 +72,10 @@ class SpeedHost(TypedDict):
 
 
 class SpeedCalibration(TypedDict):
-    """The calibration of one call; `spread` is from its least to its greatest, over the median."""
+    """The calibration of one call, in processor time.
+
+    `spread` is from its least to its greatest, over the median.
+    """
 
     times: int
     median_seconds: Seconds
@@ -82,8 +85,8 @@ class SpeedCalibration(TypedDict):
 class SpeedCompared(TypedDict):
     """One figure beside the earlier one.
 
-    Ratios are the host time of a billion instructions in calibrations; `change` is what this one
-    has over the earlier one, as a part of it; `noise` both calls' spreads together.
+    Ratios are the processor time of a billion instructions in calibrations; `change` is what this
+    one has over the earlier one, as a part of it; `noise` both calls' spreads together.
     """
 
     name: str

@@ -1,8 +1,8 @@
 """A fixed amount of the host's own work, timed between measurements of the simulator.
 
 Always true here: the work is the same in every call and asks nothing of the simulator; a run's time
-stands between the calibration's before it and after it, so that a host that is busy for a while
-slows both.
+stands between the calibration's before it and after it, so that a host that is slower for a while
+slows both; all of it is the processor's time, for which others that wait their turn do not count.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import hashlib
 import os
 import platform
 import random
+import resource
 import statistics
 import time
 from collections.abc import Callable
@@ -45,7 +46,7 @@ def _in_no_order() -> list[int]:
 
 @dataclass(frozen=True)
 class CalibratedRun:
-    """What a run took, and what the calibration took before it and after it."""
+    """What a run took of a processor, and what the calibration took before it and after it."""
 
     seconds: float
     before_seconds: float
@@ -62,7 +63,7 @@ class Calibration:
         self._seconds = [self._timed()]
 
     def around(self, seconds: float) -> CalibratedRun:
-        """A run that has just ended and took so long, with what is measured before and now."""
+        """A run that has just ended and took so much, with what is measured before and now."""
         before = self._seconds[-1]
         self._seconds.append(self._timed())
         return CalibratedRun(seconds, before, self._seconds[-1])
@@ -77,9 +78,20 @@ class Calibration:
         }
 
     def _timed(self) -> float:
-        started = time.perf_counter()
+        started = own_seconds()
         self._work()
-        return time.perf_counter() - started
+        return own_seconds() - started
+
+
+def own_seconds() -> float:
+    """What this process has had of processors, all its threads together."""
+    return time.process_time()
+
+
+def children_seconds() -> float:
+    """What the processes have had that it started, of those that have ended."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def host() -> dict[str, Any]:

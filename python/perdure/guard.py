@@ -1,7 +1,7 @@
 """Two results of `perdure bench speed` compared: which figures moved beyond the noise.
 
-Always true here: a figure is host time over the time of the calibration that stood beside it, never
-host time alone; how far figures of equal builds lie apart is taken from the runs themselves, of the
+Always true here: a figure is processor time over that of the calibration that stood beside it,
+never seconds alone; how far figures of equal builds lie apart is taken from the runs themselves, of the
 earlier call and of this one; both results are read alike, as the JSON that they are.
 
 The rule. A run's ratio is its time over the mean of the calibration before it and after it; a
@@ -202,7 +202,7 @@ def _check(result: BenchSpeed, named: str, remedy: str) -> None:
 def tables(comparison: SpeedComparison) -> RenderableType:
     """The comparison for people."""
     made = table(
-        f"against {escape(outputs.shown(comparison['against']))}, host time in calibrations",
+        f"against {escape(outputs.shown(comparison['against']))}, in calibrations",
         *("program", "under", "change", "noise", "moved"),
         left=2,
         keys=2,

@@ -5,6 +5,9 @@ import itertools
 import json
 import math
 import random
+import subprocess
+import sys
+import time
 import types
 from dataclasses import asdict
 
@@ -50,7 +53,8 @@ def made_up(runs, cases=bench.CASES):
             )
             for under in WITH_QEMU[:3]
         ]
-        rows.append(bench.Row(case, *speeds, times["qemu"] or []))
+        seconds = min(run.seconds for run in times["qemu"]) if times["qemu"] else None
+        rows.append(bench.Row(case, *speeds, seconds, times["qemu"] or []))
     calibrated = {"times": 4, "median_seconds": 1.0, "spread": 0.02}
     return bench.SpeedReport("picl", "gcc", 3, rows, False, HOST, calibrated)
 
@@ -296,6 +300,15 @@ def _noting(run, done):
         return run(*given)
 
     return noting
+
+
+def test_waiting_is_not_counted():
+    """Others that take their turns on the processor make a run longer and not more."""
+    waiting = calibration.Calibration(lambda: time.sleep(0.2)).as_json()
+    assert waiting["median_seconds"] < 0.1
+    own, children = calibration.own_seconds(), calibration.children_seconds()
+    subprocess.run([sys.executable, "-c", "sum(range(10_000_000))"], check=True)
+    assert calibration.children_seconds() - children > calibration.own_seconds() - own
 
 
 def test_the_processor_is_what_the_host_calls_it(tmp_path):

@@ -129,6 +129,7 @@ def test_bench_speed_table_marks_floors_and_aims():
         bench.Speed("ideal", 300_000_000, 1.0, 10_000, []),
         bench.Speed("picl", 300_000_000, 1.2, 10_000, []),
         bench.Speed("picl", 300_000_000, 15.0, 10_000, []),
+        None,
         [],
     )
     report = bench.SpeedReport("picl", "gcc", 1, [row], False, {}, {})
