@@ -1,8 +1,8 @@
 """Two results of `perdure bench speed` compared: which figures moved beyond the noise.
 
 Always true here: a figure is processor time over that of the calibration that stood beside it,
-never seconds alone; how far figures of equal builds lie apart is taken from the runs themselves, of the
-earlier call and of this one; both results are read alike, as the JSON that they are.
+never seconds alone; how far figures of equal builds lie apart is taken from the runs themselves, of
+the earlier call and of this one; both results are read alike, as the JSON that they are.
 
 The rule. A run's ratio is its time over the mean of the calibration before it and after it; a
 figure's is the median of its runs'. A run could as well be seen beside either calibration alone:
@@ -50,7 +50,7 @@ Place: TypeAlias = tuple[str, str]
 
 @dataclass(frozen=True)
 class Figure:
-    """The time of a billion instructions in calibrations, and how far its runs lie apart."""
+    """A billion instructions in calibrations, and how far its runs lie apart."""
 
     ratio: float
     spread: float
