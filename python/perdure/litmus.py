@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from perdure import PerdureError, _core, render, tables, terminal
-from perdure.answers import Litmus, LitmusTest, OnMachines
 from perdure.options import JsonOption, PlantedBugOption
+
+if TYPE_CHECKING:
+    from perdure.answers import Litmus, LitmusTest, OnMachines
 
 Files = Annotated[
     list[Path],
