@@ -3,6 +3,7 @@
 #   make demo    everything that is needed, then the whole story: run, cut the power, recover
 #   make test    everything that is needed, then every test
 #   make test-long    what takes hours: hundreds of power cuts of servers, long hunts (for a night)
+#   make bench-guard    how fast it is beside an earlier time on this machine: says what moved beyond the noise
 #   make lint    formatting, warnings, types, dead links
 #   make quick   compiles and installs perdure quickly, after a change of one line in seconds
 #   make docs    the documentation as a site, in out/site/html
@@ -235,6 +236,21 @@ test-mutants: $(STAMPS)/perdure
 	@mkdir -p out
 	@$(PERDURE) mutants \
 		>out/report.txt 2>&1 && grep -E '^[a-z0-9-]+: ' out/report.txt || { cat out/report.txt; exit 1; }
+
+# Speed against an earlier time on a machine of this kind, whose file continuous integration keeps; removing it begins
+# anew. Noise fails nothing. What Ctrl-C ended is not compared with.
+GUARD := out/bench-guard
+
+.PHONY: bench-guard
+bench-guard: $(STAMPS)/perdure demo-compiler
+	@mkdir -p $(GUARD)
+	@if [ -f $(GUARD)/earlier.json ]; then \
+		$(PERDURE) bench speed --against $(GUARD)/earlier.json --json $(GUARD)/latest.json; \
+	else \
+		echo "· nothing to compare with yet: measure what $(GUARD)/earlier.json keeps" && \
+		$(PERDURE) bench speed --repeat 3 --json $(GUARD)/latest.json && \
+		cp $(GUARD)/latest.json $(GUARD)/earlier.json; \
+	fi
 
 # ---- What others get ------------------------------------------------------------------------
 

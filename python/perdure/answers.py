@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any, Literal, TypedDict
 
 from perdure.explained import Explanation
-from perdure.fields import Bytes, Cycles, Instructions, Mips, Nanoseconds, Seconds
+from perdure.fields import Bytes, Cycles, Instructions, Nanoseconds
 from perdure.known import KnownDesign, KnownMachine
 from perdure.results import MutantsReport, RunResult
 
@@ -397,104 +397,3 @@ class ListedWorkloads(TypedDict):
     """`perdure list workloads`."""
 
     workloads: list[ListedWorkload]
-
-
-class SpeedOfDesign(TypedDict):
-    """How fast one case was simulated under one design."""
-
-    instructions: Instructions
-    seconds: Seconds
-    mips: Mips
-    ns_per_instruction: float
-    l1_misses: int
-    ns_per_l1_miss: float | None
-
-
-class SpeedOfQemu(TypedDict):
-    """How fast plain qemu ran a case."""
-
-    seconds: Seconds
-    mips: Mips
-
-
-SpeedOfCase = TypedDict(
-    "SpeedOfCase",
-    {
-        "name": str,
-        "source": str,
-        "arguments": list[str],
-        "harts": int,
-        "floor_mips": Mips,
-        "aim_mips": Mips,
-        "ideal": SpeedOfDesign,
-        "picl": SpeedOfDesign,
-        "out-of-order": SpeedOfDesign,
-        "qemu": "SpeedOfQemu | None",
-        "picl_over_ideal": float,
-        "floor_reached": bool,
-        "aim_reached": bool,
-        "window_floor_reached": bool,
-        "window_aim_reached": bool,
-    },
-)
-"""One case of `perdure bench speed`: how fast, and whether that is enough."""
-
-
-class BenchSpeed(TypedDict):
-    """`perdure bench speed`."""
-
-    machine: str
-    compiler: str
-    repeat: int
-    interrupted: bool
-    cases: list[SpeedOfCase]
-
-
-class Misses(TypedDict):
-    """What accesses of one kind cost the host, by where they are answered."""
-
-    name: str
-    order: str
-    kind: str
-    kib: int
-    machine: str
-    design: str
-    harts: int
-    accesses: int
-    seconds: Seconds
-    l1_misses: int
-    l2_misses: int
-    llc_misses: int
-    llc_write_backs: int
-    nvm_written_bytes: Bytes
-    ns_per_access: float
-    ns_per_l1_miss: float | None
-
-
-class BenchMisses(TypedDict):
-    """`perdure bench misses`."""
-
-    repeat: int
-    interrupted: bool
-    host_dram_ns: float | None
-    cases: list[Misses]
-
-
-class Fork(TypedDict):
-    """What a fork of a machine cost the host."""
-
-    name: str
-    design: str
-    instructions: Instructions
-    memory_bytes: Bytes
-    fork_seconds: Seconds
-    end_seconds: Seconds
-    stretch_cycles: Cycles
-    beside_seconds: Seconds
-    alone_seconds: Seconds
-
-
-class BenchFork(TypedDict):
-    """`perdure bench fork`."""
-
-    forks: list[Fork]

@@ -1,7 +1,8 @@
 """How fast the simulator is: simulated instructions per host second, beside plain qemu-riscv64.
 
 Always true here: every figure of one report was measured in one call, on the same binaries; the
-fastest of the repeats counts; a figure that could not be measured is absent, never guessed.
+fastest of the repeats counts; a figure that could not be measured is absent, never guessed. Between
+any two runs stands the calibration, in terms of which `--against` compares with an earlier report.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated, Any, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, cast
 
 import typer
 from rich.console import Console, Group, RenderableType
@@ -24,6 +25,7 @@ from perdure import (
     _core,
     api,
     bench_misses,
+    guard,
     outputs,
     progress,
     render,
@@ -31,8 +33,12 @@ from perdure import (
     toolchain,
     workloads,
 )
+from perdure.calibration import CalibratedRun, Calibration, children_seconds, host, own_seconds
 from perdure.options import JsonOption
 from perdure.tables import Sheet, number, table
+
+if TYPE_CHECKING:
+    from perdure.bench_results import BenchSpeed
 
 app = typer.Typer(help="Measure the simulator itself.", no_args_is_help=True)
 
@@ -74,12 +80,13 @@ CASES = (
 
 @dataclass(frozen=True)
 class Speed:
-    """One case under one design: host seconds and what they come to."""
+    """One case under one design: host seconds of the fastest run and what they come to."""
 
     design: str
     instructions: int
     seconds: float
     l1_misses: int
+    runs: Sequence[CalibratedRun]
 
     @property
     def mips(self) -> float:
@@ -105,6 +112,7 @@ class Speed:
             "ns_per_instruction": self.ns_per_instruction,
             "l1_misses": self.l1_misses,
             "ns_per_l1_miss": self.ns_per_l1_miss,
+            "runs": [asdict(run) for run in self.runs],
         }
 
 
@@ -112,7 +120,7 @@ class Speed:
 class Row:
     """One case, measured; `window` is picl with out-of-order cores.
 
-    `qemu_seconds` is None where qemu is not installed.
+    `qemu_seconds` is None, and `qemu_runs` empty, where qemu is not installed.
     """
 
     case: Case
@@ -120,6 +128,7 @@ class Row:
     picl: Speed
     window: Speed
     qemu_seconds: float | None
+    qemu_runs: Sequence[CalibratedRun]
 
     @property
     def ratio(self) -> float:
@@ -141,7 +150,11 @@ class Row:
             WINDOW: self.window.as_json(),
             "qemu": None
             if self.qemu_seconds is None
-            else {"seconds": self.qemu_seconds, "mips": self.qemu_mips},
+            else {
+                "seconds": self.qemu_seconds,
+                "mips": self.qemu_mips,
+                "runs": [asdict(run) for run in self.qemu_runs],
+            },
             "picl_over_ideal": self.ratio,
             "floor_reached": self.picl.mips >= self.case.floor_mips,
             "aim_reached": self.picl.mips >= self.case.aim_mips,
@@ -159,6 +172,8 @@ class SpeedReport:
     repeat: int
     rows: Sequence[Row]
     interrupted: bool
+    host: dict[str, Any]
+    calibration: dict[str, Any]
 
     def as_json(self) -> dict[str, Any]:
         """The report as plain data."""
@@ -167,7 +182,10 @@ class SpeedReport:
             "compiler": self.compiler,
             "repeat": self.repeat,
             "interrupted": self.interrupted,
+            "host": self.host,
+            "calibration": self.calibration,
             "cases": [row.as_json() for row in self.rows],
+            "comparison": None,
         }
 
 
@@ -177,6 +195,7 @@ def speed(out: Path, *, repeat: int, console: Console) -> SpeedReport:
     qemu = shutil.which(QEMU)
     rows: list[Row] = []
     interrupted = False
+    calibration = Calibration()
     for case in CASES:
         source = workloads.source(case.source)
         binary = out / source.stem
@@ -184,32 +203,37 @@ def speed(out: Path, *, repeat: int, console: Console) -> SpeedReport:
         command = [str(binary), *case.arguments]
         speeds: list[Speed] = []
         for design, model in (("ideal", None), ("picl", None), ("picl", WINDOW)):
-            measured = _measured(case, (design, model), command, repeat, console)
+            measured = _measured(case, (design, model), command, (repeat, calibration), console)
             if measured is None:
                 interrupted = True
                 break
             speeds.append(measured)
         if interrupted:
             break
-        qemu_seconds = _qemu_seconds(qemu, command, repeat) if qemu else None
+        of_qemu = _under_qemu(qemu, command, repeat, calibration) if qemu else (None, [])
         ideal, picl, window = speeds
-        rows.append(Row(case, ideal, picl, window, qemu_seconds))
-    return SpeedReport(MACHINE, compiler.name, repeat, rows, interrupted)
+        rows.append(Row(case, ideal, picl, window, *of_qemu))
+    return SpeedReport(
+        MACHINE, compiler.name, repeat, rows, interrupted, host(), calibration.as_json()
+    )
 
 
 def _measured(
     case: Case,
     under: tuple[str, str | None],
     command: Sequence[str],
-    repeat: int,
+    repeated: tuple[int, Calibration],
     console: Console,
 ) -> Speed | None:
-    """The fastest of some runs under a design, with a model of the core; None if interrupted."""
+    """Some runs under a design, with a model of the core; None if interrupted."""
     design, model = under
+    repeat, calibration = repeated
     chosen = [f"core.model={model}"] if model else []
     machine = api.Machine(machine=MACHINE, design=design, harts=case.harts, set=chosen)
-    best: Speed | None = None
+    seconds: list[float] = []
+    runs: list[CalibratedRun] = []
     for _ in range(repeat):
+        begun = own_seconds()
         with progress.bar(console, f"{case.name} under {design}") as show:
             result = machine.run(command, progress=show)
         if result.interrupted:
@@ -218,30 +242,35 @@ def _measured(
             raise PerdureError(
                 f"the benchmark {case.name} failed under {design}: exit status {result.exit_code}"
             )
-        if best is None or result.host.seconds < best.seconds:
-            best = Speed(
-                design=design,
-                instructions=result.sim.instructions,
-                seconds=result.host.seconds,
-                l1_misses=sum(
-                    int(result.statistics[name].value)
-                    for name in ("l1d.misses", "l1i.misses")
-                    if name in result.statistics
-                ),
-            )
-    return best
+        seconds.append(result.host.seconds)
+        runs.append(calibration.around(own_seconds() - begun))
+    return Speed(
+        design=design,
+        instructions=result.sim.instructions,
+        seconds=min(seconds),
+        l1_misses=sum(
+            int(result.statistics[name].value)
+            for name in ("l1d.misses", "l1i.misses")
+            if name in result.statistics
+        ),
+        runs=runs,
+    )
 
 
-def _qemu_seconds(qemu: str, command: Sequence[str], repeat: int) -> float:
-    """The shortest of some runs under plain qemu, its start included."""
+def _under_qemu(
+    qemu: str, command: Sequence[str], repeat: int, calibration: Calibration
+) -> tuple[float, list[CalibratedRun]]:
+    """Some runs under plain qemu, its start included, and how long the shortest was."""
     times = []
+    runs = []
     for _ in range(repeat):
-        started = time.perf_counter()
+        begun, started = children_seconds(), time.perf_counter()
         done = subprocess.run([qemu, *command], capture_output=True, check=False)
         times.append(time.perf_counter() - started)
         if done.returncode != 0:
             raise PerdureError(f"{command[0]} failed under {qemu}: exit status {done.returncode}")
-    return min(times)
+        runs.append(calibration.around(children_seconds() - begun))
+    return min(times), runs
 
 
 FORKED_AFTER = 30_000_000
@@ -382,14 +411,36 @@ def _print(table: RenderableType, document: object, json_file: str | None) -> No
 def speed_command(
     json_file: JsonOption = None,
     repeat: Annotated[
-        int, typer.Option("--repeat", min=1, help="Runs of each; the fastest counts.")
-    ] = 1,
+        int | None,
+        typer.Option(
+            "--repeat",
+            min=1,
+            help="Runs of each; the fastest counts.",
+            show_default=f"1, {guard.RUNS} with --against",
+        ),
+    ] = None,
+    against: Annotated[
+        Path | None,
+        typer.Option(
+            "--against",
+            metavar="FILE",
+            help="Compare with an earlier result (--json) and say what moved beyond the noise.",
+        ),
+    ] = None,
     out: OutOption = BUILT,
 ) -> None:
     """Measure host speed under ideal and picl, beside plain qemu-riscv64."""
     outputs.check_folder(out)
-    report = speed(out, repeat=repeat, console=terminal.errors())
-    _print(tables(report), report.as_json(), json_file)
+    earlier = None if against is None else guard.load(against)
+    times = repeat or (1 if earlier is None else guard.RUNS)
+    if earlier is not None and times < guard.RUNS:
+        raise PerdureError(f"--against needs --repeat {guard.RUNS} or more, to know the noise")
+    report = speed(out, repeat=times, console=terminal.errors())
+    document, shown = report.as_json(), tables(report)
+    if earlier is not None:
+        comparison = guard.compare(earlier, cast("BenchSpeed", document), str(against))
+        document["comparison"], shown = comparison, Group(shown, guard.tables(comparison))
+    _print(shown, document, json_file)
     if report.interrupted:
         raise typer.Exit(INTERRUPTED)
 

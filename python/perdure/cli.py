@@ -10,24 +10,17 @@ the result as JSON and nothing else. The commands themselves stand in `perdure.c
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
-from typing import Annotated, NoReturn
+from collections.abc import Iterator, Mapping
+from functools import cache
+from importlib import import_module
+from typing import Annotated, Any, NoReturn, cast
 
 import typer
+from typer.core import TyperGroup
 from typer.main import get_command
 
 import perdure
-from perdure import (
-    PerdureError,
-    bench,
-    completion,
-    litmus,
-    new_design,
-    outputs,
-    replication,
-    travel,
-)
-from perdure.commands import comparing, cutting, debugging, replaying, running, showing, tracing
+from perdure import PerdureError, completion, outputs
 from perdure.commands.shared import GUEST_CONTEXT, INTERRUPTED
 
 RUN, CUT, COMPARE, SHOW = "Run", "Cut the power", "Compare and measure", "Look and prepare"
@@ -35,7 +28,74 @@ RUN, CUT, COMPARE, SHOW = "Run", "Cut the power", "Compare and measure", "Look a
 SPELLINGS = {"designs": "design"}
 """Other spellings of options, which are understood and not documented."""
 
+LISTING: dict[str, object] = {"token_normalize_func": str}
+"""Of `list`, whose kinds are no options: `designs` is not another spelling there."""
+
+# In the order of the help; the arguments of commands with a guest are that guest's.
+COMMANDS: Mapping[str, tuple[str, str, bool]] = {
+    "run": ("commands.running:run", RUN, True),
+    "trace": ("commands.tracing:trace", RUN, True),
+    "debug": ("commands.debugging:debug", RUN, True),
+    "replicate": ("commands.running:replicate", RUN, True),
+    "travel": ("travel:app", RUN, False),
+    "replica": ("replication:app", RUN, False),
+    "cut": ("commands.cutting:cut", CUT, True),
+    "replay": ("commands.replaying:replay", CUT, False),
+    "hunt": ("commands.cutting:hunt", CUT, True),
+    "mutants": ("commands.cutting:mutants", CUT, False),
+    "litmus": ("litmus:litmus", CUT, False),
+    "compare": ("commands.comparing:compare", COMPARE, True),
+    "sweep": ("commands.comparing:sweep", COMPARE, True),
+    "reproduce": ("commands.comparing:reproduce", COMPARE, False),
+    "sensitivity": ("commands.comparing:sensitivity", COMPARE, False),
+    "bench": ("bench:app", COMPARE, False),
+    "list": ("commands.showing:list_", SHOW, False),
+    "config": ("commands.showing:config", SHOW, False),
+    "demo": ("commands.showing:demo", SHOW, False),
+    "sysroot": ("commands.showing:sysroot_", SHOW, False),
+    "man": ("commands.showing:man", SHOW, False),
+    "new-design": ("new_design:new_design", SHOW, False),
+}
+
+
+class Commands(Mapping[str, Any]):
+    """The commands by name; the module of one is loaded when it is first asked for."""
+
+    def __getitem__(self, name: str) -> Any:
+        return _made(name, *COMMANDS[name])
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(COMMANDS)
+
+    def __len__(self) -> int:
+        return len(COMMANDS)
+
+
+@cache
+def _made(name: str, place: str, panel: str, has_guest: bool) -> Any:
+    """The command, or the group of commands, that stands at `MODULE:NAME`."""
+    module, _, attribute = place.partition(":")
+    found = getattr(import_module(f"perdure.{module}"), attribute)
+    holder = typer.Typer(add_completion=False)
+    holder.callback()(lambda: None)
+    if isinstance(found, typer.Typer):
+        holder.add_typer(found, name=name, rich_help_panel=panel)
+    else:
+        settings = GUEST_CONTEXT if has_guest else LISTING if name == "list" else None
+        holder.command(name, context_settings=settings, rich_help_panel=panel)(found)
+    return cast(Any, get_command(holder)).commands[name]
+
+
+class Perdure(TyperGroup):
+    """The whole command."""
+
+    def __init__(self, **given: Any) -> None:
+        super().__init__(**given)
+        self.commands = cast(Any, Commands())
+
+
 app = typer.Typer(
+    cls=Perdure,
     help="A computer whose memory survives losing power: run a program on it, cut the power, and "
     "see what comes back.",
     no_args_is_help=True,
@@ -45,34 +105,6 @@ app = typer.Typer(
         "token_normalize_func": lambda name: SPELLINGS.get(name, name),
     },
 )
-# In the order of the help; the arguments of commands with a guest are that guest's.
-COMMANDS: tuple[tuple[str, Callable[..., None], str, bool], ...] = (
-    ("run", running.run, RUN, True),
-    ("trace", tracing.trace, RUN, True),
-    ("replicate", running.replicate, RUN, True),
-    ("debug", debugging.debug, RUN, True),
-    ("cut", cutting.cut, CUT, True),
-    ("replay", replaying.replay, CUT, False),
-    ("hunt", cutting.hunt, CUT, True),
-    ("mutants", cutting.mutants, CUT, False),
-    ("litmus", litmus.litmus, CUT, False),
-    ("compare", comparing.compare, COMPARE, True),
-    ("sweep", comparing.sweep, COMPARE, True),
-    ("reproduce", comparing.reproduce, COMPARE, False),
-    ("sensitivity", comparing.sensitivity, COMPARE, False),
-    ("list", showing.list_, SHOW, False),
-    ("config", showing.config, SHOW, False),
-    ("demo", showing.demo, SHOW, False),
-    ("sysroot", showing.sysroot_, SHOW, False),
-    ("man", showing.man, SHOW, False),
-    ("new-design", new_design.new_design, SHOW, False),
-)
-for name, command, panel, has_guest in COMMANDS:
-    settings = GUEST_CONTEXT if has_guest else None
-    app.command(name, context_settings=settings, rich_help_panel=panel)(command)
-app.add_typer(bench.app, name="bench", rich_help_panel=COMPARE)
-app.add_typer(travel.app, name="travel", rich_help_panel=RUN)
-app.add_typer(replication.app, name="replica", rich_help_panel=RUN)
 
 
 @app.callback(invoke_without_command=True)

@@ -13,11 +13,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from perdure import _core, extras, notebook
-from perdure.answers import Hunt
 from perdure.api import Command, Machine, Progress
 
 if TYPE_CHECKING:
     from distributed import Client, Future
+
+    from perdure.answers import Hunt
 
 CHUNK_SEEDS = 8
 
@@ -92,7 +93,7 @@ def merged(reports: Sequence[Any]) -> Hunt:
     for seed in whole["by_seed"]:
         seed["new"] = [name for name in seed["new"] if name not in known]
         known.update(seed["new"])
-    return cast(Hunt, {**whole, "coverage": coverage})
+    return cast("Hunt", {**whole, "coverage": coverage})
 
 
 def _on_cluster(

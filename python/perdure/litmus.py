@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from perdure import _core, render, tables, terminal
-from perdure.answers import Litmus, LitmusTest, OnMachines
+from perdure import PerdureError, _core, render, tables, terminal
 from perdure.options import JsonOption, PlantedBugOption
+
+if TYPE_CHECKING:
+    from perdure.answers import Litmus, LitmusTest, OnMachines
 
 Files = Annotated[
     list[Path],
@@ -41,6 +43,9 @@ def decide(files: list[Path], **asked: int | str | None) -> Litmus:
 
     What may be asked for are `cuts`, `seed` and `planted_bug`.
     """
+    for file in files:
+        if file.is_dir():
+            raise PerdureError(f"{file} is a folder: name the tests in it, as {file}/*.toml does")
     request = {"files": [str(file) for file in files], **asked}
     answer: Litmus = json.loads(_core.litmus(json.dumps(request)))
     return answer

@@ -16,20 +16,12 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, TypeAlias
 
 from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    Progress,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
-from rich.table import Column
 
 from perdure import api
-from perdure.sweeps import Watch
 
 if TYPE_CHECKING:
     from perdure.experiments.cluster import Outcome
+    from perdure.sweeps import Watch
 
 PATIENCE_SECONDS = 2.0
 BAR_COLUMNS = 20
@@ -64,6 +56,15 @@ def bar(console: Console, title: str) -> Iterator[api.Progress | None]:
     if not console.is_terminal:
         yield None
         return
+    from rich.progress import (
+        BarColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+    from rich.table import Column
+
     with Progress(
         TextColumn(
             "{task.description}",

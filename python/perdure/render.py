@@ -25,14 +25,13 @@ from perdure.api import (
     RunResult,
     Statistic,
 )
-from perdure.experiments.claim import paper_says
 from perdure.reports import cut_costs
-from perdure.sweeps import Sweep
 from perdure.tables import FirstThatFits, Sheet, line, number, table
 
 if TYPE_CHECKING:
     from perdure.experiments.reproduction import Reproduction
     from perdure.experiments.sensitivity import Found as Sensitivity
+    from perdure.sweeps import Sweep
 
 FILES_NAMED = 3
 
@@ -203,6 +202,8 @@ VERDICT_STYLES = {"holds": "green", "differs": "red", "not comparable": "yellow"
 
 def reproduction(done: Reproduction) -> RenderableType:
     """A reproduction: every claim with its verdict, then what failed."""
+    from perdure.experiments.claim import paper_says
+
     results = done.results
     models: list[tuple[str | None, str]]
     models = [(one["name"], f", in {one['label']}") for one in results["models"]]

@@ -10,15 +10,17 @@ import json
 from collections.abc import Sequence
 from os import fspath
 from pathlib import Path as HostPath
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 
 from perdure import _core, capture, notebook, outputs, progress, render, terminal
-from perdure.answers import Forwarded
 from perdure.api import Path, Progress, RunResult
 from perdure.options import EpochOption, FilesOption, JsonOption, WriteThroughOption
+
+if TYPE_CHECKING:
+    from perdure.answers import Forwarded
 
 LISTEN = "127.0.0.1:7433"
 INTERRUPTED = 130

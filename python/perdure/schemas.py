@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from perdure import answers, cut_results, known, outputs, results
+from perdure import answers, bench_results, cut_results, known, outputs, results
 from perdure._core import PerdureError
 
 Schema: TypeAlias = dict[str, Any]
@@ -49,9 +49,9 @@ def kinds() -> Mapping[str, tuple[Any, str]]:
         "travel-dump": (answers.Dump, "perdure travel DIR dump"),
         "reproduction": (written.Results, "results.json of perdure reproduce"),
         "sensitivity": (written.Sensitivity, "sensitivity.json of perdure sensitivity"),
-        "bench-speed": (answers.BenchSpeed, "perdure bench speed"),
-        "bench-fork": (answers.BenchFork, "perdure bench fork"),
-        "bench-misses": (answers.BenchMisses, "perdure bench misses"),
+        "bench-speed": (bench_results.BenchSpeed, "perdure bench speed"),
+        "bench-fork": (bench_results.BenchFork, "perdure bench fork"),
+        "bench-misses": (bench_results.BenchMisses, "perdure bench misses"),
     }
 
 

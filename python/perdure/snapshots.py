@@ -17,10 +17,13 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from os import PathLike, fspath
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from perdure import _core, answers
+from perdure import _core
 from perdure.api import Json
+
+if TYPE_CHECKING:
+    from perdure import answers
 
 Path: TypeAlias = str | PathLike[str]
 Where: TypeAlias = str | int

@@ -97,6 +97,11 @@ def test_bad_words_give_status_2_and_no_traceback(command, words):
     assert "Traceback" not in err
 
 
+def test_what_can_be_listed_is_named_as_it_has_to_be_written(command):
+    _, _, err = command("list", "everything")
+    assert "'designs'" in err and "'design'" not in err
+
+
 def test_cut_passes_its_options_on(core, command):
     command(
         "cut", "--cuts", "7", "--schedule", "every-event", "--seed", "9", "--during-recovery",

@@ -79,3 +79,9 @@ def test_json_has_standard_output_for_itself(core, command, monkeypatch):
     monkeypatch.setattr(core, "litmus", lambda _: json.dumps(answer(AGREES)), raising=False)
     status, out, _ = command("litmus", "a.toml", "--json", "-")
     assert (status, json.loads(out)) == (0, answer(AGREES))
+
+
+def test_a_folder_is_refused_with_what_to_write(core, command, tmp_path):
+    status, _, err = command("litmus", tmp_path)
+    assert status == 2
+    assert f"{tmp_path} is a folder" in err and f"{tmp_path}/*.toml" in err

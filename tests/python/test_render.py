@@ -126,12 +126,13 @@ def test_bench_speed_table_marks_floors_and_aims():
     case = bench.CASES[0]
     row = bench.Row(
         case,
-        bench.Speed("ideal", 300_000_000, 1.0, 10_000),
-        bench.Speed("picl", 300_000_000, 1.2, 10_000),
-        bench.Speed("picl", 300_000_000, 15.0, 10_000),
+        bench.Speed("ideal", 300_000_000, 1.0, 10_000, []),
+        bench.Speed("picl", 300_000_000, 1.2, 10_000, []),
+        bench.Speed("picl", 300_000_000, 15.0, 10_000, []),
         None,
+        [],
     )
-    report = bench.SpeedReport("picl", "gcc", 1, [row], False)
+    report = bench.SpeedReport("picl", "gcc", 1, [row], False, {}, {})
     text = printed(bench.tables(report))
     assert "150 ✓" in text
     assert "400 ✗" in text
