@@ -346,6 +346,27 @@ fn a_sample_has_whole_windows_and_nothing_else() {
 }
 
 #[test]
+fn of_a_measured_region_that_alone_is_traced() {
+    let directory = Directory::new("timeline-region");
+    let path = directory.at("trace.json");
+    let asked = json!({"warm_up_instructions": 50_000, "measure_instructions": 50_000, "trace": {"file": path}});
+    let result = common::run(&with(
+        common::request("picl", "@exerciser:3000:64:300"),
+        asked,
+    ));
+    let trace = Trace::read(&path);
+    trace.check_rows();
+    let counted = result["region"]["statistics"]["l1d.misses"]["value"].as_u64();
+    let counted = counted.expect("a count");
+    // One may be under way when the region begins.
+    let drawn = trace.count("hart", "L1D misses");
+    assert!(
+        counted > 100 && (counted..=counted + 1).contains(&drawn),
+        "{drawn}, {counted}"
+    );
+}
+
+#[test]
 fn a_full_file_is_whole_and_says_what_it_lacks() {
     let directory = Directory::new("timeline-full");
     let request = common::request("picl", "@exerciser:3000:64:300:2");
