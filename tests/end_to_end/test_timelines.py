@@ -12,6 +12,7 @@ import struct
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet as parquet
 import pytest
@@ -20,7 +21,17 @@ from conftest import Command
 from perdure import persist_order
 
 RUN = ("--set", "epoch.instructions=20000", "--harts", "2")
-PROGRAM = ("--", "@exerciser:2000:64:300:2")
+PROGRAM = ("--", "@exerciser:500:64:300:2")
+
+
+def traced(command: Command, folder: Path, *options: str | Path) -> tuple[dict[str, Any], str]:
+    """The result of a traced run of the exerciser, and what the command said."""
+    result = folder / "result.json"
+    done = command("trace", *RUN, "--json", result, *options, *PROGRAM)
+    told = json.loads(result.read_text())
+    # The exerciser's status is a number that it has computed.
+    assert done.status == told["exit_code"], done.stderr
+    return told, done.stderr
 
 
 def fields(message: bytes) -> Iterator[tuple[int, int | bytes]]:
@@ -55,10 +66,9 @@ def one(message: bytes, number: int) -> int | bytes | None:
 def test_a_perfetto_file_has_whole_packets_and_every_slice_ends(
     command: Command, tmp_path: Path
 ) -> None:
-    trace, result = tmp_path / "run.pftrace.gz", tmp_path / "result.json"
-    done = command("trace", *RUN, "--out", trace, "--json", result, *PROGRAM)
-    assert done.status == 0, done.stderr
-    assert f"trace {trace}: " in done.stderr and "ui.perfetto.dev" in done.stderr
+    trace = tmp_path / "run.pftrace.gz"
+    told, said = traced(command, tmp_path, "--out", trace)
+    assert f"trace {trace}: " in said and "ui.perfetto.dev" in said
     depth: dict[int, int] = {}
     tracks, slices = set(), 0
     for number, packet in fields(gzip.decompress(trace.read_bytes())):
@@ -75,19 +85,17 @@ def test_a_perfetto_file_has_whole_packets_and_every_slice_ends(
                 slices += kind == 1
     assert slices > 1000
     assert set(depth.values()) == {0}
-    report = json.loads(result.read_text())["trace"]
+    report = told["trace"]
     assert report["left_out"] == 0 and report["bytes"] == trace.stat().st_size
 
 
 def test_a_persist_order_is_in_order_and_knows_its_units(command: Command, tmp_path: Path) -> None:
-    order, result = tmp_path / "order.parquet", tmp_path / "result.json"
-    out = ("--out", tmp_path / "run.json", "--persist-order", order, "--json", result)
-    done = command("trace", *RUN, *out, *PROGRAM)
-    assert done.status == 0, done.stderr
+    order = tmp_path / "order.parquet"
+    out = ("--out", tmp_path / "run.json", "--persist-order", order)
+    told, _ = traced(command, tmp_path, *out)
     assert list(tmp_path.glob("*.rows")) == []
     table = parquet.read_table(order)
     assert table.column_names == [name for name, *_ in persist_order.COLUMNS]
-    told = json.loads(result.read_text())
     metadata = table.schema.metadata
     assert metadata[b"perdure.config_hash"].decode() == told["config_hash"]
     assert table.schema.field("durable_cycle").metadata[b"unit"] == b"cycles"
@@ -108,33 +116,31 @@ def test_a_persist_order_is_in_order_and_knows_its_units(command: Command, tmp_p
 
 @pytest.mark.parametrize("ending", ["xz", "gz"])
 def test_champsim_traces_follow_the_program(command: Command, tmp_path: Path, ending: str) -> None:
-    trace, result = tmp_path / f"run.champsim.{ending}", tmp_path / "result.json"
-    out = ("--out", tmp_path / "run.json", "--champsim", trace, "--json", result)
-    done = command("trace", *out, "--", "@exerciser:500:64:300")
-    assert done.status == 0, done.stderr
+    trace = tmp_path / f"run.champsim.{ending}"
+    told, _ = traced(command, tmp_path, "--out", tmp_path / "run.json", "--champsim", trace)
+    files = told["trace"]["champsim"]
+    assert sum(hart["instructions"] for hart in files) == told["sim"]["instructions"]
     opened = lzma.open if ending == "xz" else gzip.open
-    with opened(trace) as file:
+    with opened(files[0]["file"]) as file:
         content = file.read()
     records = list(struct.iter_unpack("<Q2B2B4B2Q4Q", content))
-    told = json.loads(result.read_text())
-    assert len(records) == told["sim"]["instructions"]
+    assert len(records) == files[0]["instructions"]
     jumps = 0
     for before, after in pairwise(records):
         distance = after[0] - before[0]
         is_taken = before[2]
-        jumps += not is_taken and distance not in (2, 4)
-    # Only a system call, which is not retired, stands between two that follow each other.
-    assert jumps <= 20
+        # A system call, which does not retire, may stand between two that follow each other.
+        jumps += not is_taken and distance not in (2, 4, 6, 8)
+    # Another thread's instructions may.
+    assert jumps <= 4
     taken = sum(record[2] for record in records)
-    assert taken == told["trace"]["champsim"][0]["branches_taken"]
+    assert taken == files[0]["branches_taken"]
 
 
 def test_a_trace_that_cannot_be_is_refused_with_one_message(command: Command) -> None:
     for options, part in (
         (("--sample", "4"), "is not 1/N"),
         (("--out", "a.txt"), "the name says the format"),
-        (("--tracks", "bank"), "did you mean 'banks'?"),
-        (("--max-bytes", "many"), "is no size"),
     ):
         done = command("trace", *options, *PROGRAM)
         assert done.status == 2 and part in done.stderr.replace("\n", " "), done.stderr

@@ -36,7 +36,8 @@ impl<L: Level> InCacheLog<L> {
         because: Because,
         now: Cycles,
     ) -> Cycles {
-        let address = slot_address(&self.log_area, place.slot, bytes.len() as u64);
+        let block_bytes = self.parameters.undo_buffer_bytes as u64;
+        let address = slot_address(&self.log_area, place.slot, block_bytes);
         let Hardware {
             memory, statistics, ..
         } = &mut *hardware;

@@ -209,7 +209,7 @@ impl Ordered {
 
     /// What is traced begins there.
     pub fn begins_at(&mut self, from: Cycles) {
-        self.windows.from = self.windows.from.max(from);
+        self.windows.from = from;
     }
 
     fn wait(&mut self, at: Cycles, rank: u8, item: Item) {
