@@ -15,7 +15,7 @@ use perdure_designs::Design;
 use perdure_hardware::time::Cycles;
 
 use super::head::{Head, NEVER, Reach};
-use super::life::{Cut, End, Life};
+use super::life::{Cut, Life};
 use super::output::Printer;
 use super::view;
 use crate::error::Error;
