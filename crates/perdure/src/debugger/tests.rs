@@ -107,6 +107,40 @@ fn wander<D: Design>(session: &mut Session<D>, random: &mut Random) {
     }
 }
 
+/// Stops again and again where it stands, and lets the very machine that was stopped run to its end.
+fn stop_often<D: Design>(session: &mut Session<D>, expected: &Ending) {
+    let mut met = 0;
+    for _ in 0..60 {
+        let thread = session.thread;
+        let mut stops = Stops::default();
+        let pc = view::pc_of(session.machine(), thread).unwrap_or_default();
+        // The block behind this one, in the same line, is about to be stopped before as well.
+        stops.breakpoints = vec![pc, (pc | 63) - 1];
+        let step = Goal::Step {
+            thread,
+            range: None,
+        };
+        let before = (session.advance(step, &mut || false)).expect("a step");
+        session.stops = std::sync::Arc::new(stops);
+        let mut left = 3;
+        let mut poll = || {
+            left -= 1;
+            left == 0
+        };
+        let stop = session.advance(Goal::Stop, &mut poll).expect("a way on");
+        session.stops = std::sync::Arc::default();
+        met += u32::from(stop == Stop::Breakpoint);
+        if matches!(before, Stop::HistoryEnds(_)) || matches!(stop, Stop::HistoryEnds(_)) {
+            break;
+        }
+    }
+    assert!(met > 10, "{met} stops at breakpoints");
+    let mut head = session.head.clone();
+    head.look_for(&std::sync::Arc::default());
+    head.run_to(u64::MAX, NEVER).expect("it ends");
+    assert_eq!(ending(&head.machine), *expected, "{}", D::NAME);
+}
+
 fn check<D: Design>(machine: &str, more: &[&str], seed: u64) {
     let mut prepared = prepared(D::NAME, machine, more);
     let expected = undisturbed::<D>(&prepared);
@@ -114,6 +148,9 @@ fn check<D: Design>(machine: &str, more: &[&str], seed: u64) {
     let printer = Printer::new(false);
     let session = Session::<D>::new(prepared.clone(), None, Vec::new(), 6, printer);
     let mut session = session.expect("it boots");
+    let moment = session.position().moment + 30_000;
+    (session.go(Position { life: 0, moment })).expect("a place");
+    stop_often(&mut session, &expected);
     wander(&mut session, &mut Random::new(seed));
     session.stops = std::sync::Arc::default();
     let moment = session.position().moment / 2;
