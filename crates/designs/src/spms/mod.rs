@@ -255,7 +255,9 @@ impl Policy for Spms {
     }
 
     fn holds(&self, _: &Hardware, line: LineNumber, show: &mut dyn FnMut(String, &Line)) {
-        if let Some(Bytes::Here(bytes)) = self.buffer.newest(line).map(|held| held.bytes) {
+        let in_pool = self.pool.contains(&(line * LINE_BYTES as u64));
+        let held = in_pool.then(|| self.buffer.newest(line)).flatten();
+        if let Some(Bytes::Here(bytes)) = held.map(|held| held.bytes) {
             show("the module's strand buffer".into(), &bytes);
         }
     }

@@ -11,7 +11,6 @@ use perdure_hardware::time::Cycles;
 use super::forward::{Goal, Stop};
 use super::head::Head;
 use super::life::{Cut, End, Life};
-use super::output::Printer;
 use super::session::{Poll, Position, Session};
 use crate::error::Error;
 use crate::lives::{Left, Lives, Uncut};
@@ -40,7 +39,7 @@ impl<D: Design> Session<D> {
         let own = &mut self.lives[self.life];
         own.forget_after(moment);
         own.planned = Some(cut);
-        own.end = Some((moment, End::Cut(cut)));
+        own.ends(moment, End::Cut(cut), moment);
         self.forget_near();
         self.stand(head);
         self.enter_next_life()
@@ -67,7 +66,8 @@ impl<D: Design> Session<D> {
             let (machine, told) = match self.next_machine(&mut head.machine, cut) {
                 Ok(next) => next,
                 Err(error) => {
-                    self.lives[self.life].end = Some((moment, End::Failed(error.to_string())));
+                    let end = End::Failed(error.to_string());
+                    self.lives[self.life].ends(moment, end, moment);
                     return Err(error);
                 }
             };
@@ -129,7 +129,7 @@ impl<D: Design> Session<D> {
             lives.next(machine, image, epoch)?
         };
         let printer = match &self.prepared.restart {
-            Some(_) => Printer::default(),
+            Some(_) => self.printer.anew(),
             None => self.printer.clone(),
         };
         next.outside.forward = Some(printer.receiver());

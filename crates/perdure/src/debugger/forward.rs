@@ -68,7 +68,7 @@ impl<D: Design> Session<D> {
                 let moment = self.head.moment();
                 let head = self.head.clone();
                 self.stand(head);
-                self.lives[self.life].end = Some((moment, End::Failed(words.clone())));
+                self.lives[self.life].ends(moment, End::Failed(words.clone()), moment);
                 Ok(Stop::HistoryEnds(words))
             }
             Ok(stop) => {
@@ -184,7 +184,9 @@ impl<D: Design> Session<D> {
             Some(Pause::Time) => {
                 let planned = self.lives[self.life].planned;
                 let moment = self.head.moment();
-                self.lives[self.life].end = planned.map(|cut| (moment, End::Cut(cut)));
+                if let Some(cut) = planned {
+                    self.lives[self.life].ends(moment, End::Cut(cut), moment);
+                }
                 return Ok(Some(Stop::PowerFails));
             }
             _ => {}
@@ -214,10 +216,14 @@ impl<D: Design> Session<D> {
             },
             None => "the run stops here, as it was told to".into(),
         };
-        let moment = self.head.moment();
+        let end = self.head.moment();
         let life = self.life;
-        self.lives[life].end = Some((moment, End::Finished(ended)));
-        let moment = self.last_moment(life).unwrap_or(moment);
+        let moment = match &ended {
+            // What was handled last was the end of the last program.
+            Some(_) => self.head.last_entry,
+            None => end,
+        };
+        self.lives[life].ends(end, End::Finished(ended), moment);
         self.go(Position { life, moment })?;
         Ok(Stop::HistoryEnds(words))
     }

@@ -1,9 +1,9 @@
 //! A machine that a debugger drives, and where it stands.
 //!
 //! Always true here:
-//! - A moment is a count: of the instructions that all harts have retired, and of the times that the kernel
-//!   has handled what stopped one of them. Each of these happens at one moment, in the machine's own order,
-//!   which is the same however often it is run.
+//! - A moment is a count of what has happened: instructions of all harts, and everything else that the
+//!   machine's loop does one at a time (kernel entries, events, turns, ends of epochs). Their order is the
+//!   machine's own and always the same, so a moment names one state of it.
 //! - A head stands at the beginning of a block, from where a machine may go on.
 
 use std::sync::Arc;
@@ -21,15 +21,18 @@ pub(super) const NEVER: Cycles = Cycles::MAX - 1;
 /// A machine, and where it stands.
 pub(super) struct Head<D: Design> {
     pub machine: Machine<D>,
-    /// What the kernel has handled since the life began.
-    handled: u64,
+    /// What happened since the life began and was no instruction.
+    others: u64,
+    /// The moment before the kernel was last entered.
+    pub last_entry: u64,
 }
 
 impl<D: Design> Clone for Head<D> {
     fn clone(&self) -> Self {
         Self {
             machine: self.machine.clone(),
-            handled: self.handled,
+            others: self.others,
+            last_entry: self.last_entry,
         }
     }
 }
@@ -65,14 +68,15 @@ impl<D: Design> Head<D> {
     /// A life that begins.
     pub fn new(machine: Machine<D>) -> Self {
         Self {
+            last_entry: machine.retired(),
             machine,
-            handled: 0,
+            others: 0,
         }
     }
 
     /// Where it stands.
     pub fn moment(&self) -> u64 {
-        self.machine.retired() + self.handled
+        self.machine.retired() + self.others
     }
 
     fn stepping(&mut self, hart: usize) -> &mut Stepping {
@@ -115,16 +119,20 @@ impl<D: Design> Head<D> {
             refused: false,
             hits: Vec::new(),
         };
+        let happened = matches!(pause, None | Some(Pause::EpochEnded(_)));
         match did {
-            Next::Handling { .. } if pause.is_none() => self.handled += 1,
-            Next::Instructions { hart } if pause.is_none() => {
+            Next::Instructions { hart } if happened => {
                 let stepping = self.stepping(hart);
                 round.refused = stepping.refused;
                 let hits = std::mem::take(&mut stepping.hits).into_iter();
                 let moment = |hit: Hit| (before + (hit.retired - retired), hit);
                 round.hits = hits.map(moment).collect();
             }
-            _ => {}
+            Next::Instructions { .. } => {}
+            Next::Handling { .. } | Next::Other => self.others += u64::from(happened),
+        }
+        if let (Next::Handling { .. }, true) = (did, happened) {
+            self.last_entry = before;
         }
         Ok(round)
     }

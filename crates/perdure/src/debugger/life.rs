@@ -53,8 +53,10 @@ pub(super) struct Life<D: Design> {
     most: usize,
     /// The cut that is to come.
     pub planned: Option<Cut>,
-    /// How it ended, and the last moment, where that is known.
+    /// How it ended and when, where that is known.
     pub end: Option<(u64, End)>,
+    /// The last moment at which something can be looked at, where that is known.
+    pub last: Option<u64>,
     /// What it went on with, for people.
     pub began: String,
 }
@@ -68,6 +70,7 @@ impl<D: Design> Life<D> {
             most,
             planned: None,
             end: None,
+            last: None,
             began,
         }
     }
@@ -123,7 +126,12 @@ impl<D: Design> Life<D> {
     /// Forgets what lies behind a moment.
     pub fn forget_after(&mut self, moment: u64) {
         self.heads.split_off(&(moment.max(self.start()) + 1));
-        self.end = None;
+        (self.end, self.last) = (None, None);
+    }
+
+    /// It ends then, and the moment `last` is the last to look at.
+    pub fn ends(&mut self, moment: u64, end: End, last: u64) {
+        (self.end, self.last) = (Some((moment, end)), Some(last));
     }
 }
 

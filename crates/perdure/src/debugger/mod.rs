@@ -31,6 +31,7 @@ use crate::observer::Observer;
 use crate::request::Prepared;
 
 pub(crate) use life::Cut;
+use output::Printer;
 use session::Session;
 
 /// How to debug.
@@ -56,7 +57,13 @@ pub(crate) fn run<D: Design>(
 ) -> Result<Value, Error> {
     let listener = server::Listener::new(options.listen)?;
     let place = listener.place()?;
-    let mut session = Session::<D>::new(prepared.clone(), bug, options.cuts, options.copies)?;
+    let mut session = Session::<D>::new(
+        prepared.clone(),
+        bug,
+        options.cuts,
+        options.copies,
+        Printer::new(true),
+    )?;
     if options.at_cut {
         session.go_to_cut(&mut || observer.interrupted())?;
     }

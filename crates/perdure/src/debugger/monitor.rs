@@ -218,7 +218,7 @@ impl<D: Design> Session<D> {
         if let Some(last) = self.last_moment(life) {
             moment = moment.min(last);
         } else if head.machine.ended().is_some() {
-            moment = moment.saturating_sub(1);
+            moment = head.last_entry;
         }
         self.go(Position { life, moment })?;
         Ok(self.told_where())

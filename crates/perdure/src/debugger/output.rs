@@ -12,12 +12,27 @@ use crate::delivery::write_and_flush;
 use crate::outside::Forward;
 
 /// How much of each stream has been printed, by program and descriptor.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub(super) struct Printer {
     printed: Arc<Mutex<BTreeMap<(u32, u8), u64>>>,
+    /// Somebody wants to read it.
+    speaks: bool,
 }
 
 impl Printer {
+    /// One that has printed nothing yet, and does if it `speaks`.
+    pub fn new(speaks: bool) -> Self {
+        Self {
+            printed: Arc::default(),
+            speaks,
+        }
+    }
+
+    /// One for programs that begin anew.
+    pub fn anew(&self) -> Self {
+        Self::new(self.speaks)
+    }
+
     /// Itself, as the outside calls it.
     pub fn receiver(&self) -> Forward {
         let printer = self.clone();
@@ -35,7 +50,7 @@ impl Printer {
             return;
         };
         let new = self.new_part(*program, *descriptor, *offset, bytes);
-        if new.is_empty() {
+        if new.is_empty() || !self.speaks {
             return;
         }
         // A reader that went away ends nothing.
@@ -60,7 +75,7 @@ mod tests {
 
     #[test]
     fn what_was_printed_is_not_printed_again() {
-        let printer = Printer::default();
+        let printer = Printer::new(false);
         assert_eq!(printer.new_part(0, 1, 0, b"abc"), b"abc");
         assert_eq!(printer.new_part(0, 1, 0, b"abc"), b"");
         assert_eq!(printer.new_part(0, 1, 2, b"cde"), b"de");

@@ -15,7 +15,7 @@ use perdure_designs::Design;
 use perdure_hardware::time::Cycles;
 
 use super::head::{Head, NEVER, Reach};
-use super::life::{Cut, End, Life};
+use super::life::{Cut, Life};
 use super::output::Printer;
 use super::view;
 use crate::error::Error;
@@ -39,6 +39,12 @@ pub(super) struct Position {
 
 /// Asks whether somebody wants to interrupt what goes on.
 pub(super) type Poll<'a> = &'a mut dyn FnMut() -> bool;
+
+/// Whether the next instruction has already been tried, and stopped its hart: a core that is out of order has
+/// waited for it by then, so what is shown is the state before that.
+fn is_stopped<D: Design>(head: &mut Head<D>) -> bool {
+    matches!(head.machine.next(), Next::Handling { .. })
+}
 
 /// A session.
 pub(super) struct Session<D: Design> {
@@ -74,9 +80,9 @@ impl<D: Design> Session<D> {
         bug: Option<&'static str>,
         mut plan: Vec<Cut>,
         most: usize,
+        printer: Printer,
     ) -> Result<Self, Error> {
         let mut machine: Machine<D> = prepared.boot(bug)?;
-        let printer = Printer::default();
         machine.outside.forward = Some(printer.receiver());
         machine.outside.forgets = true;
         machine.keep_progress(0);
@@ -236,6 +242,10 @@ impl<D: Design> Session<D> {
     /// Goes to a moment of a life.
     pub fn go(&mut self, to: Position) -> Result<(), Error> {
         let mut head = self.nearest(to.life, to.moment)?;
+        if head.moment() == to.moment && is_stopped(&mut head) {
+            let start = self.lives[to.life].start();
+            head = self.nearest(to.life, to.moment.saturating_sub(1).max(start))?;
+        }
         if to.life != self.life {
             self.forget_near();
             self.life = to.life;
@@ -266,7 +276,9 @@ impl<D: Design> Session<D> {
                 passes: true,
             };
             let round = head.round(reach)?;
-            if let (true, Some(before)) = (head.moment() > to.moment, before) {
+            let stopped = head.moment() == to.moment && is_stopped(&mut head);
+            let beyond = head.moment() > to.moment || stopped;
+            if let (true, Some(before)) = (beyond, before) {
                 let inside = to.moment - before.moment();
                 self.stand(before);
                 self.stand_inside(inside);
@@ -295,13 +307,8 @@ impl<D: Design> Session<D> {
         Ok(head)
     }
 
-    /// The last moment of the position's life at which something can be looked at, if that is known.
+    /// The last moment of a life at which something can be looked at, if that is known.
     pub fn last_moment(&self, life: usize) -> Option<u64> {
-        let (moment, end) = self.lives[life].end.as_ref()?;
-        Some(match end {
-            // The last thing that was handled was the end of the last program.
-            End::Finished(Some(_)) => moment.saturating_sub(1),
-            End::Finished(None) | End::Cut(_) | End::Failed(_) => *moment,
-        })
+        self.lives[life].last
     }
 }

@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 
 use super::forward::{Goal, Stop};
 use super::head::NEVER;
+use super::output::Printer;
 use super::session::{Position, Session};
 use super::view;
 use crate::machine::{Engine, Machine, Pause};
@@ -38,7 +39,7 @@ fn prepared(design: &str, machine: &str, more: &[&str]) -> Prepared {
     let set: Vec<&str> = small.into_iter().chain(more.iter().copied()).collect();
     let asked: Value = json!({
         "design": design, "machine": machine, "harts": 2, "set": set,
-        "program": ["@exerciser:2000:64:300:2"],
+        "program": ["@exerciser:600:64:100:2"],
     });
     let request = Request::parse(&asked.to_string()).expect("a request");
     request.prepare().expect("it can run")
@@ -55,7 +56,7 @@ fn undisturbed<D: Design>(prepared: &Prepared) -> Ending {
 fn wander<D: Design>(session: &mut Session<D>, random: &mut Random) {
     let mut seen: BTreeMap<Position, String> = BTreeMap::new();
     let mut farthest = session.position();
-    for _ in 0..60 {
+    for _ in 0..40 {
         let thread = session.thread;
         let pc = view::pc_of(session.machine(), thread).unwrap_or_default();
         let stack = view::registers(session.machine(), thread).map_or(0, |one| one.x[2]);
@@ -106,35 +107,73 @@ fn wander<D: Design>(session: &mut Session<D>, random: &mut Random) {
     }
 }
 
-fn check<D: Design>(machine: &str, more: &[&str]) {
+/// Stops again and again where it stands, and lets the very machine that was stopped run to its end.
+fn stop_often<D: Design>(session: &mut Session<D>, expected: &Ending) {
+    let mut met = 0;
+    for _ in 0..60 {
+        let thread = session.thread;
+        let mut stops = Stops::default();
+        let pc = view::pc_of(session.machine(), thread).unwrap_or_default();
+        // The block behind this one, in the same line, is about to be stopped before as well.
+        stops.breakpoints = vec![pc, (pc | 63) - 1];
+        let step = Goal::Step {
+            thread,
+            range: None,
+        };
+        let before = (session.advance(step, &mut || false)).expect("a step");
+        session.stops = std::sync::Arc::new(stops);
+        let mut left = 3;
+        let mut poll = || {
+            left -= 1;
+            left == 0
+        };
+        let stop = session.advance(Goal::Stop, &mut poll).expect("a way on");
+        session.stops = std::sync::Arc::default();
+        met += u32::from(stop == Stop::Breakpoint);
+        if matches!(before, Stop::HistoryEnds(_)) || matches!(stop, Stop::HistoryEnds(_)) {
+            break;
+        }
+    }
+    assert!(met > 10, "{met} stops at breakpoints");
+    let mut head = session.head.clone();
+    head.look_for(&std::sync::Arc::default());
+    head.run_to(u64::MAX, NEVER).expect("it ends");
+    assert_eq!(ending(&head.machine), *expected, "{}", D::NAME);
+}
+
+fn check<D: Design>(machine: &str, more: &[&str], seed: u64) {
     let mut prepared = prepared(D::NAME, machine, more);
     let expected = undisturbed::<D>(&prepared);
     prepared.engine = Engine::Stepping;
-    for seed in [1, 2] {
-        let mut session =
-            Session::<D>::new(prepared.clone(), None, Vec::new(), 6).expect("it boots");
-        wander(&mut session, &mut Random::new(seed));
-        session.stops = std::sync::Arc::default();
-        let end = loop {
-            match session.advance(Goal::Stop, &mut || false).expect("it runs") {
-                Stop::Interrupted => {}
-                stop => break stop,
-            }
-        };
-        assert!(matches!(end, Stop::HistoryEnds(_)), "{end:?}");
-        let mut head = session.head.clone();
-        head.run_to(u64::MAX, NEVER).expect("it ends");
-        assert_eq!(ending(&head.machine), expected, "{}, seed {seed}", D::NAME);
-        let again = session.advance(Goal::Stop, &mut || false).expect("the end");
-        assert_eq!(again, Stop::Exited(0, None));
-    }
+    let printer = Printer::new(false);
+    let session = Session::<D>::new(prepared.clone(), None, Vec::new(), 6, printer);
+    let mut session = session.expect("it boots");
+    let moment = session.position().moment + 30_000;
+    (session.go(Position { life: 0, moment })).expect("a place");
+    stop_often(&mut session, &expected);
+    wander(&mut session, &mut Random::new(seed));
+    session.stops = std::sync::Arc::default();
+    let moment = session.position().moment / 2;
+    (session.go(Position { life: 0, moment })).expect("a place");
+    let end = loop {
+        match session.advance(Goal::Stop, &mut || false).expect("it runs") {
+            Stop::Interrupted => {}
+            stop => break stop,
+        }
+    };
+    assert!(matches!(end, Stop::HistoryEnds(_)), "{end:?}");
+    let mut head = session.head.clone();
+    head.run_to(u64::MAX, NEVER).expect("it ends");
+    assert_eq!(ending(&head.machine), expected, "{}, seed {seed}", D::NAME);
+    let again = session.advance(Goal::Stop, &mut || false).expect("the end");
+    assert!(matches!(again, Stop::Exited(_, None)), "{again:?}");
 }
 
 #[test]
 fn nothing_is_different_for_being_looked_at() {
-    check::<Ideal>("picl", &[]);
-    check::<Picl>("picl", &["epoch.instructions=20000"]);
-    check::<Nvoverlay>("nvoverlay", &[]);
+    check::<Ideal>("picl", &[], 1);
+    check::<Picl>("picl", &["epoch.instructions=20000"], 2);
+    check::<Nvoverlay>("nvoverlay", &[], 3);
 }
 
 #[test]
@@ -142,5 +181,6 @@ fn nor_on_a_core_that_is_out_of_order() {
     check::<Picl>(
         "picl",
         &["core.model=out-of-order", "epoch.instructions=20000"],
+        4,
     );
 }
