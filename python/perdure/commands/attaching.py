@@ -177,4 +177,5 @@ def serve(asked: Mapping[str, Any], debugger: Debugger) -> NoReturn:
     if debugger.starts_gdb:
         finish(_beside_gdb(asked, debugger))
     result = api.debug({**asked, "listen": debugger.listen or LISTEN})
-    finish(result["debug"]["exit_code"] or 0)
+    ended = result["debug"]
+    finish(ended["exit_code"] or 0, ended["interrupted"])

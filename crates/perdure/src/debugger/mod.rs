@@ -69,5 +69,6 @@ pub(crate) fn run<D: Design>(
     }
     (options.ready)(&place);
     let status = server::serve(&mut session, &listener, &|| observer.interrupted())?;
-    Ok(json!({"listened": place, "exit_code": status}))
+    let interrupted = observer.interrupted();
+    Ok(json!({"listened": place, "exit_code": status, "interrupted": interrupted}))
 }
