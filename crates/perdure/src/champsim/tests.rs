@@ -1,6 +1,6 @@
 use super::*;
 
-/// What ChampSim makes of a record's registers, as its `inc/instruction.h` says.
+/// What `ChampSim` makes of a record's registers, as its `inc/instruction.h` says.
 fn inferred(written: [u8; 2], read: [u8; 4]) -> &'static str {
     let writes = |register| written.contains(&register);
     let reads = |register| read.contains(&register);
