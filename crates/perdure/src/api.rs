@@ -18,6 +18,7 @@ use crate::campaign;
 use crate::configuration::{MACHINES, nearest, no_such_design, summary};
 use crate::cost::Probes;
 use crate::delivery::{Delivery, write_and_flush};
+use crate::drawing::Drawing;
 use crate::error::Error;
 use crate::hunt::{self, Hunt};
 use crate::losing;
@@ -36,7 +37,6 @@ use crate::report::run_result;
 use crate::request::{Prepared, Request};
 use crate::series::Series;
 use crate::snapshots::{Snapshots, keep};
-use crate::timeline::Drawing;
 use crate::unused;
 
 mod debug;

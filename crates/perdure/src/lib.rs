@@ -21,6 +21,7 @@ mod cost;
 mod debugger;
 mod delivery;
 mod device_exerciser;
+mod drawing;
 mod elf;
 pub mod error;
 pub mod exerciser;

@@ -12,12 +12,11 @@ use super::perfetto::Perfetto;
 use super::windows::Windows;
 use crate::configuration::nearest;
 use crate::error::Error;
-use crate::request::Prepared;
 
 /// A window, unless something else is said.
-pub(super) const WINDOW_CYCLES: Cycles = 100_000;
+const WINDOW_CYCLES: Cycles = 100_000;
 /// A file's most bytes, likewise.
-pub(super) const MOST_BYTES: u64 = 1 << 30;
+pub(crate) const MOST_BYTES: u64 = 1 << 30;
 /// No file is kept smaller: its beginning and its end must fit.
 const LEAST_BYTES: u64 = 64 << 10;
 
@@ -45,7 +44,7 @@ pub struct Asked {
     pub tracks: Vec<String>,
 }
 
-pub(super) fn refuse<T>(message: String) -> Result<T, Error> {
+pub(crate) fn refuse<T>(message: String) -> Result<T, Error> {
     Err(Error::Request(message))
 }
 
@@ -76,7 +75,7 @@ impl Asked {
         }
     }
 
-    pub(super) fn windows(&self) -> Result<Windows, Error> {
+    pub(crate) fn windows(&self) -> Result<Windows, Error> {
         let (from, until) = (self.from.unwrap_or(0), self.to.unwrap_or(Cycles::MAX));
         if from >= until {
             return refuse(format!(
@@ -100,7 +99,7 @@ impl Asked {
         }
     }
 
-    pub(super) fn kinds(&self) -> Result<Vec<Kind>, Error> {
+    pub(crate) fn kinds(&self) -> Result<Vec<Kind>, Error> {
         if self.tracks.is_empty() {
             return Ok(KINDS.iter().map(|(kind, _)| *kind).collect());
         }
@@ -120,10 +119,10 @@ impl Asked {
         self.tracks.iter().map(known).collect()
     }
 
-    /// What of the run is traced, for who has the file alone.
-    pub(super) fn described(&self, prepared: &Prepared) -> String {
+    /// What of the run, which measures a region or not, is traced: for who has the file alone.
+    pub(crate) fn described(&self, measures: bool) -> String {
         let mut said = vec![match (self.from, self.to) {
-            (None, None) if prepared.workload.region.is_some() => "the measured region".to_owned(),
+            (None, None) if measures => "the measured region".to_owned(),
             (None, None) => "the whole run".to_owned(),
             (from, None) => format!("from cycle {}", from.unwrap_or(0)),
             (from, Some(to)) => format!("from cycle {} until {to}", from.unwrap_or(0)),
@@ -143,7 +142,7 @@ impl Asked {
 }
 
 /// The format that a file's name says.
-pub(super) fn format_for(file: &Path, clock: Clock) -> Result<Box<dyn Format>, Error> {
+pub(crate) fn format_for(file: &Path, clock: Clock) -> Result<Box<dyn Format>, Error> {
     match format_of(file) {
         Some(Kept::Perfetto) => Ok(Box::new(Perfetto::new(clock))),
         Some(Kept::Chrome) => Ok(Box::new(Chrome::new(clock))),
