@@ -152,16 +152,12 @@ test: rust test-compilers $(STAMPS)/test-tools
 	cat out/test-rust.txt; \
 	exit $$((installed || rust))
 
-# Likewise planted bugs (each design's end on one processor) and the Python tests, beside those end to end.
 .PHONY: test-installed
 test-installed: test-browser test-shells $(STAMPS)/perdure $(STAMPS)/test-tools programs
-	@mkdir -p out
-	@$(MAKE) --keep-going test-guests test-mutants test-python >out/test-beside.txt 2>&1 & beside=$$!; \
-	trap 'kill $$beside' INT TERM; \
-	$(MAKE) test-end-to-end; tested=$$?; \
-	wait $$beside; beside=$$?; \
-	cat out/test-beside.txt; \
-	exit $$((tested || beside))
+	@$(MAKE) test-guests
+	@$(MAKE) test-mutants
+	@$(MAKE) test-end-to-end
+	@$(MAKE) test-python
 
 # Not the extension module, which has no tests and takes a whole link; no examples, which `make lint`
 # compiles; the crates' documentation has no tests.
