@@ -56,7 +56,16 @@ SECTIONS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("Machines", ("docs/machines/*.md",)),
     ("Evaluations", ("docs/fidelity.md", "docs/evaluations/*.md")),
     ("Extending it", ("docs/add-*.md", "docs/examples/*.md", "docs/extend.md")),
-    ("Inside", ("ARCHITECTURE.md", "docs/decisions.md", "docs/testing.md", "CONTRIBUTING.md")),
+    (
+        "Inside",
+        (
+            "ARCHITECTURE.md",
+            "docs/decisions.md",
+            "docs/speed.md",
+            "docs/testing.md",
+            "CONTRIBUTING.md",
+        ),
+    ),
     ("More", ("*.md",)),
 )
 """What stands where in the site's menu: a page is in the first section that has it."""

@@ -70,6 +70,7 @@ class Misses:
     design: str
     harts: int
     accesses: int
+    instructions: int
     seconds: float
     l1_misses: int
     l2_misses: int
@@ -85,6 +86,7 @@ class Run:
     """What a run came to."""
 
     seconds: float
+    instructions: int
     counters: Sequence[int]
 
 
@@ -106,7 +108,7 @@ def _run(case: Case, program: Path, accesses: int, repeat: int, console: Console
         if best is None or result.host.seconds < best.seconds:
             known = result.statistics
             counters = [int(known[name].value) if name in known else 0 for name in COUNTERS]
-            best = Run(result.host.seconds, counters)
+            best = Run(result.host.seconds, result.sim.instructions, counters)
     return best
 
 
@@ -126,6 +128,7 @@ def measure(
     return Misses(
         **asdict(case),
         accesses=made,
+        instructions=run.instructions - without.instructions,
         seconds=seconds,
         l1_misses=l1,
         l2_misses=l2,
@@ -213,9 +216,11 @@ def tables(report: MissesReport) -> RenderableType:
             share(one.llc_write_backs),
             f"{one.nvm_written_bytes / one.accesses:.0f}",
         )
-    notes = [
-        "Shares and bytes are of accesses; an access is four to nine instructions of the guest."
-    ]
+    notes = ["Shares and bytes are of accesses."]
+    if report.cases:
+        hits = report.cases[0]
+        instructions = hits.instructions / hits.accesses
+        notes.append(f"An access is {instructions:.0f} instructions of the guest in the first row.")
     if report.host_dram_ns is not None:
         notes.append(
             f"The host itself waits {report.host_dram_ns:.0f} ns for a line of its memory."

@@ -130,6 +130,7 @@ class Misses(TypedDict):
     design: str
     harts: int
     accesses: int
+    instructions: Instructions
     seconds: Seconds
     l1_misses: int
     l2_misses: int
