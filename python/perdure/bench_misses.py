@@ -58,17 +58,10 @@ CASES = (
 )
 
 
-@dataclass(frozen=True)
-class Misses:
+@dataclass(frozen=True, kw_only=True)
+class Misses(Case):
     """A case, measured: `seconds` of the host for `accesses` of all harts, and what they were."""
 
-    name: str
-    order: str
-    kind: str
-    kib: int
-    machine: str
-    design: str
-    harts: int
     accesses: int
     instructions: int
     seconds: float

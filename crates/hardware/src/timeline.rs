@@ -213,6 +213,8 @@ const KEPT_EVENTS: usize = 4096;
 struct Begun {
     name: &'static str,
     at: Cycles,
+    /// Until when its last step was, if it is made of steps.
+    until: Option<Cycles>,
     facts: SmallVec<[Fact; 4]>,
 }
 
@@ -289,8 +291,17 @@ impl Timeline {
         at: Cycles,
         facts: &[Fact],
     ) {
-        let facts = facts.into();
-        let begun = Begun { name, at, facts };
+        let begun = Begun {
+            name,
+            at,
+            until: None,
+            facts: facts.into(),
+        };
+        self.go_on_with(track, which, begun);
+    }
+
+    fn go_on_with(&mut self, track: Track, which: u64, begun: Begun) {
+        let at = begun.at;
         if let Some(before) = self.begun.insert((track, which), begun) {
             self.take_begun(track, before, at, &[]);
         }
@@ -306,29 +317,31 @@ impl Timeline {
     /// What somebody does from `from` until `until`, step by step: steps of one name that follow each other
     /// are one span.
     pub fn step(&mut self, track: Track, name: &'static str, [from, until]: [Cycles; 2]) {
-        let until = until.max(from);
-        let end = (track, u64::MAX);
-        let goes_on = (self.begun.get(&(track, 0))).is_some_and(|begun| begun.name == name)
-            && self.begun.get(&end).is_some_and(|last| last.at == from);
-        if !goes_on {
-            if let Some(last) = self.begun.remove(&end) {
-                self.end(track, 0, last.at, &[]);
+        let until = Some(until.max(from));
+        match self.begun.get_mut(&(track, 0)) {
+            Some(begun) if begun.name == name && begun.until == Some(from) => begun.until = until,
+            _ => {
+                let begun = Begun {
+                    name,
+                    at: from,
+                    until,
+                    facts: SmallVec::new(),
+                };
+                self.go_on_with(track, 0, begun);
             }
-            self.begin(track, 0, name, from, &[]);
         }
-        let facts = SmallVec::new();
-        let at = until;
-        self.begun.insert(end, Begun { name, at, facts });
     }
 
     fn take_begun(&mut self, track: Track, begun: Begun, at: Cycles, facts: &[Fact]) {
         let Begun {
             name,
             at: from,
+            until,
             facts: mut all,
         } = begun;
         all.extend_from_slice(facts);
-        self.take(Event::span(track, name, [from, at], &all));
+        let until = until.unwrap_or(at);
+        self.take(Event::span(track, name, [from, until], &all));
     }
 
     /// Everything up to this time has happened.
@@ -343,17 +356,14 @@ impl Timeline {
 
     /// The run is over, or is to be drawn no further: what has begun ends now.
     pub fn finish(&mut self, at: Cycles) {
-        let steps: Vec<_> = (self.begun.iter())
-            .filter(|((_, which), _)| *which == u64::MAX)
-            .map(|((track, _), last)| (*track, last.at))
-            .collect();
-        for (track, until) in steps {
-            self.begun.remove(&(track, u64::MAX));
-            self.end(track, 0, until, &[]);
-        }
         while let Some(((track, _), begun)) = self.begun.pop_first() {
             let open = [("unfinished", Value::Number(1))];
-            self.take_begun(track, begun, at, &open);
+            let open = if begun.until.is_some() {
+                &[]
+            } else {
+                &open[..]
+            };
+            self.take_begun(track, begun, at, open);
         }
         self.hand_on();
     }

@@ -19,7 +19,7 @@ use crate::thread::{Thread, ThreadState};
 
 use crate::vfs::inode::{PAGE_FRAME_SHIFT, PAGE_PRESENT};
 use crate::vfs::path::Viewer;
-use crate::vfs::{HostPath, InodeId};
+use crate::vfs::{FileSystem, HostPath, InodeId};
 
 pub use crate::elf::{Symbol, symbols};
 
@@ -344,23 +344,27 @@ impl Kernel {
 
     /// The frame that holds a page of a file, if one does.
     pub fn file_frame(&self, path: &str, page: u64) -> Option<u64> {
-        let mut files = self.files.clone();
-        let viewer = Viewer::nobody(&self.processes, &self.open);
-        let root = files.root;
-        let place = files.walk(&self.host, viewer, root, path, true).ok()?;
-        let held = files.page_entry(place.inode?, page).ok()?;
+        let (files, inode) = self.found(path)?;
+        let held = files.page_entry(inode, page).ok()?;
         (held & PAGE_PRESENT != 0).then_some(held >> PAGE_FRAME_SHIFT)
     }
 
     /// The bytes of a file that the host provides, by the path that guests have for it.
     pub fn provided_file(&self, path: &str) -> Option<Arc<[u8]>> {
-        // A walk enters what it finds, which is nothing that this kernel should have.
+        let (files, inode) = self.found(path)?;
+        let file = files.file(inode).ok()?.host.as_ref()?;
+        self.host.look_into(file.mount, &file.path)
+    }
+
+    /// What a path leads to, in a copy of the tree: a walk enters what it finds, which is nothing that this
+    /// kernel should have.
+    fn found(&self, path: &str) -> Option<(FileSystem, InodeId)> {
         let mut files = self.files.clone();
         let viewer = Viewer::nobody(&self.processes, &self.open);
         let root = files.root;
         let place = files.walk(&self.host, viewer, root, path, true).ok()?;
-        let file = files.file(place.inode?).ok()?.host.as_ref()?;
-        self.host.look_into(file.mount, &file.path)
+        let inode = place.inode?;
+        Some((files, inode))
     }
 
     /// Where a symbol of what is loaded in a space lies, and how many bytes it has.

@@ -4,7 +4,6 @@
 //! end of the run, an interrupted one included.
 
 use std::path::Path;
-use std::sync::mpsc::Receiver;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use perdure_designs::Design;
@@ -62,7 +61,6 @@ pub struct Drawing {
     windows: Windows,
     timeline: Option<Shared<Ordered>>,
     rows: Option<Shared<Rows>>,
-    instructions: Option<Receiver<Result<Value, String>>>,
 }
 
 fn refused(path: &Path) -> impl Fn(std::io::Error) -> Error {
@@ -89,7 +87,6 @@ impl Drawing {
             windows,
             timeline: None,
             rows: None,
-            instructions: None,
         };
         if let Some(path) = &asked.file {
             let ordered = drawing.draw(path, prepared, machine)?;
@@ -109,9 +106,8 @@ impl Drawing {
         if let Some(path) = &asked.champsim {
             let harts = machine.hardware.cores.len();
             let created = Instructions::create(path, harts, windows, most_bytes);
-            let (files, reported) = created.map_err(refused(path))?;
+            let files = created.map_err(refused(path))?;
             machine.instructions = NotCopied(Some(Box::new(files)));
-            drawing.instructions = Some(reported);
         }
         Ok(drawing)
     }
@@ -150,6 +146,9 @@ impl Drawing {
     /// The run is over, or was interrupted: ends the files, and says what they have.
     pub fn finish<D: Design>(self, machine: &mut Machine<D>) -> Result<Value, Error> {
         machine.end_drawing();
+        // Every file is ended, whatever is said of the first.
+        let instructions = machine.instructions.0.take();
+        let instructions = instructions.map(|mut files| files.finish());
         let mut report = Map::new();
         if let (Some(timeline), Some(path)) = (&self.timeline, &self.asked.file) {
             let written = timeline.lock().finish();
@@ -169,8 +168,7 @@ impl Drawing {
             });
             report.insert("persist_order".into(), value);
         }
-        if let Some(reported) = &self.instructions {
-            let files = reported.recv().unwrap_or_else(|_| Ok(Value::Null));
+        if let Some(files) = instructions {
             report.insert("champsim".into(), files.map_err(Error::Request)?);
         }
         Ok(Value::Object(report))

@@ -11,8 +11,7 @@ use std::sync::Arc;
 
 use perdure_riscv::fast::{self, BlockCache};
 use perdure_riscv::{
-    Access, Amo, Barrier, CacheBlock, Class, Exit, Fault, FetchedLine, Hart, Memory, Observed,
-    Scalar, plain,
+    Access, Amo, CacheBlock, Exit, Fault, FetchedLine, Hart, Memory, Scalar, hand_on, plain,
 };
 
 use crate::port::{Door, FetchHint};
@@ -254,14 +253,8 @@ impl<M: Memory, const WATCHES: bool> Memory for Guard<'_, M, WATCHES> {
 
     const OBSERVES: bool = M::OBSERVES;
 
-    #[inline(always)]
-    fn begins(&mut self, instruction: Observed, retired: u64) {
-        self.memory.begins(instruction, retired);
-    }
-    #[inline(always)]
-    fn ends(&mut self, class: Class, behind: u64, target: Option<u64>) {
-        self.memory.ends(class, behind, target);
-    }
+    hand_on!(memory: begins ends barrier fence fence_instruction persistence cycle time);
+
     #[inline(always)]
     fn limit(&self) -> u64 {
         self.begins.set(true);
@@ -355,28 +348,5 @@ impl<M: Memory, const WATCHES: bool> Memory for Guard<'_, M, WATCHES> {
         self.memory.store_non_temporal(address, value, retired)?;
         self.touched(address, 8, true, retired);
         Ok(())
-    }
-    fn barrier(&mut self, barrier: Barrier, retired: u64) {
-        self.memory.barrier(barrier, retired);
-    }
-    fn fence(&mut self, predecessor: u8, successor: u8, retired: u64) {
-        self.memory.fence(predecessor, successor, retired);
-    }
-    fn fence_instruction(&mut self, retired: u64) {
-        self.memory.fence_instruction(retired);
-    }
-    fn persistence(
-        &mut self,
-        function: u16,
-        operands: [u64; 2],
-        retired: u64,
-    ) -> Result<Option<u64>, Fault> {
-        self.memory.persistence(function, operands, retired)
-    }
-    fn cycle(&self, retired: u64) -> u64 {
-        self.memory.cycle(retired)
-    }
-    fn time(&self, retired: u64) -> u64 {
-        self.memory.time(retired)
     }
 }

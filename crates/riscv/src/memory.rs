@@ -266,3 +266,145 @@ impl Amo {
         })
     }
 }
+
+/// Hands calls of [`Memory`] on, as they come, in the implementation of one memory that stands in front of
+/// another: `hand_on!(inner: fence cycle)` for the field `inner`.
+#[macro_export]
+macro_rules! hand_on {
+    ($inner:ident: $($call:ident)*) => { $($crate::hand_on!(@$call $inner);)* };
+    (@begins $inner:ident) => {
+        #[inline(always)]
+        fn begins(&mut self, instruction: $crate::Observed, retired: u64) {
+            self.$inner.begins(instruction, retired);
+        }
+    };
+    (@ends $inner:ident) => {
+        #[inline(always)]
+        fn ends(&mut self, class: $crate::Class, behind: u64, target: Option<u64>) {
+            self.$inner.ends(class, behind, target);
+        }
+    };
+    (@limit $inner:ident) => {
+        #[inline(always)]
+        fn limit(&self) -> u64 {
+            self.$inner.limit()
+        }
+    };
+    (@load $inner:ident) => {
+        #[inline(always)]
+        fn load<T: $crate::Scalar>(&mut self, address: u64, retired: u64) -> Result<T, $crate::Fault> {
+            self.$inner.load(address, retired)
+        }
+    };
+    (@store $inner:ident) => {
+        #[inline(always)]
+        fn store<T: $crate::Scalar>(
+            &mut self,
+            address: u64,
+            value: T,
+            retired: u64,
+        ) -> Result<(), $crate::Fault> {
+            self.$inner.store(address, value, retired)
+        }
+    };
+    (@fetch $inner:ident) => {
+        fn fetch(
+            &mut self,
+            pc: u64,
+            retired: u64,
+        ) -> Result<$crate::FetchedLine<Self::FetchHint>, $crate::Fault> {
+            self.$inner.fetch(pc, retired)
+        }
+    };
+    (@fetch_again $inner:ident) => {
+        #[inline(always)]
+        fn fetch_again(&mut self, pc: u64, hint: Self::FetchHint, retired: u64) -> bool {
+            self.$inner.fetch_again(pc, hint, retired)
+        }
+    };
+    (@load_reserved $inner:ident) => {
+        fn load_reserved<T: $crate::Scalar>(
+            &mut self,
+            address: u64,
+            retired: u64,
+        ) -> Result<T, $crate::Fault> {
+            self.$inner.load_reserved(address, retired)
+        }
+    };
+    (@store_conditional $inner:ident) => {
+        fn store_conditional<T: $crate::Scalar>(
+            &mut self,
+            address: u64,
+            value: T,
+            retired: u64,
+        ) -> Result<bool, $crate::Fault> {
+            self.$inner.store_conditional(address, value, retired)
+        }
+    };
+    (@atomic $inner:ident) => {
+        fn atomic<T: $crate::Scalar>(
+            &mut self,
+            operation: $crate::Amo,
+            address: u64,
+            operand: T,
+            retired: u64,
+        ) -> Result<T, $crate::Fault> {
+            self.$inner.atomic(operation, address, operand, retired)
+        }
+    };
+    (@cache_block $inner:ident) => {
+        fn cache_block(
+            &mut self,
+            operation: $crate::CacheBlock,
+            address: u64,
+            retired: u64,
+        ) -> Result<(), $crate::Fault> {
+            self.$inner.cache_block(operation, address, retired)
+        }
+    };
+    (@store_non_temporal $inner:ident) => {
+        fn store_non_temporal(
+            &mut self,
+            address: u64,
+            value: u64,
+            retired: u64,
+        ) -> Result<(), $crate::Fault> {
+            self.$inner.store_non_temporal(address, value, retired)
+        }
+    };
+    (@barrier $inner:ident) => {
+        fn barrier(&mut self, barrier: $crate::Barrier, retired: u64) {
+            self.$inner.barrier(barrier, retired);
+        }
+    };
+    (@fence $inner:ident) => {
+        fn fence(&mut self, predecessor: u8, successor: u8, retired: u64) {
+            self.$inner.fence(predecessor, successor, retired);
+        }
+    };
+    (@fence_instruction $inner:ident) => {
+        fn fence_instruction(&mut self, retired: u64) {
+            self.$inner.fence_instruction(retired);
+        }
+    };
+    (@persistence $inner:ident) => {
+        fn persistence(
+            &mut self,
+            function: u16,
+            operands: [u64; 2],
+            retired: u64,
+        ) -> Result<Option<u64>, $crate::Fault> {
+            self.$inner.persistence(function, operands, retired)
+        }
+    };
+    (@cycle $inner:ident) => {
+        fn cycle(&self, retired: u64) -> u64 {
+            self.$inner.cycle(retired)
+        }
+    };
+    (@time $inner:ident) => {
+        fn time(&self, retired: u64) -> u64 {
+            self.$inner.time(retired)
+        }
+    };
+}

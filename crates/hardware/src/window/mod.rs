@@ -38,9 +38,8 @@ use predictor::Predictor;
 use queues::{Either, InOrder, Leaving};
 use units::Units;
 
-/// Registers: 32 for integers, of which 0 is always ready, and 32 for floating point.
-pub const REGISTERS: usize = 64;
-/// The destination of what has none.
+/// The destination of what has none, behind 32 registers for integers, of which 0 is always ready, and 32 for
+/// floating point.
 pub const NOWHERE: u8 = 64;
 
 /// What an instruction does, as far as time depends on it.

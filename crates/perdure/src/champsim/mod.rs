@@ -166,7 +166,6 @@ impl HartFile {
 pub struct Instructions {
     harts: Vec<HartFile>,
     windows: Windows,
-    report: std::sync::mpsc::Sender<Result<Value, String>>,
 }
 
 impl std::fmt::Debug for Instructions {
@@ -186,13 +185,13 @@ fn path_of(asked: &Path, hart: usize, harts: usize) -> PathBuf {
 }
 
 impl Instructions {
-    /// New files for so many harts, and where their report comes when they are finished.
+    /// New files for so many harts.
     pub fn create(
         asked: &Path,
         harts: usize,
         windows: Windows,
         most_bytes: u64,
-    ) -> io::Result<(Self, std::sync::mpsc::Receiver<Result<Value, String>>)> {
+    ) -> io::Result<Self> {
         let file = |hart| {
             let path = path_of(asked, hart, harts);
             Ok(HartFile {
@@ -206,13 +205,7 @@ impl Instructions {
             })
         };
         let harts = (0..harts).map(file).collect::<io::Result<_>>()?;
-        let (report, reported) = std::sync::mpsc::channel();
-        let files = Self {
-            harts,
-            windows,
-            report,
-        };
-        Ok((files, reported))
+        Ok(Self { harts, windows })
     }
 
     /// What is traced begins there.
@@ -227,11 +220,8 @@ impl Instructions {
     }
 
     /// Ends the files, and tells what they have.
-    pub fn finish(&mut self) {
-        let files: Result<Vec<Value>, String> =
-            self.harts.iter_mut().enumerate().map(of_file).collect();
-        // Who asked for the files may have failed before.
-        let _ = self.report.send(files.map(Value::Array));
+    pub fn finish(&mut self) -> Result<Value, String> {
+        self.harts.iter_mut().enumerate().map(of_file).collect()
     }
 }
 

@@ -2,9 +2,7 @@
 //!
 //! Always true here: everything is handed on as it came, and answered as it was; so a run is the same.
 
-use perdure_riscv::{
-    Amo, Barrier, CacheBlock, Class, Fault, FetchedLine, Memory, Observed, Scalar,
-};
+use perdure_riscv::{Amo, CacheBlock, Class, Fault, Memory, Observed, Scalar, hand_on};
 
 use super::{Instructions, Step, note};
 
@@ -80,9 +78,7 @@ impl<M: Memory> Memory for Recording<'_, M> {
         self.pc = target.unwrap_or(behind);
     }
 
-    fn limit(&self) -> u64 {
-        self.inner.limit()
-    }
+    hand_on!(inner: limit fetch fetch_again barrier fence fence_instruction persistence cycle time);
 
     fn load<T: Scalar>(&mut self, address: u64, retired: u64) -> Result<T, Fault> {
         self.reads(address);
@@ -92,14 +88,6 @@ impl<M: Memory> Memory for Recording<'_, M> {
     fn store<T: Scalar>(&mut self, address: u64, value: T, retired: u64) -> Result<(), Fault> {
         self.writes(address);
         self.inner.store(address, value, retired)
-    }
-
-    fn fetch(&mut self, pc: u64, retired: u64) -> Result<FetchedLine<M::FetchHint>, Fault> {
-        self.inner.fetch(pc, retired)
-    }
-
-    fn fetch_again(&mut self, pc: u64, hint: M::FetchHint, retired: u64) -> bool {
-        self.inner.fetch_again(pc, hint, retired)
     }
 
     fn load_reserved<T: Scalar>(&mut self, address: u64, retired: u64) -> Result<T, Fault> {
@@ -147,34 +135,5 @@ impl<M: Memory> Memory for Recording<'_, M> {
     fn store_non_temporal(&mut self, address: u64, value: u64, retired: u64) -> Result<(), Fault> {
         self.writes(address);
         self.inner.store_non_temporal(address, value, retired)
-    }
-
-    fn barrier(&mut self, barrier: Barrier, retired: u64) {
-        self.inner.barrier(barrier, retired);
-    }
-
-    fn fence(&mut self, predecessor: u8, successor: u8, retired: u64) {
-        self.inner.fence(predecessor, successor, retired);
-    }
-
-    fn fence_instruction(&mut self, retired: u64) {
-        self.inner.fence_instruction(retired);
-    }
-
-    fn persistence(
-        &mut self,
-        function: u16,
-        operands: [u64; 2],
-        retired: u64,
-    ) -> Result<Option<u64>, Fault> {
-        self.inner.persistence(function, operands, retired)
-    }
-
-    fn cycle(&self, retired: u64) -> u64 {
-        self.inner.cycle(retired)
-    }
-
-    fn time(&self, retired: u64) -> u64 {
-        self.inner.time(retired)
     }
 }

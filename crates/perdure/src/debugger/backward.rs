@@ -5,7 +5,7 @@
 
 use perdure_designs::Design;
 
-use super::forward::{Goal, Stop};
+use super::forward::{Goal, STRIDE, Stop};
 use super::head::{Head, NEVER, Reach, Round};
 use super::session::{Poll, Position, Session};
 use super::view;
@@ -15,8 +15,6 @@ use crate::stepping::Hit;
 
 /// Places of a stretch that are remembered: the last is wanted, and the others if it was none.
 const REMEMBERED: usize = 16;
-/// How far the machine runs between two looks at whoever may interrupt it, in moments.
-const STRIDE: u64 = 1 << 21;
 
 /// A place where somebody may have wanted to stop.
 #[derive(Clone, Copy, Debug)]
@@ -38,11 +36,15 @@ enum What {
 struct Places(Vec<Place>);
 
 impl Places {
-    fn add(&mut self, place: Place) {
+    fn add(&mut self, moment: u64, thread: u32, what: What) {
         if self.0.len() == REMEMBERED {
             self.0.remove(0);
         }
-        self.0.push(place);
+        self.0.push(Place {
+            moment,
+            thread,
+            what,
+        });
     }
 }
 
@@ -117,13 +119,7 @@ impl<D: Design> Session<D> {
         let (thread, inside, first) = (running.thread.0, self.inside, self.head.moment());
         if let Goal::Step { thread: one, .. } = goal {
             if one == thread && inside > 0 {
-                let moment = first + inside - 1;
-                let what = What::Step;
-                places.add(Place {
-                    moment,
-                    thread,
-                    what,
-                });
+                places.add(first + inside - 1, thread, What::Step);
             }
             return places;
         }
@@ -137,17 +133,10 @@ impl<D: Design> Session<D> {
         let addresses = view::block(&self.head.machine, running.space, pc);
         for (index, address) in (0..inside).zip(addresses) {
             let moment = first + index;
-            let mut add = |what| {
-                places.add(Place {
-                    moment,
-                    thread,
-                    what,
-                });
-            };
             if let Some((_, hit)) = hits.iter().find(|(at, _)| *at == index) {
-                add(What::Watch(*hit));
+                places.add(moment, thread, What::Watch(*hit));
             } else if stops.breakpoints.contains(&address) {
-                add(What::Breakpoint(address));
+                places.add(moment, thread, What::Breakpoint(address));
             }
         }
         places
@@ -199,13 +188,7 @@ impl<D: Design> Session<D> {
                 Goal::Step { thread, .. } if round.thread == thread => {
                     let after = view::pc_of(&head.machine, thread);
                     if head.moment() > round.before && (before.is_none() || before != after) {
-                        let moment = head.moment().min(end) - 1;
-                        let what = What::Step;
-                        places.add(Place {
-                            moment,
-                            thread,
-                            what,
-                        });
+                        places.add(head.moment().min(end) - 1, thread, What::Step);
                     }
                 }
                 Goal::Step { .. } => {}
@@ -225,12 +208,7 @@ impl<D: Design> Session<D> {
             return;
         }
         for &(moment, hit) in round.hits.iter().filter(|(moment, _)| *moment < end) {
-            let what = What::Watch(hit);
-            places.add(Place {
-                moment,
-                thread,
-                what,
-            });
+            places.add(moment, thread, What::Watch(hit));
         }
         let Next::Instructions { hart } = round.did else {
             return;
@@ -242,12 +220,7 @@ impl<D: Design> Session<D> {
         let addresses = view::block(machine, running.space, machine.registers(hart).pc);
         for (moment, address) in (first..end).zip(addresses) {
             if self.stops.breakpoints.contains(&address) {
-                let what = What::Breakpoint(address);
-                places.add(Place {
-                    moment,
-                    thread,
-                    what,
-                });
+                places.add(moment, thread, What::Breakpoint(address));
             }
         }
     }

@@ -14,7 +14,7 @@ use crate::machine::{Next, Pause};
 use crate::stepping::{Hit, Touch};
 
 /// How far the machine runs between two looks at whoever may interrupt it, in moments.
-const STRIDE: u64 = 1 << 21;
+pub(super) const STRIDE: u64 = 1 << 21;
 /// The same where watch points are set: what is run again when one is met.
 const WATCHED_STRIDE: u64 = 1 << 18;
 

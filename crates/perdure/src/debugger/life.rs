@@ -93,18 +93,7 @@ impl<D: Design> Life<D> {
             return;
         }
         self.heads.insert(moment, head.clone());
-        while self.heads.len() > self.most.max(2) {
-            self.spacing *= 2;
-            let mut last = None;
-            let spacing = self.spacing;
-            self.heads.retain(|&at, _| {
-                let stays = last.is_none_or(|last| at - last >= spacing);
-                if stays {
-                    last = Some(at);
-                }
-                stays
-            });
-        }
+        thin(&mut self.heads, &mut self.spacing, self.most.max(2));
     }
 
     /// The last copy that stands at a moment or before it.
@@ -135,32 +124,37 @@ impl<D: Design> Life<D> {
     }
 }
 
+/// Doubles the spacing of what is kept by moments until no more than so many are left.
+fn thin<T>(kept: &mut BTreeMap<u64, T>, spacing: &mut u64, most: usize) {
+    while kept.len() > most {
+        *spacing *= 2;
+        let mut last = None;
+        kept.retain(|&at, _| {
+            let stays = last.is_none_or(|last| at - last >= *spacing);
+            if stays {
+                last = Some(at);
+            }
+            stays
+        });
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::FIRST_SPACING;
+    use super::{BTreeMap, FIRST_SPACING, thin};
 
-    /// Copies stay within their number when their spacing doubles as in [`super::Life::keep`].
     #[test]
     fn spacing_doubles_until_copies_fit() {
-        let (mut kept, mut spacing) = (vec![0_u64], FIRST_SPACING);
-        for step in 1..2000_u64 {
+        let (mut kept, mut spacing) = (BTreeMap::from([(0, 0)]), FIRST_SPACING);
+        for step in 1..2000 {
             let at = step * FIRST_SPACING;
-            if at - kept[kept.len() - 1] < spacing {
+            let last = *kept.keys().next_back().expect("the first stays");
+            if at - last < spacing {
                 continue;
             }
-            kept.push(at);
-            if kept.len() > 16 {
-                spacing *= 2;
-                let mut last = None;
-                kept.retain(|&at| {
-                    let stays = last.is_none_or(|last| at - last >= spacing);
-                    if stays {
-                        last = Some(at);
-                    }
-                    stays
-                });
-            }
-            assert!(kept.len() <= 16 && kept[0] == 0);
+            kept.insert(at, step);
+            thin(&mut kept, &mut spacing, 16);
+            assert!(kept.len() <= 16 && kept.contains_key(&0));
         }
         assert!(kept.len() >= 8);
     }

@@ -11,6 +11,7 @@ use perdure_hardware::line::{LINE_BYTES, LineNumber, line_of};
 use perdure_hardware::memory::Traffic;
 use perdure_hardware::time::Cycles;
 use perdure_hardware::watched::{Heard, Watched};
+use perdure_linux::PAGE_BYTES;
 
 use super::forward::{Goal, Stop};
 use super::head::NEVER;
@@ -131,14 +132,22 @@ impl<D: Design> Session<D> {
             return Ok((bytes.collect(), told));
         }
         let mappings = self.machine().kernel().mappings(space);
-        let byte = |at: u64| {
-            let address = range.address + at;
-            let mut holding = mappings.iter();
-            let mapping = holding.find(|one| (one.start..one.end).contains(&address))?;
-            let offset = mapping.file_offset? + (address - mapping.start);
-            view::read_file(&next, &mapping.name, offset)
-        };
-        Ok(((0..range.bytes).map(byte).collect(), told))
+        let mut bytes = Vec::with_capacity(length);
+        while bytes.len() < length {
+            let address = range.address + bytes.len() as u64;
+            let in_page = (PAGE_BYTES - address % PAGE_BYTES) as usize;
+            let piece = in_page.min(length - bytes.len());
+            let mapping = (mappings.iter()).find(|one| (one.start..one.end).contains(&address));
+            let held = mapping.and_then(|mapping| {
+                let offset = mapping.file_offset? + (address - mapping.start);
+                view::read_file(&next, &mapping.name, offset, piece)
+            });
+            match held {
+                Some(held) => bytes.extend(held.into_iter().map(Some)),
+                None => bytes.resize(bytes.len() + piece, None),
+            }
+        }
+        Ok((bytes, told))
     }
 
     /// Where the newest copies are.

@@ -143,14 +143,18 @@ fn read_physical<D: Design>(machine: &Machine<D>, physical: u64, bytes: &mut [u8
     }
 }
 
-/// A byte of a file in persistent memory, by the guest's path.
-pub(super) fn read_file<D: Design>(machine: &Machine<D>, path: &str, offset: u64) -> Option<u8> {
+/// So many bytes of one page of a file in persistent memory, by the guest's path.
+pub(super) fn read_file<D: Design>(
+    machine: &Machine<D>,
+    path: &str,
+    offset: u64,
+    length: usize,
+) -> Option<Vec<u8>> {
     let frame = (machine.kernel()).file_frame(path, offset / PAGE_BYTES)?;
     let physical = frame * PAGE_BYTES + offset % PAGE_BYTES;
-    let keeps = machine.hardware.memory.keeps(physical);
-    let mut byte = [0];
-    read_physical(machine, physical, &mut byte);
-    keeps.then_some(byte[0])
+    let mut bytes = vec![0; length];
+    read_physical(machine, physical, &mut bytes);
+    machine.hardware.memory.keeps(physical).then_some(bytes)
 }
 
 /// The addresses of the instructions of the block that begins there; see `perdure_riscv::plain` for what a

@@ -52,9 +52,6 @@ impl<D: Design, S: Source> Machine<D, S> {
         if let Some(mut order) = self.hardware.memory.persist_order.0.take() {
             order.hand_on(Cycles::MAX);
         }
-        if let Some(mut instructions) = self.instructions.0.take() {
-            instructions.finish();
-        }
     }
 
     /// The measured region begins.

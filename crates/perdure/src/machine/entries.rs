@@ -79,7 +79,12 @@ impl<D: Design, S: Source> Machine<D, S> {
         let outcome = match exit {
             Exit::Limit => return,
             Exit::EnvironmentCall => {
-                let name = Kernel::call_name(self.harts[hart].context.hart.x[CALL_NUMBER]);
+                // Nobody else wants to know which one it is.
+                let name = if self.hardware.memory.draws() {
+                    Kernel::call_name(self.harts[hart].context.hart.x[CALL_NUMBER])
+                } else {
+                    "system call"
+                };
                 let entry = (name, system_call);
                 self.enter_kernel(hart, entry, |kernel, registers, port| {
                     kernel.system_call(hart, registers, port)

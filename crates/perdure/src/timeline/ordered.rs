@@ -396,7 +396,6 @@ impl Sink for Ordered {
             && let Err(error) = self.write_until(horizon)
         {
             self.trouble = Some(error.to_string());
-            self.waiting.clear();
         }
         if self.trouble.is_some() {
             self.waiting.clear();

@@ -12,7 +12,7 @@ use perdure_designs::nvoverlay::Nvoverlay;
 use perdure_designs::picl::Picl;
 use perdure_hardware::lookaside::{ENTRIES, HitPath, INDEX_SHIFTS, tag_mask};
 use perdure_hardware::random::Random;
-use perdure_riscv::{Amo, Barrier, CacheBlock, Fault, FetchedLine, Memory, Scalar, fast, plain};
+use perdure_riscv::{Memory, Scalar, fast, hand_on, plain};
 use serde_json::json;
 
 use crate::common;
@@ -57,72 +57,9 @@ impl<M: Memory, H: Hits> Memory for Around<'_, M, H> {
         }
         hit
     }
-    fn load<T: Scalar>(&mut self, address: u64, retired: u64) -> Result<T, Fault> {
-        self.memory.load(address, retired)
-    }
-    fn store<T: Scalar>(&mut self, address: u64, value: T, retired: u64) -> Result<(), Fault> {
-        self.memory.store(address, value, retired)
-    }
-    fn fetch(&mut self, pc: u64, retired: u64) -> Result<FetchedLine<M::FetchHint>, Fault> {
-        self.memory.fetch(pc, retired)
-    }
-    fn fetch_again(&mut self, pc: u64, hint: M::FetchHint, retired: u64) -> bool {
-        self.memory.fetch_again(pc, hint, retired)
-    }
-    fn load_reserved<T: Scalar>(&mut self, address: u64, retired: u64) -> Result<T, Fault> {
-        self.memory.load_reserved(address, retired)
-    }
-    fn store_conditional<T: Scalar>(
-        &mut self,
-        address: u64,
-        value: T,
-        retired: u64,
-    ) -> Result<bool, Fault> {
-        self.memory.store_conditional(address, value, retired)
-    }
-    fn atomic<T: Scalar>(
-        &mut self,
-        operation: Amo,
-        address: u64,
-        operand: T,
-        retired: u64,
-    ) -> Result<T, Fault> {
-        self.memory.atomic(operation, address, operand, retired)
-    }
-    fn cache_block(
-        &mut self,
-        operation: CacheBlock,
-        address: u64,
-        retired: u64,
-    ) -> Result<(), Fault> {
-        self.memory.cache_block(operation, address, retired)
-    }
-    fn store_non_temporal(&mut self, address: u64, value: u64, retired: u64) -> Result<(), Fault> {
-        self.memory.store_non_temporal(address, value, retired)
-    }
-    fn barrier(&mut self, barrier: Barrier, retired: u64) {
-        self.memory.barrier(barrier, retired);
-    }
-    fn fence(&mut self, predecessor: u8, successor: u8, retired: u64) {
-        self.memory.fence(predecessor, successor, retired);
-    }
-    fn fence_instruction(&mut self, retired: u64) {
-        self.memory.fence_instruction(retired);
-    }
-    fn persistence(
-        &mut self,
-        function: u16,
-        operands: [u64; 2],
-        retired: u64,
-    ) -> Result<Option<u64>, Fault> {
-        self.memory.persistence(function, operands, retired)
-    }
-    fn cycle(&self, retired: u64) -> u64 {
-        self.memory.cycle(retired)
-    }
-    fn time(&self, retired: u64) -> u64 {
-        self.memory.time(retired)
-    }
+
+    hand_on!(memory: load store fetch fetch_again load_reserved store_conditional atomic cache_block);
+    hand_on!(memory: store_non_temporal barrier fence fence_instruction persistence cycle time);
 }
 
 /// Every access is asked of the memory.
