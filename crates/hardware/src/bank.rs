@@ -11,9 +11,9 @@
 //! - A write comes after every write of the same bytes that was accepted before it, and so does a read
 //!   within the module, which nothing that still waits can answer.
 
-use std::collections::VecDeque;
 use std::ops::Range;
 
+use crate::ring::Ring;
 use crate::time::Cycles;
 
 /// Places that are remembered; before the oldest of them, none is free.
@@ -30,27 +30,50 @@ pub enum Use {
     Write,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 struct Place {
     start: Cycles,
     end: Cycles,
-    /// The bytes that are written; nothing for a read.
-    written: Range<u64>,
+    /// From where to where bytes are written; nothing for a read.
+    written: [u64; 2],
 }
 
 /// The bank.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Bank {
-    places: VecDeque<Place>,
+    places: Ring<Place>,
+    /// When the latest place ends.
+    free_at: Cycles,
     /// When the latest place ends that is no longer remembered.
     forgotten_until: Cycles,
 }
 
+impl Default for Bank {
+    fn default() -> Self {
+        Self {
+            places: Ring::new(PLACES),
+            free_at: 0,
+            forgotten_until: 0,
+        }
+    }
+}
+
 impl Bank {
     /// When it will have done all that it was given.
-    #[inline]
+    #[inline(always)]
     pub fn free_at(&self) -> Cycles {
-        (self.places.back()).map_or(self.forgotten_until, |last| last.end)
+        self.free_at
+    }
+
+    /// The first of the places that end later than a moment.
+    #[inline]
+    fn first_after(&self, time: Cycles) -> usize {
+        // From the newest back, because few lie ahead of those who ask.
+        let mut first = self.places.len();
+        while first > 0 && self.places.at(first - 1).end > time {
+            first -= 1;
+        }
+        first
     }
 
     /// The first place of so many cycles that begins no earlier than `earliest`: where in the order,
@@ -58,13 +81,8 @@ impl Bank {
     #[inline]
     fn free_place(&self, earliest: Cycles, cycles: Cycles) -> (usize, Cycles) {
         let mut start = earliest.max(self.forgotten_until);
-        if start >= self.free_at() {
-            return (self.places.len(), start);
-        }
-        // From the newest back, because few lie ahead of those who ask.
-        let ahead = (self.places.iter().rev()).take_while(|place| place.end > start);
-        let first = self.places.len() - ahead.count();
-        for (index, place) in self.places.iter().enumerate().skip(first) {
+        for index in self.first_after(start)..self.places.len() {
+            let place = self.places.at(index);
             if start + cycles <= place.start {
                 return (index, start);
             }
@@ -88,10 +106,12 @@ impl Bank {
     ) -> (usize, Cycles) {
         let mut earliest = earliest;
         if what != Use::Read {
-            let same =
-                |place: &&Place| place.written.start < bytes.end && bytes.start < place.written.end;
-            let mut ahead = (self.places.iter().rev()).take_while(|place| place.end > earliest);
-            earliest = ahead.find(same).map_or(earliest, |place| place.end);
+            let mut ahead = self.first_after(earliest)..self.places.len();
+            let same = ahead.rfind(|&index| {
+                let [start, end] = self.places.at(index).written;
+                start < bytes.end && bytes.start < end
+            });
+            earliest = same.map_or(earliest, |index| self.places.at(index).end);
         }
         self.free_place(earliest, cycles)
     }
@@ -105,22 +125,24 @@ impl Bank {
         earliest: Cycles,
         cycles: Cycles,
     ) -> Cycles {
-        let (index, start) = if earliest >= self.free_at() {
+        let (index, start) = if earliest >= self.free_at {
             (self.places.len(), earliest)
         } else {
             self.place_between(what, &bytes, earliest, cycles)
         };
         let end = start + cycles;
-        let written = if what == Use::Write { bytes } else { 0..0 };
+        let written = match what {
+            Use::Write => [bytes.start, bytes.end],
+            Use::Read | Use::ReadWithin => [0, 0],
+        };
         let place = Place {
             start,
             end,
             written,
         };
-        self.places.insert(index, place);
-        if self.places.len() > PLACES {
-            let oldest = self.places.pop_front();
-            self.forgotten_until = oldest.map_or(0, |place| place.end);
+        self.free_at = self.free_at.max(end);
+        if let Some(oldest) = self.places.insert(index, place) {
+            self.forgotten_until = oldest.end;
         }
         start
     }

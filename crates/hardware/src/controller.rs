@@ -129,6 +129,7 @@ impl Controller {
 
     /// Reads a row into its bank's buffer, and sends what was asked for over the link if that is its
     /// path; otherwise it is in the buffer when the read is done.
+    #[inline(always)]
     pub fn read(&mut self, request: &Request, now: Cycles) -> Served {
         let accepted = self.read_queue.admit(now);
         let what = match request.path {
@@ -151,6 +152,7 @@ impl Controller {
     }
 
     /// Accepts a write.
+    #[inline(always)]
     pub fn write(&mut self, request: &Request, now: Cycles) -> Served {
         let accepted = self.write_queue.admit(now);
         let arrived = match request.path {
@@ -192,7 +194,7 @@ impl Controller {
     }
 
     /// Takes a place in a bank.
-    #[inline]
+    #[inline(always)]
     fn take(&mut self, what: Use, request: &Request, earliest: Cycles, cycles: Cycles) -> Cycles {
         let (address, end) = (request.address, request.address + request.length as u64);
         let bank = &mut self.banks[self.placement.bank(address)];

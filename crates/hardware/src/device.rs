@@ -339,8 +339,22 @@ impl Memory {
     }
 
     /// What a module makes of an access of the processor.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn admit(
+        &mut self,
+        module: usize,
+        access: &HostAccess,
+        now: Cycles,
+        statistics: &mut Statistics,
+    ) -> Admission {
+        if self.modules[module].device.is_none() {
+            return Admission::Admitted { at: 0 };
+        }
+        self.admit_to_device(module, access, now, statistics)
+    }
+
+    #[inline(never)]
+    fn admit_to_device(
         &mut self,
         module: usize,
         access: &HostAccess,

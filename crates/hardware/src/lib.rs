@@ -60,6 +60,7 @@ pub mod prefetcher;
 pub mod queue;
 pub mod random;
 pub mod recovery_clock;
+mod ring;
 pub mod sharing_group;
 pub mod specification;
 pub mod statistics;

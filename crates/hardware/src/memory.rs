@@ -234,7 +234,7 @@ impl Memory {
     }
 
     /// Reads bytes within a row for the processor.
-    #[inline]
+    #[inline(always)]
     fn read_over_link(
         &mut self,
         address: u64,
@@ -271,7 +271,7 @@ impl Memory {
 
     /// Reads so many bytes of a row, which lie within `span`. Returns when they are where they were
     /// asked for.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn read_row(
         &mut self,
         place: Place,
@@ -437,7 +437,7 @@ impl Memory {
 
     /// Accepts the write of bytes that lie together, over the link. Where that takes long, its sender may go
     /// on as soon as it knows that there will be room, and knows last that the bytes are durable.
-    #[inline]
+    #[inline(always)]
     #[allow(clippy::too_many_arguments, reason = "whose bytes, and where")]
     fn write(
         &mut self,
@@ -529,7 +529,7 @@ impl Memory {
     }
 
     /// Accepts one row operation that writes, and counts it.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn accept(
         &mut self,
         request: &Request,

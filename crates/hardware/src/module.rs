@@ -164,7 +164,7 @@ impl Module {
     }
 
     /// Reads so many bytes of a row, of which the request says how far they reach.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn read(&mut self, request: &Request, bytes: usize, now: Cycles) -> Served {
         self.counters.reads += 1;
         self.counters.read_bytes += bytes as u64;
@@ -173,7 +173,7 @@ impl Module {
     }
 
     /// Accepts the write of so many bytes of a row, which belong to a line of the program.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn write(
         &mut self,
         request: &Request,

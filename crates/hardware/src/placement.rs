@@ -18,21 +18,44 @@ use crate::specification::{Interleaving, Nvm};
 /// rows take the banks in turn.
 #[inline]
 pub fn bank_of_row(row: u64, banks: usize) -> usize {
-    if !banks.is_power_of_two() {
-        return (row % banks as u64) as usize;
+    Banks::new(banks).of_row(row)
+}
+
+/// How many banks there are, as [`bank_of_row`] needs it.
+#[derive(Clone, Copy, Debug)]
+struct Banks {
+    count: usize,
+    /// Halves onto halves: after the last of these shifts the lowest digit is the sum of sixteen. Zero at first
+    /// where the number of banks is no power of two.
+    folds: [u8; 4],
+}
+
+impl Banks {
+    fn new(count: usize) -> Self {
+        let digit = if count.is_power_of_two() {
+            count.trailing_zeros()
+        } else {
+            0
+        };
+        // A row's number is below 2^63: a longer shift leaves nothing of it either.
+        let folds = [8, 4, 2, 1].map(|digits| (digits * digit).min(63) as u8);
+        Self { count, folds }
     }
-    let digit = banks.trailing_zeros();
-    // Halves onto halves: after the last step the lowest digit is the sum of sixteen.
-    let folded = [8, 4, 2, 1].into_iter().fold(row, |folded, digits| {
-        folded ^ folded.checked_shr(digits * digit).unwrap_or(0)
-    });
-    folded as usize & (banks - 1)
+
+    #[inline(always)]
+    fn of_row(self, row: u64) -> usize {
+        if self.folds[0] == 0 {
+            return if self.count == 1 { 0 } else { (row % self.count as u64) as usize };
+        }
+        let folded = (self.folds.iter()).fold(row, |folded, &shift| folded ^ folded >> (shift & 63));
+        folded as usize & (self.count - 1)
+    }
 }
 
 /// The rule.
 #[derive(Clone, Debug)]
 pub struct Placement {
-    banks: usize,
+    banks: Banks,
     /// Logarithm of the row size.
     row_shift: u32,
     home_interleaving: Interleaving,
@@ -44,7 +67,7 @@ impl Placement {
     /// The rule for such media, as long as nobody says where home is.
     pub fn new(nvm: &Nvm) -> Self {
         Self {
-            banks: nvm.banks,
+            banks: Banks::new(nvm.banks),
             row_shift: nvm.row_bytes.trailing_zeros(),
             home_interleaving: nvm.home_interleaving,
             lines: 0..0,
@@ -77,7 +100,7 @@ impl Placement {
     /// The bank of an address.
     #[inline]
     pub fn bank(&self, address: u64) -> usize {
-        bank_of_row(address >> self.unit_shift(address), self.banks)
+        self.banks.of_row(address >> self.unit_shift(address))
     }
 
     /// Which row an address is in: two addresses of one kind that have the same are in one row.
@@ -85,7 +108,7 @@ impl Placement {
     fn row(&self, address: u64) -> (u64, usize) {
         let row = address >> self.row_shift;
         if self.lines.contains(&address) {
-            (row / self.banks as u64, self.bank(address))
+            (row / self.banks.count as u64, self.bank(address))
         } else {
             (row, 0)
         }

@@ -4,6 +4,7 @@
 //! takes its entry from then on only, so it keeps nobody waiting before; but in start order it takes it
 //! at once.
 
+use crate::ring::Ring;
 use crate::specification::Scheduling;
 use crate::time::Cycles;
 
@@ -11,7 +12,7 @@ use crate::time::Cycles;
 /// were dated ahead.
 const REMEMBERED: usize = 4;
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 struct Request {
     accepted: Cycles,
     done: Cycles,
@@ -21,12 +22,9 @@ struct Request {
 #[derive(Clone, Debug)]
 pub struct Queue {
     entries: usize,
-    remembered: usize,
     scheduling: Scheduling,
     /// In the order of completion; in start order, that of acceptance.
-    requests: Vec<Request>,
-    /// The oldest that is remembered; those before it are dropped from time to time.
-    oldest: usize,
+    requests: Ring<Request>,
     /// Scratch: when requests that were dated ahead take their entries.
     ahead: Vec<Cycles>,
 }
@@ -41,10 +39,8 @@ impl Queue {
     pub fn remembering(remembered: usize, entries: usize, scheduling: Scheduling) -> Self {
         Self {
             entries,
-            remembered,
             scheduling,
-            requests: Vec::with_capacity(2 * remembered + 1),
-            oldest: 0,
+            requests: Ring::new(remembered),
             ahead: Vec::new(),
         }
     }
@@ -52,31 +48,39 @@ impl Queue {
     /// When there is an entry for a request that comes at `now`.
     #[inline]
     pub fn admit(&mut self, now: Cycles) -> Cycles {
-        let known = &self.requests[self.oldest..];
-        let Some(last) = known.len().checked_sub(self.entries) else {
+        let Some(last) = self.requests.len().checked_sub(self.entries) else {
             return now;
         };
         if self.scheduling == Scheduling::StartOrder {
-            let first = known[0].done;
-            self.oldest += 1;
-            return now.max(first);
+            let first = self.requests.take_first();
+            return first.map_or(now, |first| now.max(first.done));
         }
         // As soon as this one is over, fewer than `entries` wait.
-        if known[last].done <= now {
+        if self.requests.at(last).done <= now {
             return now;
         }
-        let more = (known[..last].iter().rev()).take_while(|request| request.done > now);
-        let waiting = &known[last - more.count()..];
-        self.ahead.clear();
-        let accepted = waiting.iter().map(|request| request.accepted);
-        self.ahead
-            .extend(accepted.filter(|&accepted| accepted > now));
-        let mut held = waiting.len() - self.ahead.len();
+        self.admit_behind(last, now)
+    }
+
+    /// The same where the one at `last` is not over.
+    fn admit_behind(&mut self, last: usize, now: Cycles) -> Cycles {
+        let Self {
+            requests, ahead, ..
+        } = self;
+        let mut first = last;
+        while first > 0 && requests.at(first - 1).done > now {
+            first -= 1;
+        }
+        let waiting = (first..requests.len()).map(|index| requests.at(index));
+        ahead.clear();
+        let accepted = waiting.clone().map(|request| request.accepted);
+        ahead.extend(accepted.filter(|&accepted| accepted > now));
+        let mut held = waiting.len() - ahead.len();
         if held < self.entries {
             return now;
         }
-        self.ahead.sort_unstable();
-        let mut ahead = self.ahead.iter().peekable();
+        ahead.sort_unstable();
+        let mut ahead = ahead.iter().peekable();
         for request in waiting {
             held -= 1;
             while (ahead.next_if(|&&accepted| accepted <= request.done)).is_some() {
@@ -92,23 +96,13 @@ impl Queue {
     /// Takes the entry.
     #[inline]
     pub fn hold(&mut self, accepted: Cycles, done: Cycles) {
-        let known = &self.requests[self.oldest..];
-        let later = match self.scheduling {
-            Scheduling::StartOrder => 0,
-            Scheduling::Fcfs => {
-                let later = known.iter().rev().take_while(|request| request.done > done);
-                later.count()
+        let mut index = self.requests.len();
+        if self.scheduling == Scheduling::Fcfs {
+            while index > 0 && self.requests.at(index - 1).done > done {
+                index -= 1;
             }
-        };
-        let at = self.requests.len() - later;
-        self.requests.insert(at, Request { accepted, done });
-        if self.requests.len() - self.oldest > self.remembered {
-            self.oldest += 1;
         }
-        if self.oldest > self.remembered {
-            self.requests.drain(..self.oldest);
-            self.oldest = 0;
-        }
+        self.requests.insert(index, Request { accepted, done });
     }
 }
 
