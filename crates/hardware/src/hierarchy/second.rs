@@ -38,6 +38,7 @@ impl Hardware {
     }
 
     /// When a hart's L2 has answered.
+    #[inline(always)]
     pub(super) fn take_l2_port(&self, hart: usize, now: Cycles) -> Cycles {
         let free = self.groups[self.cores[hart].group].port_free;
         now.max(free) + self.specification.l2.latency_cycles
@@ -126,6 +127,7 @@ impl Hardware {
     }
 
     /// A line leaves an L2, and with it the sharing group. Returns when the way is free.
+    #[inline(always)]
     pub(super) fn evict_l2<P: Policy + ?Sized>(
         &mut self,
         policy: &mut P,

@@ -15,6 +15,7 @@ use crate::timeline::Part;
 
 impl Hardware {
     /// Takes the port of the slice that holds a set; returns when it was free.
+    #[inline(always)]
     pub fn take_llc_port(&mut self, set: usize, now: Cycles, cycles: Cycles) -> Cycles {
         let slice = self.llc.slice_of(set);
         let start = now.max(self.ports[slice].reserve(now, cycles) - cycles);
@@ -22,6 +23,7 @@ impl Hardware {
         start
     }
 
+    #[inline(always)]
     pub(super) fn ask_llc<P: Policy + ?Sized>(
         &mut self,
         policy: &mut P,
@@ -59,6 +61,7 @@ impl Hardware {
     }
 
     /// Brings a line from outside to a slot. Returns when it is there.
+    #[inline(always)]
     fn fill_llc<P: Policy + ?Sized>(
         &mut self,
         policy: &mut P,
@@ -82,21 +85,25 @@ impl Hardware {
         ready
     }
 
+    #[inline(always)]
     pub(super) fn evict_llc<P: Policy + ?Sized>(
         &mut self,
         policy: &mut P,
         slot: Slot,
         now: Cycles,
     ) -> Cycles {
-        let recall = transition(self.directory(slot), Request::Recall, 0);
-        let now = self.snoop(policy, slot, recall.snoop, None, now);
+        let mut now = now;
+        if self.directories.holders(slot) != 0 {
+            let recall = transition(self.directory(slot), Request::Recall, 0);
+            now = self.snoop(policy, slot, recall.snoop, None, now);
+            self.directories.set_holders(slot, 0);
+        }
         let free = if self.llc.word(slot).dirty() {
             self.write_back_llc(policy, slot, now)
         } else {
             now
         };
         self.llc.invalidate(slot);
-        self.directories.set_holders(slot, 0);
         free
     }
 
@@ -137,7 +144,22 @@ impl Hardware {
     }
 
     /// Carries a snoop out: private copies change state, the newest bytes come to the shared cache.
+    #[inline(always)]
     pub(crate) fn snoop<P: Policy + ?Sized>(
+        &mut self,
+        policy: &mut P,
+        slot: Slot,
+        snoop: Snoop,
+        requester: Option<usize>,
+        now: Cycles,
+    ) -> Cycles {
+        if snoop == Snoop::None {
+            return now;
+        }
+        self.snoop_holders(policy, slot, snoop, requester, now)
+    }
+
+    fn snoop_holders<P: Policy + ?Sized>(
         &mut self,
         policy: &mut P,
         slot: Slot,
@@ -174,7 +196,7 @@ impl Hardware {
     /// What a sharing group has, in a slot of its L2, newer than the shared cache: changes its copies to
     /// `after` (Invalid, Shared, or Exclusive and clean) and puts bytes and version into the shared cache's
     /// slot of the line if they were modified there. Returns that version.
-    #[inline]
+    #[inline(always)]
     pub(super) fn surrender(
         &mut self,
         (group, slot): (usize, Slot),
