@@ -504,7 +504,7 @@ impl Memory {
     }
 
     /// Writes bytes of a row that lie together, from `offset` in their module on.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn write_row(
         &mut self,
         operation: &Operation,

@@ -99,6 +99,7 @@ impl Module {
     }
 
     /// When that survives, whatever its sender was told.
+    #[inline(always)]
     pub(crate) fn survives(&self, written: &Served) -> Served {
         let loses = self.persist_mistake == Some(PersistMistake::QueueLosesEntries);
         let is_odd = self.counters.writes % 2 == 1;

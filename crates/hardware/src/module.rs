@@ -200,7 +200,7 @@ impl Module {
     /// When a write of these bytes is durable, for which the controller has answered. The write queue takes
     /// it for durable when it has it, if that is in the persistence domain: not before what it is ordered
     /// behind, nor before an earlier write of the same bytes.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn durable(
         &mut self,
         written: Served,
@@ -223,7 +223,7 @@ impl Module {
     }
 
     /// Keeps what a write displaced, as long as a cut could bring it back.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn wait(&mut self, written: &Served, address: u64, displaced: Displaced) {
         if self.persistence != Persistence::None {
             let survives = self.survives(written);

@@ -93,7 +93,7 @@ impl PersistOrder {
 impl Memory {
     /// A module keeps what a piece of an accepted write displaced, as long as a cut could bring it back.
     /// Memory has the new bytes by now.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn keep_displaced(
         &mut self,
         operation: &Operation,
@@ -101,17 +101,19 @@ impl Memory {
         address: u64,
         displaced: Displaced,
     ) {
-        let module = &mut self.modules[operation.module];
-        if self.persist_order.0.is_some() && module.persistence != Persistence::None {
-            let survives = module.survives(written);
-            let length = displaced.bytes().len();
-            self.keep_row(operation, &survives, address, length);
+        if self.persist_order.0.is_some() {
+            self.keep_row(operation, written, address, displaced.bytes().len());
         }
         self.modules[operation.module].wait(written, address, displaced);
     }
 
     #[cold]
     fn keep_row(&mut self, operation: &Operation, written: &Served, address: u64, length: usize) {
+        let module = &self.modules[operation.module];
+        if module.persistence == Persistence::None {
+            return;
+        }
+        let written = module.survives(written);
         let bytes = self.arena.slice(address, length).into();
         let horizon = self.horizon();
         let Some(order) = &mut self.persist_order.0 else {

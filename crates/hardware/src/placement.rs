@@ -45,9 +45,14 @@ impl Banks {
     #[inline(always)]
     fn of_row(self, row: u64) -> usize {
         if self.folds[0] == 0 {
-            return if self.count == 1 { 0 } else { (row % self.count as u64) as usize };
+            return if self.count == 1 {
+                0
+            } else {
+                (row % self.count as u64) as usize
+            };
         }
-        let folded = (self.folds.iter()).fold(row, |folded, &shift| folded ^ folded >> (shift & 63));
+        let folded =
+            (self.folds.iter()).fold(row, |folded, &shift| folded ^ folded >> (shift & 63));
         folded as usize & (self.count - 1)
     }
 }

@@ -122,7 +122,7 @@ pub(crate) struct Waiting(VecDeque<Write>);
 
 impl Waiting {
     /// A write was accepted.
-    #[inline]
+    #[inline(always)]
     pub fn push(&mut self, served: &Served, address: u64, displaced: Displaced) {
         let before = self.0.back().map_or(0, |write| write.all_done);
         self.0.push_back(Write {
@@ -135,7 +135,7 @@ impl Waiting {
     }
 
     /// Nothing that was durable at this time will be asked for again.
-    #[inline]
+    #[inline(always)]
     pub fn forget_until(&mut self, horizon: Cycles) {
         while self.0.front().is_some_and(|write| write.done <= horizon) {
             self.0.pop_front();

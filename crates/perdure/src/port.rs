@@ -138,15 +138,16 @@ impl<const SHORTCUTS: bool, const WINDOW: bool> Port<'_, SHORTCUTS, WINDOW> {
             self.limit_now = time;
             return;
         }
-        let retired = self.hardware.cores[self.hart].timing.retired_at(time);
+        let retired = self.core().timing.retired_at(time);
         self.limit_retired = self.limits.instructions.min(retired);
     }
 
     #[inline]
-    fn now(&self, retired: u64) -> Cycles {
-        self.hardware.cores[self.hart].timing.now(retired)
+    fn now(&mut self, retired: u64) -> Cycles {
+        self.core().timing.now(retired)
     }
 
+    #[inline(always)]
     fn translate(&self, address: u64, access: Access) -> Result<Place, Fault> {
         let page = self.kernel.translate(self.space, address, access);
         let page = page.ok_or(Fault { access, address })?;
@@ -157,6 +158,7 @@ impl<const SHORTCUTS: bool, const WINDOW: bool> Port<'_, SHORTCUTS, WINDOW> {
     /// Makes an access that lies within one line, through the caches, and lets the next ones hit if its
     /// mapping is write-back. A store has the number of its bytes and what it makes of them. Returns where
     /// the line is and when the access is done.
+    #[inline(always)]
     fn reach(
         &mut self,
         address: u64,
@@ -189,9 +191,10 @@ impl<const SHORTCUTS: bool, const WINDOW: bool> Port<'_, SHORTCUTS, WINDOW> {
             }
             None => hardware.load(design, hart, line, now),
         };
-        if hardware.cores[hart].ahead.is_some() {
+        if self.core().ahead.is_some() {
             return self.stay_behind(address, access, now, ready);
         }
+        let (hardware, design) = (&mut *self.hardware, &mut *self.design);
         if SHORTCUTS && page.memory_type == MemoryType::WriteBack {
             hardware.let_hit(design, hart, address, slot, page_writable);
         }
@@ -225,12 +228,11 @@ impl<const SHORTCUTS: bool, const WINDOW: bool> Port<'_, SHORTCUTS, WINDOW> {
             return Ok(self.load_device(physical, retired));
         }
         let offset = (address & OFFSET_MASK) as usize;
-        if offset + T::BYTES > LINE_BYTES {
-            return self.load_across(address, retired);
-        }
-        let mut bytes = [0; 8];
-        self.load_bytes(address, &mut bytes[..T::BYTES], retired)?;
-        self.refresh_limit();
+        let bytes = if offset + T::BYTES > LINE_BYTES {
+            self.load_across(address, T::BYTES, retired)?
+        } else {
+            self.load_bytes(address, T::BYTES, retired)?
+        };
         Ok(T::from_le(&bytes[..T::BYTES]))
     }
 
@@ -242,9 +244,16 @@ impl<const SHORTCUTS: bool, const WINDOW: bool> Port<'_, SHORTCUTS, WINDOW> {
             return Ok(());
         }
         let bytes = value.to_u64().to_le_bytes();
-        self.store_pieces(address, &bytes[..T::BYTES], |port, address, bytes| {
-            port.store_bytes(address, bytes, retired)
-        })
+        let bytes = &bytes[..T::BYTES];
+        let offset = (address & OFFSET_MASK) as usize;
+        if offset + T::BYTES > LINE_BYTES {
+            return self.store_pieces(address, bytes, |port, address, bytes| {
+                port.store_bytes(address, bytes, retired)
+            });
+        }
+        self.store_bytes(address, bytes, retired)?;
+        self.refresh_limit();
+        Ok(())
     }
 }
 

@@ -201,6 +201,7 @@ impl Hardware {
     }
 
     /// Brings a line into a hart's L1D to be read. Returns where it is and when it came.
+    #[inline(always)]
     pub fn load<P: Policy + ?Sized>(
         &mut self,
         policy: &mut P,
@@ -303,8 +304,8 @@ impl Hardware {
         let core = &mut self.cores[hart];
         let word = core.l1d.word(slot);
         let writable = may_write
-            && !self.memory.is_watched(word.line())
             && word.state() == State::Modified
+            && !self.memory.is_watched(word.line())
             && word.version() == policy.current_version(hart)
             && !policy.sees_every_store();
         core.lookaside

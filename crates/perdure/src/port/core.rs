@@ -9,7 +9,7 @@ use perdure_hardware::persist::Fence;
 use perdure_hardware::time::Cycles;
 use perdure_hardware::window::{Alone, Window};
 use perdure_linux::MemoryType;
-use perdure_riscv::{Access, Exit, Fault, Hart, Scalar};
+use perdure_riscv::{Access, Exit, Fault, Hart};
 
 use super::{OFFSET_MASK, Port, Stored};
 use crate::primitives;
@@ -71,44 +71,54 @@ impl<const SHORTCUTS: bool, const WINDOW: bool> Port<'_, SHORTCUTS, WINDOW> {
         }
     }
 
-    /// Loads bytes that lie within one line, and tells the core.
+    /// Loads a number of bytes that lie within one line, at most eight, and tells the core.
+    #[inline(never)]
     pub(super) fn load_bytes(
         &mut self,
         address: u64,
-        bytes: &mut [u8],
+        length: usize,
         retired: u64,
-    ) -> Result<(), Fault> {
+    ) -> Result<[u8; 8], Fault> {
+        let mut bytes = [0; 8];
         let place = self.translate(address, Access::Load)?;
         if place.1.memory_type != MemoryType::WriteBack {
-            return self.load_otherwise(address, place, bytes, retired);
+            self.load_otherwise(address, place, &mut bytes[..length], retired)?;
+            self.refresh_limit();
+            return Ok(bytes);
         }
         let now = self.made_at(retired);
         let (slot, ready) = self.reach(address, place, retired, None)?;
         match self.window() {
-            Some(window) => window.load(slot, (address, bytes.len()), ready),
+            Some(window) => window.load(slot, (address, length), ready),
             None => (self.hardware).accessed(self.hart, AccessKind::Load, now, ready),
         }
-        let line = self.hardware.cores[self.hart].l1d.data(slot);
-        bytes.copy_from_slice(&line.0[(address & OFFSET_MASK) as usize..][..bytes.len()]);
-        Ok(())
+        self.refresh_limit();
+        let from = &self.core().l1d.data(slot).0[(address & OFFSET_MASK) as usize..];
+        // A copy of a fixed length is an instruction of the host; what is behind is nobody's business.
+        match from.first_chunk::<8>() {
+            Some(eight) => bytes = *eight,
+            None => bytes[..length].copy_from_slice(&from[..length]),
+        }
+        Ok(bytes)
     }
 
     /// A load across two lines: both halves, the first one first.
-    pub(super) fn load_across<T: Scalar>(
+    pub(super) fn load_across(
         &mut self,
         address: u64,
+        length: usize,
         retired: u64,
-    ) -> Result<T, Fault> {
+    ) -> Result<[u8; 8], Fault> {
         let mut bytes = [0; 8];
         let second = (address | OFFSET_MASK) + 1;
         self.translate(address, Access::Load)?;
         self.translate(second, Access::Load)?;
         let split = (second - address) as usize;
-        for (start, range) in [(address, 0..split), (second, split..T::BYTES)] {
-            self.load_bytes(start, &mut bytes[range], retired)?;
+        for (start, range) in [(address, 0..split), (second, split..length)] {
+            let piece = self.load_bytes(start, range.len(), retired)?;
+            bytes[range.clone()].copy_from_slice(&piece[..range.len()]);
         }
-        self.refresh_limit();
-        Ok(T::from_le(&bytes[..T::BYTES]))
+        Ok(bytes)
     }
 
     /// Stores bytes that may lie in two lines: the first piece first, and neither if one cannot be.
@@ -195,6 +205,8 @@ impl<const SHORTCUTS: bool, const WINDOW: bool> Port<'_, SHORTCUTS, WINDOW> {
         self.lets_others_catch_up();
     }
 
+    /// Stores bytes that lie within one line, and tells the core.
+    #[inline(never)]
     pub(super) fn store_bytes(
         &mut self,
         address: u64,
