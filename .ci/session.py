@@ -4,6 +4,7 @@ A block stands between `<!-- session NAME -->` and `<!-- end -->`. Its commands 
 shows of their output is chosen here, and an ellipsis stands for what it leaves out.
 """
 
+import itertools
 import os
 import re
 import subprocess
@@ -68,7 +69,9 @@ def ideal() -> str:
     lines = lines[first(lines, "cycle") :]
     token = first(lines, "  anywhere else:")
     # The first thing that is wrong, as far as its first line.
-    shown = 1 + next(at for at, line in enumerate(lines) if line.startswith("      stored:"))
+    stored = next(at for at, line in enumerate(lines) if line.startswith("      stored:"))
+    folded = itertools.takewhile(lambda line: line.startswith(" " * 16), lines[stored + 1 :])
+    shown = stored + 1 + len(list(folded))
     again = f"{lines[token][:64]}…"
     return block([command], ["…", *lines[:shown], "…", again, lines[-1]])
 

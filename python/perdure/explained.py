@@ -31,12 +31,28 @@ class WrongWord(TypedDict):
     newest: str
 
 
+class CodePlace(TypedDict):
+    """Where an instruction lies; the function and the line are null where nobody knows them."""
+
+    address: str
+    function: str | None
+    offset: int | None
+    file: str | None
+    line: int | None
+
+
 class LastStore(TypedDict):
-    """Who stored to a line last: in which epoch, where there are any."""
+    """Who stored to a line last: in which epoch, where there are any; and by which instruction.
+
+    Where the `kernel` stored, it says what that was doing, and the instruction is the one on whose
+    behalf, if there is one.
+    """
 
     hart: int
     at: Cycles
     epoch: int | None
+    kernel: str | None
+    instruction: CodePlace | None
 
 
 class WrongLine(TypedDict):

@@ -129,6 +129,21 @@ def part(thing: Json, line: Json, word: Json) -> str:
     return base_name(thing["name"]) if line["address"] else f"+{8 * word['word']:#x}"
 
 
+def writer(store: Json) -> str:
+    """The instruction that made a store, or what the kernel did when it made it."""
+    at = code_place(store["instruction"]) if store["instruction"] else ""
+    if store["kernel"] is None:
+        return at or "an instruction"
+    return f"the kernel ({store['kernel']}{' at ' if at else ''}{at})"
+
+
+def code_place(place: Json) -> str:
+    """Where an instruction lies, as far as that is known."""
+    function = f" <{place['function']}+{place['offset']}>" if place["function"] else ""
+    line = f" {place['file']}:{place['line']}" if place["file"] else ""
+    return f"{place['address']}{function}{line}"
+
+
 def last_store(line: Json) -> str:
     """Who stored to a line last."""
     last = line["last_store"]
@@ -136,7 +151,8 @@ def last_store(line: Json) -> str:
         return "none since the start"
     epoch = "" if last["epoch"] is None else f", in epoch {last['epoch']}"
     times = plural(line["stores"], "store")
-    return f"hart {last['hart']}, cycle {number(last['at'])}{epoch} ({times} in all)"
+    when = f"hart {last['hart']}, cycle {number(last['at'])}{epoch} ({times} in all)"
+    return f"{writer(last)}, {when}"
 
 
 def event_text(event: Json) -> str:

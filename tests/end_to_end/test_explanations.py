@@ -28,9 +28,11 @@ EXERCISER = "@exerciser:1832:32:100"
 ACCOUNTS = r"""
 #include <stdint.h>
 #include <stdio.h>
+#include <sys/random.h>
 struct owner { char name[16]; uint32_t kind; uint64_t since; };
 struct account { uint64_t balance; struct owner owner; int64_t history[4]; };
 static struct account accounts[64];
+static unsigned char noise[256];
 int main(void) {
   uint64_t seed = 1;
   for (int n = 0; n < 60000; n++) {
@@ -39,6 +41,7 @@ int main(void) {
     accounts[to].balance += n;
     accounts[to].history[n & 3] = n;
     accounts[to].owner.since = n;
+    if (n % 64 == 0) getrandom(noise, sizeof noise, 0);
   }
   printf("%lu\n", (unsigned long)accounts[3].balance);
   return 0;
@@ -92,6 +95,30 @@ def test_wrong_lines_are_told_by_version_and_by_member(accounts: Path) -> None:
     assert newest
     stores = [event for event in found["timeline"] if event["what"] == "store"]
     assert stores and all(event["at"] <= 900_000 for event in stores)
+
+
+def test_the_last_store_names_its_instruction(accounts: Path, command: Command) -> None:
+    """A debugger that goes back to it finds the same one."""
+    cut = ("--design", "ideal", *(f"--set={key}={value}" for key, value in SMALL.items()))
+    found = explained(Machine(design="ideal", set=SMALL).cut([accounts], at=900_000, resume="none"))
+    things = {thing["name"]: thing["shown"] for thing in found["things"]}
+    source = ACCOUNTS.splitlines()
+    for line in things["accounts"]:
+        store, place = line["last_store"], line["last_store"]["instruction"]
+        assert (store["kernel"], place["function"], place["file"]) == (None, "main", "accounts.c")
+        assert "accounts[to]." in source[place["line"] - 1], place
+    stores = [line["last_store"] for line in things["noise"]]
+    assert {(one["kernel"], one["instruction"]["function"]) for one in stores} == {
+        ("getrandom", "getrandom")
+    }
+    line = things["accounts"][0]
+    store, place = line["last_store"], line["last_store"]["instruction"]
+    script = accounts.parent / "script"
+    script.write_text(f"perdure goto 900000\nperdure wrote {line['address']}:64\n")
+    ended = command("debug", "--script", script, *cut, "--", accounts)
+    said = ended.stdout + ended.stderr
+    at = f"{place['address']} <main+{place['offset']}> accounts.c:{place['line']}"
+    assert f"on hart {store['hart']}, at {at}\n" in said, said
 
 
 @pytest.mark.parametrize(

@@ -44,7 +44,19 @@ LINE = {
     "expected": " ".join(["0" * 16] * 8),
     "found": " ".join(["0" * 16] * 8),
     "stores": 1200,
-    "last_store": {"hart": 1, "at": 49_999_000, "epoch": 4},
+    "last_store": {
+        "hart": 1,
+        "at": 49_999_000,
+        "epoch": 4,
+        "kernel": None,
+        "instruction": {
+            "address": "0x10634",
+            "function": "deposit",
+            "offset": 48,
+            "file": "accounts.c",
+            "line": 57,
+        },
+    },
     "places": PLACES,
 }
 THING = {
@@ -144,7 +156,7 @@ def test_a_terminal_of_80_columns_shows_all_that_matters(explained):
         "[3].balance             04000793a095846a  04000793a0950000",
         LONG,
         "newest:   L1D of hart 0 (modified, version 5); lost with the power",
-        "hart 1, cycle 49,999,000, in epoch 4 (1,200 stores in all)",
+        "0x10634 <deposit+48> accounts.c:57, hart 1, cycle 49,999,000",
         "torn: 64 bytes of accounts at 0x12340",
         "… and 2 more lines",
         "1,000  store: hart 1 to accounts, 0x12340",
@@ -170,6 +182,18 @@ def test_without_epochs_no_epoch_is_named(explained):
     text = shown(explained)
     assert "the pools, against what the program had stored" in text
     assert "in epoch" not in text
+
+
+def test_who_stored_last_is_named(explained):
+    store = explained["things"][0]["shown"][0]["last_store"]
+    place = "0x10634 <deposit+48> accounts.c:57"
+    assert f"stored:   {place}, hart 1, cycle 49,999,000" in shown(explained)
+    store["kernel"] = "read"
+    assert f"stored:   the kernel (read at {place}), hart 1" in shown(explained)
+    store["instruction"] = None
+    assert "stored:   the kernel (read), hart 1" in shown(explained)
+    store["kernel"] = None
+    assert "stored:   an instruction, hart 1" in shown(explained)
 
 
 def test_the_page_has_everything_and_needs_nothing_else(explained):

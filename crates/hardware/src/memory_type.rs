@@ -244,6 +244,7 @@ impl Hardware {
         if let Some(oldest) = self.cores[hart].combining.make_room(line) {
             ready = self.send_combined(policy, hart, &oldest, now);
         }
+        self.memory.hear_combined(hart, line);
         if let Some(complete) = self.cores[hart].combining.put(line, stored) {
             self.send_combined(policy, hart, &complete, ready);
         }

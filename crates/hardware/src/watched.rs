@@ -4,7 +4,7 @@
 //! Always true here: nothing is kept unless somebody asked before the first instruction, and nothing of it
 //! changes a run, except how long its simulation takes: stores to these lines do not hit the lookaside.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 
 use crate::cache::Slot;
 use crate::controller::Served;
@@ -14,6 +14,15 @@ use crate::memory::{Memory, Traffic};
 use crate::module::Operation;
 use crate::policy::{Cause, Eviction};
 use crate::time::Cycles;
+
+/// On whose behalf bytes are stored, in the words of whoever runs the harts; see [`Memory::stores_for`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Writer {
+    /// The instruction that stores, or that the system was entered at: its address space, and where in it.
+    pub instruction: Option<(u32, u64)>,
+    /// What the system does, if it is the system that stores.
+    pub system: Option<&'static str>,
+}
 
 /// What was heard, in the order of the simulation.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,6 +39,8 @@ pub enum Heard {
         version: Version,
         /// The line's bytes now.
         bytes: Box<Line>,
+        /// On whose behalf.
+        writer: Writer,
     },
     /// A dirty line has left the caches.
     Left {
@@ -63,6 +74,10 @@ pub struct Watched {
     /// Looked up, never iterated over.
     lines: HashSet<LineNumber>,
     heard: Vec<Heard>,
+    /// Who stores now.
+    writer: Writer,
+    /// Who stored last into what waits in a combining buffer: a hart's, of a line.
+    combined: BTreeMap<(usize, LineNumber), Writer>,
 }
 
 impl Watched {
@@ -70,7 +85,7 @@ impl Watched {
     pub fn new(lines: impl IntoIterator<Item = LineNumber>) -> Self {
         Self {
             lines: lines.into_iter().collect(),
-            heard: Vec::new(),
+            ..Self::default()
         }
     }
 
@@ -86,6 +101,23 @@ impl Watched {
 }
 
 impl Memory {
+    /// Whoever watches hears from now on that stores are made on this behalf.
+    #[inline]
+    pub fn stores_for(&mut self, writer: impl FnOnce() -> Writer) {
+        if let Some(watched) = &mut self.watched {
+            watched.writer = writer();
+        }
+    }
+
+    /// A hart stores into its combining buffer of a line, and is heard when that is sent.
+    pub(crate) fn hear_combined(&mut self, hart: usize, line: LineNumber) {
+        if let Some(watched) = &mut self.watched
+            && watched.has(line)
+        {
+            watched.combined.insert((hart, line), watched.writer);
+        }
+    }
+
     /// True for a line whose stores somebody has to hear.
     #[inline(always)]
     pub(crate) fn is_watched(&self, line: LineNumber) -> bool {
@@ -151,12 +183,14 @@ impl Hardware {
             && watched.has(line)
         {
             let bytes = Box::new(*bytes);
+            let combined = watched.combined.remove(&(hart, line));
             watched.heard.push(Heard::Stored {
                 hart,
                 line,
                 at,
                 version,
                 bytes,
+                writer: combined.unwrap_or(watched.writer),
             });
         }
     }

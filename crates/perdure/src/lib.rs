@@ -14,6 +14,7 @@ pub mod api;
 pub mod campaign;
 pub mod champsim;
 pub mod check;
+mod code_place;
 pub mod configuration;
 pub mod context;
 mod core_file;

@@ -31,6 +31,7 @@ mod core;
 mod devices;
 mod instructions;
 mod otherwise;
+mod writer;
 
 pub use self::core::Limits;
 

@@ -1,7 +1,8 @@
 //! The engine of a debugger: the fast one, which comes back where somebody wants to look.
 //!
 //! It stops before a block that may hold a breakpoint, and behind one that has touched a watched address, and
-//! says where that was; and it runs a part of a block, for a machine that is only looked at.
+//! says where that was; and it runs a part of a block, for a machine that is only looked at. Memory hears from
+//! it which instruction stores, where somebody listens.
 //!
 //! Always true here: it comes back at beginnings of blocks, as sources may, except from a part of a block. So
 //! a machine that it runs is the one that nobody debugs, cycle by cycle.
@@ -169,7 +170,7 @@ impl Stepping {
         }
     }
 
-    fn run_as<M: Memory<FetchHint = FetchHint>, const WATCHES: bool>(
+    fn run_as<M: Attributed<FetchHint = FetchHint>, const WATCHES: bool>(
         &mut self,
         registers: &mut Hart,
         memory: &mut M,
@@ -184,6 +185,7 @@ impl Stepping {
             hits: &mut self.hits,
             limit,
             begins: Cell::new(false),
+            block: (registers.pc, registers.retired),
             passes,
             refused: false,
         };
@@ -206,6 +208,12 @@ impl Stepping {
     }
 }
 
+/// Memory that says on whose behalf it stores.
+pub(crate) trait Attributed: Memory {
+    /// From now on stores are made by the instruction that is so many behind the first one of a block.
+    fn stores_for(&mut self, block: u64, index: u64);
+}
+
 /// Memory that stops the engine where somebody wants to look.
 struct Guard<'m, M, const WATCHES: bool> {
     memory: &'m mut M,
@@ -214,20 +222,30 @@ struct Guard<'m, M, const WATCHES: bool> {
     limit: u64,
     /// The limit was just compared: a block begins.
     begins: Cell<bool>,
+    /// Where the block at hand begins, and how much was retired before it.
+    block: (u64, u64),
     /// The next block runs whatever it holds.
     passes: bool,
     /// The block that was about to begin does not run.
     refused: bool,
 }
 
-impl<M: Memory, const WATCHES: bool> Guard<'_, M, WATCHES> {
+impl<M: Attributed, const WATCHES: bool> Guard<'_, M, WATCHES> {
     /// Whether a block that is about to be fetched must not run.
     #[inline(always)]
-    fn refuses(&mut self, pc: u64) -> bool {
+    fn refuses(&mut self, pc: u64, retired: u64) -> bool {
         if self.begins.replace(false) {
+            self.block = (pc, retired);
             self.refused = !std::mem::take(&mut self.passes) && self.stops.may_stop(pc);
         }
         self.refused
+    }
+
+    /// The instruction at hand is about to store.
+    #[inline(always)]
+    fn stores(&mut self, retired: u64) {
+        let (block, before) = self.block;
+        self.memory.stores_for(block, retired - before);
     }
 
     #[inline(always)]
@@ -248,7 +266,7 @@ impl<M: Memory, const WATCHES: bool> Guard<'_, M, WATCHES> {
     }
 }
 
-impl<M: Memory, const WATCHES: bool> Memory for Guard<'_, M, WATCHES> {
+impl<M: Attributed, const WATCHES: bool> Memory for Guard<'_, M, WATCHES> {
     type FetchHint = M::FetchHint;
 
     const OBSERVES: bool = M::OBSERVES;
@@ -284,12 +302,13 @@ impl<M: Memory, const WATCHES: bool> Memory for Guard<'_, M, WATCHES> {
     }
     #[inline(always)]
     fn store<T: Scalar>(&mut self, address: u64, value: T, retired: u64) -> Result<(), Fault> {
+        self.stores(retired);
         self.memory.store(address, value, retired)?;
         self.touched(address, T::BYTES, true, retired);
         Ok(())
     }
     fn fetch(&mut self, pc: u64, retired: u64) -> Result<FetchedLine<M::FetchHint>, Fault> {
-        if self.refuses(pc) {
+        if self.refuses(pc, retired) {
             let access = Access::Fetch;
             return Err(Fault {
                 access,
@@ -300,7 +319,7 @@ impl<M: Memory, const WATCHES: bool> Memory for Guard<'_, M, WATCHES> {
     }
     #[inline(always)]
     fn fetch_again(&mut self, pc: u64, hint: M::FetchHint, retired: u64) -> bool {
-        !self.refuses(pc) && self.memory.fetch_again(pc, hint, retired)
+        !self.refuses(pc, retired) && self.memory.fetch_again(pc, hint, retired)
     }
     fn load_reserved<T: Scalar>(&mut self, address: u64, retired: u64) -> Result<T, Fault> {
         let value = self.memory.load_reserved(address, retired)?;
@@ -313,6 +332,7 @@ impl<M: Memory, const WATCHES: bool> Memory for Guard<'_, M, WATCHES> {
         value: T,
         retired: u64,
     ) -> Result<bool, Fault> {
+        self.stores(retired);
         let stored = self.memory.store_conditional(address, value, retired)?;
         if stored {
             self.touched(address, T::BYTES, true, retired);
@@ -326,6 +346,7 @@ impl<M: Memory, const WATCHES: bool> Memory for Guard<'_, M, WATCHES> {
         operand: T,
         retired: u64,
     ) -> Result<T, Fault> {
+        self.stores(retired);
         let old = self.memory.atomic(operation, address, operand, retired)?;
         self.touched(address, T::BYTES, false, retired);
         self.touched(address, T::BYTES, true, retired);
@@ -337,6 +358,7 @@ impl<M: Memory, const WATCHES: bool> Memory for Guard<'_, M, WATCHES> {
         address: u64,
         retired: u64,
     ) -> Result<(), Fault> {
+        self.stores(retired);
         self.memory.cache_block(operation, address, retired)?;
         if operation == CacheBlock::Zero {
             let line = address & !(LINE_BYTES - 1);
@@ -345,6 +367,7 @@ impl<M: Memory, const WATCHES: bool> Memory for Guard<'_, M, WATCHES> {
         Ok(())
     }
     fn store_non_temporal(&mut self, address: u64, value: u64, retired: u64) -> Result<(), Fault> {
+        self.stores(retired);
         self.memory.store_non_temporal(address, value, retired)?;
         self.touched(address, 8, true, retired);
         Ok(())

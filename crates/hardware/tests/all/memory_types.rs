@@ -18,6 +18,7 @@ use perdure_hardware::persist::{Effect, Fence, Order, Persist, Point};
 use perdure_hardware::policy::{Cause, CrossVersionStore, Evicted, Eviction, Policy};
 use perdure_hardware::specification::Inclusion;
 use perdure_hardware::time::Cycles;
+use perdure_hardware::watched::{Heard, Watched, Writer};
 
 use crate::support::{Random, seeds, share_l2s, tiny};
 
@@ -386,4 +387,34 @@ fn an_uncached_store_stays_behind_earlier_stores() {
     let done = hardware.cores[0].timing.clone().fence(fence, 0);
     hardware.store_as(model, 0, FIRST + 1, (0, &[1]), MemoryType::Uncached, 0);
     assert!(hardware.cores[0].timing.now(0) > done);
+}
+
+#[test]
+fn a_combined_store_is_heard_on_behalf_of_who_made_it() {
+    let mut walk = one();
+    let (hardware, model) = (&mut walk.hardware, &mut walk.model);
+    hardware.memory.watched = Some(Box::new(Watched::new([FIRST, FIRST + 1])));
+    let writer = |address| Writer {
+        instruction: Some((1, address)),
+        system: None,
+    };
+    for (line, memory_type, address) in [
+        (FIRST, MemoryType::WriteCombining, 0x10),
+        (FIRST + 1, MemoryType::WriteBack, 0x20),
+    ] {
+        hardware.memory.stores_for(|| writer(address));
+        hardware.store_as(model, 0, line, (0, &[1]), memory_type, 0);
+    }
+    // What sends the buffer is not what has stored.
+    hardware.memory.stores_for(|| writer(0x30));
+    hardware.fence(model, 0, Fence::FULL, 0);
+    let heard = hardware.memory.watched.take().expect("it hears").take();
+    let stored: Vec<_> = heard
+        .iter()
+        .filter_map(|one| match one {
+            Heard::Stored { line, writer, .. } => Some((*line, *writer)),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(stored, [(FIRST + 1, writer(0x20)), (FIRST, writer(0x10))]);
 }

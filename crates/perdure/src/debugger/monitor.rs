@@ -12,6 +12,7 @@ use super::forward::{Goal, Stop};
 use super::life::End;
 use super::session::{Poll, Position, Session};
 use super::view;
+use crate::code_place::Sources;
 use crate::error::Error;
 use crate::report::state_hash;
 
@@ -142,7 +143,9 @@ impl<D: Design> Session<D> {
     pub fn instruction(&self, pc: u64) -> String {
         let space = view::space_of(self.machine(), self.thread);
         match space {
-            Some(space) => view::instruction(self.machine(), space, pc),
+            Some(space) => Sources::default()
+                .place(self.machine().kernel(), space, pc)
+                .to_string(),
             None => format!("{pc:#x}"),
         }
     }
@@ -318,11 +321,12 @@ impl<D: Design> Session<D> {
 
     fn told_harts(&self) -> String {
         let machine = self.machine();
+        let mut sources = Sources::default();
         let mut told = String::new();
         for (number, hart) in machine.contexts().enumerate() {
             let does = match hart.running {
                 Some(running) => {
-                    let at = view::instruction(machine, running.space, hart.hart.pc);
+                    let at = sources.place(machine.kernel(), running.space, hart.hart.pc);
                     format!("thread {} at {at}", running.thread.0)
                 }
                 None => "idle".into(),

@@ -2,15 +2,12 @@
 //!
 //! Always true here: looking costs the machine nothing and changes nothing.
 
-use std::fmt::Write;
-
 use perdure_designs::Design;
 use perdure_hardware::line::{LINE_BYTES, line_of};
 use perdure_linux::inspect::PageView;
 use perdure_linux::{PAGE_BYTES, SpaceId};
 use perdure_riscv::Instruction;
 
-use crate::explanation::lines::line_of as line_of_source;
 use crate::machine::Machine;
 
 /// The registers that gdb sees.
@@ -186,28 +183,4 @@ pub(super) fn block<D: Design>(machine: &Machine<D>, space: SpaceId, pc: u64) ->
         addresses.push(next);
         at = next;
     }
-}
-
-/// An instruction's address with its function and its source line, as far as they are known.
-pub(super) fn instruction<D: Design>(machine: &Machine<D>, space: SpaceId, pc: u64) -> String {
-    let kernel = machine.kernel();
-    let mut told = format!("{pc:#x}");
-    if let Some((symbol, offset)) = kernel.symbol(space, pc) {
-        let _ = write!(told, " <{symbol}+{offset}>");
-    }
-    let mappings = kernel.mappings(space);
-    let name = mappings
-        .iter()
-        .find(|one| (one.start..one.end).contains(&pc))
-        .map(|one| one.name.clone());
-    let files = kernel.loaded_files(space);
-    // The program's own file is read into frames of the process, and its mappings have no name.
-    let own = files.iter().find(|file| Some(&file.name) == name.as_ref());
-    let line = own
-        .or_else(|| files.first())
-        .and_then(|file| line_of_source(&file.contents, pc.wrapping_sub(file.bias)));
-    if let Some(line) = line {
-        let _ = write!(told, " {line}");
-    }
-    told
 }

@@ -3,20 +3,23 @@
 //! Always true here: stores are in the order in which the machine made them, so that of each line the
 //! versions are, too.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use perdure_designs::{Design, Epochs, EpochsOf};
 use perdure_hardware::line::{LINE_BYTES, LineNumber, line_of};
 use perdure_hardware::time::Cycles;
 use perdure_hardware::trace::Traced;
-use perdure_hardware::watched::{Heard, Watched};
+use perdure_hardware::watched::{Heard, Watched, Writer};
+use perdure_linux::SpaceId;
 
 use super::grouped::Order;
 use super::known::{Known, Marks, Store};
 use super::timeline::Timeline;
+use crate::code_place::{CodePlace, Sources};
 use crate::error::Error;
 use crate::lives::{Life, Lives};
-use crate::machine::{Machine, Pause};
+use crate::machine::{Machine, Pause, SAVES_CONTEXTS};
+use crate::source::{Engine, Engines, Source as _};
 use crate::verify::Images;
 
 /// Most lines that are followed; of more, those that say most.
@@ -32,6 +35,13 @@ pub struct Histories {
     /// What happened last.
     pub timeline: Timeline,
     marks: Marks,
+    /// Lines that are shown.
+    shown: BTreeSet<LineNumber>,
+    /// On behalf of which instructions those were stored to last.
+    pub code: BTreeMap<LineNumber, CodePlace>,
+    /// Instructions that were looked up: numbers of address spaces are used again, by other programs.
+    places: BTreeMap<(String, (u32, u64)), CodePlace>,
+    sources: Sources,
 }
 
 impl Histories {
@@ -44,7 +54,7 @@ impl Histories {
     ) -> Result<Self, Error> {
         let mut machine = super::begin::<D>(lives, before)?;
         let addresses = order.lines().take(LINES_MAX);
-        let shown = order.shown().map(line_of);
+        let shown: BTreeSet<LineNumber> = order.shown().map(line_of).collect();
         let start = machine.executing_epoch().saturating_sub(1);
         let lines: BTreeMap<LineNumber, Known> = addresses
             .map(|address| {
@@ -56,6 +66,10 @@ impl Histories {
                 (line, Known::new(bytes, start))
             })
             .collect();
+        for hart in 0..machine.contexts().count() {
+            // It says which instruction stores.
+            *machine.source_mut(hart) = Engines::new(Engine::Stepping);
+        }
         machine.hardware.memory.watched = Some(Box::new(Watched::new(lines.keys().copied())));
         if D::Epochs::WHOSE == Epochs::ByGroup {
             machine.hardware.memory.trace = Some(machine.trace_threads());
@@ -64,8 +78,12 @@ impl Histories {
         machine.unpersisted.passages = Some(Vec::new());
         let mut histories = Self {
             lines,
-            timeline: Timeline::of(shown),
+            timeline: Timeline::of(shown.iter().copied()),
             marks,
+            shown,
+            code: BTreeMap::new(),
+            places: BTreeMap::new(),
+            sources: Sources::default(),
         };
         histories.follow(&mut machine, cut.cycle)?;
         Ok(histories)
@@ -110,6 +128,7 @@ impl Histories {
     fn take<D: Design>(&mut self, machine: &mut Machine<D>, ended: Option<u64>) {
         let heard = machine.hardware.memory.watched.as_mut();
         let heard = heard.map(|watched| watched.take()).unwrap_or_default();
+        let mut stored = BTreeSet::new();
         for event in heard {
             if let Heard::Stored {
                 hart,
@@ -117,6 +136,7 @@ impl Histories {
                 at,
                 version,
                 ref bytes,
+                writer,
             } = event
                 && let Some(known) = self.lines.get_mut(&line)
             {
@@ -130,7 +150,16 @@ impl Histories {
                     at
                 };
                 known.close_before(mark);
-                known.stored(**bytes, Store { hart, at, epoch });
+                let store = Store {
+                    hart,
+                    at,
+                    epoch,
+                    writer,
+                };
+                known.stored(**bytes, store);
+                if self.shown.contains(&line) {
+                    stored.insert(line);
+                }
             }
             if let Heard::Written {
                 address, length, ..
@@ -140,8 +169,33 @@ impl Histories {
             }
             self.timeline.hear(event);
         }
+        self.look_up(machine, &stored);
         self.take_saved(machine);
         self.timeline.look(machine);
+    }
+
+    /// Looks up who stored to some lines last, while the program is there.
+    fn look_up<D: Design>(&mut self, machine: &Machine<D>, stored: &BTreeSet<LineNumber>) {
+        if stored.is_empty() {
+            return;
+        }
+        let kernel = machine.kernel();
+        let processes = kernel.live_processes().into_iter();
+        let programs: BTreeMap<u32, String> =
+            processes.map(|one| (one.space.0, one.executable)).collect();
+        for &line in stored {
+            let store = self.lines.get(&line).and_then(|known| known.store);
+            let instruction = store.and_then(|store| store.writer.instruction);
+            let Some((space, address)) = instruction else {
+                self.code.remove(&line);
+                continue;
+            };
+            let program = programs.get(&space).cloned().unwrap_or_default();
+            let sources = &mut self.sources;
+            let place = || sources.place(kernel, SpaceId(space), address);
+            let place = (self.places.entry((program, (space, address)))).or_insert_with(place);
+            self.code.insert(line, place.clone());
+        }
     }
 
     /// Memory has changed: a device may have written what no hart has stored.
@@ -166,7 +220,17 @@ impl Histories {
                 && let Some(known) = self.lines.get_mut(&line)
             {
                 known.close_before(epoch);
-                known.stored(*new, Store { hart: 0, at, epoch });
+                let writer = Writer {
+                    instruction: None,
+                    system: Some(SAVES_CONTEXTS),
+                };
+                let store = Store {
+                    hart: 0,
+                    at,
+                    epoch,
+                    writer,
+                };
+                known.stored(*new, store);
             }
         }
     }

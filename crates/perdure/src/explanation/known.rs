@@ -11,6 +11,7 @@ use std::ops::RangeInclusive;
 
 use perdure_hardware::line::{LINE_BYTES, Line};
 use perdure_hardware::time::Cycles;
+use perdure_hardware::watched::Writer;
 use serde::Serialize;
 
 /// Words of a line.
@@ -98,6 +99,8 @@ pub struct Store {
     pub at: Cycles,
     /// In which epoch; 0 where there are none.
     pub epoch: u64,
+    /// On whose behalf.
+    pub writer: Writer,
 }
 
 /// A wrong line and its versions.
@@ -358,6 +361,7 @@ mod tests {
             hart: 0,
             at: epoch * 100,
             epoch,
+            writer: Writer::default(),
         };
         for epoch in 1..=4 {
             known.stored(all(epoch as u8), store(epoch));
@@ -420,6 +424,7 @@ mod tests {
                 hart: 1,
                 at,
                 epoch: 0,
+                writer: Writer::default(),
             };
             known.stored(all(value), store);
         }
@@ -439,6 +444,7 @@ mod tests {
             hart: 0,
             at: 5,
             epoch: 4,
+            writer: Writer::default(),
         };
         known.stored(all(2), store);
         known.close(4);

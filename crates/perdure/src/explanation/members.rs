@@ -15,7 +15,7 @@ use gimli::{
 use object::read::elf::ElfFile64;
 use object::{CompressionFormat, Endianness, Object, ObjectSection};
 
-pub(super) type Reader = EndianArcSlice<LittleEndian>;
+pub(crate) type Reader = EndianArcSlice<LittleEndian>;
 type Unit = gimli::Unit<Reader>;
 type Entry<'u> = gimli::DebuggingInformationEntry<'u, 'u, Reader>;
 type Parsed<T> = Result<T, gimli::Error>;
@@ -54,7 +54,7 @@ fn section(file: &ElfFile64<Endianness>, name: &str) -> Vec<u8> {
 }
 
 /// The debug information of an ELF file.
-pub(super) fn dwarf_of(contents: &[u8]) -> Option<gimli::Dwarf<Reader>> {
+pub(crate) fn dwarf_of(contents: &[u8]) -> Option<gimli::Dwarf<Reader>> {
     let file = ElfFile64::<Endianness>::parse(contents).ok()?;
     let load = |id: gimli::SectionId| -> Parsed<Reader> {
         let bytes: Arc<[u8]> = section(&file, id.name()).into();

@@ -6,6 +6,7 @@
 
 use perdure_designs::{Design, Epochs, EpochsOf};
 use perdure_hardware::time::Cycles;
+use perdure_hardware::watched::Writer;
 use perdure_linux::{Exception, Kernel, Machine as _, Outcome};
 
 use super::{Ended, Machine};
@@ -31,6 +32,11 @@ impl<D: Design, S: Source> Machine<D, S> {
         let clock = self.virtual_clock(hart);
         self.kernel_comes_up_to_date(hart);
         let mut changed = Changed::default();
+        let context = &self.harts[hart].context;
+        self.hardware.memory.stores_for(|| Writer {
+            instruction: (context.running).map(|running| (running.space.0, context.hart.pc)),
+            system: Some(name),
+        });
         let (before, rest) = self.harts.split_at_mut(hart);
         let (own, after) = rest.split_first_mut().expect("the hart exists");
         let registers = &mut own.context.hart;
@@ -80,7 +86,8 @@ impl<D: Design, S: Source> Machine<D, S> {
             Exit::Limit => return,
             Exit::EnvironmentCall => {
                 // Nobody else wants to know which one it is.
-                let name = if self.hardware.memory.draws() {
+                let memory = &self.hardware.memory;
+                let name = if memory.draws() || memory.watched.is_some() {
                     Kernel::call_name(self.harts[hart].context.hart.x[CALL_NUMBER])
                 } else {
                     "system call"

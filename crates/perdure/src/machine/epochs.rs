@@ -9,6 +9,7 @@ use perdure_designs::{Design, END_EPOCH, EpochNumbers, Epochs, EpochsOf, Urgency
 use perdure_hardware::line::LINE_BYTES;
 use perdure_hardware::policy::PolicyFailure;
 use perdure_hardware::time::Cycles;
+use perdure_hardware::watched::Writer;
 use perdure_linux::Machine as _;
 
 use super::Machine;
@@ -20,6 +21,8 @@ use crate::source::Source;
 
 /// Events with this bit are the machine's, the others the design's.
 const MACHINE_EVENT: u32 = 1 << 31;
+/// What the system does when it stores contexts, for people.
+pub(crate) const SAVES_CONTEXTS: &str = "saving contexts";
 pub(super) const EVENT_EPOCH_CYCLES: u32 = MACHINE_EVENT;
 
 impl<D: Design, S: Source> Machine<D, S> {
@@ -212,6 +215,10 @@ impl<D: Design, S: Source> Machine<D, S> {
     }
 
     fn store_context(&mut self, hart: usize, address: u64, bytes: &[u8]) {
+        self.hardware.memory.stores_for(|| Writer {
+            instruction: None,
+            system: Some(SAVES_CONTEXTS),
+        });
         let clock = self.virtual_clock(hart);
         let retired = self.harts[hart].context.hart.retired;
         let mut port = KernelPort {

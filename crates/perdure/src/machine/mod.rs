@@ -43,6 +43,7 @@ mod run;
 
 pub use crate::source::Engine;
 pub use assemble::{Past, Workload};
+pub(crate) use epochs::SAVES_CONTEXTS;
 pub use kept::{EpochEnd, Noted};
 pub(crate) use part::Next;
 pub use power::Recovery;

@@ -1,0 +1,78 @@
+//! Where an instruction lies, for people: its address, its function, and its line of the source.
+//!
+//! Always true here: what nobody knows is left out; nothing is guessed.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::Path;
+
+use perdure_linux::inspect::{FileKey, LoadedFile};
+use perdure_linux::{Kernel, SpaceId};
+use serde::Serialize;
+
+use crate::explanation::members::{Reader, dwarf_of};
+
+/// An instruction's place.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct CodePlace {
+    /// Its address, as text.
+    pub address: String,
+    /// The function, and how far in it.
+    pub function: Option<String>,
+    /// Bytes behind the beginning of the function.
+    pub offset: Option<u64>,
+    /// The source file, by its base name.
+    pub file: Option<String>,
+    /// The line in it.
+    pub line: Option<u32>,
+}
+
+impl fmt::Display for CodePlace {
+    fn fmt(&self, to: &mut fmt::Formatter) -> fmt::Result {
+        write!(to, "{}", self.address)?;
+        if let (Some(function), Some(offset)) = (&self.function, self.offset) {
+            write!(to, " <{function}+{offset}>")?;
+        }
+        if let (Some(file), Some(line)) = (&self.file, self.line) {
+            write!(to, " {file}:{line}")?;
+        }
+        Ok(())
+    }
+}
+
+/// What debug information says of instructions, file by file as it is asked for.
+#[derive(Default)]
+pub(crate) struct Sources(BTreeMap<FileKey, Option<addr2line::Context<Reader>>>);
+
+impl Sources {
+    /// File and line of the instruction at a file's own address, if it says so.
+    fn line(&mut self, file: &LoadedFile, address: u64) -> Option<(String, u32)> {
+        let read = || addr2line::Context::from_dwarf(dwarf_of(&file.contents)?).ok();
+        let context = self.0.entry(file.key.clone()).or_insert_with(read);
+        let location = context.as_ref()?.find_location(address).ok()??;
+        let name = Path::new(location.file?).file_name()?;
+        Some((name.to_str()?.to_owned(), location.line?))
+    }
+
+    /// The place of an instruction in an address space.
+    pub fn place(&mut self, kernel: &Kernel, space: SpaceId, address: u64) -> CodePlace {
+        let symbol = kernel.symbol(space, address);
+        let mappings = kernel.mappings(space);
+        let mut own = mappings.iter();
+        let name = (own.find(|one| (one.start..one.end).contains(&address))).map(|one| &one.name);
+        let files = kernel.loaded_files(space);
+        // The program's own file is read into frames of the process, and its mappings have no name.
+        let file = files.iter().find(|file| Some(&file.name) == name);
+        let file = file.or_else(|| files.first());
+        let source = file.and_then(|file| self.line(file, address.wrapping_sub(file.bias)));
+        let (function, offset) = symbol.unzip();
+        let (file, line) = source.unzip();
+        CodePlace {
+            address: format!("{address:#x}"),
+            function,
+            offset,
+            file,
+            line,
+        }
+    }
+}
