@@ -70,6 +70,33 @@ int main(void) {
 """
 """Cleans the first line (`cbo.clean`) and not the second."""
 
+PIPES = r"""
+#include <pthread.h>
+#include <stdio.h>
+#include <unistd.h>
+char own[8], others[8];
+int first[2], second[2];
+void *wait_for_bytes(void *given) {
+    return (void *)read(second[0], others, 8);
+}
+int main(void) {
+    if (pipe(first) != 0 || pipe(second) != 0 || write(first[1], "abcdefgh", 8) != 8)
+        return 1;
+    if (read(first[0], own, 4) != 4)
+        return 1;
+    own[7] = 'x'; /* here */
+    pthread_t thread;
+    pthread_create(&thread, 0, wait_for_bytes, 0);
+    for (volatile int i = 0; i < 20000; i++)
+        ;
+    if (write(second[1], "12345678", 8) != 8)
+        return 1;
+    pthread_join(thread, 0);
+    return 0;
+}
+"""
+"""Has its bytes written by the kernel: at once, and for a thread that has waited for them."""
+
 
 @pytest.fixture
 def gdb(command: Command, tmp_path: Path) -> Callable[..., Ended]:
@@ -222,6 +249,37 @@ continue
     assert "it was durable at cycle" in out and "it is not durable yet" in out
     assert re.search(r"main\+\d+> program.c:2\d", out), out
     assert "again 42 0" in out
+
+
+def test_watch_points_meet_what_the_kernel_writes(
+    gdb: Callable[..., Ended], tmp_path: Path
+) -> None:
+    """Forward, for a thread that has waited, and backward; and `wrote` tells it from a store."""
+    script = """
+watch *(long *)own
+continue
+perdure wrote own
+continue
+perdure wrote own
+delete
+watch *(long *)others
+continue
+perdure wrote others
+reverse-continue
+perdure wrote others
+"""
+    ended = gdb(script, "--design", "picl", "--", build(PIPES, tmp_path))
+    out = ended.stdout
+    values = [int(value) for value in re.findall(r"^New value = (\d+)$", out, re.MULTILINE)]
+    read = int.from_bytes(b"abcd", "little")
+    stored = int.from_bytes(b"abcd\0\0\0x", "little")
+    assert values == [read, stored, int.from_bytes(b"12345678", "little"), 0], out
+    assert re.findall(r"written last by (.*) on hart 0, at \S+ <(\w+)\+", out) == [
+        ("the kernel for thread 1", "read"),
+        ("thread 1", "main"),
+        ("the kernel for thread 2", "read"),
+    ], out
+    assert "nobody has changed anything there" in out
 
 
 def test_a_token_is_debugged_where_the_power_fails(

@@ -193,6 +193,17 @@ impl Kernel {
         self.live_thread(id).map(|thread| thread.context.pc)
     }
 
+    /// A thread of every process, with the space that it lives in.
+    pub fn inhabitants(&self) -> impl Iterator<Item = (u32, SpaceId)> {
+        let live = self.processes.live.values();
+        let live = live.filter(|process| process.ending.is_none());
+        live.filter_map(|process| {
+            let mut threads = self.threads.values();
+            let first = threads.find(|thread| thread.process == process.id)?;
+            Some((first.id.0, process.space))
+        })
+    }
+
     /// The space that a thread lives in.
     pub fn space_of_thread(&self, id: u32) -> Option<SpaceId> {
         let thread = self.live_thread(id)?;

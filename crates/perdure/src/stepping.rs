@@ -82,8 +82,8 @@ pub(crate) struct Hit {
     pub retired: u64,
     /// Which of the watch points.
     pub watch: usize,
-    /// It was a store.
-    pub write: bool,
+    /// The kernel did it, and no instruction.
+    pub kernel: bool,
 }
 
 /// How the engine is to run next.
@@ -251,16 +251,16 @@ impl<M: Attributed, const WATCHES: bool> Guard<'_, M, WATCHES> {
     #[inline(always)]
     fn touched(&mut self, address: u64, bytes: usize, write: bool, retired: u64) {
         if WATCHES && let Some(watch) = self.stops.watched(address, bytes as u64, write) {
-            self.note(watch, write, retired);
+            self.note(watch, retired);
         }
     }
 
     #[cold]
-    fn note(&mut self, watch: usize, write: bool, retired: u64) {
+    fn note(&mut self, watch: usize, retired: u64) {
         self.hits.push(Hit {
             retired,
             watch,
-            write,
+            kernel: false,
         });
         self.limit = 0;
     }

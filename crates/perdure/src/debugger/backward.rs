@@ -203,17 +203,18 @@ impl<D: Design> Session<D> {
     /// What a round met.
     fn note_stops(&self, head: &Head<D>, round: &Round, end: u64, places: &mut Places) {
         let (thread, machine) = (round.thread, &head.machine);
-        let watched = !round.hits.is_empty() || round.refused;
-        if !watched || !self.runs_program(machine, thread) {
-            return;
+        for met in round.hits.iter().filter(|met| met.moment < end) {
+            if self.runs_program(machine, met.thread) {
+                places.add(met.moment, met.thread, What::Watch(met.hit));
+            }
         }
-        for &(moment, hit) in round.hits.iter().filter(|(moment, _)| *moment < end) {
-            places.add(moment, thread, What::Watch(hit));
+        if !round.refused || !self.runs_program(machine, thread) {
+            return;
         }
         let Next::Instructions { hart } = round.did else {
             return;
         };
-        let Some(running) = machine.running(hart).filter(|_| round.refused) else {
+        let Some(running) = machine.running(hart) else {
             return;
         };
         let first = head.moment();

@@ -5,7 +5,7 @@
 
 use perdure_designs::Design;
 
-use super::head::{Head, NEVER, Reach, Round};
+use super::head::{Head, Met, NEVER, Reach, Round};
 use super::life::End;
 use super::session::{Poll, Position, Session};
 use super::view;
@@ -35,8 +35,13 @@ pub(super) enum Goal {
 pub(super) enum Stop {
     /// Before the instruction at a breakpoint.
     Breakpoint,
-    /// A watched address was touched: behind that instruction, or before it if time goes back.
-    Watch { address: u64, touch: Touch },
+    /// A watched address was touched, by an instruction or by the `kernel`: behind that, or before it if time
+    /// goes back.
+    Watch {
+        address: u64,
+        touch: Touch,
+        kernel: bool,
+    },
     /// A thread has made its step.
     Stepped,
     /// Somebody wanted it.
@@ -165,8 +170,12 @@ impl<D: Design> Session<D> {
         before: Option<&Head<D>>,
     ) -> Result<Option<Stop>, Error> {
         let from = round.before + close.unwrap_or(0);
-        if let Some(&(moment, hit)) = round.hits.iter().find(|(moment, _)| *moment >= from)
-            && self.is_debugged(round.thread)
+        let wanted = |met: &&Met| met.moment >= from && self.is_debugged(met.thread);
+        if let Some(&Met {
+            moment,
+            thread,
+            hit,
+        }) = round.hits.iter().find(wanted)
         {
             if moment + 1 != self.head.moment() {
                 if let Some(before) = before.filter(|head| head.moment() <= moment) {
@@ -176,7 +185,7 @@ impl<D: Design> Session<D> {
                 let moment = moment + 1;
                 self.go(Position { life, moment })?;
             }
-            self.thread = round.thread;
+            self.thread = thread;
             return Ok(Some(self.watch_stop(hit)));
         }
         match round.pause {
@@ -269,6 +278,7 @@ impl<D: Design> Session<D> {
         Stop::Watch {
             address: watch.start,
             touch: watch.touch,
+            kernel: hit.kernel,
         }
     }
 }

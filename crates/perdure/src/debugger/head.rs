@@ -11,9 +11,10 @@ use std::sync::Arc;
 use perdure_designs::Design;
 use perdure_hardware::time::Cycles;
 
+use super::view;
 use crate::error::Error;
 use crate::machine::{Machine, Next, Pause};
-use crate::stepping::{Hit, Stepping, Stops, Way};
+use crate::stepping::{Hit, Stepping, Stops, Touch, Way};
 
 /// The latest time that a run can be told.
 pub(super) const NEVER: Cycles = Cycles::MAX - 1;
@@ -49,8 +50,26 @@ pub(super) struct Round {
     pub pause: Option<Pause>,
     /// The engine came back before a block that may hold a breakpoint.
     pub refused: bool,
-    /// Watch points that were met, each with the moment of its instruction.
-    pub hits: Vec<(u64, Hit)>,
+    /// Watch points that were met.
+    pub hits: Vec<Met>,
+}
+
+/// A watch point was met.
+#[derive(Clone, Copy)]
+pub(super) struct Met {
+    /// At the instruction, or the kernel entry, of this moment.
+    pub moment: u64,
+    /// The thread that did it, or a thread for whose process the kernel did it.
+    pub thread: u32,
+    /// How.
+    pub hit: Hit,
+}
+
+/// What a thread's process has at the addresses of a watch point.
+struct Held {
+    thread: u32,
+    watch: usize,
+    bytes: Vec<u8>,
 }
 
 /// How far a round goes at most.
@@ -110,10 +129,15 @@ impl<D: Design> Head<D> {
                 passes: reach.passes,
             };
         }
+        let thread = thread.map_or(0, |running| running.thread.0);
+        let held = match did {
+            Next::Instructions { .. } => Vec::new(),
+            Next::Handling { .. } | Next::Other => self.held(thread),
+        };
         let pause = self.machine.round(reach.until)?;
         let mut round = Round {
             did,
-            thread: thread.map_or(0, |running| running.thread.0),
+            thread,
             before,
             pause,
             refused: false,
@@ -125,16 +149,67 @@ impl<D: Design> Head<D> {
                 let stepping = self.stepping(hart);
                 round.refused = stepping.refused;
                 let hits = std::mem::take(&mut stepping.hits).into_iter();
-                let moment = |hit: Hit| (before + (hit.retired - retired), hit);
-                round.hits = hits.map(moment).collect();
+                let met = |hit: Hit| Met {
+                    moment: before + (hit.retired - retired),
+                    thread,
+                    hit,
+                };
+                round.hits = hits.map(met).collect();
             }
             Next::Instructions { .. } => {}
-            Next::Handling { .. } | Next::Other => self.others += u64::from(happened),
+            Next::Handling { .. } | Next::Other => {
+                self.others += u64::from(happened);
+                if !held.is_empty() {
+                    round.hits = self.changed(&held, thread, before);
+                }
+            }
         }
         if let (Next::Handling { .. }, true) = (did, happened) {
             self.last_entry = before;
         }
         Ok(round)
+    }
+
+    /// What processes have at addresses whose stores are watched: `thread`'s, and each of the others.
+    fn held(&mut self, thread: u32) -> Vec<Held> {
+        let stops = Arc::clone(&self.stepping(0).stops);
+        let watches = stops.watches.iter().enumerate();
+        let stores = watches.filter(|(_, watch)| watch.touch != Touch::Read);
+        let (machine, kernel) = (&self.machine, self.machine.kernel());
+        let own = kernel.space_of_thread(thread);
+        let held = stores.flat_map(|(watch, point)| {
+            kernel.inhabitants().filter_map(move |(first, space)| {
+                let mut bytes = vec![0; point.bytes as usize];
+                let there = view::read(machine, space, point.start, &mut bytes);
+                let thread = if own == Some(space) { thread } else { first };
+                (there == bytes.len()).then_some(Held {
+                    thread,
+                    watch,
+                    bytes,
+                })
+            })
+        });
+        held.collect()
+    }
+
+    /// Where the kernel has just written other bytes, at a moment, than there were before.
+    fn changed(&mut self, before: &[Held], thread: u32, moment: u64) -> Vec<Met> {
+        let now = self.held(thread);
+        let pairs = before.iter().filter_map(|held| {
+            let same = |one: &&Held| (one.thread, one.watch) == (held.thread, held.watch);
+            Some((held, now.iter().find(same)?))
+        });
+        let changed = pairs.filter(|(before, now)| before.bytes != now.bytes);
+        let met = changed.map(|(held, _)| Met {
+            moment,
+            thread: held.thread,
+            hit: Hit {
+                retired: 0,
+                watch: held.watch,
+                kernel: true,
+            },
+        });
+        met.collect()
     }
 
     /// Runs to the first moment that is not before one, or until a time; true if it came to that time or to

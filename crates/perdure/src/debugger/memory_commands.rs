@@ -220,10 +220,10 @@ impl<D: Design> Session<D> {
         let found = self.retreat(Goal::Stop, poll);
         (self.stops, self.program) = (stops, program);
         let told = match found {
-            Ok(Stop::Watch { .. }) => self.told_store(&range, began, now),
+            Ok(Stop::Watch { kernel, .. }) => self.told_store(&range, kernel, began, now),
             Ok(Stop::Interrupted) => Ok("interrupted".into()),
             Ok(_) => Ok(format!(
-                "{}: no instruction has stored there; what is there was there at the start, or the kernel wrote it",
+                "{}: nobody has changed anything there; what is there was there at the start",
                 range.name
             )),
             Err(error) => Err(error),
@@ -235,7 +235,13 @@ impl<D: Design> Session<D> {
     }
 
     /// What there is to say of the store that comes next.
-    fn told_store(&mut self, range: &Range, until: Position, now: Cycles) -> Result<String, Error> {
+    fn told_store(
+        &mut self,
+        range: &Range,
+        kernel: bool,
+        until: Position,
+        now: Cycles,
+    ) -> Result<String, Error> {
         let position = self.position();
         let cycle = self.cycle();
         let machine = self.machine();
@@ -243,8 +249,13 @@ impl<D: Design> Session<D> {
         let pc = view::pc_of(machine, thread).unwrap_or_default();
         let hart = view::hart_of(machine, thread);
         let hart = hart.map_or("no hart".into(), |hart| format!("hart {hart}"));
+        let who = if kernel {
+            "the kernel for thread"
+        } else {
+            "thread"
+        };
         let mut told = format!(
-            "{}: written last by thread {thread} on {hart}, at {}\nin life {}, cycle {cycle}, moment {}\n",
+            "{}: written last by {who} {thread} on {hart}, at {}\nin life {}, cycle {cycle}, moment {}\n",
             range.named(),
             self.instruction(pc),
             position.life + 1,
@@ -257,7 +268,7 @@ impl<D: Design> Session<D> {
         told += &if D::RECOVERY.resumes() {
             self.told_persisted(until)?
         } else {
-            self.told_written(range, until, now)?
+            self.told_written(range, kernel, until, now)?
         };
         Ok(told)
     }
@@ -290,6 +301,7 @@ impl<D: Design> Session<D> {
     fn told_written(
         &mut self,
         range: &Range,
+        kernel: bool,
         until: Position,
         now: Cycles,
     ) -> Result<String, Error> {
@@ -317,6 +329,8 @@ impl<D: Design> Session<D> {
             .iter()
             .filter(|one| is_store(one))
             .count();
+        // Of the kernel's, none is among those of the block before its entry.
+        let stores = stores + usize::from(kernel);
         let mut all = Vec::new();
         while head.moment() < until.moment {
             let ended = head.run_to((head.moment() + STRIDE).min(until.moment), NEVER)?;

@@ -182,7 +182,7 @@ fn reason(remote: &Remote, stop: &Stop) -> Reason {
                 Reason::HwBreak(tid)
             }
         }
-        (Stop::Watch { address, touch }, Some(tid)) => Reason::Watch {
+        (Stop::Watch { address, touch, .. }, Some(tid)) => Reason::Watch {
             tid,
             kind: match touch {
                 Touch::Write => WatchKind::Write,
