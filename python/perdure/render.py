@@ -140,6 +140,7 @@ def run(result: RunResult) -> Sheet:
     for name, value, unit in (
         ("exit status", "–" if result.exit_code is None else str(result.exit_code), ""),
         ("harts", number(result.raw["sim"]["harts"]), ""),
+        ("  that ran", number(result.raw["sim"]["harts_used"]), ""),
         ("instructions", number(result.sim.instructions), ""),
         ("simulated time", number(result.sim.cycles), "cycles"),
         ("NVM written", number(written.total), "bytes"),

@@ -38,6 +38,7 @@ Statistics: TypeAlias = Mapping[str, Statistic]
 class Simulated:
     """What the simulated machine did: `instructions` retired, on all `harts`, in `cycles`.
 
+    `harts_used` are those of the harts that have retired any.
     `seconds` are the same time; `cycles_until_durable` is to the moment when everything is
     persisted, and for `drain_cycles` after the program's end the NVM goes on.
     """
@@ -48,6 +49,7 @@ class Simulated:
     cycles_until_durable: Cycles | None = None
     drain_cycles: Cycles | None = None
     harts: int | None = None
+    harts_used: int | None = None
 
 
 @dataclass(frozen=True)

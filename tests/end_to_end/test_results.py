@@ -59,6 +59,14 @@ def test_who_listens_and_fails_ends_the_run(programs: Path) -> None:
         _core.run(request, None, listen)
 
 
+@pytest.mark.parametrize(
+    ("program", "used"), [("@exerciser:600:64:100", 1), ("@exerciser:600:64:100:2", 2)]
+)
+def test_a_result_says_how_many_harts_ran(program: str, used: int) -> None:
+    sim = perdure.run([program], design="ideal", harts=3).sim
+    assert (sim.harts, sim.harts_used) == (3, used)
+
+
 def test_runs_have_their_schema(programs: Path, tmp_path: Path) -> None:
     program = kv(programs)
     check("run", perdure.run(program, sample_cycles=1_000_000, probe_cuts=True).raw)

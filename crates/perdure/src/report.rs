@@ -88,6 +88,7 @@ pub fn run_result<D: Design>(
             "cycles_until_durable": machine.time(),
             "drain_cycles": drain,
             "harts": machine.hardware.cores.len(),
+            "harts_used": machine.contexts().filter(|one| one.hart.retired > 0).count(),
         },
         "host": {
             "seconds": seconds,

@@ -1,8 +1,8 @@
 //! The engine of a debugger: the fast one, which comes back where somebody wants to look.
 //!
 //! It stops before a block that may hold a breakpoint, and behind one that has touched a watched address, and
-//! says where that was; and it runs a part of a block, for a machine that is only looked at. Memory hears from
-//! it which instruction stores, where somebody listens.
+//! says where that was; and it runs a part of a block, for a machine that is only looked at. Memory hears
+//! from it which instruction stores, where somebody listens.
 //!
 //! Always true here: it comes back at beginnings of blocks, as sources may, except from a part of a block. So
 //! a machine that it runs is the one that nobody debugs, cycle by cycle.
