@@ -17,7 +17,7 @@ use crate::explanation::members::{Reader, dwarf_of};
 pub(crate) struct CodePlace {
     /// Its address, as text.
     pub address: String,
-    /// The function, and how far in it.
+    /// The function that has it.
     pub function: Option<String>,
     /// Bytes behind the beginning of the function.
     pub offset: Option<u64>,

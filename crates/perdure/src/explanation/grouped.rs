@@ -190,12 +190,13 @@ impl<'a> Grouped<'a> {
         });
         let store = known.store.map(|store| {
             let epoch = (promised.0 == Marks::Epoch).then_some(store.epoch);
+            let instruction = store.writer.instruction;
             json!({
                 "hart": store.hart,
                 "at": store.at,
                 "epoch": epoch,
                 "kernel": store.writer.system,
-                "instruction": heard.code.get(&line_of(address)),
+                "instruction": instruction.and_then(|_| heard.code.get(&line_of(address))),
             })
         });
         Some(json!({
