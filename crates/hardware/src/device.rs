@@ -350,17 +350,6 @@ impl Memory {
         if self.modules[module].device.is_none() {
             return Admission::Admitted { at: 0 };
         }
-        self.admit_to_device(module, access, now, statistics)
-    }
-
-    #[inline(never)]
-    fn admit_to_device(
-        &mut self,
-        module: usize,
-        access: &HostAccess,
-        now: Cycles,
-        statistics: &mut Statistics,
-    ) -> Admission {
         let asked = self.with_device(module, statistics, |device, inside| {
             device.admit(inside, access, now)
         });

@@ -25,8 +25,8 @@ pub fn bank_of_row(row: u64, banks: usize) -> usize {
 #[derive(Clone, Copy, Debug)]
 struct Banks {
     count: usize,
-    /// Halves onto halves: after the last of these shifts the lowest digit is the sum of sixteen. Zero at first
-    /// where the number of banks is no power of two.
+    /// Halves onto halves: after the last of these shifts the lowest digit is the sum of sixteen. All are
+    /// zero where rows take the banks in turn.
     folds: [u8; 4],
 }
 
@@ -45,11 +45,7 @@ impl Banks {
     #[inline(always)]
     fn of_row(self, row: u64) -> usize {
         if self.folds[0] == 0 {
-            return if self.count == 1 {
-                0
-            } else {
-                (row % self.count as u64) as usize
-            };
+            return (row % self.count as u64) as usize;
         }
         let folded =
             (self.folds.iter()).fold(row, |folded, &shift| folded ^ folded >> (shift & 63));

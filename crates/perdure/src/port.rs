@@ -245,16 +245,9 @@ impl<const SHORTCUTS: bool, const WINDOW: bool> Port<'_, SHORTCUTS, WINDOW> {
             return Ok(());
         }
         let bytes = value.to_u64().to_le_bytes();
-        let bytes = &bytes[..T::BYTES];
-        let offset = (address & OFFSET_MASK) as usize;
-        if offset + T::BYTES > LINE_BYTES {
-            return self.store_pieces(address, bytes, |port, address, bytes| {
-                port.store_bytes(address, bytes, retired)
-            });
-        }
-        self.store_bytes(address, bytes, retired)?;
-        self.refresh_limit();
-        Ok(())
+        self.store_pieces(address, &bytes[..T::BYTES], |port, address, bytes| {
+            port.store_bytes(address, bytes, retired)
+        })
     }
 }
 

@@ -122,7 +122,7 @@ impl<const SHORTCUTS: bool, const WINDOW: bool> Port<'_, SHORTCUTS, WINDOW> {
     }
 
     /// Stores bytes that may lie in two lines: the first piece first, and neither if one cannot be.
-    #[inline]
+    #[inline(always)]
     pub(super) fn store_pieces(
         &mut self,
         address: u64,
