@@ -222,6 +222,29 @@ static inline void perdure_hint_burst(void)
     __asm__ volatile(".insn r 0x2b, 0, 0x7f, x0, x0, x0" : : : "memory");
 }
 
+/* What `perdure check` is told of a program. None of the three changes anything, under any design, and each
+ * takes the time of one ordinary instruction; on any other machine each is an illegal one.
+ *
+ * An operation of this thread begins, which the caller numbers: after a power cut it has happened as a whole,
+ * or not at all. */
+static inline void perdure_op_begin(uint64_t number)
+{
+    __asm__ volatile(".insn r 0x2b, 0, 0x7e, x0, %0, x0" : : "r"(number) : "memory");
+}
+
+/* The thread's operation is over, and is durable: what comes after may tell others of it. */
+static inline void perdure_op_end(void)
+{
+    __asm__ volatile(".insn r 0x2b, 1, 0x7e, x0, x0, x0" : : : "memory");
+}
+
+/* From here on these bytes of persistent memory, once recovered, are as they were before the operation in which
+ * power failed, or as they are behind it, and nothing between. */
+static inline void perdure_atomic(const volatile void *start, size_t bytes)
+{
+    __asm__ volatile(".insn r 0x2b, 2, 0x7e, x0, %0, %1" : : "r"(start), "r"(bytes) : "memory");
+}
+
 /* Ends the thread's strand and begins its next: what the thread stored into persistent memory since the
  * one before is committed as a whole, or is gone. An illegal instruction under a design without strands,
  * as is the next. */

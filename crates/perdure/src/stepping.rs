@@ -271,7 +271,7 @@ impl<M: Attributed, const WATCHES: bool> Memory for Guard<'_, M, WATCHES> {
 
     const OBSERVES: bool = M::OBSERVES;
 
-    hand_on!(memory: begins ends barrier fence fence_instruction persistence cycle time);
+    hand_on!(memory: begins ends barrier fence fence_instruction mark persistence cycle time);
 
     #[inline(always)]
     fn limit(&self) -> u64 {

@@ -139,6 +139,8 @@ impl Words {
             Format::CsrImmediate => format!("{},{},{rs1}", x(rd), self.csr()),
             Format::Fence => format!("{},{}", fence_set(immediate >> 4), fence_set(immediate)),
             Format::CacheBlock => format!("({})", x(rs1)),
+            Format::Source => x(rs1).to_string(),
+            Format::Sources => format!("{},{}", x(rs1), x(rs2)),
             Format::Persistence => {
                 let (funct3, funct7) = (immediate & 7, immediate >> 3);
                 format!("0x2b,{funct3},{funct7},{},{},{}", x(rd), x(rs1), x(rs2))

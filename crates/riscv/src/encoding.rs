@@ -173,6 +173,10 @@ pub enum Format {
     Fence,
     /// `(rs1)`
     CacheBlock,
+    /// `rs1`
+    Source,
+    /// `rs1, rs2`
+    Sources,
     /// `function, rd, rs1, rs2`
     Persistence,
     /// `fd, immediate(rs1)`
@@ -210,6 +214,8 @@ impl Format {
                 | Self::StoreAt
                 | Self::Fence
                 | Self::CacheBlock
+                | Self::Source
+                | Self::Sources
                 | Self::FloatLoad
                 | Self::FloatStore
                 | Self::Float
@@ -257,6 +263,8 @@ impl Format {
             | Self::LoadReserved
             | Self::Atomic
             | Self::CacheBlock
+            | Self::Source
+            | Self::Sources
             | Self::Float
             | Self::FloatCompare
             | Self::FloatToInteger

@@ -5,7 +5,7 @@
 //! engines cannot differ in it. An instruction that traps has changed nothing.
 
 use crate::float::{self, Conditions, Format as FloatFormat, Integer, Rounding, soft};
-use crate::memory::{Access, Amo, Barrier, CacheBlock, Fault, Memory, Scalar};
+use crate::memory::{Access, Amo, Barrier, CacheBlock, Fault, Mark, Memory, Scalar};
 use crate::{Hart, control};
 
 /// Where an instruction leads.
@@ -208,6 +208,12 @@ pub(crate) trait Context {
     fn barrier(&mut self, barrier: Barrier) {
         let retired = self.retired();
         self.memory().barrier(barrier, retired);
+    }
+
+    #[inline(always)]
+    fn mark(&mut self, mark: impl Fn(u64, u64) -> Mark) {
+        let (mark, retired) = (mark(self.rs1(), self.rs2()), self.retired());
+        self.memory().mark(mark, retired);
     }
 
     #[inline(always)]

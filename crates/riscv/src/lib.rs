@@ -50,6 +50,6 @@ pub use exit::Exit;
 pub use flat::FlatMemory;
 pub use hart::{CONTEXT_BYTES, ContextError, Hart};
 pub use instruction::Instruction;
-pub use memory::{Access, Amo, Barrier, CacheBlock, Fault, FetchedLine, Memory, Scalar};
+pub use memory::{Access, Amo, Barrier, CacheBlock, Fault, FetchedLine, Mark, Memory, Scalar};
 pub use observe::{Class, Observed};
 pub use table::{Description, Operation, TABLE};

@@ -114,6 +114,25 @@ pub enum Barrier {
     DsbIsh,
 }
 
+/// What a program says of itself, in custom-1, to whoever watches it. It changes nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mark {
+    /// An operation of the program begins, which calls it so.
+    OperationBegins {
+        /// The program's own number for it.
+        number: u64,
+    },
+    /// The hart's operation is over.
+    OperationEnds,
+    /// These bytes change as a whole, or not at all, as anybody sees them after a power cut.
+    Atomic {
+        /// Where they begin.
+        start: u64,
+        /// How many there are.
+        bytes: u64,
+    },
+}
+
 /// The line that an instruction fetch delivered.
 #[derive(Clone, Copy, Debug)]
 pub struct FetchedLine<H> {
@@ -221,6 +240,11 @@ pub trait Memory {
 
     /// FENCE with its predecessor and successor sets (bits I=8, O=4, R=2, W=1).
     fn fence(&mut self, predecessor: u8, successor: u8, retired: u64);
+
+    /// The program says something of itself.
+    fn mark(&mut self, mark: Mark, retired: u64) {
+        let _ = (mark, retired);
+    }
 
     /// FENCE.I: later fetches see this hart's earlier stores.
     fn fence_instruction(&mut self, retired: u64);
@@ -385,6 +409,11 @@ macro_rules! hand_on {
     (@fence_instruction $inner:ident) => {
         fn fence_instruction(&mut self, retired: u64) {
             self.$inner.fence_instruction(retired);
+        }
+    };
+    (@mark $inner:ident) => {
+        fn mark(&mut self, mark: $crate::Mark, retired: u64) {
+            self.$inner.mark(mark, retired);
         }
     };
     (@persistence $inner:ident) => {

@@ -84,17 +84,18 @@ impl Observed {
             Atomic, Bare, Branch, CacheBlock, Csr, CsrImmediate, Fence, Float, FloatCompare,
             FloatFused, FloatLoad, FloatRounded, FloatStore, FloatToInteger, FloatToIntegerRounded,
             FloatUnaryRounded, Immediate, IntegerToFloat, IntegerToFloatRounded, Jump, Load,
-            LoadReserved, Persistence, Register, Shift, Store, StoreAt, Unary, Upper,
+            LoadReserved, Persistence, Register, Shift, Source, Sources, Store, StoreAt, Unary,
+            Upper,
         };
         let [fd, fs1, fs2] = [rd + FLOAT, rs1 + FLOAT, rs2 + FLOAT];
         let fs3 = (immediate >> 3) as u8 % 32 + FLOAT;
         let (destination, sources) = match operation.description().format {
             Bare | Fence => (0, [0; 3]),
             Upper | Jump | CsrImmediate => (rd, [0; 3]),
-            Branch | Store | StoreAt => (0, [rs1, rs2, 0]),
+            Branch | Sources | Store | StoreAt => (0, [rs1, rs2, 0]),
             Immediate | Shift | Unary | Load | LoadReserved | Csr => (rd, [rs1, 0, 0]),
             Register | Atomic | Persistence => (rd, [rs1, rs2, 0]),
-            CacheBlock => (0, [rs1, 0, 0]),
+            CacheBlock | Source => (0, [rs1, 0, 0]),
             FloatLoad | IntegerToFloat | IntegerToFloatRounded => (fd, [rs1, 0, 0]),
             FloatStore => (0, [rs1, fs2, 0]),
             Float | FloatRounded => (fd, [fs1, fs2, 0]),
@@ -130,7 +131,7 @@ const fn class_of(operation: Operation, rd: u8, rs1: u8) -> Class {
         O::FdivS | O::FdivD | O::FsqrtS | O::FsqrtD => return Class::FloatDivide,
         O::Fence | O::Sfence | O::Mfence | O::DmbIsh | O::DsbIsh => return Class::Fence,
         O::Movnt => return Class::Store,
-        O::Pause => return Class::Integer,
+        O::Pause | O::OpBegin | O::OpEnd | O::OpAtomic => return Class::Integer,
         _ => {}
     }
     if matches!(operation.description().format, Format::CacheBlock) {
@@ -190,6 +191,8 @@ mod tests {
         assert_eq!(seen(0x0015_200f), (Class::CacheBlock, [10, 0, 0], 0)); // cbo.clean (a0)
         assert_eq!(seen(0x8005_202b), (Class::CacheBlock, [10, 0, 0], 0)); // clwb (a0)
         assert_eq!(seen(0x80b5_302b), (Class::Store, [10, 11, 0], 0)); // movnt a1, (a0)
+        assert_eq!(seen(0xfc05_002b), (Class::Integer, [10, 0, 0], 0)); // op.begin a0
+        assert_eq!(seen(0xfcb5_202b), (Class::Integer, [10, 11, 0], 0)); // op.atomic a0, a1
         assert_eq!(seen(0x8200_502b), (Class::Fence, [0; 3], 0)); // dsb.ish
         assert_eq!(seen(0x00b5_352f), (Class::Atomic, [10, 11, 0], 10)); // amoadd.d a0, a1, (a0)
         assert_eq!(seen(0xc000_2573), (Class::System, [0; 3], 10)); // rdcycle a0

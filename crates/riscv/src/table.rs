@@ -11,12 +11,14 @@ use crate::encoding::{
 };
 use crate::execute::{Context, CsrChange, Executed, Flow, Trap, carryless_product};
 use crate::float::{self, Double, Format as _, Integer, Single, half, soft};
-use crate::memory::{Amo, Barrier, CacheBlock};
+use crate::memory::{Amo, Barrier, CacheBlock, Mark};
 use std::sync::LazyLock;
 
 /// funct7 of x86's primitives, and of Arm's.
 const X86: u32 = 0x40;
 const ARM: u32 = 0x41;
+/// funct7 of what a program says of itself.
+const MARK: u32 = 0x7e;
 
 /// One line of the table, less its semantics.
 #[derive(Clone, Copy, Debug)]
@@ -211,6 +213,9 @@ instructions! {
     DcCvap "dc.cvap" CacheBlock primitive(ARM, 2).rs2(0) => |c| c.cache_block(CacheBlock::DcCvap)?;
     DmbIsh "dmb.ish" Bare primitive(ARM, 4).rs1(0).rs2(0) => |c| c.barrier(Barrier::DmbIsh);
     DsbIsh "dsb.ish" Bare primitive(ARM, 5).rs1(0).rs2(0) => |c| c.barrier(Barrier::DsbIsh);
+    OpBegin "op.begin" Source primitive(MARK, 0).rs2(0) => |c| c.mark(|number, _| Mark::OperationBegins { number });
+    OpEnd "op.end" Bare primitive(MARK, 1).rs1(0).rs2(0) => |c| c.mark(|_, _| Mark::OperationEnds);
+    OpAtomic "op.atomic" Sources primitive(MARK, 2) => |c| c.mark(|start, bytes| Mark::Atomic { start, bytes });
     Persistence "persistence" Persistence opcode(major::CUSTOM_1) => |c| c.persistence()?;
 
     // Zba.

@@ -78,7 +78,7 @@ impl<M: Memory> Memory for Recording<'_, M> {
         self.pc = target.unwrap_or(behind);
     }
 
-    hand_on!(inner: limit fetch fetch_again barrier fence fence_instruction persistence cycle time);
+    hand_on!(inner: limit fetch fetch_again barrier fence fence_instruction mark persistence cycle time);
 
     fn load<T: Scalar>(&mut self, address: u64, retired: u64) -> Result<T, Fault> {
         self.reads(address);

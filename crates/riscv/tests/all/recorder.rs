@@ -4,7 +4,7 @@
 
 use crate::common::Random;
 use perdure_riscv::{
-    Access, Amo, Barrier, CacheBlock, Class, Fault, FetchedLine, Memory, Observed, Scalar,
+    Access, Amo, Barrier, CacheBlock, Class, Fault, FetchedLine, Mark, Memory, Observed, Scalar,
 };
 
 pub const BASE: u64 = 0x2000;
@@ -25,6 +25,7 @@ pub enum Call {
     NonTemporal(u64, u64),
     Barrier(Barrier),
     FenceInstruction,
+    Mark(Mark),
     Persistence(u16, [u64; 2]),
     Begins(Observed),
     /// The address behind an instruction that may transfer control, and where it went.
@@ -239,6 +240,10 @@ impl<const OBSERVES: bool> Memory for Recorder<OBSERVES> {
 
     fn fence(&mut self, predecessor: u8, successor: u8, retired: u64) {
         self.note(Call::Fence(predecessor, successor), retired);
+    }
+
+    fn mark(&mut self, mark: Mark, retired: u64) {
+        self.note(Call::Mark(mark), retired);
     }
 
     fn fence_instruction(&mut self, retired: u64) {

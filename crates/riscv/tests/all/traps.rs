@@ -69,6 +69,8 @@ fn what_does_not_exist_is_illegal() {
         0x3020_0073, // mret: no privileged mode here
         0x1050_0073, // wfi
         0x0000_2063, // branch with a reserved funct3
+        0xfc00_302b, // a mark that there is not
+        0xfc00_00ab, // one that would write a register
         0x0000_002b, // a persistence function that flat memory does not know
     ] {
         stops(word, illegal(word), |_| ());
