@@ -31,6 +31,8 @@ struct node {
     uint64_t key, value;
 };
 
+static_assert(sizeof(struct node) == SLOT_BYTES, "a node is a slot");
+
 /* Which table counts: the logarithm of its size, or 0 for the first. */
 static uint64_t *bits(void)
 {

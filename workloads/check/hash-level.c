@@ -33,6 +33,8 @@ struct bucket {
     } entry[ENTRIES];
 };
 
+static_assert(sizeof(struct bucket) == SLOT_BYTES, "a bucket is a slot");
+
 /* One entry that counts, or no bucket. */
 struct place {
     struct bucket *bucket;

@@ -25,6 +25,8 @@ struct node {
     uint64_t value, stamp;
 };
 
+static_assert(sizeof(struct node) == SLOT_BYTES, "a node is a slot");
+
 static struct node **head(void)
 {
     return (struct node **)&pool->root[0].word;

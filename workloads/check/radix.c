@@ -33,6 +33,8 @@ struct leaf {
     uint64_t value, stamp;
 };
 
+static_assert(sizeof(struct node) == SLOT_BYTES && sizeof(struct leaf) <= SLOT_BYTES, "each has a slot");
+
 static struct node *const root = (struct node *)(POOL_ADDRESS + PAGE_BYTES);
 
 /* Which child a key is under: an odd factor permutes twelve bits. */

@@ -22,10 +22,13 @@
 #include "run.h"
 
 struct node {
-    alignas(LINE_BYTES) struct node *left, *right;
+    alignas(LINE_BYTES) struct node *left;
+    struct node *right;
     uint64_t key, value;
     uint64_t red;
 };
+
+static_assert(sizeof(struct node) == SLOT_BYTES, "a node is a slot");
 
 /* Of the running operation, in ordinary memory: the nodes that it has made, and those that they replace. */
 static struct node *made[SLOTS], *replaced[SLOTS];

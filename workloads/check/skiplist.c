@@ -33,6 +33,8 @@ struct node {
     } pair[2];
 };
 
+static_assert(sizeof(struct node) == SLOT_BYTES, "a node is a slot");
+
 static struct node *const head = (struct node *)(POOL_ADDRESS + PAGE_BYTES);
 
 /* A node is on the levels below this, whatever becomes of it. */
