@@ -223,7 +223,7 @@ programs: test-compilers
 test-zig: $(STAMPS)/venv
 	@$(VENV)/bin/python -c 'import ziglang' 2>/dev/null || $(PIP) install 'ziglang>=0.13,<0.16'
 	@echo "· programs and guests with zig"
-	@PYTHON=$(VENV)/bin/python workloads/build.sh $(PROGRAMS)-zig --compiler zig --kernels --parallel --flush --strand --guests
+	@PYTHON=$(VENV)/bin/python workloads/build.sh $(PROGRAMS)-zig --compiler zig --kernels --parallel --flush --strand --check --guests
 
 # What the end-to-end programs are expected to print must be what they print under qemu, or the
 # expectations would be worth nothing. qemu-user 7.2 has no cache-block instructions.

@@ -2,7 +2,8 @@
 # Compiles the guest programs of this repository for riscv64 Linux.
 #
 #   workloads/build.sh OUTDIR [--compiler gcc|zig] [--dynamic]
-#                      [--kernels] [--parallel] [--flush] [--strand] [--nearpm] [--guests]
+#                      [--kernels] [--parallel] [--flush] [--strand] [--nearpm] [--check]
+#                      [--guests]
 #
 #   --compiler   gcc: riscv64-linux-gnu-gcc (glibc); zig: the ziglang package of the
 #                Python in $PYTHON, default python3 (musl). Without it: gcc if it is
@@ -13,6 +14,7 @@
 #   --flush      also the programs of the flush study, in OUTDIR/flush.
 #   --strand     also the transactions of the strand study, in OUTDIR/strand.
 #   --nearpm     also the programs of the NearPM study, in OUTDIR/nearpm.
+#   --check      also the persistent structures with planted bugs, in OUTDIR/check.
 #   --guests     also the end-to-end test programs of tests/guests, in OUTDIR/guests.
 #                The Go ones need `go`, and are skipped with a notice where it is missing.
 #
@@ -27,7 +29,7 @@ fail() {
 }
 
 usage="usage: build.sh OUTDIR [--compiler gcc|zig] [--dynamic] [--kernels] [--parallel] [--flush] \
-[--strand] [--nearpm] [--guests]"
+[--strand] [--nearpm] [--check] [--guests]"
 out=""
 compiler=""
 link=static
@@ -36,6 +38,7 @@ parallel=no
 flush=no
 strand=no
 nearpm=no
+check=no
 guests=no
 while [ $# -gt 0 ]; do
     case $1 in
@@ -50,6 +53,7 @@ while [ $# -gt 0 ]; do
     --flush) flush=yes ;;
     --strand) strand=yes ;;
     --nearpm) nearpm=yes ;;
+    --check) check=yes ;;
     --guests) guests=yes ;;
     -h | --help)
         echo "$usage"
@@ -190,6 +194,14 @@ fi
 if [ $nearpm = yes ]; then
     for source in "$here"/nearpm/*.c; do
         build "$source" "$out/nearpm/$(basename "$source" .c)"
+    done
+fi
+
+if [ $check = yes ]; then
+    for source in "$here"/check/*.c "$here"/check/*.cpp; do
+        can_build "$source" || continue
+        name=$(basename "$source")
+        build "$source" "$out/check/${name%.*}"
     done
 fi
 

@@ -1,23 +1,24 @@
 /*
- * allocator POOL [OPTION]...: an allocator of one to three units of a line, and handles that blocks hang from.
+ * allocator POOL [OPTION]...: an allocator of one to three units of a line, and handles that blocks hang
+ * from.
  *
- * A bitmap says which units are in use. To put fills a block that is free and makes it durable; then the bits of
- * the new block, those of the key's old one and the handle have to change together: a record in the log, one
- * line, says the new values of these words. When it is durable the words are written, and when they are, the
- * record is cleared. To erase does the same without a new block.
+ * A bitmap says which units are in use. To put fills a block that is free and makes it durable; then the
+ * bits of the new block, those of the key's old one and the handle have to change together: a record in the
+ * log, one line, says the new values of these words. When it is durable the words are written, and when
+ * they are, the record is cleared. To erase does the same without a new block.
  *
- * Always true of what is durable: unless the record counts, the bits are those of the blocks that handles lead
- * to. If it counts, writing its words again makes that so, however often power fails meanwhile.
+ * Always true of what is durable: unless the record counts, the bits are those of the blocks that handles
+ * lead to. If it counts, writing its words again makes that so, however often power fails meanwhile.
  */
 #define PROGRAM "allocator"
-#define BUGS(BUG)                                                                                               \
-    BUG(BLOCK_NOT_FLUSHED, MISSING_FLUSH, "a block that a handle leads to is not flushed")                      \
-    BUG(HOMES_NOT_FLUSHED, MISSING_FLUSH, "the record is cleared while its words are in the caches")            \
-    BUG(RECORD_NOT_FLUSHED, LOG_HEADER_NOT_FLUSHED, "words are written while their record is in the caches")    \
-    BUG(RECORD_NOT_FENCED, MISSING_FENCE, "words may be durable before their record")                           \
-    BUG(FIRST_LINE_OF_BLOCK, WRONG_LINE, "of a block only the first unit is flushed")                           \
-    BUG(BITS_BEFORE_RECORD, LEAK, "a block's bits are set, durably, before the record that leads to it")        \
-    BUG(BITS_AFTER_RECORD, LEAK, "a block's bits are cleared after the record that takes its handle away")      \
+#define BUGS(BUG)                                                                                            \
+    BUG(BLOCK_NOT_FLUSHED, MISSING_FLUSH, "a block that a handle leads to is not flushed")                   \
+    BUG(HOMES_NOT_FLUSHED, MISSING_FLUSH, "the record is cleared while its words are in the caches")         \
+    BUG(RECORD_NOT_FLUSHED, LOG_HEADER_NOT_FLUSHED, "words are written while their record is in the caches") \
+    BUG(RECORD_NOT_FENCED, MISSING_FENCE, "words may be durable before their record")                        \
+    BUG(FIRST_LINE_OF_BLOCK, WRONG_LINE, "of a block only the first unit is flushed")                        \
+    BUG(BITS_BEFORE_RECORD, LEAK, "a block's bits are set, durably, before the record that leads to it")     \
+    BUG(BITS_AFTER_RECORD, LEAK, "a block's bits are cleared after the record that takes its handle away")   \
     BUG(CLEARED_BEFORE_DONE, RECOVERY_NOT_IDEMPOTENT, "recovery clears the record, and then writes its words")
 #define SLOTS 128
 #define BESIDE_BYTES (8 * (KEYS + 1))

@@ -1,22 +1,23 @@
 /*
  * btree POOL [OPTION]...: a B+tree whose leaves are persistent.
  *
- * As in FPTree (Oukid and others, SIGMOD 2016), a leaf has unsorted entries and says by one word which of them
- * count; the inner part, here one sorted node, is in ordinary memory, and recovery makes it from the list of
- * leaves. The word has the successor, too, by number, so that one store of 8 bytes splits a leaf or merges two:
- * what is new is durable in a leaf that nothing leads to, or in entries that do not count, before it.
+ * As in FPTree (Oukid and others, SIGMOD 2016), a leaf has unsorted entries and says by one word which of
+ * them count; the inner part, here one sorted node, is in ordinary memory, and recovery makes it from the
+ * list of leaves. The word has the successor, too, by number, so that one store of 8 bytes splits a leaf or
+ * merges two: what is new is durable in a leaf that nothing leads to, or in entries that do not count,
+ * before it.
  *
  * Always true of what is durable: the leaves' keys increase from leaf to leaf, and no key is there twice; no
  * leaf is empty but the first, which is the first slot. Recovery has nothing to mend.
  */
 #define PROGRAM "btree"
-#define BUGS(BUG)                                                                                               \
-    BUG(ENTRY_NOT_FLUSHED, MISSING_FLUSH, "an entry is not flushed")                                            \
-    BUG(ENTRY_NOT_FENCED, MISSING_FENCE, "the word may be durable before the entry that it makes count")        \
-    BUG(WORD_BEFORE_ENTRY, WRONG_ORDER, "an entry counts, durably, before it is written")                       \
-    BUG(FIRST_LINE_OF_LEAF, WRONG_LINE, "of the new leaf of a split only the first line is flushed")            \
-    BUG(SPLIT_IN_TWO, NON_ATOMIC_CHANGE, "a split links the new leaf, and then lets the moved entries go")      \
-    BUG(MERGE_IN_TWO, NON_ATOMIC_CHANGE, "a merge unlinks the right leaf, and then lets its entries count")     \
+#define BUGS(BUG)                                                                                            \
+    BUG(ENTRY_NOT_FLUSHED, MISSING_FLUSH, "an entry is not flushed")                                         \
+    BUG(ENTRY_NOT_FENCED, MISSING_FENCE, "the word may be durable before the entry that it makes count")     \
+    BUG(WORD_BEFORE_ENTRY, WRONG_ORDER, "an entry counts, durably, before it is written")                    \
+    BUG(FIRST_LINE_OF_LEAF, WRONG_LINE, "of the new leaf of a split only the first line is flushed")         \
+    BUG(SPLIT_IN_TWO, NON_ATOMIC_CHANGE, "a split links the new leaf, and then lets the moved entries go")   \
+    BUG(MERGE_IN_TWO, NON_ATOMIC_CHANGE, "a merge unlinks the right leaf, and then lets its entries count")  \
     BUG(UPDATE_IN_TWO, SEMANTIC, "the old entry of a key ceases to count before the new one counts")
 #define SLOT_BYTES 128
 #define SLOTS 32

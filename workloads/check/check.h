@@ -1,10 +1,10 @@
 /*
  * What the programs of workloads/check share: planted bugs, command line, flushes and fences, pool, slots.
  *
- * Each program keeps one structure in a pool, a file under /pmem that is mapped at one fixed address, so that
- * pointers in it stay good, and is correct; with `--bug NAME` it makes one mistake of those that it lists with
- * `--bugs`. The pool remembers the bug, so that recovery makes it, too. The status is 0, or 1 if something is
- * wrong, which standard error says, or 2 for a command line that cannot be.
+ * Each program keeps one structure in a pool, a file under /pmem that is mapped at one fixed address, so
+ * that pointers in it stay good, and is correct; with `--bug NAME` it makes one mistake of those that it
+ * lists with `--bugs`. The pool remembers the bug, so that recovery makes it, too. The status is 0, or 1 if
+ * something is wrong, which standard error says, or 2 for a command line that cannot be.
  *
  * Always true of a correct program: an operation is durable when it ends, and failure-atomic. What is new is
  * made durable where nothing leads to yet, and then one store of 8 bytes lets it be seen, or a log holds what
@@ -86,7 +86,7 @@ enum kind {
     MISSING_FENCE,           /* a flush is not waited for before what relies on it */
     WRONG_ORDER,             /* flushed and fenced, but what leads somewhere before what is there */
     WRONG_LINE,              /* a flush of another line, or of the first of several */
-    NON_ATOMIC_CHANGE,       /* two durable steps, such as of a split or a merge, with nothing to tell between */
+    NON_ATOMIC_CHANGE,       /* two durable steps, as of a split or a merge, and a cut between */
     TORN_UPDATE,             /* more than 8 bytes that must be seen whole, and are written in place */
     RECOVERY_NOT_IDEMPOTENT, /* power fails in recovery, and the next one cannot do it */
     LEAK,                    /* in use, but nothing leads there */
@@ -94,7 +94,7 @@ enum kind {
     READ_NOT_DURABLE,        /* a thread relies on what another has not made durable yet */
     ABA_AFTER_RECOVERY,      /* what is from before the cut is taken for what came after it */
     NOT_LOGGED,              /* changed in a transaction that does not know of it */
-    SEMANTIC                 /* the steps themselves: a commit before its data, a removal before its replacement */
+    SEMANTIC                 /* the steps: a commit before its data, a removal before its replacement */
 };
 
 static const char *const KIND_NAMES[] = {
@@ -187,8 +187,8 @@ static inline uint64_t number_of(const char *option, const char *text, uint64_t 
     errno = 0;
     const uint64_t number = isdigit((unsigned char)*text) ? strtoull(text, &end, 10) : 0;
     if (end == NULL || *end != '\0' || errno != 0 || number < least || number > most) {
-        die(STATUS_USAGE, "%s is \"%s\", but must be a whole number from %" PRIu64 " to %" PRIu64, option, text,
-            least, most);
+        die(STATUS_USAGE, "%s is \"%s\", but must be a whole number from %" PRIu64 " to %" PRIu64, option,
+            text, least, most);
     }
     return number;
 }
@@ -238,8 +238,8 @@ static inline void parse_options(int argc, char **argv)
     }
     if (pool_path == NULL || strncmp(pool_path, "/pmem/", 6) != 0) {
         print_usage(stderr);
-        die(STATUS_USAGE, "needs the path of its pool, below /pmem%s%s", pool_path == NULL ? "" : "; it is not ",
-            pool_path == NULL ? "" : pool_path);
+        die(STATUS_USAGE, "needs the path of its pool, below /pmem%s%s",
+            pool_path == NULL ? "" : "; it is not ", pool_path == NULL ? "" : pool_path);
     }
 }
 

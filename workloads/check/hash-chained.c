@@ -1,24 +1,24 @@
 /*
  * hash-chained POOL [OPTION]...: a hash table with chains, which doubles.
  *
- * A node is a line. To put makes a node durable at the head of its chain, or in place of the key's old one, and
- * stores the pointer to it; to erase stores the pointer past it. When there are twice as many nodes as buckets, a
- * table of twice as many buckets is made with copies of all nodes, and is durable before one word is stored that
- * says which of the tables counts. Each size has a place of its own for its table.
+ * A node is a line. To put makes a node durable at the head of its chain, or in place of the key's old one,
+ * and stores the pointer to it; to erase stores the pointer past it. When there are twice as many nodes as
+ * buckets, a table of twice as many buckets is made with copies of all nodes, and is durable before one
+ * word is stored that says which of the tables counts. Each size has a place of its own for its table.
  *
- * Always true of what is durable: a node that is reached changes nothing but its successor, and is in its key's
- * chain. Recovery has nothing to mend.
+ * Always true of what is durable: a node that is reached changes nothing but its successor, and is in its
+ * key's chain. Recovery has nothing to mend.
  */
 #define PROGRAM "hash-chained"
-#define BUGS(BUG)                                                                                               \
-    BUG(NODE_NOT_FLUSHED, MISSING_FLUSH, "a node that a chain leads to is not flushed")                         \
-    BUG(COPIES_NOT_FLUSHED, MISSING_FLUSH, "the nodes of a doubled table are not flushed")                      \
-    BUG(LINK_NOT_FENCED, MISSING_FENCE, "the flush of the pointer to a new node is not waited for")             \
-    BUG(TABLE_NOT_FENCED, MISSING_FENCE, "the word may be durable before the table that it makes count")        \
-    BUG(FIRST_BUCKET_FLUSHED, WRONG_LINE, "the line of the first bucket is flushed, whichever was stored")      \
-    BUG(NODES_MOVED, NON_ATOMIC_CHANGE, "doubling puts the nodes themselves into the new chains")               \
-    BUG(TABLE_NOT_CLEARED, ABA_AFTER_RECOVERY, "doubling adds to what a doubling has left that was cut")          \
-    BUG(TABLE_FIRST, WRONG_ORDER, "the doubled table counts, durably, before it is filled")                     \
+#define BUGS(BUG)                                                                                            \
+    BUG(NODE_NOT_FLUSHED, MISSING_FLUSH, "a node that a chain leads to is not flushed")                      \
+    BUG(COPIES_NOT_FLUSHED, MISSING_FLUSH, "the nodes of a doubled table are not flushed")                   \
+    BUG(LINK_NOT_FENCED, MISSING_FENCE, "the flush of the pointer to a new node is not waited for")          \
+    BUG(TABLE_NOT_FENCED, MISSING_FENCE, "the word may be durable before the table that it makes count")     \
+    BUG(FIRST_BUCKET_FLUSHED, WRONG_LINE, "the line of the first bucket is flushed, whichever was stored")   \
+    BUG(NODES_MOVED, NON_ATOMIC_CHANGE, "doubling puts the nodes themselves into the new chains")            \
+    BUG(TABLE_NOT_CLEARED, ABA_AFTER_RECOVERY, "doubling adds to what a doubling has left that was cut")     \
+    BUG(TABLE_FIRST, WRONG_ORDER, "the doubled table counts, durably, before it is filled")                  \
     BUG(REPLACED_IN_TWO, SEMANTIC, "the old node is unlinked, durably, before the new one is linked")
 #define SLOTS (3 * KEYS)
 #define BESIDE_BYTES (64 * 8)
@@ -81,7 +81,7 @@ static void lead(struct node **link, struct node *node)
     }
 }
 
-/* Fills the table of twice the size with copies of all nodes, whatever a doubling has left there that was cut. */
+/* Fills the table of twice the size with copies of all nodes, whatever a doubling that was cut has left. */
 static void fill_double(uint64_t size_bits)
 {
     struct node **from = table_of(size_bits), **to = table_of(size_bits + 1);

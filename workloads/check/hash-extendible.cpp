@@ -1,23 +1,24 @@
 /*
  * hash-extendible POOL [OPTION]...: extendible hashing, with segments of fifteen entries.
  *
- * The directory leads from the last bits of a hash to segments, as many as its depth says. An entry has 16 bytes,
- * a key that makes it count and a value; to put writes the value, then the key, which lies in the same line. A
- * full segment is split into two new ones, and a new directory leads to them, of twice the size if needed; when
- * all of that is durable, one word is stored, which says which of two directories counts, and its depth.
+ * The directory leads from the last bits of a hash to segments, as many as its depth says. An entry has 16
+ * bytes, a key that makes it count and a value; to put writes the value, then the key, which lies in the
+ * same line. A full segment is split into two new ones, and a new directory leads to them, of twice the
+ * size if needed; when all of that is durable, one word is stored, which says which of two directories
+ * counts, and its depth.
  *
- * Always true of what is durable: the directory that counts leads to every segment from all of the hashes that
- * have its bits; an entry that counts is where its key belongs. Recovery has nothing to mend.
+ * Always true of what is durable: the directory that counts leads to every segment from all of the hashes
+ * that have its bits; an entry that counts is where its key belongs. Recovery has nothing to mend.
  */
 #define PROGRAM "hash-extendible"
-#define BUGS(BUG)                                                                                               \
-    BUG(ENTRY_NOT_FLUSHED, MISSING_FLUSH, "an entry is not flushed")                                            \
-    BUG(SEGMENT_NOT_FLUSHED, MISSING_FLUSH, "one of the two segments of a split is not flushed")                \
-    BUG(DIRECTORY_NOT_FENCED, MISSING_FENCE, "the word may be durable before the directory that it leads to")   \
-    BUG(FIRST_LINE_OF_SEGMENT, WRONG_LINE, "of new segments only the first line is flushed")                    \
-    BUG(KEY_BEFORE_VALUE, TORN_UPDATE, "the key, which makes an entry count, is written before the value")      \
-    BUG(WORD_IN_HALVES, TORN_UPDATE, "which directory counts, and its depth, are stored apart")                 \
-    BUG(DIRECTORY_IN_PLACE, NON_ATOMIC_CHANGE, "a split that needs no doubling changes the directory in place") \
+#define BUGS(BUG)                                                                                            \
+    BUG(ENTRY_NOT_FLUSHED, MISSING_FLUSH, "an entry is not flushed")                                         \
+    BUG(SEGMENT_NOT_FLUSHED, MISSING_FLUSH, "one of the two segments of a split is not flushed")             \
+    BUG(DIRECTORY_NOT_FENCED, MISSING_FENCE, "the word may be durable before the directory")                 \
+    BUG(FIRST_LINE_OF_SEGMENT, WRONG_LINE, "of new segments only the first line is flushed")                 \
+    BUG(KEY_BEFORE_VALUE, TORN_UPDATE, "the key, which makes an entry count, is written before the value")   \
+    BUG(WORD_IN_HALVES, TORN_UPDATE, "which directory counts, and its depth, are stored apart")              \
+    BUG(DIRECTORY_IN_PLACE, NON_ATOMIC_CHANGE, "a split without doubling changes the directory in place")    \
     BUG(SEGMENT_REUSED, WRONG_ORDER, "a split's own segment is given back first, and taken for a new one")
 #define SLOT_BYTES 256
 #define SLOTS 40

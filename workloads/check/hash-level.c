@@ -1,23 +1,23 @@
 /*
  * hash-level POOL [OPTION]...: level hashing (Zuo, Hua and Wu, OSDI 2018), without its resizing.
  *
- * A top level has twice as many buckets as a bottom level; a key has two buckets in each, by two hash functions.
- * A bucket has four entries, and a word in a line of its own says by a token for each which of them count. To
- * put writes an entry that does not count, and then its token; a key that is there gets its new value in place,
- * 8 bytes. If all four buckets are full, an entry of one is moved: copied to its other bucket, and then its
- * first token cleared. Between the two it is there twice.
+ * A top level has twice as many buckets as a bottom level; a key has two buckets in each, by two hash
+ * functions. A bucket has four entries, and a word in a line of its own says by a token for each which of
+ * them count. To put writes an entry that does not count, and then its token; a key that is there gets its
+ * new value in place, 8 bytes. If all four buckets are full, an entry of one is moved: copied to its other
+ * bucket, and then its first token cleared. Between the two it is there twice.
  *
  * Always true of what is durable: entries that count are in one of their key's buckets; no key is there twice
  * but one that was being moved, whose second copy recovery drops. The table is large enough for all keys.
  */
 #define PROGRAM "hash-level"
-#define BUGS(BUG)                                                                                               \
-    BUG(ENTRY_NOT_FLUSHED, MISSING_FLUSH, "an entry is not flushed")                                            \
-    BUG(VALUE_NOT_FLUSHED, MISSING_FLUSH, "a value that is written in place is not flushed")                    \
-    BUG(ENTRY_NOT_FENCED, MISSING_FENCE, "the token may be durable before the entry that it makes count")       \
-    BUG(TOKENS_FLUSHED, WRONG_LINE, "the line of the tokens is flushed in place of the entry's")                \
-    BUG(TOKEN_BEFORE_ENTRY, WRONG_ORDER, "an entry counts, durably, before it is written")                      \
-    BUG(CLEARED_BEFORE_COPIED, SEMANTIC, "an entry that moves ceases to count before its copy counts")          \
+#define BUGS(BUG)                                                                                            \
+    BUG(ENTRY_NOT_FLUSHED, MISSING_FLUSH, "an entry is not flushed")                                         \
+    BUG(VALUE_NOT_FLUSHED, MISSING_FLUSH, "a value that is written in place is not flushed")                 \
+    BUG(ENTRY_NOT_FENCED, MISSING_FENCE, "the token may be durable before the entry that it makes count")    \
+    BUG(TOKENS_FLUSHED, WRONG_LINE, "the line of the tokens is flushed in place of the entry's")             \
+    BUG(TOKEN_BEFORE_ENTRY, WRONG_ORDER, "an entry counts, durably, before it is written")                   \
+    BUG(CLEARED_BEFORE_COPIED, SEMANTIC, "an entry that moves ceases to count before its copy counts")       \
     BUG(COPIES_KEPT, SEMANTIC, "recovery finds an entry that was being moved, and keeps it twice")
 #define SLOT_BYTES 128
 #define SLOTS 12

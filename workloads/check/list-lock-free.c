@@ -1,23 +1,24 @@
 /*
  * list-lock-free POOL [OPTION]... [--threads N]: a sorted list that threads change without locks.
  *
- * It is Michael's list (SPAA 2002) with *link-and-persist* (David and others, USENIX ATC 2018): a pointer has a
- * bit that says that it is marked, its node being erased, and one that says that it may not be durable yet.
- * Whoever meets the second makes the pointer durable and clears the bit before relying on it, so that nobody
- * inserts behind a node that may get lost. A key that is there gets its new value in place, 8 bytes; who gets a
- * value makes it durable before telling anybody. A node is not used again before the next recovery.
+ * It is Michael's list (SPAA 2002) with *link-and-persist* (David and others, USENIX ATC 2018): a pointer
+ * has a bit that says that it is marked, its node being erased, and one that says that it may not be
+ * durable yet. Whoever meets the second makes the pointer durable and clears the bit before relying on it,
+ * so that nobody inserts behind a node that may get lost. A key that is there gets its new value in place,
+ * 8 bytes; who gets a value makes it durable before telling anybody. A node is not used again before the
+ * next recovery.
  *
- * Always true of what is durable: keys of unmarked nodes increase, and what leads to a node was durable before
- * anything behind it was acknowledged. Recovery unlinks marked nodes, durably, and clears the bits.
+ * Always true of what is durable: keys of unmarked nodes increase, and what leads to a node was durable
+ * before anything behind it was acknowledged. Recovery unlinks marked nodes, durably, and clears the bits.
  */
 #define PROGRAM "list-lock-free"
-#define BUGS(BUG)                                                                                               \
-    BUG(NODE_NOT_FLUSHED, MISSING_FLUSH, "a node that the list leads to is not flushed")                        \
-    BUG(MARK_NOT_FLUSHED, MISSING_FLUSH, "the mark of an erased node is not flushed")                           \
-    BUG(NODE_NOT_FENCED, MISSING_FENCE, "the pointer to a node may be durable before the node")                 \
-    BUG(NODE_FLUSHED_AGAIN, WRONG_LINE, "the line of the new node is flushed in place of the pointer's to it")  \
-    BUG(LINK_TRUSTED, READ_NOT_DURABLE, "a thread inserts behind a node to which no durable pointer may lead")  \
-    BUG(VALUE_TRUSTED, READ_NOT_DURABLE, "a thread tells of another's value, which may not be durable")         \
+#define BUGS(BUG)                                                                                            \
+    BUG(NODE_NOT_FLUSHED, MISSING_FLUSH, "a node that the list leads to is not flushed")                     \
+    BUG(MARK_NOT_FLUSHED, MISSING_FLUSH, "the mark of an erased node is not flushed")                        \
+    BUG(NODE_NOT_FENCED, MISSING_FENCE, "the pointer to a node may be durable before the node")              \
+    BUG(NODE_FLUSHED_AGAIN, WRONG_LINE, "the new node's line is flushed in place of the pointer's")          \
+    BUG(LINK_TRUSTED, READ_NOT_DURABLE, "a thread inserts behind a node that may not be durably linked")     \
+    BUG(VALUE_TRUSTED, READ_NOT_DURABLE, "a thread tells of another's value, which may not be durable")      \
     BUG(MARKED_LEFT, ABA_AFTER_RECOVERY, "recovery takes marked nodes as free while the list leads to them")
 #define THREADS 2
 #define KEYS 12
@@ -28,7 +29,7 @@
 #define PENDING UINT64_C(2)
 
 struct node {
-    alignas(LINE_BYTES) uint64_t next; /* address | MARKED: the node is erased | PENDING: may not be durable */
+    alignas(LINE_BYTES) uint64_t next; /* address, MARKED: this node is erased, PENDING: may not be durable */
     uint64_t key;
     uint64_t value;
 };
@@ -163,7 +164,8 @@ static void structure_erase(uint64_t key)
     }
     uint64_t next = follow(&at.node->next);
     if (planted(MARK_NOT_FLUSHED)) {
-        while (!swap(&at.node->next, next, next | MARKED)) { /* bug: mark-not-flushed */ /* store: mark-not-flushed */
+        /* store: mark-not-flushed */
+        while (!swap(&at.node->next, next, next | MARKED)) { /* bug: mark-not-flushed */
             next = follow(&at.node->next);
         }
         return;

@@ -9,13 +9,13 @@
  * stamps fit. Recovery has nothing to mend.
  */
 #define PROGRAM "list"
-#define BUGS(BUG)                                                                                               \
-    BUG(NODE_NOT_FLUSHED, MISSING_FLUSH, "a node that the list leads to is not flushed")                        \
-    BUG(UNLINK_NOT_FLUSHED, MISSING_FLUSH, "an erasure does not flush the pointer past the node")               \
-    BUG(NODE_NOT_FENCED, MISSING_FENCE, "the pointer to a node may be durable before the node")                 \
-    BUG(LINKED_BEFORE_FILLED, WRONG_ORDER, "a node is linked, durably, before its key and value are written")   \
-    BUG(HEAD_FLUSHED, WRONG_LINE, "the line of the list's head is flushed, whichever pointer was stored")       \
-    BUG(VALUE_IN_PLACE, TORN_UPDATE, "value and stamp are written over the old ones")                           \
+#define BUGS(BUG)                                                                                            \
+    BUG(NODE_NOT_FLUSHED, MISSING_FLUSH, "a node that the list leads to is not flushed")                     \
+    BUG(UNLINK_NOT_FLUSHED, MISSING_FLUSH, "an erasure does not flush the pointer past the node")            \
+    BUG(NODE_NOT_FENCED, MISSING_FENCE, "the pointer to a node may be durable before the node")              \
+    BUG(LINKED_BEFORE_FILLED, WRONG_ORDER, "a node is linked, durably, before it has key and value")         \
+    BUG(HEAD_FLUSHED, WRONG_LINE, "the line of the list's head is flushed, whichever pointer was stored")    \
+    BUG(VALUE_IN_PLACE, TORN_UPDATE, "value and stamp are written over the old ones")                        \
     BUG(REPLACED_IN_TWO, SEMANTIC, "the old node is unlinked, durably, before the new one is linked")
 #include "run.h"
 

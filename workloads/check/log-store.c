@@ -1,26 +1,27 @@
 /*
  * log-store POOL [OPTION]...: a log-structured store.
  *
- * The log is a row of segments. A record has 32 bytes: its number, of which none comes twice, key, value (0: the
- * key is erased), and a check over them. To put or to erase appends a record and flushes it. A segment's first
- * line says which of the log it is, and the number of its first record, with a check; 0 says that it is free. The
- * index is in ordinary memory. When the last free segment is begun, the oldest one is cleaned: what counts of it
- * is appended again, and then it is free.
+ * The log is a row of segments. A record has 32 bytes: its number, of which none comes twice, key, value
+ * (0: the key is erased), and a check over them. To put or to erase appends a record and flushes it. A
+ * segment's first line says which of the log it is, and the number of its first record, with a check; 0
+ * says that it is free. The index is in ordinary memory. When the last free segment is begun, the oldest
+ * one is cleaned: what counts of it is appended again, and then it is free.
  *
- * Always true of what is durable: segments have consecutive places; a segment's records have consecutive numbers
- * up to the first that does not fit, and only the last segment has room. Recovery takes them in order, the last
- * record of a key counts. A record that was torn, or is from before the segment was cleaned, does not fit. If no
- * segment is free, a cleaning was cut short, and recovery ends it: what was appended already does not count twice.
+ * Always true of what is durable: segments have consecutive places; a segment's records have consecutive
+ * numbers up to the first that does not fit, and only the last segment has room. Recovery takes them in
+ * order, the last record of a key counts. A record that was torn, or is from before the segment was
+ * cleaned, does not fit. If no segment is free, a cleaning was cut short, and recovery ends it: what was
+ * appended already does not count twice.
  */
 #define PROGRAM "log-store"
-#define BUGS(BUG)                                                                                               \
-    BUG(RECORD_NOT_FLUSHED, MISSING_FLUSH, "a record is not flushed")                                           \
-    BUG(HEADER_NOT_FLUSHED, LOG_HEADER_NOT_FLUSHED, "the first line of a segment that is begun is not flushed") \
-    BUG(RECORD_NOT_FENCED, MISSING_FENCE, "the flush of a record is not waited for")                            \
-    BUG(SEGMENT_FLUSHED, WRONG_LINE, "the first line of the segment is flushed in place of the record's")       \
-    BUG(FREED_BEFORE_COPIED, SEMANTIC, "a segment is free, durably, before its records are appended again")     \
-    BUG(CHECK_NOT_COMPARED, TORN_UPDATE, "recovery takes a record by its number, whatever its check")           \
-    BUG(NUMBERS_BY_SEGMENT, ABA_AFTER_RECOVERY, "records are numbered within their segment: old ones fit, too") \
+#define BUGS(BUG)                                                                                            \
+    BUG(RECORD_NOT_FLUSHED, MISSING_FLUSH, "a record is not flushed")                                        \
+    BUG(HEADER_NOT_FLUSHED, LOG_HEADER_NOT_FLUSHED, "the first line of a new segment is not flushed")        \
+    BUG(RECORD_NOT_FENCED, MISSING_FENCE, "the flush of a record is not waited for")                         \
+    BUG(SEGMENT_FLUSHED, WRONG_LINE, "the first line of the segment is flushed in place of the record's")    \
+    BUG(FREED_BEFORE_COPIED, SEMANTIC, "a segment is free, durably, before its records are appended again")  \
+    BUG(CHECK_NOT_COMPARED, TORN_UPDATE, "recovery takes a record by its number, whatever its check")        \
+    BUG(NUMBERS_BY_SEGMENT, ABA_AFTER_RECOVERY, "numbers begin anew in each segment: old records fit")       \
     BUG(CLEANING_FORGOTTEN, LEAK, "a cleaned segment is marked before it is free, and recovery leaves it so")
 #define SLOT_BYTES 512
 #define SLOTS 6
@@ -130,8 +131,7 @@ static void append(uint64_t key, uint64_t value)
     latest[key] = record;
 }
 
-/* Appends the oldest segment's records that count again. Who is erased need not be remembered there: nothing is
-   older. */
+/* Appends the oldest segment's records that count again. Erasures need not be kept: nothing is older. */
 static void clean(void)
 {
     uint64_t place = now->place;
@@ -206,8 +206,8 @@ static void take_records(struct segment *segment)
     for (used = 0; used < RECORDS; used++) {
         const struct record *record = &segment->record[used];
         if (record->number != number_of_record(segment, used) || record->key == 0 || record->key > KEYS ||
-            (!planted(CHECK_NOT_COMPARED) && record->check != record_check(record))) { /* bug: check-not-compared */
-            return;
+            (record->check != record_check(record) && !planted(CHECK_NOT_COMPARED))) {
+            return; /* bug: check-not-compared */
         }
         latest[record->key] = record;
     }
@@ -224,7 +224,8 @@ static void structure_recover(void)
     uint64_t next = least;
     for (struct segment *segment; (segment = segment_at(next)) != NULL; next++, in_log++) {
         if (next != least && (used < RECORDS || segment->first != now->first + RECORDS)) {
-            die(STATUS_WRONG, "record %" PRIu64 " is missing, but a segment behind it is begun", now->first + used);
+            die(STATUS_WRONG, "record %" PRIu64 " is missing, but a segment behind it is begun",
+                now->first + used);
         }
         take_records(segment);
     }

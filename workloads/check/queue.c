@@ -1,23 +1,23 @@
 /*
  * queue POOL [OPTION]...: a bounded queue, a ring whose entries say themselves that they are there.
  *
- * An entry has 16 bytes, a value and then a number, and counts if the number is that of its place in the queue:
- * the first element ever has the number 1, and no number comes twice. To enqueue writes the value, then the
- * number, which lies in the same line; there is no tail. To dequeue stores the head, the number of elements that
- * are gone. The key of an element is which of all it is, and comes with its value.
+ * An entry has 16 bytes, a value and then a number, and counts if the number is that of its place in the
+ * queue: the first element ever has the number 1, and no number comes twice. To enqueue writes the value,
+ * then the number, which lies in the same line; there is no tail. To dequeue stores the head, the number of
+ * elements that are gone. The key of an element is which of all it is, and comes with its value.
  *
- * Always true of what is durable: from the head on, entries with consecutive numbers are the queue. A value is
- * not older than its number, as stores to one line become durable in their order. An entry is written again
- * only when the head is durably past it.
+ * Always true of what is durable: from the head on, entries with consecutive numbers are the queue. A value
+ * is not older than its number, as stores to one line become durable in their order. An entry is written
+ * again only when the head is durably past it.
  */
 #define PROGRAM "queue"
-#define BUGS(BUG)                                                                                               \
-    BUG(ENTRY_NOT_FLUSHED, MISSING_FLUSH, "an entry is not flushed")                                            \
-    BUG(HEAD_NOT_FLUSHED, MISSING_FLUSH, "the head is not flushed, and entries before it are written again")    \
-    BUG(HEAD_NOT_FENCED, MISSING_FENCE, "the flush of the head is not waited for")                              \
-    BUG(NEXT_LINE_FLUSHED, WRONG_LINE, "the line of the entry behind the new one is flushed")                   \
-    BUG(NUMBER_FIRST, TORN_UPDATE, "the number, by which an entry counts, is written before the value")         \
-    BUG(NUMBERS_BEGIN_ANEW, ABA_AFTER_RECOVERY, "recovery of an empty queue lets its numbers begin again at 1")
+#define BUGS(BUG)                                                                                            \
+    BUG(ENTRY_NOT_FLUSHED, MISSING_FLUSH, "an entry is not flushed")                                         \
+    BUG(HEAD_NOT_FLUSHED, MISSING_FLUSH, "the head is not flushed, and entries before it are written again") \
+    BUG(HEAD_NOT_FENCED, MISSING_FENCE, "the flush of the head is not waited for")                           \
+    BUG(NEXT_LINE_FLUSHED, WRONG_LINE, "the line of the entry behind the new one is flushed")                \
+    BUG(NUMBER_FIRST, TORN_UPDATE, "the number, by which an entry counts, is written before the value")      \
+    BUG(NUMBERS_BEGIN_ANEW, ABA_AFTER_RECOVERY, "recovery of an empty queue begins again at number 1")
 #define OWN_OPERATIONS
 #define KEYS plan.operations
 #define SLOTS 8
@@ -44,7 +44,7 @@ static struct entry *entry_of(uint64_t number)
     return &ring[(number - 1) % ENTRIES];
 }
 
-/* Enqueues and dequeues by chance, with as much room as there is. Every eighth operation looks at the head. */
+/* Enqueues and dequeues by chance, as far as there is room. One of eight operations looks at the head. */
 static void plan_operations(void)
 {
     uint64_t first = 1, last = 0;

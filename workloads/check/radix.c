@@ -1,23 +1,23 @@
 /*
  * radix POOL [OPTION]...: a radix tree of three levels with sixteen children each.
  *
- * A key's path are twelve bits, in which keys lie far from each other. A node has two lines of pointers, a leaf
- * one line with key, value and a stamp. To put builds all that is missing of the path, from the leaf up, makes it
- * durable, and stores one pointer to it in the lowest node that is there. To erase stores NULL over the highest
- * pointer to what would be empty.
+ * A key's path are twelve bits, in which keys lie far from each other. A node has two lines of pointers, a
+ * leaf one line with key, value and a stamp. To put builds all that is missing of the path, from the leaf
+ * up, makes it durable, and stores one pointer to it in the lowest node that is there. To erase stores NULL
+ * over the highest pointer to what would be empty.
  *
- * Always true of what is durable: a leaf that is reached never changes; a node that is reached but the root has
- * a child; stamps fit; leaves are where their keys belong. Recovery has nothing to mend.
+ * Always true of what is durable: a leaf that is reached never changes; a node that is reached but the root
+ * has a child; stamps fit; leaves are where their keys belong. Recovery has nothing to mend.
  */
 #define PROGRAM "radix"
-#define BUGS(BUG)                                                                                               \
-    BUG(LEAF_NOT_FLUSHED, MISSING_FLUSH, "a leaf is not flushed")                                               \
-    BUG(PATH_NOT_FLUSHED, MISSING_FLUSH, "new nodes above the leaf are not flushed")                            \
-    BUG(PATH_NOT_FENCED, MISSING_FENCE, "the pointer to a new path may be durable before it")                   \
-    BUG(FIRST_LINE_OF_NODE, WRONG_LINE, "of a new node only the first line is flushed")                         \
-    BUG(LINKED_FROM_ABOVE, WRONG_ORDER, "a new node is linked, durably, before its child")                      \
-    BUG(VALUE_IN_PLACE, TORN_UPDATE, "value and stamp are written over the old ones")                           \
-    BUG(PRUNED_IN_STEPS, NON_ATOMIC_CHANGE, "an erasure takes the leaf away, and then the empty nodes above it")
+#define BUGS(BUG)                                                                                            \
+    BUG(LEAF_NOT_FLUSHED, MISSING_FLUSH, "a leaf is not flushed")                                            \
+    BUG(PATH_NOT_FLUSHED, MISSING_FLUSH, "new nodes above the leaf are not flushed")                         \
+    BUG(PATH_NOT_FENCED, MISSING_FENCE, "the pointer to a new path may be durable before it")                \
+    BUG(FIRST_LINE_OF_NODE, WRONG_LINE, "of a new node only the first line is flushed")                      \
+    BUG(LINKED_FROM_ABOVE, WRONG_ORDER, "a new node is linked, durably, before its child")                   \
+    BUG(VALUE_IN_PLACE, TORN_UPDATE, "value and stamp are written over the old ones")                        \
+    BUG(PRUNED_IN_STEPS, NON_ATOMIC_CHANGE, "an erasure takes the leaf, then the empty nodes above it")
 #define SLOT_BYTES 128
 #define SLOTS (1 + 4 * KEYS)
 #include "run.h"

@@ -1,22 +1,22 @@
 /*
  * rbtree POOL [OPTION]...: a red-black tree whose nodes never change.
  *
- * It is Sedgewick's left-leaning tree (2008). An operation changes copies: a node that others may reach is copied
- * before its first change, and the copy, which nothing leads to, is changed again as often as needed. When the
- * new nodes are durable, the root is stored, and the old ones are free.
+ * It is Sedgewick's left-leaning tree (2008). An operation changes copies: a node that others may reach is
+ * copied before its first change, and the copy, which nothing leads to, is changed again as often as
+ * needed. When the new nodes are durable, the root is stored, and the old ones are free.
  *
  * Always true of what is durable: keys are in order, no red node is right of its parent or below another, and
  * every way down has as many black nodes. Recovery has nothing to mend.
  */
 #define PROGRAM "rbtree"
-#define BUGS(BUG)                                                                                               \
-    BUG(NODES_NOT_FLUSHED, MISSING_FLUSH, "of the new nodes only the first and the last are flushed")           \
-    BUG(ROOT_NOT_FENCED, MISSING_FENCE, "the flush of the root is not waited for")                              \
-    BUG(NODES_NOT_FENCED, MISSING_FENCE, "the root may be durable before the new nodes")                        \
-    BUG(HEAD_FLUSHED, WRONG_LINE, "the line of the pool's head is flushed in place of the root's")              \
-    BUG(ROOT_FIRST, WRONG_ORDER, "the root is stored, durably, before the new nodes are flushed")               \
-    BUG(ROTATED_IN_PLACE, NON_ATOMIC_CHANGE, "a rotation changes the lower node itself, not a copy")            \
-    BUG(FLIPPED_IN_PLACE, NON_ATOMIC_CHANGE, "colours of children are changed in the nodes themselves")         \
+#define BUGS(BUG)                                                                                            \
+    BUG(NODES_NOT_FLUSHED, MISSING_FLUSH, "of the new nodes only the first and the last are flushed")        \
+    BUG(ROOT_NOT_FENCED, MISSING_FENCE, "the flush of the root is not waited for")                           \
+    BUG(NODES_NOT_FENCED, MISSING_FENCE, "the root may be durable before the new nodes")                     \
+    BUG(HEAD_FLUSHED, WRONG_LINE, "the line of the pool's head is flushed in place of the root's")           \
+    BUG(ROOT_FIRST, WRONG_ORDER, "the root is stored, durably, before the new nodes are flushed")            \
+    BUG(ROTATED_IN_PLACE, NON_ATOMIC_CHANGE, "a rotation changes the lower node itself, not a copy")         \
+    BUG(FLIPPED_IN_PLACE, NON_ATOMIC_CHANGE, "colours of children are changed in the nodes themselves")      \
     BUG(FREED_AT_ONCE, WRONG_ORDER, "a node that was copied is taken for the next copy of the same operation")
 #define SLOTS (4 * KEYS)
 #include "run.h"
@@ -323,8 +323,8 @@ static unsigned recover_node(const struct node *node, uint64_t low, uint64_t hig
     const unsigned left = recover_node(node->left, low, node->key, is_red(node));
     const unsigned right = recover_node(node->right, node->key, high, is_red(node));
     if (left != right || (node->right != NULL && node->right->red != 0)) {
-        die(STATUS_WRONG, "key %" PRIu64 " has %u black nodes on its left and %u on its right", node->key, left,
-            right);
+        die(STATUS_WRONG, "key %" PRIu64 " has %u black nodes on its left and %u on its right", node->key,
+            left, right);
     }
     return left + !is_red(node);
 }

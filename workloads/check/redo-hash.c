@@ -1,17 +1,17 @@
 /*
  * redo-hash POOL [OPTION]...: a hash table with chains and a count, in transactions by redo.
  *
- * Nodes that are in no chain are in a list of free ones, which changes in the same transactions. A value has a
- * stamp, 16 bytes that belong together. Pointers are words.
+ * Nodes that are in no chain are in a list of free ones, which changes in the same transactions. A value
+ * has a stamp, 16 bytes that belong together. Pointers are words.
  *
  * Always true of what is durable, after recovery: a node is in its key's chain, its stamp fits, the count is
  * right, and every node is in a chain or free.
  */
 #define PROGRAM "redo-hash"
-#define BUGS(BUG)                                                                                               \
-    REDO_BUGS(BUG)                                                                                              \
-    BUG(COUNT_NOT_LOGGED, NOT_LOGGED, "the count is changed in place, past the transaction")                    \
-    BUG(VALUE_IN_PLACE, TORN_UPDATE, "value and stamp are written over the old ones, past the transaction")     \
+#define BUGS(BUG)                                                                                            \
+    REDO_BUGS(BUG)                                                                                           \
+    BUG(COUNT_NOT_LOGGED, NOT_LOGGED, "the count is changed in place, past the transaction")                 \
+    BUG(VALUE_IN_PLACE, TORN_UPDATE, "value and stamp are written over the old ones, past the transaction")  \
     BUG(GIVEN_AFTER, LEAK, "a node becomes free in a transaction of its own, after the one that unlinks it")
 #define BESIDE_BYTES (REDO_LOG_BYTES + 8 * BUCKETS)
 #define BUCKETS 8
@@ -136,8 +136,9 @@ static void recover_chains(void)
 {
     uint64_t count = 0;
     for (uint64_t i = 0; i < BUCKETS; i++) {
-        for (const struct node *node = node_at(*bucket(i)); node != NULL; node = node_at(node->next), count++) {
+        for (const struct node *node = node_at(*bucket(i)); node != NULL; node = node_at(node->next)) {
             node = claim(node);
+            count++;
             if (mix(node->key) % BUCKETS != i) {
                 die(STATUS_WRONG, "key %" PRIu64 " is in the chain of bucket %" PRIu64, node->key, i);
             }

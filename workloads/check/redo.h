@@ -2,9 +2,9 @@
  * Transactions by redo: words get their new values at home when all of them are in the log, durably.
  *
  *   store     into a write set in ordinary memory, in which the transaction's own loads look first.
- *   commit    entries with addresses and new values, flushed; fence; a record with the transaction's number and
- *             how many entries it has, flushed; fence: the transaction is committed. Then the words at home,
- *             flushed; fence; then the number is stored as that of the last transaction that is over, flushed;
+ *   commit    entries with addresses and new values, flushed; fence; a record with the transaction's number
+ *             and how many entries it has, flushed; fence: the transaction is committed. Then the words at
+ *             home, flushed; fence; then the number as that of the last transaction that is over, flushed;
  *             fence: the log may be written again.
  *   recovery  if the record is of the number behind the last that is over, its entries are written home, and
  *             it is over.
@@ -16,14 +16,14 @@
 #ifndef PERDURE_CHECK_REDO_H
 #define PERDURE_CHECK_REDO_H
 
-#define REDO_BUGS(BUG)                                                                                          \
-    BUG(ENTRIES_NOT_FLUSHED, MISSING_FLUSH, "a transaction is committed while its entries are in the caches")   \
-    BUG(ENTRIES_NOT_FENCED, MISSING_FENCE, "the record may be durable before the entries")                      \
-    BUG(RECORD_NOT_FLUSHED, LOG_HEADER_NOT_FLUSHED, "words change at home while the record is in the caches")   \
-    BUG(FIRST_LINE_OF_ENTRIES, WRONG_LINE, "of the entries only the first line is flushed")                     \
-    BUG(HOMES_BEFORE_RECORD, WRONG_ORDER, "words are written home, durably, before the record")                 \
-    BUG(OVER_BEFORE_HOMES, SEMANTIC, "the transaction is over, durably, before its words are written home")     \
-    BUG(NUMBER_NOT_FLUSHED, MISSING_FLUSH, "the log is written again while its record counts")                  \
+#define REDO_BUGS(BUG)                                                                                       \
+    BUG(ENTRIES_NOT_FLUSHED, MISSING_FLUSH, "the record is durable while the entries are in the caches")     \
+    BUG(ENTRIES_NOT_FENCED, MISSING_FENCE, "the record may be durable before the entries")                   \
+    BUG(RECORD_NOT_FLUSHED, LOG_HEADER_NOT_FLUSHED, "words change at home while it is in the caches")        \
+    BUG(FIRST_LINE_OF_ENTRIES, WRONG_LINE, "of the entries only the first line is flushed")                  \
+    BUG(HOMES_BEFORE_RECORD, WRONG_ORDER, "words are written home, durably, before the record")              \
+    BUG(OVER_BEFORE_HOMES, SEMANTIC, "the transaction is over, durably, before its words are written home")  \
+    BUG(NUMBER_NOT_FLUSHED, MISSING_FLUSH, "the log is written again while its record counts")               \
     BUG(OVER_BEFORE_REDONE, RECOVERY_NOT_IDEMPOTENT, "recovery stores the number, and then writes words home")
 
 /* How many words a transaction may change, and what its log takes. */
@@ -87,7 +87,8 @@ static uint64_t redo_check(uint64_t number, uint64_t count)
 static void redo_write_entries(void)
 {
     const size_t bytes = redo_count * sizeof *redo_set;
-    memcpy(redo_log->entry, redo_set, bytes); /* store: entries-not-flushed, entries-not-fenced, first-line-of-entries */
+    /* store: entries-not-flushed, entries-not-fenced, first-line-of-entries */
+    memcpy(redo_log->entry, redo_set, bytes);
     if (planted(FIRST_LINE_OF_ENTRIES)) {
         flush(redo_log->entry); /* bug: first-line-of-entries */
     } else if (!planted(ENTRIES_NOT_FLUSHED)) {

@@ -103,7 +103,8 @@ static uint64_t done[THREADS_MAX];
 static inline void found_item(uint64_t key, uint64_t value)
 {
     if (key == 0 || key > KEYS || value == 0) {
-        die(STATUS_WRONG, "there is a key %" PRIu64 " with the value %" PRIu64 ", which nobody puts", key, value);
+        die(STATUS_WRONG, "there is a key %" PRIu64 " with the value %" PRIu64 ", which nobody puts", key,
+            value);
     }
     if (found[key] != 0) {
         die(STATUS_WRONG, "key %" PRIu64 " is there twice", key);
@@ -128,8 +129,8 @@ static inline uint64_t judge(uint64_t thread)
 {
     const uint64_t told = pool->acknowledged[thread].done, all = operations_of(thread);
     if (told > all) {
-        die(STATUS_WRONG, "of thread %" PRIu64 " %" PRIu64 " operations are acknowledged, but it has %" PRIu64,
-            thread, told, all);
+        die(STATUS_WRONG, "of thread %" PRIu64 " %" PRIu64 " operations are acknowledged, but it has %"
+            PRIu64, thread, told, all);
     }
     for (uint64_t i = 0; i < told; i++) {
         apply(expected, &operations[i * plan.threads + thread]);
@@ -145,7 +146,8 @@ static inline uint64_t judge(uint64_t thread)
         }
     }
     die(STATUS_WRONG, "key %" PRIu64 " has the value %" PRIu64 ", but %" PRIu64 " after the %" PRIu64
-        " operations that were acknowledged, and what differs is not the next one's", key, found[key], value, told);
+        " operations that were acknowledged, and what differs is not the next one's", key, found[key],
+        value, told);
 }
 
 /* What a thread has read was put by an operation that must have happened. */
@@ -201,7 +203,8 @@ static inline void acknowledge(uint64_t thread, const struct operation *operatio
 static inline void check_reading(uint64_t thread, uint64_t key, uint64_t value)
 {
     if ((key - 1) % plan.threads == thread && value != expected[key]) {
-        die(STATUS_WRONG, "key %" PRIu64 " is read as %" PRIu64 ", but is %" PRIu64, key, value, expected[key]);
+        die(STATUS_WRONG, "key %" PRIu64 " is read as %" PRIu64 ", but is %" PRIu64, key, value,
+            expected[key]);
     }
 }
 

@@ -1,23 +1,23 @@
 /*
  * skiplist POOL [OPTION]...: a skip list of four levels.
  *
- * A node has a line with its successors on every level, and a line with its key and two values, of which a word
- * says which one counts. The lowest level is the list, as durable as any; those above only lead there faster.
- * To put links a durable node below, durably, and then above; a key that is there gets its value, with a stamp,
- * where the value does not count, and then the word. To erase unlinks from above to below.
+ * A node has a line with its successors on every level, and a line with its key and two values, of which a
+ * word says which one counts. The lowest level is the list, as durable as any; those above only lead there
+ * faster. To put links a durable node below, durably, and then above; a key that is there gets its value,
+ * with a stamp, where the value does not count, and then the word. To erase unlinks from above to below.
  *
- * Always true of what is durable: on the lowest level keys increase, and the value that counts fits its stamp.
- * Recovery makes the levels above anew, so that none leads to a node that is gone.
+ * Always true of what is durable: on the lowest level keys increase, and the value that counts fits its
+ * stamp. Recovery makes the levels above anew, so that none leads to a node that is gone.
  */
 #define PROGRAM "skiplist"
-#define BUGS(BUG)                                                                                               \
-    BUG(NODE_NOT_FLUSHED, MISSING_FLUSH, "a new node is not flushed")                                           \
-    BUG(LINK_NOT_FLUSHED, MISSING_FLUSH, "the pointer to a new node on the lowest level is not flushed")        \
-    BUG(NODE_NOT_FENCED, MISSING_FENCE, "the pointer to a node may be durable before the node")                 \
-    BUG(FIRST_LINE_OF_NODE, WRONG_LINE, "of a new node only the line with its successors is flushed")           \
-    BUG(LINKED_BEFORE_FILLED, WRONG_ORDER, "a node is linked, durably, before its key and value are written")   \
-    BUG(VALUE_IN_PLACE, TORN_UPDATE, "value and stamp are written over the ones that count")                    \
-    BUG(WORD_BEFORE_VALUE, SEMANTIC, "a value counts, durably, before it is written")                           \
+#define BUGS(BUG)                                                                                            \
+    BUG(NODE_NOT_FLUSHED, MISSING_FLUSH, "a new node is not flushed")                                        \
+    BUG(LINK_NOT_FLUSHED, MISSING_FLUSH, "the pointer to a new node on the lowest level is not flushed")     \
+    BUG(NODE_NOT_FENCED, MISSING_FENCE, "the pointer to a node may be durable before the node")              \
+    BUG(FIRST_LINE_OF_NODE, WRONG_LINE, "of a new node only the line with its successors is flushed")        \
+    BUG(LINKED_BEFORE_FILLED, WRONG_ORDER, "a node is linked, durably, before it has key and value")         \
+    BUG(VALUE_IN_PLACE, TORN_UPDATE, "value and stamp are written over the ones that count")                 \
+    BUG(WORD_BEFORE_VALUE, SEMANTIC, "a value counts, durably, before it is written")                        \
     BUG(LEVELS_TRUSTED, ABA_AFTER_RECOVERY, "recovery leaves the upper levels, which lead to nodes of before")
 #define SLOT_BYTES 128
 #include "run.h"
@@ -151,7 +151,8 @@ static uint64_t structure_get(uint64_t key)
 static void check_levels(void)
 {
     for (unsigned level = 1; level < LEVELS; level++) {
-        for (const struct node *node = head->next[level], *last = head; node != NULL; node = node->next[level]) {
+        const struct node *last = head;
+        for (const struct node *node = head->next[level]; node != NULL; node = node->next[level]) {
             const uint64_t index = (uint64_t)((const struct slot *)node - slots);
             if (index >= slots_all || claimed[index] == 0 || (last != head && node->key <= last->key)) {
                 die(STATUS_WRONG, "level %u leads to a node that is gone", level);

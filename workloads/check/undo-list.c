@@ -4,14 +4,14 @@
  * Nodes that are not in the list are in a list of free ones, which changes in the same transactions. Pointers
  * are words.
  *
- * Always true of what is durable, after recovery: both directions agree, keys increase, the count is right, and
- * every node is in one of the two lists.
+ * Always true of what is durable, after recovery: both directions agree, keys increase, the count is right,
+ * and every node is in one of the two lists.
  */
 #define PROGRAM "undo-list"
-#define BUGS(BUG)                                                                                               \
-    UNDO_BUGS(BUG)                                                                                              \
-    BUG(COUNT_NOT_LOGGED, NOT_LOGGED, "the count is changed in place, past the transaction")                    \
-    BUG(PREVIOUS_NOT_LOGGED, NOT_LOGGED, "a pointer back is changed in place, past the transaction")            \
+#define BUGS(BUG)                                                                                            \
+    UNDO_BUGS(BUG)                                                                                           \
+    BUG(COUNT_NOT_LOGGED, NOT_LOGGED, "the count is changed in place, past the transaction")                 \
+    BUG(PREVIOUS_NOT_LOGGED, NOT_LOGGED, "a pointer back is changed in place, past the transaction")         \
     BUG(TAKEN_BEFORE, LEAK, "a node is taken from the free ones, durably, before the transaction begins")
 #define BESIDE_BYTES UNDO_LOG_BYTES
 #define SLOTS (KEYS + 4)
@@ -155,7 +155,7 @@ static void recover_list(void)
         before = node;
     }
     if (ends->previous != address_of(before) || head->count != count) {
-        die(STATUS_WRONG, "%" PRIu64 " nodes are there, but the count is %" PRIu64 ", or the last node another",
+        die(STATUS_WRONG, "%" PRIu64 " nodes are there, but the count is %" PRIu64 ", or the last is another",
             count, head->count);
     }
 }

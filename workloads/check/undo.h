@@ -5,23 +5,23 @@
  *             fence; then the word itself, which may become durable at any time.
  *   commit    all words are flushed; fence; then the number is stored as that of the last transaction that is
  *             over, and flushed: the transaction is committed.
- *   recovery  the number behind the last that is over may have begun: its entries, up to the first that does not
- *             fit, are undone from the last to the first, flushed, fenced; then this number is over, too.
+ *   recovery  the number behind the last that is over may have begun: its entries, up to the first that does
+ *             not fit, are undone from the last to the first, flushed, fenced; then this number is over, too.
  *
- * Always true: no number is used twice, so that an entry says by itself which transaction it is of. Recovery may
- * be cut and done again. A transaction logs a word once. One thread.
+ * Always true: no number is used twice, so that an entry says by itself which transaction it is of.
+ * Recovery may be cut and done again. A transaction logs a word once. One thread.
  *
  * A program gives the log a place, and has UNDO_BUGS among its own.
  */
 #ifndef PERDURE_CHECK_UNDO_H
 #define PERDURE_CHECK_UNDO_H
 
-#define UNDO_BUGS(BUG)                                                                                          \
-    BUG(ENTRY_NOT_FLUSHED, MISSING_FLUSH, "a word changes while its entry is in the caches")                    \
-    BUG(ENTRY_NOT_FENCED, MISSING_FENCE, "a word may be durable before its entry")                              \
-    BUG(COMMITTED_BEFORE_DATA, SEMANTIC, "the transaction is over, durably, before its words are flushed")      \
-    BUG(NUMBER_NOT_FLUSHED, LOG_HEADER_NOT_FLUSHED, "the number of the committed transaction is not flushed")   \
-    BUG(NUMBER_USED_AGAIN, ABA_AFTER_RECOVERY, "what is undone does not use its number up: entries stay good")  \
+#define UNDO_BUGS(BUG)                                                                                       \
+    BUG(ENTRY_NOT_FLUSHED, MISSING_FLUSH, "a word changes while its entry is in the caches")                 \
+    BUG(ENTRY_NOT_FENCED, MISSING_FENCE, "a word may be durable before its entry")                           \
+    BUG(COMMITTED_BEFORE_DATA, SEMANTIC, "the transaction is over, durably, before its words are flushed")   \
+    BUG(NUMBER_NOT_FLUSHED, LOG_HEADER_NOT_FLUSHED, "the number that is over is not flushed")                \
+    BUG(NUMBER_USED_AGAIN, ABA_AFTER_RECOVERY, "what is undone leaves its number: its entries stay good")    \
     BUG(OVER_BEFORE_UNDONE, RECOVERY_NOT_IDEMPOTENT, "recovery stores the number, and then undoes")
 
 /* How many words a transaction may change, and what its log takes. */

@@ -31,14 +31,23 @@ from perdure.experiments.toml import Table
 Scale: TypeAlias = Literal["quick", "full", "tiny", "large"]
 Report: TypeAlias = Callable[[str], object]
 
-Kind: TypeAlias = Literal["kernel", "parallel", "flush", "strand", "nearpm", "debian"]
-KINDS: tuple[Kind, ...] = ("kernel", "parallel", "flush", "strand", "nearpm", "debian")
+Kind: TypeAlias = Literal["kernel", "parallel", "flush", "strand", "nearpm", "check", "debian"]
+KINDS: tuple[Kind, ...] = (
+    "kernel",
+    "parallel",
+    "flush",
+    "strand",
+    "nearpm",
+    "check",
+    "debian",
+)
 BUILT: Mapping[str, str] = {
     "kernel": "kernels",
     "parallel": "parallel",
     "flush": "flush",
     "strand": "strand",
     "nearpm": "nearpm",
+    "check": "check",
 }
 """The kinds that are compiled here: the folder of their programs, and `build.sh`'s option."""
 KEEPING = ("flush", "strand", "nearpm")
