@@ -96,22 +96,21 @@ void store_word(uint64_t number, uint64_t depth)
 }
 
 // A new segment with those entries of another that belong to it.
-Segment *half_of(const Segment *full, uint64_t bits)
+Segment *half_of(const Segment &full, uint64_t bits)
 {
     auto *segment = static_cast<Segment *>(take_slot());
-    const Segment from = *full;
     memset(static_cast<void *>(segment), 0, sizeof *segment);
-    segment->depth = from.depth + 1;
+    segment->depth = full.depth + 1;
     segment->bits = bits;
     unsigned count = 0;
-    for (const Entry &entry : from.entry) {
+    for (const Entry &entry : full.entry) {
         if (bits_of(entry.key, segment->depth) == bits) {
             segment->entry[count++] = entry; // store: segment-not-flushed, first-line-of-segment
         }
     }
     if (planted(FIRST_LINE_OF_SEGMENT)) {
         flush(segment); // bug: first-line-of-segment
-    } else if (!planted(SEGMENT_NOT_FLUSHED) || bits == full->bits) {
+    } else if (!planted(SEGMENT_NOT_FLUSHED) || bits == full.bits) {
         flush_range(segment, sizeof *segment); // bug: segment-not-flushed
     }
     return segment;
@@ -119,7 +118,8 @@ Segment *half_of(const Segment *full, uint64_t bits)
 
 void split(Segment *full)
 {
-    const uint64_t depth = full->depth, bits = full->bits, old_depth = depth_now();
+    const Segment content = *full;
+    const uint64_t depth = content.depth, bits = content.bits, old_depth = depth_now();
     const uint64_t new_depth = depth == old_depth ? depth + 1 : old_depth;
     const bool in_place = planted(DIRECTORY_IN_PLACE) && new_depth == old_depth;
     const uint64_t number = in_place ? word() & 1 : ~word() & 1;
@@ -129,8 +129,8 @@ void split(Segment *full)
     if (planted(SEGMENT_REUSED)) {
         give_slot(full); // bug: segment-reused
     }
-    Segment *const low = half_of(full, bits);
-    Segment *const high = half_of(full, bits | UINT64_C(1) << depth);
+    Segment *const low = half_of(content, bits);
+    Segment *const high = half_of(content, bits | UINT64_C(1) << depth);
     fence();
     const Directory &from = directory(word() & 1);
     Directory &to = directory(number);

@@ -199,6 +199,16 @@ static inline void acknowledge(uint64_t thread, const struct operation *operatio
     persist(told);
 }
 
+/* What recovery has found is done: the operation behind it may only begin when the pool says so. */
+static inline void acknowledge_found(void)
+{
+    for (uint64_t thread = 0; thread < plan.threads; thread++) {
+        pool->acknowledged[thread].done = done[thread];
+        flush(&pool->acknowledged[thread]);
+    }
+    fence();
+}
+
 /* Keys of its own, a thread must find as it left them. */
 static inline void check_reading(uint64_t thread, uint64_t key, uint64_t value)
 {
@@ -275,7 +285,8 @@ static inline int run(int argc, char **argv)
     }
     slots_all = SLOTS;
     if (mode == OPERATE) {
-        open_pool(PAGE_BYTES + slots_all * sizeof(struct slot) + BESIDE_BYTES, structure_make);
+        const size_t bytes = slots_all * sizeof(struct slot) + BESIDE_BYTES;
+        open_pool(PAGE_BYTES + (bytes + PAGE_BYTES - 1) / PAGE_BYTES * PAGE_BYTES, structure_make);
     }
     operations = (struct operation *)ordinary(plan.operations, sizeof *operations);
     plan_operations();
@@ -291,6 +302,7 @@ static inline int run(int argc, char **argv)
     if (mode == RECOVER) {
         return EXIT_SUCCESS;
     }
+    acknowledge_found();
     find_free_slots();
     run_threads();
     printf("%s: %" PRIu64 " operations\n", PROGRAM, plan.operations);
