@@ -4,8 +4,9 @@
  * A top level has twice as many buckets as a bottom level; a key has two buckets in each, by two hash
  * functions. A bucket has four entries, and a word in a line of its own says by a token for each which of
  * them count. To put writes an entry that does not count, and then its token; a key that is there gets its
- * new value in place, 8 bytes. If all four buckets are full, an entry of one is moved: copied to its other
- * bucket, and then its first token cleared. Between the two it is there twice.
+ * new value in place, 8 bytes. If both buckets of the top are full, an entry of one is moved: copied to its
+ * other bucket, and then its first token cleared. Between the two it is there twice. Only then the bottom
+ * is used, where the paper moves last.
  *
  * Always true of what is durable: entries that count are in one of their key's buckets; no key is there twice
  * but one that was being moved, whose second copy recovery drops. The table is large enough for all keys.
@@ -21,7 +22,7 @@
     BUG(COPIES_KEPT, SEMANTIC, "recovery finds an entry that was being moved, and keeps it twice")
 #define SLOT_BYTES 128
 #define SLOTS 12
-#define KEYS 28
+#define KEYS 44
 #include "run.h"
 
 enum { TOP = SLOTS * 2 / 3, ENTRIES = 4, WAYS = 4 };
@@ -100,12 +101,12 @@ static void add(struct bucket *bucket, uint64_t key, uint64_t value)
     store_tokens(bucket, tokens);
 }
 
-/* Moves some entry of the bucket to another of its buckets, if one has room. */
-static bool make_room(struct bucket *bucket)
+/* Moves some entry of a full bucket to another of its key's first `ways` buckets, if one has room. */
+static bool make_room(struct bucket *bucket, unsigned ways)
 {
     for (unsigned i = 0; i < ENTRIES; i++) {
         const struct entry entry = bucket->entry[i];
-        for (unsigned way = 0; way < WAYS; way++) {
+        for (unsigned way = 0; way < ways; way++) {
             struct bucket *other = bucket_of(entry.key, way);
             if (is_full(other)) {
                 continue;
@@ -121,6 +122,22 @@ static bool make_room(struct bucket *bucket)
     return false;
 }
 
+/* One of the key's first `ways` buckets, with room that it may take a move to make. */
+static struct bucket *find_room(uint64_t key, unsigned ways)
+{
+    for (unsigned way = 0; way < ways; way++) {
+        if (!is_full(bucket_of(key, way))) {
+            return bucket_of(key, way);
+        }
+    }
+    for (unsigned way = 0; way < ways; way++) {
+        if (make_room(bucket_of(key, way), ways)) {
+            return bucket_of(key, way);
+        }
+    }
+    return NULL;
+}
+
 static void structure_put(uint64_t key, uint64_t value)
 {
     const struct place there = find(key);
@@ -132,19 +149,12 @@ static void structure_put(uint64_t key, uint64_t value)
         fence();
         return;
     }
-    for (unsigned way = 0; way < WAYS; way++) {
-        if (!is_full(bucket_of(key, way))) {
-            add(bucket_of(key, way), key, value);
-            return;
-        }
+    struct bucket *bucket = find_room(key, WAYS / 2);
+    bucket = bucket != NULL ? bucket : find_room(key, WAYS);
+    if (bucket == NULL) {
+        die(STATUS_USAGE, "the table is too full for key %" PRIu64, key);
     }
-    for (unsigned way = 0; way < WAYS; way++) {
-        if (make_room(bucket_of(key, way))) {
-            add(bucket_of(key, way), key, value);
-            return;
-        }
-    }
-    die(STATUS_USAGE, "the table is too full for key %" PRIu64, key);
+    add(bucket, key, value);
 }
 
 static void structure_erase(uint64_t key)

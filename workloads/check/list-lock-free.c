@@ -21,7 +21,8 @@
     BUG(VALUE_TRUSTED, READ_NOT_DURABLE, "a thread tells of another's value, which may not be durable")      \
     BUG(MARKED_LEFT, ABA_AFTER_RECOVERY, "recovery takes marked nodes as free while the list leads to them")
 #define THREADS 2
-#define KEYS 12
+#define KEYS 6
+#define OPERATIONS_DEFAULT 160
 #define SLOTS (plan.operations + 2 * KEYS)
 #include "run.h"
 

@@ -25,8 +25,7 @@
     BUG(CLEANING_FORGOTTEN, LEAK, "a cleaned segment is marked before it is free, and recovery leaves it so")
 #define SLOT_BYTES 512
 #define SLOTS 6
-#define KEYS 16
-#define OPERATIONS_DEFAULT 160
+#define OPERATIONS_DEFAULT 200
 #include "run.h"
 
 enum { RECORDS = (SLOT_BYTES - LINE_BYTES) / 32, MARKED = 1 << 30 };

@@ -15,7 +15,7 @@
     BUG(NODES_NOT_FENCED, MISSING_FENCE, "the root may be durable before the new nodes")                     \
     BUG(HEAD_FLUSHED, WRONG_LINE, "the line of the pool's head is flushed in place of the root's")           \
     BUG(ROOT_FIRST, WRONG_ORDER, "the root is stored, durably, before the new nodes are flushed")            \
-    BUG(ROTATED_IN_PLACE, NON_ATOMIC_CHANGE, "a rotation changes the lower node itself, not a copy")         \
+    BUG(ROTATED_IN_PLACE, NON_ATOMIC_CHANGE, "a rotation changes its lower node itself, not a copy")         \
     BUG(FLIPPED_IN_PLACE, NON_ATOMIC_CHANGE, "colours of children are changed in the nodes themselves")      \
     BUG(FREED_AT_ONCE, WRONG_ORDER, "a node that was copied is taken for the next copy of the same operation")
 #define SLOTS (4 * KEYS)
@@ -91,9 +91,9 @@ static bool is_red(const struct node *node)
 
 static struct node *rotate_left(struct node *node)
 {
-    struct node *high = planted(ROTATED_IN_PLACE) ? node->right : own(node->right);
+    struct node *high = own(node->right);
     node->right = high->left;
-    high->left = node; /* bug: rotated-in-place */
+    high->left = node;
     high->red = node->red;
     node->red = 1;
     return high;
@@ -101,9 +101,9 @@ static struct node *rotate_left(struct node *node)
 
 static struct node *rotate_right(struct node *node)
 {
-    struct node *high = own(node->left);
+    struct node *high = planted(ROTATED_IN_PLACE) ? node->left : own(node->left);
     node->left = high->right;
-    high->right = node;
+    high->right = node; /* bug: rotated-in-place */
     high->red = node->red;
     node->red = 1;
     return high;

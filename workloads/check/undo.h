@@ -21,7 +21,7 @@
     BUG(ENTRY_NOT_FENCED, MISSING_FENCE, "a word may be durable before its entry")                           \
     BUG(COMMITTED_BEFORE_DATA, SEMANTIC, "the transaction is over, durably, before its words are flushed")   \
     BUG(NUMBER_NOT_FLUSHED, LOG_HEADER_NOT_FLUSHED, "the number that is over is not flushed")                \
-    BUG(NUMBER_USED_AGAIN, ABA_AFTER_RECOVERY, "what is undone leaves its number: its entries stay good")    \
+    BUG(WORD_BEFORE_ENTRY, WRONG_ORDER, "a word changes, durably, before its entry is written")              \
     BUG(OVER_BEFORE_UNDONE, RECOVERY_NOT_IDEMPOTENT, "recovery stores the number, and then undoes")
 
 /* How many words a transaction may change, and what its log takes. */
@@ -48,8 +48,8 @@ static uint64_t undo_check(const struct undo_entry *entry)
     return mix(mix(mix((uintptr_t)entry->word) + entry->old) + entry->number);
 }
 
-/* The word's entry is durable behind this, if the transaction had none. */
-static void undo_log_word(uint64_t *word)
+/* An entry with what the word was is durable behind this, if the transaction had none. */
+static void undo_log_word(uint64_t *word, uint64_t old)
 {
     for (unsigned i = 0; i < undo_count; i++) {
         if (undo_log->entry[i].word == word) {
@@ -61,7 +61,7 @@ static void undo_log_word(uint64_t *word)
     }
     struct undo_entry *entry = &undo_log->entry[undo_count++];
     entry->word = word;
-    entry->old = *word;
+    entry->old = old;
     entry->number = undo_log->over + 1;
     entry->check = undo_check(entry); /* store: entry-not-flushed */
     if (!planted(ENTRY_NOT_FLUSHED)) {
@@ -75,7 +75,12 @@ static void undo_log_word(uint64_t *word)
 /* Changes a word of the pool in the running transaction. */
 static void undo_store(uint64_t *word, uint64_t value)
 {
-    undo_log_word(word);
+    const uint64_t old = *word;
+    if (planted(WORD_BEFORE_ENTRY)) {
+        *word = value;
+        persist(word); /* bug: word-before-entry */
+    }
+    undo_log_word(word, old);
     *word = value; /* store: entry-not-fenced, committed-before-data */
 }
 
@@ -129,8 +134,8 @@ static void undo_recover(struct undo_log *log)
         flush(undo_log->entry[i].word);
     }
     fence();
-    if (!planted(OVER_BEFORE_UNDONE) && !planted(NUMBER_USED_AGAIN)) {
-        undo_over(); /* bug: number-used-again */
+    if (!planted(OVER_BEFORE_UNDONE)) {
+        undo_over();
     }
 }
 
