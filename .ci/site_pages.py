@@ -49,6 +49,7 @@ SECTIONS: tuple[tuple[str, tuple[str, ...]], ...] = (
             "docs/replication.md",
             "docs/servers.md",
             "docs/workloads.md",
+            "docs/check-corpus.md",
             "workloads/README.md",
         ),
     ),

@@ -9,6 +9,7 @@ made here and nowhere else.
 
 import re
 import sys
+from collections import Counter
 from functools import partial
 from pathlib import Path
 
@@ -114,6 +115,39 @@ def mistakes(header: str, prefix: str) -> str:
     return rows([f"`{prefix}_MISTAKE`", "what is wrong"], named)
 
 
+def dashed(name: str) -> str:
+    """A constant of C as the command line has it."""
+    return name.lower().replace("_", "-")
+
+
+def check_bugs() -> str:
+    """The bugs of workloads/check, and in how many random cuts each was seen."""
+    folder = ROOT / "workloads/check"
+    figures = (line.split() for line in (folder / "random_cuts.txt").read_text().splitlines())
+    seen = {(program, bug): counts for program, bug, *counts in figures}
+    body = []
+    for program in dict.fromkeys(program for program, _ in seen):
+        text = next(folder.glob(f"{program}.c*")).read_text("utf-8")
+        for library in re.findall(r'#include "((?:un|re)do\.h)"', text):
+            text = (folder / library).read_text("utf-8") + text
+        for name, kind, what in re.findall(r'BUG\((\w+), (\w+), "(.*)"\)', text):
+            bug = dashed(name)
+            counts = seen.get((program, bug), ["–", "–"])
+            body.append([f"`{program}`", f"`{bug}`", dashed(kind), what, *counts])
+    return rows(["program", "bug", "kind", "what is wrong", "one cut", "three lives"], body)
+
+
+def check_kinds() -> str:
+    """The kinds of these bugs, and how many there are of each."""
+    folder = ROOT / "workloads/check"
+    text = "".join(file.read_text("utf-8") for file in sorted(folder.iterdir()))
+    kinds = text.partition("enum kind {\n")[2].partition("}")[0]
+    found = re.findall(r"^ +(\w+),? +/\* (.*?) \*/$", kinds, re.MULTILINE)
+    counts = Counter(re.findall(r'BUG\(\w+, (\w+), "', text))
+    body = [[f"`{dashed(kind)}`", said, str(counts[kind])] for kind, said in found]
+    return rows(["kind", "what it is", "bugs"], body)
+
+
 def example() -> str:
     """The worked example of a design, whole."""
     text = (ROOT / "docs/examples/flush_at_epoch_end.rs").read_text("utf-8")
@@ -144,6 +178,8 @@ TABLES = (
         "module-keys": module_keys,
         "log-mistakes": partial(mistakes, "wal.h", "WAL"),
         "library-mistakes": partial(mistakes, "libnearpm/nearpm_pool.h", "NP"),
+        "check-bugs": check_bugs,
+        "check-kinds": check_kinds,
         "example": example,
         "device-example": device_example,
         "operation-example": operation_example,
