@@ -356,14 +356,21 @@ static inline void give_slot(const void *slot)
     free_slots[free_count++] = (struct slot *)slots + ((struct slot *)slot - slots);
 }
 
-/* A pointer of the pool, which must be to a slot that nothing has led to before. */
-static inline void *claim(const void *pointer)
+/* A pointer of the pool, which must be to a slot: the slot's number. */
+static inline uint64_t check_slot(const void *pointer)
 {
     const uintptr_t distance = (uintptr_t)pointer - (uintptr_t)slots;
     const uint64_t index = distance / sizeof(struct slot);
     if ((uintptr_t)pointer < (uintptr_t)slots || index >= slots_all || distance % sizeof(struct slot) != 0) {
         die(STATUS_WRONG, "a pointer is %p, which is no slot", pointer);
     }
+    return index;
+}
+
+/* The same; and nothing has led to the slot before. */
+static inline void *claim(const void *pointer)
+{
+    const uint64_t index = check_slot(pointer);
     if (claimed[index] != 0) {
         die(STATUS_WRONG, "two pointers lead to slot %" PRIu64, index);
     }

@@ -1,5 +1,5 @@
 /*
- * hash-extendible POOL [OPTION]...: extendible hashing, with segments of fifteen entries.
+ * hash-extendible POOL [OPTION]...: extendible hashing, with segments of seven entries.
  *
  * The directory leads from the last bits of a hash to segments, as many as its depth says. An entry has 16
  * bytes, a key that makes it count and a value; to put writes the value, then the key, which lies in the
@@ -20,7 +20,7 @@
     BUG(WORD_IN_HALVES, TORN_UPDATE, "which directory counts, and its depth, are stored apart")              \
     BUG(DIRECTORY_IN_PLACE, NON_ATOMIC_CHANGE, "a split without doubling changes the directory in place")    \
     BUG(SEGMENT_REUSED, WRONG_ORDER, "a split's own segment is given back first, and taken for a new one")
-#define SLOT_BYTES 256
+#define SLOT_BYTES 128
 #define SLOTS 40
 #define BESIDE_BYTES (2 * 32 * 8)
 #define KEYS 64
@@ -29,7 +29,7 @@
 
 namespace {
 
-constexpr unsigned DEPTH_MAX = 5, DIRECTORY_MAX = BESIDE_BYTES / 16, ENTRIES = 15;
+constexpr unsigned DEPTH_MAX = 5, DIRECTORY_MAX = BESIDE_BYTES / 16, ENTRIES = 7;
 
 struct Entry {
     uint64_t key; // 0: does not count

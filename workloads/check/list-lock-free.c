@@ -196,33 +196,44 @@ static void store_link(uint64_t *link, uint64_t value)
     persist(link);
 }
 
-/* Alone, before any thread begins. */
-static void structure_recover(void)
+/* Unlinks marked nodes and clears the bits, alone, before any thread begins. */
+static void mend(void)
 {
-    uint64_t *link = head(), last = 0;
-    while (node_at(*link) != NULL) {
-        struct node *node = claim(node_at(*link));
-        if ((node->next & MARKED) != 0) {
-            claimed[(struct slot *)node - slots] = 0;
-            if (planted(MARKED_LEFT)) {
-                link = &node->next; /* bug: marked-left */
-            } else {
-                store_link(link, link_to(node_at(node->next)));
-            }
-            continue;
-        }
+    uint64_t *link = head();
+    for (uint64_t steps = 0;; steps++) {
         if ((*link & PENDING) != 0) {
             store_link(link, *link & ~PENDING);
+        }
+        struct node *node = node_at(*link);
+        if (node == NULL) {
+            return;
+        }
+        check_slot(node);
+        if (steps > slots_all) {
+            die(STATUS_WRONG, "the list runs in a circle");
+        }
+        if ((node->next & MARKED) != 0 && !planted(MARKED_LEFT)) {
+            store_link(link, link_to(node_at(node->next))); /* bug: marked-left */
+        } else {
+            link = &node->next;
+        }
+    }
+}
+
+static void structure_recover(void)
+{
+    uint64_t last = 0;
+    mend();
+    for (const struct node *node = node_at(*head()); node != NULL; node = node_at(node->next)) {
+        node = claim(node);
+        if ((node->next & MARKED) != 0) {
+            die(STATUS_WRONG, "key %" PRIu64 " is erased, but the list leads to it", node->key);
         }
         if (node->key <= last) {
             die(STATUS_WRONG, "key %" PRIu64 " is behind %" PRIu64, node->key, last);
         }
         last = node->key;
         found_item(node->key, node->value);
-        link = &node->next;
-    }
-    if ((*link & PENDING) != 0) {
-        store_link(link, *link & ~PENDING);
     }
 }
 

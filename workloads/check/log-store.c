@@ -24,7 +24,7 @@
     BUG(NUMBERS_BY_SEGMENT, ABA_AFTER_RECOVERY, "numbers begin anew in each segment: old records fit")       \
     BUG(CLEANING_FORGOTTEN, LEAK, "a cleaned segment is marked before it is free, and recovery leaves it so")
 #define SLOT_BYTES 512
-#define SLOTS 6
+#define SLOTS 4
 #define OPERATIONS_DEFAULT 200
 #include "run.h"
 
