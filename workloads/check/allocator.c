@@ -71,9 +71,9 @@ static uint64_t check_of(const struct record *record)
     return check;
 }
 
+/* Zeros are an empty one. */
 static void structure_make(void)
 {
-    flush(bitmap());
 }
 
 /* ---- The log ---------------------------------------------------------------------------------- */
@@ -93,10 +93,12 @@ static void change(uint64_t *home, uint64_t set, uint64_t clear)
 
 static void write_homes(const struct record *record)
 {
-    for (uint64_t i = 0; i < record->count; i++) {
-        *record->word[i].home = record->word[i].value; /* store: record-not-fenced, homes-not-flushed */
-        if (!planted(HOMES_NOT_FLUSHED)) {
-            flush(record->word[i].home); /* bug: homes-not-flushed */
+    const uint64_t count = record->count;
+    for (uint64_t i = 0; i < count; i++) {
+        uint64_t *home = record->word[i].home;
+        *home = record->word[i].value; /* store: record-not-fenced, homes-not-flushed */
+        if (!planted(HOMES_NOT_FLUSHED) && (i + 1 == count || !same_line(home, record->word[i + 1].home))) {
+            flush(home); /* bug: homes-not-flushed */
         }
     }
     fence();

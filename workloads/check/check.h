@@ -266,6 +266,11 @@ static inline void flush_range(const volatile void *start, size_t bytes)
     perdure_flush_range(primitive, start, bytes);
 }
 
+static inline bool same_line(const void *first, const void *second)
+{
+    return (uintptr_t)first / LINE_BYTES == (uintptr_t)second / LINE_BYTES;
+}
+
 static inline void fence(void)
 {
     primitive->fence();
@@ -409,17 +414,17 @@ static inline void clear_rest(size_t bytes)
             flush(&word[i]);
         }
     }
-    fence();
 }
 
 /* Lays a new pool down, durably: a cut leaves it whole, or without its magic. */
 static inline void make_pool(size_t bytes, void (*make)(void))
 {
     clear_rest(bytes);
+    make();
     strncpy(pool->program, PROGRAM, sizeof pool->program - 1);
     pool->plan = plan;
-    flush_range(pool, sizeof *pool);
-    make();
+    flush(pool->program);
+    flush(&pool->plan);
     fence();
     pool->magic = POOL_MAGIC;
     persist(&pool->magic);

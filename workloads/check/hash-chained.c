@@ -67,9 +67,9 @@ static struct node **find(uint64_t key)
 
 static uint64_t node_count; /* in ordinary memory */
 
+/* Zeros are an empty one. */
 static void structure_make(void)
 {
-    flush(bits());
 }
 
 static void lead(struct node **link, struct node *node)

@@ -136,9 +136,10 @@ void split(Segment *full)
     Directory &to = directory(number);
     for (uint64_t i = 0; i < UINT64_C(1) << new_depth; i++) {
         Segment *const old = from[i & ((UINT64_C(1) << old_depth) - 1)];
-        to[i] = old != full ? old : (i >> depth & 1) != 0 ? high : low; // store: directory-not-fenced
-        flush(&to[i]); // bug: directory-in-place
+        // store: directory-not-fenced
+        to[i] = old != full ? old : (i >> depth & 1) != 0 ? high : low; // bug: directory-in-place
     }
+    flush_range(&to[0], sizeof to[0] << new_depth);
     if (!planted(DIRECTORY_NOT_FENCED)) {
         fence(); // bug: directory-not-fenced
     }

@@ -63,9 +63,9 @@ static bool swap(uint64_t *link, uint64_t from, uint64_t to)
     return __atomic_compare_exchange_n(link, &from, to, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
 }
 
+/* Zeros are an empty one. */
 static void structure_make(void)
 {
-    flush(head());
 }
 
 /* Makes a pointer durable that says it may not be. */

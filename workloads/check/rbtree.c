@@ -39,9 +39,9 @@ static struct node **root(void)
     return (struct node **)&pool->root[0].word;
 }
 
+/* Zeros are an empty one. */
 static void structure_make(void)
 {
-    flush(root());
 }
 
 static struct node *new_node(void)

@@ -110,11 +110,20 @@ static void redo_write_record(void)
     fence();
 }
 
+/* Writes every word where it belongs, durably, flushing each line once. */
 static void redo_write_home(const struct redo_entry *entry, uint64_t count)
 {
     for (uint64_t i = 0; i < count; i++) {
         *entry[i].word = entry[i].value; /* store: over-before-homes, over-before-redone */
-        flush(entry[i].word);
+    }
+    for (uint64_t i = 0; i < count; i++) {
+        uint64_t first = 0;
+        while (!same_line(entry[first].word, entry[i].word)) {
+            first++;
+        }
+        if (first == i) {
+            flush(entry[i].word);
+        }
     }
     fence();
 }

@@ -94,16 +94,28 @@ static void undo_over(void)
     undo_count = 0;
 }
 
+/* Makes the words of the first entries durable, flushing each line once. */
+static void undo_persist_words(unsigned count)
+{
+    for (unsigned i = 0; i < count; i++) {
+        unsigned first = 0;
+        while (!same_line(undo_log->entry[first].word, undo_log->entry[i].word)) {
+            first++;
+        }
+        if (first == i) {
+            flush(undo_log->entry[i].word);
+        }
+    }
+    fence();
+}
+
 static void undo_commit(void)
 {
     const unsigned count = undo_count;
     if (planted(COMMITTED_BEFORE_DATA)) {
         undo_over(); /* bug: committed-before-data */
     }
-    for (unsigned i = 0; i < count; i++) {
-        flush(undo_log->entry[i].word);
-    }
-    fence();
+    undo_persist_words(count);
     if (!planted(COMMITTED_BEFORE_DATA)) {
         undo_over();
     }
@@ -131,9 +143,8 @@ static void undo_recover(struct undo_log *log)
     }
     for (unsigned i = count; i-- > 0;) {
         *undo_log->entry[i].word = undo_log->entry[i].old; /* store: over-before-undone */
-        flush(undo_log->entry[i].word);
     }
-    fence();
+    undo_persist_words(count);
     if (!planted(OVER_BEFORE_UNDONE)) {
         undo_over();
     }
