@@ -96,7 +96,7 @@ static void write_homes(const struct record *record)
     const uint64_t count = record->count;
     for (uint64_t i = 0; i < count; i++) {
         uint64_t *home = record->word[i].home;
-        *home = record->word[i].value; /* store: record-not-fenced, homes-not-flushed */
+        *home = record->word[i].value; /* store: record-not-fenced, homes-not-flushed, cleared-before-done */
         if (!planted(HOMES_NOT_FLUSHED) && (i + 1 == count || !same_line(home, record->word[i + 1].home))) {
             flush(home); /* bug: homes-not-flushed */
         }
@@ -192,8 +192,8 @@ static void release(uint64_t key)
 static void release_late(uint64_t old)
 {
     if (old != 0 && planted(BITS_AFTER_RECORD)) {
-        *bitmap_word(old) &= ~bits_of(old);
-        persist(bitmap_word(old)); /* bug: bits-after-record */
+        *bitmap_word(old) &= ~bits_of(old); /* bug: bits-after-record */
+        persist(bitmap_word(old));
     }
 }
 
@@ -202,8 +202,8 @@ static void structure_put(uint64_t key, uint64_t value)
     const uint64_t block = find_block(units_for(value)), old = *handle(key);
     fill(block, key, value);
     if (planted(BITS_BEFORE_RECORD)) {
-        *bitmap_word(block) |= bits_of(block);
-        persist(bitmap_word(block)); /* bug: bits-before-record */
+        *bitmap_word(block) |= bits_of(block); /* bug: bits-before-record */
+        persist(bitmap_word(block));
     }
     change(bitmap_word(block), bits_of(block), 0);
     release(key);

@@ -121,8 +121,8 @@ static void double_table(void)
 {
     const uint64_t old = bits_now();
     if (planted(TABLE_FIRST)) {
-        *bits() = old + 1;
-        persist(bits()); /* bug: table-first */
+        *bits() = old + 1; /* bug: table-first */
+        persist(bits());
     }
     fill_double(old);
     *bits() = old + 1;

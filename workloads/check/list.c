@@ -50,7 +50,8 @@ static void structure_make(void)
 static void fill(struct node *node, uint64_t key, uint64_t value)
 {
     node->key = key;
-    node->value = value; /* store: node-not-flushed, node-not-fenced, linked-before-filled, value-in-place */
+    node->value = value;
+    /* store: node-not-flushed, node-not-fenced, linked-before-filled, value-in-place */
     node->stamp = mix(value);
 }
 

@@ -139,8 +139,8 @@ static void clean(void)
     }
     struct segment *oldest = segment_at(place);
     if (planted(FREED_BEFORE_COPIED)) {
-        oldest->place = 0;
-        persist(oldest); /* bug: freed-before-copied */
+        oldest->place = 0; /* bug: freed-before-copied */
+        persist(oldest);
     }
     for (unsigned i = 0; i < RECORDS; i++) {
         const struct record *record = &oldest->record[i];

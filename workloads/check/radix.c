@@ -58,8 +58,8 @@ static struct leaf *new_leaf(uint64_t key, uint64_t value)
 {
     struct leaf *leaf = take_slot();
     leaf->key = key;
-    leaf->value = value; /* store: leaf-not-flushed, path-not-fenced */
-    leaf->stamp = mix(value);
+    leaf->value = value;
+    leaf->stamp = mix(value); /* store: leaf-not-flushed, path-not-fenced */
     if (!planted(LEAF_NOT_FLUSHED)) {
         flush(leaf); /* bug: leaf-not-flushed */
     }

@@ -72,8 +72,8 @@ static void replace(struct node *node, uint64_t value)
 {
     const uint64_t which = planted(VALUE_IN_PLACE) ? node->which : 1 - node->which;
     if (planted(WORD_BEFORE_VALUE)) {
-        node->which = which;
-        persist(&node->which); /* bug: word-before-value */
+        node->which = which; /* bug: word-before-value */
+        persist(&node->which);
     }
     write_pair(node, which, value); /* bug: value-in-place */
     persist(node->pair);

@@ -91,8 +91,8 @@ static struct node *take_node(void)
         die(STATUS_USAGE, "no node is free");
     }
     if (planted(TAKEN_BEFORE)) {
-        head->free = node->next;
-        persist(&head->free); /* bug: taken-before */
+        head->free = node->next; /* bug: taken-before */
+        persist(&head->free);
     } else {
         undo_store(&head->free, node->next);
     }

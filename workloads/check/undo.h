@@ -77,8 +77,8 @@ static void undo_store(uint64_t *word, uint64_t value)
 {
     const uint64_t old = *word;
     if (planted(WORD_BEFORE_ENTRY)) {
-        *word = value;
-        persist(word); /* bug: word-before-entry */
+        *word = value; /* bug: word-before-entry */
+        persist(word);
     }
     undo_log_word(word, old);
     *word = value; /* store: entry-not-fenced, committed-before-data */
