@@ -7,7 +7,7 @@
  * word is stored that says which of the tables counts. Each size has a place of its own for its table.
  *
  * Always true of what is durable: a node that is reached changes nothing but its successor, and is in its
- * key's chain. Recovery has nothing to mend.
+ * key's chain. The table of the next size is empty: recovery clears what a doubling that was cut has left.
  */
 #define PROGRAM "hash-chained"
 #define BUGS(BUG)                                                                                            \
@@ -17,7 +17,7 @@
     BUG(TABLE_NOT_FENCED, MISSING_FENCE, "the word may be durable before the table that it makes count")     \
     BUG(FIRST_BUCKET_FLUSHED, WRONG_LINE, "the line of the first bucket is flushed, whichever was stored")   \
     BUG(NODES_MOVED, NON_ATOMIC_CHANGE, "doubling puts the nodes themselves into the new chains")            \
-    BUG(TABLE_NOT_CLEARED, ABA_AFTER_RECOVERY, "doubling adds to what a doubling has left that was cut")     \
+    BUG(TABLE_NOT_CLEARED, ABA_AFTER_RECOVERY, "the next doubling finds what one that was cut has left")     \
     BUG(TABLE_FIRST, WRONG_ORDER, "the doubled table counts, durably, before it is filled")                  \
     BUG(REPLACED_IN_TWO, SEMANTIC, "the old node is unlinked, durably, before the new one is linked")
 #define SLOTS (3 * KEYS)
@@ -81,13 +81,10 @@ static void lead(struct node **link, struct node *node)
     }
 }
 
-/* Fills the table of twice the size with copies of all nodes, whatever a doubling that was cut has left. */
+/* Fills the table of twice the size with copies of all nodes. */
 static void fill_double(uint64_t size_bits)
 {
     struct node **from = table_of(size_bits), **to = table_of(size_bits + 1);
-    if (!planted(TABLE_NOT_CLEARED)) {
-        memset(to, 0, sizeof *to << (size_bits + 1)); /* bug: table-not-cleared */
-    }
     for (uint64_t bucket = 0; bucket < UINT64_C(1) << size_bits; bucket++) {
         for (struct node *node = from[bucket], *next; node != NULL; node = next) {
             struct node *copy = planted(NODES_MOVED) ? node : take_slot();
@@ -174,10 +171,42 @@ static uint64_t structure_get(uint64_t key)
     return node == NULL ? 0 : node->value;
 }
 
+/* A doubling that was cut leaves pointers in the next table, which the next doubling must not find. */
+static void clear_next_table(void)
+{
+    struct node **next = table_of(bits_now() + 1);
+    bool is_changed = false;
+    for (uint64_t bucket = 0; bucket < UINT64_C(2) << bits_now(); bucket++) {
+        if (next[bucket] != NULL) {
+            next[bucket] = NULL; /* bug: table-not-cleared */
+            is_changed = true;
+        }
+    }
+    if (is_changed) {
+        flush_range(next, sizeof *next << (bits_now() + 1));
+        fence();
+    }
+}
+
+static void check_next_table(void)
+{
+    for (uint64_t bucket = 0; bucket < UINT64_C(2) << bits_now(); bucket++) {
+        if (table_of(bits_now() + 1)[bucket] != NULL) {
+            die(STATUS_WRONG, "a table that does not count has a node in bucket %" PRIu64, bucket);
+        }
+    }
+}
+
 static void structure_recover(void)
 {
     if (bits_now() < FIRST_BITS || bits_now() > LAST_BITS) {
         die(STATUS_WRONG, "the table has 2^%" PRIu64 " buckets", bits_now());
+    }
+    if (bits_now() < LAST_BITS) {
+        if (!planted(TABLE_NOT_CLEARED)) {
+            clear_next_table();
+        }
+        check_next_table();
     }
     for (uint64_t bucket = 0; bucket < UINT64_C(1) << bits_now(); bucket++) {
         for (const struct node *node = table_of(bits_now())[bucket]; node != NULL; node = node->next) {
