@@ -327,8 +327,11 @@ static bool recovers(char *said, size_t said_bytes)
         _exit(2);
     }
     close(ends[1]);
-    const ssize_t length = read(ends[0], said, said_bytes - 1);
-    said[length < 0 ? 0 : length] = '\0';
+    size_t length = 0;
+    for (ssize_t more; (more = read(ends[0], said + length, said_bytes - 1 - length)) > 0;) {
+        length += (size_t)more;
+    }
+    said[length] = '\0';
     close(ends[0]);
     int status = 0;
     waitpid(child, &status, 0);

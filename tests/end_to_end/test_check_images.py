@@ -29,7 +29,7 @@ FOUND = {
     "hash-extendible": "key-before-value",
     "hash-level": "entry-not-fenced",
     "list": "value-in-place",
-    "list-lock-free": "node-not-fenced",
+    "list-lock-free": "value-not-fenced",
     "log-store": "check-not-compared",
     "queue": "head-not-fenced",
     "radix": "path-not-fenced",

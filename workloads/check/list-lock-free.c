@@ -15,7 +15,7 @@
 #define BUGS(BUG)                                                                                            \
     BUG(NODE_NOT_FLUSHED, MISSING_FLUSH, "a node that the list leads to is not flushed")                     \
     BUG(MARK_NOT_FLUSHED, MISSING_FLUSH, "the mark of an erased node is not flushed")                        \
-    BUG(NODE_NOT_FENCED, MISSING_FENCE, "the pointer to a node may be durable before the node")              \
+    BUG(VALUE_NOT_FENCED, MISSING_FENCE, "the flush of a value that is written in place is not waited for")  \
     BUG(NODE_FLUSHED_AGAIN, WRONG_LINE, "the new node's line is flushed in place of the pointer's")          \
     BUG(LINK_TRUSTED, READ_NOT_DURABLE, "a thread inserts behind a node that may not be durably linked")     \
     BUG(VALUE_TRUSTED, READ_NOT_DURABLE, "a thread tells of another's value, which may not be durable")      \
@@ -127,13 +127,11 @@ static void insert(struct node *node)
 {
     for (;;) {
         const struct position at = find(node->key);
-        node->next = link_to(at.node); /* store: node-not-flushed, node-not-fenced */
+        node->next = link_to(at.node); /* store: node-not-flushed */
         if (!planted(NODE_NOT_FLUSHED)) {
             flush(node); /* bug: node-not-flushed */
         }
-        if (!planted(NODE_NOT_FENCED)) {
-            fence(); /* bug: node-not-fenced */
-        }
+        fence();
         if (planted(NODE_FLUSHED_AGAIN)) {
             if (swap(at.link, link_to(at.node), link_to(node))) {
                 persist(node); /* bug: node-flushed-again */
@@ -152,8 +150,11 @@ static void structure_put(uint64_t key, uint64_t value)
         insert(new_node(key, value));
         return;
     }
-    __atomic_store_n(&at.node->value, value, __ATOMIC_SEQ_CST); /* store: value-trusted */
-    persist(&at.node->value);
+    __atomic_store_n(&at.node->value, value, __ATOMIC_SEQ_CST); /* store: value-trusted, value-not-fenced */
+    flush(&at.node->value);
+    if (!planted(VALUE_NOT_FENCED)) {
+        fence(); /* bug: value-not-fenced */
+    }
 }
 
 /* Its own keys alone, so that nobody else erases the node meanwhile. */
