@@ -21,7 +21,7 @@
     BUG(SEGMENT_FLUSHED, WRONG_LINE, "the first line of the segment is flushed in place of the record's")    \
     BUG(FREED_BEFORE_COPIED, SEMANTIC, "a segment is free, durably, before its records are appended again")  \
     BUG(CHECK_NOT_COMPARED, TORN_UPDATE, "recovery takes a record by its number, whatever its check")        \
-    BUG(NUMBERS_BY_SEGMENT, ABA_AFTER_RECOVERY, "numbers begin anew in each segment: old records fit")       \
+    BUG(NUMBERS_BY_SEGMENT, ABA_AFTER_RECOVERY, "old records fit by number, and are cleared in the caches alone")\
     BUG(CLEANING_FORGOTTEN, LEAK, "a cleaned segment is marked before it is free, and recovery leaves it so")
 #define SLOT_BYTES 512
 #define SLOTS 4
@@ -63,7 +63,7 @@ static uint64_t record_check(const struct record *record)
 /* The number of the segment's record that has this index. */
 static uint64_t number_of_record(const struct segment *segment, unsigned index)
 {
-    return planted(NUMBERS_BY_SEGMENT) ? 1 + index : segment->first + index; /* bug: numbers-by-segment */
+    return planted(NUMBERS_BY_SEGMENT) ? 1 + index : segment->first + index;
 }
 
 static struct segment *segment_at(uint64_t place)
@@ -91,6 +91,9 @@ static void begin_segment(uint64_t place, uint64_t first)
     now = segment_at(0);
     if (now == NULL) {
         die(STATUS_WRONG, "no segment is free");
+    }
+    if (planted(NUMBERS_BY_SEGMENT)) {
+        memset(now->record, 0, sizeof now->record); /* bug: numbers-by-segment */
     }
     now->first = first;
     now->check = header_check(place, first);
