@@ -1,18 +1,20 @@
 /*
- * Records what a program of workloads/check stores, flushes and fences, and starts it again on images of its
- * pool that a power cut may leave.
+ * Records what a program of workloads/check stores, flushes and fences, and starts it again on images of
+ * its pool that a power cut may leave.
  *
  *   RECORD_POOL=FILE [RECORD_IMAGES=N RECORD_SEED=N [RECORD_KEEP=N]] PROGRAM /pmem/x OPTION...
  *
- * FILE is the pool, whatever path below /pmem is named. At its end the program draws moments of its record, and
- * for each an image: of every line any prefix of its stores, but not less than what a flush had and a fence
- * behind it has waited for. Each is put into FILE, and `PROGRAM /pmem/x --recover` runs. The first that does not
- * end with status 0 is told on standard output, with the moment and what it says: `found: ...`; if there is
- * none, `none of N`. With RECORD_KEEP, images are left beside FILE (FILE.0 and so on), for lives after this one.
+ * FILE is the pool, whatever path below /pmem is named. At its end the program draws moments of its
+ * record, and for each an image: of every line any prefix of its stores, but not less than what a flush
+ * had and a fence behind it has waited for. Each is put into FILE, and `PROGRAM /pmem/x --recover` runs.
+ * The first that does not end with status 0 is told on standard output, with the moment and what it says:
+ * `found: ...`; if there is none, `none of N`. With RECORD_KEEP, images are left beside FILE (FILE.0 and
+ * so on), for lives after this one.
  *
- * The compiler calls __tsan_write* before each store (-fsanitize=thread, linked without its library), so that
- * what was stored is read at the next call. Always true: the record makes of the pool as it was the pool as it
- * is, or the program ends with status 99. One thread. Moments and prefixes follow from the seed.
+ * The compiler calls __tsan_write* before each store (-fsanitize=thread, linked without its library), so
+ * that what was stored is read at the next call. Always true: the record makes of the pool as it was the
+ * pool as it is, or the program ends with status 99. One thread. Moments and prefixes follow from the
+ * seed.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -241,7 +243,7 @@ static uint64_t number_from(const char *name)
     return text == NULL ? 0 : strtoull(text, NULL, 10);
 }
 
-/* Which prefixes of the lines' stores are kept: of each any; of each all or none; of one less; of one more. */
+/* Which prefixes of lines' stores are kept: of each any, of each all or none, of one less, of one more. */
 enum choice { ANY, ALL_OR_NONE, ONE_LESS, ONE_MORE, NONE, CHOICES };
 
 /* How many stores of a line are kept, of `pending` that may be. */
