@@ -126,7 +126,8 @@ def check_bugs() -> str:
     figures = (line.split() for line in (folder / "random_cuts.txt").read_text().splitlines())
     seen = {(program, bug): counts for program, bug, *counts in figures}
     body = []
-    for program in dict.fromkeys(program for program, _ in seen):
+    catalogue = (ROOT / "workloads/check.toml").read_text("utf-8")
+    for program in re.findall(r'^program = "(.*)"$', catalogue, re.MULTILINE):
         text = next(folder.glob(f"{program}.c*")).read_text("utf-8")
         for library in re.findall(r'#include "((?:un|re)do\.h)"', text):
             text = (folder / library).read_text("utf-8") + text
