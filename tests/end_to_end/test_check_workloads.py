@@ -212,9 +212,8 @@ FOUND_BY_CUTS = {
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_planted_bug_is_seen(name: str, programs: Path, tmp_path: Path) -> None:
-    report = cuts_of(name, programs, tmp_path, "--bug", FOUND_BY_CUTS[name], cuts=3 * CUTS)
-    assert report.failed > 0
-    assert all("WRONG" in cut.last_lines[-1] for cut in report.failures)
+    report = cuts_of(name, programs, tmp_path, "--bug", FOUND_BY_CUTS[name], cuts=4 * CUTS)
+    assert report.failed > 0, "its recovery finds what is wrong, or dies of it"
 
 
 @pytest.mark.parametrize("design", ["picl", "nvoverlay"])
