@@ -69,22 +69,18 @@ impl Bank {
     #[inline]
     fn first_after(&self, time: Cycles) -> usize {
         // From the newest back, because few lie ahead of those who ask.
-        let mut first = self.places.len();
-        while first > 0 && self.places.at(first - 1).end > time {
-            first -= 1;
-        }
-        first
+        let ahead = self.places.from(0).rev();
+        self.places.len() - ahead.take_while(|place| place.end > time).count()
     }
 
-    /// The first place of so many cycles that begins no earlier than `earliest`: where in the order,
-    /// and when it begins.
+    /// The first place of so many cycles that begins no earlier than `start`, at which those before
+    /// `first` are over: where in the order, and when it begins.
     #[inline]
-    fn free_place(&self, earliest: Cycles, cycles: Cycles) -> (usize, Cycles) {
-        let mut start = earliest.max(self.forgotten_until);
-        for index in self.first_after(start)..self.places.len() {
-            let place = self.places.at(index);
+    fn free_place(&self, first: usize, start: Cycles, cycles: Cycles) -> (usize, Cycles) {
+        let mut start = start;
+        for (ahead, place) in self.places.from(first).enumerate() {
             if start + cycles <= place.start {
-                return (index, start);
+                return (first + ahead, start);
             }
             start = place.end;
         }
@@ -93,7 +89,8 @@ impl Bank {
 
     /// When a write of so many cycles would start if it came at `now`.
     pub fn could_start_at(&self, now: Cycles, cycles: Cycles) -> Cycles {
-        self.free_place(now, cycles).1
+        let start = now.max(self.forgotten_until);
+        self.free_place(self.first_after(start), start, cycles).1
     }
 
     /// The first place for such a request where it does not pass one that it must come behind.
@@ -104,16 +101,19 @@ impl Bank {
         earliest: Cycles,
         cycles: Cycles,
     ) -> (usize, Cycles) {
-        let mut earliest = earliest;
+        let start = earliest.max(self.forgotten_until);
+        let first = self.first_after(start);
         if what != Use::Read {
-            let mut ahead = self.first_after(earliest)..self.places.len();
-            let same = ahead.rfind(|&index| {
-                let [start, end] = self.places.at(index).written;
+            let mut ahead = self.places.from(first).enumerate();
+            let same = ahead.rfind(|(_, place)| {
+                let [start, end] = place.written;
                 start < bytes.end && bytes.start < end
             });
-            earliest = same.map_or(earliest, |index| self.places.at(index).end);
+            if let Some((ahead, same)) = same {
+                return self.free_place(first + ahead + 1, same.end, cycles);
+            }
         }
-        self.free_place(earliest, cycles)
+        self.free_place(first, start, cycles)
     }
 
     /// Takes a place of so many cycles, `earliest` at the earliest; returns when it begins.

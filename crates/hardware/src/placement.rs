@@ -64,6 +64,9 @@ pub struct Placement {
     lines: Range<u64>,
 }
 
+/// What one row has of a range: pieces, address and length.
+pub(crate) type Row = SmallVec<[(u64, usize); 1]>;
+
 impl Placement {
     /// The rule for such media, as long as nobody says where home is.
     pub fn new(nvm: &Nvm) -> Self {
@@ -131,11 +134,26 @@ impl Placement {
         rows.map(<[_]>::to_vec).collect()
     }
 
-    /// The same pieces one behind the other. Most often the whole range is one.
+    /// The same. Most often the whole range is one piece.
     #[inline]
-    pub fn pieces(&self, address: u64, length: usize) -> SmallVec<[(u64, usize); 1]> {
-        let (shift, last) = (self.unit_shift(address), address + length as u64 - 1);
-        if address >> shift == last >> shift {
+    pub fn rows(&self, address: u64, length: usize) -> SmallVec<[Row; 1]> {
+        if self.is_one_piece(address, length) {
+            return smallvec![smallvec![(address, length)]];
+        }
+        let rows = self.by_row(address, length as u64).into_iter();
+        rows.map(Row::from_vec).collect()
+    }
+
+    #[inline]
+    fn is_one_piece(&self, address: u64, length: usize) -> bool {
+        let (shift, end) = (self.unit_shift(address), address + length as u64);
+        length > 0 && (end - 1) >> shift == address >> shift
+    }
+
+    /// The same pieces one behind the other.
+    #[inline]
+    pub fn pieces(&self, address: u64, length: usize) -> Row {
+        if self.is_one_piece(address, length) {
             return smallvec![(address, length)];
         }
         self.by_row(address, length as u64)
@@ -177,8 +195,10 @@ mod tests {
         assert_eq!(placement.by_row(64, 64), [[(64, 64)]]);
         for length in [1, 64, 65, 4096] {
             let pieces = placement.pieces(64, length);
-            let by_row = placement.by_row(64, length as u64).concat();
-            assert_eq!(pieces.to_vec(), by_row);
+            let by_row = placement.by_row(64, length as u64);
+            assert_eq!(pieces.to_vec(), by_row.concat());
+            let rows = placement.rows(64, length).into_iter();
+            assert!(rows.map(|row| row.to_vec()).eq(by_row));
         }
     }
 

@@ -4,6 +4,8 @@
 //! takes its entry from then on only, so it keeps nobody waiting before; but in start order it takes it
 //! at once.
 
+use std::ops::Range;
+
 use crate::ring::Ring;
 use crate::specification::Scheduling;
 use crate::time::Cycles;
@@ -16,6 +18,8 @@ const REMEMBERED: usize = 4;
 struct Request {
     accepted: Cycles,
     done: Cycles,
+    /// When it is done, so many others hold an entry; not counted in start order.
+    others: usize,
 }
 
 /// The queue.
@@ -25,8 +29,10 @@ pub struct Queue {
     scheduling: Scheduling,
     /// In the order of completion; in start order, that of acceptance.
     requests: Ring<Request>,
-    /// Scratch: when requests that were dated ahead take their entries.
-    ahead: Vec<Cycles>,
+    /// Within these times no entry is free: whoever asks again need not look there.
+    full: Range<Cycles>,
+    /// When somebody asked last who had to look, and how many held an entry then.
+    asked: (Cycles, usize),
 }
 
 impl Queue {
@@ -41,7 +47,8 @@ impl Queue {
             entries,
             scheduling,
             requests: Ring::new(remembered),
-            ahead: Vec::new(),
+            full: 0..0,
+            asked: (0, 0),
         }
     }
 
@@ -59,50 +66,66 @@ impl Queue {
         if self.requests.at(last).done <= now {
             return now;
         }
-        self.admit_behind(last, now)
+        self.admit_behind(now)
     }
 
-    /// The same where the one at `last` is not over.
-    fn admit_behind(&mut self, last: usize, now: Cycles) -> Cycles {
-        let Self {
-            requests, ahead, ..
-        } = self;
-        let mut first = last;
-        while first > 0 && requests.at(first - 1).done > now {
-            first -= 1;
+    /// The same where not so many are over.
+    fn admit_behind(&mut self, now: Cycles) -> Cycles {
+        let later = self.requests.first(|one| one.done > now);
+        if self.asked.0 != now {
+            let waiting = self.requests.from(later);
+            let holding = waiting.filter(|one| one.accepted <= now).count();
+            self.asked = (now, holding);
         }
-        let waiting = (first..requests.len()).map(|index| requests.at(index));
-        ahead.clear();
-        let accepted = waiting.clone().map(|request| request.accepted);
-        ahead.extend(accepted.filter(|&accepted| accepted > now));
-        let mut held = waiting.len() - ahead.len();
-        if held < self.entries {
+        if self.asked.1 < self.entries {
             return now;
         }
-        ahead.sort_unstable();
-        let mut ahead = ahead.iter().peekable();
-        for request in waiting {
-            held -= 1;
-            while (ahead.next_if(|&&accepted| accepted <= request.done)).is_some() {
-                held += 1;
-            }
-            if held < self.entries {
-                return request.done;
-            }
-        }
-        unreachable!("an empty queue has an entry")
+        // Between two of their ends, ever more hold one: full until an end is full from the one before it.
+        let next = self.requests.at(later).done;
+        let looked = if self.full.contains(&next) {
+            self.requests.first(|one| one.done >= self.full.end)
+        } else {
+            later
+        };
+        let mut ends = self.requests.from(looked);
+        let free = ends.find(|one| one.others < self.entries);
+        let free = free.expect("an empty queue has an entry").done;
+        self.full = next..free;
+        free
     }
 
     /// Takes the entry.
     #[inline]
     pub fn hold(&mut self, accepted: Cycles, done: Cycles) {
-        let mut index = self.requests.len();
+        let (mut index, mut others) = (self.requests.len(), 0);
         if self.scheduling == Scheduling::Fcfs {
             while index > 0 && self.requests.at(index - 1).done > done {
                 index -= 1;
+                others += usize::from(self.requests.at(index).accepted <= done);
             }
+            self.count(index, accepted);
         }
-        self.requests.insert(index, Request { accepted, done });
+        let request = Request {
+            accepted,
+            done,
+            others,
+        };
+        let holds = |one: &Request, time| one.accepted <= time && time < one.done;
+        self.asked.1 += usize::from(holds(&request, self.asked.0));
+        if let Some(forgotten) = self.requests.insert(index, request) {
+            self.asked.1 -= usize::from(holds(&forgotten, self.asked.0));
+            self.full.start = self.full.start.max(forgotten.done);
+        }
+    }
+
+    /// One that holds an entry from `accepted` on is still there when those before `end` are done.
+    #[inline]
+    fn count(&mut self, end: usize, accepted: Cycles) {
+        let mut index = end;
+        while index > 0 && self.requests.at(index - 1).done >= accepted {
+            index -= 1;
+            self.requests.at_mut(index).others += 1;
+        }
     }
 }
 

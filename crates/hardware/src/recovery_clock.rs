@@ -16,10 +16,13 @@
 
 use std::ops::Range;
 
+use smallvec::SmallVec;
+
 use crate::controller::{Controller, Path, Request};
 use crate::dram::Dram;
 use crate::line::{LINE_BYTES, LineNumber, line_of};
 use crate::physical_map::{PhysicalMap, Piece};
+use crate::placement::Row;
 use crate::specification::Specification;
 use crate::time::Cycles;
 
@@ -145,12 +148,12 @@ impl RecoveryClock {
         }
     }
 
-    /// What each row of each module has of a range, by places in the module.
-    fn rows(&self, address: u64, length: usize) -> Vec<(Piece, Vec<(u64, usize)>)> {
+    /// What each row of each module has of a range, by places in the module. Most often it is one row.
+    fn rows(&self, address: u64, length: usize) -> SmallVec<[(Piece, Row); 1]> {
         let pieces = self.map.pieces(address..address + length as u64);
         let rows = pieces.flat_map(|piece| {
             let placement = self.controllers[piece.place.module].placement();
-            let rows = placement.by_row(piece.place.offset, piece.length);
+            let rows = placement.rows(piece.place.offset, piece.length as usize);
             rows.into_iter().map(move |row| (piece, row))
         });
         rows.collect()
@@ -178,7 +181,13 @@ impl RecoveryClock {
 
     /// True if the line was not cached; it is from now on.
     fn cache(&mut self, line: LineNumber) -> bool {
-        let set = (line % self.cached.len() as u64) as usize;
+        let sets = self.cached.len() as u64;
+        let set = if sets.is_power_of_two() {
+            line & (sets - 1)
+        } else {
+            line % sets
+        };
+        let set = set as usize;
         std::mem::replace(&mut self.cached[set], line + 1) != line + 1
     }
 }
