@@ -198,6 +198,7 @@ class Machine:
         generations: int | None = None,
         check: Command = (),
         check_seconds: int | None = None,
+        until_cut: bool = False,
         jobs: int = 1,
         scheduler: str | None = None,
         planted_bug: str | None = None,
@@ -214,8 +215,10 @@ class Machine:
         `check` (a program of the host's and its arguments) is given, it decides in their place,
         in a folder with the run's files, within `check_seconds` (60). `generations` is how often
         in a row the power is cut, each time in the machine that came back (None: three times for
-        half of the resumed cuts). `jobs` host threads share the work, or the workers of the Dask
-        cluster whose `scheduler` is named, which see this host's files; they change no result.
+        half of the resumed cuts). With `until_cut` the run ends with the cut at `at`: nothing is
+        resumed, and how it would have ended is not found out. `jobs` host threads share the work,
+        or the workers of the Dask cluster whose `scheduler` is named, which see this host's files;
+        they change no result.
 
         With `restart` the processes are lost and the pools of `pmem` survive: after each cut the
         program, or `then`, is started again on them, and has to end with exit status 0 and, where
@@ -230,8 +233,10 @@ class Machine:
             seed=seed,
             during_recovery=during_recovery,
             replica=replica,
-            resume=resume or (None if restart else "sample"),
-            **requests.judged(generations, check, check_seconds, restart, then, expect),
+            resume=resume or (None if restart or until_cut else "sample"),
+            **requests.judged(
+                generations, check, check_seconds, restart, then, expect, until_cut=until_cut
+            ),
             jobs=jobs,
             planted_bug=planted_bug,
             stop_after=stop_after,
@@ -320,10 +325,16 @@ def replay(
     check: Command = (),
     check_seconds: int | None = None,
     cores: Path | None = None,
+    until_cut: bool = False,
     progress: Progress | None = None,
 ) -> CutReport:
-    """Repeats the cut that `token` names, with its `check`; a failure's cores go to `cores`."""
-    more = requests.judged(check=check, check_seconds=check_seconds, cores=cores)
+    """Repeats the cut that `token` names, with its `check`; a failure's cores go to `cores`.
+
+    With `until_cut` the run ends there: how it would have ended is not found out.
+    """
+    more = requests.judged(
+        check=check, check_seconds=check_seconds, cores=cores, until_cut=until_cut
+    )
     asked = json.dumps({"token": token, **more}) if more else token
     with notebook.following("replay", progress) as show:
         return CutReport.from_json(json.loads(_core.replay(asked, show)))

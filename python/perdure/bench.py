@@ -24,6 +24,7 @@ from perdure import (
     PerdureError,
     _core,
     api,
+    bench_cuts,
     bench_misses,
     guard,
     outputs,
@@ -465,5 +466,24 @@ def misses_command(
     outputs.check_folder(out)
     report = bench_misses.misses(out, repeat=repeat, console=terminal.errors())
     _print(bench_misses.tables(report), report.as_json(), json_file)
+    if report.interrupted:
+        raise typer.Exit(INTERRUPTED)
+
+
+@app.command("cuts")
+def cuts_command(
+    json_file: JsonOption = None,
+    cuts: Annotated[
+        int, typer.Option("--cuts", min=2, metavar="N", help="Of the larger campaign.")
+    ] = bench_cuts.CUTS,
+    repeat: Annotated[
+        int, typer.Option("--repeat", min=1, help="Runs of each; the fastest counts.")
+    ] = 1,
+    out: OutOption = BUILT,
+) -> None:
+    """Measure what power cuts cost the host, in runs of the same program."""
+    outputs.check_folder(out)
+    report = bench_cuts.cuts(out, count=cuts, repeat=repeat, console=terminal.errors())
+    _print(bench_cuts.tables(report), report.as_json(), json_file)
     if report.interrupted:
         raise typer.Exit(INTERRUPTED)

@@ -168,3 +168,40 @@ class BenchFork(TypedDict):
     """`perdure bench fork`."""
 
     forks: list[Fork]
+
+
+class Cuts(TypedDict):
+    """What power cuts of a program cost the host: processor seconds, and the same in runs.
+
+    `first_seconds` is a campaign of one cut, `cuts_seconds` one of `cuts`, and `cut_seconds` each
+    further one; `thousand_runs` is what a thousand cuts take. `until_seconds` is a run up to the
+    cycle `at`, `exact_seconds` one cut there, and `replay_seconds` its replay, which end there.
+    """
+
+    name: str
+    source: str
+    floor_runs: float
+    aim_runs: float
+    arguments: list[str]
+    run_seconds: Seconds
+    first_seconds: Seconds
+    cuts: int
+    cuts_seconds: Seconds
+    at: Cycles
+    until_seconds: Seconds
+    exact_seconds: Seconds
+    replay_seconds: Seconds
+    first_runs: float
+    cut_seconds: Seconds
+    thousand_runs: float
+    exact_runs: float
+    replay_runs: float
+
+
+class BenchCuts(TypedDict):
+    """`perdure bench cuts`."""
+
+    machine: str
+    repeat: int
+    interrupted: bool
+    cases: list[Cuts]

@@ -385,6 +385,15 @@ class Shared:
         return {"jobs": self.jobs or processors(), "scheduler": self.scheduler}
 
 
+UntilCutOption = Annotated[
+    bool,
+    typer.Option(
+        "--until-cut",
+        help="End the run with the cut, and find nothing out about how it would have gone on.",
+    ),
+]
+
+
 @dataclass(frozen=True)
 class Afterwards:
     """What comes after a power cut: the program goes on, or is started again."""

@@ -63,6 +63,7 @@ def judged(
     then: Command = (),
     expect: str | None = None,
     cores: Path | None = None,
+    until_cut: bool = False,
 ) -> dict[str, Any]:
     """What a request says about what comes after a cut, where it says anything."""
     said = {
@@ -73,6 +74,7 @@ def judged(
         "then": words(then) or None,
         "expect": expect,
         "cores": None if cores is None else fspath(cores),
+        "until_cut": until_cut or None,
     }
     return {key: value for key, value in said.items() if value is not None}
 

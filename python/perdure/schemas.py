@@ -51,6 +51,7 @@ def kinds() -> Mapping[str, tuple[Any, str]]:
         "sensitivity": (written.Sensitivity, "sensitivity.json of perdure sensitivity"),
         "bench-speed": (bench_results.BenchSpeed, "perdure bench speed"),
         "bench-fork": (bench_results.BenchFork, "perdure bench fork"),
+        "bench-cuts": (bench_results.BenchCuts, "perdure bench cuts"),
         "bench-misses": (bench_results.BenchMisses, "perdure bench misses"),
     }
 

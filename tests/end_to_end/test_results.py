@@ -14,7 +14,7 @@ import pytest
 from conftest import REPOSITORY, Command
 
 import perdure
-from perdure import _core, bench, bench_misses, hunting, litmus, schemas
+from perdure import _core, bench, bench_cuts, bench_misses, hunting, litmus, schemas
 
 EPOCHS = "epoch.instructions=500000"
 
@@ -155,6 +155,12 @@ def test_benchmarks_have_their_schemas(monkeypatch: pytest.MonkeyPatch, tmp_path
     hits, in_l2, _, shared = misses["cases"]
     assert hits["l1_misses"] < 0.1 * hits["accesses"] < in_l2["l1_misses"]
     assert in_l2["llc_misses"] == 0 and shared["accesses"] == 40_000
+    cut = bench_cuts.Case("integer compute", "bench/compute.c", 2, 1.5, ("1",))
+    monkeypatch.setattr(bench_cuts, "CASES", (cut,))
+    bench.cuts_command(json_file=str(written), cuts=2, repeat=1, out=tmp_path)
+    cuts = json.loads(written.read_text())
+    check("bench-cuts", cuts)
+    assert 0 < cuts["cases"][0]["at"] and cuts["cases"][0]["thousand_runs"] > 1
     bench.fork_command(json_file=str(written), out=tmp_path)
     forks = json.loads(written.read_text())
     check("bench-fork", forks)

@@ -245,12 +245,20 @@ impl Visitor for Cut<'_> {
     }
 }
 
-fn cut_request(request: &Request, observer: &dyn Observer) -> Result<String, Error> {
+fn cut_request(
+    request: &Request,
+    until_cut: bool,
+    observer: &dyn Observer,
+) -> Result<String, Error> {
     if request.replica {
         keep::check_design("--replica", &request.design)?;
     }
     unused::refuse_for_cuts(request)?;
-    let prepared = request.prepare()?;
+    if until_cut {
+        unused::refuse_beside_until_cut(request)?;
+    }
+    let mut prepared = request.prepare()?;
+    prepared.until_cut = until_cut;
     prepared.configuration.refuse_timing_only("a power cut")?;
     let bug = visit(&request.design, PlantedBug(request.planted_bug.as_deref()))??;
     Ok(visit(
@@ -267,7 +275,8 @@ fn cut_request(request: &Request, observer: &dyn Observer) -> Result<String, Err
 
 /// Runs a program, cuts its power, judges every recovery.
 pub fn cut(request: &str, observer: &dyn Observer) -> Result<String, Error> {
-    cut_request(&Request::parse(request)?, observer)
+    let request = Request::parse(request)?;
+    cut_request(&request, request.until_cut, observer)
 }
 
 /// What `perdure replicate --from` asks for.
@@ -412,6 +421,7 @@ pub fn resume(request: &str, observer: &dyn Observer) -> Result<String, Error> {
         program_hash: replica.identity.program_hash.clone(),
         given: Vec::new(),
         until_failure: false,
+        until_cut: false,
         explains: false,
         blind: None,
     };

@@ -80,6 +80,19 @@ impl Named {
         if self.reads.all == before.all {
             return None;
         }
+        self.changed(before)
+            .or_else(|| same_build.then(|| self.others(before)))
+    }
+
+    /// The same where this run has not come as far as that one: what it has not read yet does not count.
+    pub fn difference_so_far(&self, before: &Reads, same_build: bool) -> Option<String> {
+        let all_known = same_build && before.some.len() < NAMED;
+        self.changed(before)
+            .or_else(|| self.new(before).filter(|_| all_known))
+    }
+
+    /// What both have read, and is another one now.
+    fn changed(&self, before: &Reads) -> Option<String> {
         for (key, digest) in &before.some {
             match self.names.get(key) {
                 Some(now) if now.digest as u16 == *digest => {}
@@ -88,19 +101,25 @@ impl Named {
                 None => {}
             }
         }
-        if !same_build {
-            return None;
-        }
+        None
+    }
+
+    /// What is read now and was not then.
+    fn new(&self, before: &Reads) -> Option<String> {
         let known = |key: &u16| before.some.iter().any(|(before, _)| before == key);
         let new = self.reads.some.iter().find(|(key, _)| !known(key));
-        Some(match new.and_then(|(key, _)| self.names.get(key)) {
-            Some(now) if before.some.len() < NAMED => {
-                format!("{} is read now and was not read then", now.name)
-            }
-            _ => format!(
-                "something is another one that the program reads or looks for, and not one of the {} things that a token tells apart",
-                before.some.len()
-            ),
+        let now = new.and_then(|(key, _)| self.names.get(key))?;
+        Some(format!("{} is read now and was not read then", now.name))
+    }
+
+    /// What differs otherwise.
+    fn others(&self, before: &Reads) -> String {
+        let told_apart = before.some.len();
+        let new = self.new(before).filter(|_| told_apart < NAMED);
+        new.unwrap_or_else(|| {
+            format!(
+                "something is another one that the program reads or looks for, and not one of the {told_apart} things that a token tells apart"
+            )
         })
     }
 }

@@ -185,6 +185,9 @@ pub struct Request {
     /// How long it may take.
     #[serde(skip_serializing)]
     pub check_seconds: Option<u64>,
+    /// The run ends with its one exact cut: how it would have gone on is not found out.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub until_cut: bool,
     /// What the run must read, where it is to be a run that was made before, and whether by this build.
     #[serde(skip)]
     pub reads: Option<(Reads, bool)>,
@@ -254,6 +257,7 @@ impl Default for Request {
             later_cuts: Vec::new(),
             check: Vec::new(),
             check_seconds: None,
+            until_cut: false,
             reads: None,
             cores: None,
             jobs: None,

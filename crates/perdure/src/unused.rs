@@ -3,7 +3,7 @@
 //! Always true here: the message names the option as the command line does, and who takes it.
 
 use crate::error::Error;
-use crate::request::Request;
+use crate::request::{Request, Resume};
 
 /// Refuses options that are given, for a command in words, in favour of another.
 fn refuse(given: &[(&str, bool)], what: &str, instead: &str) -> Result<(), Error> {
@@ -89,6 +89,27 @@ fn refuse_beside_restart(request: &Request) -> Result<(), Error> {
     )
 }
 
+/// What is about the run behind its cut, where nobody finds out about that.
+pub fn refuse_beside_until_cut(request: &Request) -> Result<(), Error> {
+    if request.at.is_none() {
+        return Err(Error::Request(
+            "--until-cut: the run ends with one exact cut; say which, as in --at CYCLE".into(),
+        ));
+    }
+    let resumes = request.resume.is_some_and(|resume| resume != Resume::None);
+    let given = [
+        ("--resume", resumes),
+        ("--restart", request.restart),
+        ("--generations", request.generations.is_some_and(|many| many > 1)),
+        ("--check", !request.check.is_empty()),
+    ];
+    refuse(
+        &given,
+        "a cut with --until-cut, after which nothing runs,",
+        "perdure cut without --until-cut",
+    )
+}
+
 /// Of a request to run a program.
 pub fn refuse_for_runs(request: &Request) -> Result<(), Error> {
     let given = [
@@ -102,6 +123,7 @@ pub fn refuse_for_runs(request: &Request) -> Result<(), Error> {
         ("--then", !request.then.is_empty()),
         ("--expect", request.expect.is_some()),
         ("--resume", request.resume.is_some()),
+        ("--until-cut", request.until_cut),
         ("--generations", request.generations.is_some()),
         ("--check", !request.check.is_empty()),
         ("--check-seconds", request.check_seconds.is_some()),

@@ -29,6 +29,7 @@ from perdure.options import (
     CheckOption,
     CheckSecondsOption,
     JsonOption,
+    UntilCutOption,
     checker,
     grouped,
 )
@@ -69,6 +70,7 @@ def replay(
     ],
     check: CheckOption = None,
     check_seconds: CheckSecondsOption = None,
+    until_cut: UntilCutOption = False,
     json_file: JsonOption = None,
     debug: Annotated[
         bool,
@@ -87,6 +89,7 @@ def replay(
             check=checker(check),
             check_seconds=check_seconds,
             cores=explained.cores,
+            until_cut=until_cut,
             progress=show,
         )
     made, now = (report.raw.get(key) for key in ("made_by_build", "build"))

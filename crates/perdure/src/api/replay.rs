@@ -25,10 +25,13 @@ struct ReplayRequest {
     check_seconds: Option<u64>,
     #[serde(default)]
     cores: Option<PathBuf>,
+    /// The run ends with the cut.
+    #[serde(default)]
+    until_cut: bool,
 }
 
 /// Repeats the one power cut that a token names: a token alone, or JSON with the checker that it was made
-/// with and the folder that core files go to.
+/// with, the folder that core files go to, and whether the run ends there.
 pub fn replay(asked: &str, observer: &dyn Observer) -> Result<String, Error> {
     let asked = if asked.trim_start().starts_with('{') {
         parsed(asked)?
@@ -38,6 +41,7 @@ pub fn replay(asked: &str, observer: &dyn Observer) -> Result<String, Error> {
             check: Vec::new(),
             check_seconds: None,
             cores: None,
+            until_cut: false,
         }
     };
     let token = Token::decode(&asked.token)?;
@@ -51,8 +55,9 @@ pub fn replay(asked: &str, observer: &dyn Observer) -> Result<String, Error> {
     request.check_seconds = asked.check_seconds;
     request.cores = asked.cores;
     prepared_as_made(&token, &request)?;
+    let until_cut = asked.until_cut || request.until_cut;
     request.reads = Some((token.reads, token.build == BUILD));
-    let mut result: Map<String, Value> = parsed(&cut_request(&request, observer)?)?;
+    let mut result: Map<String, Value> = parsed(&cut_request(&request, until_cut, observer)?)?;
     result.insert("made_by_build".into(), json!(token.build));
     Ok(Value::Object(result).to_string())
 }

@@ -18,6 +18,7 @@ use crate::machine::{Image, Machine};
 use crate::mistakes::Blind;
 use crate::observer::{Observer, run_on};
 use crate::pools;
+use crate::reads::Reads;
 use crate::replication::follower::Follower;
 use crate::report::{state_hash, symbol_of};
 use crate::request::{Prepared, Request, Resume};
@@ -349,9 +350,17 @@ impl Cutter<'_> {
             checked: self.prepared.check.is_some(),
             config_hash: self.prepared.configuration.hash(),
             given: self.prepared.digests(),
-            reads: self.survey.named.reads.clone(),
+            reads: self.reads(),
             build: BUILD.into(),
             timing: TIMING,
+        }
+    }
+
+    /// Digests of what the run reads of its host; as far as it has come, unless all is known from before.
+    fn reads(&self) -> Reads {
+        match &self.request.reads {
+            Some((before, _)) if self.prepared.until_cut => before.clone(),
+            _ => self.survey.named.reads.clone(),
         }
     }
 

@@ -20,6 +20,7 @@ use crate::lives::{Lives, Uncut};
 use crate::mistakes::Blind;
 use crate::observer::Observer;
 use crate::parallel;
+use crate::reads;
 use crate::request::{Prepared, Request, Schedule};
 use crate::verify::Verdict;
 
@@ -63,8 +64,13 @@ fn begin<D: Design>(
         survey.uncut.again = again;
         survey.named = survey.named.and(&host);
     }
+    let different = if prepared.until_cut {
+        reads::Named::difference_so_far
+    } else {
+        reads::Named::difference
+    };
     if let Some((before, same_build)) = &request.reads
-        && let Some(difference) = survey.named.difference(before, *same_build)
+        && let Some(difference) = different(&survey.named, before, *same_build)
     {
         return Err(Error::Request(format!(
             "since the token was made, what the program reads is another: {difference}"
@@ -102,7 +108,7 @@ pub fn run<D: Design>(
     let (survey, begun) = begin::<D>(request, prepared, bug, schedule, observer)?;
     let seed = request.seed.unwrap_or(1);
     let cycles = choose(request, schedule, &survey, seed)?;
-    let resumes = resumed_indices(request, cycles.len(), seed);
+    let resumes = resumed_indices(request, prepared, cycles.len(), seed);
     let chosen = schedule::part_of(request, cycles.len())?;
     let jobs = request.jobs.unwrap_or(1).clamp(1, chosen.len().max(1));
     let done = AtomicU64::new(0);
@@ -133,7 +139,7 @@ pub fn run<D: Design>(
     for one in finished {
         results.extend(one.results);
         interrupted |= one.interrupted;
-        deterministic &= one.state_hash.is_none_or(|hash| hash == survey.state_hash);
+        deterministic &= one.state_hash.is_none_or(|hash| Some(hash) == survey.state_hash);
     }
     results.sort_by_key(|(index, _)| *index);
     let first_failure = first_failure.into_inner();

@@ -99,7 +99,7 @@ impl Campaign {
             "exit_code": self.survey.uncut.status,
             "interrupted": self.interrupted,
             "deterministic": self.deterministic,
-            "run_cycles": self.survey.uncut.end,
+            "run_cycles": self.survey.state_hash.as_ref().map(|_| self.survey.uncut.end),
             "cuts": self.results.len(),
             "verified": self.verified(),
             "lost": self.lost(),

@@ -11,7 +11,7 @@ use perdure_hardware::time::Cycles;
 
 use super::survey::Survey;
 use crate::error::Error;
-use crate::request::{Request, Resume, Schedule};
+use crate::request::{Prepared, Request, Resume, Schedule};
 
 /// Cuts that schedules of every moment of a kind make at most, unless told otherwise.
 const MOST_EVENTS: usize = 200_000;
@@ -132,8 +132,13 @@ fn stratified(survey: &Survey, cuts: u64, random: &mut Random) -> Vec<Cycles> {
 
 /// Which cuts are resumed, and which of these are cut again in their later lives by default: every
 /// second one.
-pub(super) fn resumed_indices(request: &Request, cuts: usize, seed: u64) -> BTreeMap<usize, bool> {
-    if request.stop_after.is_some() || request.is_measured() {
+pub(super) fn resumed_indices(
+    request: &Request,
+    prepared: &Prepared,
+    cuts: usize,
+    seed: u64,
+) -> BTreeMap<usize, bool> {
+    if request.stop_after.is_some() || request.is_measured() || prepared.until_cut {
         return BTreeMap::new();
     }
     let resumed: Vec<usize> = match request.resume.unwrap_or(Resume::Sample) {

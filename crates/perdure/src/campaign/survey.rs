@@ -31,7 +31,8 @@ pub(super) struct Sample {
 pub struct Survey {
     /// What its end is compared with.
     pub uncut: Uncut,
-    pub(super) state_hash: String,
+    /// Of its end, if it has come there.
+    pub(super) state_hash: Option<String>,
     pub(super) samples: Vec<Sample>,
     pub(super) events: Vec<Cycles>,
     /// Corner paths of the design's, and how often they were taken.
@@ -181,7 +182,7 @@ fn persisting<D: Design>(
 }
 
 /// Brings a machine that is watched to a cycle, and finds out from a copy of it how the run that nobody
-/// cuts goes on from there.
+/// cuts goes on from there, unless that is of no interest.
 pub(super) fn survey_around<D: Design>(
     prepared: &Prepared,
     watched: &mut Watched<D>,
@@ -191,6 +192,9 @@ pub(super) fn survey_around<D: Design>(
     let progress = |machine: &Machine<D>| say(machine, observer);
     if !watched.go_to(at, observer, progress)? {
         return Err(interrupted());
+    }
+    if prepared.until_cut {
+        return Ok(found_so_far(&watched.machine));
     }
     let mut machine = watched.machine.clone();
     machine.forget_onlookers();
@@ -226,7 +230,7 @@ fn found<D: Design>(
     events.retain(|&time| time > 0 && time <= end);
     Survey {
         named: reads::Named::of(&machine.kernel().host_view()),
-        state_hash: state_hash(&machine),
+        state_hash: Some(state_hash(&machine)),
         uncut: Uncut {
             end,
             status: machine.ended().map(|ended| ended.report.status),
@@ -236,6 +240,26 @@ fn found<D: Design>(
         left: (prepared.restart.as_ref()).and_then(|_| Left::at_end(&mut machine, end)),
         samples,
         events,
+        paths: machine.paths(),
+    }
+}
+
+/// What a machine shows that stands at its one cut. If it has ended before, the cut is behind its end.
+fn found_so_far<D: Design>(machine: &Machine<D>) -> Survey {
+    let ended = machine.ended();
+    let end = machine.time().max(machine.hardware.memory.quiet_at());
+    Survey {
+        named: reads::Named::of(&machine.kernel().host_view()),
+        state_hash: None,
+        uncut: Uncut {
+            end: ended.map_or(Cycles::MAX, |_| end),
+            status: None,
+            outside: machine.outside.clone(),
+            again: None,
+        },
+        left: None,
+        samples: Vec::new(),
+        events: Vec::new(),
         paths: machine.paths(),
     }
 }

@@ -46,6 +46,8 @@ pub struct Prepared {
     pub given: Vec<(String, Option<u32>)>,
     /// Cuts after the first failure are of no interest.
     pub until_failure: bool,
+    /// Nothing is found out about the run behind its one exact cut.
+    pub until_cut: bool,
     /// The first failure is explained.
     pub explains: bool,
     /// A check that the judge leaves out.
@@ -324,6 +326,7 @@ impl Request {
             program_hash: format!("{:016x}", given.hasher.digest()),
             given: given.names,
             until_failure: false,
+            until_cut: self.until_cut,
             explains: true,
             blind: None,
         })
