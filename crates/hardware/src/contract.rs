@@ -287,7 +287,8 @@ impl Hardware {
         line: LineNumber,
     ) -> Option<Line> {
         self.memory.contract.as_ref()?;
-        self.shadow();
+        // Looked at when the line has come: the host has it by then.
+        self.shadow()?.prefetch(line * LINE_BYTES as u64);
         Some(policy.peek(self, line))
     }
 
