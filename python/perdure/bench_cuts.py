@@ -104,7 +104,7 @@ class StoppedError(Exception):
 
 
 def cuts(out: Path, *, count: int, repeat: int, console: Console) -> CutsReport:
-    """Builds the programs in `out`, and measures every case by campaigns of one and `count` cuts."""
+    """Builds the programs in `out`, and measures every case by one cut and by `count`."""
     compiler = toolchain.find(lambda line: console.print(line, markup=False))
     measured: list[Cuts] = []
     for case in CASES:

@@ -386,11 +386,7 @@ class Shared:
 
 
 UntilCutOption = Annotated[
-    bool,
-    typer.Option(
-        "--until-cut",
-        help="End the run with the cut, and find nothing out about how it would have gone on.",
-    ),
+    bool, typer.Option("--until-cut", help="End the run with the cut: nothing goes on after it.")
 ]
 
 

@@ -314,6 +314,21 @@ def test_one_cut_at_an_exact_cycle(command: Command, kv: Path) -> None:
     assert result["resumed"] is True
 
 
+def test_a_run_that_ends_with_its_cut(command: Command, kv: Path) -> None:
+    words = ("cut", "--at", "1000000", "--until-cut")
+    ended = command(*words, "--json", "-", "--", kv, "500")
+    assert ended.status == 0, ended.stderr
+    report = json.loads(ended.stdout)
+    assert report["verified"] == 1 and report["run_cycles"] is None
+    token = report["results"][0]["token"]
+    assert command("replay", "--until-cut", token).status == 0
+    assert_refused(command("cut", "--until-cut", "--", kv, "500"), "--at CYCLE")
+    assert_refused(command(*words, "--resume", "all", "--", kv, "500"), "--resume")
+    assert_refused(command(*words, "--check", "true", "--", kv, "500"), "--check")
+    ended = command("cut", "--at", "99999999999999", "--until-cut", "--", kv, "10")
+    assert_refused(ended, "99999999999999", "end of the run")
+
+
 def test_damaged_tokens(command: Command, kv: Path) -> None:
     report = command("cut", "--cuts", "1", "--json", "-", "--", kv, "10")
     (result,) = json.loads(report.stdout)["results"]

@@ -287,8 +287,7 @@ impl Hardware {
         line: LineNumber,
     ) -> Option<Line> {
         self.memory.contract.as_ref()?;
-        // Looked at when the line has come: the host has it by then.
-        self.shadow()?.prefetch(line * LINE_BYTES as u64);
+        self.shadow();
         Some(policy.peek(self, line))
     }
 

@@ -29,7 +29,7 @@ pub struct Queue {
     scheduling: Scheduling,
     /// In the order of completion; in start order, that of acceptance.
     requests: Ring<Request>,
-    /// Within these times no entry is free: whoever asks again need not look there.
+    /// Whenever a request is done within these times, no entry is free.
     full: Range<Cycles>,
     /// When somebody asked last who had to look, and how many held an entry then.
     asked: (Cycles, usize),
@@ -80,7 +80,7 @@ impl Queue {
         if self.asked.1 < self.entries {
             return now;
         }
-        // Between two of their ends, ever more hold one: full until an end is full from the one before it.
+        // What is full stays so, for only more come to hold an entry then.
         let next = self.requests.at(later).done;
         let looked = if self.full.contains(&next) {
             self.requests.first(|one| one.done >= self.full.end)
@@ -89,9 +89,8 @@ impl Queue {
         };
         let mut ends = self.requests.from(looked);
         let free = ends.find(|one| one.others < self.entries);
-        let free = free.expect("an empty queue has an entry").done;
-        self.full = next..free;
-        free
+        self.full = next..free.expect("an empty queue has an entry").done;
+        self.full.end
     }
 
     /// Takes the entry.
@@ -114,7 +113,6 @@ impl Queue {
         self.asked.1 += usize::from(holds(&request, self.asked.0));
         if let Some(forgotten) = self.requests.insert(index, request) {
             self.asked.1 -= usize::from(holds(&forgotten, self.asked.0));
-            self.full.start = self.full.start.max(forgotten.done);
         }
     }
 
@@ -169,6 +167,15 @@ mod tests {
 
     #[test]
     fn a_request_is_admitted_as_soon_as_an_entry_is_free() {
+        // Who asks in the order of time, who asks again and again as of the same time, and who asks as of
+        // a time that has long been.
+        for (pace, late) in [(300, 1), (1, 1), (20, 1), (30, 20_000)] {
+            requests_are_admitted_by_definition(pace, late);
+        }
+    }
+
+    /// Requests up to `pace` cycles apart, a quarter of them up to `late` cycles late.
+    fn requests_are_admitted_by_definition(pace: u64, late: u64) {
         let seed = 11;
         let mut random = Random::new(seed);
         for entries in [1, 2, 5, 32] {
@@ -176,10 +183,13 @@ mod tests {
             let mut held: Vec<(Cycles, Cycles)> = Vec::new();
             let mut now = 0;
             for _ in 0..2000 {
-                now += random.bits() % 300;
-                let admitted = queue.admit(now);
-                let expected = by_definition(&held, entries, now);
-                assert_eq!(admitted, expected, "seed {seed}, {entries} entries");
+                now += random.bits() % pace;
+                let late = random.bits() % late * u64::from(random.below(4) == 0);
+                let asked = Cycles::saturating_sub(now, late);
+                let admitted = queue.admit(asked);
+                let expected = by_definition(&held, entries, asked);
+                let told = format!("seed {seed}, {entries} entries, pace {pace}");
+                assert_eq!(admitted, expected, "{told}");
                 let ahead = if random.bits().is_multiple_of(16) {
                     3000
                 } else {

@@ -245,26 +245,18 @@ impl Visitor for Cut<'_> {
     }
 }
 
-fn cut_request(
-    request: &Request,
-    until_cut: bool,
-    observer: &dyn Observer,
-) -> Result<String, Error> {
-    if request.replica {
-        keep::check_design("--replica", &request.design)?;
+fn cut_request(asked: &Request, until_cut: bool, observer: &dyn Observer) -> Result<String, Error> {
+    if asked.replica {
+        keep::check_design("--replica", &asked.design)?;
     }
-    unused::refuse_for_cuts(request)?;
-    if until_cut {
-        unused::refuse_beside_until_cut(request)?;
-    }
-    let mut prepared = request.prepare()?;
-    prepared.until_cut = until_cut;
+    unused::refuse_for_cuts(asked, until_cut)?;
+    let prepared = asked.prepare()?.until_cut(until_cut);
     prepared.configuration.refuse_timing_only("a power cut")?;
-    let bug = visit(&request.design, PlantedBug(request.planted_bug.as_deref()))??;
+    let bug = visit(&asked.design, PlantedBug(asked.planted_bug.as_deref()))??;
     Ok(visit(
-        &request.design,
+        &asked.design,
         Cut {
-            request,
+            request: asked,
             prepared: &prepared,
             bug,
             observer,

@@ -88,7 +88,7 @@ impl Named {
     pub fn difference_so_far(&self, before: &Reads, same_build: bool) -> Option<String> {
         let all_known = same_build && before.some.len() < NAMED;
         self.changed(before)
-            .or_else(|| self.new(before).filter(|_| all_known))
+            .or_else(|| self.read_anew(before).filter(|_| all_known))
     }
 
     /// What both have read, and is another one now.
@@ -105,7 +105,7 @@ impl Named {
     }
 
     /// What is read now and was not then.
-    fn new(&self, before: &Reads) -> Option<String> {
+    fn read_anew(&self, before: &Reads) -> Option<String> {
         let known = |key: &u16| before.some.iter().any(|(before, _)| before == key);
         let new = self.reads.some.iter().find(|(key, _)| !known(key));
         let now = new.and_then(|(key, _)| self.names.get(key))?;
@@ -115,7 +115,7 @@ impl Named {
     /// What differs otherwise.
     fn others(&self, before: &Reads) -> String {
         let told_apart = before.some.len();
-        let new = self.new(before).filter(|_| told_apart < NAMED);
+        let new = self.read_anew(before).filter(|_| told_apart < NAMED);
         new.unwrap_or_else(|| {
             format!(
                 "something is another one that the program reads or looks for, and not one of the {told_apart} things that a token tells apart"

@@ -15,8 +15,8 @@ fn refuse(given: &[(&str, bool)], what: &str, instead: &str) -> Result<(), Error
     })
 }
 
-/// Of a request to cut the power.
-pub fn refuse_for_cuts(request: &Request) -> Result<(), Error> {
+/// Of a request to cut the power, where the run may end with the cut.
+pub fn refuse_for_cuts(request: &Request, until_cut: bool) -> Result<(), Error> {
     if !request.write_through.is_empty() {
         return Err(Error::Request(
             "--write-through: a program whose power is cut runs many times over, so the host is read-only to it; leave the option out".into(),
@@ -34,6 +34,9 @@ pub fn refuse_for_cuts(request: &Request) -> Result<(), Error> {
         ("--passthrough", request.passthrough),
     ];
     refuse(&given, "a power cut", "perdure run")?;
+    if until_cut {
+        refuse_beside_until_cut(request)?;
+    }
     refuse_beside_restart(request)
 }
 
@@ -90,7 +93,7 @@ fn refuse_beside_restart(request: &Request) -> Result<(), Error> {
 }
 
 /// What is about the run behind its cut, where nobody finds out about that.
-pub fn refuse_beside_until_cut(request: &Request) -> Result<(), Error> {
+fn refuse_beside_until_cut(request: &Request) -> Result<(), Error> {
     if request.at.is_none() {
         return Err(Error::Request(
             "--until-cut: the run ends with one exact cut; say which, as in --at CYCLE".into(),
@@ -100,7 +103,10 @@ pub fn refuse_beside_until_cut(request: &Request) -> Result<(), Error> {
     let given = [
         ("--resume", resumes),
         ("--restart", request.restart),
-        ("--generations", request.generations.is_some_and(|many| many > 1)),
+        (
+            "--generations",
+            request.generations.is_some_and(|many| many > 1),
+        ),
         ("--check", !request.check.is_empty()),
     ];
     refuse(

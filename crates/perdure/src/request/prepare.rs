@@ -55,6 +55,12 @@ pub struct Prepared {
 }
 
 impl Prepared {
+    /// The same; whether the run ends with its one exact cut.
+    #[must_use]
+    pub fn until_cut(self, until_cut: bool) -> Self {
+        Self { until_cut, ..self }
+    }
+
     /// A machine before its first instruction that holds its design to the contract, for who cuts the power.
     pub fn boot<D: Design>(&self, bug: Option<&'static str>) -> Result<Machine<D>, Error> {
         let mut machine = Machine::boot(&self.configuration, &self.workload, self.engine, bug)?;

@@ -1,6 +1,8 @@
 //! The same request gives the same statistics and the same final state: on every run, on either
 //! engine, with the power cut or not, for any number of jobs.
 
+use perdure::api::{self, Unobserved};
+
 use crate::common::{SMALL, cut, request, run, with};
 use serde_json::{Value, json};
 
@@ -125,5 +127,49 @@ fn one_exact_cut_is_as_in_a_campaign() {
         results.remove("first_difference");
         results.remove("explanation");
         assert_eq!(alone, same, "{design}");
+    }
+}
+
+/// A run that ends with its cut is judged like one that goes on, and its token is made again the same way.
+#[test]
+fn a_run_that_ends_with_its_cut_has_the_same_verdict() {
+    let replayed = |asked: Value| -> Value {
+        let answer = api::replay(&asked.to_string(), &Unobserved).expect("it replays");
+        serde_json::from_str(&answer).expect("JSON")
+    };
+    for (design, planted) in [
+        ("picl", Value::Null),
+        ("picl", json!("evict-before-flush")),
+        ("ideal", Value::Null),
+    ] {
+        let base = with(
+            request(design, "@exerciser:4000:64:500"),
+            json!({"resume": "none", "cuts": 3, "planted_bug": planted}),
+        );
+        for known in cut(&base)["results"].as_array().expect("a list") {
+            let only = json!({"at": known["cycle"], "until_cut": true});
+            let mut alone = cut(&with(base.clone(), only));
+            for key in ["state_hash", "exit_code", "run_cycles"] {
+                assert_eq!(alone[key], Value::Null, "{design}: {key}");
+            }
+            let alone = alone["results"][0].take();
+            assert_ne!(alone["token"], known["token"]);
+            // The token names the way that it was made; one that names the whole run can be made so, too.
+            let again = replayed(json!({"token": alone["token"]}));
+            assert_eq!(again["results"][0], alone, "{design}");
+            let shorter = replayed(json!({"token": known["token"], "until_cut": true}));
+            assert_eq!(shorter["run_cycles"], Value::Null);
+            assert_eq!(shorter["results"][0]["token"], known["token"]);
+            for key in [
+                "verdict",
+                "recovered_epoch",
+                "writes_in_flight",
+                "recovery_cycles",
+                "lost_cycles",
+            ] {
+                assert_eq!(alone[key], known[key], "{design}: {key}");
+                assert_eq!(shorter["results"][0][key], known[key], "{design}: {key}");
+            }
+        }
     }
 }
