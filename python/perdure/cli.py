@@ -43,6 +43,7 @@ COMMANDS: Mapping[str, tuple[str, str, bool]] = {
     "replay": ("commands.replaying:replay", CUT, False),
     "hunt": ("commands.cutting:hunt", CUT, True),
     "mutants": ("commands.cutting:mutants", CUT, False),
+    "check": ("commands.checking:check", CUT, True),
     "litmus": ("litmus:litmus", CUT, False),
     "compare": ("commands.comparing:compare", COMPARE, True),
     "sweep": ("commands.comparing:sweep", COMPARE, True),

@@ -11,6 +11,7 @@
 )]
 
 pub mod api;
+mod call_stack;
 pub mod campaign;
 pub mod champsim;
 pub mod check;
@@ -19,6 +20,7 @@ pub mod configuration;
 pub mod context;
 mod core_file;
 mod cost;
+pub mod crash_check;
 mod debugger;
 mod delivery;
 mod device_exerciser;
@@ -28,6 +30,7 @@ pub mod error;
 pub mod exerciser;
 pub mod explanation;
 pub mod forks;
+pub mod functional;
 mod guest_code;
 pub mod hunt;
 mod kernel_ports;

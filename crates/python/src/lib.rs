@@ -123,6 +123,15 @@ fn forks(py: Python<'_>, request: String, progress: Option<Py<PyAny>>) -> PyResu
     })
 }
 
+/// Looks for the crash-consistency bugs of a program.
+#[pyfunction]
+#[pyo3(signature = (request, progress=None))]
+fn check(py: Python<'_>, request: String, progress: Option<Py<PyAny>>) -> PyResult<String> {
+    task::wait_for(py, progress, move |observer| {
+        perdure::crash_check::check(&request, observer)
+    })
+}
+
 /// Decides litmus tests by their memory models.
 #[pyfunction]
 fn litmus(py: Python<'_>, request: String) -> PyResult<String> {
@@ -187,6 +196,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(mutants, module)?)?;
     module.add_function(wrap_pyfunction!(hunt, module)?)?;
     module.add_function(wrap_pyfunction!(forks, module)?)?;
+    module.add_function(wrap_pyfunction!(check, module)?)?;
     module.add_function(wrap_pyfunction!(litmus, module)?)?;
     module.add_function(wrap_pyfunction!(configuration, module)?)?;
     module.add_function(wrap_pyfunction!(catalogue, module)?)

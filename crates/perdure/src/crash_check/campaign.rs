@@ -1,0 +1,372 @@
+//! A whole check: survey, points in an order of their own, recoveries by several host threads, causes.
+//!
+//! Always true here: what is done next follows from what was done before and never from how fast it was,
+//! unless there is a limit in minutes.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Instant;
+
+use perdure_hardware::random::Random;
+use serde_json::Value;
+
+use super::cause::{self, Cause};
+use super::explore::{Choices, Explored, Explorer, Failed};
+use super::oracle::Expected;
+use super::record::{Keeps, Point};
+use super::recovery::{End, Life, Recoveries, Which};
+use super::report;
+use super::uncut::Surveyed;
+use super::{Asked, Prepared, STATES_OF_A_POINT, refused};
+use crate::error::Error;
+use crate::functional::{Engine, Pool};
+use crate::observer::Observer;
+use crate::parallel;
+use crate::restart::last_lines_of;
+
+/// Points that are explored between two looks at what they came to.
+const BATCH: usize = 64;
+/// Points for which the run is run once more.
+const ROUND: usize = 1024;
+/// Causes that are looked for.
+const CAUSES: usize = 400;
+
+/// What tells failures apart before their causes are known: the symptom, and where the first lost stores are.
+pub type Outline = (String, Vec<u64>);
+
+/// What was done.
+#[derive(Default)]
+pub struct Done {
+    /// Points that were explored.
+    pub points: u64,
+    /// Of these, those of which all was.
+    pub exhaustive: u64,
+    /// The sum of their coverages.
+    pub coverage: f64,
+    /// Recoveries.
+    pub states: u64,
+    /// Those that went wrong.
+    pub failing: u64,
+    /// Instructions that they took.
+    pub instructions: u64,
+    /// Points with several operations under way, which no dump can judge.
+    pub unjudged: u64,
+    /// Causes, by their keys: one each, and the kinds of failures that came to it.
+    pub causes: BTreeMap<cause::Key, (Cause, Vec<Outline>)>,
+    /// Failures of which no cause was looked for.
+    pub unexplained: u64,
+    /// At how many points there were failures of a kind.
+    pub outlines: BTreeMap<Outline, u64>,
+    /// The user has stopped it.
+    pub interrupted: bool,
+    /// A limit has.
+    pub limited: bool,
+}
+
+/// Runs a check.
+pub fn run(
+    asked: &Asked,
+    prepared: &Prepared,
+    observer: &dyn Observer,
+    started: Instant,
+) -> Result<Value, Error> {
+    let uncut = &prepared.uncut;
+    let Some(surveyed) = uncut.survey(observer)? else {
+        return refused("interrupted before the program had ended; nothing was checked");
+    };
+    is_checkable(&surveyed)?;
+    let mut recoveries = Recoveries::new(
+        uncut.world.clone(),
+        prepared.programs.clone(),
+        asked.patience_for(surveyed.life.instructions),
+    );
+    let usual = on_the_whole_pool(&recoveries, &surveyed)?;
+    recoveries.patience = asked.patience_for(usual);
+    let mut campaign = Campaign {
+        asked,
+        prepared,
+        recoveries,
+        observer,
+        started,
+        expected: Expected {
+            operations: Arc::new(surveyed.recorder.operations.clone()),
+            wholes: surveyed.recorder.wholes.clone(),
+            ..Expected::default()
+        },
+        done: Done::default(),
+        planned: 0,
+    };
+    campaign.explore_all(&surveyed)?;
+    report::of(asked, prepared, &surveyed, &campaign.done)
+}
+
+/// Refuses what no check can be made of.
+fn is_checkable(surveyed: &Surveyed) -> Result<(), Error> {
+    let recorder = &surveyed.recorder;
+    if surveyed.life.end != End::Status(0) {
+        return refused(format!(
+            "check: the program itself fails, with no power cut at all: {}{}",
+            words(&surveyed.life.end),
+            said(&surveyed.life)
+        ));
+    }
+    if recorder.stores == 0 {
+        return refused(
+            "check: the program never stores to persistent memory: have it keep its data in a file below /pmem, which it maps shared or writes",
+        );
+    }
+    match &recorder.mistake {
+        Some(mistake) => refused(format!(
+            "check: {mistake} (perdure_op_begin, perdure_op_end)"
+        )),
+        None => Ok(()),
+    }
+}
+
+/// How something ended, in words.
+pub fn words(end: &End) -> String {
+    match end {
+        End::Status(status) => format!("exit status {status}"),
+        End::Signal { name, cause, .. } => format!("{name}: {cause}"),
+        End::Hangs(instructions) => format!("it had not ended after {instructions} instructions"),
+        End::Deadlock => "every thread waits for ever".into(),
+        End::NotStarted(why) => format!("it cannot be started: {why}"),
+    }
+}
+
+/// The last lines that it wrote, for a message.
+fn said(life: &Life) -> String {
+    let lines = last_lines_of(&[life.output.as_slice(), &life.error].concat());
+    if lines.is_empty() {
+        return String::new();
+    }
+    format!("; it wrote last: {lines}")
+}
+
+/// Everything has to go well on the pool that the run leaves in the end, if all of it is durable. Returns the
+/// most instructions that a program takes there.
+fn on_the_whole_pool(recoveries: &Recoveries, surveyed: &Surveyed) -> Result<u64, Error> {
+    let (mut pool, mut most) = (surveyed.machine.pool.clone(), 0);
+    for &which in recoveries.programs.keys() {
+        let from = match which {
+            Which::Dump => surveyed.machine.pool.clone(),
+            Which::Recovery | Which::Check => pool.clone(),
+        };
+        let life = recoveries.run_on(which, from, &mut Engine::default())?;
+        if life.end != End::Status(0) {
+            return refused(format!(
+                "check: {} fails on the pool that the program leaves, with no power cut at all: {}{}",
+                which.name(),
+                words(&life.end),
+                said(&life)
+            ));
+        }
+        most = most.max(life.instructions);
+        if which == Which::Recovery {
+            pool = life.pool;
+        }
+    }
+    Ok(most)
+}
+
+/// A check under way.
+struct Campaign<'c> {
+    asked: &'c Asked,
+    prepared: &'c Prepared,
+    recoveries: Recoveries,
+    observer: &'c dyn Observer,
+    started: Instant,
+    expected: Expected,
+    done: Done,
+    /// Points that will be explored, as far as is known.
+    planned: u64,
+}
+
+impl Campaign<'_> {
+    fn jobs(&self) -> usize {
+        self.asked.request.jobs.unwrap_or(1)
+    }
+
+    /// Explores the first point from each call stack, and then the others by chance.
+    fn explore_all(&mut self, surveyed: &Surveyed) -> Result<(), Error> {
+        let (mut stacks, mut first, mut others) = (BTreeSet::new(), Vec::new(), Vec::new());
+        for (number, (_, stack)) in surveyed.points.iter().enumerate() {
+            if stacks.insert(*stack) {
+                first.push(number);
+            } else {
+                others.push(number);
+            }
+        }
+        let mut random = Random::new(self.asked.request.seed.unwrap_or(1));
+        for place in (1..others.len()).rev() {
+            others.swap(place, random.below(place as u64 + 1) as usize);
+        }
+        self.planned = surveyed.points.len() as u64;
+        for points in first.chunks(ROUND).chain(others.chunks(ROUND)) {
+            if !self.goes_on() {
+                break;
+            }
+            self.round(surveyed, points)?;
+        }
+        self.done.limited = !self.done.interrupted && self.done.points < self.planned;
+        Ok(())
+    }
+
+    /// Whether there is time for more.
+    fn goes_on(&mut self) -> bool {
+        self.done.interrupted |= self.observer.interrupted();
+        let minutes = self.started.elapsed().as_secs_f64() / 60.0;
+        !self.done.interrupted
+            && self
+                .asked
+                .states
+                .is_none_or(|states| self.done.states < states)
+            && self.asked.minutes.is_none_or(|most| minutes < most)
+    }
+
+    /// Runs the program again, and explores some of its points.
+    fn round(&mut self, surveyed: &Surveyed, points: &[usize]) -> Result<(), Error> {
+        let has_images = !self.expected.wholes.is_empty();
+        let mut keeps = Keeps::default();
+        for &number in points {
+            let (seen, _) = &surveyed.points[number];
+            keeps.points.insert(seen.number);
+            if has_images || self.prepared.programs.contains_key(&Which::Dump) {
+                keeps
+                    .boundaries
+                    .extend(self.expected.boundaries(&seen.phase));
+            }
+        }
+        let needs_dumps = self.prepared.programs.contains_key(&Which::Dump);
+        let mut following = self.prepared.uncut.follow(Arc::new(keeps))?;
+        let mut waiting: Vec<Point> = Vec::new();
+        let mut reached = 0;
+        while !following.is_over() {
+            following.go_on(|_, recorder| recorder.kept.len() < BATCH)?;
+            let recorder = following.recorder();
+            waiting.append(&mut recorder.kept);
+            let images = std::mem::take(&mut recorder.boundaries);
+            reached = images.last().map_or(reached, |(number, ..)| number + 1);
+            if needs_dumps {
+                self.dump(&images)?;
+            }
+            if has_images {
+                let images = images.into_iter().map(|(number, pool, _)| (number, pool));
+                self.expected.images.extend(images);
+            }
+            let over = following.is_over();
+            let known = |point: &Point| {
+                let mut boundaries = self.expected.boundaries(&point.phase).into_iter();
+                over || boundaries.all(|number| number < reached)
+            };
+            let (ready, later): (Vec<_>, Vec<_>) = waiting.drain(..).partition(known);
+            waiting = later;
+            for batch in ready.chunks(BATCH) {
+                if !self.goes_on() {
+                    return Ok(());
+                }
+                self.explore(batch)?;
+            }
+            let oldest = waiting.first().and_then(|point| point.phase.before);
+            self.expected
+                .forget_before(oldest.unwrap_or(reached.saturating_sub(1)));
+        }
+        Ok(())
+    }
+
+    /// Shows what is in the pool between operations.
+    fn dump(&mut self, images: &[(usize, Pool, u64)]) -> Result<(), Error> {
+        let shown = parallel::map(self.jobs(), images, |(number, pool, table)| {
+            let mut engine = Engine::default();
+            let none = BTreeMap::new();
+            let mut life = self.recoveries.start(Which::Dump, (pool, *table), &none)?;
+            let super::recovery::Came::Ended(life) =
+                life.go_on(&mut engine, self.recoveries.patience)
+            else {
+                return Err(Error::Defect("a dump with nothing to decide".into()));
+            };
+            if life.end != End::Status(0) {
+                return refused(format!(
+                    "check: the dump fails between two operations, with no power cut at all: {}{}",
+                    words(&life.end),
+                    said(&life)
+                ));
+            }
+            Ok((*number, Arc::new(life.output)))
+        })?;
+        self.expected.dumps.extend(shown);
+        Ok(())
+    }
+
+    /// Explores some points, and looks for the causes of what is new among their failures.
+    fn explore(&mut self, points: &[Point]) -> Result<(), Error> {
+        let model = self.asked.model;
+        let explorer = Explorer {
+            recoveries: &self.recoveries,
+            expected: &self.expected,
+            states: self.asked.states_of_a_point.unwrap_or(STATES_OF_A_POINT),
+            seed: self.asked.request.seed.unwrap_or(1),
+        };
+        let choices: Vec<Choices> = (points.iter())
+            .map(|point| Choices::new(point, model))
+            .collect();
+        let jobs = self.asked.request.jobs.unwrap_or(1);
+        let explored = parallel::map(jobs, &choices, |choices| {
+            explorer.explore(choices, &mut Engine::default())
+        })?;
+        let mut new: Vec<(usize, &Failed, Outline)> = Vec::new();
+        for (number, (point, one)) in points.iter().zip(&explored).enumerate() {
+            self.done.add(point, one);
+            let outlines: BTreeMap<Outline, &Failed> = (one.failures.iter().rev())
+                .map(|failed| (cause::outline(&choices[number], failed), failed))
+                .collect();
+            for (outline, failed) in outlines {
+                let count = self.done.outlines.entry(outline.clone()).or_default();
+                *count += 1;
+                if *count == 1 {
+                    new.push((number, failed, outline));
+                }
+            }
+        }
+        let room = CAUSES.saturating_sub(self.done.causes.len());
+        self.done.unexplained += new.len().saturating_sub(room) as u64;
+        new.truncate(room);
+        let causes = parallel::map(jobs, &new, |(number, failed, _)| {
+            cause::find(&explorer, &choices[*number], failed, &mut Engine::default())
+        })?;
+        for (cause, (_, _, outline)) in causes.into_iter().zip(new) {
+            let Some(cause) = cause else {
+                self.done.unexplained += 1;
+                continue;
+            };
+            let found = self.done.causes.entry(cause.key());
+            let found = found.or_insert_with(|| (cause.clone(), Vec::new()));
+            // It says more if it names what it has to be durable before.
+            if found.0.kept.is_empty() && !cause.kept.is_empty() {
+                found.0 = cause;
+            }
+            found.1.push(outline);
+        }
+        let message = format!(
+            "{} recoveries, {} wrong, {} causes",
+            self.done.states,
+            self.done.failing,
+            self.done.causes.len()
+        );
+        self.observer
+            .progress(self.done.points, self.planned, "failure points", &message);
+        Ok(())
+    }
+}
+
+impl Done {
+    fn add(&mut self, point: &Point, explored: &Explored) {
+        self.points += 1;
+        self.exhaustive += u64::from(explored.exhaustive);
+        self.coverage += explored.coverage;
+        self.states += explored.states;
+        self.failing += explored.failing;
+        self.instructions += explored.instructions;
+        self.unjudged += u64::from(point.phase.several);
+    }
+}

@@ -1,0 +1,257 @@
+//! All that a recovery may find at a failure point, one by one, as far as it looks.
+//!
+//! Always true here: what is explored follows from the point, the budget and the seed. Recoveries that read
+//! the same are one; the weights of all that a point may leave add up to one.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use perdure_hardware::random::Random;
+
+use super::oracle::{Expected, Wrong};
+use super::pending::Version;
+use super::record::Point;
+use super::recovery::{Came, Recoveries, UnderWay, Which};
+use super::rules::Model;
+use crate::error::Error;
+use crate::functional::Engine;
+
+/// Failures of a point that are kept, beside their number.
+const FAILURES_MAX: usize = 24;
+/// Recoveries that wait to be gone on with, for each that may still be finished.
+const WAITING: usize = 4;
+
+/// A point with the versions of its lines.
+pub struct Choices<'p> {
+    /// The point.
+    pub point: &'p Point,
+    /// Of each line that is not durable.
+    pub lines: BTreeMap<u64, Arc<Vec<Version>>>,
+    /// Nothing was left out.
+    pub all: bool,
+}
+
+impl<'p> Choices<'p> {
+    /// Those of a point under a model.
+    pub fn new(point: &'p Point, model: Model) -> Self {
+        let mut all = true;
+        let lines = point.lines.iter().map(|(&line, history)| {
+            let (versions, complete) = history.versions(model);
+            all &= complete;
+            (line, Arc::new(versions))
+        });
+        let lines = lines.collect();
+        Self { point, lines, all }
+    }
+
+    /// The same with every line decided: it is of that version, or else the newest.
+    pub fn decided(&self, versions: &BTreeMap<u64, usize>) -> BTreeMap<u64, Arc<Vec<Version>>> {
+        let lines = self.lines.iter().map(|(&line, all)| {
+            let version = versions.get(&line).copied().unwrap_or(0);
+            (line, Arc::new(vec![all[version].clone()]))
+        });
+        lines.collect()
+    }
+}
+
+/// A recovery that went wrong.
+#[derive(Clone, Debug)]
+pub struct Failed {
+    /// How.
+    pub wrong: Wrong,
+    /// What was started.
+    pub which: Which,
+    /// Lines about which something was decided, with the version that they were.
+    pub decided: BTreeMap<u64, usize>,
+}
+
+/// What came of a point.
+#[derive(Clone, Debug, Default)]
+pub struct Explored {
+    /// Recoveries that were run to their end.
+    pub states: u64,
+    /// Those that went wrong.
+    pub failing: u64,
+    /// The first of them, one for each symptom and set of lines.
+    pub failures: Vec<Failed>,
+    /// How much was looked at of all that recoveries may find.
+    pub coverage: f64,
+    /// That is everything.
+    pub exhaustive: bool,
+    /// Instructions.
+    pub instructions: u64,
+}
+
+/// A program of a chain, and how far it is.
+struct Path {
+    which: Which,
+    life: UnderWay,
+}
+
+/// Who explores.
+pub struct Explorer<'e> {
+    /// What is started.
+    pub recoveries: &'e Recoveries,
+    /// What is asked.
+    pub expected: &'e Expected,
+    /// Recoveries to finish, at most, at each point.
+    pub states: u64,
+    /// For those that are sampled.
+    pub seed: u64,
+}
+
+impl Explorer<'_> {
+    /// What is started on what a failure leaves.
+    fn first(&self) -> impl Iterator<Item = Which> {
+        let programs = &self.recoveries.programs;
+        [Which::Recovery, Which::Dump]
+            .into_iter()
+            .filter(|which| programs.contains_key(which))
+    }
+
+    /// Explores a point.
+    pub fn explore(&self, choices: &Choices, engine: &mut Engine) -> Result<Explored, Error> {
+        let mut explored = Explored {
+            exhaustive: choices.all,
+            ..Explored::default()
+        };
+        let starts: Vec<Which> = self.first().collect();
+        for &which in &starts {
+            self.explore_one(which, choices, engine, &mut explored)?;
+        }
+        explored.coverage /= starts.len().max(1) as f64;
+        Ok(explored)
+    }
+
+    fn explore_one(
+        &self,
+        which: Which,
+        choices: &Choices,
+        engine: &mut Engine,
+        explored: &mut Explored,
+    ) -> Result<(), Error> {
+        let point = choices.point;
+        let pool = (&point.durable, point.table);
+        let life = self.recoveries.start(which, pool, &choices.lines)?;
+        let mut waiting = vec![Path { which, life }];
+        let mut random = Random::new(self.seed ^ point.number.wrapping_mul(0x9e37_79b9));
+        let mut left = self.states;
+        while left > 0 {
+            // What is left can all be finished: depth first. Else whichever chance picks.
+            let next = if waiting.len() as u64 <= left {
+                waiting.pop()
+            } else {
+                let picked = random.below(waiting.len() as u64) as usize;
+                Some(waiting.swap_remove(picked))
+            };
+            let Some(path) = next else {
+                return Ok(());
+            };
+            let ended = self.go_on(path, choices, engine, &mut waiting, explored)?;
+            left -= u64::from(ended);
+            let room = WAITING * self.states as usize + 16;
+            while waiting.len() > room {
+                explored.exhaustive = false;
+                waiting.swap_remove(random.below(waiting.len() as u64) as usize);
+            }
+        }
+        explored.exhaustive &= waiting.is_empty();
+        Ok(())
+    }
+
+    /// Goes on with one. True if it came to its end.
+    fn go_on(
+        &self,
+        mut path: Path,
+        choices: &Choices,
+        engine: &mut Engine,
+        waiting: &mut Vec<Path>,
+        explored: &mut Explored,
+    ) -> Result<bool, Error> {
+        let which = path.which;
+        let apart =
+            |ways: Vec<UnderWay>| ways.into_iter().rev().map(move |life| Path { which, life });
+        let life = match path.life.go_on(engine, self.recoveries.patience) {
+            Came::Apart(ways) => {
+                waiting.extend(apart(ways));
+                return Ok(false);
+            }
+            Came::Ended(life) => life,
+        };
+        if which == Which::Recovery {
+            for whole in self.expected.wholes_at(choices.point) {
+                if let Some(ways) = path.life.ask(whole) {
+                    waiting.extend(apart(ways));
+                    return Ok(false);
+                }
+            }
+        }
+        let wrong = self.expected.judge(which, &life, choices.point);
+        let follows =
+            which == Which::Recovery && self.recoveries.programs.contains_key(&Which::Check);
+        if wrong.is_none() && follows {
+            let machine = self.recoveries.boot(Which::Check, life.pool)?;
+            let life = path.life.followed_by(machine);
+            waiting.push(Path {
+                which: Which::Check,
+                life,
+            });
+            return Ok(false);
+        }
+        explored.states += 1;
+        explored.instructions += life.instructions;
+        explored.coverage += path.life.weight;
+        if let Some(wrong) = wrong {
+            explored.failing += 1;
+            let decided = path.life.decided();
+            let known = |one: &Failed| {
+                one.which == which
+                    && one.wrong.symptom() == wrong.symptom()
+                    && lost(&one.decided).eq(lost(&decided))
+            };
+            if explored.failures.len() < FAILURES_MAX && !explored.failures.iter().any(known) {
+                explored.failures.push(Failed {
+                    wrong,
+                    which,
+                    decided,
+                });
+            }
+        }
+        Ok(true)
+    }
+
+    /// Whether something goes wrong where everything is decided: what.
+    pub fn fails(
+        &self,
+        which: Which,
+        choices: &Choices,
+        versions: &BTreeMap<u64, usize>,
+        engine: &mut Engine,
+    ) -> Result<Option<Wrong>, Error> {
+        let point = choices.point;
+        let lines = choices.decided(versions);
+        let first = match which {
+            Which::Dump => Which::Dump,
+            Which::Recovery | Which::Check => Which::Recovery,
+        };
+        let pool = (&point.durable, point.table);
+        let mut life = self.recoveries.start(first, pool, &lines)?;
+        let Came::Ended(ended) = life.go_on(engine, self.recoveries.patience) else {
+            return Err(Error::Defect("a decided line was to be decided".into()));
+        };
+        let wrong = self.expected.judge(first, &ended, point);
+        let follows =
+            first == Which::Recovery && self.recoveries.programs.contains_key(&Which::Check);
+        if wrong.is_some() || !follows {
+            return Ok(wrong);
+        }
+        let life = self.recoveries.run_on(Which::Check, ended.pool, engine)?;
+        Ok(self.expected.judge(Which::Check, &life, point))
+    }
+}
+
+/// Lines that were not found as their newest version.
+pub fn lost(decided: &BTreeMap<u64, usize>) -> impl Iterator<Item = u64> {
+    let lost = decided.iter().filter(|(_, version)| **version > 0);
+    lost.map(|(line, _)| *line)
+}

@@ -1,0 +1,178 @@
+//! `perdure check`: looks for the crash-consistency bugs of a program that keeps data in persistent memory.
+//!
+//! The program runs once, uncut, on a machine without time ([`crate::functional`]), and is watched
+//! ([`record`]): its failure points are where a persistence model ([`rules`]) makes something durable. At each
+//! point the model allows many contents of persistent memory ([`pending`]); recovery runs on them, and what it
+//! reads decides which of them differ ([`uncertain`], [`explore`]). Recoveries are judged ([`oracle`]), and of
+//! what goes wrong the cause is looked for ([`cause`]).
+//!
+//! Always true here: a request, a seed and a number of states give one report, for any number of host threads.
+
+mod campaign;
+mod cause;
+mod explore;
+mod oracle;
+mod pending;
+mod places;
+mod record;
+mod recovery;
+mod report;
+mod rules;
+mod uncertain;
+mod uncut;
+mod waste;
+
+use std::collections::BTreeMap;
+use std::time::Instant;
+
+use perdure_designs::layout::Layout;
+use perdure_linux::Program;
+use perdure_linux::pools::PoolSource;
+use serde::{Deserialize, Serialize};
+
+use crate::error::Error;
+use crate::functional::World;
+use crate::observer::Observer;
+use crate::request::Request;
+use recovery::Which;
+pub use rules::Model;
+use uncut::Uncut;
+
+/// Recoveries at one point, unless told otherwise.
+const STATES_OF_A_POINT: u64 = 500;
+/// Instructions after which a recovery is taken to hang: so many times what one takes on the whole pool, and
+/// so many at least.
+const PATIENCE: u64 = 50;
+const LEAST_PATIENCE: u64 = 20_000_000;
+
+/// What is asked.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Asked {
+    /// The machine, the program, its pools and what recovers (`then`).
+    pub request: Request,
+    /// The model.
+    pub model: Model,
+    /// Recoveries in all, after which no point is begun; none for no limit.
+    #[serde(default)]
+    pub states: Option<u64>,
+    /// Recoveries at one point.
+    #[serde(default)]
+    pub states_of_a_point: Option<u64>,
+    /// Minutes after which no point is begun.
+    #[serde(default)]
+    pub minutes: Option<f64>,
+    /// Looks at the recovered pool.
+    #[serde(default)]
+    pub checker: Vec<String>,
+    /// Recovers and shows what is in the pool.
+    #[serde(default)]
+    pub dump: Vec<String>,
+    /// Instructions after which a recovery is taken to hang.
+    #[serde(default)]
+    pub patience: Option<u64>,
+}
+
+/// A request made ready.
+struct Prepared {
+    uncut: Uncut,
+    programs: BTreeMap<Which, Program>,
+}
+
+fn refused<T>(message: impl Into<String>) -> Result<T, Error> {
+    Err(Error::Request(message.into()))
+}
+
+/// Checks a program. JSON in, JSON out.
+pub fn check(asked: &str, observer: &dyn Observer) -> Result<String, Error> {
+    let asked: Asked =
+        serde_json::from_str(asked).map_err(|error| Error::Request(format!("request: {error}")))?;
+    let started = Instant::now();
+    let prepared = asked.prepare()?;
+    let mut report = campaign::run(&asked, &prepared, observer, started)?;
+    report["host"] = serde_json::json!({"seconds": started.elapsed().as_secs_f64()});
+    Ok(report.to_string())
+}
+
+impl Asked {
+    fn check_numbers(&self) -> Result<(), Error> {
+        for (name, value) in [
+            ("--states", self.states),
+            ("--states-of-a-point", self.states_of_a_point),
+            ("--patience", self.patience),
+        ] {
+            if value == Some(0) {
+                return refused(format!("{name} 0: must be at least 1"));
+            }
+        }
+        match self.minutes {
+            Some(minutes) if minutes.is_nan() || minutes <= 0.0 => {
+                refused(format!("--minutes {minutes}: must be above 0"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn prepare(&self) -> Result<Prepared, Error> {
+        self.check_numbers()?;
+        let request = Request {
+            restart: true,
+            ..self.request.clone()
+        };
+        let prepared = request.prepare()?;
+        let [program] = prepared.workload.kernel.programs.as_slice() else {
+            return refused("check: one program at a time");
+        };
+        let configuration = &prepared.configuration;
+        let map = configuration.specification.physical_map();
+        let Some(pools) = map.pools().next() else {
+            return refused(format!(
+                "check: the machine '{}' has no persistent memory beside that in which programs live; take x86-pm, arm-pm or xeon-pm, or a machine file with two memories",
+                configuration.machine
+            ));
+        };
+        let layout = Layout::new(1, map.main().addresses.end);
+        let kernel = prepared.workload.kernel.clone();
+        let source = match &prepared.workload.pools {
+            Some(source) => PoolSource::clone(source),
+            None => PoolSource::Files(Vec::new()),
+        };
+        let mut programs = BTreeMap::new();
+        let then = prepared.restart.as_ref();
+        let then = then.and_then(|restart| restart.workload.kernel.programs.first());
+        // A dump recovers, too: then nothing else has to, unless it is said what.
+        if let Some(then) = then.filter(|_| self.dump.is_empty() || !self.request.then.is_empty()) {
+            programs.insert(Which::Recovery, then.clone());
+        }
+        for (which, line) in [(Which::Check, &self.checker), (Which::Dump, &self.dump)] {
+            if let [path, arguments @ ..] = line.as_slice() {
+                let program = Program {
+                    path: path.into(),
+                    arguments: arguments.to_vec(),
+                    ..program.clone()
+                };
+                programs.insert(which, program);
+            }
+        }
+        if !self.checker.is_empty() && !programs.contains_key(&Which::Recovery) {
+            return refused(
+                "--check: it looks at what a recovery has left: say by --then what recovers",
+            );
+        }
+        Ok(Prepared {
+            uncut: Uncut {
+                world: World::new(&layout, pools, kernel, configuration),
+                program: program.clone(),
+                source,
+                model: self.model,
+            },
+            programs,
+        })
+    }
+
+    /// How long a recovery may take where one on the whole pool takes so many instructions.
+    fn patience_for(&self, instructions: u64) -> u64 {
+        let usual = instructions.saturating_mul(PATIENCE).max(LEAST_PATIENCE);
+        self.patience.unwrap_or(usual)
+    }
+}

@@ -1,0 +1,174 @@
+//! What is asked of a recovery.
+//!
+//! Always true here: a recovery is judged by how it ends, by what is shown of the recovered pool, and by bytes
+//! that have to be whole; what it should show is what the uncut run made, at the ends of operations.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::record::{Operation, Phase, Point, Whole};
+use super::recovery::{End, Life, Which};
+use crate::functional::Pool;
+
+/// What is wrong with a recovery.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Wrong {
+    /// It did not end well.
+    End(Which, End),
+    /// What it shows is neither of the states that it may be in.
+    Shows {
+        /// What it shows.
+        found: Vec<u8>,
+        /// What it might.
+        allowed: Vec<Arc<Vec<u8>>>,
+        /// An operation was under way.
+        under_way: bool,
+    },
+    /// Bytes are neither as before nor as after the operation.
+    Torn {
+        /// Which.
+        start: u64,
+        /// How many.
+        bytes: u64,
+    },
+}
+
+impl Wrong {
+    /// What tells one kind of failure from others, in few words.
+    pub fn symptom(&self) -> String {
+        match self {
+            Self::End(which, End::Status(status)) => {
+                format!("{} ends with status {status}", which.name())
+            }
+            Self::End(which, End::Signal { name, pc, .. }) => {
+                format!("{} is ended by {name} at {pc:#x}", which.name())
+            }
+            Self::End(which, End::Hangs(_)) => format!("{} does not end", which.name()),
+            Self::End(which, End::Deadlock) => format!("{} waits for ever", which.name()),
+            Self::End(which, End::NotStarted(_)) => {
+                format!("{} cannot be started", which.name())
+            }
+            Self::Shows {
+                under_way: true, ..
+            } => "the recovered pool is neither as before the operation nor as after it".into(),
+            Self::Shows { .. } => "the recovered pool lacks what was complete".into(),
+            Self::Torn { .. } => "bytes that change as a whole have not".into(),
+        }
+    }
+
+    /// The first lines in which what is shown differs from what it should be: found, then each allowed.
+    pub fn difference(&self) -> Vec<String> {
+        let Self::Shows { found, allowed, .. } = self else {
+            return Vec::new();
+        };
+        let lines = |bytes: &[u8]| -> Vec<String> {
+            let text = String::from_utf8_lossy(bytes);
+            text.lines().map(str::to_owned).collect()
+        };
+        let found = lines(found);
+        let line = |lines: &[String], number: usize| {
+            lines.get(number).map_or("(nothing)".into(), Clone::clone)
+        };
+        let mut told = Vec::new();
+        for allowed in allowed {
+            let allowed = lines(allowed);
+            let differs = |&number: &usize| found.get(number) != allowed.get(number);
+            let first = (0..found.len().max(allowed.len())).find(differs);
+            if let Some(first) = first {
+                told.push(format!(
+                    "line {}: shown {:?}, allowed {:?}",
+                    first + 1,
+                    line(&found, first),
+                    line(&allowed, first)
+                ));
+            }
+        }
+        told
+    }
+}
+
+/// What is known of the uncut run.
+#[derive(Clone, Default)]
+pub struct Expected {
+    /// What is shown of the pool between operations, where it is needed.
+    pub dumps: BTreeMap<usize, Arc<Vec<u8>>>,
+    /// The images there, for bytes that are whole.
+    pub images: BTreeMap<usize, Pool>,
+    /// All operations.
+    pub operations: Arc<Vec<Operation>>,
+    /// Bytes that are whole, and since when.
+    pub wholes: BTreeMap<Whole, u64>,
+}
+
+impl Expected {
+    /// The boundaries as one of which a pool may be found in a phase; none where nothing is known.
+    pub fn boundaries(&self, phase: &Phase) -> Vec<usize> {
+        let Some(before) = phase.before.filter(|_| !phase.several) else {
+            return Vec::new();
+        };
+        let Some(operation) = phase.operation.map(|number| self.operations[number]) else {
+            return vec![before];
+        };
+        match operation.after {
+            Some(after) if !operation.overlaps => vec![before, after],
+            _ => Vec::new(),
+        }
+    }
+
+    /// Bytes that have to be whole after a failure there.
+    pub fn wholes_at(&self, point: &Point) -> impl Iterator<Item = &Whole> {
+        let known = !self.boundaries(&point.phase).is_empty();
+        let wholes = self.wholes.iter().filter(move |_| known);
+        let retired = point.at.retired;
+        wholes
+            .filter(move |(_, since)| **since <= retired)
+            .map(|(whole, _)| whole)
+    }
+
+    /// What is wrong with a life after a failure there, if anything is.
+    pub fn judge(&self, which: Which, life: &Life, point: &Point) -> Option<Wrong> {
+        let phase = &point.phase;
+        if life.end != End::Status(0) {
+            return Some(Wrong::End(which, life.end.clone()));
+        }
+        let boundaries = self.boundaries(phase);
+        if which == Which::Dump {
+            let dumps = boundaries.iter().map(|number| self.dumps.get(number));
+            let allowed: Vec<_> = dumps.collect::<Option<Vec<_>>>()?;
+            let fits = allowed.iter().any(|dump| ***dump == life.output);
+            if !allowed.is_empty() && !fits {
+                let mut allowed: Vec<_> = allowed.into_iter().map(Arc::clone).collect();
+                allowed.dedup();
+                return Some(Wrong::Shows {
+                    found: life.output.clone(),
+                    allowed,
+                    under_way: phase.operation.is_some(),
+                });
+            }
+            return None;
+        }
+        let images = boundaries.iter().map(|number| self.images.get(number));
+        let images: Vec<_> = images.collect::<Option<Vec<_>>>()?;
+        let torn = self.wholes_at(point).find(|whole| {
+            let of = |pool: &Pool| {
+                let mut bytes = vec![0; whole.bytes as usize];
+                pool.read(whole.start, &mut bytes);
+                bytes
+            };
+            let found = of(&life.pool);
+            !images.iter().any(|image| of(image) == found)
+        })?;
+        Some(Wrong::Torn {
+            start: torn.start,
+            bytes: torn.bytes,
+        })
+    }
+}
+
+impl Expected {
+    /// What came before a boundary is not needed any more.
+    pub fn forget_before(&mut self, boundary: usize) {
+        self.images = self.images.split_off(&boundary);
+        self.dumps = self.dumps.split_off(&boundary);
+    }
+}

@@ -1,0 +1,380 @@
+//! What persistent memory may hold if the power fails now: of each line, what is durable and the stores since.
+//!
+//! Always true here:
+//! - A line's bytes after a failure are what is durable and some of the stores since: a beginning of them, or,
+//!   where stores can pass each other, any that leaves no store behind without those that it stays behind.
+//! - Lines do not depend on each other: what a flush and a fence order is what they make durable.
+//!
+//! Why a failure point just before something becomes durable stands for every earlier moment since the last
+//! such point: until then stores are only added, so that each line could be found as anything that it could
+//! be found as before. The test below holds what this allows against the explorer of litmus tests.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use perdure_hardware::line::LINE_BYTES;
+use perdure_linux::ThreadId;
+
+use super::rules::Model;
+use crate::functional::{At, Flush, Wait};
+
+/// The bytes of a line.
+pub type Bytes = [u8; LINE_BYTES];
+/// Versions of a line that are told apart; what goes beyond is said.
+pub const VERSIONS_MAX: usize = 256;
+/// Stores of a line that are told apart. Beyond, two neighbours count as one.
+const STORES_MAX: usize = 1024;
+
+/// A store, or several that are taken for one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Store {
+    /// Which bytes it writes.
+    pub mask: u64,
+    /// The line's bytes, of which these count.
+    pub bytes: Bytes,
+    /// Who made it, and where.
+    pub at: At,
+    /// Fences of its thread that came before it.
+    fences: u64,
+}
+
+/// A line.
+#[derive(Clone, Debug)]
+pub struct History {
+    /// What is durable.
+    pub durable: Bytes,
+    /// Since then, oldest first.
+    pub stores: Vec<Store>,
+    /// How many stores to the line came before those.
+    first: u64,
+    /// Some stores are taken for one.
+    pub thinned: bool,
+}
+
+/// What a line may be found as.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Version {
+    /// Its bytes.
+    pub bytes: Bytes,
+    /// Which of the stores are in them.
+    pub kept: Kept,
+}
+
+/// Stores that a version has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Kept {
+    /// So many, from the oldest on.
+    First(usize),
+    /// A bit for each.
+    These(u64),
+}
+
+impl Kept {
+    /// True if it has the store of that number.
+    pub fn has(&self, store: usize) -> bool {
+        match *self {
+            Self::First(count) => store < count,
+            Self::These(bits) => bits >> store & 1 != 0,
+        }
+    }
+}
+
+/// A flush that nothing has waited for yet.
+#[derive(Clone, Debug)]
+struct UnderWay {
+    thread: ThreadId,
+    line: u64,
+    /// It makes stores up to this one durable.
+    until: u64,
+}
+
+/// All lines that are not durable.
+#[derive(Clone, Debug)]
+pub struct Pending {
+    model: Model,
+    lines: BTreeMap<u64, Arc<History>>,
+    under_way: Vec<UnderWay>,
+    fences: BTreeMap<ThreadId, u64>,
+}
+
+/// The bits of bytes within a line.
+pub fn mask_of(offset: usize, length: usize) -> u64 {
+    let ones = if length >= LINE_BYTES {
+        u64::MAX
+    } else {
+        (1 << length) - 1
+    };
+    ones << offset
+}
+
+/// Puts some bytes of a line over those of another.
+pub fn overlay(over: &mut Bytes, bytes: &Bytes, mask: u64) {
+    for (place, byte) in bytes.iter().enumerate() {
+        if mask >> place & 1 != 0 {
+            over[place] = *byte;
+        }
+    }
+}
+
+impl History {
+    /// The number behind the last store.
+    fn end(&self) -> u64 {
+        self.first + self.stores.len() as u64
+    }
+
+    /// Its bytes with some of the stores.
+    fn with(&self, kept: &Kept) -> Bytes {
+        let mut bytes = self.durable;
+        for (_, store) in (self.stores.iter().enumerate()).filter(|(number, _)| kept.has(*number)) {
+            overlay(&mut bytes, &store.bytes, store.mask);
+        }
+        bytes
+    }
+
+    /// Every version, the newest first, and of equal ones that which has most; and whether these are all.
+    pub fn versions(&self, model: Model) -> (Vec<Version>, bool) {
+        if model.reorders_stores() && self.stores.len() <= 64 {
+            return self.downward_closed();
+        }
+        let mut seen = BTreeSet::new();
+        let mut versions = Vec::new();
+        let mut prefixes = vec![self.durable];
+        for store in &self.stores {
+            let mut bytes = prefixes[prefixes.len() - 1];
+            overlay(&mut bytes, &store.bytes, store.mask);
+            prefixes.push(bytes);
+        }
+        for (count, bytes) in prefixes.into_iter().enumerate().rev() {
+            if seen.insert(bytes) {
+                let kept = Kept::First(count);
+                versions.push(Version { bytes, kept });
+            }
+        }
+        let all = versions.len() <= VERSIONS_MAX && !self.thinned && !model.reorders_stores();
+        // The newest, the oldest and some in between.
+        while versions.len() > VERSIONS_MAX {
+            let mut number = 0;
+            versions.retain(|_| {
+                number += 1;
+                number % 2 == 1
+            });
+        }
+        (versions, all)
+    }
+
+    /// The same where stores can pass each other.
+    fn downward_closed(&self) -> (Vec<Version>, bool) {
+        let stays_behind: Vec<u64> = (0..self.stores.len())
+            .map(|later| {
+                (0..later)
+                    .filter(|&earlier| self.is_ordered(earlier, later))
+                    .fold(0, |set, earlier| set | 1 << earlier)
+            })
+            .collect();
+        let all = mask_of(0, self.stores.len());
+        let (mut queue, mut seen) = (vec![all], BTreeSet::from([all]));
+        let (mut contents, mut versions) = (BTreeSet::new(), Vec::new());
+        let mut next = 0;
+        while next < queue.len() && versions.len() < VERSIONS_MAX {
+            let set = queue[next];
+            next += 1;
+            let kept = Kept::These(set);
+            let bytes = self.with(&kept);
+            if contents.insert(bytes) {
+                versions.push(Version { bytes, kept });
+            }
+            // Whatever no store of the set stays behind may be missing.
+            for store in (0..self.stores.len()).filter(|&store| set >> store & 1 != 0) {
+                let needed = (0..self.stores.len())
+                    .any(|other| set >> other & 1 != 0 && stays_behind[other] >> store & 1 != 0);
+                if !needed && seen.insert(set & !(1 << store)) {
+                    queue.push(set & !(1 << store));
+                }
+            }
+        }
+        (versions, next == queue.len() && !self.thinned)
+    }
+
+    fn is_ordered(&self, earlier: usize, later: usize) -> bool {
+        let (earlier, later) = (&self.stores[earlier], &self.stores[later]);
+        let same_thread = earlier.at.thread == later.at.thread;
+        earlier.mask & later.mask != 0 || same_thread && earlier.fences < later.fences
+    }
+
+    /// Takes each second store of the older half together with the one before it.
+    fn thin(&mut self) {
+        let half = self.stores.len() / 2;
+        let younger = self.stores.split_off(half);
+        let mut thinned: Vec<Store> = Vec::new();
+        for (number, store) in std::mem::take(&mut self.stores).into_iter().enumerate() {
+            match thinned.last_mut() {
+                Some(last) if number % 2 == 1 => {
+                    overlay(&mut last.bytes, &store.bytes, store.mask);
+                    last.mask |= store.mask;
+                    last.at = store.at;
+                }
+                _ => thinned.push(store),
+            }
+        }
+        self.first += (half - thinned.len()) as u64;
+        thinned.extend(younger);
+        self.stores = thinned;
+        self.thinned = true;
+    }
+}
+
+impl Pending {
+    /// Everything is durable.
+    pub fn new(model: Model) -> Self {
+        Self {
+            model,
+            lines: BTreeMap::new(),
+            under_way: Vec::new(),
+            fences: BTreeMap::new(),
+        }
+    }
+
+    /// Lines that are not durable.
+    pub fn lines(&self) -> &BTreeMap<u64, Arc<History>> {
+        &self.lines
+    }
+
+    /// A store to some bytes of a line, which was found like that if all of it was durable.
+    pub fn store(&mut self, line: u64, found: &Bytes, (offset, bytes): (usize, &[u8]), at: &At) {
+        let history = self.lines.entry(line).or_insert_with(|| {
+            Arc::new(History {
+                durable: *found,
+                stores: Vec::new(),
+                first: 0,
+                thinned: false,
+            })
+        });
+        let history = Arc::make_mut(history);
+        let mut store = Store {
+            mask: mask_of(offset, bytes.len()),
+            bytes: [0; LINE_BYTES],
+            at: *at,
+            fences: self.fences.get(&at.thread).copied().unwrap_or(0),
+        };
+        store.bytes[offset..offset + bytes.len()].copy_from_slice(bytes);
+        history.stores.push(store);
+        let has_flush = self.under_way.iter().any(|flush| flush.line == line);
+        if history.stores.len() > STORES_MAX && !has_flush {
+            history.thin();
+        }
+    }
+
+    /// Bytes become durable at once, whatever is pending of their line.
+    pub fn settle(&mut self, line: u64, offset: usize, bytes: &[u8]) {
+        if let Some(history) = self.lines.get_mut(&line) {
+            let history = Arc::make_mut(history);
+            history.durable[offset..offset + bytes.len()].copy_from_slice(bytes);
+            let mask = mask_of(offset, bytes.len());
+            for store in &mut history.stores {
+                store.mask &= !mask;
+            }
+        }
+    }
+
+    /// Of each line with a flush under way, how many of its stores that covers.
+    pub fn covered(&self) -> BTreeMap<u64, usize> {
+        let mut covered = BTreeMap::new();
+        for flush in &self.under_way {
+            if let Some(history) = self.lines.get(&flush.line) {
+                let count = flush.until.saturating_sub(history.first) as usize;
+                let most: &mut usize = covered.entry(flush.line).or_default();
+                *most = count.max(*most);
+            }
+        }
+        covered
+    }
+
+    /// True if a flush of the line writes nothing back that an earlier one has not, and whether there was an
+    /// earlier one.
+    pub fn is_clean(&self, line: u64) -> Option<bool> {
+        let Some(history) = self.lines.get(&line) else {
+            return Some(false);
+        };
+        let done = |flush: &UnderWay| flush.line == line && flush.until == history.end();
+        self.under_way.iter().any(done).then_some(true)
+    }
+
+    /// True if a flush makes something durable at once.
+    pub fn would_settle(&self, line: u64, flush: Flush) -> bool {
+        self.model.is_durable_at_once(flush) && self.lines.contains_key(&line)
+    }
+
+    /// A line is written back. What is durable now is told to `durable`.
+    pub fn flush(
+        &mut self,
+        line: u64,
+        flush: Flush,
+        at: &At,
+        durable: &mut dyn FnMut(u64, &Bytes),
+    ) {
+        let Some(history) = self.lines.get(&line) else {
+            return;
+        };
+        let until = history.end();
+        if self.model.is_durable_at_once(flush) {
+            self.make_durable(line, until, durable);
+        } else {
+            self.under_way.push(UnderWay {
+                thread: at.thread,
+                line,
+                until,
+            });
+        }
+    }
+
+    /// True if a thread has flushes that nothing has waited for.
+    pub fn has_flushes(&self, thread: ThreadId) -> bool {
+        self.under_way.iter().any(|flush| flush.thread == thread)
+    }
+
+    /// True if what waits makes something durable.
+    pub fn would_wait(&self, wait: Wait, at: &At) -> bool {
+        let matters = |flush: &UnderWay| {
+            let line = self.lines.get(&flush.line);
+            flush.thread == at.thread && line.is_some_and(|line| line.first < flush.until)
+        };
+        self.model.waits_for_flushes(wait) && self.under_way.iter().any(matters)
+    }
+
+    /// Something waits. What is durable now is told to `durable`.
+    pub fn wait(&mut self, wait: Wait, at: &At, durable: &mut dyn FnMut(u64, &Bytes)) {
+        if self.model.orders_stores(wait) {
+            *self.fences.entry(at.thread).or_default() += 1;
+        }
+        if !self.model.waits_for_flushes(wait) {
+            return;
+        }
+        let all = std::mem::take(&mut self.under_way);
+        let (done, left): (Vec<_>, Vec<_>) =
+            (all.into_iter()).partition(|flush| flush.thread == at.thread);
+        self.under_way = left;
+        for flush in done {
+            self.make_durable(flush.line, flush.until, durable);
+        }
+    }
+
+    fn make_durable(&mut self, line: u64, until: u64, durable: &mut dyn FnMut(u64, &Bytes)) {
+        let Some(history) = self.lines.get_mut(&line) else {
+            return;
+        };
+        let count = until.saturating_sub(history.first);
+        if count == 0 {
+            return;
+        }
+        let history = Arc::make_mut(history);
+        for store in history.stores.drain(..count as usize) {
+            overlay(&mut history.durable, &store.bytes, store.mask);
+        }
+        history.first = until;
+        durable(line, &history.durable);
+        if history.stores.is_empty() {
+            self.lines.remove(&line);
+            self.under_way.retain(|flush| flush.line != line);
+        }
+    }
+}

@@ -1,0 +1,261 @@
+//! What is run on what a failure left, and how it ends.
+//!
+//! Always true here: a machine that recovers knows what is durable and nothing else. It starts as every other
+//! one with the same table of pools, so that the part of its life before its first access to a pool is made
+//! once.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use perdure_linux::Program;
+use perdure_linux::pools::PoolSource;
+
+use super::pending::Version;
+use super::record::Whole;
+use super::uncertain::{Uncertain, Untouched};
+use crate::error::Error;
+use crate::functional::{Engine, Functional, Pool, Stop, World};
+
+/// Machines that have not touched a pool, which are kept.
+const TEMPLATES_MAX: usize = 64;
+
+/// What is started after a failure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Which {
+    /// What recovers.
+    Recovery,
+    /// What looks at the recovered pool.
+    Check,
+    /// What shows what is in a pool.
+    Dump,
+}
+
+impl Which {
+    /// In messages.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Recovery => "recovery",
+            Self::Check => "the checker",
+            Self::Dump => "the dump",
+        }
+    }
+}
+
+/// How a life ended.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum End {
+    /// With a status.
+    Status(i32),
+    /// A signal ended it: its name, what led to it, and where.
+    Signal {
+        /// Its name.
+        name: String,
+        /// What led to it.
+        cause: String,
+        /// The program counter.
+        pc: u64,
+    },
+    /// It had not ended after so many instructions.
+    Hangs(u64),
+    /// Every thread waits.
+    Deadlock,
+    /// It could not be started.
+    NotStarted(String),
+}
+
+/// A life that has ended.
+pub struct Life {
+    /// How.
+    pub end: End,
+    /// Its standard output.
+    pub output: Vec<u8>,
+    /// The last of its standard error.
+    pub error: Vec<u8>,
+    /// What it left.
+    pub pool: Pool,
+    /// Instructions that it took.
+    pub instructions: u64,
+}
+
+/// Programs to start after a failure.
+pub struct Recoveries {
+    /// Where they run.
+    pub world: World,
+    /// By what they are.
+    pub programs: BTreeMap<Which, Program>,
+    /// Instructions after which one is taken to hang.
+    pub patience: u64,
+    /// Those of the lives of that table that have not touched a pool.
+    untouched: Mutex<BTreeMap<(Which, u64), Arc<Functional>>>,
+}
+
+/// A recovery under way.
+#[derive(Clone)]
+pub struct UnderWay {
+    machine: Functional,
+    watcher: Uncertain,
+    /// Its part of all that may happen.
+    pub weight: f64,
+}
+
+/// How far it came.
+pub enum Came {
+    /// To its end.
+    Ended(Box<Life>),
+    /// To a read by which these differ.
+    Apart(Vec<UnderWay>),
+}
+
+impl Recoveries {
+    /// None of them has been started yet.
+    pub fn new(world: World, programs: BTreeMap<Which, Program>, patience: u64) -> Self {
+        Self {
+            world,
+            programs,
+            patience,
+            untouched: Mutex::default(),
+        }
+    }
+
+    /// A machine that starts on this memory, whose table of pools is the one of that number.
+    pub fn start(
+        &self,
+        which: Which,
+        (pool, table): (&Pool, u64),
+        lines: &BTreeMap<u64, Arc<Vec<Version>>>,
+    ) -> Result<UnderWay, Error> {
+        let template = self.untouched(which, pool, table)?;
+        let mut machine = (*template).clone();
+        machine.pool = pool.clone();
+        for (&line, versions) in lines {
+            machine.pool.write(line, &versions[0].bytes);
+        }
+        Ok(UnderWay {
+            machine,
+            watcher: Uncertain::new(lines),
+            weight: 1.0,
+        })
+    }
+
+    fn untouched(&self, which: Which, pool: &Pool, table: u64) -> Result<Arc<Functional>, Error> {
+        let known = || {
+            self.untouched
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+        };
+        if let Some(machine) = known().get(&(which, table)) {
+            return Ok(Arc::clone(machine));
+        }
+        let mut machine = self.boot(which, pool.clone())?;
+        let mut engine = Engine::default();
+        machine.run(&mut Untouched::default(), &mut engine, self.patience);
+        let machine = Arc::new(machine);
+        if known().len() >= TEMPLATES_MAX {
+            known().clear();
+        }
+        known().insert((which, table), Arc::clone(&machine));
+        Ok(machine)
+    }
+
+    /// A machine that starts on this memory.
+    pub fn boot(&self, which: Which, pool: Pool) -> Result<Functional, Error> {
+        let program = &self.programs[&which];
+        let source = PoolSource::Surviving;
+        self.world
+            .boot(std::slice::from_ref(program), source, pool, 1)
+    }
+
+    /// Runs one on memory in which everything is decided.
+    pub fn run_on(&self, which: Which, pool: Pool, engine: &mut Engine) -> Result<Life, Error> {
+        let machine = match self.boot(which, pool.clone()) {
+            Ok(machine) => machine,
+            Err(error) => {
+                return Ok(Life {
+                    end: End::NotStarted(error.to_string()),
+                    output: Vec::new(),
+                    error: Vec::new(),
+                    pool,
+                    instructions: 0,
+                });
+            }
+        };
+        let mut life = UnderWay {
+            machine,
+            watcher: Uncertain::default(),
+            weight: 1.0,
+        };
+        match life.go_on(engine, self.patience) {
+            Came::Ended(life) => Ok(*life),
+            Came::Apart(_) => Err(Error::Defect("a recovery with nothing to decide".into())),
+        }
+    }
+}
+
+impl UnderWay {
+    /// As which version it has found each line about which something was decided.
+    pub fn decided(&self) -> BTreeMap<u64, usize> {
+        self.watcher.decided()
+    }
+
+    /// The next program, on what this one left, of which still nothing more is decided.
+    pub fn followed_by(&self, next: Functional) -> Self {
+        Self {
+            machine: next,
+            watcher: self.watcher.clone(),
+            weight: self.weight,
+        }
+    }
+
+    /// Runs until it ends, or something has to be decided.
+    pub fn go_on(&mut self, engine: &mut Engine, patience: u64) -> Came {
+        let machine = &mut self.machine;
+        let stop = machine.run(&mut self.watcher, engine, patience);
+        let end = match stop {
+            Stop::Watcher => return Came::Apart(self.apart()),
+            Stop::Limit => End::Hangs(patience),
+            Stop::Deadlock => End::Deadlock,
+            Stop::Ended(report) => match report.fatal {
+                None => End::Status(report.status),
+                Some(fatal) => End::Signal {
+                    name: fatal.name,
+                    cause: fatal.cause,
+                    pc: fatal.pc,
+                },
+            },
+        };
+        let [output, error] = machine.output().clone();
+        Came::Ended(Box::new(Life {
+            end,
+            output,
+            error,
+            pool: machine.pool.clone(),
+            instructions: machine.retired(),
+        }))
+    }
+
+    /// Reads bytes of its memory as a program would. What differs by them, if it has to be decided first.
+    pub fn ask(&mut self, whole: &Whole) -> Option<Vec<Self>> {
+        for (at, piece) in crate::functional::pieces(whole.start, whole.bytes as usize) {
+            if !self.watcher.ask(at, piece.len()) {
+                return Some(self.apart());
+            }
+        }
+        None
+    }
+
+    /// One for each way in which what was asked can be decided.
+    fn apart(&mut self) -> Vec<Self> {
+        let Some(asked) = self.watcher.take_asked() else {
+            return Vec::new();
+        };
+        let classes = self.watcher.ways(asked);
+        let weight = self.weight / classes.len() as f64;
+        let ways = classes.into_iter().map(|class| {
+            let mut way = self.clone();
+            way.weight = weight;
+            way.watcher.decide(&mut way.machine.pool, asked, class);
+            way
+        });
+        ways.collect()
+    }
+}

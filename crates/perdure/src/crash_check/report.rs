@@ -1,0 +1,265 @@
+//! A check's result as JSON.
+//!
+//! Always true here: what has no place in the program's sources has its address.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use perdure_linux::pools::{Pool, surviving};
+use serde_json::{Value, json};
+use xxhash_rust::xxh3::xxh3_64;
+
+use super::campaign::{Done, words};
+use super::cause::{Cause, Defect, Involved};
+use super::oracle::Wrong;
+use super::places::Place;
+use super::record::Reason;
+use super::recovery::End;
+use super::uncut::Surveyed;
+use super::waste::Wasted;
+use super::{Asked, Prepared};
+use crate::error::Error;
+
+/// Bytes of a line that are shown at once.
+const WORD: usize = 8;
+
+/// What is told of instructions: their call stacks, by how much was retired before them.
+type Stacks = BTreeMap<u64, Vec<Place>>;
+
+/// The whole result.
+pub fn of(
+    asked: &Asked,
+    prepared: &Prepared,
+    surveyed: &Surveyed,
+    done: &Done,
+) -> Result<Value, Error> {
+    let recorder = &surveyed.recorder;
+    let causes = || done.causes.values();
+    let involved = causes().flat_map(|(cause, _)| cause.lost.iter().chain(&cause.kept));
+    let moments = involved
+        .map(|one| one.store.at.retired)
+        .chain(causes().map(|(cause, _)| cause.at.retired))
+        .chain(recorder.waste.counts.values().map(|(_, retired)| *retired));
+    let stacks = prepared.uncut.stacks(moments)?;
+    let pools = surviving(&recorder.durable.addresses(), &mut |address, buffer| {
+        recorder.durable.read(address, buffer);
+    });
+    let pools = pools.unwrap_or_default();
+    let mut bugs: Vec<Value> = causes()
+        .map(|(cause, outlines)| {
+            let points = outlines.iter().map(|outline| done.outlines[outline]).sum();
+            let symptoms: BTreeSet<&String> = outlines.iter().map(|(symptom, _)| symptom).collect();
+            bug(cause, (points, &symptoms), &stacks, &pools)
+        })
+        .collect();
+    number_ids(&mut bugs);
+    let has_names = stacks
+        .values()
+        .flatten()
+        .any(|place| place.function.is_some());
+    let has_lines = stacks.values().flatten().any(|place| place.line.is_some());
+    let mut notices = Vec::new();
+    if !stacks.is_empty() && !has_lines {
+        let what = if has_names {
+            "debug information"
+        } else {
+            "symbols"
+        };
+        notices.push(format!(
+            "the program has no {what}: places are shown by {}; compile with -g, and do not strip it",
+            if has_names { "function" } else { "address" }
+        ));
+    }
+    if done.unjudged > 0 {
+        notices.push(format!(
+            "at {} failure points several operations were under way: the dump was not compared there",
+            done.unjudged
+        ));
+    }
+    let stacks_seen: BTreeSet<u64> = surveyed.points.iter().map(|(_, stack)| *stack).collect();
+    Ok(json!({
+        "program": asked.request.program,
+        "model": asked.model,
+        "machine": asked.request.machine,
+        "seed": asked.request.seed.unwrap_or(1),
+        "uncut": {
+            "instructions": surveyed.life.instructions,
+            "stores": recorder.stores,
+            "flushes": recorder.flushes,
+            "fences": recorder.fences,
+            "operations": recorder.operations.len(),
+        },
+        "points": {
+            "found": surveyed.points.len(),
+            "call_stacks": stacks_seen.len(),
+            "explored": done.points,
+            "exhaustively": done.exhaustive,
+        },
+        "states": {
+            "run": done.states,
+            "wrong": done.failing,
+            "instructions": done.instructions,
+            "coverage": if done.points == 0 { 1.0 } else { done.coverage / done.points as f64 },
+        },
+        "bugs": bugs,
+        "unexplained": done.unexplained,
+        "waste": waste(surveyed, &stacks),
+        "notices": notices,
+        "limited": done.limited,
+        "interrupted": done.interrupted,
+    }))
+}
+
+/// Causes that are in the same functions are told apart by a number.
+fn number_ids(bugs: &mut [Value]) {
+    let mut counts: BTreeMap<String, u64> = BTreeMap::new();
+    for bug in bugs {
+        let id = bug["id"].as_str().unwrap_or_default().to_owned();
+        let count = counts.entry(id.clone()).or_default();
+        *count += 1;
+        if *count > 1 {
+            bug["id"] = json!(format!("{id}-{count}"));
+        }
+    }
+}
+
+fn place_of(stacks: &Stacks, retired: u64) -> Value {
+    let stack = stacks.get(&retired);
+    json!(stack.and_then(|stack| stack.first()))
+}
+
+fn defect_name(defect: Defect) -> &'static str {
+    match defect {
+        Defect::MissingFlush => "missing-flush",
+        Defect::FlushTooEarly => "flush-too-early",
+        Defect::MissingFence => "missing-fence",
+        Defect::NotRecoverable => "not-recoverable",
+    }
+}
+
+fn bug(
+    cause: &Cause,
+    (points, symptoms): (u64, &BTreeSet<&String>),
+    stacks: &Stacks,
+    pools: &[Pool],
+) -> Value {
+    let stores = |all: &[Involved]| -> Vec<Value> {
+        (all.iter()).map(|one| store(one, stacks, pools)).collect()
+    };
+    let (lost, kept) = (stores(&cause.lost), stores(&cause.kept));
+    let at = stacks.get(&cause.at.retired);
+    let stores = if lost.is_empty() { &kept } else { &lost };
+    let mut functions = functions(stores);
+    if let (Some(place), true) = (at.and_then(|at| at.first()), stores.is_empty()) {
+        functions.extend(place.function.clone());
+    }
+    let name = json!([defect_name(cause.defect), functions]).to_string();
+    json!({
+        "id": format!("{:016x}", xxh3_64(name.as_bytes())),
+        "defect": defect_name(cause.defect),
+        "symptom": cause.wrong.symptom(),
+        "detail": detail(&cause.wrong),
+        "lost": lost,
+        "kept": kept,
+        "point": {
+            "number": cause.point,
+            "reason": reason(cause.reason),
+            "operation": cause.operation,
+            "place": place_of(stacks, cause.at.retired),
+            "stack": at,
+        },
+        "symptoms": symptoms,
+        "points": points,
+        "state": state(cause),
+    })
+}
+
+/// The functions that stores are in.
+fn functions(stores: &[Value]) -> BTreeSet<String> {
+    let name = |one: &Value| {
+        let place = &one["place"];
+        let function = place["function"].as_str().or(place["pc"].as_str());
+        function.unwrap_or_default().to_owned()
+    };
+    stores.iter().map(name).collect()
+}
+
+/// The state by which the failure is seen again: the point, and lines with their versions.
+fn state(cause: &Cause) -> String {
+    let lines = cause.versions.iter();
+    let lines: Vec<String> = lines
+        .map(|(line, version)| format!("{line:x}={version}"))
+        .collect();
+    format!("{}:{}", cause.point, lines.join(","))
+}
+
+fn reason(reason: Reason) -> Value {
+    match reason {
+        Reason::Fence => json!("fence"),
+        Reason::Flush => json!("flush"),
+        Reason::Operation(number) => json!(format!("operation {number} begins")),
+        Reason::End => json!("end"),
+    }
+}
+
+fn detail(wrong: &Wrong) -> Vec<String> {
+    match wrong {
+        Wrong::End(_, end @ (End::Signal { .. } | End::NotStarted(_))) => vec![words(end)],
+        Wrong::End(..) => Vec::new(),
+        Wrong::Shows { .. } => wrong.difference(),
+        Wrong::Torn { start, bytes } => vec![format!("{bytes} bytes at physical {start:#x}")],
+    }
+}
+
+fn store(one: &Involved, stacks: &Stacks, pools: &[Pool]) -> Value {
+    let stack = stacks.get(&one.store.at.retired);
+    let offset = one.store.mask.trailing_zeros() as usize;
+    let (durable, newest) = (&one.bytes[0], &one.bytes[1]);
+    let differing: Vec<Value> = (0..durable.len())
+        .step_by(WORD)
+        .filter(|&at| durable[at..at + WORD] != newest[at..at + WORD])
+        .map(|at| json!({"offset": at, "found": hex(&durable[at..at + WORD]), "newest": hex(&newest[at..at + WORD])}))
+        .collect();
+    let place = within(pools, one.line + offset as u64);
+    json!({
+        "place": stack.and_then(|stack| stack.first()),
+        "stack": stack,
+        "by_kernel": one.store.at.by_kernel,
+        "pool": place.as_ref().map(|(name, _)| name),
+        "offset": place.map(|(_, offset)| offset),
+        "bytes": one.store.mask.count_ones(),
+        "stores_lost": one.lost,
+        "words": differing,
+    })
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// The pool that has a physical address, and where.
+fn within(pools: &[Pool], address: u64) -> Option<(String, u64)> {
+    const PAGE: u64 = perdure_linux::PAGE_BYTES;
+    pools.iter().find_map(|pool| {
+        let extents = pool.extents.iter();
+        let mut inside = extents.filter_map(|extent| {
+            let start = extent.frame * PAGE;
+            let offset = address.checked_sub(start)?;
+            (offset < extent.pages * PAGE).then_some(extent.page * PAGE + offset)
+        });
+        Some((pool.name.clone(), inside.next()?))
+    })
+}
+
+fn waste(surveyed: &Surveyed, stacks: &Stacks) -> Vec<Value> {
+    let counts = surveyed.recorder.waste.counts.iter();
+    let rows = counts.map(|(&(what, _), &(count, retired))| {
+        let what = match what {
+            Wasted::CleanFlush => "flush-of-clean-line",
+            Wasted::SecondFlush => "flushed-twice",
+            Wasted::IdleFence => "fence-without-work",
+            Wasted::NeverDurable => "never-durable",
+        };
+        json!({"what": what, "count": count, "place": place_of(stacks, retired), "stack": stacks.get(&retired)})
+    });
+    rows.collect()
+}

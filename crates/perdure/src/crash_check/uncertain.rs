@@ -1,0 +1,180 @@
+//! A recovery, watched: it may find lines in several versions, and which ones is decided when it reads bytes
+//! in which they differ.
+//!
+//! Always true here: the bytes in memory are those of the newest version that is left, where the recovery has
+//! not overwritten them; a read gets bytes in which all versions that are left agree.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use perdure_hardware::line::LINE_BYTES;
+
+use super::pending::{Version, mask_of};
+use crate::functional::{At, Pool, Watcher};
+
+const LINE: u64 = LINE_BYTES as u64;
+
+/// A line that is not decided.
+#[derive(Clone, Debug)]
+struct Undecided {
+    versions: Arc<Vec<Version>>,
+    /// Those that are left, the newest first.
+    left: Vec<u16>,
+    /// Bytes that have been overwritten.
+    written: u64,
+}
+
+/// What a read asks: which version it is, as far as these bytes tell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Asked {
+    line: u64,
+    mask: u64,
+}
+
+/// The watcher.
+#[derive(Clone, Debug, Default)]
+pub struct Uncertain {
+    lines: BTreeMap<u64, Undecided>,
+    asked: Option<Asked>,
+}
+
+fn same(one: &Version, other: &Version, mask: u64) -> bool {
+    let differ = |place: usize| mask >> place & 1 != 0 && one.bytes[place] != other.bytes[place];
+    !(0..LINE_BYTES).any(differ)
+}
+
+impl Undecided {
+    fn newest(&self) -> &Version {
+        &self.versions[usize::from(self.left[0])]
+    }
+
+    /// The versions that are left, by what these bytes are in them; the newest first.
+    fn classes(&self, mask: u64) -> Vec<Vec<u16>> {
+        let mut classes: Vec<Vec<u16>> = Vec::new();
+        for &version in &self.left {
+            let bytes = &self.versions[usize::from(version)];
+            let of = classes
+                .iter_mut()
+                .find(|class| same(&self.versions[usize::from(class[0])], bytes, mask));
+            match of {
+                Some(class) => class.push(version),
+                None => classes.push(vec![version]),
+            }
+        }
+        classes
+    }
+}
+
+impl Uncertain {
+    /// Lines with their versions, the newest of which is in memory.
+    pub fn new(lines: &BTreeMap<u64, Arc<Vec<Version>>>) -> Self {
+        let several = lines.iter().filter(|(_, versions)| versions.len() > 1);
+        let lines = several.map(|(&line, versions)| {
+            let undecided = Undecided {
+                versions: Arc::clone(versions),
+                left: (0..versions.len() as u16).collect(),
+                written: 0,
+            };
+            (line, undecided)
+        });
+        Self {
+            lines: lines.collect(),
+            asked: None,
+        }
+    }
+
+    /// Asks for bytes, as a read would. False if it is to be decided first.
+    pub fn ask(&mut self, address: u64, length: usize) -> bool {
+        let (line, offset) = (address & !(LINE - 1), (address % LINE) as usize);
+        let Some(undecided) = self.lines.get(&line) else {
+            return true;
+        };
+        let mask = mask_of(offset, length) & !undecided.written;
+        let newest = undecided.newest();
+        let agrees = |version: &u16| same(newest, &undecided.versions[usize::from(*version)], mask);
+        if undecided.left.iter().all(agrees) {
+            return true;
+        }
+        self.asked = Some(Asked { line, mask });
+        false
+    }
+
+    /// What it is to be decided, if anything; then it is for whoever decides.
+    pub fn take_asked(&mut self) -> Option<Asked> {
+        self.asked.take()
+    }
+
+    /// Into how many classes that falls.
+    pub fn ways(&self, asked: Asked) -> Vec<Vec<u16>> {
+        self.lines[&asked.line].classes(asked.mask)
+    }
+
+    /// Decides that it is one of them.
+    pub fn decide(&mut self, pool: &mut Pool, asked: Asked, class: Vec<u16>) {
+        let Some(undecided) = self.lines.get_mut(&asked.line) else {
+            return;
+        };
+        undecided.left = class;
+        let version = undecided.newest();
+        for place in (0..LINE_BYTES).filter(|&place| undecided.written >> place & 1 == 0) {
+            pool.write(asked.line + place as u64, &version.bytes[place..=place]);
+        }
+    }
+
+    /// Of each line about which something was decided, the newest version that it can be.
+    pub fn decided(&self) -> BTreeMap<u64, usize> {
+        let lines = self.lines.iter();
+        let decided = lines.filter(|(_, one)| one.left.len() < one.versions.len());
+        decided
+            .map(|(&line, one)| (line, usize::from(one.left[0])))
+            .collect()
+    }
+}
+
+impl Watcher for Uncertain {
+    fn loads(&mut self, _: &Pool, address: u64, length: usize) -> bool {
+        self.asked.is_none() && self.ask(address, length)
+    }
+
+    fn stores(&mut self, _: &Pool, address: u64, bytes: &[u8], _: &At) {
+        let (line, offset) = (address & !(LINE - 1), (address % LINE) as usize);
+        if let Some(undecided) = self.lines.get_mut(&line) {
+            undecided.written |= mask_of(offset, bytes.len());
+        }
+    }
+
+    fn may_stop(&self) -> bool {
+        !self.lines.is_empty()
+    }
+
+    fn has_stopped(&self) -> bool {
+        self.asked.is_some()
+    }
+
+    fn goes_back(&mut self, before: Self) {
+        let asked = self.asked.take();
+        *self = before;
+        self.asked = asked;
+    }
+}
+
+/// Comes back before the first access to persistent memory.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Untouched {
+    stopped: bool,
+}
+
+impl Watcher for Untouched {
+    fn loads(&mut self, _: &Pool, _: u64, _: usize) -> bool {
+        self.stopped = true;
+        false
+    }
+
+    fn may_stop(&self) -> bool {
+        true
+    }
+
+    fn has_stopped(&self) -> bool {
+        self.stopped
+    }
+}

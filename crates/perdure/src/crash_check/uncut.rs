@@ -1,0 +1,202 @@
+//! The run that nobody cuts: once to see which failure points it has, and again for those that are explored.
+//!
+//! Always true here: it is the same run each time.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use perdure_linux::Program;
+use perdure_linux::pools::PoolSource;
+use xxhash_rust::xxh3::xxh3_64;
+
+use super::places::{Known, Names, Place};
+use super::record::{Keeps, Recorder, Seen};
+use super::recovery::{End, Life};
+use super::rules::Model;
+use crate::call_stack;
+use crate::error::Error;
+use crate::functional::{At, Engine, Functional, Stop, Unwatched, World};
+use crate::observer::Observer;
+
+/// Instructions between two looks at the observer.
+const STRIDE: u64 = 5_000_000;
+/// A block has fewer instructions.
+const BLOCK: u64 = 64;
+
+/// What is run.
+pub struct Uncut {
+    /// Where.
+    pub world: World,
+    /// What.
+    pub program: Program,
+    /// The pools that it begins with.
+    pub source: PoolSource,
+    /// By whose rules.
+    pub model: Model,
+}
+
+/// What was seen of it.
+pub struct Surveyed {
+    /// The watcher at the end.
+    pub recorder: Recorder,
+    /// The machine at the end.
+    pub machine: Functional,
+    /// Its failure points, each with a digest of its call stack.
+    pub points: Vec<(Seen, u64)>,
+    /// How it ended.
+    pub life: Life,
+}
+
+impl call_stack::Memory for Functional {
+    fn read(&self, address: u64, buffer: &mut [u8], access: perdure_riscv::Access) -> Option<()> {
+        self.peek(address, buffer, access)
+    }
+}
+
+/// A run that is followed.
+pub struct Following {
+    machine: Functional,
+    recorder: Recorder,
+    over: bool,
+}
+
+impl Uncut {
+    fn boot(&self) -> Result<Functional, Error> {
+        let pool = self.world.empty_pool()?;
+        let program = std::slice::from_ref(&self.program);
+        self.world.boot(program, self.source.clone(), pool, 0)
+    }
+
+    /// Begins it, to keep some of it.
+    pub fn follow(&self, keeps: Arc<Keeps>) -> Result<Following, Error> {
+        let machine = self.boot()?;
+        let recorder = Recorder::new(self.model, machine.pool.clone(), keeps);
+        Ok(Following {
+            machine,
+            recorder,
+            over: false,
+        })
+    }
+
+    /// Runs it to its end. `None` if the observer does not want to wait for that.
+    pub fn survey(&self, observer: &dyn Observer) -> Result<Option<Surveyed>, Error> {
+        let mut following = self.follow(Arc::default())?;
+        let mut points = Vec::new();
+        while !following.over {
+            following.go_on(|machine, recorder| {
+                if let Some(seen) = recorder.seen.take() {
+                    let stack = call_stack::of(machine.registers(), machine).into_iter();
+                    let bytes: Vec<u8> = stack.flat_map(u64::to_le_bytes).collect();
+                    points.push((seen, xxh3_64(&bytes)));
+                }
+                true
+            })?;
+            if observer.interrupted() {
+                return Ok(None);
+            }
+            let done = following.machine.retired();
+            observer.progress(done, 0, "instructions", "the run that nobody cuts");
+        }
+        let Following {
+            mut machine,
+            recorder,
+            ..
+        } = following;
+        let end = ending(&machine);
+        let [output, error] = machine.output().clone();
+        let life = Life {
+            end,
+            output,
+            error,
+            pool: machine.pool.clone(),
+            instructions: machine.retired(),
+        };
+        Ok(Some(Surveyed {
+            recorder,
+            machine,
+            points,
+            life,
+        }))
+    }
+
+    /// The call stacks at these counts of retired instructions.
+    pub fn stacks(
+        &self,
+        at: impl IntoIterator<Item = u64>,
+    ) -> Result<BTreeMap<u64, Vec<Place>>, Error> {
+        let mut moments: Vec<u64> = at.into_iter().collect();
+        moments.sort_unstable();
+        moments.dedup();
+        let (mut machine, mut engine) = (self.boot()?, Engine::default());
+        let (mut stacks, mut known) = (BTreeMap::new(), Known::default());
+        for retired in moments {
+            if retired > machine.retired() + BLOCK {
+                machine.run(&mut Unwatched, &mut engine, retired - BLOCK);
+            }
+            let mut looked = machine.clone();
+            looked.step_to(&mut Unwatched, retired);
+            let stack = call_stack::of(looked.registers(), &looked);
+            stacks.insert(retired, Names::of(&looked, &mut known).stack(&stack));
+        }
+        Ok(stacks)
+    }
+}
+
+/// How a machine that is over ended.
+fn ending(machine: &Functional) -> End {
+    match machine.ended() {
+        None => End::Deadlock,
+        Some(report) => match &report.fatal {
+            None => End::Status(report.status),
+            Some(fatal) => End::Signal {
+                name: fatal.name.clone(),
+                cause: fatal.cause.clone(),
+                pc: fatal.pc,
+            },
+        },
+    }
+}
+
+impl Following {
+    /// What it has kept.
+    pub fn recorder(&mut self) -> &mut Recorder {
+        &mut self.recorder
+    }
+
+    /// True if it has ended.
+    pub fn is_over(&self) -> bool {
+        self.over
+    }
+
+    /// Runs on, at most for a while, as long as whoever looks at each failure point says so.
+    pub fn go_on(
+        &mut self,
+        mut look: impl FnMut(&Functional, &mut Recorder) -> bool,
+    ) -> Result<(), Error> {
+        let limit = self.machine.retired() + STRIDE;
+        loop {
+            let stop = self.machine.run_plainly(&mut self.recorder, limit);
+            match stop {
+                Stop::Limit => return Ok(()),
+                Stop::Watcher => {
+                    if !look(&self.machine, &mut self.recorder) {
+                        return Ok(());
+                    }
+                }
+                Stop::Ended(_) | Stop::Deadlock => {
+                    let registers = self.machine.registers();
+                    let at = At {
+                        thread: perdure_linux::ThreadId(0),
+                        pc: registers.pc,
+                        retired: registers.retired,
+                        by_kernel: true,
+                    };
+                    self.recorder.end(&at);
+                    look(&self.machine, &mut self.recorder);
+                    self.over = true;
+                    return Ok(());
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,522 @@
+//! A machine without time: the kernel, one hart, memory, and persistent memory beside it. No cache, no queue
+//! and no design; what persistence models allow is for whoever watches persistent memory ([`Watcher`]).
+//!
+//! Always true here:
+//! - A copy goes on as the one that it was made of would have: bytes are shared until one of them writes.
+//! - Threads take turns on the one hart, each for so many instructions. Every access takes effect when its
+//!   instruction is executed.
+//! - The clock is the instructions retired, a nanosecond each, and what was slept.
+
+mod door;
+mod kernel_door;
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use perdure_designs::layout::Layout;
+use perdure_hardware::arena::Arena;
+use perdure_linux::pools::PoolSource;
+use perdure_linux::{
+    Configuration, Exception, ExitReport, Kernel, Outcome, Pools, Release, Running, ThreadId,
+};
+use perdure_riscv::{Barrier, CacheBlock, Exit, Hart, Mark, fast, plain};
+
+use crate::error::Error;
+use door::{Door, Hint, Lookaside};
+use kernel_door::KernelDoor;
+
+pub use door::{Pool, pieces};
+
+/// The hart.
+const HART: usize = 0;
+/// Standard output and error that are kept of a life, in bytes.
+const OUTPUT_BYTES: usize = 16 << 20;
+
+/// Where things lie, and what every life has in common.
+#[derive(Clone)]
+pub struct World {
+    /// Of physical memory, what programs live in.
+    frames: Range<u64>,
+    /// What pools live in.
+    pools: Range<u64>,
+    /// The kernel's, without programs and pools.
+    kernel: Configuration,
+}
+
+/// Whoever watches persistent memory. Addresses are physical.
+pub trait Watcher: Clone {
+    /// It is told where each instruction begins; then the plain engine has to run.
+    const OBSERVES: bool = false;
+
+    /// So many bytes, of one line, are about to be read. False: not now; the machine stops before whatever
+    /// reads them.
+    fn loads(&mut self, pool: &Pool, address: u64, length: usize) -> bool {
+        let _ = (pool, address, length);
+        true
+    }
+
+    /// These bytes, of one line, are about to be written.
+    fn stores(&mut self, pool: &Pool, address: u64, bytes: &[u8], at: &At) {
+        let _ = (pool, address, bytes, at);
+    }
+
+    /// The kernel makes these bytes durable by itself, in the right order.
+    fn bookkeeping(&mut self, address: u64, bytes: &[u8]) {
+        let _ = (address, bytes);
+    }
+
+    /// A line is written back.
+    fn flushes(&mut self, address: u64, how: Flush, at: &At) {
+        let _ = (address, how, at);
+    }
+
+    /// Something waits. False: the machine shall come back soon afterwards, so that it can be looked at.
+    fn fences(&mut self, fence: Wait, at: &At) -> bool {
+        let _ = (fence, at);
+        true
+    }
+
+    /// The program says something of itself. False: as above.
+    fn marks(&mut self, pool: &Pool, mark: Mark, physical: Option<u64>, at: &At) -> bool {
+        let _ = (pool, mark, physical, at);
+        true
+    }
+
+    /// True if the machine may have to stop before something that the kernel does.
+    fn may_stop(&self) -> bool {
+        false
+    }
+
+    /// True if it did, and the access that it stopped at is still to come.
+    fn has_stopped(&self) -> bool {
+        false
+    }
+
+    /// The machine has gone back to when the watcher was this, because of what the watcher did not let happen.
+    fn goes_back(&mut self, before: Self) {
+        *self = before;
+    }
+}
+
+/// Who does something, and where.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct At {
+    /// The thread.
+    pub thread: ThreadId,
+    /// The instruction's address, where the watcher observes; else 0.
+    pub pc: u64,
+    /// Instructions retired before it.
+    pub retired: u64,
+    /// The kernel does it for the thread.
+    pub by_kernel: bool,
+}
+
+/// What writes a line back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Flush {
+    /// A cache-block instruction.
+    Instruction(CacheBlock),
+    /// A store around the caches, which comes with it.
+    NonTemporal,
+    /// The kernel, for `msync` and its kin.
+    Kernel,
+}
+
+/// What waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wait {
+    /// A fence of x86 or Arm.
+    Barrier(Barrier),
+    /// RISC-V's, with its sets.
+    Fence(u8, u8),
+    /// An atomic instruction, before its access.
+    Atomic,
+    /// The kernel.
+    Kernel,
+}
+
+/// Why a machine came back.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Stop {
+    /// The program has ended.
+    Ended(ExitReport),
+    /// It has retired so many instructions.
+    Limit,
+    /// The watcher wanted it. An access that it did not let happen will be tried again.
+    Watcher,
+    /// Nothing will ever run again.
+    Deadlock,
+}
+
+/// A source of instructions: decoded blocks, for which nobody observes where instructions begin.
+#[derive(Default)]
+pub struct Engine(fast::BlockCache<Hint>);
+
+/// The machine.
+#[derive(Clone)]
+pub struct Functional {
+    kernel: Kernel,
+    hart: Hart,
+    memory: Arena,
+    /// Persistent memory.
+    pub pool: Pool,
+    lookaside: Lookaside,
+    running: Option<Running>,
+    skipped_ns: u64,
+    slice_instructions: u64,
+    slice_end: u64,
+    ended: Option<ExitReport>,
+    /// Standard output, then standard error.
+    output: [Vec<u8>; 2],
+}
+
+impl World {
+    /// On the memory of a machine that is laid out so, for programs that find this of the host.
+    pub fn new(
+        layout: &Layout,
+        pools: Range<u64>,
+        kernel: Configuration,
+        configuration: &crate::Configuration,
+    ) -> Self {
+        Self {
+            frames: layout.frames.clone(),
+            kernel: Configuration {
+                harts: 1,
+                regions: Vec::new(),
+                caches: configuration.caches(),
+                random_seed: configuration.kernel.random_seed,
+                clock_start_ns: configuration.kernel.clock_start_ns,
+                output_limit_bytes: configuration.kernel.output_limit_bytes,
+                host_limit_bytes: configuration.kernel.host_limit_bytes,
+                image_room_bytes: layout.kernel.end - layout.kernel.start,
+                stack_bytes: configuration.kernel.stack_bytes,
+                ..kernel
+            },
+            pools,
+        }
+    }
+
+    /// Persistent memory that has nothing yet.
+    pub fn empty_pool(&self) -> Result<Pool, Error> {
+        let bytes = self.pools.end - self.pools.start;
+        Ok(Pool::new(self.pools.start, reserve(bytes)?))
+    }
+
+    /// A machine before its first instruction: programs begin on these pools, the `lives`-th time after the
+    /// power failed.
+    pub fn boot(
+        &self,
+        programs: &[perdure_linux::Program],
+        source: PoolSource,
+        pool: Pool,
+        lives: u64,
+    ) -> Result<Functional, Error> {
+        let mut configuration = self.kernel.clone();
+        configuration.programs = programs.to_vec();
+        configuration.frames = self.frames.clone();
+        configuration.random_seed ^= lives.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        configuration.pools = Some(Pools {
+            addresses: self.pools.clone(),
+            source: Arc::new(source),
+            mistake: None,
+        });
+        let (mut memory, mut pool) = (reserve(self.frames.end)?, pool);
+        let mut hart = Hart::default();
+        let mut door = kernel_door::Booting {
+            memory: &mut memory,
+            pool: &mut pool,
+        };
+        let mut kernel = Kernel::boot(configuration, &mut door)?;
+        let running = kernel.schedule(HART, &mut hart, &mut door);
+        Ok(Functional {
+            kernel,
+            hart,
+            memory,
+            pool,
+            lookaside: Lookaside::default(),
+            running,
+            skipped_ns: 0,
+            slice_instructions: 1_000_000,
+            slice_end: 1_000_000,
+            ended: None,
+            output: Default::default(),
+        })
+    }
+}
+
+/// Memory of so many bytes.
+fn reserve(bytes: u64) -> Result<Arena, Error> {
+    Arena::new(bytes).map_err(|source| Error::Host {
+        what: format!("reserving {bytes} bytes of simulated memory"),
+        source,
+    })
+}
+
+impl Functional {
+    /// Instructions retired.
+    pub fn retired(&self) -> u64 {
+        self.hart.retired
+    }
+
+    /// The registers.
+    pub fn registers(&self) -> &Hart {
+        &self.hart
+    }
+
+    /// How the program ended, once it has.
+    pub fn ended(&self) -> Option<&ExitReport> {
+        self.ended.as_ref()
+    }
+
+    /// The kernel, for reports.
+    pub fn kernel(&self) -> &Kernel {
+        &self.kernel
+    }
+
+    /// What runs.
+    pub fn running(&self) -> Option<Running> {
+        self.running
+    }
+
+    /// What was written so far: standard output, then standard error.
+    pub fn output(&mut self) -> &[Vec<u8>; 2] {
+        self.let_out();
+        &self.output
+    }
+
+    /// Bytes within a page, as a program's thread would read them now.
+    pub fn peek(
+        &self,
+        address: u64,
+        buffer: &mut [u8],
+        access: perdure_riscv::Access,
+    ) -> Option<()> {
+        let space = self.running?.space;
+        let page = self.kernel.translate(space, address, access)?;
+        let bytes = perdure_linux::PAGE_BYTES;
+        let physical = page.physical_frame * bytes + address % bytes;
+        if address % bytes + buffer.len() as u64 > bytes {
+            return None;
+        }
+        match self.pool.offset_of(physical) {
+            Some(_) => self.pool.read(physical, buffer),
+            None => buffer.copy_from_slice(&self.memory.slice(physical, buffer.len())),
+        }
+        Some(())
+    }
+
+    /// Runs with decoded blocks until something stops it, at the latest at the first beginning of a block
+    /// where it has retired so many.
+    pub fn run<W: Watcher>(&mut self, watcher: &mut W, engine: &mut Engine, limit: u64) -> Stop {
+        self.run_by(watcher, limit, |hart, door| {
+            fast::run(hart, door, &mut engine.0)
+        })
+    }
+
+    /// The same, one instruction after the other.
+    pub fn run_plainly<W: Watcher>(&mut self, watcher: &mut W, limit: u64) -> Stop {
+        self.run_by(watcher, limit, |hart, door| plain::run(hart, door))
+    }
+
+    /// Goes on within a block until exactly so much is retired; a machine that was stopped so is only looked
+    /// at.
+    pub fn step_to<W: Watcher>(&mut self, watcher: &mut W, retired: u64) {
+        self.run_by(watcher, retired, |hart, door| {
+            plain::run_part(hart, door, retired - hart.retired)
+        });
+    }
+
+    fn run_by<W: Watcher>(
+        &mut self,
+        watcher: &mut W,
+        limit: u64,
+        mut engine: impl FnMut(&mut Hart, &mut Door<W>) -> Exit,
+    ) -> Stop {
+        loop {
+            if let Some(report) = &self.ended {
+                return Stop::Ended(report.clone());
+            }
+            if self.hart.retired >= limit {
+                return Stop::Limit;
+            }
+            if let Some(stop) = self.find_work() {
+                return stop;
+            }
+            let Some(running) = self.running else {
+                continue;
+            };
+            let mut door = Door {
+                kernel: &self.kernel,
+                memory: &mut self.memory,
+                pool: &mut self.pool,
+                lookaside: &mut self.lookaside,
+                space: running.space,
+                limit: limit.min(self.slice_end),
+                skipped_ns: self.skipped_ns,
+                at: At {
+                    thread: running.thread,
+                    pc: self.hart.pc,
+                    retired: self.hart.retired,
+                    by_kernel: false,
+                },
+                refused: false,
+                pauses: false,
+                watcher,
+            };
+            let exit = engine(&mut self.hart, &mut door);
+            if door.refused {
+                return Stop::Watcher;
+            }
+            let mut pauses = door.pauses;
+            if exit == Exit::Limit {
+                if self.hart.retired >= self.slice_end {
+                    self.enter(watcher, |kernel, hart, door| {
+                        kernel.preempt(HART, hart, door)
+                    });
+                    self.slice_end = self.hart.retired + self.slice_instructions;
+                }
+            } else {
+                let before = (watcher.may_stop()).then(|| (self.clone(), watcher.clone()));
+                pauses |= self.handle(watcher, exit);
+                if let Some((machine, kept)) = before.filter(|_| watcher.has_stopped()) {
+                    watcher.goes_back(kept);
+                    *self = machine;
+                    return Stop::Watcher;
+                }
+            }
+            if pauses {
+                return Stop::Watcher;
+            }
+        }
+    }
+
+    /// A thread for the hart, if it has none; why there is none.
+    fn find_work(&mut self) -> Option<Stop> {
+        let now = self.hart.retired + self.skipped_ns;
+        if self.kernel.next_deadline_ns().is_some_and(|due| due <= now) {
+            self.kernel.wake_sleepers(now);
+            self.look_for_end();
+        }
+        if self.running.is_some() || self.ended.is_some() {
+            return None;
+        }
+        let mut unwatched = Unwatched;
+        let (running, _) = self.with_kernel(&mut unwatched, |kernel, hart, door| {
+            kernel.schedule(HART, hart, door)
+        });
+        self.running = running;
+        self.slice_end = self.hart.retired + self.slice_instructions;
+        self.look_for_end();
+        if self.running.is_some() || self.ended.is_some() {
+            return None;
+        }
+        match self.kernel.next_change_ns() {
+            None => Some(Stop::Deadlock),
+            Some(change) => {
+                self.skipped_ns += change.saturating_sub(now);
+                self.kernel.wake_sleepers(change);
+                self.look_for_end();
+                None
+            }
+        }
+    }
+
+    fn look_for_end(&mut self) {
+        if let Some(report) = self.kernel.exited() {
+            self.ended = Some(report.clone());
+        }
+    }
+
+    /// Calls the kernel on behalf of the hart. Returns whether the watcher wants to look, too.
+    fn with_kernel<W: Watcher, R>(
+        &mut self,
+        watcher: &mut W,
+        call: impl FnOnce(&mut Kernel, &mut Hart, &mut KernelDoor<W>) -> R,
+    ) -> (R, bool) {
+        let thread = self.running.map_or(ThreadId(0), |running| running.thread);
+        let mut door = KernelDoor {
+            memory: &mut self.memory,
+            pool: &mut self.pool,
+            lookaside: &mut self.lookaside,
+            watcher,
+            at: At {
+                thread,
+                pc: self.hart.pc,
+                retired: self.hart.retired,
+                by_kernel: true,
+            },
+            now_ns: self.hart.retired + self.skipped_ns,
+            bookkeeps: false,
+            pauses: false,
+        };
+        let answer = call(&mut self.kernel, &mut self.hart, &mut door);
+        let pauses = door.pauses;
+        self.lookaside.reservation = None;
+        (answer, pauses)
+    }
+
+    /// The same, and what follows from the outcome. True if the watcher wants to look.
+    fn enter<W: Watcher>(
+        &mut self,
+        watcher: &mut W,
+        call: impl FnOnce(&mut Kernel, &mut Hart, &mut KernelDoor<W>) -> Outcome,
+    ) -> bool {
+        let (outcome, pauses) = self.with_kernel(watcher, call);
+        match outcome {
+            Outcome::Continue => self.running = self.kernel.running(HART),
+            Outcome::Blocked => self.running = None,
+            Outcome::Commit => {
+                self.let_out();
+                self.running = self.kernel.running(HART);
+            }
+            Outcome::Exited { .. } => self.look_for_end(),
+        }
+        pauses
+    }
+
+    fn handle<W: Watcher>(&mut self, watcher: &mut W, exit: Exit) -> bool {
+        let exception = match exit {
+            Exit::Limit => return false,
+            Exit::EnvironmentCall => {
+                return self.enter(watcher, |kernel, hart, door| {
+                    kernel.system_call(HART, hart, door)
+                });
+            }
+            Exit::Fault(fault) => {
+                return self.enter(watcher, |kernel, hart, door| {
+                    kernel.fault(HART, hart, fault, door)
+                });
+            }
+            Exit::Breakpoint => Exception::Breakpoint,
+            Exit::Misaligned { address, .. } => Exception::Misaligned { address },
+            Exit::Illegal { bits } => Exception::Illegal { bits },
+        };
+        self.enter(watcher, |kernel, hart, door| {
+            kernel.exception(HART, hart, exception, door)
+        })
+    }
+
+    /// Takes what programs have written to standard output and error.
+    fn let_out(&mut self) {
+        self.kernel.seal(0);
+        for (_, release) in self.kernel.release(0) {
+            if let Release::Stream {
+                program: 0,
+                descriptor,
+                bytes,
+                ..
+            } = release
+            {
+                let stream = &mut self.output[usize::from(descriptor == 2)];
+                let room = OUTPUT_BYTES - stream.len();
+                stream.extend_from_slice(&bytes[..bytes.len().min(room)]);
+            }
+        }
+    }
+}
+
+/// Nobody watches.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Unwatched;
+
+impl Watcher for Unwatched {}

@@ -1,0 +1,198 @@
+"""Looking for crash-consistency bugs: what `perdure check` asks of the core, and what it answers.
+
+Always true here: a bug's `id` names its cause by functions and not by lines, so that a baseline holds
+while sources around it change.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+from perdure import PerdureError, _core, notebook
+
+if TYPE_CHECKING:
+    from perdure.api import Machine, Progress
+    from perdure.fields import Json
+
+Model: TypeAlias = Literal["px86", "arm", "perdure"]
+
+ADVICE = {
+    "missing-flush": "flush the line behind this store, and wait for that with a fence, before "
+    "anything that relies on it",
+    "flush-too-early": "flush the line again behind this store, or flush it only then, and wait "
+    "for that with a fence",
+    "missing-fence": "the line is flushed; wait for that with a fence before anything that relies "
+    "on it",
+    "not-recoverable": "nothing has to be lost for this: do not make that store before all that it "
+    "stands for is durable, or log the change first, so that recovery can finish or undo it",
+}
+"""What would mend each kind of defect."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How far a check goes."""
+
+    states: int | None = None
+    states_of_a_point: int | None = None
+    minutes: float | None = None
+    patience: int | None = None
+
+
+def check(
+    machine: Machine,
+    program: Sequence[str],
+    *,
+    model: Model = "px86",
+    then: Sequence[str] = (),
+    checker: Sequence[str] = (),
+    dump: Sequence[str] = (),
+    limits: Limits | None = None,
+    seed: int = 1,
+    jobs: int = 1,
+    progress: Progress | None = None,
+) -> Json:
+    """What goes wrong when power fails while `program` runs, by the model's rules.
+
+    After a failure `then` is started (or the program again), and has to end with status 0, `checker`
+    after it; or `dump`, which shows what is in the pool: what was there before the operation under
+    way, or after it.
+    """
+    chosen = limits or Limits()
+    given = {key: value for key, value in vars(chosen).items() if value is not None}
+    request = machine.request(list(program), then=list(then), restart=True, seed=seed, jobs=jobs)
+    asked = {"request": request, "model": model, "checker": list(checker), "dump": list(dump)}
+    with notebook.following("check", progress) as show:
+        answer: Json = json.loads(_core.check(json.dumps({**asked, **given}), show))
+    return answer
+
+
+def known_in(baseline: Path | None) -> set[str]:
+    """The bugs that a baseline file has."""
+    if baseline is None or not baseline.exists():
+        return set()
+    try:
+        content = json.loads(baseline.read_text())
+        return {str(bug["id"]) for bug in content["bugs"]}
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise PerdureError(
+            f"--baseline {baseline}: it is no baseline that perdure check has written ({error}); "
+            "remove it, and --update-baseline makes a new one"
+        ) from error
+
+
+def baseline_of(bugs: Iterable[Json]) -> str:
+    """The bugs as a baseline file has them, with a line about each for who reads it."""
+    rows = [{"id": bug["id"], "title": title(bug)} for bug in bugs]
+    return json.dumps({"bugs": rows}, indent=2) + "\n"
+
+
+def where(place: Json | None) -> str:
+    """A place of the program, in few words."""
+    if place is None:
+        return "somewhere"
+    source = place.get("file")
+    line = f" ({Path(source).name}:{place['line']})" if source and place.get("line") else ""
+    return f"{place.get('function') or place['pc']}{line}"
+
+
+def title(bug: Json) -> str:
+    """A bug in a line."""
+    defect = str(bug["defect"]).replace("-", " ")
+    places = sorted({where(one["place"]) for one in bug["lost"] or bug["kept"]})
+    if not places:
+        return f"{defect}: power fails before {where(bug['point']['place'])}"
+    return f"{defect}: {', '.join(places)}"
+
+
+def at_point(bug: Json) -> str:
+    """When power fails, in words."""
+    point = bug["point"]
+    reason = str(point["reason"])
+    during = "" if point["operation"] is None else f", during operation {point['operation']}"
+    if reason == "end":
+        return f"power fails when the program has ended{during}"
+    what = {"fence": "before the fence in", "flush": "before the flush in"}.get(
+        reason, f"before {reason.replace(' begins', '')} begins in"
+    )
+    return f"power fails {what} {where(point['place'])}{during}"
+
+
+def lines_of(bug: Json) -> list[str]:
+    """A bug for a person to read, but for its title."""
+    told = [f"{'; '.join(bug['symptoms'])} (at {bug['points']:,} failure points)"]
+    told += [f"  {line}" for line in bug["detail"]]
+    told += [f"not durable: {_store(one)}" for one in bug["lost"]]
+    kept = "yet durable" if bug["lost"] else "too early"
+    told += [f"{kept}: {_store(one)}" for one in bug["kept"]]
+    told += [at_point(bug), f"to do: {ADVICE[bug['defect']]}", f"state: {bug['state']}"]
+    return told
+
+
+def _store(one: Json) -> str:
+    place = "" if one["pool"] is None else f", {one['pool']}+{one['offset']:#x}"
+    words = ", ".join(f"+{word['offset']}: {word['found']}, not {word['newest']}" for word in one["words"][:2])
+    callers = " < ".join(where(frame) for frame in (one["stack"] or [])[1:4])
+    return (
+        f"the store in {where(one['place'])}{place}"
+        f"{f' [{words}]' if words else ''}{f', called from {callers}' if callers else ''}"
+    )
+
+
+def _location(place: Json | None) -> list[dict[str, Any]]:
+    """A place as SARIF has it."""
+    if place is None or not place.get("file"):
+        return []
+    physical: dict[str, Any] = {"artifactLocation": {"uri": place["file"]}}
+    if place.get("line"):
+        physical["region"] = {"startLine": place["line"]}
+    return [{"physicalLocation": physical, "message": {"text": where(place)}}]
+
+
+def sarif(report: Json, new: set[str]) -> str:
+    """The report as SARIF 2.1.0, as code hosts show it in a change."""
+    rules = [{"id": name, "help": {"text": text}} for name, text in ADVICE.items()]
+    results = []
+    for bug in report["bugs"]:
+        places = [one["place"] for one in (*bug["lost"], *bug["kept"])]
+        first, *others = [*places, bug["point"]["place"]]
+        results.append(
+            {
+                "ruleId": bug["defect"],
+                "level": "error",
+                "baselineState": "new" if bug["id"] in new else "unchanged",
+                "message": {"text": f"{title(bug)}. " + ". ".join(lines_of(bug))},
+                "locations": _location(first),
+                "relatedLocations": [one for place in others for one in _location(place)],
+                "partialFingerprints": {"perdureCause/v1": bug["id"]},
+            }
+        )
+    driver = {"name": "perdure check", "rules": rules}
+    run = {"tool": {"driver": driver}, "results": results}
+    schema = "https://json.schemastore.org/sarif-2.1.0.json"
+    return json.dumps({"$schema": schema, "version": "2.1.0", "runs": [run]}, indent=2) + "\n"
+
+
+def junit(report: Json, new: set[str]) -> str:
+    """The report as JUnit has it: a case for each bug, and one for all if there is none."""
+    from xml.sax.saxutils import escape, quoteattr
+
+    name = quoteattr(" ".join(report["program"]))
+    cases = []
+    for bug in report["bugs"]:
+        inside = "<skipped message='in the baseline'/>"
+        if bug["id"] in new:
+            text = escape("\n".join(lines_of(bug)))
+            inside = f"<failure message={quoteattr(bug['symptom'])}>{text}</failure>"
+        cases.append(f"<testcase classname={name} name={quoteattr(title(bug))}>{inside}</testcase>")
+    if not cases:
+        cases.append(f'<testcase classname={name} name="crash consistency"/>')
+    failing = sum(bug["id"] in new for bug in report["bugs"])
+    return (
+        f'<?xml version="1.0" encoding="UTF-8"?>\n<testsuite name="perdure check" '
+        f'tests="{len(cases)}" failures="{failing}">\n' + "\n".join(cases) + "\n</testsuite>\n"
+    )
