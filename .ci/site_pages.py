@@ -42,6 +42,7 @@ SECTIONS: tuple[tuple[str, tuple[str, ...]], ...] = (
             "docs/experiments.md",
             "docs/clusters.md",
             "docs/persistency.md",
+            "docs/check.md",
             "docs/litmus.md",
             "docs/timelines.md",
             "docs/debugging.md",

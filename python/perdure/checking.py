@@ -1,7 +1,7 @@
 """Looking for crash-consistency bugs: what `perdure check` asks of the core, and what it answers.
 
-Always true here: a bug's `id` names its cause by functions and not by lines, so that a baseline holds
-while sources around it change.
+Always true here: a bug's `id` names its cause by functions and not by lines, so that a baseline
+holds while sources around it change.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from perdure import PerdureError, _core, notebook
 
 if TYPE_CHECKING:
     from perdure.api import Machine, Progress
-    from perdure.fields import Json
+    from perdure.check_results import Bug, Check, Place, Store
 
 Model: TypeAlias = Literal["px86", "arm", "perdure"]
 
@@ -27,6 +27,9 @@ ADVICE = {
     "for that with a fence",
     "missing-fence": "the line is flushed; wait for that with a fence before anything that relies "
     "on it",
+    "wrong-order": "make this store durable before the one that leads to it, or that relies on it",
+    "torn": "these stores have to be seen together: put them into one store of eight bytes, write "
+    "a copy and switch to it, or log them first",
     "not-recoverable": "nothing has to be lost for this: do not make that store before all that it "
     "stands for is durable, or log the change first, so that recovery can finish or undo it",
 }
@@ -41,6 +44,7 @@ class Limits:
     states_of_a_point: int | None = None
     minutes: float | None = None
     patience: int | None = None
+    schedules: int | None = None
 
 
 def check(
@@ -51,23 +55,25 @@ def check(
     then: Sequence[str] = (),
     checker: Sequence[str] = (),
     dump: Sequence[str] = (),
+    nested: bool = True,
     limits: Limits | None = None,
     seed: int = 1,
     jobs: int = 1,
     progress: Progress | None = None,
-) -> Json:
+) -> Check:
     """What goes wrong when power fails while `program` runs, by the model's rules.
 
-    After a failure `then` is started (or the program again), and has to end with status 0, `checker`
-    after it; or `dump`, which shows what is in the pool: what was there before the operation under
-    way, or after it.
+    After a failure `then` is started (or the program again), and has to end with status 0,
+    `checker` after it; or `dump`, which shows what is in the pool: what was there before the
+    operation under way, or after it.
     """
     chosen = limits or Limits()
     given = {key: value for key, value in vars(chosen).items() if value is not None}
     request = machine.request(list(program), then=list(then), restart=True, seed=seed, jobs=jobs)
-    asked = {"request": request, "model": model, "checker": list(checker), "dump": list(dump)}
+    programs = {"checker": list(checker), "dump": list(dump)}
+    asked = {"request": request, "model": model, "nested": nested, **programs}
     with notebook.following("check", progress) as show:
-        answer: Json = json.loads(_core.check(json.dumps({**asked, **given}), show))
+        answer: Check = json.loads(_core.check(json.dumps({**asked, **given}), show))
     return answer
 
 
@@ -85,13 +91,13 @@ def known_in(baseline: Path | None) -> set[str]:
         ) from error
 
 
-def baseline_of(bugs: Iterable[Json]) -> str:
+def baseline_of(bugs: Iterable[Bug]) -> str:
     """The bugs as a baseline file has them, with a line about each for who reads it."""
     rows = [{"id": bug["id"], "title": title(bug)} for bug in bugs]
     return json.dumps({"bugs": rows}, indent=2) + "\n"
 
 
-def where(place: Json | None) -> str:
+def where(place: Place | None) -> str:
     """A place of the program, in few words."""
     if place is None:
         return "somewhere"
@@ -100,7 +106,7 @@ def where(place: Json | None) -> str:
     return f"{place.get('function') or place['pc']}{line}"
 
 
-def title(bug: Json) -> str:
+def title(bug: Bug) -> str:
     """A bug in a line."""
     defect = str(bug["defect"]).replace("-", " ")
     places = sorted({where(one["place"]) for one in bug["lost"] or bug["kept"]})
@@ -109,11 +115,13 @@ def title(bug: Json) -> str:
     return f"{defect}: {', '.join(places)}"
 
 
-def at_point(bug: Json) -> str:
+def at_point(bug: Bug) -> str:
     """When power fails, in words."""
     point = bug["point"]
     reason = str(point["reason"])
     during = "" if point["operation"] is None else f", during operation {point['operation']}"
+    if point["in_recovery"]:
+        during = f" of {point['in_recovery']}, after it had failed{during}"
     if reason == "end":
         return f"power fails when the program has ended{during}"
     what = {"fence": "before the fence in", "flush": "before the flush in"}.get(
@@ -122,7 +130,7 @@ def at_point(bug: Json) -> str:
     return f"power fails {what} {where(point['place'])}{during}"
 
 
-def lines_of(bug: Json) -> list[str]:
+def lines_of(bug: Bug) -> list[str]:
     """A bug for a person to read, but for its title."""
     told = [f"{'; '.join(bug['symptoms'])} (at {bug['points']:,} failure points)"]
     told += [f"  {line}" for line in bug["detail"]]
@@ -133,17 +141,19 @@ def lines_of(bug: Json) -> list[str]:
     return told
 
 
-def _store(one: Json) -> str:
+def _store(one: Store) -> str:
     place = "" if one["pool"] is None else f", {one['pool']}+{one['offset']:#x}"
-    words = ", ".join(f"+{word['offset']}: {word['found']}, not {word['newest']}" for word in one["words"][:2])
-    callers = " < ".join(where(frame) for frame in (one["stack"] or [])[1:4])
-    return (
-        f"the store in {where(one['place'])}{place}"
-        f"{f' [{words}]' if words else ''}{f', called from {callers}' if callers else ''}"
+    words = ", ".join(
+        f"+{word['offset']}: {word['found']}, not {word['newest']}" for word in one["words"][:2]
     )
+    callers = " < ".join(where(frame) for frame in (one["stack"] or [])[1:4])
+    told = [f"the store in {where(one['place'])}{place}{f' [{words}]' if words else ''}"]
+    told += [f"called from {callers}"] if callers else []
+    told += [f"durable only at {where(one['durable_at'])}"] if one["durable_at"] else []
+    return ", ".join(told)
 
 
-def _location(place: Json | None) -> list[dict[str, Any]]:
+def _location(place: Place | None) -> list[dict[str, Any]]:
     """A place as SARIF has it."""
     if place is None or not place.get("file"):
         return []
@@ -153,7 +163,7 @@ def _location(place: Json | None) -> list[dict[str, Any]]:
     return [{"physicalLocation": physical, "message": {"text": where(place)}}]
 
 
-def sarif(report: Json, new: set[str]) -> str:
+def sarif(report: Check, new: set[str]) -> str:
     """The report as SARIF 2.1.0, as code hosts show it in a change."""
     rules = [{"id": name, "help": {"text": text}} for name, text in ADVICE.items()]
     results = []
@@ -177,7 +187,7 @@ def sarif(report: Json, new: set[str]) -> str:
     return json.dumps({"$schema": schema, "version": "2.1.0", "runs": [run]}, indent=2) + "\n"
 
 
-def junit(report: Json, new: set[str]) -> str:
+def junit(report: Check, new: set[str]) -> str:
     """The report as JUnit has it: a case for each bug, and one for all if there is none."""
     from xml.sax.saxutils import escape, quoteattr
 

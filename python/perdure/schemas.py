@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from perdure import answers, bench_results, cut_results, known, outputs, results
+from perdure import answers, bench_results, check_results, cut_results, known, outputs, results
 from perdure._core import PerdureError
 
 Schema: TypeAlias = dict[str, Any]
@@ -35,6 +35,7 @@ def kinds() -> Mapping[str, tuple[Any, str]]:
         "mutants": (results.MutantsReport, "perdure mutants DESIGN, --only GROUP"),
         "all-mutants": (answers.AllMutants, "perdure mutants"),
         "hunt": (answers.Hunt, "perdure hunt"),
+        "check": (check_results.Check, "perdure check"),
         "litmus": (answers.Litmus, "perdure litmus"),
         "configuration": (known.Configuration, "perdure config"),
         "designs": (answers.ListedDesigns, "perdure list designs"),

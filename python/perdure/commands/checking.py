@@ -28,7 +28,7 @@ from perdure.options import (
 )
 
 if TYPE_CHECKING:
-    from perdure.fields import Json
+    from perdure.check_results import Check
 
 
 class Model(str, Enum):
@@ -71,7 +71,7 @@ class Reports:
         bool, typer.Option("--update-baseline", help="Write the bugs that were found to it.")
     ] = False
 
-    def write(self, report: Json, new: set[str]) -> None:
+    def write(self, report: Check, new: set[str]) -> None:
         """Writes what is asked for."""
         texts = [(self.sarif, checking.sarif), (self.junit, checking.junit)]
         for path, text in texts:
@@ -138,6 +138,19 @@ def check(
             show_default="50 times what one takes on the whole pool",
         ),
     ] = None,
+    schedules: Annotated[
+        int | None,
+        typer.Option(
+            "--schedules",
+            parser=_positive,
+            metavar="N",
+            help="Orders in which a program's threads take turns.",
+            show_default="4",
+        ),
+    ] = None,
+    nested: Annotated[
+        bool, typer.Option("--nested/--no-nested", help="Let power fail in recovery, too.")
+    ] = True,
     seed: Annotated[int, typer.Option("--seed", min=0, help="Of every random choice.")] = 1,
     reports: Reports,
     jobs: JobsOption = None,
@@ -160,7 +173,8 @@ def check(
             then=recovers,
             checker=_words("--check", checker),
             dump=_words("--dump", dump),
-            limits=checking.Limits(states, states_of_a_point, minutes, patience),
+            nested=nested,
+            limits=checking.Limits(states, states_of_a_point, minutes, patience, schedules),
             seed=seed,
             jobs=jobs or processors(),
             progress=show,
@@ -185,7 +199,7 @@ def _words(option: str, text: str | None) -> list[str]:
     return words
 
 
-def _print(report: Json, new: set[str], json_file: str | None) -> None:
+def _print(report: Check, new: set[str], json_file: str | None) -> None:
     """The report for a person."""
     console = terminal.tables(json_file)
 
@@ -198,6 +212,8 @@ def _print(report: Json, new: set[str], json_file: str | None) -> None:
         f"  {points['explored']:,} of {points['found']:,} failure points, from "
         f"{points['call_stacks']:,} call stacks; {points['exhaustively']:,} of them exhaustively"
     )
+    if points["in_recoveries"]:
+        say(f"  {points['in_recoveries']:,} failure points of recoveries")
     say(
         f"  {states['run']:,} recoveries that differ, {states['wrong']:,} of them wrong; coverage "
         f"at these points {states['coverage']:.1%}"
@@ -210,7 +226,7 @@ def _print(report: Json, new: set[str], json_file: str | None) -> None:
         for text in checking.lines_of(bug):
             say(f"  {text}")
     if report["unexplained"]:
-        say(f"\n{report['unexplained']:,} further kinds of failures, of which no cause was looked for")
+        say(f"\n{report['unexplained']:,} kinds of failures more, whose causes are not known")
     if report["waste"]:
         say("\nfor nothing:", "bold")
     for row in report["waste"]:

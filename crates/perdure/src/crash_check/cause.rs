@@ -4,12 +4,16 @@
 //! Always true here: a cause was tried. With these lines lost, and everything else there, it goes wrong; with
 //! one of them less, it does not.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use super::explore::{Choices, Explorer, Failed, lost};
+use super::nested::Inner;
 use super::oracle::Wrong;
 use super::pending::Store;
 use super::record::Reason;
+use super::recovery::Which;
+use super::uncut::{Stacks, stacks};
 use crate::error::Error;
 use crate::functional::{At, Engine};
 
@@ -25,8 +29,12 @@ pub enum Defect {
     MissingFlush,
     /// A flush of the line comes before the store.
     FlushTooEarly,
-    /// The line is flushed, and no fence waits for that.
+    /// The line is flushed, and no fence waits for that before something is stored or told.
     MissingFence,
+    /// What relies on the store was durable before the store was flushed.
+    WrongOrder,
+    /// Stores to a line, of which some without the others are found.
+    Torn,
     /// Nothing has to be lost: the point itself is where recovery fails.
     NotRecoverable,
 }
@@ -45,7 +53,7 @@ pub struct Involved {
 }
 
 /// A cause.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Cause {
     /// What is missing.
     pub defect: Defect,
@@ -65,10 +73,23 @@ pub struct Cause {
     pub operation: Option<u64>,
     /// Versions of lines.
     pub versions: BTreeMap<u64, usize>,
+    /// In which recovery power failed, where that is so, and which versions of lines that had found.
+    pub in_recovery: Option<(Which, BTreeMap<u64, usize>)>,
+    /// What is known of the run in which it is, once somebody has looked.
+    pub seen: Option<Arc<Seen>>,
+}
+
+/// What is known of a run.
+#[derive(Clone, Debug, Default)]
+pub struct Seen {
+    /// Call stacks, by how much was retired.
+    pub stacks: Stacks,
+    /// What makes stores durable in the end, by how much was retired before each.
+    pub fates: BTreeMap<u64, At>,
 }
 
 impl Cause {
-    /// What tells it from others: what is missing, and where the stores are that should have been durable, or
+    /// What tells it from others: whether it is in a recovery, what is missing, and where the stores are that should have been durable, or
     /// else those that should not have been made.
     pub fn key(&self) -> Key {
         let stores = if self.lost.is_empty() {
@@ -80,12 +101,12 @@ impl Cause {
         places.sort_unstable();
         places.dedup();
         let point = if stores.is_empty() { self.at.pc } else { 0 };
-        (self.defect, places, point)
+        (self.in_recovery.is_some(), self.defect, places, point)
     }
 }
 
 /// What tells causes apart.
-pub type Key = (Defect, Vec<u64>, u64);
+pub type Key = (bool, Defect, Vec<u64>, u64);
 
 /// What is told apart before causes are looked for: where the first lost stores are, and what goes wrong.
 pub fn outline(choices: &Choices, failed: &Failed) -> (String, Vec<u64>) {
@@ -163,12 +184,19 @@ pub fn find(
     let lost: Vec<Involved> = (versions.iter())
         .filter_map(|(&line, &version)| first_lost(choices, line, version))
         .collect();
+    let torn = match lost.as_slice() {
+        [one] if kept.is_empty() => torn(choices, one, &mut fails)?,
+        _ => None,
+    };
     let point = choices.point;
     let operations = &explorer.expected.operations;
     Ok(Some(Cause {
-        defect: defect(choices, &lost),
+        defect: match torn {
+            Some(_) => Defect::Torn,
+            None => defect(choices, &lost, &kept),
+        },
         lost,
-        kept,
+        kept: torn.map_or(kept, |torn| vec![torn]),
         wrong,
         point: point.number,
         reason: point.reason,
@@ -178,19 +206,95 @@ pub fn find(
             .operation
             .map(|number| operations[number].number),
         versions,
+        in_recovery: None,
+        seen: None,
     }))
 }
 
-/// What would have made the first of these stores durable.
-fn defect(choices: &Choices, lost: &[Involved]) -> Defect {
+/// The last store that was kept of a line, if nothing goes wrong where it is lost, too.
+fn torn(
+    choices: &Choices,
+    lost: &Involved,
+    fails: &mut impl FnMut(&BTreeMap<u64, usize>) -> Result<Option<Wrong>, Error>,
+) -> Result<Option<Involved>, Error> {
+    let stores = &choices.point.lines[&lost.line].stores;
+    let first = stores.iter().position(|store| *store == lost.store);
+    let oldest = choices.lines[&lost.line].len() - 1;
+    let Some(before) = first.and_then(|first| stores[..first].last()) else {
+        return Ok(None);
+    };
+    if fails(&BTreeMap::from([(lost.line, oldest)]))?.is_some() {
+        return Ok(None);
+    }
+    Ok(Some(Involved {
+        store: before.clone(),
+        lost: 0,
+        ..lost.clone()
+    }))
+}
+
+/// What would have made the first of these stores durable, as far as the point tells.
+fn defect(choices: &Choices, lost: &[Involved], kept: &[Involved]) -> Defect {
+    let point = choices.point;
+    // The fence comes next, and what relies on the store is durable already.
+    let waits = point.reason == Reason::Fence && point.phase.operation.is_some() && kept.is_empty();
     let defects = lost.iter().map(|one| {
-        let stores = &choices.point.lines[&one.line].stores;
+        let stores = &point.lines[&one.line].stores;
         let number = stores.iter().position(|store| *store == one.store);
-        match choices.point.covered.get(&one.line) {
-            Some(&covered) if number.is_some_and(|number| number < covered) => Defect::MissingFence,
+        match point.covered.get(&one.line) {
+            Some(&covered) if number.is_some_and(|number| number < covered) => {
+                if waits {
+                    Defect::WrongOrder
+                } else {
+                    Defect::MissingFence
+                }
+            }
             Some(_) => Defect::FlushTooEarly,
             None => Defect::MissingFlush,
         }
     });
     defects.min().unwrap_or(Defect::NotRecoverable)
+}
+
+impl Cause {
+    /// How much was retired at what is of interest.
+    pub fn moments(&self) -> impl Iterator<Item = u64> {
+        let involved = self.lost.iter().chain(&self.kept);
+        let moments = involved.map(|one| one.store.at.retired);
+        moments.chain([self.at.retired])
+    }
+
+    /// The same, in a recovery.
+    pub fn within(mut self, inner: &Inner) -> Self {
+        let stacks = stacks((*inner.began).clone(), self.moments());
+        self.in_recovery = Some((inner.which, inner.found.clone()));
+        self.seen = Some(Arc::new(Seen {
+            stacks,
+            fates: BTreeMap::new(),
+        }));
+        self
+    }
+
+    /// Where the lost stores are.
+    fn places(&self) -> BTreeSet<u64> {
+        self.lost.iter().map(|one| one.store.at.pc).collect()
+    }
+
+    /// True if this goes wrong where more is lost than the other needs.
+    pub fn is_more_than(&self, other: &Self) -> bool {
+        let (own, others) = (self.places(), other.places());
+        !others.is_empty() && own.len() > others.len() && own.is_superset(&others)
+    }
+
+    /// True if this is what the other says from its other side: a store that is durable before what it relies
+    /// on.
+    pub fn is_counterpart_of(&self, other: &Self) -> bool {
+        self.defect == Defect::NotRecoverable
+            && !self.kept.is_empty()
+            && other.defect == Defect::WrongOrder
+            && self.operation.is_some()
+            && self.operation == other.operation
+            && self.in_recovery.is_none() == other.in_recovery.is_none()
+            && self.point < other.point
+    }
 }

@@ -18,6 +18,8 @@ use crate::functional::Engine;
 
 /// Failures of a point that are kept, beside their number.
 const FAILURES_MAX: usize = 24;
+/// Recoveries that went well that are kept.
+const WELL_MAX: usize = 3;
 /// Recoveries that wait to be gone on with, for each that may still be finished.
 const WAITING: usize = 4;
 
@@ -74,6 +76,8 @@ pub struct Explored {
     pub failing: u64,
     /// The first of them, one for each symptom and set of lines.
     pub failures: Vec<Failed>,
+    /// What some of those have found that went well, and what was started.
+    pub well: Vec<(Which, BTreeMap<u64, usize>)>,
     /// How much was looked at of all that recoveries may find.
     pub coverage: f64,
     /// That is everything.
@@ -201,6 +205,9 @@ impl Explorer<'_> {
         explored.states += 1;
         explored.instructions += life.instructions;
         explored.coverage += path.life.weight;
+        if wrong.is_none() && which != Which::Check && explored.well.len() < WELL_MAX {
+            explored.well.push((which, path.life.decided()));
+        }
         if let Some(wrong) = wrong {
             explored.failing += 1;
             let decided = path.life.decided();

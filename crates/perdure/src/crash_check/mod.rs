@@ -11,6 +11,7 @@
 mod campaign;
 mod cause;
 mod explore;
+mod nested;
 mod oracle;
 mod pending;
 mod places;
@@ -71,6 +72,12 @@ pub struct Asked {
     /// Instructions after which a recovery is taken to hang.
     #[serde(default)]
     pub patience: Option<u64>,
+    /// Power fails in recoveries, too.
+    #[serde(default)]
+    pub nested: bool,
+    /// How many orders of a program's threads are tried.
+    #[serde(default)]
+    pub schedules: Option<u64>,
 }
 
 /// A request made ready.
@@ -165,6 +172,7 @@ impl Asked {
                 program: program.clone(),
                 source,
                 model: self.model,
+                schedule: request.seed.unwrap_or(1),
             },
             programs,
         })

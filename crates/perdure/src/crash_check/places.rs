@@ -106,13 +106,18 @@ impl<'m> Names<'m> {
                 continue;
             }
             last.clone_from(symbol);
-            told.extend(places.iter().cloned());
+            let of_header =
+                |place: &&Place| (place.file.as_deref()).is_some_and(|file| file.ends_with(HEADER));
+            told.extend(places.iter().filter(|place| !of_header(place)).cloned());
             let outermost = |name: &String| OUTERMOST.contains(&name.as_str());
             if last.as_ref().is_some_and(outermost) {
                 break;
             }
         }
         told.truncate(DEPTH);
+        if let (true, Some(&pc)) = (told.is_empty(), stack.first()) {
+            told.extend(self.places(pc).1.iter().cloned());
+        }
         told
     }
 }

@@ -97,10 +97,14 @@ pub struct Whole {
 /// What is to be kept of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Keeps {
+    /// All points.
+    pub all: bool,
     /// Points, by number.
     pub points: BTreeSet<u64>,
     /// Images between operations.
     pub boundaries: BTreeSet<usize>,
+    /// Stores of which it is of interest when they become durable, by how much was retired before them.
+    pub fates: Arc<BTreeSet<u64>>,
 }
 
 /// The watcher.
@@ -146,7 +150,7 @@ impl Recorder {
     /// Of a run that begins on this memory, all of which is durable.
     pub fn new(model: Model, durable: Pool, keeps: Arc<Keeps>) -> Self {
         Self {
-            pending: Pending::new(model),
+            pending: Pending::new(model, Arc::clone(&keeps.fates)),
             durable,
             keeps,
             points: 0,
@@ -179,7 +183,7 @@ impl Recorder {
         self.points += 1;
         let phase = self.phase;
         self.seen = Some(Seen { number, phase });
-        if self.keeps.points.contains(&number) {
+        if self.keeps.all || self.keeps.points.contains(&number) {
             self.kept.push(Point {
                 number,
                 reason,
@@ -256,6 +260,11 @@ impl Recorder {
             },
         };
         self.is_new = true;
+    }
+
+    /// What made the stores durable that somebody wanted to know of.
+    pub fn fates(&self) -> &BTreeMap<u64, At> {
+        &self.pending.fates
     }
 
     /// The run has ended.

@@ -5,6 +5,7 @@
 //! once.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use perdure_linux::Program;
@@ -87,6 +88,8 @@ pub struct Recoveries {
     pub patience: u64,
     /// Those of the lives of that table that have not touched a pool.
     untouched: Mutex<BTreeMap<(Which, u64), Arc<Functional>>>,
+    /// Numbers of tables that no run of the program has; they are never shown.
+    tables: AtomicU64,
 }
 
 /// A recovery under way.
@@ -114,7 +117,13 @@ impl Recoveries {
             programs,
             patience,
             untouched: Mutex::default(),
+            tables: AtomicU64::new(1 << 32),
         }
+    }
+
+    /// A number for a table of pools that has none.
+    pub fn new_table(&self) -> u64 {
+        self.tables.fetch_add(1, Ordering::Relaxed)
     }
 
     /// A machine that starts on this memory, whose table of pools is the one of that number.
@@ -192,6 +201,11 @@ impl Recoveries {
 }
 
 impl UnderWay {
+    /// The machine alone.
+    pub fn into_machine(self) -> Functional {
+        self.machine
+    }
+
     /// As which version it has found each line about which something was decided.
     pub fn decided(&self) -> BTreeMap<u64, usize> {
         self.watcher.decided()

@@ -8,74 +8,50 @@ use perdure_linux::pools::{Pool, surviving};
 use serde_json::{Value, json};
 use xxhash_rust::xxh3::xxh3_64;
 
+use super::Asked;
 use super::campaign::{Done, words};
-use super::cause::{Cause, Defect, Involved};
+use super::cause::{Cause, Defect, Involved, Seen};
 use super::oracle::Wrong;
 use super::places::Place;
 use super::record::Reason;
 use super::recovery::End;
-use super::uncut::Surveyed;
+use super::uncut::{Stacks, Surveyed};
 use super::waste::Wasted;
-use super::{Asked, Prepared};
 use crate::error::Error;
 
 /// Bytes of a line that are shown at once.
 const WORD: usize = 8;
 
-/// What is told of instructions: their call stacks, by how much was retired before them.
-type Stacks = BTreeMap<u64, Vec<Place>>;
-
-/// The whole result.
-pub fn of(
-    asked: &Asked,
-    prepared: &Prepared,
-    surveyed: &Surveyed,
-    done: &Done,
-) -> Result<Value, Error> {
+/// The whole result, with what was seen of the first run.
+pub fn of(asked: &Asked, surveyed: &Surveyed, schedules: u64, done: &Done) -> Result<Value, Error> {
     let recorder = &surveyed.recorder;
-    let causes = || done.causes.values();
-    let involved = causes().flat_map(|(cause, _)| cause.lost.iter().chain(&cause.kept));
-    let moments = involved
-        .map(|one| one.store.at.retired)
-        .chain(causes().map(|(cause, _)| cause.at.retired))
-        .chain(recorder.waste.counts.values().map(|(_, retired)| *retired));
-    let stacks = prepared.uncut.stacks(moments)?;
     let pools = surviving(&recorder.durable.addresses(), &mut |address, buffer| {
         recorder.durable.read(address, buffer);
     });
     let pools = pools.unwrap_or_default();
-    let mut bugs: Vec<Value> = causes()
+    let nothing = Seen::default();
+    let mut bugs: Vec<Value> = (done.causes.values())
         .map(|(cause, outlines)| {
             let points = outlines.iter().map(|outline| done.outlines[outline]).sum();
             let symptoms: BTreeSet<&String> = outlines.iter().map(|(symptom, _)| symptom).collect();
-            bug(cause, (points, &symptoms), &stacks, &pools)
+            let seen = cause.seen.as_deref().unwrap_or(&nothing);
+            bug(cause, (points, &symptoms), (seen, &pools))
         })
         .collect();
     number_ids(&mut bugs);
-    let has_names = stacks
-        .values()
-        .flatten()
-        .any(|place| place.function.is_some());
-    let has_lines = stacks.values().flatten().any(|place| place.line.is_some());
+    let wasted = surveyed.waste()?;
     let mut notices = Vec::new();
-    if !stacks.is_empty() && !has_lines {
-        let what = if has_names {
-            "debug information"
-        } else {
-            "symbols"
-        };
-        notices.push(format!(
-            "the program has no {what}: places are shown by {}; compile with -g, and do not strip it",
-            if has_names { "function" } else { "address" }
-        ));
-    }
+    let stacks = (done.causes.values()).filter_map(|(cause, _)| cause.seen.as_ref());
+    let places = stacks
+        .flat_map(|seen| seen.stacks.values())
+        .chain(wasted.values());
+    notices.extend(nameless(places.flatten()));
     if done.unjudged > 0 {
         notices.push(format!(
             "at {} failure points several operations were under way: the dump was not compared there",
             done.unjudged
         ));
     }
-    let stacks_seen: BTreeSet<u64> = surveyed.points.iter().map(|(_, stack)| *stack).collect();
     Ok(json!({
         "program": asked.request.program,
         "model": asked.model,
@@ -87,12 +63,14 @@ pub fn of(
             "flushes": recorder.flushes,
             "fences": recorder.fences,
             "operations": recorder.operations.len(),
+            "schedules": schedules,
         },
         "points": {
-            "found": surveyed.points.len(),
-            "call_stacks": stacks_seen.len(),
+            "found": done.planned,
+            "call_stacks": done.stacks.len(),
             "explored": done.points,
             "exhaustively": done.exhaustive,
+            "in_recoveries": done.inner_points,
         },
         "states": {
             "run": done.states,
@@ -102,11 +80,29 @@ pub fn of(
         },
         "bugs": bugs,
         "unexplained": done.unexplained,
-        "waste": waste(surveyed, &stacks),
+        "waste": waste(surveyed, &wasted),
         "notices": notices,
         "limited": done.limited,
         "interrupted": done.interrupted,
     }))
+}
+
+/// Says so if the program has no names, or no lines.
+fn nameless<'p>(places: impl Iterator<Item = &'p Place>) -> Option<String> {
+    let (mut any, mut names, mut lines) = (false, false, false);
+    for place in places {
+        any = true;
+        names |= place.function.is_some();
+        lines |= place.line.is_some();
+    }
+    let (what, by) = match (any, names, lines) {
+        (false, ..) | (_, _, true) => return None,
+        (_, true, false) => ("debug information", "function"),
+        (_, false, false) => ("symbols", "address"),
+    };
+    Some(format!(
+        "the program has no {what}: places are shown by {by}; compile it with -g, and do not strip it"
+    ))
 }
 
 /// Causes that are in the same functions are told apart by a number.
@@ -132,6 +128,8 @@ fn defect_name(defect: Defect) -> &'static str {
         Defect::MissingFlush => "missing-flush",
         Defect::FlushTooEarly => "flush-too-early",
         Defect::MissingFence => "missing-fence",
+        Defect::WrongOrder => "wrong-order",
+        Defect::Torn => "torn",
         Defect::NotRecoverable => "not-recoverable",
     }
 }
@@ -139,14 +137,13 @@ fn defect_name(defect: Defect) -> &'static str {
 fn bug(
     cause: &Cause,
     (points, symptoms): (u64, &BTreeSet<&String>),
-    stacks: &Stacks,
-    pools: &[Pool],
+    (seen, pools): (&Seen, &[Pool]),
 ) -> Value {
     let stores = |all: &[Involved]| -> Vec<Value> {
-        (all.iter()).map(|one| store(one, stacks, pools)).collect()
+        (all.iter()).map(|one| store(one, seen, pools)).collect()
     };
     let (lost, kept) = (stores(&cause.lost), stores(&cause.kept));
-    let at = stacks.get(&cause.at.retired);
+    let at = seen.stacks.get(&cause.at.retired);
     let stores = if lost.is_empty() { &kept } else { &lost };
     let mut functions = functions(stores);
     if let (Some(place), true) = (at.and_then(|at| at.first()), stores.is_empty()) {
@@ -164,8 +161,9 @@ fn bug(
             "number": cause.point,
             "reason": reason(cause.reason),
             "operation": cause.operation,
-            "place": place_of(stacks, cause.at.retired),
+            "place": place_of(&seen.stacks, cause.at.retired),
             "stack": at,
+            "in_recovery": cause.in_recovery.as_ref().map(|(which, _)| which.name()),
         },
         "symptoms": symptoms,
         "points": points,
@@ -210,8 +208,8 @@ fn detail(wrong: &Wrong) -> Vec<String> {
     }
 }
 
-fn store(one: &Involved, stacks: &Stacks, pools: &[Pool]) -> Value {
-    let stack = stacks.get(&one.store.at.retired);
+fn store(one: &Involved, seen: &Seen, pools: &[Pool]) -> Value {
+    let stack = seen.stacks.get(&one.store.at.retired);
     let offset = one.store.mask.trailing_zeros() as usize;
     let (durable, newest) = (&one.bytes[0], &one.bytes[1]);
     let differing: Vec<Value> = (0..durable.len())
@@ -228,6 +226,7 @@ fn store(one: &Involved, stacks: &Stacks, pools: &[Pool]) -> Value {
         "offset": place.map(|(_, offset)| offset),
         "bytes": one.store.mask.count_ones(),
         "stores_lost": one.lost,
+        "durable_at": seen.fates.get(&one.store.at.retired).map(|at| place_of(&seen.stacks, at.retired)),
         "words": differing,
     })
 }
@@ -251,15 +250,30 @@ fn within(pools: &[Pool], address: u64) -> Option<(String, u64)> {
 }
 
 fn waste(surveyed: &Surveyed, stacks: &Stacks) -> Vec<Value> {
-    let counts = surveyed.recorder.waste.counts.iter();
-    let rows = counts.map(|(&(what, _), &(count, retired))| {
+    let mut rows: BTreeMap<(Wasted, String), (u64, u64)> = BTreeMap::new();
+    for (&(what, _), &(count, retired)) in &surveyed.recorder.waste.counts {
+        // The places of an instruction that was compiled several times are one line.
+        let place = stacks.get(&retired).and_then(|stack| stack.first());
+        let line = place.map(|place| match place.line {
+            Some(_) => json!([place.function, place.file, place.line]),
+            None => json!(place),
+        });
+        let row = rows.entry((what, json!(line).to_string()));
+        row.or_insert((0, retired)).0 += count;
+    }
+    let rows = rows.into_iter().map(|((what, _), (count, retired))| {
         let what = match what {
             Wasted::CleanFlush => "flush-of-clean-line",
             Wasted::SecondFlush => "flushed-twice",
             Wasted::IdleFence => "fence-without-work",
             Wasted::NeverDurable => "never-durable",
         };
-        json!({"what": what, "count": count, "place": place_of(stacks, retired), "stack": stacks.get(&retired)})
+        json!({
+            "what": what,
+            "count": count,
+            "place": place_of(stacks, retired),
+            "stack": stacks.get(&retired),
+        })
     });
     rows.collect()
 }

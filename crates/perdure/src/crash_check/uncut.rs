@@ -2,7 +2,7 @@
 //!
 //! Always true here: it is the same run each time.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use perdure_linux::Program;
@@ -24,6 +24,7 @@ const STRIDE: u64 = 5_000_000;
 const BLOCK: u64 = 64;
 
 /// What is run.
+#[derive(Clone)]
 pub struct Uncut {
     /// Where.
     pub world: World,
@@ -33,10 +34,14 @@ pub struct Uncut {
     pub source: PoolSource,
     /// By whose rules.
     pub model: Model,
+    /// The seed of the turns that threads have.
+    pub schedule: u64,
 }
 
 /// What was seen of it.
 pub struct Surveyed {
+    /// Of what.
+    uncut: Uncut,
     /// The watcher at the end.
     pub recorder: Recorder,
     /// The machine at the end.
@@ -61,10 +66,20 @@ pub struct Following {
 }
 
 impl Uncut {
+    /// The same with another order of its threads.
+    pub fn with_schedule(&self, number: u64) -> Self {
+        Self {
+            schedule: self.schedule ^ number.wrapping_mul(0x9e37_79b9_7f4a_7c15),
+            ..self.clone()
+        }
+    }
+
     fn boot(&self) -> Result<Functional, Error> {
         let pool = self.world.empty_pool()?;
         let program = std::slice::from_ref(&self.program);
-        self.world.boot(program, self.source.clone(), pool, 0)
+        let mut machine = self.world.boot(program, self.source.clone(), pool, 0)?;
+        machine.draw_turns(self.schedule);
+        Ok(machine)
     }
 
     /// Begins it, to keep some of it.
@@ -85,9 +100,7 @@ impl Uncut {
         while !following.over {
             following.go_on(|machine, recorder| {
                 if let Some(seen) = recorder.seen.take() {
-                    let stack = call_stack::of(machine.registers(), machine).into_iter();
-                    let bytes: Vec<u8> = stack.flat_map(u64::to_le_bytes).collect();
-                    points.push((seen, xxh3_64(&bytes)));
+                    points.push((seen, stack_digest(machine)));
                 }
                 true
             })?;
@@ -112,6 +125,7 @@ impl Uncut {
             instructions: machine.retired(),
         };
         Ok(Some(Surveyed {
+            uncut: self.clone(),
             recorder,
             machine,
             points,
@@ -120,26 +134,57 @@ impl Uncut {
     }
 
     /// The call stacks at these counts of retired instructions.
-    pub fn stacks(
-        &self,
-        at: impl IntoIterator<Item = u64>,
-    ) -> Result<BTreeMap<u64, Vec<Place>>, Error> {
-        let mut moments: Vec<u64> = at.into_iter().collect();
-        moments.sort_unstable();
-        moments.dedup();
-        let (mut machine, mut engine) = (self.boot()?, Engine::default());
-        let (mut stacks, mut known) = (BTreeMap::new(), Known::default());
-        for retired in moments {
-            if retired > machine.retired() + BLOCK {
-                machine.run(&mut Unwatched, &mut engine, retired - BLOCK);
-            }
-            let mut looked = machine.clone();
-            looked.step_to(&mut Unwatched, retired);
-            let stack = call_stack::of(looked.registers(), &looked);
-            stacks.insert(retired, Names::of(&looked, &mut known).stack(&stack));
-        }
-        Ok(stacks)
+    pub fn stacks(&self, at: impl IntoIterator<Item = u64>) -> Result<Stacks, Error> {
+        Ok(stacks(self.boot()?, at))
     }
+
+    /// What makes stores durable, by how much was retired before each, where something does.
+    pub fn fates(&self, stores: BTreeSet<u64>) -> Result<BTreeMap<u64, At>, Error> {
+        let keeps = Keeps {
+            fates: Arc::new(stores),
+            ..Keeps::default()
+        };
+        let mut following = self.follow(Arc::new(keeps))?;
+        while !following.over {
+            following.go_on(|_, _| true)?;
+        }
+        Ok(following.recorder.fates().clone())
+    }
+}
+
+impl Surveyed {
+    /// Call stacks of what is done for nothing.
+    pub fn waste(&self) -> Result<Stacks, Error> {
+        let counts = self.recorder.waste.counts.values();
+        self.uncut.stacks(counts.map(|(_, retired)| *retired))
+    }
+}
+
+/// Call stacks, by how many instructions were retired.
+pub type Stacks = BTreeMap<u64, Vec<Place>>;
+
+/// The call stacks of a machine that goes on from here, at these counts of retired instructions.
+pub fn stacks(mut machine: Functional, at: impl IntoIterator<Item = u64>) -> Stacks {
+    let moments: BTreeSet<u64> = at.into_iter().collect();
+    let mut engine = Engine::default();
+    let (mut stacks, mut known) = (BTreeMap::new(), Known::default());
+    for retired in moments {
+        if retired > machine.retired() + BLOCK {
+            machine.run(&mut Unwatched, &mut engine, retired - BLOCK);
+        }
+        let mut looked = machine.clone();
+        looked.step_to(&mut Unwatched, retired);
+        let stack = call_stack::of(looked.registers(), &looked);
+        stacks.insert(retired, Names::of(&looked, &mut known).stack(&stack));
+    }
+    stacks
+}
+
+/// A digest of where a machine stands and will come back to.
+pub fn stack_digest(machine: &Functional) -> u64 {
+    let stack = call_stack::of(machine.registers(), machine).into_iter();
+    let bytes: Vec<u8> = stack.flat_map(u64::to_le_bytes).collect();
+    xxh3_64(&bytes)
 }
 
 /// How a machine that is over ended.

@@ -15,6 +15,7 @@ use std::sync::Arc;
 
 use perdure_designs::layout::Layout;
 use perdure_hardware::arena::Arena;
+use perdure_hardware::random::Random;
 use perdure_linux::pools::PoolSource;
 use perdure_linux::{
     Configuration, Exception, ExitReport, Kernel, Outcome, Pools, Release, Running, ThreadId,
@@ -31,6 +32,10 @@ pub use door::{Pool, pieces};
 const HART: usize = 0;
 /// Standard output and error that are kept of a life, in bytes.
 const OUTPUT_BYTES: usize = 16 << 20;
+/// Instructions that a thread has before another one's turn.
+const SLICE: u64 = 1_000_000;
+/// The same where it is drawn: some power of two below this, and some part of that.
+const DRAWN_SLICES: u64 = 12;
 
 /// Where things lie, and what every life has in common.
 #[derive(Clone)]
@@ -163,8 +168,11 @@ pub struct Functional {
     lookaside: Lookaside,
     running: Option<Running>,
     skipped_ns: u64,
-    slice_instructions: u64,
+    /// Of how long threads run where several can, if that is drawn.
+    schedule: Option<Random>,
     slice_end: u64,
+    /// There was a thread to wait while another one ran.
+    pub has_threads: bool,
     ended: Option<ExitReport>,
     /// Standard output, then standard error.
     output: [Vec<u8>; 2],
@@ -236,8 +244,9 @@ impl World {
             lookaside: Lookaside::default(),
             running,
             skipped_ns: 0,
-            slice_instructions: 1_000_000,
-            slice_end: 1_000_000,
+            schedule: None,
+            slice_end: SLICE,
+            has_threads: false,
             ended: None,
             output: Default::default(),
         })
@@ -253,6 +262,26 @@ fn reserve(bytes: u64) -> Result<Arena, Error> {
 }
 
 impl Functional {
+    /// From now on, threads have turns of drawn lengths.
+    pub fn draw_turns(&mut self, seed: u64) {
+        self.schedule = Some(Random::new(seed));
+        self.slice_end = self.hart.retired;
+    }
+
+    /// A turn begins now.
+    fn begin_slice(&mut self) {
+        let waits = self.kernel.has_ready();
+        self.has_threads |= waits;
+        let length = match &mut self.schedule {
+            Some(random) if waits => {
+                let most = 1 << (1 + random.below(DRAWN_SLICES));
+                1 + random.below(most)
+            }
+            _ => SLICE,
+        };
+        self.slice_end = self.hart.retired + length;
+    }
+
     /// Instructions retired.
     pub fn retired(&self) -> u64 {
         self.hart.retired
@@ -373,7 +402,7 @@ impl Functional {
                     self.enter(watcher, |kernel, hart, door| {
                         kernel.preempt(HART, hart, door)
                     });
-                    self.slice_end = self.hart.retired + self.slice_instructions;
+                    self.begin_slice();
                 }
             } else {
                 let before = (watcher.may_stop()).then(|| (self.clone(), watcher.clone()));
@@ -405,7 +434,7 @@ impl Functional {
             kernel.schedule(HART, hart, door)
         });
         self.running = running;
-        self.slice_end = self.hart.retired + self.slice_instructions;
+        self.begin_slice();
         self.look_for_end();
         if self.running.is_some() || self.ended.is_some() {
             return None;
@@ -461,7 +490,12 @@ impl Functional {
         watcher: &mut W,
         call: impl FnOnce(&mut Kernel, &mut Hart, &mut KernelDoor<W>) -> Outcome,
     ) -> bool {
+        let alone = !self.kernel.has_ready();
         let (outcome, pauses) = self.with_kernel(watcher, call);
+        // Whoever has just become ready does not wait for the end of a turn that began without it.
+        if alone && self.kernel.has_ready() {
+            self.begin_slice();
+        }
         match outcome {
             Outcome::Continue => self.running = self.kernel.running(HART),
             Outcome::Blocked => self.running = None,

@@ -1,0 +1,136 @@
+"""What `perdure check` answers, typed key by key.
+
+Always true here: it is the core's JSON itself; addresses of instructions are in hexadecimal.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, TypedDict
+
+from perdure.fields import Bytes, Instructions, Seconds
+
+
+class Place(TypedDict):
+    """Where an instruction comes from, as far as symbols and debug information say."""
+
+    pc: str
+    function: str | None
+    file: str | None
+    line: int | None
+
+
+class Word(TypedDict):
+    """Eight bytes of a line: as the recovery found them, and as they were stored last."""
+
+    offset: Bytes
+    found: str
+    newest: str
+
+
+class Store(TypedDict):
+    """A store that was lost or kept; `durable_at` is what makes it durable in the uncut run."""
+
+    place: Place | None
+    stack: list[Place] | None
+    by_kernel: bool
+    pool: str | None
+    offset: Bytes | None
+    bytes: Bytes
+    stores_lost: int
+    durable_at: Place | None
+    words: list[Word]
+
+
+class Point(TypedDict):
+    """When power fails."""
+
+    number: int
+    reason: str
+    operation: int | None
+    place: Place | None
+    stack: list[Place] | None
+    in_recovery: str | None
+
+
+Defect = Literal[
+    "missing-flush", "flush-too-early", "missing-fence", "wrong-order", "torn", "not-recoverable"
+]
+
+
+class Bug(TypedDict):
+    """A cause, and what it leads to."""
+
+    id: str
+    defect: Defect
+    symptom: str
+    symptoms: list[str]
+    detail: list[str]
+    lost: list[Store]
+    kept: list[Store]
+    point: Point
+    points: int
+    state: str
+
+
+class Wasted(TypedDict):
+    """What is done for nothing, where and how often."""
+
+    what: Literal["flush-of-clean-line", "flushed-twice", "fence-without-work", "never-durable"]
+    count: int
+    place: Place | None
+    stack: list[Place] | None
+
+
+class Uncut(TypedDict):
+    """The run that nobody cut."""
+
+    instructions: Instructions
+    stores: int
+    flushes: int
+    fences: int
+    operations: int
+    schedules: int
+
+
+class Points(TypedDict):
+    """Failure points."""
+
+    found: int
+    call_stacks: int
+    explored: int
+    exhaustively: int
+    in_recoveries: int
+
+
+class States(TypedDict):
+    """Recoveries that differ in what they read."""
+
+    run: int
+    wrong: int
+    instructions: Instructions
+    coverage: float
+
+
+class Host(TypedDict):
+    """What it took here."""
+
+    seconds: Seconds
+
+
+class Check(TypedDict):
+    """The whole answer."""
+
+    program: list[str]
+    model: str
+    machine: str
+    seed: int
+    uncut: Uncut
+    points: Points
+    states: States
+    bugs: list[Bug]
+    unexplained: int
+    waste: list[Wasted]
+    notices: list[str]
+    limited: bool
+    interrupted: bool
+    host: Host
